@@ -1,0 +1,7 @@
+// Package v1alpha1 holds the Command API, group bus.volcano.sh, wire-compatible with Volcano's, and the
+// vocabulary of events and actions that lifecycle policies and Commands share.
+//
+// +k8s:deepcopy-gen=package
+// +kubebuilder:object:generate=true
+// +groupName=bus.volcano.sh
+package v1alpha1

@@ -1,0 +1,21 @@
+package v1beta1
+
+// Annotations that tie pods to PodGroups and Queues.
+const (
+	// GroupNameAnnotation on a pod names its PodGroup in the same namespace.
+	GroupNameAnnotation = "scheduling.k8s.io/group-name"
+	// QueueNameAnnotation names the Queue of a pod without a PodGroup, or the default Queue of a namespace.
+	QueueNameAnnotation = "scheduling.volcano.sh/queue-name"
+	// GroupMinMemberAnnotation on the controller of bare pods sets the minMember of the PodGroup made for them.
+	GroupMinMemberAnnotation = "scheduling.volcano.sh/group-min-member"
+	// ClosedByParentAnnotation on a Queue is "true" while it is closed because its parent is.
+	ClosedByParentAnnotation = "volcano.sh/closed-by-parent"
+)
+
+// Names of the Queues that always exist.
+const (
+	// RootQueue is the ancestor of all Queues. It takes no work itself.
+	RootQueue = "root"
+	// DefaultQueue takes the work that names no Queue.
+	DefaultQueue = "default"
+)

@@ -1,0 +1,434 @@
+package v1beta1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// PodGroupPhase says where a PodGroup is in its life.
+//
+// +kubebuilder:validation:Enum="";Pending;Running;Unknown;Inqueue;Completed
+type PodGroupPhase string
+
+// The phases of a PodGroup. The empty phase means Pending.
+const (
+	// PodGroupPending means that the PodGroup waits to be admitted by its Queue; a Job's pods are not created yet.
+	PodGroupPending PodGroupPhase = "Pending"
+	// PodGroupInqueue means that the PodGroup is admitted: its pods may be created and wait for room.
+	PodGroupInqueue PodGroupPhase = "Inqueue"
+	// PodGroupRunning means that at least spec.minMember members are bound.
+	PodGroupRunning PodGroupPhase = "Running"
+	// PodGroupUnknown means that some members run and the rest of the minimum cannot be scheduled.
+	PodGroupUnknown PodGroupPhase = "Unknown"
+	// PodGroupCompleted means that at least spec.minMember members were bound and all of those have finished.
+	PodGroupCompleted PodGroupPhase = "Completed"
+)
+
+// PodGroupConditionType is the type of a PodGroup's condition.
+type PodGroupConditionType string
+
+// The conditions of a PodGroup. The one with the latest transition is current; a status never becomes False.
+const (
+	// PodGroupUnschedulableType says that the gang waits, and why.
+	PodGroupUnschedulableType PodGroupConditionType = "Unschedulable"
+	// PodGroupScheduled says that the gang's minimum is bound.
+	PodGroupScheduled PodGroupConditionType = "Scheduled"
+)
+
+// Reasons of PodGroup conditions and events.
+const (
+	// NotEnoughResourcesReason: the gang does not fit, or may not start yet.
+	NotEnoughResourcesReason = "NotEnoughResources"
+	// NotEnoughPodsReason: fewer members exist than the minimum asks for.
+	NotEnoughPodsReason = "NotEnoughTasks"
+	// NotEnoughPodsOfTaskReason: fewer members of a task exist than its minimum asks for.
+	NotEnoughPodsOfTaskReason = "NotEnoughPodsOfTask"
+	// PodGroupReadyReason: the minimum is bound.
+	PodGroupReadyReason = "tasks in gang are ready to be scheduled"
+)
+
+// PodGroupCondition is one observation about a PodGroup.
+type PodGroupCondition struct {
+	// Type of the condition.
+	// +optional
+	Type PodGroupConditionType `json:"type,omitempty"`
+	// Status of the condition.
+	// +optional
+	Status corev1.ConditionStatus `json:"status,omitempty"`
+	// TransitionID identifies the decision that set the condition.
+	// +optional
+	TransitionID string `json:"transitionID,omitempty"`
+	// LastTransitionTime is when the condition became current.
+	// +optional
+	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitempty"`
+	// Reason is a one-word reason for programs.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// Message is the explanation for people.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// NetworkTopologyMode says how binding a topology constraint is.
+//
+// +kubebuilder:validation:Enum=hard;soft
+type NetworkTopologyMode string
+
+// The modes of a network topology constraint.
+const (
+	// HardNetworkTopologyMode: the constraint must hold.
+	HardNetworkTopologyMode NetworkTopologyMode = "hard"
+	// SoftNetworkTopologyMode: the constraint should hold.
+	SoftNetworkTopologyMode NetworkTopologyMode = "soft"
+)
+
+// NetworkTopologySpec asks for members to be near each other in the network.
+type NetworkTopologySpec struct {
+	// Mode says whether the constraint must hold (hard) or should (soft).
+	// +kubebuilder:default=hard
+	// +optional
+	Mode NetworkTopologyMode `json:"mode,omitempty"`
+	// HighestTierAllowed is the highest network tier that members may span.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	HighestTierAllowed *int `json:"highestTierAllowed,omitempty"`
+	// HighestTierName names the highest network tier that members may span; not together with highestTierAllowed.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	HighestTierName string `json:"highestTierName,omitempty"`
+}
+
+// SubGroupPolicySpec divides the members of a PodGroup into sub groups, each a small gang of its own.
+type SubGroupPolicySpec struct {
+	// Name of the policy.
+	// +optional
+	Name string `json:"name,omitempty"`
+	// NetworkTopology constrains each sub group.
+	// +optional
+	NetworkTopology *NetworkTopologySpec `json:"networkTopology,omitempty"`
+	// SubGroupSize is the number of members of each sub group.
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=1
+	// +optional
+	SubGroupSize *int32 `json:"subGroupSize,omitempty"`
+	// MinSubGroups is the number of sub groups that must start together.
+	// +kubebuilder:default=0
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	MinSubGroups *int32 `json:"minSubGroups,omitempty"`
+	// LabelSelector selects the members that the policy is for.
+	// +optional
+	LabelSelector *metav1.LabelSelector `json:"labelSelector,omitempty"`
+	// MatchLabelKeys are the labels whose values tell the sub groups apart.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	// +optional
+	MatchLabelKeys []string `json:"matchLabelKeys,omitempty"`
+}
+
+// PodGroupSpec is what the members of a PodGroup need.
+type PodGroupSpec struct {
+	// MinMember is the number of members that start together, or not at all.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	MinMember int32 `json:"minMember,omitempty"`
+	// MinTaskMember is, per task (annotation volcano.sh/task-spec), the number of members that must be among those
+	// that start together. It binds only if minMember is at least the sum of its values.
+	// +optional
+	MinTaskMember map[string]int32 `json:"minTaskMember,omitempty"`
+	// Queue whose quota the members use.
+	// +kubebuilder:default=default
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
+	// +optional
+	Queue string `json:"queue,omitempty"`
+	// PriorityClassName names the PriorityClass that orders the gang among others.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	PriorityClassName string `json:"priorityClassName,omitempty"`
+	// MinResources is what the minimum needs in all; the PodGroup is admitted when its Queue has room for it.
+	// +optional
+	MinResources *corev1.ResourceList `json:"minResources,omitempty"`
+	// NetworkTopology asks for members to be near each other in the network.
+	// +optional
+	NetworkTopology *NetworkTopologySpec `json:"networkTopology,omitempty"`
+	// SubGroupPolicy divides the members into sub groups.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=100
+	// +optional
+	SubGroupPolicy []SubGroupPolicySpec `json:"subGroupPolicy,omitempty"`
+}
+
+// PodGroupStatus is what is known of a PodGroup.
+type PodGroupStatus struct {
+	// Phase of the PodGroup; empty means Pending.
+	// +optional
+	Phase PodGroupPhase `json:"phase,omitempty"`
+	// Conditions, one of a type. The one with the latest transition is current.
+	// +listType=atomic
+	// +optional
+	Conditions []PodGroupCondition `json:"conditions,omitempty"`
+	// Running is the number of running members.
+	// +optional
+	Running int32 `json:"running,omitempty"`
+	// Succeeded is the number of members that have succeeded.
+	// +optional
+	Succeeded int32 `json:"succeeded,omitempty"`
+	// Failed is the number of members that have failed.
+	// +optional
+	Failed int32 `json:"failed,omitempty"`
+}
+
+// PodGroup is a gang: a set of pods of which at least spec.minMember start together, or none does.
+//
+// +genclient
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=podgroups,singular=podgroup,shortName=pg;podgroup-v1beta1
+// +kubebuilder:printcolumn:name="STATUS",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="minMember",type=integer,JSONPath=`.spec.minMember`
+// +kubebuilder:printcolumn:name="RUNNINGS",type=integer,JSONPath=`.status.running`
+// +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="QUEUE",type=string,JSONPath=`.spec.queue`,priority=1
+// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.networkTopology) || !(has(self.spec.networkTopology.highestTierAllowed) && has(self.spec.networkTopology.highestTierName))",fieldPath=".spec.networkTopology",message="must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously: remove one"
+type PodGroup struct {
+	metav1.TypeMeta `json:",inline"`
+	// Standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// Spec is what the members need.
+	// +optional
+	Spec PodGroupSpec `json:"spec,omitempty"`
+	// Status is what is known of the PodGroup; the podgroup controller writes it.
+	// +optional
+	Status PodGroupStatus `json:"status,omitempty"`
+}
+
+// PodGroupList is a list of PodGroups.
+//
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+// +kubebuilder:object:root=true
+type PodGroupList struct {
+	metav1.TypeMeta `json:",inline"`
+	// Standard list metadata.
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	// Items are the PodGroups.
+	Items []PodGroup `json:"items"`
+}
+
+// QueueState says whether a Queue takes work.
+//
+// +kubebuilder:validation:Enum="";Open;Closed;Closing;Unknown
+type QueueState string
+
+// The states of a Queue.
+const (
+	// QueueStateOpen: the Queue takes work.
+	QueueStateOpen QueueState = "Open"
+	// QueueStateClosed: the Queue takes no work and holds none.
+	QueueStateClosed QueueState = "Closed"
+	// QueueStateClosing: the Queue takes no work and still holds some.
+	QueueStateClosing QueueState = "Closing"
+	// QueueStateUnknown: the state cannot be told.
+	QueueStateUnknown QueueState = "Unknown"
+)
+
+// DequeueStrategy says what a PodGroup that must wait means for those behind it.
+//
+// +kubebuilder:validation:Enum=traverse;fifo
+type DequeueStrategy string
+
+// The dequeue strategies.
+const (
+	// DequeueStrategyTraverse: a blocked PodGroup is skipped, those behind it may go first.
+	DequeueStrategyTraverse DequeueStrategy = "traverse"
+	// DequeueStrategyFIFO: a blocked PodGroup holds the line.
+	DequeueStrategyFIFO DequeueStrategy = "fifo"
+)
+
+// Cluster is a member cluster that a Queue may extend to.
+type Cluster struct {
+	// Name of the cluster.
+	// +optional
+	Name string `json:"name,omitempty"`
+	// Weight of the cluster among the Queue's clusters.
+	// +optional
+	Weight int32 `json:"weight,omitempty"`
+	// Capacity of the cluster.
+	// +optional
+	Capacity corev1.ResourceList `json:"capacity,omitempty"`
+}
+
+// Guarantee is the part of a Queue that is never lent.
+type Guarantee struct {
+	// Resource is the guaranteed amount.
+	// +optional
+	Resource corev1.ResourceList `json:"resource,omitempty"`
+}
+
+// Affinity ties a Queue to groups of nodes.
+type Affinity struct {
+	// NodeGroupAffinity names the node groups that the Queue's pods go to.
+	// +optional
+	NodeGroupAffinity *NodeGroupAffinity `json:"nodeGroupAffinity,omitempty"`
+	// NodeGroupAntiAffinity names the node groups that the Queue's pods stay away from.
+	// +optional
+	NodeGroupAntiAffinity *NodeGroupAntiAffinity `json:"nodeGroupAntiAffinity,omitempty"`
+}
+
+// NodeGroupAffinity names node groups to go to.
+type NodeGroupAffinity struct {
+	// RequiredDuringSchedulingIgnoredDuringExecution lists the node groups that pods must go to.
+	// +listType=atomic
+	// +optional
+	RequiredDuringSchedulingIgnoredDuringExecution []string `json:"requiredDuringSchedulingIgnoredDuringExecution,omitempty"`
+	// PreferredDuringSchedulingIgnoredDuringExecution lists the node groups that pods should go to.
+	// +listType=atomic
+	// +optional
+	PreferredDuringSchedulingIgnoredDuringExecution []string `json:"preferredDuringSchedulingIgnoredDuringExecution,omitempty"`
+}
+
+// NodeGroupAntiAffinity names node groups to stay away from.
+type NodeGroupAntiAffinity struct {
+	// RequiredDuringSchedulingIgnoredDuringExecution lists the node groups that pods must not go to.
+	// +listType=atomic
+	// +optional
+	RequiredDuringSchedulingIgnoredDuringExecution []string `json:"requiredDuringSchedulingIgnoredDuringExecution,omitempty"`
+	// PreferredDuringSchedulingIgnoredDuringExecution lists the node groups that pods should not go to.
+	// +listType=atomic
+	// +optional
+	PreferredDuringSchedulingIgnoredDuringExecution []string `json:"preferredDuringSchedulingIgnoredDuringExecution,omitempty"`
+}
+
+// QueueSpec is what a Queue may use.
+type QueueSpec struct {
+	// Weight of the Queue among its siblings where the cluster is shared by weight.
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	// +optional
+	Weight int32 `json:"weight,omitempty"`
+	// Capability is the hard limit of what the Queue and its children use together. A resource that is not named
+	// is not limited.
+	// +optional
+	Capability corev1.ResourceList `json:"capability,omitempty"`
+	// Reclaimable says whether other Queues may take back what this one uses beyond its share. Default true.
+	// +optional
+	Reclaimable *bool `json:"reclaimable,omitempty"`
+	// ExtendClusters are clusters that the Queue's Jobs may be forwarded to.
+	// +listType=atomic
+	// +optional
+	ExtendClusters []Cluster `json:"extendClusters,omitempty"`
+	// Guarantee is the part that is never lent to other Queues.
+	// +optional
+	Guarantee Guarantee `json:"guarantee,omitempty"`
+	// Affinity ties the Queue to groups of nodes.
+	// +optional
+	Affinity *Affinity `json:"affinity,omitempty"`
+	// Type of the Queue.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	Type string `json:"type,omitempty"`
+	// Parent of the Queue; root when empty.
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^$|^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
+	// +optional
+	Parent string `json:"parent,omitempty"`
+	// Deserved is the Queue's share: it may use more while others do not need it.
+	// +optional
+	Deserved corev1.ResourceList `json:"deserved,omitempty"`
+	// Priority of the Queue among its siblings; higher goes first.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	Priority int32 `json:"priority,omitempty"`
+	// DequeueStrategy says what a PodGroup that must wait means for those behind it.
+	// +kubebuilder:default=traverse
+	// +optional
+	DequeueStrategy DequeueStrategy `json:"dequeueStrategy,omitempty"`
+}
+
+// Reservation is what is set aside for a Queue.
+type Reservation struct {
+	// Nodes that are set aside.
+	// +listType=atomic
+	// +optional
+	Nodes []string `json:"nodes,omitempty"`
+	// Resource that is set aside.
+	// +optional
+	Resource corev1.ResourceList `json:"resource,omitempty"`
+}
+
+// QueueStatus is what is known of a Queue.
+type QueueStatus struct {
+	// State says whether the Queue takes work.
+	// +optional
+	State QueueState `json:"state,omitempty"`
+	// Unknown is the number of PodGroups in phase Unknown.
+	// +optional
+	Unknown int32 `json:"unknown,omitempty"`
+	// Pending is the number of PodGroups in phase Pending.
+	// +optional
+	Pending int32 `json:"pending,omitempty"`
+	// Running is the number of PodGroups in phase Running.
+	// +optional
+	Running int32 `json:"running,omitempty"`
+	// Inqueue is the number of PodGroups in phase Inqueue.
+	// +optional
+	Inqueue int32 `json:"inqueue,omitempty"`
+	// Completed is the number of PodGroups in phase Completed.
+	// +optional
+	Completed int32 `json:"completed,omitempty"`
+	// Reservation is what is set aside for the Queue.
+	// +optional
+	Reservation Reservation `json:"reservation,omitempty"`
+	// Allocated is what the Queue's bound pods request, children included.
+	// +optional
+	Allocated corev1.ResourceList `json:"allocated,omitempty"`
+}
+
+// Queue is a share of the cluster that Jobs wait in and run in. Queues form a tree under "root".
+//
+// +genclient
+// +genclient:nonNamespaced
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=queues,singular=queue,scope=Cluster,shortName=q;queue-v1beta1
+// +kubebuilder:printcolumn:name="PARENT",type=string,JSONPath=`.spec.parent`
+// +kubebuilder:printcolumn:name="STATE",type=string,JSONPath=`.status.state`
+// +kubebuilder:printcolumn:name="INQUEUE",type=integer,JSONPath=`.status.inqueue`
+// +kubebuilder:printcolumn:name="PENDING",type=integer,JSONPath=`.status.pending`
+// +kubebuilder:printcolumn:name="RUNNING",type=integer,JSONPath=`.status.running`
+// +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.parent) || self.spec.parent != self.metadata.name",fieldPath=".spec.parent",message="a queue cannot use itself as parent: name another queue, or leave it empty for root"
+type Queue struct {
+	metav1.TypeMeta `json:",inline"`
+	// Standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// Spec is what the Queue may use.
+	// +optional
+	Spec QueueSpec `json:"spec,omitempty"`
+	// Status is what is known of the Queue; the queue controller writes it.
+	// +optional
+	Status QueueStatus `json:"status,omitempty"`
+}
+
+// QueueList is a list of Queues.
+//
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+// +kubebuilder:object:root=true
+type QueueList struct {
+	metav1.TypeMeta `json:",inline"`
+	// Standard list metadata.
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	// Items are the Queues.
+	Items []Queue `json:"items"`
+}
