@@ -1,0 +1,13 @@
+// Package manifests holds every YAML file that Muster ships: its API (crds), its
+// permissions (rbac), its scheduler configurations (scheduler), its deployment (deploy), the
+// life of simulated nodes and pods (stages) and its examples. The local cluster and the tests
+// read the very files that users apply.
+package manifests
+
+import "embed"
+
+// FS has one folder for each kind of manifest, each with plain YAML files in it. A file's
+// name orders it where order matters, as in rbac, whose namespace comes first.
+//
+//go:embed */*.yaml
+var FS embed.FS
