@@ -1,0 +1,105 @@
+// Package worker runs the queue loop that every controller shares.
+package worker
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+)
+
+// Bounds of the exponential back-off of a key whose sync fails.
+const (
+	minBackoff = 5 * time.Millisecond
+	maxBackoff = 30 * time.Second
+)
+
+// Syncer brings the object of one key in line with what is wanted.
+type Syncer interface {
+	// Sync is called with one key at a time per key, never twice at once for the same key. after > 0 asks for
+	// another call once that time has passed; it is ignored if err is not nil, which asks for another call after
+	// a back-off.
+	Sync(ctx context.Context, key string) (after time.Duration, err error)
+}
+
+// Worker feeds keys to a Syncer. A key that is enqueued while it waits is synced once; one that is enqueued while it
+// is being synced is synced again afterwards.
+type Worker struct {
+	name   string
+	syncer Syncer
+	queue  workqueue.TypedRateLimitingInterface[string]
+}
+
+// New makes a Worker. The name appears in logs and in the workqueue metrics.
+func New(name string, s Syncer) *Worker {
+	return newWithClock(name, s, clock.RealClock{})
+}
+
+func newWithClock(name string, s Syncer, c clock.WithTicker) *Worker {
+	return &Worker{
+		name:   name,
+		syncer: s,
+		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[string](minBackoff, maxBackoff),
+			workqueue.TypedRateLimitingQueueConfig[string]{Name: name, Clock: c}),
+	}
+}
+
+// Enqueue asks for a sync of the key as soon as possible.
+func (w *Worker) Enqueue(key string) { w.queue.Add(key) }
+
+// EnqueueAfter asks for a sync of the key when d has passed. Of several such requests for one key the earliest counts.
+func (w *Worker) EnqueueAfter(key string, d time.Duration) { w.queue.AddAfter(key, d) }
+
+// Run syncs keys, that many at once, until the context ends; it returns when the syncs under way have returned.
+func (w *Worker) Run(ctx context.Context, workers int) {
+	logger := klog.LoggerWithName(klog.FromContext(ctx), w.name)
+	ctx = klog.NewContext(ctx, logger)
+	logger.V(2).Info("Starting workers", "workers", workers)
+
+	var group sync.WaitGroup
+	for range workers {
+		group.Go(func() {
+			for w.syncNext(ctx) {
+			}
+		})
+	}
+	<-ctx.Done()
+	w.queue.ShutDown()
+	group.Wait()
+	logger.V(2).Info("Workers stopped")
+}
+
+// syncNext syncs one key. It returns false when there is nothing more to do, ever.
+func (w *Worker) syncNext(ctx context.Context) bool {
+	key, quit := w.queue.Get()
+	if quit {
+		return false
+	}
+	defer w.queue.Done(key)
+	// What is left in the queue at the stop is not worth a failing request each.
+	if ctx.Err() != nil {
+		return true
+	}
+
+	after, err := w.syncer.Sync(ctx, key)
+	if err != nil {
+		w.retry(ctx, key, err)
+		return true
+	}
+	w.queue.Forget(key)
+	if after > 0 {
+		w.queue.AddAfter(key, after)
+	}
+	return true
+}
+
+func (w *Worker) retry(ctx context.Context, key string, err error) {
+	if ctx.Err() == nil {
+		klog.FromContext(ctx).Error(err, "Sync failed, will retry", "key", key, "failures", w.queue.NumRequeues(key)+1)
+	}
+	w.queue.AddRateLimited(key)
+}

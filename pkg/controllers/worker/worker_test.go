@@ -1,0 +1,172 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	testingclock "k8s.io/utils/clock/testing"
+)
+
+// recorder is a Syncer that tells which keys it was called with and answers what the test wants.
+type recorder struct {
+	calls  chan string
+	answer func(call int, key string) (time.Duration, error)
+
+	mu sync.Mutex
+	n  int
+}
+
+func newRecorder(answer func(call int, key string) (time.Duration, error)) *recorder {
+	return &recorder{calls: make(chan string, 100), answer: answer}
+}
+
+func (r *recorder) Sync(_ context.Context, key string) (time.Duration, error) {
+	r.mu.Lock()
+	r.n++
+	call := r.n
+	r.mu.Unlock()
+	r.calls <- key
+	return r.answer(call, key)
+}
+
+func (r *recorder) expect(t *testing.T, key string) {
+	t.Helper()
+	select {
+	case got := <-r.calls:
+		require.Equal(t, key, got)
+	case <-time.After(10 * time.Second):
+		t.Fatalf("no sync of %q", key)
+	}
+}
+
+func start(t *testing.T, w *Worker, workers int) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w.Run(ctx, workers)
+	}()
+	stop = func() {
+		cancel()
+		select {
+		case <-done:
+		case <-time.After(10 * time.Second):
+			t.Error("the worker did not stop")
+		}
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+func nothing(int, string) (time.Duration, error) { return 0, nil }
+
+func TestKeysThatWaitAreSyncedOnce(t *testing.T) {
+	r := newRecorder(nothing)
+	w := New("test", r)
+	for range 5 {
+		w.Enqueue("a")
+	}
+	w.Enqueue("b")
+	stop := start(t, w, 1)
+	r.expect(t, "a")
+	r.expect(t, "b")
+	stop()
+	assert.Empty(t, r.calls)
+}
+
+func TestAFailedSyncIsRetriedAndForgottenOnSuccess(t *testing.T) {
+	r := newRecorder(func(call int, _ string) (time.Duration, error) {
+		if call < 4 {
+			return time.Hour, errors.New("not yet")
+		}
+		return 0, nil
+	})
+	w := New("test", r)
+	w.Enqueue("a")
+	start(t, w, 1)
+	for range 4 {
+		r.expect(t, "a")
+	}
+	assert.Eventually(t, func() bool { return w.queue.NumRequeues("a") == 0 }, 10*time.Second, time.Millisecond)
+}
+
+func TestAfterAsksForAnotherSync(t *testing.T) {
+	r := newRecorder(func(call int, _ string) (time.Duration, error) {
+		if call == 1 {
+			return time.Minute, nil
+		}
+		return 0, nil
+	})
+	c := testingclock.NewFakeClock(time.Now())
+	w := newWithClock("test", r, c)
+	w.Enqueue("a")
+	start(t, w, 2)
+	r.expect(t, "a")
+	stepUntilCalled(t, c, r, time.Minute)
+}
+
+func TestEnqueueAfterWaits(t *testing.T) {
+	r := newRecorder(nothing)
+	c := testingclock.NewFakeClock(time.Now())
+	w := newWithClock("test", r, c)
+	w.EnqueueAfter("a", time.Hour)
+	w.EnqueueAfter("a", time.Minute)
+	start(t, w, 1)
+	stepUntilCalled(t, c, r, time.Minute)
+}
+
+// stepUntilCalled moves the clock on by d as soon as the queue waits for it, and expects a sync by then and none before.
+func stepUntilCalled(t *testing.T, c *testingclock.FakeClock, r *recorder, d time.Duration) {
+	t.Helper()
+	require.Empty(t, r.calls)
+	deadline := time.Now().Add(10 * time.Second)
+	c.Step(d - time.Second)
+	require.Empty(t, r.calls)
+	// The delaying queue takes requests over a channel: the clock may have to move after it has seen them.
+	for time.Now().Before(deadline) {
+		c.Step(time.Second)
+		select {
+		case got := <-r.calls:
+			require.Equal(t, "a", got)
+			return
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	t.Fatal("no sync after the time had passed")
+}
+
+func TestRunReturnsWhenSyncsUnderWayAreDone(t *testing.T) {
+	entered, release := make(chan struct{}), make(chan struct{})
+	r := newRecorder(func(int, string) (time.Duration, error) {
+		close(entered)
+		<-release
+		return 0, nil
+	})
+	w := New("test", r)
+	w.Enqueue("a")
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w.Run(ctx, 3)
+	}()
+	<-entered
+	cancel()
+	select {
+	case <-done:
+		t.Fatal("Run returned while a sync was under way")
+	case <-time.After(20 * time.Millisecond):
+	}
+	close(release)
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		t.Fatal("Run did not return")
+	}
+}
