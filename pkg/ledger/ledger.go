@@ -1,0 +1,166 @@
+// Package ledger keeps the charges of pods and the promises to gangs on the tree of queues. Every charge is by pod UID
+// and is released exactly once, however often and in whatever order the news of it arrive.
+package ledger
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/quota"
+	"github.com/muster-sched/muster/pkg/resources"
+)
+
+// Ledger is safe for concurrent use.
+type Ledger struct {
+	mu       sync.Mutex
+	tree     *quota.Tree         // used + promised
+	used     *quota.Tree         // used alone
+	charges  map[types.UID]entry // pod -> what it was charged
+	promises map[string]entry    // whoever was promised something -> what
+}
+
+// entry is an amount that was written to a queue. It remembers the queue, so that it is taken back from where it is.
+type entry struct {
+	queue  string
+	amount resources.List
+}
+
+// New makes an empty ledger.
+func New() *Ledger {
+	return &Ledger{
+		tree:     quota.NewTree(),
+		used:     quota.NewTree(),
+		charges:  map[types.UID]entry{},
+		promises: map[string]entry{},
+	}
+}
+
+// SetQueue takes over the parent and the capability of a queue.
+func (l *Ledger) SetQueue(queue *schedulingv1beta1.Queue) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	capability := resources.FromResourceList(queue.Spec.Capability)
+	l.tree.Set(queue.Name, queue.Spec.Parent, capability)
+	l.used.Set(queue.Name, queue.Spec.Parent, capability)
+}
+
+// DeleteQueue forgets a queue. What is charged to it stays charged.
+func (l *Ledger) DeleteQueue(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tree.Remove(name)
+	l.used.Remove(name)
+}
+
+// KnowsQueue says whether the queue exists.
+func (l *Ledger) KnowsQueue(name string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.tree.Known(name)
+}
+
+// Charge books what a pod uses. Charging a pod again changes its queue and amount, it never books twice.
+func (l *Ledger) Charge(pod types.UID, queue string, amount resources.List) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	old, charged := l.charges[pod]
+	if charged && old.queue == queue && old.amount.Equal(amount) {
+		return
+	}
+	if charged {
+		l.release(pod, old)
+	}
+	charge := entry{queue: queue, amount: amount.Clone()}
+	l.charges[pod] = charge
+	l.tree.Add(queue, charge.amount)
+	l.used.Add(queue, charge.amount)
+}
+
+// Release takes a pod's charge back, if there is one, and says whether there was.
+func (l *Ledger) Release(pod types.UID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	charge, charged := l.charges[pod]
+	if charged {
+		l.release(pod, charge)
+	}
+	return charged
+}
+
+// Promise sets aside an amount for the holder of a key, in place of what was promised to it before.
+func (l *Ledger) Promise(key, queue string, amount resources.List) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dropPromise(key)
+	if amount.IsZero() {
+		return
+	}
+	promise := entry{queue: queue, amount: amount.Clone()}
+	l.promises[key] = promise
+	l.tree.Add(queue, promise.amount)
+}
+
+// DropPromise takes back what was promised to the holder of a key.
+func (l *Ledger) DropPromise(key string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dropPromise(key)
+}
+
+// Room says whether an amount fits in the queue and in each of its ancestors beside all that is used and promised there;
+// nil means yes.
+func (l *Ledger) Room(queue string, want resources.List) *quota.Shortage {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.tree.Room(queue, want)
+}
+
+// RoomFor is Room for the holder of a promise, whose own promise does not stand in its way.
+func (l *Ledger) RoomFor(key, queue string, want resources.List) *quota.Shortage {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	promise, promised := l.promises[key]
+	if !promised {
+		return l.tree.Room(queue, want)
+	}
+	l.tree.Sub(promise.queue, promise.amount)
+	defer l.tree.Add(promise.queue, promise.amount)
+	return l.tree.Room(queue, want)
+}
+
+// Used is what the queue's pods and those of its descendants are charged.
+func (l *Ledger) Used(queue string) resources.List {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.used.Total(queue)
+}
+
+// Charged is what a pod is charged, and to which queue; false when it is not charged.
+func (l *Ledger) Charged(pod types.UID) (queue string, amount resources.List, charged bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	charge, charged := l.charges[pod]
+	return charge.queue, charge.amount.Clone(), charged
+}
+
+// Path lists the names of the queue and its ancestors up to the root.
+func (l *Ledger) Path(queue string) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.tree.Path(queue)
+}
+
+func (l *Ledger) release(pod types.UID, charge entry) {
+	delete(l.charges, pod)
+	l.tree.Sub(charge.queue, charge.amount)
+	l.used.Sub(charge.queue, charge.amount)
+}
+
+func (l *Ledger) dropPromise(key string) {
+	if promise, promised := l.promises[key]; promised {
+		delete(l.promises, key)
+		l.tree.Sub(promise.queue, promise.amount)
+	}
+}

@@ -1,0 +1,96 @@
+package ledger
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/resources"
+)
+
+func cpu(millis int64) resources.List { return resources.List{corev1.ResourceCPU: millis} }
+
+func queue(name, parent, capability string) *schedulingv1beta1.Queue {
+	return &schedulingv1beta1.Queue{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: schedulingv1beta1.QueueSpec{Parent: parent, Capability: corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse(capability),
+		}},
+	}
+}
+
+func TestPromisesTakeRoomButAreNotUsed(t *testing.T) {
+	l := New()
+	l.SetQueue(queue("q", "", "3"))
+	l.Promise("gang", "q", cpu(2000))
+	l.Charge("pod", "q", cpu(500))
+
+	assert.Equal(t, cpu(500), l.Used("q"))
+	require.NotNil(t, l.Room("q", cpu(1000)))
+	assert.Nil(t, l.RoomFor("gang", "q", cpu(2500)), "a promise does not stand in its holder's way")
+	assert.NotNil(t, l.Room("q", cpu(1000)), "asking changes nothing")
+	l.DropPromise("gang")
+	assert.Nil(t, l.Room("q", cpu(2500)))
+}
+
+func TestAChargeMovesWithItsQueue(t *testing.T) {
+	l := New()
+	l.Charge("pod", "a", cpu(100))
+	l.Charge("pod", "b", cpu(300))
+	assert.Equal(t, cpu(300), l.Used("b"))
+	assert.True(t, l.Used("a").IsZero())
+	assert.True(t, l.Release("pod"))
+	assert.False(t, l.Release("pod"))
+	assert.True(t, l.Used("root").IsZero())
+}
+
+// TestTheLedgerIsWhatItsEntriesSay repeats, shuffles and loses news of pods and gangs and compares the ledger with its
+// entries after each: every charge counts once, and nothing is left behind.
+func TestTheLedgerIsWhatItsEntriesSay(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := New()
+		charges, promises := map[types.UID]entry{}, map[string]entry{}
+		queues := rapid.SampledFrom([]string{"a", "b", "c"})
+		l.SetQueue(queue("b", "a", "10"))
+		for step := range rapid.IntRange(1, 50).Draw(t, "steps") {
+			pod := types.UID(fmt.Sprint("pod", rapid.IntRange(0, 5).Draw(t, fmt.Sprint("pod", step))))
+			gang := fmt.Sprint("gang", rapid.IntRange(0, 2).Draw(t, "gang"))
+			e := entry{queue: queues.Draw(t, "queue"), amount: cpu(rapid.Int64Range(1, 50).Draw(t, "amount"))}
+			switch rapid.IntRange(0, 4).Draw(t, "verb") {
+			case 0:
+				l.Charge(pod, e.queue, e.amount)
+				charges[pod] = e
+			case 1:
+				_, charged := charges[pod]
+				assert.Equal(t, charged, l.Release(pod))
+				delete(charges, pod)
+			case 2:
+				l.Promise(gang, e.queue, e.amount)
+				promises[gang] = e
+			case 3:
+				l.DropPromise(gang)
+				delete(promises, gang)
+			case 4:
+				l.RoomFor(gang, e.queue, e.amount)
+			}
+		}
+		used, all := int64(0), int64(0)
+		for _, e := range charges {
+			used += e.amount[corev1.ResourceCPU]
+		}
+		all = used
+		for _, e := range promises {
+			all += e.amount[corev1.ResourceCPU]
+		}
+		assert.Equal(t, used, l.Used("root")[corev1.ResourceCPU])
+		assert.Equal(t, all, l.tree.Total("root")[corev1.ResourceCPU])
+	})
+}

@@ -1,0 +1,207 @@
+// Package quota is the arithmetic of the queue tree: what each queue may use, uses, and has promised. It knows no lock
+// and no client.
+package quota
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/muster-sched/muster/pkg/resources"
+)
+
+// Root is the name of the ancestor of all queues.
+const Root = "root"
+
+// Shortage says what keeps a request out: the first queue on the way to the root, and the resource there, that is short.
+type Shortage struct {
+	// Queue is the queue whose capability is in the way: the one that was asked, or an ancestor.
+	Queue string
+	// Resource is what is short.
+	Resource corev1.ResourceName
+	// Want is the amount that was asked for, in the unit of resources.List.
+	Want int64
+	// Free is the amount that is left; negative when the capability was lowered below what is used.
+	Free int64
+}
+
+// Error describes the shortage in a sentence that stays the same as long as the amounts do.
+func (s *Shortage) Error() string {
+	return fmt.Sprintf("queue %q has %s %s free of its capability, %s needed", s.Queue,
+		resources.Format(s.Resource, s.Free), s.Resource, resources.Format(s.Resource, s.Want))
+}
+
+// Tree is the tree of queues. Amounts are kept at every node for the whole subtree, so that a question costs the depth
+// of the tree. A queue whose parent is unknown hangs below the root until the parent appears. A queue that is unknown but
+// used is kept, without a limit, until nothing is used any more.
+type Tree struct {
+	queues map[string]*queue
+}
+
+type queue struct {
+	name       string
+	parent     string         // as declared; "" means the root
+	known      bool           // false: only used, or only named as a parent
+	capability resources.List // only the resources that are limited
+	own        resources.List // used and promised by this queue itself
+	total      resources.List // own and the totals of all children
+}
+
+// NewTree makes a tree that has only the root, without limits.
+func NewTree() *Tree {
+	t := &Tree{queues: map[string]*queue{}}
+	t.ensure(Root)
+	return t
+}
+
+// Set declares a queue, or changes its parent or capability. What the queue uses moves with it.
+func (t *Tree) Set(name, parent string, capability resources.List) {
+	q := t.ensure(name)
+	edgesMove := !q.known || q.parent != parent
+	q.known, q.parent, q.capability = true, parent, capability
+	if edgesMove {
+		t.rebuild()
+	}
+}
+
+// Remove takes the declaration of a queue back. What it uses stays counted in it and in the root until it is released.
+func (t *Tree) Remove(name string) {
+	q, ok := t.queues[name]
+	if !ok || name == Root {
+		return
+	}
+	q.known, q.parent, q.capability = false, "", nil
+	t.rebuild()
+	t.forgetUnused(q)
+}
+
+// Known says whether the queue is declared.
+func (t *Tree) Known(name string) bool {
+	q, ok := t.queues[name]
+	return ok && q.known
+}
+
+// Add counts an amount in the queue and all its ancestors.
+func (t *Tree) Add(name string, amount resources.List) {
+	q := t.ensure(name)
+	q.own.Add(amount)
+	for _, node := range t.path(q) {
+		node.total.Add(amount)
+	}
+}
+
+// Sub takes an amount back that was added before.
+func (t *Tree) Sub(name string, amount resources.List) {
+	q := t.ensure(name)
+	q.own.Sub(amount)
+	for _, node := range t.path(q) {
+		node.total.Sub(amount)
+	}
+	t.forgetUnused(q)
+}
+
+// Total is what the queue and its descendants use and have promised.
+func (t *Tree) Total(name string) resources.List {
+	if q, ok := t.queues[name]; ok {
+		return q.total.Clone()
+	}
+	return resources.List{}
+}
+
+// Room says whether the queue and each of its ancestors has room for an amount; nil means yes. Resources of which nothing
+// is wanted do not matter, even where the capability was lowered below what is used.
+func (t *Tree) Room(name string, want resources.List) *Shortage {
+	q, ok := t.queues[name]
+	if !ok {
+		q = &queue{name: name}
+	}
+	for _, node := range t.path(q) {
+		if shortage := node.room(want); shortage != nil {
+			return shortage
+		}
+	}
+	return nil
+}
+
+// Path lists the names from the queue up to the root.
+func (t *Tree) Path(name string) []string {
+	q, ok := t.queues[name]
+	if !ok {
+		return []string{name, Root}
+	}
+	var names []string
+	for _, node := range t.path(q) {
+		names = append(names, node.name)
+	}
+	return names
+}
+
+// room reports the resource that is short by name order, so that the answer does not depend on map order.
+func (q *queue) room(want resources.List) *Shortage {
+	var short *Shortage
+	for resource, limit := range q.capability {
+		amount := want[resource]
+		if amount <= 0 {
+			continue
+		}
+		free := resources.List{resource: limit}
+		free.Sub(resources.List{resource: q.total[resource]})
+		if amount > free[resource] && (short == nil || resource < short.Resource) {
+			short = &Shortage{Queue: q.name, Resource: resource, Want: amount, Free: free[resource]}
+		}
+	}
+	return short
+}
+
+func (t *Tree) ensure(name string) *queue {
+	q, ok := t.queues[name]
+	if !ok {
+		q = &queue{name: name, own: resources.List{}, total: resources.List{}}
+		t.queues[name] = q
+	}
+	return q
+}
+
+// path is the queue and its ancestors up to the root. A cycle of parents (nothing but the admission of queues prevents
+// one) ends where it closes, below the root.
+func (t *Tree) path(q *queue) []*queue {
+	root := t.queues[Root]
+	path := []*queue{q}
+	for q != root {
+		next, ok := t.queues[q.parent]
+		if !ok || !next.known && next != root || contains(path, next) {
+			next = root
+		}
+		path = append(path, next)
+		q = next
+	}
+	return path
+}
+
+func contains(path []*queue, q *queue) bool {
+	for _, node := range path {
+		if node == q {
+			return true
+		}
+	}
+	return false
+}
+
+// rebuild sums the totals anew after an edge has moved.
+func (t *Tree) rebuild() {
+	for _, q := range t.queues {
+		q.total = resources.List{}
+	}
+	for _, q := range t.queues {
+		for _, node := range t.path(q) {
+			node.total.Add(q.own)
+		}
+	}
+}
+
+// forgetUnused drops a queue that is neither declared nor used. Nothing hangs from an undeclared queue.
+func (t *Tree) forgetUnused(q *queue) {
+	if !q.known && q.name != Root && q.own.IsZero() {
+		delete(t.queues, q.name)
+	}
+}
