@@ -1,0 +1,126 @@
+package testing
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+)
+
+// PodGroupWrapper builds a PodGroup.
+type PodGroupWrapper struct {
+	group schedulingv1beta1.PodGroup
+}
+
+// MakePodGroup starts a PodGroup in the namespace "default" whose spec is empty.
+func MakePodGroup(name string) *PodGroupWrapper {
+	return &PodGroupWrapper{schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name}}}
+}
+
+// Obj returns the PodGroup. Each call returns a copy of its own.
+func (w *PodGroupWrapper) Obj() *schedulingv1beta1.PodGroup { return w.group.DeepCopy() }
+
+// Namespace sets the PodGroup's namespace.
+func (w *PodGroupWrapper) Namespace(namespace string) *PodGroupWrapper {
+	w.group.Namespace = namespace
+	return w
+}
+
+// UID sets the PodGroup's UID; the API server ignores it.
+func (w *PodGroupWrapper) UID(uid string) *PodGroupWrapper {
+	w.group.UID = uidOf(uid)
+	return w
+}
+
+// MinMember sets how many members start together.
+func (w *PodGroupWrapper) MinMember(n int32) *PodGroupWrapper {
+	w.group.Spec.MinMember = n
+	return w
+}
+
+// MinTaskMember sets how many members of a task are among those that start together.
+func (w *PodGroupWrapper) MinTaskMember(task string, n int32) *PodGroupWrapper {
+	if w.group.Spec.MinTaskMember == nil {
+		w.group.Spec.MinTaskMember = map[string]int32{}
+	}
+	w.group.Spec.MinTaskMember[task] = n
+	return w
+}
+
+// MinResources sets what the minimum needs, as Resources reads it.
+func (w *PodGroupWrapper) MinResources(namesAndQuantities ...string) *PodGroupWrapper {
+	list := Resources(namesAndQuantities...)
+	w.group.Spec.MinResources = &list
+	return w
+}
+
+// Queue sets the PodGroup's queue.
+func (w *PodGroupWrapper) Queue(queue string) *PodGroupWrapper {
+	w.group.Spec.Queue = queue
+	return w
+}
+
+// PriorityClass sets the PodGroup's priority class.
+func (w *PodGroupWrapper) PriorityClass(name string) *PodGroupWrapper {
+	w.group.Spec.PriorityClassName = name
+	return w
+}
+
+// Phase sets the PodGroup's phase.
+func (w *PodGroupWrapper) Phase(phase schedulingv1beta1.PodGroupPhase) *PodGroupWrapper {
+	w.group.Status.Phase = phase
+	return w
+}
+
+// Created sets the creation time; the API server ignores it.
+func (w *PodGroupWrapper) Created(at time.Time) *PodGroupWrapper {
+	w.group.CreationTimestamp = metav1.NewTime(at)
+	return w
+}
+
+// QueueWrapper builds a Queue.
+type QueueWrapper struct {
+	queue schedulingv1beta1.Queue
+}
+
+// MakeQueue starts a Queue of weight 1.
+func MakeQueue(name string) *QueueWrapper {
+	return &QueueWrapper{schedulingv1beta1.Queue{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       schedulingv1beta1.QueueSpec{Weight: 1},
+	}}
+}
+
+// Obj returns the Queue. Each call returns a copy of its own.
+func (w *QueueWrapper) Obj() *schedulingv1beta1.Queue { return w.queue.DeepCopy() }
+
+// Parent sets the Queue's parent.
+func (w *QueueWrapper) Parent(parent string) *QueueWrapper {
+	w.queue.Spec.Parent = parent
+	return w
+}
+
+// Capability sets what the Queue may use, as Resources reads it.
+func (w *QueueWrapper) Capability(namesAndQuantities ...string) *QueueWrapper {
+	w.queue.Spec.Capability = Resources(namesAndQuantities...)
+	return w
+}
+
+// Deserved sets the Queue's share, as Resources reads it.
+func (w *QueueWrapper) Deserved(namesAndQuantities ...string) *QueueWrapper {
+	w.queue.Spec.Deserved = Resources(namesAndQuantities...)
+	return w
+}
+
+// Dequeue sets the Queue's dequeue strategy.
+func (w *QueueWrapper) Dequeue(strategy schedulingv1beta1.DequeueStrategy) *QueueWrapper {
+	w.queue.Spec.DequeueStrategy = strategy
+	return w
+}
+
+// State sets the Queue's state.
+func (w *QueueWrapper) State(state schedulingv1beta1.QueueState) *QueueWrapper {
+	w.queue.Status.State = state
+	return w
+}
