@@ -60,9 +60,16 @@ build() {
   echo "Built the control plane in $((SECONDS - started)) s" >&2
 }
 
-mkdir -p "${bin_dir}/controlplane"
-# Two callers at once (tests and a demo, say) must not both build.
-exec 9>"${bin_dir}/controlplane/.lock"
-command -v flock >/dev/null && flock 9
-is_current || build
-ln -sfn "controlplane/${version}/kubectl" "${bin_dir}/kubectl"
+link_kubectl() {
+  local target="controlplane/${version}/kubectl"
+  [[ "$(readlink "${bin_dir}/kubectl" || true)" == "${target}" ]] || ln -sfn "${target}" "${bin_dir}/kubectl"
+}
+
+if ! is_current; then
+  mkdir -p "${bin_dir}/controlplane"
+  # Two callers at once (tests and a demo, say) must not both build.
+  exec 9>"${bin_dir}/controlplane/.lock"
+  command -v flock >/dev/null && flock 9
+  is_current || build
+fi
+link_kubectl
