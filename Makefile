@@ -1,0 +1,100 @@
+# Everything that one does with this repository. `make help` lists it.
+# A machine needs Go, a C compiler (for the race detector), make, bash and git; no container engine except for `make image`.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# DIR is where the local cluster keeps its data, logs and kubeconfig.
+DIR ?= $(CURDIR)/.cache/local
+# NODES is the number of simulated nodes of the local cluster.
+NODES ?= 4
+# KEEP=1 leaves the demo's cluster running.
+KEEP ?=
+# IMAGE is the name of the container image that `make image` builds.
+IMAGE ?= muster:dev
+CONTAINER_ENGINE ?= docker
+# BUILD_FLAGS are further flags of go build. The default is none, so that `go test` and editors share the build cache.
+BUILD_FLAGS ?=
+
+# The scheduler takes its version from component-base: upstream's number, with ours as build metadata.
+KUBERNETES_VERSION := v1.37.1
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+version_package := k8s.io/component-base/version
+LDFLAGS := -X $(version_package).gitVersion=$(KUBERNETES_VERSION)+muster.$(VERSION) \
+  -X $(version_package).gitMajor=1 -X $(version_package).gitMinor=37 -X $(version_package).gitCommit=$(COMMIT)
+
+.PHONY: help
+help: ## Show this list.
+	@awk 'BEGIN {FS = ":.*## "; print "Usage: make <target>"} \
+	  /^##@ / {printf "\n%s\n", substr($$0, 5)} \
+	  /^[a-z-]+:.*## / {printf "  %-22s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##@ Build and try
+
+.PHONY: build
+build: binaries controlplane ## Build bin/: our programs, kubectl and the control plane of the local cluster.
+
+.PHONY: binaries
+binaries: ## Build our programs only: muster-scheduler, muster-controller and muster.
+	@echo "building bin/{muster-scheduler,muster-controller,muster} ($(VERSION))"
+	@mkdir -p bin
+	@go build -buildvcs=false $(BUILD_FLAGS) -ldflags "$(LDFLAGS)" -o bin/ ./cmd/muster-scheduler ./cmd/muster-controller ./cmd/muster
+
+.PHONY: controlplane
+controlplane: ## Build the pinned etcd, kube-apiserver, kube-controller-manager, KWOK and kubectl (minutes, once).
+	@hack/controlplane/build.sh
+
+.PHONY: demo
+demo: build ## Show gangs held, released, restarted and completed on a local cluster (KEEP=1 leaves it running).
+	@bin/muster demo $(if $(filter-out 0 false no,$(KEEP)),--keep)
+
+.PHONY: local-up
+local-up: build ## Start a local cluster in DIR (default .cache/local) with NODES simulated nodes.
+	@bin/muster local up --dir "$(DIR)" --nodes $(NODES)
+
+.PHONY: local-down
+local-down: ## Stop the local cluster in DIR.
+	@bin/muster local down --dir "$(DIR)"
+
+.PHONY: image
+image: ## Build the container image IMAGE with CONTAINER_ENGINE.
+	$(CONTAINER_ENGINE) build --build-arg VERSION="$(VERSION)" --build-arg COMMIT="$(COMMIT)" -t $(IMAGE) .
+
+##@ Check
+
+.PHONY: test
+test: build ## Run all tests: unit, integration, end to end. A summary comes last.
+	@hack/test.sh
+
+.PHONY: test-unit
+test-unit: ## Run the unit tests.
+	@hack/test.sh unit
+
+.PHONY: test-integration
+test-integration: build ## Run the tests against a real API server and scheduler.
+	@hack/test.sh integration
+
+.PHONY: test-e2e
+test-e2e: build ## Run the tests that play whole stories on a local cluster.
+	@hack/test.sh e2e
+
+.PHONY: verify
+verify: ## Check generated code, formatting, lint, imports, modules and manifests; changes nothing.
+	@hack/verify-all.sh
+
+.PHONY: lint
+lint: ## Run golangci-lint.
+	@hack/verify-lint.sh
+
+##@ Change
+
+.PHONY: update
+update: ## Regenerate code, CRDs and reference docs; format; tidy the modules.
+	@hack/update-all.sh
+
+.PHONY: clean
+clean: ## Remove what was built, but not the local cluster's data.
+	rm -rf bin test-results

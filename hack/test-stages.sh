@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Runs the stages named as arguments and prints go test's events (JSON) on standard output, for hack/test.sh.
+# Progress goes to descriptor 9.
+set -uo pipefail
+
+failed=0
+# The race detector slows cold builds of Kubernetes' own packages down by minutes: packages that need those go without.
+heavy='^k8s.io/kubernetes/'
+
+say() { echo "$@" >&9; }
+
+# run_tests NAME FLAGS... runs go test with the flags.
+run_tests() {
+  local name=$1
+  shift
+  say "== $name"
+  # shellcheck disable=SC2086 # GO_TEST_FLAGS is a list
+  go test -json -buildvcs=false ${GO_TEST_FLAGS:-} "$@" | tee >(progress "$name" >&9) || failed=1
+}
+
+# progress prints a line for each finished top-level test of the slow stages, from the events on its standard input.
+progress() {
+  if [[ $1 == unit* ]]; then cat >/dev/null; return; fi
+  sed -nuE 's/.*"Action":"(pass|fail|skip)".*"Test":"([^"\/]+)".*"Elapsed":([0-9.]+).*/   \1 \2 (\3s)/p'
+}
+
+unit() {
+  local all racy plain
+  all=$(go list ./... | grep -vE '/test/|/pkg/client/')
+  # "go list -test" gives for each tested package one named <package>.test with all that it needs.
+  # shellcheck disable=SC2086 # one package per word
+  plain=$(go list -test -f '{{if eq .Name "main"}}{{range .Deps}}{{$.ImportPath}} {{.}}{{"\n"}}{{end}}{{end}}' $all |
+    awk -v heavy="$heavy" '$1 ~ /\.test$/ && $2 ~ heavy {sub(/\.test$/, "", $1); print $1}' | sort -u)
+  racy=$(comm -23 <(sort <<<"$all") <(echo "$plain"))
+  # shellcheck disable=SC2086
+  run_tests "unit, with the race detector" -race -timeout 10m $racy
+  # shellcheck disable=SC2086
+  [[ -z $plain ]] || run_tests "unit, packages on Kubernetes' scheduler" -timeout 10m $plain
+}
+
+# Integration and end-to-end packages start clusters: one package at a time, and no cached results.
+integration() { run_tests integration -p 1 -count 1 -timeout 20m ./test/integration/...; }
+e2e() { run_tests e2e -p 1 -count 1 -timeout 20m ./test/e2e/...; }
+
+for stage in "$@"; do
+  case $stage in
+    unit | integration | e2e) "$stage" ;;
+    *) echo "there is no stage $stage: use unit, integration or e2e" >&2; failed=1 ;;
+  esac
+done
+exit "$failed"

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Runs the tests, stage by stage, and ends with one summary.
+#   hack/test.sh [unit|integration|e2e ...]      without arguments: all
+# GO_TEST_FLAGS are further flags of go test (-run, -v, ...). Results are also written to test-results/.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+stages=("$@")
+[[ ${#stages[@]} -gt 0 ]] || stages=(unit integration e2e)
+
+mkdir -p test-results
+hack/build-tool.sh gotestsum
+started=$SECONDS
+
+# Everything that the tests start inherits this mark, so that what they leave behind can be found.
+mark="MUSTER_TEST_RUN=$$-$SRANDOM"
+
+# marked_processes prints the ids of processes that carry the mark. Where there is no /proc it finds none.
+marked_processes() {
+  { grep -lzxF "$mark" /proc/[0-9]*/environ || true; } 2>/dev/null | cut -d/ -f3
+}
+
+# leave_nothing_behind waits for what was started to end, ends what has not, and fails if there was any.
+leave_nothing_behind() {
+  local deadline=$((SECONDS + 20)) left
+  while left=$(marked_processes); [[ -n $left && $SECONDS -lt $deadline ]]; do sleep 0.5; done
+  [[ -n $left ]] || return 0
+  echo "the tests left processes behind, which are ended now:" >&2
+  ps -o pid=,args= -p "${left//$'\n'/,}" >&2 || true
+  # shellcheck disable=SC2086 # one id per word
+  kill -KILL $left 2>/dev/null || true
+  return 1
+}
+
+# The run has a process group of its own, so that an interrupt reaches all of it.
+set -m
+interrupted() {
+  trap '' INT TERM HUP
+  echo "interrupted: stopping the tests" >&2
+  kill -TERM -- "-$run" 2>/dev/null || true
+  wait "$run" 2>/dev/null || true
+  leave_nothing_behind || true
+  exit 130
+}
+
+# Descriptor 9 is where the stages tell how far they are; gotestsum reads their standard output.
+env "$mark" bin/tools/gotestsum --format pkgname --format-hide-empty-pkg --junitfile test-results/junit.xml \
+  --jsonfile test-results/events.json --raw-command -- hack/test-stages.sh "${stages[@]}" 9>&1 </dev/null &
+run=$!
+trap interrupted INT TERM HUP
+result=0
+wait "$run" || result=$?
+trap - INT TERM HUP
+
+leave_nothing_behind || result=1
+echo "tests of ${stages[*]}: $([[ $result == 0 ]] && echo passed || echo FAILED) in $((SECONDS - started))s"
+exit "$result"
