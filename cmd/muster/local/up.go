@@ -1,0 +1,102 @@
+package local
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/muster-sched/muster/pkg/localcluster"
+)
+
+func newUpCommand() *cobra.Command {
+	var options localcluster.Options
+	command := &cobra.Command{
+		Use:   "up --dir DIR",
+		Short: "Start a cluster and return when it is ready",
+		Long: `Start a cluster in a new or empty folder and return when all its parts are ready.
+
+The control plane's programs are built on first use, which takes some minutes
+and needs Go; afterwards a start takes some seconds. The cluster runs until
+"muster local down".
+
+Simulated pods run for ever unless told otherwise, by annotation or by a simple
+shell command in their first container:
+  muster.sh/sim-exit-after: "5s"    ends 5 seconds after it began to run
+  muster.sh/sim-exit-code: "3"      with exit code 3 (without: 0)
+  muster.sh/sim-hang: "true"        never begins to run
+  command: [sh, -c, "sleep 5; exit 3"]`,
+		Example: `  # Four nodes of 8 CPUs and 32Gi each
+  muster local up --dir /tmp/m --nodes 4
+
+  # Two nodes with GPUs
+  muster local up --dir /tmp/gpu --nodes 2 --node-cpu 32 --node-memory 256Gi --node-resource nvidia.com/gpu=8
+
+  # Only etcd, kube-apiserver and kube-controller-manager, with Muster's API
+  muster local up --dir /tmp/cp --control-plane-only`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			if err := needDir(command, options.Dir); err != nil {
+				return err
+			}
+			return runUp(command, options)
+		},
+	}
+	addDirFlag(command, &options.Dir)
+	flags := command.Flags()
+	flags.IntVar(&options.Nodes, "nodes", 0, "number of simulated nodes")
+	flags.StringVar(&options.NodeCPU, "node-cpu", localcluster.DefaultNodeCPU, "CPU of each node, in cores")
+	flags.StringVar(&options.NodeMemory, "node-memory", localcluster.DefaultNodeMemory, "memory of each node")
+	flags.StringToStringVar(&options.NodeResources, "node-resource", nil, "a further resource of each node, as name=quantity (repeatable), for example nvidia.com/gpu=8")
+	flags.BoolVar(&options.ControlPlaneOnly, "control-plane-only", false, "leave out the simulated nodes and Muster's programs")
+	flags.StringVar(&options.BinDir, "bin-dir", "", "folder of Muster's programs and of the folder controlplane (default: that of this program)")
+	flags.DurationVar(&options.Timeout, "timeout", localcluster.DefaultTimeout, "how long the start may take, building not counted")
+	return command
+}
+
+func runUp(command *cobra.Command, options localcluster.Options) error {
+	executable, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("finding this program: %w", err)
+	}
+	options.Progress = func(message string) { fmt.Fprintln(command.ErrOrStderr(), message) }
+	cluster, err := localcluster.UpDetached(command.Context(), options, executable, "local", superviseVerb)
+	if err != nil {
+		return err
+	}
+	if err := cluster.Detach(); err != nil {
+		return err
+	}
+	printUsage(command.OutOrStdout(), cluster)
+	return nil
+}
+
+// printUsage says what there is now and what to do with it.
+func printUsage(out io.Writer, cluster *localcluster.Cluster) {
+	dir := cluster.Dir()
+	fmt.Fprintf(out, `The cluster in %[1]s is ready, with %[2]d nodes.
+
+  export KUBECONFIG=%[3]s
+  %[4]s get nodes
+
+  logs      %[5]s
+  status    muster local status --dir %[1]s
+  stop      muster local down --dir %[1]s
+`, dir, cluster.Options().Nodes, cluster.Kubeconfig(), kubectl(cluster), filepath.Join(dir, "logs"))
+}
+
+// kubectl is the path of kubectl, as short as the working directory allows.
+func kubectl(cluster *localcluster.Cluster) string {
+	path := cluster.Kubectl()
+	if _, err := os.Stat(path); err != nil {
+		return "kubectl"
+	}
+	if wd, err := os.Getwd(); err == nil {
+		if short, err := filepath.Rel(wd, path); err == nil && len(short) < len(path) {
+			return short
+		}
+	}
+	return path
+}

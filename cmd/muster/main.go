@@ -1,0 +1,45 @@
+// Command muster is the tool for people: it runs local clusters to try Muster on, and shows what
+// Muster does.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/muster-sched/muster/cmd/muster/local"
+)
+
+// commands lists what the tool can do. Each has a folder of its own.
+var commands = []func() *cobra.Command{
+	local.NewCommand,
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := newRootCommand().ExecuteContext(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+func newRootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "muster",
+		Short: "Try Muster, the batch scheduler, on this machine",
+		// Errors are printed once, by main, and a failed start needs no page of usage.
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.CompletionOptions.HiddenDefaultCmd = true
+	for _, newCommand := range commands {
+		root.AddCommand(newCommand())
+	}
+	return root
+}

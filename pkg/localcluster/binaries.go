@@ -1,0 +1,111 @@
+package localcluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// KubernetesVersion is the release of the control plane, as hack/controlplane/go.mod pins it.
+const KubernetesVersion = "v1.37.1"
+
+// BinDirVariable is the environment variable that says where the binaries are.
+const BinDirVariable = "MUSTER_BIN_DIR"
+
+// buildScript makes the control plane's binaries, in a checkout of the repository.
+const buildScript = "hack/controlplane/build.sh"
+
+// Binaries knows where the programs of a cluster are.
+type Binaries struct {
+	dir string
+}
+
+// DefaultBinDir is the folder named by MUSTER_BIN_DIR, else the folder of the running program if
+// the control plane or Muster's programs are there, else bin in the checkout around the working
+// directory.
+func DefaultBinDir() (string, error) {
+	if dir := os.Getenv(BinDirVariable); dir != "" {
+		return dir, nil
+	}
+	if executable, err := os.Executable(); err == nil {
+		dir := filepath.Dir(executable)
+		for _, name := range []string{"controlplane", MusterScheduler, MusterController} {
+			if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+				return dir, nil
+			}
+		}
+		if _, err := os.Stat(filepath.Join(filepath.Dir(dir), buildScript)); err == nil {
+			return dir, nil
+		}
+	}
+	if dir, err := os.Getwd(); err == nil {
+		for parent := ""; dir != parent; parent, dir = dir, filepath.Dir(dir) {
+			if _, err := os.Stat(filepath.Join(dir, buildScript)); err == nil {
+				return filepath.Join(dir, "bin"), nil
+			}
+		}
+	}
+	return "", fmt.Errorf("the programs of the cluster are nowhere to be found: run inside a checkout of Muster, or name their folder with --bin-dir or %s", BinDirVariable)
+}
+
+// path is where a program of the control plane is.
+func (b Binaries) path(name string) string {
+	return filepath.Join(b.dir, "controlplane", KubernetesVersion, name)
+}
+
+// own is where one of Muster's programs is.
+func (b Binaries) own(name string) string { return filepath.Join(b.dir, name) }
+
+// Kubectl is the kubectl that fits the control plane.
+func (b Binaries) Kubectl() string { return b.own("kubectl") }
+
+// findBinaries makes sure that all programs that the options ask for exist. It builds those of
+// the control plane if they are missing or older than their pins, where a checkout is around
+// them.
+func findBinaries(ctx context.Context, options Options) (Binaries, error) {
+	binaries := Binaries{dir: options.BinDir}
+	script := filepath.Join(filepath.Dir(options.BinDir), buildScript)
+	if _, err := os.Stat(script); err == nil {
+		if err := buildControlPlane(ctx, script, options); err != nil {
+			return binaries, err
+		}
+	}
+	var missing []string
+	for _, entry := range catalogue {
+		if !options.has(entry.name) {
+			continue
+		}
+		path := binaries.path(entry.name)
+		if entry.name == MusterScheduler || entry.name == MusterController {
+			path = binaries.own(entry.name)
+		}
+		if info, err := os.Stat(path); err != nil || info.Mode()&0o111 == 0 {
+			missing = append(missing, path)
+		}
+	}
+	if len(missing) > 0 {
+		return binaries, fmt.Errorf("missing: %s; run `make build` in a checkout of Muster, or name the folder of its binaries with --bin-dir or %s",
+			strings.Join(missing, ", "), BinDirVariable)
+	}
+	return binaries, nil
+}
+
+// buildControlPlane runs the build script, which returns at once if all is up to date.
+func buildControlPlane(ctx context.Context, script string, options Options) error {
+	command := exec.CommandContext(ctx, "bash", script, options.BinDir)
+	progress := &lineWriter{write: options.Progress}
+	command.Stderr = progress
+	err := command.Run()
+	progress.flush()
+	if errors.Is(err, exec.ErrNotFound) {
+		return fmt.Errorf("building the control plane: bash is missing: install it, or run where the binaries exist")
+	}
+	if err != nil {
+		return fmt.Errorf("building the control plane with %s: %w: %s", script, err, progress.last)
+	}
+	return nil
+}

@@ -1,0 +1,159 @@
+package localcluster
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// SystemNamespace is where Muster's programs and their service accounts live.
+const SystemNamespace = "muster-system"
+
+// fieldManager owns what the local cluster installs.
+const fieldManager = "muster-local"
+
+// tokenSeconds is longer than anyone keeps a local cluster.
+const tokenSeconds = 10 * 365 * 24 * 60 * 60
+
+const pollInterval = 50 * time.Millisecond
+
+// installedResources maps the kinds that manifests/crds and manifests/rbac contain to their
+// resources. A kind that is not here is refused, so that the list cannot fall behind silently.
+var installedResources = map[schema.GroupVersionKind]schema.GroupVersionResource{
+	{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}: {Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
+	{Version: "v1", Kind: "Namespace"}:                                               {Version: "v1", Resource: "namespaces"},
+	{Version: "v1", Kind: "ServiceAccount"}:                                          {Version: "v1", Resource: "serviceaccounts"},
+	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"}:         {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"},
+	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRoleBinding"}:  {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"},
+	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "Role"}:                {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"},
+	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "RoleBinding"}:         {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"},
+}
+
+// install gives a bare API server what Muster ships: namespace, service accounts, roles, and the
+// API itself; and gives each program the kubeconfig of its service account.
+func install(ctx context.Context, l *layout) error {
+	config, err := restConfig(l.kubeconfig())
+	if err != nil {
+		return err
+	}
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	for _, folder := range []string{"crds", "rbac"} {
+		objects, err := readObjects(folder)
+		if err != nil {
+			return err
+		}
+		for _, object := range objects {
+			if err := apply(ctx, client, object); err != nil {
+				return fmt.Errorf("installing %s %s of manifests/%s: %w", object.GetKind(), object.GetName(), folder, err)
+			}
+		}
+	}
+	if err := awaitAPI(ctx, client); err != nil {
+		return err
+	}
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	for _, name := range []string{MusterScheduler, MusterController} {
+		if err := writeServiceAccountKubeconfig(ctx, l, kube, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// apply puts one object in place. The API server makes its first namespaces and roles itself
+// after it is ready, so what is missing may come yet: it is tried again for a while.
+func apply(ctx context.Context, client dynamic.Interface, object *unstructured.Unstructured) error {
+	resource, ok := installedResources[object.GroupVersionKind()]
+	if !ok {
+		return fmt.Errorf("kind %s is not one that a local cluster installs", object.GroupVersionKind())
+	}
+	var last error
+	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+		_, last = client.Resource(resource).Namespace(object.GetNamespace()).
+			Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
+		if last == nil || apierrors.IsInvalid(last) || apierrors.IsBadRequest(last) {
+			return true, last
+		}
+		return false, nil
+	})
+	if err != nil && last != nil {
+		return last
+	}
+	return err
+}
+
+// awaitAPI waits until every custom resource is served.
+func awaitAPI(ctx context.Context, client dynamic.Interface) error {
+	objects, err := readObjects("crds")
+	if err != nil {
+		return err
+	}
+	for _, object := range objects {
+		err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+			return isServed(ctx, client, object)
+		})
+		if err != nil {
+			return fmt.Errorf("waiting for %s to be served: %w", object.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// isServed asks for the objects themselves: the condition Established comes a moment before the
+// API server answers.
+func isServed(ctx context.Context, client dynamic.Interface, definition *unstructured.Unstructured) (bool, error) {
+	group, _, err := unstructured.NestedString(definition.Object, "spec", "group")
+	if err != nil {
+		return false, fmt.Errorf("reading the group: %w", err)
+	}
+	plural, _, err := unstructured.NestedString(definition.Object, "spec", "names", "plural")
+	if err != nil {
+		return false, fmt.Errorf("reading the plural name: %w", err)
+	}
+	versions, _, err := unstructured.NestedSlice(definition.Object, "spec", "versions")
+	if err != nil {
+		return false, fmt.Errorf("reading the versions: %w", err)
+	}
+	for _, version := range versions {
+		name, _ := version.(map[string]any)["name"].(string)
+		resource := schema.GroupVersionResource{Group: group, Version: name, Resource: plural}
+		_, err := client.Resource(resource).List(ctx, metav1.ListOptions{Limit: 1})
+		if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) || apierrors.IsServiceUnavailable(err) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// writeServiceAccountKubeconfig makes a program run with the very permissions that it has in a
+// real cluster.
+func writeServiceAccountKubeconfig(ctx context.Context, l *layout, kube kubernetes.Interface, name string) error {
+	seconds := int64(tokenSeconds)
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
+	answer, err := kube.CoreV1().ServiceAccounts(SystemNamespace).CreateToken(ctx, name, request, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("getting a token for service account %s: %w", types.NamespacedName{Namespace: SystemNamespace, Name: name}, err)
+	}
+	return l.writeKubeconfig(l.identityKubeconfig(name), &clientcmdapi.AuthInfo{Token: answer.Status.Token})
+}

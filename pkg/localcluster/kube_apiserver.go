@@ -1,0 +1,44 @@
+package localcluster
+
+// serviceCIDR is the range of Service addresses; podCIDR that of simulated pods.
+const (
+	serviceCIDR = "10.0.0.0/16"
+	podCIDR     = "10.128.0.0/9"
+)
+
+// kubeAPIServerComponent has RBAC and the admission plugins that are on by default, among them
+// ServiceAccount and Priority, because users' clusters have them.
+func kubeAPIServerComponent(l *layout) Component {
+	args := []string{
+		"--etcd-servers=" + l.ports.url(Etcd),
+		"--etcd-cafile=" + l.pki.caFile(),
+		"--etcd-certfile=" + l.pki.certFile(adminIdentity),
+		"--etcd-keyfile=" + l.pki.keyFile(adminIdentity),
+		"--bind-address=" + loopback,
+		"--secure-port=" + l.ports.port(KubeAPIServer),
+		"--tls-cert-file=" + l.pki.certFile(serverIdentity),
+		"--tls-private-key-file=" + l.pki.keyFile(serverIdentity),
+		"--client-ca-file=" + l.pki.caFile(),
+		"--authorization-mode=RBAC",
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-signing-key-file=" + l.pki.keyFile(serviceAccountIdentity),
+		"--service-account-key-file=" + l.pki.keyFile(serviceAccountIdentity),
+		"--service-cluster-ip-range=" + serviceCIDR,
+		"--allow-privileged=true",
+		// No Service needs to reach the API server, and loopback addresses are refused there.
+		"--endpoint-reconciler-type=none",
+		"--profiling=false",
+	}
+	if !l.options.has(KWOK) {
+		// Nobody would take the taint away from nodes that have no life of their own.
+		args = append(args, "--disable-admission-plugins=TaintNodesByCondition")
+	}
+	return Component{
+		Name:   KubeAPIServer,
+		Binary: l.binaries.path(KubeAPIServer),
+		Args:   args,
+		Ports:  []string{KubeAPIServer},
+		After:  []string{Etcd},
+		Ready:  l.answers(l.ports.url(KubeAPIServer) + "/readyz"),
+	}
+}

@@ -1,0 +1,76 @@
+package localcluster
+
+import (
+	"fmt"
+	"os"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// clusterName is the name of the cluster, context and user in every kubeconfig.
+const clusterName = "muster"
+
+// writeKubeconfig writes a kubeconfig that holds all it needs, so that it may be copied.
+func (l *layout) writeKubeconfig(path string, user *clientcmdapi.AuthInfo) error {
+	ca, err := os.ReadFile(l.pki.caFile())
+	if err != nil {
+		return fmt.Errorf("reading the authority's certificate: %w", err)
+	}
+	config := clientcmdapi.NewConfig()
+	config.Clusters[clusterName] = &clientcmdapi.Cluster{
+		Server:                   l.ports.url(KubeAPIServer),
+		CertificateAuthorityData: ca,
+	}
+	config.AuthInfos[clusterName] = user
+	config.Contexts[clusterName] = &clientcmdapi.Context{Cluster: clusterName, AuthInfo: clusterName}
+	config.CurrentContext = clusterName
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		return fmt.Errorf("writing kubeconfig %s: %w", path, err)
+	}
+	return nil
+}
+
+// certificateUser authenticates with a client certificate.
+func (l *layout) certificateUser(identity string) (*clientcmdapi.AuthInfo, error) {
+	certificate, err := os.ReadFile(l.pki.certFile(identity))
+	if err != nil {
+		return nil, fmt.Errorf("reading the certificate of %s: %w", identity, err)
+	}
+	key, err := os.ReadFile(l.pki.keyFile(identity))
+	if err != nil {
+		return nil, fmt.Errorf("reading the key of %s: %w", identity, err)
+	}
+	return &clientcmdapi.AuthInfo{ClientCertificateData: certificate, ClientKeyData: key}, nil
+}
+
+// writeCertificateKubeconfigs writes those that need no API server to exist.
+func (l *layout) writeCertificateKubeconfigs() error {
+	for identity, path := range map[string]string{
+		adminIdentity:             l.kubeconfig(),
+		controllerManagerIdentity: l.identityKubeconfig(controllerManagerIdentity),
+		kubeSchedulerIdentity:     l.identityKubeconfig(KubeScheduler),
+		kwokIdentity:              l.identityKubeconfig(kwokIdentity),
+	} {
+		user, err := l.certificateUser(identity)
+		if err != nil {
+			return err
+		}
+		if err := l.writeKubeconfig(path, user); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// restConfig reads a kubeconfig and lifts the client's own limits, which are of no use against
+// an API server that nobody shares.
+func restConfig(kubeconfig string) (*rest.Config, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("reading kubeconfig %s: %w", kubeconfig, err)
+	}
+	config.QPS, config.Burst = -1, -1
+	return config, nil
+}

@@ -1,0 +1,20 @@
+package localcluster
+
+// musterControllerComponent runs as its service account, with the roles that Muster ships.
+func musterControllerComponent(l *layout) Component {
+	return Component{
+		Name:   MusterController,
+		Binary: l.binaries.own(MusterController),
+		Args: []string{
+			"--kubeconfig=" + l.identityKubeconfig(MusterController),
+			"--bind-address=" + loopback,
+			"--secure-port=" + l.ports.port(MusterController),
+			"--tls-cert-file=" + l.pki.certFile(serverIdentity),
+			"--tls-private-key-file=" + l.pki.keyFile(serverIdentity),
+		},
+		Ports: []string{MusterController},
+		After: []string{KubeAPIServer},
+		Ready: l.answers(l.ports.url(MusterController) + "/readyz"),
+		Grace: stopGrace,
+	}
+}

@@ -1,0 +1,9 @@
+package localcluster
+
+import "syscall"
+
+// childAttributes make a child die with its parent, whatever ends the parent, and keep the
+// terminal's Ctrl-C from it: the supervisor decides when and in which order children stop.
+func childAttributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+}

@@ -1,0 +1,37 @@
+package localcluster
+
+import "time"
+
+// stopGrace is how long Muster's programs may take to give up leadership and stop.
+const stopGrace = 5 * time.Second
+
+// kubeSchedulerComponent is the stock scheduler, to compare Muster's with.
+func kubeSchedulerComponent(l *layout) Component {
+	return schedulerComponent(l, KubeScheduler, l.binaries.path(KubeScheduler))
+}
+
+// musterSchedulerComponent runs as its service account, with the roles that Muster ships.
+func musterSchedulerComponent(l *layout) Component {
+	return schedulerComponent(l, MusterScheduler, l.binaries.own(MusterScheduler))
+}
+
+func schedulerComponent(l *layout, name, binary string) Component {
+	kubeconfig := l.identityKubeconfig(name)
+	return Component{
+		Name:   name,
+		Binary: binary,
+		Args: []string{
+			"--config=" + l.internal(schedulerConfigFile),
+			"--authentication-kubeconfig=" + kubeconfig,
+			"--authorization-kubeconfig=" + kubeconfig,
+			"--bind-address=" + loopback,
+			"--secure-port=" + l.ports.port(name),
+			"--tls-cert-file=" + l.pki.certFile(serverIdentity),
+			"--tls-private-key-file=" + l.pki.keyFile(serverIdentity),
+		},
+		Ports: []string{name},
+		After: []string{KubeAPIServer},
+		Ready: l.answers(l.ports.url(name) + "/readyz"),
+		Grace: stopGrace,
+	}
+}
