@@ -15,8 +15,9 @@ KEEP ?=
 # IMAGE is the name of the container image that `make image` builds.
 IMAGE ?= muster:dev
 CONTAINER_ENGINE ?= docker
-# BUILD_FLAGS are further flags of go build. The default is none, so that `go test` and editors share the build cache.
-BUILD_FLAGS ?=
+# One set of flags for all, so that the control plane, the programs and the tests share the build cache.
+export GOFLAGS := -trimpath -buildvcs=false
+export GOWORK := off
 
 # The scheduler takes its version from component-base: upstream's number, with ours as build metadata.
 KUBERNETES_VERSION := v1.37.1
@@ -41,11 +42,11 @@ build: binaries controlplane ## Build bin/: our programs, kubectl and the contro
 binaries: ## Build our programs only: muster-scheduler, muster-controller and muster.
 	@echo "building bin/{muster-scheduler,muster-controller,muster} ($(VERSION))"
 	@mkdir -p bin
-	@go build -buildvcs=false $(BUILD_FLAGS) -ldflags "$(LDFLAGS)" -o bin/ ./cmd/muster-scheduler ./cmd/muster-controller ./cmd/muster
+	@go build -ldflags "$(LDFLAGS)" -o bin/ ./cmd/muster-scheduler ./cmd/muster-controller ./cmd/muster
 
 .PHONY: controlplane
 controlplane: ## Build the pinned etcd, kube-apiserver, kube-controller-manager, KWOK and kubectl (minutes, once).
-	@hack/controlplane/build.sh
+	@hack/controlplane/build.sh bin
 
 .PHONY: demo
 demo: build ## Show gangs held, released, restarted and completed on a local cluster (KEEP=1 leaves it running).

@@ -3,6 +3,7 @@
 #   hack/build-tool.sh gotestsum|golangci-lint
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source hack/env.sh
 
 case $1 in
   gotestsum) module=hack/testtools package=gotest.tools/gotestsum ;;
@@ -17,5 +18,5 @@ if [[ -x bin/tools/$1 && -f $stamp && $(<"$stamp") == "$want" ]]; then exit 0; f
 
 echo "building bin/tools/$1 (once)" >&2
 mkdir -p bin/tools
-(cd "$module" && CGO_ENABLED=0 go build -buildvcs=false -o ../../bin/tools/ "$package")
+(cd "$module" && CGO_ENABLED=0 go build -o ../../bin/tools/ "$package")
 echo "$want" >"$stamp"

@@ -15,7 +15,7 @@ run_tests() {
   shift
   say "== $name"
   # shellcheck disable=SC2086 # GO_TEST_FLAGS is a list
-  go test -json -buildvcs=false ${GO_TEST_FLAGS:-} "$@" | tee >(progress "$name" >&9) || failed=1
+  go test -json ${GO_TEST_FLAGS:-} "$@" | tee >(progress "$name" >&9) || failed=1
 }
 
 # progress prints a line for each finished top-level test of the slow stages, from the events on its standard input.

@@ -4,6 +4,7 @@
 # GO_TEST_FLAGS are further flags of go test (-run, -v, ...). Results are also written to test-results/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source hack/env.sh
 
 stages=("$@")
 [[ ${#stages[@]} -gt 0 ]] || stages=(unit integration e2e)

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Fails when a Go module is not tidy or its downloads are not what go.sum says; hack/update-modules.sh is its twin.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+source hack/env.sh
+
+result=0
+for module in $(git ls-files 'go.mod' '*/go.mod'); do
+  if ! (cd "$(dirname "$module")" && go mod tidy -diff); then
+    echo "$module is not tidy: run hack/update-modules.sh and commit the result" >&2
+    result=1
+  fi
+done
+
+# The control plane that the tests run against must be the release that the scheduler is built from.
+pinned() { awk '$1 == "k8s.io/kubernetes" && $2 != "=>" {print $2; exit}' "$1"; }
+if [[ $(pinned go.mod) != "$(pinned hack/controlplane/go.mod)" ]]; then
+  echo "go.mod has k8s.io/kubernetes $(pinned go.mod), hack/controlplane/go.mod $(pinned hack/controlplane/go.mod): make them the same" >&2
+  result=1
+fi
+exit "$result"

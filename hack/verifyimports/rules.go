@@ -1,0 +1,144 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// module is what the names of the project's own packages begin with.
+const module = "github.com/muster-sched/muster/"
+
+// layer is a folder and its place in the order: packages import only from layers of lower rank.
+type layer struct {
+	// folder, relative to the module; it stands for itself and what is below it.
+	folder string
+	rank   int
+	// peers are the folders of the same rank that this one may import nonetheless. Packages of one folder always may.
+	peers []string
+	// banned are beginnings of import paths that the folder must not use, with the reason.
+	banned map[string]string
+}
+
+// side is the rank of what stands beside the order: tests and programs use it, the product's packages do not.
+const side = 4
+
+// pure are the imports that keep a package from being a pure function of its arguments.
+var pure = map[string]string{
+	module + "pkg/client":         "the domain knows no client",
+	"k8s.io/client-go/kubernetes": "the domain knows no client",
+	"k8s.io/client-go/tools":      "the domain knows no client",
+	"k8s.io/client-go/informers":  "the domain knows no client",
+	"k8s.io/client-go/listers":    "the domain knows no client",
+	"sync":                        "the domain takes no lock",
+	"os":                          "the domain does no I/O",
+	"net":                         "the domain does no I/O",
+}
+
+// noScheduler keeps the controllers free of the scheduler's packages, which are none of their business and heavy.
+var noScheduler = map[string]string{
+	"k8s.io/kubernetes/pkg/scheduler": "only the scheduler's plugins know the scheduler",
+	"k8s.io/kube-scheduler":           "only the scheduler's plugins know the scheduler",
+	module + "pkg/scheduler":          "the controllers and the scheduler meet in the API only",
+}
+
+// layers is the order of the folders. The first that matches counts, so a special folder stands before a general one.
+var layers = []layer{
+	{folder: "cmd", rank: 5},
+
+	{folder: "pkg/scheduler/state", rank: 3, peers: []string{"pkg/ledger"}},
+	{folder: "pkg/scheduler", rank: 4, banned: map[string]string{
+		module + "pkg/controllers": "the controllers and the scheduler meet in the API only",
+	}},
+	{folder: "pkg/controllers/worker", rank: 3, banned: noScheduler},
+	{folder: "pkg/controllers/usage", rank: 3, peers: []string{"pkg/ledger"}, banned: noScheduler},
+	{folder: "pkg/controllers", rank: 4, banned: noScheduler},
+	{folder: "pkg/admission", rank: 4, banned: noScheduler},
+	{folder: "pkg/ledger", rank: 3},
+
+	{folder: "pkg/gang", rank: 2, peers: []string{"pkg/job"}, banned: pure},
+	{folder: "pkg/quota", rank: 2, banned: pure},
+	{folder: "pkg/plan", rank: 2, peers: []string{"pkg/gang"}, banned: pure},
+	{folder: "pkg/job", rank: 2, banned: pure},
+
+	{folder: "pkg/client", rank: 1},
+
+	{folder: "pkg/apis", rank: 0},
+	{folder: "pkg/resources", rank: 0},
+	{folder: "manifests", rank: 0},
+
+	{folder: "pkg/localcluster", rank: side, banned: noScheduler},
+	{folder: "pkg/testing", rank: side, banned: noScheduler},
+	{folder: "pkg/watchlog", rank: side, banned: noScheduler},
+
+	{folder: "test", rank: 6},
+	{folder: "hack", rank: 6},
+}
+
+// onlyIn are beginnings of import paths that only the given folder may use.
+var onlyIn = map[string]string{
+	"k8s.io/kubernetes/cmd/kube-scheduler": "cmd/muster-scheduler",
+}
+
+// within says whether a path is a folder or below it.
+func within(path, folder string) bool {
+	return path == folder || strings.HasPrefix(path, folder+"/")
+}
+
+// layerOf returns the layer of a package, which is given relative to the module.
+func layerOf(pkg string) (layer, bool) {
+	for _, l := range layers {
+		if within(pkg, l.folder) {
+			return l, true
+		}
+	}
+	return layer{}, false
+}
+
+// objections returns what is wrong with the imports of a package, in the order of the imports. Both are full import
+// paths.
+func objections(pkg string, imports []string) []string {
+	from := strings.TrimPrefix(pkg, module)
+	own, known := layerOf(from)
+	if !known {
+		return []string{fmt.Sprintf("%s has no place in the order: give it one in hack/verifyimports/rules.go", from)}
+	}
+	var wrong []string
+	for _, path := range imports {
+		if reason := own.objection(path); reason != "" {
+			wrong = append(wrong, fmt.Sprintf("%s imports %s: %s", from, strings.TrimPrefix(path, module), reason))
+		}
+		for prefix, folder := range onlyIn {
+			if within(path, prefix) && !within(from, folder) {
+				wrong = append(wrong, fmt.Sprintf("%s imports %s: only %s may", from, path, folder))
+			}
+		}
+	}
+	return wrong
+}
+
+// objection says why a layer must not import a path, or nothing.
+func (l layer) objection(path string) string {
+	for prefix, reason := range l.banned {
+		if within(path, prefix) {
+			return reason
+		}
+	}
+	to, own := strings.CutPrefix(path, module)
+	if !own || within(to, l.folder) {
+		return ""
+	}
+	target, known := layerOf(to)
+	switch {
+	case !known:
+		return "which has no place in the order"
+	case target.rank < l.rank:
+		return ""
+	case target.rank == l.rank && slices.ContainsFunc(l.peers, func(peer string) bool { return within(to, peer) }):
+		return ""
+	case target.rank == l.rank:
+		return fmt.Sprintf("both are of rank %d, and it is no declared peer", l.rank)
+	default:
+		return fmt.Sprintf("rank %d must not import rank %d", l.rank, target.rank)
+	}
+}
