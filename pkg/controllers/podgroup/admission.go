@@ -1,0 +1,209 @@
+package podgroup
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	schedulinglisters "k8s.io/client-go/listers/scheduling/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	schedulingv1beta1listers "github.com/muster-sched/muster/pkg/client/listers/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/controllers/usage"
+	"github.com/muster-sched/muster/pkg/controllers/worker"
+	"github.com/muster-sched/muster/pkg/resources"
+)
+
+const (
+	// allCandidates is the only key of the admission loop.
+	allCandidates = "all"
+	// waitingIndex maps waitingKey to the PodGroups that are not admitted.
+	waitingIndex = "muster-waiting"
+	waitingKey   = "waiting"
+
+	// Bounds of the pause before a round, which gathers news. Between them it follows how long the last round took, so
+	// that thousands of waiting PodGroups do not keep a core busy.
+	minPause = 5 * time.Millisecond
+	maxPause = 200 * time.Millisecond
+	// messageAge is how long a message that is wrong only in its numbers is left alone: each costs a status write.
+	messageAge = time.Minute
+)
+
+// admission decides who may leave Pending. It writes nothing but its verdicts: the status is written by Reconciler
+// workers, many at a time, while the decisions are taken here, one round after another.
+type admission struct {
+	tracker    *usage.Tracker
+	groups     cache.Indexer
+	queues     schedulingv1beta1listers.QueueLister
+	priorities schedulinglisters.PriorityClassLister
+	cluster    *cluster
+	factor     float64
+	clock      clock.Clock
+	decided    func(key string) // called for each PodGroup whose verdict is new
+	loop       *worker.Worker
+
+	mu        sync.Mutex
+	verdicts  map[string]verdict // "<namespace>/<name>" -> verdict
+	lastRound time.Duration
+}
+
+// wake asks for a round.
+func (a *admission) wake() {
+	a.mu.Lock()
+	pause := min(max(2*a.lastRound, minPause), maxPause)
+	a.mu.Unlock()
+	a.loop.EnqueueAfter(allCandidates, pause)
+}
+
+// verdict is what has been decided about a PodGroup. A verdict on a namesake that is gone does not count.
+func (a *admission) verdict(key string, uid types.UID) verdict {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if v := a.verdicts[key]; v.uid == uid {
+		return v
+	}
+	return verdict{}
+}
+
+// forget drops the verdict on a PodGroup that is gone, or whose admission stands in its status.
+func (a *admission) forget(key string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.verdicts, key)
+}
+
+// Sync is one round: it decides about all candidates in turn.
+func (a *admission) Sync(ctx context.Context, _ string) (time.Duration, error) {
+	start := a.clock.Now()
+	candidates := a.candidates()
+	verdicts := decide(candidates, a.rules())
+	for i, c := range candidates {
+		if a.record(c, verdicts[i]) {
+			a.decided(c.key())
+		}
+	}
+	took := a.clock.Since(start)
+	a.mu.Lock()
+	a.lastRound = took
+	a.mu.Unlock()
+	klog.FromContext(ctx).V(4).Info("Admission round", "candidates", len(candidates), "duration", took)
+	return 0, nil
+}
+
+// record keeps a verdict and says whether anyone should hear of it.
+func (a *admission) record(c *candidate, v verdict) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	last := a.verdicts[c.key()]
+	now := a.clock.Now()
+	if v.blocked() && last.uid == c.group.UID && last.cause == v.cause && (last.message == v.message || now.Sub(last.since) < messageAge) {
+		return false
+	}
+	v.uid, v.since = c.group.UID, now
+	a.verdicts[c.key()] = v
+	return true
+}
+
+// candidates are the PodGroups that wait, in turn.
+func (a *admission) candidates() []*candidate {
+	waiting, _ := a.groups.ByIndex(waitingIndex, waitingKey) // fails only for an unknown index
+	queuePriorities, classes := map[string][]int32{}, a.classes()
+	candidates := make([]*candidate, 0, len(waiting))
+	for _, obj := range waiting {
+		group := obj.(*schedulingv1beta1.PodGroup)
+		if group.DeletionTimestamp != nil || a.verdict(group.Namespace+"/"+group.Name, group.UID).admitted {
+			continue
+		}
+		queue := usage.QueueOf(group)
+		if _, known := queuePriorities[queue]; !known {
+			queuePriorities[queue] = a.queuePriority(queue)
+		}
+		candidates = append(candidates, newCandidate(group, queuePriorities[queue], classes[group.Spec.PriorityClassName]))
+	}
+	slices.SortFunc(candidates, byTurn)
+	return candidates
+}
+
+func (a *admission) rules() rules {
+	total := a.cluster.allocatable()
+	books := a.tracker.Ledger()
+	return rules{
+		notOpen: a.notOpen,
+		fifo: func(name string) bool {
+			queue, err := a.queues.Get(name)
+			return err == nil && queue.Spec.DequeueStrategy == schedulingv1beta1.DequeueStrategyFIFO
+		},
+		beyond: func(want resources.List) *excess { return beyondCluster(want, total, a.factor) },
+		room:   books.Room,
+		hold:   func(c *candidate) { a.tracker.Hold(c.group, c.want) },
+	}
+}
+
+// notOpen says why a queue takes no work: it, or one of its ancestors, does not exist or is not open.
+func (a *admission) notOpen(name string) string {
+	queue, err := a.queues.Get(name)
+	if apierrors.IsNotFound(err) {
+		return quoted(name) + " does not exist"
+	}
+	if err != nil || queue.Status.State != schedulingv1beta1.QueueStateOpen {
+		return quoted(name) + " is " + stateWord(queue)
+	}
+	for _, ancestor := range a.tracker.Ledger().Path(name)[1:] {
+		parent, err := a.queues.Get(ancestor)
+		if err == nil && isShut(parent) {
+			return quoted(ancestor) + ", above " + quoted(name) + ", is " + stateWord(parent)
+		}
+	}
+	return ""
+}
+
+func quoted(queue string) string { return `queue "` + queue + `"` }
+
+func isShut(queue *schedulingv1beta1.Queue) bool {
+	return queue.Status.State == schedulingv1beta1.QueueStateClosed || queue.Status.State == schedulingv1beta1.QueueStateClosing
+}
+
+func stateWord(queue *schedulingv1beta1.Queue) string {
+	if queue == nil || queue.Status.State == "" {
+		return "not open yet"
+	}
+	return string(queue.Status.State)
+}
+
+// queuePriority is the priority of each queue on the way from the root to the queue.
+func (a *admission) queuePriority(name string) []int32 {
+	path := a.tracker.Ledger().Path(name)
+	priorities := make([]int32, 0, len(path))
+	for _, ancestor := range slices.Backward(path) {
+		if ancestor == schedulingv1beta1.RootQueue {
+			continue
+		}
+		var priority int32
+		if queue, err := a.queues.Get(ancestor); err == nil {
+			priority = queue.Spec.Priority
+		}
+		priorities = append(priorities, priority)
+	}
+	return priorities
+}
+
+// classes maps the names of PriorityClasses to their values, and "" to that of the global default. What is not in it
+// counts as 0.
+func (a *admission) classes() map[string]int32 {
+	classes, _ := a.priorities.List(labels.Everything()) // a lister never fails
+	values := make(map[string]int32, len(classes)+1)
+	for _, class := range classes {
+		values[class.Name] = class.Value
+		if class.GlobalDefault {
+			values[""] = max(values[""], class.Value)
+		}
+	}
+	return values
+}

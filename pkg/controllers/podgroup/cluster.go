@@ -1,0 +1,62 @@
+package podgroup
+
+import (
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/muster-sched/muster/pkg/resources"
+)
+
+// cluster adds up what the nodes have.
+type cluster struct {
+	grown func() // called when there may be more than before
+
+	mu    sync.Mutex
+	nodes map[string]resources.List // node -> allocatable
+	total resources.List
+}
+
+func newCluster(grown func()) *cluster {
+	return &cluster{grown: grown, nodes: map[string]resources.List{}, total: resources.List{}}
+}
+
+// allocatable is the sum over all nodes.
+func (c *cluster) allocatable() resources.List {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.total.Clone()
+}
+
+func (c *cluster) handler() cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { c.set(obj.(*corev1.Node)) },
+		UpdateFunc: func(_, obj any) { c.set(obj.(*corev1.Node)) },
+		DeleteFunc: func(obj any) {
+			if name, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
+				c.replace(name, nil)
+			}
+		},
+	}
+}
+
+func (c *cluster) set(node *corev1.Node) {
+	c.replace(node.Name, resources.FromResourceList(node.Status.Allocatable))
+}
+
+// replace puts amounts in place of what a node had; nil means that the node is gone.
+func (c *cluster) replace(node string, amounts resources.List) {
+	c.mu.Lock()
+	changed := !amounts.Equal(c.nodes[node])
+	c.total.Sub(c.nodes[node])
+	c.total.Add(amounts)
+	c.nodes[node] = amounts
+	if amounts == nil {
+		delete(c.nodes, node)
+	}
+	c.mu.Unlock()
+	if changed {
+		c.grown()
+	}
+}

@@ -1,0 +1,212 @@
+// Package podgroup is the only writer of PodGroup.status. It admits PodGroups to their queues, and reports what has
+// become of their members: phase, counts and conditions.
+package podgroup
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+
+	corev1 "k8s.io/api/core/v1"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
+	musterinformers "github.com/muster-sched/muster/pkg/client/informers/externalversions"
+	schedulingv1beta1listers "github.com/muster-sched/muster/pkg/client/listers/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/controllers/usage"
+	"github.com/muster-sched/muster/pkg/controllers/worker"
+)
+
+const (
+	// gatherPods is how long the controller waits for more news of a PodGroup's pods before it looks at them all.
+	gatherPods = 20 * time.Millisecond
+	// writeEvery is the least time between two writes of a status in which only numbers change.
+	writeEvery = 200 * time.Millisecond
+)
+
+// Config is what the controller works with.
+type Config struct {
+	// MusterClient writes PodGroup status.
+	MusterClient versioned.Interface
+	// KubeInformers and MusterInformers are shared; they must not have been started.
+	KubeInformers   informers.SharedInformerFactory
+	MusterInformers musterinformers.SharedInformerFactory
+	// Usage is what the queues use.
+	Usage *usage.Tracker
+	// Recorder emits the events on PodGroups.
+	Recorder record.EventRecorder
+	// Clock tells the time; nil means the real one.
+	Clock clock.Clock
+	// OvercommitFactor holds a PodGroup back whose minimum is more than so many times what all nodes have; 0 never does.
+	OvercommitFactor float64
+}
+
+// Controller admits PodGroups and writes their status.
+type Controller struct {
+	client    versioned.Interface
+	groups    schedulingv1beta1listers.PodGroupLister
+	usage     *usage.Tracker
+	recorder  record.EventRecorder
+	clock     clock.Clock
+	admission *admission
+	status    *worker.Worker
+	synced    []cache.InformerSynced
+	written   worker.Written[*schedulingv1beta1.PodGroup]
+	writes    writeTimes
+}
+
+// New makes the controller and registers it with the informers.
+func New(cfg Config) (*Controller, error) {
+	if cfg.Clock == nil {
+		cfg.Clock = clock.RealClock{}
+	}
+	scheduling := cfg.MusterInformers.Scheduling().V1beta1()
+	groups := scheduling.PodGroups().Informer()
+	if err := groups.AddIndexers(cache.Indexers{waitingIndex: indexWaiting}); err != nil {
+		return nil, fmt.Errorf("indexing PodGroups that wait: %w", err)
+	}
+	c := &Controller{
+		client:   cfg.MusterClient,
+		groups:   scheduling.PodGroups().Lister(),
+		usage:    cfg.Usage,
+		recorder: cfg.Recorder,
+		clock:    cfg.Clock,
+	}
+	c.status = worker.New("podgroup", c)
+	c.admission = &admission{
+		tracker:    cfg.Usage,
+		groups:     groups.GetIndexer(),
+		queues:     scheduling.Queues().Lister(),
+		priorities: cfg.KubeInformers.Scheduling().V1().PriorityClasses().Lister(),
+		factor:     cfg.OvercommitFactor,
+		clock:      cfg.Clock,
+		decided:    c.status.Enqueue,
+		verdicts:   map[string]verdict{},
+	}
+	c.admission.loop = worker.New("podgroup-admission", c.admission)
+	c.admission.cluster = newCluster(c.admission.wake)
+	if err := c.listen(cfg); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// listen registers the handlers that start syncs and rounds of admission.
+func (c *Controller) listen(cfg Config) error {
+	scheduling := cfg.MusterInformers.Scheduling().V1beta1()
+	classes := cfg.KubeInformers.Scheduling().V1().PriorityClasses().Informer()
+	for _, source := range []struct {
+		informer cache.SharedIndexInformer
+		handler  cache.ResourceEventHandler
+	}{
+		{scheduling.PodGroups().Informer(), c.groupHandler()},
+		{scheduling.Queues().Informer(), c.queueHandler()},
+		{cfg.KubeInformers.Core().V1().Pods().Informer(), c.podHandler()},
+		{cfg.KubeInformers.Core().V1().Nodes().Informer(), c.admission.cluster.handler()},
+	} {
+		registration, err := source.informer.AddEventHandler(source.handler)
+		if err != nil {
+			return fmt.Errorf("adding an event handler: %w", err)
+		}
+		c.synced = append(c.synced, registration.HasSynced)
+	}
+	c.synced = append(c.synced, classes.HasSynced, c.usage.HasSynced)
+	c.usage.Watch(func(_ string, freed bool) {
+		if freed {
+			c.admission.wake()
+		}
+	})
+	return nil
+}
+
+// Run works until the context ends, with that many writers of status.
+func (c *Controller) Run(ctx context.Context, workers int) {
+	if !cache.WaitForCacheSync(ctx.Done(), c.synced...) {
+		return
+	}
+	c.restoreHolds()
+	go c.admission.loop.Run(ctx, 1)
+	c.status.Run(ctx, workers)
+}
+
+// restoreHolds sets aside what PodGroups were promised that an earlier run has admitted, before the first round.
+func (c *Controller) restoreHolds() {
+	for _, obj := range c.admission.groups.List() {
+		group := obj.(*schedulingv1beta1.PodGroup)
+		if waitsForMembers(group.Status.Phase) {
+			c.usage.Hold(group, usage.MinimumOf(group))
+		}
+	}
+	c.admission.wake()
+}
+
+func (c *Controller) groupHandler() cache.ResourceEventHandler {
+	changed := func(obj any) {
+		group := obj.(*schedulingv1beta1.PodGroup)
+		if !admitted(&group.Status) {
+			c.admission.wake()
+		}
+		c.status.Enqueue(group.Namespace + "/" + group.Name)
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    changed,
+		UpdateFunc: func(_, obj any) { changed(obj) },
+		DeleteFunc: func(obj any) {
+			if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
+				c.status.Enqueue(key)
+			}
+			c.admission.wake() // one that held the line of its queue may be gone
+		},
+	}
+}
+
+// queueHandler wakes admission for changes that may open a way: not for the numbers in the status of queues.
+func (c *Controller) queueHandler() cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { c.admission.wake() },
+		UpdateFunc: func(oldObj, newObj any) {
+			last, next := oldObj.(*schedulingv1beta1.Queue), newObj.(*schedulingv1beta1.Queue)
+			if last.Generation != next.Generation || last.Status.State != next.Status.State {
+				c.admission.wake()
+			}
+		},
+		DeleteFunc: func(any) { c.admission.wake() },
+	}
+}
+
+func (c *Controller) podHandler() cache.ResourceEventHandler {
+	gather := func(obj any) {
+		if pod, ok := obj.(*corev1.Pod); ok {
+			if group := usage.GroupOf(pod); group != "" {
+				c.status.EnqueueAfter(group, gatherPods)
+			}
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: gather,
+		UpdateFunc: func(oldObj, newObj any) {
+			if usage.GroupOf(oldObj.(*corev1.Pod)) != usage.GroupOf(newObj.(*corev1.Pod)) {
+				gather(oldObj)
+			}
+			gather(newObj)
+		},
+		DeleteFunc: func(obj any) {
+			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = tombstone.Obj
+			}
+			gather(obj)
+		},
+	}
+}
+
+func indexWaiting(obj any) ([]string, error) {
+	if admitted(&obj.(*schedulingv1beta1.PodGroup).Status) {
+		return nil, nil
+	}
+	return []string{waitingKey}, nil
+}

@@ -1,0 +1,33 @@
+package podgroup
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/record"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+)
+
+// Reasons of the events on PodGroups; clients know them.
+const (
+	unschedulableEvent = "Unschedulable"
+	scheduledEvent     = "Scheduled"
+)
+
+// announce tells people what a status write has changed: why the gang waits, when that is new, and that it has started.
+func announce(recorder record.EventRecorder, group *schedulingv1beta1.PodGroup, last, next *schedulingv1beta1.PodGroupStatus) {
+	was, is := current(last.Conditions), current(next.Conditions)
+	if is == nil {
+		return
+	}
+	same := was != nil && was.Type == is.Type
+	switch is.Type {
+	case schedulingv1beta1.PodGroupUnschedulableType:
+		if !same || was.Reason != is.Reason || explanation(was.Message) != explanation(is.Message) {
+			recorder.Event(group, corev1.EventTypeWarning, unschedulableEvent, is.Message)
+		}
+	case schedulingv1beta1.PodGroupScheduled:
+		if !same {
+			recorder.Event(group, corev1.EventTypeNormal, scheduledEvent, "pod group is ready")
+		}
+	}
+}

@@ -1,0 +1,150 @@
+package podgroup
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/controllers/usage"
+	"github.com/muster-sched/muster/pkg/quota"
+	"github.com/muster-sched/muster/pkg/resources"
+)
+
+// candidate is a PodGroup that waits for admission.
+type candidate struct {
+	group *schedulingv1beta1.PodGroup
+	queue string
+	// want is what its minimum takes.
+	want resources.List
+	// queuePriority is the priority of its queue's ancestors below the root and of the queue itself, in this order.
+	queuePriority []int32
+	// priority is the value of its PriorityClass.
+	priority int32
+}
+
+func (c *candidate) key() string { return c.group.Namespace + "/" + c.group.Name }
+
+// byTurn orders candidates by who is admitted first.
+func byTurn(a, b *candidate) int {
+	return cmp.Or(
+		-slices.Compare(a.queuePriority, b.queuePriority),
+		-cmp.Compare(a.priority, b.priority),
+		a.group.CreationTimestamp.Compare(b.group.CreationTimestamp.Time),
+		cmp.Compare(a.group.Namespace, b.group.Namespace),
+		cmp.Compare(a.group.Name, b.group.Name),
+	)
+}
+
+// verdict is what admission has decided about a PodGroup. The zero verdict is none yet.
+type verdict struct {
+	// uid is the PodGroup that the verdict is about.
+	uid      types.UID
+	admitted bool
+	// cause tells verdicts that differ in more than numbers apart; "" unless the PodGroup is kept out.
+	cause string
+	// message explains to people what keeps the PodGroup out.
+	message string
+	// since is when the message was written.
+	since time.Time
+}
+
+func (v verdict) blocked() bool { return v.cause != "" }
+
+// rules are the questions that admission asks about a candidate.
+type rules struct {
+	// notOpen says why a queue takes no work; "" if it does.
+	notOpen func(queue string) string
+	// fifo says whether a blocked PodGroup holds up those behind it in the same queue.
+	fifo func(queue string) bool
+	// beyond says why the cluster can never hold an amount; nil if it can.
+	beyond func(want resources.List) *excess
+	// room says what a queue or one of its ancestors lacks for an amount; nil if nothing.
+	room func(queue string, want resources.List) *quota.Shortage
+	// hold sets aside what the candidate wants.
+	hold func(c *candidate)
+}
+
+// decide goes through the candidates in turn and admits those that fit beside all that were admitted before. The
+// verdicts are in the order of the candidates.
+func decide(candidates []*candidate, r rules) []verdict {
+	verdicts := make([]verdict, 0, len(candidates))
+	line := map[string]*candidate{} // queue -> the candidate that holds its line
+	for _, c := range candidates {
+		v := r.judge(c, line[c.queue])
+		if v.admitted {
+			r.hold(c)
+		} else if line[c.queue] == nil && r.fifo(c.queue) {
+			line[c.queue] = c
+		}
+		verdicts = append(verdicts, v)
+	}
+	return verdicts
+}
+
+func (r *rules) judge(c, ahead *candidate) verdict {
+	if reason := r.notOpen(c.queue); reason != "" {
+		return verdict{cause: reason, message: reason}
+	}
+	if ahead != nil {
+		message := fmt.Sprintf("queue %q is first in, first out, and %s is still waiting there", c.queue, ahead.key())
+		return verdict{cause: message, message: message}
+	}
+	if e := r.beyond(c.want); e != nil {
+		return verdict{cause: "beyond the cluster: " + string(e.resource), message: e.Error()}
+	}
+	if s := r.room(c.queue, c.want); s != nil {
+		return verdict{cause: fmt.Sprintf("room: %s %s %d", s.Queue, s.Resource, s.Want), message: s.Error()}
+	}
+	return verdict{admitted: true}
+}
+
+// excess says that a PodGroup asks for far more than the cluster has.
+type excess struct {
+	resource corev1.ResourceName
+	want     int64
+	total    int64 // what all nodes have together
+	factor   float64
+}
+
+// Error describes the excess.
+func (e *excess) Error() string {
+	return fmt.Sprintf("the minimum needs %s %s, more than %g times the %s that all nodes have together",
+		resources.Format(e.resource, e.want), e.resource, e.factor, resources.Format(e.resource, e.total))
+}
+
+// beyondCluster says whether a minimum is more than factor times what all nodes have together; factor 0 says no to that.
+func beyondCluster(want, total resources.List, factor float64) *excess {
+	if factor == 0 {
+		return nil
+	}
+	for _, name := range sortedNames(want) {
+		if float64(want[name]) > factor*float64(total[name]) {
+			return &excess{resource: name, want: want[name], total: total[name], factor: factor}
+		}
+	}
+	return nil
+}
+
+func sortedNames(amounts resources.List) []corev1.ResourceName {
+	names := make([]corev1.ResourceName, 0, len(amounts))
+	for name := range amounts {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func newCandidate(group *schedulingv1beta1.PodGroup, queuePriority []int32, priority int32) *candidate {
+	return &candidate{
+		group:         group,
+		queue:         usage.QueueOf(group),
+		want:          usage.MinimumOf(group),
+		queuePriority: queuePriority,
+		priority:      priority,
+	}
+}

@@ -1,0 +1,127 @@
+package podgroup
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/controllers/usage"
+)
+
+// afterConflict is when a sync is repeated that was overtaken by another writer: the informer needs a moment.
+const afterConflict = 20 * time.Millisecond
+
+// Sync brings the status of one PodGroup up to date.
+func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error) {
+	namespace, name, err := cache.SplitMetaNamespaceKey(key)
+	if err != nil {
+		return 0, fmt.Errorf("splitting the key: %w", err)
+	}
+	cached, err := c.groups.PodGroups(namespace).Get(name)
+	if apierrors.IsNotFound(err) {
+		c.forget(key, namespace, name)
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("getting the PodGroup: %w", err)
+	}
+
+	group := c.written.Latest(key, cached)
+	next := nextStatus(group, count(c.usage.Members(namespace, name)), c.admission.verdict(key, group.UID),
+		c.clock.Now(), string(uuid.NewUUID()))
+	c.settleHold(group, next)
+	if admitted(&cached.Status) {
+		c.admission.forget(key) // the decision stands in the API
+	}
+	if apiequality.Semantic.DeepEqual(&group.Status, next) {
+		return 0, nil
+	}
+	if wait := c.writes.wait(key, c.clock.Now()); wait > 0 && !isUrgent(&group.Status, next) {
+		return wait, nil
+	}
+	return c.write(ctx, key, group, next)
+}
+
+func (c *Controller) write(ctx context.Context, key string, group *schedulingv1beta1.PodGroup, next *schedulingv1beta1.PodGroupStatus) (time.Duration, error) {
+	update := group.DeepCopy()
+	update.Status = *next
+	updated, err := c.client.SchedulingV1beta1().PodGroups(group.Namespace).UpdateStatus(ctx, update, metav1.UpdateOptions{})
+	switch {
+	case apierrors.IsConflict(err):
+		c.written.Forget(key)
+		return afterConflict, nil
+	case apierrors.IsNotFound(err):
+		return 0, nil // the informer will say so
+	case err != nil:
+		return 0, fmt.Errorf("writing the status: %w", err)
+	}
+	c.written.Put(key, updated)
+	c.writes.note(key, c.clock.Now())
+	if group.Status.Phase != next.Phase {
+		klog.FromContext(ctx).V(2).Info("PodGroup changed phase", "podGroup", klog.KObj(group),
+			"from", group.Status.Phase, "to", next.Phase)
+	}
+	announce(c.recorder, updated, &group.Status, next)
+	return 0, nil
+}
+
+// settleHold keeps room aside for an admitted PodGroup until its minimum is bound. What was set aside for a namesake
+// that is gone is given back.
+func (c *Controller) settleHold(group *schedulingv1beta1.PodGroup, next *schedulingv1beta1.PodGroupStatus) {
+	c.usage.LetGoOthers(group.Namespace, group.Name, group.UID)
+	switch {
+	case waitsForMembers(next.Phase):
+		c.usage.Hold(group, usage.MinimumOf(group))
+	case admitted(next):
+		c.usage.LetGo(group.Namespace, group.Name, group.UID)
+	}
+}
+
+// waitsForMembers says whether a PodGroup in this phase still needs room for its minimum.
+func waitsForMembers(phase schedulingv1beta1.PodGroupPhase) bool {
+	return phase == schedulingv1beta1.PodGroupInqueue || phase == schedulingv1beta1.PodGroupUnknown
+}
+
+func (c *Controller) forget(key, namespace, name string) {
+	c.usage.LetGoOthers(namespace, name, "")
+	c.admission.forget(key)
+	c.written.Forget(key)
+	c.writes.forget(key)
+}
+
+// writeTimes remembers when the status of each PodGroup was last written.
+type writeTimes struct {
+	mu    sync.Mutex
+	byKey map[string]time.Time
+}
+
+// wait is how long a write that can wait should wait.
+func (w *writeTimes) wait(key string, now time.Time) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.byKey[key].Add(writeEvery).Sub(now)
+}
+
+func (w *writeTimes) note(key string, now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.byKey == nil {
+		w.byKey = map[string]time.Time{}
+	}
+	w.byKey[key] = now
+}
+
+func (w *writeTimes) forget(key string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.byKey, key)
+}

@@ -1,0 +1,165 @@
+package podgroup
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+)
+
+// finding is what there is to say about whether the gang can start.
+type finding struct {
+	kind    schedulingv1beta1.PodGroupConditionType
+	reason  string
+	message string
+}
+
+// admitted says whether the PodGroup has left Pending, which it never enters again.
+func admitted(status *schedulingv1beta1.PodGroupStatus) bool {
+	return status.Phase != "" && status.Phase != schedulingv1beta1.PodGroupPending
+}
+
+// nextPhase is the phase of an admitted PodGroup.
+func nextPhase(current schedulingv1beta1.PodGroupPhase, minMember int32, t tally) schedulingv1beta1.PodGroupPhase {
+	switch {
+	case current == schedulingv1beta1.PodGroupCompleted && !t.unfinished():
+		// Finished pods are removed one by one; what is completed stays so until something runs again.
+		return schedulingv1beta1.PodGroupCompleted
+	case t.running > 0 && t.seated < minMember && t.unschedulable > 0:
+		return schedulingv1beta1.PodGroupUnknown
+	case t.seated < minMember, t.seated == 0 && t.members > 0:
+		return schedulingv1beta1.PodGroupInqueue
+	case t.finished == t.seated && t.leaving == 0:
+		// Pods that finish because they are being deleted, as in a restart, complete nothing.
+		return schedulingv1beta1.PodGroupCompleted
+	}
+	return schedulingv1beta1.PodGroupRunning
+}
+
+// find says what the members show about an admitted PodGroup in a phase; nil if they show nothing new.
+func find(phase schedulingv1beta1.PodGroupPhase, t tally) *finding {
+	switch phase {
+	case schedulingv1beta1.PodGroupRunning, schedulingv1beta1.PodGroupCompleted:
+		if t.seated == 0 {
+			return nil
+		}
+		return &finding{kind: schedulingv1beta1.PodGroupScheduled, reason: schedulingv1beta1.PodGroupReadyReason}
+	case schedulingv1beta1.PodGroupInqueue, schedulingv1beta1.PodGroupUnknown:
+		if t.why == nil {
+			return nil
+		}
+		return &finding{
+			kind:    schedulingv1beta1.PodGroupUnschedulableType,
+			reason:  gangReason(t.why),
+			message: fmt.Sprintf("%d/%d%s%s", t.unschedulable, t.members, unschedulableTasks, t.why.Message),
+		}
+	}
+	return nil
+}
+
+// unschedulableTasks stands between the numbers and the explanation in the message of condition Unschedulable.
+const unschedulableTasks = " tasks in gang unschedulable: "
+
+// explanation is a message without the numbers before it, which change while pods come and go.
+func explanation(message string) string {
+	if _, text, found := strings.Cut(message, unschedulableTasks); found {
+		return text
+	}
+	return message
+}
+
+// gangReason is the PodGroup's reason for that of a member's condition. Clients know NotEnoughResources; a gang that
+// waits for its own members says so.
+func gangReason(condition *corev1.PodCondition) string {
+	switch condition.Reason {
+	case schedulingv1beta1.NotEnoughPodsReason, schedulingv1beta1.NotEnoughPodsOfTaskReason:
+		return condition.Reason
+	}
+	return schedulingv1beta1.NotEnoughResourcesReason
+}
+
+// current is the condition with the latest transition; nil if there is none.
+func current(conditions []schedulingv1beta1.PodGroupCondition) *schedulingv1beta1.PodGroupCondition {
+	var latest *schedulingv1beta1.PodGroupCondition
+	for i := range conditions {
+		if latest == nil || !conditions[i].LastTransitionTime.Before(&latest.LastTransitionTime) {
+			latest = &conditions[i]
+		}
+	}
+	return latest
+}
+
+// withFinding is the list of conditions with f as the current one. The list that is given is not changed. A condition
+// that only changes its words keeps its time.
+func withFinding(conditions []schedulingv1beta1.PodGroupCondition, f finding, now time.Time, id string) []schedulingv1beta1.PodGroupCondition {
+	last := current(conditions)
+	if last != nil && last.Type == f.kind && last.Reason == f.reason && last.Message == f.message {
+		return conditions
+	}
+	since := metav1.NewTime(now.Truncate(time.Second))
+	if last != nil && last.Type == f.kind {
+		since = last.LastTransitionTime
+	} else if last != nil && !last.LastTransitionTime.Before(&since) {
+		// Times are kept in whole seconds, and the latest one marks the current condition.
+		since = metav1.NewTime(last.LastTransitionTime.Add(time.Second))
+	}
+	next := without(conditions, f.kind)
+	return append(next, schedulingv1beta1.PodGroupCondition{
+		Type:               f.kind,
+		Status:             corev1.ConditionTrue,
+		TransitionID:       id,
+		LastTransitionTime: since,
+		Reason:             f.reason,
+		Message:            f.message,
+	})
+}
+
+// without is a copy of the list without the condition of a type.
+func without(conditions []schedulingv1beta1.PodGroupCondition, kind schedulingv1beta1.PodGroupConditionType) []schedulingv1beta1.PodGroupCondition {
+	return slices.DeleteFunc(slices.Clone(conditions), func(c schedulingv1beta1.PodGroupCondition) bool {
+		return c.Type == kind
+	})
+}
+
+// nextStatus is the status of a PodGroup, from what it says now, what its members add up to and what admission says.
+func nextStatus(group *schedulingv1beta1.PodGroup, t tally, v verdict, now time.Time, id string) *schedulingv1beta1.PodGroupStatus {
+	next := group.Status.DeepCopy()
+	next.Running, next.Succeeded, next.Failed = t.running, t.succeeded, t.failed
+	switch {
+	case !admitted(&group.Status) && v.blocked():
+		next.Phase = schedulingv1beta1.PodGroupPending
+		next.Conditions = withFinding(next.Conditions, finding{
+			kind:    schedulingv1beta1.PodGroupUnschedulableType,
+			reason:  schedulingv1beta1.NotEnoughResourcesReason,
+			message: v.message,
+		}, now, id)
+		return next
+	case !admitted(&group.Status) && !v.admitted:
+		return next
+	case !admitted(&group.Status):
+		// What kept it out of the queue is over.
+		next.Conditions = without(next.Conditions, schedulingv1beta1.PodGroupUnschedulableType)
+	}
+	next.Phase = nextPhase(group.Status.Phase, group.Spec.MinMember, t)
+	if f := find(next.Phase, t); f != nil {
+		next.Conditions = withFinding(next.Conditions, *f, now, id)
+	}
+	return next
+}
+
+// isUrgent says whether a change of status is worth a write of its own at once; counts and numbers can wait a little.
+func isUrgent(last, next *schedulingv1beta1.PodGroupStatus) bool {
+	if last.Phase != next.Phase || next.Succeeded < last.Succeeded {
+		return true
+	}
+	lastCondition, nextCondition := current(last.Conditions), current(next.Conditions)
+	if nextCondition == nil || lastCondition == nil {
+		return nextCondition != lastCondition
+	}
+	return lastCondition.Type != nextCondition.Type
+}

@@ -1,0 +1,140 @@
+package podgroup
+
+import (
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+)
+
+// tally is what the members of a PodGroup add up to.
+type tally struct {
+	// seated counts members that are bound or finished, of every incarnation, also while they terminate.
+	seated int32
+	// finished counts the seated ones that have succeeded or failed.
+	finished int32
+	// leaving counts the finished ones that are being deleted.
+	leaving int32
+
+	// The following count members of the current incarnation only.
+
+	// members counts those that are not being deleted.
+	members int
+	// running counts those whose pod phase is Running and that are not being deleted.
+	running int32
+	// succeeded and failed count by pod phase.
+	succeeded, failed int32
+	// unschedulable counts those without a node whose condition PodScheduled is False.
+	unschedulable int
+	// why is the most telling condition of the unschedulable ones; nil if there are none.
+	why *corev1.PodCondition
+}
+
+// count tallies the members of one PodGroup.
+func count(pods []*corev1.Pod) tally {
+	var t tally
+	version := currentVersion(pods)
+	for _, pod := range pods {
+		t.countSeat(pod)
+		if v, versioned := versionOf(pod); !versioned || v == version {
+			t.countCurrent(pod)
+		}
+	}
+	return t
+}
+
+func (t *tally) countSeat(pod *corev1.Pod) {
+	finished := isFinished(pod)
+	if finished || pod.Spec.NodeName != "" {
+		t.seated++
+	}
+	if finished {
+		t.finished++
+		if pod.DeletionTimestamp != nil {
+			t.leaving++
+		}
+	}
+}
+
+func (t *tally) countCurrent(pod *corev1.Pod) {
+	switch pod.Status.Phase {
+	case corev1.PodSucceeded:
+		t.succeeded++
+	case corev1.PodFailed:
+		t.failed++
+	}
+	if pod.DeletionTimestamp != nil {
+		return
+	}
+	t.members++
+	if pod.Status.Phase == corev1.PodRunning {
+		t.running++
+	}
+	if pod.Spec.NodeName != "" || isFinished(pod) {
+		return
+	}
+	if condition := scheduledCondition(pod); condition != nil && condition.Status == corev1.ConditionFalse {
+		t.unschedulable++
+		if t.why == nil || moreTelling(condition, t.why) {
+			t.why = condition
+		}
+	}
+}
+
+// unfinished says whether any member is still to run or running. Members without a node are not in seated.
+func (t *tally) unfinished() bool {
+	return t.seated > t.finished || t.members > int(t.succeeded+t.failed)
+}
+
+// moreTelling says whether a explains the waiting better than b: lack of room first, as only the member that was tried
+// says it, gates last; then the longer message, then the alphabet, so that the choice does not depend on any order.
+func moreTelling(a, b *corev1.PodCondition) bool {
+	if ra, rb := reasonRank(a.Reason), reasonRank(b.Reason); ra != rb {
+		return ra > rb
+	}
+	if len(a.Message) != len(b.Message) {
+		return len(a.Message) > len(b.Message)
+	}
+	return a.Message < b.Message
+}
+
+func reasonRank(reason string) int {
+	switch reason {
+	case corev1.PodReasonUnschedulable:
+		return 2
+	case corev1.PodReasonSchedulingGated, "":
+		return 0
+	}
+	return 1
+}
+
+func scheduledCondition(pod *corev1.Pod) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if pod.Status.Conditions[i].Type == corev1.PodScheduled {
+			return &pod.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+func isFinished(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// currentVersion is the highest incarnation that a member belongs to.
+func currentVersion(pods []*corev1.Pod) int64 {
+	var highest int64
+	for _, pod := range pods {
+		if version, ok := versionOf(pod); ok && version > highest {
+			highest = version
+		}
+	}
+	return highest
+}
+
+// versionOf is the incarnation that a Job's pod belongs to; false for the pods of others, which have none.
+func versionOf(pod *corev1.Pod) (int64, bool) {
+	version, err := strconv.ParseInt(pod.Annotations[batchv1alpha1.JobVersionKey], 10, 64)
+	return version, err == nil
+}

@@ -1,0 +1,193 @@
+// Package queue is the only writer of Queue.status. It keeps the queues root and default in being, opens and closes
+// queues, and counts what is in them.
+package queue
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+
+	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
+	musterinformers "github.com/muster-sched/muster/pkg/client/informers/externalversions"
+	schedulingv1beta1listers "github.com/muster-sched/muster/pkg/client/listers/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/controllers/usage"
+	"github.com/muster-sched/muster/pkg/controllers/worker"
+)
+
+const (
+	// gatherNews is how long the controller waits for more news of a queue's PodGroups and pods before it counts them:
+	// a queue's status is written at most that often for their sake.
+	gatherNews = 250 * time.Millisecond
+	// childrenIndex maps a queue to the queues that name it as their parent.
+	childrenIndex = "muster-parent"
+)
+
+// Config is what the controller works with.
+type Config struct {
+	// MusterClient reads and writes Queues and deletes Commands.
+	MusterClient versioned.Interface
+	// MusterInformers are shared; they must not have been started.
+	MusterInformers musterinformers.SharedInformerFactory
+	// Usage is what the queues use.
+	Usage *usage.Tracker
+	// Recorder emits the events on Queues.
+	Recorder record.EventRecorder
+}
+
+// Controller reconciles Queues, one at a time: what becomes of a queue may depend on its parent.
+type Controller struct {
+	client   versioned.Interface
+	queues   schedulingv1beta1listers.QueueLister
+	children cache.Indexer
+	commands cache.Indexer
+	usage    *usage.Tracker
+	recorder record.EventRecorder
+	worker   *worker.Worker
+	synced   []cache.InformerSynced
+
+	written  worker.Written[*schedulingv1beta1.Queue]
+	executed map[string]sets.Set[types.UID] // queue -> its Commands that were executed and are still in the informer
+}
+
+// New makes the controller and registers it with the informers.
+func New(cfg Config) (*Controller, error) {
+	queues := cfg.MusterInformers.Scheduling().V1beta1().Queues()
+	commands := cfg.MusterInformers.Bus().V1alpha1().Commands().Informer()
+	if err := queues.Informer().AddIndexers(cache.Indexers{childrenIndex: indexByParent}); err != nil {
+		return nil, fmt.Errorf("indexing queues by parent: %w", err)
+	}
+	if err := commands.AddIndexers(cache.Indexers{targetIndex: indexByTarget}); err != nil {
+		return nil, fmt.Errorf("indexing commands by target: %w", err)
+	}
+	c := &Controller{
+		client:   cfg.MusterClient,
+		queues:   queues.Lister(),
+		children: queues.Informer().GetIndexer(),
+		commands: commands.GetIndexer(),
+		usage:    cfg.Usage,
+		recorder: cfg.Recorder,
+		executed: map[string]sets.Set[types.UID]{},
+	}
+	c.worker = worker.New("queue", c)
+	return c, c.listen(cfg)
+}
+
+func (c *Controller) listen(cfg Config) error {
+	scheduling := cfg.MusterInformers.Scheduling().V1beta1()
+	for _, source := range []struct {
+		informer cache.SharedIndexInformer
+		handler  cache.ResourceEventHandler
+	}{
+		{scheduling.Queues().Informer(), c.queueHandler()},
+		{scheduling.PodGroups().Informer(), c.groupHandler()},
+		{cfg.MusterInformers.Bus().V1alpha1().Commands().Informer(), c.commandHandler()},
+	} {
+		registration, err := source.informer.AddEventHandler(source.handler)
+		if err != nil {
+			return fmt.Errorf("adding an event handler: %w", err)
+		}
+		c.synced = append(c.synced, registration.HasSynced)
+	}
+	c.synced = append(c.synced, c.usage.HasSynced)
+	c.usage.Watch(func(queue string, _ bool) { c.countLater(queue) })
+	return nil
+}
+
+// Run works until the context ends. At its start it makes the queues that must exist.
+func (c *Controller) Run(ctx context.Context) {
+	if !cache.WaitForCacheSync(ctx.Done(), c.synced...) {
+		return
+	}
+	c.worker.Enqueue(schedulingv1beta1.RootQueue)
+	c.worker.Enqueue(schedulingv1beta1.DefaultQueue)
+	c.worker.Run(ctx, 1)
+}
+
+// countLater has a queue counted soon, and its ancestors, which include it in what they use.
+func (c *Controller) countLater(queue string) {
+	for _, name := range c.usage.Ledger().Path(queue) {
+		c.worker.EnqueueAfter(name, gatherNews)
+	}
+}
+
+func (c *Controller) queueHandler() cache.ResourceEventHandler {
+	withChildren := func(name string) {
+		c.worker.Enqueue(name)
+		children, _ := c.children.ByIndex(childrenIndex, name) // fails only for an unknown index
+		for _, child := range children {
+			c.worker.Enqueue(child.(*schedulingv1beta1.Queue).Name)
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) { withChildren(obj.(*schedulingv1beta1.Queue).Name) },
+		UpdateFunc: func(oldObj, newObj any) {
+			last, next := oldObj.(*schedulingv1beta1.Queue), newObj.(*schedulingv1beta1.Queue)
+			if last.Status.State != next.Status.State {
+				withChildren(next.Name)
+				return
+			}
+			c.worker.Enqueue(next.Name)
+		},
+		DeleteFunc: func(obj any) {
+			if name, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
+				withChildren(name)
+			}
+		},
+	}
+}
+
+func (c *Controller) groupHandler() cache.ResourceEventHandler {
+	count := func(obj any) {
+		if group, ok := obj.(*schedulingv1beta1.PodGroup); ok {
+			c.worker.EnqueueAfter(usage.QueueOf(group), gatherNews)
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: count,
+		UpdateFunc: func(oldObj, newObj any) {
+			last, next := oldObj.(*schedulingv1beta1.PodGroup), newObj.(*schedulingv1beta1.PodGroup)
+			if last.Status.Phase != next.Status.Phase || usage.QueueOf(last) != usage.QueueOf(next) {
+				count(oldObj)
+				count(newObj)
+			}
+		},
+		DeleteFunc: func(obj any) {
+			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = tombstone.Obj
+			}
+			count(obj)
+		},
+	}
+}
+
+func (c *Controller) commandHandler() cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) {
+			if queue, ok := targetQueue(obj.(*busv1alpha1.Command)); ok {
+				c.worker.Enqueue(queue)
+			}
+		},
+	}
+}
+
+func indexByParent(obj any) ([]string, error) {
+	return []string{parentOf(obj.(*schedulingv1beta1.Queue))}, nil
+}
+
+// parentOf is the name of a queue's parent; "" for the root.
+func parentOf(queue *schedulingv1beta1.Queue) string {
+	switch {
+	case queue.Name == schedulingv1beta1.RootQueue:
+		return ""
+	case queue.Spec.Parent == "":
+		return schedulingv1beta1.RootQueue
+	}
+	return queue.Spec.Parent
+}

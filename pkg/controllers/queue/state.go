@@ -1,0 +1,68 @@
+package queue
+
+import (
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+)
+
+// facts is what decides about the state of a queue.
+type facts struct {
+	state schedulingv1beta1.QueueState
+	// closedByParent says that the queue was closed because its parent was.
+	closedByParent bool
+	// root says that the queue is the root, which cannot be closed.
+	root bool
+	// parentShut says that the parent is Closing or Closed.
+	parentShut bool
+	// busy says that the queue has PodGroups that are not completed.
+	busy bool
+}
+
+// follow is the state and the mark of a queue that nobody gives a command: a child follows its parent, and a closing
+// queue becomes Closed once it is empty.
+func (f facts) follow() facts {
+	switch {
+	case f.parentShut && f.open():
+		return f.close(true)
+	case !f.parentShut && f.closedByParent:
+		return f.reopen()
+	}
+	switch f.state {
+	case "":
+		f.state = schedulingv1beta1.QueueStateOpen
+	case schedulingv1beta1.QueueStateClosing:
+		f.state = f.shutState()
+	}
+	return f
+}
+
+// close is what CloseQueue, or the closing of the parent, makes of the queue.
+func (f facts) close(byParent bool) facts {
+	f.closedByParent = byParent
+	if f.state != schedulingv1beta1.QueueStateClosed {
+		f.state = f.shutState()
+	}
+	return f
+}
+
+// reopen is what OpenQueue, or the opening of the parent, makes of the queue.
+func (f facts) reopen() facts {
+	f.closedByParent = false
+	f.state = schedulingv1beta1.QueueStateOpen
+	return f
+}
+
+func (f facts) open() bool {
+	return f.state == "" || f.state == schedulingv1beta1.QueueStateOpen
+}
+
+func (f facts) shutState() schedulingv1beta1.QueueState {
+	if f.busy {
+		return schedulingv1beta1.QueueStateClosing
+	}
+	return schedulingv1beta1.QueueStateClosed
+}
+
+// isShut says whether a queue takes no work.
+func isShut(state schedulingv1beta1.QueueState) bool {
+	return state == schedulingv1beta1.QueueStateClosing || state == schedulingv1beta1.QueueStateClosed
+}

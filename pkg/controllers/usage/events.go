@@ -1,0 +1,107 @@
+package usage
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/client-go/tools/cache"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+)
+
+// listen registers the handlers that keep the ledger up to date.
+func (t *Tracker) listen() error {
+	for _, source := range []struct {
+		informer cache.SharedIndexInformer
+		handler  cache.ResourceEventHandler
+	}{
+		{t.queues, cache.ResourceEventHandlerFuncs{AddFunc: t.onQueue, UpdateFunc: t.onQueueUpdate, DeleteFunc: t.onQueueDelete}},
+		{t.podGroups, cache.ResourceEventHandlerFuncs{AddFunc: t.onGroup, UpdateFunc: t.onGroupUpdate, DeleteFunc: t.onGroupDelete}},
+		{t.pods, cache.ResourceEventHandlerFuncs{AddFunc: t.onPod, UpdateFunc: t.onPodUpdate, DeleteFunc: t.onPodDelete}},
+	} {
+		registration, err := source.informer.AddEventHandler(source.handler)
+		if err != nil {
+			return fmt.Errorf("adding an event handler: %w", err)
+		}
+		t.synced = append(t.synced, registration.HasSynced)
+	}
+	return nil
+}
+
+func (t *Tracker) onQueue(obj any) {
+	t.ledger.SetQueue(obj.(*schedulingv1beta1.Queue))
+}
+
+func (t *Tracker) onQueueUpdate(oldObj, newObj any) {
+	last, next := oldObj.(*schedulingv1beta1.Queue), newObj.(*schedulingv1beta1.Queue)
+	if !apiequality.Semantic.DeepEqual(last.Spec, next.Spec) {
+		t.ledger.SetQueue(next)
+	}
+}
+
+func (t *Tracker) onQueueDelete(obj any) {
+	if queue, ok := lastKnown[*schedulingv1beta1.Queue](obj); ok {
+		t.ledger.DeleteQueue(queue.Name)
+	}
+}
+
+func (t *Tracker) onGroup(obj any) {
+	group := obj.(*schedulingv1beta1.PodGroup)
+	t.settleMembers(group.Namespace, group.Name)
+}
+
+func (t *Tracker) onGroupUpdate(oldObj, newObj any) {
+	last, next := oldObj.(*schedulingv1beta1.PodGroup), newObj.(*schedulingv1beta1.PodGroup)
+	if last.UID != next.UID {
+		t.LetGo(last.Namespace, last.Name, last.UID)
+	}
+	if QueueOf(last) != QueueOf(next) {
+		t.settleMembers(next.Namespace, next.Name)
+	}
+}
+
+func (t *Tracker) onGroupDelete(obj any) {
+	if group, ok := lastKnown[*schedulingv1beta1.PodGroup](obj); ok {
+		t.LetGo(group.Namespace, group.Name, group.UID)
+	}
+}
+
+func (t *Tracker) onPod(obj any) {
+	pod := obj.(*corev1.Pod)
+	t.settlePod(groupKey(pod.Namespace, pod.Name))
+}
+
+func (t *Tracker) onPodUpdate(oldObj, newObj any) {
+	last, next := oldObj.(*corev1.Pod), newObj.(*corev1.Pod)
+	if last.UID != next.UID {
+		t.forgetPod(last.UID)
+	}
+	t.settlePod(groupKey(next.Namespace, next.Name))
+}
+
+func (t *Tracker) onPodDelete(obj any) {
+	if pod, ok := lastKnown[*corev1.Pod](obj); ok {
+		t.forgetPod(pod.UID)
+	}
+}
+
+func indexByGroup(obj any) ([]string, error) {
+	if group := GroupOf(obj.(*corev1.Pod)); group != "" {
+		return []string{group}, nil
+	}
+	return nil, nil
+}
+
+func indexByQueue(obj any) ([]string, error) {
+	return []string{QueueOf(obj.(*schedulingv1beta1.PodGroup))}, nil
+}
+
+// lastKnown is the object of a delete event, also when the deletion itself was missed.
+func lastKnown[T any](obj any) (T, bool) {
+	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = tombstone.Obj
+	}
+	object, ok := obj.(T)
+	return object, ok
+}

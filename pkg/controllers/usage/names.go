@@ -1,0 +1,61 @@
+package usage
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/resources"
+)
+
+// GroupOf is the "<namespace>/<name>" of the PodGroup that a pod names, or "".
+func GroupOf(pod *corev1.Pod) string {
+	name := pod.Annotations[schedulingv1beta1.GroupNameAnnotation]
+	if name == "" {
+		return ""
+	}
+	return groupKey(pod.Namespace, name)
+}
+
+// QueueOf is the queue of a PodGroup.
+func QueueOf(group *schedulingv1beta1.PodGroup) string {
+	if group.Spec.Queue == "" {
+		return schedulingv1beta1.DefaultQueue
+	}
+	return group.Spec.Queue
+}
+
+// MinimumOf is what a PodGroup's minimum takes, in the names that pods and capabilities use. minResources may be
+// written in the names of a ResourceQuota: requests.cpu counts as cpu unless cpu is given too, and limits play no part.
+// The minimum takes minMember of "pods" unless minResources says otherwise.
+func MinimumOf(group *schedulingv1beta1.PodGroup) resources.List {
+	want := resources.List{corev1.ResourcePods: int64(group.Spec.MinMember)}
+	if group.Spec.MinResources == nil {
+		return want
+	}
+	given := *group.Spec.MinResources
+	for name, quantity := range given {
+		plain, counts := plainName(name)
+		if _, both := given[plain]; !counts || (both && plain != name) {
+			continue
+		}
+		want[plain] = resources.Amount(plain, quantity)
+	}
+	return want
+}
+
+// plainName is the name under which a pod requests what a ResourceQuota calls name; false for what pods do not request.
+func plainName(name corev1.ResourceName) (plain corev1.ResourceName, counts bool) {
+	switch {
+	case name == "count/pods":
+		return corev1.ResourcePods, true
+	case strings.HasPrefix(string(name), "requests."):
+		return corev1.ResourceName(strings.TrimPrefix(string(name), "requests.")), true
+	case strings.HasPrefix(string(name), "limits."), strings.HasPrefix(string(name), "count/"):
+		return "", false
+	}
+	return name, true
+}
+
+func groupKey(namespace, name string) string { return namespace + "/" + name }

@@ -1,0 +1,316 @@
+// Package usage keeps the controllers' ledger in line with the API: it charges bound pods to the queues of their
+// PodGroups, and holds back what admitted PodGroups have not taken up yet.
+package usage
+
+import (
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	musterinformers "github.com/muster-sched/muster/pkg/client/informers/externalversions"
+	"github.com/muster-sched/muster/pkg/ledger"
+	"github.com/muster-sched/muster/pkg/resources"
+)
+
+// Names of the indexes that the Tracker adds to the shared informers.
+const (
+	// membersIndex maps "<namespace>/<PodGroup>" to the pods that name the PodGroup.
+	membersIndex = "muster-podgroup"
+	// queueIndex maps a queue to the PodGroups that name it.
+	queueIndex = "muster-queue"
+)
+
+// Watcher is told that the usage of a queue has changed. freed says that there may be more room than before. It is
+// called with the Tracker's lock held: it must be quick and must not call the Tracker.
+type Watcher func(queue string, freed bool)
+
+// Tracker feeds a ledger from the informers. What it books it reads from the informers' stores at the moment of
+// booking, under one lock, so that no order of events, and no race between events of two kinds, leaves a wrong charge
+// behind.
+type Tracker struct {
+	ledger    *ledger.Ledger
+	pods      cache.SharedIndexInformer
+	podGroups cache.SharedIndexInformer
+	queues    cache.SharedIndexInformer
+	synced    []cache.InformerSynced
+
+	mu       sync.Mutex
+	seats    map[types.UID]seat        // pod -> how it is counted; pods that count for nothing are not in it
+	taken    map[string]resources.List // group -> sum of the amounts of its members in seats
+	holds    map[string]hold           // group -> what is set aside until its members take it up
+	watchers []Watcher
+}
+
+// seat is how one pod is counted.
+type seat struct {
+	group   string // "<namespace>/<PodGroup>", or "" for a pod without a PodGroup
+	queue   string // "" for a pod that is nobody's tenant
+	amount  resources.List
+	charged bool // false once the pod has succeeded: it uses nothing, but has had its part of the minimum
+}
+
+// hold is an admitted PodGroup's claim to its minimum.
+type hold struct {
+	uid   types.UID
+	queue string
+	want  resources.List
+}
+
+// New makes a Tracker on the shared informers of both factories, which must not have been started.
+func New(kube informers.SharedInformerFactory, muster musterinformers.SharedInformerFactory) (*Tracker, error) {
+	scheduling := muster.Scheduling().V1beta1()
+	t := &Tracker{
+		ledger:    ledger.New(),
+		pods:      kube.Core().V1().Pods().Informer(),
+		podGroups: scheduling.PodGroups().Informer(),
+		queues:    scheduling.Queues().Informer(),
+		seats:     map[types.UID]seat{},
+		taken:     map[string]resources.List{},
+		holds:     map[string]hold{},
+	}
+	if err := t.pods.AddIndexers(cache.Indexers{membersIndex: indexByGroup}); err != nil {
+		return nil, fmt.Errorf("indexing pods by PodGroup: %w", err)
+	}
+	if err := t.podGroups.AddIndexers(cache.Indexers{queueIndex: indexByQueue}); err != nil {
+		return nil, fmt.Errorf("indexing PodGroups by queue: %w", err)
+	}
+	if err := t.listen(); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// Ledger is what the Tracker books in. Others may read it; they must not write.
+func (t *Tracker) Ledger() *ledger.Ledger { return t.ledger }
+
+// HasSynced says whether all that existed at the start has been booked.
+func (t *Tracker) HasSynced() bool {
+	for _, synced := range t.synced {
+		if !synced() {
+			return false
+		}
+	}
+	return true
+}
+
+// Watch adds a watcher. It must be called before the informers start.
+func (t *Tracker) Watch(w Watcher) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.watchers = append(t.watchers, w)
+}
+
+// Members lists the pods that name a PodGroup, in no particular order. They are shared: do not change them.
+func (t *Tracker) Members(namespace, podGroup string) []*corev1.Pod {
+	found, _ := t.pods.GetIndexer().ByIndex(membersIndex, groupKey(namespace, podGroup)) // fails only for an unknown index
+	pods := make([]*corev1.Pod, 0, len(found))
+	for _, obj := range found {
+		pods = append(pods, obj.(*corev1.Pod))
+	}
+	return pods
+}
+
+// PodGroups lists the PodGroups that name a queue, in no particular order. They are shared: do not change them.
+func (t *Tracker) PodGroups(queue string) []*schedulingv1beta1.PodGroup {
+	found, _ := t.podGroups.GetIndexer().ByIndex(queueIndex, queue) // fails only for an unknown index
+	groups := make([]*schedulingv1beta1.PodGroup, 0, len(found))
+	for _, obj := range found {
+		groups = append(groups, obj.(*schedulingv1beta1.PodGroup))
+	}
+	return groups
+}
+
+// Hold sets aside what an admitted PodGroup wants for its minimum. As members are bound, or have succeeded, what they
+// take up is taken off the hold. Calling it again adjusts the hold to a new queue or amount.
+func (t *Tracker) Hold(group *schedulingv1beta1.PodGroup, want resources.List) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	key := groupKey(group.Namespace, group.Name)
+	next := hold{uid: group.UID, queue: QueueOf(group), want: want}
+	last, held := t.holds[key]
+	if held && last.uid == next.uid && last.queue == next.queue && last.want.Equal(next.want) {
+		return
+	}
+	t.holds[key] = next
+	t.promise(key)
+	if held {
+		t.notify(last.queue, true)
+	}
+}
+
+// LetGo ends the hold of a PodGroup, if it has one.
+func (t *Tracker) LetGo(namespace, name string, uid types.UID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	key := groupKey(namespace, name)
+	if last, held := t.holds[key]; held && last.uid == uid {
+		t.drop(key, last)
+	}
+}
+
+// LetGoOthers ends a hold under the name of a PodGroup that is not this one's: what a deleted namesake has left.
+func (t *Tracker) LetGoOthers(namespace, name string, uid types.UID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	key := groupKey(namespace, name)
+	if last, held := t.holds[key]; held && last.uid != uid {
+		t.drop(key, last)
+	}
+}
+
+func (t *Tracker) drop(key string, last hold) {
+	delete(t.holds, key)
+	t.ledger.DropPromise(key)
+	t.notify(last.queue, true)
+}
+
+// settlePod books the pod of a key as the store has it now.
+func (t *Tracker) settlePod(key string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	obj, exists, err := t.pods.GetIndexer().GetByKey(key)
+	if err != nil || !exists {
+		return // its deletion is reported on its own, with the UID to forget
+	}
+	t.settle(obj.(*corev1.Pod))
+}
+
+// settleMembers books the members of a group again, because what their group says about the queue has changed.
+func (t *Tracker) settleMembers(namespace, name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, pod := range t.Members(namespace, name) {
+		t.settle(pod)
+	}
+}
+
+func (t *Tracker) forgetPod(uid types.UID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.unseat(uid)
+}
+
+func (t *Tracker) settle(pod *corev1.Pod) {
+	if !takesSeat(pod) {
+		t.unseat(pod.UID)
+		return
+	}
+	last, seated := t.seats[pod.UID]
+	next := seat{
+		group:   GroupOf(pod),
+		amount:  resources.PodRequests(pod),
+		charged: pod.Status.Phase != corev1.PodSucceeded,
+	}
+	next.queue = t.queueOf(pod, next.group, last)
+	if seated && last.group == next.group && last.queue == next.queue && last.charged == next.charged &&
+		last.amount.Equal(next.amount) {
+		return
+	}
+	// The new charge is made before the hold shrinks, so that never less is counted than there is.
+	t.seats[pod.UID] = next
+	if next.charged && next.queue != "" {
+		t.ledger.Charge(pod.UID, next.queue, next.amount)
+	} else {
+		t.ledger.Release(pod.UID)
+	}
+	if seated {
+		t.countTaken(last.group, last.amount, false)
+	}
+	t.countTaken(next.group, next.amount, true)
+	if seated && last.queue != next.queue {
+		t.notify(last.queue, true)
+	}
+	t.notify(next.queue, seated)
+}
+
+func (t *Tracker) unseat(uid types.UID) {
+	last, seated := t.seats[uid]
+	if !seated {
+		return
+	}
+	delete(t.seats, uid)
+	t.countTaken(last.group, last.amount, false)
+	t.ledger.Release(uid)
+	t.notify(last.queue, true)
+}
+
+// countTaken counts what a member takes of its group's hold, or gives back.
+func (t *Tracker) countTaken(group string, amount resources.List, taken bool) {
+	if group == "" {
+		return
+	}
+	sum := t.taken[group]
+	if sum == nil {
+		sum = resources.List{}
+		t.taken[group] = sum
+	}
+	if taken {
+		sum.Add(amount)
+	} else {
+		sum.Sub(amount)
+	}
+	if sum.IsZero() {
+		delete(t.taken, group)
+	}
+	t.promise(group)
+}
+
+// promise writes what is left of a group's hold to the ledger.
+func (t *Tracker) promise(group string) {
+	h, held := t.holds[group]
+	if !held {
+		return
+	}
+	t.ledger.Promise(group, h.queue, remainder(h.want, t.taken[group]))
+}
+
+func (t *Tracker) notify(queue string, freed bool) {
+	if queue == "" {
+		return
+	}
+	for _, watcher := range t.watchers {
+		watcher(queue, freed)
+	}
+}
+
+// queueOf is the queue that a pod is charged to: its group's, else the one that it names itself. A pod that outlives
+// its group stays with the group's last queue.
+func (t *Tracker) queueOf(pod *corev1.Pod, group string, last seat) string {
+	if group == "" {
+		return pod.Annotations[schedulingv1beta1.QueueNameAnnotation]
+	}
+	if obj, exists, err := t.podGroups.GetIndexer().GetByKey(group); err == nil && exists {
+		return QueueOf(obj.(*schedulingv1beta1.PodGroup))
+	}
+	if last.group == group {
+		return last.queue
+	}
+	return pod.Annotations[schedulingv1beta1.QueueNameAnnotation]
+}
+
+// takesSeat says whether a pod takes up a part of its group's minimum: it is bound and has not failed, or has succeeded.
+func takesSeat(pod *corev1.Pod) bool {
+	switch pod.Status.Phase {
+	case corev1.PodSucceeded:
+		return true
+	case corev1.PodFailed:
+		return false
+	}
+	return pod.Spec.NodeName != ""
+}
+
+// remainder is what of want is not taken, never negative.
+func remainder(want, taken resources.List) resources.List {
+	left := resources.List{}
+	for name, amount := range want {
+		if rest := amount - taken[name]; rest > 0 {
+			left[name] = rest
+		}
+	}
+	return left
+}
