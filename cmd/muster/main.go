@@ -11,11 +11,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/muster-sched/muster/cmd/muster/demo"
 	"github.com/muster-sched/muster/cmd/muster/local"
 )
 
 // commands lists what the tool can do. Each has a folder of its own.
 var commands = []func() *cobra.Command{
+	demo.NewCommand,
 	local.NewCommand,
 }
 

@@ -68,7 +68,7 @@ var layers = []layer{
 	{folder: "manifests", rank: 0},
 
 	{folder: "pkg/localcluster", rank: side, banned: noScheduler},
-	{folder: "pkg/testing", rank: side, banned: noScheduler},
+	{folder: "pkg/testing", rank: side, peers: []string{"pkg/watchlog"}, banned: noScheduler},
 	{folder: "pkg/watchlog", rank: side, banned: noScheduler},
 
 	{folder: "test", rank: 6},
