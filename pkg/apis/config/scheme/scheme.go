@@ -1,0 +1,79 @@
+// Package scheme makes the arguments of Muster's plugins known to the scheduler's configuration, so that they are decoded
+// strictly, defaulted and handed to the plugins typed.
+package scheme
+
+import (
+	"k8s.io/apimachinery/pkg/conversion"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/muster-sched/muster/pkg/apis/config"
+	configv1 "github.com/muster-sched/muster/pkg/apis/config/v1"
+)
+
+// GroupName is the group of the scheduler's configuration, to which the arguments of all plugins belong.
+const GroupName = "kubescheduler.config.k8s.io"
+
+var (
+	internal = schema.GroupVersion{Group: GroupName, Version: runtime.APIVersionInternal}
+	v1       = schema.GroupVersion{Group: GroupName, Version: "v1"}
+)
+
+// AddToScheme adds the arguments, their defaults and conversions to the scheduler's scheme.
+func AddToScheme(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(internal, &config.CoschedulingArgs{}, &config.CapacityArgs{}, &config.TaskPriorityArgs{})
+	scheme.AddKnownTypes(v1, &configv1.CoschedulingArgs{}, &configv1.CapacityArgs{}, &configv1.TaskPriorityArgs{})
+	scheme.AddTypeDefaultingFunc(&configv1.CoschedulingArgs{}, func(obj any) {
+		configv1.SetDefaultsCoschedulingArgs(obj.(*configv1.CoschedulingArgs))
+	})
+	for _, add := range []func(*runtime.Scheme) error{
+		converter(convertCoschedulingArgs),
+		converter(func(in *configv1.CapacityArgs, out *config.CapacityArgs) { out.TypeMeta = in.TypeMeta }),
+		converter(func(in *configv1.TaskPriorityArgs, out *config.TaskPriorityArgs) { out.TypeMeta = in.TypeMeta }),
+		// The scheduler writes its configuration back to v1 for its log.
+		converter(convertCoschedulingArgsBack),
+		converter(func(in *config.CapacityArgs, out *configv1.CapacityArgs) { out.TypeMeta = in.TypeMeta }),
+		converter(func(in *config.TaskPriorityArgs, out *configv1.TaskPriorityArgs) { out.TypeMeta = in.TypeMeta }),
+	} {
+		if err := add(scheme); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// converter registers a conversion that cannot fail.
+func converter[In, Out any](convert func(in *In, out *Out)) func(*runtime.Scheme) error {
+	return func(scheme *runtime.Scheme) error {
+		return scheme.AddConversionFunc((*In)(nil), (*Out)(nil), func(in, out any, _ conversion.Scope) error {
+			convert(in.(*In), out.(*Out))
+			return nil
+		})
+	}
+}
+
+// convertCoschedulingArgs takes over arguments that have been defaulted.
+func convertCoschedulingArgs(in *configv1.CoschedulingArgs, out *config.CoschedulingArgs) {
+	in = in.DeepCopy()
+	configv1.SetDefaultsCoschedulingArgs(in)
+	*out = config.CoschedulingArgs{
+		TypeMeta:           in.TypeMeta,
+		Admission:          config.AdmissionMode(*in.Admission),
+		PermitTimeout:      *in.PermitTimeout,
+		PartialGangTimeout: *in.PartialGangTimeout,
+		InitialBackoff:     *in.InitialBackoff,
+		MaxBackoff:         *in.MaxBackoff,
+	}
+}
+
+func convertCoschedulingArgsBack(in *config.CoschedulingArgs, out *configv1.CoschedulingArgs) {
+	admission := string(in.Admission)
+	*out = configv1.CoschedulingArgs{
+		TypeMeta:           in.TypeMeta,
+		Admission:          &admission,
+		PermitTimeout:      &in.PermitTimeout,
+		PartialGangTimeout: &in.PartialGangTimeout,
+		InitialBackoff:     &in.InitialBackoff,
+		MaxBackoff:         &in.MaxBackoff,
+	}
+}

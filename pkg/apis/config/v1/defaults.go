@@ -1,0 +1,27 @@
+package v1
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/muster-sched/muster/pkg/apis/config"
+)
+
+// SetDefaultsCoschedulingArgs fills in what is not set.
+func SetDefaultsCoschedulingArgs(args *CoschedulingArgs) {
+	if args.Admission == nil {
+		args.Admission = ptr.To(string(config.AdmissionRequired))
+	}
+	setDefault(&args.PermitTimeout, time.Minute)
+	setDefault(&args.PartialGangTimeout, time.Minute)
+	setDefault(&args.InitialBackoff, time.Second)
+	setDefault(&args.MaxBackoff, 10*time.Second)
+}
+
+func setDefault(field **metav1.Duration, value time.Duration) {
+	if *field == nil {
+		*field = &metav1.Duration{Duration: value}
+	}
+}

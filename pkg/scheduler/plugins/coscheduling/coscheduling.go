@@ -1,0 +1,221 @@
+// Package coscheduling starts gangs: all the pods that a job needs start together, or none does.
+//
+// Of a gang whose minimum exists, one pod, the scout, passes the gate. In its PreFilter the whole gang is judged once. A
+// yes promises the gang its room and activates the members that start; each reserves its part, and the one that completes
+// the minimum releases them all from Permit. A no parks the gang with one report until an event can help it.
+package coscheduling
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"github.com/muster-sched/muster/pkg/apis/config"
+	"github.com/muster-sched/muster/pkg/apis/config/validation"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
+)
+
+// Name of the plugin in a scheduler configuration.
+const Name = state.PluginName
+
+// Coscheduling is the plugin. All its state is in the Store, which it shares with the other plugins.
+type Coscheduling struct {
+	store  *state.Store
+	handle framework.Framework
+}
+
+var (
+	_ fwk.PreEnqueuePlugin  = (*Coscheduling)(nil)
+	_ fwk.EnqueueExtensions = (*Coscheduling)(nil)
+	_ fwk.PreFilterPlugin   = (*Coscheduling)(nil)
+	_ fwk.FilterPlugin      = (*Coscheduling)(nil)
+	_ fwk.PostFilterPlugin  = (*Coscheduling)(nil)
+	_ fwk.ReservePlugin     = (*Coscheduling)(nil)
+	_ fwk.PermitPlugin      = (*Coscheduling)(nil)
+	_ fwk.SignPlugin        = (*Coscheduling)(nil)
+)
+
+// New makes the factory of the plugin on a Store.
+func New(store *state.Store) frameworkruntime.PluginFactory {
+	return func(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+		args, ok := obj.(*config.CoschedulingArgs)
+		if !ok {
+			return nil, fmt.Errorf("the arguments of %s are of type %T, CoschedulingArgs needed", Name, obj)
+		}
+		if err := validation.ValidateCoschedulingArgs(field.NewPath("args"), args); err != nil {
+			return nil, fmt.Errorf("the arguments of %s are invalid: %w", Name, err)
+		}
+		profile, ok := handle.(framework.Framework)
+		if !ok {
+			return nil, fmt.Errorf("%s needs the scheduler's framework, got %T", Name, handle)
+		}
+		store.Configure(*args)
+		store.Serve(profile.ProfileName())
+		if err := store.Start(ctx, handle); err != nil {
+			return nil, fmt.Errorf("starting the state of %s: %w", Name, err)
+		}
+		return &Coscheduling{store: store, handle: profile}, nil
+	}
+}
+
+// Name returns the name of the plugin.
+func (*Coscheduling) Name() string { return Name }
+
+// SignPod adds nothing to a pod's signature: which node a pod may go to depends on the plugin only in a pinned round, and
+// there Filter sees every node that is tried.
+func (*Coscheduling) SignPod(context.Context, *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
+	return nil, nil
+}
+
+// PreEnqueue is the gate: it holds the members of a gang whose turn has not come. It runs under the queue's lock.
+func (c *Coscheduling) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
+	if reason := c.store.Gate(pod); reason != "" {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason)
+	}
+	return nil
+}
+
+// EventsToRegister are the events of all plugins of the profile: what wakes a pod that such a plugin has rejected must wake
+// a gang that it stood in the way of. Each event is put to that plugin's own hint, with the pod that was rejected.
+func (c *Coscheduling) EventsToRegister(ctx context.Context) ([]fwk.ClusterEventWithHint, error) {
+	var events []fwk.ClusterEventWithHint
+	for _, plugin := range c.handle.EnqueueExtensions() {
+		if plugin.Name() == Name {
+			continue
+		}
+		theirs, err := plugin.EventsToRegister(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("asking %s for its events: %w", plugin.Name(), err)
+		}
+		for _, event := range theirs {
+			events = append(events, fwk.ClusterEventWithHint{
+				Event:          event.Event,
+				QueueingHintFn: c.hintFor(plugin.Name(), event.QueueingHintFn),
+			})
+		}
+	}
+	return events, nil
+}
+
+// hintFor puts an event to the hint of a plugin, if that plugin stood in the way of the pod's gang.
+func (c *Coscheduling) hintFor(plugin string, hint fwk.QueueingHintFn) fwk.QueueingHintFn {
+	return func(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+		var gone *corev1.Pod
+		if newObj == nil {
+			gone, _ = oldObj.(*corev1.Pod)
+		}
+		rejected, ask := c.store.HelpedBy(pod, plugin, gone)
+		switch {
+		case !ask:
+			return fwk.QueueSkip, nil
+		case hint == nil:
+			return fwk.Queue, nil
+		}
+		return hint(logger, rejected, oldObj, newObj)
+	}
+}
+
+// PreFilter lets single pods and the surplus of started gangs pass, sends chosen members on their way, and has the gang of a
+// scout judged.
+func (c *Coscheduling) PreFilter(ctx context.Context, cycle fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	if isTrial(cycle) {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	switch entry := c.store.Enter(pod); entry.Role {
+	case state.Chosen:
+		return pinTo(cycle, entry.Node)
+	case state.Scout:
+		return c.judge(ctx, cycle, pod, nodes)
+	case state.Held:
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, entry.Reason)
+	default:
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+}
+
+// PreFilterExtensions returns nil: adding or removing a pod changes no gang.
+func (*Coscheduling) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+
+const pinnedNodeKey fwk.StateKey = "PreFilter" + Name
+
+// pinnedNode is the node that a member must go to in this cycle.
+type pinnedNode string
+
+// Clone returns the node itself: it does not change.
+func (n pinnedNode) Clone() fwk.StateData { return n }
+
+// pinTo confines a member to a node. The result of PreFilter is not enough: a nominated node or a hint is tried before and
+// regardless of it, so Filter checks again.
+func pinTo(cycle fwk.CycleState, node string) (*fwk.PreFilterResult, *fwk.Status) {
+	if node == "" {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	cycle.Write(pinnedNodeKey, pinnedNode(node))
+	return &fwk.PreFilterResult{NodeNames: sets.New(node)}, nil
+}
+
+// Filter holds a member to the node that the plan has for it.
+func (*Coscheduling) Filter(_ context.Context, cycle fwk.CycleState, _ *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
+	data, err := cycle.Read(pinnedNodeKey)
+	if err != nil {
+		return nil // not pinned
+	}
+	if pinned, ok := data.(pinnedNode); ok && string(pinned) != node.Node().Name {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "the gang's plan has another node for the pod")
+	}
+	return nil
+}
+
+// PostFilter lets the whole gang go when a member finds no node. A single member must not preempt others for a gang that may
+// never start; single pods and surplus are left to the plugins behind.
+func (c *Coscheduling) PostFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	if c.store.Fail(pod) {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
+	}
+	return nil, fwk.NewStatus(fwk.Unschedulable)
+}
+
+// Reserve books the pod's room.
+func (c *Coscheduling) Reserve(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+	if !cycle.IsPodGroupSchedulingCycle() {
+		c.store.Reserve(pod, node)
+	}
+	return nil
+}
+
+// Unreserve gives the pod's room back; in a round, for the whole gang.
+func (c *Coscheduling) Unreserve(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod, _ string) {
+	if !cycle.IsPodGroupSchedulingCycle() {
+		c.store.Unreserve(pod)
+	}
+}
+
+// Permit holds the members of a gang until its minimum has its room. The one that completes it releases all. Members that are
+// released here entered the waiting room in earlier cycles of this same loop, so none is missed.
+func (c *Coscheduling) Permit(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod, _ string) (*fwk.Status, time.Duration) {
+	if cycle.IsPodGroupSchedulingCycle() {
+		return nil, 0
+	}
+	verdict, wait, release := c.store.Permit(pod)
+	switch verdict {
+	case state.Wait:
+		return fwk.NewStatus(fwk.Wait), wait
+	case state.Reject:
+		return fwk.NewStatus(fwk.Unschedulable, "the gang's minimum could not be placed together"), 0
+	}
+	for _, uid := range release {
+		if waiting := c.handle.GetWaitingPod(uid); waiting != nil {
+			waiting.Allow(Name)
+		}
+	}
+	return nil, 0
+}

@@ -1,0 +1,342 @@
+package coscheduling
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/plan"
+	"github.com/muster-sched/muster/pkg/resources"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
+)
+
+const trialKey fwk.StateKey = "Trial" + Name
+
+// trial marks the cycle states in which the judgement runs the profile's plugins, so that the plugin does not judge within
+// its own judgement.
+type trial struct{}
+
+// Clone returns the mark itself.
+func (trial) Clone() fwk.StateData { return trial{} }
+
+func isTrial(cycle fwk.CycleState) bool {
+	_, err := cycle.Read(trialKey)
+	return err == nil
+}
+
+// judge decides on the whole gang of a scout.
+func (c *Coscheduling) judge(ctx context.Context, cycle fwk.CycleState, scout *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	round := c.store.Judge(scout)
+	if round == nil {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "the gang has changed")
+	}
+	if round.Quota != nil {
+		c.store.Park(round, scout, scout, "Capacity")
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("the gang's %d members wait for quota: %v", len(round.Members), round.Quota))
+	}
+	cast := c.newCast(ctx, round, nodes)
+	result := plan.Make(cast.demands, cast.nodes, cast.fits)
+	if result.Verdict == plan.Impossible || round.Pinned && result.Verdict != plan.Possible {
+		c.store.Park(round, scout, cast.culprit(result), sets.List(cast.rejectors)...)
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, cast.explain(result))
+	}
+	activate, ok := c.store.Admit(round, cast.places(result))
+	if !ok {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "the gang has changed")
+	}
+	activateWith(cycle, scout, activate)
+	if entry := c.store.Enter(scout); entry.Role == state.Chosen {
+		return pinTo(cycle, entry.Node)
+	}
+	// The scout itself is not among those that start: it has done its work.
+	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "waiting until the minimum of the gang has started")
+}
+
+// activateWith hands pods to the scheduler, which moves them to the front when the scout's cycle has succeeded.
+func activateWith(cycle fwk.CycleState, scout *corev1.Pod, pods []*corev1.Pod) {
+	data, err := cycle.Read(framework.PodsToActivateKey)
+	if err != nil {
+		return // the Store's waker does it
+	}
+	toActivate, ok := data.(*framework.PodsToActivate)
+	if !ok {
+		return
+	}
+	toActivate.Lock()
+	defer toActivate.Unlock()
+	for _, pod := range pods {
+		if pod.UID != scout.UID {
+			toActivate.Map[pod.Namespace+"/"+pod.Name] = pod
+		}
+	}
+}
+
+// cast is a gang as the planner wants it: members that are alike make one demand, nodes are what is free on them.
+type cast struct {
+	plugin    *Coscheduling
+	ctx       context.Context
+	round     *state.Round
+	infos     []fwk.NodeInfo
+	groups    [][]*gang.Member // the members of each demand
+	trials    []*trialRun      // of each demand, made when first asked for
+	demands   []plan.Demand
+	nodes     []plan.Node
+	rejectors sets.Set[string]
+	reasons   sets.Set[string]
+}
+
+// trialRun is the state in which the profile's filters are asked about the pods of a demand.
+type trialRun struct {
+	cycle  fwk.CycleState
+	status *fwk.Status
+	names  sets.Set[string] // the only nodes that PreFilter leaves, nil for all
+}
+
+func (c *Coscheduling) newCast(ctx context.Context, round *state.Round, infos []fwk.NodeInfo) *cast {
+	k := &cast{plugin: c, ctx: ctx, round: round, infos: infos, rejectors: sets.New[string](), reasons: sets.New[string]()}
+	advertised := sets.New[corev1.ResourceName]()
+	k.nodes = make([]plan.Node, len(infos))
+	for i, info := range infos {
+		free := freeOn(info, advertised)
+		free.Sub(round.Elsewhere[info.Node().Name])
+		k.nodes[i] = plan.Node{Name: info.Node().Name, Free: free}
+	}
+	byShape := map[string]int{}
+	for _, m := range round.Members {
+		shape := shapeOf(m)
+		i, ok := byShape[shape]
+		if !ok {
+			i = len(k.groups)
+			byShape[shape] = i
+			k.groups = append(k.groups, nil)
+			k.demands = append(k.demands, plan.Demand{Requests: known(m.Requests, advertised), MaxPerNode: maxPerNode(m.Pod)})
+		}
+		k.groups[i] = append(k.groups[i], m)
+		k.demands[i].Count++
+	}
+	k.trials = make([]*trialRun, len(k.demands))
+	return k
+}
+
+// fits asks the profile's filters, with what other pods have been nominated for, whether a pod of a demand may go to a node.
+func (k *cast) fits(demand, node int) bool {
+	pod := k.groups[demand][0].Pod
+	run := k.trials[demand]
+	if run == nil {
+		run = k.newTrial(pod)
+		k.trials[demand] = run
+	}
+	if !run.status.IsSuccess() {
+		return false
+	}
+	if run.names != nil && !run.names.Has(k.nodes[node].Name) {
+		return false
+	}
+	status := k.plugin.handle.RunFilterPluginsWithNominatedPods(k.ctx, run.cycle, pod, k.infos[node])
+	k.note(status)
+	return status.IsSuccess()
+}
+
+func (k *cast) newTrial(pod *corev1.Pod) *trialRun {
+	run := &trialRun{cycle: framework.NewCycleState()}
+	run.cycle.Write(trialKey, trial{})
+	result, status, plugins := k.plugin.handle.RunPreFilterPlugins(k.ctx, run.cycle, pod)
+	run.status = status
+	k.note(status)
+	if !result.AllNodes() {
+		run.names = result.NodeNames
+		k.rejectors = k.rejectors.Union(plugins)
+	}
+	return run
+}
+
+// note remembers who stood in the way, and why.
+func (k *cast) note(status *fwk.Status) {
+	if status.IsSuccess() {
+		return
+	}
+	if status.Plugin() != "" {
+		k.rejectors.Insert(status.Plugin())
+	}
+	k.reasons.Insert(status.Reasons()...)
+}
+
+// culprit is a pod of the demand that was left short most.
+func (k *cast) culprit(result plan.Result) *corev1.Pod {
+	worst := k.worst(result)
+	// Room alone is NodeResourcesFit's business; where the filters were never asked it must wake the gang.
+	k.rejectors.Insert(names.NodeResourcesFit)
+	return k.groups[worst][0].Pod
+}
+
+func (k *cast) worst(result plan.Result) int {
+	worst, short := 0, -1
+	for d := range k.demands {
+		if missing := k.demands[d].Count - result.Seats[d]; missing > short {
+			worst, short = d, missing
+		}
+	}
+	return worst
+}
+
+// explain says in a sentence what is missing. It stays the same as long as nothing changes that matters.
+func (k *cast) explain(result plan.Result) string {
+	seated := 0
+	for _, n := range result.Seats {
+		seated += n
+	}
+	worst := k.worst(result)
+	m := k.groups[worst][0]
+	what := "more"
+	if m.Task != "" {
+		what = fmt.Sprintf("more of task %q", m.Task)
+	}
+	requests := m.Requests.Clone()
+	delete(requests, corev1.ResourcePods)
+	need := requests.String()
+	if need == "" {
+		need = "a place"
+	}
+	text := fmt.Sprintf("%d of %d members of the gang fit; %d %s need %s each", seated, len(k.round.Members),
+		k.demands[worst].Count-result.Seats[worst], what, need)
+	if near := k.nearest(worst); near != "" {
+		text += "; " + near
+	}
+	if k.reasons.Len() > 0 {
+		text += " (" + strings.Join(sets.List(k.reasons), ", ") + ")"
+	}
+	return text
+}
+
+// nearest names the node on which a pod of the demand lacks least, and what it lacks.
+func (k *cast) nearest(demand int) string {
+	bestNode, bestLack := "", resources.List(nil)
+	bestShare := 0.0
+	for _, node := range k.nodes {
+		lack, share := resources.List{}, 0.0
+		for name, amount := range k.demands[demand].Requests {
+			if missing := amount - max(0, node.Free[name]); missing > 0 {
+				lack[name] = missing
+				share += float64(missing) / float64(amount)
+			}
+		}
+		if len(lack) > 0 && (bestNode == "" || share < bestShare || share == bestShare && node.Name < bestNode) {
+			bestNode, bestLack, bestShare = node.Name, lack, share
+		}
+	}
+	if bestNode == "" {
+		return ""
+	}
+	return fmt.Sprintf("nearest: %s lacks %s", bestNode, bestLack)
+}
+
+// places assigns the members of each demand to the places of the plan, nil if there is no complete plan.
+func (k *cast) places(result plan.Result) map[types.UID]string {
+	if result.Verdict != plan.Possible {
+		return nil
+	}
+	places := make(map[types.UID]string, len(k.round.Members))
+	for d, members := range k.groups {
+		next := 0
+		for _, place := range result.Places[d] {
+			for range place.Count {
+				places[members[next].UID] = k.nodes[place.Node].Name
+				next++
+			}
+		}
+	}
+	return places
+}
+
+// freeOn is what is left on a node, and adds the resources that it has at all to advertised.
+func freeOn(info fwk.NodeInfo, advertised sets.Set[corev1.ResourceName]) resources.List {
+	has, used := info.GetAllocatable(), info.GetRequested()
+	free := resources.List{
+		corev1.ResourceCPU:              has.GetMilliCPU() - used.GetMilliCPU(),
+		corev1.ResourceMemory:           has.GetMemory() - used.GetMemory(),
+		corev1.ResourceEphemeralStorage: has.GetEphemeralStorage() - used.GetEphemeralStorage(),
+		corev1.ResourcePods:             int64(has.GetAllowedPodNumber() - len(info.GetPods())),
+	}
+	for name, amount := range has.GetScalarResources() {
+		free[name] = amount - used.GetScalarResources()[name]
+	}
+	for name := range free {
+		advertised.Insert(name)
+	}
+	return free
+}
+
+// known drops the requests for resources that no node has: whether they can be had at all (from a device class, say, or
+// not) is for the filters to tell.
+func known(requests resources.List, advertised sets.Set[corev1.ResourceName]) resources.List {
+	out := resources.List{}
+	for name, amount := range requests {
+		if advertised.Has(name) {
+			out[name] = amount
+		}
+	}
+	return out
+}
+
+// shapeOf is equal for members that the filters cannot tell apart.
+func shapeOf(m *gang.Member) string {
+	if template := m.Pod.Annotations[batchv1alpha1.PodTemplateKey]; template != "" && !claimsOfItsOwn(m.Pod) {
+		return fmt.Sprintf("%s/%s/%d", template, m.Pod.Annotations[batchv1alpha1.JobVersionKey], m.Priority)
+	}
+	spec := m.Pod.Spec.DeepCopy()
+	spec.Hostname, spec.Subdomain = "", ""
+	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range containers {
+			containers[i].Env, containers[i].EnvFrom, containers[i].Command, containers[i].Args = nil, nil, nil, nil
+		}
+	}
+	// Affinity looks at labels, so pods with different ones may differ.
+	shape, err := json.Marshal([]any{spec, m.Pod.Labels})
+	if err != nil {
+		return string(m.UID)
+	}
+	return string(shape)
+}
+
+// claimsOfItsOwn says whether a pod has claims that other pods of its template do not share.
+func claimsOfItsOwn(pod *corev1.Pod) bool {
+	return len(pod.Spec.ResourceClaims) > 0 || slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+		return v.Ephemeral != nil
+	})
+}
+
+// maxPerNode is 1 for pods that keep others of their kind off their node: by a host port, or by an anti-affinity to
+// themselves. 0 means any number.
+func maxPerNode(pod *corev1.Pod) int {
+	for _, container := range pod.Spec.Containers {
+		for _, port := range container.Ports {
+			if port.HostPort > 0 {
+				return 1
+			}
+		}
+	}
+	if affinity := pod.Spec.Affinity; affinity != nil && affinity.PodAntiAffinity != nil {
+		for _, term := range affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
+			selector, err := metav1.LabelSelectorAsSelector(term.LabelSelector)
+			if err == nil && term.TopologyKey == corev1.LabelHostname && selector.Matches(labels.Set(pod.Labels)) &&
+				(len(term.Namespaces) == 0 || slices.Contains(term.Namespaces, pod.Namespace)) {
+				return 1
+			}
+		}
+	}
+	return 0
+}

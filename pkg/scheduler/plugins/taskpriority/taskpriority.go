@@ -1,0 +1,58 @@
+// Package taskpriority orders the scheduling queue: gangs that are bound below their minimum first, then by the priority of
+// the job, the minimum of each gang before what lies beyond it, the older gang first, and within a gang by the priority and
+// the index of its tasks. Pods without a gang are ordered by priority and age, as the upstream scheduler does.
+package taskpriority
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"github.com/muster-sched/muster/pkg/apis/config"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
+)
+
+// Name of the plugin in a scheduler configuration.
+const Name = "TaskPriority"
+
+// TaskPriority is the plugin.
+type TaskPriority struct {
+	store *state.Store
+}
+
+var _ fwk.QueueSortPlugin = (*TaskPriority)(nil)
+
+// New makes the factory of the plugin on a Store.
+func New(store *state.Store) frameworkruntime.PluginFactory {
+	return func(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+		if _, ok := obj.(*config.TaskPriorityArgs); !ok {
+			return nil, fmt.Errorf("the arguments of %s are of type %T, TaskPriorityArgs needed", Name, obj)
+		}
+		if err := store.Start(ctx, handle); err != nil {
+			return nil, fmt.Errorf("starting the state of %s: %w", Name, err)
+		}
+		return &TaskPriority{store: store}, nil
+	}
+}
+
+// Name returns the name of the plugin.
+func (*TaskPriority) Name() string { return Name }
+
+// Less says whether a goes ahead of b. It runs under the queue's lock and reads only what cannot change while the two are in
+// the heap.
+func (t *TaskPriority) Less(a, b fwk.QueuedEntityInfo) bool {
+	keyA, keyB := t.key(a), t.key(b)
+	return keyA.Before(&keyB)
+}
+
+// key is the sort key of a pod, or of a native pod group as a whole.
+func (t *TaskPriority) key(entity fwk.QueuedEntityInfo) state.OrderKey {
+	if queued, ok := entity.(interface{ GetPod() *corev1.Pod }); ok {
+		return t.store.OrderKey(queued.GetPod(), entity.GetTimestamp())
+	}
+	return state.GroupOrderKey(entity.GetPriority(), entity.GetTimestamp())
+}

@@ -1,0 +1,357 @@
+package state
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/quota"
+	"github.com/muster-sched/muster/pkg/resources"
+)
+
+// Role says what a pod is in the scheduling cycle that begins.
+type Role int
+
+// The roles.
+const (
+	// Outsider: the pod has no gang.
+	Outsider Role = iota
+	// Surplus: the minimum of its gang is seated; the pod goes its own way.
+	Surplus
+	// Chosen: the pod is one of those that were promised their room.
+	Chosen
+	// Scout: the gang is to be judged.
+	Scout
+	// Held: the pod must not be tried now. It came this far because its gang changed after it had passed the gate.
+	Held
+)
+
+// Entry says what to do with a pod in PreFilter.
+type Entry struct {
+	// Role of the pod.
+	Role Role
+	// Node is where a chosen pod must go, "" for any.
+	Node string
+	// Reason says why a pod is held.
+	Reason string
+}
+
+// Enter says what a pod is at the start of its scheduling cycle.
+func (s *Store) Enter(pod *corev1.Pod) Entry {
+	if _, ok := groupOf(pod); !ok {
+		return Entry{Role: Outsider}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g, m := s.find(pod.UID)
+	if m == nil {
+		return Entry{Role: Held, Reason: noPodGroup}
+	}
+	if reason := s.gate(g, m.Pod); reason != "" {
+		return Entry{Role: Held, Reason: reason}
+	}
+	switch node, chosen := g.chosen[pod.UID]; {
+	case chosen && g.pin:
+		return Entry{Role: Chosen, Node: node}
+	case chosen:
+		return Entry{Role: Chosen}
+	case g.Seated():
+		return Entry{Role: Surplus}
+	}
+	return Entry{Role: Scout}
+}
+
+// Round is a gang that is to be judged: who would start, and what stands aside for others already.
+type Round struct {
+	// Key names the gang.
+	Key Key
+	// Members that would start.
+	Members []*gang.Member
+	// Elsewhere is, per node, what is promised to other gangs.
+	Elsewhere map[string]resources.List
+	// Pinned: each member must go exactly where the plan says.
+	Pinned bool
+	// Quota says which queue is short, nil if none is or quota is not enforced.
+	Quota *quota.Shortage
+}
+
+// Judge begins the judgement of the gang of a scout. It returns nil when there is nothing to judge any more.
+func (s *Store) Judge(scout *corev1.Pod) *Round {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g, m := s.find(scout.UID)
+	if m == nil || g.phase != idle || g.Seated() {
+		return nil
+	}
+	round := &Round{Key: g.key, Members: g.Choose(), Elsewhere: map[string]resources.List{}, Pinned: g.pin}
+	if len(round.Members) == 0 {
+		return nil
+	}
+	for key, other := range s.gangs {
+		if key == g.key || other.phase != admitted {
+			continue
+		}
+		for node, amount := range other.planned {
+			sum := round.Elsewhere[node].Clone()
+			sum.Add(amount)
+			round.Elsewhere[node] = sum
+		}
+	}
+	if s.quotaOn && g.queue != "" {
+		round.Quota = s.ledger.RoomFor(g.key.String(), g.queue, requests(round.Members))
+	}
+	return round
+}
+
+// Admit promises a gang its room: the quota, and the places of its members (nil where no plan could be made). It returns
+// the pods to activate, or false when the gang has changed since Judge.
+func (s *Store) Admit(round *Round, places map[types.UID]string) (activate []*corev1.Pod, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.gangs[round.Key]
+	if g == nil || g.phase != idle || !sameMembers(g.Choose(), round.Members) {
+		return nil, false
+	}
+	g.phase, g.parked, g.scout = admitted, false, ""
+	g.sure = places != nil
+	g.deadline = s.clock.Now().Add(s.args.PermitTimeout.Duration)
+	g.chosen = map[types.UID]string{}
+	g.planned = map[string]resources.List{}
+	for _, m := range round.Members {
+		node := places[m.UID]
+		g.chosen[m.UID] = node
+		if node != "" {
+			sum := g.planned[node].Clone()
+			sum.Add(m.Requests)
+			g.planned[node] = sum
+		}
+		activate = append(activate, m.Pod)
+	}
+	s.promiseRest(g)
+	s.waker.AddAfter(g.key, s.args.PermitTimeout.Duration)
+	return activate, true
+}
+
+func sameMembers(a, b []*gang.Member) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i].UID != b[i].UID {
+			return false
+		}
+	}
+	return true
+}
+
+// promiseRest sets aside the quota of the chosen members that have not reserved yet.
+func (s *Store) promiseRest(g *group) {
+	if g.queue == "" {
+		return
+	}
+	rest := resources.List{}
+	for uid := range g.chosen {
+		if m := g.Member(uid); m != nil {
+			rest.Add(m.Requests)
+		}
+	}
+	s.ledger.Promise(g.key.String(), g.queue, rest)
+}
+
+// Park keeps a gang that was judged and does not fit until something happens that could help it: an event that one of
+// the plugins in the way answers to for the pod that they rejected, or a change of the gang itself.
+func (s *Store) Park(round *Round, scout *corev1.Pod, rejected *corev1.Pod, rejectors ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.gangs[round.Key]
+	if g == nil || g.phase != idle {
+		return
+	}
+	g.parked, g.scout, g.rejected = true, scout.UID, rejected
+	g.rejectors = setOf(rejectors)
+	g.pin, g.failures = false, 0
+	if round.Quota == nil {
+		return
+	}
+	if s.ledger.RoomFor(g.key.String(), g.queue, requests(round.Members)) == nil {
+		g.parked = false // quota came free since Judge
+		s.waker.Add(g.key)
+		return
+	}
+	s.quotaParked.Insert(g.key)
+}
+
+// QuotaShortage says which queue has no room for a single pod: one without a gang, or beyond the minimum of its gang. A
+// chosen pod has its promise. The pod is woken when room may have come free.
+func (s *Store) QuotaShortage(pod *corev1.Pod) *quota.Shortage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	queue := pod.Annotations[queueNameAnnotation]
+	if g, m := s.find(pod.UID); m != nil {
+		if !g.Seated() {
+			return nil
+		}
+		queue = g.queue
+	}
+	if queue == "" {
+		return nil
+	}
+	shortage := s.ledger.Room(queue, resources.PodRequests(pod))
+	if shortage != nil {
+		s.quotaWaiters[pod.UID] = pod
+	}
+	return shortage
+}
+
+// Reserve books a pod's room on a node: its charge, in place of its part of the promise.
+func (s *Store) Reserve(pod *corev1.Pod, node string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.quotaWaiters, pod.UID)
+	queue := pod.Annotations[queueNameAnnotation]
+	if g, m := s.find(pod.UID); m != nil {
+		m.State = gang.Reserved
+		if planned, ok := g.chosen[pod.UID]; ok {
+			delete(g.chosen, pod.UID)
+			if planned != "" {
+				rest := g.planned[planned].Clone()
+				rest.Sub(m.Requests)
+				g.planned[planned] = rest
+			}
+			s.promiseRest(g)
+		}
+		if g.queue != "" {
+			queue = g.queue
+		}
+	}
+	if queue != "" {
+		s.ledger.Charge(pod.UID, queue, resources.PodRequests(pod))
+	}
+}
+
+// Unreserve takes a pod's room back. If the pod was part of a round, the round is over for the whole gang. It may be called
+// for pods that hold no room.
+func (s *Store) Unreserve(pod *corev1.Pod) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g, m := s.find(pod.UID)
+	if m != nil && m.State == gang.Bound {
+		return // the API has bound it after all
+	}
+	if s.ledger.Release(pod.UID) {
+		s.wakeQuotaWaiters()
+	}
+	if m == nil {
+		return
+	}
+	if s.comes(g, m) {
+		m.State = gang.Waiting
+		s.letGo(g, pod.UID)
+	}
+	s.promiseBroken(g)
+	s.waker.Add(g.key)
+}
+
+// Verdict of Permit.
+type Verdict int
+
+// The verdicts.
+const (
+	// Allow: the pod may be bound.
+	Allow Verdict = iota
+	// Wait: the rest of the minimum is on its way.
+	Wait
+	// Reject: the round is over.
+	Reject
+)
+
+// Permit says whether a pod that holds its room may be bound, and for how long it may wait for the others. The pod that
+// completes the minimum gets the UIDs of those that wait for it.
+func (s *Store) Permit(pod *corev1.Pod) (verdict Verdict, wait time.Duration, release []types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g, m := s.find(pod.UID)
+	if m == nil {
+		if _, ok := groupOf(pod); ok {
+			return Reject, 0, nil // deleted in the meantime
+		}
+		return Allow, 0, nil
+	}
+	switch {
+	case !g.Counts(m) || m.State != gang.Reserved:
+		return Reject, 0, nil
+	case g.Seated():
+		if g.phase == admitted {
+			for _, reserved := range g.Reserved() {
+				release = append(release, reserved.UID)
+			}
+			s.endRound(g)
+			s.waker.Add(g.key) // the surplus may come now
+		}
+		return Allow, 0, release
+	case g.phase == admitted:
+		return Wait, max(time.Millisecond, g.deadline.Sub(s.clock.Now())), nil
+	}
+	return Reject, 0, nil
+}
+
+// endRound closes a round that has seated its gang.
+func (s *Store) endRound(g *group) {
+	g.phase, g.chosen, g.planned, g.scout = idle, nil, nil, ""
+	g.pin, g.failures, g.notBefore = false, 0, time.Time{}
+	s.ledger.DropPromise(g.key.String())
+}
+
+// letGo ends a round without success, for the whole gang and at once: the promise is dropped, and the waker takes back what
+// is reserved. failed is the pod that could not be placed, or "" when the gang itself has changed.
+//
+// The judgement said yes, so something is there that it could not see, or the members went to other places than those
+// it had found. The first time, the next round goes exactly where the plan says; after that the gang backs off.
+func (s *Store) letGo(g *group, failed types.UID) {
+	if g.phase != admitted {
+		return
+	}
+	g.phase, g.chosen, g.planned, g.scout = idle, nil, nil, ""
+	s.ledger.DropPromise(g.key.String())
+	s.wakeQuotaWaiters()
+	s.waker.Add(g.key)
+	if failed == "" {
+		g.pin, g.failures = false, 0
+		return
+	}
+	g.scout = failed
+	if g.sure && !g.pin {
+		g.pin = true
+		return
+	}
+	g.pin = false
+	wait := s.backoff(g.failures)
+	g.failures++
+	g.notBefore = s.clock.Now().Add(wait)
+	s.waker.AddAfter(g.key, wait)
+}
+
+func (s *Store) backoff(failures int) time.Duration {
+	wait := s.args.InitialBackoff.Duration
+	for range failures {
+		wait = min(2*wait, s.args.MaxBackoff.Duration)
+	}
+	return wait
+}
+
+// Fail ends the round of a chosen pod that found no node. It says whether the pod belongs to a gang whose minimum is not
+// seated: such a pod must not preempt others by itself.
+func (s *Store) Fail(pod *corev1.Pod) (inGang bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g, m := s.find(pod.UID)
+	if m == nil || g.Seated() {
+		return false
+	}
+	if _, chosen := g.chosen[pod.UID]; chosen {
+		s.letGo(g, pod.UID)
+	}
+	return true
+}

@@ -1,0 +1,416 @@
+// Package state is what Muster's scheduler plugins share: the gangs and their members, what was promised to them, and
+// which of them are parked. There is one Store in a process; the plugins of all profiles use it, so that there is one truth.
+//
+// Locks: the scheduling queue calls into the Store while it holds its own lock (PreEnqueue, queueing hints). So the Store
+// never calls the queue while it holds its own: it collects what to do and does it after unlocking, or hands it to the waker.
+package state
+
+import (
+	"strconv"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	schedulinglisters "k8s.io/client-go/listers/scheduling/v1"
+	"k8s.io/client-go/util/workqueue"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/apis/config"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/ledger"
+	"github.com/muster-sched/muster/pkg/resources"
+)
+
+// Key names a gang: the namespace and name of its PodGroup.
+type Key = types.NamespacedName
+
+// Store is the shared state. Make it with New, start it with Start.
+type Store struct {
+	clock  clock.Clock
+	args   config.CoschedulingArgs
+	ledger *ledger.Ledger
+
+	startOnce sync.Once
+	startErr  error
+	handle    fwk.Handle
+	waker     workqueue.TypedDelayingInterface[Key]
+	classes   schedulinglisters.PriorityClassLister
+	order     sync.Map // pod UID -> *OrderKey; read by QueueSort without the lock
+
+	mu           sync.Mutex
+	synced       bool
+	quotaOn      bool                      // the Capacity plugin is part of a profile
+	schedulers   sets.Set[string]          // the profiles' names: whose waiting pods are ours
+	gangs        map[Key]*group            //
+	podGang      map[types.UID]Key         // pod -> its gang
+	quotaWaiters map[types.UID]*corev1.Pod // single pods that wait for quota
+	quotaParked  sets.Set[Key]             // gangs that wait for quota
+}
+
+// New makes an empty Store. The arguments are those of the Coscheduling plugin.
+func New(clock clock.Clock) *Store {
+	return &Store{
+		clock:        clock,
+		args:         config.CoschedulingArgs{Admission: config.AdmissionRequired},
+		ledger:       ledger.New(),
+		waker:        workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[Key]{Clock: delayClock(clock), Name: "gang_wake"}),
+		schedulers:   sets.New[string](),
+		gangs:        map[Key]*group{},
+		podGang:      map[types.UID]Key{},
+		quotaWaiters: map[types.UID]*corev1.Pod{},
+		quotaParked:  sets.New[Key](),
+	}
+}
+
+// delayClock is the clock as the work queue wants it, or the real one.
+func delayClock(c clock.Clock) clock.WithTicker {
+	if ticker, ok := c.(clock.WithTicker); ok {
+		return ticker
+	}
+	return clock.RealClock{}
+}
+
+// Configure takes over the arguments of the Coscheduling plugin. All profiles share one Store: the arguments of the profile
+// that comes last hold.
+func (s *Store) Configure(args config.CoschedulingArgs) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.args = args
+}
+
+// EnforceQuota makes gangs wait for the quota of their queue. The Capacity plugin calls it.
+func (s *Store) EnforceQuota() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.quotaOn = true
+}
+
+// Serve counts the waiting pods of a scheduler name as ours.
+func (s *Store) Serve(schedulerName string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.schedulers.Insert(schedulerName)
+}
+
+// Ledger is the ledger of charges and promises.
+func (s *Store) Ledger() *ledger.Ledger { return s.ledger }
+
+// phase says what happens to a gang.
+type phase int
+
+const (
+	// idle: nothing is going on; a scout may have the gang judged.
+	idle phase = iota
+	// admitted: judged, promised; the chosen members are on their way.
+	admitted
+)
+
+// group is a gang and what is going on with it.
+type group struct {
+	gang.Gang
+	key      Key
+	known    bool      // the PodGroup exists
+	uid      types.UID // of the PodGroup
+	queue    string
+	class    string // priority class of the PodGroup
+	pgPhase  schedulingv1beta1.PodGroupPhase
+	reached  bool // the minimum was bound once, as the PodGroup's status says
+	since    time.Time
+	priority *int32 // of the whole gang, fixed when its gate opens first
+
+	phase    phase
+	scout    types.UID                 // the one member that may pass the gate while the gang is idle
+	chosen   map[types.UID]string      // admitted: the members still to come, and the node planned for each ("" = any)
+	planned  map[string]resources.List // admitted: what is promised on each node and not reserved yet
+	sure     bool                      // admitted: the plan has a place for each member
+	deadline time.Time                 // admitted: when the promise expires
+
+	parked    bool             // the scout waits for an event
+	rejectors sets.Set[string] // parked: the plugins that stood in the way
+	rejected  *corev1.Pod      // parked: the pod that they rejected
+	pin       bool             // the next round goes exactly where the plan says
+	failures  int              // rounds in a row in which a judgement turned out wrong
+	notBefore time.Time        // backing off until then
+
+	wasSeated   bool      // the surplus was let in
+	brokenSince time.Time // bound below the minimum since then
+}
+
+// groupOf finds the gang of a pod's annotation; false for a pod without a gang.
+func groupOf(pod *corev1.Pod) (Key, bool) {
+	if pod.Spec.SchedulingGroup != nil {
+		return Key{}, false // the native gang plugin's
+	}
+	name := pod.Annotations[schedulingv1beta1.GroupNameAnnotation]
+	return Key{Namespace: pod.Namespace, Name: name}, name != ""
+}
+
+func (s *Store) group(key Key) *group {
+	g, ok := s.gangs[key]
+	if !ok {
+		g = &group{key: key, since: s.clock.Now()}
+		s.gangs[key] = g
+	}
+	return g
+}
+
+// dropIfEmpty forgets a gang of which nothing is left.
+func (s *Store) dropIfEmpty(g *group) {
+	if !g.known && g.Len() == 0 {
+		s.ledger.DropPromise(g.key.String())
+		delete(s.gangs, g.key)
+	}
+}
+
+// SetPod takes over what a pod looks like now. It may be called for the same pod any number of times, in any order with
+// the other verbs, from informers and from the scheduling queue.
+func (s *Store) SetPod(pod *corev1.Pod) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.setPod(pod)
+}
+
+func (s *Store) setPod(pod *corev1.Pod) *group {
+	key, ok := groupOf(pod)
+	if !ok || s.notOurs(pod) {
+		s.charge(pod, "")
+		return nil
+	}
+	g := s.group(key)
+	old := g.Member(pod.UID)
+	m := member(pod)
+	g.Put(m)
+	s.podGang[pod.UID] = key
+	s.charge(pod, g.queue)
+	switch {
+	case old != nil && old.State == m.State && old.Terminating == m.Terminating:
+		// Nothing that matters to the gang has changed.
+		return g
+	case g.phase == admitted && m.Terminating && s.comes(g, m):
+		s.letGo(g, "")
+	case g.scout == pod.UID && (m.Terminating || m.State == gang.Bound):
+		g.scout = ""
+	}
+	g.parked = false
+	s.promiseBroken(g)
+	if old != nil || m.State != gang.Waiting {
+		s.waker.Add(key) // a new waiting pod is on its way through the gate by itself
+	}
+	return g
+}
+
+// notOurs says whether a pod waits for something that is not ours to give: another scheduler, or whoever set its
+// scheduling gates. It becomes a member when it has a node or the gates are gone.
+func (s *Store) notOurs(pod *corev1.Pod) bool {
+	return pod.Spec.NodeName == "" && (len(pod.Spec.SchedulingGates) > 0 || !s.schedulers.Has(pod.Spec.SchedulerName))
+}
+
+// comes says whether a member is part of the round that is going on: chosen, or reserved already.
+func (s *Store) comes(g *group, m *gang.Member) bool {
+	_, chosen := g.chosen[m.UID]
+	return chosen || m.State == gang.Reserved
+}
+
+// DeletePod forgets a pod and takes its charge back.
+func (s *Store) DeletePod(pod *corev1.Pod) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.order.Delete(pod.UID)
+	delete(s.quotaWaiters, pod.UID)
+	if s.ledger.Release(pod.UID) {
+		s.wakeQuotaWaiters()
+	}
+	g, m := s.find(pod.UID)
+	if m == nil {
+		return
+	}
+	delete(s.podGang, pod.UID)
+	g.Remove(pod.UID)
+	if g.scout == pod.UID {
+		g.scout = ""
+	}
+	if g.phase == admitted && s.comes(g, m) {
+		s.letGo(g, "")
+	}
+	g.parked = false
+	s.promiseBroken(g)
+	s.waker.Add(g.key)
+	s.dropIfEmpty(g)
+}
+
+// find returns a pod's gang and its member there, or nil.
+func (s *Store) find(uid types.UID) (*group, *gang.Member) {
+	g := s.gangs[s.podGang[uid]]
+	if g == nil {
+		return nil, nil
+	}
+	return g, g.Member(uid)
+}
+
+// charge books what a bound pod uses of its queue. A pod that names no queue is charged nowhere.
+func (s *Store) charge(pod *corev1.Pod, queue string) {
+	if queue == "" {
+		queue = pod.Annotations[schedulingv1beta1.QueueNameAnnotation]
+	}
+	if pod.Spec.NodeName == "" {
+		return
+	}
+	if queue == "" {
+		s.ledger.Release(pod.UID)
+		return
+	}
+	s.ledger.Charge(pod.UID, queue, resources.PodRequests(pod))
+}
+
+// SetPodGroup takes over what a PodGroup asks for.
+func (s *Store) SetPodGroup(pg *schedulingv1beta1.PodGroup) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.group(Key{Namespace: pg.Namespace, Name: pg.Name})
+	if !g.known || g.uid != pg.UID {
+		s.letGo(g, "")
+		g.since, g.priority, g.reached = pg.CreationTimestamp.Time, nil, false
+	}
+	moved := g.queue != pg.Spec.Queue
+	g.known, g.uid, g.queue, g.class, g.pgPhase = true, pg.UID, pg.Spec.Queue, pg.Spec.PriorityClassName, pg.Status.Phase
+	g.reached = g.reached || reachedMinimum(pg)
+	g.Spec = gang.Spec{MinMember: int(pg.Spec.MinMember), MinTaskMember: map[string]int{}, Succeeded: int(pg.Status.Succeeded)}
+	for task, n := range pg.Spec.MinTaskMember {
+		g.MinTaskMember[task] = int(n)
+	}
+	if moved {
+		for _, m := range g.Members() {
+			s.charge(m.Pod, g.queue)
+		}
+	}
+	g.parked = false
+	if g.phase == admitted && g.Seated() {
+		s.endRound(g) // the minimum was lowered to what is reserved already
+	}
+	s.promiseBroken(g)
+	s.waker.Add(g.key)
+}
+
+// reachedMinimum says whether the gang's minimum was bound at some time.
+func reachedMinimum(pg *schedulingv1beta1.PodGroup) bool {
+	switch pg.Status.Phase {
+	case schedulingv1beta1.PodGroupRunning, schedulingv1beta1.PodGroupCompleted, schedulingv1beta1.PodGroupUnknown:
+		return true
+	}
+	for _, condition := range pg.Status.Conditions {
+		if condition.Type == schedulingv1beta1.PodGroupScheduled {
+			return true
+		}
+	}
+	return false
+}
+
+// DeletePodGroup forgets a PodGroup. Its members wait for another of the same name.
+func (s *Store) DeletePodGroup(pg *schedulingv1beta1.PodGroup) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g, ok := s.gangs[Key{Namespace: pg.Namespace, Name: pg.Name}]
+	if !ok || g.known && g.uid != pg.UID {
+		return
+	}
+	s.letGo(g, "")
+	g.known, g.reached, g.priority = false, false, nil
+	s.dropIfEmpty(g)
+}
+
+// SetQueue takes over the parent and the capability of a queue, and wakes what may have been waiting for that.
+func (s *Store) SetQueue(queue *schedulingv1beta1.Queue) {
+	s.ledger.SetQueue(queue)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wakeQuotaWaiters()
+}
+
+// DeleteQueue forgets a queue.
+func (s *Store) DeleteQueue(queue *schedulingv1beta1.Queue) {
+	s.ledger.DeleteQueue(queue.Name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wakeQuotaWaiters()
+}
+
+// promiseBroken sets the quota aside that a gang found bound below its minimum lacks: it must be able to complete.
+func (s *Store) promiseBroken(g *group) {
+	if !g.known || g.queue == "" || g.phase == admitted {
+		return
+	}
+	if !g.Broken() {
+		g.brokenSince = time.Time{}
+		s.ledger.DropPromise(g.key.String())
+		return
+	}
+	if g.brokenSince.IsZero() {
+		g.brokenSince = s.clock.Now()
+	}
+	s.ledger.Promise(g.key.String(), g.queue, requests(g.Choose()))
+}
+
+func requests(members []*gang.Member) resources.List {
+	sum := resources.List{}
+	for _, m := range members {
+		sum.Add(m.Requests)
+	}
+	return sum
+}
+
+// member reads a pod.
+func member(pod *corev1.Pod) *gang.Member {
+	m := &gang.Member{
+		UID:         pod.UID,
+		Pod:         pod,
+		Task:        pod.Annotations[batchv1alpha1.TaskSpecKey],
+		Priority:    corev1helpers.PodPriority(pod),
+		Requests:    resources.PodRequests(pod),
+		Terminating: pod.DeletionTimestamp != nil,
+	}
+	if index, err := strconv.Atoi(pod.Annotations[batchv1alpha1.TaskIndexKey]); err == nil {
+		m.Index = index
+	}
+	if version, err := strconv.ParseInt(pod.Annotations[batchv1alpha1.JobVersionKey], 10, 64); err == nil {
+		m.Version = version
+	}
+	if pod.Spec.NodeName != "" {
+		m.State = gang.Bound
+	}
+	return m
+}
+
+// gangPriority is the value of the PodGroup's class, or the highest priority among the members. It is fixed when the gate
+// opens first, because it orders the gang in a heap.
+func (s *Store) gangPriority(g *group) int32 {
+	if g.priority != nil {
+		return *g.priority
+	}
+	priority, ok := s.classValue(g.class)
+	if !ok {
+		for i, m := range g.Members() {
+			if i == 0 || m.Priority > priority {
+				priority = m.Priority
+			}
+		}
+	}
+	g.priority = &priority
+	return priority
+}
+
+func (s *Store) classValue(name string) (int32, bool) {
+	if name == "" || s.classes == nil {
+		return 0, false
+	}
+	class, err := s.classes.Get(name)
+	if err != nil {
+		return 0, false
+	}
+	return class.Value, true
+}
