@@ -1,0 +1,263 @@
+package localcluster_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/muster-sched/muster/pkg/localcluster"
+)
+
+// TestSimulatedPods runs real pods through the stages and looks at how they end.
+func TestSimulatedPods(t *testing.T) {
+	cluster := up(t, localcluster.Options{
+		Nodes:         2,
+		NodeResources: map[string]string{"example.com/gpu": "4"},
+		Scheduler:     localcluster.KubeScheduler,
+		Without:       []string{localcluster.MusterController},
+	})
+	client := clientOf(t, cluster)
+
+	tests := map[string]struct {
+		pod  corev1.Pod
+		want func(t *testing.T, client kubernetes.Interface, name string)
+	}{
+		"runs for ever when it says nothing": {
+			pod:  pod(nil),
+			want: runsFor(3 * time.Second),
+		},
+		"runs for ever when the command is not understood": {
+			pod:  pod(nil, "sh", "-c", "python train.py; exit 1"),
+			want: runsFor(3 * time.Second),
+		},
+		"runs for ever when it sleeps for ever": {
+			pod:  pod(nil, "sleep", "infinity"),
+			want: runsFor(3 * time.Second),
+		},
+		"succeeds by annotation": {
+			pod:  pod(map[string]string{"muster.sh/sim-exit-after": "1s"}),
+			want: endsAs(corev1.PodSucceeded, 0, "Completed", time.Second),
+		},
+		"fails by annotation with its exit code": {
+			pod:  pod(map[string]string{"muster.sh/sim-exit-after": "1500ms", "muster.sh/sim-exit-code": "3"}),
+			want: endsAs(corev1.PodFailed, 3, "Error", 1500*time.Millisecond),
+		},
+		"fails by an annotation that comes later": {
+			pod:  pod(nil),
+			want: failsWhenAnnotated,
+		},
+		"says what is wrong with an annotation": {
+			pod:  pod(map[string]string{"muster.sh/sim-exit-after": "soon"}),
+			want: endsAs(corev1.PodFailed, 128, "Error", 0),
+		},
+		"fails by a shell command": {
+			pod:  pod(nil, "sh", "-c", "echo training; sleep 2; exit 3"),
+			want: endsAs(corev1.PodFailed, 3, "Error", 2*time.Second),
+		},
+		"succeeds by a plain command": {
+			pod:  pod(nil, "sleep", "1"),
+			want: endsAs(corev1.PodSucceeded, 0, "Completed", time.Second),
+		},
+		"fails by and": {
+			pod:  pod(nil, "/bin/bash", "-c", "sleep 1 && false && sleep 100"),
+			want: endsAs(corev1.PodFailed, 1, "Error", time.Second),
+		},
+		"goes on after a semicolon": {
+			pod:  pod(nil, "sh", "-ec", "false; sleep 1.5\nexit 0"),
+			want: endsAs(corev1.PodSucceeded, 0, "Completed", 1500*time.Millisecond),
+		},
+		"hangs by annotation": {
+			pod:  pod(map[string]string{"muster.sh/sim-hang": "true"}),
+			want: staysPendingFor(3 * time.Second),
+		},
+		"completes its init containers": {
+			pod:  withInit(pod(nil, "sleep", "1"), "sh", "-c", "sleep 5"),
+			want: endsAs(corev1.PodSucceeded, 0, "Completed", time.Second),
+		},
+		"fails with its init container": {
+			pod:  withInit(pod(nil, "sleep", "1"), "sh", "-c", "exit 7"),
+			want: initFails(7),
+		},
+		"starts again on failure": {
+			pod:  withRestartPolicy(pod(nil, "false"), corev1.RestartPolicyOnFailure),
+			want: startsAgain,
+		},
+		"succeeds with restart policy OnFailure": {
+			pod:  withRestartPolicy(pod(nil, "true"), corev1.RestartPolicyOnFailure),
+			want: endsAs(corev1.PodSucceeded, 0, "Completed", 0),
+		},
+		"starts again always": {
+			pod:  withRestartPolicy(pod(nil, "true"), corev1.RestartPolicyAlways),
+			want: startsAgain,
+		},
+		"shows itself terminating when deleted": {
+			pod:  pod(nil),
+			want: lingersWhenDeleted,
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			created, err := client.CoreV1().Pods("default").Create(t.Context(), &test.pod, metav1.CreateOptions{})
+			require.NoError(t, err)
+			test.want(t, client, created.Name)
+		})
+	}
+}
+
+func pod(annotations map[string]string, command ...string) corev1.Pod {
+	return corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "sim-", Annotations: annotations},
+		Spec: corev1.PodSpec{
+			RestartPolicy: corev1.RestartPolicyNever,
+			Containers: []corev1.Container{
+				{Name: "main", Image: "example.com/main", Command: command},
+				{Name: "second", Image: "example.com/second"},
+			},
+		},
+	}
+}
+
+func withInit(pod corev1.Pod, command ...string) corev1.Pod {
+	pod.Spec.InitContainers = []corev1.Container{
+		{Name: "first", Image: "example.com/first"},
+		{Name: "init", Image: "example.com/init", Command: command},
+	}
+	return pod
+}
+
+func withRestartPolicy(pod corev1.Pod, policy corev1.RestartPolicy) corev1.Pod {
+	pod.Spec.RestartPolicy = policy
+	return pod
+}
+
+// awaitPod waits until the pod is as wanted.
+func awaitPod(t *testing.T, client kubernetes.Interface, name string, wanted func(*corev1.Pod) bool) *corev1.Pod {
+	t.Helper()
+	var last *corev1.Pod
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 15*time.Second, true, func(ctx context.Context) (bool, error) {
+		var err error
+		last, err = client.CoreV1().Pods("default").Get(ctx, name, metav1.GetOptions{})
+		return err == nil && wanted(last), err
+	})
+	require.NoError(t, err, "the pod's status: %+v", last.Status)
+	return last
+}
+
+// holds checks that the pod stays as wanted.
+func holds(t *testing.T, client kubernetes.Interface, name string, duration time.Duration, wanted func(*corev1.Pod) bool) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, duration, true, func(ctx context.Context) (bool, error) {
+		pod, err := client.CoreV1().Pods("default").Get(ctx, name, metav1.GetOptions{})
+		return err == nil && !wanted(pod), err
+	})
+	assert.True(t, wait.Interrupted(err), "it changed: %v", err)
+}
+
+func inPhase(phase corev1.PodPhase) func(*corev1.Pod) bool {
+	return func(pod *corev1.Pod) bool { return pod.Status.Phase == phase }
+}
+
+func isReady(pod *corev1.Pod) bool {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady {
+			return condition.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+func runsFor(duration time.Duration) func(*testing.T, kubernetes.Interface, string) {
+	return func(t *testing.T, client kubernetes.Interface, name string) {
+		running := awaitPod(t, client, name, inPhase(corev1.PodRunning))
+		assert.True(t, isReady(running))
+		assert.NotEmpty(t, running.Status.PodIP)
+		assert.NotNil(t, running.Status.StartTime)
+		require.Len(t, running.Status.ContainerStatuses, 2)
+		for _, status := range running.Status.ContainerStatuses {
+			assert.NotNil(t, status.State.Running)
+			assert.True(t, status.Ready)
+		}
+		holds(t, client, name, duration, func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodRunning && isReady(pod) })
+	}
+}
+
+func endsAs(phase corev1.PodPhase, code int32, reason string, after time.Duration) func(*testing.T, kubernetes.Interface, string) {
+	return func(t *testing.T, client kubernetes.Interface, name string) {
+		ended := awaitPod(t, client, name, inPhase(phase))
+		require.Len(t, ended.Status.ContainerStatuses, 2)
+		terminated := ended.Status.ContainerStatuses[0].State.Terminated
+		require.NotNil(t, terminated)
+		assert.Equal(t, code, terminated.ExitCode)
+		assert.Equal(t, reason, terminated.Reason)
+		// Times in a status are whole seconds.
+		ran := terminated.FinishedAt.Sub(terminated.StartedAt.Time)
+		assert.InDelta(t, after.Seconds(), ran.Seconds(), 2.5)
+		assert.Equal(t, "Completed", ended.Status.ContainerStatuses[1].State.Terminated.Reason)
+		assert.False(t, isReady(ended))
+		if code == 128 {
+			assert.Contains(t, terminated.Message, `"soon" is no duration`)
+		}
+	}
+}
+
+func staysPendingFor(duration time.Duration) func(*testing.T, kubernetes.Interface, string) {
+	return func(t *testing.T, client kubernetes.Interface, name string) {
+		awaitPod(t, client, name, func(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" })
+		holds(t, client, name, duration, inPhase(corev1.PodPending))
+	}
+}
+
+func failsWhenAnnotated(t *testing.T, client kubernetes.Interface, name string) {
+	awaitPod(t, client, name, inPhase(corev1.PodRunning))
+	patch := []byte(`{"metadata":{"annotations":{"muster.sh/sim-exit-after":"0s","muster.sh/sim-exit-code":"9"}}}`)
+	_, err := client.CoreV1().Pods("default").Patch(t.Context(), name, "application/merge-patch+json", patch, metav1.PatchOptions{})
+	require.NoError(t, err)
+	failed := awaitPod(t, client, name, inPhase(corev1.PodFailed))
+	assert.Equal(t, int32(9), failed.Status.ContainerStatuses[0].State.Terminated.ExitCode)
+}
+
+func initFails(code int32) func(*testing.T, kubernetes.Interface, string) {
+	return func(t *testing.T, client kubernetes.Interface, name string) {
+		failed := awaitPod(t, client, name, inPhase(corev1.PodFailed))
+		require.Len(t, failed.Status.InitContainerStatuses, 2)
+		assert.Equal(t, int32(0), failed.Status.InitContainerStatuses[0].State.Terminated.ExitCode)
+		assert.Equal(t, code, failed.Status.InitContainerStatuses[1].State.Terminated.ExitCode)
+		assert.Nil(t, failed.Status.ContainerStatuses[0].State.Running)
+	}
+}
+
+func startsAgain(t *testing.T, client kubernetes.Interface, name string) {
+	again := awaitPod(t, client, name, func(pod *corev1.Pod) bool {
+		statuses := pod.Status.ContainerStatuses
+		return len(statuses) == 2 && statuses[0].RestartCount >= 1
+	})
+	assert.Equal(t, corev1.PodRunning, again.Status.Phase)
+	assert.NotNil(t, again.Status.ContainerStatuses[0].LastTerminationState.Terminated)
+}
+
+func lingersWhenDeleted(t *testing.T, client kubernetes.Interface, name string) {
+	awaitPod(t, client, name, inPhase(corev1.PodRunning))
+	require.NoError(t, client.CoreV1().Pods("default").Delete(t.Context(), name, metav1.DeleteOptions{}))
+	deleted := time.Now()
+	var sawTerminating bool
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 15*time.Second, true, func(ctx context.Context) (bool, error) {
+		pod, err := client.CoreV1().Pods("default").Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return true, nil
+		}
+		sawTerminating = sawTerminating || (err == nil && pod.DeletionTimestamp != nil)
+		return false, err
+	})
+	require.NoError(t, err)
+	assert.True(t, sawTerminating)
+	assert.Greater(t, time.Since(deleted), 500*time.Millisecond)
+}
