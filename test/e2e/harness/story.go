@@ -1,0 +1,229 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/localcluster"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/pkg/watchlog"
+)
+
+// ownerLabel on a node names the namespace of the test that the node is for.
+const ownerLabel = "muster.sh/e2e"
+
+// Story is one test on the shared cluster: a namespace, nodes that only its own pods go to, and verbs.
+type Story struct {
+	*mustertesting.Expect
+	*Cluster
+	T         testing.TB
+	Ctx       context.Context
+	Namespace string
+
+	nodes int
+}
+
+// New makes a namespace for a test. It is deleted, without waiting, when the test has ended.
+func New(t testing.TB) *Story {
+	t.Helper()
+	require.NotNil(t, shared, "the package's TestMain does not call harness.Main")
+	s := &Story{Expect: mustertesting.NewExpect(t, shared.Log), Cluster: shared, T: t, Ctx: t.Context()}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: slug(t.Name()) + "-"}}
+	created, err := s.Kube.CoreV1().Namespaces().Create(s.Ctx, namespace, metav1.CreateOptions{})
+	require.NoError(t, err)
+	s.Namespace = created.Name
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the record of namespace %s:\n%s", s.Namespace, s.describe())
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := s.Kube.CoreV1().Namespaces().Delete(ctx, s.Namespace, metav1.DeleteOptions{}); err != nil {
+			t.Errorf("deleting the test's namespace: %v", err)
+		}
+	})
+	return s
+}
+
+// slug makes the beginning of a namespace's name of a test's name.
+func slug(name string) string {
+	name = strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'A' && r <= 'Z':
+			return r + 'a' - 'A'
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
+			return r
+		}
+		return '-'
+	}, strings.TrimPrefix(name, "Test"))
+	if len(name) > 40 {
+		name = name[:40]
+	}
+	return strings.Trim(name, "-")
+}
+
+// describe lists what the record has of the test's Jobs and pods.
+func (s *Story) describe() string {
+	var text strings.Builder
+	for _, name := range s.Log.JobNames() {
+		if name.Namespace != s.Namespace {
+			continue
+		}
+		for _, state := range s.Log.JobStates(name) {
+			fmt.Fprintf(&text, "%s job %s: %+v\n", state.Time.Format(clockFormat), name.Name, state)
+		}
+	}
+	for _, pod := range s.Log.Pods(func(p watchlog.Pod) bool { return p.Namespace == s.Namespace }) {
+		fmt.Fprintf(&text, "pod %s of %s version %s: created %s, bound %s, running %s, %s %s, deleting %s, gone %s; waiting: %s %s\n",
+			pod.Name, pod.Group, pod.Version, clock(pod.Created), clock(pod.Bound), clock(pod.Running), pod.Phase, clock(pod.Finished),
+			clock(pod.Deleting), clock(pod.Gone), pod.Waiting.Reason, pod.Waiting.Message)
+	}
+	return text.String()
+}
+
+const clockFormat = "15:04:05.000"
+
+func clock(at time.Time) string {
+	if at.IsZero() {
+		return "-"
+	}
+	return at.Format(clockFormat)
+}
+
+// AddNodes adds simulated nodes that only pods of this test go to, with resources as mustertesting.Resources reads
+// them and room for 110 pods each.
+func (s *Story) AddNodes(count int, namesAndQuantities ...string) {
+	s.T.Helper()
+	room := append([]string{"pods", "110", "memory", "256Gi"}, namesAndQuantities...)
+	for range count {
+		name := fmt.Sprintf("%s-%d", s.Namespace, s.nodes)
+		node := mustertesting.MakeNode(name).Label(ownerLabel, s.Namespace).Allocatable(room...).Obj()
+		metav1.SetMetaDataAnnotation(&node.ObjectMeta, localcluster.SimulatedNodeAnnotation, "true")
+		_, err := s.Kube.CoreV1().Nodes().Create(s.Ctx, node, metav1.CreateOptions{})
+		require.NoError(s.T, err)
+		s.nodes++
+	}
+}
+
+// Name is the full name of an object of the test.
+func (s *Story) Name(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: s.Namespace, Name: name}
+}
+
+// CreateJob creates a Job in the test's namespace, its pods bound for the test's nodes.
+func (s *Story) CreateJob(wrapper *mustertesting.JobWrapper) types.NamespacedName {
+	s.T.Helper()
+	job := s.home(wrapper.Obj())
+	_, err := s.Muster.BatchV1alpha1().Jobs(s.Namespace).Create(s.Ctx, job, metav1.CreateOptions{})
+	require.NoError(s.T, err)
+	return s.Name(job.Name)
+}
+
+// home moves a Job into the test's namespace and onto its nodes.
+func (s *Story) home(job *batchv1alpha1.Job) *batchv1alpha1.Job {
+	job.Namespace = s.Namespace
+	for i := range job.Spec.Tasks {
+		s.settle(&job.Spec.Tasks[i].Template.Spec)
+	}
+	return job
+}
+
+// settle sends pods to the test's nodes, if it has any, unless they have chosen others.
+func (s *Story) settle(spec *corev1.PodSpec) {
+	if s.nodes > 0 && len(spec.NodeSelector) == 0 {
+		spec.NodeSelector = map[string]string{ownerLabel: s.Namespace}
+	}
+}
+
+// CreateQueue creates a Queue and waits until it is open.
+func (s *Story) CreateQueue(wrapper *mustertesting.QueueWrapper) {
+	s.T.Helper()
+	queue := wrapper.Obj()
+	_, err := s.Muster.SchedulingV1beta1().Queues().Create(s.Ctx, queue, metav1.CreateOptions{})
+	require.NoError(s.T, err)
+	require.Eventually(s.T, func() bool {
+		known, err := s.Muster.SchedulingV1beta1().Queues().Get(s.Ctx, queue.Name, metav1.GetOptions{})
+		return err == nil && known.Status.State == schedulingv1beta1.QueueStateOpen
+	}, mustertesting.Patience, 50*time.Millisecond, "queue %s is open", queue.Name)
+}
+
+// CreateGroup creates a PodGroup in the test's namespace.
+func (s *Story) CreateGroup(wrapper *mustertesting.PodGroupWrapper) types.NamespacedName {
+	s.T.Helper()
+	group := wrapper.Namespace(s.Namespace).Obj()
+	_, err := s.Muster.SchedulingV1beta1().PodGroups(s.Namespace).Create(s.Ctx, group, metav1.CreateOptions{})
+	require.NoError(s.T, err)
+	return s.Name(group.Name)
+}
+
+// CreatePod creates a pod in the test's namespace, bound for the test's nodes.
+func (s *Story) CreatePod(wrapper *mustertesting.PodWrapper) {
+	s.T.Helper()
+	pod := wrapper.Namespace(s.Namespace).Obj()
+	s.settle(&pod.Spec)
+	_, err := s.Kube.CoreV1().Pods(s.Namespace).Create(s.Ctx, pod, metav1.CreateOptions{})
+	require.NoError(s.T, err)
+}
+
+// DeletePod deletes a pod as `kubectl delete pod` does, without waiting.
+func (s *Story) DeletePod(name string) {
+	s.T.Helper()
+	require.NoError(s.T, s.Kube.CoreV1().Pods(s.Namespace).Delete(s.Ctx, name, metav1.DeleteOptions{}))
+}
+
+// EndPod lets a running simulated pod end at once with an exit code.
+func (s *Story) EndPod(name string, code int) {
+	s.T.Helper()
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"0s",%q:"%d"}}}`, mustertesting.SimExitAfter, mustertesting.SimExitCode, code)
+	_, err := s.Kube.CoreV1().Pods(s.Namespace).Patch(s.Ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	require.NoError(s.T, err)
+}
+
+// In selects the test's own pods that fit all conditions.
+func (s *Story) In(conditions ...func(watchlog.Pod) bool) func(watchlog.Pod) bool {
+	return func(p watchlog.Pod) bool {
+		for _, fits := range conditions {
+			if !fits(p) {
+				return false
+			}
+		}
+		return p.Namespace == s.Namespace
+	}
+}
+
+// Of selects the pods of a Job.
+func Of(job string) func(watchlog.Pod) bool {
+	return func(p watchlog.Pod) bool { return p.Job == job }
+}
+
+// OfTask selects the pods of a task.
+func OfTask(task string) func(watchlog.Pod) bool {
+	return func(p watchlog.Pod) bool { return p.Task == task }
+}
+
+// InGroup selects the pods of a PodGroup.
+func InGroup(group string) func(watchlog.Pod) bool {
+	return func(p watchlog.Pod) bool { return p.Group == group }
+}
+
+// Bound selects pods that were ever bound.
+func Bound(p watchlog.Pod) bool { return !p.Bound.IsZero() }
+
+// Unbound selects pods that exist and were never bound.
+func Unbound(p watchlog.Pod) bool { return p.Bound.IsZero() && p.Live() }
+
+// Running selects pods that run and are not being deleted.
+func Running(p watchlog.Pod) bool { return !p.Running.IsZero() && p.Live() }
+
+// Live selects pods that exist and have neither finished nor been asked to go.
+func Live(p watchlog.Pod) bool { return p.Live() }
