@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
+	musterscheme "github.com/muster-sched/muster/pkg/client/clientset/versioned/scheme"
+	musterinformers "github.com/muster-sched/muster/pkg/client/informers/externalversions"
+	"github.com/muster-sched/muster/pkg/controllers/podgroup"
+	"github.com/muster-sched/muster/pkg/controllers/queue"
+	"github.com/muster-sched/muster/pkg/controllers/usage"
+)
+
+// parts is what the controllers share.
+type parts struct {
+	kube            kubernetes.Interface
+	muster          versioned.Interface
+	kubeInformers   informers.SharedInformerFactory
+	musterInformers musterinformers.SharedInformerFactory
+	broadcaster     record.EventBroadcaster
+	events          typedcorev1.EventInterface
+	recorder        record.EventRecorder
+}
+
+// controller works until the context ends.
+type controller func(ctx context.Context)
+
+// newControllers lists all that the program runs.
+func newControllers(cfg *config, p *parts) ([]controller, error) {
+	used, err := usage.New(p.kubeInformers, p.musterInformers)
+	if err != nil {
+		return nil, fmt.Errorf("setting up the usage tracker: %w", err)
+	}
+	queues, err := queue.New(queue.Config{
+		MusterClient: p.muster, MusterInformers: p.musterInformers, Usage: used, Recorder: p.recorder,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("setting up the queue controller: %w", err)
+	}
+	podGroups, err := podgroup.New(podgroup.Config{
+		MusterClient: p.muster, KubeInformers: p.kubeInformers, MusterInformers: p.musterInformers, Usage: used,
+		Recorder: p.recorder, OvercommitFactor: cfg.overcommitFactor,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("setting up the podgroup controller: %w", err)
+	}
+	return []controller{
+		queues.Run,
+		func(ctx context.Context) { podGroups.Run(ctx, cfg.podGroupSyncs) },
+	}, nil
+}
+
+// newParts makes the clients, informers and the event recorder.
+func newParts(ctx context.Context, cfg *config) (*parts, error) {
+	core := rest.CopyConfig(cfg.client)
+	core.ContentType = runtime.ContentTypeProtobuf
+	core.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	kube, err := kubernetes.NewForConfig(core)
+	if err != nil {
+		return nil, fmt.Errorf("making the client: %w", err)
+	}
+	// Events have a client of their own, so that they never wait with pods, nor pods with them.
+	events, err := kubernetes.NewForConfig(rest.AddUserAgent(rest.CopyConfig(core), "events"))
+	if err != nil {
+		return nil, fmt.Errorf("making the client for events: %w", err)
+	}
+	muster, err := versioned.NewForConfig(cfg.client)
+	if err != nil {
+		return nil, fmt.Errorf("making the client of Muster's API: %w", err)
+	}
+	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+	return &parts{
+		kube:            kube,
+		muster:          muster,
+		kubeInformers:   informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithTransform(dropManagedFields)),
+		musterInformers: musterinformers.NewSharedInformerFactoryWithOptions(muster, 0, musterinformers.WithTransform(dropManagedFields)),
+		broadcaster:     broadcaster,
+		events:          events.CoreV1().Events(""),
+		recorder:        broadcaster.NewRecorder(eventScheme(), corev1.EventSource{Component: programName}),
+	}, nil
+}
+
+// eventScheme knows the kinds of all objects that events are about.
+func eventScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
+	utilruntime.Must(musterscheme.AddToScheme(scheme))
+	return scheme
+}
+
+// dropManagedFields keeps out of the informers' memory what nobody here reads and what is often half of an object.
+func dropManagedFields(obj any) (any, error) {
+	if object, err := meta.Accessor(obj); err == nil {
+		object.SetManagedFields(nil)
+	}
+	return obj, nil
+}
+
+// startInformers starts all informers that the controllers have asked for.
+func (p *parts) startInformers(ctx context.Context) {
+	p.kubeInformers.Start(ctx.Done())
+	p.musterInformers.Start(ctx.Done())
+}
+
+// waitForInformers returns when all informers have synced, or false when the context ends before.
+func (p *parts) waitForInformers(ctx context.Context) bool {
+	for _, synced := range p.kubeInformers.WaitForCacheSync(ctx.Done()) {
+		if !synced {
+			return false
+		}
+	}
+	for _, synced := range p.musterInformers.WaitForCacheSync(ctx.Done()) {
+		if !synced {
+			return false
+		}
+	}
+	return true
+}

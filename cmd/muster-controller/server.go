@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
+	apirequest "k8s.io/apiserver/pkg/endpoints/request"
+	genericfilters "k8s.io/apiserver/pkg/server/filters"
+	"k8s.io/apiserver/pkg/server/healthz"
+	"k8s.io/apiserver/pkg/server/mux"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/component-base/metrics/legacyregistry"
+)
+
+// lastRequests is how long requests under way get at the stop.
+const lastRequests = 2 * time.Second
+
+// serve answers for health and metrics until the context ends; wait returns when it has stopped.
+func serve(ctx context.Context, cfg *config, live, ready []healthz.HealthChecker) (wait func(), err error) {
+	if cfg.serving == nil {
+		return func() {}, nil
+	}
+	stopped, _, err := cfg.serving.Serve(guarded(cfg, endpoints(live, ready)), lastRequests, ctx.Done())
+	if err != nil {
+		return nil, fmt.Errorf("serving on the secure port: %w", err)
+	}
+	return func() { <-stopped }, nil
+}
+
+func endpoints(live, ready []healthz.HealthChecker) http.Handler {
+	paths := mux.NewPathRecorderMux(programName)
+	healthz.InstallHandler(paths, live...)
+	healthz.InstallLivezHandler(paths, live...)
+	healthz.InstallReadyzHandler(paths, ready...)
+	paths.Handle("/metrics", legacyregistry.HandlerWithReset())
+	return paths
+}
+
+// guarded lets those in whom the API server knows and allows; health is open to everyone.
+func guarded(cfg *config, handler http.Handler) http.Handler {
+	requests := &apirequest.RequestInfoFactory{}
+	handler = genericapifilters.WithAuthorization(handler, cfg.authorization.Authorizer, scheme.Codecs)
+	handler = genericapifilters.WithAuthentication(handler, cfg.authentication.Authenticator,
+		genericapifilters.Unauthorized(scheme.Codecs), nil, nil)
+	handler = genericapifilters.WithRequestInfo(handler, requests)
+	handler = genericapifilters.WithCacheControl(handler)
+	handler = genericfilters.WithHTTPLogging(handler)
+	return genericfilters.WithPanicRecovery(handler, requests)
+}
+
+// informersReady is a check that fails until everything that exists has been seen.
+func informersReady(synced func() bool) healthz.HealthChecker {
+	return healthz.NamedCheck("informers", func(*http.Request) error {
+		if !synced() {
+			return fmt.Errorf("informers have not synced yet")
+		}
+		return nil
+	})
+}
