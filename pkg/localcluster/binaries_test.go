@@ -1,0 +1,55 @@
+package localcluster
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestKubernetesVersion keeps the constant in step with the module that pins the control plane.
+func TestKubernetesVersion(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join("..", "..", "hack", "controlplane", "go.mod"))
+	require.NoError(t, err)
+	assert.Contains(t, string(data), "\tk8s.io/kubernetes "+KubernetesVersion+" ")
+}
+
+func TestFindBinariesNamesWhatIsMissing(t *testing.T) {
+	dir := t.TempDir()
+	controlPlane := filepath.Join(dir, "bin", "controlplane", KubernetesVersion)
+	require.NoError(t, os.MkdirAll(controlPlane, 0o755))
+	for _, name := range []string{Etcd, KubeAPIServer} {
+		require.NoError(t, os.WriteFile(filepath.Join(controlPlane, name), nil, 0o755))
+	}
+	// A file that cannot be run counts as missing.
+	require.NoError(t, os.WriteFile(filepath.Join(controlPlane, KubeControllerManager), nil, 0o644))
+
+	_, err := findBinaries(t.Context(), Options{BinDir: filepath.Join(dir, "bin"), ControlPlaneOnly: true})
+	require.ErrorContains(t, err, "missing: "+filepath.Join(controlPlane, KubeControllerManager)+";")
+	require.ErrorContains(t, err, "make build")
+}
+
+func TestDefaultBinDir(t *testing.T) {
+	t.Run("is what the variable says", func(t *testing.T) {
+		t.Setenv(BinDirVariable, "/somewhere")
+		dir, err := DefaultBinDir()
+		require.NoError(t, err)
+		assert.Equal(t, "/somewhere", dir)
+	})
+	t.Run("is bin of the checkout around", func(t *testing.T) {
+		t.Setenv(BinDirVariable, "")
+		root, err := filepath.Abs(filepath.Join("..", ".."))
+		require.NoError(t, err)
+		dir, err := DefaultBinDir()
+		require.NoError(t, err)
+		assert.Equal(t, filepath.Join(root, "bin"), dir)
+	})
+	t.Run("is told to be unknown elsewhere", func(t *testing.T) {
+		t.Setenv(BinDirVariable, "")
+		t.Chdir(t.TempDir())
+		_, err := DefaultBinDir()
+		require.ErrorContains(t, err, "--bin-dir or MUSTER_BIN_DIR")
+	})
+}

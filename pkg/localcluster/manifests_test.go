@@ -1,0 +1,56 @@
+package localcluster
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
+func TestWithKubeconfigKeepsTheRest(t *testing.T) {
+	data, err := withKubeconfig([]byte("kind: K\nclientConnection:\n  qps: 5000\nprofiles:\n- schedulerName: muster\n"), "/k")
+	require.NoError(t, err)
+	got := map[string]any{}
+	require.NoError(t, yaml.Unmarshal(data, &got))
+	assert.Equal(t, map[string]any{
+		"kind":             "K",
+		"clientConnection": map[string]any{"qps": 5000.0, "kubeconfig": "/k"},
+		"profiles":         []any{map[string]any{"schedulerName": "muster"}},
+	}, got)
+}
+
+// TestManifestsAreInstallable finds a manifest of a kind that the local cluster cannot install
+// before a cluster does.
+func TestManifestsAreInstallable(t *testing.T) {
+	for _, folder := range []string{"crds", "rbac"} {
+		objects, err := readObjects(folder)
+		require.NoError(t, err)
+		require.NotEmpty(t, objects)
+		for _, object := range objects {
+			assert.Contains(t, installedResources, object.GroupVersionKind(), "%s of manifests/%s", object.GetName(), folder)
+		}
+	}
+}
+
+func TestStages(t *testing.T) {
+	objects, err := readObjects("stages")
+	require.NoError(t, err)
+	seen := map[string]bool{}
+	for _, object := range objects {
+		assert.Equal(t, "Stage", object.GetKind())
+		assert.False(t, seen[object.GetName()], "two stages are called %s", object.GetName())
+		seen[object.GetName()] = true
+		kind, _, err := unstructured.NestedString(object.Object, "spec", "resourceRef", "kind")
+		require.NoError(t, err)
+		assert.Contains(t, []string{"Pod", "Node"}, kind)
+		// Without a selector a stage would fit everything.
+		expressions, _, err := unstructured.NestedSlice(object.Object, "spec", "selector", "matchExpressions")
+		require.NoError(t, err)
+		assert.NotEmpty(t, expressions, object.GetName())
+	}
+	for _, name := range []string{"node-ready", "node-not-ready", "pod-start", "pod-end", "pod-start-again", "pod-delete"} {
+		assert.Contains(t, seen, name)
+	}
+}
