@@ -1,0 +1,219 @@
+// Package job is the controller that turns Jobs into PodGroups and pods and leads them through their life.
+//
+// controller.go watches, reconcile.go tells the story of one look at a Job, judge.go decides without touching
+// anything, and the other files each do one thing that the story names.
+package job
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	schedulinglisters "k8s.io/client-go/listers/scheduling/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/controller/util/consistency"
+	"k8s.io/utils/clock"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
+	"github.com/muster-sched/muster/pkg/client/informers/externalversions"
+	batchlisters "github.com/muster-sched/muster/pkg/client/listers/batch/v1alpha1"
+	musterlisters "github.com/muster-sched/muster/pkg/client/listers/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/controllers/worker"
+	"github.com/muster-sched/muster/pkg/job/phase"
+)
+
+// Config is what a Controller needs.
+type Config struct {
+	// Kube is the client for pods.
+	Kube kubernetes.Interface
+	// Muster is the client for Jobs and PodGroups.
+	Muster versioned.Interface
+	// KubeInformers and MusterInformers are shared with other controllers; whoever made them starts them, after New.
+	KubeInformers   informers.SharedInformerFactory
+	MusterInformers externalversions.SharedInformerFactory
+	// Recorder writes the events on Jobs.
+	Recorder record.EventRecorder
+	// Clock tells the time; the real one if nil.
+	Clock clock.PassiveClock
+	// SchedulerName is the scheduler of Jobs that name none; defaults.SchedulerName if empty.
+	SchedulerName string
+	// ServedSchedulerNames are the scheduler names behind which Muster's plugins run. A Job that asks for another is
+	// told so. Empty means that this is not known.
+	ServedSchedulerNames []string
+}
+
+// jobKind is the kind that the controller's objects name as their owner.
+var jobKind = batchv1alpha1.SchemeGroupVersion.WithKind("Job")
+
+// Resources whose own writes the controller waits to see.
+var (
+	podResource   = schema.GroupResource{Resource: "pods"}
+	groupResource = schema.GroupResource{Group: "scheduling.volcano.sh", Resource: "podgroups"}
+)
+
+// Indexes of the informers that the controller looks things up by.
+const (
+	byOwningJob = "controllers/job/owner-uid"
+	byQueue     = "controllers/job/queue"
+	byParent    = "controllers/job/parent-queue"
+)
+
+// Controller leads Jobs through their life.
+type Controller struct {
+	kube            kubernetes.Interface
+	muster          versioned.Interface
+	recorder        record.EventRecorder
+	clock           clock.PassiveClock
+	schedulerName   string
+	served          []string
+	jobs            batchlisters.JobLister
+	groups          musterlisters.PodGroupLister
+	queues          musterlisters.QueueLister
+	priorityClasses schedulinglisters.PriorityClassLister
+	podIndex        cache.Indexer // pods, by the UID of the Job that controls them
+	jobIndex        cache.Indexer // Jobs, by their queue
+	queueIndex      cache.Indexer // queues, by their parent
+	synced          []cache.InformerSynced
+	worker          *worker.Worker
+	notebook        notebook
+	writtenJobs     worker.Written[*batchv1alpha1.Job]
+	written         consistency.ConsistencyStore // pods and PodGroups that were written and are not seen yet
+}
+
+// New makes a Controller and adds its handlers and indexes to the informers. It panics if an informer has been
+// started already, which only a mistake in a main can cause.
+func New(cfg Config) *Controller {
+	jobs := cfg.MusterInformers.Batch().V1alpha1().Jobs()
+	groups := cfg.MusterInformers.Scheduling().V1beta1().PodGroups()
+	queues := cfg.MusterInformers.Scheduling().V1beta1().Queues()
+	pods := cfg.KubeInformers.Core().V1().Pods()
+	classes := cfg.KubeInformers.Scheduling().V1().PriorityClasses()
+
+	c := &Controller{
+		kube:            cfg.Kube,
+		muster:          cfg.Muster,
+		recorder:        cfg.Recorder,
+		clock:           cfg.Clock,
+		schedulerName:   cfg.SchedulerName,
+		served:          cfg.ServedSchedulerNames,
+		jobs:            jobs.Lister(),
+		groups:          groups.Lister(),
+		queues:          queues.Lister(),
+		priorityClasses: classes.Lister(),
+		podIndex:        pods.Informer().GetIndexer(),
+		jobIndex:        jobs.Informer().GetIndexer(),
+		queueIndex:      queues.Informer().GetIndexer(),
+	}
+	if c.clock == nil {
+		c.clock = clock.RealClock{}
+	}
+	c.worker = worker.New("job", c)
+	c.written = consistency.NewConsistencyStore(map[schema.GroupResource]consistency.LastSyncRVGetter{
+		podResource:   pods.Informer().GetStore(),
+		groupResource: groups.Informer().GetStore(),
+	})
+	must(pods.Informer().AddIndexers(cache.Indexers{byOwningJob: owningJob}))
+	must(jobs.Informer().AddIndexers(cache.Indexers{byQueue: queueOfJob}))
+	must(queues.Informer().AddIndexers(cache.Indexers{byParent: parentOfQueue}))
+	c.watch(jobs.Informer(), c.jobHandler())
+	c.watch(pods.Informer(), c.ownedHandler())
+	c.watch(groups.Informer(), c.ownedHandler())
+	c.watch(queues.Informer(), c.queueHandler())
+	c.synced = append(c.synced, classes.Informer().HasSynced)
+	return c
+}
+
+func (c *Controller) watch(informer cache.SharedIndexInformer, handler cache.ResourceEventHandler) {
+	registration, err := informer.AddEventHandler(handler)
+	must(err)
+	c.synced = append(c.synced, registration.HasSynced)
+}
+
+func must(err error) {
+	if err != nil {
+		panic(fmt.Sprintf("setting up the job controller: %v", err))
+	}
+}
+
+// Run leads Jobs, that many at once, until the context ends. The informers must be started by then or soon.
+func (c *Controller) Run(ctx context.Context, workers int) {
+	if !cache.WaitForCacheSync(ctx.Done(), c.synced...) {
+		return
+	}
+	c.worker.Run(ctx, workers)
+}
+
+// Sync takes one look at the Job with that key. It implements worker.Syncer.
+func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error) {
+	namespace, name, err := cache.SplitMetaNamespaceKey(key)
+	if err != nil {
+		return 0, fmt.Errorf("splitting the key %q: %w", key, err)
+	}
+	owner := types.NamespacedName{Namespace: namespace, Name: name}
+	cached, err := c.jobs.Jobs(namespace).Get(name)
+	if apierrors.IsNotFound(err) {
+		c.forget(owner, key)
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("looking up the Job: %w", err)
+	}
+	job := c.writtenJobs.Latest(key, cached)
+	if job.DeletionTimestamp != nil {
+		return 0, nil
+	}
+	if err := c.written.EnsureReady(owner); err != nil {
+		// The informer's news of what was written last brings the Job back here; the wait is for the case that
+		// it was deleted again before it was seen.
+		klog.FromContext(ctx).V(4).Info("Waiting to see what was written last", "job", klog.KObj(job), "reason", err.Error())
+		return retrySoon, nil
+	}
+	after, err := c.reconcile(ctx, job, c.notebook.of(key, job.UID))
+	if phase.Ended(job.Status.State.Phase) && err == nil {
+		c.notebook.forget(key)
+	}
+	return after, err
+}
+
+func (c *Controller) forget(owner types.NamespacedName, key string) {
+	c.notebook.forget(key)
+	c.writtenJobs.Forget(key)
+	c.written.Clear(owner, "")
+}
+
+// podsOf returns the pods that the Job controls, of whatever incarnation.
+func (c *Controller) podsOf(job *batchv1alpha1.Job) ([]*corev1.Pod, error) {
+	found, err := c.podIndex.ByIndex(byOwningJob, string(job.UID))
+	if err != nil {
+		return nil, fmt.Errorf("looking up the Job's pods: %w", err)
+	}
+	pods := make([]*corev1.Pod, 0, len(found))
+	for _, one := range found {
+		pods = append(pods, one.(*corev1.Pod))
+	}
+	return pods, nil
+}
+
+// childrenOf returns the number of queues below the queue.
+func (c *Controller) childrenOf(queue string) int {
+	children, err := c.queueIndex.ByIndex(byParent, queue)
+	if err != nil {
+		return 0
+	}
+	return len(children)
+}
+
+func nameOf(job *batchv1alpha1.Job) types.NamespacedName {
+	return types.NamespacedName{Namespace: job.Namespace, Name: job.Name}
+}
+
+func keyOf(job *batchv1alpha1.Job) string { return job.Namespace + "/" + job.Name }

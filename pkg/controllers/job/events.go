@@ -1,0 +1,39 @@
+package job
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+)
+
+// Reasons of events on Jobs, beside the reasons of what a Job waits for.
+const (
+	eventExecuteAction = "ExecuteAction"
+	eventFailedCreate  = "FailedCreate"
+	eventFailedDelete  = "FailedDelete"
+	eventPodGroupError = "PodGroupError"
+)
+
+// speak tells people what a status that has been written means: the action that was taken, and what the Job waits for
+// now and did not before.
+func (c *Controller) speak(job *batchv1alpha1.Job, before *batchv1alpha1.JobStatus, v *verdict, waiting *finding) {
+	if v.request != nil {
+		c.recorder.Eventf(job, corev1.EventTypeNormal, eventExecuteAction, "Start to execute action %s ", v.request.action)
+	}
+	if waiting == nil || before.State.Reason == v.status.State.Reason || v.status.State.Reason != waiting.reason {
+		return
+	}
+	switch waiting.reason {
+	case reasonPodGroupPending, reasonUnschedulable:
+		kind := "pending"
+		if waiting.reason == reasonUnschedulable {
+			kind = "unschedulable"
+		}
+		c.recorder.Eventf(job, corev1.EventTypeWarning, reasonPodGroupPending,
+			"PodGroup %s:%s %s, reason: %s", job.Namespace, job.Name, kind, waiting.message)
+	case eventFailedCreate, eventFailedDelete, eventPodGroupError:
+		// Said when it happened.
+	default:
+		c.recorder.Event(job, corev1.EventTypeWarning, waiting.reason, waiting.message)
+	}
+}

@@ -1,0 +1,125 @@
+package job
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/job/phase"
+	"github.com/muster-sched/muster/pkg/job/validation"
+)
+
+// Reasons why a Job may not start, or what it waits for.
+const (
+	reasonInvalid            = "Invalid"
+	reasonNotSupported       = "NotSupported"
+	reasonQueueNotFound      = "QueueNotFound"
+	reasonQueueIsRoot        = "QueueIsRoot"
+	reasonQueueHasChildren   = "QueueHasChildren"
+	reasonQueueNotOpen       = "QueueNotOpen"
+	reasonPodGroupNameTaken  = "PodGroupNameTaken"
+	reasonSchedulerNotServed = "SchedulerNotServed"
+	reasonPodGroupPending    = "PodGroupPending"
+	reasonUnschedulable      = "Unschedulable"
+)
+
+// isFresh tells whether nothing has been made for the Job yet.
+func isFresh(job *batchv1alpha1.Job, s *scene) bool {
+	p := job.Status.State.Phase
+	return (p == "" || p == batchv1alpha1.Pending) && s.group == nil && len(s.pods) == 0
+}
+
+// checkSpec returns why a Job with this spec may not start, or nil. The answer depends on the spec alone.
+func checkSpec(job *batchv1alpha1.Job) *finding {
+	if errs := validation.Job(job); len(errs) > 0 {
+		return &finding{reasonInvalid, errs.ToAggregate().Error()}
+	}
+	if errs := validation.Unsupported(job); len(errs) > 0 {
+		return &finding{reasonNotSupported, errs.ToAggregate().Error()}
+	}
+	return nil
+}
+
+// checkQueue returns why the Job's queue does not let it in, or nil.
+func (c *Controller) checkQueue(job *batchv1alpha1.Job) *finding {
+	name := job.Spec.Queue
+	if name == schedulingv1beta1.RootQueue {
+		return &finding{reasonQueueIsRoot, "can not submit job to root queue: name another one"}
+	}
+	queue, err := c.queues.Get(name)
+	if apierrors.IsNotFound(err) {
+		return &finding{reasonQueueNotFound, fmt.Sprintf("unable to find job queue: queue %q does not exist", name)}
+	}
+	if children := c.childrenOf(name); children > 0 {
+		return &finding{reasonQueueHasChildren,
+			fmt.Sprintf("can only submit job to leaf queue, queue `%s` has %d child queues", name, children)}
+	}
+	if queue.Status.State != schedulingv1beta1.QueueStateOpen {
+		return &finding{reasonQueueNotOpen, fmt.Sprintf(
+			"can only submit job to queue with state `Open`, queue `%s` status is `%s`", name, queue.Status.State)}
+	}
+	return nil
+}
+
+// waitingFor returns what a Job that may start waits for, or suffers from; nil if nothing is known.
+func (c *Controller) waitingFor(job *batchv1alpha1.Job, s *scene) *finding {
+	switch {
+	case s.foreignGroup:
+		return &finding{reasonPodGroupNameTaken, fmt.Sprintf("PodGroup %s belongs to another owner", groupName(job))}
+	case s.queueProblem != nil:
+		return s.queueProblem
+	case s.trouble != nil:
+		return s.trouble
+	}
+	if job.Status.State.Phase == batchv1alpha1.Running {
+		return nil
+	}
+	if name := c.unservedScheduler(job); name != "" {
+		return &finding{reasonSchedulerNotServed, fmt.Sprintf(
+			"scheduler %q is not one of Muster's (%s): it does not keep the Job's pods together",
+			name, strings.Join(c.served, ", "))}
+	}
+	return groupTrouble(job, s.group)
+}
+
+// unservedScheduler returns the first scheduler name of the Job's pods that Muster does not serve; "" if there is none.
+func (c *Controller) unservedScheduler(job *batchv1alpha1.Job) string {
+	if len(c.served) == 0 {
+		return ""
+	}
+	for i := range job.Spec.Tasks {
+		name := job.Spec.Tasks[i].Template.Spec.SchedulerName
+		if name == "" {
+			name = job.Spec.SchedulerName
+		}
+		if !slices.Contains(c.served, name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// groupTrouble returns what the PodGroup's current condition says, unless it is that all is well.
+func groupTrouble(job *batchv1alpha1.Job, group *schedulingv1beta1.PodGroup) *finding {
+	if group == nil || !phase.Runs(job.Status.State.Phase) {
+		return nil
+	}
+	var current *schedulingv1beta1.PodGroupCondition
+	for i := range group.Status.Conditions {
+		if c := &group.Status.Conditions[i]; current == nil || !c.LastTransitionTime.Before(&current.LastTransitionTime) {
+			current = c
+		}
+	}
+	if current == nil || current.Type == schedulingv1beta1.PodGroupScheduled {
+		return nil
+	}
+	reason := reasonUnschedulable
+	if !isAdmitted(group) {
+		reason = reasonPodGroupPending
+	}
+	return &finding{reason, current.Message}
+}

@@ -1,0 +1,285 @@
+package job
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/phase"
+	"github.com/muster-sched/muster/pkg/job/policy"
+)
+
+// view is all that a judgement looks at.
+type view struct {
+	// job with its defaults filled in.
+	job *batchv1alpha1.Job
+	// pods that the Job owns, of whatever incarnation.
+	pods []*corev1.Pod
+	// groupUnknown tells that the Job's PodGroup is in phase Unknown.
+	groupUnknown bool
+	// held is why the Job may not start; nil if it may.
+	held *finding
+	// waiting is what a Pending or Running Job waits for or suffers from; nil if nothing.
+	waiting *finding
+	// now is the time of the judgement.
+	now time.Time
+}
+
+// finding is a word for programs and a sentence for people.
+type finding struct {
+	reason, message string
+}
+
+// request is an action that something asks for, and why.
+type request struct {
+	action  busv1alpha1.Action
+	why     finding
+	cause   *policy.Happening // what a policy answers; nil if the spec asks
+	targets policy.Targets
+}
+
+// verdict is what a judgement leads to.
+type verdict struct {
+	// status that the Job should have.
+	status *batchv1alpha1.JobStatus
+	// members are the pods as the status sees them: whom to delete, whom to create.
+	members *members
+	// request that was granted; nil if none was.
+	request *request
+}
+
+// judge works out what becomes of the Job. It changes nothing of what it looks at, and comes to the same verdict
+// whenever it sees the same.
+func judge(v *view) *verdict {
+	job := *v.job
+	job.Status = *v.job.Status.DeepCopy()
+	status := &job.Status
+	status.MinAvailable = job.Spec.MinAvailable
+
+	if v.held != nil {
+		return hold(v, &job)
+	}
+	memories := recallAll(&job, v.pods)
+	asked := demand(v, &job, memories)
+	granted := asked != nil && grant(&job, memories, v.pods, asked)
+
+	sorted := sortPods(&job, memories, v.pods)
+	sorted.count(status)
+	status.TaskRecords = recordAll(&job.Spec, memories)
+	// An announcement stands in the status for as long as it has victims; without any it is skipped.
+	if !granted || status.Terminating == 0 {
+		if takeStep(&job) {
+			sorted = sortPods(&job, memories, v.pods)
+			sorted.count(status)
+		}
+	}
+	result := &verdict{status: status, members: sorted}
+	if granted {
+		result.request = asked
+	}
+	stamp(status, v.job.Status.State.Phase, v.now)
+	explain(v, status)
+	return result
+}
+
+// hold keeps a Job that may not start in Pending and says why.
+func hold(v *view, job *batchv1alpha1.Job) *verdict {
+	status := &job.Status
+	status.State.Phase = batchv1alpha1.Pending
+	status.State.Reason, status.State.Message = v.held.reason, v.held.message
+	stamp(status, v.job.Status.State.Phase, v.now)
+	return &verdict{status: status, members: sortPods(job, recallAll(job, v.pods), v.pods)}
+}
+
+// demand returns what is asked of the Job now, or nil: by its spec first, then by its policies about what has
+// happened. It remembers what has happened as dealt with.
+func demand(v *view, job *batchv1alpha1.Job, memories []policy.Memory) *request {
+	var answer *request
+	if phase.Runs(job.Status.State.Phase) {
+		answer = askPolicies(v, job, memories)
+	}
+	if wish := askSpec(job, v.now); wish != nil {
+		return wish
+	}
+	return answer
+}
+
+func askPolicies(v *view, job *batchv1alpha1.Job, memories []policy.Memory) *request {
+	sorted := sortPods(job, memories, v.pods)
+	happenings := policy.Observe(job.Name, sorted.tasks, v.groupUnknown && isSplit(sorted))
+	for i := range memories {
+		memories[i].Note(sorted.tasks[i].Pods)
+	}
+	for _, h := range happenings {
+		if h.Task >= 0 {
+			memories[h.Task].Settle(h)
+		}
+	}
+	decision := policy.Decide(&job.Spec, happenings)
+	if decision == nil {
+		return nil
+	}
+	return &request{
+		action:  decision.Action,
+		why:     finding{decision.Reason(), decision.Message()},
+		cause:   &decision.Cause,
+		targets: decision.Targets,
+	}
+}
+
+// isSplit tells whether some pods run while others wait for a node. It tells a PodGroup that is Unknown now from one
+// that was so before a restart.
+func isSplit(m *members) bool {
+	var runs, waits bool
+	for i := range m.tasks {
+		for _, pod := range m.tasks[i].Pods {
+			runs = runs || pod.Status.Phase == corev1.PodRunning
+			waits = waits || pod.Status.Phase == corev1.PodPending && pod.Spec.NodeName == ""
+		}
+	}
+	return runs && waits
+}
+
+// Reasons for actions that the spec asks for.
+const (
+	reasonSuspended        = "Suspended"
+	reasonResumed          = "Resumed"
+	reasonDeadlineExceeded = "DeadlineExceeded"
+)
+
+// askSpec returns what the spec asks for: to suspend, to resume what was suspended by it, or to end at the deadline.
+func askSpec(job *batchv1alpha1.Job, now time.Time) *request {
+	suspend := job.Spec.Suspend != nil && *job.Spec.Suspend
+	current := job.Status.State
+	isAborted := current.Phase == batchv1alpha1.Aborting || current.Phase == batchv1alpha1.Aborted
+	switch {
+	case suspend && !isAborted:
+		return &request{action: busv1alpha1.AbortJobAction, why: finding{reasonSuspended, "spec.suspend is true"}}
+	case !suspend && isAborted && current.Reason == reasonSuspended:
+		return &request{action: busv1alpha1.ResumeJobAction, why: finding{reasonResumed, "spec.suspend is not true any more"}}
+	}
+	if left, limited := timeLeft(job, now); limited && left <= 0 {
+		message := fmt.Sprintf("the Job has run longer than its activeDeadlineSeconds, %d", *job.Spec.ActiveDeadlineSeconds)
+		return &request{action: busv1alpha1.TerminateJobAction, why: finding{reasonDeadlineExceeded, message}}
+	}
+	return nil
+}
+
+// timeLeft returns how long the Job may go on; false if it may go on for ever.
+func timeLeft(job *batchv1alpha1.Job, now time.Time) (time.Duration, bool) {
+	if job.Spec.ActiveDeadlineSeconds == nil || job.Status.StartTime == nil {
+		return 0, false
+	}
+	deadline := job.Status.StartTime.Add(time.Duration(*job.Spec.ActiveDeadlineSeconds) * time.Second)
+	return deadline.Sub(now), true
+}
+
+// grant does to the status and the memories what the action does to the Job. It returns false if the Job's phase does
+// not honour the action.
+func grant(job *batchv1alpha1.Job, memories []policy.Memory, pods []*corev1.Pod, asked *request) bool {
+	status := &job.Status
+	before := sortPods(job, memories, pods)
+	left := unfinished(job, pods)
+	effect, honoured := phase.Act(status.State.Phase, asked.action, status.RetryCount, job.Spec.MaxRetry)
+	if !honoured {
+		return false
+	}
+	status.State = batchv1alpha1.JobState{
+		Phase:              effect.Next,
+		Reason:             asked.why.reason,
+		Message:            asked.why.message,
+		LastTransitionTime: status.State.LastTransitionTime,
+	}
+	if effect.Retry {
+		status.RetryCount++
+	}
+	if effect.NewIncarnation {
+		status.Version++
+		clear(memories)
+	}
+	for i := range memories {
+		switch {
+		case effect.Kill == phase.KillTargets:
+			renewTargets(&memories[i], i, &before.tasks[i], &asked.targets)
+		case effect.Next == batchv1alpha1.Restarting && asked.action == busv1alpha1.ResumeJobAction:
+			memories[i].Rewind(left[job.Spec.Tasks[i].Name])
+		}
+	}
+	return true
+}
+
+// renewTargets marks the pods of a task that a restart is about, and lets their indexes run anew.
+func renewTargets(memory *policy.Memory, position int, task *policy.Task, targets *policy.Targets) {
+	for index := range task.Spec.Replicas {
+		if targets.Has(position, index) {
+			memory.Renew(index, task.Pods[index])
+		}
+	}
+}
+
+// takeStep moves the Job to the next phase that its counts allow. It returns false if it stays.
+func takeStep(job *batchv1alpha1.Job) bool {
+	status := &job.Status
+	step := phase.Next(&job.Spec, status)
+	if step.Next == status.State.Phase {
+		return false
+	}
+	status.State.Phase = step.Next
+	// Where there is nothing new to say, what led to the phase before led here too; but to run needs no reason.
+	if step.Reason != "" || step.Next == batchv1alpha1.Running {
+		status.State.Reason, status.State.Message = step.Reason, step.Message
+	}
+	return true
+}
+
+// explain says what a live Job waits for or suffers from, or else why it is in its phase.
+func explain(v *view, status *batchv1alpha1.JobStatus) {
+	if !phase.Runs(status.State.Phase) {
+		return
+	}
+	status.State.Reason, status.State.Message = "", ""
+	if n := len(status.Conditions); n > 0 && status.Conditions[n-1].Status == status.State.Phase {
+		status.State.Reason, status.State.Message = status.Conditions[n-1].Reason, status.Conditions[n-1].Message
+	}
+	if v.waiting != nil {
+		status.State.Reason, status.State.Message = v.waiting.reason, v.waiting.message
+	}
+}
+
+// stamp fills in the times and the conditions of a status that comes from a phase.
+func stamp(status *batchv1alpha1.JobStatus, from batchv1alpha1.JobPhase, now time.Time) {
+	if status.State.Phase == from {
+		return
+	}
+	at := metav1.NewTime(now)
+	status.State.LastTransitionTime = at
+	if status.State.Phase == batchv1alpha1.Running && status.StartTime == nil {
+		status.StartTime = &at
+	}
+	if phase.Ended(status.State.Phase) {
+		status.CompletionTime = &at
+		if status.StartTime != nil {
+			status.RunningDuration = &metav1.Duration{Duration: at.Sub(status.StartTime.Time).Truncate(time.Second)}
+		}
+	}
+	entry := batchv1alpha1.JobCondition{
+		Status: status.State.Phase, LastTransitionTime: &at,
+		Reason: status.State.Reason, Message: status.State.Message,
+	}
+	status.Conditions = append(withoutCondition(status.Conditions, entry.Status), entry)
+}
+
+// withoutCondition returns the conditions but that of a phase: a phase that is entered again moves to the end.
+func withoutCondition(conditions []batchv1alpha1.JobCondition, p batchv1alpha1.JobPhase) []batchv1alpha1.JobCondition {
+	var others []batchv1alpha1.JobCondition
+	for _, c := range conditions {
+		if c.Status != p {
+			others = append(others, c)
+		}
+	}
+	return others
+}

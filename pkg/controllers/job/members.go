@@ -1,0 +1,216 @@
+package job
+
+import (
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/phase"
+	"github.com/muster-sched/muster/pkg/job/policy"
+)
+
+// members are a Job's pods, sorted by what is to become of them.
+type members struct {
+	// tasks hold the pods of the current incarnation that may stay, by the tasks of the spec.
+	tasks []policy.Task
+	// doomed are the pods that have to go, those that are being deleted already included.
+	doomed []*corev1.Pod
+	// names of all pods, whatever becomes of them: no pod can be created under one of these.
+	names sets.Set[string]
+}
+
+// recallAll reads the memories of all tasks from the Job's status, without the pods to be rid of that are gone.
+func recallAll(job *batchv1alpha1.Job, pods []*corev1.Pod) []policy.Memory {
+	existing := sets.New[types.UID]()
+	for _, pod := range pods {
+		existing.Insert(pod.UID)
+	}
+	memories := make([]policy.Memory, len(job.Spec.Tasks))
+	for i := range job.Spec.Tasks {
+		task := &job.Spec.Tasks[i]
+		memories[i] = policy.Recall(job.Status.TaskRecords, task.Name, task.Replicas)
+		memories[i].Prune(existing)
+	}
+	return memories
+}
+
+// recordAll writes the memories of all tasks for the Job's status.
+func recordAll(spec *batchv1alpha1.JobSpec, memories []policy.Memory) []batchv1alpha1.TaskRecord {
+	var records []batchv1alpha1.TaskRecord
+	for i := range spec.Tasks {
+		if record, any := memories[i].Record(spec.Tasks[i].Name); any {
+			records = append(records, record)
+		}
+	}
+	return records
+}
+
+// sortPods sorts the pods that the Job owns by its phase, its incarnation and what is remembered.
+func sortPods(job *batchv1alpha1.Job, memories []policy.Memory, pods []*corev1.Pod) *members {
+	m := &members{tasks: make([]policy.Task, len(job.Spec.Tasks)), names: sets.New[string]()}
+	positions := make(map[string]int, len(job.Spec.Tasks)) // task name -> position in the spec
+	for i := range job.Spec.Tasks {
+		task := &job.Spec.Tasks[i]
+		positions[task.Name] = i
+		m.tasks[i] = policy.Task{Spec: task, Pods: map[int32]*corev1.Pod{}, Memory: memories[i]}
+	}
+	for _, pod := range pods {
+		m.names.Insert(pod.Name)
+		seat, ok := seatOf(pod)
+		if !ok {
+			// Not one of those that we make, although it names the Job as its owner: not ours to judge.
+			continue
+		}
+		position, known := positions[seat.task]
+		if isDoomed(job, memories, seat, position, known, pod) {
+			m.doomed = append(m.doomed, pod)
+		} else if known {
+			m.tasks[position].Pods[seat.index] = pod
+		}
+	}
+	return m
+}
+
+// seat is the place of a pod in its Job, as its annotations say.
+type seat struct {
+	task    string
+	index   int32
+	version int32
+}
+
+func seatOf(pod *corev1.Pod) (seat, bool) {
+	index, err := strconv.ParseInt(pod.Annotations[batchv1alpha1.TaskIndexKey], 10, 32)
+	if err != nil || index < 0 {
+		return seat{}, false
+	}
+	version, err := strconv.ParseInt(pod.Annotations[batchv1alpha1.JobVersionKey], 10, 32)
+	if err != nil {
+		return seat{}, false
+	}
+	return seat{pod.Annotations[batchv1alpha1.TaskSpecKey], int32(index), int32(version)}, true
+}
+
+// isDoomed tells whether Muster wants the pod to be gone. It follows from the Job's status and spec alone, so that
+// a controller that starts anew finds the same victims.
+func isDoomed(job *batchv1alpha1.Job, memories []policy.Memory, s seat, position int, known bool, pod *corev1.Pod) bool {
+	status := &job.Status
+	if s.version < status.Version {
+		return true
+	}
+	if known && memories[position].Handled[s.index] == pod.UID {
+		return true
+	}
+	if phase.KeepsOnlyFinished(status.State.Phase) || isLastRestart(job) {
+		return !policy.IsFinished(pod)
+	}
+	return !known || s.index >= job.Spec.Tasks[position].Replicas
+}
+
+// isLastRestart tells whether the Job is restarting but has no run left: it will be Failed, and its finished pods
+// stay for their logs.
+func isLastRestart(job *batchv1alpha1.Job) bool {
+	return job.Status.State.Phase == batchv1alpha1.Restarting && job.Status.RetryCount >= job.Spec.MaxRetry
+}
+
+// count fills in the counts of the status. A finished pod counts as such even when its object is gone.
+func (m *members) count(status *batchv1alpha1.JobStatus) {
+	status.Pending, status.Running, status.Succeeded, status.Failed, status.Unknown = 0, 0, 0, 0, 0
+	status.Terminating = int32(len(m.doomed))
+	status.TaskStatusCount = nil
+	for i := range m.tasks {
+		phases, terminating := countTask(&m.tasks[i])
+		status.Terminating += terminating
+		status.Pending += phases[corev1.PodPending]
+		status.Running += phases[corev1.PodRunning]
+		status.Succeeded += phases[corev1.PodSucceeded]
+		status.Failed += phases[corev1.PodFailed]
+		status.Unknown += phases[corev1.PodUnknown]
+		if len(phases) == 0 {
+			continue
+		}
+		if status.TaskStatusCount == nil {
+			status.TaskStatusCount = map[string]batchv1alpha1.TaskState{}
+		}
+		status.TaskStatusCount[m.tasks[i].Spec.Name] = batchv1alpha1.TaskState{Phase: phases}
+	}
+}
+
+func countTask(task *policy.Task) (phases map[corev1.PodPhase]int32, terminating int32) {
+	phases = map[corev1.PodPhase]int32{}
+	for index, pod := range task.Pods {
+		switch {
+		case task.Memory.Finished(index):
+		case pod.DeletionTimestamp != nil && pod.Status.Phase != corev1.PodSucceeded:
+			terminating++
+		default:
+			phases[countedPhase(pod)]++
+		}
+	}
+	if succeeded := task.Memory.Succeeded.Len(); succeeded > 0 {
+		phases[corev1.PodSucceeded] += succeeded
+	}
+	if failed := task.Memory.Failed.Len(); failed > 0 {
+		phases[corev1.PodFailed] += failed
+	}
+	return phases, terminating
+}
+
+func countedPhase(pod *corev1.Pod) corev1.PodPhase {
+	switch p := pod.Status.Phase; p {
+	case corev1.PodPending, corev1.PodRunning, corev1.PodSucceeded, corev1.PodFailed:
+		return p
+	default:
+		return corev1.PodUnknown
+	}
+}
+
+// victims returns the doomed pods whose deletion nobody has asked for yet.
+func (m *members) victims() []*corev1.Pod {
+	var found []*corev1.Pod
+	for _, pod := range m.doomed {
+		if pod.DeletionTimestamp == nil {
+			found = append(found, pod)
+		}
+	}
+	return found
+}
+
+// unfinished returns the pods of the current incarnation that have not finished, by task and index.
+func unfinished(job *batchv1alpha1.Job, pods []*corev1.Pod) map[string]map[int32]*corev1.Pod {
+	found := map[string]map[int32]*corev1.Pod{}
+	for _, pod := range pods {
+		s, ok := seatOf(pod)
+		if !ok || s.version < job.Status.Version || policy.IsFinished(pod) {
+			continue
+		}
+		if found[s.task] == nil {
+			found[s.task] = map[int32]*corev1.Pod{}
+		}
+		found[s.task][s.index] = pod
+	}
+	return found
+}
+
+// missing is a pod that the Job should have and has not.
+type missing struct {
+	task  int
+	index int32
+}
+
+// missing returns the pods that can be created now: those whose name is free and which have not finished, task by
+// task in the order of their index.
+func (m *members) missing(jobName string) []missing {
+	var found []missing
+	for i := range m.tasks {
+		task := &m.tasks[i]
+		for index := range task.Spec.Replicas {
+			if task.Pods[index] == nil && task.Memory.MayRun(index) && !m.names.Has(policy.PodName(jobName, task.Spec.Name, index)) {
+				found = append(found, missing{i, index})
+			}
+		}
+	}
+	return found
+}

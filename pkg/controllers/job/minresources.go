@@ -1,0 +1,97 @@
+package job
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	quota "k8s.io/apiserver/pkg/quota/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
+	corev1defaults "k8s.io/kubernetes/pkg/apis/core/v1"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/defaults"
+)
+
+// minResources returns what the minimum of a Job uses of a quota, in the names that a ResourceQuota uses and for
+// extended resources in their own too. The pods of tasks of higher priority are counted first, as they start first.
+func minResources(spec *batchv1alpha1.JobSpec, priorityOf priorityFunc) corev1.ResourceList {
+	order := byPriority(spec, priorityOf)
+	sum := corev1.ResourceList{}
+	for n, count := range minimumPods(spec, order) {
+		if count > 0 {
+			sum = quota.Add(sum, times(podUsage(&spec.Tasks[order[n]].Template), int64(count)))
+		}
+	}
+	return sum
+}
+
+// byPriority returns the positions of the tasks, those of higher priority first.
+func byPriority(spec *batchv1alpha1.JobSpec, priorityOf priorityFunc) []int {
+	order := make([]int, len(spec.Tasks))
+	priorities := make([]int32, len(spec.Tasks))
+	for i := range order {
+		order[i], priorities[i] = i, priorityOf(spec.Tasks[i].Template.Spec.PriorityClassName)
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(priorities[b], priorities[a]) })
+	return order
+}
+
+// minimumPods returns how many pods of each task, in that order, belong to the Job's minimum. If the minimums of the
+// tasks fit into the Job's, they come first and the rest is filled up in order; otherwise they do not bind, and the
+// minimum is filled up in order alone.
+func minimumPods(spec *batchv1alpha1.JobSpec, order []int) []int32 {
+	counts := make([]int32, len(order))
+	left := spec.MinAvailable
+	take := func(n int, most int32) {
+		taken := min(left, most)
+		counts[n] += taken
+		left -= taken
+	}
+	if spec.MinAvailable >= defaults.TasksMinAvailable(spec) {
+		for n, position := range order {
+			take(n, *spec.Tasks[position].MinAvailable)
+		}
+	}
+	for n, position := range order {
+		take(n, spec.Tasks[position].Replicas-counts[n])
+	}
+	return counts
+}
+
+// podUsage returns what a pod of the template uses of a quota, once the API server has filled in its defaults.
+func podUsage(template *corev1.PodTemplateSpec) corev1.ResourceList {
+	pod := &corev1.Pod{Spec: *template.Spec.DeepCopy()}
+	corev1defaults.SetObjectDefaults_Pod(pod)
+
+	one := *resource.NewQuantity(1, resource.DecimalSI)
+	usage := corev1.ResourceList{corev1.ResourcePods: one, "count/pods": one}
+	for name, amount := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}) {
+		usage[name] = amount
+		usage[corev1.DefaultResourceRequestsPrefix+name] = amount
+	}
+	for name, amount := range resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{}) {
+		if isLimitedByQuota(name) {
+			usage["limits."+name] = amount
+		}
+	}
+	return usage
+}
+
+// isLimitedByQuota tells whether a quota may limit the limits of the resource, and not only its requests.
+func isLimitedByQuota(name corev1.ResourceName) bool {
+	return name == corev1.ResourceCPU || name == corev1.ResourceMemory || name == corev1.ResourceEphemeralStorage ||
+		strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
+}
+
+func times(list corev1.ResourceList, n int64) corev1.ResourceList {
+	product := make(corev1.ResourceList, len(list))
+	for name, amount := range list {
+		amount = amount.DeepCopy()
+		amount.Mul(n)
+		product[name] = amount
+	}
+	return product
+}

@@ -1,0 +1,65 @@
+package job
+
+import (
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// deletePatience is how long to wait for the informer to show a deletion before it is asked for again.
+const deletePatience = 10 * time.Second
+
+// notes are what the controller keeps in mind of a live Job between two looks at it. Nothing depends on them but the
+// number of requests: without them the same is decided again.
+type notes struct {
+	uid       types.UID
+	checked   int64                   // generation of the spec that refusal is about
+	refusal   *finding                // why that spec may not start
+	lastWrite time.Time               // of the status
+	trouble   *finding                // what the last attempt to act ran into
+	deletions map[types.UID]time.Time // pod UID -> when its deletion was asked for
+}
+
+// notYetDeleted returns the pods whose deletion has not been asked for lately, and notes that it is now.
+func (n *notes) notYetDeleted(pods []*corev1.Pod, now time.Time) []*corev1.Pod {
+	var fresh []*corev1.Pod
+	asked := make(map[types.UID]time.Time, len(pods))
+	for _, pod := range pods {
+		at, before := n.deletions[pod.UID]
+		if !before || now.Sub(at) >= deletePatience {
+			fresh = append(fresh, pod)
+			at = now
+		}
+		asked[pod.UID] = at
+	}
+	n.deletions = asked
+	return fresh
+}
+
+// notebook holds the notes of all live Jobs. Notes are used by one sync at a time, that of their Job.
+type notebook struct {
+	mu    sync.Mutex
+	byKey map[string]*notes // ns/name of the Job -> notes
+}
+
+// of returns the notes of the Job with that key and UID; new ones if there are none.
+func (b *notebook) of(key string, uid types.UID) *notes {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.byKey == nil {
+		b.byKey = map[string]*notes{}
+	}
+	if b.byKey[key] == nil || b.byKey[key].uid != uid {
+		b.byKey[key] = &notes{uid: uid}
+	}
+	return b.byKey[key]
+}
+
+// forget drops the notes of a Job that is gone, or that has ended and needs none.
+func (b *notebook) forget(key string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.byKey, key)
+}

@@ -1,0 +1,112 @@
+package job
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+)
+
+// groupName returns the name of the Job's PodGroup. It holds the UID, so that a Job that is deleted and applied again
+// has another one.
+func groupName(job *batchv1alpha1.Job) string { return job.Name + "-" + string(job.UID) }
+
+// newGroup builds the Job's PodGroup. The Job has its defaults filled in.
+func newGroup(job *batchv1alpha1.Job, priorityOf priorityFunc) *schedulingv1beta1.PodGroup {
+	annotations := maps.Clone(job.Annotations)
+	// A copy of the Job's manifest would say nothing true about the PodGroup.
+	delete(annotations, corev1.LastAppliedConfigAnnotation)
+	return &schedulingv1beta1.PodGroup{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:            groupName(job),
+			Namespace:       job.Namespace,
+			Labels:          maps.Clone(job.Labels),
+			Annotations:     annotations,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, jobKind)},
+		},
+		Spec: groupSpec(job, priorityOf),
+	}
+}
+
+func groupSpec(job *batchv1alpha1.Job, priorityOf priorityFunc) schedulingv1beta1.PodGroupSpec {
+	perTask := make(map[string]int32, len(job.Spec.Tasks))
+	for i := range job.Spec.Tasks {
+		perTask[job.Spec.Tasks[i].Name] = *job.Spec.Tasks[i].MinAvailable
+	}
+	needs := minResources(&job.Spec, priorityOf)
+	return schedulingv1beta1.PodGroupSpec{
+		MinMember:         job.Spec.MinAvailable,
+		MinTaskMember:     perTask,
+		Queue:             job.Spec.Queue,
+		PriorityClassName: job.Spec.PriorityClassName,
+		MinResources:      &needs,
+	}
+}
+
+// isAdmitted tells whether the PodGroup's queue has let it in, so that its pods may be created.
+func isAdmitted(group *schedulingv1beta1.PodGroup) bool {
+	return group != nil && group.Status.Phase != "" && group.Status.Phase != schedulingv1beta1.PodGroupPending
+}
+
+// ensureGroup creates the Job's PodGroup, or updates the one that is there where it is not as it should be.
+func (c *Controller) ensureGroup(ctx context.Context, job *batchv1alpha1.Job, group *schedulingv1beta1.PodGroup) error {
+	groups := c.muster.SchedulingV1beta1().PodGroups(job.Namespace)
+	if group == nil {
+		created, err := groups.Create(ctx, newGroup(job, c.priorityOf), metav1.CreateOptions{})
+		if err != nil {
+			return fmt.Errorf("creating PodGroup %s: %w", groupName(job), err)
+		}
+		c.written.WroteAt(nameOf(job), job.UID, groupResource, created.ResourceVersion)
+		return nil
+	}
+	wanted := groupSpec(job, c.priorityOf)
+	// What others have added for tasks and topology stays.
+	wanted.NetworkTopology, wanted.SubGroupPolicy = group.Spec.NetworkTopology, group.Spec.SubGroupPolicy
+	if apiequality.Semantic.DeepEqual(wanted, group.Spec) {
+		return nil
+	}
+	changed := group.DeepCopy()
+	changed.Spec = wanted
+	updated, err := groups.Update(ctx, changed, metav1.UpdateOptions{})
+	if err != nil {
+		return fmt.Errorf("updating PodGroup %s: %w", group.Name, err)
+	}
+	c.written.WroteAt(nameOf(job), job.UID, groupResource, updated.ResourceVersion)
+	return nil
+}
+
+// deleteGroup deletes the Job's PodGroup if it has one: a Job that has ended or is aborted holds no place in its queue.
+func (c *Controller) deleteGroup(ctx context.Context, job *batchv1alpha1.Job, group *schedulingv1beta1.PodGroup) error {
+	if group == nil || group.DeletionTimestamp != nil {
+		return nil
+	}
+	err := c.muster.SchedulingV1beta1().PodGroups(job.Namespace).Delete(ctx, group.Name, metav1.DeleteOptions{
+		Preconditions: metav1.NewUIDPreconditions(string(group.UID)),
+	})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("deleting PodGroup %s: %w", group.Name, err)
+	}
+	return nil
+}
+
+// priorityFunc returns the value of a PriorityClass; 0 if it has none.
+type priorityFunc func(className string) int32
+
+func (c *Controller) priorityOf(className string) int32 {
+	if className == "" {
+		return 0
+	}
+	class, err := c.priorityClasses.Get(className)
+	if err != nil {
+		// A class that does not exist yet keeps the pods from being created, with a reason; here it only orders.
+		return 0
+	}
+	return class.Value
+}

@@ -1,0 +1,201 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/job/policy"
+)
+
+// Bounds of what is asked of the API server at once for one Job.
+const (
+	firstBatch = 1
+	maxBatch   = 100
+)
+
+// errNameTaken says that a pod cannot be created because something else has its name.
+var errNameTaken = errors.New("the name is taken by a pod of another owner")
+
+// newPod builds the pod of a task's index. The Job has its defaults filled in; its status says which incarnation.
+func newPod(job *batchv1alpha1.Job, task *batchv1alpha1.TaskSpec, index int32) *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:            policy.PodName(job.Name, task.Name, index),
+			Namespace:       job.Namespace,
+			Labels:          podLabels(job, task, index),
+			Annotations:     podAnnotations(job, task, index),
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, jobKind)},
+		},
+		Spec: *task.Template.Spec.DeepCopy(),
+	}
+	if pod.Spec.SchedulerName == "" {
+		pod.Spec.SchedulerName = job.Spec.SchedulerName
+	}
+	if pod.Spec.PriorityClassName == "" {
+		pod.Spec.PriorityClassName = job.Spec.PriorityClassName
+	}
+	mountVolumes(&pod.Spec, job.Spec.Volumes)
+	return pod
+}
+
+func podLabels(job *batchv1alpha1.Job, task *batchv1alpha1.TaskSpec, index int32) map[string]string {
+	labels := maps.Clone(task.Template.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[batchv1alpha1.TaskIndexKey] = strconv.Itoa(int(index))
+	labels[batchv1alpha1.TaskSpecKey] = task.Name
+	labels[batchv1alpha1.JobNameKey] = job.Name
+	labels[batchv1alpha1.JobNamespaceKey] = job.Namespace
+	labels[batchv1alpha1.QueueNameKey] = job.Spec.Queue
+	inherit(labels, job.Labels, batchv1alpha1.PodPreemptableKey, batchv1alpha1.CooldownTimeKey)
+	return labels
+}
+
+func podAnnotations(job *batchv1alpha1.Job, task *batchv1alpha1.TaskSpec, index int32) map[string]string {
+	annotations := maps.Clone(task.Template.Annotations)
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[batchv1alpha1.TaskIndexKey] = strconv.Itoa(int(index))
+	annotations[batchv1alpha1.TaskSpecKey] = task.Name
+	annotations[schedulingv1beta1.GroupNameAnnotation] = groupName(job)
+	annotations[batchv1alpha1.JobNameKey] = job.Name
+	annotations[batchv1alpha1.QueueNameKey] = job.Spec.Queue
+	annotations[batchv1alpha1.JobVersionKey] = strconv.Itoa(int(job.Status.Version))
+	annotations[batchv1alpha1.PodTemplateKey] = job.Name + "-" + task.Name
+	annotations[batchv1alpha1.JobRetryCountKey] = strconv.Itoa(int(job.Status.RetryCount))
+	if task.TopologyPolicy != "" {
+		annotations[batchv1alpha1.NumaTopologyPolicyKey] = string(task.TopologyPolicy)
+	}
+	inherit(annotations, job.Annotations,
+		batchv1alpha1.PodPreemptableKey, batchv1alpha1.CooldownTimeKey, batchv1alpha1.RevocableZoneKey)
+	// A budget is a minimum or a maximum; of both, the minimum holds.
+	if _, ok := job.Annotations[batchv1alpha1.JDBMinAvailableKey]; ok {
+		inherit(annotations, job.Annotations, batchv1alpha1.JDBMinAvailableKey)
+	} else {
+		inherit(annotations, job.Annotations, batchv1alpha1.JDBMaxUnavailableKey)
+	}
+	return annotations
+}
+
+// inherit copies the values of the keys that are there.
+func inherit(to, from map[string]string, keys ...string) {
+	for _, key := range keys {
+		if value, ok := from[key]; ok {
+			to[key] = value
+		}
+	}
+}
+
+// mountVolumes mounts an empty directory for each of the Job's volumes into every container of a pod.
+func mountVolumes(spec *corev1.PodSpec, volumes []batchv1alpha1.VolumeSpec) {
+	for i := range volumes {
+		name := fmt.Sprintf("job-volume-%d", i)
+		spec.Volumes = append(spec.Volumes, corev1.Volume{
+			Name:         name,
+			VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}},
+		})
+		mount := corev1.VolumeMount{Name: name, MountPath: volumes[i].MountPath}
+		for c := range spec.InitContainers {
+			spec.InitContainers[c].VolumeMounts = append(spec.InitContainers[c].VolumeMounts, mount)
+		}
+		for c := range spec.Containers {
+			spec.Containers[c].VolumeMounts = append(spec.Containers[c].VolumeMounts, mount)
+		}
+	}
+}
+
+// createPods creates the missing pods in batches that double as long as all goes well, so that a Job whose pods are
+// refused costs a few requests and not thousands. It returns the first error of the first batch that had one.
+func (c *Controller) createPods(ctx context.Context, job *batchv1alpha1.Job, wanted []missing) error {
+	for size := firstBatch; len(wanted) > 0; size = min(2*size, maxBatch) {
+		batch := wanted[:min(size, len(wanted))]
+		wanted = wanted[len(batch):]
+		err := inParallel(len(batch), func(i int) error {
+			return c.createPod(ctx, job, newPod(job, &job.Spec.Tasks[batch[i].task], batch[i].index))
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Controller) createPod(ctx context.Context, job *batchv1alpha1.Job, pod *corev1.Pod) error {
+	created, err := c.kube.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
+	switch {
+	case err == nil:
+		c.written.WroteAt(nameOf(job), job.UID, podResource, created.ResourceVersion)
+		return nil
+	case apierrors.IsAlreadyExists(err):
+		return c.checkOwner(ctx, job, pod.Name)
+	default:
+		return fmt.Errorf("creating pod %s: %w", pod.Name, err)
+	}
+}
+
+// checkOwner finds out whether the pod that exists is the Job's own, which the informer has not shown yet.
+func (c *Controller) checkOwner(ctx context.Context, job *batchv1alpha1.Job, name string) error {
+	existing, err := c.kube.CoreV1().Pods(job.Namespace).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("creating pod %s: %w", name, errNameTaken)
+	case err != nil:
+		return fmt.Errorf("looking up the owner of pod %s: %w", name, err)
+	case !metav1.IsControlledBy(existing, job):
+		return fmt.Errorf("creating pod %s: %w", name, errNameTaken)
+	default:
+		c.written.WroteAt(nameOf(job), job.UID, podResource, existing.ResourceVersion)
+		return nil
+	}
+}
+
+// deletePods deletes pods, each only if it is still the one that was seen. It returns the first error.
+func (c *Controller) deletePods(ctx context.Context, pods []*corev1.Pod) error {
+	for len(pods) > 0 {
+		batch := pods[:min(maxBatch, len(pods))]
+		pods = pods[len(batch):]
+		err := inParallel(len(batch), func(i int) error {
+			pod := batch[i]
+			err := c.kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
+				Preconditions: metav1.NewUIDPreconditions(string(pod.UID)),
+			})
+			// A pod of that name and another UID is not the one to delete: ours is gone.
+			if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+				return nil
+			}
+			return fmt.Errorf("deleting pod %s: %w", pod.Name, err)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inParallel runs f for 0 to n-1 at the same time and returns the error of the lowest of those that failed.
+func inParallel(n int, f func(i int) error) error {
+	errs := make([]error, n)
+	var group sync.WaitGroup
+	for i := range n {
+		group.Go(func() { errs[i] = f(i) })
+	}
+	group.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,288 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/job/defaults"
+	"github.com/muster-sched/muster/pkg/job/phase"
+	"github.com/muster-sched/muster/pkg/job/policy"
+)
+
+const (
+	// statusInterval is the least time between two writes of a Job's status that change only its counts.
+	statusInterval = 200 * time.Millisecond
+	// retrySoon is when to look again at what no event will tell of.
+	retrySoon = time.Second
+)
+
+// scene is what surrounds a Job at one moment, as the informers show it.
+type scene struct {
+	pods         []*corev1.Pod
+	group        *schedulingv1beta1.PodGroup // the Job's own; nil if there is none
+	foreignGroup bool                        // the PodGroup's name is taken by another owner's
+	queueProblem *finding                    // why the queue does not let the Job in; looked at while it is not in
+	trouble      *finding                    // what the last attempt to act ran into
+}
+
+// reconcile brings a Job one step further: it looks, judges, writes down what it is going to do, and does it.
+func (c *Controller) reconcile(ctx context.Context, job *batchv1alpha1.Job, n *notes) (time.Duration, error) {
+	now := c.clock.Now()
+	filled := defaults.Job(job, c.schedulerName)
+	s, err := c.look(filled, n)
+	if err != nil {
+		return 0, err
+	}
+
+	v := &view{
+		job:          filled,
+		pods:         s.pods,
+		groupUnknown: s.group != nil && s.group.Status.Phase == schedulingv1beta1.PodGroupUnknown,
+		held:         c.mayNotStart(filled, s, n),
+		waiting:      c.waitingFor(filled, s),
+		now:          now,
+	}
+	result := judge(v)
+	if result.request != nil && !c.isStillSo(ctx, filled, result.request.cause) {
+		return retrySoon, nil
+	}
+
+	wait, err := c.write(ctx, job, result, v, n)
+	if errors.Is(err, errBehind) {
+		return retrySoon, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	if v.held != nil {
+		return wait, nil
+	}
+	acting := *filled
+	acting.Status = *result.status
+	if err := c.act(ctx, &acting, s, result.members, n); err != nil {
+		return c.report(&acting, err, n)
+	}
+	n.trouble = nil
+	return soonest(wait, c.nextDeadline(&acting, now)), nil
+}
+
+// look gathers what surrounds the Job.
+func (c *Controller) look(job *batchv1alpha1.Job, n *notes) (*scene, error) {
+	pods, err := c.podsOf(job)
+	if err != nil {
+		return nil, err
+	}
+	s := &scene{pods: pods, trouble: n.trouble}
+	group, err := c.groups.PodGroups(job.Namespace).Get(groupName(job))
+	switch {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return nil, fmt.Errorf("looking up PodGroup %s: %w", groupName(job), err)
+	case metav1.IsControlledBy(group, job):
+		s.group = group
+	default:
+		s.foreignGroup = true
+	}
+	if p := job.Status.State.Phase; (p == "" || phase.Runs(p)) && !isAdmitted(s.group) {
+		s.queueProblem = c.checkQueue(job)
+	}
+	return s, nil
+}
+
+// mayNotStart returns why a Job for which nothing has been made yet may not start, or nil.
+func (c *Controller) mayNotStart(job *batchv1alpha1.Job, s *scene, n *notes) *finding {
+	if !isFresh(job, s) {
+		return nil
+	}
+	if n.checked != job.Generation {
+		n.checked, n.refusal = job.Generation, checkSpec(job)
+	}
+	return n.refusal
+}
+
+// isStillSo asks the API server whether what a policy answers is really so. It costs one request for each action of a
+// policy, and makes sure that no action rests on an informer that is behind, as after a change of leader.
+func (c *Controller) isStillSo(ctx context.Context, job *batchv1alpha1.Job, h *policy.Happening) bool {
+	if h == nil || h.Index < 0 {
+		return true
+	}
+	name := policy.PodName(job.Name, job.Spec.Tasks[h.Task].Name, h.Index)
+	pod, err := c.kube.CoreV1().Pods(job.Namespace).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return h.Pod == nil || h.Pod.DeletionTimestamp != nil
+	case err != nil:
+		return false
+	case h.Pod == nil:
+		return !metav1.IsControlledBy(pod, job)
+	default:
+		return pod.UID == h.Pod.UID
+	}
+}
+
+// errBehind says that what was judged is not what is.
+var errBehind = errors.New("the Job has changed")
+
+// write writes the status if it differs. A change of nothing but counts waits until the last write is long enough ago;
+// it then returns how long. It returns errBehind if somebody else has changed the Job meanwhile.
+func (c *Controller) write(ctx context.Context, job *batchv1alpha1.Job, result *verdict, v *view, n *notes) (time.Duration, error) {
+	if apiequality.Semantic.DeepEqual(&job.Status, result.status) {
+		return 0, nil
+	}
+	if left := statusInterval - v.now.Sub(n.lastWrite); left > 0 && isMinor(&job.Status, result.status) {
+		return left, nil
+	}
+	changed := *job
+	changed.Status = *result.status
+	updated, err := c.muster.BatchV1alpha1().Jobs(job.Namespace).UpdateStatus(ctx, &changed, metav1.UpdateOptions{})
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return 0, errBehind
+	case err != nil:
+		return 0, fmt.Errorf("writing the status: %w", err)
+	}
+	n.lastWrite = v.now
+	c.writtenJobs.Put(keyOf(job), updated)
+	waiting := v.waiting
+	if v.held != nil {
+		waiting = v.held
+	}
+	c.speak(job, &job.Status, result, waiting)
+	return 0, nil
+}
+
+// isMinor tells whether a change of status can wait for others to join it.
+func isMinor(from, to *batchv1alpha1.JobStatus) bool {
+	return from.State.Phase == to.State.Phase && from.Version == to.Version && from.RetryCount == to.RetryCount
+}
+
+// act does what the status announces: it deletes whom it counts as terminating, and creates what is missing.
+func (c *Controller) act(ctx context.Context, job *batchv1alpha1.Job, s *scene, m *members, n *notes) error {
+	if err := c.deletePods(ctx, n.notYetDeleted(m.victims(), c.clock.Now())); err != nil {
+		n.deletions = nil
+		return err
+	}
+	switch {
+	case phase.Runs(job.Status.State.Phase):
+		return c.run(ctx, job, s, m)
+	case phase.KeepsOnlyFinished(job.Status.State.Phase) && job.Status.Terminating == 0:
+		if err := c.deleteGroup(ctx, job, s.group); err != nil {
+			return err
+		}
+		return c.deleteExpired(ctx, job)
+	default:
+		return nil
+	}
+}
+
+// run gives a live Job its PodGroup and, once that is admitted, its pods.
+func (c *Controller) run(ctx context.Context, job *batchv1alpha1.Job, s *scene, m *members) error {
+	if s.foreignGroup || s.group == nil && s.queueProblem != nil {
+		return nil
+	}
+	if err := c.ensureGroup(ctx, job, s.group); err != nil {
+		return fmt.Errorf("%w: %w", errGroup, err)
+	}
+	if !isAdmitted(s.group) {
+		return nil
+	}
+	if err := c.createPods(ctx, job, m.missing(job.Name)); err != nil {
+		return fmt.Errorf("%w: %w", errCreate, err)
+	}
+	return nil
+}
+
+// What went wrong, for the reason of the event.
+var (
+	errGroup  = errors.New("keeping the PodGroup")
+	errCreate = errors.New("creating pods")
+)
+
+// report makes trouble with the API a reason, a message and an event; the worker then tries again after a back-off.
+func (c *Controller) report(job *batchv1alpha1.Job, err error, n *notes) (time.Duration, error) {
+	trouble := &finding{eventFailedDelete, fmt.Sprintf("Error deleting pods: %v", err)}
+	switch {
+	case errors.Is(err, errGroup):
+		if apierrors.IsConflict(err) {
+			return retrySoon, nil
+		}
+		trouble = &finding{eventPodGroupError, fmt.Sprintf("Failed to create PodGroup, err: %v", err)}
+	case errors.Is(err, errCreate):
+		trouble = &finding{eventFailedCreate, fmt.Sprintf("Error creating pods: %v", err)}
+	}
+	if n.trouble == nil || *n.trouble != *trouble {
+		c.recorder.Event(job, corev1.EventTypeWarning, trouble.reason, trouble.message)
+	}
+	n.trouble = trouble
+	if errors.Is(err, errNameTaken) {
+		// The name of an earlier Job's pod is free as soon as that pod is gone.
+		return retrySoon, nil
+	}
+	return 0, err
+}
+
+// deleteExpired deletes a Job that has ended, or was aborted, longer ago than its ttlSecondsAfterFinished.
+func (c *Controller) deleteExpired(ctx context.Context, job *batchv1alpha1.Job) error {
+	left, limited := timeToLive(job, c.clock.Now())
+	if !limited || left > 0 {
+		return nil
+	}
+	background := metav1.DeletePropagationBackground
+	err := c.muster.BatchV1alpha1().Jobs(job.Namespace).Delete(ctx, job.Name, metav1.DeleteOptions{
+		Preconditions:     metav1.NewUIDPreconditions(string(job.UID)),
+		PropagationPolicy: &background,
+	})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("deleting the expired Job: %w", err)
+	}
+	return nil
+}
+
+// timeToLive returns how long a Job that has ended, or was aborted, stays; false if it stays for ever.
+func timeToLive(job *batchv1alpha1.Job, now time.Time) (time.Duration, bool) {
+	p := job.Status.State.Phase
+	if job.Spec.TTLSecondsAfterFinished == nil || !phase.Ended(p) && p != batchv1alpha1.Aborted {
+		return 0, false
+	}
+	expiry := job.Status.State.LastTransitionTime.Add(time.Duration(*job.Spec.TTLSecondsAfterFinished) * time.Second)
+	return expiry.Sub(now), true
+}
+
+// nextDeadline returns when time alone changes something about the Job; 0 if it does not.
+func (c *Controller) nextDeadline(job *batchv1alpha1.Job, now time.Time) time.Duration {
+	if left, limited := timeToLive(job, now); limited {
+		return atLeast(left)
+	}
+	if phase.Ended(job.Status.State.Phase) {
+		return 0
+	}
+	if left, limited := timeLeft(job, now); limited {
+		return atLeast(left)
+	}
+	return 0
+}
+
+// atLeast keeps a deadline that has passed from being looked at over and over while the API takes notice of it.
+func atLeast(left time.Duration) time.Duration {
+	if left <= 0 {
+		return retrySoon
+	}
+	return left
+}
+
+// soonest returns the shorter of two waits, of which 0 means none.
+func soonest(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,127 @@
+package job
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+)
+
+// jobHandler asks for a look at a Job whenever anything about it changes.
+func (c *Controller) jobHandler() cache.ResourceEventHandler {
+	enqueue := func(obj any) {
+		if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
+			c.worker.Enqueue(key)
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    enqueue,
+		UpdateFunc: func(_, obj any) { enqueue(obj) },
+		DeleteFunc: enqueue,
+	}
+}
+
+// ownedHandler asks for a look at a Job whenever anything that it controls changes.
+func (c *Controller) ownedHandler() cache.ResourceEventHandler {
+	enqueue := func(obj any) {
+		if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+			obj = gone.Obj
+		}
+		object, ok := obj.(metav1.Object)
+		if !ok {
+			return
+		}
+		if owner := jobOf(object); owner != nil {
+			c.worker.Enqueue(object.GetNamespace() + "/" + owner.Name)
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    enqueue,
+		UpdateFunc: func(_, obj any) { enqueue(obj) },
+		DeleteFunc: enqueue,
+	}
+}
+
+// queueHandler asks for a look at the Jobs that wait for a queue when that queue comes, goes, opens or closes, or
+// gets a child or loses it.
+func (c *Controller) queueHandler() cache.ResourceEventHandler {
+	enqueue := func(obj any) {
+		if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+			obj = gone.Obj
+		}
+		if queue, ok := obj.(*schedulingv1beta1.Queue); ok {
+			c.enqueueWaiting(queue.Name)
+			c.enqueueWaiting(queue.Spec.Parent)
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: enqueue,
+		UpdateFunc: func(before, after any) {
+			old, isQueue := before.(*schedulingv1beta1.Queue)
+			queue, isStill := after.(*schedulingv1beta1.Queue)
+			if isQueue && isStill && (old.Status.State != queue.Status.State || old.Spec.Parent != queue.Spec.Parent) {
+				enqueue(old)
+				enqueue(queue)
+			}
+		},
+		DeleteFunc: enqueue,
+	}
+}
+
+func (c *Controller) enqueueWaiting(queue string) {
+	jobs, err := c.jobIndex.ByIndex(byQueue, queue)
+	if err != nil {
+		return
+	}
+	for _, obj := range jobs {
+		job := obj.(*batchv1alpha1.Job)
+		if p := job.Status.State.Phase; p == "" || p == batchv1alpha1.Pending {
+			c.worker.Enqueue(keyOf(job))
+		}
+	}
+}
+
+// jobOf returns the reference to the Job that controls the object; nil if none does.
+func jobOf(object metav1.Object) *metav1.OwnerReference {
+	owner := metav1.GetControllerOfNoCopy(object)
+	if owner == nil || owner.Kind != jobKind.Kind {
+		return nil
+	}
+	if group, err := schema.ParseGroupVersion(owner.APIVersion); err != nil || group.Group != jobKind.Group {
+		return nil
+	}
+	return owner
+}
+
+func owningJob(obj any) ([]string, error) {
+	object, ok := obj.(metav1.Object)
+	if !ok {
+		return nil, nil
+	}
+	owner := jobOf(object)
+	if owner == nil {
+		return nil, nil
+	}
+	return []string{string(owner.UID)}, nil
+}
+
+func queueOfJob(obj any) ([]string, error) {
+	job, ok := obj.(*batchv1alpha1.Job)
+	if !ok {
+		return nil, nil
+	}
+	if job.Spec.Queue == "" {
+		return []string{schedulingv1beta1.DefaultQueue}, nil
+	}
+	return []string{job.Spec.Queue}, nil
+}
+
+func parentOfQueue(obj any) ([]string, error) {
+	queue, ok := obj.(*schedulingv1beta1.Queue)
+	if !ok || queue.Spec.Parent == "" {
+		return nil, nil
+	}
+	return []string{queue.Spec.Parent}, nil
+}

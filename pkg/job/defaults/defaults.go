@@ -1,0 +1,124 @@
+// Package defaults computes the defaults of a Job that its schema cannot express. Every reader computes them in
+// memory; they are never written back, so that a Job reads as its user wrote it.
+package defaults
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+)
+
+// SchedulerName is the scheduler of Jobs that name none, unless the controller is told another.
+const SchedulerName = "muster"
+
+// MaxRetry is the number of runs of a Job, and of container restarts of a task, where none or 0 is given.
+const MaxRetry = 3
+
+// Job returns the Job with the defaults of its spec filled in. The result is to be read only: it shares with the
+// argument all that has no default. schedulerName is the scheduler of Jobs that name none; empty means SchedulerName.
+func Job(job *batchv1alpha1.Job, schedulerName string) *batchv1alpha1.Job {
+	filled := *job
+	spec := &filled.Spec
+	if spec.Queue == "" {
+		spec.Queue = schedulingv1beta1.DefaultQueue
+	}
+	if spec.SchedulerName == "" {
+		spec.SchedulerName = schedulerName
+	}
+	if spec.SchedulerName == "" {
+		spec.SchedulerName = SchedulerName
+	}
+	if spec.MaxRetry == 0 {
+		spec.MaxRetry = MaxRetry
+	}
+	spec.Tasks = slices.Clone(spec.Tasks)
+	for i := range spec.Tasks {
+		fillTask(&spec.Tasks[i], i)
+	}
+	if spec.MinAvailable == 0 {
+		spec.MinAvailable = TasksMinAvailable(spec)
+	}
+	spec.Plugins = withImpliedPlugins(spec.Plugins)
+	return &filled
+}
+
+func fillTask(task *batchv1alpha1.TaskSpec, index int) {
+	if task.Name == "" {
+		task.Name = batchv1alpha1.DefaultTaskSpec + strconv.Itoa(index)
+	}
+	if task.MaxRetry == 0 {
+		task.MaxRetry = MaxRetry
+	}
+	if task.MinAvailable == nil {
+		least := minAvailable(task)
+		task.MinAvailable = &least
+	}
+	// A pod on the host's network resolves the cluster's names only if it asks for it.
+	if task.Template.Spec.HostNetwork && task.Template.Spec.DNSPolicy == "" {
+		task.Template.Spec.DNSPolicy = corev1.DNSClusterFirstWithHostNet
+	}
+}
+
+// minAvailable is the default of a task's minAvailable: its minimal partitions, or else all its replicas. It never
+// exceeds the replicas, whatever the partition policy says.
+func minAvailable(task *batchv1alpha1.TaskSpec) int32 {
+	if p := task.PartitionPolicy; p != nil && p.MinPartitions > 0 {
+		return int32(min(int64(p.MinPartitions)*int64(p.PartitionSize), int64(task.Replicas)))
+	}
+	return task.Replicas
+}
+
+// TasksMinAvailable returns the sum of the minAvailable of the tasks, defaults included.
+func TasksMinAvailable(spec *batchv1alpha1.JobSpec) int32 {
+	var sum int32
+	for i := range spec.Tasks {
+		if least := spec.Tasks[i].MinAvailable; least != nil {
+			sum += *least
+		} else {
+			sum += minAvailable(&spec.Tasks[i])
+		}
+	}
+	return sum
+}
+
+// Replicas returns the number of pods of all tasks together.
+func Replicas(spec *batchv1alpha1.JobSpec) int32 {
+	var sum int32
+	for i := range spec.Tasks {
+		sum += spec.Tasks[i].Replicas
+	}
+	return sum
+}
+
+// impliedBy lists, for each plugin that needs others, those others.
+var impliedBy = map[string][]string{
+	"mpi":        {"svc", "ssh"},
+	"tensorflow": {"svc"},
+	"pytorch":    {"svc"},
+	"ray":        {"svc"},
+}
+
+// withImpliedPlugins returns the plugins together with those that they need. It leaves the argument as it is.
+func withImpliedPlugins(plugins map[string][]string) map[string][]string {
+	all := plugins
+	for name, needed := range impliedBy {
+		if _, asked := plugins[name]; !asked {
+			continue
+		}
+		for _, implied := range needed {
+			if _, given := all[implied]; given {
+				continue
+			}
+			if len(all) == len(plugins) {
+				all = maps.Clone(plugins)
+			}
+			all[implied] = []string{}
+		}
+	}
+	return all
+}

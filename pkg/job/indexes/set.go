@@ -1,0 +1,189 @@
+// Package indexes holds sets of pod indexes in the interval notation of batch/v1's completedIndexes ("0-4,7").
+package indexes
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// span is a run of neighbouring indexes, both ends included.
+type span struct{ first, last int32 }
+
+// Set is a set of indexes that are 0 or greater. Its zero value is empty and ready to use. It costs memory and time
+// by the number of gaps, not by the number of indexes. Methods that change the set must not run at the same time as
+// others.
+type Set struct {
+	spans []span // sorted, with at least one missing index between two
+}
+
+// Of returns the set of the given indexes.
+func Of(members ...int32) Set {
+	var s Set
+	for _, i := range members {
+		s.Add(i)
+	}
+	return s
+}
+
+// Parse reads interval notation. It accepts what String writes: indexes in ascending order without overlap.
+func Parse(text string) (Set, error) {
+	var s Set
+	if text == "" {
+		return s, nil
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		next, err := parseSpan(part)
+		if err != nil {
+			return Set{}, fmt.Errorf("parsing indexes %q: %w", text, err)
+		}
+		if n := len(s.spans); n > 0 && next.first <= s.spans[n-1].last {
+			return Set{}, fmt.Errorf("parsing indexes %q: %q is out of order", text, part)
+		}
+		s.append(next)
+	}
+	return s, nil
+}
+
+func parseSpan(part string) (span, error) {
+	from, to, isRange := strings.Cut(part, "-")
+	first, err := strconv.ParseInt(from, 10, 32)
+	if err != nil || first < 0 {
+		return span{}, fmt.Errorf("%q is not an index", from)
+	}
+	if !isRange {
+		return span{int32(first), int32(first)}, nil
+	}
+	last, err := strconv.ParseInt(to, 10, 32)
+	if err != nil || last < first {
+		return span{}, fmt.Errorf("%q is not the end of an interval that starts at %d", to, first)
+	}
+	return span{int32(first), int32(last)}, nil
+}
+
+// append adds a span beyond the last one, and merges them when they touch.
+func (s *Set) append(next span) {
+	if n := len(s.spans); n > 0 && s.spans[n-1].last+1 == next.first {
+		s.spans[n-1].last = next.last
+		return
+	}
+	s.spans = append(s.spans, next)
+}
+
+// String writes the set in interval notation; the empty set is "".
+func (s Set) String() string {
+	var b strings.Builder
+	for n, one := range s.spans {
+		if n > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(strconv.Itoa(int(one.first)))
+		if one.last > one.first {
+			b.WriteByte('-')
+			b.WriteString(strconv.Itoa(int(one.last)))
+		}
+	}
+	return b.String()
+}
+
+// Has tells whether the index is in the set.
+func (s Set) Has(index int32) bool {
+	_, found := s.find(index)
+	return found
+}
+
+// find returns the position of the span that holds the index, or else of the first span behind it.
+func (s Set) find(index int32) (int, bool) {
+	return slices.BinarySearchFunc(s.spans, index, func(one span, index int32) int {
+		switch {
+		case one.last < index:
+			return -1
+		case one.first > index:
+			return 1
+		default:
+			return 0
+		}
+	})
+}
+
+// Len returns the number of indexes in the set.
+func (s Set) Len() int32 {
+	var n int32
+	for _, one := range s.spans {
+		n += one.last - one.first + 1
+	}
+	return n
+}
+
+// Add puts the index into the set. A negative index is ignored.
+func (s *Set) Add(index int32) {
+	at, found := s.find(index)
+	if found || index < 0 {
+		return
+	}
+	joinsLeft := at > 0 && s.spans[at-1].last == index-1
+	joinsRight := at < len(s.spans) && s.spans[at].first-1 == index
+	switch {
+	case joinsLeft && joinsRight:
+		s.spans[at-1].last = s.spans[at].last
+		s.spans = slices.Delete(s.spans, at, at+1)
+	case joinsLeft:
+		s.spans[at-1].last = index
+	case joinsRight:
+		s.spans[at].first = index
+	default:
+		s.spans = slices.Insert(s.spans, at, span{index, index})
+	}
+}
+
+// Remove takes the index out of the set.
+func (s *Set) Remove(index int32) {
+	at, found := s.find(index)
+	if !found {
+		return
+	}
+	one := s.spans[at]
+	switch {
+	case one.first == one.last:
+		s.spans = slices.Delete(s.spans, at, at+1)
+	case one.first == index:
+		s.spans[at].first++
+	case one.last == index:
+		s.spans[at].last--
+	default:
+		s.spans[at].last = index - 1
+		s.spans = slices.Insert(s.spans, at+1, span{index + 1, one.last})
+	}
+}
+
+// Trim takes every index out of the set that is not smaller than the limit.
+func (s *Set) Trim(limit int32) {
+	for n, one := range s.spans {
+		if one.last < limit {
+			continue
+		}
+		if one.first < limit {
+			s.spans[n].last = limit - 1
+			n++
+		}
+		s.spans = s.spans[:n]
+		return
+	}
+}
+
+// Clone returns a copy that shares nothing with the set.
+func (s Set) Clone() Set { return Set{slices.Clone(s.spans)} }
+
+// All yields the indexes in ascending order.
+func (s Set) All() func(yield func(int32) bool) {
+	return func(yield func(int32) bool) {
+		for _, one := range s.spans {
+			for i := int64(one.first); i <= int64(one.last); i++ {
+				if !yield(int32(i)) {
+					return
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,108 @@
+// Package phase is the life of a Job as a table: what an action does in each phase (action.go), and when a Job leaves
+// a phase by itself (rules.go). It is pure: it looks at nothing but its arguments.
+package phase
+
+import (
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+)
+
+// Kill says which pods an action deletes.
+type Kill int
+
+// What an action deletes.
+const (
+	// KillUnfinished deletes the pods that have not finished; finished ones stay for their logs and results.
+	KillUnfinished Kill = iota
+	// KillAll deletes every pod.
+	KillAll
+	// KillTargets deletes the pods that the action is about: one pod, those of a partition or those of a task.
+	KillTargets
+)
+
+// Effect is what an action does to a Job.
+type Effect struct {
+	// Next is the phase that announces the action.
+	Next batchv1alpha1.JobPhase
+	// Kill says which pods go.
+	Kill Kill
+	// Retry says that the action counts as one of the Job's runs.
+	Retry bool
+	// NewIncarnation says that the pods to come are a new incarnation: those of before do not count any more.
+	NewIncarnation bool
+}
+
+// row holds the actions that a phase honours; the others change nothing.
+type row map[busv1alpha1.Action]Effect
+
+// table says what each action does in each phase. A phase without row honours none: what ends or has ended stays so.
+//
+//	Pending, Running --restart--> Restarting --> Pending | Failed
+//	Pending, Running, Restarting --abort--> Aborting --> Aborted --resume--> Restarting
+//	Pending, Running, Restarting --complete--> Completing --> Completed
+//	Pending, Running, Restarting, Aborting, Aborted --terminate--> Terminating --> Terminated
+var table = map[batchv1alpha1.JobPhase]row{
+	batchv1alpha1.Pending: live,
+	batchv1alpha1.Running: live,
+	batchv1alpha1.Restarting: {
+		// Another restart on top of one that is under way is not another run.
+		busv1alpha1.RestartJobAction:       {Next: batchv1alpha1.Restarting, Kill: KillAll, NewIncarnation: true},
+		busv1alpha1.RestartTaskAction:      {Next: batchv1alpha1.Restarting, Kill: KillTargets},
+		busv1alpha1.RestartPodAction:       {Next: batchv1alpha1.Restarting, Kill: KillTargets},
+		busv1alpha1.RestartPartitionAction: {Next: batchv1alpha1.Restarting, Kill: KillTargets},
+		busv1alpha1.AbortJobAction:         {Next: batchv1alpha1.Aborting, Kill: KillUnfinished},
+		busv1alpha1.CompleteJobAction:      {Next: batchv1alpha1.Completing, Kill: KillUnfinished},
+		busv1alpha1.TerminateJobAction:     {Next: batchv1alpha1.Terminating, Kill: KillUnfinished},
+	},
+	batchv1alpha1.Aborting: aborted,
+	batchv1alpha1.Aborted:  aborted,
+}
+
+var live = row{
+	busv1alpha1.RestartJobAction:       {Next: batchv1alpha1.Restarting, Kill: KillAll, Retry: true, NewIncarnation: true},
+	busv1alpha1.RestartTaskAction:      {Next: batchv1alpha1.Restarting, Kill: KillTargets, Retry: true},
+	busv1alpha1.RestartPodAction:       {Next: batchv1alpha1.Restarting, Kill: KillTargets, Retry: true},
+	busv1alpha1.RestartPartitionAction: {Next: batchv1alpha1.Restarting, Kill: KillTargets, Retry: true},
+	busv1alpha1.AbortJobAction:         {Next: batchv1alpha1.Aborting, Kill: KillUnfinished},
+	busv1alpha1.CompleteJobAction:      {Next: batchv1alpha1.Completing, Kill: KillUnfinished},
+	busv1alpha1.TerminateJobAction:     {Next: batchv1alpha1.Terminating, Kill: KillUnfinished},
+}
+
+var aborted = row{
+	// To resume is not to retry: the user stopped the Job, it did not fail.
+	busv1alpha1.ResumeJobAction:    {Next: batchv1alpha1.Restarting, Kill: KillUnfinished},
+	busv1alpha1.TerminateJobAction: {Next: batchv1alpha1.Terminating, Kill: KillUnfinished},
+}
+
+// Act returns what the action does to a Job in that phase that may run maxRetry times and has been restarted
+// retryCount times. It returns false if it does nothing.
+//
+// A restart that uses up the last run starts no new incarnation and keeps the finished pods: the Job is going to be
+// Failed, and the logs of its last pods tell why.
+func Act(current batchv1alpha1.JobPhase, action busv1alpha1.Action, retryCount, maxRetry int32) (Effect, bool) {
+	effect, honoured := table[current][action]
+	if honoured && effect.Retry && retryCount+1 >= maxRetry {
+		effect.Kill, effect.NewIncarnation = KillUnfinished, false
+	}
+	return effect, honoured
+}
+
+// Ended tells whether the phase is one that a Job never leaves.
+func Ended(p batchv1alpha1.JobPhase) bool {
+	return p == batchv1alpha1.Completed || p == batchv1alpha1.Failed || p == batchv1alpha1.Terminated
+}
+
+// KeepsOnlyFinished tells whether a Job in this phase has, or is getting rid of, all pods that have not finished.
+func KeepsOnlyFinished(p batchv1alpha1.JobPhase) bool {
+	switch p {
+	case batchv1alpha1.Aborting, batchv1alpha1.Aborted, batchv1alpha1.Completing, batchv1alpha1.Terminating:
+		return true
+	default:
+		return Ended(p)
+	}
+}
+
+// Runs tells whether a Job in this phase creates pods and answers events.
+func Runs(p batchv1alpha1.JobPhase) bool {
+	return p == batchv1alpha1.Pending || p == batchv1alpha1.Running
+}

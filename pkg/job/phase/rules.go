@@ -1,0 +1,151 @@
+package phase
+
+import (
+	"fmt"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/defaults"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Reasons for phases that a Job reaches by itself.
+const (
+	// ReasonMinSuccessReached: minSuccess pods have succeeded.
+	ReasonMinSuccessReached = "MinSuccessReached"
+	// ReasonPodsSucceeded: all pods have finished and enough of them have succeeded.
+	ReasonPodsSucceeded = "PodsSucceeded"
+	// ReasonPodsFailed: all pods have finished and too few of them have succeeded.
+	ReasonPodsFailed = "PodsFailed"
+	// ReasonTooManyPending: so many pods are pending that the rest is less than minAvailable.
+	ReasonTooManyPending = "TooManyPodsPending"
+	// ReasonMaxRetryReached: the Job has run maxRetry times.
+	ReasonMaxRetryReached = "MaxRetryReached"
+)
+
+// Step is one step that a Job takes from one phase to another by itself.
+type Step struct {
+	// Next is the phase that is entered; the present one if the Job stays where it is.
+	Next batchv1alpha1.JobPhase
+	// Reason and Message say why, for the phases that need an explanation; otherwise those of before stand.
+	Reason, Message string
+}
+
+// Next returns the step that the counts of the status allow from its phase. The spec has its defaults filled in.
+func Next(spec *batchv1alpha1.JobSpec, status *batchv1alpha1.JobStatus) Step {
+	switch current := status.State.Phase; current {
+	case "":
+		return Step{Next: batchv1alpha1.Pending}
+	case batchv1alpha1.Pending:
+		return fromPending(spec, status)
+	case batchv1alpha1.Running:
+		return fromRunning(spec, status)
+	case batchv1alpha1.Restarting:
+		return fromRestarting(spec, status)
+	case batchv1alpha1.Aborting:
+		return onceGone(status, batchv1alpha1.Aborted)
+	case batchv1alpha1.Completing:
+		return onceGone(status, batchv1alpha1.Completed)
+	case batchv1alpha1.Terminating:
+		return onceGone(status, batchv1alpha1.Terminated)
+	default:
+		return Step{Next: current}
+	}
+}
+
+// fromPending: a Job runs once its minimum runs or has succeeded. Failed pods do not help it there; if nothing but
+// failed pods is left, it ends.
+func fromPending(spec *batchv1alpha1.JobSpec, status *batchv1alpha1.JobStatus) Step {
+	if status.Running+status.Succeeded >= spec.MinAvailable {
+		return Step{Next: batchv1alpha1.Running}
+	}
+	if allFinished(spec, status) {
+		return verdict(spec, status)
+	}
+	return Step{Next: batchv1alpha1.Pending}
+}
+
+// fromRunning: a Job ends when enough pods have succeeded or all have finished, and goes back to Pending when too
+// many of its pods wait. One that is scaled to zero stays.
+func fromRunning(spec *batchv1alpha1.JobSpec, status *batchv1alpha1.JobStatus) Step {
+	replicas := defaults.Replicas(spec)
+	switch {
+	case replicas == 0:
+		return Step{Next: batchv1alpha1.Running}
+	case spec.MinSuccess != nil && status.Succeeded >= *spec.MinSuccess:
+		return Step{batchv1alpha1.Completed, ReasonMinSuccessReached,
+			fmt.Sprintf("%d pods have succeeded, minSuccess is %d", status.Succeeded, *spec.MinSuccess)}
+	case allFinished(spec, status):
+		return verdict(spec, status)
+	case status.Pending > replicas-spec.MinAvailable:
+		return Step{batchv1alpha1.Pending, ReasonTooManyPending,
+			fmt.Sprintf("%d of %d pods are pending, minAvailable is %d", status.Pending, replicas, spec.MinAvailable)}
+	default:
+		return Step{Next: batchv1alpha1.Running}
+	}
+}
+
+// fromRestarting: a Job out of runs fails; another waits for room to create its minimum anew.
+func fromRestarting(spec *batchv1alpha1.JobSpec, status *batchv1alpha1.JobStatus) Step {
+	if status.RetryCount >= spec.MaxRetry {
+		return Step{batchv1alpha1.Failed, ReasonMaxRetryReached, outOfRuns(spec, status)}
+	}
+	if defaults.Replicas(spec)-status.Terminating >= spec.MinAvailable {
+		return Step{Next: batchv1alpha1.Pending}
+	}
+	return Step{Next: batchv1alpha1.Restarting}
+}
+
+func outOfRuns(spec *batchv1alpha1.JobSpec, status *batchv1alpha1.JobStatus) string {
+	message := fmt.Sprintf("the Job has run %d times, maxRetry is %d", status.RetryCount, spec.MaxRetry)
+	if status.State.Message != "" {
+		message += "; last: " + status.State.Message
+	}
+	return message
+}
+
+// onceGone: a phase that announces an end is left when no pod is left that could still do anything.
+func onceGone(status *batchv1alpha1.JobStatus, end batchv1alpha1.JobPhase) Step {
+	if status.Terminating+status.Pending+status.Running+status.Unknown > 0 {
+		return Step{Next: status.State.Phase}
+	}
+	return Step{Next: end}
+}
+
+func allFinished(spec *batchv1alpha1.JobSpec, status *batchv1alpha1.JobStatus) bool {
+	replicas := defaults.Replicas(spec)
+	return replicas > 0 && status.Succeeded+status.Failed >= replicas
+}
+
+// verdict is how a Job ends whose pods have all finished.
+func verdict(spec *batchv1alpha1.JobSpec, status *batchv1alpha1.JobStatus) Step {
+	count := fmt.Sprintf("%d of %d pods have succeeded", status.Succeeded, defaults.Replicas(spec))
+	if task := taskShortOfSuccess(spec, status); task != nil {
+		return Step{batchv1alpha1.Failed, ReasonPodsFailed, fmt.Sprintf("%s; task %s: %d have, its minAvailable is %d",
+			count, task.Name, succeededOf(task, status), *task.MinAvailable)}
+	}
+	if spec.MinSuccess != nil && status.Succeeded < *spec.MinSuccess {
+		return Step{batchv1alpha1.Failed, ReasonPodsFailed, fmt.Sprintf("%s, minSuccess is %d", count, *spec.MinSuccess)}
+	}
+	if status.Succeeded < spec.MinAvailable {
+		return Step{batchv1alpha1.Failed, ReasonPodsFailed, fmt.Sprintf("%s, minAvailable is %d", count, spec.MinAvailable)}
+	}
+	return Step{batchv1alpha1.Completed, ReasonPodsSucceeded, count}
+}
+
+// taskShortOfSuccess returns the first task of which fewer pods than its minimum have succeeded. The minimums of
+// tasks bind only if the Job's own is at least their sum; otherwise it returns nil.
+func taskShortOfSuccess(spec *batchv1alpha1.JobSpec, status *batchv1alpha1.JobStatus) *batchv1alpha1.TaskSpec {
+	if spec.MinAvailable < defaults.TasksMinAvailable(spec) {
+		return nil
+	}
+	for i := range spec.Tasks {
+		if task := &spec.Tasks[i]; succeededOf(task, status) < *task.MinAvailable {
+			return task
+		}
+	}
+	return nil
+}
+
+func succeededOf(task *batchv1alpha1.TaskSpec, status *batchv1alpha1.JobStatus) int32 {
+	return status.TaskStatusCount[task.Name].Phase[corev1.PodSucceeded]
+}

@@ -1,0 +1,141 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/indexes"
+)
+
+// Targets are the pods that a restart of less than the whole Job is about.
+type Targets struct {
+	// Tasks are the positions of the tasks that are restarted whole.
+	Tasks map[int]bool
+	// Pods are the indexes, by position of their task, that are restarted one by one.
+	Pods map[int]*indexes.Set
+}
+
+// Has tells whether the pod of that task and index is a target.
+func (t *Targets) Has(task int, index int32) bool {
+	return t.Tasks[task] || t.Pods[task] != nil && t.Pods[task].Has(index)
+}
+
+// Decision is what a policy wants done.
+type Decision struct {
+	// Action to take.
+	Action busv1alpha1.Action
+	// Cause is the happening that the policy answers.
+	Cause Happening
+	// Policy is the path of the policy in the Job.
+	Policy string
+	// Targets are the pods of a restart of less than the whole Job; empty for the other actions.
+	Targets Targets
+}
+
+// Reason is a word for status and events: the event that is answered.
+func (d *Decision) Reason() string { return string(d.Cause.Event) }
+
+// Message says to people what happened and which policy answers it.
+func (d *Decision) Message() string {
+	return fmt.Sprintf("%s; %s: %s", d.Cause.Message, d.Policy, d.Action)
+}
+
+// byWeight lists the actions from the weightiest on: of several answers to what is seen at once, the weightiest
+// makes the others needless. The restarts of less than the Job come last, and add up.
+var byWeight = []busv1alpha1.Action{
+	busv1alpha1.TerminateJobAction,
+	busv1alpha1.AbortJobAction,
+	busv1alpha1.CompleteJobAction,
+	busv1alpha1.RestartJobAction,
+	busv1alpha1.RestartTaskAction,
+	busv1alpha1.RestartPodAction,
+}
+
+// Decide asks the policies about each happening and returns the answer; nil if none has one. For each happening the
+// policies of its task are asked first, then those of the Job; the first that matches answers.
+func Decide(spec *batchv1alpha1.JobSpec, happenings []Happening) *Decision {
+	var answer *Decision
+	targets := Targets{Tasks: map[int]bool{}, Pods: map[int]*indexes.Set{}}
+	for _, h := range happenings {
+		next := ask(spec, h)
+		if next == nil || !targets.include(next) {
+			continue
+		}
+		if answer == nil || weight(next.Action) < weight(answer.Action) {
+			answer = next
+		}
+	}
+	if answer != nil && weight(answer.Action) >= weight(busv1alpha1.RestartTaskAction) {
+		answer.Targets = targets
+	}
+	return answer
+}
+
+func weight(action busv1alpha1.Action) int { return slices.Index(byWeight, action) }
+
+// include adds the pods that a decision is about. It returns false if the decision can do nothing: it is of an
+// action that means nothing to a live Job, or is about a pod or a task where none is concerned.
+func (t *Targets) include(d *Decision) bool {
+	switch d.Action {
+	case busv1alpha1.RestartTaskAction:
+		if d.Cause.Task < 0 {
+			return false
+		}
+		t.Tasks[d.Cause.Task] = true
+		return true
+	case busv1alpha1.RestartPodAction:
+		if d.Cause.Task < 0 || d.Cause.Index < 0 {
+			return false
+		}
+		if t.Pods[d.Cause.Task] == nil {
+			t.Pods[d.Cause.Task] = &indexes.Set{}
+		}
+		t.Pods[d.Cause.Task].Add(d.Cause.Index)
+		return true
+	default:
+		return weight(d.Action) >= 0
+	}
+}
+
+// ask returns the answer of the first policy that matches, or nil.
+func ask(spec *batchv1alpha1.JobSpec, h Happening) *Decision {
+	if h.Task >= 0 {
+		if d := first(spec.Tasks[h.Task].Policies, fmt.Sprintf("spec.tasks[%d].policies", h.Task), h); d != nil {
+			return d
+		}
+	}
+	return first(spec.Policies, "spec.policies", h)
+}
+
+func first(policies []batchv1alpha1.LifecyclePolicy, path string, h Happening) *Decision {
+	for i := range policies {
+		if matches(&policies[i], h) {
+			return &Decision{Action: policies[i].Action, Cause: h, Policy: fmt.Sprintf("%s[%d]", path, i)}
+		}
+	}
+	return nil
+}
+
+// matches tells whether a policy answers a happening: by its exit code, by its name, or by "*" if it is a failure.
+func matches(p *batchv1alpha1.LifecyclePolicy, h Happening) bool {
+	if p.ExitCode != nil {
+		return h.Event == busv1alpha1.PodFailedEvent && h.ExitCode == *p.ExitCode
+	}
+	return names(p, h.Event) || names(p, busv1alpha1.AnyEvent) && isFailure(h.Event)
+}
+
+func names(p *batchv1alpha1.LifecyclePolicy, event busv1alpha1.Event) bool {
+	return p.Event == event || slices.Contains(p.Events, event)
+}
+
+// isFailure tells whether "*" matches the event.
+func isFailure(event busv1alpha1.Event) bool {
+	switch event {
+	case busv1alpha1.PodFailedEvent, busv1alpha1.PodEvictedEvent, busv1alpha1.TaskFailedEvent, busv1alpha1.JobUnknownEvent:
+		return true
+	default:
+		return false
+	}
+}

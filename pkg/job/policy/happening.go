@@ -1,0 +1,183 @@
+// Package policy decides what a Job does about what happens to its pods. Nothing is learned from single events: what
+// has happened is worked out of what is seen now and of what has been dealt with before (Memory), so that a lost, late
+// or repeated observation leads to the same end. It is pure: it looks at nothing but its arguments.
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+)
+
+// Task is what is seen, and what is remembered, of a task's pods in the current incarnation.
+type Task struct {
+	// Spec of the task, with its defaults filled in.
+	Spec *batchv1alpha1.TaskSpec
+	// Pods by index: those of the current incarnation that Muster itself does not want to be gone.
+	Pods map[int32]*corev1.Pod
+	// Memory of what has been dealt with. Its indexes are smaller than the task's replicas.
+	Memory Memory
+}
+
+// Happening is something that has happened to a Job and has not been dealt with yet.
+type Happening struct {
+	// Event is what a policy may answer.
+	Event busv1alpha1.Event
+	// Task is the position of the task in the Job's spec; -1 if the Job as a whole is concerned.
+	Task int
+	// Index of the pod in its task; -1 if no single pod is concerned.
+	Index int32
+	// Pod that it happened to, as last seen; nil if it is gone or if no single pod is concerned.
+	Pod *corev1.Pod
+	// ExitCode of the first container that failed, for PodFailed.
+	ExitCode int32
+	// Message says to people what has happened.
+	Message string
+}
+
+// Observe returns what has happened, failures first, each in the order of tasks and indexes. groupUnknown tells that
+// part of the gang runs while the rest cannot be scheduled. jobName is only for the messages.
+func Observe(jobName string, tasks []Task, groupUnknown bool) []Happening {
+	var all []Happening
+	for i := range tasks {
+		all = append(all, podHappenings(jobName, i, &tasks[i])...)
+		all = append(all, taskHappenings(i, &tasks[i])...)
+	}
+	if groupUnknown {
+		all = append(all, Happening{Event: busv1alpha1.JobUnknownEvent, Task: -1, Index: -1,
+			Message: "part of the gang runs and the rest cannot be scheduled"})
+	}
+	slices.SortStableFunc(all, func(a, b Happening) int { return cmp.Compare(rank(a.Event), rank(b.Event)) })
+	return all
+}
+
+// rank orders the events: what is most specific is answered first.
+func rank(event busv1alpha1.Event) int {
+	return slices.Index([]busv1alpha1.Event{
+		busv1alpha1.PodFailedEvent, busv1alpha1.PodEvictedEvent, busv1alpha1.TaskFailedEvent,
+		busv1alpha1.TaskCompletedEvent, busv1alpha1.JobUnknownEvent,
+	}, event)
+}
+
+// podHappenings returns the failures and evictions of a task's pods that have not been dealt with.
+func podHappenings(jobName string, position int, task *Task) []Happening {
+	var found []Happening
+	for index := range task.Spec.Replicas {
+		pod := task.Pods[index]
+		if task.Memory.Finished(index) {
+			continue
+		}
+		h := Happening{Task: position, Index: index, Pod: pod}
+		switch {
+		case pod == nil && task.Memory.Created.Has(index):
+			h.Event = busv1alpha1.PodEvictedEvent
+			h.Message = fmt.Sprintf("pod %s was deleted", PodName(jobName, task.Spec.Name, index))
+		case pod == nil || pod.Status.Phase == corev1.PodSucceeded:
+			continue
+		case isEvicted(pod):
+			h.Event, h.Message = busv1alpha1.PodEvictedEvent, fmt.Sprintf("pod %s was evicted%s", pod.Name, disruption(pod))
+		case pod.Status.Phase == corev1.PodFailed:
+			h.Event, h.ExitCode = busv1alpha1.PodFailedEvent, exitCode(pod)
+			h.Message = fmt.Sprintf("pod %s failed with exit code %d", pod.Name, h.ExitCode)
+		default:
+			continue
+		}
+		found = append(found, h)
+	}
+	return found
+}
+
+// isEvicted tells by the marks on an unfinished or failed pod that others have taken it away; a pod that is killed
+// that way also fails, and whichever is seen first must not matter.
+func isEvicted(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed && disruptionOf(pod) != nil
+}
+
+func disruptionOf(pod *corev1.Pod) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
+			return c
+		}
+	}
+	return nil
+}
+
+func disruption(pod *corev1.Pod) string {
+	if c := disruptionOf(pod); c != nil && c.Reason != "" {
+		return " (" + c.Reason + ")"
+	}
+	return ""
+}
+
+// exitCode returns the exit code of the first container of a failed pod that failed; 0 if none says so.
+func exitCode(pod *corev1.Pod) int32 {
+	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses} {
+		for i := range statuses {
+			if ended := statuses[i].State.Terminated; ended != nil && ended.ExitCode != 0 {
+				return ended.ExitCode
+			}
+		}
+	}
+	return 0
+}
+
+// taskHappenings returns what happened to a task as a whole.
+func taskHappenings(position int, task *Task) []Happening {
+	var found []Happening
+	if restarts := restartsOf(task); restarts >= task.Spec.MaxRetry && restarts > 0 {
+		found = append(found, Happening{Event: busv1alpha1.TaskFailedEvent, Task: position, Index: -1,
+			Message: fmt.Sprintf("containers of task %s were restarted %d times", task.Spec.Name, restarts)})
+	}
+	if hasCompleted(task) {
+		found = append(found, Happening{Event: busv1alpha1.TaskCompletedEvent, Task: position, Index: -1,
+			Message: fmt.Sprintf("all %d pods of task %s have succeeded", task.Spec.Replicas, task.Spec.Name)})
+	}
+	return found
+}
+
+// restartsOf returns how often the containers of the task's live pods were restarted.
+func restartsOf(task *Task) int32 {
+	var restarts int32
+	for _, pod := range task.Pods {
+		if pod.DeletionTimestamp != nil || IsFinished(pod) {
+			continue
+		}
+		for i := range pod.Status.InitContainerStatuses {
+			restarts += pod.Status.InitContainerStatuses[i].RestartCount
+		}
+		for i := range pod.Status.ContainerStatuses {
+			restarts += pod.Status.ContainerStatuses[i].RestartCount
+		}
+	}
+	return restarts
+}
+
+// hasCompleted tells whether all of a task's replicas have succeeded and had not when this was last looked at.
+func hasCompleted(task *Task) bool {
+	replicas, before := task.Spec.Replicas, task.Memory.Succeeded.Len()
+	if replicas == 0 || before >= replicas {
+		return false
+	}
+	succeeded := before
+	for index, pod := range task.Pods {
+		if pod.Status.Phase == corev1.PodSucceeded && !task.Memory.Finished(index) {
+			succeeded++
+		}
+	}
+	return succeeded >= replicas
+}
+
+// IsFinished tells whether a pod has succeeded or failed.
+func IsFinished(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// PodName returns the name of the pod of a Job's task with that index.
+func PodName(job, task string, index int32) string {
+	return fmt.Sprintf("%s-%s-%d", job, task, index)
+}

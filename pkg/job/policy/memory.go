@@ -1,0 +1,154 @@
+package policy
+
+import (
+	"maps"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/indexes"
+)
+
+// Memory is what has been dealt with of one task in the current incarnation: a TaskRecord of the Job's status, read.
+type Memory struct {
+	// Created are the indexes whose pod was seen. An unfinished one without a pod was evicted.
+	Created indexes.Set
+	// Succeeded are the indexes whose pod was seen to have succeeded. They never run again.
+	Succeeded indexes.Set
+	// Failed are the indexes whose pod was seen to have failed and whose policies were asked about it. They do not
+	// run again unless a policy says so.
+	Failed indexes.Set
+	// Handled is, by index, the UID of a pod that has been dealt with and that is to go, or is going.
+	Handled map[int32]types.UID
+}
+
+// Recall reads the Job's record of the task. What cannot be read is forgotten: what is seen of the pods fills it in
+// again.
+func Recall(records []batchv1alpha1.TaskRecord, task string, replicas int32) Memory {
+	memory := Memory{Handled: map[int32]types.UID{}}
+	for i := range records {
+		record := &records[i]
+		if record.Name != task {
+			continue
+		}
+		memory.Created = recallSet(record.Created, replicas)
+		memory.Succeeded = recallSet(record.Succeeded, replicas)
+		memory.Failed = recallSet(record.Failed, replicas)
+		for index, uid := range record.Handled {
+			if n, err := strconv.ParseInt(index, 10, 32); err == nil && n >= 0 {
+				memory.Handled[int32(n)] = types.UID(uid)
+			}
+		}
+	}
+	return memory
+}
+
+// recallSet reads a set and drops the indexes that the task no longer has: scaled up again, they start anew.
+func recallSet(text string, replicas int32) indexes.Set {
+	set, err := indexes.Parse(text)
+	if err != nil {
+		return indexes.Set{}
+	}
+	set.Trim(replicas)
+	return set
+}
+
+// Record writes the memory for the Job's status. It returns false if there is nothing to remember.
+func (m *Memory) Record(task string) (batchv1alpha1.TaskRecord, bool) {
+	record := batchv1alpha1.TaskRecord{
+		Name:      task,
+		Created:   m.Created.String(),
+		Succeeded: m.Succeeded.String(),
+		Failed:    m.Failed.String(),
+	}
+	for index, uid := range m.Handled {
+		if record.Handled == nil {
+			record.Handled = make(map[string]string, len(m.Handled))
+		}
+		record.Handled[strconv.Itoa(int(index))] = string(uid)
+	}
+	return record, record.Created != "" || record.Succeeded != "" || record.Failed != "" || len(record.Handled) > 0
+}
+
+// Clone returns a copy that shares nothing with the memory.
+func (m *Memory) Clone() Memory {
+	return Memory{
+		Created:   m.Created.Clone(),
+		Succeeded: m.Succeeded.Clone(),
+		Failed:    m.Failed.Clone(),
+		Handled:   maps.Clone(m.Handled),
+	}
+}
+
+// Finished tells whether the pod of that index is known to have finished.
+func (m *Memory) Finished(index int32) bool {
+	return m.Succeeded.Has(index) || m.Failed.Has(index)
+}
+
+// MayRun tells whether a pod may be created for that index.
+func (m *Memory) MayRun(index int32) bool { return !m.Finished(index) }
+
+// Note remembers what is seen of a task's pods.
+func (m *Memory) Note(pods map[int32]*corev1.Pod) {
+	for index, pod := range pods {
+		m.Created.Add(index)
+		switch {
+		case m.Finished(index):
+		case pod.Status.Phase == corev1.PodSucceeded:
+			m.Succeeded.Add(index)
+		case pod.Status.Phase == corev1.PodFailed:
+			m.Failed.Add(index)
+		}
+	}
+}
+
+// Settle remembers that a happening of this task has been dealt with. A pod that was taken away is replaced by a new
+// one once it is gone; one that was killed but stays has failed.
+func (m *Memory) Settle(h Happening) {
+	if h.Event != busv1alpha1.PodEvictedEvent {
+		return
+	}
+	if h.Pod != nil && h.Pod.DeletionTimestamp == nil {
+		m.Failed.Add(h.Index)
+		return
+	}
+	m.Renew(h.Index, h.Pod)
+}
+
+// Renew remembers that the pod is to go, and forgets what its index has done, so that it runs anew. The pod is nil if
+// there is none.
+func (m *Memory) Renew(index int32, pod *corev1.Pod) {
+	m.Created.Remove(index)
+	m.Succeeded.Remove(index)
+	m.Failed.Remove(index)
+	if pod == nil {
+		return
+	}
+	if m.Handled == nil {
+		m.Handled = map[int32]types.UID{}
+	}
+	m.Handled[index] = pod.UID
+}
+
+// Rewind forgets that the unfinished pods were ever there: they are to go, and their indexes run anew.
+func (m *Memory) Rewind(unfinished map[int32]*corev1.Pod) {
+	m.Created = indexes.Set{}
+	for index := range m.Succeeded.All() {
+		m.Created.Add(index)
+	}
+	for index := range m.Failed.All() {
+		m.Created.Add(index)
+	}
+	for index, pod := range unfinished {
+		m.Renew(index, pod)
+	}
+}
+
+// Prune forgets the pods to be rid of that exist no more.
+func (m *Memory) Prune(existing sets.Set[types.UID]) {
+	maps.DeleteFunc(m.Handled, func(_ int32, uid types.UID) bool { return !existing.Has(uid) })
+}

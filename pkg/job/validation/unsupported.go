@@ -1,0 +1,78 @@
+package validation
+
+import (
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+)
+
+const notBuilt = "not supported yet: leave it out"
+
+// Unsupported returns the fields of a valid Job that ask for something that Muster cannot do yet. Such a Job is not
+// started, so that nothing is ignored silently.
+func Unsupported(job *batchv1alpha1.Job) field.ErrorList {
+	spec := field.NewPath("spec")
+	var errs field.ErrorList
+	refuse := func(path *field.Path) { errs = append(errs, field.Forbidden(path, notBuilt)) }
+	for _, name := range slices.Sorted(maps.Keys(job.Spec.Plugins)) {
+		refuse(spec.Child("plugins").Key(name))
+	}
+	if job.Spec.NetworkTopology != nil {
+		refuse(spec.Child("networkTopology"))
+	}
+	for i := range job.Spec.Volumes {
+		volume, path := &job.Spec.Volumes[i], spec.Child("volumes").Index(i)
+		if volume.VolumeClaimName != "" {
+			refuse(path.Child("volumeClaimName"))
+		}
+		if volume.VolumeClaim != nil {
+			refuse(path.Child("volumeClaim"))
+		}
+	}
+	errs = append(errs, unsupportedPolicies(job.Spec.Policies, spec.Child("policies"))...)
+	for i := range job.Spec.Tasks {
+		task, path := &job.Spec.Tasks[i], spec.Child("tasks").Index(i)
+		if task.DependsOn != nil && len(task.DependsOn.Name) > 0 {
+			refuse(path.Child("dependsOn"))
+		}
+		if task.PartitionPolicy != nil {
+			refuse(path.Child("partitionPolicy"))
+		}
+		errs = append(errs, unsupportedPolicies(task.Policies, path.Child("policies"))...)
+	}
+	return errs
+}
+
+func unsupportedPolicies(policies []batchv1alpha1.LifecyclePolicy, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i := range policies {
+		p, path := &policies[i], path.Index(i)
+		if p.Timeout != nil && p.Timeout.Duration > 0 {
+			errs = append(errs, field.Forbidden(path.Child("timeout"), notBuilt))
+		}
+		for _, event := range []busv1alpha1.Event{busv1alpha1.PodPendingEvent, busv1alpha1.JobUpdatedEvent} {
+			if p.Event == event || slices.Contains(p.Events, event) {
+				errs = append(errs, field.NotSupported(path.Child("event"), event, supportedEvents))
+			}
+		}
+		switch p.Action {
+		case busv1alpha1.RestartPartitionAction, busv1alpha1.ResumeJobAction:
+			errs = append(errs, field.NotSupported(path.Child("action"), p.Action, supportedActions))
+		}
+	}
+	return errs
+}
+
+var supportedEvents = []busv1alpha1.Event{
+	busv1alpha1.AnyEvent, busv1alpha1.PodFailedEvent, busv1alpha1.PodEvictedEvent, busv1alpha1.TaskCompletedEvent,
+	busv1alpha1.TaskFailedEvent, busv1alpha1.JobUnknownEvent,
+}
+
+var supportedActions = []busv1alpha1.Action{
+	busv1alpha1.RestartJobAction, busv1alpha1.RestartTaskAction, busv1alpha1.RestartPodAction,
+	busv1alpha1.AbortJobAction, busv1alpha1.CompleteJobAction, busv1alpha1.TerminateJobAction,
+}

@@ -1,0 +1,180 @@
+// Package validation says what is wrong with a Job beyond what its schema can refuse, and what it asks for that is not
+// built yet. It is pure.
+package validation
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	podutil "k8s.io/kubernetes/pkg/api/pod"
+	"k8s.io/kubernetes/pkg/apis/core"
+	corev1conversion "k8s.io/kubernetes/pkg/apis/core/v1"
+	corevalidation "k8s.io/kubernetes/pkg/apis/core/validation"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/defaults"
+	"github.com/muster-sched/muster/pkg/job/policy"
+)
+
+// Job returns what makes the Job one that cannot run. The Job has its defaults filled in.
+func Job(job *batchv1alpha1.Job) field.ErrorList {
+	spec := field.NewPath("spec")
+	var errs field.ErrorList
+	if len(job.Spec.Tasks) == 0 {
+		return append(errs, field.Required(spec.Child("tasks"), "No task specified in job spec: add one"))
+	}
+	if replicas := defaults.Replicas(&job.Spec); job.Spec.MinAvailable > replicas {
+		errs = append(errs, field.Invalid(spec.Child("minAvailable"), job.Spec.MinAvailable, fmt.Sprintf(
+			"job 'minAvailable' should not be greater than total replicas in tasks, %d: lower it, or raise the replicas", replicas)))
+	}
+	errs = append(errs, validateVolumes(&job.Spec, spec.Child("volumes"))...)
+	errs = append(errs, validatePolicies(job.Spec.Policies, nil, spec.Child("policies"))...)
+	seen := map[string]int{} // task name -> position
+	for i := range job.Spec.Tasks {
+		task, path := &job.Spec.Tasks[i], spec.Child("tasks").Index(i)
+		if first, taken := seen[task.Name]; taken {
+			errs = append(errs, field.Duplicate(path.Child("name"), fmt.Sprintf(
+				"%s: duplicated task name, also that of spec.tasks[%d]; give each task a name of its own", task.Name, first)))
+			continue
+		}
+		seen[task.Name] = i
+		errs = append(errs, validateTask(job, task, path)...)
+	}
+	return append(errs, validateDependencies(&job.Spec, spec.Child("tasks"))...)
+}
+
+func validateTask(job *batchv1alpha1.Job, task *batchv1alpha1.TaskSpec, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	name := policy.PodName(job.Name, task.Name, max(task.Replicas-1, 0))
+	for _, problem := range validation.IsValidLabelValue(name) {
+		errs = append(errs, field.Invalid(path.Child("name"), task.Name, fmt.Sprintf(
+			"create pod with name %s validate failed: %s; shorten the names of job and task", name, problem)))
+	}
+	if *task.MinAvailable > task.Replicas {
+		errs = append(errs, field.Invalid(path.Child("minAvailable"), *task.MinAvailable, fmt.Sprintf(
+			"'minAvailable' is greater than 'replicas' in task: %s, job: %s", task.Name, job.Name)))
+	}
+	if p := task.PartitionPolicy; p != nil && p.MinPartitions > p.TotalPartitions {
+		errs = append(errs, field.Invalid(path.Child("partitionPolicy", "minPartitions"), p.MinPartitions,
+			"must not be greater than totalPartitions"))
+	}
+	errs = append(errs, validatePolicies(task.Policies, task, path.Child("policies"))...)
+	errs = append(errs, validateTopology(task, path.Child("template", "spec"))...)
+	return append(errs, validateTemplate(&task.Template, path.Child("template"))...)
+}
+
+// validateTopology: a policy of the topology manager means nothing to containers that share cores.
+func validateTopology(task *batchv1alpha1.TaskSpec, path *field.Path) field.ErrorList {
+	if task.TopologyPolicy == "" || task.TopologyPolicy == "none" {
+		return nil
+	}
+	var errs field.ErrorList
+	check := func(containers []corev1.Container, path *field.Path) {
+		for i := range containers {
+			cpu, given := containers[i].Resources.Requests[corev1.ResourceCPU]
+			if !given {
+				cpu = containers[i].Resources.Limits[corev1.ResourceCPU]
+			}
+			if milli := cpu.MilliValue(); milli < 1000 || milli%1000 != 0 {
+				errs = append(errs, field.Invalid(path.Index(i).Child("resources", "requests").Key("cpu"), cpu.String(),
+					"the cpu request isn't an integer: topologyPolicy needs whole cores"))
+			}
+		}
+	}
+	check(task.Template.Spec.InitContainers, path.Child("initContainers"))
+	check(task.Template.Spec.Containers, path.Child("containers"))
+	return errs
+}
+
+// validateTemplate asks the API server's own validation about the pods to come.
+func validateTemplate(template *corev1.PodTemplateSpec, path *field.Path) field.ErrorList {
+	filled := &corev1.PodTemplate{Template: *template.DeepCopy()}
+	corev1conversion.SetObjectDefaults_PodTemplate(filled)
+	var internal core.PodTemplateSpec
+	if err := corev1conversion.Convert_v1_PodTemplateSpec_To_core_PodTemplateSpec(&filled.Template, &internal, nil); err != nil {
+		return field.ErrorList{field.Invalid(path, "", fmt.Sprintf("reading the template: %v", err))}
+	}
+	options := podutil.GetValidationOptionsFromPodTemplate(&internal, nil)
+	return slices.DeleteFunc(corevalidation.ValidatePodTemplateSpec(&internal, path, options), isAboutPrivilege)
+}
+
+// isAboutPrivilege tells whether an error says that privileged containers are not allowed. Whether they are is for
+// the API server that creates the pods to say.
+func isAboutPrivilege(err *field.Error) bool {
+	return err.Type == field.ErrorTypeForbidden && strings.HasSuffix(err.Detail, "disallowed by cluster policy")
+}
+
+// validateVolumes checks the volumes and their mounts against each other and against the templates.
+func validateVolumes(spec *batchv1alpha1.JobSpec, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	seen := map[string]bool{}
+	for i := range spec.Volumes {
+		volume, path := &spec.Volumes[i], path.Index(i)
+		if volume.MountPath == "" {
+			errs = append(errs, field.Required(path.Child("mountPath"), "mountPath is required"))
+		}
+		if seen[volume.MountPath] {
+			errs = append(errs, field.Duplicate(path.Child("mountPath"), fmt.Sprintf(
+				"duplicated mountPath: %s; mount each volume somewhere else", volume.MountPath)))
+		}
+		seen[volume.MountPath] = true
+		if user := mountedBy(spec, volume.MountPath); user != "" {
+			errs = append(errs, field.Invalid(path.Child("mountPath"), volume.MountPath, fmt.Sprintf(
+				"container %s mounts something else there: mount one of them somewhere else", user)))
+		}
+		if volume.VolumeClaimName != "" {
+			for _, problem := range validation.IsDNS1123Subdomain(volume.VolumeClaimName) {
+				errs = append(errs, field.Invalid(path.Child("volumeClaimName"), volume.VolumeClaimName,
+					fmt.Sprintf("invalid VolumeClaimName: %s", problem)))
+			}
+		}
+	}
+	return errs
+}
+
+// mountedBy returns the name of the first container of a template that mounts a volume of its own at the path.
+func mountedBy(spec *batchv1alpha1.JobSpec, mountPath string) string {
+	for i := range spec.Tasks {
+		pod := &spec.Tasks[i].Template.Spec
+		for _, containers := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
+			for c := range containers {
+				for _, mount := range containers[c].VolumeMounts {
+					if mount.MountPath == mountPath {
+						return containers[c].Name
+					}
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// validatePolicies checks what each action needs. task is nil for the policies of the Job.
+func validatePolicies(policies []batchv1alpha1.LifecyclePolicy, task *batchv1alpha1.TaskSpec, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i := range policies {
+		p, action := &policies[i], path.Index(i).Child("action")
+		switch p.Action {
+		case busv1alpha1.RestartPartitionAction:
+			if task == nil || task.PartitionPolicy == nil {
+				errs = append(errs, field.Invalid(action, p.Action, "the task has no partitionPolicy: add one, or restart pod or task"))
+			}
+		case busv1alpha1.RestartPodAction:
+			for _, event := range []busv1alpha1.Event{busv1alpha1.TaskCompletedEvent, busv1alpha1.TaskFailedEvent, busv1alpha1.JobUnknownEvent} {
+				if p.Event == event || slices.Contains(p.Events, event) {
+					errs = append(errs, field.Invalid(action, p.Action, fmt.Sprintf("event %s is about no single pod: restart the task or the job", event)))
+				}
+			}
+		case busv1alpha1.RestartTaskAction:
+			if event := busv1alpha1.JobUnknownEvent; p.Event == event || slices.Contains(p.Events, event) {
+				errs = append(errs, field.Invalid(action, p.Action, fmt.Sprintf("event %s is about no single task: restart the job", event)))
+			}
+		}
+	}
+	return errs
+}
