@@ -3,6 +3,7 @@
 package gang
 
 import (
+	"slices"
 	"sort"
 
 	corev1 "k8s.io/api/core/v1"
@@ -191,11 +192,14 @@ func (g *Gang) Bound() []*Member { return inOrder(g.current(isBound)) }
 
 // Choose picks the members that start: the fewest waiting ones that, with those that hold room already, seat the gang. The
 // minimum of each task comes first, then the highest priority and the lowest index. It returns nil when there are too
-// few.
+// few, or when the gang is seated.
 func (g *Gang) Choose() []*Member {
+	held := g.current(holdsRoom)
+	if g.satisfies(held) {
+		return nil
+	}
 	waiting := g.Waiting()
 	ofTask := map[string]int{}
-	held := g.current(holdsRoom)
 	for _, m := range held {
 		ofTask[m.Task]++
 	}
@@ -215,10 +219,25 @@ func (g *Gang) Choose() []*Member {
 		}
 		chosen = append(chosen, m)
 	}
-	if !g.satisfies(append(held, chosen...)) {
+	if !g.satisfies(slices.Concat(held, chosen)) {
 		return nil
 	}
-	return inOrder(chosen)
+	return inOrder(g.withoutSpare(held, chosen))
+}
+
+// withoutSpare drops those that are not needed because a succeeded member fills their task's gap, the last first.
+func (g *Gang) withoutSpare(held, chosen []*Member) []*Member {
+	if g.Succeeded == 0 {
+		return chosen
+	}
+	inOrder(chosen)
+	for i := len(chosen) - 1; i >= 0; i-- {
+		fewer := slices.Delete(slices.Clone(chosen), i, i+1)
+		if g.satisfies(slices.Concat(held, fewer)) {
+			chosen = fewer
+		}
+	}
+	return chosen
 }
 
 // inOrder sorts members by priority, task, index and name, and returns them.

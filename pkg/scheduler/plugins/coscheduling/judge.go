@@ -299,9 +299,14 @@ func shapeOf(m *gang.Member) string {
 	}
 	spec := m.Pod.Spec.DeepCopy()
 	spec.Hostname, spec.Subdomain = "", ""
+	// Names differ from pod to pod (that of the service account's token, for one); what can confine a pod to nodes stays.
+	spec.Volumes = slices.DeleteFunc(spec.Volumes, func(v corev1.Volume) bool {
+		return v.Projected != nil || v.ConfigMap != nil || v.Secret != nil || v.EmptyDir != nil || v.DownwardAPI != nil || v.HostPath != nil
+	})
 	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for i := range containers {
-			containers[i].Env, containers[i].EnvFrom, containers[i].Command, containers[i].Args = nil, nil, nil, nil
+			c := &containers[i]
+			c.Env, c.EnvFrom, c.Command, c.Args, c.VolumeMounts = nil, nil, nil, nil, nil
 		}
 	}
 	// Affinity looks at labels, so pods with different ones may differ.

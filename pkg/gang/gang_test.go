@@ -1,0 +1,152 @@
+package gang
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+)
+
+func m(name string, with ...func(*Member)) *Member {
+	member := &Member{UID: types.UID(name), Pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}}}
+	for _, option := range with {
+		option(member)
+	}
+	return member
+}
+
+func task(task string, index int) func(*Member) {
+	return func(m *Member) { m.Task, m.Index = task, index }
+}
+func priority(p int32) func(*Member) { return func(m *Member) { m.Priority = p } }
+func version(v int64) func(*Member)  { return func(m *Member) { m.Version = v } }
+func state(s State) func(*Member)    { return func(m *Member) { m.State = s } }
+func goingAway(m *Member)            { m.Terminating = true }
+func gangOf(spec Spec, members ...*Member) *Gang {
+	g := &Gang{Spec: spec}
+	for _, member := range members {
+		g.Put(member)
+	}
+	return g
+}
+
+func names(members []*Member) []string {
+	out := []string{}
+	for _, member := range members {
+		out = append(out, member.Pod.Name)
+	}
+	return out
+}
+
+func TestQuorum(t *testing.T) {
+	tests := map[string]struct {
+		gang             *Gang
+		complete, seated bool
+		missing          int
+		broken           bool
+	}{
+		"nothing is needed":           {gangOf(Spec{}), true, true, 0, false},
+		"nobody is there":             {gangOf(Spec{MinMember: 2}), false, false, 2, false},
+		"one is missing":              {gangOf(Spec{MinMember: 2}, m("a")), false, false, 1, false},
+		"all wait":                    {gangOf(Spec{MinMember: 2}, m("a"), m("b")), true, false, 0, false},
+		"one holds room":              {gangOf(Spec{MinMember: 2}, m("a", state(Reserved)), m("b")), true, false, 0, false},
+		"all hold room":               {gangOf(Spec{MinMember: 2}, m("a", state(Reserved)), m("b", state(Bound))), true, true, 0, false},
+		"found partial after a crash": {gangOf(Spec{MinMember: 2}, m("a", state(Bound)), m("b")), true, false, 0, true},
+		"a succeeded member counts":   {gangOf(Spec{MinMember: 2, Succeeded: 1}, m("a", state(Bound))), true, true, 0, false},
+		"who is going satisfies nothing": {
+			gangOf(Spec{MinMember: 2}, m("a", state(Bound), goingAway), m("b", state(Bound))), false, false, 1, true},
+		"the last incarnation satisfies nothing": {
+			gangOf(Spec{MinMember: 2}, m("a", state(Bound)), m("b", state(Bound)), m("c", version(1))), false, false, 1, false},
+		"a task is short": {
+			gangOf(Spec{MinMember: 2, MinTaskMember: map[string]int{"ps": 1, "worker": 1}}, m("a", task("ps", 0), state(Bound)), m("b", task("ps", 1), state(Bound))),
+			false, false, 1, true},
+		"task minimums above the gang's do not bind": {
+			gangOf(Spec{MinMember: 1, MinTaskMember: map[string]int{"ps": 1, "worker": 1}}, m("a", task("ps", 0), state(Bound))), true, true, 0, false},
+		"a succeeded member fills its task's gap": {
+			gangOf(Spec{MinMember: 2, MinTaskMember: map[string]int{"ps": 1, "worker": 1}, Succeeded: 1}, m("a", task("worker", 0), state(Bound))),
+			true, true, 0, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, test.complete, test.gang.Complete(), "complete")
+			assert.Equal(t, test.seated, test.gang.Seated(), "seated")
+			assert.Equal(t, test.missing, test.gang.Missing(), "missing")
+			assert.Equal(t, test.broken, test.gang.Broken(), "broken")
+		})
+	}
+}
+
+func TestChooseTheDriverAndTheFirstExecutors(t *testing.T) {
+	g := gangOf(Spec{MinMember: 3},
+		m("e2", task("executor", 2)), m("e0", task("executor", 0)), m("e1", task("executor", 1)),
+		m("driver", task("driver", 0), priority(1000)))
+	assert.Equal(t, []string{"driver", "e0", "e1"}, names(g.Choose()))
+}
+
+func TestChooseMeetsTheMinimumOfEachTask(t *testing.T) {
+	g := gangOf(Spec{MinMember: 3, MinTaskMember: map[string]int{"low": 2}},
+		m("high0", task("high", 0), priority(10)), m("high1", task("high", 1), priority(10)),
+		m("low0", task("low", 0)), m("low1", task("low", 1)))
+	assert.Equal(t, []string{"high0", "low0", "low1"}, names(g.Choose()))
+}
+
+func TestChooseOnlyWhatIsStillMissing(t *testing.T) {
+	g := gangOf(Spec{MinMember: 3, Succeeded: 1}, m("a", state(Bound)), m("b"), m("c"))
+	assert.Equal(t, []string{"b"}, names(g.Choose()))
+	g.MinMember = 5
+	assert.Nil(t, g.Choose())
+}
+
+func TestAReservationOutlivesUpdatesOfThePod(t *testing.T) {
+	g := gangOf(Spec{MinMember: 1}, m("a", state(Reserved)))
+	g.Put(m("a"))
+	assert.True(t, g.Seated())
+	g.Put(m("a", state(Bound)))
+	g.Remove("a")
+	assert.Zero(t, g.Len())
+}
+
+// TestChosenMembersSeatTheGangAndNoneIsTooMany draws gangs at random: whenever enough members exist some are chosen, with them the
+// gang is seated, and without any one of them it is not.
+func TestChosenMembersSeatTheGangAndNoneIsTooMany(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := &Gang{Spec: Spec{
+			MinMember: rapid.IntRange(0, 8).Draw(t, "minMember"),
+			Succeeded: rapid.IntRange(0, 2).Draw(t, "succeeded"),
+			MinTaskMember: map[string]int{
+				"a": rapid.IntRange(0, 3).Draw(t, "minA"), "b": rapid.IntRange(0, 3).Draw(t, "minB"),
+			},
+		}}
+		for i := range rapid.IntRange(0, 12).Draw(t, "members") {
+			g.Put(m(fmt.Sprint(i),
+				task(rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "task"), i),
+				priority(rapid.Int32Range(0, 2).Draw(t, "priority")),
+				version(rapid.Int64Range(0, 1).Draw(t, "version")),
+				state(State(rapid.IntRange(0, 2).Draw(t, "state"))),
+				func(m *Member) { m.Terminating = rapid.Bool().Draw(t, "terminating") }))
+		}
+		chosen := g.Choose()
+		if g.Seated() {
+			assert.Empty(t, chosen)
+			return
+		}
+		assert.Equal(t, g.Complete(), len(chosen) > 0)
+		for _, member := range chosen {
+			assert.True(t, g.Counts(member) && member.State == Waiting)
+			member.State = Reserved
+		}
+		if len(chosen) == 0 {
+			return
+		}
+		assert.True(t, g.Seated())
+		for _, member := range chosen {
+			member.State = Waiting
+			assert.False(t, g.Seated(), "%s is one too many", member.Pod.Name)
+			member.State = Reserved
+		}
+	})
+}
