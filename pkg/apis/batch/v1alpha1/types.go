@@ -21,6 +21,7 @@ import (
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="QUEUE",type=string,JSONPath=`.spec.queue`,priority=1
 // +kubebuilder:printcolumn:name="REASON",type=string,JSONPath=`.status.state.reason`,priority=1
+// +kubebuilder:validation:XValidation:rule="has(self.spec) && has(self.spec.tasks)",fieldPath=".spec.tasks",reason=FieldValueRequired,message="No task specified in job spec: name at least one"
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="metadata.name must be no more than 63 characters: pods carry it as a label"
 type Job struct {
 	metav1.TypeMeta `json:",inline"`
@@ -57,6 +58,7 @@ type JobSpec struct {
 	// Volumes are mounted into every container of the Job.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:XValidation:rule="self.all(v, self.exists_one(w, w.mountPath == v.mountPath))",message="duplicated mountPath: mount each volume somewhere else"
 	// +optional
 	Volumes []VolumeSpec `json:"volumes,omitempty"`
 

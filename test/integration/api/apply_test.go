@@ -1,0 +1,94 @@
+package api_test
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/muster-sched/muster/manifests"
+)
+
+// kubectl runs the kubectl that fits the cluster and returns what it printed.
+func kubectl(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, cluster.Kubectl(), append([]string{"--kubeconfig", cluster.Kubeconfig()}, args...)...).CombinedOutput()
+	return string(out), err
+}
+
+// unpack writes a folder of the manifests to the disk and returns where.
+func unpack(t *testing.T, folder string) string {
+	t.Helper()
+	dir := t.TempDir()
+	part, err := fs.Sub(manifests.FS, folder)
+	require.NoError(t, err)
+	require.NoError(t, os.CopyFS(dir, part))
+	return dir
+}
+
+// Plain "kubectl apply" keeps what was applied in an annotation of limited size, which large CRDs do not fit into.
+func TestCRDsFitIntoKubectlApply(t *testing.T) {
+	dir := unpack(t, "crds")
+	for range 2 {
+		out, err := kubectl(t, "apply", "-f", dir)
+		require.NoError(t, err, out)
+	}
+	out, err := kubectl(t, "wait", "--for=condition=Established", "--timeout=30s", "-f", dir)
+	require.NoError(t, err, out)
+	out, err = kubectl(t, "wait", "--for=condition=NonStructuralSchema", "--timeout=1s", "-f", dir)
+	require.Error(t, err, "a schema is not structural: %s", out)
+}
+
+// Manifests written for Volcano apply unchanged: the seeds' Jobs, and what its users write.
+func TestVolcanoManifestsApply(t *testing.T) {
+	files, err := filepath.Glob("testdata/volcano/*.yaml")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			out, err := kubectl(t, "apply", "--dry-run=server", "--validate=strict", "-f", file)
+			assert.NoError(t, err, out)
+		})
+	}
+}
+
+func TestExamplesApply(t *testing.T) {
+	out, err := kubectl(t, "apply", "--dry-run=server", "--validate=strict", "-f", unpack(t, "examples"))
+	assert.NoError(t, err, out)
+}
+
+// What people type finds our Jobs, not those of batch/v1.
+func TestShortNamesWork(t *testing.T) {
+	create(t, jobs, merge(t, parse(t, smallJob), "metadata: {name: short-names}"))
+	for _, name := range []string{"vcjob", "vj", "jobs.batch.volcano.sh"} {
+		out, err := kubectl(t, "get", name, "short-names", "-o", "name")
+		require.NoError(t, err, out)
+		assert.Equal(t, "job.batch.volcano.sh/short-names\n", out)
+	}
+	for _, name := range []string{"pg", "q", "queue", "podgroup"} {
+		out, err := kubectl(t, "get", name)
+		assert.NoError(t, err, out)
+	}
+}
+
+// The documentation of the fields reaches the users.
+func TestExplainTellsWhatFieldsMean(t *testing.T) {
+	for field, part := range map[string]string{
+		"vcjob.spec.minAvailable":                        "start together, or not at all",
+		"vcjob.spec.tasks.template.spec.containers.name": "FIELD: name",
+		"podgroup.spec.minMember":                        "start together, or not at all",
+		"queue.spec.capability":                          "hard limit",
+	} {
+		out, err := kubectl(t, "explain", field)
+		require.NoError(t, err, out)
+		assert.Contains(t, out, part)
+	}
+}

@@ -1,0 +1,182 @@
+package api_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+)
+
+// What the API server fills in, and what it leaves to those who read (pkg/job/defaults).
+func TestDefaults(t *testing.T) {
+	for name, c := range map[string]struct {
+		gvr    schema.GroupVersionResource
+		object string
+		spec   string
+	}{
+		"Job": {jobs, smallJob, `
+queue: default
+maxRetry: 3
+tasks: [{name: main, replicas: 2, template: {spec: {containers: [{name: main, image: main}]}}}]`},
+		"Job with a network topology": {jobs, `
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: topology}
+spec: {networkTopology: {}, tasks: [{replicas: 1, partitionPolicy: {totalPartitions: 1, partitionSize: 1}}]}`, `
+queue: default
+maxRetry: 3
+networkTopology: {mode: hard}
+tasks: [{replicas: 1, partitionPolicy: {totalPartitions: 1, partitionSize: 1, minPartitions: 0}}]`},
+		"PodGroup": {podGroups, smallPodGroup + "spec: {minMember: 1, subGroupPolicy: [{name: a}]}", `
+queue: default
+minMember: 1
+subGroupPolicy: [{name: a, subGroupSize: 1, minSubGroups: 0}]`},
+		"Queue": {queues, smallQueue + "spec: {}", `
+weight: 1
+dequeueStrategy: traverse`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			created := create(t, c.gvr, merge(t, parse(t, c.object), "metadata: {name: defaults}"))
+			assert.Equal(t, normal(t, parse(t, c.spec)), created.Object["spec"])
+		})
+	}
+}
+
+// Users write the spec, controllers the status, and neither can touch what is the other's.
+func TestStatusIsASubresource(t *testing.T) {
+	for gvr, text := range fullObjects {
+		if gvr == commands {
+			continue
+		}
+		t.Run(gvr.Resource, func(t *testing.T) {
+			full := merge(t, parse(t, text), "metadata: {name: subresource}")
+			created := create(t, gvr, full)
+			assert.NotContains(t, created.Object, "status", "a status at creation")
+
+			created.Object["status"] = full["status"]
+			setLabelAndQueue(created, "from-status")
+			withStatus, err := resource(gvr).UpdateStatus(t.Context(), created, metav1.UpdateOptions{})
+			require.NoError(t, err)
+			assert.Equal(t, full["status"], withStatus.Object["status"])
+			assert.NotEqual(t, "from-status", specMark(withStatus), "the spec came with a write of the status")
+
+			delete(withStatus.Object, "status")
+			setLabelAndQueue(withStatus, "from-spec")
+			withSpec, err := resource(gvr).Update(t.Context(), withStatus, metav1.UpdateOptions{})
+			require.NoError(t, err)
+			assert.Equal(t, full["status"], withSpec.Object["status"], "the status went with a write of the spec")
+			assert.Equal(t, "from-spec", specMark(withSpec))
+			assert.Greater(t, withSpec.GetGeneration(), created.GetGeneration(), "a write of the spec counts")
+			assert.Equal(t, created.GetGeneration(), withStatus.GetGeneration(), "a write of the status does not")
+		})
+	}
+}
+
+// setLabelAndQueue changes a field of the spec that all kinds but Command have under one name or the other.
+func setLabelAndQueue(object *unstructured.Unstructured, value string) {
+	spec := object.Object["spec"].(map[string]any)
+	if object.GetKind() == "Queue" {
+		spec["parent"] = value
+		return
+	}
+	spec["queue"] = value
+}
+
+func specMark(object *unstructured.Unstructured) any {
+	spec := object.Object["spec"].(map[string]any)
+	if object.GetKind() == "Queue" {
+		return spec["parent"]
+	}
+	return spec["queue"]
+}
+
+func TestNamesThatUsersType(t *testing.T) {
+	server, err := discovery.NewDiscoveryClientForConfig(config)
+	require.NoError(t, err)
+	for gvr, want := range map[schema.GroupVersionResource]struct {
+		singular   string
+		shortNames []string
+		namespaced bool
+	}{
+		jobs:      {"job", []string{"vcjob", "vj"}, true},
+		podGroups: {"podgroup", []string{"pg", "podgroup-v1beta1"}, true},
+		queues:    {"queue", []string{"q", "queue-v1beta1"}, false},
+		commands:  {"command", nil, true},
+	} {
+		list, err := server.ServerResourcesForGroupVersion(gvr.GroupVersion().String())
+		require.NoError(t, err)
+		found := false
+		for _, r := range list.APIResources {
+			if r.Name != gvr.Resource {
+				continue
+			}
+			found = true
+			assert.Equal(t, want.singular, r.SingularName)
+			assert.ElementsMatch(t, want.shortNames, r.ShortNames)
+			assert.Equal(t, want.namespaced, r.Namespaced)
+		}
+		assert.True(t, found, "%s is not served", gvr)
+	}
+}
+
+// The columns of "kubectl get", as the API server computes them.
+func TestColumns(t *testing.T) {
+	for gvr, want := range map[schema.GroupVersionResource]struct {
+		columns []string
+		wide    []string
+		cells   []any // of the full object, up to the age
+	}{
+		jobs:      {[]string{"Name", "STATUS", "minAvailable", "RUNNINGS", "AGE"}, []string{"QUEUE", "REASON"}, []any{"columns", "Running", nil, nil}},
+		podGroups: {[]string{"Name", "STATUS", "minMember", "RUNNINGS", "AGE"}, []string{"QUEUE"}, []any{"columns", "Running", int64(2), int64(2)}},
+		queues:    {[]string{"Name", "PARENT", "STATE", "INQUEUE", "PENDING", "RUNNING", "AGE"}, nil, []any{"columns", "root", "Open", nil, nil, nil}},
+		commands:  {[]string{"Name", "Action", "Kind", "Target", "Age"}, nil, []any{"columns", "AbortJob", "Job", "j"}},
+	} {
+		t.Run(gvr.Resource, func(t *testing.T) {
+			full := merge(t, parse(t, fullObjects[gvr]), "metadata: {name: columns}")
+			created := create(t, gvr, full)
+			if status, has := full["status"]; has {
+				created.Object["status"] = status
+				_, err := resource(gvr).UpdateStatus(t.Context(), created, metav1.UpdateOptions{})
+				require.NoError(t, err)
+			}
+			table := getTable(t, gvr, "columns")
+			var columns, wide []string
+			for _, column := range table.ColumnDefinitions {
+				if column.Priority > 0 {
+					wide = append(wide, column.Name)
+					continue
+				}
+				columns = append(columns, column.Name)
+			}
+			assert.Equal(t, want.columns, columns)
+			assert.Equal(t, want.wide, wide)
+			require.Len(t, table.Rows, 1)
+			assert.EqualValues(t, want.cells, table.Rows[0].Cells[:len(want.cells)])
+		})
+	}
+}
+
+// getTable asks for an object as kubectl does.
+func getTable(t *testing.T, gvr schema.GroupVersionResource, name string) *metav1.Table {
+	t.Helper()
+	tables := rest.CopyConfig(config)
+	groupVersion := gvr.GroupVersion()
+	tables.GroupVersion = &groupVersion
+	tables.APIPath = "/apis"
+	tables.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
+	raw, err := rest.RESTClientFor(tables)
+	require.NoError(t, err)
+	request := raw.Get().Resource(gvr.Resource).Name(name).SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
+	if gvr != queues {
+		request = request.Namespace(metav1.NamespaceDefault)
+	}
+	table := &metav1.Table{}
+	require.NoError(t, request.Do(t.Context()).Into(table))
+	return table
+}

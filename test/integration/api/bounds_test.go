@@ -1,0 +1,376 @@
+package api_test
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	"github.com/muster-sched/muster/manifests"
+)
+
+// constraint is one thing that a CRD's schema says about a field.
+type constraint struct {
+	resource schema.GroupVersionResource
+	// path of the field, such as "spec.tasks[].replicas"; "{}" stands for the values of a map.
+	path string
+	// keyword is minimum, maximum, minLength, maxLength, pattern, enum, minItems, maxItems, maxProperties or rule.
+	keyword string
+	limit   int64
+	// message of a rule.
+	message string
+	// transition tells that a rule compares with the object before an update.
+	transition bool
+}
+
+// embedded are the fields whose schemas belong to Kubernetes' own types.
+var embedded = []string{"template", "volumeClaim", "labelSelector", "metadata"}
+
+// constraints reads all constraints from the CRDs as they are shipped.
+func constraints(t *testing.T) []constraint {
+	t.Helper()
+	var all []constraint
+	for _, crd := range readCRDs(t) {
+		gvr := schema.GroupVersionResource{Group: crd.Spec.Group, Version: crd.Spec.Versions[0].Name, Resource: crd.Spec.Names.Plural}
+		collect(crd.Spec.Versions[0].Schema.OpenAPIV3Schema, "", func(c constraint) {
+			c.resource = gvr
+			all = append(all, c)
+		})
+	}
+	require.NotEmpty(t, all)
+	return all
+}
+
+func readCRDs(t *testing.T) []*apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	files, err := fs.Glob(manifests.FS, "crds/*.yaml")
+	require.NoError(t, err)
+	require.Len(t, files, 4)
+	var crds []*apiextensionsv1.CustomResourceDefinition
+	for _, file := range files {
+		text, err := manifests.FS.ReadFile(file)
+		require.NoError(t, err)
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		require.NoError(t, yaml.UnmarshalStrict(text, crd), file)
+		crds = append(crds, crd)
+	}
+	return crds
+}
+
+func collect(s *apiextensionsv1.JSONSchemaProps, path string, add func(constraint)) {
+	number := func(keyword string, limit *int64) {
+		if limit != nil {
+			add(constraint{path: path, keyword: keyword, limit: *limit})
+		}
+	}
+	float := func(keyword string, limit *float64) {
+		if limit != nil {
+			add(constraint{path: path, keyword: keyword, limit: int64(*limit)})
+		}
+	}
+	float("minimum", s.Minimum)
+	float("maximum", s.Maximum)
+	number("minLength", s.MinLength)
+	number("maxLength", s.MaxLength)
+	number("minItems", s.MinItems)
+	number("maxItems", s.MaxItems)
+	number("maxProperties", s.MaxProperties)
+	if s.Pattern != "" {
+		add(constraint{path: path, keyword: "pattern"})
+	}
+	if len(s.Enum) > 0 {
+		add(constraint{path: path, keyword: "enum"})
+	}
+	for _, rule := range s.XValidations {
+		add(constraint{path: path, keyword: "rule", message: rule.Message, transition: strings.Contains(rule.Rule, "oldSelf")})
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+		if slices.Contains(embedded, name) {
+			continue
+		}
+		property := s.Properties[name]
+		collect(&property, strings.TrimPrefix(path+"."+name, "."), add)
+	}
+	if s.Items != nil {
+		collect(s.Items.Schema, path+"[]", add)
+	}
+	if s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil {
+		collect(s.AdditionalProperties.Schema, path+"{}", add)
+	}
+}
+
+// fullObjects have every field that a constraint is about, status included.
+var fullObjects = map[schema.GroupVersionResource]string{
+	jobs: `
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: full-job}
+spec:
+  schedulerName: muster
+  minAvailable: 4
+  minSuccess: 1
+  queue: default
+  maxRetry: 3
+  ttlSecondsAfterFinished: 60
+  priorityClassName: high
+  runningEstimate: 1h
+  suspend: false
+  activeDeadlineSeconds: 3600
+  networkTopology: {mode: soft, highestTierAllowed: 2}
+  plugins: {svc: [], env: ["--x=y"]}
+  policies:
+  - {event: PodFailed, action: RestartJob, timeout: 1m}
+  - {events: [PodEvicted], action: RestartJob}
+  volumes:
+  - {mountPath: /data, volumeClaimName: data}
+  - {mountPath: /scratch, volumeClaim: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}
+  tasks:
+  - name: main
+    replicas: 4
+    minAvailable: 4
+    maxRetry: 3
+    topologyPolicy: best-effort
+    partitionPolicy: {totalPartitions: 2, partitionSize: 2, minPartitions: 2, networkTopology: {mode: hard, highestTierAllowed: 1}}
+    dependsOn: {name: [first], iteration: any, condition: Ready}
+    policies:
+    - {event: TaskCompleted, action: CompleteJob}
+    - {events: [PodEvicted], action: RestartTask}
+    template: {spec: {containers: [{name: main, image: main}]}}
+  - {name: first, replicas: 1, template: {spec: {containers: [{name: main, image: main}]}}}
+status:
+  state: {phase: Running, reason: R, message: M, lastTransitionTime: "2026-01-01T00:00:00Z"}
+  conditions: [{status: Pending, lastTransitionTime: "2026-01-01T00:00:00Z"}]
+`,
+	podGroups: `
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: PodGroup
+metadata: {name: full-podgroup}
+spec:
+  minMember: 2
+  minTaskMember: {main: 2}
+  queue: default
+  priorityClassName: high
+  minResources: {cpu: "2", memory: 1Gi, nvidia.com/gpu: 1}
+  networkTopology: {mode: hard, highestTierAllowed: 1}
+  subGroupPolicy:
+  - {name: a, subGroupSize: 2, minSubGroups: 1, matchLabelKeys: [part], labelSelector: {matchLabels: {a: b}}, networkTopology: {mode: hard, highestTierAllowed: 1}}
+status:
+  phase: Running
+  conditions: [{type: Scheduled, status: "True", reason: tasks in gang are ready to be scheduled, transitionID: x, lastTransitionTime: "2026-01-01T00:00:00Z"}]
+  running: 2
+`,
+	queues: `
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {name: full-queue}
+spec:
+  weight: 4
+  capability: {cpu: "10", memory: 1Gi}
+  deserved: {cpu: 5}
+  guarantee: {resource: {cpu: 500m}}
+  reclaimable: true
+  extendClusters: [{name: other, weight: 1, capacity: {cpu: 1}}]
+  affinity: {nodeGroupAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [a]}}
+  type: team
+  parent: root
+  priority: 5
+  dequeueStrategy: fifo
+status:
+  state: Open
+  allocated: {cpu: 1}
+  reservation: {nodes: [node-0], resource: {cpu: 1}}
+`,
+	commands: `
+apiVersion: bus.volcano.sh/v1alpha1
+kind: Command
+metadata: {name: full-command}
+action: AbortJob
+target: {apiVersion: batch.volcano.sh/v1alpha1, kind: Job, name: j, uid: u, controller: true}
+reason: CommandIssued
+message: because
+`,
+}
+
+func TestFullObjectsAreTaken(t *testing.T) {
+	for gvr, text := range fullObjects {
+		t.Run(gvr.Resource, func(t *testing.T) {
+			full := normal(t, parse(t, text))
+			created := create(t, gvr, full)
+			require.Equal(t, full["spec"], withoutDefaults(t, created.Object["spec"], full["spec"]), "something was dropped or changed")
+
+			if _, hasStatus := full["status"]; !hasStatus {
+				return
+			}
+			created.Object["status"] = full["status"]
+			updated, err := resource(gvr).UpdateStatus(t.Context(), created, metav1.UpdateOptions{FieldValidation: metav1.FieldValidationStrict})
+			require.NoError(t, err)
+			require.Equal(t, full["status"], updated.Object["status"])
+		})
+	}
+}
+
+// withoutDefaults returns of stored what was asked for, so that both can be compared.
+func withoutDefaults(t *testing.T, stored, asked any) any {
+	t.Helper()
+	switch asked := asked.(type) {
+	case map[string]any:
+		kept := map[string]any{}
+		for name := range asked {
+			kept[name] = withoutDefaults(t, stored.(map[string]any)[name], asked[name])
+		}
+		return kept
+	case []any:
+		require.Len(t, stored, len(asked))
+		kept := []any{}
+		for i := range asked {
+			kept = append(kept, withoutDefaults(t, stored.([]any)[i], asked[i]))
+		}
+		return kept
+	}
+	return stored
+}
+
+// Each bound of the schemas, with a value that is just beyond it.
+func TestBoundsRefuseWhatIsBeyondThem(t *testing.T) {
+	stored := map[schema.GroupVersionResource]*unstructured.Unstructured{}
+	for gvr, text := range fullObjects {
+		stored[gvr] = create(t, gvr, merge(t, parse(t, text), "metadata: {name: bounds}"))
+	}
+	for _, c := range constraints(t) {
+		if c.keyword == "rule" {
+			continue
+		}
+		t.Run(fmt.Sprintf("%s/%s/%s", c.resource.Resource, c.path, c.keyword), func(t *testing.T) {
+			object := normal(t, parse(t, fullObjects[c.resource]))
+			field := replace(t, object, c.path, func(old any) any { return beyond(t, c, old) })
+
+			var err error
+			if strings.HasPrefix(c.path, "status.") {
+				changed := stored[c.resource].DeepCopy()
+				changed.Object["status"] = object["status"]
+				_, err = resource(c.resource).UpdateStatus(t.Context(), changed, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}})
+			} else {
+				err = tryCreate(t, c.resource, object)
+			}
+			requireRefused(t, err, field, complaint(c))
+		})
+	}
+}
+
+// beyond makes the value that breaks a constraint, given one that keeps it.
+func beyond(t *testing.T, c constraint, old any) any {
+	t.Helper()
+	switch c.keyword {
+	case "minimum":
+		return c.limit - 1
+	case "maximum":
+		return c.limit + 1
+	case "minLength":
+		return ""
+	case "maxLength":
+		return strings.Repeat("n", int(c.limit)+1)
+	case "pattern":
+		return ":Not a name:"
+	case "enum":
+		return "NoSuchValue"
+	case "minItems":
+		return []any{}
+	case "maxItems":
+		return tooMany(old.([]any), c.limit)
+	case "maxProperties":
+		return tooManyNames(old.(map[string]any), c.limit)
+	}
+	require.Failf(t, "a keyword without a test", "%s of %s", c.keyword, c.path)
+	return nil
+}
+
+func tooMany(old []any, limit int64) []any {
+	many := []any{}
+	for i := int64(0); i <= limit; i++ {
+		many = append(many, runtime.DeepCopyJSONValue(old[0]))
+	}
+	return many
+}
+
+func tooManyNames(old map[string]any, limit int64) map[string]any {
+	value := slices.Collect(maps.Values(old))[0]
+	many := map[string]any{}
+	for i := int64(0); i <= limit; i++ {
+		many["name-"+strconv.FormatInt(i, 10)] = runtime.DeepCopyJSONValue(value)
+	}
+	return many
+}
+
+// complaint is how the API server words a broken constraint.
+func complaint(c constraint) string {
+	switch c.keyword {
+	case "minimum":
+		return fmt.Sprintf("should be greater than or equal to %d", c.limit)
+	case "maximum":
+		return fmt.Sprintf("should be less than or equal to %d", c.limit)
+	case "minLength":
+		return fmt.Sprintf("should be at least %d chars long", c.limit)
+	case "maxLength":
+		return fmt.Sprintf("may not be more than %d bytes", c.limit)
+	case "pattern":
+		return "should match"
+	case "enum":
+		return "supported values"
+	case "minItems":
+		return fmt.Sprintf("should have at least %d items", c.limit)
+	default:
+		return fmt.Sprintf("must have at most %d items", c.limit)
+	}
+}
+
+// replace changes the value at a constraint's path, of the first item where there are several, and returns the path as
+// the API server writes it.
+func replace(t *testing.T, object map[string]any, path string, change func(any) any) string {
+	t.Helper()
+	return replaceIn(t, object, strings.FieldsFunc(strings.NewReplacer("[]", ".[]", "{}", ".{}").Replace(path), func(r rune) bool { return r == '.' }), "", change)
+}
+
+func replaceIn(t *testing.T, container any, steps []string, at string, change func(any) any) string {
+	t.Helper()
+	step := steps[0]
+	switch {
+	case step == "[]":
+		list := container.([]any)
+		require.NotEmpty(t, list, "the full object has nothing at %s", at)
+		for i := range list {
+			if len(steps) == 1 {
+				list[i] = change(list[i])
+				return fmt.Sprintf("%s[%d]", at, i)
+			}
+			if item, isMap := list[i].(map[string]any); !isMap || item[steps[1]] != nil {
+				return replaceIn(t, list[i], steps[1:], fmt.Sprintf("%s[%d]", at, i), change)
+			}
+		}
+		require.Failf(t, "the full object lacks a field", "%s[].%s", at, steps[1])
+		return ""
+	case step == "{}":
+		values := container.(map[string]any)
+		step = slices.Sorted(maps.Keys(values))[0]
+		values[step] = change(values[step])
+		return at + "." + step
+	}
+	fields := container.(map[string]any)
+	at = strings.TrimPrefix(at+"."+step, ".")
+	if len(steps) == 1 {
+		fields[step] = change(fields[step])
+		return at
+	}
+	require.Contains(t, fields, step, "the full object lacks %s", at)
+	return replaceIn(t, fields[step], steps[1:], at, change)
+}

@@ -1,0 +1,104 @@
+// Package api_test asks a real API server what it makes of our custom resources: which objects it takes, which it
+// refuses and with what words, what it fills in and how it shows them.
+package api_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/muster-sched/muster/pkg/localcluster"
+)
+
+// The resources under test.
+var (
+	jobs      = schema.GroupVersionResource{Group: "batch.volcano.sh", Version: "v1alpha1", Resource: "jobs"}
+	podGroups = schema.GroupVersionResource{Group: "scheduling.volcano.sh", Version: "v1beta1", Resource: "podgroups"}
+	queues    = schema.GroupVersionResource{Group: "scheduling.volcano.sh", Version: "v1beta1", Resource: "queues"}
+	commands  = schema.GroupVersionResource{Group: "bus.volcano.sh", Version: "v1alpha1", Resource: "commands"}
+)
+
+// What TestMain starts and all tests share. Tests that store objects give them names of their own.
+var (
+	cluster *localcluster.Cluster
+	config  *rest.Config
+	client  dynamic.Interface
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "muster-api-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	cluster, err = localcluster.Up(ctx, localcluster.Options{Dir: dir, ControlPlaneOnly: true})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = cluster.Down(context.Background()) }()
+
+	if config, err = cluster.RESTConfig(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if client, err = dynamic.NewForConfig(config); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+// resource returns the client for objects of a kind; all namespaced ones live in the namespace default.
+func resource(gvr schema.GroupVersionResource) dynamic.ResourceInterface {
+	if gvr == queues {
+		return client.Resource(gvr)
+	}
+	return client.Resource(gvr).Namespace(metav1.NamespaceDefault)
+}
+
+// tryCreate asks whether the API server would store an object, and refuses fields that the schema does not have.
+func tryCreate(t *testing.T, gvr schema.GroupVersionResource, object map[string]any) error {
+	t.Helper()
+	_, err := resource(gvr).Create(t.Context(), &unstructured.Unstructured{Object: object},
+		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict})
+	return err
+}
+
+// create stores an object and removes it when the test ends.
+func create(t *testing.T, gvr schema.GroupVersionResource, object map[string]any) *unstructured.Unstructured {
+	t.Helper()
+	created, err := resource(gvr).Create(t.Context(), &unstructured.Unstructured{Object: object},
+		metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		err := resource(gvr).Delete(context.Background(), created.GetName(), metav1.DeleteOptions{})
+		require.NoError(t, ignoreNotFound(err))
+	})
+	return created
+}
+
+func ignoreNotFound(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,310 @@
+package api_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+func containsFold(text, part string) bool {
+	return strings.Contains(strings.ToLower(text), strings.ToLower(part))
+}
+
+const smallJob = `
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: small}
+spec:
+  tasks:
+  - {name: main, replicas: 2, template: {spec: {containers: [{name: main, image: main}]}}}
+`
+
+const smallPodGroup = `
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: PodGroup
+metadata: {name: small}
+`
+
+const smallQueue = `
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {name: small}
+`
+
+// rule is one thing that CEL rules say about objects: a patch that keeps it, and one that breaks it.
+type rule struct {
+	base           string
+	keeps          []string
+	breaks         string
+	field, message string
+}
+
+// policies makes a Job patch of job policies.
+func policies(list string) string { return "spec: {policies: [" + list + "]}" }
+
+var rules = map[string]rule{
+	"a Job has tasks": {
+		base:    smallJob,
+		keeps:   []string{`{}`},
+		breaks:  `spec: {tasks: null}`,
+		field:   "spec.tasks",
+		message: "No task specified in job spec",
+	},
+	"a Job's name fits into a label": {
+		base:    smallJob,
+		keeps:   []string{`metadata: {name: ` + strings.Repeat("n", 63) + `}`},
+		breaks:  `metadata: {name: ` + strings.Repeat("n", 64) + `}`,
+		field:   "<nil>", // how the API server names the whole object
+		message: "metadata.name must be no more than 63 characters",
+	},
+	"minAvailable is at most the sum of the replicas": {
+		base:    smallJob,
+		keeps:   []string{`spec: {minAvailable: 2}`, `spec: {minAvailable: 0}`},
+		breaks:  `spec: {minAvailable: 3}`,
+		field:   "spec.minAvailable",
+		message: "should not be greater than total replicas in tasks: lower it, or raise the replicas",
+	},
+	"minSuccess is at most the sum of the replicas": {
+		base:    smallJob,
+		keeps:   []string{`spec: {minSuccess: 2}`},
+		breaks:  `spec: {minSuccess: 3}`,
+		field:   "spec.minSuccess",
+		message: "should not be greater than total replicas in tasks: lower it, or raise the replicas",
+	},
+	"a Job names one tier": {
+		base:    smallJob,
+		keeps:   []string{`spec: {networkTopology: {highestTierAllowed: 1}}`, `spec: {networkTopology: {highestTierName: rack}}`},
+		breaks:  `spec: {networkTopology: {highestTierAllowed: 1, highestTierName: rack}}`,
+		field:   "spec.networkTopology",
+		message: "simultaneously: remove one",
+	},
+	"task names differ": {
+		base:    smallJob,
+		keeps:   []string{`spec: {tasks: [{name: a, replicas: 1}, {name: b, replicas: 1}]}`, `spec: {tasks: [{replicas: 1}, {replicas: 1}]}`},
+		breaks:  `spec: {tasks: [{name: a, replicas: 1}, {name: b, replicas: 1}, {name: a, replicas: 1}]}`,
+		field:   "spec.tasks",
+		message: "duplicated task name: give each task a name of its own",
+	},
+	"mount paths differ": {
+		base:    smallJob,
+		keeps:   []string{`spec: {volumes: [{mountPath: /a}, {mountPath: /b}]}`},
+		breaks:  `spec: {volumes: [{mountPath: /a}, {mountPath: /a}]}`,
+		field:   "spec.volumes",
+		message: "duplicated mountPath: mount each volume somewhere else",
+	},
+	"a task's minAvailable is at most its replicas": {
+		base:    smallJob,
+		keeps:   []string{`spec: {tasks: [{replicas: 2, minAvailable: 2}]}`, `spec: {tasks: [{replicas: 2, minAvailable: 0}]}`},
+		breaks:  `spec: {tasks: [{replicas: 9}, {replicas: 2, minAvailable: 3}]}`,
+		field:   "spec.tasks[1].minAvailable",
+		message: "greater than 'replicas' of the task: lower it, or raise the replicas",
+	},
+	"partitions make up the replicas": {
+		base:    smallJob,
+		keeps:   []string{`spec: {tasks: [{replicas: 6, partitionPolicy: {totalPartitions: 3, partitionSize: 2}}]}`},
+		breaks:  `spec: {tasks: [{replicas: 5, partitionPolicy: {totalPartitions: 3, partitionSize: 2}}]}`,
+		field:   "spec.tasks[0].replicas",
+		message: "totalPartitions*partitionSize",
+	},
+	"the least partitions make up the task's minAvailable": {
+		base: smallJob,
+		keeps: []string{
+			`spec: {tasks: [{replicas: 6, minAvailable: 4, partitionPolicy: {totalPartitions: 3, partitionSize: 2, minPartitions: 2}}]}`,
+			`spec: {tasks: [{replicas: 6, minAvailable: 5, partitionPolicy: {totalPartitions: 3, partitionSize: 2}}]}`,
+		},
+		breaks:  `spec: {tasks: [{replicas: 6, minAvailable: 5, partitionPolicy: {totalPartitions: 3, partitionSize: 2, minPartitions: 2}}]}`,
+		field:   "spec.tasks[0].minAvailable",
+		message: "make them equal, or leave it out",
+	},
+	"a partition names one tier": {
+		base:    smallJob,
+		keeps:   []string{`spec: {tasks: [{replicas: 2, partitionPolicy: {totalPartitions: 1, partitionSize: 2, networkTopology: {highestTierName: rack}}}]}`},
+		breaks:  `spec: {tasks: [{replicas: 2, partitionPolicy: {totalPartitions: 1, partitionSize: 2, networkTopology: {highestTierName: rack, highestTierAllowed: 1}}}]}`,
+		field:   "spec.tasks[0].partitionPolicy.networkTopology",
+		message: "simultaneously: remove one",
+	},
+	"an event has one policy": {
+		base:    smallJob,
+		keeps:   []string{policies(`{event: PodFailed, action: RestartJob}, {event: PodEvicted, action: RestartJob}`)},
+		breaks:  policies(`{event: PodFailed, action: RestartJob}, {event: PodFailed, action: AbortJob}`),
+		field:   "spec.policies",
+		message: "duplicate event across different policies: name each event once",
+	},
+	"an event has one policy, in lists too": {
+		base:    smallJob,
+		keeps:   []string{policies(`{events: [PodFailed, PodEvicted], action: RestartJob}, {events: [TaskCompleted], action: CompleteJob}`)},
+		breaks:  policies(`{events: [PodFailed, PodEvicted], action: RestartJob}, {events: [PodEvicted, Unknown], action: AbortJob}`),
+		field:   "spec.policies",
+		message: "duplicate event across different policies: name each event once",
+	},
+	"an exit code has one policy": {
+		base:    smallJob,
+		keeps:   []string{policies(`{exitCode: 3, action: RestartJob}, {exitCode: 4, action: AbortJob}`)},
+		breaks:  policies(`{exitCode: 3, action: RestartJob}, {exitCode: 3, action: AbortJob}`),
+		field:   "spec.policies",
+		message: "duplicate exitCode: name each exit code once",
+	},
+	"* stands for all failures": {
+		base: smallJob,
+		keeps: []string{
+			policies(`{event: "*", action: RestartJob}`),
+			policies(`{events: ["*"], action: RestartJob}`),
+			policies(`{event: "*", action: RestartJob}, {event: TaskCompleted, action: CompleteJob}`),
+			policies(`{event: "*", action: RestartJob}, {exitCode: 3, action: AbortJob}`),
+		},
+		breaks:  policies(`{event: "*", action: RestartJob}, {event: PodFailed, action: AbortJob}`),
+		field:   "spec.policies",
+		message: "* stands for all of them",
+	},
+	"a policy is for an event or an exit code": {
+		base:    smallJob,
+		keeps:   []string{policies(`{event: PodFailed, action: RestartJob}, {exitCode: 3, action: AbortJob}`)},
+		breaks:  policies(`{event: PodFailed, exitCode: 3, action: RestartJob}`),
+		field:   "spec.policies[0]",
+		message: "must not specify event and exitCode simultaneously: make two policies",
+	},
+	"a policy is for something": {
+		base:    smallJob,
+		keeps:   []string{policies(`{exitCode: -1, action: RestartJob}`)},
+		breaks:  policies(`{event: PodFailed, action: RestartJob}, {action: RestartJob}`),
+		field:   "spec.policies[1]",
+		message: "either event or exitCode should be specified",
+	},
+	"an exit code means failure": {
+		base:    smallJob,
+		keeps:   []string{policies(`{exitCode: 1, action: RestartJob}`)},
+		breaks:  policies(`{exitCode: 0, action: RestartJob}`),
+		field:   "spec.policies[0].exitCode",
+		message: "0 is not a valid error code: name a code that means failure",
+	},
+	"internal events are not for policies": {
+		base:    smallJob,
+		keeps:   []string{policies(`{events: [PodFailed, PodEvicted, TaskCompleted, TaskFailed, Unknown, JobUpdated], action: RestartJob}`)},
+		breaks:  policies(`{events: [PodFailed, PodRunning], action: RestartJob}`),
+		field:   "spec.policies[0]",
+		message: "OutOfSync, CommandIssued and PodRunning are internal",
+	},
+	"an action is one that a policy can take": {
+		base: smallJob,
+		keeps: []string{policies(`{exitCode: 1, action: AbortJob}, {exitCode: 2, action: RestartJob}, {exitCode: 3, action: RestartTask},
+			{exitCode: 4, action: RestartPod}, {exitCode: 5, action: RestartPartition}, {exitCode: 6, action: TerminateJob},
+			{exitCode: 7, action: CompleteJob}, {exitCode: 8, action: ResumeJob}`)},
+		breaks:  policies(`{exitCode: 3, action: SyncJob}`),
+		field:   "spec.policies[0].action",
+		message: "invalid policy action: use AbortJob,",
+	},
+	"waiting for a pod to start has a limit": {
+		base:    smallJob,
+		keeps:   []string{policies(`{event: PodPending, action: RestartPod, timeout: 5m}`)},
+		breaks:  policies(`{event: PodPending, action: RestartPod}`),
+		field:   "spec.policies[0].timeout",
+		message: "a policy for PodPending needs a timeout",
+	},
+	"a PodGroup names one tier": {
+		base:    smallPodGroup,
+		keeps:   []string{`spec: {networkTopology: {highestTierName: rack}}`, `{}`},
+		breaks:  `spec: {networkTopology: {highestTierName: rack, highestTierAllowed: 0}}`,
+		field:   "spec.networkTopology",
+		message: "simultaneously: remove one",
+	},
+	"a sub group names one tier": {
+		base:    smallPodGroup,
+		keeps:   []string{`spec: {subGroupPolicy: [{name: a, networkTopology: {highestTierName: rack}}]}`},
+		breaks:  `spec: {subGroupPolicy: [{name: a, networkTopology: {highestTierName: rack, highestTierAllowed: 0}}]}`,
+		field:   "spec.subGroupPolicy[0].networkTopology",
+		message: "simultaneously: remove one",
+	},
+	"a queue is not its own parent": {
+		base:    smallQueue,
+		keeps:   []string{`spec: {parent: other}`, `spec: {parent: ""}`, `{}`},
+		breaks:  `spec: {parent: small}`,
+		field:   "spec.parent",
+		message: "name another queue, or leave it empty for root",
+	},
+}
+
+// resourceOf tells the resource of an object by its kind.
+func resourceOf(object map[string]any) schema.GroupVersionResource {
+	return map[string]schema.GroupVersionResource{"Job": jobs, "PodGroup": podGroups, "Queue": queues, "Command": commands}[object["kind"].(string)]
+}
+
+func TestRulesTakeWhatKeepsThem(t *testing.T) {
+	for name, r := range rules {
+		t.Run(name, func(t *testing.T) {
+			base := parse(t, r.base)
+			for _, patch := range r.keeps {
+				assert.NoError(t, tryCreate(t, resourceOf(base), merge(t, base, patch)), patch)
+			}
+		})
+	}
+}
+
+func TestRulesRefuseWhatBreaksThem(t *testing.T) {
+	for name, r := range rules {
+		t.Run(name, func(t *testing.T) {
+			base := parse(t, r.base)
+			err := tryCreate(t, resourceOf(base), merge(t, base, r.breaks))
+			requireRefused(t, err, r.field, r.message)
+		})
+	}
+}
+
+// What holds for a Job's policies holds for its tasks' policies.
+func TestRulesForTaskPolicies(t *testing.T) {
+	for name, r := range rules {
+		list, isPolicy := strings.CutPrefix(r.breaks, "spec: {policies: ")
+		if !isPolicy {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			patch := fmt.Sprintf("spec: {tasks: [{name: main, replicas: 2, policies: %s]}", strings.TrimSuffix(list, "}")+"}")
+			err := tryCreate(t, jobs, merge(t, parse(t, smallJob), patch))
+			requireRefused(t, err, strings.Replace(r.field, "spec.policies", "spec.tasks[0].policies", 1), r.message)
+		})
+	}
+}
+
+// Rules are read from the CRDs, so that none is without a test.
+func TestEveryRuleHasATest(t *testing.T) {
+	for _, c := range constraints(t) {
+		if c.keyword != "rule" || c.transition {
+			continue
+		}
+		tested := false
+		for _, r := range rules {
+			tested = tested || containsFold(c.message, r.message)
+		}
+		assert.True(t, tested, "%s %s: no test breaks the rule %q", c.resource.Resource, c.path, c.message)
+	}
+}
+
+func TestTasksAreNeitherAddedNorRemoved(t *testing.T) {
+	two := `spec: {tasks: [{name: a, replicas: 1}, {name: b, replicas: 1}]}`
+	created := create(t, jobs, merge(t, parse(t, smallJob), "metadata: {name: fixed-tasks}\n"+two))
+
+	for name, c := range map[string]struct {
+		patch   string
+		refused string
+	}{
+		"replicas may change":    {`spec: {tasks: [{name: a, replicas: 5}, {name: b, replicas: 1}]}`, ""},
+		"no task may be added":   {`spec: {tasks: [{name: a, replicas: 1}, {name: b, replicas: 1}, {name: c, replicas: 1}]}`, "job updates may not add or remove tasks: create a new job"},
+		"no task may be removed": {`spec: {tasks: [{name: a, replicas: 2}]}`, "job updates may not add or remove tasks: create a new job"},
+		"nor all of them":        {`spec: {tasks: null}`, "No task specified in job spec"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			changed := &unstructured.Unstructured{Object: merge(t, created.Object, c.patch)}
+			_, err := resource(jobs).Update(t.Context(), changed, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}})
+			if c.refused == "" {
+				require.NoError(t, err)
+				return
+			}
+			requireRefused(t, err, "spec.tasks", c.refused)
+		})
+	}
+}
