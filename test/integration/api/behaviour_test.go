@@ -157,7 +157,7 @@ func TestColumns(t *testing.T) {
 			assert.Equal(t, want.columns, columns)
 			assert.Equal(t, want.wide, wide)
 			require.Len(t, table.Rows, 1)
-			assert.EqualValues(t, want.cells, table.Rows[0].Cells[:len(want.cells)])
+			assert.Equal(t, want.cells, table.Rows[0].Cells[:len(want.cells)])
 		})
 	}
 }

@@ -344,8 +344,8 @@ func replace(t *testing.T, object map[string]any, path string, change func(any) 
 func replaceIn(t *testing.T, container any, steps []string, at string, change func(any) any) string {
 	t.Helper()
 	step := steps[0]
-	switch {
-	case step == "[]":
+	switch step {
+	case "[]":
 		list := container.([]any)
 		require.NotEmpty(t, list, "the full object has nothing at %s", at)
 		for i := range list {
@@ -359,7 +359,7 @@ func replaceIn(t *testing.T, container any, steps []string, at string, change fu
 		}
 		require.Failf(t, "the full object lacks a field", "%s[].%s", at, steps[1])
 		return ""
-	case step == "{}":
+	case "{}":
 		values := container.(map[string]any)
 		step = slices.Sorted(maps.Keys(values))[0]
 		values[step] = change(values[step])

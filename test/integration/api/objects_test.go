@@ -73,10 +73,10 @@ func causes(t *testing.T, err error) []metav1.StatusCause {
 	if err == nil {
 		return nil
 	}
-	status, ok := err.(apierrors.APIStatus) //nolint:errorlint // the client returns it bare
-	require.True(t, ok, "not an answer of the API server: %v", err)
+	var status *apierrors.StatusError
+	require.ErrorAs(t, err, &status, "not an answer of the API server")
 	require.True(t, apierrors.IsInvalid(err), "refused, but not as invalid: %v", err)
-	return status.Status().Details.Causes
+	return status.ErrStatus.Details.Causes
 }
 
 // requireRefused checks that the API server refused an object because of a field, with words that contain the text.
