@@ -22,6 +22,7 @@ func kwokComponent(l *layout) Component {
 			"--node-ip=" + loopback,
 			"--cidr=" + podCIDR,
 			"--server-address=" + l.ports.address(KWOK),
+			"-v=WARN", // it would log every patch of every pod
 		},
 		Ports: []string{KWOK},
 		After: []string{KubeAPIServer},

@@ -2,11 +2,14 @@ package localcluster
 
 // musterControllerComponent runs as its service account, with the roles that Muster ships.
 func musterControllerComponent(l *layout) Component {
+	kubeconfig := l.identityKubeconfig(MusterController)
 	return Component{
 		Name:   MusterController,
 		Binary: l.binaries.own(MusterController),
 		Args: []string{
-			"--kubeconfig=" + l.identityKubeconfig(MusterController),
+			"--kubeconfig=" + kubeconfig,
+			"--authentication-kubeconfig=" + kubeconfig,
+			"--authorization-kubeconfig=" + kubeconfig,
 			"--bind-address=" + loopback,
 			"--secure-port=" + l.ports.port(MusterController),
 			"--tls-cert-file=" + l.pki.certFile(serverIdentity),

@@ -23,6 +23,7 @@ const (
 	controllerManagerIdentity = "system:kube-controller-manager"
 	kubeSchedulerIdentity     = "system:kube-scheduler"
 	kwokIdentity              = "kwok"
+	frontProxyIdentity        = "front-proxy"
 	serviceAccountIdentity    = "service-accounts" // signs service account tokens
 )
 
@@ -55,6 +56,7 @@ func makePKI(dir string) (*pki, error) {
 		{controllerManagerIdentity, ""},
 		{kubeSchedulerIdentity, ""},
 		{kwokIdentity, "system:masters"}, // it stands for many kubelets
+		{frontProxyIdentity, ""},
 		{serviceAccountIdentity, ""},
 	} {
 		if err := p.issue(identity.name, identity.group); err != nil {

@@ -82,9 +82,9 @@ func printUsage(out io.Writer, cluster *localcluster.Cluster) {
   %[4]s get nodes
 
   logs      %[5]s
-  status    muster local status --dir %[1]s
-  stop      muster local down --dir %[1]s
-`, dir, cluster.Options().Nodes, cluster.Kubeconfig(), kubectl(cluster), filepath.Join(dir, "logs"))
+  status    %[6]s local status --dir %[1]s
+  stop      %[6]s local down --dir %[1]s
+`, dir, cluster.Options().Nodes, cluster.Kubeconfig(), kubectl(cluster), filepath.Join(dir, "logs"), os.Args[0])
 }
 
 // kubectl is the path of kubectl, as short as the working directory allows.
