@@ -18,6 +18,7 @@ import (
 	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
 	musterscheme "github.com/muster-sched/muster/pkg/client/clientset/versioned/scheme"
 	musterinformers "github.com/muster-sched/muster/pkg/client/informers/externalversions"
+	"github.com/muster-sched/muster/pkg/controllers/job"
 	"github.com/muster-sched/muster/pkg/controllers/podgroup"
 	"github.com/muster-sched/muster/pkg/controllers/queue"
 	"github.com/muster-sched/muster/pkg/controllers/usage"
@@ -56,8 +57,13 @@ func newControllers(cfg *config, p *parts) ([]controller, error) {
 	if err != nil {
 		return nil, fmt.Errorf("setting up the podgroup controller: %w", err)
 	}
+	jobs := job.New(job.Config{
+		Kube: p.kube, Muster: p.muster, KubeInformers: p.kubeInformers, MusterInformers: p.musterInformers,
+		Recorder: p.recorder, SchedulerName: cfg.schedulerName, ServedSchedulerNames: cfg.servedSchedulerNames,
+	})
 	return []controller{
 		queues.Run,
+		func(ctx context.Context) { jobs.Run(ctx, cfg.jobSyncs) },
 		func(ctx context.Context) { podGroups.Run(ctx, cfg.podGroupSyncs) },
 	}, nil
 }

@@ -204,7 +204,7 @@ func (o *options) complete() (*config, error) {
 	rest.AddUserAgent(client, programName)
 	cfg := &config{options: o, client: client}
 
-	o.metrics.Apply()
+	o.applyMetrics()
 	if err := o.serving.MaybeDefaultWithSelfSignedCerts("localhost", nil, []net.IP{net.IPv4(127, 0, 0, 1)}); err != nil {
 		return nil, fmt.Errorf("making a self-signed certificate: %w", err)
 	}
@@ -228,4 +228,12 @@ func (o *options) complete() (*config, error) {
 		return nil, fmt.Errorf("setting up authorization: %w", err)
 	}
 	return cfg, nil
+}
+
+// applyMetrics applies the flags about metrics, which are global to the process.
+func (o *options) applyMetrics() {
+	if o.metrics.AllowListMapping == nil && o.metrics.AllowListMappingManifest == "" {
+		o.metrics.AllowListMapping = map[string]string{} // nil would be reported as a missing manifest
+	}
+	o.metrics.Apply()
 }

@@ -5,14 +5,14 @@ package podgroup
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
-
-	corev1 "k8s.io/api/core/v1"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
@@ -130,8 +130,10 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 		return
 	}
 	c.restoreHolds()
-	go c.admission.loop.Run(ctx, 1)
-	c.status.Run(ctx, workers)
+	var loops sync.WaitGroup
+	loops.Go(func() { c.admission.loop.Run(ctx, 1) })
+	loops.Go(func() { c.status.Run(ctx, workers) })
+	loops.Wait()
 }
 
 // restoreHolds sets aside what PodGroups were promised that an earlier run has admitted, before the first round.
