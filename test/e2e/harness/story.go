@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -155,6 +156,28 @@ func (s *Story) CreateQueue(wrapper *mustertesting.QueueWrapper) {
 		known, err := s.Muster.SchedulingV1beta1().Queues().Get(s.Ctx, queue.Name, metav1.GetOptions{})
 		return err == nil && known.Status.State == schedulingv1beta1.QueueStateOpen
 	}, mustertesting.Patience, 50*time.Millisecond, "queue %s is open", queue.Name)
+}
+
+// Queue reads a Queue.
+func (s *Story) Queue(name string) *schedulingv1beta1.Queue {
+	s.T.Helper()
+	queue, err := s.Muster.SchedulingV1beta1().Queues().Get(s.Ctx, name, metav1.GetOptions{})
+	require.NoError(s.T, err)
+	return queue
+}
+
+// CreatePriorityClass creates a PriorityClass of the test, whose pods preempt nobody, and returns its name.
+func (s *Story) CreatePriorityClass(name string, value int32) string {
+	s.T.Helper()
+	never := corev1.PreemptNever
+	class := &schedulingv1.PriorityClass{
+		ObjectMeta:       metav1.ObjectMeta{Name: s.Namespace + "-" + name},
+		Value:            value,
+		PreemptionPolicy: &never,
+	}
+	_, err := s.Kube.SchedulingV1().PriorityClasses().Create(s.Ctx, class, metav1.CreateOptions{})
+	require.NoError(s.T, err)
+	return class.Name
 }
 
 // CreateGroup creates a PodGroup in the test's namespace.

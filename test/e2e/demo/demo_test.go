@@ -1,0 +1,44 @@
+// Package demo runs `muster demo` as a newcomer does. Build the programs with `make build` first.
+package demo
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/muster-sched/muster/pkg/localcluster"
+)
+
+// limit is how long the demo may take once everything is built.
+const limit = 2 * time.Minute
+
+func TestTheDemoHoldsAndLeavesNothingBehind(t *testing.T) {
+	binaries, err := localcluster.DefaultBinDir()
+	require.NoError(t, err)
+	program := filepath.Join(binaries, "muster")
+	require.FileExists(t, program, "run `make build` first")
+	temporary := t.TempDir()
+
+	ctx, cancel := context.WithTimeout(t.Context(), limit+time.Minute)
+	defer cancel()
+	demo := exec.CommandContext(ctx, program, "demo")
+	demo.Env = append(os.Environ(), "TMPDIR="+temporary)
+	demo.Cancel = func() error { return demo.Process.Signal(os.Interrupt) }
+	demo.WaitDelay = time.Minute
+	var told bytes.Buffer
+	demo.Stdout, demo.Stderr = &told, &told
+	began := time.Now()
+	require.NoError(t, demo.Run(), "the demo told:\n%s", &told)
+	assert.Less(t, time.Since(began), limit, "the demo told:\n%s", &told)
+	assert.Contains(t, told.String(), "Every claim held.")
+	left, err := os.ReadDir(temporary)
+	require.NoError(t, err)
+	assert.Empty(t, left, "the demo cleans up after itself")
+}

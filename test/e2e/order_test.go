@@ -1,0 +1,105 @@
+package e2e
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/pkg/watchlog"
+	"github.com/muster-sched/muster/test/e2e/harness"
+)
+
+// oneSeat makes a story with room for one pod of 3 CPUs, which is taken.
+func oneSeat(t *testing.T) *harness.Story {
+	s := harness.New(t)
+	s.AddNodes(1, "cpu", "4")
+	s.CreatePod(mustertesting.MakePod("seated").Requests("cpu", "3"))
+	s.Pods(1, "the seat is taken", s.In(harness.Running))
+	return s
+}
+
+// single is a Job of one pod that takes the seat for a second.
+func single(name string) *mustertesting.JobWrapper {
+	return mustertesting.MakeJob(name).Task(mustertesting.MakeTask("worker", 1).Requests("cpu", "3").ExitAfter(time.Second, 0))
+}
+
+// expectOrder waits until the Jobs have completed and checks in which order their pods were bound.
+func expectOrder(t *testing.T, s *harness.Story, want ...string) {
+	t.Helper()
+	for _, job := range want {
+		s.JobPhase(s.Name(job), batchv1alpha1.Completed)
+	}
+	assert.Equal(t, want, names(s, harness.Bound, func(p watchlog.Pod) string { return p.Job }), "the order in which the Jobs were bound")
+}
+
+// names lists a property of the pods that fit and belong to Jobs, in the order of their binding.
+func names(s *harness.Story, fits func(watchlog.Pod) bool, property func(watchlog.Pod) string) []string {
+	pods := s.Log.Pods(s.In(fits, func(p watchlog.Pod) bool { return p.Job != "" }))
+	for i := range pods {
+		for j := i; j > 0 && pods[j].Bound.Before(pods[j-1].Bound); j-- {
+			pods[j], pods[j-1] = pods[j-1], pods[j]
+		}
+	}
+	var found []string
+	for _, pod := range pods {
+		found = append(found, property(pod))
+	}
+	return found
+}
+
+func TestJobsOfAHigherPriorityGoFirst(t *testing.T) {
+	t.Parallel()
+	s := oneSeat(t)
+	low, high := s.CreatePriorityClass("low", 10), s.CreatePriorityClass("high", 20)
+	s.CreateJob(single("low").PriorityClass(low))
+	s.CreateJob(single("high").PriorityClass(high))
+	s.CreateJob(single("low-too").PriorityClass(low))
+	s.Pods(3, "three wait", s.In(harness.Unbound))
+	s.EndPod("seated", 0)
+	expectOrder(t, s, "high", "low", "low-too")
+}
+
+func TestOfEqualJobsTheOlderGoesFirst(t *testing.T) {
+	t.Parallel()
+	s := oneSeat(t)
+	for i, name := range []string{"first", "second", "third"} {
+		s.CreateJob(single(name))
+		s.Pods(i+1, "it waits", s.In(harness.Unbound))
+	}
+	s.EndPod("seated", 0)
+	expectOrder(t, s, "first", "second", "third")
+}
+
+func TestAMinimumGoesBeforeOlderSurplus(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t)
+	s.AddNodes(1, "cpu", "4")
+	s.CreateJob(mustertesting.MakeJob("elastic").MinAvailable(1).
+		Task(mustertesting.MakeTask("worker", 2).Requests("cpu", "3")))
+	s.Pods(1, "the minimum of the elastic Job runs", s.In(harness.Running))
+	s.Pods(1, "its surplus waits", s.In(harness.Unbound))
+	s.CreateJob(single("younger"))
+	s.Pods(2, "the younger Job waits", s.In(harness.Unbound))
+
+	s.EndPod(s.Log.Pods(s.In(harness.Running))[0].Name, 0)
+	s.Pods(3, "all have had the seat", s.In(harness.Bound))
+	order := names(s, harness.Bound, func(p watchlog.Pod) string { return p.Job })
+	assert.Equal(t, []string{"elastic", "younger", "elastic"}, order)
+}
+
+func TestTasksOfAHigherPriorityGoFirst(t *testing.T) {
+	t.Parallel()
+	s := oneSeat(t)
+	s.CreateJob(mustertesting.MakeJob("spark").MinAvailable(1).
+		Task(mustertesting.MakeTask("executor", 2).Requests("cpu", "3").ExitAfter(time.Second, 0)).
+		Task(mustertesting.MakeTask("driver", 1).Requests("cpu", "3").ExitAfter(time.Second, 0).
+			PriorityClass(s.CreatePriorityClass("driver", 20))))
+	s.Pods(3, "three wait", s.In(harness.Unbound))
+	s.EndPod("seated", 0)
+	s.JobPhase(s.Name("spark"), batchv1alpha1.Completed)
+	order := names(s, harness.Bound, func(p watchlog.Pod) string { return p.Name })
+	assert.Equal(t, []string{"spark-driver-0", "spark-executor-0", "spark-executor-1"}, order)
+}

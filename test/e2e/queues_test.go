@@ -1,0 +1,105 @@
+package e2e
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/test/e2e/harness"
+)
+
+func TestAQueuesCapabilityIsNeverExceeded(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t)
+	s.AddNodes(4, "cpu", "8")
+	s.CreateQueue(mustertesting.MakeQueue(s.Namespace).Capability("cpu", "4"))
+	for i := range 10 {
+		// The odd ones have surplus, which must not exceed the capability either.
+		s.CreateJob(mustertesting.MakeJob(fmt.Sprintf("job-%d", i)).Queue(s.Namespace).MinAvailable(int32(2 - i%2)).
+			Task(mustertesting.MakeTask("worker", 2).Requests("cpu", "1").ExitAfter(time.Second, 0)))
+	}
+	for i := range 10 {
+		s.JobPhase(s.Name(fmt.Sprintf("job-%d", i)), batchv1alpha1.Completed)
+	}
+	assert.EqualValues(t, 4000, s.Log.PeakUse(s.Namespace)[corev1.ResourceCPU], "the queue was used fully and no further")
+	s.WholeGangs(s.Namespace, window)
+}
+
+func TestSurplusStopsAtTheCapability(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t)
+	s.AddNodes(2, "cpu", "8")
+	s.CreateQueue(mustertesting.MakeQueue(s.Namespace).Capability("cpu", "3"))
+	job := s.CreateJob(mustertesting.MakeJob("elastic").Queue(s.Namespace).MinAvailable(2).
+		Task(mustertesting.MakeTask("worker", 6).Requests("cpu", "1")))
+	s.JobPhases(job, batchv1alpha1.Pending, batchv1alpha1.Running)
+	s.Pods(3, "the minimum and one more run", s.In(harness.Running))
+	s.PodsStay(3, "no more than the capability runs", s.In(harness.Bound))
+}
+
+func TestAGangBeyondItsQueuesCapabilityIsNotAdmitted(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t)
+	s.AddNodes(2, "cpu", "8")
+	s.CreateQueue(mustertesting.MakeQueue(s.Namespace).Capability("cpu", "2"))
+	job := s.CreateJob(mustertesting.MakeJob("greedy").Queue(s.Namespace).
+		Task(mustertesting.MakeTask("worker", 3).Requests("cpu", "1")))
+	s.JobPhase(job, batchv1alpha1.Pending)
+	s.Soon("the Job says why it waits",
+		func() bool { return s.Log.Job(job).Reason != "" && s.Log.Job(job).Message != "" },
+		func() any { return s.Log.JobStates(job) })
+	s.PodsStay(0, "no pod is created", s.In())
+}
+
+func TestAJobForAMissingQueueWaits(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t)
+	s.AddNodes(1, "cpu", "8")
+	job := s.CreateJob(mustertesting.MakeJob("early").Queue(s.Namespace).
+		Task(mustertesting.MakeTask("worker", 2).Requests("cpu", "1")))
+	s.Soon("the Job says why it waits",
+		func() bool { return s.Log.Job(job).Reason != "" && s.Log.Job(job).Message != "" },
+		func() any { return s.Log.JobStates(job) })
+	s.PodsStay(0, "no pod is bound", s.In(harness.Bound))
+
+	s.CreateQueue(mustertesting.MakeQueue(s.Namespace))
+	s.JobPhase(job, batchv1alpha1.Running)
+}
+
+func TestPodsOfTheirOwnAreChargedToTheQueueThatTheyName(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t)
+	s.AddNodes(2, "cpu", "8")
+	s.CreateQueue(mustertesting.MakeQueue(s.Namespace).Capability("cpu", "2"))
+	for i := range 4 {
+		s.CreatePod(mustertesting.MakePod(fmt.Sprintf("pod-%d", i)).QueueName(s.Namespace).SchedulerName("muster").Requests("cpu", "1"))
+	}
+	s.Pods(2, "two run", s.In(harness.Running))
+	s.PodsStay(2, "no more are bound", s.In(harness.Bound))
+	s.EndPod(s.Log.Pods(s.In(harness.Running))[0].Name, 0)
+	s.Pods(3, "another is bound when one has finished", s.In(harness.Bound))
+	s.PodsStay(3, "no more are bound", s.In(harness.Bound))
+}
+
+func TestTheQueueReportsItsGroups(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t)
+	s.AddNodes(1, "cpu", "4")
+	s.CreateQueue(mustertesting.MakeQueue(s.Namespace))
+	s.CreateJob(mustertesting.MakeJob("runs").Queue(s.Namespace).Task(mustertesting.MakeTask("worker", 1).Requests("cpu", "3")))
+	s.JobPhase(s.Name("runs"), batchv1alpha1.Running)
+	s.CreateJob(mustertesting.MakeJob("waits").Queue(s.Namespace).Task(mustertesting.MakeTask("worker", 1).Requests("cpu", "3")))
+	s.Pods(1, "one waits", s.In(harness.Unbound))
+	var last schedulingv1beta1.QueueStatus
+	require.Eventually(t, func() bool {
+		last = s.Queue(s.Namespace).Status
+		return last.Running == 1 && last.Inqueue == 1 && last.Allocated.Cpu().MilliValue() == 3000
+	}, mustertesting.Patience, 50*time.Millisecond, "the queue has one running and one waiting group and 3 CPUs in use")
+}

@@ -1,0 +1,96 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/muster-sched/muster/manifests"
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/pkg/watchlog"
+	"github.com/muster-sched/muster/test/e2e/harness"
+)
+
+func TestAJobWithAnUnknownPluginWaitsAndSaysSo(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t)
+	job := s.CreateJob(mustertesting.MakeJob("job").Plugin("no-such-plugin").Task(mustertesting.MakeTask("worker", 1)))
+	s.Soon("the Job's state names the plugin", func() bool {
+		state := s.Log.Job(job)
+		return state.Phase == batchv1alpha1.Pending && state.Reason != "" && strings.Contains(state.Message, "no-such-plugin")
+	}, func() any { return s.Log.JobStates(job) })
+	s.Event("Job", job, func(e watchlog.Event) bool { return strings.Contains(e.Message, "no-such-plugin") })
+	s.PodsStay(0, "no pod is created", s.In())
+	assert.Equal(t, []batchv1alpha1.JobPhase{batchv1alpha1.Pending}, watchlog.Phases(s.Log.JobStates(job)))
+}
+
+func TestAJobWhoseSchedulerIsNotServedGetsAnEvent(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t)
+	job := s.CreateJob(mustertesting.MakeJob("job").SchedulerName("nobody").Task(mustertesting.MakeTask("worker", 1)))
+	s.Event("Job", job, func(e watchlog.Event) bool { return strings.Contains(e.Message, "nobody") })
+}
+
+func TestAnInvalidJobIsRefusedByTheServer(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t)
+	job := mustertesting.MakeJob("job").Namespace(s.Namespace).MinAvailable(3).Task(mustertesting.MakeTask("worker", 2)).Obj()
+	_, err := s.Muster.BatchV1alpha1().Jobs(s.Namespace).Create(s.Ctx, job, metav1.CreateOptions{})
+	require.ErrorContains(t, err, "minAvailable")
+}
+
+func TestTheSchedulerStopsAtAnArgumentThatItDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		args map[string]any
+		name string
+	}{
+		"unknown": {args: map[string]any{"noSuchArgument": 1}, name: "noSuchArgument"},
+		"invalid": {args: map[string]any{"permitTimeout": "-1s"}, name: "permitTimeout"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			output, err := runScheduler(t, test.args)
+			require.Error(t, err, "the scheduler must not start; it said:\n%s", output)
+			assert.Contains(t, output, test.name)
+		})
+	}
+}
+
+// runScheduler runs muster-scheduler with arguments for Coscheduling until it ends, and returns what it said.
+func runScheduler(t *testing.T, args map[string]any) (string, error) {
+	t.Helper()
+	shipped, err := manifests.FS.ReadFile("scheduler/replace-default.yaml")
+	require.NoError(t, err)
+	config := map[string]any{}
+	require.NoError(t, yaml.Unmarshal(shipped, &config))
+	config["clientConnection"] = map[string]any{"kubeconfig": harness.Shared().Kubeconfig()}
+	profile := config["profiles"].([]any)[0].(map[string]any)
+	profile["pluginConfig"] = []any{map[string]any{"name": "Coscheduling", "args": args}}
+	changed, err := yaml.Marshal(config)
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	require.NoError(t, os.WriteFile(file, changed, 0o600))
+
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	scheduler := exec.CommandContext(ctx, filepath.Join(harness.Shared().Options().BinDir, "muster-scheduler"),
+		"--config", file, "--secure-port", "0")
+	var said bytes.Buffer
+	scheduler.Stdout, scheduler.Stderr = &said, &said
+	err = scheduler.Run()
+	require.NoError(t, ctx.Err(), "the scheduler runs although its configuration is wrong; it said:\n%s", said.String())
+	return said.String(), err
+}
