@@ -68,11 +68,13 @@ func (l *Log) JobStates(job types.NamespacedName) []JobState {
 
 // Job returns the latest state of the Job; the zero state if it was never seen.
 func (l *Log) Job(job types.NamespacedName) JobState {
-	states := l.JobStates(job)
-	if len(states) == 0 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	known := l.jobs[job]
+	if known == nil {
 		return JobState{}
 	}
-	return states[len(states)-1]
+	return known.states[len(known.states)-1]
 }
 
 // JobGone says whether the latest Job of that name was deleted.

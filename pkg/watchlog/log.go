@@ -100,7 +100,11 @@ func handle[T any](seen, gone func(T)) cache.ResourceEventHandlerFuncs {
 	}
 }
 
-// Wait returns when met is true, which it asks after every change, or with the context's error. It may read the Log.
+// breath is how long Wait lets changes gather before it asks again, so that a busy cluster is not slowed by its
+// watchers.
+const breath = 20 * time.Millisecond
+
+// Wait returns when met is true, which it asks soon after every change, or with the context's error. It may read the Log.
 func (l *Log) Wait(ctx context.Context, met func() bool) error {
 	for {
 		l.mu.Lock()
@@ -113,6 +117,11 @@ func (l *Log) Wait(ctx context.Context, met func() bool) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-changed:
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(breath):
 		}
 	}
 }
