@@ -230,10 +230,15 @@ func (o *options) complete() (*config, error) {
 	return cfg, nil
 }
 
-// applyMetrics applies the flags about metrics, which are global to the process.
+// applyMetrics applies the flags about metrics, which are global to the process. An allow list that nobody gave must not
+// be applied: it would be reported as an error.
 func (o *options) applyMetrics() {
-	if o.metrics.AllowListMapping == nil && o.metrics.AllowListMappingManifest == "" {
-		o.metrics.AllowListMapping = map[string]string{} // nil would be reported as a missing manifest
+	if o.metrics.AllowListMapping != nil || o.metrics.AllowListMappingManifest != "" {
+		o.metrics.Apply()
+		return
 	}
-	o.metrics.Apply()
+	if o.metrics.ShowHiddenMetricsForVersion != "" {
+		metrics.SetShowHidden()
+	}
+	metrics.SetDisabledMetrics(o.metrics.DisabledMetrics)
 }
