@@ -32,15 +32,15 @@ func TestSimulatedPods(t *testing.T) {
 	}{
 		"runs for ever when it says nothing": {
 			pod:  pod(nil),
-			want: runsFor(3 * time.Second),
+			want: runsFor(2 * time.Second),
 		},
 		"runs for ever when the command is not understood": {
 			pod:  pod(nil, "sh", "-c", "python train.py; exit 1"),
-			want: runsFor(3 * time.Second),
+			want: runsFor(2 * time.Second),
 		},
 		"runs for ever when it sleeps for ever": {
 			pod:  pod(nil, "sleep", "infinity"),
-			want: runsFor(3 * time.Second),
+			want: runsFor(2 * time.Second),
 		},
 		"succeeds by annotation": {
 			pod:  pod(map[string]string{"muster.sh/sim-exit-after": "1s"}),
@@ -76,7 +76,7 @@ func TestSimulatedPods(t *testing.T) {
 		},
 		"hangs by annotation": {
 			pod:  pod(map[string]string{"muster.sh/sim-hang": "true"}),
-			want: staysPendingFor(3 * time.Second),
+			want: staysPendingFor(2 * time.Second),
 		},
 		"completes its init containers": {
 			pod:  withInit(pod(nil, "sleep", "1"), "sh", "-c", "sleep 5"),
@@ -103,12 +103,17 @@ func TestSimulatedPods(t *testing.T) {
 			want: lingersWhenDeleted,
 		},
 	}
+	// All pods live at the same time, whatever number of tests may run at once.
+	created := map[string]string{} // test -> pod
+	for name, test := range tests {
+		pod, err := client.CoreV1().Pods("default").Create(t.Context(), &test.pod, metav1.CreateOptions{})
+		require.NoError(t, err)
+		created[name] = pod.Name
+	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			created, err := client.CoreV1().Pods("default").Create(t.Context(), &test.pod, metav1.CreateOptions{})
-			require.NoError(t, err)
-			test.want(t, client, created.Name)
+			test.want(t, client, created[name])
 		})
 	}
 }
