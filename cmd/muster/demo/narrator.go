@@ -121,8 +121,11 @@ var moments = []struct {
 	{"gone", func(p watchlog.Pod) time.Time { return p.Gone }},
 }
 
+// finishedWith is when a pod finished of itself in a phase. Pods that are deleted while they run end as Failed too,
+// which is not worth telling.
 func finishedWith(p watchlog.Pod, phase string) time.Time {
-	if string(p.Phase) == phase {
+	killed := !p.Deleting.IsZero() && !p.Deleting.After(p.Finished)
+	if string(p.Phase) == phase && !killed {
 		return p.Finished
 	}
 	return time.Time{}
