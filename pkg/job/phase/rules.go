@@ -72,7 +72,7 @@ func fromRunning(spec *batchv1alpha1.JobSpec, status *batchv1alpha1.JobStatus) S
 	case replicas == 0:
 		return Step{Next: batchv1alpha1.Running}
 	case spec.MinSuccess != nil && status.Succeeded >= *spec.MinSuccess:
-		return Step{batchv1alpha1.Completed, ReasonMinSuccessReached,
+		return Step{completion(status), ReasonMinSuccessReached,
 			fmt.Sprintf("%d pods have succeeded, minSuccess is %d", status.Succeeded, *spec.MinSuccess)}
 	case allFinished(spec, status):
 		return verdict(spec, status)
@@ -105,10 +105,15 @@ func outOfRuns(spec *batchv1alpha1.JobSpec, status *batchv1alpha1.JobStatus) str
 
 // onceGone: a phase that announces an end is left when no pod is left that could still do anything.
 func onceGone(status *batchv1alpha1.JobStatus, end batchv1alpha1.JobPhase) Step {
-	if status.Terminating+status.Pending+status.Running+status.Unknown > 0 {
+	if livePods(status) > 0 {
 		return Step{Next: status.State.Phase}
 	}
 	return Step{Next: end}
+}
+
+// livePods counts the pods that have not finished, or are still going.
+func livePods(status *batchv1alpha1.JobStatus) int32 {
+	return status.Terminating + status.Pending + status.Running + status.Unknown
 }
 
 func allFinished(spec *batchv1alpha1.JobSpec, status *batchv1alpha1.JobStatus) bool {
@@ -129,7 +134,16 @@ func verdict(spec *batchv1alpha1.JobSpec, status *batchv1alpha1.JobStatus) Step 
 	if status.Succeeded < spec.MinAvailable {
 		return Step{batchv1alpha1.Failed, ReasonPodsFailed, fmt.Sprintf("%s, minAvailable is %d", count, spec.MinAvailable)}
 	}
-	return Step{batchv1alpha1.Completed, ReasonPodsSucceeded, count}
+	return Step{completion(status), ReasonPodsSucceeded, count}
+}
+
+// completion is the phase of a Job that has done its work: Completed shows no pod that could still do anything, so
+// that Completing comes before it while there are some.
+func completion(status *batchv1alpha1.JobStatus) batchv1alpha1.JobPhase {
+	if livePods(status) > 0 {
+		return batchv1alpha1.Completing
+	}
+	return batchv1alpha1.Completed
 }
 
 // taskShortOfSuccess returns the first task of which fewer pods than its minimum have succeeded. The minimums of

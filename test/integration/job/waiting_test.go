@@ -1,0 +1,131 @@
+package job_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/pkg/watchlog"
+)
+
+// TestWhatCannotRunSaysSo: each of these is kept Pending with a reason, a message and an event that name the field.
+func TestWhatCannotRunSaysSo(t *testing.T) {
+	for name, c := range map[string]struct {
+		job    *mustertesting.JobWrapper
+		reason string
+		names  string
+	}{
+		"a plugin": {mustertesting.MakeJob("j").Plugin("svc").Task(mustertesting.MakeTask("a", 1)),
+			"NotSupported", "spec.plugins[svc]"},
+		"a dependency": {mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)).
+			Task(mustertesting.MakeTask("b", 1).DependsOn("a")), "NotSupported", "spec.tasks[1].dependsOn"},
+		"an invalid template": {mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1).RestartPolicy("Sometimes")),
+			"Invalid", "spec.tasks[0].template.spec.restartPolicy"},
+		"a pod name that is too long": {mustertesting.MakeJob(strings.Repeat("j", 60)).Task(mustertesting.MakeTask("a", 1000)),
+			"Invalid", "spec.tasks[0].name"},
+		"a queue that does not exist": {mustertesting.MakeJob("j").Queue("nowhere").Task(mustertesting.MakeTask("a", 1)),
+			"QueueNotFound", "nowhere"},
+		"the root queue": {mustertesting.MakeJob("j").Queue("root").Task(mustertesting.MakeTask("a", 1)),
+			"QueueIsRoot", "root queue"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			job := s.apply(c.job)
+			state := s.JobReason(s.name(job.Name), c.reason)
+			assert.Equal(t, batchv1alpha1.Pending, state.Phase)
+			assert.Contains(t, state.Message, c.names)
+			event := s.Event("Job", s.name(job.Name), func(e watchlog.Event) bool { return e.Reason == c.reason })
+			assert.Contains(t, event.Message, c.names)
+			assert.Equal(t, corev1.EventTypeWarning, event.Type)
+			assert.False(t, event.LastTimestamp.IsZero())
+			s.PodsStay(0, "no pod is created", s.live)
+			groups, err := muster.SchedulingV1beta1().PodGroups(s.namespace).List(t.Context(), metav1.ListOptions{})
+			require.NoError(t, err)
+			assert.Empty(t, groups.Items)
+		})
+	}
+}
+
+func TestJobGoesOnWhenItsQueueOpens(t *testing.T) {
+	s := newStage(t)
+	s.queue(schedulingv1beta1.QueueStateClosed)
+	job := s.apply(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)))
+	s.JobReason(s.name("j"), "QueueNotOpen")
+	s.queue(schedulingv1beta1.QueueStateOpen)
+	s.admit(job)
+	s.run("j-a-0")
+	s.JobPhase(s.name("j"), batchv1alpha1.Running)
+	assert.Empty(t, log.Job(s.name("j")).Reason)
+}
+
+func TestSchedulerThatIsNotServedIsSaid(t *testing.T) {
+	s := newStage(t)
+	job := s.apply(mustertesting.MakeJob("j").SchedulerName("other").Task(mustertesting.MakeTask("a", 1)))
+	s.JobReason(s.name("j"), "SchedulerNotServed")
+	s.Event("Job", s.name("j"), func(e watchlog.Event) bool { return e.Reason == "SchedulerNotServed" })
+	s.admit(job)
+	assert.Equal(t, "other", s.awaitPod("j-a-0").Spec.SchedulerName)
+}
+
+func TestRefusedPodsAreSaidAndTriedAgain(t *testing.T) {
+	s := newStage(t)
+	quota, err := kube.CoreV1().ResourceQuotas(s.namespace).Create(t.Context(), &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Name: "none"},
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	s.Soon("the quota is in force", func() bool {
+		current, err := kube.CoreV1().ResourceQuotas(s.namespace).Get(t.Context(), quota.Name, metav1.GetOptions{})
+		return err == nil && len(current.Status.Hard) > 0
+	}, func() any { return quota.Name })
+
+	job := s.apply(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 20)))
+	s.admit(job)
+	s.JobReason(s.name("j"), "FailedCreate")
+	s.Event("Job", s.name("j"), func(e watchlog.Event) bool {
+		return e.Reason == "FailedCreate" && strings.Contains(e.Message, "exceeded quota")
+	})
+	require.NoError(t, kube.CoreV1().ResourceQuotas(s.namespace).Delete(t.Context(), quota.Name, metav1.DeleteOptions{}))
+	s.Pods(20, "all pods once there is room", s.live)
+	s.Soon("the reason is gone", func() bool { return log.Job(s.name("j")).Reason == "" },
+		func() any { return log.Job(s.name("j")) })
+}
+
+func TestForeignPodIsNeitherAdoptedNorDeleted(t *testing.T) {
+	s := newStage(t)
+	foreign := mustertesting.MakePod("j-a-0").Namespace(s.namespace).Obj()
+	foreign, err := kube.CoreV1().Pods(s.namespace).Create(t.Context(), foreign, metav1.CreateOptions{})
+	require.NoError(t, err)
+	job := s.apply(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)))
+	s.admit(job)
+	state := s.JobReason(s.name("j"), "FailedCreate")
+	assert.Contains(t, state.Message, "j-a-0")
+	assert.Equal(t, foreign.UID, s.pod("j-a-0").UID)
+	require.True(t, s.forceDelete(t.Context(), foreign))
+	s.run("j-a-0")
+	s.JobPhase(s.name("j"), batchv1alpha1.Running)
+}
+
+func TestDeleteAndApplyAgainUnderTheSameName(t *testing.T) {
+	s := newStage(t)
+	builder := mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 2))
+	first := s.apply(builder)
+	s.admit(first)
+	s.run("j-a-0", "j-a-1")
+	s.JobPhase(s.name("j"), batchv1alpha1.Running)
+	require.NoError(t, muster.BatchV1alpha1().Jobs(s.namespace).Delete(t.Context(), "j", metav1.DeleteOptions{}))
+	second := s.apply(builder)
+	s.admit(second)
+	s.reap(2)
+	s.run("j-a-0", "j-a-1")
+	s.JobPhase(s.name("j"), batchv1alpha1.Running)
+	assert.True(t, metav1.IsControlledBy(s.pod("j-a-0"), second))
+}
