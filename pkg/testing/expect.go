@@ -41,7 +41,7 @@ func (e *Expect) Within(limit time.Duration, what string, met func() bool, seen 
 	ctx, cancel := context.WithTimeout(e.t.Context(), limit)
 	defer cancel()
 	if err := e.log.Wait(ctx, met); err != nil {
-		require.Failf(e.t, "expected in vain: "+what, "not within %s; seen: %+v", limit, seen())
+		require.Failf(e.t, "expected in vain: "+what, "not within %s; seen: %v", limit, seen())
 	}
 }
 
@@ -51,7 +51,7 @@ func (e *Expect) Stays(what string, holds func() bool, seen func() any) {
 	ctx, cancel := context.WithTimeout(e.t.Context(), ShortWhile)
 	defer cancel()
 	if err := e.log.Wait(ctx, func() bool { return !holds() }); err == nil {
-		require.Failf(e.t, "does not hold: "+what, "seen: %+v", seen())
+		require.Failf(e.t, "does not hold: "+what, "seen: %v", seen())
 	}
 }
 

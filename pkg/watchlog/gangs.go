@@ -73,6 +73,11 @@ type Incarnation struct {
 	FirstBind time.Time
 }
 
+// String is a line for people.
+func (i Incarnation) String() string {
+	return fmt.Sprintf("gang %s/%s version %q, minimum %d: %d of %d members bound", i.Namespace, i.Group, i.Version, i.MinMember, i.Bound(), len(i.Pods))
+}
+
 // Bound is the number of members that were ever bound.
 func (i Incarnation) Bound() int {
 	bound := 0

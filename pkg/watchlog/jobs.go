@@ -24,6 +24,16 @@ type JobState struct {
 	Pending, Running, Succeeded, Failed, Terminating, Unknown int32
 }
 
+// String is a line for people.
+func (s JobState) String() string {
+	text := fmt.Sprintf("%s %s version %d retries %d: pending %d, running %d, succeeded %d, failed %d, terminating %d of %d, minimum %d",
+		s.Time.Format(clock), s.Phase, s.Version, s.Retries, s.Pending, s.Running, s.Succeeded, s.Failed, s.Terminating, s.Replicas, s.MinAvailable)
+	if s.Reason != "" {
+		text += fmt.Sprintf("; %s: %s", s.Reason, s.Message)
+	}
+	return text
+}
+
 type jobRecord struct {
 	uid    types.UID
 	states []JobState // each differs from the one before

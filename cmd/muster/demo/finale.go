@@ -33,7 +33,7 @@ func (s *stage) finale(ctx context.Context) error {
 		{"get", "vcjob", "-o", "wide"},
 		{"get", "podgroup", "-o", "wide"},
 		{"get", "queue"},
-		{"get", "pods", "-o", "wide"},
+		{"get", "pods"},
 	} {
 		if err := s.showTable(ctx, table...); err != nil {
 			return err

@@ -81,24 +81,13 @@ func (s *Story) describe() string {
 			continue
 		}
 		for _, state := range s.Log.JobStates(name) {
-			fmt.Fprintf(&text, "%s job %s: %+v\n", state.Time.Format(clockFormat), name.Name, state)
+			fmt.Fprintf(&text, "job %s: %s\n", name.Name, state)
 		}
 	}
-	for _, pod := range s.Log.Pods(func(p watchlog.Pod) bool { return p.Namespace == s.Namespace }) {
-		fmt.Fprintf(&text, "pod %s of %s version %s: created %s, bound %s, running %s, %s %s, deleting %s, gone %s; waiting: %s %s\n",
-			pod.Name, pod.Group, pod.Version, clock(pod.Created), clock(pod.Bound), clock(pod.Running), pod.Phase, clock(pod.Finished),
-			clock(pod.Deleting), clock(pod.Gone), pod.Waiting.Reason, pod.Waiting.Message)
+	for _, pod := range s.Log.Pods(s.In()) {
+		fmt.Fprintln(&text, pod)
 	}
 	return text.String()
-}
-
-const clockFormat = "15:04:05.000"
-
-func clock(at time.Time) string {
-	if at.IsZero() {
-		return "-"
-	}
-	return at.Format(clockFormat)
 }
 
 // AddNodes adds simulated nodes that only pods of this test go to, with resources as mustertesting.Resources reads
