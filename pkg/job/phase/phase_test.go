@@ -1,0 +1,179 @@
+package phase
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/defaults"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+)
+
+var allPhases = []batchv1alpha1.JobPhase{
+	"", batchv1alpha1.Pending, batchv1alpha1.Running, batchv1alpha1.Restarting, batchv1alpha1.Aborting, batchv1alpha1.Aborted,
+	batchv1alpha1.Completing, batchv1alpha1.Completed, batchv1alpha1.Terminating, batchv1alpha1.Terminated, batchv1alpha1.Failed,
+}
+
+// TestEveryCell spells out the whole table: what each action does in each phase. "-" is nothing; otherwise the next
+// phase, who is killed, and +retry and +version where those count up.
+func TestEveryCell(t *testing.T) {
+	const (
+		restartJob  = "Restarting all +retry +version"
+		restartPart = "Restarting targets +retry"
+		again       = "Restarting all +version"
+		againPart   = "Restarting targets"
+		resume      = "Restarting unfinished"
+		abort       = "Aborting unfinished"
+		complete    = "Completing unfinished"
+		terminate   = "Terminating unfinished"
+		nothing     = "-"
+	)
+	actions := []busv1alpha1.Action{
+		busv1alpha1.RestartJobAction, busv1alpha1.RestartTaskAction, busv1alpha1.RestartPodAction, busv1alpha1.RestartPartitionAction,
+		busv1alpha1.AbortJobAction, busv1alpha1.CompleteJobAction, busv1alpha1.TerminateJobAction, busv1alpha1.ResumeJobAction,
+		busv1alpha1.SyncJobAction, "Unheard",
+	}
+	none := []string{nothing, nothing, nothing, nothing, nothing, nothing, nothing, nothing, nothing, nothing}
+	live := []string{restartJob, restartPart, restartPart, restartPart, abort, complete, terminate, nothing, nothing, nothing}
+	aborted := []string{nothing, nothing, nothing, nothing, nothing, nothing, terminate, resume, nothing, nothing}
+	want := map[batchv1alpha1.JobPhase][]string{
+		"":                        none,
+		batchv1alpha1.Pending:     live,
+		batchv1alpha1.Running:     live,
+		batchv1alpha1.Restarting:  {again, againPart, againPart, againPart, abort, complete, terminate, nothing, nothing, nothing},
+		batchv1alpha1.Aborting:    aborted,
+		batchv1alpha1.Aborted:     aborted,
+		batchv1alpha1.Completing:  none,
+		batchv1alpha1.Completed:   none,
+		batchv1alpha1.Terminating: none,
+		batchv1alpha1.Terminated:  none,
+		batchv1alpha1.Failed:      none,
+	}
+	for _, p := range allPhases {
+		for i, action := range actions {
+			effect, honoured := Act(p, action, 0, 3)
+			assert.Equal(t, want[p][i], describe(effect, honoured), "%s in phase %q", action, p)
+		}
+	}
+}
+
+func describe(e Effect, honoured bool) string {
+	if !honoured {
+		return "-"
+	}
+	text := fmt.Sprintf("%s %s", e.Next, map[Kill]string{KillAll: "all", KillUnfinished: "unfinished", KillTargets: "targets"}[e.Kill])
+	if e.Retry {
+		text += " +retry"
+	}
+	if e.NewIncarnation {
+		text += " +version"
+	}
+	return text
+}
+
+func TestLastRestartKeepsFinishedPods(t *testing.T) {
+	for _, action := range []busv1alpha1.Action{busv1alpha1.RestartJobAction, busv1alpha1.RestartTaskAction, busv1alpha1.RestartPodAction} {
+		for retries, last := range map[int32]bool{0: false, 1: false, 2: true, 3: true} {
+			effect, _ := Act(batchv1alpha1.Running, action, retries, 3)
+			assert.Equal(t, last, effect.Kill == KillUnfinished, "%s after %d retries", action, retries)
+			assert.True(t, effect.Retry)
+			if last {
+				assert.False(t, effect.NewIncarnation)
+			}
+		}
+	}
+}
+
+func TestWhatAPhaseMeans(t *testing.T) {
+	for p, want := range map[batchv1alpha1.JobPhase][3]bool{ // runs, keeps only finished, ended
+		"":                        {false, false, false},
+		batchv1alpha1.Pending:     {true, false, false},
+		batchv1alpha1.Running:     {true, false, false},
+		batchv1alpha1.Restarting:  {false, false, false},
+		batchv1alpha1.Aborting:    {false, true, false},
+		batchv1alpha1.Aborted:     {false, true, false},
+		batchv1alpha1.Completing:  {false, true, false},
+		batchv1alpha1.Completed:   {false, true, true},
+		batchv1alpha1.Terminating: {false, true, false},
+		batchv1alpha1.Terminated:  {false, true, true},
+		batchv1alpha1.Failed:      {false, true, true},
+	} {
+		assert.Equal(t, want, [3]bool{Runs(p), KeepsOnlyFinished(p), Ended(p)}, "%q", p)
+	}
+}
+
+// counts of a status: pending, running, succeeded, failed, terminating, unknown.
+type counts [6]int32
+
+func TestRules(t *testing.T) {
+	five := mustertesting.MakeJob("j").MinAvailable(3).Task(mustertesting.MakeTask("a", 5))
+	two := mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)).Task(mustertesting.MakeTask("b", 1))
+	perTask := func(succeeded map[string]int32) map[string]batchv1alpha1.TaskState {
+		states := map[string]batchv1alpha1.TaskState{}
+		for task, n := range succeeded {
+			states[task] = batchv1alpha1.TaskState{Phase: map[corev1.PodPhase]int32{corev1.PodSucceeded: n}}
+		}
+		return states
+	}
+	for name, c := range map[string]struct {
+		job     *mustertesting.JobWrapper
+		from    batchv1alpha1.JobPhase
+		counts  counts
+		tasks   map[string]int32
+		retries int32
+		want    batchv1alpha1.JobPhase
+		reason  string
+	}{
+		"a new Job is pending":                    {job: five, from: "", want: batchv1alpha1.Pending},
+		"too few run":                             {job: five, from: batchv1alpha1.Pending, counts: counts{3, 2}, want: batchv1alpha1.Pending},
+		"the minimum runs":                        {job: five, from: batchv1alpha1.Pending, counts: counts{2, 3}, want: batchv1alpha1.Running},
+		"succeeded pods help to run":              {job: five, from: batchv1alpha1.Pending, counts: counts{2, 1, 2}, want: batchv1alpha1.Running},
+		"failed pods do not":                      {job: five, from: batchv1alpha1.Pending, counts: counts{0, 2, 0, 3}, want: batchv1alpha1.Pending},
+		"nothing but failed pods before it ran":   {job: five, from: batchv1alpha1.Pending, counts: counts{0, 0, 1, 4}, want: batchv1alpha1.Failed, reason: ReasonPodsFailed},
+		"a Job without pods runs":                 {job: mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 0)), from: batchv1alpha1.Pending, want: batchv1alpha1.Running},
+		"a Job scaled to zero stays":              {job: mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 0)), from: batchv1alpha1.Running, want: batchv1alpha1.Running},
+		"some pods failed, others run":            {job: five, from: batchv1alpha1.Running, counts: counts{0, 1, 0, 4}, want: batchv1alpha1.Running},
+		"more pending than the surplus":           {job: five, from: batchv1alpha1.Running, counts: counts{3, 2}, want: batchv1alpha1.Pending, reason: ReasonTooManyPending},
+		"no more pending than the surplus":        {job: five, from: batchv1alpha1.Running, counts: counts{2, 3}, want: batchv1alpha1.Running},
+		"all finished, enough succeeded":          {job: five, from: batchv1alpha1.Running, counts: counts{0, 0, 3, 2}, want: batchv1alpha1.Completed, reason: ReasonPodsSucceeded},
+		"all finished, too few succeeded":         {job: five, from: batchv1alpha1.Running, counts: counts{0, 0, 2, 3}, want: batchv1alpha1.Failed, reason: ReasonPodsFailed},
+		"all finished while others still go":      {job: five, from: batchv1alpha1.Running, counts: counts{0, 0, 3, 2, 1}, want: batchv1alpha1.Completing, reason: ReasonPodsSucceeded},
+		"one task succeeded, the other failed":    {job: two, from: batchv1alpha1.Running, counts: counts{0, 0, 1, 1}, tasks: map[string]int32{"b": 1}, want: batchv1alpha1.Failed, reason: ReasonPodsFailed},
+		"both tasks succeeded":                    {job: two, from: batchv1alpha1.Running, counts: counts{0, 0, 2}, tasks: map[string]int32{"a": 1, "b": 1}, want: batchv1alpha1.Completed, reason: ReasonPodsSucceeded},
+		"minimum of one of three is enough":       {job: mustertesting.MakeJob("j").MinAvailable(1).Task(mustertesting.MakeTask("a", 3).MinAvailable(1)), from: batchv1alpha1.Running, counts: counts{0, 0, 1, 2}, tasks: map[string]int32{"a": 1}, want: batchv1alpha1.Completed, reason: ReasonPodsSucceeded},
+		"minSuccess reached, others run":          {job: mustertesting.MakeJob("j").MinSuccess(2).Task(mustertesting.MakeTask("a", 3)).Task(mustertesting.MakeTask("b", 1)), from: batchv1alpha1.Running, counts: counts{0, 2, 2}, want: batchv1alpha1.Completing, reason: ReasonMinSuccessReached},
+		"minSuccess reached, nothing runs":        {job: mustertesting.MakeJob("j").MinSuccess(1).Task(mustertesting.MakeTask("a", 2)), from: batchv1alpha1.Running, counts: counts{0, 0, 1, 1}, want: batchv1alpha1.Completed, reason: ReasonMinSuccessReached},
+		"minSuccess missed":                       {job: mustertesting.MakeJob("j").MinAvailable(1).MinSuccess(2).Task(mustertesting.MakeTask("a", 3)), from: batchv1alpha1.Running, counts: counts{0, 0, 1, 2}, want: batchv1alpha1.Failed, reason: ReasonPodsFailed},
+		"restarting, too many still go":           {job: five, from: batchv1alpha1.Restarting, counts: counts{0, 0, 0, 0, 3}, want: batchv1alpha1.Restarting},
+		"restarting, enough are gone":             {job: five, from: batchv1alpha1.Restarting, counts: counts{0, 0, 0, 0, 2}, want: batchv1alpha1.Pending},
+		"restarting for the last time but one":    {job: five, from: batchv1alpha1.Restarting, retries: 2, want: batchv1alpha1.Pending},
+		"restarting without a run left":           {job: five, from: batchv1alpha1.Restarting, counts: counts{0, 0, 0, 1, 4}, retries: 3, want: batchv1alpha1.Failed, reason: ReasonMaxRetryReached},
+		"aborting, one still goes":                {job: five, from: batchv1alpha1.Aborting, counts: counts{0, 0, 1, 1, 1}, want: batchv1alpha1.Aborting},
+		"aborting, all gone or finished":          {job: five, from: batchv1alpha1.Aborting, counts: counts{0, 0, 1, 1}, want: batchv1alpha1.Aborted},
+		"completing, all gone or finished":        {job: five, from: batchv1alpha1.Completing, counts: counts{0, 0, 1, 1}, want: batchv1alpha1.Completed},
+		"terminating, all gone or finished":       {job: five, from: batchv1alpha1.Terminating, counts: counts{0, 0, 1, 1}, want: batchv1alpha1.Terminated},
+		"terminating, one is on an unknown node":  {job: five, from: batchv1alpha1.Terminating, counts: counts{0, 0, 0, 0, 0, 1}, want: batchv1alpha1.Terminating},
+		"an aborted Job stays":                    {job: five, from: batchv1alpha1.Aborted, want: batchv1alpha1.Aborted},
+		"a completed Job stays":                   {job: five, from: batchv1alpha1.Completed, want: batchv1alpha1.Completed},
+		"a failed Job stays":                      {job: five, from: batchv1alpha1.Failed, want: batchv1alpha1.Failed},
+		"a terminated Job stays, whatever happen": {job: five, from: batchv1alpha1.Terminated, counts: counts{5, 5}, want: batchv1alpha1.Terminated},
+	} {
+		t.Run(name, func(t *testing.T) {
+			job := defaults.Job(c.job.Obj(), "")
+			status := &batchv1alpha1.JobStatus{
+				State:   batchv1alpha1.JobState{Phase: c.from},
+				Pending: c.counts[0], Running: c.counts[1], Succeeded: c.counts[2], Failed: c.counts[3],
+				Terminating: c.counts[4], Unknown: c.counts[5],
+				RetryCount: c.retries, TaskStatusCount: perTask(c.tasks),
+			}
+			step := Next(&job.Spec, status)
+			assert.Equal(t, c.want, step.Next, step.Message)
+			assert.Equal(t, c.reason, step.Reason)
+			assert.Equal(t, c.reason != "", step.Message != "")
+		})
+	}
+}
