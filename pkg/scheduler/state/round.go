@@ -75,6 +75,8 @@ type Round struct {
 	Pinned bool
 	// Quota says which queue is short, nil if none is or quota is not enforced.
 	Quota *quota.Shortage
+
+	roundsEnded int // when the judgement began
 }
 
 // Judge begins the judgement of the gang of a scout. It returns nil when there is nothing to judge any more.
@@ -85,7 +87,7 @@ func (s *Store) Judge(scout *corev1.Pod) *Round {
 	if m == nil || g.phase != idle || g.Seated() {
 		return nil
 	}
-	round := &Round{Key: g.key, Members: g.Choose(), Elsewhere: map[string]resources.List{}, Pinned: g.pin}
+	round := &Round{Key: g.key, Members: g.Choose(), Elsewhere: map[string]resources.List{}, Pinned: g.pin, roundsEnded: s.roundsEnded}
 	if len(round.Members) == 0 {
 		return nil
 	}
@@ -172,15 +174,25 @@ func (s *Store) Park(round *Round, scout *corev1.Pod, rejected *corev1.Pod, reje
 	g.parked, g.scout, g.rejected = true, scout.UID, rejected
 	g.rejectors = setOf(rejectors)
 	g.pin, g.failures = false, 0
-	if round.Quota == nil {
-		return
-	}
-	if s.ledger.RoomFor(g.key.String(), g.queue, requests(round.Members)) == nil {
-		g.parked = false // quota came free since Judge
+	if s.hasChanged(g, round) {
+		g.parked = false
 		s.waker.Add(g.key)
 		return
 	}
-	s.quotaParked.Insert(g.key)
+	if round.Quota != nil {
+		s.quotaParked.Insert(g.key)
+	}
+	if len(round.Elsewhere) > 0 {
+		s.promiseParked.Insert(g.key)
+	}
+}
+
+// hasChanged says whether what stood in a gang's way, and of which no event tells, has gone while it was judged.
+func (s *Store) hasChanged(g *group, round *Round) bool {
+	if round.Quota != nil {
+		return s.ledger.RoomFor(g.key.String(), g.queue, requests(round.Members)) == nil
+	}
+	return len(round.Elsewhere) > 0 && round.roundsEnded != s.roundsEnded
 }
 
 // QuotaShortage says which queue has no room for a single pod: one without a gang, or beyond the minimum of its gang. A
@@ -250,6 +262,7 @@ func (s *Store) Unreserve(pod *corev1.Pod) {
 		m.State = gang.Waiting
 		s.letGo(g, pod.UID)
 	}
+	g.parked = false
 	s.promiseBroken(g)
 	s.waker.Add(g.key)
 }
@@ -301,7 +314,15 @@ func (s *Store) Permit(pod *corev1.Pod) (verdict Verdict, wait time.Duration, re
 func (s *Store) endRound(g *group) {
 	g.phase, g.chosen, g.planned, g.scout = idle, nil, nil, ""
 	g.pin, g.failures, g.notBefore = false, 0, time.Time{}
+	s.dropPromise(g)
+}
+
+// dropPromise gives back what was promised to a gang and not taken, and wakes those who stood back for it.
+func (s *Store) dropPromise(g *group) {
+	s.roundsEnded++
 	s.ledger.DropPromise(g.key.String())
+	s.wakeQuotaWaiters()
+	s.wakeParked(s.promiseParked)
 }
 
 // letGo ends a round without success, for the whole gang and at once: the promise is dropped, and the waker takes back what
@@ -314,8 +335,7 @@ func (s *Store) letGo(g *group, failed types.UID) {
 		return
 	}
 	g.phase, g.chosen, g.planned, g.scout = idle, nil, nil, ""
-	s.ledger.DropPromise(g.key.String())
-	s.wakeQuotaWaiters()
+	s.dropPromise(g)
 	s.waker.Add(g.key)
 	if failed == "" {
 		g.pin, g.failures = false, 0

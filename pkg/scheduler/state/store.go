@@ -43,28 +43,31 @@ type Store struct {
 	classes   schedulinglisters.PriorityClassLister
 	order     sync.Map // pod UID -> *OrderKey; read by QueueSort without the lock
 
-	mu           sync.Mutex
-	synced       bool
-	quotaOn      bool                      // the Capacity plugin is part of a profile
-	schedulers   sets.Set[string]          // the profiles' names: whose waiting pods are ours
-	gangs        map[Key]*group            //
-	podGang      map[types.UID]Key         // pod -> its gang
-	quotaWaiters map[types.UID]*corev1.Pod // single pods that wait for quota
-	quotaParked  sets.Set[Key]             // gangs that wait for quota
+	mu            sync.Mutex
+	synced        bool
+	quotaOn       bool                      // the Capacity plugin is part of a profile
+	schedulers    sets.Set[string]          // the profiles' names: whose waiting pods are ours
+	gangs         map[Key]*group            //
+	podGang       map[types.UID]Key         // pod -> its gang
+	quotaWaiters  map[types.UID]*corev1.Pod // single pods that wait for quota
+	quotaParked   sets.Set[Key]             // gangs that wait for quota
+	promiseParked sets.Set[Key]             // gangs that may only wait for what is promised to others
+	roundsEnded   int                       // how many promises were given back
 }
 
 // New makes an empty Store. The arguments are those of the Coscheduling plugin.
 func New(clock clock.Clock) *Store {
 	return &Store{
-		clock:        clock,
-		args:         config.CoschedulingArgs{Admission: config.AdmissionRequired},
-		ledger:       ledger.New(),
-		waker:        workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[Key]{Clock: delayClock(clock), Name: "gang_wake"}),
-		schedulers:   sets.New[string](),
-		gangs:        map[Key]*group{},
-		podGang:      map[types.UID]Key{},
-		quotaWaiters: map[types.UID]*corev1.Pod{},
-		quotaParked:  sets.New[Key](),
+		clock:         clock,
+		args:          config.CoschedulingArgs{Admission: config.AdmissionRequired},
+		ledger:        ledger.New(),
+		waker:         workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[Key]{Clock: delayClock(clock), Name: "gang_wake"}),
+		schedulers:    sets.New[string](),
+		gangs:         map[Key]*group{},
+		podGang:       map[types.UID]Key{},
+		quotaWaiters:  map[types.UID]*corev1.Pod{},
+		quotaParked:   sets.New[Key](),
+		promiseParked: sets.New[Key](),
 	}
 }
 

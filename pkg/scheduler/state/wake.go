@@ -132,16 +132,21 @@ func (s *Store) do(ctx context.Context, d deeds) {
 
 // wakeQuotaWaiters lets everything that waits for quota try again.
 func (s *Store) wakeQuotaWaiters() {
-	for key := range s.quotaParked {
+	s.wakeParked(s.quotaParked)
+	if len(s.quotaWaiters) > 0 {
+		s.waker.Add(quotaKey)
+	}
+}
+
+// wakeParked has the gangs of a set judged again, and empties it.
+func (s *Store) wakeParked(gangs sets.Set[Key]) {
+	for key := range gangs {
 		if g := s.gangs[key]; g != nil {
 			g.parked = false
 			s.waker.Add(key)
 		}
 	}
-	s.quotaParked.Clear()
-	if len(s.quotaWaiters) > 0 {
-		s.waker.Add(quotaKey)
-	}
+	gangs.Clear()
 }
 
 func (s *Store) quotaWaitersToWake() deeds {
@@ -154,26 +159,16 @@ func (s *Store) quotaWaitersToWake() deeds {
 }
 
 // HelpedBy says whether an event may help the gang for which a pod is parked, and with which pod to ask the plugin that
-// stood in the way. gone is the pod that the event reports as deleted, nil for other events.
-func (s *Store) HelpedBy(pod *corev1.Pod, plugin string, gone *corev1.Pod) (rejected *corev1.Pod, ask bool) {
+// stood in the way. Events of the gang's own pods count too: room that its members gave up may be seen only after the
+// gang was judged again.
+func (s *Store) HelpedBy(pod *corev1.Pod, plugin string) (rejected *corev1.Pod, ask bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g, m := s.find(pod.UID)
 	if m == nil || !g.parked || g.scout != pod.UID || !g.rejectors.Has(plugin) {
 		return nil, false
 	}
-	if gone != nil {
-		if key, ok := groupOf(gone); ok && key == g.key && s.neverBound(g, gone) {
-			return nil, false // the gang's own let-go frees nothing that it did not have a moment ago
-		}
-	}
 	return g.rejected, true
-}
-
-// neverBound says whether a pod that gave up its node was only reserved there.
-func (s *Store) neverBound(g *group, pod *corev1.Pod) bool {
-	m := g.Member(pod.UID)
-	return m != nil && m.State != gang.Bound && !m.Terminating
 }
 
 func uids(members []*gang.Member) []types.UID {

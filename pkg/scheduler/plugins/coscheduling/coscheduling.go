@@ -109,11 +109,7 @@ func (c *Coscheduling) EventsToRegister(ctx context.Context) ([]fwk.ClusterEvent
 // hintFor puts an event to the hint of a plugin, if that plugin stood in the way of the pod's gang.
 func (c *Coscheduling) hintFor(plugin string, hint fwk.QueueingHintFn) fwk.QueueingHintFn {
 	return func(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
-		var gone *corev1.Pod
-		if newObj == nil {
-			gone, _ = oldObj.(*corev1.Pod)
-		}
-		rejected, ask := c.store.HelpedBy(pod, plugin, gone)
+		rejected, ask := c.store.HelpedBy(pod, plugin)
 		switch {
 		case !ask:
 			return fwk.QueueSkip, nil
