@@ -1,0 +1,260 @@
+package podgroup
+
+import (
+	"fmt"
+	"math/rand"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"pgregory.net/rapid"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/ledger"
+	"github.com/muster-sched/muster/pkg/resources"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+)
+
+func named(candidates []*candidate) (names []string) {
+	for _, c := range candidates {
+		names = append(names, c.group.Name)
+	}
+	return names
+}
+
+func TestTurns(t *testing.T) {
+	early, late := time.Unix(100, 0), time.Unix(200, 0)
+	waiting := func(name string, created time.Time, priority int32, queuePriority ...int32) *candidate {
+		return newCandidate(mustertesting.MakePodGroup(name).Created(created).Obj(), queuePriority, priority)
+	}
+	inTurn := []*candidate{
+		waiting("child of a high queue", late, 0, 9, 1),
+		waiting("in a high queue", late, 0, 9),
+		waiting("high child of a low queue", late, 0, 2, 8),
+		waiting("low child of a low queue", late, 7, 2, 3),
+		waiting("important", late, 5, 1),
+		waiting("early", early, 0, 1),
+		waiting("late a", late, 0, 1),
+		waiting("late b", late, 0, 1),
+		waiting("below all", early, -1, 1),
+	}
+	for seed := range int64(20) {
+		shuffled := slices.Clone(inTurn)
+		rand.New(rand.NewSource(seed)).Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+		slices.SortFunc(shuffled, byTurn)
+		require.Equal(t, named(inTurn), named(shuffled))
+	}
+}
+
+// scene is a set of queues and a ledger that candidates are admitted to.
+type scene struct {
+	books  *ledger.Ledger
+	queues map[string]*schedulingv1beta1.Queue
+	total  resources.List
+	factor float64
+}
+
+func newScene(queues ...*schedulingv1beta1.Queue) *scene {
+	s := &scene{books: ledger.New(), queues: map[string]*schedulingv1beta1.Queue{}}
+	for _, queue := range queues {
+		s.queues[queue.Name] = queue
+		s.books.SetQueue(queue)
+	}
+	return s
+}
+
+func (s *scene) rules() rules {
+	return rules{
+		notOpen: func(name string) string {
+			if s.queues[name] == nil {
+				return quoted(name) + " does not exist"
+			}
+			return ""
+		},
+		fifo: func(name string) bool {
+			return s.queues[name] != nil && s.queues[name].Spec.DequeueStrategy == schedulingv1beta1.DequeueStrategyFIFO
+		},
+		beyond: func(want resources.List) *excess { return beyondCluster(want, s.total, s.factor) },
+		room:   s.books.Room,
+		hold:   func(c *candidate) { s.books.Promise(c.key(), c.queue, c.want) },
+	}
+}
+
+func wants(name, queue, cpu string) *candidate {
+	return newCandidate(mustertesting.MakePodGroup(name).Queue(queue).MinResources("cpu", cpu).Obj(), nil, 0)
+}
+
+func TestDecide(t *testing.T) {
+	traverse := mustertesting.MakeQueue("t").Capability("cpu", "4").Obj()
+	fifo := mustertesting.MakeQueue("f").Capability("cpu", "4").Dequeue(schedulingv1beta1.DequeueStrategyFIFO).Obj()
+	parent := mustertesting.MakeQueue("p").Capability("cpu", "4").Obj()
+	left := mustertesting.MakeQueue("l").Parent("p").Obj()
+	right := mustertesting.MakeQueue("r").Parent("p").Obj()
+
+	tests := map[string]struct {
+		candidates []*candidate
+		factor     float64
+		want       []string // "" for admitted
+	}{
+		"each sees what was admitted before it": {
+			candidates: []*candidate{wants("a", "t", "3"), wants("b", "t", "2"), wants("c", "t", "1")},
+			want:       []string{"", `queue "t" has 1 cpu free of its capability, 2 needed`, ""},
+		},
+		"first in, first out: a blocked one holds the line": {
+			candidates: []*candidate{wants("a", "f", "3"), wants("b", "f", "2"), wants("c", "f", "1"), wants("d", "t", "1")},
+			want: []string{"", `queue "f" has 1 cpu free of its capability, 2 needed`,
+				`queue "f" is first in, first out, and default/b is still waiting there`, ""},
+		},
+		"siblings share what their parent has": {
+			candidates: []*candidate{wants("a", "l", "3"), wants("b", "r", "2"), wants("c", "r", "1")},
+			want:       []string{"", `queue "p" has 1 cpu free of its capability, 2 needed`, ""},
+		},
+		"no such queue": {
+			candidates: []*candidate{wants("a", "x", "3")},
+			want:       []string{`queue "x" does not exist`},
+		},
+		"far more than the cluster has": {
+			candidates: []*candidate{wants("a", "l", "3"), wants("b", "l", "2400m"), wants("c", "t", "2400m")},
+			factor:     1.2,
+			want: []string{"the minimum needs 3 cpu, more than 1.2 times the 2 that all nodes have together", "",
+				""},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(traverse, fifo, parent, left, right)
+			s.total, s.factor = resources.List{corev1.ResourceCPU: 2000}, test.factor
+			var got []string
+			for _, v := range decide(test.candidates, s.rules()) {
+				assert.Equal(t, v.message == "", v.admitted)
+				assert.Equal(t, !v.admitted, v.blocked())
+				got = append(got, v.message)
+			}
+			assert.Equal(t, test.want, got)
+		})
+	}
+}
+
+// TestAdmissionNeverExceedsACapability admits random PodGroups to random trees of queues, in rounds between which some
+// go, and checks that no capability is exceeded, that traverse leaves nobody out who would fit, and that fifo lets nobody
+// pass.
+func TestAdmissionNeverExceedsACapability(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		queues := drawQueues(t)
+		s := newScene(queues...)
+		admittedCPU := map[string]*candidate{}
+		waiting := drawCandidates(t, queues)
+		for round := range rapid.IntRange(1, 4).Draw(t, "rounds") {
+			verdicts := decide(waiting, s.rules())
+			var left []*candidate
+			for i, v := range verdicts {
+				if v.admitted {
+					admittedCPU[waiting[i].key()] = waiting[i]
+				} else {
+					left = append(left, waiting[i])
+				}
+			}
+			checkCapabilities(t, s, admittedCPU)
+			checkLeftOut(t, s, waiting, verdicts)
+			waiting = left
+			for _, key := range rapid.SliceOf(rapid.SampledFrom(keysOf(admittedCPU))).Draw(t, fmt.Sprint("gone", round)) {
+				s.books.DropPromise(key)
+				delete(admittedCPU, key)
+			}
+		}
+	})
+}
+
+func drawQueues(t *rapid.T) []*schedulingv1beta1.Queue {
+	var queues []*schedulingv1beta1.Queue
+	names := []string{"root"}
+	for i := range rapid.IntRange(1, 6).Draw(t, "queues") {
+		queue := mustertesting.MakeQueue(fmt.Sprint("q", i)).Parent(rapid.SampledFrom(names).Draw(t, "parent"))
+		if rapid.Bool().Draw(t, "limited") {
+			queue.Capability("cpu", fmt.Sprint(rapid.IntRange(0, 12).Draw(t, "capability")))
+		}
+		if rapid.Bool().Draw(t, "fifo") {
+			queue.Dequeue(schedulingv1beta1.DequeueStrategyFIFO)
+		}
+		queues = append(queues, queue.Obj())
+		names = append(names, fmt.Sprint("q", i))
+	}
+	return queues
+}
+
+func drawCandidates(t *rapid.T, queues []*schedulingv1beta1.Queue) []*candidate {
+	var candidates []*candidate
+	for i := range rapid.IntRange(0, 15).Draw(t, "groups") {
+		queue := rapid.SampledFrom(queues).Draw(t, "queue")
+		candidates = append(candidates, wants(fmt.Sprint("g", i), queue.Name, fmt.Sprint(rapid.IntRange(0, 6).Draw(t, "cpu"))))
+	}
+	return candidates
+}
+
+func keysOf(candidates map[string]*candidate) []string {
+	keys := []string{"none"}
+	for key := range candidates {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// checkCapabilities adds up what was admitted below each queue, the slow and plain way.
+func checkCapabilities(t *rapid.T, s *scene, admitted map[string]*candidate) {
+	used := map[string]int64{}
+	for _, c := range admitted {
+		for name := c.queue; name != "root" && name != ""; name = s.queues[name].Spec.Parent {
+			used[name] += c.want[corev1.ResourceCPU]
+		}
+	}
+	for name, queue := range s.queues {
+		if limit, limited := queue.Spec.Capability[corev1.ResourceCPU]; limited {
+			require.LessOrEqual(t, used[name], limit.MilliValue(), "queue %s", name)
+		}
+	}
+}
+
+func checkLeftOut(t *rapid.T, s *scene, candidates []*candidate, verdicts []verdict) {
+	held := map[string]bool{}
+	for i, v := range verdicts {
+		c := candidates[i]
+		fifo := s.rules().fifo(c.queue)
+		if v.admitted {
+			require.False(t, fifo && held[c.queue], "%s passed another one in a fifo queue", c.key())
+			continue
+		}
+		if !held[c.queue] || !fifo {
+			require.NotNil(t, s.books.Room(c.queue, c.want), "%s was left out and would fit", c.key())
+		}
+		held[c.queue] = true
+	}
+}
+
+func TestBeyondCluster(t *testing.T) {
+	total := resources.List{corev1.ResourceCPU: 10000, "nvidia.com/gpu": 0}
+	assert.Nil(t, beyondCluster(resources.List{corev1.ResourceCPU: 12000}, total, 1.2))
+	assert.NotNil(t, beyondCluster(resources.List{corev1.ResourceCPU: 12001}, total, 1.2))
+	assert.NotNil(t, beyondCluster(resources.List{"nvidia.com/gpu": 1}, total, 1.2))
+	assert.NotNil(t, beyondCluster(resources.List{"example.com/fpga": 1}, total, 1.2))
+	assert.Nil(t, beyondCluster(resources.List{"example.com/fpga": 0}, total, 1.2))
+	assert.Nil(t, beyondCluster(resources.List{"example.com/fpga": 1}, total, 0))
+}
+
+func TestTheClusterIsTheSumOfItsNodes(t *testing.T) {
+	grown := 0
+	c := newCluster(func() { grown++ })
+	node := func(name, cpu string) *corev1.Node { return mustertesting.MakeNode(name).Allocatable("cpu", cpu).Obj() }
+	h := c.handler()
+	h.OnAdd(node("a", "4"), true)
+	h.OnAdd(node("b", "2"), true)
+	h.OnUpdate(node("b", "2"), node("b", "2"))
+	assert.Equal(t, 2, grown, "a heartbeat is no news")
+	h.OnUpdate(node("b", "2"), node("b", "3"))
+	assert.EqualValues(t, 7000, c.allocatable()[corev1.ResourceCPU])
+	h.OnDelete(node("a", "4"))
+	assert.EqualValues(t, 3000, c.allocatable()[corev1.ResourceCPU])
+}

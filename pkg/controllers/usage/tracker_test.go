@@ -1,0 +1,269 @@
+package usage
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/informers"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
+	"pgregory.net/rapid"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	musterfake "github.com/muster-sched/muster/pkg/client/clientset/versioned/fake"
+	musterinformers "github.com/muster-sched/muster/pkg/client/informers/externalversions"
+	"github.com/muster-sched/muster/pkg/resources"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+)
+
+// world is a Tracker whose informers never start: the test puts objects into their stores and delivers the events, as
+// late as it likes. No API is involved.
+type world struct {
+	*Tracker
+	backlog []func()
+}
+
+func newWorld(t require.TestingT) *world {
+	tracker, err := New(informers.NewSharedInformerFactory(kubefake.NewClientset(), 0),
+		musterinformers.NewSharedInformerFactory(musterfake.NewSimpleClientset(), 0))
+	require.NoError(t, err)
+	return &world{Tracker: tracker}
+}
+
+func (w *world) later(deliver func()) { w.backlog = append(w.backlog, deliver) }
+
+func (w *world) deliverAll() {
+	for _, deliver := range w.backlog {
+		deliver()
+	}
+	w.backlog = nil
+}
+
+func (w *world) putPod(pod *corev1.Pod) {
+	old, existed, _ := w.pods.GetIndexer().Get(pod)
+	_ = w.pods.GetIndexer().Add(pod)
+	w.later(func() {
+		if existed {
+			w.onPodUpdate(old, pod)
+		} else {
+			w.onPod(pod)
+		}
+	})
+}
+
+func (w *world) removePod(pod *corev1.Pod) {
+	old, existed, _ := w.pods.GetIndexer().Get(pod)
+	if existed {
+		_ = w.pods.GetIndexer().Delete(pod)
+		w.later(func() { w.onPodDelete(cache.DeletedFinalStateUnknown{Obj: old}) })
+	}
+}
+
+func (w *world) putGroup(group *schedulingv1beta1.PodGroup) {
+	old, existed, _ := w.podGroups.GetIndexer().Get(group)
+	_ = w.podGroups.GetIndexer().Add(group)
+	w.later(func() {
+		if existed {
+			w.onGroupUpdate(old, group)
+		} else {
+			w.onGroup(group)
+		}
+	})
+}
+
+func (w *world) removeGroup(group *schedulingv1beta1.PodGroup) {
+	old, existed, _ := w.podGroups.GetIndexer().Get(group)
+	if existed {
+		_ = w.podGroups.GetIndexer().Delete(group)
+		w.later(func() { w.onGroupDelete(old) })
+	}
+}
+
+func (w *world) usedCPU(queue string) int64 { return w.ledger.Used(queue)[corev1.ResourceCPU] }
+
+// freeCPU is the most that still fits in a queue.
+func (w *world) freeCPU(queue string) int64 {
+	if s := w.ledger.Room(queue, resources.List{corev1.ResourceCPU: 1 << 40}); s != nil {
+		return s.Free
+	}
+	return -1
+}
+
+func bound(name string) *mustertesting.PodWrapper {
+	return mustertesting.MakePod(name).UID(name).Group("g").Requests("cpu", "1").Node("n")
+}
+
+func group() *mustertesting.PodGroupWrapper {
+	return mustertesting.MakePodGroup("g").UID("g").Queue("q").MinMember(2).MinResources("cpu", "2")
+}
+
+func TestWhatIsCharged(t *testing.T) {
+	tests := map[string]struct {
+		pod  *mustertesting.PodWrapper
+		want int64
+	}{
+		"a bound member":              {bound("p"), 1000},
+		"a member without a node":     {bound("p").Node(""), 0},
+		"one that succeeded":          {bound("p").Phase(corev1.PodSucceeded), 0},
+		"one that failed":             {bound("p").Phase(corev1.PodFailed), 0},
+		"a pod of a group not seen":   {bound("p").Group("other"), 0},
+		"a pod that names its queue":  {bound("p").Group("").QueueName("q"), 1000},
+		"a pod that is nobody's":      {bound("p").Group(""), 0},
+		"a group not seen and a name": {bound("p").Group("other").QueueName("q"), 1000},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.putGroup(group().Obj())
+			w.putPod(test.pod.Obj())
+			w.deliverAll()
+			assert.Equal(t, test.want, w.usedCPU("q"))
+		})
+	}
+}
+
+func TestMembersTakeUpTheHoldOfTheirGroup(t *testing.T) {
+	w := newWorld(t)
+	w.onQueue(mustertesting.MakeQueue("q").Capability("cpu", "10").Obj())
+	g := group().Obj()
+	w.putGroup(g)
+	w.Hold(g, MinimumOf(g))
+	w.deliverAll()
+	require.EqualValues(t, 8000, w.freeCPU("q"))
+
+	for _, step := range []struct {
+		what string
+		does func()
+		free int64
+	}{
+		{"a member is bound", func() { w.putPod(bound("a").Obj()) }, 8000},
+		{"the other, too", func() { w.putPod(bound("b").Obj()) }, 8000},
+		{"surplus takes more", func() { w.putPod(bound("c").Obj()) }, 7000},
+		{"one has succeeded", func() { w.putPod(bound("a").Phase(corev1.PodSucceeded).Obj()) }, 8000},
+		{"the surplus goes", func() { w.removePod(bound("c").Obj()) }, 9000},
+		{"one has failed: its place is kept", func() { w.putPod(bound("b").Phase(corev1.PodFailed).Obj()) }, 9000},
+		{"let go", func() { w.LetGo(g.Namespace, g.Name, g.UID) }, 10000},
+	} {
+		step.does()
+		w.deliverAll()
+		assert.Equal(t, step.free, w.freeCPU("q"), step.what)
+	}
+}
+
+func TestChargesFollowTheGroup(t *testing.T) {
+	w := newWorld(t)
+	w.putPod(bound("a").Obj())
+	w.deliverAll()
+	require.Zero(t, w.usedCPU("q"))
+	w.putGroup(group().Obj())
+	w.deliverAll()
+	require.EqualValues(t, 1000, w.usedCPU("q"), "the group is seen after its pods")
+	w.putGroup(group().Queue("q2").Obj())
+	w.deliverAll()
+	require.Zero(t, w.usedCPU("q"))
+	require.EqualValues(t, 1000, w.usedCPU("q2"), "the group has moved")
+	w.removeGroup(group().Obj())
+	w.putPod(bound("a").Label("x", "y").Obj())
+	w.deliverAll()
+	require.EqualValues(t, 1000, w.usedCPU("q2"), "the pod has outlived its group")
+}
+
+func TestANamesakeGetsNothingOfWhatWasHeld(t *testing.T) {
+	w := newWorld(t)
+	w.onQueue(mustertesting.MakeQueue("q").Capability("cpu", "10").Obj())
+	old, anew := group().Obj(), group().UID("new").Obj()
+	w.Hold(old, MinimumOf(old))
+	w.LetGoOthers(anew.Namespace, anew.Name, anew.UID)
+	assert.EqualValues(t, 10000, w.freeCPU("q"))
+	w.Hold(anew, MinimumOf(anew))
+	w.LetGo(old.Namespace, old.Name, old.UID)
+	assert.EqualValues(t, 8000, w.freeCPU("q"))
+}
+
+func TestWatchersHearOfUseAndOfRoom(t *testing.T) {
+	w := newWorld(t)
+	type news struct {
+		queue string
+		freed bool
+	}
+	var heard []news
+	w.Watch(func(queue string, freed bool) { heard = append(heard, news{queue, freed}) })
+	w.putGroup(group().Obj())
+	w.putPod(bound("a").Obj())
+	w.deliverAll()
+	assert.Equal(t, []news{{"q", false}}, heard)
+	heard = nil
+	w.putPod(bound("a").Label("x", "y").Obj())
+	w.deliverAll()
+	assert.Empty(t, heard)
+	w.removePod(bound("a").Obj())
+	w.deliverAll()
+	assert.Equal(t, []news{{"q", true}}, heard)
+}
+
+// TestTheLedgerFollowsTheStores changes pods and groups at random, delivers the events late and in batches, and checks
+// that the ledger says in the end what the stores say.
+func TestTheLedgerFollowsTheStores(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t)
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			name := rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "pod")
+			g := mustertesting.MakePodGroup(rapid.SampledFrom([]string{"g", "h"}).Draw(t, "group"))
+			switch rapid.IntRange(0, 5).Draw(t, "verb") {
+			case 0, 1:
+				w.putPod(drawPod(t, name))
+			case 2:
+				w.removePod(bound(name).Obj())
+			case 3:
+				w.putGroup(g.UID("1").Queue(rapid.SampledFrom([]string{"q", "r"}).Draw(t, "queue")).Obj())
+			case 4:
+				w.deliverAll()
+			case 5:
+				if obj, exists, _ := w.podGroups.GetIndexer().Get(g.Obj()); exists {
+					w.Hold(obj.(*schedulingv1beta1.PodGroup), resources.List{corev1.ResourceCPU: 2500})
+				}
+			}
+		}
+		w.deliverAll()
+		want, taken := w.fromStores()
+		for _, queue := range []string{"q", "r"} {
+			require.Equal(t, want[queue], w.usedCPU(queue), "queue %s", queue)
+		}
+		for key, sum := range taken {
+			require.Equal(t, sum, w.taken[key][corev1.ResourceCPU], "group %s", key)
+		}
+		require.Equal(t, want["q"]+want["r"], w.usedCPU("root"))
+	})
+}
+
+func drawPod(t *rapid.T, name string) *corev1.Pod {
+	pod := bound(name).UID(fmt.Sprint(name, rapid.IntRange(0, 1).Draw(t, "uid"))).
+		Group(rapid.SampledFrom([]string{"g", "h", ""}).Draw(t, "member of")).
+		Requests("cpu", fmt.Sprint(rapid.IntRange(1, 3).Draw(t, "cpu")))
+	if rapid.Bool().Draw(t, "unbound") {
+		pod.Node("")
+	}
+	return pod.Phase(rapid.SampledFrom([]corev1.PodPhase{corev1.PodRunning, corev1.PodRunning, corev1.PodSucceeded, corev1.PodFailed}).
+		Draw(t, "phase")).Obj()
+}
+
+// fromStores adds up, the plain way, what the stores say: queue -> charged, group -> taken.
+func (w *world) fromStores() (charged, taken map[string]int64) {
+	charged, taken = map[string]int64{}, map[string]int64{}
+	for _, obj := range w.pods.GetIndexer().List() {
+		pod := obj.(*corev1.Pod)
+		if !takesSeat(pod) || GroupOf(pod) == "" {
+			continue
+		}
+		cpu := resources.PodRequests(pod)[corev1.ResourceCPU]
+		taken[GroupOf(pod)] += cpu
+		g, exists, _ := w.podGroups.GetIndexer().GetByKey(GroupOf(pod))
+		if exists && pod.Status.Phase == corev1.PodRunning {
+			charged[QueueOf(g.(*schedulingv1beta1.PodGroup))] += cpu
+		}
+	}
+	return charged, taken
+}
