@@ -1,15 +1,12 @@
 package job
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
@@ -17,133 +14,6 @@ import (
 	"github.com/muster-sched/muster/pkg/job/phase"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
-
-// world is a Job and its pods, without an API server: what a verdict asks for is done at once.
-type world struct {
-	t    require.TestingT
-	job  *batchv1alpha1.Job
-	pods map[string]*corev1.Pod // by name
-	now  time.Time
-	uids int
-	ran  map[string]int // pod name -> how many pods of that name were created
-}
-
-func newWorld(t require.TestingT, job *batchv1alpha1.Job) *world {
-	job.UID = "job-uid"
-	return &world{t: t, job: job, pods: map[string]*corev1.Pod{}, now: time.Unix(1000, 0), ran: map[string]int{}}
-}
-
-// look takes one look at the Job: judge, write the status, delete and create. Deleted pods stay until they are reaped.
-func (w *world) look() *verdict {
-	filled := defaults.Job(w.job, "")
-	var pods []*corev1.Pod
-	for _, pod := range w.pods {
-		pods = append(pods, pod)
-	}
-	result := judge(&view{job: filled, pods: pods, now: w.now})
-	requireConsistent(w.t, filled, result)
-	w.job.Status = *result.status.DeepCopy()
-	for _, pod := range result.members.victims() {
-		gone := w.pods[pod.Name].DeepCopy()
-		gone.DeletionTimestamp = &metav1.Time{Time: w.now}
-		w.pods[pod.Name] = gone
-	}
-	if phase.Runs(w.job.Status.State.Phase) {
-		filled.Status = w.job.Status
-		for _, m := range result.members.missing(filled.Name) {
-			w.create(newPod(filled, &filled.Spec.Tasks[m.task], m.index))
-		}
-	}
-	return result
-}
-
-func (w *world) create(pod *corev1.Pod) {
-	require.NotContains(w.t, w.pods, pod.Name, "a pod of that name is still there")
-	w.uids++
-	pod.UID = types.UID(fmt.Sprintf("uid-%d", w.uids))
-	pod.Status.Phase = corev1.PodPending
-	w.pods[pod.Name] = pod
-	w.ran[pod.Name]++
-}
-
-// settle looks until nothing changes any more.
-func (w *world) settle() {
-	for range 20 {
-		before := w.job.Status.DeepCopy()
-		count := len(w.pods)
-		w.look()
-		if assert.ObjectsAreEqual(before, &w.job.Status) && count == len(w.pods) {
-			return
-		}
-	}
-	require.Fail(w.t, "the Job does not come to rest", "%+v", w.job.Status)
-}
-
-func (w *world) set(name string, p corev1.PodPhase, exitCode int32) {
-	require.Contains(w.t, w.pods, name)
-	pod := w.pods[name].DeepCopy()
-	pod.Status.Phase = p
-	if p == corev1.PodFailed {
-		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{
-			Terminated: &corev1.ContainerStateTerminated{ExitCode: exitCode}}}}
-	}
-	w.pods[name] = pod
-}
-
-func (w *world) runAll() {
-	for name, pod := range w.pods {
-		if pod.Status.Phase == corev1.PodPending && pod.DeletionTimestamp == nil {
-			w.set(name, corev1.PodRunning, 0)
-		}
-	}
-}
-
-// reap removes the pods that are being deleted.
-func (w *world) reap() {
-	for name, pod := range w.pods {
-		if pod.DeletionTimestamp != nil {
-			delete(w.pods, name)
-		}
-	}
-}
-
-func (w *world) start() {
-	w.settle()
-	w.runAll()
-	w.settle()
-	require.Equal(w.t, batchv1alpha1.Running, w.job.Status.State.Phase)
-}
-
-func (w *world) phase() batchv1alpha1.JobPhase { return w.job.Status.State.Phase }
-
-// requireConsistent checks what clients rely on in every single write.
-func requireConsistent(t require.TestingT, job *batchv1alpha1.Job, v *verdict) {
-	s := v.status
-	switch s.State.Phase {
-	case batchv1alpha1.Restarting, batchv1alpha1.Aborting, batchv1alpha1.Terminating, batchv1alpha1.Completing:
-		require.Positive(t, s.Terminating, "%s without terminating pods", s.State.Phase)
-	case batchv1alpha1.Aborted, batchv1alpha1.Terminated:
-		require.Zero(t, s.Pending+s.Running+s.Terminating, "%s", s.State.Phase)
-	case batchv1alpha1.Running:
-		if job.Status.State.Phase != batchv1alpha1.Running {
-			require.GreaterOrEqual(t, s.Running+s.Succeeded, job.Spec.MinAvailable)
-		}
-	case batchv1alpha1.Pending:
-		if job.Status.State.Phase == batchv1alpha1.Restarting {
-			require.GreaterOrEqual(t, defaults.Replicas(&job.Spec)-s.Terminating, s.MinAvailable)
-		}
-	}
-	require.Len(t, s.Conditions, len(conditionPhases(s)), "one condition per phase")
-	require.Equal(t, s.State.Phase, s.Conditions[len(s.Conditions)-1].Status, "the latest condition comes last")
-}
-
-func conditionPhases(s *batchv1alpha1.JobStatus) map[batchv1alpha1.JobPhase]bool {
-	phases := map[batchv1alpha1.JobPhase]bool{}
-	for _, c := range s.Conditions {
-		phases[c.Status] = true
-	}
-	return phases
-}
 
 func TestFirstStatusIsPending(t *testing.T) {
 	w := newWorld(t, mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 2)).Obj())
@@ -271,4 +141,144 @@ func TestFinishedPodNeverRunsAgain(t *testing.T) {
 	w.set("j-a-1", corev1.PodSucceeded, 0)
 	w.settle()
 	assert.Equal(t, batchv1alpha1.Completed, w.phase())
+}
+
+func TestOurOwnDeletionsRaiseNothing(t *testing.T) {
+	yes := true
+	for name, c := range map[string]struct {
+		job     *mustertesting.JobWrapper
+		happens func(*world)
+		retries int32
+	}{
+		"suspend, then resume when all are gone": {
+			mustertesting.MakeJob("j").Policy(busv1alpha1.AnyEvent, busv1alpha1.TerminateJobAction).Task(mustertesting.MakeTask("a", 4)),
+			func(w *world) {
+				w.job.Spec.Suspend = &yes
+				w.settle()
+				w.reap()
+				w.settle()
+				w.job.Spec.Suspend = nil
+			}, 0,
+		},
+		"suspend, then resume before they are gone": {
+			mustertesting.MakeJob("j").MinAvailable(1).Policy(busv1alpha1.AnyEvent, busv1alpha1.TerminateJobAction).
+				Task(mustertesting.MakeTask("a", 4).MinAvailable(1)),
+			func(w *world) {
+				w.job.Spec.Suspend = &yes
+				w.lookAndCrash(beforeActing)
+				w.job.Spec.Suspend = nil
+				w.settle()
+				delete(w.pods, "j-a-0")
+				w.settle()
+			}, 0,
+		},
+		"restart of a pod that was evicted": {
+			mustertesting.MakeJob("j").MinAvailable(1).Policy(busv1alpha1.AnyEvent, busv1alpha1.RestartPodAction).
+				Task(mustertesting.MakeTask("a", 4).MinAvailable(1)),
+			func(w *world) {
+				w.askToGo("j-a-1")
+				w.settle()
+			}, 1,
+		},
+		"restart of a pod that has vanished": {
+			mustertesting.MakeJob("j").Policy(busv1alpha1.AnyEvent, busv1alpha1.RestartPodAction).Task(mustertesting.MakeTask("a", 4)),
+			func(w *world) {
+				delete(w.pods, "j-a-1")
+				w.lookAndCrash(beforeActing)
+				w.lookAndCrash(beforeActing)
+			}, 1,
+		},
+		"restart of a task": {
+			mustertesting.MakeJob("j").MinAvailable(1).Task(mustertesting.MakeTask("a", 4).MinAvailable(1).
+				Policy(busv1alpha1.AnyEvent, busv1alpha1.RestartTaskAction)),
+			func(w *world) {
+				w.set("j-a-1", corev1.PodFailed, 1)
+				w.lookAndCrash(whileActing)
+				delete(w.pods, "j-a-0")
+				w.settle()
+			}, 1,
+		},
+		"restart of the Job": {
+			mustertesting.MakeJob("j").MinAvailable(1).Policy(busv1alpha1.AnyEvent, busv1alpha1.RestartJobAction).
+				Task(mustertesting.MakeTask("a", 4).MinAvailable(1)),
+			func(w *world) {
+				w.set("j-a-1", corev1.PodFailed, 1)
+				w.lookAndCrash(whileActing)
+				w.lookAndCrash(whileActing)
+				w.settle()
+			}, 1,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, c.job.Obj())
+			w.start()
+			c.happens(w)
+			w.settle()
+			w.reap()
+			w.settle()
+			w.runAll()
+			w.settle()
+			assert.Equal(t, batchv1alpha1.Running, w.phase(), "%+v", w.job.Status)
+			assert.Len(t, w.pods, 4)
+			assert.Equal(t, c.retries, w.job.Status.RetryCount)
+			assert.Empty(t, w.names(isGoing))
+		})
+	}
+}
+
+func TestDeadlineEndsTheJob(t *testing.T) {
+	job := mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)).Obj()
+	limit := int64(60)
+	job.Spec.ActiveDeadlineSeconds = &limit
+	w := newWorld(t, job)
+	w.start()
+	w.now = w.now.Add(59 * time.Second)
+	w.settle()
+	assert.Equal(t, batchv1alpha1.Running, w.phase())
+	w.now = w.now.Add(time.Second)
+	w.settle()
+	w.reap()
+	w.settle()
+	assert.Equal(t, batchv1alpha1.Terminated, w.phase())
+	assert.Equal(t, reasonDeadlineExceeded, w.job.Status.State.Reason)
+	assert.Equal(t, time.Minute, w.job.Status.RunningDuration.Duration)
+}
+
+func TestTimesMoveWithThePhaseAlone(t *testing.T) {
+	w := newWorld(t, mustertesting.MakeJob("j").MinAvailable(1).Task(mustertesting.MakeTask("a", 2).MinAvailable(1)).Obj())
+	w.settle()
+	w.set("j-a-0", corev1.PodRunning, 0)
+	w.settle()
+	since := w.job.Status.State.LastTransitionTime
+	w.now = w.now.Add(time.Hour)
+	w.set("j-a-1", corev1.PodRunning, 0)
+	w.settle()
+	assert.Equal(t, int32(2), w.job.Status.Running)
+	assert.Equal(t, since, w.job.Status.State.LastTransitionTime)
+}
+
+func TestHeldJobSaysWhy(t *testing.T) {
+	job := mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)).Obj()
+	v := judge(&view{job: defaults.Job(job, ""), held: &finding{"NotSupported", "spec.x"}, now: time.Unix(1000, 0)})
+	assert.Equal(t, batchv1alpha1.Pending, v.status.State.Phase)
+	assert.Equal(t, "NotSupported", v.status.State.Reason)
+	assert.Equal(t, "spec.x", v.status.State.Message)
+}
+
+func TestUnknownGangIsAnswered(t *testing.T) {
+	job := mustertesting.MakeJob("j").Policy(busv1alpha1.JobUnknownEvent, busv1alpha1.RestartJobAction).Task(mustertesting.MakeTask("a", 2)).Obj()
+	w := newWorld(t, job)
+	w.start()
+	delete(w.pods, "j-a-0")
+	w.settle()
+	look := func() *verdict {
+		var pods []*corev1.Pod
+		for _, pod := range w.pods {
+			pods = append(pods, pod)
+		}
+		return judge(&view{job: defaults.Job(w.job, ""), pods: pods, groupUnknown: true, now: w.now})
+	}
+	assert.NotNil(t, look().request, "one runs, one waits for a node")
+	w.runAll()
+	assert.Nil(t, look().request, "all run: the PodGroup's phase is of before")
 }

@@ -41,7 +41,7 @@ func recallAll(job *batchv1alpha1.Job, pods []*corev1.Pod) []policy.Memory {
 func recordAll(spec *batchv1alpha1.JobSpec, memories []policy.Memory) []batchv1alpha1.TaskRecord {
 	var records []batchv1alpha1.TaskRecord
 	for i := range spec.Tasks {
-		if record, any := memories[i].Record(spec.Tasks[i].Name); any {
+		if record, found := memories[i].Record(spec.Tasks[i].Name); found {
 			records = append(records, record)
 		}
 	}

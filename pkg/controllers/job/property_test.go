@@ -1,0 +1,197 @@
+package job
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"pgregory.net/rapid"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/phase"
+	"github.com/muster-sched/muster/pkg/job/policy"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+)
+
+// drawJob makes a Job of up to three tasks whose policies all take actions out of a list.
+func drawJob(t *rapid.T, maxRetry int32, actions ...busv1alpha1.Action) *batchv1alpha1.Job {
+	job := mustertesting.MakeJob("j").MaxRetry(maxRetry)
+	event := rapid.SampledFrom([]busv1alpha1.Event{
+		busv1alpha1.AnyEvent, busv1alpha1.PodFailedEvent, busv1alpha1.PodEvictedEvent, busv1alpha1.TaskCompletedEvent})
+	for i := range rapid.IntRange(1, 3).Draw(t, "tasks") {
+		task := mustertesting.MakeTask(fmt.Sprintf("t%d", i), rapid.Int32Range(1, 4).Draw(t, "replicas"))
+		if len(actions) > 0 && rapid.Bool().Draw(t, "has policy") {
+			task.Policy(event.Draw(t, "event"), rapid.SampledFrom(actions).Draw(t, "action"))
+		}
+		job.Task(task)
+	}
+	if len(actions) > 0 && rapid.Bool().Draw(t, "job has policy") {
+		job.Policy(event.Draw(t, "event"), rapid.SampledFrom(actions).Draw(t, "action"))
+	}
+	return job.Obj()
+}
+
+// watch takes some looks at the Job, or none, each of which may be cut short.
+func watch(t *rapid.T, w *world) {
+	for range rapid.IntRange(0, 3).Draw(t, "looks") {
+		w.lookAndCrash(rapid.SampledFrom([]crash{noCrash, noCrash, noCrash, beforeWrite, beforeActing, whileActing}).Draw(t, "crash"))
+	}
+}
+
+func isRunning(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodRunning }
+func isWaiting(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodPending && pod.DeletionTimestamp == nil
+}
+func isGoing(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil }
+
+// somethingHappens lets one thing happen to one pod.
+func somethingHappens(t *rapid.T, w *world) {
+	what := rapid.SampledFrom([]string{"run", "run", "run", "succeed", "succeed", "fail", "evict", "vanish", "reap", "reap"}).Draw(t, "what")
+	fits := map[string]func(*corev1.Pod) bool{"run": isWaiting, "succeed": isRunning, "fail": isRunning, "reap": isGoing,
+		"evict": isRunning, "vanish": func(*corev1.Pod) bool { return true }}[what]
+	names := w.names(fits)
+	if len(names) == 0 {
+		return
+	}
+	name := rapid.SampledFrom(names).Draw(t, "pod")
+	switch what {
+	case "run":
+		w.set(name, corev1.PodRunning, 0)
+	case "succeed":
+		w.set(name, corev1.PodSucceeded, 0)
+	case "fail":
+		w.set(name, corev1.PodFailed, 1)
+	case "evict":
+		w.askToGo(name)
+	case "vanish", "reap":
+		delete(w.pods, name)
+	}
+}
+
+// calmDown lets whatever runs succeed and whatever goes be gone, until nothing changes.
+func calmDown(w *world) {
+	for range 60 {
+		w.reap()
+		w.runAll()
+		w.settle()
+		for _, name := range w.names(isRunning) {
+			w.set(name, corev1.PodSucceeded, 0)
+		}
+		w.settle()
+	}
+}
+
+// TestWhateverHappensTheJobEnds: through any history, with looks lost, repeated and cut short, every status that is
+// written is consistent (see requireConsistent), and once all is calm the Job has come to an end and left nothing
+// running.
+func TestWhateverHappensTheJobEnds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		maxRetry := rapid.Int32Range(1, 4).Draw(t, "maxRetry")
+		w := newWorld(t, drawJob(t, maxRetry, busv1alpha1.RestartJobAction, busv1alpha1.RestartTaskAction, busv1alpha1.RestartPodAction,
+			busv1alpha1.AbortJobAction, busv1alpha1.TerminateJobAction, busv1alpha1.CompleteJobAction))
+		for range rapid.IntRange(0, 40).Draw(t, "steps") {
+			somethingHappens(t, w)
+			watch(t, w)
+			require.LessOrEqual(t, w.job.Status.RetryCount, maxRetry)
+		}
+		calmDown(w)
+		require.True(t, phase.KeepsOnlyFinished(w.phase()), "ends as %s: %+v", w.phase(), w.job.Status)
+		require.Empty(t, w.names(func(p *corev1.Pod) bool { return !policy.IsFinished(p) }))
+		require.Zero(t, w.job.Status.Terminating)
+	})
+}
+
+// TestTheEndDoesNotDependOnTheLooks: each pod has its fate (it fails so often, is evicted so often, then succeeds or
+// not); however the looks fall between, the Job comes to the same end.
+func TestTheEndDoesNotDependOnTheLooks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var actions []busv1alpha1.Action
+		if rapid.Bool().Draw(t, "restarts pods") {
+			actions = []busv1alpha1.Action{busv1alpha1.RestartPodAction}
+		}
+		job := drawJob(t, 1000, actions...)
+		fates := map[string]*fate{}
+		for i := range job.Spec.Tasks {
+			for index := range job.Spec.Tasks[i].Replicas {
+				fates[policy.PodName("j", job.Spec.Tasks[i].Name, index)] = &fate{
+					evictions: rapid.IntRange(0, 2).Draw(t, "evictions"),
+					failures:  rapid.IntRange(0, 2).Draw(t, "failures"),
+				}
+			}
+		}
+		attentive := fulfil(newWorld(t, job.DeepCopy()), fates, func(w *world) { w.settle() })
+		other := fulfil(newWorld(t, job.DeepCopy()), fates, func(w *world) { watch(t, w) })
+		require.Equal(t, attentive, other)
+	})
+}
+
+// fate is what happens to the pods of one name, one after the other.
+type fate struct{ evictions, failures int }
+
+// end is how a Job ended.
+type end struct {
+	phase             batchv1alpha1.JobPhase
+	succeeded, failed int32
+	tasks             map[string]batchv1alpha1.TaskState
+}
+
+// fulfil lets all pods have their fate, with looks at the Job between, until nothing changes.
+func fulfil(w *world, fates map[string]*fate, looks func(*world)) end {
+	left := map[string]fate{}
+	for name, f := range fates {
+		left[name] = *f
+	}
+	for range 200 {
+		looks(w)
+		for _, name := range w.names(isWaiting) {
+			w.set(name, corev1.PodRunning, 0)
+		}
+		for _, name := range w.names(func(p *corev1.Pod) bool { return isRunning(p) && !isGoing(p) }) {
+			looks(w)
+			if w.pods[name] == nil || isGoing(w.pods[name]) {
+				continue
+			}
+			f := left[name]
+			switch {
+			case f.evictions > 0:
+				f.evictions--
+				w.askToGo(name)
+			case f.failures > 0:
+				f.failures--
+				w.set(name, corev1.PodFailed, 1)
+			default:
+				w.set(name, corev1.PodSucceeded, 0)
+			}
+			left[name] = f
+		}
+		looks(w)
+		w.reap()
+	}
+	w.settle()
+	s := w.job.Status
+	return end{s.State.Phase, s.Succeeded, s.Failed, s.TaskStatusCount}
+}
+
+// TestFinishedPodsOfAnIncarnationRunOnce: whatever happens, no index runs again in the incarnation in which it was
+// seen to have finished.
+func TestFinishedPodsOfAnIncarnationRunOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t, drawJob(t, 4, busv1alpha1.RestartJobAction))
+		finished := map[string]bool{} // version and pod name -> seen to have finished
+		for range rapid.IntRange(0, 40).Draw(t, "steps") {
+			somethingHappens(t, w)
+			w.look()
+			for name, pod := range w.pods {
+				key := fmt.Sprint(w.job.Status.Version, " ", name)
+				version := fmt.Sprint(w.job.Status.Version)
+				if pod.Annotations[batchv1alpha1.JobVersionKey] != version || !phase.Runs(w.phase()) {
+					continue
+				}
+				require.False(t, finished[key] && !policy.IsFinished(pod), "%s runs again", key)
+				finished[key] = finished[key] || policy.IsFinished(pod) && !isGoing(pod)
+			}
+		}
+	})
+}

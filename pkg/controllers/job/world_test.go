@@ -1,0 +1,186 @@
+package job
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/defaults"
+	"github.com/muster-sched/muster/pkg/job/phase"
+)
+
+// world is a Job and its pods, without an API server: what a verdict asks for is done at once.
+type world struct {
+	t    require.TestingT
+	job  *batchv1alpha1.Job
+	pods map[string]*corev1.Pod // by name
+	now  time.Time
+	uids int
+	ran  map[string]int // pod name -> how many pods of that name were created
+}
+
+func newWorld(t require.TestingT, job *batchv1alpha1.Job) *world {
+	job.UID = "job-uid"
+	return &world{t: t, job: job, pods: map[string]*corev1.Pod{}, now: time.Unix(1000, 0), ran: map[string]int{}}
+}
+
+// crash says where a look at the Job ends early, as when the controller dies.
+type crash int
+
+const (
+	noCrash      crash = iota
+	beforeWrite        // nothing of it is left
+	beforeActing       // the status is written, nothing is done
+	whileActing        // half of the pods are deleted, or half created
+)
+
+// look takes one look at the Job: judge, write the status, delete and create. Deleted pods stay until they are reaped.
+func (w *world) look() *verdict { return w.lookAndCrash(noCrash) }
+
+func (w *world) lookAndCrash(at crash) *verdict {
+	filled := defaults.Job(w.job, "")
+	var pods []*corev1.Pod
+	for _, pod := range w.pods {
+		pods = append(pods, pod)
+	}
+	result := judge(&view{job: filled, pods: pods, now: w.now})
+	requireConsistent(w.t, filled, result)
+	if at == beforeWrite {
+		return result
+	}
+	w.job.Status = *result.status.DeepCopy()
+	if at == beforeActing {
+		return result
+	}
+	victims := result.members.victims()
+	wanted := result.members.missing(filled.Name)
+	if at == whileActing {
+		victims, wanted = victims[:len(victims)/2], wanted[:len(wanted)/2]
+	}
+	for _, pod := range victims {
+		w.askToGo(pod.Name)
+	}
+	if phase.Runs(w.job.Status.State.Phase) && (at != whileActing || len(victims) == 0) {
+		filled.Status = w.job.Status
+		for _, m := range wanted {
+			w.create(newPod(filled, &filled.Spec.Tasks[m.task], m.index))
+		}
+	}
+	return result
+}
+
+// askToGo deletes a pod with a grace period: it stays until it is reaped.
+func (w *world) askToGo(name string) {
+	gone := w.pods[name].DeepCopy()
+	if gone.DeletionTimestamp == nil {
+		gone.DeletionTimestamp = &metav1.Time{Time: w.now}
+	}
+	w.pods[name] = gone
+}
+
+// names of the pods that fit, in order.
+func (w *world) names(fits func(*corev1.Pod) bool) []string {
+	var found []string
+	for _, name := range slices.Sorted(maps.Keys(w.pods)) {
+		if fits(w.pods[name]) {
+			found = append(found, name)
+		}
+	}
+	return found
+}
+
+func (w *world) create(pod *corev1.Pod) {
+	require.NotContains(w.t, w.pods, pod.Name, "a pod of that name is still there")
+	w.uids++
+	pod.UID = types.UID(fmt.Sprintf("uid-%d", w.uids))
+	pod.Status.Phase = corev1.PodPending
+	w.pods[pod.Name] = pod
+	w.ran[pod.Name]++
+}
+
+// settle looks until nothing changes any more.
+func (w *world) settle() {
+	for range 20 {
+		before := w.job.Status.DeepCopy()
+		count := len(w.pods)
+		w.look()
+		if assert.ObjectsAreEqual(before, &w.job.Status) && count == len(w.pods) {
+			return
+		}
+	}
+	require.Fail(w.t, "the Job does not come to rest", "%+v", w.job.Status)
+}
+
+func (w *world) set(name string, p corev1.PodPhase, exitCode int32) {
+	require.Contains(w.t, w.pods, name)
+	pod := w.pods[name].DeepCopy()
+	pod.Status.Phase = p
+	if p == corev1.PodFailed {
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{ExitCode: exitCode}}}}
+	}
+	w.pods[name] = pod
+}
+
+func (w *world) runAll() {
+	for name, pod := range w.pods {
+		if pod.Status.Phase == corev1.PodPending && pod.DeletionTimestamp == nil {
+			w.set(name, corev1.PodRunning, 0)
+		}
+	}
+}
+
+// reap removes the pods that are being deleted.
+func (w *world) reap() {
+	for name, pod := range w.pods {
+		if pod.DeletionTimestamp != nil {
+			delete(w.pods, name)
+		}
+	}
+}
+
+func (w *world) start() {
+	w.settle()
+	w.runAll()
+	w.settle()
+	require.Equal(w.t, batchv1alpha1.Running, w.job.Status.State.Phase)
+}
+
+func (w *world) phase() batchv1alpha1.JobPhase { return w.job.Status.State.Phase }
+
+// requireConsistent checks what clients rely on in every single write.
+func requireConsistent(t require.TestingT, job *batchv1alpha1.Job, v *verdict) {
+	s := v.status
+	switch s.State.Phase {
+	case batchv1alpha1.Restarting, batchv1alpha1.Aborting, batchv1alpha1.Terminating, batchv1alpha1.Completing:
+		require.Positive(t, s.Terminating, "%s without terminating pods", s.State.Phase)
+	case batchv1alpha1.Aborted, batchv1alpha1.Terminated:
+		require.Zero(t, s.Pending+s.Running+s.Terminating, "%s", s.State.Phase)
+	case batchv1alpha1.Running:
+		if job.Status.State.Phase != batchv1alpha1.Running {
+			require.GreaterOrEqual(t, s.Running+s.Succeeded, job.Spec.MinAvailable)
+		}
+	case batchv1alpha1.Pending:
+		if job.Status.State.Phase == batchv1alpha1.Restarting {
+			require.GreaterOrEqual(t, defaults.Replicas(&job.Spec)-s.Terminating, s.MinAvailable)
+		}
+	}
+	require.Len(t, s.Conditions, len(conditionPhases(s)), "one condition per phase")
+	require.Equal(t, s.State.Phase, s.Conditions[len(s.Conditions)-1].Status, "the latest condition comes last")
+}
+
+func conditionPhases(s *batchv1alpha1.JobStatus) map[batchv1alpha1.JobPhase]bool {
+	phases := map[batchv1alpha1.JobPhase]bool{}
+	for _, c := range s.Conditions {
+		phases[c.Status] = true
+	}
+	return phases
+}

@@ -1,0 +1,193 @@
+package policy
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/indexes"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+)
+
+// podOption changes a pod of a test.
+type podOption func(*corev1.Pod)
+
+func going(pod *corev1.Pod) {
+	now := metav1.Now()
+	pod.DeletionTimestamp = &now
+}
+
+func disrupted(pod *corev1.Pod) {
+	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
+		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "PreemptionByScheduler"})
+}
+
+// exits gives a pod one container for each code; a code of 0 is one that ended well.
+func exits(codes ...int32) podOption {
+	return func(pod *corev1.Pod) {
+		for _, code := range codes {
+			pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{
+				State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code}}})
+		}
+	}
+}
+
+func restarted(times int32) podOption {
+	return func(pod *corev1.Pod) {
+		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{RestartCount: times})
+	}
+}
+
+func pod(name string, phase corev1.PodPhase, options ...podOption) *corev1.Pod {
+	p := mustertesting.MakePod(name).UID("uid-of-" + name).Phase(phase).Obj()
+	for _, option := range options {
+		option(p)
+	}
+	return p
+}
+
+// task makes a task "a" of three replicas.
+func task(memory Memory, pods map[int32]*corev1.Pod) Task {
+	spec := mustertesting.MakeTask("a", 3).MaxRetry(3).Obj()
+	return Task{Spec: spec, Pods: pods, Memory: memory}
+}
+
+func TestObserve(t *testing.T) {
+	running := pod("j-a-0", corev1.PodRunning)
+	all := Memory{Created: indexes.Of(0, 1, 2)}
+	for name, c := range map[string]struct {
+		task    Task
+		unknown bool
+		want    []string
+	}{
+		"nothing created yet":                       {task: task(Memory{}, nil)},
+		"all run":                                   {task: task(all, map[int32]*corev1.Pod{0: running, 1: running, 2: running})},
+		"one has never been created":                {task: task(Memory{Created: indexes.Of(0, 1)}, map[int32]*corev1.Pod{0: running, 1: running})},
+		"one has gone":                              {task: task(all, map[int32]*corev1.Pod{0: running, 2: running}), want: []string{"PodEvicted: pod j-a-1 was deleted"}},
+		"one is going":                              {task: task(all, map[int32]*corev1.Pod{0: running, 1: pod("j-a-1", corev1.PodRunning, going), 2: running}), want: []string{"PodEvicted: pod j-a-1 was evicted"}},
+		"one is going before it was noted":          {task: task(Memory{}, map[int32]*corev1.Pod{1: pod("j-a-1", corev1.PodPending, going)}), want: []string{"PodEvicted: pod j-a-1 was evicted"}},
+		"one fails as it is killed":                 {task: task(all, map[int32]*corev1.Pod{0: running, 1: pod("j-a-1", corev1.PodFailed, exits(137), going), 2: running}), want: []string{"PodEvicted: pod j-a-1 was evicted"}},
+		"one failed with the mark of an eviction":   {task: task(all, map[int32]*corev1.Pod{0: running, 1: pod("j-a-1", corev1.PodFailed, exits(137), disrupted), 2: running}), want: []string{"PodEvicted: pod j-a-1 was evicted (PreemptionByScheduler)"}},
+		"one still runs with the mark":              {task: task(all, map[int32]*corev1.Pod{0: running, 1: pod("j-a-1", corev1.PodRunning, disrupted), 2: running})},
+		"one failed":                                {task: task(all, map[int32]*corev1.Pod{0: running, 1: pod("j-a-1", corev1.PodFailed, exits(3)), 2: running}), want: []string{"PodFailed: pod j-a-1 failed with exit code 3"}},
+		"the second container failed":               {task: task(all, map[int32]*corev1.Pod{0: running, 1: pod("j-a-1", corev1.PodFailed, exits(0, 4, 5)), 2: running}), want: []string{"PodFailed: pod j-a-1 failed with exit code 4"}},
+		"a failure that is known":                   {task: task(Memory{Created: indexes.Of(0, 1, 2), Failed: indexes.Of(1)}, map[int32]*corev1.Pod{0: running, 1: pod("j-a-1", corev1.PodFailed, exits(3)), 2: running})},
+		"a known failure that is deleted":           {task: task(Memory{Created: indexes.Of(0, 1, 2), Failed: indexes.Of(1)}, map[int32]*corev1.Pod{0: running, 2: running})},
+		"a succeeded pod that is going":             {task: task(all, map[int32]*corev1.Pod{0: running, 1: pod("j-a-1", corev1.PodSucceeded, going), 2: running})},
+		"a known success that is deleted":           {task: task(Memory{Created: indexes.Of(0, 1, 2), Succeeded: indexes.Of(1)}, map[int32]*corev1.Pod{0: running, 2: running})},
+		"the last succeeded":                        {task: task(Memory{Created: indexes.Of(0, 1, 2), Succeeded: indexes.Of(0, 1)}, map[int32]*corev1.Pod{2: pod("j-a-2", corev1.PodSucceeded)}), want: []string{"TaskCompleted: all 3 pods of task a have succeeded"}},
+		"all succeeded and that is known":           {task: task(Memory{Created: indexes.Of(0, 1, 2), Succeeded: indexes.Of(0, 1, 2)}, map[int32]*corev1.Pod{2: pod("j-a-2", corev1.PodSucceeded)})},
+		"containers restarted too often":            {task: task(all, map[int32]*corev1.Pod{0: pod("j-a-0", corev1.PodRunning, restarted(2)), 1: pod("j-a-1", corev1.PodRunning, restarted(1)), 2: running}), want: []string{"TaskFailed: containers of task a were restarted 3 times"}},
+		"containers restarted, but not too often":   {task: task(all, map[int32]*corev1.Pod{0: pod("j-a-0", corev1.PodRunning, restarted(2)), 1: running, 2: running})},
+		"part of the gang cannot be scheduled":      {task: task(all, map[int32]*corev1.Pod{0: running, 1: running, 2: running}), unknown: true, want: []string{"Unknown: part of the gang runs and the rest cannot be scheduled"}},
+		"failures come before evictions, in order":  {task: task(all, map[int32]*corev1.Pod{1: pod("j-a-1", corev1.PodFailed, exits(1)), 2: pod("j-a-2", corev1.PodFailed, exits(2))}), want: []string{"PodFailed: pod j-a-1 failed with exit code 1", "PodFailed: pod j-a-2 failed with exit code 2", "PodEvicted: pod j-a-0 was deleted"}},
+		"a failed pod whose containers do not tell": {task: task(all, map[int32]*corev1.Pod{0: running, 1: pod("j-a-1", corev1.PodFailed), 2: running}), want: []string{"PodFailed: pod j-a-1 failed with exit code 0"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, h := range Observe("j", []Task{c.task}, c.unknown) {
+				got = append(got, string(h.Event)+": "+h.Message)
+			}
+			assert.Equal(t, c.want, got)
+		})
+	}
+}
+
+func policies(list ...batchv1alpha1.LifecyclePolicy) []batchv1alpha1.LifecyclePolicy { return list }
+
+func on(event busv1alpha1.Event, action busv1alpha1.Action) batchv1alpha1.LifecyclePolicy {
+	return batchv1alpha1.LifecyclePolicy{Event: event, Action: action}
+}
+
+func onExit(code int32, action busv1alpha1.Action) batchv1alpha1.LifecyclePolicy {
+	return batchv1alpha1.LifecyclePolicy{ExitCode: &code, Action: action}
+}
+
+func TestDecide(t *testing.T) {
+	failed := Happening{Event: busv1alpha1.PodFailedEvent, Task: 0, Index: 1, ExitCode: 3}
+	evicted := Happening{Event: busv1alpha1.PodEvictedEvent, Task: 0, Index: 2}
+	taskFailed := Happening{Event: busv1alpha1.TaskFailedEvent, Task: 0, Index: -1}
+	completed := Happening{Event: busv1alpha1.TaskCompletedEvent, Task: 0, Index: -1}
+	unknown := Happening{Event: busv1alpha1.JobUnknownEvent, Task: -1, Index: -1}
+	anything, restart, terminate := busv1alpha1.AnyEvent, busv1alpha1.RestartJobAction, busv1alpha1.TerminateJobAction
+	for name, c := range map[string]struct {
+		task, job []batchv1alpha1.LifecyclePolicy
+		happens   []Happening
+		want      string
+	}{
+		"no policy":                          {happens: []Happening{failed}},
+		"nothing happened":                   {job: policies(on(anything, restart))},
+		"the Job's policy":                   {job: policies(on(busv1alpha1.PodFailedEvent, restart)), happens: []Happening{failed}, want: "RestartJob spec.policies[0]"},
+		"the task's comes first":             {task: policies(on(anything, terminate)), job: policies(on(busv1alpha1.PodFailedEvent, restart)), happens: []Happening{failed}, want: "TerminateJob spec.tasks[0].policies[0]"},
+		"the task's does not match":          {task: policies(on(busv1alpha1.PodEvictedEvent, terminate)), job: policies(on(busv1alpha1.PodFailedEvent, restart)), happens: []Happening{failed}, want: "RestartJob spec.policies[0]"},
+		"the first of the list":              {job: policies(onExit(4, terminate), onExit(3, restart), on(busv1alpha1.PodFailedEvent, terminate)), happens: []Happening{failed}, want: "RestartJob spec.policies[1]"},
+		"an exit code is for failures":       {job: policies(onExit(3, terminate)), happens: []Happening{evicted, completed}},
+		"one of several events":              {job: policies(batchv1alpha1.LifecyclePolicy{Events: []busv1alpha1.Event{busv1alpha1.PodEvictedEvent, busv1alpha1.PodFailedEvent}, Action: restart}), happens: []Happening{failed}, want: "RestartJob spec.policies[0]"},
+		"* matches a failure":                {job: policies(on(anything, restart)), happens: []Happening{failed}, want: "RestartJob spec.policies[0]"},
+		"* matches an eviction":              {job: policies(on(anything, restart)), happens: []Happening{evicted}, want: "RestartJob spec.policies[0]"},
+		"* matches a task's failure":         {job: policies(on(anything, restart)), happens: []Happening{taskFailed}, want: "RestartJob spec.policies[0]"},
+		"* matches Unknown":                  {job: policies(on(anything, restart)), happens: []Happening{unknown}, want: "RestartJob spec.policies[0]"},
+		"* does not match completion":        {job: policies(on(anything, restart)), happens: []Happening{completed}},
+		"completion has to be named":         {job: policies(on(anything, restart), on(busv1alpha1.TaskCompletedEvent, busv1alpha1.CompleteJobAction)), happens: []Happening{completed}, want: "CompleteJob spec.policies[1]"},
+		"a task's policy is not for Unknown": {task: policies(on(anything, restart)), happens: []Happening{unknown}},
+		"the weightiest action wins":         {job: policies(on(busv1alpha1.PodFailedEvent, restart), on(busv1alpha1.PodEvictedEvent, terminate)), happens: []Happening{failed, evicted}, want: "TerminateJob spec.policies[1]"},
+		"restarting a pod of no pod":         {task: policies(on(anything, busv1alpha1.RestartPodAction)), happens: []Happening{taskFailed}},
+		"restarting a task of no task":       {job: policies(on(anything, busv1alpha1.RestartTaskAction)), happens: []Happening{unknown}},
+		"to resume what runs is nothing":     {job: policies(on(anything, busv1alpha1.ResumeJobAction)), happens: []Happening{failed}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := &batchv1alpha1.JobSpec{Policies: c.job, Tasks: []batchv1alpha1.TaskSpec{{Name: "a", Policies: c.task}}}
+			got := ""
+			if d := Decide(spec, c.happens); d != nil {
+				got = string(d.Action) + " " + d.Policy
+			}
+			assert.Equal(t, c.want, got)
+		})
+	}
+}
+
+func TestRestartsOfPodsAddUp(t *testing.T) {
+	spec := &batchv1alpha1.JobSpec{Tasks: []batchv1alpha1.TaskSpec{
+		{Name: "a", Policies: policies(on(busv1alpha1.PodFailedEvent, busv1alpha1.RestartPodAction))},
+		{Name: "b", Policies: policies(on(busv1alpha1.PodFailedEvent, busv1alpha1.RestartTaskAction))},
+	}}
+	d := Decide(spec, []Happening{
+		{Event: busv1alpha1.PodFailedEvent, Task: 0, Index: 1},
+		{Event: busv1alpha1.PodFailedEvent, Task: 0, Index: 4},
+		{Event: busv1alpha1.PodFailedEvent, Task: 1, Index: 0},
+	})
+	require.NotNil(t, d)
+	assert.Equal(t, busv1alpha1.RestartTaskAction, d.Action)
+	for _, c := range []struct {
+		task, index int32
+		want        bool
+	}{{0, 1, true}, {0, 4, true}, {0, 0, false}, {1, 0, true}, {1, 7, true}, {2, 0, false}} {
+		assert.Equal(t, c.want, d.Targets.Has(int(c.task), c.index), "%d-%d", c.task, c.index)
+	}
+}
+
+func TestMemoryIsWhatTheStatusHolds(t *testing.T) {
+	memory := Memory{Created: indexes.Of(0, 1, 2, 5), Succeeded: indexes.Of(1), Failed: indexes.Of(2), Handled: map[int32]types.UID{5: "u"}}
+	record, found := memory.Record("a")
+	require.True(t, found)
+	assert.Equal(t, batchv1alpha1.TaskRecord{Name: "a", Created: "0-2,5", Succeeded: "1", Failed: "2", Handled: map[string]string{"5": "u"}}, record)
+
+	again := Recall([]batchv1alpha1.TaskRecord{{Name: "b", Created: "9"}, record}, "a", 5)
+	assert.Equal(t, "0-2", again.Created.String(), "an index that the task has not any more is forgotten")
+	assert.Equal(t, map[int32]types.UID{5: "u"}, again.Handled, "but not a pod that is to go")
+	again.Prune(sets.New[types.UID]("other"))
+	assert.Empty(t, again.Handled)
+
+	_, found = (&Memory{}).Record("a")
+	assert.False(t, found)
+	broken := Recall([]batchv1alpha1.TaskRecord{{Name: "a", Created: "5-1", Handled: map[string]string{"x": "u"}}}, "a", 5)
+	_, found = broken.Record("a")
+	assert.False(t, found, "what cannot be read is forgotten")
+}
