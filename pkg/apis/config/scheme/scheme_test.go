@@ -1,0 +1,61 @@
+package scheme
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/muster-sched/muster/pkg/apis/config"
+	"github.com/muster-sched/muster/pkg/apis/config/validation"
+)
+
+func decode(t *testing.T, yaml string) (runtime.Object, error) {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	require.NoError(t, AddToScheme(scheme))
+	codecs := serializer.NewCodecFactory(scheme, serializer.EnableStrict)
+	obj, _, err := codecs.UniversalDecoder(internal).Decode([]byte("apiVersion: "+GroupName+"/v1\n"+yaml), nil, nil)
+	return obj, err
+}
+
+func TestArgumentsAreDefaulted(t *testing.T) {
+	obj, err := decode(t, "kind: CoschedulingArgs\npermitTimeout: 5s\n")
+	require.NoError(t, err)
+	args := obj.(*config.CoschedulingArgs)
+	assert.Equal(t, config.AdmissionRequired, args.Admission)
+	assert.Equal(t, 5*time.Second, args.PermitTimeout.Duration)
+	assert.Equal(t, time.Minute, args.PartialGangTimeout.Duration)
+	assert.Equal(t, time.Second, args.InitialBackoff.Duration)
+	assert.Equal(t, 10*time.Second, args.MaxBackoff.Duration)
+	assert.NoError(t, validation.ValidateCoschedulingArgs(field.NewPath("args"), args))
+}
+
+func TestUnknownArgumentsAreRefusedByName(t *testing.T) {
+	for _, kind := range []string{"CoschedulingArgs", "CapacityArgs", "TaskPriorityArgs"} {
+		_, err := decode(t, "kind: "+kind+"\nscheduleTimeoutSeconds: 3\n")
+		assert.ErrorContains(t, err, `unknown field "scheduleTimeoutSeconds"`, kind)
+	}
+}
+
+func TestWrongArgumentsAreAllNamed(t *testing.T) {
+	args := &config.CoschedulingArgs{
+		Admission:          "Never",
+		PermitTimeout:      metav1.Duration{Duration: time.Hour},
+		PartialGangTimeout: metav1.Duration{},
+		InitialBackoff:     metav1.Duration{Duration: time.Minute},
+		MaxBackoff:         metav1.Duration{Duration: time.Second},
+	}
+	err := validation.ValidateCoschedulingArgs(field.NewPath("args"), args)
+	for _, text := range []string{
+		`args.admission: Unsupported value: "Never"`, `args.permitTimeout: Invalid value: "1h0m0s": must be at most 15m`,
+		"args.partialGangTimeout: Invalid value: \"0s\": must be greater than 0", "args.maxBackoff", "must be at least initialBackoff",
+	} {
+		assert.ErrorContains(t, err, text)
+	}
+}

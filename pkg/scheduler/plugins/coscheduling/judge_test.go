@@ -1,0 +1,93 @@
+package coscheduling
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/plan"
+	"github.com/muster-sched/muster/pkg/resources"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
+)
+
+func memberOf(change func(*corev1.Pod)) *gang.Member {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns", Labels: map[string]string{"app": "a"}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+	}
+	change(pod)
+	return &gang.Member{Pod: pod}
+}
+
+func TestShapesTellApartWhatFiltersCan(t *testing.T) {
+	base := shapeOf(memberOf(func(*corev1.Pod) {}))
+	same := map[string]func(*corev1.Pod){
+		"its name":     func(p *corev1.Pod) { p.Name = "q" },
+		"its hostname": func(p *corev1.Pod) { p.Spec.Hostname = "h" },
+		"its environment": func(p *corev1.Pod) {
+			p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "RANK", Value: "1"}}
+		},
+		"its token": func(p *corev1.Pod) {
+			p.Spec.Volumes = []corev1.Volume{{Name: "kube-api-access-x7", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}}}
+			p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "kube-api-access-x7"}}
+		},
+	}
+	for name, change := range same {
+		assert.Equal(t, base, shapeOf(memberOf(change)), name)
+	}
+	different := map[string]func(*corev1.Pod){
+		"a label":         func(p *corev1.Pod) { p.Labels["app"] = "b" },
+		"a node selector": func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"zone": "z"} },
+		"a claim": func(p *corev1.Pod) {
+			p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}}}
+		},
+	}
+	for name, change := range different {
+		assert.NotEqual(t, base, shapeOf(memberOf(change)), name)
+	}
+}
+
+func TestPodsThatKeepTheirLikeOffTheirNode(t *testing.T) {
+	assert.Equal(t, 0, maxPerNode(memberOf(func(*corev1.Pod) {}).Pod))
+	assert.Equal(t, 1, maxPerNode(memberOf(func(p *corev1.Pod) {
+		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{HostPort: 80}}
+	}).Pod))
+	antiAffinity := func(app string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+				RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+					TopologyKey:   corev1.LabelHostname,
+					LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}},
+				}},
+			}}
+		}
+	}
+	assert.Equal(t, 1, maxPerNode(memberOf(antiAffinity("a")).Pod))
+	assert.Equal(t, 0, maxPerNode(memberOf(antiAffinity("another")).Pod))
+}
+
+func TestExplain(t *testing.T) {
+	worker := &gang.Member{Task: "worker", Pod: &corev1.Pod{}, Requests: resources.List{"nvidia.com/gpu": 4, corev1.ResourcePods: 1}}
+	k := &cast{
+		round:   &state.Round{Members: make([]*gang.Member, 8)},
+		groups:  [][]*gang.Member{{worker}},
+		demands: []plan.Demand{{Requests: worker.Requests, Count: 8}},
+		nodes: []plan.Node{
+			{Name: "node-6", Free: resources.List{"nvidia.com/gpu": 1, corev1.ResourcePods: 9}},
+			{Name: "node-7", Free: resources.List{"nvidia.com/gpu": 3, corev1.ResourcePods: 9}},
+		},
+		reasons: sets.New("1 node had a taint"),
+	}
+	assert.Equal(t, `3 of 8 members of the gang fit; 5 more of task "worker" need nvidia.com/gpu=4 each; nearest: node-7 lacks nvidia.com/gpu=1 (1 node had a taint)`,
+		k.explain(plan.Result{Seats: []int{3}}))
+}
+
+func TestResourcesThatNoNodeHasAreLeftToTheFilters(t *testing.T) {
+	requests := resources.List{corev1.ResourceCPU: 1, "example.com/from-a-device-class": 1}
+	assert.Equal(t, resources.List{corev1.ResourceCPU: 1}, known(requests, sets.New(corev1.ResourceCPU)))
+}
