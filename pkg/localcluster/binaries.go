@@ -19,8 +19,8 @@ const BinDirVariable = "MUSTER_BIN_DIR"
 // buildScript makes the control plane's binaries, in a checkout of the repository.
 const buildScript = "hack/controlplane/build.sh"
 
-// Binaries knows where the programs of a cluster are.
-type Binaries struct {
+// binaries knows where the programs of a cluster are.
+type binaries struct {
 	dir string
 }
 
@@ -53,25 +53,25 @@ func DefaultBinDir() (string, error) {
 }
 
 // path is where a program of the control plane is.
-func (b Binaries) path(name string) string {
+func (b binaries) path(name string) string {
 	return filepath.Join(b.dir, "controlplane", KubernetesVersion, name)
 }
 
 // own is where one of Muster's programs is.
-func (b Binaries) own(name string) string { return filepath.Join(b.dir, name) }
+func (b binaries) own(name string) string { return filepath.Join(b.dir, name) }
 
 // Kubectl is the kubectl that fits the control plane.
-func (b Binaries) Kubectl() string { return b.own("kubectl") }
+func (b binaries) Kubectl() string { return b.own("kubectl") }
 
 // findBinaries makes sure that all programs that the options ask for exist. It builds those of
 // the control plane if they are missing or older than their pins, where a checkout is around
 // them.
-func findBinaries(ctx context.Context, options Options) (Binaries, error) {
-	binaries := Binaries{dir: options.BinDir}
+func findBinaries(ctx context.Context, options Options) error {
+	programs := binaries{dir: options.BinDir}
 	script := filepath.Join(filepath.Dir(options.BinDir), buildScript)
 	if _, err := os.Stat(script); err == nil {
 		if err := buildControlPlane(ctx, script, options); err != nil {
-			return binaries, err
+			return err
 		}
 	}
 	var missing []string
@@ -79,19 +79,19 @@ func findBinaries(ctx context.Context, options Options) (Binaries, error) {
 		if !options.has(entry.name) {
 			continue
 		}
-		path := binaries.path(entry.name)
+		path := programs.path(entry.name)
 		if entry.name == MusterScheduler || entry.name == MusterController {
-			path = binaries.own(entry.name)
+			path = programs.own(entry.name)
 		}
 		if info, err := os.Stat(path); err != nil || info.Mode()&0o111 == 0 {
 			missing = append(missing, path)
 		}
 	}
 	if len(missing) > 0 {
-		return binaries, fmt.Errorf("missing: %s; run `make build` in a checkout of Muster, or name the folder of its binaries with --bin-dir or %s",
+		return fmt.Errorf("missing: %s; run `make build` in a checkout of Muster, or name the folder of its binaries with --bin-dir or %s",
 			strings.Join(missing, ", "), BinDirVariable)
 	}
-	return binaries, nil
+	return nil
 }
 
 // buildControlPlane runs the build script, which returns at once if all is up to date.

@@ -26,7 +26,7 @@ func TestFindBinariesNamesWhatIsMissing(t *testing.T) {
 	// A file that cannot be run counts as missing.
 	require.NoError(t, os.WriteFile(filepath.Join(controlPlane, KubeControllerManager), nil, 0o644))
 
-	_, err := findBinaries(t.Context(), Options{BinDir: filepath.Join(dir, "bin"), ControlPlaneOnly: true})
+	err := findBinaries(t.Context(), Options{BinDir: filepath.Join(dir, "bin"), ControlPlaneOnly: true})
 	require.ErrorContains(t, err, "missing: "+filepath.Join(controlPlane, KubeControllerManager)+";")
 	require.ErrorContains(t, err, "make build")
 }

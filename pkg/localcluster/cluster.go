@@ -68,7 +68,7 @@ func (c *Cluster) Options() Options { return c.options }
 func (c *Cluster) Kubeconfig() string { return filepath.Join(c.dir, kubeconfigName) }
 
 // Kubectl is the path of the kubectl that fits the cluster.
-func (c *Cluster) Kubectl() string { return Binaries{dir: c.options.BinDir}.Kubectl() }
+func (c *Cluster) Kubectl() string { return binaries{dir: c.options.BinDir}.Kubectl() }
 
 // LogPath is where a component's output goes.
 func (c *Cluster) LogPath(component string) string { return logPath(c.dir, component) }

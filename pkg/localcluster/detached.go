@@ -94,7 +94,8 @@ func startSupervisor(options Options, command []string) (*supervising, error) {
 	}
 	defer reportsEnd.Close()
 
-	process := exec.Command(command[0], command[1:]...)
+	// The supervisor is to outlive this call; the lifeline ends it before that.
+	process := exec.CommandContext(context.Background(), command[0], command[1:]...)
 	process.Dir = options.Dir
 	process.Stdin, process.Stdout, process.Stderr = childEnd, log, log
 	process.ExtraFiles = []*os.File{reportsEnd}

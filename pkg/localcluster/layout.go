@@ -11,7 +11,7 @@ import (
 // layout knows where everything of one cluster is: its files, its binaries and its ports.
 type layout struct {
 	options  Options
-	binaries Binaries
+	binaries binaries
 	ports    *ports
 	pki      *pki
 }

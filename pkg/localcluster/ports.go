@@ -1,6 +1,7 @@
 package localcluster
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"strconv"
@@ -21,7 +22,7 @@ type ports struct {
 func reservePorts(purposes ...string) (*ports, error) {
 	p := &ports{held: map[string]net.Listener{}, ports: map[string]int{}}
 	for _, purpose := range purposes {
-		listener, err := net.Listen("tcp", net.JoinHostPort(loopback, "0"))
+		listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", net.JoinHostPort(loopback, "0"))
 		if err != nil {
 			p.releaseAll()
 			return nil, fmt.Errorf("reserving a port for %s: %w", purpose, err)

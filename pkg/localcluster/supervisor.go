@@ -85,7 +85,8 @@ func (s *supervisor) start(component Component) (*child, error) {
 	}
 	defer log.Close()
 
-	command := exec.Command(component.Binary, component.Args...)
+	// Its life is bound to the supervisor's, not to that of the call that starts it.
+	command := exec.CommandContext(context.Background(), component.Binary, component.Args...)
 	command.Dir = filepath.Join(s.dir, internalName)
 	command.Stdout, command.Stderr = log, log
 	command.SysProcAttr = childAttributes()

@@ -54,7 +54,7 @@ func prepare(ctx context.Context, options Options) (Options, error) {
 	if err := options.validate(); err != nil {
 		return options, err
 	}
-	if _, err := findBinaries(ctx, options); err != nil {
+	if err := findBinaries(ctx, options); err != nil {
 		return options, err
 	}
 	return options, claimDir(options.Dir)
@@ -106,10 +106,7 @@ func startAll(ctx context.Context, options Options, supervisor *supervisor) (*Cl
 	if err != nil {
 		return nil, err
 	}
-	cluster := &Cluster{dir: options.Dir, options: options, supervisor: supervisor}
-	for _, component := range components {
-		cluster.components = append(cluster.components, component)
-	}
+	cluster := &Cluster{dir: options.Dir, options: options, components: components, supervisor: supervisor}
 	for _, group := range groups {
 		options.Progress("starting " + strings.Join(names(group), ", "))
 		if err := startGroup(ctx, layout, supervisor, group); err != nil {
@@ -137,7 +134,7 @@ func startAll(ctx context.Context, options Options, supervisor *supervisor) (*Cl
 
 // makeLayout makes the cluster's keys and configuration files and reserves its ports.
 func makeLayout(options Options) (*layout, error) {
-	l := &layout{options: options, binaries: Binaries{dir: options.BinDir}}
+	l := &layout{options: options, binaries: binaries{dir: options.BinDir}}
 	// etcd wants its folder for itself.
 	if err := os.MkdirAll(l.internal("etcd"), 0o700); err != nil {
 		return nil, fmt.Errorf("making the cluster's folders: %w", err)

@@ -169,10 +169,9 @@ func TestTwoClustersSideBySide(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	var pids [2][]int
 	for i, cluster := range clusters {
 		t.Cleanup(func() { down(t, cluster) })
-		pids[i] = processes(t, dirs[i])
+		assert.Len(t, processes(t, dirs[i]), 3)
 		nodes, err := cluster.AddNodes(t.Context(), i+1)
 		require.NoError(t, err)
 		assert.Len(t, nodes, i+1)
