@@ -1,0 +1,146 @@
+package validation
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/job/defaults"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+)
+
+// change makes a Job of two sound tasks and changes it.
+func change(edit func(*batchv1alpha1.Job)) *batchv1alpha1.Job {
+	job := mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 2)).Task(mustertesting.MakeTask("b", 1)).Obj()
+	edit(job)
+	return defaults.Job(job, "")
+}
+
+func fields(errs field.ErrorList) []string {
+	var names []string
+	for _, err := range errs {
+		names = append(names, err.Field)
+	}
+	return slices.Compact(names)
+}
+
+func TestJob(t *testing.T) {
+	yes := true
+	for name, c := range map[string]struct {
+		edit func(*batchv1alpha1.Job)
+		want []string // fields
+		says string
+	}{
+		"a sound Job":   {edit: func(*batchv1alpha1.Job) {}},
+		"no task":       {edit: func(j *batchv1alpha1.Job) { j.Spec.Tasks = nil }, want: []string{"spec.tasks"}, says: "No task specified in job spec"},
+		"minimum":       {edit: func(j *batchv1alpha1.Job) { j.Spec.MinAvailable = 4 }, want: []string{"spec.minAvailable"}, says: "should not be greater than total replicas"},
+		"task minimum":  {edit: func(j *batchv1alpha1.Job) { j.Spec.Tasks[1].MinAvailable = int32p(2) }, want: []string{"spec.minAvailable", "spec.tasks[1].minAvailable"}, says: "'minAvailable' is greater than 'replicas' in task: b, job: j"},
+		"default names": {edit: func(j *batchv1alpha1.Job) { j.Spec.Tasks[0].Name, j.Spec.Tasks[1].Name = "default1", "" }, want: []string{"spec.tasks[1].name"}, says: "duplicated task name"},
+		"the largest index makes the name too long": {edit: func(j *batchv1alpha1.Job) { j.Name = strings.Repeat("j", 58); j.Spec.Tasks[0].Replicas = 1001 },
+			want: []string{"spec.tasks[0].name"}, says: "validate failed"},
+		"no container":            {edit: func(j *batchv1alpha1.Job) { j.Spec.Tasks[0].Template.Spec.Containers = nil }, want: []string{"spec.tasks[0].template.spec.containers"}},
+		"container without image": {edit: func(j *batchv1alpha1.Job) { j.Spec.Tasks[0].Template.Spec.Containers[0].Image = "" }, want: []string{"spec.tasks[0].template.spec.containers[0].image"}},
+		"restart policy":          {edit: func(j *batchv1alpha1.Job) { j.Spec.Tasks[0].Template.Spec.RestartPolicy = "Sometimes" }, want: []string{"spec.tasks[0].template.spec.restartPolicy"}},
+		"privileged is for the API server to refuse": {edit: func(j *batchv1alpha1.Job) {
+			j.Spec.Tasks[0].Template.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: &yes}
+		}},
+		"half a core": {edit: func(j *batchv1alpha1.Job) {
+			j.Spec.Tasks[0].TopologyPolicy = "single-numa-node"
+			j.Spec.Tasks[0].Template.Spec.Containers[0].Resources.Requests = mustertesting.Resources("cpu", "1500m")
+		}, want: []string{"spec.tasks[0].template.spec.containers[0].resources.requests[cpu]"}, says: "the cpu request isn't an integer"},
+		"whole cores by their limit": {edit: func(j *batchv1alpha1.Job) {
+			j.Spec.Tasks[0].TopologyPolicy = "restricted"
+			j.Spec.Tasks[0].Template.Spec.Containers[0].Resources.Limits = mustertesting.Resources("cpu", "2")
+		}},
+		"unknown dependency": {edit: func(j *batchv1alpha1.Job) {
+			j.Spec.Tasks[1].DependsOn = &batchv1alpha1.DependsOn{Name: []string{"a", "c"}}
+		},
+			want: []string{"spec.tasks[1].dependsOn.name[1]"}, says: "directed acyclic graph"},
+		"circle": {edit: func(j *batchv1alpha1.Job) {
+			j.Spec.Tasks[0].DependsOn = &batchv1alpha1.DependsOn{Name: []string{"b"}}
+			j.Spec.Tasks[1].DependsOn = &batchv1alpha1.DependsOn{Name: []string{"a"}}
+		}, want: []string{"spec.tasks"}, says: "a -> b -> a"},
+		"waiting for itself": {edit: func(j *batchv1alpha1.Job) { j.Spec.Tasks[1].DependsOn = &batchv1alpha1.DependsOn{Name: []string{"b"}} },
+			want: []string{"spec.tasks"}, says: "b -> b"},
+		"a chain is no circle": {edit: func(j *batchv1alpha1.Job) {
+			j.Spec.Tasks[1].DependsOn = &batchv1alpha1.DependsOn{Name: []string{"a", "a"}}
+		}},
+		"volumes": {edit: func(j *batchv1alpha1.Job) {
+			j.Spec.Volumes = []batchv1alpha1.VolumeSpec{{MountPath: "/a"}, {MountPath: "/a"}, {}, {MountPath: "/b", VolumeClaimName: "No"}}
+		}, want: []string{"spec.volumes[1].mountPath", "spec.volumes[2].mountPath", "spec.volumes[3].volumeClaimName"}, says: "duplicated mountPath"},
+		"a mount that a container has already": {edit: func(j *batchv1alpha1.Job) {
+			pod := &j.Spec.Tasks[1].Template.Spec
+			pod.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+			pod.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "v", MountPath: "/a"}}
+			j.Spec.Volumes = []batchv1alpha1.VolumeSpec{{MountPath: "/a"}}
+		}, want: []string{"spec.volumes[0].mountPath"}, says: "container main"},
+		"partitions": {edit: func(j *batchv1alpha1.Job) {
+			j.Spec.Tasks[0].PartitionPolicy = &batchv1alpha1.PartitionPolicySpec{TotalPartitions: 2, PartitionSize: 1, MinPartitions: 3}
+		}, want: []string{"spec.tasks[0].partitionPolicy.minPartitions"}},
+		"restart of a partition where there is none": {edit: func(j *batchv1alpha1.Job) {
+			j.Spec.Policies = []batchv1alpha1.LifecyclePolicy{{Event: "PodFailed", Action: busv1alpha1.RestartPartitionAction}}
+			j.Spec.Tasks[0].Policies = j.Spec.Policies
+		}, want: []string{"spec.policies[0].action", "spec.tasks[0].policies[0].action"}},
+		"restart of a pod where there is none": {edit: func(j *batchv1alpha1.Job) {
+			j.Spec.Policies = []batchv1alpha1.LifecyclePolicy{{Events: []busv1alpha1.Event{"PodFailed", "TaskCompleted"}, Action: busv1alpha1.RestartPodAction}}
+		}, want: []string{"spec.policies[0].action"}, says: "TaskCompleted"},
+		"restart of a task where there is none": {edit: func(j *batchv1alpha1.Job) {
+			j.Spec.Policies = []batchv1alpha1.LifecyclePolicy{{Event: "Unknown", Action: busv1alpha1.RestartTaskAction}}
+		}, want: []string{"spec.policies[0].action"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			errs := Job(change(c.edit))
+			assert.Equal(t, c.want, fields(errs), "%v", errs)
+			if c.says != "" && len(errs) > 0 {
+				assert.Contains(t, errs.ToAggregate().Error(), c.says)
+			}
+		})
+	}
+}
+
+func TestUnsupported(t *testing.T) {
+	yes := true
+	for name, c := range map[string]struct {
+		edit func(*batchv1alpha1.Job)
+		want []string
+	}{
+		"nothing special": {edit: func(j *batchv1alpha1.Job) {
+			j.Spec.Suspend, j.Spec.MinSuccess, j.Spec.TTLSecondsAfterFinished = &yes, int32p(1), int32p(1)
+			j.Spec.Volumes = []batchv1alpha1.VolumeSpec{{MountPath: "/scratch"}}
+			j.Spec.Policies = []batchv1alpha1.LifecyclePolicy{
+				{Event: "*", Action: "RestartJob", Timeout: &metav1.Duration{}}, {Event: "TaskCompleted", Action: "CompleteJob"},
+				{ExitCode: int32p(3), Action: "TerminateJob"}}
+		}},
+		"plugins": {edit: func(j *batchv1alpha1.Job) { j.Spec.Plugins = map[string][]string{"svc": {}, "env": {}} },
+			want: []string{"spec.plugins[env]", "spec.plugins[svc]"}},
+		"dependencies": {edit: func(j *batchv1alpha1.Job) { j.Spec.Tasks[1].DependsOn = &batchv1alpha1.DependsOn{Name: []string{"a"}} }, want: []string{"spec.tasks[1].dependsOn"}},
+		"partitions":   {edit: func(j *batchv1alpha1.Job) { j.Spec.Tasks[1].PartitionPolicy = &batchv1alpha1.PartitionPolicySpec{} }, want: []string{"spec.tasks[1].partitionPolicy"}},
+		"network topology": {edit: func(j *batchv1alpha1.Job) {
+			j.Spec.NetworkTopology = &batchv1alpha1.NetworkTopologySpec{Mode: schedulingv1beta1.HardNetworkTopologyMode}
+		}, want: []string{"spec.networkTopology"}},
+		"claims": {edit: func(j *batchv1alpha1.Job) {
+			j.Spec.Volumes = []batchv1alpha1.VolumeSpec{{VolumeClaimName: "c"}, {VolumeClaim: &corev1.PersistentVolumeClaimSpec{}}}
+		}, want: []string{"spec.volumes[0].volumeClaimName", "spec.volumes[1].volumeClaim"}},
+		"policies": {edit: func(j *batchv1alpha1.Job) {
+			j.Spec.Policies = []batchv1alpha1.LifecyclePolicy{
+				{Event: "PodFailed", Action: "RestartJob", Timeout: &metav1.Duration{Duration: time.Second}}, {Event: "JobUpdated", Action: "RestartJob"}}
+			j.Spec.Tasks[0].Policies = []batchv1alpha1.LifecyclePolicy{
+				{Events: []busv1alpha1.Event{"PodPending"}, Action: "AbortJob"}, {Event: "PodFailed", Action: "ResumeJob"}}
+		}, want: []string{"spec.policies[0].timeout", "spec.policies[1].event", "spec.tasks[0].policies[0].event", "spec.tasks[0].policies[1].action"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, c.want, fields(Unsupported(change(c.edit))))
+		})
+	}
+}
+
+func int32p(n int32) *int32 { return &n }
