@@ -27,6 +27,13 @@ version_package := k8s.io/component-base/version
 LDFLAGS := -X $(version_package).gitVersion=$(KUBERNETES_VERSION)+muster.$(VERSION) \
   -X $(version_package).gitMajor=1 -X $(version_package).gitMinor=37 -X $(version_package).gitCommit=$(COMMIT)
 
+# PROGRAMS are those that `make binaries` builds. STATIC=1 makes them independent of the machine's C library and small.
+PROGRAMS ?= muster-scheduler muster-controller muster
+ifdef STATIC
+export CGO_ENABLED := 0
+LDFLAGS += -s -w
+endif
+
 .PHONY: help
 help: ## Show this list.
 	@awk 'BEGIN {FS = ":.*## "; print "Usage: make <target>"} \
@@ -40,9 +47,9 @@ build: binaries controlplane ## Build bin/: our programs, kubectl and the contro
 
 .PHONY: binaries
 binaries: ## Build our programs only: muster-scheduler, muster-controller and muster.
-	@echo "building bin/{muster-scheduler,muster-controller,muster} ($(VERSION))"
+	@echo "building $(PROGRAMS:%=bin/%) ($(VERSION))"
 	@mkdir -p bin
-	@go build -ldflags "$(LDFLAGS)" -o bin/ ./cmd/muster-scheduler ./cmd/muster-controller ./cmd/muster
+	@go build -ldflags "$(LDFLAGS)" -o bin/ $(PROGRAMS:%=./cmd/%)
 
 .PHONY: controlplane
 controlplane: ## Build the pinned etcd, kube-apiserver, kube-controller-manager, KWOK and kubectl (minutes, once).

@@ -6,13 +6,17 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/muster-sched/muster/manifests"
+	"github.com/muster-sched/muster/pkg/localcluster"
 )
 
 // kubectl runs the kubectl that fits the cluster and returns what it printed.
@@ -91,4 +95,48 @@ func TestExplainTellsWhatFieldsMean(t *testing.T) {
 		require.NoError(t, err, out)
 		assert.Contains(t, out, part)
 	}
+}
+
+// What installs Muster into a cluster, applied as users do. Nothing runs it here: there are no nodes.
+func TestDeploymentsApply(t *testing.T) {
+	for _, folder := range []string{"deploy", "deploy/replace-default"} {
+		t.Run(folder, func(t *testing.T) {
+			out, err := kubectl(t, "apply", "--validate=strict", "-k", filepath.Join("../../../manifests", folder))
+			require.NoError(t, err, out)
+			assert.NotContains(t, out, "Warning: unknown field")
+		})
+	}
+	out, err := kubectl(t, "get", "deployments", "-n", "muster-system", "-o", "name")
+	require.NoError(t, err, out)
+	assert.Equal(t, "deployment.apps/muster-controller\ndeployment.apps/muster-scheduler\n", out)
+
+	out, err = kubectl(t, "apply", "--dry-run=server", "--validate=strict", "-f", "../../../manifests/deploy/replace-default/static-pod.yaml")
+	require.NoError(t, err, out)
+}
+
+// The programs know the flags that the manifests give them.
+func TestDeploymentsUseFlagsThatExist(t *testing.T) {
+	for _, folder := range []string{"deploy", "deploy/replace-default"} {
+		out, err := kubectl(t, "kustomize", filepath.Join("../../../manifests", folder))
+		require.NoError(t, err, out)
+		for _, document := range strings.Split(out, "\n---\n") {
+			deployment := &appsv1.Deployment{}
+			require.NoError(t, yaml.Unmarshal([]byte(document), deployment))
+			if deployment.Kind != "Deployment" {
+				continue
+			}
+			container := deployment.Spec.Template.Spec.Containers[0]
+			require.Len(t, container.Command, 1)
+			program := filepath.Join(binDir(t), container.Command[0])
+			shown, err := exec.CommandContext(t.Context(), program, append(container.Args, "--help")...).CombinedOutput()
+			require.NoError(t, err, "%s %v: %s", program, container.Args, shown)
+		}
+	}
+}
+
+func binDir(t *testing.T) string {
+	t.Helper()
+	dir, err := localcluster.DefaultBinDir()
+	require.NoError(t, err)
+	return dir
 }
