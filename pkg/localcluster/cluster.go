@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -25,6 +27,9 @@ type Cluster struct {
 	components []Component // only with supervisor
 	supervisor *supervisor // nil for a handle
 	lifeline   *os.File    // closed by Detach or the end of this process; nil if there is none
+
+	mu     sync.Mutex
+	killed map[int]bool // PIDs that Kill has sent a signal
 }
 
 // Load returns a handle on the running cluster in a folder.
@@ -117,10 +122,37 @@ func (c *Cluster) Kill(component string, signal syscall.Signal) error {
 	if i < 0 || state.Processes[i].Ended != nil {
 		return fmt.Errorf("killing %s: it is not running", component)
 	}
-	if err := syscall.Kill(state.Processes[i].PID, signal); err != nil {
+	pid := state.Processes[i].PID
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.killed == nil {
+		c.killed = map[int]bool{}
+	}
+	c.killed[pid] = true
+	if err := syscall.Kill(pid, signal); err != nil {
 		return fmt.Errorf("killing %s: %w", component, err)
 	}
 	return nil
+}
+
+// Crashed returns an error with their last words if components have ended by themselves, not
+// counting those that were sent a signal with Kill. Tests ask before they take a cluster down.
+func (c *Cluster) Crashed() error {
+	state, err := c.state()
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var errs []error
+	for _, process := range state.Processes {
+		if process.Crashed() && !c.killed[process.PID] {
+			path := c.LogPath(process.Name)
+			errs = append(errs, fmt.Errorf("%s ended by itself: %s; from %s:\n  %s",
+				process.Name, process.Outcome, path, strings.Join(lastWords(path, lastWordsLines), "\n  ")))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // AwaitEnd waits until a component has ended.
@@ -155,7 +187,7 @@ func (c *Cluster) Start(ctx context.Context, component string) error {
 	}
 	if err := child.awaitReady(ctx); err != nil {
 		path := c.LogPath(component)
-		return &componentError{name: component, err: err, logFile: path, logTail: tail(path, 10)}
+		return &componentError{name: component, err: err, logFile: path, lastWords: lastWords(path, lastWordsLines)}
 	}
 	return nil
 }

@@ -153,8 +153,8 @@ func (s *supervising) readReports(progress func(string)) error {
 			progress(line.Progress)
 		}
 	}
-	return fmt.Errorf("the supervisor ended before the cluster was ready; the end of %s:\n  %s",
-		s.logFile, strings.Join(tail(s.logFile, 10), "\n  "))
+	return fmt.Errorf("the supervisor ended before the cluster was ready; from %s:\n  %s",
+		s.logFile, strings.Join(lastWords(s.logFile, lastWordsLines), "\n  "))
 }
 
 // Supervise is the life of a supervisor process: it reads its options from standard input, starts

@@ -100,14 +100,26 @@ func TestPortsAreHeldUntilReleased(t *testing.T) {
 	listener.Close()
 }
 
-func TestTail(t *testing.T) {
+func TestLastWords(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
-	assert.Empty(t, tail(path, 3), "a log that is not there")
-	require.NoError(t, os.WriteFile(path, nil, 0o600))
-	assert.Empty(t, tail(path, 3))
-	require.NoError(t, os.WriteFile(path, []byte("1\n2\n3\n4\n"), 0o600))
-	assert.Equal(t, []string{"3", "4"}, tail(path, 2))
-	assert.Equal(t, []string{"1", "2", "3", "4"}, tail(path, 9))
-	require.NoError(t, os.WriteFile(path, []byte(strings.Repeat("long line\n", 10000)+"last"), 0o600))
-	assert.Equal(t, []string{"long line", "last"}, tail(path, 2))
+	assert.Empty(t, lastWords(path, 3), "a log that is not there")
+	stacks := strings.Repeat("\ngoroutine 1 [running]:", 9)
+	tests := map[string]struct {
+		log  string
+		want []string
+	}{
+		"an empty log":                 {log: ""},
+		"a short log":                  {log: "1\n2\n", want: []string{"1", "2"}},
+		"the last lines":               {log: "1\n2\n3\n4\n5\n", want: []string{"3", "4", "5"}},
+		"a panic above its stacks":     {log: "1\n2\npanic: oh\nno" + stacks, want: []string{"panic: oh", "no", "goroutine 1 [running]:"}},
+		"a signal above the stacks":    {log: "1\nSIGABRT: abort" + stacks, want: []string{"SIGABRT: abort", "goroutine 1 [running]:", "goroutine 1 [running]:"}},
+		"the last of several runs":     {log: "panic: old\nF1120 16:00:00 new\nend", want: []string{"F1120 16:00:00 new", "end"}},
+		"what lies at the end of much": {log: strings.Repeat("long line\n", 1<<17) + "last", want: []string{"long line", "long line", "last"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			require.NoError(t, os.WriteFile(path, []byte(test.log), 0o600))
+			assert.Equal(t, test.want, lastWords(path, 3))
+		})
+	}
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"io"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -38,18 +40,39 @@ func (w *lineWriter) emit(line string) {
 	w.write(line)
 }
 
-// tailBytes is how much of a log's end is looked at.
-const tailBytes = 16 << 10
+// lastWordsLines is how much of the log of a part that ended is shown.
+const lastWordsLines = 15
 
-// tail returns the last lines of a file, oldest first. A file that cannot be read has none.
-func tail(path string, lines int) []string {
+// lastWordsBytes is how much of a log's end is looked at: the stacks of a thousand goroutines.
+const lastWordsBytes = 1 << 20
+
+// crashLine is the first line of what a Go program says when it dies: a panic, a fatal error of
+// the runtime, a deadly signal, or klog's last call.
+var crashLine = regexp.MustCompile(`^(panic: |fatal error: |SIG[A-Z]+: |F[0-9]{4} )`)
+
+// lastWords returns the lines of a log that tell best how its program ended: those from its
+// crash on, else the last ones. A file that cannot be read has none.
+func lastWords(path string, count int) []string {
+	lines := endOf(path)
+	start := max(0, len(lines)-count)
+	for i, line := range slices.Backward(lines) {
+		if crashLine.MatchString(line) {
+			start = i
+			break
+		}
+	}
+	return lines[start:min(len(lines), start+count)]
+}
+
+// endOf returns the lines at the end of a file.
+func endOf(path string) []string {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil
 	}
 	defer file.Close()
-	if info, err := file.Stat(); err == nil && info.Size() > tailBytes {
-		if _, err := file.Seek(-tailBytes, io.SeekEnd); err != nil {
+	if info, err := file.Stat(); err == nil && info.Size() > lastWordsBytes {
+		if _, err := file.Seek(-lastWordsBytes, io.SeekEnd); err != nil {
 			return nil
 		}
 	}
@@ -61,6 +84,5 @@ func tail(path string, lines int) []string {
 	if text == "" {
 		return nil
 	}
-	all := strings.Split(text, "\n")
-	return all[max(0, len(all)-lines):]
+	return strings.Split(text, "\n")
 }

@@ -11,9 +11,6 @@ import (
 // statusTimeout bounds the questions that a status asks the cluster.
 const statusTimeout = 5 * time.Second
 
-// statusLogLines is how much of a crashed component's log a status shows.
-const statusLogLines = 10
-
 // Status is how a cluster is.
 type Status struct {
 	// Dir is the cluster's folder.
@@ -35,8 +32,8 @@ type ComponentStatus struct {
 	Process
 	// LogPath is where its output is.
 	LogPath string
-	// LogTail is the end of that output, for a component that crashed.
-	LogTail []string
+	// LastWords are the lines of it that tell best how the component crashed, if it did.
+	LastWords []string
 }
 
 // Problems lists in a sentence each what is wrong; none means that the cluster is healthy.
@@ -83,7 +80,7 @@ func (c *Cluster) Status(ctx context.Context) (Status, error) {
 	for _, process := range state.Processes {
 		component := ComponentStatus{Process: process, LogPath: c.LogPath(process.Name)}
 		if process.Crashed() {
-			component.LogTail = tail(component.LogPath, statusLogLines)
+			component.LastWords = lastWords(component.LogPath, lastWordsLines)
 		}
 		status.Components = append(status.Components, component)
 	}

@@ -12,16 +12,16 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// componentError is the failure of one component, with what its log says at the end.
+// componentError is the failure of one component, with what its log says about it.
 type componentError struct {
-	name    string
-	err     error
-	logFile string
-	logTail []string
+	name      string
+	err       error
+	logFile   string
+	lastWords []string
 }
 
 func (e *componentError) Error() string {
-	return fmt.Sprintf("starting %s: %v; the end of %s:\n  %s", e.name, e.err, e.logFile, strings.Join(e.logTail, "\n  "))
+	return fmt.Sprintf("starting %s: %v; from %s:\n  %s", e.name, e.err, e.logFile, strings.Join(e.lastWords, "\n  "))
 }
 
 func (e *componentError) Unwrap() error { return e.err }
@@ -30,7 +30,7 @@ func (e *componentError) Unwrap() error { return e.err }
 // our releasing it and the component's listening.
 func portTaken(err error) bool {
 	var failed *componentError
-	return errors.As(err, &failed) && strings.Contains(strings.Join(failed.logTail, "\n"), "address already in use")
+	return errors.As(err, &failed) && strings.Contains(strings.Join(failed.lastWords, "\n"), "address already in use")
 }
 
 // Up starts a cluster whose components are children of the calling process and end with it. It
@@ -180,7 +180,7 @@ func startGroup(ctx context.Context, l *layout, supervisor *supervisor, group []
 		waiting.Go(func() error {
 			if err := child.awaitReady(ctx); err != nil {
 				path := logPath(l.options.Dir, component.Name)
-				return &componentError{name: component.Name, err: err, logFile: path, logTail: tail(path, 10)}
+				return &componentError{name: component.Name, err: err, logFile: path, lastWords: lastWords(path, lastWordsLines)}
 			}
 			return nil
 		})

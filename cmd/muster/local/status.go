@@ -63,11 +63,11 @@ func printStatus(out io.Writer, status localcluster.Status, now time.Time) {
 		fmt.Fprintf(out, "\nPROBLEM: %s\n", problem)
 	}
 	for _, component := range status.Components {
-		if len(component.LogTail) == 0 {
+		if len(component.LastWords) == 0 {
 			continue
 		}
-		fmt.Fprintf(out, "\nThe end of %s:\n", component.LogPath)
-		for _, line := range component.LogTail {
+		fmt.Fprintf(out, "\nFrom %s:\n", component.LogPath)
+		for _, line := range component.LastWords {
 			fmt.Fprintf(out, "  %s\n", line)
 		}
 	}

@@ -67,7 +67,11 @@ func run(m *testing.M, options localcluster.Options) (code int, err error) {
 	if err != nil {
 		return 1, fmt.Errorf("bringing up the cluster in %s (binaries come from `make build`): %w", options.Dir, err)
 	}
-	defer func() { err = errors.Join(err, bringDown(cluster, dir, code != 0 || err != nil)) }()
+	defer func() {
+		// A component that crashed fails the tests, even if it was not missed.
+		err = errors.Join(err, cluster.Crashed())
+		err = errors.Join(err, bringDown(cluster, dir, code != 0 || err != nil))
+	}()
 	if shared, err = connect(ctx, cluster); err != nil {
 		return 1, err
 	}

@@ -191,6 +191,7 @@ func TestCrashIsReportedAndMended(t *testing.T) {
 	cluster := up(t, controlPlane(""))
 	require.NoError(t, cluster.Kill(localcluster.KubeControllerManager, syscall.SIGKILL))
 	require.NoError(t, cluster.AwaitEnd(t.Context(), localcluster.KubeControllerManager))
+	require.NoError(t, cluster.Crashed(), "what the test killed is no crash")
 
 	status, err := localcluster.StatusOf(t.Context(), cluster.Dir())
 	require.NoError(t, err)
@@ -199,7 +200,7 @@ func TestCrashIsReportedAndMended(t *testing.T) {
 	assert.Contains(t, status.Problems()[0], "ended by itself")
 	assert.Contains(t, status.Problems()[0], "signal: killed")
 	crashed := status.Components[len(status.Components)-1]
-	assert.NotEmpty(t, crashed.LogTail)
+	assert.NotEmpty(t, crashed.LastWords)
 
 	require.NoError(t, cluster.Start(t.Context(), localcluster.KubeControllerManager))
 	status, err = cluster.Status(t.Context())
@@ -207,6 +208,10 @@ func TestCrashIsReportedAndMended(t *testing.T) {
 	assert.Empty(t, status.Problems())
 
 	pids := processes(t, cluster.Dir())
+	require.NoError(t, syscall.Kill(pids[len(pids)-1], syscall.SIGABRT))
+	require.NoError(t, cluster.AwaitEnd(t.Context(), localcluster.KubeControllerManager))
+	require.ErrorContains(t, cluster.Crashed(), "kube-controller-manager ended by itself")
+	require.ErrorContains(t, cluster.Crashed(), "SIGABRT", "its last words are in the error")
 	down(t, cluster)
 	awaitGone(t, pids)
 	assert.NoDirExists(t, cluster.Dir())
