@@ -1,0 +1,240 @@
+package queueing_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+)
+
+func TestAPodGroupIsAdmittedPromptly(t *testing.T) {
+	s := newScene(t)
+	var best time.Duration = time.Hour
+	for i := range 5 {
+		name := fmt.Sprint("g", i)
+		start := time.Now()
+		s.createGroup(mustertesting.MakePodGroup(name).MinMember(2))
+		s.phase(name, schedulingv1beta1.PodGroupInqueue)
+		best = min(best, time.Since(start))
+	}
+	assert.Less(t, best, 100*time.Millisecond, "clients expect an answer within that time")
+	assert.Empty(t, s.group("g0").Status.Conditions)
+}
+
+func TestWhoDoesNotFitWaitsAndGoesOnWhenThereIsRoom(t *testing.T) {
+	s := newScene(t)
+	team := s.createQueue(mustertesting.MakeQueue(s.name("team")).Capability("cpu", "4")).Name
+	s.queueState(team, schedulingv1beta1.QueueStateOpen)
+	s.createGroup(mustertesting.MakePodGroup("first").Queue(team).MinMember(3).MinResources("cpu", "3"))
+	s.phase("first", schedulingv1beta1.PodGroupInqueue)
+
+	s.createGroup(mustertesting.MakePodGroup("second").Queue(team).MinMember(2).MinResources("cpu", "2"))
+	message := fmt.Sprintf("queue %q has 1 cpu free of its capability, 2 needed", team)
+	s.why("second", message)
+	s.event(s.namespace, "PodGroup", "second", "Unschedulable", message)
+	s.createGroup(mustertesting.MakePodGroup("third").Queue(team).MinMember(1).MinResources("cpu", "1"))
+	s.phase("third", schedulingv1beta1.PodGroupInqueue) // traverse: it passes the second
+	s.deleteGroup("third")
+
+	// What is promised stays promised while pods take it up, and is free again when they are done.
+	s.createPods("first", "a", "b", "c")
+	s.bind("a", "b", "c")
+	s.phase("first", schedulingv1beta1.PodGroupRunning)
+	s.never("the second is admitted beside running pods", func() bool {
+		return s.group("second").Status.Phase != schedulingv1beta1.PodGroupPending
+	})
+	s.setPhase(corev1.PodSucceeded, "a")
+	s.phase("second", schedulingv1beta1.PodGroupInqueue)
+	assert.Empty(t, s.group("second").Status.Conditions, "what kept it out is over")
+}
+
+func TestFirstInFirstOut(t *testing.T) {
+	s := newScene(t)
+	line := s.createQueue(mustertesting.MakeQueue(s.name("line")).Capability("cpu", "4").Dequeue(schedulingv1beta1.DequeueStrategyFIFO)).Name
+	s.queueState(line, schedulingv1beta1.QueueStateOpen)
+	s.createGroup(mustertesting.MakePodGroup("a").MinMember(1).Queue(line).MinResources("cpu", "3"))
+	s.phase("a", schedulingv1beta1.PodGroupInqueue)
+	s.createGroup(mustertesting.MakePodGroup("b").MinMember(1).Queue(line).MinResources("cpu", "2"))
+	s.why("b", fmt.Sprintf("queue %q has 1 cpu free of its capability, 2 needed", line))
+	s.createGroup(mustertesting.MakePodGroup("c").MinMember(1).Queue(line).MinResources("cpu", "1"))
+	s.why("c", fmt.Sprintf("queue %q is first in, first out, and %s/b is still waiting there", line, s.namespace))
+	s.deleteGroup("b")
+	s.phase("c", schedulingv1beta1.PodGroupInqueue)
+}
+
+func TestAncestorsLimitToo(t *testing.T) {
+	s := newScene(t)
+	parent := s.createQueue(mustertesting.MakeQueue(s.name("parent")).Capability("cpu", "4")).Name
+	left := s.createQueue(mustertesting.MakeQueue(s.name("left")).Parent(parent)).Name
+	right := s.createQueue(mustertesting.MakeQueue(s.name("right")).Parent(parent)).Name
+	s.createGroup(mustertesting.MakePodGroup("a").MinMember(1).Queue(left).MinResources("cpu", "3"))
+	s.phase("a", schedulingv1beta1.PodGroupInqueue)
+	s.createGroup(mustertesting.MakePodGroup("b").MinMember(1).Queue(right).MinResources("cpu", "2"))
+	s.why("b", fmt.Sprintf("queue %q has 1 cpu free of its capability, 2 needed", parent))
+}
+
+func TestQueuesThatTakeNoWork(t *testing.T) {
+	s := newScene(t)
+	s.createGroup(mustertesting.MakePodGroup("g").MinMember(1).Queue(s.name("late")))
+	s.why("g", fmt.Sprintf("queue %q does not exist", s.name("late")))
+	s.createQueue(mustertesting.MakeQueue(s.name("late")))
+	s.phase("g", schedulingv1beta1.PodGroupInqueue)
+}
+
+func TestAPodGroupMayMoveToAnotherQueue(t *testing.T) {
+	s := newScene(t)
+	full := s.createQueue(mustertesting.MakeQueue(s.name("full")).Capability("cpu", "0")).Name
+	s.queueState(full, schedulingv1beta1.QueueStateOpen)
+	s.createGroup(mustertesting.MakePodGroup("g").MinMember(1).Queue(full).MinResources("cpu", "1"))
+	s.why("g", fmt.Sprintf("queue %q has 0 cpu free of its capability, 1 needed", full))
+	_, err := muster.SchedulingV1beta1().PodGroups(s.namespace).Patch(s.ctx, "g", types.MergePatchType,
+		[]byte(`{"spec":{"queue":"default"}}`), metav1.PatchOptions{})
+	require.NoError(t, err)
+	s.phase("g", schedulingv1beta1.PodGroupInqueue)
+}
+
+func TestFarMoreThanTheClusterHas(t *testing.T) {
+	s := newScene(t)
+	s.createGroup(mustertesting.MakePodGroup("g").MinMember(1).MinResources("example.com/gpu", "12"))
+	s.why("g", "the minimum needs 12 example.com/gpu, more than 1.2 times the 0 that all nodes have together")
+	_, err := kube.CoreV1().Nodes().Patch(s.ctx, node, types.MergePatchType,
+		[]byte(`{"status":{"allocatable":{"example.com/gpu":"10"}}}`), metav1.PatchOptions{}, "status")
+	require.NoError(t, err)
+	s.phase("g", schedulingv1beta1.PodGroupInqueue)
+}
+
+func TestTheLifeOfAPodGroup(t *testing.T) {
+	s := newScene(t)
+	s.createGroup(mustertesting.MakePodGroup("g").MinMember(2).MinResources("cpu", "2"))
+	s.phase("g", schedulingv1beta1.PodGroupInqueue)
+	s.createPods("g", "a", "b", "c")
+
+	s.setWaiting("0/1 nodes are available", "a", "b", "c")
+	waits := func(want string) func() bool {
+		return func() bool {
+			conditions := s.group("g").Status.Conditions
+			return len(conditions) == 1 && conditions[0].Message == want
+		}
+	}
+	s.eventually("the reason stands on the PodGroup", waits("3/3 tasks in gang unschedulable: 0/1 nodes are available"))
+	s.setWaiting("0/1 nodes are available: 1 Insufficient cpu", "a")
+	s.eventually("the more telling reason", waits("3/3 tasks in gang unschedulable: 0/1 nodes are available: 1 Insufficient cpu"))
+	s.event(s.namespace, "PodGroup", "g", "Unschedulable", "3/3 tasks in gang unschedulable: 0/1 nodes are available: 1 Insufficient cpu")
+	assert.Len(t, s.events(s.namespace, "PodGroup", "g")["Unschedulable"], 2, "one for each reason, however many members have it")
+
+	s.bind("a", "b")
+	s.phase("g", schedulingv1beta1.PodGroupRunning)
+	s.event(s.namespace, "PodGroup", "g", "Scheduled", "pod group is ready")
+	s.setPhase(corev1.PodRunning, "a", "b")
+	s.eventually("both are counted", func() bool { return s.group("g").Status.Running == 2 })
+	s.setPhase(corev1.PodFailed, "a")
+	s.eventually("one has failed", func() bool {
+		status := s.group("g").Status
+		return status.Running == 1 && status.Failed == 1 && status.Phase == schedulingv1beta1.PodGroupRunning
+	})
+	s.deletePods("c")
+	s.setPhase(corev1.PodSucceeded, "b")
+	s.phase("g", schedulingv1beta1.PodGroupCompleted)
+	status := s.group("g").Status
+	assert.EqualValues(t, []int32{0, 1, 1}, []int32{status.Running, status.Succeeded, status.Failed})
+	s.deletePods("a", "b")
+	s.never("it is anything but completed", func() bool { return s.group("g").Status.Phase != schedulingv1beta1.PodGroupCompleted })
+	assert.Len(t, s.events(s.namespace, "PodGroup", "g")["Scheduled"], 1)
+}
+
+func TestPartOfAGangThatCannotBeCompleted(t *testing.T) {
+	s := newScene(t)
+	s.createGroup(mustertesting.MakePodGroup("g").MinMember(3))
+	s.createPods("g", "a", "b", "c")
+	s.bind("a", "b", "c")
+	s.setPhase(corev1.PodRunning, "a", "b", "c")
+	s.phase("g", schedulingv1beta1.PodGroupRunning)
+	s.deletePods("c")
+	s.phase("g", schedulingv1beta1.PodGroupInqueue) // admitted once, never Pending again
+	s.createPods("g", "c2")
+	s.setWaiting("0/1 nodes are available: 1 Insufficient cpu", "c2")
+	s.phase("g", schedulingv1beta1.PodGroupUnknown)
+	s.bind("c2")
+	s.phase("g", schedulingv1beta1.PodGroupRunning)
+}
+
+func TestPromisesOutliveTheController(t *testing.T) {
+	s := newScene(t)
+	team := s.createQueue(mustertesting.MakeQueue(s.name("team")).Capability("cpu", "4")).Name
+	s.createGroup(mustertesting.MakePodGroup("first").Queue(team).MinMember(3).MinResources("cpu", "3"))
+	s.phase("first", schedulingv1beta1.PodGroupInqueue)
+	whileDown(func() {
+		s.createGroup(mustertesting.MakePodGroup("second").MinMember(1).Queue(team).MinResources("cpu", "2"))
+		s.createPods("first", "a")
+		s.bind("a")
+	})
+	s.why("second", fmt.Sprintf("queue %q has 1 cpu free of its capability, 2 needed", team))
+	whileDown(func() { s.deleteGroup("first") })
+	s.never("the pod of a group that is gone leaves room it does not have", func() bool {
+		return s.queue(team).Status.Allocated.Cpu().Value() > 4
+	})
+	s.deletePods("a")
+	s.phase("second", schedulingv1beta1.PodGroupInqueue)
+}
+
+func TestOthersMayWriteTheSpecMeanwhile(t *testing.T) {
+	s := newScene(t)
+	s.createGroup(mustertesting.MakePodGroup("g").MinMember(2))
+	s.createPods("g", "a", "b")
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		for i := range 100 {
+			_, err := muster.SchedulingV1beta1().PodGroups(s.namespace).Patch(s.ctx, "g", types.MergePatchType,
+				fmt.Appendf(nil, `{"metadata":{"annotations":{"n":"%d"}}}`, i), metav1.PatchOptions{})
+			assert.NoError(t, err)
+		}
+	})
+	s.bind("a", "b")
+	s.setPhase(corev1.PodRunning, "a", "b")
+	writer.Wait()
+	s.eventually("the status is right in the end", func() bool {
+		status := s.group("g").Status
+		return status.Phase == schedulingv1beta1.PodGroupRunning && status.Running == 2
+	})
+	assert.Equal(t, "99", s.group("g").Annotations["n"])
+}
+
+func TestABigGangCostsFewWrites(t *testing.T) {
+	s := newScene(t)
+	const size = 60
+	s.createGroup(mustertesting.MakePodGroup("g").MinMember(size))
+	s.phase("g", schedulingv1beta1.PodGroupInqueue)
+	watch, err := muster.SchedulingV1beta1().PodGroups(s.namespace).Watch(s.ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("metadata.name", "g").String(), ResourceVersion: s.group("g").ResourceVersion,
+	})
+	require.NoError(t, err)
+	defer watch.Stop()
+
+	var names []string
+	for i := range size {
+		names = append(names, fmt.Sprint("p", i))
+	}
+	start := time.Now()
+	s.createPods("g", names...)
+	s.bind(names...)
+	s.setPhase(corev1.PodRunning, names...)
+	s.eventually("all are counted", func() bool { return s.group("g").Status.Running == size })
+	took := time.Since(start)
+
+	writes := 0
+	for last := int32(0); last < size; writes++ {
+		last = (<-watch.ResultChan()).Object.(*schedulingv1beta1.PodGroup).Status.Running
+	}
+	// One for the phase, and one each time that the numbers have changed for a while.
+	assert.LessOrEqual(t, writes, 4+int(took/(200*time.Millisecond)))
+}
