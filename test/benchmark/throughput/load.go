@@ -1,0 +1,250 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
+	"github.com/muster-sched/muster/pkg/localcluster"
+)
+
+// variant is one way to run the same pods.
+type variant struct {
+	scheduler string
+	config    string   // KubeSchedulerConfiguration, "" for what Muster ships
+	without   []string // components that are not needed
+	submit    func(ctx context.Context, c *clients, s shape) error
+}
+
+// creators is how many clients create objects at the same time.
+const creators = 16
+
+// inTree are the arguments that both sides run with, so that what differs is gangs alone.
+const inTree = `
+  pluginConfig:
+  - name: PodTopologySpread
+    args: {defaultingType: List, defaultConstraints: []}
+  - name: InterPodAffinity
+    args: {ignorePreferredTermsOfExistingPods: true}
+`
+
+const stockConfig = `apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+clientConnection: {qps: 5000, burst: 10000}
+leaderElection: {leaderElect: false}
+profiles:
+- schedulerName: default-scheduler` + inTree
+
+const musterConfig = `apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+clientConnection: {qps: 5000, burst: 10000}
+leaderElection: {leaderElect: false}
+profiles:
+- schedulerName: default-scheduler
+  plugins:
+    queueSort: {enabled: [{name: TaskPriority}], disabled: [{name: "*"}]}
+    multiPoint: {enabled: [{name: Capacity}, {name: Coscheduling}]}
+    preFilter: {enabled: [{name: Capacity}, {name: Coscheduling}]}
+    postFilter: {enabled: [{name: Coscheduling}]}` + inTree + `
+  - name: Coscheduling
+    args: {admission: Ignore}
+`
+
+var withoutController = []string{localcluster.KWOK, localcluster.MusterController}
+
+var variants = map[string]variant{
+	"stock":     {localcluster.KubeScheduler, stockConfig, withoutController, submitPods},
+	"plain":     {localcluster.MusterScheduler, musterConfig, withoutController, submitPods},
+	"podgroups": {localcluster.MusterScheduler, musterConfig, withoutController, submitPodGroups},
+	"jobs":      {localcluster.MusterScheduler, "", []string{localcluster.KWOK}, submitJobs},
+}
+
+// clients talk to a cluster without limits of their own.
+type clients struct {
+	kube   kubernetes.Interface
+	muster versioned.Interface
+}
+
+// measure starts a cluster, submits the load and returns the seconds from the first create to the last bind.
+func measure(ctx context.Context, o *options, s shape, v variant) (float64, error) {
+	ctx, cancel := context.WithTimeout(ctx, window)
+	defer cancel()
+	dir, err := os.MkdirTemp("", "muster-bench-")
+	if err != nil {
+		return 0, fmt.Errorf("making a folder: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	noNomination := []string{"--feature-gates=NominatedNodeNameForExpectation=false"}
+	cluster, err := localcluster.Up(ctx, localcluster.Options{
+		Dir: filepath.Join(dir, "cluster"), Nodes: o.nodes, NodeCPU: "32", NodeMemory: "256Gi",
+		Scheduler: v.scheduler, SchedulerConfig: v.config, Without: v.without, BinDir: "bin",
+		ExtraArgs: map[string][]string{localcluster.KubeScheduler: noNomination, localcluster.MusterScheduler: noNomination},
+	})
+	if err != nil {
+		return 0, fmt.Errorf("starting a cluster: %w", err)
+	}
+	defer func() { _ = cluster.Down(context.WithoutCancel(ctx)) }()
+	restConfig, err := cluster.RESTConfig()
+	if err != nil {
+		return 0, fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	restConfig.QPS = -1
+	c, err := newClients(restConfig)
+	if err != nil {
+		return 0, err
+	}
+	watching, stopWatching := context.WithCancel(ctx)
+	defer stopWatching() // before the cluster goes down
+	return c.time(watching, s, v)
+}
+
+func newClients(config *rest.Config) (*clients, error) {
+	muster, err := versioned.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	protobuf := rest.CopyConfig(config)
+	protobuf.ContentType = "application/vnd.kubernetes.protobuf"
+	kube, err := kubernetes.NewForConfig(protobuf)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	return &clients{kube: kube, muster: muster}, nil
+}
+
+// time submits the load and waits until the watch has shown every pod bound.
+func (c *clients) time(ctx context.Context, s shape, v variant) (float64, error) {
+	done, err := c.countBound(ctx, s.Gangs*s.Pods)
+	if err != nil {
+		return 0, err
+	}
+	start := time.Now()
+	submitted := make(chan error, 1)
+	go func() { submitted <- v.submit(ctx, c, s) }()
+	if err := <-submitted; err != nil {
+		return 0, fmt.Errorf("submitting: %w", err)
+	}
+	select {
+	case at := <-done:
+		return at.Sub(start).Seconds(), nil
+	case <-ctx.Done():
+		return 0, fmt.Errorf("waiting for the last bind: %w", ctx.Err())
+	}
+}
+
+// countBound sends the time at which the given number of pods has been seen bound.
+func (c *clients) countBound(ctx context.Context, want int) (<-chan time.Time, error) {
+	done := make(chan time.Time, 1)
+	bound := 0
+	see := func(pod *corev1.Pod) {
+		if pod.Spec.NodeName != "" {
+			if bound++; bound == want {
+				done <- time.Now()
+			}
+		}
+	}
+	watch := cache.NewListWatchFromClient(c.kube.CoreV1().RESTClient(), "pods", corev1.NamespaceDefault, fields.Everything())
+	_, controller := cache.NewInformerWithOptions(cache.InformerOptions{
+		ListerWatcher: watch, ObjectType: &corev1.Pod{},
+		Handler: cache.ResourceEventHandlerFuncs{
+			AddFunc: func(obj any) { see(obj.(*corev1.Pod)) },
+			UpdateFunc: func(old, obj any) {
+				if old.(*corev1.Pod).Spec.NodeName == "" {
+					see(obj.(*corev1.Pod))
+				}
+			},
+		},
+	})
+	go controller.RunWithContext(ctx)
+	if !cache.WaitForCacheSync(ctx.Done(), controller.HasSynced) {
+		return nil, fmt.Errorf("watching pods: %w", ctx.Err())
+	}
+	return done, nil
+}
+
+// inParallel runs work for 0 to n-1 and returns the first error.
+func inParallel(ctx context.Context, n int, work func(i int) error) error {
+	var once sync.Once
+	var first error
+	workqueue.ParallelizeUntil(ctx, creators, n, func(i int) {
+		if err := work(i); err != nil {
+			once.Do(func() { first = err })
+		}
+	})
+	return first
+}
+
+func submitPods(ctx context.Context, c *clients, s shape) error {
+	return inParallel(ctx, s.Gangs*s.Pods, func(i int) error {
+		return c.createPod(ctx, i/s.Pods, i%s.Pods, nil)
+	})
+}
+
+func submitPodGroups(ctx context.Context, c *clients, s shape) error {
+	err := inParallel(ctx, s.Gangs, func(g int) error {
+		pg := &schedulingv1beta1.PodGroup{
+			ObjectMeta: metav1.ObjectMeta{Name: gangName(g)},
+			Spec:       schedulingv1beta1.PodGroupSpec{MinMember: int32(s.Pods)},
+		}
+		_, err := c.muster.SchedulingV1beta1().PodGroups(corev1.NamespaceDefault).Create(ctx, pg, metav1.CreateOptions{})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return inParallel(ctx, s.Gangs*s.Pods, func(i int) error {
+		gang := i / s.Pods
+		return c.createPod(ctx, gang, i%s.Pods, map[string]string{schedulingv1beta1.GroupNameAnnotation: gangName(gang)})
+	})
+}
+
+func submitJobs(ctx context.Context, c *clients, s shape) error {
+	return inParallel(ctx, s.Gangs, func(g int) error {
+		job := &batchv1alpha1.Job{
+			ObjectMeta: metav1.ObjectMeta{Name: gangName(g)},
+			Spec: batchv1alpha1.JobSpec{
+				SchedulerName: "muster",
+				Tasks: []batchv1alpha1.TaskSpec{{
+					Name: "worker", Replicas: int32(s.Pods), Template: corev1.PodTemplateSpec{Spec: podSpec()},
+				}},
+			},
+		}
+		_, err := c.muster.BatchV1alpha1().Jobs(corev1.NamespaceDefault).Create(ctx, job, metav1.CreateOptions{})
+		return err
+	})
+}
+
+func gangName(g int) string { return fmt.Sprintf("gang-%d", g) }
+
+func podSpec() corev1.PodSpec {
+	return corev1.PodSpec{
+		RestartPolicy: corev1.RestartPolicyNever,
+		Containers: []corev1.Container{{Name: "main", Image: "none", Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("100Mi")},
+		}}},
+	}
+}
+
+func (c *clients) createPod(ctx context.Context, gang, index int, annotations map[string]string) error {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", gangName(gang), index), Annotations: annotations},
+		Spec:       podSpec(),
+	}
+	_, err := c.kube.CoreV1().Pods(corev1.NamespaceDefault).Create(ctx, pod, metav1.CreateOptions{})
+	return err
+}
