@@ -166,13 +166,13 @@ func Supervise(ctx context.Context) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 
-	reports := os.NewFile(reportFD, "reports")
-	send := func(line report) { _ = json.NewEncoder(reports).Encode(line) } // nobody may be listening
 	lifeline := bufio.NewReader(os.Stdin)
 	options, err := readOptions(lifeline)
 	if err != nil {
 		return err
 	}
+	reports := os.NewFile(reportFD, "reports")
+	send := func(line report) { _ = json.NewEncoder(reports).Encode(line) } // nobody may be listening
 	options.Progress = func(message string) { send(report{Progress: message}) }
 
 	tied, cut := context.WithCancel(ctx)
