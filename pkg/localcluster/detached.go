@@ -171,6 +171,7 @@ func Supervise(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	syscall.CloseOnExec(reportFD) // it is not for the components
 	reports := os.NewFile(reportFD, "reports")
 	send := func(line report) { _ = json.NewEncoder(reports).Encode(line) } // nobody may be listening
 	options.Progress = func(message string) { send(report{Progress: message}) }
