@@ -58,9 +58,22 @@ type Spec struct {
 }
 
 // Gang is the set of the pods of one PodGroup. The zero value is a gang without members.
+//
+// Whether the gang is complete, seated or broken is asked for every pod that comes along, so the counts behind these
+// questions are kept as members change; they cost the same whatever the size.
 type Gang struct {
 	Spec
-	members map[types.UID]*Member
+	members  map[types.UID]*Member
+	version  int64            // the current incarnation: the highest that any member has
+	ofIt     int              // the members of it, terminating ones too
+	reserved int              // the Reserved members of any incarnation
+	tasks    map[string]tally // the members that count, by task
+	total    tally            // the sum of tasks
+}
+
+// tally counts members that are of the current incarnation and not terminating.
+type tally struct {
+	all, held, bound int
 }
 
 // Put adds a member, or replaces what is known of it. A Reserved member stays so until its pod is seen bound.
@@ -68,17 +81,81 @@ func (g *Gang) Put(m *Member) {
 	if g.members == nil {
 		g.members = map[types.UID]*Member{}
 	}
-	if old, ok := g.members[m.UID]; ok && old.State == Reserved && m.State == Waiting {
-		m.State = Reserved
+	if old, ok := g.members[m.UID]; ok {
+		if old.State == Reserved && m.State == Waiting {
+			m.State = Reserved
+		}
+		g.Remove(m.UID)
 	}
 	g.members[m.UID] = m
+	if m.Version > g.version || len(g.members) == 1 {
+		g.recount()
+		return
+	}
+	g.count(m, 1)
 }
 
 // Remove forgets a member and returns it, or nil.
 func (g *Gang) Remove(uid types.UID) *Member {
-	m := g.members[uid]
+	m, ok := g.members[uid]
+	if !ok {
+		return nil
+	}
 	delete(g.members, uid)
+	g.count(m, -1)
+	if g.ofIt == 0 {
+		g.recount() // an earlier incarnation becomes the current one
+	}
 	return m
+}
+
+// SetState changes how far a member has come.
+func (g *Gang) SetState(m *Member, state State) {
+	if g.members[m.UID] != m {
+		return
+	}
+	g.count(m, -1)
+	m.State = state
+	g.count(m, 1)
+}
+
+// count adds a member to the counts, or takes it out with -1.
+func (g *Gang) count(m *Member, one int) {
+	if m.State == Reserved {
+		g.reserved += one
+	}
+	if m.Version != g.version {
+		return
+	}
+	g.ofIt += one
+	if m.Terminating {
+		return
+	}
+	t := g.tasks[m.Task]
+	for _, t := range []*tally{&t, &g.total} {
+		t.all += one
+		if m.State != Waiting {
+			t.held += one
+		}
+		if m.State == Bound {
+			t.bound += one
+		}
+	}
+	g.tasks[m.Task] = t
+}
+
+// recount finds the current incarnation and counts its members from scratch.
+func (g *Gang) recount() {
+	g.version, g.ofIt, g.reserved, g.total, g.tasks = 0, 0, 0, tally{}, map[string]tally{}
+	first := true
+	for _, m := range g.members {
+		if first || m.Version > g.version {
+			g.version, first = m.Version, false
+		}
+	}
+	for _, m := range g.members {
+		g.count(m, 1)
+	}
 }
 
 // Member returns a member, or nil.
@@ -99,25 +176,18 @@ func (g *Gang) Members() []*Member {
 func (g *Gang) Len() int { return len(g.members) }
 
 // Version is the current incarnation: the highest that any member has.
-func (g *Gang) Version() int64 {
-	var version int64
-	for _, m := range g.members {
-		version = max(version, m.Version)
-	}
-	return version
-}
+func (g *Gang) Version() int64 { return g.version }
 
 // Counts says whether a member is of the current incarnation and not going.
 func (g *Gang) Counts(m *Member) bool {
-	return m != nil && !m.Terminating && m.Version == g.Version()
+	return m != nil && !m.Terminating && m.Version == g.version
 }
 
 // current are the members that count and satisfy the predicate.
 func (g *Gang) current(which func(*Member) bool) []*Member {
-	version := g.Version()
 	var members []*Member
 	for _, m := range g.members {
-		if !m.Terminating && m.Version == version && which(m) {
+		if g.Counts(m) && which(m) {
 			members = append(members, m)
 		}
 	}
@@ -136,51 +206,49 @@ func (g *Gang) taskMinimums() map[string]int {
 	return g.MinTaskMember
 }
 
-// satisfies says whether a set of members, and those that have succeeded, make the minimum and that of every task. Which
-// task a succeeded member was of is not known any more: it fills any gap.
-func (g *Gang) satisfies(members []*Member) bool {
-	return g.shortOf(members) == 0
-}
-
-// shortOf is the number of members that are missing to the minimum and to that of every task.
-func (g *Gang) shortOf(members []*Member) int {
-	ofTask := map[string]int{}
-	for _, m := range members {
-		ofTask[m.Task]++
-	}
+// shortOf is the number of members that are missing to the minimum and to that of every task, when n of each tally are there.
+// Which task a succeeded member was of is not known any more: it fills any gap.
+func (g *Gang) shortOf(n func(tally) int) int {
 	taskGaps := 0
-	for task, n := range g.taskMinimums() {
-		taskGaps += max(0, n-ofTask[task])
+	for task, minimum := range g.taskMinimums() {
+		taskGaps += max(0, minimum-n(g.tasks[task]))
 	}
-	return max(0, g.MinMember-len(members)-g.Succeeded, taskGaps-g.Succeeded)
+	return max(0, g.MinMember-n(g.total)-g.Succeeded, taskGaps-g.Succeeded)
 }
 
-func anyState(*Member) bool     { return true }
-func isWaiting(m *Member) bool  { return m.State == Waiting }
-func isBound(m *Member) bool    { return m.State == Bound }
-func holdsRoom(m *Member) bool  { return m.State != Waiting }
-func isReserved(m *Member) bool { return m.State == Reserved }
+func all(t tally) int  { return t.all }
+func held(t tally) int { return t.held }
+
+func isWaiting(m *Member) bool { return m.State == Waiting }
+func isBound(m *Member) bool   { return m.State == Bound }
+func holdsRoom(m *Member) bool { return m.State != Waiting }
 
 // Complete says whether enough members exist for the minimum and that of every task.
-func (g *Gang) Complete() bool { return g.satisfies(g.current(anyState)) }
+func (g *Gang) Complete() bool { return g.shortOf(all) == 0 }
 
 // Missing is the number of members that must still be created before the gang is Complete.
-func (g *Gang) Missing() int { return g.shortOf(g.current(anyState)) }
+func (g *Gang) Missing() int { return g.shortOf(all) }
 
 // Seated says whether the minimum and that of every task holds room or has succeeded: the gang may run.
-func (g *Gang) Seated() bool { return g.satisfies(g.current(holdsRoom)) }
+func (g *Gang) Seated() bool { return g.shortOf(held) == 0 }
 
 // Broken says whether some members are bound, yet too few, even with those that are about to be.
-func (g *Gang) Broken() bool { return len(g.current(isBound)) > 0 && !g.Seated() }
+func (g *Gang) Broken() bool { return g.total.bound > 0 && !g.Seated() }
+
+// HasWaiting says whether a current member has no node.
+func (g *Gang) HasWaiting() bool { return g.total.all > g.total.held }
 
 // Waiting returns the current members without a node, in the order in which they start.
 func (g *Gang) Waiting() []*Member { return inOrder(g.current(isWaiting)) }
 
 // Reserved returns the members that hold room without being bound, of whatever incarnation, terminating ones included.
 func (g *Gang) Reserved() []*Member {
+	if g.reserved == 0 {
+		return nil
+	}
 	var reserved []*Member
 	for _, m := range g.members {
-		if isReserved(m) {
+		if m.State == Reserved {
 			reserved = append(reserved, m)
 		}
 	}
@@ -194,50 +262,74 @@ func (g *Gang) Bound() []*Member { return inOrder(g.current(isBound)) }
 // minimum of each task comes first, then the highest priority and the lowest index. It returns nil when there are too
 // few, or when the gang is seated.
 func (g *Gang) Choose() []*Member {
-	held := g.current(holdsRoom)
-	if g.satisfies(held) {
+	if g.Seated() {
 		return nil
 	}
-	waiting := g.Waiting()
-	ofTask := map[string]int{}
-	for _, m := range held {
-		ofTask[m.Task]++
-	}
+	seats := g.seatsOf(g.current(holdsRoom))
 	var chosen, rest []*Member
-	minimums := g.taskMinimums()
-	for _, m := range waiting {
-		if ofTask[m.Task] < minimums[m.Task] {
-			ofTask[m.Task]++
+	for _, m := range g.Waiting() {
+		if seats.ofTask[m.Task] < seats.minimums[m.Task] {
+			seats.take(m)
 			chosen = append(chosen, m)
 		} else {
 			rest = append(rest, m)
 		}
 	}
 	for _, m := range rest {
-		if len(held)+len(chosen)+g.Succeeded >= g.MinMember {
+		if seats.total+g.Succeeded >= g.MinMember {
 			break
 		}
+		seats.take(m)
 		chosen = append(chosen, m)
 	}
-	if !g.satisfies(slices.Concat(held, chosen)) {
+	if seats.short(g) > 0 {
 		return nil
 	}
-	return inOrder(g.withoutSpare(held, chosen))
+	return inOrder(g.withoutSpare(chosen))
 }
 
 // withoutSpare drops those that are not needed because a succeeded member fills their task's gap, the last first.
-func (g *Gang) withoutSpare(held, chosen []*Member) []*Member {
+func (g *Gang) withoutSpare(chosen []*Member) []*Member {
 	if g.Succeeded == 0 {
 		return chosen
 	}
 	inOrder(chosen)
 	for i := len(chosen) - 1; i >= 0; i-- {
 		fewer := slices.Delete(slices.Clone(chosen), i, i+1)
-		if g.satisfies(slices.Concat(held, fewer)) {
+		if g.seatsOf(slices.Concat(g.current(holdsRoom), fewer)).short(g) == 0 {
 			chosen = fewer
 		}
 	}
 	return chosen
+}
+
+// seats counts a set of members against the minimums.
+type seats struct {
+	minimums map[string]int
+	ofTask   map[string]int
+	total    int
+}
+
+func (g *Gang) seatsOf(members []*Member) *seats {
+	s := &seats{minimums: g.taskMinimums(), ofTask: map[string]int{}}
+	for _, m := range members {
+		s.take(m)
+	}
+	return s
+}
+
+func (s *seats) take(m *Member) {
+	s.ofTask[m.Task]++
+	s.total++
+}
+
+// short is the number of members that are missing.
+func (s *seats) short(g *Gang) int {
+	gaps := 0
+	for task, minimum := range s.minimums {
+		gaps += max(0, minimum-s.ofTask[task])
+	}
+	return max(0, g.MinMember-s.total-g.Succeeded, gaps-g.Succeeded)
 }
 
 // inOrder sorts members by priority, task, index and name, and returns them.

@@ -137,16 +137,48 @@ func TestChosenMembersSeatTheGangAndNoneIsTooMany(t *testing.T) {
 		assert.Equal(t, g.Complete(), len(chosen) > 0)
 		for _, member := range chosen {
 			assert.True(t, g.Counts(member) && member.State == Waiting)
-			member.State = Reserved
+			g.SetState(member, Reserved)
 		}
 		if len(chosen) == 0 {
 			return
 		}
 		assert.True(t, g.Seated())
 		for _, member := range chosen {
-			member.State = Waiting
+			g.SetState(member, Waiting)
 			assert.False(t, g.Seated(), "%s is one too many", member.Pod.Name)
-			member.State = Reserved
+			g.SetState(member, Reserved)
+		}
+	})
+}
+
+// TestCountsAreWhatCountingGives drives a gang through random changes and compares its kept counts with a recount.
+func TestCountsAreWhatCountingGives(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := &Gang{Spec: Spec{MinMember: 2, MinTaskMember: map[string]int{"a": 1, "b": 1}}}
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			uid := fmt.Sprint(rapid.IntRange(0, 5).Draw(t, "uid"))
+			switch rapid.IntRange(0, 2).Draw(t, "verb") {
+			case 0:
+				g.Put(m(uid, task(rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "task"), 0),
+					version(rapid.Int64Range(0, 2).Draw(t, "version")),
+					state(State(rapid.IntRange(0, 2).Draw(t, "state"))),
+					func(m *Member) { m.Terminating = rapid.Bool().Draw(t, "terminating") }))
+			case 1:
+				g.Remove(types.UID(uid))
+			case 2:
+				if member := g.Member(types.UID(uid)); member != nil {
+					g.SetState(member, State(rapid.IntRange(0, 2).Draw(t, "state")))
+				}
+			}
+			kept := *g
+			g.recount()
+			assert.Equal(t, g.version, kept.version)
+			assert.Equal(t, g.ofIt, kept.ofIt)
+			assert.Equal(t, g.reserved, kept.reserved)
+			assert.Equal(t, g.total, kept.total)
+			for _, name := range []string{"a", "b", "c"} {
+				assert.Equal(t, g.tasks[name], kept.tasks[name])
+			}
 		}
 	})
 }

@@ -224,7 +224,7 @@ func (s *Store) Reserve(pod *corev1.Pod, node string) {
 	delete(s.quotaWaiters, pod.UID)
 	queue := pod.Annotations[queueNameAnnotation]
 	if g, m := s.find(pod.UID); m != nil {
-		m.State = gang.Reserved
+		g.SetState(m, gang.Reserved)
 		if planned, ok := g.chosen[pod.UID]; ok {
 			delete(g.chosen, pod.UID)
 			if planned != "" {
@@ -259,7 +259,7 @@ func (s *Store) Unreserve(pod *corev1.Pod) {
 		return
 	}
 	if s.comes(g, m) {
-		m.State = gang.Waiting
+		g.SetState(m, gang.Waiting)
 		s.letGo(g, pod.UID)
 	}
 	g.parked = false

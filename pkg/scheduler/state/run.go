@@ -101,7 +101,7 @@ func (s *Store) check() (evict []*corev1.Pod) {
 	defer s.mu.Unlock()
 	now := s.clock.Now()
 	for key, g := range s.gangs {
-		if g.phase == admitted || len(g.Reserved()) > 0 || !g.parked && !g.Seated() && len(g.Waiting()) > 0 {
+		if g.phase == admitted || len(g.Reserved()) > 0 || !g.parked && !g.Seated() && g.HasWaiting() {
 			s.waker.Add(key)
 		}
 		if !g.reached && !g.brokenSince.IsZero() && now.Sub(g.brokenSince) > s.args.PartialGangTimeout.Duration && g.Broken() {
