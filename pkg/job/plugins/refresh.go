@@ -1,0 +1,70 @@
+package plugins
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/muster-sched/muster/pkg/job/plugins/plugin"
+)
+
+// Refresh returns a copy of the live object that is as wanted, to be sent as an update, or nil if the live one is as
+// wanted already. It touches only what plugins say; what the API server and others add stays. Both objects must be of
+// the same kind, of those that plugins make; an error tells that they are not.
+func Refresh(live, wanted plugin.Object) (plugin.Object, error) {
+	changed := live.DeepCopyObject().(plugin.Object)
+	switch object := changed.(type) {
+	case *corev1.ConfigMap:
+		want, ok := wanted.(*corev1.ConfigMap)
+		if !ok {
+			return nil, errKinds(live, wanted)
+		}
+		object.Data = want.Data
+	case *corev1.Secret:
+		want, ok := wanted.(*corev1.Secret)
+		if !ok {
+			return nil, errKinds(live, wanted)
+		}
+		object.Data = want.Data
+	case *corev1.Service:
+		want, ok := wanted.(*corev1.Service)
+		if !ok {
+			return nil, errKinds(live, wanted)
+		}
+		refreshService(&object.Spec, &want.Spec)
+	case *networkingv1.NetworkPolicy:
+		want, ok := wanted.(*networkingv1.NetworkPolicy)
+		if !ok {
+			return nil, errKinds(live, wanted)
+		}
+		object.Spec = want.Spec
+	default:
+		return nil, errKinds(live, wanted)
+	}
+	if apiequality.Semantic.DeepEqual(live, changed) {
+		return nil, nil
+	}
+	return changed, nil
+}
+
+// refreshService leaves what the API server has chosen, such as addresses and node ports.
+func refreshService(live, wanted *corev1.ServiceSpec) {
+	live.Selector = wanted.Selector
+	live.PublishNotReadyAddresses = wanted.PublishNotReadyAddresses
+	ports := make([]corev1.ServicePort, len(wanted.Ports))
+	for i, port := range wanted.Ports {
+		ports[i] = port
+		for _, had := range live.Ports {
+			if had.Name == port.Name {
+				ports[i].NodePort = had.NodePort
+			}
+		}
+	}
+	live.Ports = ports
+}
+
+func errKinds(live, wanted plugin.Object) error {
+	return fmt.Errorf("comparing a %T with a %T: not a kind that plugins make, or not the same one", live, wanted)
+}
