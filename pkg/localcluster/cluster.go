@@ -12,11 +12,15 @@ import (
 	"syscall"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 )
 
 // Cluster is a local cluster: one that this process runs ([Up]), or a handle on one that a
@@ -93,23 +97,40 @@ func (c *Cluster) client() (kubernetes.Interface, error) {
 	return client, nil
 }
 
-// awaitUsable waits for what the first pod needs: the service account of its namespace.
+// awaitUsable waits for what the first pods and Jobs need: the service account of their
+// namespace, made by kube-controller-manager, and the queue default, made by muster-controller.
 func (c *Cluster) awaitUsable(ctx context.Context) error {
-	client, err := c.client()
+	config, err := c.RESTConfig()
 	if err != nil {
 		return err
 	}
-	err = wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
-		_, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	serviceAccounts := client.Resource(corev1.SchemeGroupVersion.WithResource("serviceaccounts"))
+	if err := awaitObject(ctx, serviceAccounts.Namespace(metav1.NamespaceDefault), "default"); err != nil {
+		return fmt.Errorf("waiting for the service account of the default namespace: %w", err)
+	}
+	if !c.options.has(MusterController) {
+		return nil
+	}
+	queues := client.Resource(schedulingv1beta1.SchemeGroupVersion.WithResource("queues"))
+	if err := awaitObject(ctx, queues, "default"); err != nil {
+		return fmt.Errorf("waiting for the queue default: %w", err)
+	}
+	return nil
+}
+
+// awaitObject waits until an object exists.
+func awaitObject(ctx context.Context, client dynamic.ResourceInterface, name string) error {
+	return wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+		_, err := client.Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return false, nil
 		}
 		return err == nil, ignoreOverload(err)
 	})
-	if err != nil {
-		return fmt.Errorf("waiting for the service account of the default namespace: %w", err)
-	}
-	return nil
 }
 
 // Kill sends a signal to a component, behind the supervisor's back, as a crash does.

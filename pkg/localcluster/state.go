@@ -72,6 +72,12 @@ func readState(dir string) (State, error) {
 	return state, nil
 }
 
+// Somebody who only looks at a cluster holds its lock for a moment: taking it is tried for longer.
+const (
+	lockTries = 10
+	lockPause = 20 * time.Millisecond
+)
+
 // takeLock takes the lock of a folder. The kernel gives it back when the process ends, so it
 // tells for certain whether the supervisor lives.
 func takeLock(dir string) (*os.File, error) {
@@ -79,7 +85,12 @@ func takeLock(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the cluster's lock: %w", err)
 	}
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	for try := 1; errors.Is(err, syscall.EWOULDBLOCK) && try < lockTries; try++ {
+		time.Sleep(lockPause)
+		err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	}
+	if err != nil {
 		file.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, fmt.Errorf("another program is using the cluster in %s", dir)
