@@ -5,7 +5,9 @@ package job_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -80,6 +82,24 @@ func fail(err error) int {
 // tells it.
 var whileDown func(happens func())
 
+// writes counts what the controller asks the API server to change, its events come from another client.
+var writes counter
+
+type counter struct{ requests atomic.Int64 }
+
+func (c *counter) count(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		if r.Method != http.MethodGet {
+			c.requests.Add(1)
+		}
+		return next.RoundTrip(r)
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
 // startController runs a controller until the function that it returns is called; that one returns when it has ended.
 func startController(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -89,6 +109,9 @@ func startController(ctx context.Context) (stop func()) {
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kube.CoreV1().Events("")})
 
+	counted := rest.CopyConfig(config)
+	counted.Wrap(writes.count)
+	kube, muster := kubernetes.NewForConfigOrDie(counted), versioned.NewForConfigOrDie(counted)
 	kubeInformers := informers.NewSharedInformerFactory(kube, 0)
 	musterInformers := externalversions.NewSharedInformerFactory(muster, 0)
 	controller := job.New(job.Config{
