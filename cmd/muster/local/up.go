@@ -85,6 +85,9 @@ func printUsage(out io.Writer, cluster *localcluster.Cluster) {
   status    %[6]s local status --dir %[1]s
   stop      %[6]s local down --dir %[1]s
 `, dir, cluster.Options().Nodes, cluster.Kubeconfig(), kubectl(cluster), filepath.Join(dir, "logs"), os.Args[0])
+	if cluster.Options().Nodes == 0 {
+		fmt.Fprintf(out, "  nodes     %s local nodes --dir %s --add 4\n", os.Args[0], dir)
+	}
 }
 
 // kubectl is the path of kubectl, as short as the working directory allows.
