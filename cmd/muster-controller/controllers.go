@@ -51,8 +51,8 @@ func newControllers(cfg *config, p *parts) ([]controller, error) {
 		return nil, fmt.Errorf("setting up the queue controller: %w", err)
 	}
 	podGroups, err := podgroup.New(podgroup.Config{
-		MusterClient: p.muster, KubeInformers: p.kubeInformers, MusterInformers: p.musterInformers, Usage: used,
-		Recorder: p.recorder, OvercommitFactor: cfg.overcommitFactor,
+		KubeClient: p.kube, MusterClient: p.muster, KubeInformers: p.kubeInformers, MusterInformers: p.musterInformers,
+		Usage: used, Recorder: p.recorder, OvercommitFactor: cfg.overcommitFactor, AdoptFrom: cfg.adoptFrom,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("setting up the podgroup controller: %w", err)

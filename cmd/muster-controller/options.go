@@ -39,6 +39,7 @@ type options struct {
 
 	schedulerName        string
 	servedSchedulerNames []string
+	adoptFrom            []string
 	overcommitFactor     float64
 
 	jobSyncs      int
@@ -60,6 +61,7 @@ func newOptions() *options {
 		burst:                1000,
 		schedulerName:        "muster",
 		servedSchedulerNames: []string{"muster", "volcano", "default-scheduler"},
+		adoptFrom:            []string{"muster", "volcano"},
 		overcommitFactor:     1.2,
 		jobSyncs:             8,
 		podGroupSyncs:        8,
@@ -116,6 +118,9 @@ func (o *options) addControllerFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.schedulerName, "scheduler-name", o.schedulerName, "Scheduler name of Jobs that name none.")
 	fs.StringSliceVar(&o.servedSchedulerNames, "served-scheduler-names", o.servedSchedulerNames,
 		"Names of the schedulers that hold gangs together. A Job that names another one gets an event that says so.")
+	fs.StringSliceVar(&o.adoptFrom, "podgroup-scheduler-names", o.adoptFrom,
+		"Names of the schedulers whose pods get a PodGroup made for them if they name none: one for each ReplicaSet, StatefulSet, Job "+
+			"and the like, one for each bare pod. Empty switches this off.")
 	fs.Float64Var(&o.overcommitFactor, "overcommit-factor", o.overcommitFactor,
 		"A PodGroup stays Pending while its minimum needs more than so many times what all nodes have together. 0 switches the check off.")
 	fs.IntVar(&o.jobSyncs, "concurrent-job-syncs", o.jobSyncs, "Number of Jobs that are reconciled at the same time.")
@@ -141,7 +146,7 @@ func (o *options) validate() []error {
 	if o.podGroupSyncs < 1 {
 		refuse("--concurrent-podgroup-syncs: %d must be at least 1", o.podGroupSyncs)
 	}
-	errs = append(errs, validateSchedulerNames(o.schedulerName, o.servedSchedulerNames)...)
+	errs = append(errs, validateSchedulerNames(o.schedulerName, o.servedSchedulerNames, o.adoptFrom)...)
 	errs = append(errs, validateLeaderElection(&o.leaderElection)...)
 	errs = append(errs, o.serving.Validate()...)
 	errs = append(errs, o.authentication.Validate()...)
@@ -149,9 +154,9 @@ func (o *options) validate() []error {
 	return append(errs, o.metrics.Validate()...)
 }
 
-func validateSchedulerNames(own string, served []string) []error {
+func validateSchedulerNames(own string, served, adopted []string) []error {
 	var errs []error
-	for _, name := range append([]string{own}, served...) {
+	for _, name := range slices.Concat([]string{own}, served, adopted) {
 		for _, problem := range validation.IsDNS1123Subdomain(name) {
 			errs = append(errs, fmt.Errorf("scheduler name %q: %s", name, problem))
 		}

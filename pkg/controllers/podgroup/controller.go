@@ -1,5 +1,8 @@
 // Package podgroup is the only writer of PodGroup.status. It admits PodGroups to their queues, and reports what has
-// become of their members: phase, counts and conditions.
+// become of their members: phase, counts and conditions. It also gives PodGroups to pods that nobody gave one.
+//
+// admission.go and order.go decide who is admitted, reconcile.go writes the status that status.go works out of what
+// tally.go counts, and adoption.go makes PodGroups.
 package podgroup
 
 import (
@@ -10,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
@@ -31,7 +35,9 @@ const (
 
 // Config is what the controller works with.
 type Config struct {
-	// MusterClient writes PodGroup status.
+	// KubeClient reads the owners of pods that are given a PodGroup, and annotates those pods.
+	KubeClient kubernetes.Interface
+	// MusterClient writes PodGroup status, and PodGroups for pods that have none.
 	MusterClient versioned.Interface
 	// KubeInformers and MusterInformers are shared; they must not have been started.
 	KubeInformers   informers.SharedInformerFactory
@@ -44,6 +50,8 @@ type Config struct {
 	Clock clock.Clock
 	// OvercommitFactor holds a PodGroup back whose minimum is more than so many times what all nodes have; 0 never does.
 	OvercommitFactor float64
+	// AdoptFrom are the scheduler names whose pods are given a PodGroup if they have none. Empty means no pods.
+	AdoptFrom []string
 }
 
 // Controller admits PodGroups and writes their status.
@@ -54,6 +62,7 @@ type Controller struct {
 	recorder  record.EventRecorder
 	clock     clock.Clock
 	admission *admission
+	adoption  *adoption
 	status    *worker.Worker
 	synced    []cache.InformerSynced
 	written   worker.Written[*schedulingv1beta1.PodGroup]
@@ -77,6 +86,7 @@ func New(cfg Config) (*Controller, error) {
 		recorder: cfg.Recorder,
 		clock:    cfg.Clock,
 	}
+	c.adoption = newAdoption(cfg)
 	c.status = worker.New("podgroup", c)
 	c.admission = &admission{
 		tracker:    cfg.Usage,
@@ -105,6 +115,8 @@ func (c *Controller) listen(cfg Config) error {
 		handler  cache.ResourceEventHandler
 	}{
 		{scheduling.PodGroups().Informer(), c.groupHandler()},
+		{scheduling.PodGroups().Informer(), c.adoption.groupHandler()},
+		{cfg.KubeInformers.Core().V1().Pods().Informer(), c.adoption.podHandler()},
 		{scheduling.Queues().Informer(), c.queueHandler()},
 		{cfg.KubeInformers.Core().V1().Pods().Informer(), c.podHandler()},
 		{cfg.KubeInformers.Core().V1().Nodes().Informer(), c.admission.cluster.handler()},
@@ -133,6 +145,7 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 	var loops sync.WaitGroup
 	loops.Go(func() { c.admission.loop.Run(ctx, 1) })
 	loops.Go(func() { c.status.Run(ctx, workers) })
+	loops.Go(func() { c.adoption.run(ctx, workers) })
 	loops.Wait()
 }
 

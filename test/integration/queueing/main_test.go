@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
@@ -96,14 +97,11 @@ func run(m *testing.M) (code int, err error) {
 }
 
 func addNode(ctx context.Context, name, cpu string) error {
-	object := mustertesting.MakeNode(name).Obj()
-	created, err := kube.CoreV1().Nodes().Create(ctx, object, metav1.CreateOptions{})
-	if err != nil {
+	if _, err := kube.CoreV1().Nodes().Create(ctx, mustertesting.MakeNode(name).Obj(), metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	created.Status.Allocatable = mustertesting.Resources("cpu", cpu, "memory", "1Ti", "pods", "1000")
-	created.Status.Capacity = created.Status.Allocatable
-	_, err = kube.CoreV1().Nodes().UpdateStatus(ctx, created, metav1.UpdateOptions{})
+	_, err := kube.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType,
+		fmt.Appendf(nil, `{"status":{"allocatable":{"cpu":%q,"memory":"1Ti","pods":"1000"}}}`, cpu), metav1.PatchOptions{}, "status")
 	return err
 }
 
@@ -129,8 +127,8 @@ func startControllers(ctx context.Context) (stop func(), err error) {
 		return nil, err
 	}
 	groups, err := podgroup.New(podgroup.Config{
-		MusterClient: muster, KubeInformers: kubeInformers, MusterInformers: musterInformers, Usage: used,
-		Recorder: recorder, OvercommitFactor: 1.2,
+		KubeClient: kube, MusterClient: muster, KubeInformers: kubeInformers, MusterInformers: musterInformers,
+		Usage: used, Recorder: recorder, OvercommitFactor: 1.2, AdoptFrom: []string{"muster"},
 	})
 	if err != nil {
 		return nil, err
