@@ -19,7 +19,7 @@ import (
 
 func TestAPodGroupIsAdmittedPromptly(t *testing.T) {
 	s := newScene(t)
-	var best time.Duration = time.Hour
+	best := time.Hour
 	for i := range 5 {
 		name := fmt.Sprint("g", i)
 		start := time.Now()
@@ -146,7 +146,7 @@ func TestTheLifeOfAPodGroup(t *testing.T) {
 	s.setPhase(corev1.PodSucceeded, "b")
 	s.phase("g", schedulingv1beta1.PodGroupCompleted)
 	status := s.group("g").Status
-	assert.EqualValues(t, []int32{0, 1, 1}, []int32{status.Running, status.Succeeded, status.Failed})
+	assert.Equal(t, []int32{0, 1, 1}, []int32{status.Running, status.Succeeded, status.Failed})
 	s.deletePods("a", "b")
 	s.never("it is anything but completed", func() bool { return s.group("g").Status.Phase != schedulingv1beta1.PodGroupCompleted })
 	assert.Len(t, s.events(s.namespace, "PodGroup", "g")["Scheduled"], 1)
