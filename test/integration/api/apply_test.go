@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -101,7 +102,7 @@ func TestExplainTellsWhatFieldsMean(t *testing.T) {
 func TestDeploymentsApply(t *testing.T) {
 	for _, folder := range []string{"deploy", "deploy/replace-default"} {
 		t.Run(folder, func(t *testing.T) {
-			out, err := kubectl(t, "apply", "--validate=strict", "-k", filepath.Join("../../../manifests", folder))
+			out, err := kubectl(t, "apply", "--validate=strict", "-k", "../../../manifests/"+folder)
 			require.NoError(t, err, out)
 			assert.NotContains(t, out, "Warning: unknown field")
 		})
@@ -117,7 +118,7 @@ func TestDeploymentsApply(t *testing.T) {
 // The programs know the flags that the manifests give them.
 func TestDeploymentsUseFlagsThatExist(t *testing.T) {
 	for _, folder := range []string{"deploy", "deploy/replace-default"} {
-		out, err := kubectl(t, "kustomize", filepath.Join("../../../manifests", folder))
+		out, err := kubectl(t, "kustomize", "../../../manifests/"+folder)
 		require.NoError(t, err, out)
 		for _, document := range strings.Split(out, "\n---\n") {
 			deployment := &appsv1.Deployment{}
@@ -139,4 +140,24 @@ func binDir(t *testing.T) string {
 	dir, err := localcluster.DefaultBinDir()
 	require.NoError(t, err)
 	return dir
+}
+
+// The reference page has every flag of muster-controller's own, and no other.
+func TestFlagsAreDocumented(t *testing.T) {
+	help, err := exec.CommandContext(t.Context(), filepath.Join(binDir(t), "muster-controller"), "--help").CombinedOutput()
+	require.NoError(t, err)
+	own, _, found := strings.Cut(string(help), "Leader election flags:")
+	require.True(t, found)
+	page, err := os.ReadFile("../../../docs/reference/flags.md")
+	require.NoError(t, err)
+
+	var inHelp, inPage []string
+	for _, match := range regexp.MustCompile(`(?m)^ +(--[a-z-]+)`).FindAllStringSubmatch(own, -1) {
+		inHelp = append(inHelp, match[1])
+	}
+	for _, match := range regexp.MustCompile("(?m)^\\| `(--[a-z-]+)`").FindAllStringSubmatch(string(page), -1) {
+		inPage = append(inPage, match[1])
+	}
+	require.NotEmpty(t, inHelp)
+	assert.ElementsMatch(t, inHelp, inPage)
 }
