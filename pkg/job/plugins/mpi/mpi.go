@@ -53,12 +53,11 @@ func New(r *plugin.Request) plugin.Plugin {
 // for all pods.
 func hostsOf(r *plugin.Request, worker *batchv1alpha1.TaskSpec) []corev1.EnvVar {
 	list := strings.Join(plugin.AddressesOf(r.Job, worker), ",")
-	key := svc.HostsKey(worker.Name)
 	switch {
 	case len(list) <= plugin.MaxInlineBytes:
 		return []corev1.EnvVar{{Name: hostsVar, Value: list}}
-	case plugin.FitsEnv(key, len(list)) && plugin.FitsEnv(hostsVar, len(list)):
-		return []corev1.EnvVar{{Name: hostsVar, ValueFrom: svc.Reference(r.Job, key)}}
+	case plugin.FitsEnv(svc.HostsKey(worker.Name), len(list)) && plugin.FitsEnv(hostsVar, len(list)):
+		return []corev1.EnvVar{{Name: hostsVar, ValueFrom: svc.HostsReference(r.Job, worker.Name)}}
 	default:
 		r.Note(plugin.ReasonTooLong, "%s is left out: %d bytes are more than a variable may have; the file %s of the svc plugin has the same hosts",
 			hostsVar, len(list), svc.FileKey(worker.Name))

@@ -86,9 +86,10 @@ func (r *Request) Parse() {
 		if !given && !isBool(declared) {
 			words = 2
 		}
-		part := r.args[i:min(i+words, len(r.args))]
-		if err := r.flags.Parse(part); err != nil {
-			r.errs = append(r.errs, field.Invalid(r.path.Index(i), strings.Join(part, " "), why(err, declared)))
+		if part := r.args[i:min(i+words, len(r.args))]; len(part) < words {
+			r.refuseArgument(i, part, "needs a value", declared)
+		} else if err := r.flags.Parse(part); err != nil {
+			r.refuseArgument(i, part, why(err, declared), declared)
 		}
 		i += words
 	}
@@ -109,13 +110,25 @@ func isBool(f *flag.Flag) bool {
 	return ok && b.IsBoolFlag()
 }
 
-// why says what is wrong with the value of a flag, without the flag package's preamble, and what the flag means.
+func (r *Request) refuseArgument(position int, part []string, why string, declared *flag.Flag) {
+	r.errs = append(r.errs, field.Invalid(r.path.Index(position), strings.Join(part, " "),
+		fmt.Sprintf("%s (--%s: %s)", why, declared.Name, declared.Usage)))
+}
+
+// why says what is wrong with the value of a flag.
 func why(err error, declared *flag.Flag) string {
+	if isBool(declared) {
+		return "must be true or false"
+	}
+	// The flag package says first which flag and value it is about.
 	message := err.Error()
 	if at := strings.LastIndex(message, ": "); at >= 0 {
 		message = message[at+len(": "):]
 	}
-	return fmt.Sprintf("%s (--%s: %s)", message, declared.Name, declared.Usage)
+	if message == "parse error" {
+		return "must be a number"
+	}
+	return message
 }
 
 // noteUnknown notes an argument that has no effect. It may hold a secret, such as a key in an argument whose name is

@@ -18,18 +18,18 @@ const (
 )
 
 // waitScript tries the master's port every two seconds. $0 is its address, $1 its port, $2 the seconds to wait.
-const waitScript = `passed=0
-while [ "$passed" -lt "$2" ]; do
-  if command -v nc >/dev/null 2>&1; then
-    nc -z "$0" "$1" 2>/dev/null && exit 0
-  else
-    (: </dev/tcp/"$0"/"$1") 2>/dev/null && exit 0
+const waitScript = `end=$(($(date +%s) + $2))
+until if command -v nc >/dev/null 2>&1; then
+  nc -z -w 2 "$0" "$1" 2>/dev/null
+else
+  (: </dev/tcp/"$0"/"$1") 2>/dev/null
+fi; do
+  if [ "$(date +%s)" -ge "$end" ]; then
+    echo "no master at $0:$1 after $2 seconds" >&2
+    exit 1
   fi
   sleep 2
-  passed=$((passed + 2))
 done
-echo "no master at $0:$1 after $2 seconds" >&2
-exit 1
 `
 
 // waiting is how workers wait for the master before they start.

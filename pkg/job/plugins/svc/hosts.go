@@ -51,27 +51,31 @@ func hostsOf(r *plugin.Request) map[string]string {
 	return data
 }
 
-// hostVars returns the variables of all tasks, as references to the ConfigMap. They are optional, because a list that
-// becomes too long when the Job is scaled up leaves the ConfigMap, and pods that refer to it must still restart.
+// hostVars returns the variables of all tasks, as references to the ConfigMap.
 func (s *svc) hostVars() []corev1.EnvVar {
 	var vars []corev1.EnvVar
-	refer := func(key string) {
-		if _, there := s.hosts[key]; there {
-			vars = append(vars, corev1.EnvVar{Name: key, ValueFrom: Reference(s.job, key)})
-		}
-	}
 	for i := range s.job.Spec.Tasks {
-		refer(HostsKey(s.job.Spec.Tasks[i].Name))
-		refer(numberKey(s.job.Spec.Tasks[i].Name))
+		name := s.job.Spec.Tasks[i].Name
+		if _, there := s.hosts[HostsKey(name)]; there {
+			vars = append(vars, corev1.EnvVar{Name: HostsKey(name), ValueFrom: HostsReference(s.job, name)})
+		}
+		vars = append(vars, corev1.EnvVar{Name: numberKey(name), ValueFrom: reference(s.job, numberKey(name))})
 	}
 	return vars
 }
 
-// Reference returns the source of a variable that has the value of that key of the ConfigMap.
-func Reference(job *batchv1alpha1.Job, key string) *corev1.EnvVarSource {
+// HostsReference returns the source of a variable that has the comma list of a task's addresses. It is optional: a
+// list that becomes too long when the Job is scaled up leaves the ConfigMap, and pods that refer to it must still be
+// able to start their containers again.
+func HostsReference(job *batchv1alpha1.Job, task string) *corev1.EnvVarSource {
+	source := reference(job, HostsKey(task))
+	source.ConfigMapKeyRef.Optional = ptr.To(true)
+	return source
+}
+
+func reference(job *batchv1alpha1.Job, key string) *corev1.EnvVarSource {
 	return &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
 		LocalObjectReference: corev1.LocalObjectReference{Name: ConfigMapName(job)},
 		Key:                  key,
-		Optional:             ptr.To(true),
 	}}
 }
