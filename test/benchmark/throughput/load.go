@@ -58,6 +58,7 @@ profiles:
 - schedulerName: default-scheduler
   plugins:
     queueSort: {enabled: [{name: TaskPriority}], disabled: [{name: "*"}]}
+    preEnqueue: {enabled: [{name: TaskPriority}]}
     multiPoint: {enabled: [{name: Capacity}, {name: Coscheduling}]}
     preFilter: {enabled: [{name: Capacity}, {name: Coscheduling}]}
     postFilter: {enabled: [{name: Coscheduling}]}` + inTree + `

@@ -1,7 +1,7 @@
 // Package coscheduling starts gangs: all the pods that a job needs start together, or none does.
 //
-// Of a gang whose minimum exists, one pod, the scout, passes the gate. In its PreFilter the whole gang is judged once. A
-// yes promises the gang its room and activates the members that start; each reserves its part, and the one that completes
+// Of a gang whose minimum exists, one pod, the scout, passes the gate (which TaskPriority keeps, with the order). In its
+// PreFilter the whole gang is judged once. A yes promises the gang its room and activates the members that start; each reserves its part, and the one that completes
 // the minimum releases them all from Permit. A no parks the gang with one report until an event can help it.
 package coscheduling
 
@@ -34,7 +34,6 @@ type Coscheduling struct {
 }
 
 var (
-	_ fwk.PreEnqueuePlugin  = (*Coscheduling)(nil)
 	_ fwk.EnqueueExtensions = (*Coscheduling)(nil)
 	_ fwk.PreFilterPlugin   = (*Coscheduling)(nil)
 	_ fwk.FilterPlugin      = (*Coscheduling)(nil)
@@ -74,14 +73,6 @@ func (*Coscheduling) Name() string { return Name }
 // there Filter sees every node that is tried.
 func (*Coscheduling) SignPod(context.Context, *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	return nil, nil
-}
-
-// PreEnqueue is the gate: it holds the members of a gang whose turn has not come. It runs under the queue's lock.
-func (c *Coscheduling) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
-	if reason := c.store.Gate(pod); reason != "" {
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason)
-	}
-	return nil
 }
 
 // EventsToRegister are the events of all plugins of the profile: what wakes a pod that such a plugin has rejected must wake

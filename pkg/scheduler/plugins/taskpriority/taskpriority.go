@@ -1,6 +1,10 @@
-// Package taskpriority orders the scheduling queue: gangs that are bound below their minimum first, then by the priority of
-// the job, the minimum of each gang before what lies beyond it, the older gang first, and within a gang by the priority and
-// the index of its tasks. Pods without a gang are ordered by priority and age, as the upstream scheduler does.
+// Package taskpriority decides who enters the scheduling queue, and in which order. It keeps the gate before gangs whose
+// turn has not come. It puts gangs that are bound below their minimum first, then goes by the priority of the job, the
+// minimum of each gang before what lies beyond it, the older gang first, and within a gang by the priority and the index of
+// its tasks. Pods without a gang are ordered by priority and age, as the upstream scheduler does.
+//
+// The gate is here, and not in Coscheduling, because this plugin waits for no cluster events: the queue asks the hints of
+// the gating plugin about every gated pod at every event, and gated pods may be many. The Store opens the gate itself.
 package taskpriority
 
 import (
@@ -24,7 +28,11 @@ type TaskPriority struct {
 	store *state.Store
 }
 
-var _ fwk.QueueSortPlugin = (*TaskPriority)(nil)
+var (
+	_ fwk.PreEnqueuePlugin  = (*TaskPriority)(nil)
+	_ fwk.EnqueueExtensions = (*TaskPriority)(nil)
+	_ fwk.QueueSortPlugin   = (*TaskPriority)(nil)
+)
 
 // New makes the factory of the plugin on a Store.
 func New(store *state.Store) frameworkruntime.PluginFactory {
@@ -41,6 +49,20 @@ func New(store *state.Store) frameworkruntime.PluginFactory {
 
 // Name returns the name of the plugin.
 func (*TaskPriority) Name() string { return Name }
+
+// PreEnqueue is the gate: it holds the members of a gang whose turn has not come, and fixes what the others are sorted by. It
+// runs under the queue's lock.
+func (t *TaskPriority) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
+	if reason := t.store.Gate(pod); reason != "" {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason)
+	}
+	return nil
+}
+
+// EventsToRegister is empty: the Store activates pods when their turn has come.
+func (*TaskPriority) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return nil, nil
+}
 
 // Less says whether a goes ahead of b. It runs under the queue's lock and reads only what cannot change while the two are in
 // the heap.
