@@ -77,7 +77,7 @@ func TestUnknownArgumentsAreTolerated(t *testing.T) {
 		{"a bare word", "svc", []string{"9090"}, []string{`"9090"`}},
 		{"an argument with its value beside it", "svc", []string{"-x", "y"}, []string{`"-x"`, `"y"`}},
 		{"nothing but dashes", "svc", []string{"--", "-", "--=x"}, []string{`"--"`, `"-"`, `"--"`}},
-		{"a long word", "env", []string{"--a-very-long-argument-that-nobody-has-ever-heard-of"}, []string{`"--a-very-long-argument-that-nobody-has-ev..."`}},
+		{"a long word", "env", []string{"--a-very-long-argument-that-nobody-has-ever-heard-of"}, []string{`"--a-very-long-argument-that-nobody-has-e..."`}},
 		{"help", "env", []string{"-h"}, []string{`"-h" of plugin env is ignored: known are none`}},
 		{"a public key alone", "ssh", []string{"--ssh-public-key=k"}, []string{"--ssh-public-key of plugin ssh is ignored"}},
 		{"pytorch without a master", "pytorch", []string{"--master=chief"}, []string{`no task "chief"`}},
