@@ -63,17 +63,19 @@ func judge(v *view) *verdict {
 	if v.held != nil {
 		return hold(v, &job)
 	}
-	memories := recallAll(&job, v.pods)
-	asked := demand(v, &job, memories)
-	granted := asked != nil && grant(&job, memories, v.pods, asked)
+	all := seatAll(&job.Spec, v.pods)
+	memories := recallAll(&job, all)
+	noteSurplus(&job, memories, all)
+	asked := demand(v, &job, memories, all)
+	granted := asked != nil && grant(&job, memories, all, asked)
 
-	sorted := sortPods(&job, memories, v.pods)
+	sorted := all.sort(&job, memories)
 	sorted.count(status)
 	status.TaskRecords = recordAll(&job.Spec, memories)
 	// An announcement stands in the status for as long as it has victims; without any it is skipped.
 	if !granted || status.Terminating == 0 {
 		if takeStep(&job) {
-			sorted = sortPods(&job, memories, v.pods)
+			sorted = all.sort(&job, memories)
 			sorted.count(status)
 		}
 	}
@@ -86,21 +88,35 @@ func judge(v *view) *verdict {
 	return result
 }
 
+// noteSurplus remembers the pods that are to go because their task was scaled down. Scaled up again while they are
+// still going, the task would take them for evicted.
+func noteSurplus(job *batchv1alpha1.Job, memories []policy.Memory, all *crew) {
+	if phase.KeepsOnlyFinished(job.Status.State.Phase) {
+		return
+	}
+	for _, s := range all.seated {
+		if s.position >= 0 && s.version >= job.Status.Version && isSurplus(job, s) {
+			memories[s.position].Renew(s.index, s.pod)
+		}
+	}
+}
+
 // hold keeps a Job that may not start in Pending and says why.
 func hold(v *view, job *batchv1alpha1.Job) *verdict {
 	status := &job.Status
 	status.State.Phase = batchv1alpha1.Pending
 	status.State.Reason, status.State.Message = v.held.reason, v.held.message
 	stamp(status, v.job.Status.State.Phase, v.now)
-	return &verdict{status: status, members: sortPods(job, recallAll(job, v.pods), v.pods)}
+	all := seatAll(&job.Spec, v.pods)
+	return &verdict{status: status, members: all.sort(job, recallAll(job, all))}
 }
 
 // demand returns what is asked of the Job now, or nil: by its spec first, then by its policies about what has
 // happened. It remembers what has happened as dealt with.
-func demand(v *view, job *batchv1alpha1.Job, memories []policy.Memory) *request {
+func demand(v *view, job *batchv1alpha1.Job, memories []policy.Memory, all *crew) *request {
 	var answer *request
 	if phase.Runs(job.Status.State.Phase) {
-		answer = askPolicies(v, job, memories)
+		answer = askPolicies(v, job, memories, all)
 	}
 	if wish := askSpec(job, v.now); wish != nil {
 		return wish
@@ -108,8 +124,8 @@ func demand(v *view, job *batchv1alpha1.Job, memories []policy.Memory) *request 
 	return answer
 }
 
-func askPolicies(v *view, job *batchv1alpha1.Job, memories []policy.Memory) *request {
-	sorted := sortPods(job, memories, v.pods)
+func askPolicies(v *view, job *batchv1alpha1.Job, memories []policy.Memory, all *crew) *request {
+	sorted := all.sort(job, memories)
 	happenings := policy.Observe(job.Name, sorted.tasks, v.groupUnknown && isSplit(sorted))
 	for i := range memories {
 		memories[i].Note(sorted.tasks[i].Pods)
@@ -180,10 +196,10 @@ func timeLeft(job *batchv1alpha1.Job, now time.Time) (time.Duration, bool) {
 
 // grant does to the status and the memories what the action does to the Job. It returns false if the Job's phase does
 // not honour the action.
-func grant(job *batchv1alpha1.Job, memories []policy.Memory, pods []*corev1.Pod, asked *request) bool {
+func grant(job *batchv1alpha1.Job, memories []policy.Memory, all *crew, asked *request) bool {
 	status := &job.Status
-	before := sortPods(job, memories, pods)
-	left := unfinished(job, pods)
+	before := all.sort(job, memories)
+	left := all.unfinished(job)
 	effect, honoured := phase.Act(status.State.Phase, asked.action, status.RetryCount, job.Spec.MaxRetry)
 	if !honoured {
 		return false
@@ -206,7 +222,7 @@ func grant(job *batchv1alpha1.Job, memories []policy.Memory, pods []*corev1.Pod,
 		case effect.Kill == phase.KillTargets:
 			renewTargets(&memories[i], i, &before.tasks[i], &asked.targets)
 		case effect.Next == batchv1alpha1.Restarting && asked.action == busv1alpha1.ResumeJobAction:
-			memories[i].Rewind(left[job.Spec.Tasks[i].Name])
+			memories[i].Rewind(left[i])
 		}
 	}
 	return true

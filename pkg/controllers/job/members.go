@@ -12,27 +12,63 @@ import (
 	"github.com/muster-sched/muster/pkg/job/policy"
 )
 
+// seated is a pod and its place in the Job, as its annotations say.
+type seated struct {
+	pod      *corev1.Pod
+	position int // of the task in the spec; -1 if it has no such task
+	index    int32
+	version  int32
+}
+
+// crew are all pods that the Job owns.
+type crew struct {
+	seated []seated
+	names  sets.Set[string]    // of all pods, whatever becomes of them: no pod can be created under one of these
+	uids   sets.Set[types.UID] // of all pods
+}
+
+// seatAll finds the places of the pods. One that has none is not one of those that we make, although it names the Job
+// as its owner: it is not ours to judge.
+func seatAll(spec *batchv1alpha1.JobSpec, pods []*corev1.Pod) *crew {
+	c := &crew{seated: make([]seated, 0, len(pods)), names: sets.New[string](), uids: sets.New[types.UID]()}
+	positions := make(map[string]int, len(spec.Tasks)) // task name -> position in the spec
+	for i := range spec.Tasks {
+		positions[spec.Tasks[i].Name] = i
+	}
+	for _, pod := range pods {
+		c.names.Insert(pod.Name)
+		c.uids.Insert(pod.UID)
+		index, indexErr := strconv.ParseInt(pod.Annotations[batchv1alpha1.TaskIndexKey], 10, 32)
+		version, versionErr := strconv.ParseInt(pod.Annotations[batchv1alpha1.JobVersionKey], 10, 32)
+		if indexErr != nil || versionErr != nil || index < 0 {
+			continue
+		}
+		position, known := positions[pod.Annotations[batchv1alpha1.TaskSpecKey]]
+		if !known {
+			position = -1
+		}
+		c.seated = append(c.seated, seated{pod, position, int32(index), int32(version)})
+	}
+	return c
+}
+
 // members are a Job's pods, sorted by what is to become of them.
 type members struct {
 	// tasks hold the pods of the current incarnation that may stay, by the tasks of the spec.
 	tasks []policy.Task
 	// doomed are the pods that have to go, those that are being deleted already included.
 	doomed []*corev1.Pod
-	// names of all pods, whatever becomes of them: no pod can be created under one of these.
+	// names of all pods.
 	names sets.Set[string]
 }
 
 // recallAll reads the memories of all tasks from the Job's status, without the pods to be rid of that are gone.
-func recallAll(job *batchv1alpha1.Job, pods []*corev1.Pod) []policy.Memory {
-	existing := sets.New[types.UID]()
-	for _, pod := range pods {
-		existing.Insert(pod.UID)
-	}
+func recallAll(job *batchv1alpha1.Job, all *crew) []policy.Memory {
 	memories := make([]policy.Memory, len(job.Spec.Tasks))
 	for i := range job.Spec.Tasks {
 		task := &job.Spec.Tasks[i]
 		memories[i] = policy.Recall(job.Status.TaskRecords, task.Name, task.Replicas)
-		memories[i].Prune(existing)
+		memories[i].Prune(all.uids)
 	}
 	return memories
 }
@@ -48,65 +84,40 @@ func recordAll(spec *batchv1alpha1.JobSpec, memories []policy.Memory) []batchv1a
 	return records
 }
 
-// sortPods sorts the pods that the Job owns by its phase, its incarnation and what is remembered.
-func sortPods(job *batchv1alpha1.Job, memories []policy.Memory, pods []*corev1.Pod) *members {
-	m := &members{tasks: make([]policy.Task, len(job.Spec.Tasks)), names: sets.New[string]()}
-	positions := make(map[string]int, len(job.Spec.Tasks)) // task name -> position in the spec
+// sort sorts the pods by the Job's phase, its incarnation and what is remembered.
+func (c *crew) sort(job *batchv1alpha1.Job, memories []policy.Memory) *members {
+	m := &members{tasks: make([]policy.Task, len(job.Spec.Tasks)), names: c.names}
 	for i := range job.Spec.Tasks {
-		task := &job.Spec.Tasks[i]
-		positions[task.Name] = i
-		m.tasks[i] = policy.Task{Spec: task, Pods: map[int32]*corev1.Pod{}, Memory: memories[i]}
+		m.tasks[i] = policy.Task{Spec: &job.Spec.Tasks[i], Pods: map[int32]*corev1.Pod{}, Memory: memories[i]}
 	}
-	for _, pod := range pods {
-		m.names.Insert(pod.Name)
-		seat, ok := seatOf(pod)
-		if !ok {
-			// Not one of those that we make, although it names the Job as its owner: not ours to judge.
-			continue
-		}
-		position, known := positions[seat.task]
-		if isDoomed(job, memories, seat, position, known, pod) {
-			m.doomed = append(m.doomed, pod)
-		} else if known {
-			m.tasks[position].Pods[seat.index] = pod
+	for _, s := range c.seated {
+		if isDoomed(job, memories, s) {
+			m.doomed = append(m.doomed, s.pod)
+		} else if s.position >= 0 {
+			m.tasks[s.position].Pods[s.index] = s.pod
 		}
 	}
 	return m
 }
 
-// seat is the place of a pod in its Job, as its annotations say.
-type seat struct {
-	task    string
-	index   int32
-	version int32
-}
-
-func seatOf(pod *corev1.Pod) (seat, bool) {
-	index, err := strconv.ParseInt(pod.Annotations[batchv1alpha1.TaskIndexKey], 10, 32)
-	if err != nil || index < 0 {
-		return seat{}, false
-	}
-	version, err := strconv.ParseInt(pod.Annotations[batchv1alpha1.JobVersionKey], 10, 32)
-	if err != nil {
-		return seat{}, false
-	}
-	return seat{pod.Annotations[batchv1alpha1.TaskSpecKey], int32(index), int32(version)}, true
-}
-
 // isDoomed tells whether Muster wants the pod to be gone. It follows from the Job's status and spec alone, so that
 // a controller that starts anew finds the same victims.
-func isDoomed(job *batchv1alpha1.Job, memories []policy.Memory, s seat, position int, known bool, pod *corev1.Pod) bool {
-	status := &job.Status
-	if s.version < status.Version {
+func isDoomed(job *batchv1alpha1.Job, memories []policy.Memory, s seated) bool {
+	if s.version < job.Status.Version {
 		return true
 	}
-	if known && memories[position].Handled[s.index] == pod.UID {
+	if s.position >= 0 && memories[s.position].Handled[s.index] == s.pod.UID {
 		return true
 	}
-	if phase.KeepsOnlyFinished(status.State.Phase) || isLastRestart(job) {
-		return !policy.IsFinished(pod)
+	if phase.KeepsOnlyFinished(job.Status.State.Phase) || isLastRestart(job) {
+		return !policy.IsFinished(s.pod)
 	}
-	return !known || s.index >= job.Spec.Tasks[position].Replicas
+	return isSurplus(job, s)
+}
+
+// isSurplus tells whether the Job has been scaled down below the pod's index.
+func isSurplus(job *batchv1alpha1.Job, s seated) bool {
+	return s.position < 0 || s.index >= job.Spec.Tasks[s.position].Replicas
 }
 
 // isLastRestart tells whether the Job is restarting but has no run left: it will be Failed, and its finished pods
@@ -178,18 +189,18 @@ func (m *members) victims() []*corev1.Pod {
 	return found
 }
 
-// unfinished returns the pods of the current incarnation that have not finished, by task and index.
-func unfinished(job *batchv1alpha1.Job, pods []*corev1.Pod) map[string]map[int32]*corev1.Pod {
-	found := map[string]map[int32]*corev1.Pod{}
-	for _, pod := range pods {
-		s, ok := seatOf(pod)
-		if !ok || s.version < job.Status.Version || policy.IsFinished(pod) {
+// unfinished returns the pods of the current incarnation that have not finished, by the position of their task and
+// by their index.
+func (c *crew) unfinished(job *batchv1alpha1.Job) []map[int32]*corev1.Pod {
+	found := make([]map[int32]*corev1.Pod, len(job.Spec.Tasks))
+	for _, s := range c.seated {
+		if s.position < 0 || s.version < job.Status.Version || policy.IsFinished(s.pod) {
 			continue
 		}
-		if found[s.task] == nil {
-			found[s.task] = map[int32]*corev1.Pod{}
+		if found[s.position] == nil {
+			found[s.position] = map[int32]*corev1.Pod{}
 		}
-		found[s.task][s.index] = pod
+		found[s.position][s.index] = s.pod
 	}
 	return found
 }

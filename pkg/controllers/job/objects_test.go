@@ -58,8 +58,8 @@ func TestTemplateGoesBeforeJob(t *testing.T) {
 
 // TestMinResources has the vectors that Volcano's own behaviour gives.
 func TestMinResources(t *testing.T) {
-	job := func(min, minA, minB int32) *batchv1alpha1.JobSpec {
-		return &defaults.Job(mustertesting.MakeJob("j").MinAvailable(min).
+	job := func(least, minA, minB int32) *batchv1alpha1.JobSpec {
+		return &defaults.Job(mustertesting.MakeJob("j").MinAvailable(least).
 			Task(mustertesting.MakeTask("b", 2).MinAvailable(minB).Requests("cpu", "100m").PriorityClass("low")).
 			Task(mustertesting.MakeTask("a", 2).MinAvailable(minA).Requests("cpu", "50m").PriorityClass("high")).Obj(), "").Spec
 	}

@@ -36,7 +36,7 @@ func drawJob(t *rapid.T, maxRetry int32, actions ...busv1alpha1.Action) *batchv1
 // watch takes some looks at the Job, or none, each of which may be cut short.
 func watch(t *rapid.T, w *world) {
 	for range rapid.IntRange(0, 3).Draw(t, "looks") {
-		w.lookAndCrash(rapid.SampledFrom([]crash{noCrash, noCrash, noCrash, beforeWrite, beforeActing, whileActing}).Draw(t, "crash"))
+		w.lookAndCrash(rapid.SampledFrom([]crash{noCrash, noCrash, noCrash, minorDeferred, beforeWrite, beforeActing, whileActing}).Draw(t, "crash"))
 	}
 }
 
@@ -192,6 +192,30 @@ func TestFinishedPodsOfAnIncarnationRunOnce(t *testing.T) {
 				require.False(t, finished[key] && !policy.IsFinished(pod), "%s runs again", key)
 				finished[key] = finished[key] || policy.IsFinished(pod) && !isGoing(pod)
 			}
+		}
+	})
+}
+
+// TestScalingIsNoEviction: while nothing happens but that the user scales tasks and the kubelet does its work, no
+// policy answers anything.
+func TestScalingIsNoEviction(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		job := mustertesting.MakeJob("j").MinAvailable(1).Policy(busv1alpha1.AnyEvent, busv1alpha1.TerminateJobAction)
+		for i := range 2 {
+			job.Task(mustertesting.MakeTask(fmt.Sprintf("t%d", i), 2).MinAvailable(0))
+		}
+		w := newWorld(t, job.Obj())
+		for range rapid.IntRange(0, 40).Draw(t, "steps") {
+			switch rapid.SampledFrom([]string{"scale", "run", "reap"}).Draw(t, "what") {
+			case "scale":
+				w.job.Spec.Tasks[rapid.IntRange(0, 1).Draw(t, "task")].Replicas = rapid.Int32Range(1, 4).Draw(t, "replicas")
+			case "run":
+				w.runAll()
+			case "reap":
+				w.reap()
+			}
+			watch(t, w)
+			require.Contains(t, []batchv1alpha1.JobPhase{"", batchv1alpha1.Pending, batchv1alpha1.Running}, w.phase())
 		}
 	})
 }

@@ -138,7 +138,7 @@ func (c *Controller) write(ctx context.Context, job *batchv1alpha1.Job, result *
 	if apiequality.Semantic.DeepEqual(&job.Status, result.status) {
 		return 0, nil
 	}
-	if left := statusInterval - v.now.Sub(n.lastWrite); left > 0 && isMinor(&job.Status, result.status) {
+	if left := statusInterval - v.now.Sub(n.lastWrite); left > 0 && isMinor(&job.Status, result) {
 		return left, nil
 	}
 	changed := *job
@@ -160,9 +160,12 @@ func (c *Controller) write(ctx context.Context, job *batchv1alpha1.Job, result *
 	return 0, nil
 }
 
-// isMinor tells whether a change of status can wait for others to join it.
-func isMinor(from, to *batchv1alpha1.JobStatus) bool {
-	return from.State.Phase == to.State.Phase && from.Version == to.Version && from.RetryCount == to.RetryCount
+// isMinor tells whether a change of status can wait for others to join it. One that announces deletions cannot: what
+// is deleted unannounced would look evicted later, as when a Job is scaled down and up again.
+func isMinor(from *batchv1alpha1.JobStatus, result *verdict) bool {
+	to := result.status
+	return from.State.Phase == to.State.Phase && from.Version == to.Version && from.RetryCount == to.RetryCount &&
+		len(result.members.victims()) == 0
 }
 
 // act does what the status announces: it deletes whom it counts as terminating, and creates what is missing.

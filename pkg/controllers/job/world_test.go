@@ -40,6 +40,7 @@ const (
 	beforeWrite        // nothing of it is left
 	beforeActing       // the status is written, nothing is done
 	whileActing        // half of the pods are deleted, or half created
+	minorDeferred      // no crash: a status of no importance is not written yet
 )
 
 // look takes one look at the Job: judge, write the status, delete and create. Deleted pods stay until they are reaped.
@@ -56,7 +57,9 @@ func (w *world) lookAndCrash(at crash) *verdict {
 	if at == beforeWrite {
 		return result
 	}
-	w.job.Status = *result.status.DeepCopy()
+	if at != minorDeferred || !isMinor(&w.job.Status, result) {
+		w.job.Status = *result.status.DeepCopy()
+	}
 	if at == beforeActing {
 		return result
 	}

@@ -3,9 +3,10 @@ package phase
 import (
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
+
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	"github.com/muster-sched/muster/pkg/job/defaults"
-	corev1 "k8s.io/api/core/v1"
 )
 
 // Reasons for phases that a Job reaches by itself.

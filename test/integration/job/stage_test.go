@@ -64,7 +64,12 @@ func (s *stage) queue(state schedulingv1beta1.QueueState) {
 // apply creates a Job in the test's namespace and queue.
 func (s *stage) apply(builder *mustertesting.JobWrapper) *batchv1alpha1.Job {
 	s.t.Helper()
-	job := builder.Namespace(s.namespace).Obj()
+	return s.applyObject(builder.Obj())
+}
+
+func (s *stage) applyObject(job *batchv1alpha1.Job) *batchv1alpha1.Job {
+	s.t.Helper()
+	job.Namespace = s.namespace
 	if job.Spec.Queue == "" {
 		job.Spec.Queue = s.namespace
 	}
