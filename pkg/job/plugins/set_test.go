@@ -2,6 +2,7 @@ package plugins
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -28,7 +29,7 @@ func (g *greeter) MutatePod(pod *corev1.Pod, _ *batchv1alpha1.TaskSpec, _ int32)
 }
 
 func TestAPluginTakesOneLine(t *testing.T) {
-	known := append(registry[:len(registry):len(registry)], entry{"greeter", newGreeter})
+	known := slices.Concat(registry, []entry{{"greeter", newGreeter}})
 	job := defaults.Job(mt.MakeJob("j").Task(mt.MakeTask("main", 1)).Plugin("env").Plugin("greeter", "--greeting=ahoy").Obj(), "")
 	set, errs := makeSet(job, known)
 	require.Empty(t, errs)

@@ -60,8 +60,10 @@ func (r *Request) Number(name string, byDefault, least, most int32, usage string
 // number is a flag.Value with bounds.
 type number struct{ value, least, most int32 }
 
+// String implements flag.Value.
 func (n *number) String() string { return strconv.Itoa(int(n.value)) }
 
+// Set implements flag.Value. It refuses what is out of bounds.
 func (n *number) Set(text string) error {
 	value, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || value < int64(n.least) || value > int64(n.most) {
