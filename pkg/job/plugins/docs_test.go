@@ -1,4 +1,4 @@
-package plugins
+package plugins_test
 
 import (
 	"go/parser"
@@ -15,6 +15,7 @@ import (
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	"github.com/muster-sched/muster/pkg/job/defaults"
+	"github.com/muster-sched/muster/pkg/job/plugins"
 	"github.com/muster-sched/muster/pkg/job/validation"
 )
 
@@ -34,15 +35,15 @@ func blocks(t *testing.T, page, language string) []string {
 }
 
 func TestEveryPluginHasAPageWithAJobThatRuns(t *testing.T) {
-	for _, one := range registry {
-		t.Run(one.name, func(t *testing.T) {
-			manifests := blocks(t, one.name+".md", "yaml")
+	for _, name := range plugins.Names() {
+		t.Run(name, func(t *testing.T) {
+			manifests := blocks(t, name+".md", "yaml")
 			require.Len(t, manifests, 1)
 			job := &batchv1alpha1.Job{}
 			require.NoError(t, yaml.UnmarshalStrict([]byte(manifests[0]), job))
-			assert.Contains(t, job.Spec.Plugins, one.name)
+			assert.Contains(t, job.Spec.Plugins, name)
 			assert.Empty(t, validation.Job(defaults.Job(job, "")))
-			set, errs := For(job)
+			set, errs := plugins.For(job)
 			require.Empty(t, errs)
 			assert.Empty(t, set.Notes())
 		})
@@ -51,16 +52,16 @@ func TestEveryPluginHasAPageWithAJobThatRuns(t *testing.T) {
 
 // Every argument has a row in its plugin's page.
 func TestPagesListTheArguments(t *testing.T) {
-	for _, one := range registry {
-		t.Run(one.name, func(t *testing.T) {
+	for _, name := range plugins.Names() {
+		t.Run(name, func(t *testing.T) {
 			job := &batchv1alpha1.Job{}
-			require.NoError(t, yaml.UnmarshalStrict([]byte(blocks(t, one.name+".md", "yaml")[0]), job))
-			job.Spec.Plugins[one.name] = append(job.Spec.Plugins[one.name], "--unknown-to-all")
-			set, errs := For(job)
+			require.NoError(t, yaml.UnmarshalStrict([]byte(blocks(t, name+".md", "yaml")[0]), job))
+			job.Spec.Plugins[name] = append(job.Spec.Plugins[name], "--unknown-to-all")
+			set, errs := plugins.For(job)
 			require.Empty(t, errs)
 			_, known, found := strings.Cut(set.Notes()[0].Message, ": known are ")
 			require.True(t, found)
-			page, err := os.ReadFile(filepath.Join(docs, one.name+".md"))
+			page, err := os.ReadFile(filepath.Join(docs, name+".md"))
 			require.NoError(t, err)
 			if known == "none" {
 				assert.Contains(t, string(page), "It has no arguments.")

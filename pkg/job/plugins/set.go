@@ -56,12 +56,20 @@ func makeSet(job *batchv1alpha1.Job, known []entry) (*Set, field.ErrorList) {
 	return s, nil
 }
 
-func unknownPlugins(job *batchv1alpha1.Job, known []entry) field.ErrorList {
-	var errs field.ErrorList
+// Names returns the names of all plugins, in the order in which they work.
+func Names() []string { return namesOf(registry) }
+
+func namesOf(known []entry) []string {
 	names := make([]string, len(known))
 	for i := range known {
 		names[i] = known[i].name
 	}
+	return names
+}
+
+func unknownPlugins(job *batchv1alpha1.Job, known []entry) field.ErrorList {
+	var errs field.ErrorList
+	names := namesOf(known)
 	for _, asked := range slices.Sorted(maps.Keys(job.Spec.Plugins)) {
 		if !slices.Contains(names, asked) {
 			errs = append(errs, field.Invalid(field.NewPath("spec", "plugins").Key(asked), asked, fmt.Sprintf(
@@ -95,7 +103,8 @@ func (s *Set) HasObjects() bool {
 }
 
 // Objects returns the objects that the Job needs, owned by it, in the order in which to apply them. secretData returns
-// the data of the Job's own Secret with that name, nil if there is none: a Secret that exists keeps its key.
+// the data of the Job's own Secret with that name, nil if there is none: a Secret that exists keeps its key. The objects
+// share parts with the Set, and are to be read only.
 func (s *Set) Objects(secretData func(name string) map[string][]byte) ([]plugin.Object, error) {
 	var all []plugin.Object
 	for _, one := range s.plugins {

@@ -43,11 +43,7 @@ func TestAPluginTakesOneLine(t *testing.T) {
 
 // The order is what users see: a change of it changes pods.
 func TestOrder(t *testing.T) {
-	var names []string
-	for _, one := range registry {
-		names = append(names, one.name)
-	}
-	assert.Equal(t, []string{"env", "svc", "ssh", "tensorflow", "pytorch", "mpi", "ray", "hcclrank"}, names)
+	assert.Equal(t, []string{"env", "svc", "ssh", "tensorflow", "pytorch", "mpi", "ray", "hcclrank"}, Names())
 }
 
 type broken struct{ greeter }
