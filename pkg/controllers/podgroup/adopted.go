@@ -2,6 +2,7 @@ package podgroup
 
 import (
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -75,11 +76,16 @@ func adoptedGroup(pod *corev1.Pod, ownerAnnotations map[string]string) *scheduli
 }
 
 // ownersOf are the owners of the PodGroup of a pod: the pod's, so that it lives as long as its controller, or the pod.
+// None of them waits for the PodGroup when it is deleted, which not everyone may ask for.
 func ownersOf(pod *corev1.Pod) []metav1.OwnerReference {
+	owners := []metav1.OwnerReference{*metav1.NewControllerRef(pod, corev1.SchemeGroupVersion.WithKind("Pod"))}
 	if metav1.GetControllerOf(pod) != nil {
-		return pod.OwnerReferences
+		owners = slices.Clone(pod.OwnerReferences)
 	}
-	return []metav1.OwnerReference{*metav1.NewControllerRef(pod, corev1.SchemeGroupVersion.WithKind("Pod"))}
+	for i := range owners {
+		owners[i].BlockOwnerDeletion = nil
+	}
+	return owners
 }
 
 // minMemberOf is what the owner's annotation says, or 1.
