@@ -35,7 +35,7 @@ import (
 type Config struct {
 	// Kube is the client for pods.
 	Kube kubernetes.Interface
-	// Muster is the client for Jobs and PodGroups.
+	// Muster is the client for Jobs, PodGroups and Commands.
 	Muster versioned.Interface
 	// KubeInformers and MusterInformers are shared with other controllers; whoever made them starts them, after New.
 	KubeInformers   informers.SharedInformerFactory
@@ -65,6 +65,7 @@ const (
 	byOwningJob = "controllers/job/owner-uid"
 	byQueue     = "controllers/job/queue"
 	byParent    = "controllers/job/parent-queue"
+	byTargetJob = "controllers/job/target"
 )
 
 // Controller leads Jobs through their life.
@@ -82,6 +83,7 @@ type Controller struct {
 	podIndex        cache.Indexer // pods, by the UID of the Job that controls them
 	jobIndex        cache.Indexer // Jobs, by their queue
 	queueIndex      cache.Indexer // queues, by their parent
+	commandIndex    cache.Indexer // Commands, by the key of the Job that they name
 	synced          []cache.InformerSynced
 	worker          *worker.Worker
 	notebook        notebook
@@ -95,6 +97,7 @@ func New(cfg Config) *Controller {
 	jobs := cfg.MusterInformers.Batch().V1alpha1().Jobs()
 	groups := cfg.MusterInformers.Scheduling().V1beta1().PodGroups()
 	queues := cfg.MusterInformers.Scheduling().V1beta1().Queues()
+	commands := cfg.MusterInformers.Bus().V1alpha1().Commands().Informer()
 	pods := cfg.KubeInformers.Core().V1().Pods()
 	classes := cfg.KubeInformers.Scheduling().V1().PriorityClasses()
 
@@ -112,6 +115,7 @@ func New(cfg Config) *Controller {
 		podIndex:        pods.Informer().GetIndexer(),
 		jobIndex:        jobs.Informer().GetIndexer(),
 		queueIndex:      queues.Informer().GetIndexer(),
+		commandIndex:    commands.GetIndexer(),
 	}
 	if c.clock == nil {
 		c.clock = clock.RealClock{}
@@ -124,7 +128,9 @@ func New(cfg Config) *Controller {
 	must(pods.Informer().AddIndexers(cache.Indexers{byOwningJob: owningJob}))
 	must(jobs.Informer().AddIndexers(cache.Indexers{byQueue: queueOfJob}))
 	must(queues.Informer().AddIndexers(cache.Indexers{byParent: parentOfQueue}))
+	must(commands.AddIndexers(cache.Indexers{byTargetJob: jobOfCommand}))
 	c.watch(jobs.Informer(), c.jobHandler())
+	c.watch(commands, c.commandHandler())
 	c.watch(pods.Informer(), c.ownedHandler())
 	c.watch(groups.Informer(), c.ownedHandler())
 	c.watch(queues.Informer(), c.queueHandler())
@@ -162,7 +168,7 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 	cached, err := c.jobs.Jobs(namespace).Get(name)
 	if apierrors.IsNotFound(err) {
 		c.forget(owner, key)
-		return 0, nil
+		return 0, c.dropCommands(ctx, namespace, name)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("looking up the Job: %w", err)

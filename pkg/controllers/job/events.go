@@ -4,6 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 )
 
 // Reasons of events on Jobs, beside the reasons of what a Job waits for.
@@ -12,11 +13,24 @@ const (
 	eventFailedCreate  = "FailedCreate"
 	eventFailedDelete  = "FailedDelete"
 	eventPodGroupError = "PodGroupError"
+	// What becomes of a Command.
+	eventCommandIssued  = "CommandIssued"
+	eventCommandIgnored = "CommandIgnored"
 )
 
-// speak tells people what a status that has been written means: the action that was taken, and what the Job waits for
+// speak tells people what a status that has been written means: the command that was given, the action that was taken, and what the Job waits for
 // now and did not before.
-func (c *Controller) speak(job *batchv1alpha1.Job, before *batchv1alpha1.JobStatus, v *verdict, waiting *finding) {
+func (c *Controller) speak(job *batchv1alpha1.Job, before *batchv1alpha1.JobStatus, v *verdict,
+	command *busv1alpha1.Command, waiting *finding,
+) {
+	if command != nil {
+		c.recorder.Eventf(job, corev1.EventTypeNormal, eventCommandIssued,
+			"Start to execute command %s, and clean it up to make sure executed not more than once.", command.Action)
+	}
+	if v.ignored {
+		c.recorder.Eventf(job, corev1.EventTypeWarning, eventCommandIgnored,
+			"Command %s is not executed: %s does nothing to a job that is %s", command.Name, command.Action, before.State.Phase)
+	}
 	if v.request != nil {
 		c.recorder.Eventf(job, corev1.EventTypeNormal, eventExecuteAction, "Start to execute action %s ", v.request.action)
 	}

@@ -19,6 +19,8 @@ type view struct {
 	job *batchv1alpha1.Job
 	// pods that the Job owns, of whatever incarnation.
 	pods []*corev1.Pod
+	// command to execute; nil if there is none.
+	command *busv1alpha1.Command
 	// groupUnknown tells that the Job's PodGroup is in phase Unknown.
 	groupUnknown bool
 	// held is why the Job may not start; nil if it may.
@@ -50,6 +52,8 @@ type verdict struct {
 	members *members
 	// request that was granted; nil if none was.
 	request *request
+	// ignored says that the command that was given does nothing in the Job's phase.
+	ignored bool
 }
 
 // judge works out what becomes of the Job. It changes nothing of what it looks at, and comes to the same verdict
@@ -60,7 +64,8 @@ func judge(v *view) *verdict {
 	status := &job.Status
 	status.MinAvailable = job.Spec.MinAvailable
 
-	if v.held != nil {
+	// A Job that may not start can still be ended.
+	if v.held != nil && v.command == nil {
 		return hold(v, &job)
 	}
 	all := seatAll(&job.Spec, v.pods)
@@ -79,9 +84,12 @@ func judge(v *view) *verdict {
 			sorted.count(status)
 		}
 	}
-	result := &verdict{status: status, members: sorted}
+	result := &verdict{status: status, members: sorted, ignored: v.command != nil && !granted}
 	if granted {
 		result.request = asked
+	}
+	if v.command != nil {
+		status.HandledCommand = string(v.command.UID)
 	}
 	stamp(status, v.job.Status.State.Phase, v.now)
 	explain(v, status)
@@ -111,17 +119,32 @@ func hold(v *view, job *batchv1alpha1.Job) *verdict {
 	return &verdict{status: status, members: all.sort(job, recallAll(job, all))}
 }
 
-// demand returns what is asked of the Job now, or nil: by its spec first, then by its policies about what has
-// happened. It remembers what has happened as dealt with.
+// demand returns what is asked of the Job now, or nil: by a Command first, then by its spec, then by its policies about
+// what has happened. It remembers what has happened as dealt with.
 func demand(v *view, job *batchv1alpha1.Job, memories []policy.Memory, all *crew) *request {
 	var answer *request
 	if phase.Runs(job.Status.State.Phase) {
 		answer = askPolicies(v, job, memories, all)
 	}
+	if v.command != nil {
+		return &request{action: busv1alpha1.Action(v.command.Action), why: whyCommanded(v.command)}
+	}
 	if wish := askSpec(job, v.now); wish != nil {
 		return wish
 	}
 	return answer
+}
+
+// whyCommanded says what the giver of a Command says, or else that there was one.
+func whyCommanded(command *busv1alpha1.Command) finding {
+	why := finding{command.Reason, command.Message}
+	if why.reason == "" || why.reason == reasonSuspended {
+		why.reason = string(busv1alpha1.CommandIssuedEvent)
+	}
+	if why.message == "" {
+		why.message = fmt.Sprintf("Command %s asks for %s", command.Name, command.Action)
+	}
+	return why
 }
 
 func askPolicies(v *view, job *batchv1alpha1.Job, memories []policy.Memory, all *crew) *request {

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // deletePatience is how long to wait for the informer to show a deletion before it is asked for again.
@@ -20,6 +21,7 @@ type notes struct {
 	lastWrite time.Time               // of the status
 	trouble   *finding                // what the last attempt to act ran into
 	deletions map[types.UID]time.Time // pod UID -> when its deletion was asked for
+	commands  sets.Set[types.UID]     // Commands that have been deleted and may still be seen
 }
 
 // notYetDeleted returns the pods whose deletion has not been asked for lately, and notes that it is now.

@@ -32,6 +32,7 @@ type scene struct {
 	foreignGroup bool                        // the PodGroup's name is taken by another owner's
 	queueProblem *finding                    // why the queue does not let the Job in; looked at while it is not in
 	trouble      *finding                    // what the last attempt to act ran into
+	orders       *orders                     // the Commands that name the Job
 }
 
 // reconcile brings a Job one step further: it looks, judges, writes down what it is going to do, and does it.
@@ -43,15 +44,22 @@ func (c *Controller) reconcile(ctx context.Context, job *batchv1alpha1.Job, n *n
 		return 0, err
 	}
 
+	if err := c.cleanUp(ctx, job, s.orders, n); err != nil {
+		return 0, err
+	}
 	v := &view{
 		job:          filled,
 		pods:         s.pods,
+		command:      s.orders.next,
 		groupUnknown: s.group != nil && s.group.Status.Phase == schedulingv1beta1.PodGroupUnknown,
 		held:         c.mayNotStart(filled, s, n),
 		waiting:      c.waitingFor(filled, s),
 		now:          now,
 	}
 	result := judge(v)
+	if v.command != nil && !c.isStillAsked(ctx, v.command) {
+		return retrySoon, nil
+	}
 	if result.request != nil && !c.isStillSo(ctx, filled, result.request.cause) {
 		return retrySoon, nil
 	}
@@ -63,7 +71,7 @@ func (c *Controller) reconcile(ctx context.Context, job *batchv1alpha1.Job, n *n
 	if err != nil {
 		return 0, err
 	}
-	if v.held != nil {
+	if v.held != nil && phase.Runs(result.status.State.Phase) {
 		return wait, nil
 	}
 	acting := *filled
@@ -81,7 +89,7 @@ func (c *Controller) look(job *batchv1alpha1.Job, n *notes) (*scene, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &scene{pods: pods, trouble: n.trouble}
+	s := &scene{pods: pods, trouble: n.trouble, orders: c.ordersFor(job)}
 	group, err := c.groups.PodGroups(job.Namespace).Get(groupName(job))
 	switch {
 	case apierrors.IsNotFound(err):
@@ -156,7 +164,7 @@ func (c *Controller) write(ctx context.Context, job *batchv1alpha1.Job, result *
 	if v.held != nil {
 		waiting = v.held
 	}
-	c.speak(job, &job.Status, result, waiting)
+	c.speak(job, &job.Status, result, v.command, waiting)
 	return 0, nil
 }
 
@@ -165,7 +173,7 @@ func (c *Controller) write(ctx context.Context, job *batchv1alpha1.Job, result *
 func isMinor(from *batchv1alpha1.JobStatus, result *verdict) bool {
 	to := result.status
 	return from.State.Phase == to.State.Phase && from.Version == to.Version && from.RetryCount == to.RetryCount &&
-		len(result.members.victims()) == 0
+		from.HandledCommand == to.HandledCommand && len(result.members.victims()) == 0
 }
 
 // act does what the status announces: it deletes whom it counts as terminating, and creates what is missing.

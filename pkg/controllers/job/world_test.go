@@ -36,11 +36,11 @@ func newWorld(t require.TestingT, job *batchv1alpha1.Job) *world {
 type crash int
 
 const (
-	noCrash      crash = iota
-	beforeWrite        // nothing of it is left
-	beforeActing       // the status is written, nothing is done
-	whileActing        // half of the pods are deleted, or half created
-	minorDeferred      // no crash: a status of no importance is not written yet
+	noCrash       crash = iota
+	beforeWrite         // nothing of it is left
+	beforeActing        // the status is written, nothing is done
+	whileActing         // half of the pods are deleted, or half created
+	minorDeferred       // no crash: a status of no importance is not written yet
 )
 
 // look takes one look at the Job: judge, write the status, delete and create. Deleted pods stay until they are reaped.

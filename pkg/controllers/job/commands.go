@@ -1,0 +1,174 @@
+package job
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/cache"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+)
+
+// commanded are the actions that a Command may ask of a Job.
+var commanded = []busv1alpha1.Action{
+	busv1alpha1.AbortJobAction, busv1alpha1.ResumeJobAction, busv1alpha1.RestartJobAction,
+	busv1alpha1.TerminateJobAction, busv1alpha1.CompleteJobAction,
+}
+
+// orders are the Commands that name a Job.
+type orders struct {
+	// next to execute: the oldest that has not been; nil if there is none, or while the one before is still there.
+	// The status remembers one Command only.
+	next *busv1alpha1.Command
+	// done need nothing any more but their deletion: they were executed, or can never be.
+	done []*busv1alpha1.Command
+	// refused says of those that can never be executed why not.
+	refused map[types.UID]string
+}
+
+// ordersFor returns the Commands for a Job.
+func (c *Controller) ordersFor(job *batchv1alpha1.Job) *orders {
+	o := &orders{}
+	handled := false
+	for _, command := range c.commandsFor(keyOf(job)) {
+		switch {
+		case string(command.UID) == job.Status.HandledCommand:
+			handled = true
+			o.done = append(o.done, command)
+		case command.DeletionTimestamp != nil:
+		case command.TargetObject.UID != job.UID:
+			o.refuse(command, fmt.Sprintf("it is for another job of this name, with UID %s", command.TargetObject.UID))
+		case !slices.Contains(commanded, busv1alpha1.Action(command.Action)):
+			o.refuse(command, fmt.Sprintf("a job knows no action %q: use one of %v", command.Action, commanded))
+		case o.next == nil:
+			o.next = command
+		}
+	}
+	if handled {
+		o.next = nil
+	}
+	return o
+}
+
+func (o *orders) refuse(command *busv1alpha1.Command, why string) {
+	o.done = append(o.done, command)
+	if o.refused == nil {
+		o.refused = map[types.UID]string{}
+	}
+	o.refused[command.UID] = why
+}
+
+// commandsFor returns the Commands that name the Job with that key, oldest first.
+func (c *Controller) commandsFor(key string) []*busv1alpha1.Command {
+	found, err := c.commandIndex.ByIndex(byTargetJob, key)
+	if err != nil {
+		return nil
+	}
+	commands := make([]*busv1alpha1.Command, 0, len(found))
+	for _, one := range found {
+		commands = append(commands, one.(*busv1alpha1.Command))
+	}
+	slices.SortFunc(commands, older)
+	return commands
+}
+
+// older orders Commands by their creation. Times have whole seconds only; nobody updates a Command, so that its
+// resource version is that of its creation.
+func older(a, b *busv1alpha1.Command) int {
+	if order, err := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion); err == nil {
+		return order
+	}
+	return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
+}
+
+// cleanUp deletes the Commands that need nothing else, and says of those that were refused why.
+func (c *Controller) cleanUp(ctx context.Context, job *batchv1alpha1.Job, o *orders, n *notes) error {
+	for _, command := range o.done {
+		if n.commands.Has(command.UID) {
+			continue
+		}
+		if err := c.deleteCommand(ctx, command); err != nil {
+			return err
+		}
+		if why, refused := o.refused[command.UID]; refused {
+			c.recorder.Eventf(job, corev1.EventTypeWarning, eventCommandIgnored, "Command %s is not executed: %s", command.Name, why)
+		}
+	}
+	n.commands = sets.New[types.UID]()
+	for _, command := range o.done {
+		n.commands.Insert(command.UID)
+	}
+	return nil
+}
+
+// isStillAsked asks the API server whether a Command is still there. One that another controller has executed is not,
+// though the informer may still show it.
+func (c *Controller) isStillAsked(ctx context.Context, command *busv1alpha1.Command) bool {
+	current, err := c.muster.BusV1alpha1().Commands(command.Namespace).Get(ctx, command.Name, metav1.GetOptions{})
+	return err == nil && current.UID == command.UID && current.DeletionTimestamp == nil
+}
+
+func (c *Controller) deleteCommand(ctx context.Context, command *busv1alpha1.Command) error {
+	err := c.muster.BusV1alpha1().Commands(command.Namespace).Delete(ctx, command.Name, metav1.DeleteOptions{
+		Preconditions: metav1.NewUIDPreconditions(string(command.UID)),
+	})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("deleting Command %s: %w", command.Name, err)
+	}
+	return nil
+}
+
+// dropCommands deletes the Commands for a Job that does not exist. It asks the API server about that first: the
+// informer of Jobs may be behind that of Commands.
+func (c *Controller) dropCommands(ctx context.Context, namespace, name string) error {
+	commands := c.commandsFor(namespace + "/" + name)
+	if len(commands) == 0 {
+		return nil
+	}
+	_, err := c.muster.BatchV1alpha1().Jobs(namespace).Get(ctx, name, metav1.GetOptions{})
+	if !apierrors.IsNotFound(err) {
+		return err
+	}
+	for _, command := range commands {
+		if err := c.deleteCommand(ctx, command); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// commandHandler asks for a look at the Job that a Command names when that comes, and when it has gone: the next one
+// waits for that.
+func (c *Controller) commandHandler() cache.ResourceEventHandler {
+	enqueue := func(obj any) {
+		if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+			obj = gone.Obj
+		}
+		keys, _ := jobOfCommand(obj) // never fails
+		for _, key := range keys {
+			c.worker.Enqueue(key)
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{AddFunc: enqueue, DeleteFunc: enqueue}
+}
+
+// jobOfCommand returns the key of the Job that a Command names: one of the Command's own namespace.
+func jobOfCommand(obj any) ([]string, error) {
+	command, ok := obj.(*busv1alpha1.Command)
+	if !ok || command.TargetObject == nil || command.TargetObject.Kind != jobKind.Kind {
+		return nil, nil
+	}
+	if group, err := schema.ParseGroupVersion(command.TargetObject.APIVersion); err != nil || group.Group != jobKind.Group {
+		return nil, nil
+	}
+	return []string{command.Namespace + "/" + command.TargetObject.Name}, nil
+}
