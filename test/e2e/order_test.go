@@ -13,33 +13,40 @@ import (
 	"github.com/muster-sched/muster/test/e2e/harness"
 )
 
-// The tests of order are not parallel: what others do would wake waiting gangs at moments of its own.
+// The tests of order are not parallel, and begin when the pods of earlier tests are gone: what others do would wake waiting
+// gangs at moments of its own.
 
-// judged selects pods of a Job that were looked at and found no room. A seat that is freed before may go to whoever is
-// looked at just then.
-func judged(job string) func(watchlog.Pod) bool {
-	return func(p watchlog.Pod) bool { return p.Job == job && harness.Unbound(p) && p.Waiting.Message != "" }
-}
+// backOff is how long a pod that found no room stays aside at least, whatever happens. A seat that is freed meanwhile goes
+// to those who are not aside.
+const backOff = 1500 * time.Millisecond
 
-// createInTurn creates Jobs of which each is older than the next by the API's clock, which counts seconds, and waits
-// until each was judged.
-func createInTurn(t *testing.T, s *harness.Story, jobs ...*mustertesting.JobWrapper) {
-	t.Helper()
-	for _, job := range jobs {
-		name := s.CreateJob(job)
-		s.Pods(1, name.Name+" waits", s.In(judged(name.Name)))
-		second := time.Now().Unix()
-		require.Eventually(t, func() bool { return time.Now().Unix() > second }, 5*time.Second, 10*time.Millisecond)
-	}
+// newInQuiet makes a story on a cluster where nothing else happens, with one node for one pod of 3 CPUs.
+func newInQuiet(t *testing.T) *harness.Story {
+	s := harness.New(t)
+	others := func(p watchlog.Pod) bool { return p.Gone.IsZero() }
+	s.Pods(0, "the pods of earlier tests are gone", others)
+	s.AddNodes(1, "cpu", "4")
+	return s
 }
 
 // oneSeat makes a story with room for one pod of 3 CPUs, which is taken.
 func oneSeat(t *testing.T) *harness.Story {
-	s := harness.New(t)
-	s.AddNodes(1, "cpu", "4")
+	s := newInQuiet(t)
 	s.CreatePod(mustertesting.MakePod("seated").Requests("cpu", "3"))
 	s.Pods(1, "the seat is taken", s.In(harness.Running))
 	return s
+}
+
+// createInTurn creates Jobs that find no room, each older than the next by the API's clock, which counts seconds.
+func createInTurn(t *testing.T, s *harness.Story, jobs ...*mustertesting.JobWrapper) {
+	t.Helper()
+	for _, job := range jobs {
+		name := s.CreateJob(job)
+		judged := func(p watchlog.Pod) bool { return p.Job == name.Name && harness.Unbound(p) && p.Waiting.Message != "" }
+		s.Pods(1, name.Name+" has found no room", s.In(judged))
+		since := time.Now()
+		require.Eventually(t, func() bool { return time.Since(since) > backOff }, 2*backOff, 10*time.Millisecond)
+	}
 }
 
 // single is a Job of one pod that takes the seat for a second.
@@ -87,31 +94,29 @@ func TestOfEqualJobsTheOlderGoesFirst(t *testing.T) {
 }
 
 func TestAMinimumGoesBeforeOlderSurplus(t *testing.T) {
-	s := harness.New(t)
+	s := oneSeat(t)
 	s.AddNodes(1, "cpu", "4")
 	s.CreateJob(mustertesting.MakeJob("elastic").MinAvailable(1).
 		Task(mustertesting.MakeTask("worker", 2).Requests("cpu", "3")))
-	s.Pods(1, "the minimum of the elastic Job runs", s.In(harness.Running))
+	s.Pods(1, "the minimum of the elastic Job runs", s.In(harness.Of("elastic"), harness.Running))
 	s.Pods(1, "its surplus waits", s.In(harness.Unbound))
-	s.CreateJob(single("younger"))
-	s.Pods(1, "the younger Job waits", s.In(judged("younger")))
+	createInTurn(t, s, single("younger"))
 
-	s.EndPod(s.Log.Pods(s.In(harness.Running))[0].Name, 0)
-	s.Pods(3, "all have had the seat", s.In(harness.Bound))
+	s.EndPod("seated", 0)
+	s.Pods(3, "all have had a seat", s.In(harness.Bound, func(p watchlog.Pod) bool { return p.Job != "" }))
 	order := names(s, harness.Bound, func(p watchlog.Pod) string { return p.Job })
 	assert.Equal(t, []string{"elastic", "younger", "elastic"}, order)
 }
 
 func TestTasksOfAHigherPriorityGoFirst(t *testing.T) {
 	s := oneSeat(t)
-	s.CreateJob(mustertesting.MakeJob("spark").MinAvailable(1).
+	createInTurn(t, s, mustertesting.MakeJob("spark").MinAvailable(1).
 		Task(mustertesting.MakeTask("executor", 2).Requests("cpu", "3").ExitAfter(time.Second, 0)).
 		Task(mustertesting.MakeTask("driver", 1).Requests("cpu", "3").ExitAfter(time.Second, 0).
 			PriorityClass(s.CreatePriorityClass("driver", 20))))
 	s.Pods(3, "three wait", s.In(harness.Unbound))
-	s.Pods(1, "the gang has been looked at", s.In(judged("spark")))
 	s.EndPod("seated", 0)
 	s.JobPhase(s.Name("spark"), batchv1alpha1.Completed)
-	order := names(s, harness.Bound, func(p watchlog.Pod) string { return p.Name })
-	assert.Equal(t, []string{"spark-driver-0", "spark-executor-0", "spark-executor-1"}, order)
+	order := names(s, harness.Bound, func(p watchlog.Pod) string { return p.Task })
+	assert.Equal(t, []string{"driver", "executor", "executor"}, order)
 }
