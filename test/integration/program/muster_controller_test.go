@@ -1,0 +1,281 @@
+// Package program_test runs muster-controller itself, as a process, against a real API server: how it starts, what it
+// serves, how it stops and how one replica takes over from another.
+package program_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
+	"github.com/muster-sched/muster/pkg/localcluster"
+)
+
+// soon bounds what should take a second or two; it only matters when something is broken, or the machine is very busy.
+const soon = 30 * time.Second
+
+// What TestMain starts and all tests share.
+var (
+	binary     string
+	kubeconfig string
+	kube       kubernetes.Interface
+	muster     versioned.Interface
+)
+
+func TestMain(m *testing.M) {
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (code int, err error) {
+	dir, err := os.MkdirTemp("", "muster-program-")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+
+	binary = filepath.Join(dir, "muster-controller")
+	build := exec.CommandContext(ctx, "go", "build", "-o", binary, "github.com/muster-sched/muster/cmd/muster-controller")
+	if output, err := build.CombinedOutput(); err != nil {
+		return 0, fmt.Errorf("building muster-controller: %w\n%s", err, output)
+	}
+	cluster, err := localcluster.Up(ctx, localcluster.Options{Dir: filepath.Join(dir, "cluster"), ControlPlaneOnly: true})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = cluster.Down(context.Background()) }()
+	config, err := cluster.RESTConfig()
+	if err != nil {
+		return 0, err
+	}
+	kubeconfig = cluster.Kubeconfig()
+	kube, muster = kubernetes.NewForConfigOrDie(config), versioned.NewForConfigOrDie(config)
+	return m.Run(), nil
+}
+
+// process is a running muster-controller.
+type process struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	url   string
+	log   bytes.Buffer // only to be read when the process has ended
+	ended chan struct{}
+}
+
+// start runs muster-controller on a free port. It ends with the test at the latest.
+func start(t *testing.T, args ...string) *process {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	port := listener.Addr().(*net.TCPAddr).Port
+	require.NoError(t, listener.Close())
+
+	p := &process{t: t, url: fmt.Sprint("https://127.0.0.1:", port), ended: make(chan struct{})}
+	args = append([]string{"--kubeconfig=" + kubeconfig, "--bind-address=127.0.0.1", fmt.Sprint("--secure-port=", port)}, args...)
+	p.cmd = exec.Command(binary, args...)
+	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
+	require.NoError(t, p.cmd.Start())
+	go func() {
+		_ = p.cmd.Wait() // how it ended is in cmd.ProcessState
+		close(p.ended)
+	}()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		<-p.ended
+		if t.Failed() {
+			t.Logf("log of muster-controller:\n%s", p.log.String())
+		}
+	})
+	return p
+}
+
+// stop sends SIGTERM, waits for the end and returns the exit code.
+func (p *process) stop() int {
+	p.t.Helper()
+	require.NoError(p.t, p.cmd.Process.Signal(syscall.SIGTERM))
+	select {
+	case <-p.ended:
+	case <-time.After(soon):
+		p.t.Fatal("muster-controller does not stop")
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// get asks for a path, with a token unless it is empty.
+func (p *process) get(path, token string) (code int, body string) {
+	p.t.Helper()
+	request, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, p.url+path, nil)
+	require.NoError(p.t, err)
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	// The certificate is made by the program at its start; who it is does not matter here.
+	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
+	response, err := client.Do(request)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(p.t, err)
+	return response.StatusCode, string(text)
+}
+
+func (p *process) awaitReady() {
+	p.t.Helper()
+	eventually(p.t, "muster-controller is ready", func() bool { code, _ := p.get("/readyz", ""); return code == http.StatusOK })
+}
+
+func eventually(t *testing.T, what string, met func() bool) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, soon, true, func(context.Context) (bool, error) { return met(), nil })
+	require.NoError(t, err, "not seen: %s", what)
+}
+
+// awaitWork deletes the queue default and waits until somebody makes it anew: someone leads, and works.
+func awaitWork(t *testing.T) {
+	t.Helper()
+	queues := muster.SchedulingV1beta1().Queues()
+	err := queues.Delete(t.Context(), schedulingv1beta1.DefaultQueue, metav1.DeleteOptions{})
+	require.True(t, err == nil || apierrors.IsNotFound(err), "deleting the queue: %v", err)
+	eventually(t, "the queue default is made anew", func() bool {
+		_, err := queues.Get(t.Context(), schedulingv1beta1.DefaultQueue, metav1.GetOptions{})
+		return err == nil
+	})
+}
+
+func holder(t *testing.T) string {
+	t.Helper()
+	lease, err := kube.CoordinationV1().Leases("muster-system").Get(t.Context(), "muster-controller", metav1.GetOptions{})
+	if err != nil || lease.Spec.HolderIdentity == nil {
+		return ""
+	}
+	return *lease.Spec.HolderIdentity
+}
+
+func TestAReplicaTakesOverAtOnceAfterAnOrderlyStop(t *testing.T) {
+	first := start(t)
+	first.awaitReady()
+	awaitWork(t)
+	leader := holder(t)
+	second := start(t)
+	second.awaitReady() // standing by is no reason not to be ready
+	assert.Equal(t, leader, holder(t))
+
+	stopped := time.Now()
+	assert.Equal(t, 0, first.stop())
+	assert.Contains(t, first.log.String(), "Stopped")
+	assert.NotContains(t, first.log.String(), "\nE", "nothing goes wrong in an orderly stop")
+	eventually(t, "the second leads", func() bool { now := holder(t); return now != "" && now != leader })
+	assert.Less(t, time.Since(stopped), 10*time.Second, "the lease was given back: nobody waits for its 15 s to pass")
+	awaitWork(t)
+	assert.Equal(t, 0, second.stop())
+}
+
+func TestAStandbyStopsToo(t *testing.T) {
+	leader := start(t)
+	leader.awaitReady()
+	awaitWork(t)
+	standby := start(t)
+	standby.awaitReady()
+	assert.Equal(t, 0, standby.stop())
+	assert.Equal(t, 0, leader.stop())
+}
+
+func TestHealthIsOpenAndMetricsAreNot(t *testing.T) {
+	p := start(t, "--leader-elect=false")
+	p.awaitReady()
+	for _, path := range []string{"/healthz", "/livez", "/readyz"} {
+		code, body := p.get(path, "")
+		assert.Equal(t, http.StatusOK, code, "%s: %s", path, body)
+	}
+	code, _ := p.get("/metrics", "")
+	assert.Equal(t, http.StatusForbidden, code, "nobody in particular")
+	code, _ = p.get("/metrics", "nonsense")
+	assert.Equal(t, http.StatusUnauthorized, code, "a token that is none")
+	token := createReader(t)
+	eventually(t, "metrics for who may read them", func() bool { code, _ := p.get("/metrics", token); return code == http.StatusOK })
+	_, body := p.get("/metrics", token)
+	for _, metric := range []string{`workqueue_adds_total{name="queue"}`, "rest_client_requests_total", "process_cpu_seconds_total"} {
+		assert.Contains(t, body, metric)
+	}
+	assert.Equal(t, 0, p.stop())
+}
+
+// createReader makes a service account that may read metrics, and returns a token of it.
+func createReader(t *testing.T) string {
+	t.Helper()
+	ctx := t.Context()
+	const namespace, name = metav1.NamespaceDefault, "metrics-reader"
+	_, err := kube.CoreV1().ServiceAccounts(namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	_, err = kube.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Rules:      []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	_, err = kube.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: namespace}},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	request, err := kube.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	return request.Status.Token
+}
+
+func TestWhatIsWrongIsSaidAtTheStart(t *testing.T) {
+	for name, test := range map[string]struct {
+		args []string
+		want string
+	}{
+		"unknown flag":         {[]string{"--no-such-flag"}, "unknown flag: --no-such-flag"},
+		"invalid value":        {[]string{"--concurrent-job-syncs=0"}, "--concurrent-job-syncs: 0 must be at least 1"},
+		"argument":             {[]string{"jobs"}, `unknown command "jobs"`},
+		"no such kubeconfig":   {[]string{"--kubeconfig=/no/such/file"}, "/no/such/file: no such file or directory"},
+		"no such log format":   {[]string{"--logging-format=xml"}, "Unsupported log format"},
+		"neither file nor pod": {nil, "KUBERNETES_MASTER"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			output, err := exec.CommandContext(t.Context(), binary, test.args...).CombinedOutput()
+			var exit *exec.ExitError
+			require.ErrorAs(t, err, &exit)
+			assert.Equal(t, 1, exit.ExitCode())
+			assert.Contains(t, string(output), test.want)
+		})
+	}
+}
+
+func TestVersion(t *testing.T) {
+	output, err := exec.CommandContext(t.Context(), binary, "--version").CombinedOutput()
+	require.NoError(t, err)
+	assert.Contains(t, string(output), "muster-controller version v")
+}
