@@ -49,6 +49,10 @@ type admission struct {
 	decided    func(key string) // called for each PodGroup whose verdict is new
 	loop       *worker.Worker
 
+	// known are the candidates of the last round; only the rounds touch them. A PodGroup that has not changed since is
+	// not worked out anew.
+	known map[string]*candidate // "<namespace>/<name>" -> candidate
+
 	mu        sync.Mutex
 	verdicts  map[string]verdict // "<namespace>/<name>" -> verdict
 	lastRound time.Duration
@@ -86,7 +90,7 @@ func (a *admission) Sync(ctx context.Context, _ string) (time.Duration, error) {
 	verdicts := decide(candidates, a.rules())
 	for i, c := range candidates {
 		if a.record(c, verdicts[i]) {
-			a.decided(c.key())
+			a.decided(c.key)
 		}
 	}
 	took := a.clock.Since(start)
@@ -97,17 +101,25 @@ func (a *admission) Sync(ctx context.Context, _ string) (time.Duration, error) {
 	return 0, nil
 }
 
-// record keeps a verdict and says whether anyone should hear of it.
+// record keeps a verdict and says whether anyone should hear of it. A message is only written anew when the obstacle is
+// another one, or when it has been wrong in its numbers for a while.
 func (a *admission) record(c *candidate, v verdict) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	last := a.verdicts[c.key()]
+	last := a.verdicts[c.key]
 	now := a.clock.Now()
-	if v.blocked() && last.uid == c.group.UID && last.cause == v.cause && (last.message == v.message || now.Sub(last.since) < messageAge) {
-		return false
+	if v.blocked() {
+		same := last.uid == c.group.UID && last.blocked() && last.obstacle.kind == v.obstacle.kind
+		if same && now.Sub(last.since) < messageAge {
+			return false
+		}
+		v.message = v.obstacle.reason.Error()
+		if same && last.message == v.message {
+			return false
+		}
 	}
 	v.uid, v.since = c.group.UID, now
-	a.verdicts[c.key()] = v
+	a.verdicts[c.key] = v
 	return true
 }
 
@@ -115,18 +127,25 @@ func (a *admission) record(c *candidate, v verdict) bool {
 func (a *admission) candidates() []*candidate {
 	waiting, _ := a.groups.ByIndex(waitingIndex, waitingKey) // fails only for an unknown index
 	queuePriorities, classes := map[string][]int32{}, a.classes()
+	known := make(map[string]*candidate, len(waiting))
 	candidates := make([]*candidate, 0, len(waiting))
 	for _, obj := range waiting {
 		group := obj.(*schedulingv1beta1.PodGroup)
-		if group.DeletionTimestamp != nil || a.verdict(group.Namespace+"/"+group.Name, group.UID).admitted {
+		c := a.known[group.Namespace+"/"+group.Name]
+		if c == nil || c.group != group {
+			c = newCandidate(group)
+		}
+		known[c.key] = c
+		if group.DeletionTimestamp != nil || a.verdict(c.key, group.UID).admitted {
 			continue
 		}
-		queue := usage.QueueOf(group)
-		if _, known := queuePriorities[queue]; !known {
-			queuePriorities[queue] = a.queuePriority(queue)
+		if _, asked := queuePriorities[c.queue]; !asked {
+			queuePriorities[c.queue] = a.queuePriority(c.queue)
 		}
-		candidates = append(candidates, newCandidate(group, queuePriorities[queue], classes[group.Spec.PriorityClassName]))
+		c.queuePriority, c.priority = queuePriorities[c.queue], classes[group.Spec.PriorityClassName]
+		candidates = append(candidates, c)
 	}
+	a.known = known
 	slices.SortFunc(candidates, byTurn)
 	return candidates
 }
@@ -134,8 +153,16 @@ func (a *admission) candidates() []*candidate {
 func (a *admission) rules() rules {
 	total := a.cluster.allocatable()
 	books := a.tracker.Ledger()
+	notOpen := map[string]string{} // queue -> why it takes no work, asked once a round
 	return rules{
-		notOpen: a.notOpen,
+		notOpen: func(name string) string {
+			reason, asked := notOpen[name]
+			if !asked {
+				reason = a.notOpen(name)
+				notOpen[name] = reason
+			}
+			return reason
+		},
 		fifo: func(name string) bool {
 			queue, err := a.queues.Get(name)
 			return err == nil && queue.Spec.DequeueStrategy == schedulingv1beta1.DequeueStrategyFIFO

@@ -18,6 +18,7 @@ import (
 // candidate is a PodGroup that waits for admission.
 type candidate struct {
 	group *schedulingv1beta1.PodGroup
+	key   string // "<namespace>/<name>"
 	queue string
 	// want is what its minimum takes.
 	want resources.List
@@ -26,8 +27,6 @@ type candidate struct {
 	// priority is the value of its PriorityClass.
 	priority int32
 }
-
-func (c *candidate) key() string { return c.group.Namespace + "/" + c.group.Name }
 
 // byTurn orders candidates by who is admitted first.
 func byTurn(a, b *candidate) int {
@@ -40,20 +39,42 @@ func byTurn(a, b *candidate) int {
 	)
 }
 
-// verdict is what admission has decided about a PodGroup. The zero verdict is none yet.
+// verdict is what has been decided about a PodGroup. The zero verdict is nothing yet.
 type verdict struct {
 	// uid is the PodGroup that the verdict is about.
 	uid      types.UID
 	admitted bool
-	// cause tells verdicts that differ in more than numbers apart; "" unless the PodGroup is kept out.
-	cause string
-	// message explains to people what keeps the PodGroup out.
+	// obstacle is what keeps the PodGroup out; nil if nothing does.
+	obstacle *obstacle
+	// message explains the obstacle to people.
 	message string
 	// since is when the message was written.
 	since time.Time
 }
 
-func (v verdict) blocked() bool { return v.cause != "" }
+func (v verdict) blocked() bool { return v.obstacle != nil }
+
+// obstacle keeps a PodGroup out of its queue.
+type obstacle struct {
+	// kind tells obstacles apart that differ in more than numbers.
+	kind obstacleKind
+	// reason explains it. It is put into words only when somebody wants to read it.
+	reason error
+}
+
+// obstacleKind is one of: the queue takes no work (text), another PodGroup is before it in the line (text), the cluster is
+// too small (resource), a queue has no room (queue, resource, want).
+type obstacleKind struct {
+	text     string
+	queue    string
+	resource corev1.ResourceName
+	want     int64
+}
+
+// words is an explanation that is put into words already.
+type words string
+
+func (w words) Error() string { return string(w) }
 
 // rules are the questions that admission asks about a candidate.
 type rules struct {
@@ -88,19 +109,23 @@ func decide(candidates []*candidate, r rules) []verdict {
 
 func (r *rules) judge(c, ahead *candidate) verdict {
 	if reason := r.notOpen(c.queue); reason != "" {
-		return verdict{cause: reason, message: reason}
+		return heldBack(obstacleKind{text: reason}, words(reason))
 	}
 	if ahead != nil {
-		message := fmt.Sprintf("queue %q is first in, first out, and %s is still waiting there", c.queue, ahead.key())
-		return verdict{cause: message, message: message}
+		reason := fmt.Sprintf("queue %q is first in, first out, and %s is still waiting there", c.queue, ahead.key)
+		return heldBack(obstacleKind{text: reason}, words(reason))
 	}
 	if e := r.beyond(c.want); e != nil {
-		return verdict{cause: "beyond the cluster: " + string(e.resource), message: e.Error()}
+		return heldBack(obstacleKind{resource: e.resource}, e)
 	}
 	if s := r.room(c.queue, c.want); s != nil {
-		return verdict{cause: fmt.Sprintf("room: %s %s %d", s.Queue, s.Resource, s.Want), message: s.Error()}
+		return heldBack(obstacleKind{queue: s.Queue, resource: s.Resource, want: s.Want}, s)
 	}
 	return verdict{admitted: true}
+}
+
+func heldBack(kind obstacleKind, reason error) verdict {
+	return verdict{obstacle: &obstacle{kind: kind, reason: reason}}
 }
 
 // excess says that a PodGroup asks for far more than the cluster has.
@@ -122,29 +147,20 @@ func beyondCluster(want, total resources.List, factor float64) *excess {
 	if factor == 0 {
 		return nil
 	}
-	for _, name := range sortedNames(want) {
-		if float64(want[name]) > factor*float64(total[name]) {
-			return &excess{resource: name, want: want[name], total: total[name], factor: factor}
+	var worst *excess // the first by name, so that the answer does not depend on the order of the map
+	for name, amount := range want {
+		if float64(amount) > factor*float64(total[name]) && (worst == nil || name < worst.resource) {
+			worst = &excess{resource: name, want: amount, total: total[name], factor: factor}
 		}
 	}
-	return nil
+	return worst
 }
 
-func sortedNames(amounts resources.List) []corev1.ResourceName {
-	names := make([]corev1.ResourceName, 0, len(amounts))
-	for name := range amounts {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
-
-func newCandidate(group *schedulingv1beta1.PodGroup, queuePriority []int32, priority int32) *candidate {
+func newCandidate(group *schedulingv1beta1.PodGroup) *candidate {
 	return &candidate{
-		group:         group,
-		queue:         usage.QueueOf(group),
-		want:          usage.MinimumOf(group),
-		queuePriority: queuePriority,
-		priority:      priority,
+		group: group,
+		key:   group.Namespace + "/" + group.Name,
+		queue: usage.QueueOf(group),
+		want:  usage.MinimumOf(group),
 	}
 }

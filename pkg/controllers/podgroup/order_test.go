@@ -28,7 +28,9 @@ func named(candidates []*candidate) (names []string) {
 func TestTurns(t *testing.T) {
 	early, late := time.Unix(100, 0), time.Unix(200, 0)
 	waiting := func(name string, created time.Time, priority int32, queuePriority ...int32) *candidate {
-		return newCandidate(mustertesting.MakePodGroup(name).Created(created).Obj(), queuePriority, priority)
+		c := newCandidate(mustertesting.MakePodGroup(name).Created(created).Obj())
+		c.queuePriority, c.priority = queuePriority, priority
+		return c
 	}
 	inTurn := []*candidate{
 		waiting("child of a high queue", late, 0, 9, 1),
@@ -79,12 +81,12 @@ func (s *scene) rules() rules {
 		},
 		beyond: func(want resources.List) *excess { return beyondCluster(want, s.total, s.factor) },
 		room:   s.books.Room,
-		hold:   func(c *candidate) { s.books.Promise(c.key(), c.queue, c.want) },
+		hold:   func(c *candidate) { s.books.Promise(c.key, c.queue, c.want) },
 	}
 }
 
 func wants(name, queue, cpu string) *candidate {
-	return newCandidate(mustertesting.MakePodGroup(name).Queue(queue).MinResources("cpu", cpu).Obj(), nil, 0)
+	return newCandidate(mustertesting.MakePodGroup(name).Queue(queue).MinResources("cpu", cpu).Obj())
 }
 
 func TestDecide(t *testing.T) {
@@ -129,9 +131,12 @@ func TestDecide(t *testing.T) {
 			s.total, s.factor = resources.List{corev1.ResourceCPU: 2000}, test.factor
 			var got []string
 			for _, v := range decide(test.candidates, s.rules()) {
-				assert.Equal(t, v.message == "", v.admitted)
-				assert.Equal(t, !v.admitted, v.blocked())
-				got = append(got, v.message)
+				require.Equal(t, !v.admitted, v.blocked())
+				message := ""
+				if v.blocked() {
+					message = v.obstacle.reason.Error()
+				}
+				got = append(got, message)
 			}
 			assert.Equal(t, test.want, got)
 		})
@@ -152,7 +157,7 @@ func TestAdmissionNeverExceedsACapability(t *testing.T) {
 			var left []*candidate
 			for i, v := range verdicts {
 				if v.admitted {
-					admittedCPU[waiting[i].key()] = waiting[i]
+					admittedCPU[waiting[i].key] = waiting[i]
 				} else {
 					left = append(left, waiting[i])
 				}
@@ -224,11 +229,11 @@ func checkLeftOut(t *rapid.T, s *scene, candidates []*candidate, verdicts []verd
 		c := candidates[i]
 		fifo := s.rules().fifo(c.queue)
 		if v.admitted {
-			require.False(t, fifo && held[c.queue], "%s passed another one in a fifo queue", c.key())
+			require.False(t, fifo && held[c.queue], "%s passed another one in a fifo queue", c.key)
 			continue
 		}
 		if !held[c.queue] || !fifo {
-			require.NotNil(t, s.books.Room(c.queue, c.want), "%s was left out and would fit", c.key())
+			require.NotNil(t, s.books.Room(c.queue, c.want), "%s was left out and would fit", c.key)
 		}
 		held[c.queue] = true
 	}

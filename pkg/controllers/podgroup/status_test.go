@@ -151,7 +151,7 @@ func TestNextStatus(t *testing.T) {
 		assert.Equal(t, schedulingv1beta1.PodGroupStatus{}, *nextStatus(group.Obj(), count(nil), verdict{}, now, "id"))
 	})
 	t.Run("kept out: Pending, with the reason", func(t *testing.T) {
-		next := nextStatus(group.Obj(), count(nil), verdict{cause: "x", message: "no room in queue"}, now, "id")
+		next := nextStatus(group.Obj(), count(nil), verdict{obstacle: &obstacle{}, message: "no room in queue"}, now, "id")
 		assert.Equal(t, pending, next.Phase)
 		require.Len(t, next.Conditions, 1)
 		assert.Equal(t, schedulingv1beta1.PodGroupCondition{
@@ -161,13 +161,13 @@ func TestNextStatus(t *testing.T) {
 	})
 	t.Run("admitted: what kept it out is over", func(t *testing.T) {
 		blocked := group.Obj()
-		blocked.Status = *nextStatus(blocked, count(nil), verdict{cause: "x", message: "no room"}, now, "id")
+		blocked.Status = *nextStatus(blocked, count(nil), verdict{obstacle: &obstacle{}, message: "no room"}, now, "id")
 		next := nextStatus(blocked, count(nil), verdict{admitted: true}, now, "id")
 		assert.Equal(t, inqueue, next.Phase)
 		assert.Empty(t, next.Conditions)
 	})
 	t.Run("an admitted one never goes back, whatever the verdict", func(t *testing.T) {
-		next := nextStatus(group.Phase(running).Obj(), count(nil), verdict{cause: "x", message: "no room"}, now, "id")
+		next := nextStatus(group.Phase(running).Obj(), count(nil), verdict{obstacle: &obstacle{}, message: "no room"}, now, "id")
 		assert.Equal(t, inqueue, next.Phase)
 	})
 }
