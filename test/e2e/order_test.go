@@ -16,9 +16,9 @@ import (
 // The tests of order are not parallel, and begin when the pods of earlier tests are gone: what others do would wake waiting
 // gangs at moments of its own.
 
-// backOff is how long a pod that found no room stays aside at least, whatever happens. A seat that is freed meanwhile goes
-// to those who are not aside.
-const backOff = 1500 * time.Millisecond
+// backOff is how long a pod that found no room once or twice stays aside, whatever happens. A seat that is freed meanwhile
+// goes to those who are not aside.
+const backOff = 5 * time.Second
 
 // newInQuiet makes a story on a cluster where nothing else happens, with one node for one pod of 3 CPUs.
 func newInQuiet(t *testing.T) *harness.Story {
@@ -37,16 +37,24 @@ func oneSeat(t *testing.T) *harness.Story {
 	return s
 }
 
-// createInTurn creates Jobs that find no room, each older than the next by the API's clock, which counts seconds.
+// createInTurn creates Jobs that find no room, each older than the next by the API's clock, which counts seconds. It
+// returns when none of them is set aside any more.
 func createInTurn(t *testing.T, s *harness.Story, jobs ...*mustertesting.JobWrapper) {
 	t.Helper()
 	for _, job := range jobs {
 		name := s.CreateJob(job)
 		judged := func(p watchlog.Pod) bool { return p.Job == name.Name && harness.Unbound(p) && p.Waiting.Message != "" }
 		s.Pods(1, name.Name+" has found no room", s.In(judged))
-		since := time.Now()
-		require.Eventually(t, func() bool { return time.Since(since) > backOff }, 2*backOff, 10*time.Millisecond)
+		pass(t, time.Second)
 	}
+	pass(t, backOff)
+}
+
+// pass waits until a time has passed by the wall clock, which is what there is to wait for.
+func pass(t *testing.T, d time.Duration) {
+	t.Helper()
+	since := time.Now()
+	require.Eventually(t, func() bool { return time.Since(since) > d }, 2*d, 10*time.Millisecond)
 }
 
 // single is a Job of one pod that takes the seat for a second.
