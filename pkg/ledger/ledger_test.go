@@ -82,11 +82,11 @@ func TestTheLedgerIsWhatItsEntriesSay(t *testing.T) {
 				l.RoomFor(gang, e.queue, e.amount)
 			}
 		}
-		used, all := int64(0), int64(0)
+		used := int64(0)
 		for _, e := range charges {
 			used += e.amount[corev1.ResourceCPU]
 		}
-		all = used
+		all := used
 		for _, e := range promises {
 			all += e.amount[corev1.ResourceCPU]
 		}

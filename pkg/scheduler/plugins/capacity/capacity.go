@@ -63,7 +63,7 @@ func (*Capacity) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 
 // PreFilter rejects a pod for which its queue, or an ancestor, has no room. Pods are scheduled one after the other and charged
 // in Reserve, so that what was free here is free there.
-func (c *Capacity) PreFilter(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (c *Capacity) PreFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if shortage := c.store.QuotaShortage(pod); shortage != nil {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "waiting for quota: "+shortage.Error())
 	}
