@@ -69,7 +69,7 @@ func holdGang(ctx context.Context, s *stage) error {
 	if err := s.showReason(ctx, "tf-job"); err != nil {
 		return err
 	}
-	held := func() bool { return len(s.bound("tf-job")) == 0 && len(s.pending("tf-job")) == 6 }
+	held := func() bool { return len(s.pods("tf-job", everBound)) == 0 && len(s.pending("tf-job")) == 6 }
 	if err := s.stays(ctx, 2*time.Second, "tf-job waits whole", held); err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func completeJob(ctx context.Context, s *stage) error {
 	if err := s.check(len(ended) == 0, "none of its pods runs on", ended); err != nil {
 		return err
 	}
-	return s.check(len(s.bound("tf-job")) == 0, "tf-job has waited all the while, and still not one pod of it is bound", s.bound("tf-job"))
+	return s.check(len(s.pods("tf-job", everBound)) == 0, "tf-job has waited all the while, and still not one pod of it is bound", s.pods("tf-job", everBound))
 }
 
 // runRivals shows two gangs of which only one fits at a time.
@@ -155,7 +155,7 @@ func runRivals(ctx context.Context, s *stage) error {
 
 // releaseGang adds nodes and shows the waiting gang start at once.
 func releaseGang(ctx context.Context, s *stage) error {
-	if err := s.check(len(s.bound("tf-job")) == 0, "not one pod of tf-job is bound", s.bound("tf-job")); err != nil {
+	if err := s.check(len(s.pods("tf-job", everBound)) == 0, "not one pod of tf-job is bound", s.pods("tf-job", everBound)); err != nil {
 		return err
 	}
 	s.say("$ muster local nodes --add %d", moreNodes)

@@ -161,16 +161,14 @@ func fail(ctx context.Context, n *narrator, err error) error {
 
 // leave brings the cluster down, or says how to go on with it. After a failure it keeps the logs.
 func leave(n *narrator, cluster *localcluster.Cluster, keep, failed bool) error {
+	program, dir := relative(os.Args[0]), cluster.Dir()
 	if keep {
-		n.explain(fmt.Sprintf(`
-			The cluster goes on. Use it with
-			  export KUBECONFIG=%s
-			  %s get vcjob,podgroup,pods
-			Give the waiting executors of spark-job room, and see them start
-			  %s local nodes --dir %s --add 1
-			Logs are in %s. Stop it with
-			  %s local down --dir %s`,
-			cluster.Kubeconfig(), relative(cluster.Kubectl()), relative(os.Args[0]), cluster.Dir(), logs(cluster), relative(os.Args[0]), cluster.Dir()))
+		n.show("The cluster goes on. To use it:",
+			"export KUBECONFIG="+cluster.Kubeconfig(),
+			relative(cluster.Kubectl())+" get vcjob,podgroup,pods")
+		n.show("To give the waiting executors of spark-job room, and see one start:",
+			program+" local nodes --dir "+dir+" --add 1")
+		n.show("To see what the programs say, and to stop it all:", "ls "+logs(cluster), program+" local down --dir "+dir)
 		return nil
 	}
 	if failed {
@@ -186,9 +184,8 @@ func leave(n *narrator, cluster *localcluster.Cluster, keep, failed bool) error 
 		return fmt.Errorf("stopping the cluster: %w", err)
 	}
 	if !failed {
-		n.explain(fmt.Sprintf(`
-			The cluster is down again. To look around in it yourself: make demo KEEP=1
-			To start one of your own: %s local up --dir DIR`, relative(os.Args[0])))
+		n.show("The cluster is down again. To look around in it yourself, or to start one of your own:",
+			"make demo KEEP=1", program+" local up --dir DIR")
 	}
 	return nil
 }

@@ -42,6 +42,14 @@ func (n *narrator) explain(text string) {
 	}
 }
 
+// show writes what people may do next: what it is for, and the commands.
+func (n *narrator) show(purpose string, commands ...string) {
+	fmt.Fprintf(n.out, "\n%s\n", purpose)
+	for _, command := range commands {
+		fmt.Fprintf(n.out, "  %s\n", command)
+	}
+}
+
 // say writes a line with the present time.
 func (n *narrator) say(format string, args ...any) { n.sayAt(time.Now(), fmt.Sprintf(format, args...)) }
 

@@ -96,15 +96,15 @@ func (s *stage) check(holds bool, claim string, evidence any) error {
 	return nil
 }
 
-// bound are the pods of a Job that were ever bound; pending, those that exist unbound.
-func (s *stage) bound(name string) []watchlog.Pod {
-	return s.pods(name, func(p watchlog.Pod) bool { return !p.Bound.IsZero() })
-}
+// everBound selects pods that were ever bound.
+func everBound(p watchlog.Pod) bool { return !p.Bound.IsZero() }
 
+// pending are the pods of a Job that exist unbound.
 func (s *stage) pending(name string) []watchlog.Pod {
 	return s.pods(name, func(p watchlog.Pod) bool { return p.Bound.IsZero() && p.Live() })
 }
 
+// pods are the pods of a Job that fit.
 func (s *stage) pods(name string, fits func(watchlog.Pod) bool) []watchlog.Pod {
 	return s.log.Pods(func(p watchlog.Pod) bool { return p.Job == name && fits(p) })
 }
