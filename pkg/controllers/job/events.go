@@ -18,36 +18,37 @@ const (
 	eventCommandIgnored = "CommandIgnored"
 )
 
-// speak tells people what a status that has been written means: the command that was given, the action that was taken, and what the Job waits for
-// now and did not before.
+// speak tells people what a status that has been written means: the command that was given, the action that was
+// taken, and what the Job suffers from or waits for now and did not before.
 func (c *Controller) speak(job *batchv1alpha1.Job, before *batchv1alpha1.JobStatus, v *verdict,
-	command *busv1alpha1.Command, waiting *finding,
+	command *busv1alpha1.Command, said *finding,
 ) {
-	if command != nil {
-		c.recorder.Eventf(job, corev1.EventTypeNormal, eventCommandIssued,
-			"Start to execute command %s, and clean it up to make sure executed not more than once.", command.Action)
-	}
-	if v.ignored {
+	switch {
+	case command == nil:
+	case v.ignored:
 		c.recorder.Eventf(job, corev1.EventTypeWarning, eventCommandIgnored,
 			"Command %s is not executed: %s does nothing to a job that is %s", command.Name, command.Action, before.State.Phase)
+	default:
+		c.recorder.Eventf(job, corev1.EventTypeNormal, eventCommandIssued,
+			"Start to execute command %s, and clean it up to make sure executed not more than once.", command.Action)
 	}
 	if v.request != nil {
 		c.recorder.Eventf(job, corev1.EventTypeNormal, eventExecuteAction, "Start to execute action %s ", v.request.action)
 	}
-	if waiting == nil || before.State.Reason == v.status.State.Reason || v.status.State.Reason != waiting.reason {
+	if said == nil || before.State.Reason == said.reason {
 		return
 	}
-	switch waiting.reason {
+	switch said.reason {
 	case reasonPodGroupPending, reasonUnschedulable:
 		kind := "pending"
-		if waiting.reason == reasonUnschedulable {
+		if said.reason == reasonUnschedulable {
 			kind = "unschedulable"
 		}
 		c.recorder.Eventf(job, corev1.EventTypeWarning, reasonPodGroupPending,
-			"PodGroup %s:%s %s, reason: %s", job.Namespace, job.Name, kind, waiting.message)
+			"PodGroup %s:%s %s, reason: %s", job.Namespace, job.Name, kind, said.message)
 	case eventFailedCreate, eventFailedDelete, eventPodGroupError:
 		// Said when it happened.
 	default:
-		c.recorder.Event(job, corev1.EventTypeWarning, waiting.reason, waiting.message)
+		c.recorder.Event(job, corev1.EventTypeWarning, said.reason, said.message)
 	}
 }

@@ -5,11 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
-	"github.com/muster-sched/muster/pkg/job/phase"
 	"github.com/muster-sched/muster/pkg/job/validation"
 )
 
@@ -51,7 +48,7 @@ func (c *Controller) checkQueue(job *batchv1alpha1.Job) *finding {
 		return &finding{reasonQueueIsRoot, "can not submit job to root queue: name another one"}
 	}
 	queue, err := c.queues.Get(name)
-	if apierrors.IsNotFound(err) {
+	if err != nil {
 		return &finding{reasonQueueNotFound, fmt.Sprintf("unable to find job queue: queue %q does not exist", name)}
 	}
 	if children := c.childrenOf(name); children > 0 {
@@ -65,25 +62,28 @@ func (c *Controller) checkQueue(job *batchv1alpha1.Job) *finding {
 	return nil
 }
 
-// waitingFor returns what a Job that may start waits for, or suffers from; nil if nothing is known.
-func (c *Controller) waitingFor(job *batchv1alpha1.Job, s *scene) *finding {
+// troubleOf returns what a Job that has started, or may start, suffers from; nil if nothing is known.
+func troubleOf(job *batchv1alpha1.Job, s *scene) *finding {
 	switch {
+	case s.refusal != nil:
+		return s.refusal
 	case s.foreignGroup:
 		return &finding{reasonPodGroupNameTaken, fmt.Sprintf("PodGroup %s belongs to another owner", groupName(job))}
 	case s.queueProblem != nil:
 		return s.queueProblem
-	case s.trouble != nil:
+	default:
 		return s.trouble
 	}
-	if job.Status.State.Phase == batchv1alpha1.Running {
-		return nil
-	}
+}
+
+// waitingFor returns what a Pending Job waits for; nil if nothing is known.
+func (c *Controller) waitingFor(job *batchv1alpha1.Job, s *scene) *finding {
 	if name := c.unservedScheduler(job); name != "" {
 		return &finding{reasonSchedulerNotServed, fmt.Sprintf(
 			"scheduler %q is not one of Muster's (%s): it does not keep the Job's pods together",
 			name, strings.Join(c.served, ", "))}
 	}
-	return groupTrouble(job, s.group)
+	return groupTrouble(s.group)
 }
 
 // unservedScheduler returns the first scheduler name of the Job's pods that Muster does not serve; "" if there is none.
@@ -104,8 +104,8 @@ func (c *Controller) unservedScheduler(job *batchv1alpha1.Job) string {
 }
 
 // groupTrouble returns what the PodGroup's current condition says, unless it is that all is well.
-func groupTrouble(job *batchv1alpha1.Job, group *schedulingv1beta1.PodGroup) *finding {
-	if group == nil || !phase.Runs(job.Status.State.Phase) {
+func groupTrouble(group *schedulingv1beta1.PodGroup) *finding {
+	if group == nil {
 		return nil
 	}
 	var current *schedulingv1beta1.PodGroupCondition

@@ -25,7 +25,9 @@ type view struct {
 	groupUnknown bool
 	// held is why the Job may not start; nil if it may.
 	held *finding
-	// waiting is what a Pending or Running Job waits for or suffers from; nil if nothing.
+	// trouble is what a Pending or Running Job suffers from; nil if nothing.
+	trouble *finding
+	// waiting is what the Job waits for while it is Pending; nil if nothing is known.
 	waiting *finding
 	// now is the time of the judgement.
 	now time.Time
@@ -275,7 +277,23 @@ func takeStep(job *batchv1alpha1.Job) bool {
 	return true
 }
 
-// explain says what a live Job waits for or suffers from, or else why it is in its phase.
+// explanation returns what there is to say about a Job in that phase beside why it is in it; nil if nothing is.
+func (v *view) explanation(p batchv1alpha1.JobPhase) *finding {
+	switch {
+	case !phase.Runs(p):
+		return nil
+	case v.held != nil:
+		return v.held
+	case v.trouble != nil:
+		return v.trouble
+	case p == batchv1alpha1.Pending:
+		return v.waiting
+	default:
+		return nil
+	}
+}
+
+// explain says what a live Job suffers from or waits for, or else why it is in its phase.
 func explain(v *view, status *batchv1alpha1.JobStatus) {
 	if !phase.Runs(status.State.Phase) {
 		return
@@ -284,8 +302,8 @@ func explain(v *view, status *batchv1alpha1.JobStatus) {
 	if n := len(status.Conditions); n > 0 && status.Conditions[n-1].Status == status.State.Phase {
 		status.State.Reason, status.State.Message = status.Conditions[n-1].Reason, status.Conditions[n-1].Message
 	}
-	if v.waiting != nil {
-		status.State.Reason, status.State.Message = v.waiting.reason, v.waiting.message
+	if f := v.explanation(status.State.Phase); f != nil {
+		status.State.Reason, status.State.Message = f.reason, f.message
 	}
 }
 

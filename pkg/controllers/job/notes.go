@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 )
 
 // deletePatience is how long to wait for the informer to show a deletion before it is asked for again.
@@ -17,11 +19,19 @@ const deletePatience = 10 * time.Second
 type notes struct {
 	uid       types.UID
 	checked   int64                   // generation of the spec that refusal is about
-	refusal   *finding                // why that spec may not start
+	refusal   *finding                // why that spec cannot run
 	lastWrite time.Time               // of the status
 	trouble   *finding                // what the last attempt to act ran into
 	deletions map[types.UID]time.Time // pod UID -> when its deletion was asked for
 	commands  sets.Set[types.UID]     // Commands that have been deleted and may still be seen
+}
+
+// refusalOf returns why the Job's spec cannot run, or nil. It is worked out once for each change of the spec.
+func (n *notes) refusalOf(job *batchv1alpha1.Job) *finding {
+	if n.checked != job.Generation {
+		n.checked, n.refusal = job.Generation, checkSpec(job)
+	}
+	return n.refusal
 }
 
 // notYetDeleted returns the pods whose deletion has not been asked for lately, and notes that it is now.

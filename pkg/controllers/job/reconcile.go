@@ -21,6 +21,8 @@ import (
 const (
 	// statusInterval is the least time between two writes of a Job's status that change only its counts.
 	statusInterval = 200 * time.Millisecond
+	// messageInterval is the least time between two writes that change only the words that explain its reason.
+	messageInterval = 5 * time.Second
 	// retrySoon is when to look again at what no event will tell of.
 	retrySoon = time.Second
 )
@@ -31,6 +33,7 @@ type scene struct {
 	group        *schedulingv1beta1.PodGroup // the Job's own; nil if there is none
 	foreignGroup bool                        // the PodGroup's name is taken by another owner's
 	queueProblem *finding                    // why the queue does not let the Job in; looked at while it is not in
+	refusal      *finding                    // what makes the spec one that cannot run
 	trouble      *finding                    // what the last attempt to act ran into
 	orders       *orders                     // the Commands that name the Job
 }
@@ -52,7 +55,8 @@ func (c *Controller) reconcile(ctx context.Context, job *batchv1alpha1.Job, n *n
 		pods:         s.pods,
 		command:      s.orders.next,
 		groupUnknown: s.group != nil && s.group.Status.Phase == schedulingv1beta1.PodGroupUnknown,
-		held:         c.mayNotStart(filled, s, n),
+		held:         mayNotStart(filled, s),
+		trouble:      troubleOf(filled, s),
 		waiting:      c.waitingFor(filled, s),
 		now:          now,
 	}
@@ -80,6 +84,10 @@ func (c *Controller) reconcile(ctx context.Context, job *batchv1alpha1.Job, n *n
 		return c.report(&acting, err, n)
 	}
 	n.trouble = nil
+	if s.foreignGroup {
+		// Nothing tells when what is not the Job's is gone.
+		wait = soonest(wait, retrySoon)
+	}
 	return soonest(wait, c.nextDeadline(&acting, now)), nil
 }
 
@@ -90,6 +98,9 @@ func (c *Controller) look(job *batchv1alpha1.Job, n *notes) (*scene, error) {
 		return nil, err
 	}
 	s := &scene{pods: pods, trouble: n.trouble, orders: c.ordersFor(job)}
+	if !phase.Ended(job.Status.State.Phase) {
+		s.refusal = n.refusalOf(job)
+	}
 	group, err := c.groups.PodGroups(job.Namespace).Get(groupName(job))
 	switch {
 	case apierrors.IsNotFound(err):
@@ -106,15 +117,13 @@ func (c *Controller) look(job *batchv1alpha1.Job, n *notes) (*scene, error) {
 	return s, nil
 }
 
-// mayNotStart returns why a Job for which nothing has been made yet may not start, or nil.
-func (c *Controller) mayNotStart(job *batchv1alpha1.Job, s *scene, n *notes) *finding {
-	if !isFresh(job, s) {
-		return nil
+// mayNotStart returns why a Job for which nothing has been made yet may not start, or nil. One that has started goes
+// on even if its spec has been changed to what cannot run, but says so.
+func mayNotStart(job *batchv1alpha1.Job, s *scene) *finding {
+	if isFresh(job, s) {
+		return s.refusal
 	}
-	if n.checked != job.Generation {
-		n.checked, n.refusal = job.Generation, checkSpec(job)
-	}
-	return n.refusal
+	return nil
 }
 
 // isStillSo asks the API server whether what a policy answers is really so. It costs one request for each action of a
@@ -146,7 +155,7 @@ func (c *Controller) write(ctx context.Context, job *batchv1alpha1.Job, result *
 	if apiequality.Semantic.DeepEqual(&job.Status, result.status) {
 		return 0, nil
 	}
-	if left := statusInterval - v.now.Sub(n.lastWrite); left > 0 && isMinor(&job.Status, result) {
+	if left := pause(&job.Status, result) - v.now.Sub(n.lastWrite); left > 0 {
 		return left, nil
 	}
 	changed := *job
@@ -160,12 +169,21 @@ func (c *Controller) write(ctx context.Context, job *batchv1alpha1.Job, result *
 	}
 	n.lastWrite = v.now
 	c.writtenJobs.Put(keyOf(job), updated)
-	waiting := v.waiting
-	if v.held != nil {
-		waiting = v.held
-	}
-	c.speak(job, &job.Status, result, v.command, waiting)
+	c.speak(job, &job.Status, result, v.command, v.explanation(result.status.State.Phase))
 	return 0, nil
+}
+
+// pause returns how long after the last write a change of status may be written.
+func pause(from *batchv1alpha1.JobStatus, result *verdict) time.Duration {
+	if !isMinor(from, result) {
+		return 0
+	}
+	reworded := *from
+	reworded.State.Message = result.status.State.Message
+	if apiequality.Semantic.DeepEqual(&reworded, result.status) {
+		return messageInterval
+	}
+	return statusInterval
 }
 
 // isMinor tells whether a change of status can wait for others to join it. One that announces deletions cannot: what
@@ -220,6 +238,10 @@ var (
 
 // report makes trouble with the API a reason, a message and an event; the worker then tries again after a back-off.
 func (c *Controller) report(job *batchv1alpha1.Job, err error, n *notes) (time.Duration, error) {
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		// The Job is about to be deleted with its namespace.
+		return 0, nil
+	}
 	trouble := &finding{eventFailedDelete, fmt.Sprintf("Error deleting pods: %v", err)}
 	switch {
 	case errors.Is(err, errGroup):

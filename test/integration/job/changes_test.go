@@ -86,14 +86,43 @@ func TestRestartTaskLeavesOtherTasksAlone(t *testing.T) {
 	assert.Equal(t, []int{1, 2, 2}, []int{s.created("j-driver-0"), s.created("j-executor-0"), s.created("j-executor-1")})
 }
 
-func TestExpiredJobIsDeleted(t *testing.T) {
+// TestExpiredJobsAreDeleted: a Job goes its ttlSecondsAfterFinished after its end, whichever end that was.
+func TestExpiredJobsAreDeleted(t *testing.T) {
+	policy := func(action busv1alpha1.Action) *mustertesting.JobWrapper {
+		return mustertesting.MakeJob("j").TTL(1).Policy(busv1alpha1.PodFailedEvent, action).Task(mustertesting.MakeTask("a", 1))
+	}
+	for want, c := range map[batchv1alpha1.JobPhase]struct {
+		job  *mustertesting.JobWrapper
+		ends func(*stage)
+	}{
+		batchv1alpha1.Completed:  {mustertesting.MakeJob("j").TTL(1).Task(mustertesting.MakeTask("a", 1)), func(s *stage) { s.succeed("j-a-0") }},
+		batchv1alpha1.Failed:     {mustertesting.MakeJob("j").TTL(1).Task(mustertesting.MakeTask("a", 1)), func(s *stage) { s.fail("j-a-0", 1) }},
+		batchv1alpha1.Terminated: {policy(busv1alpha1.TerminateJobAction), func(s *stage) { s.fail("j-a-0", 1) }},
+		batchv1alpha1.Aborted:    {policy(busv1alpha1.AbortJobAction), func(s *stage) { s.fail("j-a-0", 1) }},
+	} {
+		t.Run(string(want), func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t)
+			job := s.apply(c.job)
+			s.admit(job)
+			s.run("j-a-0")
+			s.JobPhase(s.name("j"), batchv1alpha1.Running)
+			c.ends(s)
+			s.JobPhase(s.name("j"), want)
+			s.Soon("the Job is gone", func() bool { return log.JobGone(s.name("j")) }, func() any { return log.Job(s.name("j")) })
+		})
+	}
+}
+
+func TestTTLMayBeSetAfterTheEnd(t *testing.T) {
 	s := newStage(t)
-	job := s.apply(mustertesting.MakeJob("j").TTL(1).Task(mustertesting.MakeTask("a", 1)))
+	job := s.apply(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)))
 	s.admit(job)
 	s.run("j-a-0")
-	s.JobPhase(s.name("j"), batchv1alpha1.Running)
 	s.succeed("j-a-0")
 	s.JobPhase(s.name("j"), batchv1alpha1.Completed)
+	now := int32(0)
+	s.edit("j", func(job *batchv1alpha1.Job) { job.Spec.TTLSecondsAfterFinished = &now })
 	s.Soon("the Job is gone", func() bool { return log.JobGone(s.name("j")) }, func() any { return log.Job(s.name("j")) })
 }
 

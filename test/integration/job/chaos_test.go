@@ -20,7 +20,7 @@ import (
 )
 
 // TestControllersThatDieAtRandomMoments: Jobs whose first two runs fail come to the end that they would come to in
-// peace, and each run has each of its pods exactly once, however often the controller is replaced meanwhile.
+// peace, and no run has any of its pods twice, however often the controller is replaced meanwhile.
 func TestControllersThatDieAtRandomMoments(t *testing.T) {
 	const jobs, replicas, badRuns = 12, 4, 2
 	s := newStage(t)
@@ -59,7 +59,10 @@ func TestControllersThatDieAtRandomMoments(t *testing.T) {
 				found := log.Pods(func(p watchlog.Pod) bool {
 					return p.Namespace == s.namespace && p.Name == fmt.Sprintf("%s-a-%d", name, index) && p.Version == fmt.Sprint(version)
 				})
-				assert.Len(t, found, 1, "pod %d of run %d of %s", index, version, name)
+				assert.LessOrEqual(t, len(found), 1, "pod %d of run %d of %s", index, version, name)
+				if version == badRuns {
+					assert.NotEmpty(t, found, "pod %d of the last run of %s", index, name)
+				}
 			}
 		}
 	}

@@ -37,6 +37,7 @@ func TestWhatCannotRunSaysSo(t *testing.T) {
 			"QueueIsRoot", "root queue"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := newStage(t)
 			job := s.apply(c.job)
 			state := s.JobReason(s.name(job.Name), c.reason)
@@ -128,4 +129,78 @@ func TestDeleteAndApplyAgainUnderTheSameName(t *testing.T) {
 	s.run("j-a-0", "j-a-1")
 	s.JobPhase(s.name("j"), batchv1alpha1.Running)
 	assert.True(t, metav1.IsControlledBy(s.pod("j-a-0"), second))
+}
+
+// TestForeignPodGroupIsNeitherAdoptedNorDeleted: the PodGroup's name holds the Job's UID, so that only bad will can
+// take it, and that while no controller runs.
+func TestForeignPodGroupIsNeitherAdoptedNorDeleted(t *testing.T) {
+	s := newStage(t)
+	var job *batchv1alpha1.Job
+	var foreign *schedulingv1beta1.PodGroup
+	whileDown(func() {
+		job = s.apply(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)))
+		var err error
+		foreign, err = muster.SchedulingV1beta1().PodGroups(s.namespace).Create(t.Context(),
+			mustertesting.MakePodGroup("j-"+string(job.UID)).Namespace(s.namespace).Obj(), metav1.CreateOptions{})
+		require.NoError(t, err)
+	})
+	s.JobReason(s.name("j"), "PodGroupNameTaken")
+	s.admit(job)
+	s.PodsStay(0, "no pod is created", s.live)
+	require.NoError(t, muster.SchedulingV1beta1().PodGroups(s.namespace).Delete(t.Context(), foreign.Name, metav1.DeleteOptions{}))
+	s.Soon("the Job has a PodGroup of its own", func() bool { return metav1.IsControlledBy(s.group(job), job) },
+		func() any { return s.group(job) })
+	s.admit(job)
+	s.run("j-a-0")
+	s.JobPhase(s.name("j"), batchv1alpha1.Running)
+}
+
+func TestRunningJobSaysThatItsChangedSpecCannotRun(t *testing.T) {
+	s := newStage(t)
+	job := s.apply(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)))
+	s.admit(job)
+	s.run("j-a-0")
+	s.JobPhase(s.name("j"), batchv1alpha1.Running)
+	s.edit("j", func(job *batchv1alpha1.Job) { job.Spec.Plugins = map[string][]string{"nonesuch": {}} })
+	state := s.JobReason(s.name("j"), "NotSupported")
+	assert.Equal(t, batchv1alpha1.Running, state.Phase)
+	s.Event("Job", s.name("j"), func(e watchlog.Event) bool { return e.Reason == "NotSupported" })
+	s.edit("j", func(job *batchv1alpha1.Job) { job.Spec.Plugins = nil })
+	s.Soon("the reason is gone", func() bool { return log.Job(s.name("j")).Reason == "" }, func() any { return log.Job(s.name("j")) })
+	s.PodsStay(1, "the pod runs on", s.live)
+}
+
+func TestPodGroupThatIsDeletedIsMadeAgain(t *testing.T) {
+	s := newStage(t)
+	job := s.apply(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)))
+	s.admit(job)
+	s.run("j-a-0")
+	s.JobPhase(s.name("j"), batchv1alpha1.Running)
+	first := s.group(job)
+	require.NoError(t, muster.SchedulingV1beta1().PodGroups(s.namespace).Delete(t.Context(), first.Name, metav1.DeleteOptions{}))
+	s.Soon("another PodGroup", func() bool { return s.group(job).UID != first.UID }, func() any { return first.UID })
+	assert.Equal(t, batchv1alpha1.Running, log.Job(s.name("j")).Phase)
+}
+
+func TestWhatThePodGroupWaitsForIsSaid(t *testing.T) {
+	s := newStage(t)
+	job := s.apply(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)))
+	group := s.group(job)
+	say := func(phase schedulingv1beta1.PodGroupPhase, message string) {
+		group.Status.Phase = phase
+		group.Status.Conditions = []schedulingv1beta1.PodGroupCondition{{
+			Type: schedulingv1beta1.PodGroupUnschedulableType, Status: corev1.ConditionTrue, Message: message}}
+		var err error
+		group, err = muster.SchedulingV1beta1().PodGroups(s.namespace).UpdateStatus(t.Context(), group, metav1.UpdateOptions{})
+		require.NoError(t, err)
+	}
+	say(schedulingv1beta1.PodGroupPending, "queue is full")
+	assert.Equal(t, "queue is full", s.JobReason(s.name("j"), "PodGroupPending").Message)
+	s.expectJobEvent("j", "PodGroupPending", "PodGroup "+s.namespace+":j pending, reason: queue is full")
+	say(schedulingv1beta1.PodGroupInqueue, "0/4 nodes are available")
+	assert.Equal(t, "0/4 nodes are available", s.JobReason(s.name("j"), "Unschedulable").Message)
+	s.expectJobEvent("j", "PodGroupPending", "PodGroup "+s.namespace+":j unschedulable, reason: 0/4 nodes are available")
+	s.run("j-a-0")
+	s.JobPhase(s.name("j"), batchv1alpha1.Running)
+	assert.Empty(t, log.Job(s.name("j")).Reason)
 }
