@@ -11,7 +11,6 @@ stages=("$@")
 
 mkdir -p test-results
 hack/build-tool.sh gotestsum
-started=$SECONDS
 
 # Everything that the tests start inherits this mark, so that what they leave behind can be found.
 mark="MUSTER_TEST_RUN=$$-$SRANDOM"
@@ -54,5 +53,4 @@ wait "$run" || result=$?
 trap - INT TERM HUP
 
 leave_nothing_behind || result=1
-echo "tests of ${stages[*]}: $([[ $result == 0 ]] && echo passed || echo FAILED) in $((SECONDS - started))s"
 exit "$result"
