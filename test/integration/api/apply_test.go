@@ -128,7 +128,7 @@ func TestDeploymentsUseFlagsThatExist(t *testing.T) {
 			}
 			container := deployment.Spec.Template.Spec.Containers[0]
 			require.Len(t, container.Command, 1)
-			program := filepath.Join(binDir(t), container.Command[0])
+			program := filepath.Join(binDir(t), filepath.Base(container.Command[0]))
 			shown, err := exec.CommandContext(t.Context(), program, append(container.Args, "--help")...).CombinedOutput()
 			require.NoError(t, err, "%s %v: %s", program, container.Args, shown)
 		}
