@@ -53,7 +53,7 @@ func (s *Store) gate(g *group, pod *corev1.Pod) string {
 		return terminating
 	case !g.known:
 		return noPodGroup
-	case s.args.Admission == config.AdmissionRequired && (g.pgPhase == "" || g.pgPhase == schedulingv1beta1.PodGroupPending):
+	case s.mustBeAdmitted(g):
 		return notAdmitted
 	case !g.Counts(m):
 		return oldIncarnation
@@ -72,4 +72,10 @@ func (s *Store) gate(g *group, pod *corev1.Pod) string {
 	}
 	g.scout = pod.UID
 	return ""
+}
+
+// mustBeAdmitted says whether a gang waits for its queue. Nobody admits the PodGroups of scheduler-plugins.
+func (s *Store) mustBeAdmitted(g *group) bool {
+	pending := g.pgPhase == "" || g.pgPhase == schedulingv1beta1.PodGroupPending
+	return pending && !g.key.Foreign && s.args.Admission == config.AdmissionRequired
 }

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -39,6 +40,10 @@ func (s *Store) start(ctx context.Context, handle fwk.Handle) error {
 	if err != nil {
 		return fmt.Errorf("making a client for PodGroups and Queues: %w", err)
 	}
+	foreign, err := dynamic.NewForConfig(restConfig)
+	if err != nil {
+		return fmt.Errorf("making a client for the PodGroups of scheduler-plugins: %w", err)
+	}
 	ours := externalversions.NewSharedInformerFactoryWithOptions(client, 0, externalversions.WithTransform(dropManagedFields))
 	core := handle.SharedInformerFactory()
 	classes := core.Scheduling().V1().PriorityClasses()
@@ -63,6 +68,7 @@ func (s *Store) start(ctx context.Context, handle fwk.Handle) error {
 	}
 	ours.Start(ctx.Done())
 	go s.run(ctx, synced)
+	go s.watchForeign(ctx, foreign)
 	return nil
 }
 

@@ -18,6 +18,7 @@ import (
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
+	schedulingx "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	"github.com/muster-sched/muster/pkg/apis/config"
@@ -27,8 +28,21 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// Key names a gang: the namespace and name of its PodGroup.
-type Key = types.NamespacedName
+// Key names a gang: its PodGroup.
+type Key struct {
+	// Namespace and Name of the PodGroup.
+	Namespace, Name string
+	// Foreign says that the PodGroup is of the API of scheduler-plugins, not of ours.
+	Foreign bool
+}
+
+// String is unique among keys.
+func (k Key) String() string {
+	if k.Foreign {
+		return schedulingx.SchemeGroupVersion.Group + "/" + k.Namespace + "/" + k.Name
+	}
+	return k.Namespace + "/" + k.Name
+}
 
 // Store is the shared state. Make it with New, start it with Start.
 type Store struct {
@@ -145,13 +159,19 @@ type group struct {
 	brokenSince time.Time // bound below the minimum since then
 }
 
-// groupOf finds the gang of a pod's annotation; false for a pod without a gang.
+// groupOf finds the gang that a pod names, by our annotation or by the label of scheduler-plugins; false for a pod without
+// a gang.
 func groupOf(pod *corev1.Pod) (Key, bool) {
 	if pod.Spec.SchedulingGroup != nil {
 		return Key{}, false // the native gang plugin's
 	}
-	name := pod.Annotations[schedulingv1beta1.GroupNameAnnotation]
-	return Key{Namespace: pod.Namespace, Name: name}, name != ""
+	if name := pod.Annotations[schedulingv1beta1.GroupNameAnnotation]; name != "" {
+		return Key{Namespace: pod.Namespace, Name: name}, true
+	}
+	if name := pod.Labels[schedulingx.PodGroupLabel]; name != "" {
+		return Key{Namespace: pod.Namespace, Name: name, Foreign: true}, true
+	}
+	return Key{}, false
 }
 
 func (s *Store) group(key Key) *group {
@@ -275,7 +295,11 @@ func (s *Store) charge(pod *corev1.Pod, queue string) {
 func (s *Store) SetPodGroup(pg *schedulingv1beta1.PodGroup) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	g := s.group(Key{Namespace: pg.Namespace, Name: pg.Name})
+	s.setPodGroup(Key{Namespace: pg.Namespace, Name: pg.Name}, pg)
+}
+
+func (s *Store) setPodGroup(key Key, pg *schedulingv1beta1.PodGroup) {
+	g := s.group(key)
 	if !g.known || g.uid != pg.UID {
 		s.letGo(g, "")
 		g.since, g.priority, g.reached = pg.CreationTimestamp.Time, nil, false
@@ -318,8 +342,12 @@ func reachedMinimum(pg *schedulingv1beta1.PodGroup) bool {
 func (s *Store) DeletePodGroup(pg *schedulingv1beta1.PodGroup) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	g, ok := s.gangs[Key{Namespace: pg.Namespace, Name: pg.Name}]
-	if !ok || g.known && g.uid != pg.UID {
+	s.deletePodGroup(Key{Namespace: pg.Namespace, Name: pg.Name}, pg.UID)
+}
+
+func (s *Store) deletePodGroup(key Key, uid types.UID) {
+	g, ok := s.gangs[key]
+	if !ok || g.known && g.uid != uid {
 		return
 	}
 	s.letGo(g, "")
