@@ -28,11 +28,11 @@ progress() {
 unit() {
   local all racy plain
   # Packages without tests are left out: go test would build them, with the race detector too.
-  all=$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -vE '/test/|/pkg/client/')
+  all=$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -vE '/test/|/pkg/client/') || failed=1
   # "go list -test" gives for each tested package one named <package>.test with all that it needs.
   # shellcheck disable=SC2086 # one package per word
   plain=$(go list -test -f '{{if eq .Name "main"}}{{range .Deps}}{{$.ImportPath}} {{.}}{{"\n"}}{{end}}{{end}}' $all |
-    awk -v heavy="$heavy" '$1 ~ /\.test$/ && $2 ~ heavy {sub(/\.test$/, "", $1); print $1}' | sort -u)
+    awk -v heavy="$heavy" '$1 ~ /\.test$/ && $2 ~ heavy {sub(/\.test$/, "", $1); print $1}' | sort -u) || failed=1
   racy=$(comm -23 <(sort <<<"$all") <(echo "$plain"))
   # shellcheck disable=SC2086
   run_tests "unit, with the race detector" -race -timeout 10m $racy
