@@ -55,6 +55,7 @@ func TestPolicies(t *testing.T) {
 				s.AddNodes(1, "cpu", "4")
 				job := s.CreateJob(twoTasks().Policy(trigger.policy, action))
 				before := s.Pods(3, "all pods run", s.In(harness.Running))
+				s.JobPhase(job, batchv1alpha1.Running)
 
 				trigger.pull(s)
 				s.JobPhases(job, append([]batchv1alpha1.JobPhase{batchv1alpha1.Pending, batchv1alpha1.Running}, outcome...)...)
@@ -90,6 +91,7 @@ func TestAnyDoesNotMeanCompletion(t *testing.T) {
 	s := harness.New(t)
 	s.AddNodes(1, "cpu", "4")
 	job := s.CreateJob(twoTasks().Policy(busv1alpha1.AnyEvent, busv1alpha1.AbortJobAction))
+	s.JobPhase(job, batchv1alpha1.Running)
 	s.Pods(3, "all pods run", s.In(harness.Running))
 	s.EndPod("job-one-0", 0)
 	s.Pods(1, "a task has completed", s.In(func(p watchlog.Pod) bool { return !p.Finished.IsZero() }))
@@ -106,7 +108,7 @@ func TestATasksPolicyComesFirst(t *testing.T) {
 		Policy(busv1alpha1.PodFailedEvent, busv1alpha1.TerminateJobAction).
 		Policy(busv1alpha1.PodEvictedEvent, busv1alpha1.AbortJobAction).
 		Task(mustertesting.MakeTask("one", 1).Policy(busv1alpha1.PodFailedEvent, busv1alpha1.CompleteJobAction)))
-	s.Pods(1, "the pod runs", s.In(harness.Running))
+	s.JobPhase(job, batchv1alpha1.Running)
 	s.EndPod("job-one-0", 1)
 	s.JobPhase(job, batchv1alpha1.Completed)
 
@@ -115,7 +117,7 @@ func TestATasksPolicyComesFirst(t *testing.T) {
 	job = other.CreateJob(mustertesting.MakeJob("job").
 		Policy(busv1alpha1.PodEvictedEvent, busv1alpha1.AbortJobAction).
 		Task(mustertesting.MakeTask("one", 1).Policy(busv1alpha1.PodFailedEvent, busv1alpha1.CompleteJobAction)))
-	other.Pods(1, "the pod runs", other.In(harness.Running))
+	other.JobPhase(job, batchv1alpha1.Running)
 	other.DeletePod("job-one-0")
 	other.JobPhases(job, batchv1alpha1.Pending, batchv1alpha1.Running, batchv1alpha1.Aborting, batchv1alpha1.Aborted)
 }
