@@ -54,6 +54,8 @@ type Result struct {
 	Places [][]Place
 	// Seats is, for each demand, the number of its pods that found a place in the best attempt.
 	Seats []int
+	// Left is what the best attempt leaves free on each node.
+	Left []resources.List
 }
 
 // Place is a number of pods on a node.
@@ -103,6 +105,7 @@ func attempt(demands []Demand, nodes []Node, fits Fits, order []int, tightestFir
 			result.Verdict = Impossible
 		}
 	}
+	result.Left = free
 	return result
 }
 

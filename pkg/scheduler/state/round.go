@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/quota"
@@ -57,10 +58,27 @@ func (s *Store) Enter(pod *corev1.Pod) Entry {
 		return Entry{Role: Chosen, Node: node}
 	case chosen:
 		return Entry{Role: Chosen}
+	case g.Seated() && s.mustYield(g):
+		s.yielded[pod.UID] = m.Pod
+		return Entry{Role: Held, Reason: "waiting until the minimum of other gangs has been tried"}
 	case g.Seated():
 		return Entry{Role: Surplus}
 	}
 	return Entry{Role: Scout}
+}
+
+// yieldFor is how long surplus stands back for a gang that is about to be judged and is not.
+const yieldFor = 200 * time.Millisecond
+
+// mustYield says whether surplus of a gang stands back: another gang's minimum, which goes before it, is about to be tried.
+func (s *Store) mustYield(g *group) bool {
+	for key, since := range s.toJudge {
+		other := s.gangs[key]
+		if other != nil && other != g && s.clock.Since(since) < yieldFor && s.gangPriority(other) >= s.gangPriority(g) {
+			return true
+		}
+	}
+	return false
 }
 
 // Round is a gang that is to be judged: who would start, and what stands aside for others already.
@@ -87,6 +105,8 @@ func (s *Store) Judge(scout *corev1.Pod) *Round {
 	if m == nil || g.phase != idle || g.Seated() {
 		return nil
 	}
+	delete(s.toJudge, g.key)
+	g.judged = s.clock.Now()
 	round := &Round{Key: g.key, Members: g.Choose(), Elsewhere: map[string]resources.List{}, Pinned: g.pin, roundsEnded: s.roundsEnded}
 	if len(round.Members) == 0 {
 		return nil
@@ -163,21 +183,22 @@ func (s *Store) promiseRest(g *group) {
 }
 
 // Park keeps a gang that was judged and does not fit until something happens that could help it: an event that one of
-// the plugins in the way answers to for the pod that they rejected, or a change of the gang itself.
-func (s *Store) Park(round *Round, scout *corev1.Pod, rejected *corev1.Pod, rejectors ...string) {
+// the plugins in the way answers to for the pod that they rejected, or a change of the gang itself. It returns what to
+// report: why is what stands in the way now, yet as long as the last report is young it is not changed, because on a busy
+// cluster the numbers in it change with every pod that goes.
+func (s *Store) Park(round *Round, scout *corev1.Pod, why string, rejected *corev1.Pod, rejectors ...string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g := s.gangs[round.Key]
 	if g == nil || g.phase != idle {
-		return
+		return why
 	}
 	g.parked, g.scout, g.rejected = true, scout.UID, rejected
-	g.rejectors = setOf(rejectors)
-	g.pin, g.failures = false, 0
+	g.rejectors = sets.New(rejectors...)
 	if s.hasChanged(g, round) {
-		g.parked = false
+		s.unpark(g)
 		s.waker.Add(g.key)
-		return
+		return s.tell(g, why)
 	}
 	if round.Quota != nil {
 		s.quotaParked.Insert(g.key)
@@ -185,6 +206,25 @@ func (s *Store) Park(round *Round, scout *corev1.Pod, rejected *corev1.Pod, reje
 	if len(round.Elsewhere) > 0 {
 		s.promiseParked.Insert(g.key)
 	}
+	return s.tell(g, why)
+}
+
+// reportPause is how long a report of a waiting gang stands before another takes its place.
+const reportPause = 5 * time.Second
+
+// tell returns the report that stands: the new one, or the last while it is young. Then the gang is judged again when it is
+// old enough, so that what stands in the end is true.
+func (s *Store) tell(g *group, why string) string {
+	now := s.clock.Now()
+	switch left := reportPause - now.Sub(g.toldAt); {
+	case g.told == why:
+	case g.told == "" || left <= 0:
+		g.told, g.toldAt = why, now
+	default:
+		s.waker.AddAfter(g.key, left)
+		g.retell = now.Add(left)
+	}
+	return g.told
 }
 
 // hasChanged says whether what stood in a gang's way, and of which no event tells, has gone while it was judged.
@@ -314,6 +354,7 @@ func (s *Store) Permit(pod *corev1.Pod) (verdict Verdict, wait time.Duration, re
 func (s *Store) endRound(g *group) {
 	g.phase, g.chosen, g.planned, g.scout = idle, nil, nil, ""
 	g.pin, g.failures, g.notBefore = false, 0, time.Time{}
+	g.told = ""
 	s.dropPromise(g)
 }
 

@@ -275,7 +275,7 @@ func (s *simulation) judge(scout *corev1.Pod) bool {
 		return false
 	}
 	if round.Quota != nil {
-		s.store.Park(round, scout, scout, "Capacity")
+		s.store.Park(round, scout, "quota", scout, "Capacity")
 		return false
 	}
 	var nodes []plan.Node
@@ -288,7 +288,7 @@ func (s *simulation) judge(scout *corev1.Pod) bool {
 	demand := plan.Demand{Requests: resources.List{corev1.ResourceCPU: cpuOf(scout)}, Count: len(round.Members)}
 	result := plan.Make([]plan.Demand{demand}, nodes, func(int, int) bool { return true })
 	if result.Verdict != plan.Possible {
-		s.store.Park(round, scout, scout, "NodeResourcesFit")
+		s.store.Park(round, scout, "room", scout, "NodeResourcesFit")
 		return false
 	}
 	places, next := map[types.UID]string{}, 0
@@ -338,7 +338,9 @@ func (s *simulation) capacityFreed(gone *corev1.Pod) {
 		if pod == nil || uid == gone.UID {
 			continue
 		}
-		if _, ask := s.store.HelpedBy(pod, "NodeResourcesFit"); ask || s.isSurplus(pod) {
+		if _, ask := s.store.MayBeHelpedBy(pod, "NodeResourcesFit"); ask {
+			s.store.Help(pod)
+		} else if s.isSurplus(pod) {
 			s.enqueue(pod)
 		}
 	}

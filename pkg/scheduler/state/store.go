@@ -66,6 +66,8 @@ type Store struct {
 	quotaWaiters  map[types.UID]*corev1.Pod // single pods that wait for quota
 	quotaParked   sets.Set[Key]             // gangs that wait for quota
 	promiseParked sets.Set[Key]             // gangs that may only wait for what is promised to others
+	toJudge       map[Key]time.Time         // gangs that something may have helped since then and that are not judged yet
+	yielded       map[types.UID]*corev1.Pod // surplus that stands back for those
 	roundsEnded   int                       // how many promises were given back
 }
 
@@ -82,6 +84,8 @@ func New(clock clock.Clock) *Store {
 		quotaWaiters:  map[types.UID]*corev1.Pod{},
 		quotaParked:   sets.New[Key](),
 		promiseParked: sets.New[Key](),
+		toJudge:       map[Key]time.Time{},
+		yielded:       map[types.UID]*corev1.Pod{},
 	}
 }
 
@@ -148,6 +152,10 @@ type group struct {
 	sure     bool                      // admitted: the plan has a place for each member
 	deadline time.Time                 // admitted: when the promise expires
 
+	judged    time.Time        // when it was judged last
+	told      string           // what was reported about the last judgement
+	toldAt    time.Time        // since when
+	retell    time.Time        // when to judge again for the sake of the report
 	parked    bool             // the scout waits for an event
 	rejectors sets.Set[string] // parked: the plugins that stood in the way
 	rejected  *corev1.Pod      // parked: the pod that they rejected
@@ -187,6 +195,7 @@ func (s *Store) group(key Key) *group {
 func (s *Store) dropIfEmpty(g *group) {
 	if !g.known && g.Len() == 0 {
 		s.ledger.DropPromise(g.key.String())
+		delete(s.toJudge, g.key)
 		delete(s.gangs, g.key)
 	}
 }
@@ -246,6 +255,7 @@ func (s *Store) DeletePod(pod *corev1.Pod) {
 	defer s.mu.Unlock()
 	s.order.Delete(pod.UID)
 	delete(s.quotaWaiters, pod.UID)
+	delete(s.yielded, pod.UID)
 	if s.ledger.Release(pod.UID) {
 		s.wakeQuotaWaiters()
 	}

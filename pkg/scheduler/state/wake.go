@@ -2,6 +2,7 @@ package state
 
 import (
 	"context"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,8 +21,6 @@ const queueNameAnnotation = schedulingv1beta1.QueueNameAnnotation
 // quotaKey in the waker stands for the single pods that wait for quota.
 var quotaKey = Key{}
 
-func setOf(names []string) sets.Set[string] { return sets.New(names...) }
-
 // deeds are what the waker found to do, outside the lock.
 type deeds struct {
 	activate []*corev1.Pod
@@ -29,8 +28,9 @@ type deeds struct {
 	reject   []types.UID
 }
 
-// runWaker acts on gangs that have changed, one after the other, until the context ends. What it does follows from the state of
-// the gang alone, so that it does not matter how often or why it is asked.
+// runWaker acts on gangs that have changed until the context ends. What it does follows from the state of a gang alone, so
+// that it does not matter how often or why it is asked. All that ask at the same time are served together: pods that are
+// activated in one go are sorted by the queue before the first of them is tried.
 func (s *Store) runWaker(ctx context.Context) {
 	go func() {
 		<-ctx.Done()
@@ -41,9 +41,28 @@ func (s *Store) runWaker(ctx context.Context) {
 		if shutdown {
 			return
 		}
-		s.do(ctx, s.next(key))
-		s.waker.Done(key)
+		keys := []Key{key}
+		for s.waker.Len() > 0 {
+			if key, shutdown = s.waker.Get(); shutdown {
+				return
+			}
+			keys = append(keys, key)
+		}
+		var all deeds
+		for _, key := range keys {
+			all.add(s.next(key))
+		}
+		s.do(ctx, all)
+		for _, key := range keys {
+			s.waker.Done(key)
+		}
 	}
+}
+
+func (d *deeds) add(more deeds) {
+	d.activate = append(d.activate, more.activate...)
+	d.allow = append(d.allow, more.allow...)
+	d.reject = append(d.reject, more.reject...)
 }
 
 // next decides what a gang needs now.
@@ -58,6 +77,10 @@ func (s *Store) next(key Key) deeds {
 		return deeds{}
 	}
 	s.expire(g)
+	if g.parked && !g.retell.IsZero() && !s.clock.Now().Before(g.retell) {
+		g.retell = time.Time{}
+		s.unpark(g)
+	}
 	var d deeds
 	reserved, seated := g.Reserved(), g.Seated()
 	switch {
@@ -78,6 +101,10 @@ func (s *Store) next(key Key) deeds {
 	case !g.parked && g.known && g.Complete() && !s.clock.Now().Before(g.notBefore):
 		d.activate = s.callScout(g)
 	}
+	if len(d.activate) == 0 {
+		delete(s.toJudge, g.key) // nothing will come of it now
+	}
+	d.activate = append(d.activate, s.callYielded()...)
 	g.wasSeated = seated && g.phase == idle
 	return d
 }
@@ -142,7 +169,7 @@ func (s *Store) wakeQuotaWaiters() {
 func (s *Store) wakeParked(gangs sets.Set[Key]) {
 	for key := range gangs {
 		if g := s.gangs[key]; g != nil {
-			g.parked = false
+			s.unpark(g)
 			s.waker.Add(key)
 		}
 	}
@@ -158,10 +185,17 @@ func (s *Store) quotaWaitersToWake() deeds {
 	return d
 }
 
-// HelpedBy says whether an event may help the gang for which a pod is parked, and with which pod to ask the plugin that
-// stood in the way. Events of the gang's own pods count too: room that its members gave up may be seen only after the
-// gang was judged again.
-func (s *Store) HelpedBy(pod *corev1.Pod, plugin string) (rejected *corev1.Pod, ask bool) {
+// wakeDelay lets the gangs that one event may help gather, so that they are tried in order.
+const wakeDelay = 2 * time.Millisecond
+
+// judgePause is the least time between two judgements of a gang that does not fit: on a busy cluster every pod that goes
+// is an event.
+const judgePause = 50 * time.Millisecond
+
+// MayBeHelpedBy says whether an event that a plugin waits for may help the gang for which a pod is parked, and with which
+// pod to ask that plugin. Events of the gang's own pods count too: room that its members gave up may be seen only after
+// the gang was judged again.
+func (s *Store) MayBeHelpedBy(pod *corev1.Pod, plugin string) (rejected *corev1.Pod, ask bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g, m := s.find(pod.UID)
@@ -169,6 +203,35 @@ func (s *Store) HelpedBy(pod *corev1.Pod, plugin string) (rejected *corev1.Pod, 
 		return nil, false
 	}
 	return g.rejected, true
+}
+
+// Help has the gang of a parked pod judged again. It does so by way of the waker, which goes past the back-off of the
+// scheduling queue: there a gang would stand behind whoever has not been tried lately, whatever the order says.
+func (s *Store) Help(pod *corev1.Pod) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g, m := s.find(pod.UID)
+	if m == nil || !g.parked {
+		return
+	}
+	s.unpark(g)
+	s.waker.AddAfter(g.key, max(wakeDelay, judgePause-s.clock.Since(g.judged)))
+}
+
+// unpark lets a gang be judged again. Until it is, surplus of other gangs stands back.
+func (s *Store) unpark(g *group) {
+	g.parked = false
+	s.toJudge[g.key] = s.clock.Now()
+}
+
+// callYielded returns the surplus pods that stood back for gangs that were about to be judged.
+func (s *Store) callYielded() []*corev1.Pod {
+	var yielded []*corev1.Pod
+	for uid, pod := range s.yielded {
+		yielded = append(yielded, pod)
+		delete(s.yielded, uid)
+	}
+	return yielded
 }
 
 func uids(members []*gang.Member) []types.UID {

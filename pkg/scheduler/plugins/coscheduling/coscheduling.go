@@ -97,17 +97,22 @@ func (c *Coscheduling) EventsToRegister(ctx context.Context) ([]fwk.ClusterEvent
 	return events, nil
 }
 
-// hintFor puts an event to the hint of a plugin, if that plugin stood in the way of the pod's gang.
+// hintFor puts an event to the hint of a plugin, if that plugin stood in the way of the pod's gang. It never lets the queue
+// move the pod: a gang that may be helped is activated by the Store, past the queue's back-off and in order with others.
 func (c *Coscheduling) hintFor(plugin string, hint fwk.QueueingHintFn) fwk.QueueingHintFn {
 	return func(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
-		rejected, ask := c.store.HelpedBy(pod, plugin)
-		switch {
-		case !ask:
+		rejected, ask := c.store.MayBeHelpedBy(pod, plugin)
+		if !ask {
 			return fwk.QueueSkip, nil
-		case hint == nil:
-			return fwk.Queue, nil
 		}
-		return hint(logger, rejected, oldObj, newObj)
+		if hint != nil {
+			answer, err := hint(logger, rejected, oldObj, newObj)
+			if err == nil && answer == fwk.QueueSkip {
+				return fwk.QueueSkip, nil
+			}
+		}
+		c.store.Help(pod)
+		return fwk.QueueSkip, nil
 	}
 }
 

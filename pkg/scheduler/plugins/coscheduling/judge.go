@@ -1,6 +1,7 @@
 package coscheduling
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -45,14 +46,14 @@ func (c *Coscheduling) judge(ctx context.Context, cycle fwk.CycleState, scout *c
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "the gang has changed")
 	}
 	if round.Quota != nil {
-		c.store.Park(round, scout, scout, "Capacity")
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("the gang's %d members wait for quota: %v", len(round.Members), round.Quota))
+		why := fmt.Sprintf("the gang's %d members wait for quota: %v", len(round.Members), round.Quota)
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, c.store.Park(round, scout, why, scout, "Capacity"))
 	}
 	cast := c.newCast(ctx, round, nodes)
 	result := plan.Make(cast.demands, cast.nodes, cast.fits)
-	if result.Verdict == plan.Impossible || round.Pinned && result.Verdict != plan.Possible {
-		c.store.Park(round, scout, cast.culprit(result), sets.List(cast.rejectors)...)
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, cast.explain(result))
+	if result.Verdict == plan.Impossible {
+		why, culprit := cast.explain(result), cast.culprit(result)
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, c.store.Park(round, scout, why, culprit, sets.List(cast.rejectors)...))
 	}
 	activate, ok := c.store.Admit(round, cast.places(result))
 	if !ok {
@@ -97,6 +98,7 @@ type cast struct {
 	nodes     []plan.Node
 	rejectors sets.Set[string]
 	reasons   sets.Set[string]
+	onlyRoom  func(demand, node int) bool // lacksOnlyRoom; a field for the sake of tests
 }
 
 // trialRun is the state in which the profile's filters are asked about the pods of a demand.
@@ -108,6 +110,7 @@ type trialRun struct {
 
 func (c *Coscheduling) newCast(ctx context.Context, round *state.Round, infos []fwk.NodeInfo) *cast {
 	k := &cast{plugin: c, ctx: ctx, round: round, infos: infos, rejectors: sets.New[string](), reasons: sets.New[string]()}
+	k.onlyRoom = k.lacksOnlyRoom
 	advertised := sets.New[corev1.ResourceName]()
 	k.nodes = make([]plan.Node, len(infos))
 	for i, info := range infos {
@@ -134,21 +137,24 @@ func (c *Coscheduling) newCast(ctx context.Context, round *state.Round, infos []
 
 // fits asks the profile's filters, with what other pods have been nominated for, whether a pod of a demand may go to a node.
 func (k *cast) fits(demand, node int) bool {
-	pod := k.groups[demand][0].Pod
-	run := k.trials[demand]
-	if run == nil {
-		run = k.newTrial(pod)
-		k.trials[demand] = run
-	}
+	run := k.trial(demand)
 	if !run.status.IsSuccess() {
 		return false
 	}
 	if run.names != nil && !run.names.Has(k.nodes[node].Name) {
 		return false
 	}
-	status := k.plugin.handle.RunFilterPluginsWithNominatedPods(k.ctx, run.cycle, pod, k.infos[node])
+	status := k.plugin.handle.RunFilterPluginsWithNominatedPods(k.ctx, run.cycle, k.groups[demand][0].Pod, k.infos[node])
 	k.note(status)
 	return status.IsSuccess()
+}
+
+// trial returns the state in which the filters are asked about a demand.
+func (k *cast) trial(demand int) *trialRun {
+	if k.trials[demand] == nil {
+		k.trials[demand] = k.newTrial(k.groups[demand][0].Pod)
+	}
+	return k.trials[demand]
 }
 
 func (k *cast) newTrial(pod *corev1.Pod) *trialRun {
@@ -213,7 +219,7 @@ func (k *cast) explain(result plan.Result) string {
 	}
 	text := fmt.Sprintf("%d of %d members of the gang fit; %d %s need %s each", seated, len(k.round.Members),
 		k.demands[worst].Count-result.Seats[worst], what, need)
-	if near := k.nearest(worst); near != "" {
+	if near := k.nearest(worst, result.Left); near != "" {
 		text += "; " + near
 	}
 	if k.reasons.Len() > 0 {
@@ -222,26 +228,50 @@ func (k *cast) explain(result plan.Result) string {
 	return text
 }
 
-// nearest names the node on which a pod of the demand lacks least, and what it lacks.
-func (k *cast) nearest(demand int) string {
-	bestNode, bestLack := "", resources.List(nil)
-	bestShare := 0.0
-	for _, node := range k.nodes {
-		lack, share := resources.List{}, 0.0
+// nearestCandidates limits how many nodes are asked for the sake of a message.
+const nearestCandidates = 16
+
+// nearest names the node on which one more pod of the demand lacks least, and what it lacks there: of those nodes where
+// room is all that it lacks.
+func (k *cast) nearest(demand int, left []resources.List) string {
+	type candidate struct {
+		node  int
+		lack  resources.List
+		share float64
+	}
+	var candidates []candidate
+	for n, free := range left {
+		c := candidate{node: n, lack: resources.List{}}
 		for name, amount := range k.demands[demand].Requests {
-			if missing := amount - max(0, node.Free[name]); missing > 0 {
-				lack[name] = missing
-				share += float64(missing) / float64(amount)
+			if missing := amount - max(0, free[name]); missing > 0 {
+				c.lack[name] = missing
+				c.share += float64(missing) / float64(amount)
 			}
 		}
-		if len(lack) > 0 && (bestNode == "" || share < bestShare || share == bestShare && node.Name < bestNode) {
-			bestNode, bestLack, bestShare = node.Name, lack, share
+		if len(c.lack) > 0 {
+			candidates = append(candidates, c)
 		}
 	}
-	if bestNode == "" {
-		return ""
+	slices.SortFunc(candidates, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.share, b.share), cmp.Compare(k.nodes[a.node].Name, k.nodes[b.node].Name))
+	})
+	for _, c := range candidates[:min(len(candidates), nearestCandidates)] {
+		if k.onlyRoom(demand, c.node) {
+			return fmt.Sprintf("nearest: %s lacks %s", k.nodes[c.node].Name, c.lack)
+		}
 	}
-	return fmt.Sprintf("nearest: %s lacks %s", bestNode, bestLack)
+	return ""
+}
+
+// lacksOnlyRoom says whether the first filter that keeps a pod of the demand off a node is the one that looks at room, or none
+// does: room may be promised to others.
+func (k *cast) lacksOnlyRoom(demand, node int) bool {
+	run := k.trial(demand)
+	if !run.status.IsSuccess() || run.names != nil && !run.names.Has(k.nodes[node].Name) {
+		return false
+	}
+	status := k.plugin.handle.RunFilterPluginsWithNominatedPods(k.ctx, run.cycle, k.groups[demand][0].Pod, k.infos[node])
+	return status.IsSuccess() || status.Plugin() == names.NodeResourcesFit
 }
 
 // places assigns the members of each demand to the places of the plan, nil if there is no complete plan.

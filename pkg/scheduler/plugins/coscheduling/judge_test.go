@@ -81,10 +81,12 @@ func TestExplain(t *testing.T) {
 			{Name: "node-6", Free: resources.List{"nvidia.com/gpu": 1, corev1.ResourcePods: 9}},
 			{Name: "node-7", Free: resources.List{"nvidia.com/gpu": 3, corev1.ResourcePods: 9}},
 		},
-		reasons: sets.New("1 node had a taint"),
+		reasons:  sets.New("1 node had a taint"),
+		onlyRoom: func(int, int) bool { return true },
 	}
+	left := []resources.List{k.nodes[0].Free, k.nodes[1].Free}
 	assert.Equal(t, `3 of 8 members of the gang fit; 5 more of task "worker" need nvidia.com/gpu=4 each; nearest: node-7 lacks nvidia.com/gpu=1 (1 node had a taint)`,
-		k.explain(plan.Result{Seats: []int{3}}))
+		k.explain(plan.Result{Seats: []int{3}, Left: left}))
 }
 
 func TestResourcesThatNoNodeHasAreLeftToTheFilters(t *testing.T) {

@@ -1,0 +1,291 @@
+package scheduler_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	schedulingx "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
+
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+)
+
+func TestGangThatDoesNotFitIsHeldWholeAndWakesWhenANodeComes(t *testing.T) {
+	w := newWorld(t, 2)
+	w.createGroup("g", 3, "")
+	w.createGang("g", 3)
+	w.expectHeld("g", "2 of 3 members of the gang fit", "1 more need cpu=3 each", "lacks cpu=2")
+	w.addNode(2)
+	w.expectBound("g", 3)
+}
+
+func TestGangWakesWhenPodsGo(t *testing.T) {
+	w := newWorld(t, 2)
+	w.create(w.pod("alone", ""))
+	w.expectBound("alone", 1)
+	w.createGroup("g", 2, "")
+	w.createGang("g", 2)
+	w.expectHeld("g", "1 of 2 members of the gang fit")
+	w.remove("alone")
+	w.expectBound("g", 2)
+}
+
+func TestGangWakesWhenATaintGoes(t *testing.T) {
+	w := newWorld(t, 1)
+	tainted := w.addNode(1, func(n *corev1.Node) {
+		n.Spec.Taints = []corev1.Taint{{Key: "maintenance", Effect: corev1.TaintEffectNoSchedule}}
+	})
+	w.createGroup("g", 2, "")
+	w.createGang("g", 2)
+	w.expectHeld("g", "1 of 2 members of the gang fit", "taint")
+	_, err := kube.CoreV1().Nodes().Patch(w.ctx, tainted, types.MergePatchType, []byte(`{"spec":{"taints":null}}`), metav1.PatchOptions{})
+	require.NoError(t, err)
+	w.expectBound("g", 2)
+}
+
+func TestGangWakesWhenALabelItSelectsComes(t *testing.T) {
+	w := newWorld(t, 2)
+	w.createGroup("g", 2, "")
+	w.createGang("g", 2, func(p *corev1.Pod) { p.Spec.NodeSelector["disk"] = w.namespace })
+	w.expectHeld("g", "0 of 2 members of the gang fit")
+	for i := range 2 {
+		patch := fmt.Sprintf(`{"metadata":{"labels":{"disk":%q}}}`, w.namespace)
+		_, err := kube.CoreV1().Nodes().Patch(w.ctx, fmt.Sprintf("%s-%d", w.namespace, i), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		require.NoError(t, err)
+	}
+	w.expectBound("g", 2)
+}
+
+func TestGangWakesWhenItsVolumeCanBeHad(t *testing.T) {
+	w := newWorld(t, 2)
+	claim := func(p *corev1.Pod) {
+		p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
+	}
+	w.createGroup("g", 2, "")
+	w.createGang("g", 2, claim)
+	w.expectHeld("g", `persistentvolumeclaim "data" not found`)
+	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+	none := ""
+	_, err := kube.CoreV1().PersistentVolumes().Create(w.ctx, &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: w.namespace},
+		Spec: corev1.PersistentVolumeSpec{
+			Capacity: size, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/data"}},
+			ClaimRef:               &corev1.ObjectReference{Namespace: w.namespace, Name: "data"},
+		},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	_, err = kube.CoreV1().PersistentVolumeClaims(w.namespace).Create(w.ctx, &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: "data"},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			StorageClassName: &none, VolumeName: w.namespace, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany},
+			Resources: corev1.VolumeResourceRequirements{Requests: size},
+		},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	w.expectBound("g", 2)
+}
+
+func TestGangWakesWhenThePodItWantsToBeNearComes(t *testing.T) {
+	w := newWorld(t, 2)
+	w.createGroup("g", 2, "")
+	near := func(p *corev1.Pod) {
+		p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("1")
+		p.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+				TopologyKey:   corev1.LabelHostname,
+				LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "cache"}},
+			}},
+		}}
+	}
+	w.createGang("g", 2, near)
+	w.expectHeld("g", "0 of 2 members of the gang fit", "affinity")
+	w.create(w.pod("cache", "", func(p *corev1.Pod) {
+		p.Labels = map[string]string{"app": "cache"}
+		p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("1")
+	}))
+	w.expectBound("g", 2)
+}
+
+func TestPodGroupMayComeAfterItsPods(t *testing.T) {
+	w := newWorld(t, 2)
+	w.createGang("g", 2)
+	w.create(w.pod("alone", "", func(p *corev1.Pod) {
+		p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("100m")
+	}))
+	w.expectBound("alone", 1) // whoever has no gang is not held up
+	require.Zero(t, w.bound("g"))
+	w.createGroup("g", 2, "")
+	w.expectBound("g", 2)
+}
+
+func TestLoweredMinimumLetsTheGangStart(t *testing.T) {
+	w := newWorld(t, 2)
+	w.createGroup("g", 3, "")
+	w.createGang("g", 3)
+	w.expectHeld("g", "2 of 3 members of the gang fit")
+	_, err := muster.SchedulingV1beta1().PodGroups(w.namespace).Patch(w.ctx, "g", types.MergePatchType, []byte(`{"spec":{"minMember":2}}`), metav1.PatchOptions{})
+	require.NoError(t, err)
+	w.expectBound("g", 2)
+}
+
+func TestSurplusComesAfterTheMinimum(t *testing.T) {
+	w := newWorld(t, 3)
+	w.createGroup("g", 2, "")
+	w.createGang("g", 4)
+	w.expectBound("g", 3)
+	w.addNode(3)
+	w.expectBound("g", 4)
+}
+
+func TestUnlikeMembersThatFitOnlyOneWayAreSeated(t *testing.T) {
+	w := newWorld(t, 2)
+	// Spread as the scheduler scores, two pods of 1 CPU would take room from the one that needs a node for itself.
+	w.createGroup("g", 5, "")
+	for i := range 4 {
+		w.create(w.pod(fmt.Sprintf("g-small-%d", i), "g", func(p *corev1.Pod) {
+			p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("1")
+			p.Spec.Priority = nil
+		}))
+	}
+	w.create(w.pod("g-zlarge", "g", func(p *corev1.Pod) {
+		p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("4")
+	}))
+	w.expectBound("g", 5)
+}
+
+func TestOldIncarnationSatisfiesNothing(t *testing.T) {
+	w := newWorld(t, 2)
+	version := func(v int) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.Annotations["volcano.sh/job-version"] = fmt.Sprint(v) }
+	}
+	w.createGroup("g", 2, "")
+	w.createGang("g", 2, version(0))
+	w.expectBound("g", 2)
+	w.create(w.pod("new-0", "g", version(1)), w.pod("new-1", "g", version(1)))
+	w.expectHeld("new", "0 of 2 members of the gang fit")
+	w.remove("g-0")
+	w.expectHeld("new", "1 of 2 members of the gang fit")
+	w.remove("g-1")
+	w.expectBound("new", 2)
+}
+
+func TestQueueHoldsAGangAtItsCapability(t *testing.T) {
+	w := newWorld(t, 4)
+	queue := mustertesting.MakeQueue(w.namespace).Capability("cpu", "7").Obj()
+	_, err := muster.SchedulingV1beta1().Queues().Create(w.ctx, queue, metav1.CreateOptions{})
+	require.NoError(t, err)
+	w.createGroup("a", 1, w.namespace)
+	w.createGang("a", 1)
+	w.expectBound("a", 1)
+	w.createGroup("b", 2, w.namespace)
+	w.createGang("b", 2)
+	w.expectHeld("b", fmt.Sprintf("queue %q has 4 cpu free of its capability, 6 needed", w.namespace))
+	w.create(w.pod("single", "", func(p *corev1.Pod) {
+		p.Annotations = map[string]string{"scheduling.volcano.sh/queue-name": w.namespace}
+	}))
+	w.expectBound("single", 1)
+	// Two ways to room: the queue grows, and pods go.
+	_, err = muster.SchedulingV1beta1().Queues().Patch(w.ctx, w.namespace, types.MergePatchType, []byte(`{"spec":{"capability":{"cpu":"9"}}}`), metav1.PatchOptions{})
+	require.NoError(t, err)
+	w.expectHeld("b", "has 3 cpu free")
+	w.remove("single")
+	w.expectBound("b", 2)
+}
+
+func TestPartialGangIsCompletedFirst(t *testing.T) {
+	w := newWorld(t, 2)
+	w.createGroup("g", 2, "")
+	w.bind(w.pod("g-0", "g"), fmt.Sprintf("%s-0", w.namespace))
+	w.create(w.pod("g-1", "g"))
+	w.expectBound("g", 2)
+}
+
+func TestPartialGangThatCannotBeCompletedIsEvictedWhole(t *testing.T) {
+	w := newWorld(t, 2)
+	w.createGroup("g", 3, "")
+	w.bind(w.pod("g-0", "g"), fmt.Sprintf("%s-0", w.namespace))
+	w.create(w.pod("g-1", "g"), w.pod("g-2", "g"))
+	w.eventually("the bound member is evicted", func() bool {
+		pod, err := kube.CoreV1().Pods(w.namespace).Get(w.ctx, "g-0", metav1.GetOptions{})
+		return apierrors.IsNotFound(err) || err == nil && pod.DeletionTimestamp != nil
+	})
+}
+
+// bind creates a pod and binds it, as a scheduler does that then crashes.
+func (w *world) bind(pod *corev1.Pod, node string) {
+	w.t.Helper()
+	pod.Spec.SchedulerName = "nobody"
+	w.create(pod)
+	require.NoError(w.t, kube.CoreV1().Pods(w.namespace).Bind(w.ctx, &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Name: pod.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: node},
+	}, metav1.CreateOptions{}))
+}
+
+func TestGangsOfSchedulerPluginsAreServed(t *testing.T) {
+	w := newWorld(t, 1)
+	installForeignPodGroups(w)
+	pg := &schedulingx.PodGroup{
+		TypeMeta:   metav1.TypeMeta{APIVersion: schedulingx.SchemeGroupVersion.String(), Kind: "PodGroup"},
+		ObjectMeta: metav1.ObjectMeta{Name: "g", Namespace: w.namespace},
+		Spec:       schedulingx.PodGroupSpec{MinMember: 2},
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(pg)
+	require.NoError(t, err)
+	w.eventually("the PodGroup is created", func() bool {
+		_, err := objects.Resource(schedulingx.SchemeGroupVersion.WithResource("podgroups")).Namespace(w.namespace).
+			Create(w.ctx, &unstructured.Unstructured{Object: content}, metav1.CreateOptions{})
+		return err == nil || apierrors.IsAlreadyExists(err)
+	})
+	label := func(p *corev1.Pod) { p.Labels = map[string]string{schedulingx.PodGroupLabel: "g"} }
+	w.create(w.pod("g-0", "", label), w.pod("g-1", "", label))
+	// The scheduler looks every 30 seconds whether the API is there.
+	ctx, cancel := context.WithTimeout(w.ctx, 2*soon)
+	defer cancel()
+	w.ctx = ctx
+	w.eventuallyIn(2*soon, "the gang is judged", func() bool { return w.reported("g", []string{"1 of 2 members of the gang fit"}) })
+	require.Zero(t, w.bound("g"))
+	w.addNode(1)
+	w.expectBound("g", 2)
+}
+
+// installForeignPodGroups installs the CRD of scheduler-plugins, as far as it matters here.
+func installForeignPodGroups(w *world) {
+	w.t.Helper()
+	anything := true
+	_, err := apiextensions.NewForConfigOrDie(restConfig).ApiextensionsV1().CustomResourceDefinitions().Create(w.ctx,
+		&apiextensionsv1.CustomResourceDefinition{
+			ObjectMeta: metav1.ObjectMeta{
+				Name:        "podgroups." + schedulingx.SchemeGroupVersion.Group,
+				Annotations: map[string]string{"api-approved.kubernetes.io": "unapproved, a test"},
+			},
+			Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+				Group: schedulingx.SchemeGroupVersion.Group, Scope: apiextensionsv1.NamespaceScoped,
+				Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "podgroups", Singular: "podgroup", Kind: "PodGroup", ListKind: "PodGroupList"},
+				Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+					Name: schedulingx.SchemeGroupVersion.Version, Served: true, Storage: true,
+					Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+						Type: "object", XPreserveUnknownFields: &anything,
+					}},
+				}},
+			},
+		}, metav1.CreateOptions{})
+	require.NoError(w.t, err)
+}
+
+func (w *world) eventuallyIn(limit time.Duration, what string, met func() bool) {
+	w.t.Helper()
+	require.Eventually(w.t, met, limit, 100*time.Millisecond, what)
+}

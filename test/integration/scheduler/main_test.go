@@ -1,0 +1,242 @@
+// Package scheduler_test runs muster-scheduler as a process against a real API server, with bare Node objects and no
+// controller that would admit PodGroups or create pods: the tests do that by what they write.
+package scheduler_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/muster-sched/muster/manifests"
+	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
+	"github.com/muster-sched/muster/pkg/localcluster"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+)
+
+const (
+	// soon bounds what takes milliseconds. It is far below the five minutes after which the scheduler tries everything again by itself.
+	soon = 30 * time.Second
+	// quiet is how long the tests watch for something that must not happen.
+	quiet = time.Second
+	// pool is the label that keeps each test to nodes of its own.
+	pool = "test-pool"
+)
+
+var (
+	cluster    *localcluster.Cluster
+	restConfig *rest.Config
+	kube       kubernetes.Interface
+	muster     versioned.Interface
+	objects    dynamic.Interface
+)
+
+func TestMain(m *testing.M) {
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (code int, err error) {
+	dir, err := os.MkdirTemp("", "muster-scheduler-")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	config, err := schedulerConfig()
+	if err != nil {
+		return 0, err
+	}
+	cluster, err = localcluster.Up(ctx, localcluster.Options{
+		Dir: filepath.Join(dir, "cluster"), SchedulerConfig: config,
+		Without: []string{localcluster.KWOK, localcluster.MusterController},
+	})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = cluster.Down(context.Background()) }()
+	if restConfig, err = cluster.RESTConfig(); err != nil {
+		return 0, err
+	}
+	restConfig.QPS, restConfig.Burst = 500, 1000
+	kube, muster, objects = kubernetes.NewForConfigOrDie(restConfig), versioned.NewForConfigOrDie(restConfig), dynamic.NewForConfigOrDie(restConfig)
+	return m.Run(), nil
+}
+
+// schedulerConfig is the configuration for benchmarks, where PodGroups need no admission, with a short patience for partial
+// gangs.
+func schedulerConfig() (string, error) {
+	data, err := manifests.FS.ReadFile("scheduler/benchmark.yaml")
+	if err != nil {
+		return "", err
+	}
+	config := strings.Replace(string(data), "admission: Ignore", "admission: Ignore\n      partialGangTimeout: 3s", 1)
+	if config == string(data) {
+		return "", fmt.Errorf("manifests/scheduler/benchmark.yaml does not set admission: Ignore")
+	}
+	return config, nil
+}
+
+// world is what a test has for itself: a namespace, and nodes that only its pods go to.
+type world struct {
+	t         *testing.T
+	ctx       context.Context
+	namespace string
+}
+
+// newWorld makes a namespace and the given number of nodes of 4 CPUs.
+func newWorld(t *testing.T, nodes int) *world {
+	t.Helper()
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	t.Cleanup(cancel)
+	name := strings.ToLower(strings.NewReplacer("_", "-", "/", "-").Replace(t.Name()))
+	name = name[:min(len(name), 50)]
+	_, err := kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	w := &world{t: t, ctx: ctx, namespace: name}
+	w.eventually("the default service account exists", func() bool {
+		_, err := kube.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
+		return err == nil
+	})
+	for i := range nodes {
+		w.addNode(i)
+	}
+	return w
+}
+
+// addNode adds a node of 4 CPUs to the test's pool.
+func (w *world) addNode(i int, change ...func(*corev1.Node)) string {
+	w.t.Helper()
+	node := mustertesting.MakeNode(fmt.Sprintf("%s-%d", w.namespace, i)).Label(pool, w.namespace).
+		Allocatable("cpu", "4", "memory", "16Gi", "pods", "110").Obj()
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	for _, change := range change {
+		change(node)
+	}
+	_, err := kube.CoreV1().Nodes().Create(w.ctx, node, metav1.CreateOptions{})
+	require.NoError(w.t, err)
+	return node.Name
+}
+
+// pod is a pod of 3 CPUs, so that a node of the pool holds one, of a gang ("" for none).
+func (w *world) pod(name, gang string, change ...func(*corev1.Pod)) *corev1.Pod {
+	made := mustertesting.MakePod(name).Namespace(w.namespace).Requests("cpu", "3").SchedulerName("default-scheduler")
+	if gang != "" {
+		made = made.Group(gang)
+	}
+	pod := made.Obj()
+	pod.Spec.NodeSelector = map[string]string{pool: w.namespace}
+	pod.Spec.TerminationGracePeriodSeconds = new(int64)
+	for _, change := range change {
+		change(pod)
+	}
+	return pod
+}
+
+func (w *world) create(pods ...*corev1.Pod) {
+	w.t.Helper()
+	for _, pod := range pods {
+		_, err := kube.CoreV1().Pods(w.namespace).Create(w.ctx, pod, metav1.CreateOptions{})
+		require.NoError(w.t, err)
+	}
+}
+
+// createGang creates n pods of a gang.
+func (w *world) createGang(gang string, n int, change ...func(*corev1.Pod)) {
+	w.t.Helper()
+	for i := range n {
+		w.create(w.pod(fmt.Sprintf("%s-%d", gang, i), gang, change...))
+	}
+}
+
+func (w *world) createGroup(name string, minMember int32, queue string) {
+	w.t.Helper()
+	group := mustertesting.MakePodGroup(name).Namespace(w.namespace).MinMember(minMember)
+	if queue != "" {
+		group = group.Queue(queue)
+	}
+	_, err := muster.SchedulingV1beta1().PodGroups(w.namespace).Create(w.ctx, group.Obj(), metav1.CreateOptions{})
+	require.NoError(w.t, err)
+}
+
+// bound counts the pods of the test whose names begin with a prefix and which have a node.
+func (w *world) bound(prefix string) int {
+	pods, err := kube.CoreV1().Pods(w.namespace).List(w.ctx, metav1.ListOptions{})
+	if err != nil {
+		return -1
+	}
+	n := 0
+	for i := range pods.Items {
+		if pods.Items[i].Spec.NodeName != "" && strings.HasPrefix(pods.Items[i].Name, prefix) {
+			n++
+		}
+	}
+	return n
+}
+
+func (w *world) expectBound(prefix string, n int) {
+	w.t.Helper()
+	w.eventually(fmt.Sprintf("%d pods of %s are bound", n, prefix), func() bool { return w.bound(prefix) == n })
+}
+
+// expectHeld checks that a gang is reported unschedulable, once, and that none of its pods is bound, also a while later.
+func (w *world) expectHeld(prefix string, messages ...string) {
+	w.t.Helper()
+	w.eventually(fmt.Sprintf("%s is reported to wait with %q", prefix, messages), func() bool { return w.reported(prefix, messages) })
+	_ = wait.PollUntilContextTimeout(w.ctx, 50*time.Millisecond, quiet, true, func(context.Context) (bool, error) {
+		require.Zero(w.t, w.bound(prefix), "a pod of %s is bound", prefix)
+		return false, nil
+	})
+}
+
+// reported says whether a pod carries a PodScheduled condition whose message has all the texts.
+func (w *world) reported(prefix string, messages []string) bool {
+	pods, err := kube.CoreV1().Pods(w.namespace).List(w.ctx, metav1.ListOptions{})
+	if err != nil {
+		return false
+	}
+	for i := range pods.Items {
+		for _, condition := range pods.Items[i].Status.Conditions {
+			if condition.Type != corev1.PodScheduled || condition.Status != corev1.ConditionFalse || !strings.HasPrefix(pods.Items[i].Name, prefix) {
+				continue
+			}
+			all := true
+			for _, message := range messages {
+				all = all && strings.Contains(condition.Message, message)
+			}
+			if all {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (w *world) eventually(what string, met func() bool) {
+	w.t.Helper()
+	err := wait.PollUntilContextTimeout(w.ctx, 50*time.Millisecond, soon, true, func(context.Context) (bool, error) { return met(), nil })
+	require.NoError(w.t, err, what)
+}
+
+func (w *world) remove(name string) {
+	w.t.Helper()
+	now := int64(0)
+	require.NoError(w.t, kube.CoreV1().Pods(w.namespace).Delete(w.ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
+}
