@@ -66,6 +66,7 @@ const (
 	byQueue     = "controllers/job/queue"
 	byParent    = "controllers/job/parent-queue"
 	byTargetJob = "controllers/job/target"
+	byClaim     = "controllers/job/claim"
 )
 
 // Controller leads Jobs through their life.
@@ -81,14 +82,15 @@ type Controller struct {
 	queues          musterlisters.QueueLister
 	priorityClasses schedulinglisters.PriorityClassLister
 	podIndex        cache.Indexer // pods, by the UID of the Job that controls them
-	jobIndex        cache.Indexer // Jobs, by their queue
+	jobIndex        cache.Indexer // Jobs, by their queue, and by the claims that they name
 	queueIndex      cache.Indexer // queues, by their parent
 	commandIndex    cache.Indexer // Commands, by the key of the Job that they name
 	synced          []cache.InformerSynced
 	worker          *worker.Worker
 	notebook        notebook
 	writtenJobs     worker.Written[*batchv1alpha1.Job]
-	written         consistency.ConsistencyStore // pods and PodGroups that were written and are not seen yet
+	kinds           *kinds                       // of what Jobs own beside pods and PodGroups
+	written         consistency.ConsistencyStore // what was written and is not seen yet
 }
 
 // New makes a Controller and adds its handlers and indexes to the informers. It panics if an informer has been
@@ -121,18 +123,26 @@ func New(cfg Config) *Controller {
 		c.clock = clock.RealClock{}
 	}
 	c.worker = worker.New("job", c)
-	c.written = consistency.NewConsistencyStore(map[schema.GroupResource]consistency.LastSyncRVGetter{
+	stores := map[schema.GroupResource]consistency.LastSyncRVGetter{
 		podResource:   pods.Informer().GetStore(),
 		groupResource: groups.Informer().GetStore(),
-	})
+	}
+	c.kinds = newKinds(cfg.Kube, cfg.KubeInformers)
+	for _, kind := range c.kinds.all() {
+		stores[kind.resource()] = kind.watched().GetStore()
+		must(kind.watched().AddIndexers(cache.Indexers{byOwningJob: owningJob}))
+		c.watch(kind.watched(), c.ownedHandler())
+	}
+	c.written = consistency.NewConsistencyStore(stores)
 	must(pods.Informer().AddIndexers(cache.Indexers{byOwningJob: owningJob}))
-	must(jobs.Informer().AddIndexers(cache.Indexers{byQueue: queueOfJob}))
+	must(jobs.Informer().AddIndexers(cache.Indexers{byQueue: queueOfJob, byClaim: claimsOfJob}))
 	must(queues.Informer().AddIndexers(cache.Indexers{byParent: parentOfQueue}))
 	must(commands.AddIndexers(cache.Indexers{byTargetJob: jobOfCommand}))
 	c.watch(jobs.Informer(), c.jobHandler())
 	c.watch(commands, c.commandHandler())
 	c.watch(pods.Informer(), c.ownedHandler())
 	c.watch(groups.Informer(), c.ownedHandler())
+	c.watch(c.kinds.claims.watched(), c.claimHandler())
 	c.watch(queues.Informer(), c.queueHandler())
 	c.synced = append(c.synced, classes.Informer().HasSynced)
 	return c
@@ -152,6 +162,8 @@ func must(err error) {
 
 // Run leads Jobs, that many at once, until the context ends. The informers must be started by then or soon.
 func (c *Controller) Run(ctx context.Context, workers int) {
+	c.kinds.informers.Start(ctx.Done())
+	defer c.kinds.informers.Shutdown()
 	if !cache.WaitForCacheSync(ctx.Done(), c.synced...) {
 		return
 	}

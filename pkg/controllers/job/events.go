@@ -13,6 +13,8 @@ const (
 	eventFailedCreate  = "FailedCreate"
 	eventFailedDelete  = "FailedDelete"
 	eventPodGroupError = "PodGroupError"
+	eventClaimError    = "PVCError"
+	eventPluginError   = "PluginError"
 	// What becomes of a Command.
 	eventCommandIssued  = "CommandIssued"
 	eventCommandIgnored = "CommandIgnored"
@@ -46,7 +48,7 @@ func (c *Controller) speak(job *batchv1alpha1.Job, before *batchv1alpha1.JobStat
 		}
 		c.recorder.Eventf(job, corev1.EventTypeWarning, reasonPodGroupPending,
 			"PodGroup %s:%s %s, reason: %s", job.Namespace, job.Name, kind, said.message)
-	case eventFailedCreate, eventFailedDelete, eventPodGroupError:
+	case eventFailedCreate, eventFailedDelete, eventPodGroupError, eventClaimError, reasonObjectNameTaken:
 		// Said when it happened.
 	default:
 		c.recorder.Event(job, corev1.EventTypeWarning, said.reason, said.message)

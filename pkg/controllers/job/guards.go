@@ -22,6 +22,9 @@ const (
 	reasonSchedulerNotServed = "SchedulerNotServed"
 	reasonPodGroupPending    = "PodGroupPending"
 	reasonUnschedulable      = "Unschedulable"
+	reasonClaimNotFound      = "ClaimNotFound"
+	reasonClaimNameTaken     = "ClaimNameTaken"
+	reasonObjectNameTaken    = "PluginObjectNameTaken"
 )
 
 // isFresh tells whether nothing has been made for the Job yet.
@@ -71,6 +74,8 @@ func troubleOf(job *batchv1alpha1.Job, s *scene) *finding {
 		return &finding{reasonPodGroupNameTaken, fmt.Sprintf("PodGroup %s belongs to another owner", groupName(job))}
 	case s.queueProblem != nil:
 		return s.queueProblem
+	case s.claims != nil && s.claims.problem != nil:
+		return s.claims.problem
 	default:
 		return s.trouble
 	}

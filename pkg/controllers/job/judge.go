@@ -29,6 +29,8 @@ type view struct {
 	trouble *finding
 	// waiting is what the Job waits for while it is Pending; nil if nothing is known.
 	waiting *finding
+	// controlled is what status.controlledResources should say; nil if it should stay.
+	controlled map[string]string
 	// now is the time of the judgement.
 	now time.Time
 }
@@ -65,6 +67,9 @@ func judge(v *view) *verdict {
 	job.Status = *v.job.Status.DeepCopy()
 	status := &job.Status
 	status.MinAvailable = job.Spec.MinAvailable
+	if v.controlled != nil {
+		status.ControlledResources = v.controlled
+	}
 
 	// A Job that may not start can still be ended.
 	if v.held != nil && v.command == nil {

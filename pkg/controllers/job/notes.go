@@ -24,12 +24,14 @@ type notes struct {
 	trouble   *finding                // what the last attempt to act ran into
 	deletions map[types.UID]time.Time // pod UID -> when its deletion was asked for
 	commands  sets.Set[types.UID]     // Commands that have been deleted and may still be seen
+	kit       kit                     // what the plugins make of the spec
 }
 
 // refusalOf returns why the Job's spec cannot run, or nil. It is worked out once for each change of the spec.
 func (n *notes) refusalOf(job *batchv1alpha1.Job) *finding {
 	if n.checked != job.Generation {
 		n.checked, n.refusal = job.Generation, checkSpec(job)
+		n.kit.equip(job)
 	}
 	return n.refusal
 }

@@ -14,7 +14,9 @@ import (
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/job/plugins"
 	"github.com/muster-sched/muster/pkg/job/policy"
+	"github.com/muster-sched/muster/pkg/job/volumes"
 )
 
 // Bounds of what is asked of the API server at once for one Job.
@@ -44,7 +46,7 @@ func newPod(job *batchv1alpha1.Job, task *batchv1alpha1.TaskSpec, index int32) *
 	if pod.Spec.PriorityClassName == "" {
 		pod.Spec.PriorityClassName = job.Spec.PriorityClassName
 	}
-	mountVolumes(&pod.Spec, job.Spec.Volumes)
+	volumes.Mount(&pod.Spec, job)
 	return pod
 }
 
@@ -98,32 +100,17 @@ func inherit(to, from map[string]string, keys ...string) {
 	}
 }
 
-// mountVolumes mounts an empty directory for each of the Job's volumes into every container of a pod.
-func mountVolumes(spec *corev1.PodSpec, volumes []batchv1alpha1.VolumeSpec) {
-	for i := range volumes {
-		name := fmt.Sprintf("job-volume-%d", i)
-		spec.Volumes = append(spec.Volumes, corev1.Volume{
-			Name:         name,
-			VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}},
-		})
-		mount := corev1.VolumeMount{Name: name, MountPath: volumes[i].MountPath}
-		for c := range spec.InitContainers {
-			spec.InitContainers[c].VolumeMounts = append(spec.InitContainers[c].VolumeMounts, mount)
-		}
-		for c := range spec.Containers {
-			spec.Containers[c].VolumeMounts = append(spec.Containers[c].VolumeMounts, mount)
-		}
-	}
-}
-
 // createPods creates the missing pods in batches that double as long as all goes well, so that a Job whose pods are
 // refused costs a few requests and not thousands. It returns the first error of the first batch that had one.
-func (c *Controller) createPods(ctx context.Context, job *batchv1alpha1.Job, wanted []missing) error {
+func (c *Controller) createPods(ctx context.Context, job *batchv1alpha1.Job, set *plugins.Set, wanted []missing) error {
 	for size := firstBatch; len(wanted) > 0; size = min(2*size, maxBatch) {
 		batch := wanted[:min(size, len(wanted))]
 		wanted = wanted[len(batch):]
 		err := inParallel(len(batch), func(i int) error {
-			return c.createPod(ctx, job, newPod(job, &job.Spec.Tasks[batch[i].task], batch[i].index))
+			task := &job.Spec.Tasks[batch[i].task]
+			pod := newPod(job, task, batch[i].index)
+			set.MutatePod(pod, task, batch[i].index)
+			return c.createPod(ctx, job, pod)
 		})
 		if err != nil {
 			return err

@@ -36,6 +36,7 @@ type scene struct {
 	refusal      *finding                    // what makes the spec one that cannot run
 	trouble      *finding                    // what the last attempt to act ran into
 	orders       *orders                     // the Commands that name the Job
+	claims       *claims                     // of the Job's volumes; nil if it has ended
 }
 
 // reconcile brings a Job one step further: it looks, judges, writes down what it is going to do, and does it.
@@ -58,6 +59,7 @@ func (c *Controller) reconcile(ctx context.Context, job *batchv1alpha1.Job, n *n
 		held:         mayNotStart(filled, s),
 		trouble:      troubleOf(filled, s),
 		waiting:      c.waitingFor(filled, s),
+		controlled:   controlled(filled, s, &n.kit),
 		now:          now,
 	}
 	result := judge(v)
@@ -100,6 +102,7 @@ func (c *Controller) look(job *batchv1alpha1.Job, n *notes) (*scene, error) {
 	s := &scene{pods: pods, trouble: n.trouble, orders: c.ordersFor(job)}
 	if !phase.Ended(job.Status.State.Phase) {
 		s.refusal = n.refusalOf(job)
+		s.claims = c.surveyClaims(job)
 	}
 	group, err := c.groups.PodGroups(job.Namespace).Get(groupName(job))
 	switch {
@@ -110,6 +113,9 @@ func (c *Controller) look(job *batchv1alpha1.Job, n *notes) (*scene, error) {
 		s.group = group
 	default:
 		s.foreignGroup = true
+	}
+	if s.refusal == nil && n.kit.refusal != nil {
+		s.refusal = pluginRefusal(n.kit.refusal, isFresh(job, s))
 	}
 	if p := job.Status.State.Phase; (p == "" || phase.Runs(p)) && !isAdmitted(s.group) {
 		s.queueProblem = c.checkQueue(job)
@@ -202,10 +208,15 @@ func (c *Controller) act(ctx context.Context, job *batchv1alpha1.Job, s *scene, 
 	}
 	switch {
 	case phase.Runs(job.Status.State.Phase):
-		return c.run(ctx, job, s, m)
+		return c.run(ctx, job, s, m, &n.kit)
 	case phase.KeepsOnlyFinished(job.Status.State.Phase) && job.Status.Terminating == 0:
 		if err := c.deleteGroup(ctx, job, s.group); err != nil {
 			return err
+		}
+		if phase.Ended(job.Status.State.Phase) {
+			if err := c.deleteObjects(ctx, job); err != nil {
+				return fmt.Errorf("%w: %w", errPlugins, err)
+			}
 		}
 		return c.deleteExpired(ctx, job)
 	default:
@@ -213,18 +224,29 @@ func (c *Controller) act(ctx context.Context, job *batchv1alpha1.Job, s *scene, 
 	}
 }
 
-// run gives a live Job its PodGroup and, once that is admitted, its pods.
-func (c *Controller) run(ctx context.Context, job *batchv1alpha1.Job, s *scene, m *members) error {
-	if s.foreignGroup || s.group == nil && s.queueProblem != nil {
+// run gives a live Job its claims, its PodGroup, the objects of its plugins and, once the PodGroup is admitted, its
+// pods. A Job whose data is not there does not ask for room either.
+func (c *Controller) run(ctx context.Context, job *batchv1alpha1.Job, s *scene, m *members, k *kit) error {
+	if s.foreignGroup || s.group == nil && (s.queueProblem != nil || s.claims.problem != nil) || k.set == nil {
+		return nil
+	}
+	named, err := c.ensureClaims(ctx, job, s.claims)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errClaims, err)
+	}
+	if !named {
 		return nil
 	}
 	if err := c.ensureGroup(ctx, job, s.group); err != nil {
 		return fmt.Errorf("%w: %w", errGroup, err)
 	}
-	if !isAdmitted(s.group) {
+	if err := c.applyObjects(ctx, job, k); err != nil {
+		return fmt.Errorf("%w: %w", errPlugins, err)
+	}
+	if !isAdmitted(s.group) || !s.claims.isReady() {
 		return nil
 	}
-	if err := c.createPods(ctx, job, m.missing(job.Name)); err != nil {
+	if err := c.createPods(ctx, job, k.set, m.missing(job.Name)); err != nil {
 		return fmt.Errorf("%w: %w", errCreate, err)
 	}
 	return nil
@@ -232,8 +254,10 @@ func (c *Controller) run(ctx context.Context, job *batchv1alpha1.Job, s *scene, 
 
 // What went wrong, for the reason of the event.
 var (
-	errGroup  = errors.New("keeping the PodGroup")
-	errCreate = errors.New("creating pods")
+	errGroup   = errors.New("keeping the PodGroup")
+	errClaims  = errors.New("making claims")
+	errPlugins = errors.New("applying the plugins' objects")
+	errCreate  = errors.New("creating pods")
 )
 
 // report makes trouble with the API a reason, a message and an event; the worker then tries again after a back-off.
@@ -244,20 +268,26 @@ func (c *Controller) report(job *batchv1alpha1.Job, err error, n *notes) (time.D
 	}
 	trouble := &finding{eventFailedDelete, fmt.Sprintf("Error deleting pods: %v", err)}
 	switch {
+	case (errors.Is(err, errGroup) || errors.Is(err, errPlugins)) && apierrors.IsConflict(err):
+		return retrySoon, nil
+	case errors.Is(err, errObjectTaken):
+		trouble = &finding{reasonObjectNameTaken, err.Error()}
+	case errors.Is(err, errClaims):
+		trouble = &finding{eventClaimError, fmt.Sprintf("Failed to create PVC, err: %v", err)}
+	case errors.Is(err, errPlugins):
+		trouble = &finding{eventPluginError, fmt.Sprintf("Execute plugin when job add failed, err: %v", err)}
 	case errors.Is(err, errGroup):
-		if apierrors.IsConflict(err) {
-			return retrySoon, nil
-		}
 		trouble = &finding{eventPodGroupError, fmt.Sprintf("Failed to create PodGroup, err: %v", err)}
 	case errors.Is(err, errCreate):
 		trouble = &finding{eventFailedCreate, fmt.Sprintf("Error creating pods: %v", err)}
 	}
-	if n.trouble == nil || *n.trouble != *trouble {
+	// What plugins refuse has the same reason, and its event comes with the status.
+	if (n.trouble == nil || *n.trouble != *trouble) && trouble.reason != eventPluginError {
 		c.recorder.Event(job, corev1.EventTypeWarning, trouble.reason, trouble.message)
 	}
 	n.trouble = trouble
-	if errors.Is(err, errNameTaken) {
-		// The name of an earlier Job's pod is free as soon as that pod is gone.
+	if errors.Is(err, errNameTaken) || errors.Is(err, errObjectTaken) || errors.Is(err, errClaimTaken) {
+		// The name of what an earlier Job had is free as soon as that is gone.
 		return retrySoon, nil
 	}
 	return 0, err

@@ -44,6 +44,29 @@ func (c *Controller) ownedHandler() cache.ResourceEventHandler {
 	}
 }
 
+// claimHandler asks for a look at the Jobs that name a claim when that comes or goes.
+func (c *Controller) claimHandler() cache.ResourceEventHandler {
+	enqueue := func(obj any) {
+		if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+			obj = gone.Obj
+		}
+		if claim, ok := obj.(metav1.Object); ok {
+			c.enqueueUsers(claim)
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: enqueue,
+		UpdateFunc: func(before, after any) {
+			old, isClaim := before.(metav1.Object)
+			claim, isStill := after.(metav1.Object)
+			if isClaim && isStill && (old.GetDeletionTimestamp() == nil) != (claim.GetDeletionTimestamp() == nil) {
+				enqueue(claim)
+			}
+		},
+		DeleteFunc: enqueue,
+	}
+}
+
 // queueHandler asks for a look at the Jobs that wait for a queue when that queue comes, goes, opens or closes, or
 // gets a child or loses it.
 func (c *Controller) queueHandler() cache.ResourceEventHandler {

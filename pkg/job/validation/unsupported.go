@@ -1,7 +1,6 @@
 package validation
 
 import (
-	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -18,20 +17,8 @@ func Unsupported(job *batchv1alpha1.Job) field.ErrorList {
 	spec := field.NewPath("spec")
 	var errs field.ErrorList
 	refuse := func(path *field.Path) { errs = append(errs, field.Forbidden(path, notBuilt)) }
-	for _, name := range slices.Sorted(maps.Keys(job.Spec.Plugins)) {
-		refuse(spec.Child("plugins").Key(name))
-	}
 	if job.Spec.NetworkTopology != nil {
 		refuse(spec.Child("networkTopology"))
-	}
-	for i := range job.Spec.Volumes {
-		volume, path := &job.Spec.Volumes[i], spec.Child("volumes").Index(i)
-		if volume.VolumeClaimName != "" {
-			refuse(path.Child("volumeClaimName"))
-		}
-		if volume.VolumeClaim != nil {
-			refuse(path.Child("volumeClaim"))
-		}
 	}
 	errs = append(errs, unsupportedPolicies(job.Spec.Policies, spec.Child("policies"))...)
 	for i := range job.Spec.Tasks {

@@ -19,6 +19,7 @@ import (
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	"github.com/muster-sched/muster/pkg/job/defaults"
 	"github.com/muster-sched/muster/pkg/job/policy"
+	"github.com/muster-sched/muster/pkg/job/volumes"
 )
 
 // Job returns what makes the Job one that cannot run. The Job has its defaults filled in.
@@ -32,7 +33,7 @@ func Job(job *batchv1alpha1.Job) field.ErrorList {
 		errs = append(errs, field.Invalid(spec.Child("minAvailable"), job.Spec.MinAvailable, fmt.Sprintf(
 			"job 'minAvailable' should not be greater than total replicas in tasks, %d: lower it, or raise the replicas", replicas)))
 	}
-	errs = append(errs, validateVolumes(&job.Spec, spec.Child("volumes"))...)
+	errs = append(errs, validateVolumes(job, spec.Child("volumes"))...)
 	errs = append(errs, validatePolicies(job.Spec.Policies, nil, spec.Child("policies"))...)
 	seen := map[string]int{} // task name -> position
 	for i := range job.Spec.Tasks {
@@ -110,7 +111,8 @@ func isAboutPrivilege(err *field.Error) bool {
 }
 
 // validateVolumes checks the volumes and their mounts against each other and against the templates.
-func validateVolumes(spec *batchv1alpha1.JobSpec, path *field.Path) field.ErrorList {
+func validateVolumes(job *batchv1alpha1.Job, path *field.Path) field.ErrorList {
+	spec := &job.Spec
 	var errs field.ErrorList
 	seen := map[string]bool{}
 	for i := range spec.Volumes {
@@ -132,6 +134,10 @@ func validateVolumes(spec *batchv1alpha1.JobSpec, path *field.Path) field.ErrorL
 				errs = append(errs, field.Invalid(path.Child("volumeClaimName"), volume.VolumeClaimName,
 					fmt.Sprintf("invalid VolumeClaimName: %s", problem)))
 			}
+		}
+		if volume.VolumeClaim != nil && !volumes.IsMade(job, volume) {
+			errs = append(errs, field.Invalid(path.Child("volumeClaimName"), volume.VolumeClaimName,
+				"conflict: give only volumeClaimName to use a claim that exists, and only volumeClaim to have a new one made"))
 		}
 	}
 	return errs

@@ -120,16 +120,11 @@ func TestUnsupported(t *testing.T) {
 				{Event: "*", Action: "RestartJob", Timeout: &metav1.Duration{}}, {Event: "TaskCompleted", Action: "CompleteJob"},
 				{ExitCode: int32p(3), Action: "TerminateJob"}}
 		}},
-		"plugins": {edit: func(j *batchv1alpha1.Job) { j.Spec.Plugins = map[string][]string{"svc": {}, "env": {}} },
-			want: []string{"spec.plugins[env]", "spec.plugins[svc]"}},
 		"dependencies": {edit: func(j *batchv1alpha1.Job) { j.Spec.Tasks[1].DependsOn = &batchv1alpha1.DependsOn{Name: []string{"a"}} }, want: []string{"spec.tasks[1].dependsOn"}},
 		"partitions":   {edit: func(j *batchv1alpha1.Job) { j.Spec.Tasks[1].PartitionPolicy = &batchv1alpha1.PartitionPolicySpec{} }, want: []string{"spec.tasks[1].partitionPolicy"}},
 		"network topology": {edit: func(j *batchv1alpha1.Job) {
 			j.Spec.NetworkTopology = &batchv1alpha1.NetworkTopologySpec{Mode: schedulingv1beta1.HardNetworkTopologyMode}
 		}, want: []string{"spec.networkTopology"}},
-		"claims": {edit: func(j *batchv1alpha1.Job) {
-			j.Spec.Volumes = []batchv1alpha1.VolumeSpec{{VolumeClaimName: "c"}, {VolumeClaim: &corev1.PersistentVolumeClaimSpec{}}}
-		}, want: []string{"spec.volumes[0].volumeClaimName", "spec.volumes[1].volumeClaim"}},
 		"policies": {edit: func(j *batchv1alpha1.Job) {
 			j.Spec.Policies = []batchv1alpha1.LifecyclePolicy{
 				{Event: "PodFailed", Action: "RestartJob", Timeout: &metav1.Duration{Duration: time.Second}}, {Event: "JobUpdated", Action: "RestartJob"}}

@@ -120,8 +120,8 @@ func TestCommandsThatCannotBeExecutedAreAnswered(t *testing.T) {
 // TestJobThatMayNotStartCanBeEnded: a Job that is kept Pending obeys all the same.
 func TestJobThatMayNotStartCanBeEnded(t *testing.T) {
 	s := newStage(t)
-	job := s.apply(mustertesting.MakeJob("j").Plugin("svc").Task(mustertesting.MakeTask("a", 1)))
-	s.JobReason(s.name("j"), "NotSupported")
+	job := s.apply(mustertesting.MakeJob("j").Plugin("no-such").Task(mustertesting.MakeTask("a", 1)))
+	s.JobReason(s.name("j"), "Invalid")
 	s.command(job, job.UID, "TerminateJob")
 	s.JobPhases(s.name("j"), batchv1alpha1.Pending, batchv1alpha1.Terminated)
 }

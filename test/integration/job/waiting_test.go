@@ -23,8 +23,10 @@ func TestWhatCannotRunSaysSo(t *testing.T) {
 		reason string
 		names  string
 	}{
-		"a plugin": {mustertesting.MakeJob("j").Plugin("svc").Task(mustertesting.MakeTask("a", 1)),
-			"NotSupported", "spec.plugins[svc]"},
+		"an unknown plugin": {mustertesting.MakeJob("j").Plugin("scv").Task(mustertesting.MakeTask("a", 1)),
+			"Invalid", "spec.plugins[scv]"},
+		"a wrong argument": {mustertesting.MakeJob("j").Plugin("pytorch", "--port=0").Task(mustertesting.MakeTask("master", 1)),
+			"Invalid", "spec.plugins[pytorch][0]"},
 		"a dependency": {mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)).
 			Task(mustertesting.MakeTask("b", 1).DependsOn("a")), "NotSupported", "spec.tasks[1].dependsOn"},
 		"an invalid template": {mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1).RestartPolicy("Sometimes")),

@@ -1,0 +1,160 @@
+package job
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/plugins/plugin"
+)
+
+// kind is how to reach the objects of one kind that Jobs own beside their pods.
+type kind interface {
+	resource() schema.GroupResource
+	// watched is the informer.
+	watched() cache.SharedIndexInformer
+	// cached returns the object as the informer shows it, or nil.
+	cached(namespace, name string) plugin.Object
+	// ownedBy returns the objects that the Job with that UID controls, as the informer shows them.
+	ownedBy(uid types.UID) []plugin.Object
+	get(ctx context.Context, namespace, name string) (plugin.Object, error)
+	create(ctx context.Context, object plugin.Object) (plugin.Object, error)
+	update(ctx context.Context, object plugin.Object) (plugin.Object, error)
+	delete(ctx context.Context, object plugin.Object) error
+}
+
+// client is what the typed clients of all kinds have in common.
+type client[T any] interface {
+	Get(ctx context.Context, name string, options metav1.GetOptions) (T, error)
+	Create(ctx context.Context, object T, options metav1.CreateOptions) (T, error)
+	Update(ctx context.Context, object T, options metav1.UpdateOptions) (T, error)
+	Delete(ctx context.Context, name string, options metav1.DeleteOptions) error
+}
+
+// kindOf implements kind with a typed client and an informer.
+type kindOf[T plugin.Object] struct {
+	group    schema.GroupResource
+	informer cache.SharedIndexInformer
+	client   func(namespace string) client[T]
+}
+
+func (k *kindOf[T]) resource() schema.GroupResource     { return k.group }
+func (k *kindOf[T]) watched() cache.SharedIndexInformer { return k.informer }
+
+func (k *kindOf[T]) cached(namespace, name string) plugin.Object {
+	object, exists, err := k.informer.GetIndexer().GetByKey(namespace + "/" + name)
+	if err != nil || !exists {
+		return nil
+	}
+	return object.(T)
+}
+
+func (k *kindOf[T]) ownedBy(uid types.UID) []plugin.Object {
+	found, err := k.informer.GetIndexer().ByIndex(byOwningJob, string(uid))
+	if err != nil {
+		return nil
+	}
+	objects := make([]plugin.Object, 0, len(found))
+	for _, one := range found {
+		objects = append(objects, one.(T))
+	}
+	return objects
+}
+
+func (k *kindOf[T]) get(ctx context.Context, namespace, name string) (plugin.Object, error) {
+	return orNil(k.client(namespace).Get(ctx, name, metav1.GetOptions{}))
+}
+
+func (k *kindOf[T]) create(ctx context.Context, object plugin.Object) (plugin.Object, error) {
+	return orNil(k.client(object.GetNamespace()).Create(ctx, object.(T), metav1.CreateOptions{}))
+}
+
+func (k *kindOf[T]) update(ctx context.Context, object plugin.Object) (plugin.Object, error) {
+	return orNil(k.client(object.GetNamespace()).Update(ctx, object.(T), metav1.UpdateOptions{}))
+}
+
+func (k *kindOf[T]) delete(ctx context.Context, object plugin.Object) error {
+	return k.client(object.GetNamespace()).Delete(ctx, object.GetName(), metav1.DeleteOptions{
+		Preconditions: metav1.NewUIDPreconditions(string(object.GetUID())),
+	})
+}
+
+// orNil keeps the empty object that comes with an error from looking like one that is there.
+func orNil[T plugin.Object](object T, err error) (plugin.Object, error) {
+	if err != nil {
+		return nil, err
+	}
+	return object, nil
+}
+
+// core is a resource of the core API.
+func core(resource string) schema.GroupResource { return schema.GroupResource{Resource: resource} }
+
+// kinds are those of the objects that plugins make, and of claims.
+type kinds struct {
+	services, configMaps, secrets, policies, claims kind
+	// informers show the objects that plugins make, and of those only the ones that carry a Job's name. The
+	// controller starts them itself: others that want to see Services must not find these.
+	informers informers.SharedInformerFactory
+}
+
+// newKinds makes the kinds and asks for their informers. Claims are seen whoever made them, as Jobs name claims of
+// their users; so their informer is shared.
+func newKinds(kube kubernetes.Interface, shared informers.SharedInformerFactory) *kinds {
+	own := informers.NewSharedInformerFactoryWithOptions(kube, 0,
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = batchv1alpha1.JobNameKey }))
+	return &kinds{
+		informers: own,
+		services: &kindOf[*corev1.Service]{
+			core("services"), own.Core().V1().Services().Informer(),
+			func(ns string) client[*corev1.Service] { return kube.CoreV1().Services(ns) },
+		},
+		configMaps: &kindOf[*corev1.ConfigMap]{
+			core("configmaps"), own.Core().V1().ConfigMaps().Informer(),
+			func(ns string) client[*corev1.ConfigMap] { return kube.CoreV1().ConfigMaps(ns) },
+		},
+		secrets: &kindOf[*corev1.Secret]{
+			core("secrets"), own.Core().V1().Secrets().Informer(),
+			func(ns string) client[*corev1.Secret] { return kube.CoreV1().Secrets(ns) },
+		},
+		policies: &kindOf[*networkingv1.NetworkPolicy]{
+			schema.GroupResource{Group: networkingv1.GroupName, Resource: "networkpolicies"}, own.Networking().V1().NetworkPolicies().Informer(),
+			func(ns string) client[*networkingv1.NetworkPolicy] { return kube.NetworkingV1().NetworkPolicies(ns) },
+		},
+		claims: &kindOf[*corev1.PersistentVolumeClaim]{
+			core("persistentvolumeclaims"), shared.Core().V1().PersistentVolumeClaims().Informer(),
+			func(ns string) client[*corev1.PersistentVolumeClaim] { return kube.CoreV1().PersistentVolumeClaims(ns) },
+		},
+	}
+}
+
+// ofPlugins are the kinds of the objects that plugins make.
+func (k *kinds) ofPlugins() []kind { return []kind{k.services, k.configMaps, k.secrets, k.policies} }
+
+// all are the kinds of all objects.
+func (k *kinds) all() []kind { return append(k.ofPlugins(), k.claims) }
+
+// of returns the kind of an object that a plugin wants.
+func (k *kinds) of(object plugin.Object) (kind, error) {
+	switch object.(type) {
+	case *corev1.Service:
+		return k.services, nil
+	case *corev1.ConfigMap:
+		return k.configMaps, nil
+	case *corev1.Secret:
+		return k.secrets, nil
+	case *networkingv1.NetworkPolicy:
+		return k.policies, nil
+	default:
+		return nil, fmt.Errorf("a plugin wants a %T: not a kind that plugins make", object)
+	}
+}

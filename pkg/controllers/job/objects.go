@@ -1,0 +1,234 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/plugins"
+	"github.com/muster-sched/muster/pkg/job/plugins/plugin"
+)
+
+// kit is what a Job's plugins make of its spec, and what is known to be there of it.
+type kit struct {
+	generation int64
+	set        *plugins.Set // nil if the plugins refuse the spec
+	refusal    error        // why they do
+	// applied are the objects that were found, or made, as the plugins want them. nil if that was not looked at yet.
+	applied map[applied]string // -> resource version
+	// said are the notes that people have been told.
+	said sets.Set[plugin.Note]
+}
+
+// applied names one object that plugins want.
+type applied struct {
+	kind kind
+	name string
+}
+
+// errObjectTaken says that an object cannot be made because something else has its name.
+var errObjectTaken = errors.New("is there already and belongs to another owner: delete it, or give the Job another name")
+
+// equip makes the plugins of the Job's spec. It does so once for each generation.
+func (k *kit) equip(job *batchv1alpha1.Job) {
+	if k.generation == job.Generation && (k.set != nil || k.refusal != nil) {
+		return
+	}
+	set, errs := plugins.For(job)
+	k.generation, k.set, k.refusal, k.applied = job.Generation, set, errs.ToAggregate(), nil
+	if len(errs) == 0 {
+		k.refusal = nil
+	}
+}
+
+// pluginRefusal says why the plugins do not work for a Job: one that has nothing yet is invalid, and one that has been
+// changed, such as scaled beyond what a plugin can do, keeps what it has.
+func pluginRefusal(err error, fresh bool) *finding {
+	if fresh {
+		return &finding{reasonInvalid, err.Error()}
+	}
+	return &finding{eventPluginError, fmt.Sprintf("no more pods are created: %v", err)}
+}
+
+// tell says what the plugins have to say about the Job, once.
+func (c *Controller) tell(job *batchv1alpha1.Job, k *kit) {
+	for _, note := range k.set.Notes() {
+		if k.said.Has(note) {
+			continue
+		}
+		if k.said == nil {
+			k.said = sets.New[plugin.Note]()
+		}
+		k.said.Insert(note)
+		c.recorder.Event(job, corev1.EventTypeWarning, note.Reason, note.Message)
+	}
+}
+
+// applyObjects makes the objects of the Job's plugins what the plugins want. It does nothing while they are as it has
+// left them.
+func (c *Controller) applyObjects(ctx context.Context, job *batchv1alpha1.Job, k *kit) error {
+	c.tell(job, k)
+	if !k.set.HasObjects() || isApplied(job, k) {
+		return nil
+	}
+	secrets := &secretReader{c: c, ctx: ctx, job: job, found: map[string]plugin.Object{}}
+	wanted, err := k.set.Objects(secrets.data)
+	if secrets.err != nil {
+		return secrets.err
+	}
+	if err != nil {
+		return err
+	}
+	done := make(map[applied]string, len(wanted))
+	for _, object := range wanted {
+		kind, err := c.kinds.of(object)
+		if err != nil {
+			return err
+		}
+		live, err := c.applyObject(ctx, job, kind, object, secrets.found[object.GetName()])
+		if err != nil {
+			return fmt.Errorf("applying the %s %s: %w", kind.resource().Resource, object.GetName(), err)
+		}
+		done[applied{kind, object.GetName()}] = live.GetResourceVersion()
+	}
+	k.applied = done
+	return nil
+}
+
+// isApplied tells whether all objects are there and nobody has changed them since they were applied.
+func isApplied(job *batchv1alpha1.Job, k *kit) bool {
+	for object, version := range k.applied {
+		live := object.kind.cached(job.Namespace, object.name)
+		if live == nil || live.GetResourceVersion() != version {
+			return false
+		}
+	}
+	return k.applied != nil
+}
+
+// applyObject creates an object, or updates the one that is there where it is not as wanted. found is a Secret that
+// was read from the API server, because the informer does not show it.
+func (c *Controller) applyObject(ctx context.Context, job *batchv1alpha1.Job, kind kind, wanted, found plugin.Object) (plugin.Object, error) {
+	live := kind.cached(job.Namespace, wanted.GetName())
+	if _, isSecret := wanted.(*corev1.Secret); live == nil && isSecret {
+		live = found
+	}
+	if live == nil {
+		created, err := kind.create(ctx, wanted)
+		if err == nil {
+			c.written.WroteAt(nameOf(job), job.UID, kind.resource(), created.GetResourceVersion())
+			return created, nil
+		}
+		if !apierrors.IsAlreadyExists(err) {
+			return nil, err
+		}
+		if live, err = c.checkObject(ctx, job, kind, wanted); err != nil {
+			return nil, err
+		}
+	}
+	if !metav1.IsControlledBy(live, job) {
+		return nil, errObjectTaken
+	}
+	return c.refreshObject(ctx, job, kind, live, wanted)
+}
+
+// checkObject reads the object that is in the way of the one that is wanted.
+func (c *Controller) checkObject(ctx context.Context, job *batchv1alpha1.Job, kind kind, wanted plugin.Object) (plugin.Object, error) {
+	live, err := kind.get(ctx, job.Namespace, wanted.GetName())
+	if err != nil {
+		return nil, err
+	}
+	if secret, isSecret := live.(*corev1.Secret); isSecret && metav1.IsControlledBy(secret, job) {
+		// Another replica has just made it. Its key is the one to keep, not ours: look at all again.
+		return nil, apierrors.NewConflict(kind.resource(), secret.Name, errors.New("it was made meanwhile"))
+	}
+	return live, nil
+}
+
+func (c *Controller) refreshObject(ctx context.Context, job *batchv1alpha1.Job, kind kind, live, wanted plugin.Object) (plugin.Object, error) {
+	changed, err := plugins.Refresh(live, wanted)
+	if err != nil {
+		return nil, err
+	}
+	// Without its labels the informer would not show the object.
+	if live.GetLabels()[batchv1alpha1.JobNameKey] != job.Name {
+		if changed == nil {
+			changed = live.DeepCopyObject().(plugin.Object)
+		}
+		labels := maps.Clone(wanted.GetLabels())
+		maps.Copy(labels, live.GetLabels())
+		maps.Copy(labels, wanted.GetLabels())
+		changed.SetLabels(labels)
+	}
+	if changed == nil || live.GetDeletionTimestamp() != nil {
+		return live, nil
+	}
+	updated, err := kind.update(ctx, changed)
+	if err != nil {
+		return nil, err
+	}
+	c.written.WroteAt(nameOf(job), job.UID, kind.resource(), updated.GetResourceVersion())
+	return updated, nil
+}
+
+// secretReader finds the Job's own Secrets for plugins that must not make them a second time.
+type secretReader struct {
+	c     *Controller
+	ctx   context.Context
+	job   *batchv1alpha1.Job
+	found map[string]plugin.Object // name -> what was read from the API server
+	err   error                    // the first that came up
+}
+
+// data returns what is in the Job's own Secret of that name, nil if there is none. The API server is asked before that
+// is taken for true.
+func (r *secretReader) data(name string) map[string][]byte {
+	secrets := r.c.kinds.secrets
+	live := secrets.cached(r.job.Namespace, name)
+	if live == nil {
+		var err error
+		live, err = secrets.get(r.ctx, r.job.Namespace, name)
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		if err != nil {
+			r.fail(fmt.Errorf("reading the secret %s: %w", name, err))
+			return nil
+		}
+		r.found[name] = live
+	}
+	if !metav1.IsControlledBy(live, r.job) {
+		r.fail(fmt.Errorf("applying the secrets %s: %w", name, errObjectTaken))
+		return nil
+	}
+	return live.(*corev1.Secret).Data
+}
+
+func (r *secretReader) fail(err error) {
+	if r.err == nil {
+		r.err = err
+	}
+}
+
+// deleteObjects deletes the objects of the plugins of a Job that has ended.
+func (c *Controller) deleteObjects(ctx context.Context, job *batchv1alpha1.Job) error {
+	for _, kind := range c.kinds.ofPlugins() {
+		for _, object := range kind.ownedBy(job.UID) {
+			if object.GetDeletionTimestamp() != nil {
+				continue
+			}
+			err := kind.delete(ctx, object)
+			if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+				return fmt.Errorf("deleting the %s %s: %w", kind.resource().Resource, object.GetName(), err)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,181 @@
+package jobplugins_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/pkg/watchlog"
+)
+
+// team is a Job of two workers that find each other and log in to each other.
+func team() *mustertesting.JobWrapper {
+	return mustertesting.MakeJob("j").Plugin("svc").Plugin("ssh").Plugin("env").Task(mustertesting.MakeTask("w", 2))
+}
+
+func TestObjectsAreThereBeforeThePodsThatNeedThem(t *testing.T) {
+	s := newStage(t)
+	job := s.apply(team())
+	o := s.awaitOwned("j")
+	for _, object := range []metav1.Object{o.service, o.hosts, o.secret, o.policy} {
+		assert.True(t, metav1.IsControlledBy(object, job), object.GetName())
+		assert.Equal(t, map[string]string{"volcano.sh/job-name": "j", "volcano.sh/job-namespace": s.namespace}, object.GetLabels())
+	}
+	assert.Equal(t, "None", o.service.Spec.ClusterIP)
+	assert.Equal(t, "j-w-0.j\nj-w-1.j", o.hosts.Data["w.host"])
+	assert.Contains(t, string(o.secret.Data["config"]), "Host j-w-1\n")
+
+	s.admit(job)
+	pod := s.pod("j-w-1")
+	assert.Equal(t, "j-w-1", pod.Spec.Hostname)
+	assert.Equal(t, "j", pod.Spec.Subdomain)
+	env := map[string]string{}
+	for _, v := range pod.Spec.Containers[0].Env {
+		env[v.Name] = v.Value
+	}
+	assert.Equal(t, "1", env["VC_TASK_INDEX"])
+	assert.Contains(t, env, "VC_W_HOSTS")
+	assert.Equal(t, map[string]string{"plugin-svc": "svc", "plugin-ssh": "ssh", "plugin-env": "env"}, s.get("j").Status.ControlledResources)
+}
+
+// TestRestartsLeaveTheObjectsAlone: of pods, of tasks and of the whole Job, suspended and resumed, also by another
+// controller.
+func TestRestartsLeaveTheObjectsAlone(t *testing.T) {
+	s := newStage(t)
+	job := s.apply(team().MaxRetry(10).
+		LifecyclePolicy(batchv1alpha1.LifecyclePolicy{ExitCode: ptr.To[int32](1), Action: busv1alpha1.RestartPodAction}).
+		LifecyclePolicy(batchv1alpha1.LifecyclePolicy{ExitCode: ptr.To[int32](2), Action: busv1alpha1.RestartTaskAction}).
+		LifecyclePolicy(batchv1alpha1.LifecyclePolicy{ExitCode: ptr.To[int32](3), Action: busv1alpha1.RestartJobAction}))
+	before := s.awaitOwned("j")
+	s.admit(job)
+	s.run("j-w-0", "j-w-1")
+	s.JobPhase(s.name("j"), batchv1alpha1.Running)
+	for _, c := range []struct {
+		exitCode int32
+		restarts []string
+	}{{1, []string{"j-w-0"}}, {2, []string{"j-w-0", "j-w-1"}}, {3, []string{"j-w-0", "j-w-1"}}} {
+		s.end("j-w-0", c.exitCode)
+		s.reap(len(c.restarts) - 1) // the failed one goes at once
+		s.run(c.restarts...)
+		s.JobPhase(s.name("j"), batchv1alpha1.Running)
+		assert.Equal(t, before, s.owned("j"), "after exit code %d: not one write", c.exitCode)
+	}
+	whileDown(func() {})
+	s.edit("j", func(j *batchv1alpha1.Job) { j.Spec.Suspend = ptr.To(true) })
+	s.reap(2)
+	s.JobPhase(s.name("j"), batchv1alpha1.Aborted)
+	assert.Equal(t, before, s.owned("j"), "aborted")
+	s.edit("j", func(j *batchv1alpha1.Job) { j.Spec.Suspend = nil })
+	s.admit(job)
+	s.run("j-w-0", "j-w-1")
+	s.JobPhase(s.name("j"), batchv1alpha1.Running)
+	assert.Equal(t, before, s.owned("j"), "resumed")
+}
+
+func TestObjectsGoWhenTheJobHasEnded(t *testing.T) {
+	s := newStage(t)
+	job := s.apply(team())
+	s.admit(job)
+	s.run("j-w-0", "j-w-1")
+	s.end("j-w-0", 0)
+	assert.True(t, s.owned("j").isWhole(), "one pod still runs")
+	s.end("j-w-1", 0)
+	s.JobPhase(s.name("j"), batchv1alpha1.Completed)
+	s.poll("the objects are gone", func(context.Context) bool { return s.owned("j").isEmpty() })
+}
+
+func TestWhatSomebodyDeletesOrChangesIsMadeAgain(t *testing.T) {
+	s := newStage(t)
+	s.apply(team())
+	before := s.awaitOwned("j")
+	require.NoError(t, kube.CoreV1().Services(s.namespace).Delete(t.Context(), "j", metav1.DeleteOptions{}))
+	s.poll("another Service", func(context.Context) bool {
+		o := s.owned("j")
+		return o.service != nil && o.service.UID != before.service.UID
+	})
+	changed := before.hosts.DeepCopy()
+	changed.Data["w.host"] = "nobody"
+	changed.Labels = nil
+	_, err := kube.CoreV1().ConfigMaps(s.namespace).Update(t.Context(), changed, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	s.poll("the hosts again", func(context.Context) bool {
+		o := s.owned("j")
+		return assert.ObjectsAreEqual(before.hosts.Data, o.hosts.Data) && o.hosts.Labels["volcano.sh/job-name"] == "j"
+	})
+	// A Secret that the informer cannot see keeps its key.
+	hidden := before.secret.DeepCopy()
+	hidden.Labels = nil
+	delete(hidden.Data, "config")
+	_, err = kube.CoreV1().Secrets(s.namespace).Update(t.Context(), hidden, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	s.poll("the Secret as it was", func(context.Context) bool {
+		o := s.owned("j")
+		return o.secret.UID == before.secret.UID && assert.ObjectsAreEqual(before.secret.Data, o.secret.Data)
+	})
+}
+
+func TestAnObjectOfAnotherOwnerIsLeftAlone(t *testing.T) {
+	s := newStage(t)
+	mine := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "j-ssh"}, StringData: map[string]string{"id_rsa": "mine"}}
+	_, err := kube.CoreV1().Secrets(s.namespace).Create(t.Context(), mine, metav1.CreateOptions{})
+	require.NoError(t, err)
+	job := s.apply(team())
+	s.admit(job)
+	state := s.JobReason(s.name("j"), "PluginObjectNameTaken")
+	assert.Contains(t, state.Message, "secrets j-ssh")
+	s.Event("Job", s.name("j"), func(e watchlog.Event) bool {
+		return e.Reason == "PluginObjectNameTaken" && strings.Contains(e.Message, "secrets j-ssh")
+	})
+	s.PodsStay(0, "no pod is created", s.in())
+	assert.Equal(t, "mine", string(s.owned("j").secret.Data["id_rsa"]))
+
+	require.NoError(t, kube.CoreV1().Secrets(s.namespace).Delete(t.Context(), "j-ssh", metav1.DeleteOptions{}))
+	s.pod("j-w-0")
+	assert.Contains(t, string(s.awaitOwned("j").secret.Data["id_rsa"]), "PRIVATE KEY")
+}
+
+// TestNotesAreEvents: arguments that a plugin does not know are tolerated, and people are told once.
+func TestNotesAreEvents(t *testing.T) {
+	s := newStage(t)
+	job := s.apply(mustertesting.MakeJob("j").Plugin("ssh", "--no-root").Task(mustertesting.MakeTask("w", 1)))
+	s.Event("Job", s.name("j"), func(e watchlog.Event) bool {
+		return e.Reason == "PluginArgumentIgnored" && strings.Contains(e.Message, "--no-root") && e.Type == corev1.EventTypeWarning
+	})
+	s.admit(job)
+	s.pod("j-w-0")
+}
+
+// TestAJobThatGrowsBeyondItsPlugins keeps what it has and says why it grows no further.
+func TestAJobThatGrowsBeyondItsPlugins(t *testing.T) {
+	s := newStage(t)
+	long := strings.Repeat("j", 48)
+	job := s.apply(mustertesting.MakeJob(long).MinAvailable(1).Plugin("svc").Task(mustertesting.MakeTask("w", 1)))
+	s.admit(job)
+	s.run(long + "-w-0")
+	s.JobPhase(s.name(long), batchv1alpha1.Running)
+	s.edit(long, func(j *batchv1alpha1.Job) { j.Spec.Tasks[0].Replicas = 12000 })
+	state := s.JobReason(s.name(long), "PluginError")
+	assert.Contains(t, state.Message, "lower the replicas")
+	assert.Equal(t, batchv1alpha1.Running, state.Phase)
+	s.Event("Job", s.name(long), func(e watchlog.Event) bool { return e.Reason == "PluginError" })
+	s.PodsStay(1, "no pod is created, and none goes", s.in())
+
+	s.edit(long, func(j *batchv1alpha1.Job) { j.Spec.Tasks[0].Replicas = 2 })
+	s.pod(long + "-w-1")
+}
+
+// in tells which pods of the test exist and are not going.
+func (s *stage) in() func(watchlog.Pod) bool {
+	return func(p watchlog.Pod) bool {
+		return p.Namespace == s.namespace && p.Gone.IsZero() && p.Deleting.IsZero()
+	}
+}
