@@ -16,10 +16,6 @@ import (
 // The tests of order are not parallel, and begin when the pods of earlier tests are gone: what others do would wake waiting
 // gangs at moments of its own.
 
-// backOff is how long a pod that found no room once or twice stays aside, whatever happens. A seat that is freed meanwhile
-// goes to those who are not aside.
-const backOff = 5 * time.Second
-
 // newInQuiet makes a story on a cluster where nothing else happens, with one node for one pod of 3 CPUs.
 func newInQuiet(t *testing.T) *harness.Story {
 	s := harness.New(t)
@@ -37,8 +33,7 @@ func oneSeat(t *testing.T) *harness.Story {
 	return s
 }
 
-// createInTurn creates Jobs that find no room, each older than the next by the API's clock, which counts seconds. It
-// returns when none of them is set aside any more.
+// createInTurn creates Jobs that find no room, each older than the next by the API's clock, which counts seconds.
 func createInTurn(t *testing.T, s *harness.Story, jobs ...*mustertesting.JobWrapper) {
 	t.Helper()
 	for _, job := range jobs {
@@ -47,7 +42,6 @@ func createInTurn(t *testing.T, s *harness.Story, jobs ...*mustertesting.JobWrap
 		s.Pods(1, name.Name+" has found no room", s.In(judged))
 		pass(t, time.Second)
 	}
-	pass(t, backOff)
 }
 
 // pass waits until a time has passed by the wall clock, which is what there is to wait for.
