@@ -167,7 +167,8 @@ func jobOfCommand(obj any) ([]string, error) {
 	if !ok || command.TargetObject == nil || command.TargetObject.Kind != jobKind.Kind {
 		return nil, nil
 	}
-	if group, err := schema.ParseGroupVersion(command.TargetObject.APIVersion); err != nil || group.Group != jobKind.Group {
+	// What cannot be read names no group.
+	if group, _ := schema.ParseGroupVersion(command.TargetObject.APIVersion); group.Group != jobKind.Group {
 		return nil, nil
 	}
 	return []string{command.Namespace + "/" + command.TargetObject.Name}, nil

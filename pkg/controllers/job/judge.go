@@ -56,6 +56,8 @@ type verdict struct {
 	members *members
 	// request that was granted; nil if none was.
 	request *request
+	// delays are the policies' answers whose time has not come.
+	delays []policy.Delay
 	// ignored says that the command that was given does nothing in the Job's phase.
 	ignored bool
 }
@@ -78,7 +80,7 @@ func judge(v *view) *verdict {
 	all := seatAll(&job.Spec, v.pods)
 	memories := recallAll(&job, all)
 	noteSurplus(&job, memories, all)
-	asked := demand(v, &job, memories, all)
+	asked, delays := demand(v, &job, memories, all)
 	granted := asked != nil && grant(&job, memories, all, asked)
 
 	sorted := all.sort(&job, memories)
@@ -91,7 +93,7 @@ func judge(v *view) *verdict {
 			sorted.count(status)
 		}
 	}
-	result := &verdict{status: status, members: sorted, ignored: v.command != nil && !granted}
+	result := &verdict{status: status, members: sorted, delays: delays, ignored: v.command != nil && !granted}
 	if granted {
 		result.request = asked
 	}
@@ -127,19 +129,20 @@ func hold(v *view, job *batchv1alpha1.Job) *verdict {
 }
 
 // demand returns what is asked of the Job now, or nil: by a Command first, then by its spec, then by its policies about
-// what has happened. It remembers what has happened as dealt with.
-func demand(v *view, job *batchv1alpha1.Job, memories []policy.Memory, all *crew) *request {
+// what has happened. It remembers what has happened as dealt with, but for what its policies answer later.
+func demand(v *view, job *batchv1alpha1.Job, memories []policy.Memory, all *crew) (*request, []policy.Delay) {
 	var answer *request
+	var delays []policy.Delay
 	if phase.Runs(job.Status.State.Phase) {
-		answer = askPolicies(v, job, memories, all)
+		answer, delays = askPolicies(v, job, memories, all)
 	}
 	if v.command != nil {
-		return &request{action: busv1alpha1.Action(v.command.Action), why: whyCommanded(v.command)}
+		return &request{action: busv1alpha1.Action(v.command.Action), why: whyCommanded(v.command)}, nil
 	}
 	if wish := askSpec(job, v.now); wish != nil {
-		return wish
+		return wish, nil
 	}
-	return answer
+	return answer, delays
 }
 
 // whyCommanded says what the giver of a Command says, or else that there was one.
@@ -154,9 +157,9 @@ func whyCommanded(command *busv1alpha1.Command) finding {
 	return why
 }
 
-func askPolicies(v *view, job *batchv1alpha1.Job, memories []policy.Memory, all *crew) *request {
+func askPolicies(v *view, job *batchv1alpha1.Job, memories []policy.Memory, all *crew) (*request, []policy.Delay) {
 	sorted := all.sort(job, memories)
-	happenings := policy.Observe(job.Name, sorted.tasks, v.groupUnknown && isSplit(sorted))
+	happenings := policy.Observe(job, sorted.tasks, v.groupUnknown && isSplit(sorted))
 	for i := range memories {
 		memories[i].Note(sorted.tasks[i].Pods)
 	}
@@ -165,16 +168,19 @@ func askPolicies(v *view, job *batchv1alpha1.Job, memories []policy.Memory, all 
 			memories[h.Task].Settle(h)
 		}
 	}
-	decision := policy.Decide(&job.Spec, happenings)
+	decision, delays := policy.Decide(&job.Spec, happenings, v.now)
+	for _, d := range delays {
+		memories[d.Cause.Task].Reopen(d.Cause)
+	}
 	if decision == nil {
-		return nil
+		return nil, delays
 	}
 	return &request{
 		action:  decision.Action,
 		why:     finding{decision.Reason(), decision.Message()},
 		cause:   &decision.Cause,
 		targets: decision.Targets,
-	}
+	}, delays
 }
 
 // isSplit tells whether some pods run while others wait for a node. It tells a PodGroup that is Unknown now from one

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 )
 
 // deletePatience is how long to wait for the informer to show a deletion before it is asked for again.
@@ -23,8 +24,16 @@ type notes struct {
 	lastWrite time.Time               // of the status
 	trouble   *finding                // what the last attempt to act ran into
 	deletions map[types.UID]time.Time // pod UID -> when its deletion was asked for
+	delays    map[delayed]bool        // what was announced to be answered later
 	commands  sets.Set[types.UID]     // Commands that have been deleted and may still be seen
 	kit       kit                     // what the plugins make of the spec
+}
+
+// delayed is what happened to pods of a task and is answered later.
+type delayed struct {
+	task   int
+	event  busv1alpha1.Event
+	action busv1alpha1.Action
 }
 
 // refusalOf returns why the Job's spec cannot run, or nil. It is worked out once for each change of the spec.

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/job/defaults"
 	"github.com/muster-sched/muster/pkg/job/phase"
@@ -86,6 +87,7 @@ func (c *Controller) reconcile(ctx context.Context, job *batchv1alpha1.Job, n *n
 		return c.report(&acting, err, n)
 	}
 	n.trouble = nil
+	wait = soonest(wait, c.announce(&acting, result.delays, now, n))
 	if s.foreignGroup {
 		// Nothing tells when what is not the Job's is gone.
 		wait = soonest(wait, retrySoon)
@@ -148,7 +150,7 @@ func (c *Controller) isStillSo(ctx context.Context, job *batchv1alpha1.Job, h *p
 	case h.Pod == nil:
 		return !metav1.IsControlledBy(pod, job)
 	default:
-		return pod.UID == h.Pod.UID
+		return pod.UID == h.Pod.UID && (h.Event != busv1alpha1.PodPendingEvent || pod.Status.Phase == corev1.PodPending)
 	}
 }
 
@@ -318,6 +320,22 @@ func timeToLive(job *batchv1alpha1.Job, now time.Time) (time.Duration, bool) {
 	}
 	expiry := job.Status.State.LastTransitionTime.Add(time.Duration(*job.Spec.TTLSecondsAfterFinished) * time.Second)
 	return expiry.Sub(now), true
+}
+
+// announce tells of the answers whose time has not come, once for all pods of a task, and returns how long it is to the first.
+func (c *Controller) announce(job *batchv1alpha1.Job, delays []policy.Delay, now time.Time, n *notes) time.Duration {
+	var first time.Duration
+	announced := map[delayed]bool{}
+	for _, d := range delays {
+		about := delayed{d.Cause.Task, d.Cause.Event, d.Action}
+		if !n.delays[about] && !announced[about] {
+			c.recorder.Eventf(job, corev1.EventTypeNormal, eventExecuteAction, "Execute action %s after %s", d.Action, d.Timeout)
+		}
+		announced[about] = true
+		first = soonest(first, atLeast(d.Due.Sub(now)))
+	}
+	n.delays = announced
+	return first
 }
 
 // nextDeadline returns when time alone changes something about the Job; 0 if it does not.

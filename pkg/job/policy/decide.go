@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
@@ -32,6 +33,20 @@ type Decision struct {
 	Policy string
 	// Targets are the pods of a restart of less than the whole Job; empty for the other actions.
 	Targets Targets
+
+	timeout time.Duration
+}
+
+// Delay is an answer whose time has not come.
+type Delay struct {
+	// Cause is the happening that will be answered if nothing changes.
+	Cause Happening
+	// Action that will be taken.
+	Action busv1alpha1.Action
+	// Timeout is how long after the happening.
+	Timeout time.Duration
+	// Due is when.
+	Due time.Time
 }
 
 // Reason is a word for status and events: the event that is answered.
@@ -53,14 +68,23 @@ var byWeight = []busv1alpha1.Action{
 	busv1alpha1.RestartPodAction,
 }
 
-// Decide asks the policies about each happening and returns the answer; nil if none has one. For each happening the
-// policies of its task are asked first, then those of the Job; the first that matches answers.
-func Decide(spec *batchv1alpha1.JobSpec, happenings []Happening) *Decision {
+// Decide asks the policies about each happening and returns the answer, nil if none has one now, and the answers
+// whose time has not come. For each happening the policies of its task are asked first, then those of the Job; the
+// first that matches answers.
+func Decide(spec *batchv1alpha1.JobSpec, happenings []Happening, now time.Time) (*Decision, []Delay) {
 	var answer *Decision
+	var delays []Delay
 	targets := Targets{Tasks: map[int]bool{}, Pods: map[int]*indexes.Set{}}
 	for _, h := range happenings {
 		next := ask(spec, h)
-		if next == nil || !targets.include(next) {
+		if next == nil {
+			continue
+		}
+		if due := h.Since.Add(next.timeout); next.timeout > 0 && now.Before(due) {
+			delays = append(delays, Delay{h, next.Action, next.timeout, due})
+			continue
+		}
+		if !targets.include(next) {
 			continue
 		}
 		if answer == nil || weight(next.Action) < weight(answer.Action) {
@@ -70,7 +94,7 @@ func Decide(spec *batchv1alpha1.JobSpec, happenings []Happening) *Decision {
 	if answer != nil && weight(answer.Action) >= weight(busv1alpha1.RestartTaskAction) {
 		answer.Targets = targets
 	}
-	return answer
+	return answer, delays
 }
 
 func weight(action busv1alpha1.Action) int { return slices.Index(byWeight, action) }
@@ -112,7 +136,11 @@ func ask(spec *batchv1alpha1.JobSpec, h Happening) *Decision {
 func first(policies []batchv1alpha1.LifecyclePolicy, path string, h Happening) *Decision {
 	for i := range policies {
 		if matches(&policies[i], h) {
-			return &Decision{Action: policies[i].Action, Cause: h, Policy: fmt.Sprintf("%s[%d]", path, i)}
+			d := &Decision{Action: policies[i].Action, Cause: h, Policy: fmt.Sprintf("%s[%d]", path, i)}
+			if policies[i].Timeout != nil {
+				d.timeout = policies[i].Timeout.Duration
+			}
+			return d
 		}
 	}
 	return nil

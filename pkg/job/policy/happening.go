@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -36,17 +37,23 @@ type Happening struct {
 	Pod *corev1.Pod
 	// ExitCode of the first container that failed, for PodFailed.
 	ExitCode int32
+	// Since is when it happened, for PodPending and PodFailed: what a policy's timeout counts from. It comes from the
+	// pod, so that it is the same for every look.
+	Since time.Time
 	// Message says to people what has happened.
 	Message string
 }
 
 // Observe returns what has happened, failures first, each in the order of tasks and indexes. groupUnknown tells that
-// part of the gang runs while the rest cannot be scheduled. jobName is only for the messages.
-func Observe(jobName string, tasks []Task, groupUnknown bool) []Happening {
+// part of the gang runs while the rest cannot be scheduled.
+func Observe(job *batchv1alpha1.Job, tasks []Task, groupUnknown bool) []Happening {
 	var all []Happening
 	for i := range tasks {
-		all = append(all, podHappenings(jobName, i, &tasks[i])...)
+		all = append(all, podHappenings(job.Name, i, &tasks[i])...)
 		all = append(all, taskHappenings(i, &tasks[i])...)
+		if isAwaited(job.Spec.Policies) || isAwaited(tasks[i].Spec.Policies) {
+			all = append(all, waits(i, &tasks[i])...)
+		}
 	}
 	if groupUnknown {
 		all = append(all, Happening{Event: busv1alpha1.JobUnknownEvent, Task: -1, Index: -1,
@@ -60,7 +67,7 @@ func Observe(jobName string, tasks []Task, groupUnknown bool) []Happening {
 func rank(event busv1alpha1.Event) int {
 	return slices.Index([]busv1alpha1.Event{
 		busv1alpha1.PodFailedEvent, busv1alpha1.PodEvictedEvent, busv1alpha1.TaskFailedEvent,
-		busv1alpha1.TaskCompletedEvent, busv1alpha1.JobUnknownEvent,
+		busv1alpha1.TaskCompletedEvent, busv1alpha1.JobUnknownEvent, busv1alpha1.PodPendingEvent,
 	}, event)
 }
 
@@ -82,7 +89,7 @@ func podHappenings(jobName string, position int, task *Task) []Happening {
 		case isEvicted(pod):
 			h.Event, h.Message = busv1alpha1.PodEvictedEvent, fmt.Sprintf("pod %s was evicted%s", pod.Name, disruption(pod))
 		case pod.Status.Phase == corev1.PodFailed:
-			h.Event, h.ExitCode = busv1alpha1.PodFailedEvent, exitCode(pod)
+			h.Event, h.ExitCode, h.Since = busv1alpha1.PodFailedEvent, exitCode(pod), failedAt(pod)
 			h.Message = fmt.Sprintf("pod %s failed with exit code %d", pod.Name, h.ExitCode)
 		default:
 			continue
@@ -124,6 +131,46 @@ func exitCode(pod *corev1.Pod) int32 {
 		}
 	}
 	return 0
+}
+
+// failedAt returns when a failed pod's last container ended, or else the latest thing that is known of the pod.
+func failedAt(pod *corev1.Pod) time.Time {
+	latest := pod.CreationTimestamp.Time
+	note := func(at time.Time) {
+		if at.After(latest) {
+			latest = at
+		}
+	}
+	for i := range pod.Status.ContainerStatuses {
+		if ended := pod.Status.ContainerStatuses[i].State.Terminated; ended != nil {
+			note(ended.FinishedAt.Time)
+		}
+	}
+	for i := range pod.Status.Conditions {
+		note(pod.Status.Conditions[i].LastTransitionTime.Time)
+	}
+	return latest
+}
+
+// isAwaited tells whether a policy answers that a pod is pending.
+func isAwaited(policies []batchv1alpha1.LifecyclePolicy) bool {
+	return slices.ContainsFunc(policies, func(p batchv1alpha1.LifecyclePolicy) bool { return names(&p, busv1alpha1.PodPendingEvent) })
+}
+
+// waits returns the pods of a task that wait to run.
+func waits(position int, task *Task) []Happening {
+	var found []Happening
+	for index := range task.Spec.Replicas {
+		pod := task.Pods[index]
+		if pod == nil || pod.Status.Phase != corev1.PodPending || pod.DeletionTimestamp != nil {
+			continue
+		}
+		found = append(found, Happening{
+			Event: busv1alpha1.PodPendingEvent, Task: position, Index: index, Pod: pod, Since: pod.CreationTimestamp.Time,
+			Message: fmt.Sprintf("pod %s has been pending since %s", pod.Name, pod.CreationTimestamp.UTC().Format(time.RFC3339)),
+		})
+	}
+	return found
 }
 
 // taskHappenings returns what happened to a task as a whole.

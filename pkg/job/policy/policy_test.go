@@ -2,6 +2,7 @@ package policy
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -92,7 +93,7 @@ func TestObserve(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, h := range Observe("j", []Task{c.task}, c.unknown) {
+			for _, h := range Observe(mustertesting.MakeJob("j").Obj(), []Task{c.task}, c.unknown) {
 				got = append(got, string(h.Event)+": "+h.Message)
 			}
 			assert.Equal(t, c.want, got)
@@ -145,7 +146,7 @@ func TestDecide(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			spec := &batchv1alpha1.JobSpec{Policies: c.job, Tasks: []batchv1alpha1.TaskSpec{{Name: "a", Policies: c.task}}}
 			got := ""
-			if d := Decide(spec, c.happens); d != nil {
+			if d, _ := Decide(spec, c.happens, time.Now()); d != nil {
 				got = string(d.Action) + " " + d.Policy
 			}
 			assert.Equal(t, c.want, got)
@@ -158,11 +159,11 @@ func TestRestartsOfPodsAddUp(t *testing.T) {
 		{Name: "a", Policies: policies(on(busv1alpha1.PodFailedEvent, busv1alpha1.RestartPodAction))},
 		{Name: "b", Policies: policies(on(busv1alpha1.PodFailedEvent, busv1alpha1.RestartTaskAction))},
 	}}
-	d := Decide(spec, []Happening{
+	d, _ := Decide(spec, []Happening{
 		{Event: busv1alpha1.PodFailedEvent, Task: 0, Index: 1},
 		{Event: busv1alpha1.PodFailedEvent, Task: 0, Index: 4},
 		{Event: busv1alpha1.PodFailedEvent, Task: 1, Index: 0},
-	})
+	}, time.Now())
 	require.NotNil(t, d)
 	assert.Equal(t, busv1alpha1.RestartTaskAction, d.Action)
 	for _, c := range []struct {
@@ -190,4 +191,44 @@ func TestMemoryIsWhatTheStatusHolds(t *testing.T) {
 	broken := Recall([]batchv1alpha1.TaskRecord{{Name: "a", Created: "5-1", Handled: map[string]string{"x": "u"}}}, "a", 5)
 	_, found = broken.Record("a")
 	assert.False(t, found, "what cannot be read is forgotten")
+}
+
+func TestTimeouts(t *testing.T) {
+	start := time.Unix(1000, 0)
+	after := func(event busv1alpha1.Event, action busv1alpha1.Action, d time.Duration) batchv1alpha1.LifecyclePolicy {
+		return batchv1alpha1.LifecyclePolicy{Event: event, Action: action, Timeout: &metav1.Duration{Duration: d}}
+	}
+	job := mustertesting.MakeJob("j").LifecyclePolicy(after(busv1alpha1.PodPendingEvent, busv1alpha1.AbortJobAction, time.Hour)).
+		LifecyclePolicy(after(busv1alpha1.PodFailedEvent, busv1alpha1.RestartJobAction, time.Minute)).
+		Task(mustertesting.MakeTask("a", 3)).Obj()
+	waiting := mustertesting.MakePod("j-a-0").Phase(corev1.PodPending).Obj()
+	waiting.CreationTimestamp = metav1.NewTime(start)
+	failed := pod("j-a-1", corev1.PodFailed, exits(3))
+	failed.CreationTimestamp = metav1.NewTime(start)
+	failed.Status.ContainerStatuses[0].State.Terminated.FinishedAt = metav1.NewTime(start.Add(10 * time.Second))
+	seen := []Task{{Spec: &job.Spec.Tasks[0], Pods: map[int32]*corev1.Pod{0: waiting, 1: failed, 2: pod("j-a-2", corev1.PodRunning)}}}
+
+	ask := func(at time.Time) (*Decision, []Delay) { return Decide(&job.Spec, Observe(job, seen, false), at) }
+	d, delays := ask(start.Add(time.Minute))
+	assert.Nil(t, d)
+	require.Len(t, delays, 2)
+	assert.Equal(t, start.Add(70*time.Second), delays[0].Due, "counts from the end of the container")
+	assert.Equal(t, start.Add(time.Hour), delays[1].Due, "counts from the creation of the pod")
+
+	d, delays = ask(start.Add(70 * time.Second))
+	require.NotNil(t, d)
+	assert.Equal(t, busv1alpha1.RestartJobAction, d.Action)
+	assert.Len(t, delays, 1)
+
+	seen[0].Pods[1] = pod("j-a-1", corev1.PodRunning)
+	d, delays = ask(start.Add(time.Hour))
+	require.NotNil(t, d)
+	assert.Equal(t, busv1alpha1.AbortJobAction, d.Action)
+	assert.Equal(t, "pod j-a-0 has been pending since 1970-01-01T00:16:40Z; spec.policies[0]: AbortJob", d.Message())
+	assert.Empty(t, delays)
+
+	seen[0].Pods[0] = pod("j-a-0", corev1.PodRunning)
+	d, delays = ask(start.Add(2 * time.Hour))
+	assert.Nil(t, d, "a pod that runs is not pending")
+	assert.Empty(t, delays)
 }

@@ -38,13 +38,12 @@ func unsupportedPolicies(policies []batchv1alpha1.LifecyclePolicy, path *field.P
 	var errs field.ErrorList
 	for i := range policies {
 		p, path := &policies[i], path.Index(i)
-		if p.Timeout != nil && p.Timeout.Duration > 0 {
-			errs = append(errs, field.Forbidden(path.Child("timeout"), notBuilt))
+		if p.Timeout != nil && p.Timeout.Duration > 0 && !mayWait(p) {
+			errs = append(errs, field.Forbidden(path.Child("timeout"),
+				"not supported yet but for PodPending, PodFailed and exit codes: leave it out"))
 		}
-		for _, event := range []busv1alpha1.Event{busv1alpha1.PodPendingEvent, busv1alpha1.JobUpdatedEvent} {
-			if p.Event == event || slices.Contains(p.Events, event) {
-				errs = append(errs, field.NotSupported(path.Child("event"), event, supportedEvents))
-			}
+		if event := busv1alpha1.JobUpdatedEvent; p.Event == event || slices.Contains(p.Events, event) {
+			errs = append(errs, field.NotSupported(path.Child("event"), event, supportedEvents))
 		}
 		switch p.Action {
 		case busv1alpha1.RestartPartitionAction, busv1alpha1.ResumeJobAction:
@@ -54,9 +53,22 @@ func unsupportedPolicies(policies []batchv1alpha1.LifecyclePolicy, path *field.P
 	return errs
 }
 
+// mayWait tells whether all that the policy answers can be answered later: only of what happens to a pod that stays is
+// it known when it happened.
+func mayWait(p *batchv1alpha1.LifecyclePolicy) bool {
+	for _, event := range append(slices.Clone(p.Events), p.Event) {
+		switch event {
+		case "", busv1alpha1.PodPendingEvent, busv1alpha1.PodFailedEvent:
+		default:
+			return false
+		}
+	}
+	return true
+}
+
 var supportedEvents = []busv1alpha1.Event{
 	busv1alpha1.AnyEvent, busv1alpha1.PodFailedEvent, busv1alpha1.PodEvictedEvent, busv1alpha1.TaskCompletedEvent,
-	busv1alpha1.TaskFailedEvent, busv1alpha1.JobUnknownEvent,
+	busv1alpha1.TaskFailedEvent, busv1alpha1.JobUnknownEvent, busv1alpha1.PodPendingEvent,
 }
 
 var supportedActions = []busv1alpha1.Action{

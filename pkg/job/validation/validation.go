@@ -165,6 +165,11 @@ func validatePolicies(policies []batchv1alpha1.LifecyclePolicy, task *batchv1alp
 	var errs field.ErrorList
 	for i := range policies {
 		p, action := &policies[i], path.Index(i).Child("action")
+		if event := busv1alpha1.PodPendingEvent; (p.Event == event || slices.Contains(p.Events, event)) &&
+			(p.Timeout == nil || p.Timeout.Duration <= 0) {
+			errs = append(errs, field.Invalid(path.Index(i).Child("timeout"), p.Timeout,
+				"a policy for PodPending needs a timeout: every pod is pending at first"))
+		}
 		switch p.Action {
 		case busv1alpha1.RestartPartitionAction:
 			if task == nil || task.PartitionPolicy == nil {

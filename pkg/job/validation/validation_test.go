@@ -93,6 +93,9 @@ func TestJob(t *testing.T) {
 		"restart of a pod where there is none": {edit: func(j *batchv1alpha1.Job) {
 			j.Spec.Policies = []batchv1alpha1.LifecyclePolicy{{Events: []busv1alpha1.Event{"PodFailed", "TaskCompleted"}, Action: busv1alpha1.RestartPodAction}}
 		}, want: []string{"spec.policies[0].action"}, says: "TaskCompleted"},
+		"pending for no time at all": {edit: func(j *batchv1alpha1.Job) {
+			j.Spec.Policies = []batchv1alpha1.LifecyclePolicy{{Event: "PodPending", Action: "AbortJob", Timeout: &metav1.Duration{}}}
+		}, want: []string{"spec.policies[0].timeout"}},
 		"restart of a task where there is none": {edit: func(j *batchv1alpha1.Job) {
 			j.Spec.Policies = []batchv1alpha1.LifecyclePolicy{{Event: "Unknown", Action: busv1alpha1.RestartTaskAction}}
 		}, want: []string{"spec.policies[0].action"}},
@@ -118,7 +121,8 @@ func TestUnsupported(t *testing.T) {
 			j.Spec.Volumes = []batchv1alpha1.VolumeSpec{{MountPath: "/scratch"}}
 			j.Spec.Policies = []batchv1alpha1.LifecyclePolicy{
 				{Event: "*", Action: "RestartJob", Timeout: &metav1.Duration{}}, {Event: "TaskCompleted", Action: "CompleteJob"},
-				{ExitCode: int32p(3), Action: "TerminateJob"}}
+				{ExitCode: int32p(3), Action: "TerminateJob", Timeout: &metav1.Duration{Duration: time.Second}},
+				{Events: []busv1alpha1.Event{"PodPending", "PodFailed"}, Action: "AbortJob", Timeout: &metav1.Duration{Duration: time.Second}}}
 		}},
 		"dependencies": {edit: func(j *batchv1alpha1.Job) { j.Spec.Tasks[1].DependsOn = &batchv1alpha1.DependsOn{Name: []string{"a"}} }, want: []string{"spec.tasks[1].dependsOn"}},
 		"partitions":   {edit: func(j *batchv1alpha1.Job) { j.Spec.Tasks[1].PartitionPolicy = &batchv1alpha1.PartitionPolicySpec{} }, want: []string{"spec.tasks[1].partitionPolicy"}},
@@ -127,10 +131,10 @@ func TestUnsupported(t *testing.T) {
 		}, want: []string{"spec.networkTopology"}},
 		"policies": {edit: func(j *batchv1alpha1.Job) {
 			j.Spec.Policies = []batchv1alpha1.LifecyclePolicy{
-				{Event: "PodFailed", Action: "RestartJob", Timeout: &metav1.Duration{Duration: time.Second}}, {Event: "JobUpdated", Action: "RestartJob"}}
-			j.Spec.Tasks[0].Policies = []batchv1alpha1.LifecyclePolicy{
-				{Events: []busv1alpha1.Event{"PodPending"}, Action: "AbortJob"}, {Event: "PodFailed", Action: "ResumeJob"}}
-		}, want: []string{"spec.policies[0].timeout", "spec.policies[1].event", "spec.tasks[0].policies[0].event", "spec.tasks[0].policies[1].action"}},
+				{Event: "PodEvicted", Action: "RestartJob", Timeout: &metav1.Duration{Duration: time.Second}}, {Event: "JobUpdated", Action: "RestartJob"},
+				{Events: []busv1alpha1.Event{"PodPending", "*"}, Action: "AbortJob", Timeout: &metav1.Duration{Duration: time.Second}}}
+			j.Spec.Tasks[0].Policies = []batchv1alpha1.LifecyclePolicy{{Event: "PodFailed", Action: "ResumeJob"}}
+		}, want: []string{"spec.policies[0].timeout", "spec.policies[1].event", "spec.policies[2].timeout", "spec.tasks[0].policies[0].action"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			assert.Equal(t, c.want, fields(Unsupported(change(c.edit))))

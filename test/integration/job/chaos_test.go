@@ -102,7 +102,7 @@ func (s *stage) steer(ctx context.Context, pod *corev1.Pod, badRuns int) {
 		return
 	case pod.Spec.NodeName == "":
 		_ = kube.CoreV1().Pods(s.namespace).Bind(ctx, &corev1.Binding{
-			ObjectMeta: metav1.ObjectMeta{Name: pod.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: "nowhere"}}, metav1.CreateOptions{})
+			ObjectMeta: metav1.ObjectMeta{Name: pod.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: nowhere}}, metav1.CreateOptions{})
 		return
 	case pod.Status.Phase == corev1.PodPending:
 		status.Phase = corev1.PodRunning

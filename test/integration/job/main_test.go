@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/informers"
@@ -26,6 +27,7 @@ import (
 	"github.com/muster-sched/muster/pkg/client/informers/externalversions"
 	"github.com/muster-sched/muster/pkg/controllers/job"
 	"github.com/muster-sched/muster/pkg/localcluster"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
 	"github.com/muster-sched/muster/pkg/watchlog"
 )
 
@@ -36,6 +38,9 @@ var (
 	muster versioned.Interface
 	log    *watchlog.Log
 )
+
+// nowhere is the node that all pods are bound to. It does nothing.
+const nowhere = "nowhere"
 
 func TestMain(m *testing.M) {
 	os.Exit(run(m))
@@ -61,6 +66,11 @@ func run(m *testing.M) int {
 	config.QPS, config.Burst = 500, 1000
 	kube, muster = kubernetes.NewForConfigOrDie(config), versioned.NewForConfigOrDie(config)
 	if log, err = watchlog.Start(ctx, kube, muster); err != nil {
+		return fail(err)
+	}
+	// The pods' node. Without it kube-controller-manager would take its pods away after a while.
+	node := mustertesting.MakeNode(nowhere).Obj()
+	if _, err := kube.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
 		return fail(err)
 	}
 	stop := startController(ctx)

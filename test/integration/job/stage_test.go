@@ -137,7 +137,7 @@ func (s *stage) run(names ...string) {
 	for _, name := range names {
 		s.awaitPod(name)
 		err := kube.CoreV1().Pods(s.namespace).Bind(s.t.Context(), &corev1.Binding{
-			ObjectMeta: metav1.ObjectMeta{Name: name}, Target: corev1.ObjectReference{Kind: "Node", Name: "nowhere"}}, metav1.CreateOptions{})
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Target: corev1.ObjectReference{Kind: "Node", Name: nowhere}}, metav1.CreateOptions{})
 		require.NoError(s.t, err)
 		s.setPhase(name, corev1.PodRunning, 0)
 	}

@@ -1,0 +1,64 @@
+package job_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+)
+
+func after(d time.Duration, event busv1alpha1.Event, action busv1alpha1.Action) batchv1alpha1.LifecyclePolicy {
+	return batchv1alpha1.LifecyclePolicy{Event: event, Action: action, Timeout: &metav1.Duration{Duration: d}}
+}
+
+// TestPendingForTooLong: the clock runs on while no controller does.
+func TestPendingForTooLong(t *testing.T) {
+	s := newStage(t)
+	job := s.apply(mustertesting.MakeJob("j").LifecyclePolicy(after(2*time.Second, busv1alpha1.PodPendingEvent, busv1alpha1.AbortJobAction)).
+		Task(mustertesting.MakeTask("a", 2)))
+	s.admit(job)
+	s.run("j-a-0")
+	s.awaitPod("j-a-1")
+	s.expectJobEvent("j", "ExecuteAction", "Execute action AbortJob after 2s")
+	whileDown(func() {})
+	s.reap(1)
+	s.JobPhase(s.name("j"), batchv1alpha1.Aborted)
+	state := log.Job(s.name("j"))
+	assert.Equal(t, "PodPending", state.Reason)
+	assert.Contains(t, state.Message, "pod j-a-1 has been pending since")
+	assert.WithinDuration(t, job.CreationTimestamp.Add(2*time.Second), state.Time, 10*time.Second)
+}
+
+func TestPendingForNotTooLong(t *testing.T) {
+	s := newStage(t)
+	job := s.apply(mustertesting.MakeJob("j").LifecyclePolicy(after(3*time.Second, busv1alpha1.PodPendingEvent, busv1alpha1.AbortJobAction)).
+		Task(mustertesting.MakeTask("a", 1)))
+	s.admit(job)
+	s.run("j-a-0")
+	s.JobPhase(s.name("j"), batchv1alpha1.Running)
+	s.poll("the time that it may be pending passes", func(context.Context) (bool, error) {
+		return time.Since(job.CreationTimestamp.Time) > 5*time.Second, nil
+	})
+	assert.Equal(t, batchv1alpha1.Running, log.Job(s.name("j")).Phase)
+}
+
+func TestFailureIsAnsweredLater(t *testing.T) {
+	s := newStage(t)
+	job := s.apply(mustertesting.MakeJob("j").LifecyclePolicy(after(2*time.Second, busv1alpha1.PodFailedEvent, busv1alpha1.TerminateJobAction)).
+		Task(mustertesting.MakeTask("a", 2)))
+	s.admit(job)
+	s.run("j-a-0", "j-a-1")
+	s.JobPhase(s.name("j"), batchv1alpha1.Running)
+	s.fail("j-a-0", 7)
+	s.expectJobEvent("j", "ExecuteAction", "Execute action TerminateJob after 2s")
+	assert.Equal(t, batchv1alpha1.Running, log.Job(s.name("j")).Phase)
+	s.reap(1)
+	s.JobPhase(s.name("j"), batchv1alpha1.Terminated)
+	assert.Equal(t, "pod j-a-0 failed with exit code 7; spec.policies[0]: TerminateJob", log.Job(s.name("j")).Message)
+}
