@@ -15,6 +15,10 @@ hack/build-tool.sh gotestsum
 # Everything that the tests start inherits this mark, so that what they leave behind can be found.
 mark="MUSTER_TEST_RUN=$$-$SRANDOM"
 
+# Temporary files go where an interrupted run can clear them away, too.
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
 # marked_processes prints the ids of processes that carry the mark. Where there is no /proc it finds none.
 marked_processes() {
   { grep -lzxF "$mark" /proc/[0-9]*/environ || true; } 2>/dev/null | cut -d/ -f3
@@ -44,7 +48,7 @@ interrupted() {
 }
 
 # Descriptor 9 is where the stages tell how far they are; gotestsum reads their standard output.
-env "$mark" bin/tools/gotestsum --format pkgname --format-hide-empty-pkg --junitfile test-results/junit.xml \
+env "$mark" TMPDIR="$scratch" bin/tools/gotestsum --format pkgname --format-hide-empty-pkg --junitfile test-results/junit.xml \
   --jsonfile test-results/events.json --raw-command -- hack/test-stages.sh "${stages[@]}" 9>&1 </dev/null &
 run=$!
 trap interrupted INT TERM HUP
