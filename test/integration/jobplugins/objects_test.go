@@ -44,7 +44,7 @@ func TestObjectsAreThereBeforeThePodsThatNeedThem(t *testing.T) {
 	}
 	assert.Equal(t, "1", env["VC_TASK_INDEX"])
 	assert.Contains(t, env, "VC_W_HOSTS")
-	assert.Equal(t, map[string]string{"plugin-svc": "svc", "plugin-ssh": "ssh", "plugin-env": "env"}, s.get("j").Status.ControlledResources)
+	s.expectControlled("j", map[string]string{"plugin-svc": "svc", "plugin-ssh": "ssh", "plugin-env": "env"})
 }
 
 // TestRestartsLeaveTheObjectsAlone: of pods, of tasks and of the whole Job, suspended and resumed, also by another
