@@ -163,11 +163,11 @@ func TestRunningJobSaysThatItsChangedSpecCannotRun(t *testing.T) {
 	s.admit(job)
 	s.run("j-a-0")
 	s.JobPhase(s.name("j"), batchv1alpha1.Running)
-	s.edit("j", func(job *batchv1alpha1.Job) { job.Spec.Plugins = map[string][]string{"nonesuch": {}} })
+	s.edit("j", func(job *batchv1alpha1.Job) { job.Spec.NetworkTopology = &batchv1alpha1.NetworkTopologySpec{} })
 	state := s.JobReason(s.name("j"), "NotSupported")
 	assert.Equal(t, batchv1alpha1.Running, state.Phase)
 	s.Event("Job", s.name("j"), func(e watchlog.Event) bool { return e.Reason == "NotSupported" })
-	s.edit("j", func(job *batchv1alpha1.Job) { job.Spec.Plugins = nil })
+	s.edit("j", func(job *batchv1alpha1.Job) { job.Spec.NetworkTopology = nil })
 	s.Soon("the reason is gone", func() bool { return log.Job(s.name("j")).Reason == "" }, func() any { return log.Job(s.name("j")) })
 	s.PodsStay(1, "the pod runs on", s.live)
 }
