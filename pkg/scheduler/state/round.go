@@ -258,7 +258,7 @@ func (s *Store) QuotaShortage(pod *corev1.Pod) *quota.Shortage {
 }
 
 // Reserve books a pod's room on a node: its charge, in place of its part of the promise.
-func (s *Store) Reserve(pod *corev1.Pod, node string) {
+func (s *Store) Reserve(pod *corev1.Pod, _ string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.quotaWaiters, pod.UID)
