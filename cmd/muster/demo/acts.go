@@ -45,6 +45,12 @@ var acts = []struct {
 		play:  releaseGang,
 	},
 	{
+		title: "The pods of a Job get what they need to find each other and to log in to each other",
+		intro: `mpi-job has a master and two workers, and the plugins svc, ssh and env: a name in the DNS for each pod,
+			a list of them all, and one key for ssh. It grows by a worker while it runs.`,
+		play: connectPeers,
+	},
+	{
 		title: "A worker fails, and the whole gang restarts",
 		intro: `Training goes on only with all workers, so tf-job has the policy * -> RestartJob.
 			Simulated pods do what their annotations say: this one is told to end with exit code 137.`,
@@ -115,6 +121,9 @@ func completeJob(ctx context.Context, s *stage) error {
 	phases := watchlog.Phases(s.log.JobStates(job("distributed-training")))
 	want := []batchv1alpha1.JobPhase{batchv1alpha1.Pending, batchv1alpha1.Running, batchv1alpha1.Completing, batchv1alpha1.Completed}
 	if err := s.check(slices.Equal(phases, want), "distributed-training went from Pending over Running and Completing to Completed", phases); err != nil {
+		return err
+	}
+	if err := s.expectPlugins(ctx, "distributed-training", "plugin-env", "plugin-ssh", "plugin-svc"); err != nil {
 		return err
 	}
 	ended := s.pods("distributed-training", watchlog.Pod.Live)
