@@ -206,7 +206,7 @@ func isMinor(from *batchv1alpha1.JobStatus, result *verdict) bool {
 func (c *Controller) act(ctx context.Context, job *batchv1alpha1.Job, s *scene, m *members, n *notes) error {
 	if err := c.deletePods(ctx, n.notYetDeleted(m.victims(), c.clock.Now())); err != nil {
 		n.deletions = nil
-		return err
+		return deleteError.of(err)
 	}
 	switch {
 	case phase.Runs(job.Status.State.Phase):
@@ -217,7 +217,7 @@ func (c *Controller) act(ctx context.Context, job *batchv1alpha1.Job, s *scene, 
 		}
 		if phase.Ended(job.Status.State.Phase) {
 			if err := c.deleteObjects(ctx, job); err != nil {
-				return fmt.Errorf("%w: %w", errPlugins, err)
+				return pluginError.of(err)
 			}
 		}
 		return c.deleteExpired(ctx, job)
@@ -234,65 +234,24 @@ func (c *Controller) run(ctx context.Context, job *batchv1alpha1.Job, s *scene, 
 	}
 	named, err := c.ensureClaims(ctx, job, s.claims)
 	if err != nil {
-		return fmt.Errorf("%w: %w", errClaims, err)
+		return claimError.of(err)
 	}
 	if !named {
 		return nil
 	}
 	if err := c.ensureGroup(ctx, job, s.group); err != nil {
-		return fmt.Errorf("%w: %w", errGroup, err)
+		return groupError.of(err)
 	}
 	if err := c.applyObjects(ctx, job, k); err != nil {
-		return fmt.Errorf("%w: %w", errPlugins, err)
+		return pluginError.of(err)
 	}
 	if !isAdmitted(s.group) || !s.claims.isReady() {
 		return nil
 	}
 	if err := c.createPods(ctx, job, k.set, m.missing(job.Name)); err != nil {
-		return fmt.Errorf("%w: %w", errCreate, err)
+		return createError.of(err)
 	}
 	return nil
-}
-
-// What went wrong, for the reason of the event.
-var (
-	errGroup   = errors.New("keeping the PodGroup")
-	errClaims  = errors.New("making claims")
-	errPlugins = errors.New("applying the plugins' objects")
-	errCreate  = errors.New("creating pods")
-)
-
-// report makes trouble with the API a reason, a message and an event; the worker then tries again after a back-off.
-func (c *Controller) report(job *batchv1alpha1.Job, err error, n *notes) (time.Duration, error) {
-	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		// The Job is about to be deleted with its namespace.
-		return 0, nil
-	}
-	trouble := &finding{eventFailedDelete, fmt.Sprintf("Error deleting pods: %v", err)}
-	switch {
-	case (errors.Is(err, errGroup) || errors.Is(err, errPlugins)) && apierrors.IsConflict(err):
-		return retrySoon, nil
-	case errors.Is(err, errObjectTaken):
-		trouble = &finding{reasonObjectNameTaken, err.Error()}
-	case errors.Is(err, errClaims):
-		trouble = &finding{eventClaimError, fmt.Sprintf("Failed to create PVC, err: %v", err)}
-	case errors.Is(err, errPlugins):
-		trouble = &finding{eventPluginError, fmt.Sprintf("Execute plugin when job add failed, err: %v", err)}
-	case errors.Is(err, errGroup):
-		trouble = &finding{eventPodGroupError, fmt.Sprintf("Failed to create PodGroup, err: %v", err)}
-	case errors.Is(err, errCreate):
-		trouble = &finding{eventFailedCreate, fmt.Sprintf("Error creating pods: %v", err)}
-	}
-	// What plugins refuse has the same reason, and its event comes with the status.
-	if (n.trouble == nil || *n.trouble != *trouble) && trouble.reason != eventPluginError {
-		c.recorder.Event(job, corev1.EventTypeWarning, trouble.reason, trouble.message)
-	}
-	n.trouble = trouble
-	if errors.Is(err, errNameTaken) || errors.Is(err, errObjectTaken) || errors.Is(err, errClaimTaken) {
-		// The name of what an earlier Job had is free as soon as that is gone.
-		return retrySoon, nil
-	}
-	return 0, err
 }
 
 // deleteExpired deletes a Job that has ended, or was aborted, longer ago than its ttlSecondsAfterFinished.

@@ -1,0 +1,78 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+)
+
+// conflictPause is how long to wait for the informer after somebody else has changed an object of ours.
+const conflictPause = 50 * time.Millisecond
+
+// troubleKind is what the controller was about to do when the API server refused. Trouble of a kind has the same reason
+// and the same beginning of the text.
+type troubleKind struct{ reason, text string }
+
+// The kinds of trouble.
+var (
+	deleteError = troubleKind{eventFailedDelete, "Error deleting pods"}
+	createError = troubleKind{eventFailedCreate, "Error creating pods"}
+	groupError  = troubleKind{eventPodGroupError, "Failed to create PodGroup, err"}
+	claimError  = troubleKind{eventClaimError, "Failed to create PVC, err"}
+	pluginError = troubleKind{eventPluginError, "Execute plugin when job add failed, err"}
+)
+
+// of makes the error one of that kind.
+func (k troubleKind) of(err error) error { return &actError{k, err} }
+
+// actError is an error of a kind.
+type actError struct {
+	kind troubleKind
+	err  error
+}
+
+func (e *actError) Error() string { return e.err.Error() }
+func (e *actError) Unwrap() error { return e.err }
+
+// report makes trouble with the API a reason, a message and an event, and says how to go on: soon, or with the error
+// for a back-off.
+func (c *Controller) report(job *batchv1alpha1.Job, err error, n *notes) (time.Duration, error) {
+	switch {
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		// The Job is about to be deleted with its namespace.
+		return 0, nil
+	case apierrors.IsConflict(err):
+		return conflictPause, nil
+	}
+	trouble := troubleIn(err)
+	if trouble == nil {
+		return 0, err
+	}
+	// What plugins refuse has the same reason, and its event comes with the status.
+	if (n.trouble == nil || *n.trouble != *trouble) && trouble.reason != eventPluginError {
+		c.recorder.Event(job, corev1.EventTypeWarning, trouble.reason, trouble.message)
+	}
+	n.trouble = trouble
+	if errors.Is(err, errNameTaken) || errors.Is(err, errObjectTaken) || errors.Is(err, errClaimTaken) {
+		// The name of what an earlier Job had is free as soon as that is gone.
+		return retrySoon, nil
+	}
+	return 0, err
+}
+
+// troubleIn returns what the error says to people; nil if it is of no kind.
+func troubleIn(err error) *finding {
+	if errors.Is(err, errObjectTaken) {
+		return &finding{reasonObjectNameTaken, err.Error()}
+	}
+	var known *actError
+	if !errors.As(err, &known) {
+		return nil
+	}
+	return &finding{known.kind.reason, fmt.Sprintf("%s: %v", known.kind.text, known.err)}
+}

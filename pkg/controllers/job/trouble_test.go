@@ -1,0 +1,57 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/record"
+
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+)
+
+func TestReport(t *testing.T) {
+	pods := schema.GroupResource{Resource: "pods"}
+	ending := apierrors.NewForbidden(pods, "p", errors.New("the namespace ends"))
+	ending.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	refused := apierrors.NewForbidden(pods, "p", errors.New("exceeded quota"))
+	for name, c := range map[string]struct {
+		err     error
+		after   time.Duration
+		backOff bool
+		event   string
+	}{
+		"a refused pod": {createError.of(fmt.Errorf("creating pod p: %w", refused)), 0, true,
+			`Warning FailedCreate Error creating pods: creating pod p: pods "p" is forbidden: exceeded quota`},
+		"a name that is taken": {createError.of(fmt.Errorf("creating pod p: %w", errNameTaken)), retrySoon, false,
+			"Warning FailedCreate Error creating pods: creating pod p: the name is taken by a pod of another owner"},
+		"a namespace that ends": {createError.of(ending), 0, false, ""},
+		"a PodGroup that has changed": {groupError.of(apierrors.NewConflict(schema.GroupResource{Resource: "podgroups"}, "g", errors.New("changed"))),
+			conflictPause, false, ""},
+		"a pod that cannot be deleted": {deleteError.of(errors.New("no")), 0, true, "Warning FailedDelete Error deleting pods: no"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recorder := record.NewFakeRecorder(1)
+			controller := &Controller{recorder: recorder}
+			n := &notes{}
+			for range 2 {
+				after, err := controller.report(mustertesting.MakeJob("j").Obj(), c.err, n)
+				assert.Equal(t, c.after, after)
+				assert.Equal(t, c.backOff, err != nil)
+			}
+			got := ""
+			if len(recorder.Events) > 0 {
+				got = <-recorder.Events
+			}
+			assert.Equal(t, c.event, got)
+			assert.Empty(t, recorder.Events, "the same is said once")
+			assert.Equal(t, c.event != "", n.trouble != nil)
+		})
+	}
+}
