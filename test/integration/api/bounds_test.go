@@ -374,3 +374,36 @@ func replaceIn(t *testing.T, container any, steps []string, at string, change fu
 	require.Contains(t, fields, step, "the full object lacks %s", at)
 	return replaceIn(t, fields[step], steps[1:], at, change)
 }
+
+// The API server gives the rules of one object a budget of work, which the largest object must not use up.
+func TestTheLargestJobIsTaken(t *testing.T) {
+	var policies []any
+	for _, event := range []string{"PodFailed", "PodEvicted", "TaskCompleted", "TaskFailed", "Unknown", "JobUpdated"} {
+		policies = append(policies, map[string]any{"events": []any{event}, "action": "RestartJob"})
+	}
+	for code := int64(1); len(policies) < 20; code++ {
+		policies = append(policies, map[string]any{"exitCode": code, "action": "AbortJob"})
+	}
+	var names, tasks, volumes []any
+	for i := range 100 {
+		names = append(names, fmt.Sprintf("task-%d-%s", i, strings.Repeat("n", 50)))
+	}
+	for i := range 100 {
+		tasks = append(tasks, map[string]any{
+			"name": names[i], "replicas": int64(2), "minAvailable": int64(2), "policies": policies,
+			"dependsOn":       map[string]any{"name": names},
+			"partitionPolicy": map[string]any{"totalPartitions": int64(2), "partitionSize": int64(1), "minPartitions": int64(2)},
+		})
+	}
+	for i := range 64 {
+		volumes = append(volumes, map[string]any{"mountPath": fmt.Sprintf("/%s/%d", strings.Repeat("p", 1000), i)})
+	}
+	job := normal(t, parse(t, smallJob))
+	job["metadata"] = map[string]any{"name": strings.Repeat("n", 63)}
+	job["spec"] = map[string]any{"minAvailable": int64(200), "policies": policies, "volumes": volumes, "tasks": tasks}
+	created := create(t, jobs, normal(t, job))
+
+	created.Object["spec"].(map[string]any)["minAvailable"] = int64(100)
+	_, err := resource(jobs).Update(t.Context(), created, metav1.UpdateOptions{})
+	require.NoError(t, err)
+}
