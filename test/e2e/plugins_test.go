@@ -1,0 +1,108 @@
+package e2e
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/pkg/watchlog"
+	"github.com/muster-sched/muster/test/e2e/harness"
+)
+
+// peers are the objects that the plugins svc and ssh make.
+type peers struct {
+	service *corev1.Service
+	hosts   *corev1.ConfigMap
+	secret  *corev1.Secret
+}
+
+func peersOf(t *testing.T, s *harness.Story) peers {
+	t.Helper()
+	var p peers
+	var err error
+	p.service, err = s.Kube.CoreV1().Services(s.Namespace).Get(s.Ctx, "job", metav1.GetOptions{})
+	require.NoError(t, err)
+	p.hosts, err = s.Kube.CoreV1().ConfigMaps(s.Namespace).Get(s.Ctx, "job-svc", metav1.GetOptions{})
+	require.NoError(t, err)
+	p.secret, err = s.Kube.CoreV1().Secrets(s.Namespace).Get(s.Ctx, "job-ssh", metav1.GetOptions{})
+	require.NoError(t, err)
+	return p
+}
+
+// TestRestartsLeaveTheNetworkAlone: while pods or tasks restart, Service, ConfigMap and Secret are not even written to.
+func TestRestartsLeaveTheNetworkAlone(t *testing.T) {
+	t.Parallel()
+	for action, restarted := range map[busv1alpha1.Action]int{busv1alpha1.RestartPodAction: 1, busv1alpha1.RestartTaskAction: 2} {
+		t.Run(string(action), func(t *testing.T) {
+			t.Parallel()
+			s := harness.New(t)
+			s.AddNodes(1, "cpu", "4")
+			job := s.CreateJob(twoTasks().Plugin("mpi", "--master=one", "--worker=many").Policy(busv1alpha1.PodFailedEvent, action))
+			running := s.Pods(3, "all pods run", s.In(harness.Running))
+			s.JobPhase(job, batchv1alpha1.Running)
+			before := peersOf(t, s)
+			s.EndPod("job-many-1", 3)
+			had := map[string]bool{}
+			for _, pod := range running {
+				had[string(pod.UID)] = true
+			}
+			s.Pods(restarted, "new pods run", s.In(harness.Running, func(p watchlog.Pod) bool { return !had[string(p.UID)] }))
+			s.Pods(3, "all pods run again", s.In(harness.Running))
+			assert.Equal(t, before, peersOf(t, s))
+			assert.Contains(t, string(before.secret.Data["config"]), "Host job-many-1\n")
+		})
+	}
+}
+
+// TestAJobWithAClaimOfItsOwn: the claim is made, bound and mounted, and the Job runs.
+func TestAJobWithAClaimOfItsOwn(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t)
+	s.AddNodes(1, "cpu", "4")
+	disk := &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: s.Namespace},
+		Spec: corev1.PersistentVolumeSpec{
+			Capacity:               mustertesting.Resources("storage", "1Gi"),
+			AccessModes:            []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/tmp"}},
+			StorageClassName:       s.Namespace,
+		},
+	}
+	_, err := s.Kube.CoreV1().PersistentVolumes().Create(s.Ctx, disk, metav1.CreateOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		assert.NoError(t, s.Kube.CoreV1().PersistentVolumes().Delete(context.Background(), disk.Name, metav1.DeleteOptions{}))
+	})
+	job := s.CreateJob(twoTasks().Volume(batchv1alpha1.VolumeSpec{MountPath: "/out", VolumeClaim: &corev1.PersistentVolumeClaimSpec{
+		AccessModes:      disk.Spec.AccessModes,
+		StorageClassName: ptr.To(s.Namespace),
+		Resources:        corev1.VolumeResourceRequirements{Requests: disk.Spec.Capacity},
+	}}))
+	s.Pods(3, "all pods run", s.In(harness.Running))
+	s.JobPhase(job, batchv1alpha1.Running)
+	claims, err := s.Kube.CoreV1().PersistentVolumeClaims(s.Namespace).List(s.Ctx, metav1.ListOptions{})
+	require.NoError(t, err)
+	require.Len(t, claims.Items, 1)
+	assert.Equal(t, corev1.ClaimBound, claims.Items[0].Status.Phase)
+	assert.True(t, strings.HasPrefix(claims.Items[0].Name, "job-pvc-"))
+}
+
+// TestAJobWaitsForItsClaim and starts when somebody makes it, with no help.
+func TestAJobWaitsForItsClaim(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t)
+	s.AddNodes(1, "cpu", "4")
+	job := s.CreateJob(twoTasks().Volume(batchv1alpha1.VolumeSpec{MountPath: "/data", VolumeClaimName: "data"}))
+	s.JobReason(job, "ClaimNotFound")
+	s.Event("Job", job, func(e watchlog.Event) bool { return strings.Contains(e.Message, `"data"`) })
+	s.PodsStay(0, "no pod is created", s.In())
+}
