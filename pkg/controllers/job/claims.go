@@ -68,6 +68,8 @@ func (s *claims) survey(job *batchv1alpha1.Job, volume *batchv1alpha1.VolumeSpec
 			"and the Job goes on", name, volume.MountPath)
 	case !recorded && job.Annotations[batchv1alpha1.MissingClaimAnnotation] == runWithEmptyDir:
 		s.known[volumes.EmptyDirKey(name)] = name
+	case live != nil:
+		s.complain(reasonClaimNotFound, "claim %q for %s is being deleted: create it again, and the Job goes on", name, volume.MountPath)
 	default:
 		s.complain(reasonClaimNotFound, "claim %q for %s does not exist: create it, and the Job goes on", name, volume.MountPath)
 	}
@@ -164,7 +166,7 @@ func (c *Controller) makeClaim(ctx context.Context, job *batchv1alpha1.Job, volu
 // controlled returns what status.controlledResources should say: what plugins are at work, and what claims there are.
 // It returns nil if it should say what it says.
 func controlled(job *batchv1alpha1.Job, s *scene, k *kit) map[string]string {
-	if s.claims == nil {
+	if s.claims == nil || s.refusal != nil && isFresh(job, s) {
 		return nil
 	}
 	entries := s.claims.known
