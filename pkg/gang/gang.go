@@ -241,7 +241,11 @@ func (g *Gang) HasWaiting() bool { return g.total.all > g.total.held }
 // Waiting returns the current members without a node, in the order in which they start.
 func (g *Gang) Waiting() []*Member { return inOrder(g.current(isWaiting)) }
 
-// Reserved returns the members that hold room without being bound, of whatever incarnation, terminating ones included.
+// HasReserved says whether a member holds room without being bound.
+func (g *Gang) HasReserved() bool { return g.reserved > 0 }
+
+// Reserved returns the members that hold room without being bound, of whatever incarnation, terminating ones included, in no
+// particular order.
 func (g *Gang) Reserved() []*Member {
 	if g.reserved == 0 {
 		return nil
@@ -252,7 +256,7 @@ func (g *Gang) Reserved() []*Member {
 			reserved = append(reserved, m)
 		}
 	}
-	return inOrder(reserved)
+	return reserved
 }
 
 // Bound returns the current members that are bound.

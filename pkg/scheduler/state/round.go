@@ -151,6 +151,7 @@ func (s *Store) Admit(round *Round, places map[types.UID]string) (activate []*co
 		}
 		activate = append(activate, m.Pod)
 	}
+	g.rest = requests(round.Members)
 	s.promiseRest(g)
 	s.waker.AddAfter(g.key, s.args.PermitTimeout.Duration)
 	return activate, true
@@ -170,16 +171,9 @@ func sameMembers(a, b []*gang.Member) bool {
 
 // promiseRest sets aside the quota of the chosen members that have not reserved yet.
 func (s *Store) promiseRest(g *group) {
-	if g.queue == "" {
-		return
+	if g.queue != "" {
+		s.ledger.Promise(g.key.String(), g.queue, g.rest)
 	}
-	rest := resources.List{}
-	for uid := range g.chosen {
-		if m := g.Member(uid); m != nil {
-			rest.Add(m.Requests)
-		}
-	}
-	s.ledger.Promise(g.key.String(), g.queue, rest)
 }
 
 // Park keeps a gang that was judged and does not fit until something happens that could help it: an event that one of
@@ -272,6 +266,7 @@ func (s *Store) Reserve(pod *corev1.Pod, _ string) {
 				rest.Sub(m.Requests)
 				g.planned[planned] = rest
 			}
+			g.rest.Sub(m.Requests)
 			s.promiseRest(g)
 		}
 		if g.queue != "" {

@@ -107,7 +107,8 @@ func (s *Store) check() (evict []*corev1.Pod) {
 	defer s.mu.Unlock()
 	now := s.clock.Now()
 	for key, g := range s.gangs {
-		if g.phase == admitted || len(g.Reserved()) > 0 || !g.parked && !g.Seated() && g.HasWaiting() {
+		if g.phase == admitted || g.HasReserved() || !g.parked && !g.Seated() && g.HasWaiting() {
+			g.sweep = true
 			s.waker.Add(key)
 		}
 		if !g.reached && !g.brokenSince.IsZero() && now.Sub(g.brokenSince) > s.args.PartialGangTimeout.Duration && g.Broken() {

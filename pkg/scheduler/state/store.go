@@ -149,6 +149,7 @@ type group struct {
 	scout    types.UID                 // the one member that may pass the gate while the gang is idle
 	chosen   map[types.UID]string      // admitted: the members still to come, and the node planned for each ("" = any)
 	planned  map[string]resources.List // admitted: what is promised on each node and not reserved yet
+	rest     resources.List            // admitted: what the chosen members request in all
 	sure     bool                      // admitted: the plan has a place for each member
 	deadline time.Time                 // admitted: when the promise expires
 
@@ -164,6 +165,7 @@ type group struct {
 	notBefore time.Time        // backing off until then
 
 	wasSeated   bool      // the surplus was let in
+	sweep       bool      // members may have slipped into Permit's waiting room behind the release
 	brokenSince time.Time // bound below the minimum since then
 }
 
@@ -329,6 +331,7 @@ func (s *Store) setPodGroup(key Key, pg *schedulingv1beta1.PodGroup) {
 	g.parked = false
 	if g.phase == admitted && g.Seated() {
 		s.endRound(g) // the minimum was lowered to what is reserved already
+		g.sweep = true
 	}
 	s.promiseBroken(g)
 	s.waker.Add(g.key)

@@ -82,7 +82,7 @@ func (s *Store) next(key Key) deeds {
 		s.unpark(g)
 	}
 	var d deeds
-	reserved, seated := g.Reserved(), g.Seated()
+	seated := g.Seated()
 	switch {
 	case g.phase == admitted:
 		for _, m := range g.Waiting() {
@@ -91,13 +91,15 @@ func (s *Store) next(key Key) deeds {
 			}
 		}
 	case seated:
-		// A member may have slipped into Permit's waiting room behind the release.
-		d.allow = uids(reserved)
+		if g.sweep {
+			d.allow = uids(g.Reserved())
+			g.sweep = false
+		}
 		if !g.wasSeated {
 			d.activate = pods(g.Waiting()) // the surplus may come now
 		}
-	case len(reserved) > 0:
-		d.reject = uids(reserved)
+	case g.HasReserved():
+		d.reject = uids(g.Reserved())
 	case !g.parked && g.known && g.Complete() && !s.clock.Now().Before(g.notBefore):
 		d.activate = s.callScout(g)
 	}
