@@ -78,7 +78,7 @@ func (c *Controller) applyObjects(ctx context.Context, job *batchv1alpha1.Job, k
 	if !k.set.HasObjects() || isApplied(job, k) {
 		return nil
 	}
-	secrets := &secretReader{c: c, ctx: ctx, job: job, found: map[string]plugin.Object{}}
+	secrets := &secretReader{c: c, ctx: ctx, job: job, read: map[string]plugin.Object{}}
 	wanted, err := k.set.Objects(secrets.data)
 	if secrets.err != nil {
 		return secrets.err
@@ -92,7 +92,12 @@ func (c *Controller) applyObjects(ctx context.Context, job *batchv1alpha1.Job, k
 		if err != nil {
 			return err
 		}
-		live, err := c.applyObject(ctx, job, kind, object, secrets.found[object.GetName()])
+		// A key goes with the Secret that was read for it, or with none, and never over another one.
+		live, isRead := secrets.read[object.GetName()]
+		if kind != c.kinds.secrets || !isRead {
+			live = kind.cached(job.Namespace, object.GetName())
+		}
+		live, err = c.applyObject(ctx, job, kind, live, object)
 		if err != nil {
 			return fmt.Errorf("applying the %s %s: %w", kind.resource().Resource, object.GetName(), err)
 		}
@@ -113,13 +118,8 @@ func isApplied(job *batchv1alpha1.Job, k *kit) bool {
 	return k.applied != nil
 }
 
-// applyObject creates an object, or updates the one that is there where it is not as wanted. found is a Secret that
-// was read from the API server, because the informer does not show it.
-func (c *Controller) applyObject(ctx context.Context, job *batchv1alpha1.Job, kind kind, wanted, found plugin.Object) (plugin.Object, error) {
-	live := kind.cached(job.Namespace, wanted.GetName())
-	if _, isSecret := wanted.(*corev1.Secret); live == nil && isSecret {
-		live = found
-	}
+// applyObject creates an object if live is nil, or updates the live one where it is not as wanted.
+func (c *Controller) applyObject(ctx context.Context, job *batchv1alpha1.Job, kind kind, live, wanted plugin.Object) (plugin.Object, error) {
 	if live == nil {
 		created, err := kind.create(ctx, wanted)
 		if err == nil {
@@ -180,11 +180,11 @@ func (c *Controller) refreshObject(ctx context.Context, job *batchv1alpha1.Job, 
 
 // secretReader finds the Job's own Secrets for plugins that must not make them a second time.
 type secretReader struct {
-	c     *Controller
-	ctx   context.Context
-	job   *batchv1alpha1.Job
-	found map[string]plugin.Object // name -> what was read from the API server
-	err   error                    // the first that came up
+	c    *Controller
+	ctx  context.Context
+	job  *batchv1alpha1.Job
+	read map[string]plugin.Object // name -> what was asked for, nil if there is none
+	err  error                    // the first that came up
 }
 
 // data returns what is in the Job's own Secret of that name, nil if there is none. The API server is asked before that
@@ -196,14 +196,15 @@ func (r *secretReader) data(name string) map[string][]byte {
 		var err error
 		live, err = secrets.get(r.ctx, r.job.Namespace, name)
 		if apierrors.IsNotFound(err) {
+			r.read[name] = nil
 			return nil
 		}
 		if err != nil {
 			r.fail(fmt.Errorf("reading the secret %s: %w", name, err))
 			return nil
 		}
-		r.found[name] = live
 	}
+	r.read[name] = live
 	if !metav1.IsControlledBy(live, r.job) {
 		r.fail(fmt.Errorf("applying the secrets %s: %w", name, errObjectTaken))
 		return nil
