@@ -46,6 +46,8 @@ type Config struct {
 	Clock clock.PassiveClock
 	// SchedulerName is the scheduler of Jobs that name none; defaults.SchedulerName if empty.
 	SchedulerName string
+	// DependencyCondition is what a task waits for whose dependsOn does not say; Completed if empty.
+	DependencyCondition batchv1alpha1.DependencyCondition
 	// ServedSchedulerNames are the scheduler names behind which Muster's plugins run. A Job that asks for another is
 	// told so. Empty means that this is not known.
 	ServedSchedulerNames []string
@@ -77,6 +79,7 @@ type Controller struct {
 	clock           clock.PassiveClock
 	schedulerName   string
 	served          []string
+	dependency      batchv1alpha1.DependencyCondition
 	jobs            batchlisters.JobLister
 	groups          musterlisters.PodGroupLister
 	queues          musterlisters.QueueLister
@@ -110,6 +113,7 @@ func New(cfg Config) *Controller {
 		clock:           cfg.Clock,
 		schedulerName:   cfg.SchedulerName,
 		served:          cfg.ServedSchedulerNames,
+		dependency:      cfg.DependencyCondition,
 		jobs:            jobs.Lister(),
 		groups:          groups.Lister(),
 		queues:          queues.Lister(),

@@ -9,6 +9,7 @@ import (
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/dependency"
 	"github.com/muster-sched/muster/pkg/job/phase"
 	"github.com/muster-sched/muster/pkg/job/policy"
 )
@@ -25,6 +26,8 @@ type view struct {
 	groupUnknown bool
 	// held is why the Job may not start; nil if it may.
 	held *finding
+	// dependency is what a task waits for that does not say.
+	dependency batchv1alpha1.DependencyCondition
 	// trouble is what a Pending or Running Job suffers from; nil if nothing.
 	trouble *finding
 	// waiting is what the Job waits for while it is Pending; nil if nothing is known.
@@ -54,6 +57,8 @@ type verdict struct {
 	status *batchv1alpha1.JobStatus
 	// members are the pods as the status sees them: whom to delete, whom to create.
 	members *members
+	// stage is the part of the Job that may run.
+	stage dependency.Stage
 	// request that was granted; nil if none was.
 	request *request
 	// delays are the policies' answers whose time has not come.
@@ -87,13 +92,14 @@ func judge(v *view) *verdict {
 	sorted.count(status)
 	status.TaskRecords = recordAll(&job.Spec, memories)
 	// An announcement stands in the status for as long as it has victims; without any it is skipped.
+	stage := sorted.stage(&job, v.dependency)
 	if !granted || status.Terminating == 0 {
-		if takeStep(&job) {
+		if takeStep(&job, stage) {
 			sorted = all.sort(&job, memories)
 			sorted.count(status)
 		}
 	}
-	result := &verdict{status: status, members: sorted, delays: delays, ignored: v.command != nil && !granted}
+	result := &verdict{status: status, members: sorted, stage: stage, delays: delays, ignored: v.command != nil && !granted}
 	if granted {
 		result.request = asked
 	}
@@ -274,9 +280,9 @@ func renewTargets(memory *policy.Memory, position int, task *policy.Task, target
 }
 
 // takeStep moves the Job to the next phase that its counts allow. It returns false if it stays.
-func takeStep(job *batchv1alpha1.Job) bool {
+func takeStep(job *batchv1alpha1.Job, stage dependency.Stage) bool {
 	status := &job.Status
-	step := phase.Next(&job.Spec, status)
+	step := phase.Next(&job.Spec, stage, status)
 	if step.Next == status.State.Phase {
 		return false
 	}

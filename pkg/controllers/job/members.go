@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/dependency"
 	"github.com/muster-sched/muster/pkg/job/phase"
 	"github.com/muster-sched/muster/pkg/job/policy"
 )
@@ -178,6 +179,39 @@ func countedPhase(pod *corev1.Pod) corev1.PodPhase {
 	}
 }
 
+// stage works out which tasks may run now. The status holds the counts of the members.
+func (m *members) stage(job *batchv1alpha1.Job, byDefault batchv1alpha1.DependencyCondition) dependency.Stage {
+	progress := make([]dependency.Task, len(m.tasks))
+	for i := range m.tasks {
+		task := &m.tasks[i]
+		count := job.Status.TaskStatusCount[task.Spec.Name].Phase
+		progress[i] = dependency.Task{
+			Succeeded: count[corev1.PodSucceeded],
+			Failed:    count[corev1.PodFailed],
+			Started:   len(task.Pods) > 0 || task.Memory.Created.Len() > 0,
+		}
+		for _, pod := range task.Pods {
+			if isReady(pod) {
+				progress[i].Ready++
+			}
+		}
+	}
+	return dependency.StageOf(&job.Spec, progress, byDefault)
+}
+
+// isReady tells whether a pod runs and all its containers say that they are ready.
+func isReady(pod *corev1.Pod) bool {
+	if pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil || len(pod.Status.ContainerStatuses) == 0 {
+		return false
+	}
+	for i := range pod.Status.ContainerStatuses {
+		if !pod.Status.ContainerStatuses[i].Ready {
+			return false
+		}
+	}
+	return true
+}
+
 // victims returns the doomed pods whose deletion nobody has asked for yet.
 func (m *members) victims() []*corev1.Pod {
 	var found []*corev1.Pod
@@ -211,12 +245,15 @@ type missing struct {
 	index int32
 }
 
-// missing returns the pods that can be created now: those whose name is free and which have not finished, task by
-// task in the order of their index.
-func (m *members) missing(jobName string) []missing {
+// missing returns the pods that can be created now: those of tasks that may run whose name is free and which have not
+// finished, task by task in the order of their index.
+func (m *members) missing(jobName string, stage dependency.Stage) []missing {
 	var found []missing
 	for i := range m.tasks {
 		task := &m.tasks[i]
+		if !stage.Open[i] {
+			continue
+		}
 		for index := range task.Spec.Replicas {
 			if task.Pods[index] == nil && task.Memory.MayRun(index) && !m.names.Has(policy.PodName(jobName, task.Spec.Name, index)) {
 				found = append(found, missing{i, index})

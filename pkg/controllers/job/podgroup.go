@@ -12,13 +12,14 @@ import (
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/job/dependency"
 )
 
 // groupName returns the name of the Job's PodGroup. It holds the UID, so that a Job that is deleted and applied again
 // has another one.
 func groupName(job *batchv1alpha1.Job) string { return job.Name + "-" + string(job.UID) }
 
-// newGroup builds the Job's PodGroup. The Job has its defaults filled in.
+// newGroup builds the Job's PodGroup. The Job has its defaults filled in, and its spec is that of its stage.
 func newGroup(job *batchv1alpha1.Job, priorityOf priorityFunc) *schedulingv1beta1.PodGroup {
 	annotations := maps.Clone(job.Annotations)
 	// A copy of the Job's manifest would say nothing true about the PodGroup.
@@ -55,8 +56,12 @@ func isAdmitted(group *schedulingv1beta1.PodGroup) bool {
 	return group != nil && group.Status.Phase != "" && group.Status.Phase != schedulingv1beta1.PodGroupPending
 }
 
-// ensureGroup creates the Job's PodGroup, or updates the one that is there where it is not as it should be.
-func (c *Controller) ensureGroup(ctx context.Context, job *batchv1alpha1.Job, group *schedulingv1beta1.PodGroup) error {
+// ensureGroup creates the Job's PodGroup, or updates the one that is there where it is not as it should be. It asks for
+// what may run now, and for more with each stage.
+func (c *Controller) ensureGroup(ctx context.Context, whole *batchv1alpha1.Job, stage dependency.Stage, group *schedulingv1beta1.PodGroup) error {
+	part := *whole
+	part.Spec = *stage.Spec(&whole.Spec)
+	job := &part
 	groups := c.muster.SchedulingV1beta1().PodGroups(job.Namespace)
 	if group == nil {
 		created, err := groups.Create(ctx, newGroup(job, c.priorityOf), metav1.CreateOptions{})

@@ -15,13 +15,16 @@ import (
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// drawJob makes a Job of up to three tasks whose policies all take actions out of a list.
+// drawJob makes a Job of up to three tasks, which may depend on each other, whose policies take actions out of a list.
 func drawJob(t *rapid.T, maxRetry int32, actions ...busv1alpha1.Action) *batchv1alpha1.Job {
 	job := mustertesting.MakeJob("j").MaxRetry(maxRetry)
 	event := rapid.SampledFrom([]busv1alpha1.Event{
 		busv1alpha1.AnyEvent, busv1alpha1.PodFailedEvent, busv1alpha1.PodEvictedEvent, busv1alpha1.TaskCompletedEvent})
 	for i := range rapid.IntRange(1, 3).Draw(t, "tasks") {
 		task := mustertesting.MakeTask(fmt.Sprintf("t%d", i), rapid.Int32Range(1, 4).Draw(t, "replicas"))
+		if i > 0 && rapid.Bool().Draw(t, "depends") {
+			task.DependsOn(fmt.Sprintf("t%d", rapid.IntRange(0, i-1).Draw(t, "on")))
+		}
 		if len(actions) > 0 && rapid.Bool().Draw(t, "has policy") {
 			task.Policy(event.Draw(t, "event"), rapid.SampledFrom(actions).Draw(t, "action"))
 		}

@@ -59,6 +59,7 @@ func (c *Controller) reconcile(ctx context.Context, job *batchv1alpha1.Job, n *n
 		groupUnknown: s.group != nil && s.group.Status.Phase == schedulingv1beta1.PodGroupUnknown,
 		held:         mayNotStart(filled, s),
 		trouble:      troubleOf(filled, s),
+		dependency:   c.dependency,
 		waiting:      c.waitingFor(filled, s),
 		controlled:   controlled(filled, s, &n.kit),
 		now:          now,
@@ -83,7 +84,7 @@ func (c *Controller) reconcile(ctx context.Context, job *batchv1alpha1.Job, n *n
 	}
 	acting := *filled
 	acting.Status = *result.status
-	if err := c.act(ctx, &acting, s, result.members, n); err != nil {
+	if err := c.act(ctx, &acting, s, result, n); err != nil {
 		return c.report(&acting, err, n)
 	}
 	n.trouble = nil
@@ -203,14 +204,14 @@ func isMinor(from *batchv1alpha1.JobStatus, result *verdict) bool {
 }
 
 // act does what the status announces: it deletes whom it counts as terminating, and creates what is missing.
-func (c *Controller) act(ctx context.Context, job *batchv1alpha1.Job, s *scene, m *members, n *notes) error {
-	if err := c.deletePods(ctx, n.notYetDeleted(m.victims(), c.clock.Now())); err != nil {
+func (c *Controller) act(ctx context.Context, job *batchv1alpha1.Job, s *scene, v *verdict, n *notes) error {
+	if err := c.deletePods(ctx, n.notYetDeleted(v.members.victims(), c.clock.Now())); err != nil {
 		n.deletions = nil
 		return deleteError.of(err)
 	}
 	switch {
 	case phase.Runs(job.Status.State.Phase):
-		return c.run(ctx, job, s, m, &n.kit)
+		return c.run(ctx, job, s, v, &n.kit)
 	case phase.KeepsOnlyFinished(job.Status.State.Phase) && job.Status.Terminating == 0:
 		if err := c.deleteGroup(ctx, job, s.group); err != nil {
 			return err
@@ -228,7 +229,7 @@ func (c *Controller) act(ctx context.Context, job *batchv1alpha1.Job, s *scene, 
 
 // run gives a live Job its claims, its PodGroup, the objects of its plugins and, once the PodGroup is admitted, its
 // pods. A Job whose data is not there does not ask for room either.
-func (c *Controller) run(ctx context.Context, job *batchv1alpha1.Job, s *scene, m *members, k *kit) error {
+func (c *Controller) run(ctx context.Context, job *batchv1alpha1.Job, s *scene, v *verdict, k *kit) error {
 	if s.foreignGroup || s.group == nil && (s.queueProblem != nil || s.claims.problem != nil) || k.set == nil {
 		return nil
 	}
@@ -239,7 +240,7 @@ func (c *Controller) run(ctx context.Context, job *batchv1alpha1.Job, s *scene, 
 	if !named {
 		return nil
 	}
-	if err := c.ensureGroup(ctx, job, s.group); err != nil {
+	if err := c.ensureGroup(ctx, job, v.stage, s.group); err != nil {
 		return groupError.of(err)
 	}
 	if err := c.applyObjects(ctx, job, k); err != nil {
@@ -248,7 +249,7 @@ func (c *Controller) run(ctx context.Context, job *batchv1alpha1.Job, s *scene, 
 	if !isAdmitted(s.group) || !s.claims.isReady() {
 		return nil
 	}
-	if err := c.createPods(ctx, job, k.set, m.missing(job.Name)); err != nil {
+	if err := c.createPods(ctx, job, k.set, v.members.missing(job.Name, v.stage)); err != nil {
 		return createError.of(err)
 	}
 	return nil

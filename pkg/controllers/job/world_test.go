@@ -64,7 +64,7 @@ func (w *world) lookAndCrash(at crash) *verdict {
 		return result
 	}
 	victims := result.members.victims()
-	wanted := result.members.missing(filled.Name)
+	wanted := result.members.missing(filled.Name, result.stage)
 	if at == whileActing {
 		victims, wanted = victims[:len(victims)/2], wanted[:len(wanted)/2]
 	}
@@ -169,7 +169,7 @@ func requireConsistent(t require.TestingT, job *batchv1alpha1.Job, v *verdict) {
 		require.Zero(t, s.Pending+s.Running+s.Terminating, "%s", s.State.Phase)
 	case batchv1alpha1.Running:
 		if job.Status.State.Phase != batchv1alpha1.Running {
-			require.GreaterOrEqual(t, s.Running+s.Succeeded, job.Spec.MinAvailable)
+			require.GreaterOrEqual(t, s.Running+s.Succeeded, v.stage.MinAvailable)
 		}
 	case batchv1alpha1.Pending:
 		if job.Status.State.Phase == batchv1alpha1.Restarting {

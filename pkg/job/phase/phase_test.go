@@ -10,6 +10,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	"github.com/muster-sched/muster/pkg/job/defaults"
+	"github.com/muster-sched/muster/pkg/job/dependency"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -170,10 +171,40 @@ func TestRules(t *testing.T) {
 				Terminating: c.counts[4], Unknown: c.counts[5],
 				RetryCount: c.retries, TaskStatusCount: perTask(c.tasks),
 			}
-			step := Next(&job.Spec, status)
+			whole := dependency.StageOf(&job.Spec, make([]dependency.Task, len(job.Spec.Tasks)), "")
+			step := Next(&job.Spec, whole, status)
 			assert.Equal(t, c.want, step.Next, step.Message)
 			assert.Equal(t, c.reason, step.Reason)
 			assert.Equal(t, c.reason != "", step.Message != "")
 		})
+	}
+}
+
+// TestRulesByStage: a pipeline is judged by the part of it that may run.
+func TestRulesByStage(t *testing.T) {
+	job := defaults.Job(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)).
+		Task(mustertesting.MakeTask("b", 3).DependsOn("a")).Obj(), "")
+	first := dependency.StageOf(&job.Spec, make([]dependency.Task, 2), "")
+	second := dependency.StageOf(&job.Spec, []dependency.Task{{Succeeded: 1}, {}}, "")
+	for name, c := range map[string]struct {
+		stage  dependency.Stage
+		from   batchv1alpha1.JobPhase
+		counts counts
+		want   batchv1alpha1.JobPhase
+		reason string
+	}{
+		"the first task is enough to run":       {first, batchv1alpha1.Pending, counts{0, 1}, batchv1alpha1.Running, ""},
+		"the next stage has to start":           {second, batchv1alpha1.Running, counts{3, 0, 1}, batchv1alpha1.Pending, ReasonTooManyPending},
+		"and needs its own minimum":             {second, batchv1alpha1.Pending, counts{1, 2, 1}, batchv1alpha1.Pending, ""},
+		"which finished pods belong to":         {second, batchv1alpha1.Pending, counts{0, 3, 1}, batchv1alpha1.Running, ""},
+		"between two stages the Job runs on":    {second, batchv1alpha1.Running, counts{0, 0, 1}, batchv1alpha1.Running, ""},
+		"the first failed: the rest is in vain": {first, batchv1alpha1.Running, counts{0, 0, 0, 1}, batchv1alpha1.Failed, ReasonDependencyFailed},
+		"it failed before it was seen to run":   {first, batchv1alpha1.Pending, counts{0, 0, 0, 1}, batchv1alpha1.Failed, ReasonDependencyFailed},
+	} {
+		status := &batchv1alpha1.JobStatus{State: batchv1alpha1.JobState{Phase: c.from},
+			Pending: c.counts[0], Running: c.counts[1], Succeeded: c.counts[2], Failed: c.counts[3]}
+		step := Next(&job.Spec, c.stage, status)
+		assert.Equal(t, c.want, step.Next, name)
+		assert.Equal(t, c.reason, step.Reason, name)
 	}
 }

@@ -2,11 +2,13 @@ package phase
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	"github.com/muster-sched/muster/pkg/job/defaults"
+	"github.com/muster-sched/muster/pkg/job/dependency"
 )
 
 // Reasons for phases that a Job reaches by itself.
@@ -19,6 +21,8 @@ const (
 	ReasonPodsFailed = "PodsFailed"
 	// ReasonTooManyPending: so many pods are pending that the rest is less than minAvailable.
 	ReasonTooManyPending = "TooManyPodsPending"
+	// ReasonDependencyFailed: all pods that may run have finished, and the tasks that are left wait in vain.
+	ReasonDependencyFailed = "DependencyFailed"
 	// ReasonMaxRetryReached: the Job has run maxRetry times.
 	ReasonMaxRetryReached = "MaxRetryReached"
 )
@@ -31,15 +35,16 @@ type Step struct {
 	Reason, Message string
 }
 
-// Next returns the step that the counts of the status allow from its phase. The spec has its defaults filled in.
-func Next(spec *batchv1alpha1.JobSpec, status *batchv1alpha1.JobStatus) Step {
+// Next returns the step that the counts of the status allow from its phase. The spec has its defaults filled in; the
+// stage is the part of it that may run now.
+func Next(spec *batchv1alpha1.JobSpec, stage dependency.Stage, status *batchv1alpha1.JobStatus) Step {
 	switch current := status.State.Phase; current {
 	case "":
 		return Step{Next: batchv1alpha1.Pending}
 	case batchv1alpha1.Pending:
-		return fromPending(spec, status)
+		return fromPending(spec, stage, status)
 	case batchv1alpha1.Running:
-		return fromRunning(spec, status)
+		return fromRunning(spec, stage, status)
 	case batchv1alpha1.Restarting:
 		return fromRestarting(spec, status)
 	case batchv1alpha1.Aborting:
@@ -55,31 +60,30 @@ func Next(spec *batchv1alpha1.JobSpec, status *batchv1alpha1.JobStatus) Step {
 
 // fromPending: a Job runs once its minimum runs or has succeeded. Failed pods do not help it there; if nothing but
 // failed pods is left, it ends.
-func fromPending(spec *batchv1alpha1.JobSpec, status *batchv1alpha1.JobStatus) Step {
-	if status.Running+status.Succeeded >= spec.MinAvailable {
+func fromPending(spec *batchv1alpha1.JobSpec, stage dependency.Stage, status *batchv1alpha1.JobStatus) Step {
+	if status.Running+status.Succeeded >= stage.MinAvailable {
 		return Step{Next: batchv1alpha1.Running}
 	}
-	if allFinished(spec, status) {
-		return verdict(spec, status)
+	if allFinished(stage, status) {
+		return verdict(spec, stage, status)
 	}
 	return Step{Next: batchv1alpha1.Pending}
 }
 
 // fromRunning: a Job ends when enough pods have succeeded or all have finished, and goes back to Pending when too
 // many of its pods wait. One that is scaled to zero stays.
-func fromRunning(spec *batchv1alpha1.JobSpec, status *batchv1alpha1.JobStatus) Step {
-	replicas := defaults.Replicas(spec)
+func fromRunning(spec *batchv1alpha1.JobSpec, stage dependency.Stage, status *batchv1alpha1.JobStatus) Step {
 	switch {
-	case replicas == 0:
+	case stage.Replicas == 0:
 		return Step{Next: batchv1alpha1.Running}
 	case spec.MinSuccess != nil && status.Succeeded >= *spec.MinSuccess:
 		return Step{completion(status), ReasonMinSuccessReached,
 			fmt.Sprintf("%d pods have succeeded, minSuccess is %d", status.Succeeded, *spec.MinSuccess)}
-	case allFinished(spec, status):
-		return verdict(spec, status)
-	case status.Pending > replicas-spec.MinAvailable:
-		return Step{batchv1alpha1.Pending, ReasonTooManyPending,
-			fmt.Sprintf("%d of %d pods are pending, minAvailable is %d", status.Pending, replicas, spec.MinAvailable)}
+	case allFinished(stage, status):
+		return verdict(spec, stage, status)
+	case status.Pending > stage.Replicas-stage.MinAvailable:
+		return Step{batchv1alpha1.Pending, ReasonTooManyPending, fmt.Sprintf(
+			"%d of %d pods are pending, minAvailable is %d", status.Pending, stage.Replicas, stage.MinAvailable)}
 	default:
 		return Step{Next: batchv1alpha1.Running}
 	}
@@ -117,14 +121,17 @@ func livePods(status *batchv1alpha1.JobStatus) int32 {
 	return status.Terminating + status.Pending + status.Running + status.Unknown
 }
 
-func allFinished(spec *batchv1alpha1.JobSpec, status *batchv1alpha1.JobStatus) bool {
-	replicas := defaults.Replicas(spec)
-	return replicas > 0 && status.Succeeded+status.Failed >= replicas
+func allFinished(stage dependency.Stage, status *batchv1alpha1.JobStatus) bool {
+	return stage.Replicas > 0 && status.Succeeded+status.Failed >= stage.Replicas
 }
 
-// verdict is how a Job ends whose pods have all finished.
-func verdict(spec *batchv1alpha1.JobSpec, status *batchv1alpha1.JobStatus) Step {
+// verdict is how a Job ends whose pods have all finished, as far as they may run.
+func verdict(spec *batchv1alpha1.JobSpec, stage dependency.Stage, status *batchv1alpha1.JobStatus) Step {
 	count := fmt.Sprintf("%d of %d pods have succeeded", status.Succeeded, defaults.Replicas(spec))
+	if i := slices.Index(stage.Open, false); i >= 0 {
+		return Step{batchv1alpha1.Failed, ReasonDependencyFailed, fmt.Sprintf(
+			"%s; task %s cannot start: what it depends on has not come about and cannot any more", count, spec.Tasks[i].Name)}
+	}
 	if task := taskShortOfSuccess(spec, status); task != nil {
 		return Step{batchv1alpha1.Failed, ReasonPodsFailed, fmt.Sprintf("%s; task %s: %d have, its minAvailable is %d",
 			count, task.Name, succeededOf(task, status), *task.MinAvailable)}

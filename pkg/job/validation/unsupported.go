@@ -23,9 +23,6 @@ func Unsupported(job *batchv1alpha1.Job) field.ErrorList {
 	errs = append(errs, unsupportedPolicies(job.Spec.Policies, spec.Child("policies"))...)
 	for i := range job.Spec.Tasks {
 		task, path := &job.Spec.Tasks[i], spec.Child("tasks").Index(i)
-		if task.DependsOn != nil && len(task.DependsOn.Name) > 0 {
-			refuse(path.Child("dependsOn"))
-		}
 		if task.PartitionPolicy != nil {
 			refuse(path.Child("partitionPolicy"))
 		}

@@ -178,7 +178,7 @@ func (s *stage) setPhase(name string, phase corev1.PodPhase, exitCode int32) {
 	if phase == corev1.PodFailed || phase == corev1.PodSucceeded {
 		status.State.Terminated = &corev1.ContainerStateTerminated{ExitCode: exitCode}
 	} else {
-		status.State.Running = &corev1.ContainerStateRunning{StartedAt: metav1.Now()}
+		status.State.Running, status.Ready = &corev1.ContainerStateRunning{StartedAt: metav1.Now()}, true
 	}
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{status}
 	_, err = kube.CoreV1().Pods(s.namespace).UpdateStatus(s.t.Context(), pod, metav1.UpdateOptions{})

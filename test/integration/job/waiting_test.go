@@ -27,8 +27,8 @@ func TestWhatCannotRunSaysSo(t *testing.T) {
 			"Invalid", "spec.plugins[scv]"},
 		"a wrong argument": {mustertesting.MakeJob("j").Plugin("pytorch", "--port=0").Task(mustertesting.MakeTask("master", 1)),
 			"Invalid", "spec.plugins[pytorch][0]"},
-		"a dependency": {mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)).
-			Task(mustertesting.MakeTask("b", 1).DependsOn("a")), "NotSupported", "spec.tasks[1].dependsOn"},
+		"a circle of dependencies": {mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1).DependsOn("b")).
+			Task(mustertesting.MakeTask("b", 1).DependsOn("a")), "Invalid", "a -> b -> a"},
 		"an invalid template": {mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1).RestartPolicy("Sometimes")),
 			"Invalid", "spec.tasks[0].template.spec.restartPolicy"},
 		"a pod name that is too long": {mustertesting.MakeJob(strings.Repeat("j", 60)).Task(mustertesting.MakeTask("a", 1000)),

@@ -1,0 +1,96 @@
+// Package dependency says which tasks of a Job may run now (dependsOn), and how much of the Job that is. It is pure.
+package dependency
+
+import (
+	"slices"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+)
+
+// Task is how far a task has come in the current incarnation.
+type Task struct {
+	// Succeeded and Failed are the numbers of its pods that have.
+	Succeeded, Failed int32
+	// Ready is the number of its pods that run and whose containers are all ready.
+	Ready int32
+	// Started says that at least one of its pods was created.
+	Started bool
+}
+
+// Stage is the part of a Job that may run now. A Job whose tasks do not wait for each other is one stage.
+type Stage struct {
+	// Open tells for each task of the spec whether its pods may be created.
+	Open []bool
+	// Replicas is the number of pods of the open tasks, finished ones included.
+	Replicas int32
+	// MinAvailable is the effective minimum: the Job's own, or all of Replicas if that is less.
+	MinAvailable int32
+}
+
+// StageOf works out the stage. The spec has its defaults filled in; tasks are its tasks in order; byDefault is what is
+// waited for where dependsOn does not say.
+//
+// A task that has started stays open: what it waited for has come about, and may change again.
+func StageOf(spec *batchv1alpha1.JobSpec, tasks []Task, byDefault batchv1alpha1.DependencyCondition) Stage {
+	stage := Stage{Open: make([]bool, len(spec.Tasks))}
+	for i := range spec.Tasks {
+		if tasks[i].Started || isOpen(spec, tasks, spec.Tasks[i].DependsOn, byDefault) {
+			stage.Open[i] = true
+			stage.Replicas += spec.Tasks[i].Replicas
+		}
+	}
+	stage.MinAvailable = min(spec.MinAvailable, stage.Replicas)
+	return stage
+}
+
+func isOpen(spec *batchv1alpha1.JobSpec, tasks []Task, on *batchv1alpha1.DependsOn, byDefault batchv1alpha1.DependencyCondition) bool {
+	if on == nil || len(on.Name) == 0 {
+		return true
+	}
+	condition := on.Condition
+	if condition == "" {
+		condition = byDefault
+	}
+	isMet := func(name string) bool {
+		i := slices.IndexFunc(spec.Tasks, func(t batchv1alpha1.TaskSpec) bool { return t.Name == name })
+		if i < 0 {
+			return false
+		}
+		if condition == batchv1alpha1.DependencyReady {
+			return isReady(&spec.Tasks[i], tasks[i])
+		}
+		return isCompleted(&spec.Tasks[i], tasks[i])
+	}
+	if on.Iteration == batchv1alpha1.IterationAny {
+		return slices.ContainsFunc(on.Name, isMet)
+	}
+	return !slices.ContainsFunc(on.Name, func(name string) bool { return !isMet(name) })
+}
+
+// isCompleted tells whether all pods of a task have finished, and enough of them well.
+func isCompleted(spec *batchv1alpha1.TaskSpec, t Task) bool {
+	return t.Succeeded+t.Failed >= spec.Replicas && t.Succeeded >= *spec.MinAvailable
+}
+
+// isReady tells whether the minimum of a task runs and is ready, or has succeeded.
+func isReady(spec *batchv1alpha1.TaskSpec, t Task) bool {
+	return t.Ready+t.Succeeded >= *spec.MinAvailable
+}
+
+// Spec returns the Job's spec as it is in this stage: tasks that may not run yet have no pods, and no minimum. It is
+// to be read only: it shares with the argument all that is the same.
+func (s Stage) Spec(spec *batchv1alpha1.JobSpec) *batchv1alpha1.JobSpec {
+	if !slices.Contains(s.Open, false) {
+		return spec
+	}
+	part := *spec
+	part.MinAvailable = s.MinAvailable
+	part.Tasks = slices.Clone(spec.Tasks)
+	none := int32(0)
+	for i := range part.Tasks {
+		if !s.Open[i] {
+			part.Tasks[i].Replicas, part.Tasks[i].MinAvailable = 0, &none
+		}
+	}
+	return &part
+}

@@ -1,0 +1,63 @@
+package dependency
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/defaults"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+)
+
+func TestStageOf(t *testing.T) {
+	// a (1 pod) <- b (3 pods) <- c (2 pods, of a and b)
+	pipeline := func(edit func(*batchv1alpha1.JobSpec)) *batchv1alpha1.JobSpec {
+		job := mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)).
+			Task(mustertesting.MakeTask("b", 3).DependsOn("a")).Task(mustertesting.MakeTask("c", 2).DependsOn("a", "b")).Obj()
+		edit(&job.Spec)
+		return &defaults.Job(job, "").Spec
+	}
+	as := func(condition batchv1alpha1.DependencyCondition, iteration batchv1alpha1.Iteration) func(*batchv1alpha1.JobSpec) {
+		return func(spec *batchv1alpha1.JobSpec) {
+			for i := range spec.Tasks[1:] {
+				spec.Tasks[i+1].DependsOn.Condition, spec.Tasks[i+1].DependsOn.Iteration = condition, iteration
+			}
+		}
+	}
+	unchanged := func(*batchv1alpha1.JobSpec) {}
+	for name, c := range map[string]struct {
+		edit     func(*batchv1alpha1.JobSpec)
+		tasks    []Task
+		fallback batchv1alpha1.DependencyCondition
+		open     []bool
+		minimum  int32
+	}{
+		"at first":                      {edit: unchanged, tasks: []Task{{}, {}, {}}, open: []bool{true, false, false}, minimum: 1},
+		"the first runs":                {edit: unchanged, tasks: []Task{{Ready: 1, Started: true}, {}, {}}, open: []bool{true, false, false}, minimum: 1},
+		"the first has succeeded":       {edit: unchanged, tasks: []Task{{Succeeded: 1, Started: true}, {}, {}}, open: []bool{true, true, false}, minimum: 4},
+		"the first has failed":          {edit: unchanged, tasks: []Task{{Failed: 1, Started: true}, {}, {}}, open: []bool{true, false, false}, minimum: 1},
+		"two of three have succeeded":   {edit: unchanged, tasks: []Task{{Succeeded: 1}, {Succeeded: 2, Started: true}, {}}, open: []bool{true, true, false}, minimum: 4},
+		"all before have succeeded":     {edit: unchanged, tasks: []Task{{Succeeded: 1}, {Succeeded: 3}, {}}, open: []bool{true, true, true}, minimum: 6},
+		"ready is enough if so named":   {edit: as(batchv1alpha1.DependencyReady, ""), tasks: []Task{{Ready: 1}, {}, {}}, open: []bool{true, true, false}, minimum: 4},
+		"ready is enough by default":    {edit: unchanged, fallback: batchv1alpha1.DependencyReady, tasks: []Task{{Ready: 1}, {}, {}}, open: []bool{true, true, false}, minimum: 4},
+		"completed in spite of default": {edit: as(batchv1alpha1.DependencyCompleted, ""), fallback: batchv1alpha1.DependencyReady, tasks: []Task{{Ready: 1}, {}, {}}, open: []bool{true, false, false}, minimum: 1},
+		"any of them":                   {edit: as("", batchv1alpha1.IterationAny), tasks: []Task{{Succeeded: 1}, {}, {}}, open: []bool{true, true, true}, minimum: 6},
+		"a minimum is enough once all have finished": {edit: func(s *batchv1alpha1.JobSpec) { two := int32(2); s.Tasks[1].MinAvailable = &two },
+			tasks: []Task{{Succeeded: 1}, {Succeeded: 2, Failed: 1}, {}}, open: []bool{true, true, true}, minimum: 5},
+		"what has started stays":         {edit: as(batchv1alpha1.DependencyReady, ""), tasks: []Task{{}, {Started: true}, {}}, open: []bool{true, true, false}, minimum: 4},
+		"a minimum below the first task": {edit: func(s *batchv1alpha1.JobSpec) { s.MinAvailable = 1 }, tasks: []Task{{Succeeded: 1}, {}, {}}, open: []bool{true, true, false}, minimum: 1},
+		"a task without pods is done":    {edit: func(s *batchv1alpha1.JobSpec) { s.Tasks[0].Replicas = 0 }, tasks: []Task{{}, {}, {}}, open: []bool{true, true, false}, minimum: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := pipeline(c.edit)
+			stage := StageOf(spec, c.tasks, c.fallback)
+			assert.Equal(t, c.open, stage.Open)
+			assert.Equal(t, c.minimum, stage.MinAvailable)
+			part := stage.Spec(spec)
+			assert.Equal(t, stage.Replicas, defaults.Replicas(part))
+			assert.Equal(t, stage.MinAvailable, part.MinAvailable)
+			assert.Equal(t, int32(2), spec.Tasks[2].Replicas, "the argument is left alone")
+		})
+	}
+}
