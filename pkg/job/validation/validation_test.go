@@ -124,7 +124,7 @@ func TestUnsupported(t *testing.T) {
 				{ExitCode: int32p(3), Action: "TerminateJob", Timeout: &metav1.Duration{Duration: time.Second}},
 				{Events: []busv1alpha1.Event{"PodPending", "PodFailed"}, Action: "AbortJob", Timeout: &metav1.Duration{Duration: time.Second}}}
 		}},
-		"partitions":   {edit: func(j *batchv1alpha1.Job) { j.Spec.Tasks[1].PartitionPolicy = &batchv1alpha1.PartitionPolicySpec{} }, want: []string{"spec.tasks[1].partitionPolicy"}},
+		"partitions": {edit: func(j *batchv1alpha1.Job) { j.Spec.Tasks[1].PartitionPolicy = &batchv1alpha1.PartitionPolicySpec{} }, want: []string{"spec.tasks[1].partitionPolicy"}},
 		"network topology": {edit: func(j *batchv1alpha1.Job) {
 			j.Spec.NetworkTopology = &batchv1alpha1.NetworkTopologySpec{Mode: schedulingv1beta1.HardNetworkTopologyMode}
 		}, want: []string{"spec.networkTopology"}},
