@@ -15,6 +15,7 @@ import (
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/job/defaults"
+	"github.com/muster-sched/muster/pkg/job/volumes"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -77,6 +78,15 @@ func TestJob(t *testing.T) {
 		"volumes": {edit: func(j *batchv1alpha1.Job) {
 			j.Spec.Volumes = []batchv1alpha1.VolumeSpec{{MountPath: "/a"}, {MountPath: "/a"}, {}, {MountPath: "/b", VolumeClaimName: "No"}}
 		}, want: []string{"spec.volumes[1].mountPath", "spec.volumes[2].mountPath", "spec.volumes[3].volumeClaimName"}, says: "duplicated mountPath"},
+		"a claim to be made with a name": {edit: func(j *batchv1alpha1.Job) {
+			j.Spec.Volumes = []batchv1alpha1.VolumeSpec{{MountPath: "/a", VolumeClaimName: "mine", VolumeClaim: &corev1.PersistentVolumeClaimSpec{}}}
+		}, want: []string{"spec.volumes[0].volumeClaimName"}, says: "conflict"},
+		"claims that are named and to be made": {edit: func(j *batchv1alpha1.Job) {
+			j.Spec.Volumes = []batchv1alpha1.VolumeSpec{{MountPath: "/a", VolumeClaimName: "mine"}, {MountPath: "/b", VolumeClaim: &corev1.PersistentVolumeClaimSpec{}}}
+			made := batchv1alpha1.VolumeSpec{MountPath: "/c", VolumeClaim: &corev1.PersistentVolumeClaimSpec{}}
+			made.VolumeClaimName = volumes.GeneratedName(j, &made) // as the controller fills it in
+			j.Spec.Volumes = append(j.Spec.Volumes, made)
+		}},
 		"a mount that a container has already": {edit: func(j *batchv1alpha1.Job) {
 			pod := &j.Spec.Tasks[1].Template.Spec
 			pod.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
