@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
 	musterscheme "github.com/muster-sched/muster/pkg/client/clientset/versioned/scheme"
 	musterinformers "github.com/muster-sched/muster/pkg/client/informers/externalversions"
@@ -60,6 +61,7 @@ func newControllers(cfg *config, p *parts) ([]controller, error) {
 	jobs := job.New(job.Config{
 		Kube: p.kube, Muster: p.muster, KubeInformers: p.kubeInformers, MusterInformers: p.musterInformers,
 		Recorder: p.recorder, SchedulerName: cfg.schedulerName, ServedSchedulerNames: cfg.servedSchedulerNames,
+		DependencyCondition: batchv1alpha1.DependencyCondition(cfg.dependsOnCondition),
 	})
 	return []controller{
 		queues.Run,

@@ -23,6 +23,8 @@ import (
 	"k8s.io/component-base/metrics"
 
 	"github.com/spf13/pflag"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 )
 
 const (
@@ -41,6 +43,7 @@ type options struct {
 	servedSchedulerNames []string
 	adoptFrom            []string
 	overcommitFactor     float64
+	dependsOnCondition   string
 
 	jobSyncs      int
 	podGroupSyncs int
@@ -63,6 +66,7 @@ func newOptions() *options {
 		servedSchedulerNames: []string{"muster", "volcano", "default-scheduler"},
 		adoptFrom:            []string{"muster", "volcano"},
 		overcommitFactor:     1.2,
+		dependsOnCondition:   string(batchv1alpha1.DependencyCompleted),
 		jobSyncs:             8,
 		podGroupSyncs:        8,
 		leaderElection: componentbaseconfig.LeaderElectionConfiguration{
@@ -123,6 +127,8 @@ func (o *options) addControllerFlags(fs *pflag.FlagSet) {
 			"and the like, one for each bare pod. Empty switches this off.")
 	fs.Float64Var(&o.overcommitFactor, "overcommit-factor", o.overcommitFactor,
 		"A PodGroup stays Pending while its minimum needs more than so many times what all nodes have together. 0 switches the check off.")
+	fs.StringVar(&o.dependsOnCondition, "depends-on-condition", o.dependsOnCondition,
+		"What a task waits for of those that it depends on, where its dependsOn does not say: Completed, or Ready as in Volcano.")
 	fs.IntVar(&o.jobSyncs, "concurrent-job-syncs", o.jobSyncs, "Number of Jobs that are reconciled at the same time.")
 	fs.IntVar(&o.podGroupSyncs, "concurrent-podgroup-syncs", o.podGroupSyncs, "Number of PodGroups whose status is written at the same time.")
 }
@@ -139,6 +145,11 @@ func (o *options) validate() []error {
 	}
 	if o.overcommitFactor < 0 {
 		refuse("--overcommit-factor: %g must not be negative", o.overcommitFactor)
+	}
+	switch batchv1alpha1.DependencyCondition(o.dependsOnCondition) {
+	case batchv1alpha1.DependencyCompleted, batchv1alpha1.DependencyReady:
+	default:
+		refuse("--depends-on-condition: %q must be Completed or Ready", o.dependsOnCondition)
 	}
 	if o.jobSyncs < 1 {
 		refuse("--concurrent-job-syncs: %d must be at least 1", o.jobSyncs)
