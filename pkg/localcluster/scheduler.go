@@ -28,6 +28,9 @@ func schedulerComponent(l *layout, name, binary string) Component {
 			"--secure-port=" + l.ports.port(name),
 			"--tls-cert-file=" + l.pki.certFile(serverIdentity),
 			"--tls-private-key-file=" + l.pki.keyFile(serverIdentity),
+			// There is only this one. A busy machine must not cost it a lease that nobody else wants, nor a killed one the wait
+			// for its own.
+			"--leader-elect=false",
 		},
 		Ports: []string{name},
 		After: []string{KubeAPIServer},
