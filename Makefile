@@ -38,7 +38,7 @@ endif
 help: ## Show this list.
 	@awk 'BEGIN {FS = ":.*## "; print "Usage: make <target>"} \
 	  /^##@ / {printf "\n%s\n", substr($$0, 5)} \
-	  /^[a-z-]+:.*## / {printf "  %-22s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	  /^[a-z0-9-]+:.*## / {printf "  %-22s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 ##@ Build and try
 
@@ -70,6 +70,13 @@ local-down: ## Stop the local cluster in DIR.
 .PHONY: image
 image: ## Build the container image IMAGE with CONTAINER_ENGINE.
 	$(CONTAINER_ENGINE) build --build-arg VERSION="$(VERSION)" --build-arg COMMIT="$(COMMIT)" -t $(IMAGE) .
+
+##@ Measure
+
+.PHONY: bench-e2e
+bench-e2e: build ## Pods bound per second beside the stock scheduler, as ratios (ARGS="--rounds 1 --shapes 20x100" for less).
+	@mkdir -p test-results
+	@go run ./test/benchmark/throughput --json test-results/bench-e2e.json $(ARGS)
 
 ##@ Check
 
