@@ -118,6 +118,12 @@ func (w *JobWrapper) Suspend(suspend bool) *JobWrapper {
 	return w
 }
 
+// NetworkTopology asks for the Job's pods to be near each other.
+func (w *JobWrapper) NetworkTopology(topology batchv1alpha1.NetworkTopologySpec) *JobWrapper {
+	w.job.Spec.NetworkTopology = &topology
+	return w
+}
+
 // Task adds a task.
 func (w *JobWrapper) Task(task *TaskWrapper) *JobWrapper {
 	w.job.Spec.Tasks = append(w.job.Spec.Tasks, *task.Obj())

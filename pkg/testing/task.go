@@ -146,3 +146,9 @@ func Resources(namesAndQuantities ...string) corev1.ResourceList {
 }
 
 func uidOf(uid string) types.UID { return types.UID(uid) }
+
+// Partitions divides the task into partitions of that size.
+func (w *TaskWrapper) Partitions(total, size int32) *TaskWrapper {
+	w.task.PartitionPolicy = &batchv1alpha1.PartitionPolicySpec{TotalPartitions: total, PartitionSize: size}
+	return w
+}

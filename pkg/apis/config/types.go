@@ -33,6 +33,13 @@ type CoschedulingArgs struct {
 	InitialBackoff metav1.Duration
 	// MaxBackoff is the longest such wait.
 	MaxBackoff metav1.Duration
+	// MaxOvertakes is how many starts of equal or lower priority may pass the first gang that waits for room, or for the quota
+	// of its queue, before what comes free is set aside for it. A start is that of a gang, or of a single pod. 0 sets no bound
+	// to their number.
+	MaxOvertakes int32
+	// MaxOvertakeTime is how long the first gang that waits for room, or for quota, may be passed, before what comes free is
+	// set aside for it. 0 sets no bound to the time.
+	MaxOvertakeTime metav1.Duration
 }
 
 // CapacityArgs are the arguments of the Capacity plugin.
@@ -47,4 +54,17 @@ type CapacityArgs struct {
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 type TaskPriorityArgs struct {
 	metav1.TypeMeta
+}
+
+// GangPreemptionArgs are the arguments of the GangPreemption plugin: those of the upstream DefaultPreemption, with the same
+// meaning.
+//
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+type GangPreemptionArgs struct {
+	metav1.TypeMeta
+
+	// MinCandidateNodesPercentage is the share of the nodes, in percent, on which preemption is tried at least.
+	MinCandidateNodesPercentage int32
+	// MinCandidateNodesAbsolute is the number of nodes on which preemption is tried at least.
+	MinCandidateNodesAbsolute int32
 }

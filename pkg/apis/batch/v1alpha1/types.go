@@ -277,7 +277,7 @@ type TaskSpec struct {
 // +kubebuilder:validation:XValidation:rule="self.all(p, !has(p.event) || self.exists_one(q, has(q.event) && q.event == p.event) && !self.exists(q, has(q.events) && p.event in q.events))",message="duplicate event across different policies: name each event once"
 // +kubebuilder:validation:XValidation:rule="self.all(p, !has(p.events) || p.events.all(e, self.exists_one(q, has(q.events) && e in q.events)))",message="duplicate event across different policies: name each event once"
 // +kubebuilder:validation:XValidation:rule="self.all(p, !has(p.exitCode) || self.exists_one(q, has(q.exitCode) && q.exitCode == p.exitCode))",message="duplicate exitCode: name each exit code once"
-// +kubebuilder:validation:XValidation:rule="!self.exists(p, (has(p.event) && p.event == '*') || (has(p.events) && '*' in p.events)) || self.all(p, (has(p.exitCode) || (has(p.event) ? p.event in ['*','TaskCompleted','PodPending'] : true) && (has(p.events) ? p.events.all(e, e in ['*','TaskCompleted','PodPending']) : true)))",message="if there's * here, no other failure event should be here: * stands for all of them"
+// +kubebuilder:validation:XValidation:rule="!self.exists(p, (has(p.event) && p.event == '*') || (has(p.events) && '*' in p.events)) || self.all(p, (has(p.exitCode) || (has(p.event) ? p.event in ['*','TaskCompleted','PodPending','JobUpdated'] : true) && (has(p.events) ? p.events.all(e, e in ['*','TaskCompleted','PodPending','JobUpdated']) : true)))",message="if there's * here, no other failure event should be here: * stands for all of them"
 type LifecyclePolicies []LifecyclePolicy
 
 // LifecyclePolicy answers an event, or a container's exit code, with an action.
@@ -395,6 +395,24 @@ type TaskRecord struct {
 	Handled map[string]string `json:"handled,omitempty"`
 }
 
+// DelayedEvent remembers something that has happened and whose policy has a timeout, so that it is answered in time
+// whatever becomes of the controller, and of the pods. An extra of Muster's.
+type DelayedEvent struct {
+	// Event that the policy will answer.
+	Event busv1alpha1.Event `json:"event"`
+	// Task that it happened to; empty if the Job as a whole is concerned.
+	// +optional
+	Task string `json:"task,omitempty"`
+	// Indexes of the task's pods that it happened to, in interval notation; empty if no single pod is concerned.
+	// +optional
+	Indexes string `json:"indexes,omitempty"`
+	// ExitCode of the pods, for PodFailed.
+	// +optional
+	ExitCode int32 `json:"exitCode,omitempty"`
+	// Since is the time that the policy's timeout counts from.
+	Since metav1.Time `json:"since"`
+}
+
 // JobStatus is what has become of a Job.
 type JobStatus struct {
 	// State is the phase and why the Job is in it.
@@ -446,6 +464,15 @@ type JobStatus struct {
 	// +listMapKey=name
 	// +optional
 	TaskRecords []TaskRecord `json:"taskRecords,omitempty"`
+	// Delayed is what has happened and is answered later, because its policy has a timeout. An extra of Muster's.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=200
+	// +optional
+	Delayed []DelayedEvent `json:"delayed,omitempty"`
+	// HandledSpec identifies the spec that policies for JobUpdated were last asked about: its generation and a hash. An
+	// extra of Muster's.
+	// +optional
+	HandledSpec string `json:"handledSpec,omitempty"`
 	// HandledCommand is the UID of the Command that was executed last. An extra of Muster's.
 	// +optional
 	HandledCommand string `json:"handledCommand,omitempty"`

@@ -21,19 +21,24 @@ var (
 
 // AddToScheme adds the arguments, their defaults and conversions to the scheduler's scheme.
 func AddToScheme(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(internal, &config.CoschedulingArgs{}, &config.CapacityArgs{}, &config.TaskPriorityArgs{})
-	scheme.AddKnownTypes(v1, &configv1.CoschedulingArgs{}, &configv1.CapacityArgs{}, &configv1.TaskPriorityArgs{})
+	scheme.AddKnownTypes(internal, &config.CoschedulingArgs{}, &config.CapacityArgs{}, &config.TaskPriorityArgs{}, &config.GangPreemptionArgs{})
+	scheme.AddKnownTypes(v1, &configv1.CoschedulingArgs{}, &configv1.CapacityArgs{}, &configv1.TaskPriorityArgs{}, &configv1.GangPreemptionArgs{})
 	scheme.AddTypeDefaultingFunc(&configv1.CoschedulingArgs{}, func(obj any) {
 		configv1.SetDefaultsCoschedulingArgs(obj.(*configv1.CoschedulingArgs))
+	})
+	scheme.AddTypeDefaultingFunc(&configv1.GangPreemptionArgs{}, func(obj any) {
+		configv1.SetDefaultsGangPreemptionArgs(obj.(*configv1.GangPreemptionArgs))
 	})
 	for _, add := range []func(*runtime.Scheme) error{
 		converter(convertCoschedulingArgs),
 		converter(func(in *configv1.CapacityArgs, out *config.CapacityArgs) { out.TypeMeta = in.TypeMeta }),
 		converter(func(in *configv1.TaskPriorityArgs, out *config.TaskPriorityArgs) { out.TypeMeta = in.TypeMeta }),
+		converter(convertGangPreemptionArgs),
 		// The scheduler writes its configuration back to v1 for its log.
 		converter(convertCoschedulingArgsBack),
 		converter(func(in *config.CapacityArgs, out *configv1.CapacityArgs) { out.TypeMeta = in.TypeMeta }),
 		converter(func(in *config.TaskPriorityArgs, out *configv1.TaskPriorityArgs) { out.TypeMeta = in.TypeMeta }),
+		converter(convertGangPreemptionArgsBack),
 	} {
 		if err := add(scheme); err != nil {
 			return err
@@ -63,6 +68,8 @@ func convertCoschedulingArgs(in *configv1.CoschedulingArgs, out *config.Coschedu
 		PartialGangTimeout: *in.PartialGangTimeout,
 		InitialBackoff:     *in.InitialBackoff,
 		MaxBackoff:         *in.MaxBackoff,
+		MaxOvertakes:       *in.MaxOvertakes,
+		MaxOvertakeTime:    *in.MaxOvertakeTime,
 	}
 }
 
@@ -75,5 +82,26 @@ func convertCoschedulingArgsBack(in *config.CoschedulingArgs, out *configv1.Cosc
 		PartialGangTimeout: &in.PartialGangTimeout,
 		InitialBackoff:     &in.InitialBackoff,
 		MaxBackoff:         &in.MaxBackoff,
+		MaxOvertakes:       &in.MaxOvertakes,
+		MaxOvertakeTime:    &in.MaxOvertakeTime,
+	}
+}
+
+// convertGangPreemptionArgs takes over arguments that have been defaulted.
+func convertGangPreemptionArgs(in *configv1.GangPreemptionArgs, out *config.GangPreemptionArgs) {
+	in = in.DeepCopy()
+	configv1.SetDefaultsGangPreemptionArgs(in)
+	*out = config.GangPreemptionArgs{
+		TypeMeta:                    in.TypeMeta,
+		MinCandidateNodesPercentage: *in.MinCandidateNodesPercentage,
+		MinCandidateNodesAbsolute:   *in.MinCandidateNodesAbsolute,
+	}
+}
+
+func convertGangPreemptionArgsBack(in *config.GangPreemptionArgs, out *configv1.GangPreemptionArgs) {
+	*out = configv1.GangPreemptionArgs{
+		TypeMeta:                    in.TypeMeta,
+		MinCandidateNodesPercentage: &in.MinCandidateNodesPercentage,
+		MinCandidateNodesAbsolute:   &in.MinCandidateNodesAbsolute,
 	}
 }

@@ -33,11 +33,30 @@ func TestArgumentsAreDefaulted(t *testing.T) {
 	assert.Equal(t, time.Minute, args.PartialGangTimeout.Duration)
 	assert.Equal(t, time.Second, args.InitialBackoff.Duration)
 	assert.Equal(t, 10*time.Second, args.MaxBackoff.Duration)
+	assert.Equal(t, int32(100), args.MaxOvertakes)
+	assert.Equal(t, 10*time.Minute, args.MaxOvertakeTime.Duration)
 	assert.NoError(t, validation.ValidateCoschedulingArgs(field.NewPath("args"), args))
 }
 
+func TestABoundOfZeroIsNotTakenForOneThatIsNotSet(t *testing.T) {
+	obj, err := decode(t, "kind: CoschedulingArgs\nmaxOvertakes: 0\nmaxOvertakeTime: 0s\n")
+	require.NoError(t, err)
+	args := obj.(*config.CoschedulingArgs)
+	assert.Zero(t, args.MaxOvertakes)
+	assert.Zero(t, args.MaxOvertakeTime)
+	assert.NoError(t, validation.ValidateCoschedulingArgs(field.NewPath("args"), args))
+}
+
+func TestArgumentsOfPreemptionAreThoseOfUpstream(t *testing.T) {
+	obj, err := decode(t, "kind: GangPreemptionArgs\nminCandidateNodesAbsolute: 7\n")
+	require.NoError(t, err)
+	args := obj.(*config.GangPreemptionArgs)
+	assert.EqualValues(t, 10, args.MinCandidateNodesPercentage)
+	assert.EqualValues(t, 7, args.MinCandidateNodesAbsolute)
+}
+
 func TestUnknownArgumentsAreRefusedByName(t *testing.T) {
-	for _, kind := range []string{"CoschedulingArgs", "CapacityArgs", "TaskPriorityArgs"} {
+	for _, kind := range []string{"CoschedulingArgs", "CapacityArgs", "TaskPriorityArgs", "GangPreemptionArgs"} {
 		_, err := decode(t, "kind: "+kind+"\nscheduleTimeoutSeconds: 3\n")
 		assert.ErrorContains(t, err, `unknown field "scheduleTimeoutSeconds"`, kind)
 	}
@@ -50,11 +69,14 @@ func TestWrongArgumentsAreAllNamed(t *testing.T) {
 		PartialGangTimeout: metav1.Duration{},
 		InitialBackoff:     metav1.Duration{Duration: time.Minute},
 		MaxBackoff:         metav1.Duration{Duration: time.Second},
+		MaxOvertakes:       -1,
+		MaxOvertakeTime:    metav1.Duration{Duration: -time.Second},
 	}
 	err := validation.ValidateCoschedulingArgs(field.NewPath("args"), args)
 	for _, text := range []string{
 		`args.admission: Unsupported value: "Never"`, `args.permitTimeout: Invalid value: "1h0m0s": must be at most 15m`,
 		"args.partialGangTimeout: Invalid value: \"0s\": must be greater than 0", "args.maxBackoff", "must be at least initialBackoff",
+		"args.maxOvertakes: Invalid value: -1: must not be negative", `args.maxOvertakeTime: Invalid value: "-1s": must not be negative`,
 	} {
 		assert.ErrorContains(t, err, text)
 	}

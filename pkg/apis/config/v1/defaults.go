@@ -18,6 +18,20 @@ func SetDefaultsCoschedulingArgs(args *CoschedulingArgs) {
 	setDefault(&args.PartialGangTimeout, time.Minute)
 	setDefault(&args.InitialBackoff, time.Second)
 	setDefault(&args.MaxBackoff, 10*time.Second)
+	if args.MaxOvertakes == nil {
+		args.MaxOvertakes = ptr.To[int32](100)
+	}
+	setDefault(&args.MaxOvertakeTime, 10*time.Minute)
+}
+
+// SetDefaultsGangPreemptionArgs fills in what is not set.
+func SetDefaultsGangPreemptionArgs(args *GangPreemptionArgs) {
+	if args.MinCandidateNodesPercentage == nil {
+		args.MinCandidateNodesPercentage = ptr.To[int32](10)
+	}
+	if args.MinCandidateNodesAbsolute == nil {
+		args.MinCandidateNodesAbsolute = ptr.To[int32](100)
+	}
 }
 
 func setDefault(field **metav1.Duration, value time.Duration) {

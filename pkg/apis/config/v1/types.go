@@ -23,6 +23,14 @@ type CoschedulingArgs struct {
 	InitialBackoff *metav1.Duration `json:"initialBackoff,omitempty"`
 	// MaxBackoff is the longest such wait. At least initialBackoff. Default 10s.
 	MaxBackoff *metav1.Duration `json:"maxBackoff,omitempty"`
+	// MaxOvertakes is how many starts of equal or lower priority may pass the first gang that waits for room, or for the quota
+	// of its queue, before what comes free is set aside for it. A start is that of a gang, or of a single pod. 0 sets no bound
+	// to their number. Not negative. Default 100.
+	MaxOvertakes *int32 `json:"maxOvertakes,omitempty"`
+	// MaxOvertakeTime is how long the first gang that waits for room, or for quota, may be passed, before what comes free is
+	// set aside for it; after as long again without a start, other nodes are chosen. 0 sets no bound to the time. Not negative.
+	// Default 10m.
+	MaxOvertakeTime *metav1.Duration `json:"maxOvertakeTime,omitempty"`
 }
 
 // CapacityArgs are the arguments of the Capacity plugin. It has none yet.
@@ -37,4 +45,19 @@ type CapacityArgs struct {
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 type TaskPriorityArgs struct {
 	metav1.TypeMeta `json:",inline"`
+}
+
+// GangPreemptionArgs are the arguments of the GangPreemption plugin: those of the upstream DefaultPreemption, with the same
+// meaning. Preemption is tried on at least the larger of the two numbers of nodes.
+//
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+type GangPreemptionArgs struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// MinCandidateNodesPercentage is the share of the nodes, in percent, on which preemption is tried at least.
+	// 0 to 100. Default 10.
+	MinCandidateNodesPercentage *int32 `json:"minCandidateNodesPercentage,omitempty"`
+	// MinCandidateNodesAbsolute is the number of nodes on which preemption is tried at least. At least 0, and not 0 together
+	// with minCandidateNodesPercentage. Default 100.
+	MinCandidateNodesAbsolute *int32 `json:"minCandidateNodesAbsolute,omitempty"`
 }

@@ -31,6 +31,12 @@ func ValidateCoschedulingArgs(path *field.Path, args *config.CoschedulingArgs) e
 	if args.MaxBackoff.Duration < args.InitialBackoff.Duration {
 		errs = append(errs, field.Invalid(path.Child("maxBackoff"), args.MaxBackoff.Duration.String(), "must be at least initialBackoff"))
 	}
+	if args.MaxOvertakes < 0 {
+		errs = append(errs, field.Invalid(path.Child("maxOvertakes"), args.MaxOvertakes, "must not be negative"))
+	}
+	if args.MaxOvertakeTime.Duration < 0 {
+		errs = append(errs, field.Invalid(path.Child("maxOvertakeTime"), args.MaxOvertakeTime.Duration.String(), "must not be negative"))
+	}
 	if len(errs) == 0 {
 		return nil // a nil Aggregate is not a nil error
 	}

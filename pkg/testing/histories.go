@@ -1,0 +1,29 @@
+package testing
+
+import (
+	"flag"
+	"strconv"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// checksFlag is rapid's own flag for how often a property is checked.
+const checksFlag = "rapid.checks"
+
+// Histories checks a property on n random histories, or on as many as -rapid.checks says. Rapid prints the seed of one that
+// fails. It must not run in parallel with other tests of rapid: they share the flag.
+func Histories(t *testing.T, n int, property func(*rapid.T)) {
+	t.Helper()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == checksFlag })
+	if !given {
+		checks := flag.Lookup(checksFlag)
+		before := checks.Value.String()
+		if err := checks.Value.Set(strconv.Itoa(n)); err != nil {
+			t.Fatalf("setting -%s: %v", checksFlag, err)
+		}
+		defer func() { _ = checks.Value.Set(before) }()
+	}
+	rapid.Check(t, property)
+}
