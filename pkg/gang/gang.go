@@ -229,8 +229,27 @@ func (g *Gang) Complete() bool { return g.shortOf(all) == 0 }
 // Missing is the number of members that must still be created before the gang is Complete.
 func (g *Gang) Missing() int { return g.shortOf(all) }
 
+// ShortTask names a task, the first in the alphabet, of which fewer members exist than its minimum, and that minimum; "" if
+// there is none, or if the gang as a whole is short.
+func (g *Gang) ShortTask() (task string, minimum int) {
+	if g.total.all+g.Succeeded < g.MinMember {
+		return "", 0
+	}
+	for name, n := range g.taskMinimums() {
+		if g.tasks[name].all < n && (task == "" || name < task) {
+			task, minimum = name, n
+		}
+	}
+	return task, minimum
+}
+
 // Seated says whether the minimum and that of every task holds room or has succeeded: the gang may run.
 func (g *Gang) Seated() bool { return g.shortOf(held) == 0 }
+
+// SeatedWith says whether the gang is seated once some members that have no room yet hold it.
+func (g *Gang) SeatedWith(members []*Member) bool {
+	return g.seatsOf(slices.Concat(g.current(holdsRoom), members)).short(g) == 0
+}
 
 // Broken says whether some members are bound, yet too few, even with those that are about to be.
 func (g *Gang) Broken() bool { return g.total.bound > 0 && !g.Seated() }

@@ -61,6 +61,10 @@ func TestQuorum(t *testing.T) {
 			gangOf(Spec{MinMember: 2}, m("a", state(Bound), goingAway), m("b", state(Bound))), false, false, 1, true},
 		"the last incarnation satisfies nothing": {
 			gangOf(Spec{MinMember: 2}, m("a", state(Bound)), m("b", state(Bound)), m("c", version(1))), false, false, 1, false},
+		"more than the minimum": {gangOf(Spec{MinMember: 1}, m("a", state(Bound)), m("b"), m("c")), true, true, 0, false},
+		"created anew under the same name": {
+			gangOf(Spec{MinMember: 1}, m("old", state(Bound), goingAway), &Member{UID: "new", Pod: m("old").Pod}), true, false, 0, false},
+		"all but the successes are gone": {gangOf(Spec{MinMember: 2, Succeeded: 2}), true, true, 0, false},
 		"a task is short": {
 			gangOf(Spec{MinMember: 2, MinTaskMember: map[string]int{"ps": 1, "worker": 1}}, m("a", task("ps", 0), state(Bound)), m("b", task("ps", 1), state(Bound))),
 			false, false, 1, true},
@@ -99,6 +103,26 @@ func TestChooseOnlyWhatIsStillMissing(t *testing.T) {
 	assert.Equal(t, []string{"b"}, names(g.Choose()))
 	g.MinMember = 5
 	assert.Nil(t, g.Choose())
+}
+
+func TestALoweredMinimumSeatsAndARaisedOneBreaks(t *testing.T) {
+	g := gangOf(Spec{MinMember: 3}, m("a", state(Bound)), m("b", state(Bound)), m("c"))
+	assert.False(t, g.Seated())
+	g.MinMember = 2
+	assert.True(t, g.Seated())
+	g.MinMember = 4
+	assert.False(t, g.Complete())
+	assert.True(t, g.Broken())
+	assert.Equal(t, 1, g.Missing())
+}
+
+func TestSeatedWith(t *testing.T) {
+	a, b, c := m("a", state(Reserved)), m("b"), m("c")
+	g := gangOf(Spec{MinMember: 2}, a, b, c)
+	assert.True(t, g.SeatedWith([]*Member{b}))
+	assert.False(t, g.SeatedWith(nil))
+	g.MinMember = 4
+	assert.False(t, g.SeatedWith([]*Member{b, c}))
 }
 
 func TestAReservationOutlivesUpdatesOfThePod(t *testing.T) {

@@ -3,6 +3,8 @@
 package ledger
 
 import (
+	"maps"
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -61,13 +63,14 @@ func (l *Ledger) KnowsQueue(name string) bool {
 	return l.tree.Known(name)
 }
 
-// Charge books what a pod uses. Charging a pod again changes its queue and amount, it never books twice.
-func (l *Ledger) Charge(pod types.UID, queue string, amount resources.List) {
+// Charge books what a pod uses. Charging a pod again changes its queue and amount, it never books twice; it then says that
+// another charge was given back for it.
+func (l *Ledger) Charge(pod types.UID, queue string, amount resources.List) (replaced bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	old, charged := l.charges[pod]
 	if charged && old.queue == queue && old.amount.Equal(amount) {
-		return
+		return false
 	}
 	if charged {
 		l.release(pod, old)
@@ -76,6 +79,7 @@ func (l *Ledger) Charge(pod types.UID, queue string, amount resources.List) {
 	l.charges[pod] = charge
 	l.tree.Add(queue, charge.amount)
 	l.used.Add(queue, charge.amount)
+	return charged
 }
 
 // Release takes a pod's charge back, if there is one, and says whether there was.
@@ -89,45 +93,61 @@ func (l *Ledger) Release(pod types.UID) bool {
 	return charged
 }
 
-// Promise sets aside an amount for the holder of a key, in place of what was promised to it before.
-func (l *Ledger) Promise(key, queue string, amount resources.List) {
+// Promise sets aside an amount for the holder of a key, in place of what was promised to it before. It says whether some of that
+// has come free.
+func (l *Ledger) Promise(key, queue string, amount resources.List) (freed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	old := l.promises[key]
 	l.dropPromise(key)
+	for name, before := range old.amount {
+		freed = freed || before > 0 && (old.queue != queue || before > amount[name])
+	}
 	if amount.IsZero() {
-		return
+		return freed
 	}
 	promise := entry{queue: queue, amount: amount.Clone()}
 	l.promises[key] = promise
 	l.tree.Add(queue, promise.amount)
+	return freed
 }
 
-// DropPromise takes back what was promised to the holder of a key.
-func (l *Ledger) DropPromise(key string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.dropPromise(key)
+// DropPromise takes back what was promised to the holder of a key, and says whether there was something.
+func (l *Ledger) DropPromise(key string) (freed bool) {
+	return l.Promise(key, "", nil)
 }
 
 // Room says whether an amount fits in the queue and in each of its ancestors beside all that is used and promised there;
 // nil means yes.
 func (l *Ledger) Room(queue string, want resources.List) *quota.Shortage {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.tree.Room(queue, want)
+	return l.RoomBehind(nil, queue, want)
 }
 
-// RoomFor is Room for the holder of a promise, whose own promise does not stand in its way.
-func (l *Ledger) RoomFor(key, queue string, want resources.List) *quota.Shortage {
+// RoomBehind is Room beside what is set aside for those who claim it.
+func (l *Ledger) RoomBehind(ahead []quota.Claim, queue string, want resources.List) *quota.Shortage {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.tree.Room(queue, want, ahead...)
+}
+
+// Exceeds says whether an amount is more than the queue or an ancestor could have even if nothing was used.
+func (l *Ledger) Exceeds(queue string, want resources.List) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.tree.Exceeds(queue, want)
+}
+
+// RoomFor is RoomBehind for the holder of a promise, whose own promise does not stand in its way.
+func (l *Ledger) RoomFor(key string, ahead []quota.Claim, queue string, want resources.List) *quota.Shortage {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	promise, promised := l.promises[key]
 	if !promised {
-		return l.tree.Room(queue, want)
+		return l.tree.Room(queue, want, ahead...)
 	}
 	l.tree.Sub(promise.queue, promise.amount)
 	defer l.tree.Add(promise.queue, promise.amount)
-	return l.tree.Room(queue, want)
+	return l.tree.Room(queue, want, ahead...)
 }
 
 // Used is what the queue's pods and those of its descendants are charged.
@@ -143,6 +163,27 @@ func (l *Ledger) Charged(pod types.UID) (queue string, amount resources.List, ch
 	defer l.mu.Unlock()
 	charge, charged := l.charges[pod]
 	return charge.queue, charge.amount.Clone(), charged
+}
+
+// Pods lists all pods that are charged, in no particular order.
+func (l *Ledger) Pods() []types.UID {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Collect(maps.Keys(l.charges))
+}
+
+// Queues lists the names of all queues that are declared or used, the root too.
+func (l *Ledger) Queues() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.tree.Names()
+}
+
+// Totals is what a queue and its descendants use, and that with what they were promised.
+func (l *Ledger) Totals(queue string) (used, all resources.List) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.used.Total(queue), l.tree.Total(queue)
 }
 
 // Path lists the names of the queue and its ancestors up to the root.

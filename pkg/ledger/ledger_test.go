@@ -35,7 +35,7 @@ func TestPromisesTakeRoomButAreNotUsed(t *testing.T) {
 
 	assert.Equal(t, cpu(500), l.Used("q"))
 	require.NotNil(t, l.Room("q", cpu(1000)))
-	assert.Nil(t, l.RoomFor("gang", "q", cpu(2500)), "a promise does not stand in its holder's way")
+	assert.Nil(t, l.RoomFor("gang", nil, "q", cpu(2500)), "a promise does not stand in its holder's way")
 	assert.NotNil(t, l.Room("q", cpu(1000)), "asking changes nothing")
 	l.DropPromise("gang")
 	assert.Nil(t, l.Room("q", cpu(2500)))
@@ -79,7 +79,7 @@ func TestTheLedgerIsWhatItsEntriesSay(t *testing.T) {
 				l.DropPromise(gang)
 				delete(promises, gang)
 			case 4:
-				l.RoomFor(gang, e.queue, e.amount)
+				l.RoomFor(gang, nil, e.queue, e.amount)
 			}
 		}
 		used := int64(0)

@@ -151,14 +151,9 @@ func Slots(demand Demand, free resources.List) int {
 }
 
 // possibleAlone says whether each demand could be met if the others were not there, and all together fit into the sum of
-// what is free.
+// what is free where any of them may go.
 func possibleAlone(demands []Demand, nodes []Node, fits Fits) bool {
-	total, wanted := resources.List{}, resources.List{}
-	for _, node := range nodes {
-		for name, amount := range node.Free {
-			total.Add(resources.List{name: max(0, amount)})
-		}
-	}
+	wanted := resources.List{}
 	for d, demand := range demands {
 		wanted.Add(demand.Requests.Scale(int64(demand.Count)))
 		left := demand.Count
@@ -171,8 +166,33 @@ func possibleAlone(demands []Demand, nodes []Node, fits Fits) bool {
 			return false
 		}
 	}
-	for name, amount := range wanted {
-		if amount > total[name] {
+	for n := range nodes {
+		if covered(wanted) {
+			return true
+		}
+		if servesAny(demands, n, nodes[n], fits) {
+			for name, amount := range nodes[n].Free {
+				wanted[name] -= max(0, amount)
+			}
+		}
+	}
+	return covered(wanted)
+}
+
+// servesAny says whether a pod of any demand may go to a node as it is.
+func servesAny(demands []Demand, n int, node Node, fits Fits) bool {
+	for d, demand := range demands {
+		if Slots(demand, node.Free) > 0 && fits(d, n) {
+			return true
+		}
+	}
+	return false
+}
+
+// covered says whether nothing is wanted any more.
+func covered(wanted resources.List) bool {
+	for _, amount := range wanted {
+		if amount > 0 {
 			return false
 		}
 	}

@@ -42,6 +42,8 @@ func TestMake(t *testing.T) {
 		"too much in all":      {[]Demand{{cpu(5), 2, 0}, {cpu(4), 2, 0}}, nodes(8, 8), anywhere, Impossible, []int{0, 0}},
 		"the sum fits, the pieces may not": {
 			[]Demand{{cpu(5), 2, 0}, {cpu(3), 1, 0}, {cpu(4), 1, 0}}, nodes(9, 8), anywhere, Possible, []int{2, 1, 1}},
+		"room where none may go": {[]Demand{{cpu(1), 1, 0}, {cpu(1), 1, 0}}, nodes(1, 6), func(_, node int) bool { return node == 0 },
+			Impossible, []int{1, 0}},
 		"fits in sum but not in pieces": {[]Demand{{cpu(6), 1, 0}, {cpu(5), 2, 0}}, nodes(8, 9), anywhere, Uncertain, nil},
 	}
 	for name, test := range tests {

@@ -4,6 +4,8 @@ package quota
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -23,12 +25,26 @@ type Shortage struct {
 	Want int64
 	// Free is the amount that is left; negative when the capability was lowered below what is used.
 	Free int64
+	// Behind: that would be enough, but it is set aside for those who claim it.
+	Behind bool
+}
+
+// Claim is what somebody waits for in a queue: what is free of it is set aside, there and in the ancestors.
+type Claim struct {
+	// Queue that is asked.
+	Queue string
+	// Want is the whole amount.
+	Want resources.List
 }
 
 // Error describes the shortage in a sentence that stays the same as long as the amounts do.
 func (s *Shortage) Error() string {
-	return fmt.Sprintf("queue %q has %s %s free of its capability, %s needed", s.Queue,
+	text := fmt.Sprintf("queue %q has %s %s free of its capability, %s needed", s.Queue,
 		resources.Format(s.Resource, s.Free), s.Resource, resources.Format(s.Resource, s.Want))
+	if s.Behind {
+		text += "; quota is set aside for a gang that has waited longer"
+	}
+	return text
 }
 
 // Tree is the tree of queues. Amounts are kept at every node for the whole subtree, so that a question costs the depth
@@ -81,6 +97,11 @@ func (t *Tree) Known(name string) bool {
 	return ok && q.known
 }
 
+// Names lists all queues that are declared or used, in the order of the alphabet.
+func (t *Tree) Names() []string {
+	return slices.Sorted(maps.Keys(t.queues))
+}
+
 // Add counts an amount in the queue and all its ancestors.
 func (t *Tree) Add(name string, amount resources.List) {
 	q := t.ensure(name)
@@ -108,49 +129,107 @@ func (t *Tree) Total(name string) resources.List {
 	return resources.List{}
 }
 
-// Room says whether the queue and each of its ancestors has room for an amount; nil means yes. Resources of which nothing
-// is wanted do not matter, even where the capability was lowered below what is used.
-func (t *Tree) Room(name string, want resources.List) *Shortage {
-	q, ok := t.queues[name]
-	if !ok {
-		q = &queue{name: name}
+// Room says whether the queue and each of its ancestors has room for an amount beside what is set aside for those who claim
+// it; nil means yes. Resources of which nothing is wanted do not matter, even where the capability was lowered below what is
+// used.
+func (t *Tree) Room(name string, want resources.List, ahead ...Claim) *Shortage {
+	path := t.path(t.find(name))
+	for _, node := range path {
+		if shortage := node.room(want, nil); shortage != nil {
+			return shortage
+		}
 	}
-	for _, node := range t.path(q) {
-		if shortage := node.room(want); shortage != nil {
+	if len(ahead) == 0 {
+		return nil
+	}
+	aside := t.setAside(ahead)
+	for _, node := range path {
+		if shortage := node.room(want, aside[node.name]); shortage != nil {
+			shortage.Behind = true
 			return shortage
 		}
 	}
 	return nil
 }
 
+// setAside is what of the claims is free in each queue, one claim after the other. What a queue lacks is not kept free in its
+// ancestors either: when it comes free in the queue, it does so there at the same time.
+func (t *Tree) setAside(claims []Claim) map[string]resources.List {
+	aside := map[string]resources.List{}
+	for _, claim := range claims {
+		amount := claim.Want
+		for _, node := range t.path(t.find(claim.Queue)) {
+			amount = node.freeOf(amount, aside[node.name])
+			sum := aside[node.name].Clone()
+			sum.Add(amount)
+			aside[node.name] = sum
+		}
+	}
+	return aside
+}
+
+// Exceeds says whether an amount is more than the queue or an ancestor could have even if nothing was used.
+func (t *Tree) Exceeds(name string, want resources.List) bool {
+	for _, node := range t.path(t.find(name)) {
+		for resource, limit := range node.capability {
+			if want[resource] > max(0, limit) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Path lists the names from the queue up to the root.
 func (t *Tree) Path(name string) []string {
-	q, ok := t.queues[name]
-	if !ok {
-		return []string{name, Root}
-	}
 	var names []string
-	for _, node := range t.path(q) {
+	for _, node := range t.path(t.find(name)) {
 		names = append(names, node.name)
 	}
 	return names
 }
 
-// room reports the resource that is short by name order, so that the answer does not depend on map order.
-func (q *queue) room(want resources.List) *Shortage {
+// room says whether there is room beside what is set aside. It reports the resource that is short by name order, so that the
+// answer does not depend on map order.
+func (q *queue) room(want, aside resources.List) *Shortage {
 	var short *Shortage
 	for resource, limit := range q.capability {
 		amount := want[resource]
 		if amount <= 0 {
 			continue
 		}
-		free := resources.List{resource: limit}
-		free.Sub(resources.List{resource: q.total[resource]})
-		if amount > free[resource] && (short == nil || resource < short.Resource) {
-			short = &Shortage{Queue: q.name, Resource: resource, Want: amount, Free: free[resource]}
+		free := q.free(resource, limit)
+		if amount > free-aside[resource] && (short == nil || resource < short.Resource) {
+			short = &Shortage{Queue: q.name, Resource: resource, Want: amount, Free: free}
 		}
 	}
 	return short
+}
+
+// freeOf is what of an amount is free beside what is set aside already.
+func (q *queue) freeOf(amount, aside resources.List) resources.List {
+	free := amount.Clone()
+	for resource, limit := range q.capability {
+		if free[resource] > 0 {
+			free[resource] = max(0, min(free[resource], q.free(resource, limit)-aside[resource]))
+		}
+	}
+	return free
+}
+
+// free is what is left of a limit.
+func (q *queue) free(resource corev1.ResourceName, limit int64) int64 {
+	left := resources.List{resource: limit}
+	left.Sub(resources.List{resource: q.total[resource]})
+	return left[resource]
+}
+
+// find returns a queue, an empty one if nothing is known of it.
+func (t *Tree) find(name string) *queue {
+	if q, ok := t.queues[name]; ok {
+		return q
+	}
+	return &queue{name: name}
 }
 
 func (t *Tree) ensure(name string) *queue {

@@ -2,6 +2,8 @@ package quota
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -105,5 +107,107 @@ func TestTotalsAreTheSumOfWhatWasAdded(t *testing.T) {
 		for _, queue := range []string{"a", "b", "c", "d", "e", Root} {
 			assert.Equal(t, want[queue], tree.Total(queue)[corev1.ResourceCPU], queue)
 		}
+	})
+}
+
+// TestWhatIsSetAside has a tree of an org with 20 cores and its children a, with 10, and b, without a limit; beside them stands
+// another without a limit.
+func TestWhatIsSetAside(t *testing.T) {
+	gpu := func(n int64) resources.List { return resources.List{"nvidia.com/gpu": n} }
+	for name, c := range map[string]struct {
+		usedInA, usedInB int64
+		ahead            []Claim
+		queue            string
+		want             resources.List
+		short            string // the queue, "" for none
+		behind           bool
+	}{
+		"what is free is set aside":                    {8000, 0, []Claim{{"a", cpu(10000)}}, "a", cpu(1), "a", true},
+		"beyond the claim there is room":               {2000, 0, []Claim{{"a", cpu(5000)}}, "a", cpu(3000), "", false},
+		"and no more":                                  {2000, 0, []Claim{{"a", cpu(5000)}}, "a", cpu(3001), "a", true},
+		"a lack without it is a lack":                  {8000, 0, []Claim{{"a", cpu(5000)}}, "a", cpu(3000), "a", false},
+		"what a lacks is not kept free in the parent":  {8000, 7000, []Claim{{"a", cpu(10000)}}, "b", cpu(3000), "", false},
+		"what is free in a is":                         {8000, 7000, []Claim{{"a", cpu(10000)}}, "b", cpu(3001), "org", true},
+		"all that the parent has, if it lacks itself":  {0, 15000, []Claim{{"a", cpu(10000)}}, "b", cpu(1), "org", true},
+		"a queue of another branch is not touched":     {8000, 0, []Claim{{"a", cpu(10000)}}, "other", cpu(1 << 40), "", false},
+		"nor is another resource":                      {8000, 0, []Claim{{"a", cpu(10000)}}, "a", gpu(8), "", false},
+		"a claim on what has no limit bars nobody":     {8000, 0, []Claim{{"other", cpu(1 << 40)}}, "a", cpu(2000), "", false},
+		"two claims add up in the parent":              {4000, 2000, []Claim{{"a", cpu(6000)}, {"b", cpu(7000)}}, "b", cpu(1000), "", false},
+		"and bar what is more":                         {4000, 2000, []Claim{{"a", cpu(6000)}, {"b", cpu(7000)}}, "b", cpu(1001), "org", true},
+		"the second claim has what the first leaves":   {4000, 2000, []Claim{{"a", cpu(6000)}, {"b", cpu(1 << 40)}}, "other", cpu(1), "", false},
+		"a capability below the use sets nothing free": {12000, 0, []Claim{{"a", cpu(10000)}}, "b", cpu(8000), "", false},
+		"a queue that is not known has no limit":       {0, 0, []Claim{{"new", cpu(1 << 40)}}, "newer", cpu(1), "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tree := NewTree()
+			tree.Set("org", "", cpu(20000))
+			tree.Set("a", "org", cpu(10000))
+			tree.Set("b", "org", nil)
+			tree.Set("other", "", nil)
+			tree.Add("a", cpu(c.usedInA))
+			tree.Add("b", cpu(c.usedInB))
+			shortage := tree.Room(c.queue, c.want, c.ahead...)
+			if c.short == "" {
+				assert.Nil(t, shortage)
+				return
+			}
+			require.NotNil(t, shortage)
+			assert.Equal(t, c.short, shortage.Queue)
+			assert.Equal(t, c.behind, shortage.Behind)
+			assert.Equal(t, c.behind, strings.HasSuffix(shortage.Error(), "; quota is set aside for a gang that has waited longer"))
+		})
+	}
+}
+
+func TestExceeds(t *testing.T) {
+	tree := NewTree()
+	tree.Set("org", "", cpu(4000))
+	tree.Set("team", "org", cpu(6000))
+	tree.Set("closed", "org", cpu(0))
+	tree.Add("team", cpu(4000))
+	assert.False(t, tree.Exceeds("team", cpu(4000)), "what is used comes free")
+	assert.True(t, tree.Exceeds("team", cpu(5000)), "the parent never has so much")
+	assert.True(t, tree.Exceeds("closed", cpu(1)))
+	assert.False(t, tree.Exceeds("closed", resources.List{corev1.ResourceMemory: 1}))
+	assert.False(t, tree.Exceeds("unknown", cpu(1<<40)))
+}
+
+// TestWhatIsSetAsideIsThereInTheEnd lets others come and go wherever there is room for them beside a claim: nobody takes of what
+// is set aside, and when all have gone that were there before, the one who claims has its amount.
+func TestWhatIsSetAsideIsThereInTheEnd(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tree, queues := NewTree(), []string{"org", "a", "b", "leaf"}
+		tree.Set("org", "", cpu(20))
+		tree.Set("a", "org", cpu(10))
+		tree.Set("b", "org", cpu(15))
+		tree.Set("leaf", "a", cpu(8))
+		type use struct {
+			queue  string
+			amount int64
+		}
+		take := func(ahead ...Claim) (use, bool) {
+			u := use{rapid.SampledFrom(queues).Draw(t, "queue"), rapid.Int64Range(1, 6).Draw(t, "amount")}
+			if tree.Room(u.queue, cpu(u.amount), ahead...) != nil {
+				return u, false
+			}
+			tree.Add(u.queue, cpu(u.amount))
+			return u, true
+		}
+		var before []use
+		for range rapid.IntRange(0, 12).Draw(t, "before") {
+			if u, ok := take(); ok {
+				before = append(before, u)
+			}
+		}
+		claim := Claim{"leaf", cpu(rapid.Int64Range(1, 8).Draw(t, "claim"))}
+		for len(before) > 0 {
+			for range rapid.IntRange(0, 3).Draw(t, "passing") {
+				take(claim) // and stays
+			}
+			i := rapid.IntRange(0, len(before)-1).Draw(t, "ends")
+			tree.Sub(before[i].queue, cpu(before[i].amount))
+			before = slices.Delete(before, i, i+1)
+		}
+		assert.Nil(t, tree.Room(claim.Queue, claim.Want))
 	})
 }

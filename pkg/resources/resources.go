@@ -135,7 +135,12 @@ func (l List) Equal(other List) bool {
 }
 
 // String prints the amounts that are not zero, sorted by name: "cpu=500m, memory=1Gi".
-func (l List) String() string {
+func (l List) String() string { return l.join("%[1]s=%[2]s") }
+
+// InWords prints the amounts that are not zero for people, sorted by name: "500m cpu, 1Gi memory".
+func (l List) InWords() string { return l.join("%[2]s %[1]s") }
+
+func (l List) join(format string) string {
 	names := make([]string, 0, len(l))
 	for name, amount := range l {
 		if amount != 0 {
@@ -144,7 +149,7 @@ func (l List) String() string {
 	}
 	sort.Strings(names)
 	for i, name := range names {
-		names[i] = fmt.Sprintf("%s=%s", name, Format(corev1.ResourceName(name), l[corev1.ResourceName(name)]))
+		names[i] = fmt.Sprintf(format, name, Format(corev1.ResourceName(name), l[corev1.ResourceName(name)]))
 	}
 	return strings.Join(names, ", ")
 }

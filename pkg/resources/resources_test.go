@@ -32,6 +32,7 @@ func TestPodRequestsCountsAsTheKubeletDoes(t *testing.T) {
 func TestStringIsStable(t *testing.T) {
 	l := List{corev1.ResourceMemory: 1 << 30, corev1.ResourceCPU: 1500, "nvidia.com/gpu": 4, corev1.ResourcePods: 0}
 	assert.Equal(t, "cpu=1500m, memory=1Gi, nvidia.com/gpu=4", l.String())
+	assert.Equal(t, "1500m cpu, 1Gi memory, 4 nvidia.com/gpu", l.InWords())
 }
 
 func TestArithmeticSaturates(t *testing.T) {

@@ -87,6 +87,12 @@ func Act(current batchv1alpha1.JobPhase, action busv1alpha1.Action, retryCount, 
 	return effect, honoured
 }
 
+// Honours tells whether the action does anything to a Job in that phase.
+func Honours(current batchv1alpha1.JobPhase, action busv1alpha1.Action) bool {
+	_, honoured := table[current][action]
+	return honoured
+}
+
 // Ended tells whether the phase is one that a Job never leaves.
 func Ended(p batchv1alpha1.JobPhase) bool {
 	return p == batchv1alpha1.Completed || p == batchv1alpha1.Failed || p == batchv1alpha1.Terminated
@@ -102,7 +108,12 @@ func KeepsOnlyFinished(p batchv1alpha1.JobPhase) bool {
 	}
 }
 
-// Runs tells whether a Job in this phase creates pods and answers events.
+// IsAborted tells whether a Job in this phase was aborted, so that it can be resumed.
+func IsAborted(p batchv1alpha1.JobPhase) bool {
+	return p == batchv1alpha1.Aborting || p == batchv1alpha1.Aborted
+}
+
+// Runs tells whether a Job in this phase creates pods and answers what happens to them.
 func Runs(p batchv1alpha1.JobPhase) bool {
 	return p == batchv1alpha1.Pending || p == batchv1alpha1.Running
 }

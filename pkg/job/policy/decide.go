@@ -47,6 +47,8 @@ type Delay struct {
 	Timeout time.Duration
 	// Due is when.
 	Due time.Time
+	// PutOff says that it is not time that the answer waits for: it is a restart, and nothing can start now.
+	PutOff bool
 }
 
 // Reason is a word for status and events: the event that is answered.
@@ -58,20 +60,44 @@ func (d *Decision) Message() string {
 }
 
 // byWeight lists the actions from the weightiest on: of several answers to what is seen at once, the weightiest
-// makes the others needless. The restarts of less than the Job come last, and add up.
+// makes the others needless. The restarts of less than the Job add up. To resume is for a Job that has no pods, and
+// stands in the way of no other answer.
 var byWeight = []busv1alpha1.Action{
 	busv1alpha1.TerminateJobAction,
 	busv1alpha1.AbortJobAction,
 	busv1alpha1.CompleteJobAction,
 	busv1alpha1.RestartJobAction,
 	busv1alpha1.RestartTaskAction,
+	busv1alpha1.RestartPartitionAction,
 	busv1alpha1.RestartPodAction,
+	busv1alpha1.ResumeJobAction,
+}
+
+// IsRestart tells whether the answer will start pods anew.
+func (d Delay) IsRestart() bool { return isRestart(d.Action) }
+
+func isRestart(action busv1alpha1.Action) bool {
+	switch action {
+	case busv1alpha1.RestartJobAction, busv1alpha1.RestartTaskAction, busv1alpha1.RestartPartitionAction, busv1alpha1.RestartPodAction:
+		return true
+	default:
+		return false
+	}
 }
 
 // Decide asks the policies about each happening and returns the answer, nil if none has one now, and the answers
 // whose time has not come. For each happening the policies of its task are asked first, then those of the Job; the
 // first that matches answers.
 func Decide(spec *batchv1alpha1.JobSpec, happenings []Happening, now time.Time) (*Decision, []Delay) {
+	return decide(spec, happenings, now, false)
+}
+
+// DecideWithoutRestarts decides while no pod can be started: answers that restart pods are put off, whatever the time.
+func DecideWithoutRestarts(spec *batchv1alpha1.JobSpec, happenings []Happening, now time.Time) (*Decision, []Delay) {
+	return decide(spec, happenings, now, true)
+}
+
+func decide(spec *batchv1alpha1.JobSpec, happenings []Happening, now time.Time, withoutRestarts bool) (*Decision, []Delay) {
 	var answer *Decision
 	var delays []Delay
 	targets := Targets{Tasks: map[int]bool{}, Pods: map[int]*indexes.Set{}}
@@ -80,11 +106,12 @@ func Decide(spec *batchv1alpha1.JobSpec, happenings []Happening, now time.Time) 
 		if next == nil {
 			continue
 		}
-		if due := h.Since.Add(next.timeout); next.timeout > 0 && now.Before(due) {
-			delays = append(delays, Delay{h, next.Action, next.timeout, due})
+		due, putOff := h.Since.Add(next.timeout), withoutRestarts && isRestart(next.Action)
+		if putOff || next.timeout > 0 && now.Before(due) {
+			delays = append(delays, Delay{h, next.Action, next.timeout, due, putOff})
 			continue
 		}
-		if !targets.include(next) {
+		if !targets.include(spec, next) {
 			continue
 		}
 		if answer == nil || weight(next.Action) < weight(answer.Action) {
@@ -100,8 +127,8 @@ func Decide(spec *batchv1alpha1.JobSpec, happenings []Happening, now time.Time) 
 func weight(action busv1alpha1.Action) int { return slices.Index(byWeight, action) }
 
 // include adds the pods that a decision is about. It returns false if the decision can do nothing: it is of an
-// action that means nothing to a live Job, or is about a pod or a task where none is concerned.
-func (t *Targets) include(d *Decision) bool {
+// action that is none of a policy's, or is about a pod, a partition or a task where none is concerned.
+func (t *Targets) include(spec *batchv1alpha1.JobSpec, d *Decision) bool {
 	switch d.Action {
 	case busv1alpha1.RestartTaskAction:
 		if d.Cause.Task < 0 {
@@ -113,14 +140,40 @@ func (t *Targets) include(d *Decision) bool {
 		if d.Cause.Task < 0 || d.Cause.Index < 0 {
 			return false
 		}
-		if t.Pods[d.Cause.Task] == nil {
-			t.Pods[d.Cause.Task] = &indexes.Set{}
+		t.add(d.Cause.Task, d.Cause.Index, d.Cause.Index)
+		return true
+	case busv1alpha1.RestartPartitionAction:
+		if d.Cause.Task < 0 || d.Cause.Index < 0 || spec.Tasks[d.Cause.Task].PartitionPolicy == nil {
+			return false
 		}
-		t.Pods[d.Cause.Task].Add(d.Cause.Index)
+		first, last := Partition(&spec.Tasks[d.Cause.Task], d.Cause.Index)
+		t.add(d.Cause.Task, first, last)
 		return true
 	default:
 		return weight(d.Action) >= 0
 	}
+}
+
+// add adds the pods of a task from the first to the last index.
+func (t *Targets) add(task int, first, last int32) {
+	if t.Pods[task] == nil {
+		t.Pods[task] = &indexes.Set{}
+	}
+	for index := first; index <= last; index++ {
+		t.Pods[task].Add(index)
+	}
+}
+
+// PartitionID returns the number of the partition that the index of a task with partitions belongs to.
+func PartitionID(task *batchv1alpha1.TaskSpec, index int32) int32 {
+	return index / max(task.PartitionPolicy.PartitionSize, 1)
+}
+
+// Partition returns the first and the last index of the partition that the index belongs to.
+func Partition(task *batchv1alpha1.TaskSpec, index int32) (first, last int32) {
+	size := max(task.PartitionPolicy.PartitionSize, 1)
+	first = PartitionID(task, index) * size
+	return first, min(first+size, task.Replicas) - 1
 }
 
 // ask returns the answer of the first policy that matches, or nil.
@@ -152,6 +205,11 @@ func matches(p *batchv1alpha1.LifecyclePolicy, h Happening) bool {
 		return h.Event == busv1alpha1.PodFailedEvent && h.ExitCode == *p.ExitCode
 	}
 	return names(p, h.Event) || names(p, busv1alpha1.AnyEvent) && isFailure(h.Event)
+}
+
+// Asks tells whether one of the policies names the event.
+func Asks(policies []batchv1alpha1.LifecyclePolicy, event busv1alpha1.Event) bool {
+	return slices.ContainsFunc(policies, func(p batchv1alpha1.LifecyclePolicy) bool { return names(&p, event) })
 }
 
 func names(p *batchv1alpha1.LifecyclePolicy, event busv1alpha1.Event) bool {

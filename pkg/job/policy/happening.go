@@ -37,37 +37,56 @@ type Happening struct {
 	Pod *corev1.Pod
 	// ExitCode of the first container that failed, for PodFailed.
 	ExitCode int32
-	// Since is when it happened, for PodPending and PodFailed: what a policy's timeout counts from. It comes from the
-	// pod, so that it is the same for every look.
+	// Since is when it happened: what a policy's timeout counts from. Zero means now.
 	Since time.Time
+	// Remembered says that it was seen before, and that its answer has been put off.
+	Remembered bool
 	// Message says to people what has happened.
 	Message string
 }
 
-// Observe returns what has happened, failures first, each in the order of tasks and indexes. groupUnknown tells that
-// part of the gang runs while the rest cannot be scheduled.
-func Observe(job *batchv1alpha1.Job, tasks []Task, groupUnknown bool) []Happening {
+// Whole is what is seen of a Job as a whole.
+type Whole struct {
+	// Unknown tells that part of the gang runs while the rest cannot be scheduled.
+	Unknown bool
+	// Updated tells that the user has changed the spec.
+	Updated bool
+}
+
+// specChanged is what there is to say about JobUpdated.
+const specChanged = "the spec was changed"
+
+// Observe returns what has happened, failures first, each in the order of tasks and indexes.
+func Observe(job *batchv1alpha1.Job, tasks []Task, whole Whole) []Happening {
 	var all []Happening
 	for i := range tasks {
 		all = append(all, podHappenings(job.Name, i, &tasks[i])...)
 		all = append(all, taskHappenings(i, &tasks[i])...)
-		if isAwaited(job.Spec.Policies) || isAwaited(tasks[i].Spec.Policies) {
+		if pending := busv1alpha1.PodPendingEvent; Asks(job.Spec.Policies, pending) || Asks(tasks[i].Spec.Policies, pending) {
 			all = append(all, waits(i, &tasks[i])...)
 		}
 	}
-	if groupUnknown {
+	if whole.Unknown {
 		all = append(all, Happening{Event: busv1alpha1.JobUnknownEvent, Task: -1, Index: -1,
 			Message: "part of the gang runs and the rest cannot be scheduled"})
 	}
-	slices.SortStableFunc(all, func(a, b Happening) int { return cmp.Compare(rank(a.Event), rank(b.Event)) })
+	if whole.Updated {
+		all = append(all, Happening{Event: busv1alpha1.JobUpdatedEvent, Task: -1, Index: -1, Message: specChanged})
+	}
+	slices.SortStableFunc(all, inOrder)
 	return all
+}
+
+// inOrder orders happenings: by event, then by task and index.
+func inOrder(a, b Happening) int {
+	return cmp.Or(cmp.Compare(rank(a.Event), rank(b.Event)), cmp.Compare(a.Task, b.Task), cmp.Compare(a.Index, b.Index))
 }
 
 // rank orders the events: what is most specific is answered first.
 func rank(event busv1alpha1.Event) int {
 	return slices.Index([]busv1alpha1.Event{
 		busv1alpha1.PodFailedEvent, busv1alpha1.PodEvictedEvent, busv1alpha1.TaskFailedEvent,
-		busv1alpha1.TaskCompletedEvent, busv1alpha1.JobUnknownEvent, busv1alpha1.PodPendingEvent,
+		busv1alpha1.TaskCompletedEvent, busv1alpha1.JobUnknownEvent, busv1alpha1.JobUpdatedEvent, busv1alpha1.PodPendingEvent,
 	}, event)
 }
 
@@ -90,13 +109,17 @@ func podHappenings(jobName string, position int, task *Task) []Happening {
 			h.Event, h.Message = busv1alpha1.PodEvictedEvent, fmt.Sprintf("pod %s was evicted%s", pod.Name, disruption(pod))
 		case pod.Status.Phase == corev1.PodFailed:
 			h.Event, h.ExitCode, h.Since = busv1alpha1.PodFailedEvent, exitCode(pod), failedAt(pod)
-			h.Message = fmt.Sprintf("pod %s failed with exit code %d", pod.Name, h.ExitCode)
+			h.Message = failure(pod.Name, h.ExitCode)
 		default:
 			continue
 		}
 		found = append(found, h)
 	}
 	return found
+}
+
+func failure(pod string, exitCode int32) string {
+	return fmt.Sprintf("pod %s failed with exit code %d", pod, exitCode)
 }
 
 // isEvicted tells by the marks on an unfinished or failed pod that others have taken it away; a pod that is killed
@@ -152,11 +175,6 @@ func failedAt(pod *corev1.Pod) time.Time {
 	return latest
 }
 
-// isAwaited tells whether a policy answers that a pod is pending.
-func isAwaited(policies []batchv1alpha1.LifecyclePolicy) bool {
-	return slices.ContainsFunc(policies, func(p batchv1alpha1.LifecyclePolicy) bool { return names(&p, busv1alpha1.PodPendingEvent) })
-}
-
 // waits returns the pods of a task that wait to run.
 func waits(position int, task *Task) []Happening {
 	var found []Happening
@@ -182,9 +200,13 @@ func taskHappenings(position int, task *Task) []Happening {
 	}
 	if hasCompleted(task) {
 		found = append(found, Happening{Event: busv1alpha1.TaskCompletedEvent, Task: position, Index: -1,
-			Message: fmt.Sprintf("all %d pods of task %s have succeeded", task.Spec.Replicas, task.Spec.Name)})
+			Message: completion(task.Spec)})
 	}
 	return found
+}
+
+func completion(task *batchv1alpha1.TaskSpec) string {
+	return fmt.Sprintf("all %d pods of task %s have succeeded", task.Replicas, task.Name)
 }
 
 // restartsOf returns how often the containers of the task's live pods were restarted.

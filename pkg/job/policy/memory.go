@@ -119,13 +119,6 @@ func (m *Memory) Settle(h Happening) {
 	m.Renew(h.Index, h.Pod)
 }
 
-// Reopen forgets that a failure has been dealt with: it will be answered later.
-func (m *Memory) Reopen(h Happening) {
-	if h.Event == busv1alpha1.PodFailedEvent {
-		m.Failed.Remove(h.Index)
-	}
-}
-
 // Renew remembers that the pod is to go, and forgets what its index has done, so that it runs anew. The pod is nil if
 // there is none.
 func (m *Memory) Renew(index int32, pod *corev1.Pod) {

@@ -64,9 +64,9 @@ func TestObserve(t *testing.T) {
 	running := pod("j-a-0", corev1.PodRunning)
 	all := Memory{Created: indexes.Of(0, 1, 2)}
 	for name, c := range map[string]struct {
-		task    Task
-		unknown bool
-		want    []string
+		task  Task
+		whole Whole
+		want  []string
 	}{
 		"nothing created yet":                       {task: task(Memory{}, nil)},
 		"all run":                                   {task: task(all, map[int32]*corev1.Pod{0: running, 1: running, 2: running})},
@@ -87,13 +87,14 @@ func TestObserve(t *testing.T) {
 		"all succeeded and that is known":           {task: task(Memory{Created: indexes.Of(0, 1, 2), Succeeded: indexes.Of(0, 1, 2)}, map[int32]*corev1.Pod{2: pod("j-a-2", corev1.PodSucceeded)})},
 		"containers restarted too often":            {task: task(all, map[int32]*corev1.Pod{0: pod("j-a-0", corev1.PodRunning, restarted(2)), 1: pod("j-a-1", corev1.PodRunning, restarted(1)), 2: running}), want: []string{"TaskFailed: containers of task a were restarted 3 times"}},
 		"containers restarted, but not too often":   {task: task(all, map[int32]*corev1.Pod{0: pod("j-a-0", corev1.PodRunning, restarted(2)), 1: running, 2: running})},
-		"part of the gang cannot be scheduled":      {task: task(all, map[int32]*corev1.Pod{0: running, 1: running, 2: running}), unknown: true, want: []string{"Unknown: part of the gang runs and the rest cannot be scheduled"}},
+		"part of the gang cannot be scheduled":      {task: task(all, map[int32]*corev1.Pod{0: running, 1: running, 2: running}), whole: Whole{Unknown: true}, want: []string{"Unknown: part of the gang runs and the rest cannot be scheduled"}},
+		"the spec was changed":                      {task: task(all, map[int32]*corev1.Pod{0: running, 1: running, 2: running}), whole: Whole{Updated: true}, want: []string{"JobUpdated: the spec was changed"}},
 		"failures come before evictions, in order":  {task: task(all, map[int32]*corev1.Pod{1: pod("j-a-1", corev1.PodFailed, exits(1)), 2: pod("j-a-2", corev1.PodFailed, exits(2))}), want: []string{"PodFailed: pod j-a-1 failed with exit code 1", "PodFailed: pod j-a-2 failed with exit code 2", "PodEvicted: pod j-a-0 was deleted"}},
 		"a failed pod whose containers do not tell": {task: task(all, map[int32]*corev1.Pod{0: running, 1: pod("j-a-1", corev1.PodFailed), 2: running}), want: []string{"PodFailed: pod j-a-1 failed with exit code 0"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, h := range Observe(mustertesting.MakeJob("j").Obj(), []Task{c.task}, c.unknown) {
+			for _, h := range Observe(mustertesting.MakeJob("j").Obj(), []Task{c.task}, c.whole) {
 				got = append(got, string(h.Event)+": "+h.Message)
 			}
 			assert.Equal(t, c.want, got)
@@ -117,6 +118,7 @@ func TestDecide(t *testing.T) {
 	taskFailed := Happening{Event: busv1alpha1.TaskFailedEvent, Task: 0, Index: -1}
 	completed := Happening{Event: busv1alpha1.TaskCompletedEvent, Task: 0, Index: -1}
 	unknown := Happening{Event: busv1alpha1.JobUnknownEvent, Task: -1, Index: -1}
+	updated := Happening{Event: busv1alpha1.JobUpdatedEvent, Task: -1, Index: -1}
 	anything, restart, terminate := busv1alpha1.AnyEvent, busv1alpha1.RestartJobAction, busv1alpha1.TerminateJobAction
 	for name, c := range map[string]struct {
 		task, job []batchv1alpha1.LifecyclePolicy
@@ -141,7 +143,11 @@ func TestDecide(t *testing.T) {
 		"the weightiest action wins":         {job: policies(on(busv1alpha1.PodFailedEvent, restart), on(busv1alpha1.PodEvictedEvent, terminate)), happens: []Happening{failed, evicted}, want: "TerminateJob spec.policies[1]"},
 		"restarting a pod of no pod":         {task: policies(on(anything, busv1alpha1.RestartPodAction)), happens: []Happening{taskFailed}},
 		"restarting a task of no task":       {job: policies(on(anything, busv1alpha1.RestartTaskAction)), happens: []Happening{unknown}},
-		"to resume what runs is nothing":     {job: policies(on(anything, busv1alpha1.ResumeJobAction)), happens: []Happening{failed}},
+		"to resume is asked for too":         {job: policies(on(busv1alpha1.JobUpdatedEvent, busv1alpha1.ResumeJobAction)), happens: []Happening{updated}, want: "ResumeJob spec.policies[0]"},
+		"but gives way to all else":          {job: policies(on(busv1alpha1.JobUpdatedEvent, busv1alpha1.ResumeJobAction), on(busv1alpha1.PodFailedEvent, busv1alpha1.RestartPodAction)), happens: []Happening{updated, failed}, want: "RestartPod spec.policies[1]"},
+		"* does not match an update":         {job: policies(on(anything, restart)), happens: []Happening{updated}},
+		"no policy is about syncing":         {job: policies(on(anything, busv1alpha1.SyncJobAction)), happens: []Happening{failed}},
+		"restarting a partition of none":     {job: policies(on(anything, busv1alpha1.RestartPartitionAction)), happens: []Happening{failed}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := &batchv1alpha1.JobSpec{Policies: c.job, Tasks: []batchv1alpha1.TaskSpec{{Name: "a", Policies: c.task}}}
@@ -171,6 +177,27 @@ func TestRestartsOfPodsAddUp(t *testing.T) {
 		want        bool
 	}{{0, 1, true}, {0, 4, true}, {0, 0, false}, {1, 0, true}, {1, 7, true}, {2, 0, false}} {
 		assert.Equal(t, c.want, d.Targets.Has(int(c.task), c.index), "%d-%d", c.task, c.index)
+	}
+}
+
+func TestAPartitionIsRestartedWhole(t *testing.T) {
+	spec := &batchv1alpha1.JobSpec{Tasks: []batchv1alpha1.TaskSpec{
+		{Name: "a", Replicas: 6, PartitionPolicy: &batchv1alpha1.PartitionPolicySpec{TotalPartitions: 3, PartitionSize: 2}},
+		{Name: "b", Replicas: 6},
+	}, Policies: policies(on(busv1alpha1.AnyEvent, busv1alpha1.RestartPartitionAction))}
+	d, _ := Decide(spec, []Happening{
+		{Event: busv1alpha1.PodFailedEvent, Task: 0, Index: 3},
+		{Event: busv1alpha1.PodEvictedEvent, Task: 0, Index: 5},
+		{Event: busv1alpha1.TaskFailedEvent, Task: 0, Index: -1},
+		{Event: busv1alpha1.PodFailedEvent, Task: 1, Index: 0},
+	}, time.Now())
+	require.NotNil(t, d)
+	assert.Equal(t, busv1alpha1.RestartPartitionAction, d.Action)
+	assert.Equal(t, "2-5", d.Targets.Pods[0].String())
+	assert.Nil(t, d.Targets.Pods[1])
+	assert.Empty(t, d.Targets.Tasks)
+	for index, want := range []int32{0, 0, 1, 1, 2, 2} {
+		assert.Equal(t, want, PartitionID(&spec.Tasks[0], int32(index)))
 	}
 }
 
@@ -208,7 +235,7 @@ func TestTimeouts(t *testing.T) {
 	failed.Status.ContainerStatuses[0].State.Terminated.FinishedAt = metav1.NewTime(start.Add(10 * time.Second))
 	seen := []Task{{Spec: &job.Spec.Tasks[0], Pods: map[int32]*corev1.Pod{0: waiting, 1: failed, 2: pod("j-a-2", corev1.PodRunning)}}}
 
-	ask := func(at time.Time) (*Decision, []Delay) { return Decide(&job.Spec, Observe(job, seen, false), at) }
+	ask := func(at time.Time) (*Decision, []Delay) { return Decide(&job.Spec, Observe(job, seen, Whole{}), at) }
 	d, delays := ask(start.Add(time.Minute))
 	assert.Nil(t, d)
 	require.Len(t, delays, 2)
@@ -231,4 +258,19 @@ func TestTimeouts(t *testing.T) {
 	d, delays = ask(start.Add(2 * time.Hour))
 	assert.Nil(t, d, "a pod that runs is not pending")
 	assert.Empty(t, delays)
+}
+
+func TestRestartsArePutOffWhileNothingCanStart(t *testing.T) {
+	spec := &mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 3)).
+		Policy(busv1alpha1.PodFailedEvent, busv1alpha1.RestartJobAction).Policy(busv1alpha1.PodEvictedEvent, busv1alpha1.AbortJobAction).Obj().Spec
+	failed := Happening{Event: busv1alpha1.PodFailedEvent, Task: 0, Index: 1}
+	evicted := Happening{Event: busv1alpha1.PodEvictedEvent, Task: 0, Index: 2}
+	d, delays := DecideWithoutRestarts(spec, []Happening{failed}, time.Unix(1000, 0))
+	assert.Nil(t, d)
+	require.Len(t, delays, 1)
+	assert.True(t, delays[0].PutOff)
+	assert.Contains(t, AgendaOf(delays), occurrenceOf(failed))
+	d, _ = DecideWithoutRestarts(spec, []Happening{failed, evicted}, time.Unix(1000, 0))
+	require.NotNil(t, d)
+	assert.Equal(t, busv1alpha1.AbortJobAction, d.Action)
 }

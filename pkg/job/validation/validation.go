@@ -34,7 +34,7 @@ func Job(job *batchv1alpha1.Job) field.ErrorList {
 			"job 'minAvailable' should not be greater than total replicas in tasks, %d: lower it, or raise the replicas", replicas)))
 	}
 	errs = append(errs, validateVolumes(job, spec.Child("volumes"))...)
-	errs = append(errs, validatePolicies(job.Spec.Policies, nil, spec.Child("policies"))...)
+	errs = append(errs, validatePolicies(job.Spec.Policies, job.Spec.Tasks, spec.Child("policies"))...)
 	seen := map[string]int{} // task name -> position
 	for i := range job.Spec.Tasks {
 		task, path := &job.Spec.Tasks[i], spec.Child("tasks").Index(i)
@@ -54,17 +54,14 @@ func validateTask(job *batchv1alpha1.Job, task *batchv1alpha1.TaskSpec, path *fi
 	name := policy.PodName(job.Name, task.Name, max(task.Replicas-1, 0))
 	for _, problem := range validation.IsValidLabelValue(name) {
 		errs = append(errs, field.Invalid(path.Child("name"), task.Name, fmt.Sprintf(
-			"create pod with name %s validate failed: %s; shorten the names of job and task", name, problem)))
+			"create pod with name %s validate failed: %s; shorten the names of job and task, or lower the replicas", name, problem)))
 	}
 	if *task.MinAvailable > task.Replicas {
 		errs = append(errs, field.Invalid(path.Child("minAvailable"), *task.MinAvailable, fmt.Sprintf(
 			"'minAvailable' is greater than 'replicas' in task: %s, job: %s", task.Name, job.Name)))
 	}
-	if p := task.PartitionPolicy; p != nil && p.MinPartitions > p.TotalPartitions {
-		errs = append(errs, field.Invalid(path.Child("partitionPolicy", "minPartitions"), p.MinPartitions,
-			"must not be greater than totalPartitions"))
-	}
-	errs = append(errs, validatePolicies(task.Policies, task, path.Child("policies"))...)
+	errs = append(errs, validatePartitions(task, path)...)
+	errs = append(errs, validatePolicies(task.Policies, []batchv1alpha1.TaskSpec{*task}, path.Child("policies"))...)
 	errs = append(errs, validateTopology(task, path.Child("template", "spec"))...)
 	return append(errs, validateTemplate(&task.Template, path.Child("template"))...)
 }
@@ -160,32 +157,82 @@ func mountedBy(spec *batchv1alpha1.JobSpec, mountPath string) string {
 	return ""
 }
 
-// validatePolicies checks what each action needs. task is nil for the policies of the Job.
-func validatePolicies(policies []batchv1alpha1.LifecyclePolicy, task *batchv1alpha1.TaskSpec, path *field.Path) field.ErrorList {
+// validatePartitions: the schema relates the sizes of partitions to the replicas; Jobs that were stored before it did
+// come here.
+func validatePartitions(task *batchv1alpha1.TaskSpec, path *field.Path) field.ErrorList {
+	p := task.PartitionPolicy
+	if p == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	policy := path.Child("partitionPolicy")
+	if p.PartitionSize <= 0 {
+		errs = append(errs, field.Invalid(policy.Child("partitionSize"), p.PartitionSize,
+			fmt.Sprintf("'PartitionSize' must be greater than 0 in task: %s", task.Name)))
+	}
+	if p.TotalPartitions <= 0 {
+		errs = append(errs, field.Invalid(policy.Child("totalPartitions"), p.TotalPartitions,
+			fmt.Sprintf("'TotalPartitions' must be greater than 0 in task: %s", task.Name)))
+	}
+	if int64(task.Replicas) != int64(p.TotalPartitions)*int64(p.PartitionSize) {
+		errs = append(errs, field.Invalid(path.Child("replicas"), task.Replicas, fmt.Sprintf(
+			"'Replicas' are not equal to TotalPartitions*PartitionSize in task: %s; make them equal", task.Name)))
+	}
+	switch {
+	case p.MinPartitions > p.TotalPartitions:
+		errs = append(errs, field.Invalid(policy.Child("minPartitions"), p.MinPartitions, "must not be greater than totalPartitions"))
+	case p.MinPartitions > 0 && int64(*task.MinAvailable) != int64(p.MinPartitions)*int64(p.PartitionSize):
+		errs = append(errs, field.Invalid(path.Child("minAvailable"), *task.MinAvailable, fmt.Sprintf(
+			"'MinAvailable' is not equal to MinPartitions*PartitionSize in task: %s; make them equal, or leave it out", task.Name)))
+	}
+	return errs
+}
+
+// validatePolicies checks what each action needs. tasks are those that the policies are for.
+func validatePolicies(policies []batchv1alpha1.LifecyclePolicy, tasks []batchv1alpha1.TaskSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i := range policies {
 		p, action := &policies[i], path.Index(i).Child("action")
-		if event := busv1alpha1.PodPendingEvent; (p.Event == event || slices.Contains(p.Events, event)) &&
-			(p.Timeout == nil || p.Timeout.Duration <= 0) {
+		if isNamed(p, busv1alpha1.PodPendingEvent) && (p.Timeout == nil || p.Timeout.Duration <= 0) {
 			errs = append(errs, field.Invalid(path.Index(i).Child("timeout"), p.Timeout,
 				"a policy for PodPending needs a timeout: every pod is pending at first"))
 		}
-		switch p.Action {
-		case busv1alpha1.RestartPartitionAction:
-			if task == nil || task.PartitionPolicy == nil {
-				errs = append(errs, field.Invalid(action, p.Action, "the task has no partitionPolicy: add one, or restart pod or task"))
+		if p.Timeout != nil && p.Timeout.Duration < 0 {
+			errs = append(errs, field.Invalid(path.Index(i).Child("timeout"), p.Timeout, "must not be negative"))
+		}
+		for _, event := range aboutNoTarget[p.Action] {
+			if isNamed(p, event) {
+				errs = append(errs, field.Invalid(action, p.Action, fmt.Sprintf("event %s is about no single %s: restart more, or the job",
+					event, targetOf[p.Action])))
 			}
-		case busv1alpha1.RestartPodAction:
-			for _, event := range []busv1alpha1.Event{busv1alpha1.TaskCompletedEvent, busv1alpha1.TaskFailedEvent, busv1alpha1.JobUnknownEvent} {
-				if p.Event == event || slices.Contains(p.Events, event) {
-					errs = append(errs, field.Invalid(action, p.Action, fmt.Sprintf("event %s is about no single pod: restart the task or the job", event)))
-				}
-			}
-		case busv1alpha1.RestartTaskAction:
-			if event := busv1alpha1.JobUnknownEvent; p.Event == event || slices.Contains(p.Events, event) {
-				errs = append(errs, field.Invalid(action, p.Action, fmt.Sprintf("event %s is about no single task: restart the job", event)))
-			}
+		}
+		if p.Action == busv1alpha1.RestartPartitionAction && !slices.ContainsFunc(tasks, hasPartitions) {
+			errs = append(errs, field.Invalid(action, p.Action, "the task has no partitionPolicy: add one, or restart pod or task"))
 		}
 	}
 	return errs
 }
+
+// targetOf is what an action that restarts less than the Job restarts.
+var targetOf = map[busv1alpha1.Action]string{
+	busv1alpha1.RestartPodAction:       "pod",
+	busv1alpha1.RestartPartitionAction: "partition",
+	busv1alpha1.RestartTaskAction:      "task",
+}
+
+// aboutNoTarget lists, for each of those actions, the events that do not say what to restart.
+var aboutNoTarget = map[busv1alpha1.Action][]busv1alpha1.Event{
+	busv1alpha1.RestartPodAction:       aboutNoPod,
+	busv1alpha1.RestartPartitionAction: aboutNoPod,
+	busv1alpha1.RestartTaskAction:      {busv1alpha1.JobUnknownEvent, busv1alpha1.JobUpdatedEvent},
+}
+
+var aboutNoPod = []busv1alpha1.Event{
+	busv1alpha1.TaskCompletedEvent, busv1alpha1.TaskFailedEvent, busv1alpha1.JobUnknownEvent, busv1alpha1.JobUpdatedEvent,
+}
+
+func isNamed(p *batchv1alpha1.LifecyclePolicy, event busv1alpha1.Event) bool {
+	return p.Event == event || slices.Contains(p.Events, event)
+}
+
+func hasPartitions(task batchv1alpha1.TaskSpec) bool { return task.PartitionPolicy != nil }

@@ -96,10 +96,34 @@ func TestJob(t *testing.T) {
 		"partitions": {edit: func(j *batchv1alpha1.Job) {
 			j.Spec.Tasks[0].PartitionPolicy = &batchv1alpha1.PartitionPolicySpec{TotalPartitions: 2, PartitionSize: 1, MinPartitions: 3}
 		}, want: []string{"spec.tasks[0].partitionPolicy.minPartitions"}},
+		"partitions of nothing": {edit: func(j *batchv1alpha1.Job) {
+			j.Spec.Tasks[0].PartitionPolicy = &batchv1alpha1.PartitionPolicySpec{}
+		}, want: []string{"spec.tasks[0].partitionPolicy.partitionSize", "spec.tasks[0].partitionPolicy.totalPartitions", "spec.tasks[0].replicas"}},
+		"partitions that are not the replicas": {edit: func(j *batchv1alpha1.Job) {
+			j.Spec.Tasks[0].PartitionPolicy = &batchv1alpha1.PartitionPolicySpec{TotalPartitions: 2, PartitionSize: 3}
+		}, want: []string{"spec.tasks[0].replicas"}, says: "'Replicas' are not equal to TotalPartitions*PartitionSize"},
+		"a minimum that is not of whole partitions": {edit: func(j *batchv1alpha1.Job) {
+			j.Spec.Tasks[0].Replicas, j.Spec.Tasks[0].MinAvailable = 4, int32p(3)
+			j.Spec.Tasks[0].PartitionPolicy = &batchv1alpha1.PartitionPolicySpec{TotalPartitions: 2, PartitionSize: 2, MinPartitions: 1}
+		}, want: []string{"spec.tasks[0].minAvailable"}, says: "'MinAvailable' is not equal to MinPartitions*PartitionSize"},
 		"restart of a partition where there is none": {edit: func(j *batchv1alpha1.Job) {
 			j.Spec.Policies = []batchv1alpha1.LifecyclePolicy{{Event: "PodFailed", Action: busv1alpha1.RestartPartitionAction}}
 			j.Spec.Tasks[0].Policies = j.Spec.Policies
 		}, want: []string{"spec.policies[0].action", "spec.tasks[0].policies[0].action"}},
+		"restart of partitions of one task": {edit: func(j *batchv1alpha1.Job) {
+			j.Spec.Policies = []batchv1alpha1.LifecyclePolicy{{Event: "PodFailed", Action: busv1alpha1.RestartPartitionAction}}
+			j.Spec.Tasks[0].PartitionPolicy = &batchv1alpha1.PartitionPolicySpec{TotalPartitions: 2, PartitionSize: 1}
+		}},
+		"restart of a partition by what is about no pod": {edit: func(j *batchv1alpha1.Job) {
+			j.Spec.Tasks[0].Policies = []batchv1alpha1.LifecyclePolicy{{Event: "TaskFailed", Action: busv1alpha1.RestartPartitionAction}}
+			j.Spec.Tasks[0].PartitionPolicy = &batchv1alpha1.PartitionPolicySpec{TotalPartitions: 2, PartitionSize: 1}
+		}, want: []string{"spec.tasks[0].policies[0].action"}, says: "TaskFailed is about no single partition"},
+		"restart of a task by a change of the spec": {edit: func(j *batchv1alpha1.Job) {
+			j.Spec.Policies = []batchv1alpha1.LifecyclePolicy{{Event: "JobUpdated", Action: busv1alpha1.RestartTaskAction}}
+		}, want: []string{"spec.policies[0].action"}, says: "JobUpdated is about no single task"},
+		"a timeout below zero": {edit: func(j *batchv1alpha1.Job) {
+			j.Spec.Policies = []batchv1alpha1.LifecyclePolicy{{Event: "PodFailed", Action: "AbortJob", Timeout: &metav1.Duration{Duration: -1}}}
+		}, want: []string{"spec.policies[0].timeout"}},
 		"restart of a pod where there is none": {edit: func(j *batchv1alpha1.Job) {
 			j.Spec.Policies = []batchv1alpha1.LifecyclePolicy{{Events: []busv1alpha1.Event{"PodFailed", "TaskCompleted"}, Action: busv1alpha1.RestartPodAction}}
 		}, want: []string{"spec.policies[0].action"}, says: "TaskCompleted"},
@@ -129,21 +153,17 @@ func TestUnsupported(t *testing.T) {
 		"nothing special": {edit: func(j *batchv1alpha1.Job) {
 			j.Spec.Suspend, j.Spec.MinSuccess, j.Spec.TTLSecondsAfterFinished = &yes, int32p(1), int32p(1)
 			j.Spec.Volumes = []batchv1alpha1.VolumeSpec{{MountPath: "/scratch"}}
+			j.Spec.Tasks[1].PartitionPolicy = &batchv1alpha1.PartitionPolicySpec{TotalPartitions: 1, PartitionSize: 1}
 			j.Spec.Policies = []batchv1alpha1.LifecyclePolicy{
-				{Event: "*", Action: "RestartJob", Timeout: &metav1.Duration{}}, {Event: "TaskCompleted", Action: "CompleteJob"},
-				{ExitCode: int32p(3), Action: "TerminateJob", Timeout: &metav1.Duration{Duration: time.Second}},
-				{Events: []busv1alpha1.Event{"PodPending", "PodFailed"}, Action: "AbortJob", Timeout: &metav1.Duration{Duration: time.Second}}}
+				{Event: "*", Action: "RestartJob", Timeout: &metav1.Duration{Duration: time.Second}}, {Event: "TaskCompleted", Action: "CompleteJob"},
+				{Event: "JobUpdated", Action: "ResumeJob"}, {ExitCode: int32p(3), Action: "TerminateJob", Timeout: &metav1.Duration{Duration: time.Second}},
+				{Events: []busv1alpha1.Event{"PodPending", "TaskFailed"}, Action: "AbortJob", Timeout: &metav1.Duration{Duration: time.Second}}}
 		}},
-		"partitions": {edit: func(j *batchv1alpha1.Job) { j.Spec.Tasks[1].PartitionPolicy = &batchv1alpha1.PartitionPolicySpec{} }, want: []string{"spec.tasks[1].partitionPolicy"}},
 		"network topology": {edit: func(j *batchv1alpha1.Job) {
 			j.Spec.NetworkTopology = &batchv1alpha1.NetworkTopologySpec{Mode: schedulingv1beta1.HardNetworkTopologyMode}
-		}, want: []string{"spec.networkTopology"}},
-		"policies": {edit: func(j *batchv1alpha1.Job) {
-			j.Spec.Policies = []batchv1alpha1.LifecyclePolicy{
-				{Event: "PodEvicted", Action: "RestartJob", Timeout: &metav1.Duration{Duration: time.Second}}, {Event: "JobUpdated", Action: "RestartJob"},
-				{Events: []busv1alpha1.Event{"PodPending", "*"}, Action: "AbortJob", Timeout: &metav1.Duration{Duration: time.Second}}}
-			j.Spec.Tasks[0].Policies = []batchv1alpha1.LifecyclePolicy{{Event: "PodFailed", Action: "ResumeJob"}}
-		}, want: []string{"spec.policies[0].timeout", "spec.policies[1].event", "spec.policies[2].timeout", "spec.tasks[0].policies[0].action"}},
+			j.Spec.Tasks[1].PartitionPolicy = &batchv1alpha1.PartitionPolicySpec{TotalPartitions: 1, PartitionSize: 1,
+				NetworkTopology: &batchv1alpha1.NetworkTopologySpec{Mode: schedulingv1beta1.HardNetworkTopologyMode}}
+		}, want: []string{"spec.networkTopology", "spec.tasks[1].partitionPolicy.networkTopology"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			assert.Equal(t, c.want, fields(Unsupported(change(c.edit))))

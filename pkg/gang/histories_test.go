@@ -1,0 +1,192 @@
+package gang
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+)
+
+// histories is how many random histories the test goes through in continuous integration; with those of pkg/ledger 100,000.
+const histories = 50_000
+
+// model is a gang as one would count it by hand: a list of pods, and the PodGroup. It knows nothing of what the Gang keeps.
+type model struct {
+	spec Spec
+	pods map[types.UID]Member
+}
+
+// counting are the pods that count, as far as they satisfy a predicate: of the latest incarnation, not going.
+func (o *model) counting(which func(State) bool) (total int, ofTask map[string]int) {
+	latest, ofTask := int64(-1), map[string]int{}
+	for _, pod := range o.pods {
+		latest = max(latest, pod.Version)
+	}
+	for _, pod := range o.pods {
+		if pod.Version == latest && !pod.Terminating && which(pod.State) {
+			total++
+			ofTask[pod.Task]++
+		}
+	}
+	return total, ofTask
+}
+
+// missing is how many pods are missing to the minimum and to those of the tasks. A succeeded pod fills any gap.
+func (o *model) missing(which func(State) bool) int {
+	total, ofTask := o.counting(which)
+	sum, gaps := 0, 0
+	for task, minimum := range o.spec.MinTaskMember {
+		sum += minimum
+		gaps += max(0, minimum-ofTask[task])
+	}
+	if sum > o.spec.MinMember {
+		gaps = 0 // the minimums of the tasks do not bind
+	}
+	return max(0, o.spec.MinMember-total-o.spec.Succeeded, gaps-o.spec.Succeeded)
+}
+
+func anyState(State) bool      { return true }
+func hasRoom(state State) bool { return state != Waiting }
+func isThere(state State) bool { return state == Bound }
+
+// TestHistories drives a gang through random histories of pods that come, change, are reserved, let go and bound, go and are
+// gone, of old and new incarnations under the same names, and of a PodGroup whose minimums and successes change. After
+// each step all answers are those of the model, and at the end the members that are chosen are just enough.
+func TestHistories(t *testing.T) {
+	mustertesting.Histories(t, histories, func(t *rapid.T) {
+		h := &history{t: t, gang: &Gang{}, model: &model{pods: map[types.UID]Member{}}}
+		for range rapid.IntRange(1, 30).Draw(t, "steps") {
+			h.step()
+			h.compare()
+		}
+		h.start()
+	})
+}
+
+type history struct {
+	t     *rapid.T
+	gang  *Gang
+	model *model
+}
+
+func (h *history) draw(label string, from, to int) int {
+	return rapid.IntRange(from, to).Draw(h.t, label)
+}
+
+func (h *history) step() {
+	uid := types.UID(fmt.Sprint("pod-", h.draw("uid", 0, 7)))
+	known, exists := h.model.pods[uid]
+	switch event := h.draw("event", 0, 7); {
+	case event == 0:
+		h.changeSpec()
+	case !exists || event == 1:
+		h.put(Member{UID: uid, Task: []string{"a", "b", "c"}[h.draw("task", 0, 2)], Version: int64(h.draw("version", 0, 2)),
+			Priority: int32(h.draw("priority", 0, 1)), State: []State{Waiting, Waiting, Bound}[h.draw("seen", 0, 2)]})
+	case event == 2:
+		h.gang.Remove(uid)
+		delete(h.model.pods, uid)
+	case event == 3:
+		known.Terminating = true
+		h.put(known)
+	case event == 4: // the API says the same once more
+		known.State = map[bool]State{true: Bound, false: Waiting}[known.State == Bound]
+		h.put(known)
+	default:
+		known.State = State(h.draw("state", 0, 2))
+		h.model.pods[uid] = known
+		h.gang.SetState(h.gang.Member(uid), known.State)
+	}
+}
+
+// put is news of a pod. Who has reserved stays reserved until it is seen bound.
+func (h *history) put(m Member) {
+	if old, exists := h.model.pods[m.UID]; exists && old.State == Reserved && m.State == Waiting {
+		m.State = Reserved
+	}
+	h.model.pods[m.UID] = m
+	m.Pod = podNamed(m.UID)
+	h.gang.Put(&m)
+}
+
+func (h *history) changeSpec() {
+	h.model.spec = Spec{
+		MinMember: h.draw("minMember", 0, 6), Succeeded: h.draw("succeeded", 0, 2),
+		MinTaskMember: map[string]int{"a": h.draw("minA", 0, 2), "b": h.draw("minB", 0, 2)},
+	}
+	h.gang.Spec = Spec{MinMember: h.model.spec.MinMember, Succeeded: h.model.spec.Succeeded, MinTaskMember: maps.Clone(h.model.spec.MinTaskMember)}
+}
+
+func (h *history) compare() {
+	g, o := h.gang, h.model
+	total, _ := o.counting(anyState)
+	held, _ := o.counting(hasRoom)
+	there, _ := o.counting(isThere)
+	reserved := 0
+	for _, pod := range o.pods {
+		if pod.State == Reserved {
+			reserved++
+		}
+	}
+	seated := o.missing(hasRoom) == 0
+	for _, answer := range []struct {
+		name      string
+		got, want any
+	}{
+		{"Len", g.Len(), len(o.pods)},
+		{"Missing", g.Missing(), o.missing(anyState)},
+		{"Complete", g.Complete(), o.missing(anyState) == 0},
+		{"Seated", g.Seated(), seated},
+		{"Broken", g.Broken(), there > 0 && !seated},
+		{"HasWaiting", g.HasWaiting(), total > held},
+		{"HasReserved", g.HasReserved(), reserved > 0},
+		{"Waiting", len(g.Waiting()), total - held},
+		{"Reserved", len(g.Reserved()), reserved},
+		{"Bound", len(g.Bound()), there},
+	} {
+		if answer.got != answer.want {
+			h.t.Fatalf("%s is %v, counted by hand %v", answer.name, answer.got, answer.want)
+		}
+	}
+}
+
+// start reserves the members that are chosen: they seat the gang, if enough exist, and none of them is one too many.
+func (h *history) start() {
+	g, o := h.gang, h.model
+	chosen := g.Choose()
+	if wanted := !g.Seated() && g.Complete(); wanted != (len(chosen) > 0) {
+		h.t.Fatalf("%d members are chosen of a gang that is complete: %v, seated: %v", len(chosen), g.Complete(), g.Seated())
+	}
+	if len(chosen) > 0 && !g.SeatedWith(chosen) {
+		h.t.Fatalf("the chosen members do not seat the gang")
+	}
+	for _, m := range chosen {
+		others := slices.DeleteFunc(slices.Clone(chosen), func(other *Member) bool { return other == m })
+		if g.SeatedWith(others) {
+			h.t.Fatalf("%s is one too many", m.UID)
+		}
+	}
+	for _, m := range chosen {
+		if m.State != Waiting || !g.Counts(m) {
+			h.t.Fatalf("%s is chosen though it does not wait or does not count", m.UID)
+		}
+		pod := o.pods[m.UID]
+		pod.State = Reserved
+		o.pods[m.UID] = pod
+		g.SetState(m, Reserved)
+	}
+	if len(chosen) > 0 && o.missing(hasRoom) > 0 {
+		h.t.Fatalf("the chosen members hold room, and by hand %d are missing", o.missing(hasRoom))
+	}
+	h.compare()
+}
+
+func podNamed(uid types.UID) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: string(uid)}}
+}

@@ -1,0 +1,118 @@
+package heap
+
+import (
+	"context"
+	"runtime"
+	"runtime/debug"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestSmallHeapsMayGrowByTheSpare(t *testing.T) {
+	const mib = 1 << 20
+	tests := map[string]struct {
+		live uint64
+		want int
+	}{
+		"not known yet":           {0, 1200},
+		"small":                   {24 * mib, 400},
+		"rounded down":            {31 * mib, 300},
+		"as large as the spare":   {96 * mib, 100},
+		"large: as Go does":       {500 * mib, 100},
+		"very large: as Go does":  {64 << 30, 100},
+		"tiny: not without limit": {1, 1200},
+	}
+	assert.Equal(t, 20, ForSize.percentFor(500*mib))
+	assert.Equal(t, 40, ForSize.percentFor(100*mib))
+	for name, tc := range tests {
+		assert.Equal(t, tc.want, ForSpeed.percentFor(tc.live), name)
+	}
+}
+
+func TestTheCollectorIsPaced(t *testing.T) {
+	t.Setenv("GOGC", "")
+	before := debug.SetGCPercent(100)
+	t.Cleanup(func() { debug.SetGCPercent(before) })
+	runtime.GC() // so that the live heap is known
+	require.Positive(t, live())
+
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { defer close(ended); Pace(ctx, ForSpeed) }()
+	// The only way to read the percentage is to set it; Pace sets it again only if it wants another.
+	assert.Eventually(t, func() bool {
+		percent := debug.SetGCPercent(100)
+		debug.SetGCPercent(percent)
+		return percent > 100
+	}, 10*time.Second, 10*time.Millisecond)
+	cancel()
+	<-ended
+}
+
+// TestAHeapThatIsFilledAtOnceIsNotTenTimesAsLarge: the percentage follows the collections, not a clock.
+func TestAHeapThatIsFilledAtOnceIsNotTenTimesAsLarge(t *testing.T) {
+	t.Setenv("GOGC", "")
+	before := debug.SetGCPercent(100)
+	t.Cleanup(func() { debug.SetGCPercent(before) })
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { defer close(ended); Pace(ctx, ForSpeed) }()
+	t.Cleanup(func() { cancel(); <-ended })
+
+	var kept [][]byte
+	most := uint64(0)
+	for len(kept) < 128<<10 { // 128 MiB that are kept, and ten times as much that is not
+		kept = append(kept, make([]byte, 1<<10))
+		for range 10 {
+			garbage = make([]byte, 1<<10)
+		}
+		if len(kept)%1024 == 0 {
+			var stats runtime.MemStats
+			runtime.ReadMemStats(&stats)
+			most = max(most, stats.HeapAlloc)
+		}
+	}
+	runtime.KeepAlive(kept)
+	assert.Less(t, most, uint64(128<<20)*3, "twice what is kept, and a margin for what is allocated while it is collected")
+}
+
+// TestMemoryIsGivenBackAtRest: what a program needed only once does not stay with it.
+func TestMemoryIsGivenBackAtRest(t *testing.T) {
+	t.Setenv("GOGC", "")
+	before := debug.SetGCPercent(100)
+	t.Cleanup(func() { debug.SetGCPercent(before) })
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		Pace(ctx, Growth{Spare: 8 << 20, LeastPercent: 20, Rest: 100 * time.Millisecond})
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
+
+	const large = 256 << 20
+	fill(large) // and then nothing is allocated any more, so what was kept until now is not collected
+	assert.Eventually(t, func() bool {
+		var stats runtime.MemStats
+		runtime.ReadMemStats(&stats)
+		return stats.HeapSys-stats.HeapReleased < large/4
+	}, 30*time.Second, 10*time.Millisecond)
+}
+
+// fill keeps so many bytes while it runs.
+func fill(bytes int) {
+	kept := make([][]byte, 0, bytes>>20)
+	for range bytes >> 20 {
+		kept = append(kept, make([]byte, 1<<20))
+	}
+	runtime.KeepAlive(kept)
+}
+
+var garbage []byte // so that it is allocated
+
+func TestWhoeverRunsTheProgramDecides(t *testing.T) {
+	t.Setenv("GOGC", "50")
+	Pace(context.Background(), ForSpeed) // returns at once
+}

@@ -1,0 +1,205 @@
+package policy
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/indexes"
+)
+
+// maxDelayed bounds the entries of a status that tell of what is answered later: it is the maximum of the schema.
+const maxDelayed = 200
+
+// Agenda is what has happened and will be answered later, with the time that each timeout counts from. It stands in
+// the Job's status, so that deadlines outlive the controller and the pods.
+type Agenda map[occurrence]time.Time
+
+// occurrence tells one delayed happening from another.
+type occurrence struct {
+	event    busv1alpha1.Event
+	task     int
+	index    int32
+	exitCode int32
+}
+
+func occurrenceOf(h Happening) occurrence { return occurrence{h.Event, h.Task, h.Index, h.ExitCode} }
+
+// RecallAgenda reads the agenda of a Job's status. What is about tasks or pods that the Job has not any more, and what
+// cannot be read, is forgotten.
+func RecallAgenda(spec *batchv1alpha1.JobSpec, delayed []batchv1alpha1.DelayedEvent) Agenda {
+	agenda := Agenda{}
+	for i := range delayed {
+		entry := &delayed[i]
+		one := occurrence{event: entry.Event, task: -1, index: -1, exitCode: entry.ExitCode}
+		if entry.Task != "" {
+			one.task = slices.IndexFunc(spec.Tasks, func(t batchv1alpha1.TaskSpec) bool { return t.Name == entry.Task })
+			if one.task < 0 {
+				continue
+			}
+		}
+		if entry.Indexes == "" {
+			agenda[one] = entry.Since.Time
+			continue
+		}
+		if one.task < 0 {
+			continue
+		}
+		for index := range recallSet(entry.Indexes, spec.Tasks[one.task].Replicas).All() {
+			one.index = index
+			agenda[one] = entry.Since.Time
+		}
+	}
+	return agenda
+}
+
+// AgendaOf returns the agenda that the delays make. A pod that is pending says itself since when.
+func AgendaOf(delays []Delay) Agenda {
+	agenda := Agenda{}
+	for _, d := range delays {
+		if d.Cause.Event != busv1alpha1.PodPendingEvent {
+			agenda[occurrenceOf(d.Cause)] = d.Cause.Since
+		}
+	}
+	return agenda
+}
+
+// Record writes the agenda for the Job's status, nil if it is empty. Pods to which the same happened at the same time
+// share an entry. Of very many different times some are told less exactly, so that what has to be written stays
+// bounded; those timeouts pass a little earlier.
+func (a Agenda) Record(spec *batchv1alpha1.JobSpec) []batchv1alpha1.DelayedEvent {
+	for step := time.Second; ; step *= 2 {
+		groups := a.group(step)
+		if len(groups) <= maxDelayed || step > 24*time.Hour {
+			return recordGroups(spec, groups)
+		}
+	}
+}
+
+// moment is what pods of a task share that one entry of the status tells of. Its index is -1 or, if it is about pods,
+// 0.
+type moment struct {
+	occurrence
+	since int64
+}
+
+func (a Agenda) group(step time.Duration) map[moment]*indexes.Set {
+	groups := map[moment]*indexes.Set{}
+	for one, since := range a {
+		index := one.index
+		one.index = min(index, 0)
+		key := moment{one, since.Truncate(step).Unix()}
+		if groups[key] == nil {
+			groups[key] = &indexes.Set{}
+		}
+		groups[key].Add(index)
+	}
+	return groups
+}
+
+func recordGroups(spec *batchv1alpha1.JobSpec, groups map[moment]*indexes.Set) []batchv1alpha1.DelayedEvent {
+	order := slices.SortedFunc(maps.Keys(groups), func(a, b moment) int {
+		return cmp.Or(cmp.Compare(a.since, b.since), cmp.Compare(a.task, b.task), cmp.Compare(a.event, b.event),
+			cmp.Compare(a.index, b.index), cmp.Compare(a.exitCode, b.exitCode))
+	})
+	var entries []batchv1alpha1.DelayedEvent
+	for _, key := range order[:min(len(order), maxDelayed)] {
+		entry := batchv1alpha1.DelayedEvent{
+			Event:    key.event,
+			Indexes:  groups[key].String(),
+			ExitCode: key.exitCode,
+			Since:    metav1.Unix(key.since, 0),
+		}
+		if key.task >= 0 {
+			entry.Task = spec.Tasks[key.task].Name
+		}
+		entries = append(entries, entry)
+	}
+	return entries
+}
+
+// Merge returns what has happened now together with what is to be answered later and still stands. Of what happened
+// before, and again, the first time counts; what says no time happened now.
+func (a Agenda) Merge(job *batchv1alpha1.Job, tasks []Task, seen []Happening, now time.Time) []Happening {
+	// The status tells times in whole seconds: one look must see the same as the next.
+	now = now.Truncate(time.Second)
+	known := make(map[occurrence]bool, len(seen))
+	all := make([]Happening, 0, len(seen)+len(a))
+	for _, h := range seen {
+		since, waits := a[occurrenceOf(h)]
+		switch {
+		case waits && h.Event != busv1alpha1.PodPendingEvent:
+			h.Since = since
+		case h.Since.IsZero():
+			h.Since = now
+		}
+		known[occurrenceOf(h)] = true
+		all = append(all, h)
+	}
+	for one, since := range a {
+		if !known[one] && stands(tasks, one) {
+			all = append(all, remember(job, tasks, one, since))
+		}
+	}
+	slices.SortStableFunc(all, inOrder)
+	return all
+}
+
+// stands tells whether what is to be answered later is still so, of what is not seen any more once it has happened:
+// an evicted pod has no new one that runs, a failed one has not been replaced, a completed task is still complete.
+func stands(tasks []Task, one occurrence) bool {
+	if one.event == busv1alpha1.JobUpdatedEvent {
+		return true
+	}
+	if one.task < 0 {
+		return false
+	}
+	task := &tasks[one.task]
+	switch one.event {
+	case busv1alpha1.PodEvictedEvent:
+		return !task.Memory.Succeeded.Has(one.index) && !hasRun(task.Pods[one.index])
+	case busv1alpha1.PodFailedEvent:
+		return task.Memory.Failed.Has(one.index)
+	case busv1alpha1.TaskCompletedEvent:
+		return task.Spec.Replicas > 0 && task.Memory.Succeeded.Len() >= task.Spec.Replicas
+	default:
+		return false
+	}
+}
+
+// hasRun tells whether a pod is one that was made, and has run, since the one before it was evicted. What is evicted in
+// its place stays, as failed.
+func hasRun(pod *corev1.Pod) bool {
+	return pod != nil && (pod.Status.Phase == corev1.PodRunning || IsFinished(pod) && !isEvicted(pod))
+}
+
+// remember tells again what has happened.
+func remember(job *batchv1alpha1.Job, tasks []Task, one occurrence, since time.Time) Happening {
+	h := Happening{Event: one.event, Task: one.task, Index: one.index, ExitCode: one.exitCode, Since: since, Remembered: true}
+	var task *batchv1alpha1.TaskSpec
+	name := ""
+	if one.task >= 0 {
+		task = tasks[one.task].Spec
+	}
+	if one.index >= 0 {
+		h.Pod = tasks[one.task].Pods[one.index]
+		name = PodName(job.Name, task.Name, one.index)
+	}
+	switch one.event {
+	case busv1alpha1.PodEvictedEvent:
+		h.Message = "pod " + name + " was evicted, and no pod of its name has run since"
+	case busv1alpha1.PodFailedEvent:
+		h.Message = failure(name, one.exitCode)
+	case busv1alpha1.TaskCompletedEvent:
+		h.Message = completion(task)
+	case busv1alpha1.JobUpdatedEvent:
+		h.Message = specChanged
+	}
+	return h
+}

@@ -1,0 +1,126 @@
+package policy
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/indexes"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+)
+
+func twoTasks() *batchv1alpha1.Job {
+	return mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 3)).Task(mustertesting.MakeTask("b", 2)).Obj()
+}
+
+// The status holds what is delayed, together what happened together.
+func TestAgendaIsWhatTheStatusHolds(t *testing.T) {
+	job, at := twoTasks(), time.Unix(1000, 0)
+	since := func(event busv1alpha1.Event, task int, index, exitCode int32, at time.Time) Delay {
+		return Delay{Cause: Happening{Event: event, Task: task, Index: index, ExitCode: exitCode, Since: at}}
+	}
+	agenda := AgendaOf([]Delay{
+		since(busv1alpha1.PodEvictedEvent, 0, 0, 0, at),
+		since(busv1alpha1.PodEvictedEvent, 0, 2, 0, at),
+		since(busv1alpha1.PodEvictedEvent, 0, 1, 0, at.Add(time.Second)),
+		since(busv1alpha1.PodFailedEvent, 1, 1, 7, at),
+		since(busv1alpha1.TaskCompletedEvent, 1, -1, 0, at),
+		since(busv1alpha1.JobUnknownEvent, -1, -1, 0, at),
+		since(busv1alpha1.PodPendingEvent, 1, 0, 0, at),
+	})
+	entries := agenda.Record(&job.Spec)
+	assert.Equal(t, []batchv1alpha1.DelayedEvent{
+		{Event: "Unknown", Since: metav1.NewTime(at)},
+		{Event: "PodEvicted", Task: "a", Indexes: "0,2", Since: metav1.NewTime(at)},
+		{Event: "PodFailed", Task: "b", Indexes: "1", ExitCode: 7, Since: metav1.NewTime(at)},
+		{Event: "TaskCompleted", Task: "b", Since: metav1.NewTime(at)},
+		{Event: "PodEvicted", Task: "a", Indexes: "1", Since: metav1.NewTime(at.Add(time.Second))},
+	}, entries, "a pending pod says itself since when")
+	assert.Equal(t, agenda, RecallAgenda(&job.Spec, entries))
+	assert.Nil(t, Agenda{}.Record(&job.Spec))
+
+	job.Spec.Tasks[0].Replicas = 1
+	job.Spec.Tasks[1].Name = "c"
+	assert.Equal(t, Agenda{
+		{busv1alpha1.JobUnknownEvent, -1, -1, 0}: at,
+		{busv1alpha1.PodEvictedEvent, 0, 0, 0}:   at,
+	}, RecallAgenda(&job.Spec, entries), "what the Job has not any more is forgotten")
+}
+
+// However much is delayed, what has to be written is bounded, and no timeout gets longer.
+func TestAgendaStaysSmall(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		job := twoTasks()
+		job.Spec.Tasks[0].Replicas = 10000
+		agenda := Agenda{}
+		spread := rapid.Int64Range(1, 100000).Draw(t, "seconds")
+		for index := range rapid.Int32Range(0, 3000).Draw(t, "pods") {
+			agenda[occurrence{busv1alpha1.PodEvictedEvent, 0, index, 0}] = time.Unix(1000+(int64(index)*7919)%spread, 0)
+		}
+		entries := agenda.Record(&job.Spec)
+		require.LessOrEqual(t, len(entries), maxDelayed)
+		again := RecallAgenda(&job.Spec, entries)
+		require.Len(t, again, len(agenda))
+		for one, since := range agenda {
+			require.False(t, again[one].After(since))
+		}
+		require.Equal(t, entries, again.Record(&job.Spec), "what was written once is written so again")
+	})
+}
+
+// TestWhatIsRemembered: of what has happened, what still stands is told again, with the time when it happened.
+func TestWhatIsRemembered(t *testing.T) {
+	job, before, now := twoTasks(), time.Unix(1000, 0), time.Unix(1060, 500)
+	tasks := func(pods map[int32]*corev1.Pod, memory Memory) []Task {
+		return []Task{{Spec: &job.Spec.Tasks[0], Pods: pods, Memory: memory}, {Spec: &job.Spec.Tasks[1]}}
+	}
+	evicted := Agenda{{busv1alpha1.PodEvictedEvent, 0, 1, 0}: before}
+	failed := Agenda{{busv1alpha1.PodFailedEvent, 0, 1, 7}: before}
+	completed := Agenda{{busv1alpha1.TaskCompletedEvent, 0, -1, 0}: before}
+	taskFailed := Agenda{{busv1alpha1.TaskFailedEvent, 0, -1, 0}: before}
+	said := func(event busv1alpha1.Event, index int32, since time.Time) []Happening {
+		return []Happening{{Event: event, Task: 0, Index: index, Since: since}}
+	}
+	for name, c := range map[string]struct {
+		agenda Agenda
+		tasks  []Task
+		seen   []Happening
+		want   string
+	}{
+		"nothing":                            {tasks: tasks(nil, Memory{})},
+		"the new pod has not come":           {agenda: evicted, tasks: tasks(nil, Memory{}), want: "pod j-a-1 was evicted, and no pod of its name has run since @1000"},
+		"the new pod waits":                  {agenda: evicted, tasks: tasks(map[int32]*corev1.Pod{1: pod("j-a-1", corev1.PodPending)}, Memory{}), want: "pod j-a-1 was evicted, and no pod of its name has run since @1000"},
+		"the new pod runs":                   {agenda: evicted, tasks: tasks(map[int32]*corev1.Pod{1: pod("j-a-1", corev1.PodRunning)}, Memory{})},
+		"the new pod has failed":             {agenda: evicted, tasks: tasks(map[int32]*corev1.Pod{1: pod("j-a-1", corev1.PodFailed, exits(1))}, Memory{Failed: indexes.Of(1)})},
+		"it was evicted in its place":        {agenda: evicted, tasks: tasks(map[int32]*corev1.Pod{1: pod("j-a-1", corev1.PodFailed, exits(1), disrupted)}, Memory{Failed: indexes.Of(1)}), want: "pod j-a-1 was evicted, and no pod of its name has run since @1000"},
+		"the new pod has run unseen":         {agenda: evicted, tasks: tasks(nil, Memory{Succeeded: indexes.Of(1)})},
+		"the new pod was evicted, too":       {agenda: evicted, tasks: tasks(nil, Memory{}), seen: said(busv1alpha1.PodEvictedEvent, 1, time.Time{}), want: " @1000"},
+		"another pod was evicted":            {tasks: tasks(nil, Memory{}), seen: said(busv1alpha1.PodEvictedEvent, 0, time.Time{}), want: " @1060"},
+		"the failed pod has gone":            {agenda: failed, tasks: tasks(nil, Memory{Failed: indexes.Of(1)}), want: "pod j-a-1 failed with exit code 7 @1000"},
+		"the failed pod was started anew":    {agenda: failed, tasks: tasks(nil, Memory{})},
+		"a failure that knows its time":      {tasks: tasks(nil, Memory{}), seen: said(busv1alpha1.PodFailedEvent, 0, time.Unix(999, 0)), want: " @999"},
+		"the task is complete":               {agenda: completed, tasks: tasks(nil, Memory{Succeeded: indexes.Of(0, 1, 2)}), want: "all 3 pods of task a have succeeded @1000"},
+		"the task has become larger":         {agenda: completed, tasks: tasks(nil, Memory{Succeeded: indexes.Of(0, 1)})},
+		"containers are restarted no more":   {agenda: taskFailed, tasks: tasks(nil, Memory{})},
+		"containers are restarted still":     {agenda: taskFailed, tasks: tasks(nil, Memory{}), seen: said(busv1alpha1.TaskFailedEvent, -1, time.Time{}), want: " @1000"},
+		"the gang is complete again":         {agenda: Agenda{{busv1alpha1.JobUnknownEvent, -1, -1, 0}: before}, tasks: tasks(nil, Memory{})},
+		"a change of the spec stays":         {agenda: Agenda{{busv1alpha1.JobUpdatedEvent, -1, -1, 0}: before}, tasks: tasks(nil, Memory{}), want: "the spec was changed @1000"},
+		"a pod that waits has its own times": {tasks: tasks(nil, Memory{}), seen: said(busv1alpha1.PodPendingEvent, 1, time.Unix(5, 0)), want: " @5"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := ""
+			for _, h := range c.agenda.Merge(job, c.tasks, c.seen, now) {
+				got += fmt.Sprintf("%s @%d", h.Message, h.Since.Unix())
+			}
+			assert.Equal(t, c.want, got)
+		})
+	}
+}
