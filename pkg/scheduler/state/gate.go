@@ -5,6 +5,7 @@ import (
 
 	"github.com/muster-sched/muster/pkg/apis/config"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/gang"
 )
 
 // Why the gate is closed to a pod. Constant texts: they may end up where changes are counted.
@@ -14,6 +15,7 @@ const (
 	notAdmitted     = "waiting for the PodGroup to be admitted by its queue"
 	oldIncarnation  = "the pod is of an earlier incarnation of its gang"
 	terminating     = "the pod is being deleted"
+	alreadyBound    = "the pod is bound already"
 	notComplete     = "waiting for the minimum of the gang's pods to be created"
 	backingOff      = "the gang could not be placed and backs off"
 	behindScout     = "another pod of the gang is tried on behalf of all"
@@ -23,6 +25,9 @@ const (
 // Gate says why a pod may not be tried now, or "" when it may. Of a gang whose minimum exists it lets exactly one pass,
 // the scout, until the gang is judged; then the chosen ones; and once these hold their room, the rest. Pods without a gang
 // pass. It runs under the scheduling queue's lock.
+//
+// What the queue has of a pod may be older than what the Store was told: of a pod that is bound, going or gone by now the queue
+// may not have heard. So the gate learns nothing from it but that there is a pod which is not known yet.
 func (s *Store) Gate(pod *corev1.Pod) string {
 	key, ok := groupOf(pod)
 	if !ok {
@@ -34,43 +39,64 @@ func (s *Store) Gate(pod *corev1.Pod) string {
 		s.waker.Add(key)
 		return notSynced
 	}
-	g := s.setPod(pod)
-	if g == nil {
-		return ""
+	g, m := s.find(pod.UID)
+	if m == nil {
+		if s.gone.has(pod.UID) {
+			return terminating
+		}
+		if g = s.setPod(pod); g == nil {
+			return ""
+		}
 	}
 	reason := s.gate(g, pod)
 	if reason == "" {
 		s.freezeOrder(g, g.Member(pod.UID))
+	} else {
+		s.reportLater(g)
 	}
 	return reason
 }
 
+// gate is Gate for a member, and takes note of whom it turns away.
 func (s *Store) gate(g *group, pod *corev1.Pod) string {
+	reason := s.closedTo(g, pod)
+	g.turnedAway = g.turnedAway || reason != ""
+	return reason
+}
+
+func (s *Store) closedTo(g *group, pod *corev1.Pod) string {
 	m := g.Member(pod.UID)
 	_, chosen := g.chosen[pod.UID]
 	switch {
 	case m.Terminating:
 		return terminating
+	case m.State == gang.Bound:
+		return alreadyBound
 	case !g.known:
 		return noPodGroup
 	case s.mustBeAdmitted(g):
 		return notAdmitted
 	case !g.Counts(m):
 		return oldIncarnation
+	case g.Seated() && s.beingEvicted(g):
+		return beingPreempted
 	case g.Seated():
 		return ""
+	case g.phase == admitted && chosen && g.backsOff(s.clock.Now()):
+		return backingOff
 	case g.phase == admitted && chosen:
 		return ""
 	case g.phase == admitted:
 		return behindTheChosen
 	case !g.Complete():
 		return notComplete
-	case s.clock.Now().Before(g.notBefore):
+	case g.backsOff(s.clock.Now()):
 		return backingOff
 	case g.scout != "" && g.scout != pod.UID:
 		return behindScout
 	}
 	g.scout = pod.UID
+	s.reachQuorum(g)
 	return ""
 }
 

@@ -6,8 +6,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/plan"
 	"github.com/muster-sched/muster/pkg/quota"
 	"github.com/muster-sched/muster/pkg/resources"
 )
@@ -50,6 +52,7 @@ func (s *Store) Enter(pod *corev1.Pod) Entry {
 	if m == nil {
 		return Entry{Role: Held, Reason: noPodGroup}
 	}
+	g.rebinding.Delete(pod.UID)
 	if reason := s.gate(g, m.Pod); reason != "" {
 		return Entry{Role: Held, Reason: reason}
 	}
@@ -60,6 +63,7 @@ func (s *Store) Enter(pod *corev1.Pod) Entry {
 		return Entry{Role: Chosen}
 	case g.Seated() && s.mustYield(g):
 		s.yielded[pod.UID] = m.Pod
+		s.waker.AddAfter(g.key, yieldFor) // should nothing wake it before
 		return Entry{Role: Held, Reason: "waiting until the minimum of other gangs has been tried"}
 	case g.Seated():
 		return Entry{Role: Surplus}
@@ -93,8 +97,31 @@ type Round struct {
 	Pinned bool
 	// Quota says which queue is short, nil if none is or quota is not enforced.
 	Quota *quota.Shortage
+	// Priority of the gang.
+	Priority int32
+	// Choose asks for places to be set aside if the gang does not fit.
+	Choose bool
+	// Before are the places that are set aside for the gang already, nil if none are.
+	Before map[types.UID]string
+	// Renew: the gang has waited for them in vain.
+	Renew bool
+	// Avoid are nodes on which it has waited in vain before.
+	Avoid sets.Set[string]
+	// Hopeless: the gang would not fit into a cluster that has run empty.
+	Hopeless bool
+	// Exceeds: the gang asks for more than the capability of its queue, or of an ancestor.
+	Exceeds bool
+	// Saved: quota is set aside for the gang.
+	Saved bool
+	// Behind: Elsewhere has what is set aside for another gang.
+	Behind bool
+	// Shortfall is what the judgement found to be missing, nil if that is not room alone.
+	Shortfall *plan.Shortfall
 
-	roundsEnded int // when the judgement began
+	scout       types.UID
+	wants       resources.List // of its queue; nil where no quota is enforced
+	roundsEnded int            // when the judgement began
+	begun       time.Time      // then
 }
 
 // Judge begins the judgement of the gang of a scout. It returns nil when there is nothing to judge any more.
@@ -106,13 +133,13 @@ func (s *Store) Judge(scout *corev1.Pod) *Round {
 		return nil
 	}
 	delete(s.toJudge, g.key)
-	g.judged = s.clock.Now()
-	round := &Round{Key: g.key, Members: g.Choose(), Elsewhere: map[string]resources.List{}, Pinned: g.pin, roundsEnded: s.roundsEnded}
+	g.judged, g.retell = s.clock.Now(), time.Time{}
+	round := &Round{Key: g.key, Members: g.Choose(), Elsewhere: map[string]resources.List{}, Pinned: g.pin, scout: scout.UID, roundsEnded: s.roundsEnded, begun: g.judged}
 	if len(round.Members) == 0 {
 		return nil
 	}
-	for key, other := range s.gangs {
-		if key == g.key || other.phase != admitted {
+	for key, other := range s.admitted {
+		if key == g.key {
 			continue
 		}
 		for node, amount := range other.planned {
@@ -121,8 +148,9 @@ func (s *Store) Judge(scout *corev1.Pod) *Round {
 			round.Elsewhere[node] = sum
 		}
 	}
+	s.considerAside(g, round)
 	if s.quotaOn && g.queue != "" {
-		round.Quota = s.ledger.RoomFor(g.key.String(), g.queue, requests(round.Members))
+		s.considerQuota(g, round)
 	}
 	return round
 }
@@ -134,10 +162,17 @@ func (s *Store) Admit(round *Round, places map[types.UID]string) (activate []*co
 	defer s.mu.Unlock()
 	g := s.gangs[round.Key]
 	if g == nil || g.phase != idle || !sameMembers(g.Choose(), round.Members) {
+		s.metrics.attempts.WithLabelValues(resultChanged).Inc()
 		return nil, false
 	}
-	g.phase, g.parked, g.scout = admitted, false, ""
+	s.noteAdmission(g, round, places != nil)
+	if g.isSavedFor() {
+		s.wakeQuotaWaiters() // its promise may be less than what was set aside for it
+	}
+	s.setPhase(g, admitted)
+	g.parked, g.scout, g.released = false, "", false
 	g.sure = places != nil
+	g.asideVersion = s.asideVersion()
 	g.deadline = s.clock.Now().Add(s.args.PermitTimeout.Duration)
 	g.chosen = map[types.UID]string{}
 	g.planned = map[string]resources.List{}
@@ -154,6 +189,9 @@ func (s *Store) Admit(round *Round, places map[types.UID]string) (activate []*co
 	g.rest = requests(round.Members)
 	s.promiseRest(g)
 	s.waker.AddAfter(g.key, s.args.PermitTimeout.Duration)
+	if _, chosen := g.chosen[round.scout]; !chosen {
+		s.waker.Add(g.key) // only the success of a cycle activates, and the scout's will have none
+	}
 	return activate, true
 }
 
@@ -188,11 +226,23 @@ func (s *Store) Park(round *Round, scout *corev1.Pod, why string, rejected *core
 		return why
 	}
 	g.parked, g.scout, g.rejected = true, scout.UID, rejected
-	g.rejectors = sets.New(rejectors...)
+	g.turnedAway = true
+	g.rejectors, g.shortfall = sets.New(rejectors...), round.Shortfall
+	s.judgedForQuota(g, round)
+	reason, level, result := ReasonUnschedulable, levelNone, resultNoRoom
+	if round.Quota != nil {
+		reason, level, result = ReasonWaitingForQuota, levelQuota, resultNoQuota
+		s.notShort(g)
+	} else {
+		s.fellShort(g)
+	}
+	s.observeJudgement(round, level, result)
+	g.unasked = false
+	defer s.reportLater(g)
 	if s.hasChanged(g, round) {
 		s.unpark(g)
 		s.waker.Add(g.key)
-		return s.tell(g, why)
+		return s.tell(g, reason, why)
 	}
 	if round.Quota != nil {
 		s.quotaParked.Insert(g.key)
@@ -200,7 +250,7 @@ func (s *Store) Park(round *Round, scout *corev1.Pod, why string, rejected *core
 	if len(round.Elsewhere) > 0 {
 		s.promiseParked.Insert(g.key)
 	}
-	return s.tell(g, why)
+	return s.tell(g, reason, why)
 }
 
 // reportPause is how long a report of a waiting gang stands before another takes its place.
@@ -208,15 +258,14 @@ const reportPause = 5 * time.Second
 
 // tell returns the report that stands: the new one, or the last while it is young. Then the gang is judged again when it is
 // old enough, so that what stands in the end is true.
-func (s *Store) tell(g *group, why string) string {
+func (s *Store) tell(g *group, reason, why string) string {
 	now := s.clock.Now()
 	switch left := reportPause - now.Sub(g.toldAt); {
 	case g.told == why:
-	case g.told == "" || left <= 0:
-		g.told, g.toldAt = why, now
+	case g.told == "" || left <= 0 || reason != g.toldReason:
+		g.told, g.toldReason, g.toldAt = why, reason, now
 	default:
-		s.waker.AddAfter(g.key, left)
-		g.retell = now.Add(left)
+		s.judgeAgainIn(g, left)
 	}
 	return g.told
 }
@@ -224,7 +273,7 @@ func (s *Store) tell(g *group, why string) string {
 // hasChanged says whether what stood in a gang's way, and of which no event tells, has gone while it was judged.
 func (s *Store) hasChanged(g *group, round *Round) bool {
 	if round.Quota != nil {
-		return s.ledger.RoomFor(g.key.String(), g.queue, requests(round.Members)) == nil
+		return s.quotaFor(g, requests(round.Members)) == nil
 	}
 	return len(round.Elsewhere) > 0 && round.roundsEnded != s.roundsEnded
 }
@@ -234,17 +283,18 @@ func (s *Store) hasChanged(g *group, round *Round) bool {
 func (s *Store) QuotaShortage(pod *corev1.Pod) *quota.Shortage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	queue := pod.Annotations[queueNameAnnotation]
-	if g, m := s.find(pod.UID); m != nil {
+	queue, priority := pod.Annotations[queueNameAnnotation], corev1helpers.PodPriority(pod)
+	g, m := s.find(pod.UID)
+	if m != nil {
 		if !g.Seated() {
 			return nil
 		}
-		queue = g.queue
+		queue, priority = g.queue, s.gangPriority(g)
 	}
 	if queue == "" {
 		return nil
 	}
-	shortage := s.ledger.Room(queue, resources.PodRequests(pod))
+	shortage := s.ledger.RoomBehind(s.savedBefore(g, priority), queue, resources.PodRequests(pod))
 	if shortage != nil {
 		s.quotaWaiters[pod.UID] = pod
 	}
@@ -256,19 +306,14 @@ func (s *Store) Reserve(pod *corev1.Pod, _ string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.quotaWaiters, pod.UID)
+	delete(s.asides.waiters, pod.UID)
 	queue := pod.Annotations[queueNameAnnotation]
 	if g, m := s.find(pod.UID); m != nil {
-		g.SetState(m, gang.Reserved)
-		if planned, ok := g.chosen[pod.UID]; ok {
-			delete(g.chosen, pod.UID)
-			if planned != "" {
-				rest := g.planned[planned].Clone()
-				rest.Sub(m.Requests)
-				g.planned[planned] = rest
-			}
-			g.rest.Sub(m.Requests)
-			s.promiseRest(g)
+		if m.State == gang.Bound {
+			return // it is charged; Permit rejects it
 		}
+		g.SetState(m, gang.Reserved)
+		s.takePlace(g, m)
 		if g.queue != "" {
 			queue = g.queue
 		}
@@ -276,6 +321,22 @@ func (s *Store) Reserve(pod *corev1.Pod, _ string) {
 	if queue != "" {
 		s.ledger.Charge(pod.UID, queue, resources.PodRequests(pod))
 	}
+}
+
+// takePlace ends the promise to a member that has its room now.
+func (s *Store) takePlace(g *group, m *gang.Member) {
+	node, ok := g.chosen[m.UID]
+	if !ok {
+		return
+	}
+	delete(g.chosen, m.UID)
+	if node != "" {
+		rest := g.planned[node].Clone()
+		rest.Sub(m.Requests)
+		g.planned[node] = rest
+	}
+	g.rest.Sub(m.Requests)
+	s.promiseRest(g)
 }
 
 // Unreserve takes a pod's room back. If the pod was part of a round, the round is over for the whole gang. It may be called
@@ -293,7 +354,20 @@ func (s *Store) Unreserve(pod *corev1.Pod) {
 	if m == nil {
 		return
 	}
-	if s.comes(g, m) {
+	switch {
+	case g.rebinding.Has(pod.UID):
+		return // every plugin that reserves says so
+	case s.bindingFailed(g, m):
+		if g.SetState(m, gang.Waiting); g.Seated() {
+			break
+		}
+		if !g.SeatedWith(append(s.toCome(g), m)) {
+			s.letGo(g, "") // the minimum was raised since the release: to place this one is not enough
+			break
+		}
+		s.rebind(g, m, pod.Spec.NodeName)
+		return
+	case s.comes(g, m):
 		g.SetState(m, gang.Waiting)
 		s.letGo(g, pod.UID)
 	}
@@ -325,18 +399,22 @@ func (s *Store) Permit(pod *corev1.Pod) (verdict Verdict, wait time.Duration, re
 		if _, ok := groupOf(pod); ok {
 			return Reject, 0, nil // deleted in the meantime
 		}
+		s.passed(startOf(pod))
 		return Allow, 0, nil
 	}
 	switch {
-	case !g.Counts(m) || m.State != gang.Reserved:
+	case !g.known || !g.Counts(m) || m.State != gang.Reserved:
+		g.turnedAway = true
 		return Reject, 0, nil
 	case g.Seated():
 		if g.phase == admitted {
-			for _, reserved := range g.Reserved() {
-				release = append(release, reserved.UID)
-			}
+			reserved := g.Reserved()
+			release = uids(reserved)
 			s.endRound(g)
 			s.waker.Add(g.key) // the surplus may come now
+			s.passed(s.startOfGang(g, reserved, false))
+		} else {
+			s.passed(s.startOfGang(g, []*gang.Member{m}, true))
 		}
 		return Allow, 0, release
 	case g.phase == admitted:
@@ -347,9 +425,13 @@ func (s *Store) Permit(pod *corev1.Pod) (verdict Verdict, wait time.Duration, re
 
 // endRound closes a round that has seated its gang.
 func (s *Store) endRound(g *group) {
-	g.phase, g.chosen, g.planned, g.scout = idle, nil, nil, ""
-	g.pin, g.failures, g.notBefore = false, 0, time.Time{}
+	s.setPhase(g, idle)
+	g.chosen, g.planned, g.scout, g.rebinding = nil, nil, "", nil
+	g.pin, g.failures, g.notBefore, g.released = false, 0, time.Time{}, true
 	g.told = ""
+	s.metrics.attempts.WithLabelValues(resultSeated).Inc()
+	g.wasSeated = false // whoever was kept out during the round must be let in, though the gang may have been seated before it
+	s.endShortage(g)
 	s.dropPromise(g)
 }
 
@@ -370,9 +452,16 @@ func (s *Store) letGo(g *group, failed types.UID) {
 	if g.phase != admitted {
 		return
 	}
-	g.phase, g.chosen, g.planned, g.scout = idle, nil, nil, ""
+	s.setPhase(g, idle)
+	g.chosen, g.planned, g.scout = nil, nil, ""
+	g.released, g.rebinding = false, nil
+	g.turnedAway = true // its members lie where only the waker finds them, even if the gang is seated before that has looked
+	s.metrics.attempts.WithLabelValues(resultLetGo).Inc()
 	s.dropPromise(g)
+	s.promiseBroken(g)
 	s.waker.Add(g.key)
+	g.reportWhole = false // the scheduler may have said something else about those that it tried
+	s.reportLater(g)
 	if failed == "" {
 		g.pin, g.failures = false, 0
 		return
@@ -387,6 +476,9 @@ func (s *Store) letGo(g *group, failed types.UID) {
 	g.failures++
 	g.notBefore = s.clock.Now().Add(wait)
 	s.waker.AddAfter(g.key, wait)
+	if g.failures >= maxFailuresAside && s.isAsideFor(g) {
+		s.giveUpOn(g)
+	}
 }
 
 func (s *Store) backoff(failures int) time.Duration {

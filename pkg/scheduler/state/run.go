@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -16,9 +17,11 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+	"k8s.io/kubernetes/pkg/scheduler/util"
 
 	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
 	"github.com/muster-sched/muster/pkg/client/informers/externalversions"
+	"github.com/muster-sched/muster/pkg/gang"
 )
 
 // reconcilePeriod is how often all gangs are looked at in case a wake-up was lost.
@@ -31,18 +34,35 @@ func (s *Store) Start(ctx context.Context, handle fwk.Handle) error {
 	return s.startErr
 }
 
+// Connector makes the clients that the Store reads PodGroups and Queues with, ours and those of scheduler-plugins.
+type Connector func(*rest.Config) (versioned.Interface, dynamic.Interface, error)
+
+// ConnectBy has the Store make its clients in another way than from the scheduler's configuration: for programs that keep
+// the API in memory. It must be called before Start.
+func (s *Store) ConnectBy(connect Connector) { s.connect = connect }
+
+// connect is the Connector for an API server.
+func connect(config *rest.Config) (versioned.Interface, dynamic.Interface, error) {
+	// The scheduler's own configuration asks for protobuf, which custom resources do not have.
+	config = rest.CopyConfig(config)
+	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
+	client, err := versioned.NewForConfig(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making a client for PodGroups and Queues: %w", err)
+	}
+	foreign, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making a client for the PodGroups of scheduler-plugins: %w", err)
+	}
+	return client, foreign, nil
+}
+
 func (s *Store) start(ctx context.Context, handle fwk.Handle) error {
 	s.handle = handle
-	// The scheduler's own configuration asks for protobuf, which custom resources do not have.
-	restConfig := rest.CopyConfig(handle.KubeConfig())
-	restConfig.ContentType, restConfig.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
-	client, err := versioned.NewForConfig(restConfig)
+	s.registerMetrics(ctx)
+	client, foreign, err := s.connect(handle.KubeConfig())
 	if err != nil {
-		return fmt.Errorf("making a client for PodGroups and Queues: %w", err)
-	}
-	foreign, err := dynamic.NewForConfig(restConfig)
-	if err != nil {
-		return fmt.Errorf("making a client for the PodGroups of scheduler-plugins: %w", err)
+		return err
 	}
 	ours := externalversions.NewSharedInformerFactoryWithOptions(client, 0, externalversions.WithTransform(dropManagedFields))
 	core := handle.SharedInformerFactory()
@@ -74,11 +94,18 @@ func (s *Store) start(ctx context.Context, handle fwk.Handle) error {
 
 // run opens the gate when everything has been read, and then looks after the gangs.
 func (s *Store) run(ctx context.Context, synced []cache.InformerSynced) {
+	go func() {
+		<-ctx.Done()
+		s.waker.ShutDown()
+		s.reporter.ShutDown()
+	}()
 	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
 		return
 	}
 	s.Open()
 	go wait.UntilWithContext(ctx, s.reconcile, reconcilePeriod)
+	go s.runReporter(ctx)
+	go s.runSelfCheck(ctx, s.handle.SharedInformerFactory().Core().V1().Pods().Lister())
 	s.runWaker(ctx)
 }
 
@@ -95,17 +122,29 @@ func (s *Store) Open() {
 // reconcile is the net: it asks the waker about every gang that is not at rest, and takes down gangs that were found bound
 // below their minimum and cannot be completed.
 func (s *Store) reconcile(ctx context.Context) {
-	for _, pod := range s.check() {
+	evict, holders := s.check()
+	if s.follows.Load() {
+		return
+	}
+	for _, pod := range evict {
 		if err := s.evict(ctx, pod); err != nil {
 			klog.FromContext(ctx).Error(err, "Evicting a member of a partial gang failed, trying again", "pod", klog.KObj(pod))
 		}
 	}
+	for _, pod := range holders {
+		if err := s.dropNomination(ctx, pod); err != nil {
+			klog.FromContext(ctx).Error(err, "Dropping the nomination of a member of a waiting gang failed, trying again", "pod", klog.KObj(pod))
+		}
+	}
 }
 
-func (s *Store) check() (evict []*corev1.Pod) {
+func (s *Store) check() (evict, holders []*corev1.Pod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.sweepClaims()
+	s.tendAside()
 	now := s.clock.Now()
+	s.castNet()
 	for key, g := range s.gangs {
 		if g.phase == admitted || g.HasReserved() || !g.parked && !g.Seated() && g.HasWaiting() {
 			g.sweep = true
@@ -115,7 +154,20 @@ func (s *Store) check() (evict []*corev1.Pod) {
 			evict = append(evict, pods(g.Bound())...)
 		}
 	}
-	return evict
+	for uid := range s.nominated {
+		if g, m := s.find(uid); m != nil && m.State == gang.Waiting && g.phase == idle && (!g.Seated() || !g.known || s.mustBeAdmitted(g)) {
+			holders = append(holders, m.Pod)
+		}
+	}
+	return evict, holders
+}
+
+// dropNomination gives up the node that a pod was nominated for. The scheduler keeps the room of nominated pods from others, and
+// a member whose gang waits may never come for it: it is from before a restart, or from before the gang fell apart.
+func (s *Store) dropNomination(ctx context.Context, pod *corev1.Pod) error {
+	without := pod.Status.DeepCopy()
+	without.NominatedNodeName = ""
+	return ignoreGone(util.PatchPodStatus(ctx, s.handle.ClientSet(), pod.Name, pod.Namespace, &pod.Status, without))
 }
 
 // evict marks a pod as disrupted by the scheduler and deletes it.
@@ -142,11 +194,16 @@ func ignoreGone(err error) error {
 	return err
 }
 
-// handlerFor adapts two verbs to an informer.
+// handlerFor adapts two verbs to an informer. What was deleted and created anew while nobody could watch comes as an update.
 func handlerFor[T any](set, remove func(*T)) cache.ResourceEventHandlerFuncs {
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { set(obj.(*T)) },
-		UpdateFunc: func(_, obj any) { set(obj.(*T)) },
+		AddFunc: func(obj any) { set(obj.(*T)) },
+		UpdateFunc: func(oldObj, obj any) {
+			if uidOf(oldObj) != uidOf(obj) {
+				remove(oldObj.(*T))
+			}
+			set(obj.(*T))
+		},
 		DeleteFunc: func(obj any) {
 			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 				obj = tombstone.Obj
@@ -156,6 +213,13 @@ func handlerFor[T any](set, remove func(*T)) cache.ResourceEventHandlerFuncs {
 			}
 		},
 	}
+}
+
+func uidOf(obj any) types.UID {
+	if accessor, ok := obj.(metav1.Object); ok {
+		return accessor.GetUID()
+	}
+	return ""
 }
 
 func dropManagedFields(obj any) (any, error) {

@@ -22,6 +22,7 @@ import (
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/plan"
 	"github.com/muster-sched/muster/pkg/resources"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
 // simulation is a scheduler in miniature around a Store: a queue, a serial loop, a waiting room, binding that may fail, nodes,
@@ -40,7 +41,11 @@ type simulation struct {
 	pods       map[types.UID]*corev1.Pod // as the API has them
 	groups     map[Key]*schedulingv1beta1.PodGroup
 	next       int
+	noRoom     map[types.UID]bool // pods for which some node had no room when they were tried last
 }
+
+// nodeSize is the size of each node, in millicores.
+const nodeSize = 6000
 
 type waitingPod struct {
 	fwk.WaitingPod
@@ -88,6 +93,7 @@ func newSimulation(t *rapid.T) *simulation {
 		t: t, clock: clock, store: New(clock), nodes: map[string]int64{},
 		active: map[types.UID]*corev1.Pod{}, parked: map[types.UID]*corev1.Pod{}, waiting: map[types.UID]*waitingPod{},
 		binding: map[types.UID]*corev1.Pod{}, pods: map[types.UID]*corev1.Pod{}, groups: map[Key]*schedulingv1beta1.PodGroup{},
+		noRoom: map[types.UID]bool{},
 	}
 	s.store.handle = s
 	s.store.Configure(config.CoschedulingArgs{
@@ -96,16 +102,16 @@ func newSimulation(t *rapid.T) *simulation {
 		PartialGangTimeout: metav1.Duration{Duration: time.Hour},
 		InitialBackoff:     metav1.Duration{Duration: time.Second},
 		MaxBackoff:         metav1.Duration{Duration: 10 * time.Second},
+		MaxOvertakes:       int32(rapid.IntRange(0, 3).Draw(t, "maxOvertakes")),
+		MaxOvertakeTime:    metav1.Duration{Duration: time.Duration(rapid.IntRange(0, 20).Draw(t, "maxOvertakeSeconds")) * time.Second},
 	})
 	s.store.EnforceQuota()
 	s.store.Serve("muster")
-	s.store.SetQueue(&schedulingv1beta1.Queue{
-		ObjectMeta: metav1.ObjectMeta{Name: "q"},
-		Spec:       schedulingv1beta1.QueueSpec{Capability: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("12")}},
-	})
+	s.store.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "12").Obj())
+	s.store.SetQueue(mustertesting.MakeQueue("team").Parent("q").Capability("cpu", "6").Obj())
 	s.store.Open()
 	for i := range 3 {
-		s.nodes[fmt.Sprint("node", i)] = 6000
+		s.nodes[fmt.Sprint("node", i)] = nodeSize
 	}
 	return s
 }
@@ -151,36 +157,56 @@ func (s *simulation) createGang() {
 		Spec:       schedulingv1beta1.PodGroupSpec{MinMember: int32(rapid.IntRange(0, size).Draw(s.t, "minMember"))},
 		Status:     schedulingv1beta1.PodGroupStatus{Phase: schedulingv1beta1.PodGroupInqueue},
 	}
-	if rapid.Bool().Draw(s.t, "queued") {
-		pg.Spec.Queue = "q"
-	}
+	pg.Spec.Queue = s.drawQueue()
 	s.groups[Key{Name: name}] = pg
 	early := rapid.Bool().Draw(s.t, "groupFirst")
 	if early {
 		s.store.SetPodGroup(pg)
 	}
 	cpu := rapid.Int64Range(1, 5).Draw(s.t, "cpu") * 1000
+	priority := s.drawPriority()
 	for range size {
-		s.createPod(name, cpu, 0)
+		s.createPod(name, cpu, 0, priority)
 	}
 	if !early {
 		s.store.SetPodGroup(pg)
 	}
 }
 
-func (s *simulation) createPod(group string, cpu, version int64) {
+// drawPriority makes few pods more important than the rest.
+func (s *simulation) drawPriority() int32 {
+	return int32(rapid.SampledFrom([]int{0, 0, 0, 10}).Draw(s.t, "priority"))
+}
+
+// drawQueue leaves some in no queue, some in q and some in its child.
+func (s *simulation) drawQueue() string {
+	return rapid.SampledFrom([]string{"", "q", "team"}).Draw(s.t, "queue")
+}
+
+// createSingle makes a pod without a gang.
+func (s *simulation) createSingle() *corev1.Pod {
+	return s.createPodIn(s.drawQueue(), "", rapid.Int64Range(1, 3).Draw(s.t, "cpu")*1000, 0, s.drawPriority())
+}
+
+func (s *simulation) createPod(group string, cpu, version int64, priority int32) *corev1.Pod {
+	return s.createPodIn("", group, cpu, version, priority)
+}
+
+func (s *simulation) createPodIn(queue, group string, cpu, version int64, priority int32) *corev1.Pod {
 	name := s.newName("pod")
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Annotations: map[string]string{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(s.clock.Now()), Annotations: map[string]string{
 			schedulingv1beta1.GroupNameAnnotation: group, batchv1alpha1.JobVersionKey: fmt.Sprint(version),
+			schedulingv1beta1.QueueNameAnnotation: queue,
 		}},
-		Spec: corev1.PodSpec{SchedulerName: "muster", Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{
+		Spec: corev1.PodSpec{SchedulerName: "muster", Priority: &priority, Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(cpu, resource.DecimalSI)},
 		}}}},
 	}
 	s.pods[pod.UID] = pod
 	s.store.SetPod(pod)
 	s.enqueue(pod)
+	return pod
 }
 
 func (s *simulation) enqueue(pod *corev1.Pod) {
@@ -237,6 +263,7 @@ func (s *simulation) scheduleOne() {
 
 // findNode does what PreFilter, Filter and PostFilter do.
 func (s *simulation) findNode(pod *corev1.Pod) (string, bool) {
+	delete(s.noRoom, pod.UID)
 	entry := s.store.Enter(pod)
 	switch entry.Role {
 	case Held:
@@ -255,16 +282,23 @@ func (s *simulation) findNode(pod *corev1.Pod) (string, bool) {
 			return "", false
 		}
 	}
+	aside, barred := s.store.AsideFrom(pod), false
 	var fit []string
 	for node, free := range s.nodes {
-		if free >= cpuOf(pod) && (entry.Node == "" || entry.Node == node) {
+		switch {
+		case entry.Node != "" && entry.Node != node:
+		case free < cpuOf(pod):
+			s.noRoom[pod.UID] = true
+		case aside != nil && aside.Bars(node, resources.List{corev1.ResourceCPU: free}, cpuRequest(pod)):
+			barred = true
+		default:
 			fit = append(fit, node)
 		}
 	}
 	sort.Strings(fit)
 	node, ok := pick(s, "node", fit)
-	if !ok {
-		s.store.Fail(pod)
+	if !ok && !s.store.Fail(pod) && barred {
+		s.store.WaitBehind(pod, aside)
 	}
 	return node, ok
 }
@@ -278,31 +312,100 @@ func (s *simulation) judge(scout *corev1.Pod) bool {
 		s.store.Park(round, scout, "quota", scout, "Capacity")
 		return false
 	}
-	var nodes []plan.Node
-	for name, free := range s.nodes {
-		left := resources.List{corev1.ResourceCPU: free}
-		left.Sub(round.Elsewhere[name])
-		nodes = append(nodes, plan.Node{Name: name, Free: left})
-	}
-	sort.Slice(nodes, func(i, j int) bool { return nodes[i].Name < nodes[j].Name })
-	demand := plan.Demand{Requests: resources.List{corev1.ResourceCPU: cpuOf(scout)}, Count: len(round.Members)}
-	result := plan.Make([]plan.Demand{demand}, nodes, func(int, int) bool { return true })
+	nodes := s.freeNodes(round.Elsewhere)
+	demands := []plan.Demand{{Requests: cpuRequest(scout), Count: len(round.Members)}}
+	result := plan.Make(demands, nodes, anywhere)
 	if result.Verdict != plan.Possible {
+		if round.Choose {
+			s.setAside(round, demands, nodes)
+		}
+		round.Shortfall = plan.Lacking(demands, nodes)
 		s.store.Park(round, scout, "room", scout, "NodeResourcesFit")
 		return false
 	}
-	places, next := map[types.UID]string{}, 0
-	for _, place := range result.Places[0] {
-		for range place.Count {
-			places[round.Members[next].UID] = nodes[place.Node].Name
-			next++
-		}
-	}
+	places := placesOf(round, nodes, result.Places)
 	activate, ok := s.store.Admit(round, places)
 	if ok && rapid.Bool().Draw(s.t, "activatedByTheScout") {
 		s.store.do(context.Background(), deeds{activate: activate})
 	}
 	return ok
+}
+
+func anywhere(int, int) bool { return true }
+
+func cpuRequest(pod *corev1.Pod) resources.List {
+	return resources.List{corev1.ResourceCPU: cpuOf(pod)}
+}
+
+// freeNodes are the nodes in a stable order, without what is promised to others.
+func (s *simulation) freeNodes(elsewhere map[string]resources.List) []plan.Node {
+	var nodes []plan.Node
+	for name, free := range s.nodes {
+		left := resources.List{corev1.ResourceCPU: free}
+		left.Sub(elsewhere[name])
+		nodes = append(nodes, plan.Node{Name: name, Free: left})
+	}
+	sort.Slice(nodes, func(i, j int) bool { return nodes[i].Name < nodes[j].Name })
+	return nodes
+}
+
+func placesOf(round *Round, nodes []plan.Node, found [][]plan.Place) map[types.UID]string {
+	places, next := map[types.UID]string{}, 0
+	for _, place := range found[0] {
+		for range place.Count {
+			places[round.Members[next].UID] = nodes[place.Node].Name
+			next++
+		}
+	}
+	return places
+}
+
+// setAside chooses places for a gang on nodes from which everything has gone that will.
+func (s *simulation) setAside(round *Round, demands []plan.Demand, nodes []plan.Node) {
+	drained := make([]plan.Drained, len(nodes))
+	before := make([][]plan.Place, 1)
+	for n, node := range nodes {
+		later := int64(nodeSize)
+		for _, pod := range s.onNode(node.Name) {
+			if round.Stays(pod, true) {
+				later -= cpuOf(pod)
+			}
+		}
+		drained[n] = plan.Drained{Name: node.Name, Now: node.Free, Later: resources.List{corev1.ResourceCPU: later}}
+		count := 0
+		for _, m := range round.Members {
+			if round.Before[m.UID] == node.Name {
+				count++
+			}
+		}
+		before[0] = append(before[0], plan.Place{Node: n, Count: count})
+	}
+	if found, ok := plan.SetAside(demands, drained, anywhere, before); ok {
+		s.store.SetAside(round, placesOf(round, nodes, found), nil)
+	} else {
+		s.store.SetAside(round, nil, nil)
+	}
+}
+
+// onNode are the pods that hold room on a node.
+func (s *simulation) onNode(node string) []*corev1.Pod {
+	var pods []*corev1.Pod
+	for _, pod := range s.pods {
+		if _, assumed := s.binding[pod.UID]; pod.Spec.NodeName == node && !assumed {
+			pods = append(pods, pod)
+		}
+	}
+	for _, pod := range s.binding {
+		if pod.Spec.NodeName == node {
+			pods = append(pods, pod)
+		}
+	}
+	for _, w := range s.waiting {
+		if w.pod.Spec.NodeName == node {
+			pods = append(pods, w.pod)
+		}
+	}
+	return pods
 }
 
 func (s *simulation) bind(assumed *corev1.Pod) { s.binding[assumed.UID] = assumed }
@@ -321,6 +424,9 @@ func (s *simulation) giveUp(assumed *corev1.Pod) {
 	s.capacityFreed(assumed)
 	if pod, ok := s.pods[assumed.UID]; ok {
 		s.parked[pod.UID] = pod
+		if s.isSingle(pod) {
+			s.enqueue(pod) // the scheduler tries again what failed otherwise than for lack of room
+		}
 	}
 }
 
@@ -339,15 +445,21 @@ func (s *simulation) capacityFreed(gone *corev1.Pod) {
 			continue
 		}
 		if _, ask := s.store.MayBeHelpedBy(pod, "NodeResourcesFit"); ask {
-			s.store.Help(pod)
-		} else if s.isSurplus(pod) {
-			s.enqueue(pod)
+			if s.store.MayBeEnough(pod, resources.List{corev1.ResourceCPU: cpuOf(gone)}) {
+				s.store.Help(pod)
+			}
+		} else if s.noRoom[uid] || s.store.WaitsBehind(pod) {
+			s.enqueue(pod) // whatever it is by now: the gate decides
 		}
 	}
 }
 
-// isSurplus says whether a pod beyond the minimum waits for room by itself; the upstream plugins' hints wake it.
-func (s *simulation) isSurplus(pod *corev1.Pod) bool {
+// isSingle says whether a pod waits for room by itself: it has no gang, or its minimum is seated. The upstream plugins' hints
+// wake it.
+func (s *simulation) isSingle(pod *corev1.Pod) bool {
+	if _, inGang := groupOf(pod); !inGang {
+		return true
+	}
 	g, m := s.store.find(pod.UID)
 	return m != nil && g.Seated()
 }
@@ -377,7 +489,7 @@ func (s *simulation) settle() {
 		s.store.SetPod(assumed)
 	}
 	s.store.check()
-	for _, key := range append(s.keys(), quotaKey) {
+	for _, key := range append(s.keys(), quotaKey, asideKey) {
 		s.store.do(context.Background(), s.store.next(key))
 	}
 }
@@ -399,13 +511,13 @@ func (s *simulation) deletePod(uid types.UID) {
 
 // restart does what RestartJob does: the pods of the old incarnation go, and new ones come.
 func (s *simulation) restart(key Key) {
-	version, cpu := int64(0), int64(1000)
+	version, cpu, priority := int64(0), int64(1000), int32(0)
 	var old []types.UID
 	for _, uid := range uidsOf(s.pods) {
 		pod := s.pods[uid]
 		if k, _ := groupOf(pod); k == key {
 			m := member(pod)
-			version, cpu = max(version, m.Version), cpuOf(pod)
+			version, cpu, priority = max(version, m.Version), cpuOf(pod), *pod.Spec.Priority
 			old = append(old, uid)
 			going := pod.DeepCopy()
 			now := metav1.NewTime(s.clock.Now())
@@ -415,7 +527,7 @@ func (s *simulation) restart(key Key) {
 		}
 	}
 	for range old {
-		s.createPod(key.Name, cpu, version+1)
+		s.createPod(key.Name, cpu, version+1, priority)
 	}
 	for _, uid := range old {
 		if rapid.Bool().Draw(s.t, "lingers") {
@@ -428,6 +540,7 @@ func (s *simulation) restart(key Key) {
 func (s *simulation) checkQuota() {
 	assert.Nil(s.t, s.store.ledger.Room("q", resources.List{corev1.ResourceCPU: 0}))
 	assert.LessOrEqual(s.t, s.store.ledger.Used("q")[corev1.ResourceCPU], int64(12000), "the queue uses more than its capability")
+	assert.LessOrEqual(s.t, s.store.ledger.Used("team")[corev1.ResourceCPU], int64(6000), "the queue uses more than its capability")
 }
 
 func cpuOf(pod *corev1.Pod) int64 { return resources.PodRequests(pod)[corev1.ResourceCPU] }
@@ -439,7 +552,7 @@ func TestHistories(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newSimulation(t)
 		for range rapid.IntRange(5, 60).Draw(t, "steps") {
-			switch rapid.IntRange(0, 11).Draw(t, "step") {
+			switch rapid.IntRange(0, 12).Draw(t, "step") {
 			case 0, 1:
 				s.createGang()
 			case 2, 3, 4, 5:
@@ -456,12 +569,15 @@ func TestHistories(t *testing.T) {
 				if key, ok := pick(s, "gang", s.keys()); ok {
 					s.restart(key)
 				}
+			case 12:
+				s.createSingle()
 			case 11:
 				s.clock.Step(time.Duration(rapid.IntRange(100, 5000).Draw(t, "ms")) * time.Millisecond)
 			}
 		}
 		s.calmDown()
 		s.checkRest()
+		s.checkSingles()
 	})
 }
 
@@ -493,9 +609,14 @@ func (s *simulation) calmDown() {
 }
 
 func (s *simulation) checkRest() {
+	assert.Zero(s.t, s.store.lostWakeups, "wake-ups were lost")
 	used := int64(0)
 	for _, pod := range s.pods {
-		if key, _ := groupOf(pod); pod.Spec.NodeName != "" && s.groups[key].Spec.Queue == "q" {
+		queue := pod.Annotations[schedulingv1beta1.QueueNameAnnotation]
+		if key, inGang := groupOf(pod); inGang {
+			queue = s.groups[key].Spec.Queue
+		}
+		if pod.Spec.NodeName != "" && queue != "" {
 			used += cpuOf(pod)
 		}
 	}
@@ -510,15 +631,35 @@ func (s *simulation) checkRest() {
 	}
 }
 
+// checkSingles is for a cluster at rest: no single pod waits for which there is room and quota.
+func (s *simulation) checkSingles() {
+	for uid, pod := range s.parked {
+		if !s.isSingle(pod) || pod.DeletionTimestamp != nil || s.isOld(pod) || s.store.QuotaShortage(pod) != nil {
+			continue
+		}
+		aside := s.store.AsideFrom(pod)
+		for node, free := range s.nodes {
+			fits := free >= cpuOf(pod) && (aside == nil || !aside.Bars(node, resources.List{corev1.ResourceCPU: free}, cpuRequest(pod)))
+			assert.False(s.t, fits, "%s fits on %s and does not start (waits behind what is set aside: %v)", uid, node, s.store.WaitsBehind(pod))
+		}
+	}
+}
+
+// isOld says whether a pod is of an earlier incarnation of its gang.
+func (s *simulation) isOld(pod *corev1.Pod) bool {
+	g, m := s.store.find(pod.UID)
+	return m != nil && !g.Counts(m)
+}
+
 func (s *simulation) wouldFit(g *group) bool {
 	chosen := g.Choose()
-	if len(chosen) == 0 || g.queue != "" && s.store.ledger.RoomFor(g.key.String(), g.queue, requests(chosen)) != nil {
+	if len(chosen) == 0 || g.queue != "" && s.store.quotaFor(g, requests(chosen)) != nil {
 		return false
 	}
-	var nodes []plan.Node
-	for name, free := range s.nodes {
-		nodes = append(nodes, plan.Node{Name: name, Free: resources.List{corev1.ResourceCPU: free}})
+	demand := plan.Demand{Requests: cpuRequest(chosen[0].Pod), Count: len(chosen)}
+	var aside map[string]resources.List
+	if a := s.store.asides.current.Load(); a != nil && s.store.standsBack(g, a) {
+		aside = a.nodes
 	}
-	demand := plan.Demand{Requests: resources.List{corev1.ResourceCPU: cpuOf(chosen[0].Pod)}, Count: len(chosen)}
-	return plan.Make([]plan.Demand{demand}, nodes, func(int, int) bool { return true }).Verdict == plan.Possible
+	return plan.Make([]plan.Demand{demand}, s.freeNodes(aside), anywhere).Verdict == plan.Possible
 }

@@ -8,6 +8,7 @@ package state
 import (
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,6 +26,7 @@ import (
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/ledger"
+	"github.com/muster-sched/muster/pkg/plan"
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
@@ -46,47 +48,74 @@ func (k Key) String() string {
 
 // Store is the shared state. Make it with New, start it with Start.
 type Store struct {
-	clock  clock.Clock
-	args   config.CoschedulingArgs
-	ledger *ledger.Ledger
+	clock   clock.Clock
+	args    config.CoschedulingArgs
+	ledger  *ledger.Ledger
+	metrics *gangMetrics
 
+	connect   Connector
 	startOnce sync.Once
 	startErr  error
 	handle    fwk.Handle
 	waker     workqueue.TypedDelayingInterface[Key]
+	reporter  workqueue.TypedDelayingInterface[Key]
+	follows   atomic.Bool // another process may lead: nothing is written
+	speaks    atomic.Bool // the scheduler leaves it to the Store to say why members of gangs wait
 	classes   schedulinglisters.PriorityClassLister
 	order     sync.Map // pod UID -> *OrderKey; read by QueueSort without the lock
+	binding   bindings
 
 	mu            sync.Mutex
 	synced        bool
 	quotaOn       bool                      // the Capacity plugin is part of a profile
 	schedulers    sets.Set[string]          // the profiles' names: whose waiting pods are ours
 	gangs         map[Key]*group            //
+	admitted      map[Key]*group            // those of them whose round is going on
 	podGang       map[types.UID]Key         // pod -> its gang
+	gone          recent                    // members that were deleted a short while ago
 	quotaWaiters  map[types.UID]*corev1.Pod // single pods that wait for quota
 	quotaParked   sets.Set[Key]             // gangs that wait for quota
 	promiseParked sets.Set[Key]             // gangs that may only wait for what is promised to others
 	toJudge       map[Key]time.Time         // gangs that something may have helped since then and that are not judged yet
+	nominated     sets.Set[types.UID]       // waiting members that the scheduler keeps room on a node for
 	yielded       map[types.UID]*corev1.Pod // surplus that stands back for those
+	lostWakeups   int                       // gangs that nobody woke and that fitted
 	roundsEnded   int                       // how many promises were given back
+	claims        map[types.UID]claim       // members that are about to be evicted by preemption
+	asides        asides                    // what is set aside for a gang that has waited too long
+	lines         map[string]*line          // queue -> the gangs that wait for its quota
+	savedFor      []*group                  // those of them for which quota is set aside, in order
 }
 
 // New makes an empty Store. The arguments are those of the Coscheduling plugin.
 func New(clock clock.Clock) *Store {
 	return &Store{
 		clock:         clock,
+		connect:       connect,
 		args:          config.CoschedulingArgs{Admission: config.AdmissionRequired},
 		ledger:        ledger.New(),
-		waker:         workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[Key]{Clock: delayClock(clock), Name: "gang_wake"}),
+		metrics:       newGangMetrics(),
+		waker:         newQueue(clock, "gang_wake"),
+		reporter:      newQueue(clock, "gang_report"),
+		binding:       newBindings(),
 		schedulers:    sets.New[string](),
 		gangs:         map[Key]*group{},
+		admitted:      map[Key]*group{},
 		podGang:       map[types.UID]Key{},
 		quotaWaiters:  map[types.UID]*corev1.Pod{},
 		quotaParked:   sets.New[Key](),
 		promiseParked: sets.New[Key](),
 		toJudge:       map[Key]time.Time{},
+		nominated:     sets.New[types.UID](),
 		yielded:       map[types.UID]*corev1.Pod{},
+		claims:        map[types.UID]claim{},
+		asides:        asides{waiters: map[types.UID]*corev1.Pod{}},
+		lines:         map[string]*line{},
 	}
+}
+
+func newQueue(clock clock.Clock, name string) workqueue.TypedDelayingInterface[Key] {
+	return workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[Key]{Clock: delayClock(clock), Name: name})
 }
 
 // delayClock is the clock as the work queue wants it, or the real one.
@@ -153,20 +182,40 @@ type group struct {
 	sure     bool                      // admitted: the plan has a place for each member
 	deadline time.Time                 // admitted: when the promise expires
 
-	judged    time.Time        // when it was judged last
-	told      string           // what was reported about the last judgement
-	toldAt    time.Time        // since when
-	retell    time.Time        // when to judge again for the sake of the report
-	parked    bool             // the scout waits for an event
-	rejectors sets.Set[string] // parked: the plugins that stood in the way
-	rejected  *corev1.Pod      // parked: the pod that they rejected
-	pin       bool             // the next round goes exactly where the plan says
-	failures  int              // rounds in a row in which a judgement turned out wrong
-	notBefore time.Time        // backing off until then
+	judged     time.Time        // when it was judged last
+	told       string           // what was reported about the last judgement
+	toldReason string           // the reason that goes with it
+	toldAt     time.Time        // since when
+	retell     time.Time        // when to judge again for the sake of the report
+	parked     bool             // the scout waits for an event
+	rejectors  sets.Set[string] // parked: the plugins that stood in the way
+	rejected   *corev1.Pod      // parked: the pod that they rejected
+	shortfall  *plan.Shortfall  // parked: what must come free at least; nil if that is not known
+	pin        bool             // the next round goes exactly where the plan says
+	failures   int              // rounds in a row in which a judgement turned out wrong
+	notBefore  time.Time        // backing off until then
 
-	wasSeated   bool      // the surplus was let in
-	sweep       bool      // members may have slipped into Permit's waiting room behind the release
-	brokenSince time.Time // bound below the minimum since then
+	wasSeated    bool                // the surplus was let in
+	turnedAway   bool                // the gate was closed to a member since then
+	unasked      bool                // to be judged though nothing has happened that could help it
+	milestones   milestones          // what is timed
+	released     bool                // the minimum was let go to be bound
+	rebinding    sets.Set[types.UID] // members whose binding failed and that were not tried again yet
+	bindFailures int                 // in a row, since the gang was bound as a whole
+	sweep        bool                // members may have slipped into Permit's waiting room behind the release
+	brokenSince  time.Time           // bound below the minimum since then
+
+	joined       time.Time // when the last member came
+	lookedFor    bool      // the reporter is about to look
+	verdict      verdict   // as the reporter found it last
+	verdictSince time.Time // since when it stands
+	reported     verdict   // what the members' conditions say, or will when the reporter is done
+	reportedAt   time.Time // since when
+	reportWhole  bool      // all members carry it
+	announced    verdict   // what the last event says
+	short        shortage  // of room
+	lack         quotaShortage
+	asideVersion int // admitted: what was set aside for others at the time
 }
 
 // groupOf finds the gang that a pod names, by our annotation or by the label of scheduler-plugins; false for a pod without
@@ -184,6 +233,16 @@ func groupOf(pod *corev1.Pod) (Key, bool) {
 	return Key{}, false
 }
 
+// setPhase begins or ends a gang's round.
+func (s *Store) setPhase(g *group, p phase) {
+	g.phase = p
+	if p == admitted {
+		s.admitted[g.key] = g
+	} else {
+		delete(s.admitted, g.key)
+	}
+}
+
 func (s *Store) group(key Key) *group {
 	g, ok := s.gangs[key]
 	if !ok {
@@ -197,41 +256,51 @@ func (s *Store) group(key Key) *group {
 func (s *Store) dropIfEmpty(g *group) {
 	if !g.known && g.Len() == 0 {
 		s.ledger.DropPromise(g.key.String())
+		s.endShortage(g)
 		delete(s.toJudge, g.key)
 		delete(s.gangs, g.key)
 	}
 }
 
-// SetPod takes over what a pod looks like now. It may be called for the same pod any number of times, in any order with
-// the other verbs, from informers and from the scheduling queue.
+// SetPod takes over what a pod looks like now. It may be called for the same pod any number of times, as its informer tells.
 func (s *Store) SetPod(pod *corev1.Pod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.gone.forget(pod.UID)
 	s.setPod(pod)
 }
 
 func (s *Store) setPod(pod *corev1.Pod) *group {
 	key, ok := groupOf(pod)
+	s.leaveUnless(key, pod.UID)
 	if !ok || s.notOurs(pod) {
 		s.charge(pod, "")
 		return nil
 	}
 	g := s.group(key)
-	old := g.Member(pod.UID)
+	old, incarnation := g.Member(pod.UID), g.Version()
 	m := member(pod)
 	g.Put(m)
+	if old == nil {
+		g.joined, g.reportWhole = s.clock.Now(), false
+	}
 	s.podGang[pod.UID] = key
+	s.noteNomination(m)
 	s.charge(pod, g.queue)
 	switch {
 	case old != nil && old.State == m.State && old.Terminating == m.Terminating:
 		// Nothing that matters to the gang has changed.
 		return g
-	case g.phase == admitted && m.Terminating && s.comes(g, m):
+	case g.phase == admitted && (g.Version() != incarnation || m.Terminating && s.isMissed(g, m)):
 		s.letGo(g, "")
+	case g.phase == admitted && m.State == gang.Bound:
+		s.foundBound(g, m)
 	case g.scout == pod.UID && (m.Terminating || m.State == gang.Bound):
 		g.scout = ""
 	}
 	g.parked = false
+	g.forgetBindFailures()
+	s.reachBinding(g)
 	s.promiseBroken(g)
 	if old != nil || m.State != gang.Waiting {
 		s.waker.Add(key) // a new waiting pod is on its way through the gate by itself
@@ -239,10 +308,56 @@ func (s *Store) setPod(pod *corev1.Pod) *group {
 	return g
 }
 
+// leaveUnless takes a pod out of its gang if it names another now, or none.
+func (s *Store) leaveUnless(key Key, uid types.UID) {
+	if g, m := s.find(uid); m != nil && g.key != key {
+		s.leave(g, m)
+	}
+}
+
+// noteNomination remembers which waiting members the scheduler keeps room for.
+func (s *Store) noteNomination(m *gang.Member) {
+	s.nominated.Delete(m.UID)
+	if m.State == gang.Waiting && m.Pod.Status.NominatedNodeName != "" {
+		s.nominated.Insert(m.UID)
+	}
+}
+
+// foundBound ends the promise to a member that was bound although the answer said that it was not, or by somebody else.
+func (s *Store) foundBound(g *group, m *gang.Member) {
+	s.takePlace(g, m)
+	s.endIfSeated(g)
+}
+
+// endIfSeated ends a round whose gang became seated without a cycle of its own. Members may be in Permit's waiting room.
+func (s *Store) endIfSeated(g *group) {
+	if g.phase == admitted && g.Seated() {
+		s.endRound(g)
+		g.sweep = true
+	}
+}
+
 // notOurs says whether a pod waits for something that is not ours to give: another scheduler, or whoever set its
 // scheduling gates. It becomes a member when it has a node or the gates are gone.
 func (s *Store) notOurs(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName == "" && (len(pod.Spec.SchedulingGates) > 0 || !s.schedulers.Has(pod.Spec.SchedulerName))
+}
+
+// toCome are the members that were chosen and hold no room yet.
+func (s *Store) toCome(g *group) []*gang.Member {
+	var members []*gang.Member
+	for uid := range g.chosen {
+		if m := g.Member(uid); m != nil {
+			members = append(members, m)
+		}
+	}
+	return members
+}
+
+// isMissed says whether a round cannot do without a member that goes: it is part of it, or it was bound before and the
+// minimum needs it.
+func (s *Store) isMissed(g *group, m *gang.Member) bool {
+	return s.comes(g, m) || !g.SeatedWith(s.toCome(g))
 }
 
 // comes says whether a member is part of the round that is going on: chosen, or reserved already.
@@ -258,24 +373,33 @@ func (s *Store) DeletePod(pod *corev1.Pod) {
 	s.order.Delete(pod.UID)
 	delete(s.quotaWaiters, pod.UID)
 	delete(s.yielded, pod.UID)
+	delete(s.asides.waiters, pod.UID)
+	s.nominated.Delete(pod.UID)
 	if s.ledger.Release(pod.UID) {
 		s.wakeQuotaWaiters()
 	}
-	g, m := s.find(pod.UID)
-	if m == nil {
-		return
+	if _, member := groupOf(pod); member {
+		s.gone.note(pod.UID, s.clock.Now())
 	}
-	delete(s.podGang, pod.UID)
-	g.Remove(pod.UID)
-	if g.scout == pod.UID {
+	if g, m := s.find(pod.UID); m != nil {
+		s.leave(g, m)
+	}
+}
+
+// leave takes a pod out of its gang.
+func (s *Store) leave(g *group, m *gang.Member) {
+	delete(s.podGang, m.UID)
+	g.Remove(m.UID)
+	if g.scout == m.UID {
 		g.scout = ""
 	}
-	if g.phase == admitted && s.comes(g, m) {
+	if g.phase == admitted && s.isMissed(g, m) {
 		s.letGo(g, "")
 	}
 	g.parked = false
 	s.promiseBroken(g)
 	s.waker.Add(g.key)
+	s.reportLater(g)
 	s.dropIfEmpty(g)
 }
 
@@ -288,7 +412,8 @@ func (s *Store) find(uid types.UID) (*group, *gang.Member) {
 	return g, g.Member(uid)
 }
 
-// charge books what a bound pod uses of its queue. A pod that names no queue is charged nowhere.
+// charge books what a bound pod uses of its queue. A pod that names no queue is charged nowhere. What it was charged before,
+// while it was reserved and its gang was in another queue, may be what others wait for.
 func (s *Store) charge(pod *corev1.Pod, queue string) {
 	if queue == "" {
 		queue = pod.Annotations[schedulingv1beta1.QueueNameAnnotation]
@@ -296,11 +421,22 @@ func (s *Store) charge(pod *corev1.Pod, queue string) {
 	if pod.Spec.NodeName == "" {
 		return
 	}
+	var freed bool
 	if queue == "" {
-		s.ledger.Release(pod.UID)
-		return
+		freed = s.ledger.Release(pod.UID)
+	} else {
+		freed = s.ledger.Charge(pod.UID, queue, resources.PodRequests(pod))
 	}
-	s.ledger.Charge(pod.UID, queue, resources.PodRequests(pod))
+	if freed {
+		s.wakeQuotaWaiters()
+	}
+}
+
+// moveCharges books what the members of a gang use where it belongs now, and wakes those who wait for what that frees.
+func (s *Store) moveCharges(g *group) {
+	for _, m := range g.Members() {
+		s.charge(m.Pod, g.queue)
+	}
 }
 
 // SetPodGroup takes over what a PodGroup asks for.
@@ -314,9 +450,14 @@ func (s *Store) setPodGroup(key Key, pg *schedulingv1beta1.PodGroup) {
 	g := s.group(key)
 	if !g.known || g.uid != pg.UID {
 		s.letGo(g, "")
-		g.since, g.priority, g.reached = pg.CreationTimestamp.Time, nil, false
+		s.endShortage(g)
+		g.since, g.priority, g.reached, g.milestones = pg.CreationTimestamp.Time, nil, false, milestones{}
+		g.told, g.announced = "", verdict{} // nobody has been told of this one
 	}
 	moved := g.queue != pg.Spec.Queue
+	if moved {
+		s.endQuotaShortage(g)
+	}
 	g.known, g.uid, g.queue, g.class, g.pgPhase = true, pg.UID, pg.Spec.Queue, pg.Spec.PriorityClassName, pg.Status.Phase
 	g.reached = g.reached || reachedMinimum(pg)
 	g.Spec = gang.Spec{MinMember: int(pg.Spec.MinMember), MinTaskMember: map[string]int{}, Succeeded: int(pg.Status.Succeeded)}
@@ -324,17 +465,17 @@ func (s *Store) setPodGroup(key Key, pg *schedulingv1beta1.PodGroup) {
 		g.MinTaskMember[task] = int(n)
 	}
 	if moved {
-		for _, m := range g.Members() {
-			s.charge(m.Pod, g.queue)
-		}
+		s.moveCharges(g)
+		s.wakeQuotaWaiters() // of its own waiting members too
 	}
 	g.parked = false
-	if g.phase == admitted && g.Seated() {
-		s.endRound(g) // the minimum was lowered to what is reserved already
-		g.sweep = true
+	s.endIfSeated(g) // the minimum was lowered to what is reserved already
+	if g.phase == admitted && !g.SeatedWith(s.toCome(g)) {
+		s.letGo(g, "") // the minimum was raised above those that were chosen
 	}
 	s.promiseBroken(g)
 	s.waker.Add(g.key)
+	s.reportLater(g)
 }
 
 // reachedMinimum says whether the gang's minimum was bound at some time.
@@ -364,7 +505,11 @@ func (s *Store) deletePodGroup(key Key, uid types.UID) {
 		return
 	}
 	s.letGo(g, "")
-	g.known, g.reached, g.priority = false, false, nil
+	s.endShortage(g)
+	g.known, g.reached, g.priority, g.queue = false, false, nil, ""
+	s.moveCharges(g)
+	s.promiseBroken(g)
+	s.reportLater(g)
 	s.dropIfEmpty(g)
 }
 
@@ -384,20 +529,24 @@ func (s *Store) DeleteQueue(queue *schedulingv1beta1.Queue) {
 	s.wakeQuotaWaiters()
 }
 
-// promiseBroken sets the quota aside that a gang found bound below its minimum lacks: it must be able to complete.
+// promiseBroken sets the quota aside that a gang found bound below its minimum lacks: it must be able to complete. What it does
+// not lack any more others may have.
 func (s *Store) promiseBroken(g *group) {
-	if !g.known || g.queue == "" || g.phase == admitted {
+	if g.phase == admitted {
 		return
 	}
-	if !g.Broken() {
+	lacks := resources.List{}
+	if g.known && g.queue != "" && g.Broken() {
+		lacks = requests(g.Choose())
+		if g.brokenSince.IsZero() {
+			g.brokenSince = s.clock.Now()
+		}
+	} else {
 		g.brokenSince = time.Time{}
-		s.ledger.DropPromise(g.key.String())
-		return
 	}
-	if g.brokenSince.IsZero() {
-		g.brokenSince = s.clock.Now()
+	if s.ledger.Promise(g.key.String(), g.queue, lacks) {
+		s.wakeQuotaWaiters()
 	}
-	s.ledger.Promise(g.key.String(), g.queue, requests(g.Choose()))
 }
 
 func requests(members []*gang.Member) resources.List {

@@ -11,6 +11,7 @@ import (
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/resources"
 )
 
 // PluginName is the name under which members wait in Permit.
@@ -32,10 +33,6 @@ type deeds struct {
 // that it does not matter how often or why it is asked. All that ask at the same time are served together: pods that are
 // activated in one go are sorted by the queue before the first of them is tried.
 func (s *Store) runWaker(ctx context.Context) {
-	go func() {
-		<-ctx.Done()
-		s.waker.ShutDown()
-	}()
 	for {
 		key, shutdown := s.waker.Get()
 		if shutdown {
@@ -69,21 +66,52 @@ func (d *deeds) add(more deeds) {
 func (s *Store) next(key Key) deeds {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if key == quotaKey {
+	switch key {
+	case quotaKey:
 		return s.quotaWaitersToWake()
+	case asideKey:
+		return s.asideWaitersToWake()
 	}
 	g := s.gangs[key]
 	if g == nil || !s.synced {
 		return deeds{}
 	}
 	s.expire(g)
-	if g.parked && !g.retell.IsZero() && !s.clock.Now().Before(g.retell) {
-		g.retell = time.Time{}
-		s.unpark(g)
+	if s.isAsideFor(g) && g.phase == idle && !s.waitsForRoom(g) {
+		s.notShort(g)
 	}
-	var d deeds
-	seated := g.Seated()
+	if g.isSavedFor() && g.phase == idle && !s.belongsInLine(g) {
+		s.leaveLine(g)
+	}
+	s.judgeForItsReport(g)
+	seated, open := g.Seated(), g.known && !s.mustBeAdmitted(g)
+	d := s.needs(g, seated, open)
+	if len(d.activate) == 0 {
+		delete(s.toJudge, g.key) // nothing will come of it now
+	}
+	d.activate = append(d.activate, s.callYielded()...)
+	g.wasSeated = seated && open && g.phase == idle
+	return d
+}
+
+// judgeForItsReport has a parked gang judged again when what was reported of it is old.
+func (s *Store) judgeForItsReport(g *group) {
+	if !g.parked || g.retell.IsZero() {
+		return
+	}
+	if left := g.retell.Sub(s.clock.Now()); left > 0 {
+		s.waker.AddAfter(g.key, left) // of several times for one key the waker keeps the first only
+		return
+	}
+	g.retell = time.Time{}
+	s.judgeUnasked(g)
+}
+
+// needs is what is to be done for a gang, by what happens to it.
+func (s *Store) needs(g *group, seated, open bool) (d deeds) {
+	backsOff := g.backsOff(s.clock.Now())
 	switch {
+	case g.phase == admitted && backsOff:
 	case g.phase == admitted:
 		for _, m := range g.Waiting() {
 			if _, chosen := g.chosen[m.UID]; chosen {
@@ -95,19 +123,15 @@ func (s *Store) next(key Key) deeds {
 			d.allow = uids(g.Reserved())
 			g.sweep = false
 		}
-		if !g.wasSeated {
+		if open && (!g.wasSeated || g.turnedAway) {
 			d.activate = pods(g.Waiting()) // the surplus may come now
+			g.turnedAway = false
 		}
 	case g.HasReserved():
 		d.reject = uids(g.Reserved())
-	case !g.parked && g.known && g.Complete() && !s.clock.Now().Before(g.notBefore):
+	case !g.parked && g.known && g.Complete() && !backsOff:
 		d.activate = s.callScout(g)
 	}
-	if len(d.activate) == 0 {
-		delete(s.toJudge, g.key) // nothing will come of it now
-	}
-	d.activate = append(d.activate, s.callYielded()...)
-	g.wasSeated = seated && g.phase == idle
 	return d
 }
 
@@ -201,10 +225,33 @@ func (s *Store) MayBeHelpedBy(pod *corev1.Pod, plugin string) (rejected *corev1.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g, m := s.find(pod.UID)
+	if m != nil && g.scout == pod.UID {
+		g.unasked = false // something has happened, whatever it was
+	}
 	if m == nil || !g.parked || g.scout != pod.UID || !g.rejectors.Has(plugin) {
 		return nil, false
 	}
 	return g.rejected, true
+}
+
+// refreshPause is how long a report may say less room than there is, while what has come free is not enough yet.
+const refreshPause = 10 * time.Second
+
+// MayBeEnough says whether the room that has come free since the gang of a parked pod was judged, with this amount, may
+// seat it. If not, the gang is only judged again for the sake of its report, after a while.
+func (s *Store) MayBeEnough(pod *corev1.Pod, amount resources.List) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g, _ := s.find(pod.UID)
+	if g == nil || !g.parked || g.shortfall == nil {
+		return true
+	}
+	g.shortfall.Free(amount)
+	if g.shortfall.Covered() {
+		return true
+	}
+	s.judgeAgainIn(g, refreshPause)
+	return false
 }
 
 // Help has the gang of a parked pod judged again. It does so by way of the waker, which goes past the back-off of the
@@ -222,7 +269,7 @@ func (s *Store) Help(pod *corev1.Pod) {
 
 // unpark lets a gang be judged again. Until it is, surplus of other gangs stands back.
 func (s *Store) unpark(g *group) {
-	g.parked = false
+	g.parked, g.unasked = false, false
 	s.toJudge[g.key] = s.clock.Now()
 }
 

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/muster-sched/muster/pkg/apis/config"
@@ -29,6 +30,7 @@ type Capacity struct {
 var (
 	_ fwk.EnqueueExtensions = (*Capacity)(nil)
 	_ fwk.PreFilterPlugin   = (*Capacity)(nil)
+	_ fwk.PostFilterPlugin  = (*Capacity)(nil)
 	_ fwk.ReservePlugin     = (*Capacity)(nil)
 	_ fwk.SignPlugin        = (*Capacity)(nil)
 )
@@ -63,8 +65,9 @@ func (*Capacity) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 
 // PreFilter rejects a pod for which its queue, or an ancestor, has no room. Pods are scheduled one after the other and charged
 // in Reserve, so that what was free here is free there.
-func (c *Capacity) PreFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (c *Capacity) PreFilter(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if shortage := c.store.QuotaShortage(pod); shortage != nil {
+		cycle.Write(shortageKey, short{})
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "waiting for quota: "+shortage.Error())
 	}
 	return nil, fwk.NewStatus(fwk.Skip)
@@ -73,9 +76,26 @@ func (c *Capacity) PreFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Po
 // PreFilterExtensions returns nil: preempting a pod on a node does not help, quota is not a node's.
 func (*Capacity) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
+const shortageKey fwk.StateKey = "PreFilter" + Name
+
+// short marks the cycle of a pod that waits for quota.
+type short struct{}
+
+// Clone returns the mark itself.
+func (short) Clone() fwk.StateData { return short{} }
+
+// PostFilter ends the cycle of a pod that waits for quota: no victim on a node helps it, and the plugins behind have not seen it
+// in PreFilter. A nomination of the pod ends: it would keep room from others.
+func (c *Capacity) PostFilter(_ context.Context, cycle fwk.CycleState, _ *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	if _, err := cycle.Read(shortageKey); err != nil {
+		return nil, fwk.NewStatus(fwk.Unschedulable)
+	}
+	return framework.NewPostFilterResultWithNominatedNode(""), fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
+}
+
 // Reserve charges the pod to its queue. Coscheduling may have done so already: a pod is charged once.
 func (c *Capacity) Reserve(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
-	if !cycle.IsPodGroupSchedulingCycle() {
+	if !cycle.IsPodGroupSchedulingCycle() && !state.IsTrial(cycle) {
 		c.store.Reserve(pod, node)
 	}
 	return nil
@@ -83,7 +103,7 @@ func (c *Capacity) Reserve(_ context.Context, cycle fwk.CycleState, pod *corev1.
 
 // Unreserve takes the charge back.
 func (c *Capacity) Unreserve(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod, _ string) {
-	if !cycle.IsPodGroupSchedulingCycle() {
+	if !cycle.IsPodGroupSchedulingCycle() && !state.IsTrial(cycle) {
 		c.store.Unreserve(pod)
 	}
 }

@@ -8,15 +8,16 @@ package coscheduling
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/muster-sched/muster/pkg/apis/config"
@@ -31,6 +32,9 @@ const Name = state.PluginName
 type Coscheduling struct {
 	store  *state.Store
 	handle framework.Framework
+	freed  freed
+
+	nextNode atomic.Int64 // where the next plan on a few nodes begins
 }
 
 var (
@@ -40,6 +44,8 @@ var (
 	_ fwk.PostFilterPlugin  = (*Coscheduling)(nil)
 	_ fwk.ReservePlugin     = (*Coscheduling)(nil)
 	_ fwk.PermitPlugin      = (*Coscheduling)(nil)
+	_ fwk.PreBindPlugin     = (*Coscheduling)(nil)
+	_ fwk.PostBindPlugin    = (*Coscheduling)(nil)
 	_ fwk.SignPlugin        = (*Coscheduling)(nil)
 )
 
@@ -69,8 +75,8 @@ func New(store *state.Store) frameworkruntime.PluginFactory {
 // Name returns the name of the plugin.
 func (*Coscheduling) Name() string { return Name }
 
-// SignPod adds nothing to a pod's signature: which node a pod may go to depends on the plugin only in a pinned round, and
-// there Filter sees every node that is tried.
+// SignPod adds nothing to a pod's signature: which node a pod may go to depends on the plugin only in a pinned round and where
+// room is set aside, and then Filter sees every node that is tried.
 func (*Coscheduling) SignPod(context.Context, *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	return nil, nil
 }
@@ -101,6 +107,9 @@ func (c *Coscheduling) EventsToRegister(ctx context.Context) ([]fwk.ClusterEvent
 // move the pod: a gang that may be helped is activated by the Store, past the queue's back-off and in order with others.
 func (c *Coscheduling) hintFor(plugin string, hint fwk.QueueingHintFn) fwk.QueueingHintFn {
 	return func(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+		if plugin == names.NodeResourcesFit && hint != nil && c.store.WaitsBehind(pod) {
+			return hint(logger, pod, oldObj, newObj) // a single pod: room beside what is set aside helps it
+		}
 		rejected, ask := c.store.MayBeHelpedBy(pod, plugin)
 		if !ask {
 			return fwk.QueueSkip, nil
@@ -111,6 +120,9 @@ func (c *Coscheduling) hintFor(plugin string, hint fwk.QueueingHintFn) fwk.Queue
 				return fwk.QueueSkip, nil
 			}
 		}
+		if amount, known := c.freed.by(oldObj, newObj); known && plugin == names.NodeResourcesFit && !c.store.MayBeEnough(pod, amount) {
+			return fwk.QueueSkip, nil
+		}
 		c.store.Help(pod)
 		return fwk.QueueSkip, nil
 	}
@@ -119,66 +131,48 @@ func (c *Coscheduling) hintFor(plugin string, hint fwk.QueueingHintFn) fwk.Queue
 // PreFilter lets single pods and the surplus of started gangs pass, sends chosen members on their way, and has the gang of a
 // scout judged.
 func (c *Coscheduling) PreFilter(ctx context.Context, cycle fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	if isTrial(cycle) {
+	if state.IsTrial(cycle) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	switch entry := c.store.Enter(pod); entry.Role {
 	case state.Chosen:
-		return pinTo(cycle, entry.Node)
+		return c.limit(cycle, pod, entry.Node)
 	case state.Scout:
 		return c.judge(ctx, cycle, pod, nodes)
 	case state.Held:
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, entry.Reason)
 	default:
-		return nil, fwk.NewStatus(fwk.Skip)
+		return c.limit(cycle, pod, "")
 	}
 }
 
 // PreFilterExtensions returns nil: adding or removing a pod changes no gang.
 func (*Coscheduling) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-const pinnedNodeKey fwk.StateKey = "PreFilter" + Name
-
-// pinnedNode is the node that a member must go to in this cycle.
-type pinnedNode string
-
-// Clone returns the node itself: it does not change.
-func (n pinnedNode) Clone() fwk.StateData { return n }
-
-// pinTo confines a member to a node. The result of PreFilter is not enough: a nominated node or a hint is tried before and
-// regardless of it, so Filter checks again.
-func pinTo(cycle fwk.CycleState, node string) (*fwk.PreFilterResult, *fwk.Status) {
-	if node == "" {
-		return nil, fwk.NewStatus(fwk.Skip)
-	}
-	cycle.Write(pinnedNodeKey, pinnedNode(node))
-	return &fwk.PreFilterResult{NodeNames: sets.New(node)}, nil
-}
-
-// Filter holds a member to the node that the plan has for it.
+// Filter holds a member to the node that the plan has for it, and keeps pods off what is set aside for others.
 func (*Coscheduling) Filter(_ context.Context, cycle fwk.CycleState, _ *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
-	data, err := cycle.Read(pinnedNodeKey)
-	if err != nil {
-		return nil // not pinned
-	}
-	if pinned, ok := data.(pinnedNode); ok && string(pinned) != node.Node().Name {
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "the gang's plan has another node for the pod")
+	if l := limitsOf(cycle); l != nil {
+		return l.refuses(node)
 	}
 	return nil
 }
 
 // PostFilter lets the whole gang go when a member finds no node. A single member must not preempt others for a gang that may
-// never start; single pods and surplus are left to the plugins behind.
-func (c *Coscheduling) PostFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+// never start; single pods and surplus are left to the plugins behind. A nomination of the member ends: it would keep room from
+// others.
+func (c *Coscheduling) PostFilter(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	if c.store.Fail(pod) {
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
+		return framework.NewPostFilterResultWithNominatedNode(""), fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
+	}
+	if l := limitsOf(cycle); l != nil && l.barred.Load() {
+		c.store.WaitBehind(pod, l.aside)
 	}
 	return nil, fwk.NewStatus(fwk.Unschedulable)
 }
 
 // Reserve books the pod's room.
 func (c *Coscheduling) Reserve(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
-	if !cycle.IsPodGroupSchedulingCycle() {
+	if !cycle.IsPodGroupSchedulingCycle() && !state.IsTrial(cycle) {
 		c.store.Reserve(pod, node)
 	}
 	return nil
@@ -186,7 +180,8 @@ func (c *Coscheduling) Reserve(_ context.Context, cycle fwk.CycleState, pod *cor
 
 // Unreserve gives the pod's room back; in a round, for the whole gang.
 func (c *Coscheduling) Unreserve(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod, _ string) {
-	if !cycle.IsPodGroupSchedulingCycle() {
+	if !cycle.IsPodGroupSchedulingCycle() && !state.IsTrial(cycle) {
+		c.store.EndTurn(pod)
 		c.store.Unreserve(pod)
 	}
 }
@@ -210,4 +205,28 @@ func (c *Coscheduling) Permit(_ context.Context, cycle fwk.CycleState, pod *core
 		}
 	}
 	return nil, 0
+}
+
+// PreBindPreFlight says that only members wait for their turn to be bound.
+func (*Coscheduling) PreBindPreFlight(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
+	if state.TakesTurns(pod) {
+		return nil, nil
+	}
+	return nil, fwk.NewStatus(fwk.Skip)
+}
+
+// PreBind has a member wait for its turn: the members of a large gang are released at once, and the API server refuses as many
+// requests.
+func (c *Coscheduling) PreBind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) *fwk.Status {
+	if !state.TakesTurns(pod) {
+		return nil
+	}
+	return fwk.AsStatus(c.store.AwaitTurn(ctx, pod))
+}
+
+// PostBind ends the turn of a member.
+func (c *Coscheduling) PostBind(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
+	if state.TakesTurns(pod) {
+		c.store.EndTurn(pod)
+	}
 }

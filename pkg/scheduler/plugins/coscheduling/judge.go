@@ -3,7 +3,6 @@ package coscheduling
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,26 +17,11 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/plan"
 	"github.com/muster-sched/muster/pkg/resources"
 	"github.com/muster-sched/muster/pkg/scheduler/state"
 )
-
-const trialKey fwk.StateKey = "Trial" + Name
-
-// trial marks the cycle states in which the judgement runs the profile's plugins, so that the plugin does not judge within
-// its own judgement.
-type trial struct{}
-
-// Clone returns the mark itself.
-func (trial) Clone() fwk.StateData { return trial{} }
-
-func isTrial(cycle fwk.CycleState) bool {
-	_, err := cycle.Read(trialKey)
-	return err == nil
-}
 
 // judge decides on the whole gang of a scout.
 func (c *Coscheduling) judge(ctx context.Context, cycle fwk.CycleState, scout *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
@@ -46,13 +30,13 @@ func (c *Coscheduling) judge(ctx context.Context, cycle fwk.CycleState, scout *c
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "the gang has changed")
 	}
 	if round.Quota != nil {
-		why := fmt.Sprintf("the gang's %d members wait for quota: %v", len(round.Members), round.Quota)
+		why := fmt.Sprintf("the gang's %d members wait for quota: %v%s", len(round.Members), round.Quota, quotaOutlook(round))
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, c.store.Park(round, scout, why, scout, "Capacity"))
 	}
-	cast := c.newCast(ctx, round, nodes)
-	result := plan.Make(cast.demands, cast.nodes, cast.fits)
+	cast, result := c.plan(ctx, round, nodes)
 	if result.Verdict == plan.Impossible {
-		why, culprit := cast.explain(result), cast.culprit(result)
+		why, culprit := cast.explain(result)+cast.outlook(), cast.culprit(result)
+		round.Shortfall = cast.shortfall()
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, c.store.Park(round, scout, why, culprit, sets.List(cast.rejectors)...))
 	}
 	activate, ok := c.store.Admit(round, cast.places(result))
@@ -61,10 +45,39 @@ func (c *Coscheduling) judge(ctx context.Context, cycle fwk.CycleState, scout *c
 	}
 	activateWith(cycle, scout, activate)
 	if entry := c.store.Enter(scout); entry.Role == state.Chosen {
-		return pinTo(cycle, entry.Node)
+		return c.limit(cycle, scout, entry.Node)
 	}
 	// The scout itself is not among those that start: it has done its work.
 	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "waiting until the minimum of the gang has started")
+}
+
+// A small gang in a large cluster is planned on a few nodes first: so many for each member, and at least firstNodes. If they
+// do not do, moreNodes times as many are tried, and in the end all.
+const (
+	nodesPerMember = 4
+	firstNodes     = 64
+	moreNodes      = 8
+)
+
+// plan finds places for the gang, or says why there are none with regard to all nodes. The few nodes begin after those of
+// the plan before, as the upstream scheduler goes around the nodes too.
+func (c *Coscheduling) plan(ctx context.Context, round *state.Round, nodes []fwk.NodeInfo) (*cast, plan.Result) {
+	simple := !round.Pinned && !round.Choose && round.Before == nil
+	for few := max(firstNodes, nodesPerMember*len(round.Members)); simple && few < len(nodes)/2; few *= moreNodes {
+		cast := c.newCast(ctx, round, c.next(nodes, few))
+		if result := plan.Make(cast.demands, cast.nodes, cast.fits); result.Verdict == plan.Possible {
+			return cast, result
+		}
+	}
+	cast := c.newCast(ctx, round, nodes)
+	return cast, cast.decide()
+}
+
+// next returns the next nodes, in a circle.
+func (c *Coscheduling) next(nodes []fwk.NodeInfo, count int) []fwk.NodeInfo {
+	from := int(c.nextNode.Add(int64(count))-int64(count)) % len(nodes)
+	some := slices.Clone(nodes[from:min(len(nodes), from+count)])
+	return append(some, nodes[:count-len(some)]...)
 }
 
 // activateWith hands pods to the scheduler, which moves them to the front when the scout's cycle has succeeded.
@@ -98,10 +111,14 @@ type cast struct {
 	nodes     []plan.Node
 	rejectors sets.Set[string]
 	reasons   sets.Set[string]
+	stuck     *corev1.Pod                 // the member that found no devices in the rehearsal
 	onlyRoom  func(demand, node int) bool // lacksOnlyRoom; a field for the sake of tests
+
+	drainedFits func(demand, node int, endless bool) bool // fitsDrained; a field for the sake of tests
 }
 
-// trialRun is the state in which the profile's filters are asked about the pods of a demand.
+// trialRun is the state in which the profile's filters are asked about the pods of a demand. It is marked, so that the plugin
+// does not judge within its own judgement.
 type trialRun struct {
 	cycle  fwk.CycleState
 	status *fwk.Status
@@ -110,7 +127,7 @@ type trialRun struct {
 
 func (c *Coscheduling) newCast(ctx context.Context, round *state.Round, infos []fwk.NodeInfo) *cast {
 	k := &cast{plugin: c, ctx: ctx, round: round, infos: infos, rejectors: sets.New[string](), reasons: sets.New[string]()}
-	k.onlyRoom = k.lacksOnlyRoom
+	k.onlyRoom, k.drainedFits = k.lacksOnlyRoom, k.fitsDrained
 	advertised := sets.New[corev1.ResourceName]()
 	k.nodes = make([]plan.Node, len(infos))
 	for i, info := range infos {
@@ -118,9 +135,9 @@ func (c *Coscheduling) newCast(ctx context.Context, round *state.Round, infos []
 		free.Sub(round.Elsewhere[info.Node().Name])
 		k.nodes[i] = plan.Node{Name: info.Node().Name, Free: free}
 	}
-	byShape := map[string]int{}
+	byShape, shapes := map[string]int{}, c.newShapes(round.Members)
 	for _, m := range round.Members {
-		shape := shapeOf(m)
+		shape := shapes.of(m)
 		i, ok := byShape[shape]
 		if !ok {
 			i = len(k.groups)
@@ -159,7 +176,7 @@ func (k *cast) trial(demand int) *trialRun {
 
 func (k *cast) newTrial(pod *corev1.Pod) *trialRun {
 	run := &trialRun{cycle: framework.NewCycleState()}
-	run.cycle.Write(trialKey, trial{})
+	state.MarkTrial(run.cycle)
 	result, status, plugins := k.plugin.handle.RunPreFilterPlugins(k.ctx, run.cycle, pod)
 	run.status = status
 	k.note(status)
@@ -186,7 +203,18 @@ func (k *cast) culprit(result plan.Result) *corev1.Pod {
 	worst := k.worst(result)
 	// Room alone is NodeResourcesFit's business; where the filters were never asked it must wake the gang.
 	k.rejectors.Insert(names.NodeResourcesFit)
+	if k.stuck != nil {
+		return k.stuck
+	}
 	return k.groups[worst][0].Pod
+}
+
+// shortfall is what must come free before the gang can fit, nil if something other than room is in the way.
+func (k *cast) shortfall() *plan.Shortfall {
+	if k.rejectors.Len() != 1 || !k.rejectors.Has(names.NodeResourcesFit) {
+		return nil
+	}
+	return plan.Lacking(k.demands, k.nodes)
 }
 
 func (k *cast) worst(result plan.Result) int {
@@ -213,7 +241,7 @@ func (k *cast) explain(result plan.Result) string {
 	}
 	requests := m.Requests.Clone()
 	delete(requests, corev1.ResourcePods)
-	need := requests.String()
+	need := requests.InWords()
 	if need == "" {
 		need = "a place"
 	}
@@ -229,7 +257,7 @@ func (k *cast) explain(result plan.Result) string {
 }
 
 // nearestCandidates limits how many nodes are asked for the sake of a message.
-const nearestCandidates = 16
+const nearestCandidates = 64
 
 // nearest names the node on which one more pod of the demand lacks least, and what it lacks there: of those nodes where
 // room is all that it lacks.
@@ -257,7 +285,7 @@ func (k *cast) nearest(demand int, left []resources.List) string {
 	})
 	for _, c := range candidates[:min(len(candidates), nearestCandidates)] {
 		if k.onlyRoom(demand, c.node) {
-			return fmt.Sprintf("nearest: %s lacks %s", k.nodes[c.node].Name, c.lack)
+			return fmt.Sprintf("nearest: %s lacks %s", k.nodes[c.node].Name, c.lack.InWords())
 		}
 	}
 	return ""
@@ -320,31 +348,6 @@ func known(requests resources.List, advertised sets.Set[corev1.ResourceName]) re
 		}
 	}
 	return out
-}
-
-// shapeOf is equal for members that the filters cannot tell apart.
-func shapeOf(m *gang.Member) string {
-	if template := m.Pod.Annotations[batchv1alpha1.PodTemplateKey]; template != "" && !claimsOfItsOwn(m.Pod) {
-		return fmt.Sprintf("%s/%s/%d", template, m.Pod.Annotations[batchv1alpha1.JobVersionKey], m.Priority)
-	}
-	spec := m.Pod.Spec.DeepCopy()
-	spec.Hostname, spec.Subdomain = "", ""
-	// Names differ from pod to pod (that of the service account's token, for one); what can confine a pod to nodes stays.
-	spec.Volumes = slices.DeleteFunc(spec.Volumes, func(v corev1.Volume) bool {
-		return v.Projected != nil || v.ConfigMap != nil || v.Secret != nil || v.EmptyDir != nil || v.DownwardAPI != nil || v.HostPath != nil
-	})
-	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
-		for i := range containers {
-			c := &containers[i]
-			c.Env, c.EnvFrom, c.Command, c.Args, c.VolumeMounts = nil, nil, nil, nil, nil
-		}
-	}
-	// Affinity looks at labels, so pods with different ones may differ.
-	shape, err := json.Marshal([]any{spec, m.Pod.Labels})
-	if err != nil {
-		return string(m.UID)
-	}
-	return string(shape)
 }
 
 // claimsOfItsOwn says whether a pod has claims that other pods of its template do not share.

@@ -24,10 +24,12 @@ func memberOf(change func(*corev1.Pod)) *gang.Member {
 }
 
 func TestShapesTellApartWhatFiltersCan(t *testing.T) {
-	base := shapeOf(memberOf(func(*corev1.Pod) {}))
+	alike := shapes{keys: sets.New("app")}
+	base := alike.of(memberOf(func(*corev1.Pod) {}))
 	same := map[string]func(*corev1.Pod){
-		"its name":     func(p *corev1.Pod) { p.Name = "q" },
-		"its hostname": func(p *corev1.Pod) { p.Spec.Hostname = "h" },
+		"its name":                        func(p *corev1.Pod) { p.Name = "q" },
+		"a label that nothing selects by": func(p *corev1.Pod) { p.Labels["index"] = "7" },
+		"its hostname":                    func(p *corev1.Pod) { p.Spec.Hostname = "h" },
 		"its environment": func(p *corev1.Pod) {
 			p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "RANK", Value: "1"}}
 		},
@@ -37,7 +39,7 @@ func TestShapesTellApartWhatFiltersCan(t *testing.T) {
 		},
 	}
 	for name, change := range same {
-		assert.Equal(t, base, shapeOf(memberOf(change)), name)
+		assert.Equal(t, base, alike.of(memberOf(change)), name)
 	}
 	different := map[string]func(*corev1.Pod){
 		"a label":         func(p *corev1.Pod) { p.Labels["app"] = "b" },
@@ -48,8 +50,32 @@ func TestShapesTellApartWhatFiltersCan(t *testing.T) {
 		},
 	}
 	for name, change := range different {
-		assert.NotEqual(t, base, shapeOf(memberOf(change)), name)
+		assert.NotEqual(t, base, alike.of(memberOf(change)), name)
 	}
+}
+
+func TestLabelsThatMatterAreThoseThatPodsSelectBy(t *testing.T) {
+	selector := func(key string) *metav1.LabelSelector {
+		return &metav1.LabelSelector{
+			MatchLabels:      map[string]string{key: "x"},
+			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: key + "-expression", Operator: metav1.LabelSelectorOpExists}},
+		}
+	}
+	term := func(key string) []corev1.PodAffinityTerm {
+		return []corev1.PodAffinityTerm{{LabelSelector: selector(key), MatchLabelKeys: []string{key + "-match"}, MismatchLabelKeys: []string{key + "-mismatch"}}}
+	}
+	found := shapes{keys: sets.New[string]()}
+	found.addOwn(&corev1.PodSpec{
+		Affinity: &corev1.Affinity{
+			PodAffinity:     &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: term("near")},
+			PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: term("far")},
+		},
+		TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{LabelSelector: selector("spread"), MatchLabelKeys: []string{"spread-match"}}, {}},
+	})
+	assert.ElementsMatch(t, []string{
+		"near", "near-expression", "near-match", "near-mismatch", "far", "far-expression", "far-match", "far-mismatch",
+		"spread", "spread-expression", "spread-match",
+	}, found.keys.UnsortedList())
 }
 
 func TestPodsThatKeepTheirLikeOffTheirNode(t *testing.T) {
@@ -85,7 +111,7 @@ func TestExplain(t *testing.T) {
 		onlyRoom: func(int, int) bool { return true },
 	}
 	left := []resources.List{k.nodes[0].Free, k.nodes[1].Free}
-	assert.Equal(t, `3 of 8 members of the gang fit; 5 more of task "worker" need nvidia.com/gpu=4 each; nearest: node-7 lacks nvidia.com/gpu=1 (1 node had a taint)`,
+	assert.Equal(t, `3 of 8 members of the gang fit; 5 more of task "worker" need 4 nvidia.com/gpu each; nearest: node-7 lacks 1 nvidia.com/gpu (1 node had a taint)`,
 		k.explain(plan.Result{Seats: []int{3}, Left: left}))
 }
 

@@ -1,0 +1,59 @@
+package coscheduling
+
+import (
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/muster-sched/muster/pkg/resources"
+)
+
+// freed says how much room an event sets free. The queue puts one event to the hints of all parked pods, so the last answer is
+// kept.
+type freed struct {
+	last atomic.Pointer[freedBy]
+}
+
+type freedBy struct {
+	oldObj, newObj any
+	amount         resources.List
+	known          bool
+}
+
+// by returns what an event sets free: a pod that goes, a node that comes or grows. Of other events that is not known.
+func (f *freed) by(oldObj, newObj any) (amount resources.List, known bool) {
+	if last := f.last.Load(); last != nil && last.oldObj == oldObj && last.newObj == newObj {
+		return last.amount, last.known
+	}
+	amount, known = roomBy(oldObj, newObj)
+	f.last.Store(&freedBy{oldObj, newObj, amount, known})
+	return amount, known
+}
+
+func roomBy(oldObj, newObj any) (amount resources.List, known bool) {
+	switch is := newObj.(type) {
+	case nil:
+		pod, ok := oldObj.(*corev1.Pod)
+		if !ok || isBeingResized(pod) {
+			return nil, false
+		}
+		return resources.PodRequests(pod), true
+	case *corev1.Node:
+		amount = resources.FromResourceList(is.Status.Allocatable)
+		if was, ok := oldObj.(*corev1.Node); ok {
+			amount.Sub(resources.FromResourceList(was.Status.Allocatable))
+		}
+		return amount, true
+	}
+	return nil, false
+}
+
+// isBeingResized says whether a pod may hold more than its spec says.
+func isBeingResized(pod *corev1.Pod) bool {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodResizePending || condition.Type == corev1.PodResizeInProgress {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,188 @@
+package gangpreemption
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	extenderv1 "k8s.io/kube-scheduler/extender/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/apis/scheduling"
+	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
+
+	"github.com/muster-sched/muster/pkg/scheduler/state"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+)
+
+// candidate is a plan as the executor gets it.
+type candidate struct{ pods []*corev1.Pod }
+
+func (c candidate) Victims() *extenderv1.Victims { return &extenderv1.Victims{Pods: c.pods} }
+func (candidate) Name() string                   { return nodeName(0) }
+func (candidate) NumPodGroupDisruptions() int    { return 0 }
+
+// preemptor is the pod that it is for.
+type preemptor struct{ *corev1.Pod }
+
+func (p preemptor) UID() types.UID               { return p.Pod.UID }
+func (preemptor) SchedulerName() string          { return "muster" }
+func (p preemptor) Obj() runtime.Object          { return p.Pod }
+func (p preemptor) Pods() map[string]*corev1.Pod { return map[string]*corev1.Pod{p.Name: p.Pod} }
+func (p preemptor) Priority() int32              { return *p.Spec.Priority }
+func (preemptor) Type() string                   { return string(fwk.PodKeyType) }
+
+// waitingRoom is what the evictions need of the scheduler.
+type waitingRoom struct {
+	fwk.Handle
+	waiting map[types.UID]*waiter
+	events  *events.FakeRecorder
+}
+
+type waiter struct {
+	fwk.WaitingPod
+	preempted bool
+}
+
+func (w *waiter) Preempt(string, string) bool {
+	first := !w.preempted
+	w.preempted = true
+	return first
+}
+
+func (r *waitingRoom) GetWaitingPod(uid types.UID) fwk.WaitingPod {
+	if w, ok := r.waiting[uid]; ok {
+		return w
+	}
+	return nil
+}
+
+func (r *waitingRoom) EventRecorder() events.EventRecorderLogger { return r.events }
+
+// eviction is a plugin whose upstream evictions are recorded.
+type eviction struct {
+	*scene
+	room    *waitingRoom
+	evict   evictFunc
+	evicted []string
+	err     error // what upstream answers
+}
+
+func newEviction() *eviction {
+	e := &eviction{scene: newScene(), room: &waitingRoom{waiting: map[types.UID]*waiter{}, events: events.NewFakeRecorder(10)}}
+	plugin := &GangPreemption{store: e.store, handle: e.room}
+	e.evict = plugin.evictWith(func(_ context.Context, _ preemption.Candidate, _ preemption.ExecutorPreemptor, victim *corev1.Pod, _ string) (bool, error) {
+		e.evicted = append(e.evicted, victim.Name)
+		return false, e.err
+	})
+	return e
+}
+
+// run evicts some pods of a plan for a preemptor, one after the other, and returns the first error.
+func (e *eviction) run(priority int32, plan []*corev1.Pod, victims ...*corev1.Pod) error {
+	pod := mustertesting.MakePod("urgent").UID("urgent").Priority(priority).Obj()
+	for _, victim := range victims {
+		if _, err := e.evict(context.Background(), candidate{plan}, preemptor{pod}, victim, Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func boundMember(name string) *corev1.Pod {
+	return mustertesting.MakePod(name).Group("g").Node(nodeName(0)).Requests("cpu", "1").Obj()
+}
+
+func TestPlanIsCheckedAgainBeforeItsFirstEviction(t *testing.T) {
+	tests := map[string]struct {
+		priority int32
+		change   func(e *eviction) // between the plan and the eviction
+		refused  bool
+	}{
+		"nothing has changed": {10, func(*eviction) {}, false},
+		"a member that the gang could spare is needed now": {10, func(e *eviction) {
+			e.store.DeletePod(e.pods[2])
+		}, true},
+		"the minimum was raised": {10, func(e *eviction) {
+			e.group(mustertesting.MakePodGroup("g").UID("g").MinMember(3).Obj())
+		}, true},
+		"system-critical pods are not refused": {scheduling.SystemCriticalPriority, func(e *eviction) {
+			e.store.DeletePod(e.pods[2])
+		}, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			e := newEviction()
+			e.group(mustertesting.MakePodGroup("g").UID("g").MinMember(2).Obj())
+			e.add(boundMember("g0"), boundMember("g1"), boundMember("g2"))
+			e.store.ClaimVictims("urgent", uids(e.pods[:1]))
+			test.change(e)
+			err := e.run(test.priority, e.pods[:1], e.pods[0])
+			if test.refused {
+				require.ErrorContains(t, err, "has changed since the victims were chosen")
+				assert.Empty(t, e.evicted)
+				return
+			}
+			require.NoError(t, err)
+			assert.Equal(t, []string{"g0"}, e.evicted)
+		})
+	}
+}
+
+func TestPlanThatHasBegunIsCarriedThrough(t *testing.T) {
+	e := newEviction()
+	e.group(mustertesting.MakePodGroup("g").UID("g").MinMember(2).Obj())
+	e.add(boundMember("g0"), boundMember("g1"))
+	victims := []*corev1.Pod{e.pods[0], e.pods[1]}
+	e.store.ClaimVictims("urgent", uids(victims))
+	require.NoError(t, e.run(10, victims, victims[0]), "the first alone would break the gang, but the plan is for both")
+	e.add(boundMember("g2")) // who joins now does not save the rest: it would be a gang of one or two
+	require.NoError(t, e.run(10, victims, victims...))
+	assert.Equal(t, []string{"g0", "g0", "g1"}, e.evicted)
+}
+
+func TestErrorsOfEvictionsAreReturned(t *testing.T) {
+	e := newEviction()
+	e.err = errors.New("the API server is away")
+	e.add(mustertesting.MakePod("single").Node(nodeName(0)).Obj())
+	require.ErrorIs(t, e.run(10, e.pods, e.pods[0]), e.err)
+}
+
+// A gang that still gathers is taken back in memory. The first member that is preempted lets the others go, and by the time it
+// is their turn they are not waiting any more: they must not be deleted for that.
+func TestGangThatGathersIsTakenBackWithoutDeletingPods(t *testing.T) {
+	e := newEviction()
+	e.group(mustertesting.MakePodGroup("g").UID("g").MinMember(3).Phase("Inqueue").Obj())
+	e.store.Open()
+	for _, name := range []string{"g0", "g1", "g2"} {
+		e.add(mustertesting.MakePod(name).Group("g").SchedulerName("muster").Requests("cpu", "1").Obj())
+	}
+	scout := e.pods[0]
+	require.Empty(t, e.store.Gate(scout))
+	round := e.store.Judge(scout)
+	require.NotNil(t, round)
+	_, ok := e.store.Admit(round, nil)
+	require.True(t, ok)
+	for _, pod := range e.pods[:2] {
+		e.store.Reserve(pod, nodeName(0))
+		verdict, _, _ := e.store.Permit(pod)
+		require.Equal(t, state.Wait, verdict)
+		e.room.waiting[pod.UID] = &waiter{}
+	}
+	first := e.room.waiting["g0"]
+	require.NoError(t, e.run(10, e.pods[:2], e.pods[0]))
+	assert.True(t, first.preempted)
+	assert.Len(t, e.room.events.Events, 1)
+	// The scheduler unreserves it, and the round of the other is over with that.
+	e.store.Unreserve(e.pods[0])
+	e.room.waiting = nil
+	require.NoError(t, e.run(10, e.pods[:2], e.pods[1]))
+	e.store.Unreserve(e.pods[1])
+	require.NoError(t, e.run(10, e.pods[:2], e.pods[1]))
+	assert.Empty(t, e.evicted, "pods that have no node are not deleted")
+}

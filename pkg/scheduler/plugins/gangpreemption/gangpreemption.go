@@ -1,0 +1,153 @@
+// Package gangpreemption is the upstream DefaultPreemption with an eye on gangs. A pod that finds no node may have pods of
+// lower priority evicted; this plugin sees to it that a gang is not left with fewer members than its minimum. It prefers
+// pods that no gang needs, among them the members that a gang can spare, to others of the same priority; else it takes a gang
+// whole, on all nodes. Everything else is upstream's: who may preempt, disruption budgets, nominations, the evictions.
+//
+// System-critical pods are placed even if that breaks a gang.
+package gangpreemption
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/apis/scheduling"
+	upstreamconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
+	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"k8s.io/kubernetes/pkg/scheduler/metrics"
+
+	"github.com/muster-sched/muster/pkg/apis/config"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
+)
+
+// Name of the plugin in a scheduler configuration. It takes the place of DefaultPreemption, which must be disabled.
+const Name = "GangPreemption"
+
+// GangPreemption is the plugin.
+type GangPreemption struct {
+	*defaultpreemption.DefaultPreemption
+	store  *state.Store
+	handle fwk.Handle
+}
+
+var (
+	_ fwk.PreEnqueuePlugin         = (*GangPreemption)(nil)
+	_ fwk.EnqueueExtensions        = (*GangPreemption)(nil)
+	_ fwk.PostFilterPlugin         = (*GangPreemption)(nil)
+	_ fwk.PodGroupPostFilterPlugin = (*GangPreemption)(nil)
+)
+
+// New makes the factory of the plugin on a Store.
+func New(store *state.Store) frameworkruntime.PluginFactory {
+	return func(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+		args, ok := obj.(*config.GangPreemptionArgs)
+		if !ok {
+			return nil, fmt.Errorf("the arguments of %s are of type %T, GangPreemptionArgs needed", Name, obj)
+		}
+		upstream, err := defaultpreemption.New(ctx, &upstreamconfig.DefaultPreemptionArgs{
+			MinCandidateNodesPercentage: args.MinCandidateNodesPercentage,
+			MinCandidateNodesAbsolute:   args.MinCandidateNodesAbsolute,
+		}, handle, feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate))
+		if err != nil {
+			return nil, fmt.Errorf("making the upstream plugin within %s: %w", Name, err)
+		}
+		if err := store.Start(ctx, handle); err != nil {
+			return nil, fmt.Errorf("starting the state of %s: %w", Name, err)
+		}
+		plugin := &GangPreemption{DefaultPreemption: upstream, store: store, handle: handle}
+		upstream.Executor.PreemptPod = plugin.evictWith(upstream.Executor.PreemptPod)
+		return plugin, nil
+	}
+}
+
+// Name returns the name of the plugin.
+func (*GangPreemption) Name() string { return Name }
+
+// PostFilter has pods evicted so that one that found no node fits, and nominates it to the node.
+func (p *GangPreemption) PostFilter(ctx context.Context, cycle fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	metrics.PreemptionAttempts.Inc()
+	// While evictions for the pod go on it does not come here. What it has claimed before and not got is free again.
+	p.store.DropClaims(pod.UID)
+	result, status := p.preempt(ctx, cycle, pod, statuses, false)
+	if noVictims := status.Code() == fwk.Unschedulable && result != nil; noVictims && isCritical(corev1helpers.PodPriority(pod)) {
+		result, status = p.preempt(ctx, cycle, pod, statuses, true)
+	}
+	if message := status.Message(); message != "" {
+		return result, fwk.NewStatus(status.Code(), "preemption: "+message)
+	}
+	return result, status
+}
+
+// preempt runs upstream's search and eviction with our choice of victims.
+func (p *GangPreemption) preempt(ctx context.Context, cycle fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader, breakGangs bool) (*fwk.PostFilterResult, *fwk.Status) {
+	a := &attempt{
+		DefaultPreemption: p.DefaultPreemption,
+		handle:            p.handle,
+		store:             p.store,
+		preemptor:         pod,
+		breakGangs:        breakGangs,
+		gangs:             map[state.Key]*victimGang{},
+		plans:             map[string]plan{},
+	}
+	result, status := preemption.NewEvaluator(Name, p.handle, a, p.Executor).Preempt(ctx, cycle, pod, statuses)
+	if status.IsSuccess() && result != nil && result.NominatingInfo != nil {
+		// At once, so that the next pod's search knows, although the evictions are still to come.
+		p.store.ClaimVictims(pod.UID, uids(a.plans[result.NominatedNodeName].victims))
+	}
+	return result, status
+}
+
+// evictWith looks again, at the moment of eviction, whether gangs stay whole, and evicts in upstream's way.
+func (p *GangPreemption) evictWith(upstream evictFunc) evictFunc {
+	return func(ctx context.Context, candidate preemption.Candidate, preemptor preemption.ExecutorPreemptor, victim *corev1.Pod, plugin string) (bool, error) {
+		// The evictions of native pod groups are planned elsewhere, without regard to our gangs.
+		force := isCritical(preemptor.Priority()) || preemptor.Type() != string(fwk.PodKeyType)
+		if !p.store.BeginEviction(preemptor.UID(), uids(candidate.Victims().Pods), force) {
+			return false, fmt.Errorf("evicting %s for %s: a gang has changed since the victims were chosen", klog.KObj(victim), klog.KObj(preemptor))
+		}
+		if p.store.HoldsNothingInTheAPI(victim.UID) {
+			p.takeBack(ctx, preemptor, victim, plugin)
+			p.store.DropClaims(preemptor.UID(), victim.UID)
+			return true, nil
+		}
+		inMemory, err := upstream(ctx, candidate, preemptor, victim, plugin)
+		if inMemory {
+			p.store.DropClaims(preemptor.UID(), victim.UID)
+		}
+		return inMemory, err
+	}
+}
+
+type evictFunc = func(ctx context.Context, candidate preemption.Candidate, preemptor preemption.ExecutorPreemptor, victim *corev1.Pod, plugin string) (bool, error)
+
+// takeBack ends the wait of a member whose gang is still gathering, and with it the round of the whole gang. Members of the
+// same round that are victims too may have been let go by that already: such a pod must not be deleted.
+func (p *GangPreemption) takeBack(ctx context.Context, preemptor preemption.ExecutorPreemptor, victim *corev1.Pod, plugin string) {
+	waiting := p.handle.GetWaitingPod(victim.UID)
+	if waiting == nil || !waiting.Preempt(plugin, "preempted") {
+		return
+	}
+	logger := klog.FromContext(ctx)
+	logger.V(2).Info("Preemptor preempted a waiting pod", "preemptor", klog.KObj(preemptor), "waitingPod", klog.KObj(victim))
+	p.handle.EventRecorder().WithLogger(logger).Eventf(victim, preemptor.Obj(), corev1.EventTypeNormal, "Preempted", "Preempting",
+		"Preempted by %s %v while waiting for its gang", preemptor.Type(), preemptor.UID())
+}
+
+func isCritical(priority int32) bool { return priority >= scheduling.SystemCriticalPriority }
+
+func uids(pods []*corev1.Pod) []types.UID {
+	uids := make([]types.UID, 0, len(pods))
+	for _, pod := range pods {
+		uids = append(uids, pod.UID)
+	}
+	return uids
+}

@@ -1,0 +1,40 @@
+// Package plugins lists Muster's scheduler plugins, for a scheduler that is built with them.
+package plugins
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	schedulerscheme "k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+	schedulerconfigv1 "k8s.io/kubernetes/pkg/scheduler/apis/config/v1"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	configscheme "github.com/muster-sched/muster/pkg/apis/config/scheme"
+	"github.com/muster-sched/muster/pkg/scheduler/plugins/capacity"
+	"github.com/muster-sched/muster/pkg/scheduler/plugins/coscheduling"
+	"github.com/muster-sched/muster/pkg/scheduler/plugins/gangpreemption"
+	"github.com/muster-sched/muster/pkg/scheduler/plugins/taskpriority"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
+)
+
+// NewRegistry makes the factories of all plugins on a Store, which is one for all profiles of a scheduler.
+func NewRegistry(store *state.Store) frameworkruntime.Registry {
+	return frameworkruntime.Registry{
+		capacity.Name:       capacity.New(store),
+		coscheduling.Name:   coscheduling.New(store),
+		gangpreemption.Name: gangpreemption.New(store),
+		taskpriority.Name:   taskpriority.New(store),
+	}
+}
+
+// RegisterArgs makes the arguments of the plugins known to the scheduler's configuration. It comes before a configuration is
+// read.
+func RegisterArgs() error {
+	// One scheme decodes the arguments, the other converts them.
+	for _, scheme := range []*runtime.Scheme{schedulerscheme.Scheme, schedulerconfigv1.GetPluginArgConversionScheme()} {
+		if err := configscheme.AddToScheme(scheme); err != nil {
+			return fmt.Errorf("registering the plugins' arguments: %w", err)
+		}
+	}
+	return nil
+}

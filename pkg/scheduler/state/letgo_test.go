@@ -1,0 +1,209 @@
+package state
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/muster-sched/muster/pkg/apis/config"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/resources"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+)
+
+// The tests below are what random histories through the real scheduling queue have found, one at a time.
+
+func openStore() *Store {
+	s := New(clocktesting.NewFakeClock(time.Unix(1000, 0)))
+	s.Configure(config.CoschedulingArgs{
+		Admission:     config.AdmissionRequired,
+		PermitTimeout: metav1.Duration{Duration: time.Minute}, PartialGangTimeout: metav1.Duration{Duration: time.Hour},
+		InitialBackoff: metav1.Duration{Duration: time.Second}, MaxBackoff: metav1.Duration{Duration: 10 * time.Second},
+	})
+	s.EnforceQuota()
+	s.Serve("muster")
+	s.Open()
+	return s
+}
+
+func groupIn(phase schedulingv1beta1.PodGroupPhase, minMember int32) *schedulingv1beta1.PodGroup {
+	return mustertesting.MakePodGroup("g").UID("g").MinMember(minMember).Queue("q").Phase(phase).Obj()
+}
+
+func memberNamed(name string) *mustertesting.PodWrapper {
+	return mustertesting.MakePod(name).UID(name).Group("g").SchedulerName("muster").Requests("cpu", "1")
+}
+
+// theGang is the key of the PodGroup of these tests.
+var theGang = Key{Namespace: metav1.NamespaceDefault, Name: "g"}
+
+func namesOf(pods []*corev1.Pod) []string {
+	names := []string{}
+	for _, pod := range pods {
+		names = append(names, pod.Name)
+	}
+	return names
+}
+
+// startRound has a gang of n members judged and admitted, and the first reserved.
+func startRound(t *testing.T, s *Store, n int) {
+	t.Helper()
+	s.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, int32(n)))
+	var first *corev1.Pod
+	for i := range n {
+		pod := memberNamed(fmt.Sprint("m", i)).Obj()
+		s.SetPod(pod)
+		if i == 0 {
+			first = pod
+		}
+	}
+	require.Empty(t, s.Gate(first))
+	round := s.Judge(first)
+	require.NotNil(t, round)
+	_, ok := s.Admit(round, nil)
+	require.True(t, ok)
+	s.Reserve(first, "node")
+	require.Equal(t, admitted, s.gangs[theGang].phase)
+}
+
+func TestMembersOfAGangWithMinimumZeroWakeWhenItIsAdmitted(t *testing.T) {
+	s := openStore()
+	pod := memberNamed("m").Obj()
+	s.SetPodGroup(groupIn(schedulingv1beta1.PodGroupPending, 0))
+	require.Equal(t, notAdmitted, s.Gate(pod))
+	require.Empty(t, s.next(theGang).activate)
+	s.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 0))
+	assert.Equal(t, []string{"m"}, namesOf(s.next(theGang).activate))
+	assert.Empty(t, s.next(theGang).activate, "once is enough")
+}
+
+func TestMembersThatCameBeforeTheCachesWereFullWakeWhenTheirGangIsAdmitted(t *testing.T) {
+	s := openStore()
+	s.synced = false
+	pod := memberNamed("m").Obj()
+	s.SetPodGroup(groupIn(schedulingv1beta1.PodGroupPending, 0))
+	s.SetPod(pod)
+	require.Equal(t, notSynced, s.Gate(pod))
+	s.Open()
+	require.Empty(t, s.next(theGang).activate)
+	s.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 0))
+	assert.Equal(t, []string{"m"}, namesOf(s.next(theGang).activate))
+}
+
+func TestAMinimumRaisedAboveTheChosenLetsGo(t *testing.T) {
+	s := openStore()
+	startRound(t, s, 2)
+	s.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 5))
+	assert.Equal(t, idle, s.gangs[theGang].phase)
+	assert.Equal(t, []types.UID{"m0"}, s.next(theGang).reject)
+}
+
+func TestAMinimumThatStaysDoesNotLetGo(t *testing.T) {
+	s := openStore()
+	startRound(t, s, 2)
+	s.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
+	assert.Equal(t, admitted, s.gangs[theGang].phase)
+}
+
+func TestANewIncarnationLetsGo(t *testing.T) {
+	s := openStore()
+	startRound(t, s, 2)
+	s.SetPod(memberNamed("new").Version(1).Obj())
+	assert.Equal(t, idle, s.gangs[theGang].phase)
+	assert.Equal(t, []types.UID{"m0"}, s.next(theGang).reject)
+}
+
+func TestAScoutThatIsNotChosenHasTheChosenActivated(t *testing.T) {
+	s := openStore()
+	s.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1))
+	scout := memberNamed("scout").Obj()
+	s.SetPod(scout)
+	require.Empty(t, s.Gate(scout))
+	s.SetPod(memberNamed("higher").Priority(10).Obj())
+	round := s.Judge(scout)
+	_, ok := s.Admit(round, nil)
+	require.True(t, ok)
+	assert.Positive(t, s.waker.Len(), "the waker is asked")
+	assert.Equal(t, []string{"higher"}, namesOf(s.next(theGang).activate))
+}
+
+func TestPodsOfADeletedPodGroupAreChargedNowhere(t *testing.T) {
+	s := openStore()
+	group := groupIn(schedulingv1beta1.PodGroupRunning, 1)
+	s.SetPodGroup(group)
+	s.SetPod(memberNamed("m").Node("node").Obj())
+	require.Equal(t, int64(1000), s.ledger.Used("q")[corev1.ResourceCPU])
+	s.DeletePodGroup(group)
+	assert.True(t, s.ledger.Used("q").IsZero())
+}
+
+func TestAGangThatMovesToAnotherQueueMakesRoomInItsOld(t *testing.T) {
+	s := openStore()
+	s.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "1").Obj())
+	group := groupIn(schedulingv1beta1.PodGroupRunning, 1)
+	s.SetPodGroup(group)
+	s.SetPod(memberNamed("m").Node("node").Obj())
+	single := mustertesting.MakePod("single").UID("single").SchedulerName("muster").Requests("cpu", "1").QueueName("q").Obj()
+	require.NotNil(t, s.QuotaShortage(single))
+	group.Spec.Queue = "other"
+	s.SetPodGroup(group)
+	assert.Equal(t, []string{"single"}, namesOf(s.next(quotaKey).activate))
+	assert.Nil(t, s.QuotaShortage(single))
+}
+
+func TestAWaitingMemberKeepsNoNomination(t *testing.T) {
+	s := openStore()
+	s.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
+	pod := memberNamed("m").Obj()
+	pod.Status.NominatedNodeName = "node"
+	s.SetPod(pod)
+	_, holders := s.check()
+	assert.Equal(t, []string{"m"}, namesOf(holders), "its gang is not complete: others may have the room")
+	pod = pod.DeepCopy()
+	pod.Status.NominatedNodeName = ""
+	s.SetPod(pod)
+	_, holders = s.check()
+	assert.Empty(t, holders)
+}
+
+func TestARoomThatWasReservedInTheOldQueueIsFreeWhenThePodIsBound(t *testing.T) {
+	for _, queue := range []string{"other", ""} {
+		s := openStore()
+		s.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "1").Obj())
+		startRound(t, s, 1)
+		single := mustertesting.MakePod("single").UID("single").SchedulerName("muster").Requests("cpu", "1").QueueName("q").Obj()
+		moved := groupIn(schedulingv1beta1.PodGroupInqueue, 1)
+		moved.Spec.Queue = queue
+		s.SetPodGroup(moved)
+		s.next(quotaKey)
+		require.NotNil(t, s.QuotaShortage(single), "the room was reserved under the old queue's name")
+		s.SetPod(memberNamed("m0").Node("node").Obj())
+		assert.Equal(t, []string{"single"}, namesOf(s.next(quotaKey).activate), queue)
+		assert.Nil(t, s.QuotaShortage(single))
+	}
+}
+
+// T12: what is held for a gang whose members do not come in time is given back: its places, and its queue's quota.
+func TestT12_HoldTimesOutAndGivesQuotaBack(t *testing.T) {
+	s := openStore()
+	s.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "2").Obj())
+	startRound(t, s, 2)
+	one := resources.List{corev1.ResourceCPU: 1000}
+	require.NotNil(t, s.ledger.Room("q", one), "one member has its share, the other is promised it")
+	clock := s.clock.(*clocktesting.FakeClock)
+	clock.Step(time.Minute - time.Second)
+	require.Empty(t, s.next(theGang).reject)
+	clock.Step(time.Second)
+	require.Equal(t, []types.UID{"m0"}, s.next(theGang).reject, "the one that waits for the other is let go")
+	require.Nil(t, s.ledger.Room("q", one), "nothing is promised any more")
+	s.Unreserve(memberNamed("m0").Obj())
+	require.Nil(t, s.ledger.Room("q", resources.List{corev1.ResourceCPU: 2000}), "nothing is charged any more")
+	require.Empty(t, s.gangs[theGang].planned)
+}

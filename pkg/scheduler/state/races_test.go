@@ -1,0 +1,301 @@
+package state
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+)
+
+// The tests below are of what changes about a gang at a moment when nobody expects it: the news of its pods and of its
+// PodGroup, the cycles of the scheduler and the waker are not in step.
+
+// going is a pod that is being deleted.
+func going(pod *corev1.Pod) *corev1.Pod {
+	pod = pod.DeepCopy()
+	pod.DeletionTimestamp = &metav1.Time{Time: time.Unix(2000, 0)}
+	return pod
+}
+
+// woken is whom the waker is asked about, and asks it no more.
+func woken(s *Store) []Key {
+	var keys []Key
+	for s.waker.Len() > 0 {
+		key, _ := s.waker.Get()
+		keys = append(keys, key)
+		s.waker.Done(key)
+	}
+	return keys
+}
+
+// breakGang has a gang of two found with one of them bound, in a queue that has room for both, and a pod that waits for quota
+// because the other's is promised.
+func breakGang(t *testing.T, s *Store) (waits *corev1.Pod) {
+	t.Helper()
+	s.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "2").Obj())
+	s.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
+	s.SetPod(memberNamed("bound").Node("node").Obj())
+	s.SetPod(memberNamed("missing").Obj())
+	waits = mustertesting.MakePod("single").UID("single").SchedulerName("muster").Requests("cpu", "1").QueueName("q").Obj()
+	require.NotNil(t, s.QuotaShortage(waits))
+	return waits
+}
+
+// TestWhatABrokenGangNoLongerLacksOthersMayHave: the random histories found that the promise outlived the PodGroup; and nobody
+// was woken when it became smaller.
+func TestWhatABrokenGangNoLongerLacksOthersMayHave(t *testing.T) {
+	for name, heal := range map[string]func(*Store){
+		"PodGroup deleted":     func(s *Store) { s.DeletePodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2)) },
+		"minimum lowered":      func(s *Store) { s.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1)) },
+		"member being deleted": func(s *Store) { s.SetPod(going(memberNamed("missing").Obj())) },
+		"queue left": func(s *Store) {
+			left := groupIn(schedulingv1beta1.PodGroupInqueue, 2)
+			left.Spec.Queue = ""
+			s.SetPodGroup(left)
+		},
+		"queue changed": func(s *Store) {
+			moved := groupIn(schedulingv1beta1.PodGroupInqueue, 2)
+			moved.Spec.Queue = "other"
+			s.SetPodGroup(moved)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := openStore()
+			single := breakGang(t, s)
+			woken(s)
+			heal(s)
+			assert.Contains(t, woken(s), quotaKey)
+			assert.Equal(t, []string{"single"}, namesOf(s.next(quotaKey).activate))
+			assert.Nil(t, s.QuotaShortage(single))
+			used, all := s.ledger.Totals("q")
+			assert.Equal(t, used, all, "nothing is promised")
+		})
+	}
+}
+
+func TestTheQuotaOfABrokenGangOutlivesARoundThatFails(t *testing.T) {
+	s := openStore()
+	single := breakGang(t, s)
+	missing := memberNamed("missing").Obj()
+	require.Empty(t, s.Gate(missing))
+	round := s.Judge(missing)
+	require.NotNil(t, round)
+	_, ok := s.Admit(round, nil)
+	require.True(t, ok)
+	s.Fail(missing)
+	assert.NotNil(t, s.QuotaShortage(single), "the gang must be able to complete")
+}
+
+func TestTheSurplusOfAGangThatChangesQueueTriesTheNewOne(t *testing.T) {
+	s := openStore()
+	s.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "0").Obj())
+	group := groupIn(schedulingv1beta1.PodGroupInqueue, 0)
+	s.SetPodGroup(group)
+	pod := memberNamed("m").Obj()
+	require.Empty(t, s.Gate(pod))
+	require.NotNil(t, s.QuotaShortage(pod))
+	s.next(theGang)
+	woken(s)
+	group.Spec.Queue = "other"
+	s.SetPodGroup(group)
+	assert.Contains(t, woken(s), quotaKey)
+	assert.Equal(t, []string{"m"}, namesOf(s.next(quotaKey).activate))
+}
+
+// TestTheQueueIsBehind: the random histories found that a pod which the scheduling queue had not heard to be deleted came back
+// as a member, was chosen, and never came.
+func TestTheQueueIsBehind(t *testing.T) {
+	pod := memberNamed("m").Obj()
+	for name, tc := range map[string]struct {
+		news   func(*Store)
+		reason string
+	}{
+		"of a pod that is gone":  {func(s *Store) { s.DeletePod(pod) }, terminating},
+		"of a pod that is going": {func(s *Store) { s.SetPod(going(pod)) }, terminating},
+		"of a pod that is bound": {func(s *Store) { s.SetPod(on(pod, "node")) }, alreadyBound},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := openStore()
+			s.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
+			s.SetPod(memberNamed("other").Obj())
+			require.Empty(t, s.Gate(pod))
+			tc.news(s)
+			g := s.gangs[theGang]
+			before := g.Len()
+			assert.Equal(t, tc.reason, s.Gate(pod))
+			assert.Equal(t, before, g.Len())
+			for _, m := range g.Waiting() {
+				assert.NotEqual(t, pod.UID, m.UID)
+			}
+		})
+	}
+}
+
+func TestAPodThatComesBackIsAMemberAgain(t *testing.T) {
+	s := openStore()
+	s.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1))
+	pod := memberNamed("m").Obj()
+	s.SetPod(pod)
+	s.DeletePod(pod) // an informer that has to list anew may be told less than it knew
+	s.SetPod(pod)
+	assert.Empty(t, s.Gate(pod))
+}
+
+func TestTheStoreForgetsWhoWasDeletedLongAgo(t *testing.T) {
+	now := time.Unix(1000, 0)
+	var r recent
+	assert.False(t, r.has("a"))
+	r.note("a", now)
+	r.note("b", now.Add(goneFor))
+	r.note("c", now.Add(goneFor+1))
+	assert.True(t, r.has("a"), "at least so long")
+	assert.True(t, r.has("b"))
+	r.note("d", now.Add(3*goneFor))
+	assert.False(t, r.has("a"))
+	assert.False(t, r.has("b"))
+	assert.True(t, r.has("c"))
+	r.forget("c")
+	assert.False(t, r.has("c"))
+}
+
+func TestAMemberThatIsFoundBoundWhileItIsTriedKeepsItsCharge(t *testing.T) {
+	s := openStore()
+	s.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1))
+	pod := memberNamed("m").Obj()
+	require.Empty(t, s.Gate(pod))
+	round := s.Judge(pod)
+	_, ok := s.Admit(round, nil)
+	require.True(t, ok)
+	s.SetPod(on(pod, "node")) // an earlier binding got through, though its answer was lost
+	s.Reserve(pod, "another")
+	verdict, _, _ := s.Permit(pod)
+	assert.Equal(t, Reject, verdict)
+	s.Unreserve(on(pod, "another"))
+	assert.Equal(t, int64(1000), s.ledger.Used("q")[corev1.ResourceCPU])
+	assert.Empty(t, s.gangs[theGang].Waiting())
+	assert.True(t, s.gangs[theGang].Seated())
+}
+
+func TestAMemberIsNotBoundWithoutItsPodGroup(t *testing.T) {
+	s := openStore()
+	startRound(t, s, 2)
+	last := memberNamed("m1").Obj()
+	require.Equal(t, Chosen, s.Enter(last).Role)
+	s.Reserve(last, "node")
+	s.DeletePodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
+	verdict, _, _ := s.Permit(last)
+	assert.Equal(t, Reject, verdict)
+	s.Unreserve(last)
+	assert.Equal(t, "m0", string(s.next(theGang).reject[0]), "nor are those that wait for it")
+}
+
+func TestSurplusThatStoodBackIsTriedThoughNothingElseHappens(t *testing.T) {
+	s, clock := newTestStore()
+	s.SetPodGroup(testGroup("small", 1))
+	pods := testPods("small", 2)
+	s.SetPod(on(pods[0], "node"))
+	require.Empty(t, s.Gate(pods[1]))
+	s.SetPodGroup(testGroup("big", 1))
+	scout := testPods("big", 1)[0]
+	require.Empty(t, s.Gate(scout))
+	big := s.gangs[Key{Namespace: "ns", Name: "big"}]
+	s.unpark(big) // the waker has come, and is gone
+	for _, key := range woken(s) {
+		s.next(key)
+	}
+	s.unpark(big)
+	require.Equal(t, Held, s.Enter(pods[1]).Role)
+	round := s.Judge(scout)
+	s.Park(round, scout, "no room", scout, "NodeResourcesFit")
+	require.Zero(t, s.waker.Len())
+
+	clock.Step(yieldFor)
+	require.Eventually(t, func() bool { return s.waker.Len() > 0 }, 10*time.Second, time.Millisecond)
+	key, _ := s.waker.Get()
+	assert.Equal(t, []string{pods[1].Name}, namesOf(s.next(key).activate))
+}
+
+// TestMembersOfARoundThatFailedComeWhenTheirGangIsSeatedAtOnce: the random histories found that a gang which the waker had last
+// seen seated, and sees seated again, had lost a round in between, and its members waited for ever.
+func TestMembersOfARoundThatFailedComeWhenTheirGangIsSeatedAtOnce(t *testing.T) {
+	for name, lose := range map[string]func(*Store, *corev1.Pod, *Round){
+		"let go": func(s *Store, pod *corev1.Pod, round *Round) {
+			_, ok := s.Admit(round, nil)
+			require.True(t, ok)
+			s.Reserve(pod, "node")
+			s.Unreserve(pod)
+		},
+		"parked": func(s *Store, pod *corev1.Pod, round *Round) {
+			s.Park(round, pod, "no room", pod, "NodeResourcesFit")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := openStore()
+			s.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 0))
+			pod := memberNamed("m").Obj()
+			require.Empty(t, s.Gate(pod))
+			s.next(theGang)
+			require.Empty(t, s.next(theGang).activate)
+
+			s.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1))
+			require.Equal(t, Scout, s.Enter(pod).Role)
+			lose(s, pod, s.Judge(pod))
+			s.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 0))
+			assert.Equal(t, []string{"m"}, namesOf(s.next(theGang).activate))
+		})
+	}
+}
+
+func TestAPodThatNamesAnotherGangLeavesItsOld(t *testing.T) {
+	s := openStore()
+	startRound(t, s, 2)
+	other := memberNamed("m1").Group("other").Obj()
+	s.SetPod(other)
+	assert.Equal(t, 1, s.gangs[theGang].Len())
+	assert.Equal(t, idle, s.gangs[theGang].phase, "the round cannot do without it")
+	assert.Equal(t, noPodGroup, s.Gate(other))
+	none := memberNamed("m1").Obj()
+	none.Annotations = nil
+	s.SetPod(none)
+	assert.Empty(t, s.Gate(none))
+	assert.NotContains(t, s.gangs, Key{Namespace: metav1.NamespaceDefault, Name: "other"})
+}
+
+func TestAMemberWhoseBindingFailsTakesItsRoomThoughItIsSetAside(t *testing.T) {
+	s, _ := newTestStore()
+	s.SetPodGroup(testGroup("g", 2))
+	pods := testPods("g", 2)
+	for _, pod := range pods {
+		s.Gate(pod)
+	}
+	s.SetPodGroup(testGroup("big", 1))
+	scout := testPods("big", 1)[0]
+	require.Empty(t, s.Gate(scout))
+	round := s.Judge(scout)
+	s.SetAside(round, map[types.UID]string{scout.UID: "g-1"}, nil)
+	release(t, s, pods) // behind what is set aside
+	s.Unreserve(on(pods[1], "g-1"))
+	require.Equal(t, Chosen, s.Enter(pods[1]).Role)
+	assert.Nil(t, s.AsideFrom(pods[1]))
+}
+
+// TestAPodThatWasCreatedAnewUnseenTakesTheOldOnesPlace: after a lost watch an informer tells of both in one update.
+func TestAPodThatWasCreatedAnewUnseenTakesTheOldOnesPlace(t *testing.T) {
+	s, _ := newTestStore()
+	s.SetPodGroup(testGroup("g", 1))
+	old := on(testPods("g", 1)[0], "n")
+	s.SetPod(old)
+	again := testPods("g", 1)[0]
+	again.UID = "another"
+	handlerFor(s.SetPod, s.DeletePod).OnUpdate(old, again)
+	g := s.gangs[Key{Namespace: "ns", Name: "g"}]
+	assert.Equal(t, 1, g.Len())
+	assert.False(t, g.Seated())
+}

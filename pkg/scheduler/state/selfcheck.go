@@ -1,0 +1,115 @@
+package state
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/klog/v2"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/resources"
+)
+
+// netPause is how long a gang waits until it is judged again without having been woken. Nothing relies on it.
+const netPause = 30 * time.Second
+
+// castNet has the gang judged again that has waited longest since its last judgement, if that is long ago. Were it to fit, its
+// wake-up was lost.
+func (s *Store) castNet() {
+	var oldest *group
+	for _, g := range s.gangs {
+		if g.parked && (oldest == nil || g.judged.Before(oldest.judged)) {
+			oldest = g
+		}
+	}
+	if oldest != nil && s.clock.Since(oldest.judged) >= netPause {
+		s.judgeUnasked(oldest)
+		s.waker.Add(oldest.key)
+	}
+}
+
+// judgeUnasked lets a gang be judged again though nothing has happened that could help it.
+func (s *Store) judgeUnasked(g *group) {
+	s.unpark(g)
+	g.unasked = true
+}
+
+// noteLostWakeup is called when a gang was judged to fit.
+func (s *Store) noteLostWakeup(g *group, round *Round) {
+	if !g.unasked || round.Before != nil || round.Choose {
+		return // woken; or time alone decides about what is set aside for it
+	}
+	g.unasked = false
+	s.lostWakeups++
+	s.metrics.lostWakeups.Inc()
+}
+
+// selfCheckPeriod is how often the state is compared with what the API says.
+const selfCheckPeriod = time.Minute
+
+// runSelfCheck compares the state with the API until the context ends, and publishes the differences. A pod counts when it
+// differs twice in a row: news are on their way all the time.
+func (s *Store) runSelfCheck(ctx context.Context, pods corelisters.PodLister) {
+	logger := klog.FromContext(ctx)
+	var last sets.Set[types.UID]
+	wait.UntilWithContext(ctx, func(context.Context) {
+		all, err := pods.List(labels.Everything())
+		if err != nil {
+			logger.Error(err, "Listing the pods for the self-check failed")
+			return
+		}
+		differing := s.differing(all)
+		drift := differing.Intersection(last)
+		last = differing
+		s.metrics.drift.Set(float64(drift.Len()))
+		if drift.Len() > 0 {
+			logger.Error(nil, "The scheduler's state differs from the API", "pods", drift.Len(), "example", sets.List(drift)[0])
+		}
+	}, selfCheckPeriod)
+}
+
+// differing returns the pods on which the state and the API disagree: on what a pod is charged, and on whether a member of a
+// gang is bound.
+func (s *Store) differing(all []*corev1.Pod) sets.Set[types.UID] {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	differing := sets.New(s.ledger.Pods()...)
+	for _, pod := range all {
+		if s.agreesOn(pod) {
+			differing.Delete(pod.UID)
+		} else {
+			differing.Insert(pod.UID)
+		}
+	}
+	return differing
+}
+
+func (s *Store) agreesOn(pod *corev1.Pod) bool {
+	g, m := s.find(pod.UID)
+	queue := pod.Annotations[schedulingv1beta1.QueueNameAnnotation]
+	if m != nil {
+		if bound := pod.Spec.NodeName != ""; bound != (m.State == gang.Bound) && m.State != gang.Reserved {
+			return false
+		}
+		if g.queue != "" {
+			queue = g.queue
+		}
+	} else if _, member := groupOf(pod); member && !s.notOurs(pod) {
+		return false
+	}
+	chargedTo, amount, charged := s.ledger.Charged(pod.UID)
+	switch {
+	case pod.Spec.NodeName == "":
+		return true // charged if it holds room, and nobody but us knows that
+	case queue == "":
+		return !charged
+	}
+	return charged && chargedTo == queue && amount.Equal(resources.PodRequests(pod))
+}

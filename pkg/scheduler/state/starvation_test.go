@@ -1,0 +1,263 @@
+package state
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+)
+
+// stream keeps a simulated cluster busy: small gangs and pods always wait, start when they can, and end after a while.
+type stream struct {
+	*simulation
+	queued  bool // some of them are in queues
+	longest int  // seconds that a pod may run
+	ends    map[types.UID]time.Time
+	starts  int
+}
+
+// createGroup makes a gang of pods that are alike, all of which are its minimum.
+func (s *simulation) createGroup(name string, size int, cpu int64, priority int32) Key {
+	return s.createGroupIn("", name, size, cpu, priority)
+}
+
+func (s *simulation) createGroupIn(queue, name string, size int, cpu int64, priority int32) Key {
+	pg := &schedulingv1beta1.PodGroup{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(s.clock.Now())},
+		Spec:       schedulingv1beta1.PodGroupSpec{MinMember: int32(size), Queue: queue},
+		Status:     schedulingv1beta1.PodGroupStatus{Phase: schedulingv1beta1.PodGroupInqueue},
+	}
+	key := Key{Name: name}
+	s.groups[key] = pg
+	s.store.SetPodGroup(pg)
+	for range size {
+		s.createPod(name, cpu, 0, priority)
+	}
+	return key
+}
+
+// newStream has some bound on how often, or how long, a gang may be passed.
+func newStream(t *rapid.T) *stream {
+	s := &stream{simulation: newSimulation(t), longest: rapid.IntRange(1, 20).Draw(t, "longest"), ends: map[types.UID]time.Time{}}
+	s.store.args.MaxOvertakes = int32(rapid.IntRange(0, 10).Draw(t, "overtakes"))
+	atLeast := 0
+	if s.store.args.MaxOvertakes == 0 {
+		atLeast = 1
+	}
+	s.store.args.MaxOvertakeTime.Duration = time.Duration(rapid.IntRange(atLeast, 30).Draw(t, "overtakeSeconds")) * time.Second
+	return s
+}
+
+// second is a second of the cluster's life.
+func (s *stream) second() {
+	for s.backlog() < 4 {
+		queue := ""
+		if s.queued {
+			queue = s.drawQueue()
+		}
+		if rapid.Bool().Draw(s.t, "single") {
+			s.createPodIn(queue, "", rapid.Int64Range(1, 3).Draw(s.t, "cpu")*1000, 0, 0)
+		} else {
+			s.createGroupIn(queue, s.newName("small"), rapid.IntRange(1, 2).Draw(s.t, "size"), rapid.Int64Range(1, 3).Draw(s.t, "cpu")*1000, 0)
+		}
+	}
+	for _, uid := range uidsOf(s.pods) {
+		end, runs := s.ends[uid]
+		switch {
+		case s.pods[uid].Spec.NodeName == "" || s.isBig(s.pods[uid]):
+		case !runs:
+			s.starts++
+			s.ends[uid] = s.clock.Now().Add(time.Duration(rapid.IntRange(1, s.longest).Draw(s.t, "runs")) * time.Second)
+		case !s.clock.Now().Before(end):
+			s.deletePod(uid)
+		}
+	}
+	for range 10 {
+		s.scheduleOne()
+	}
+	s.settle()
+	s.clock.Step(time.Second)
+}
+
+func (s *stream) isBig(pod *corev1.Pod) bool {
+	key, _ := groupOf(pod)
+	return key.Name == "big"
+}
+
+// backlog is the number of small pods that wait.
+func (s *stream) backlog() int {
+	n := 0
+	for _, pod := range s.pods {
+		if pod.Spec.NodeName == "" && !s.isBig(pod) {
+			n++
+		}
+	}
+	return n
+}
+
+// TestABigGangStartsHoweverManySmallOnesCome keeps a cluster full of small gangs and pods that end, and has a gang come
+// that needs most of it, or all: it starts within a bounded time after it has been passed as often, or waited as long, as
+// it must bear.
+func TestABigGangStartsHoweverManySmallOnesCome(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := newStream(t)
+		for range rapid.IntRange(1, 20).Draw(t, "warmUp") {
+			s.second()
+		}
+		shape := rapid.SampledFrom([]struct {
+			size int
+			cpu  int64
+		}{{3, nodeSize}, {2, nodeSize}, {6, 3000}, {4, 4000 - 1000}, {3, 5000}}).Draw(t, "shape")
+		g := s.store.gangs[s.createGroup("big", shape.size, shape.cpu, 0)]
+		due := 0
+		for seconds := 0; !g.Seated(); seconds++ {
+			s.second()
+			if g.short.index > 0 && s.store.isDue(g) {
+				due++
+			}
+			if !assert.Less(t, due, s.longest+180, "due and not started") || !assert.Less(t, seconds, 1000, "not started") {
+				t.FailNow()
+			}
+		}
+		assert.False(t, s.store.isAsideFor(g), "what was set aside is given back")
+	})
+}
+
+// TestABigGangGetsItsQuotaHoweverManySmallOnesCome does the same with queues: the gang needs most of the quota of its queue, or
+// all, and room on nodes, which others take whose quota is not in question.
+func TestABigGangGetsItsQuotaHoweverManySmallOnesCome(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := newStream(t)
+		s.queued = true
+		for range rapid.IntRange(1, 20).Draw(t, "warmUp") {
+			s.second()
+		}
+		shape := rapid.SampledFrom([]struct {
+			queue string
+			size  int
+			cpu   int64
+		}{{"q", 2, nodeSize}, {"q", 4, 3000}, {"q", 3, 3000}, {"team", 1, nodeSize}, {"team", 2, 3000}, {"team", 2, 2000}}).Draw(t, "shape")
+		g := s.store.gangs[s.createGroupIn(shape.queue, "big", shape.size, shape.cpu, 0)]
+		due := 0
+		for seconds := 0; !g.Seated(); seconds++ {
+			s.second()
+			if s.store.hasBorneEnough(&g.lack.shortage) || s.store.hasBorneEnough(&g.short) {
+				due++
+			}
+			if !assert.Less(t, due, s.longest+300, "due and not started") || !assert.Less(t, seconds, 1500, "not started") {
+				t.FailNow()
+			}
+		}
+		assert.False(t, g.isSavedFor() || s.store.isAsideFor(g), "what was set aside is given back")
+	})
+}
+
+// TestWhatIsSetAsideHoldsUpNobodyForEver lets gangs of all sizes come, those too that the cluster can never hold, and
+// ends what runs: whatever fits into the empty cluster has run in the end, one after the other.
+func TestWhatIsSetAsideHoldsUpNobodyForEver(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := newSimulation(t)
+		want := map[Key]bool{}
+		for range rapid.IntRange(2, 8).Draw(t, "gangs") {
+			size, cpu := rapid.IntRange(1, 6).Draw(t, "size"), rapid.Int64Range(1, 7).Draw(t, "cpu")*1000
+			queue := s.drawQueue()
+			may := map[string]int64{"": 1 << 40, "q": 12000, "team": 6000}[queue]
+			want[s.createGroupIn(queue, s.newName("gang"), size, cpu, s.drawPriority())] = int64(size) <= 3*(nodeSize/cpu) && int64(size)*cpu <= may
+			s.clock.Step(time.Second)
+		}
+		for range 300 {
+			for range 5 {
+				s.scheduleOne()
+			}
+			s.settle()
+			s.clock.Step(time.Second)
+			for _, uid := range uidsOf(s.pods) {
+				pod := s.pods[uid]
+				if _, binding := s.binding[uid]; pod == nil || pod.Spec.NodeName == "" || binding || rapid.IntRange(0, 4).Draw(t, "runsOn") > 0 {
+					continue
+				}
+				s.finishGang(pod)
+			}
+		}
+		for key, fits := range want {
+			_, waits := s.groups[key]
+			assert.Equal(t, fits, !waits, "%s: fits into the empty cluster: %v", key.Name, fits)
+		}
+	})
+}
+
+// finishGang deletes a gang whose pods have all started.
+func (s *simulation) finishGang(pod *corev1.Pod) {
+	key, _ := groupOf(pod)
+	g := s.store.gangs[key]
+	if g == nil || len(g.Bound()) < g.Len() {
+		return
+	}
+	for _, m := range g.Members() {
+		s.deletePod(m.UID)
+	}
+	s.store.DeletePodGroup(s.groups[key])
+	delete(s.groups, key)
+}
+
+func TestAGangThatCanNeverFitHoldsNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := newSimulation(t)
+		s.store.args.MaxOvertakes = 1
+		huge := s.store.gangs[s.createGroup("huge", 4, nodeSize, 0)]
+		for range 30 {
+			s.createGroup(s.newName("small"), 1, 1000, 0)
+			s.scheduleOne()
+			s.settle()
+			s.clock.Step(time.Second)
+			assert.False(t, s.store.isAsideFor(huge))
+		}
+		s.calmDown()
+		assert.Len(t, s.boundPods(), 18, "the cluster is full")
+	})
+}
+
+func (s *simulation) boundPods() (bound []*corev1.Pod) {
+	for _, pod := range s.pods {
+		if pod.Spec.NodeName != "" {
+			bound = append(bound, pod)
+		}
+	}
+	return bound
+}
+
+// TestTheOrderOfThoseThatWait checks who is first, whatever comes and goes.
+func TestTheOrderOfThoseThatWait(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := newSimulation(t)
+		var keys []Key
+		for range rapid.IntRange(1, 8).Draw(t, "gangs") {
+			keys = append(keys, s.createGroup(s.newName("gang"), 1, 1000, s.drawPriority()))
+			s.clock.Step(time.Second)
+		}
+		lacks := map[Key]bool{}
+		for range 20 {
+			key := rapid.SampledFrom(keys).Draw(t, "gang")
+			if g := s.store.gangs[key]; rapid.Bool().Draw(t, "lacks") {
+				s.store.fellShort(g)
+				lacks[key] = true
+			} else {
+				s.store.endShortage(g)
+				delete(lacks, key)
+			}
+			var first *group
+			for _, key := range keys { // by age
+				if g := s.store.gangs[key]; lacks[key] && (first == nil || s.store.gangPriority(g) > s.store.gangPriority(first)) {
+					first = g
+				}
+			}
+			assert.Equal(t, first, s.store.firstShort())
+		}
+	})
+}

@@ -1,0 +1,113 @@
+package state
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+)
+
+// TestWhyAGangWaits: the texts are part of what users and their tools read, so they are spelled out here.
+func TestWhyAGangWaits(t *testing.T) {
+	inqueue := schedulingv1beta1.PodGroupInqueue
+	for name, tc := range map[string]struct {
+		prepare         func(*Store)
+		reason, message string
+		event           bool
+	}{
+		"no PodGroup": {func(*Store) {}, "WaitingForPodGroup", "waiting for the pod's PodGroup to be created", false},
+		"not admitted": {func(s *Store) { s.SetPodGroup(groupIn(schedulingv1beta1.PodGroupPending, 1)) },
+			"WaitingForAdmission", "waiting for the PodGroup to be admitted by its queue", false},
+		"too few": {func(s *Store) { s.SetPodGroup(groupIn(inqueue, 3)) },
+			schedulingv1beta1.NotEnoughPodsReason, "waiting for members: fewer pods exist than the 3 that start together", true},
+		"too few of a task": {func(s *Store) {
+			group := groupIn(inqueue, 1)
+			group.Spec.MinTaskMember = map[string]int32{"worker": 1}
+			s.SetPodGroup(group)
+		}, schedulingv1beta1.NotEnoughPodsOfTaskReason, `waiting for members: fewer pods of task "worker" exist than the 1 that its minimum asks for`, true},
+		"no room": {func(s *Store) {
+			s.SetPodGroup(groupIn(inqueue, 1))
+			pod := memberNamed("m").Obj()
+			s.Gate(pod)
+			s.Park(s.Judge(pod), pod, "no room", pod, "NodeResourcesFit")
+		}, corev1.PodReasonUnschedulable, "no room", true},
+		"about to be judged": {func(s *Store) { s.SetPodGroup(groupIn(inqueue, 1)) }, "", "", true},
+		"seated":             {func(s *Store) { s.SetPodGroup(groupIn(inqueue, 0)) }, "", "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := openStore()
+			s.SetPod(memberNamed("m").Obj())
+			tc.prepare(s)
+			v := s.verdictOf(s.gangs[theGang])
+			assert.Equal(t, verdict{tc.reason, tc.message}, v)
+			assert.Equal(t, tc.event, v.hasEvent())
+		})
+	}
+}
+
+func TestAGangThatWaitsForAdmissionSaysSo(t *testing.T) {
+	s := openStore()
+	clock := s.clock.(interface{ Step(time.Duration) })
+	s.SetPodGroup(groupIn(schedulingv1beta1.PodGroupPending, 2))
+	for _, name := range []string{"m0", "m1"} {
+		require.Equal(t, notAdmitted, s.Gate(memberNamed(name).Obj()))
+	}
+	out, again := s.reportFor(theGang)
+	require.Nil(t, out, "every gang goes through this: it is not told at once")
+	require.Positive(t, again)
+	clock.Step(again)
+	out, _ = s.reportFor(theGang)
+	require.NotNil(t, out)
+	assert.Equal(t, verdict{ReasonWaitingForAdmission, notAdmitted}, out.verdict)
+	assert.False(t, out.news, "the podgroup controller tells on the PodGroup")
+	assert.Equal(t, []types.UID{"m0", "m1"}, []types.UID{out.members[0].uid, out.members[1].uid})
+	assert.True(t, s.stillWaits(theGang, "m0", out.verdict))
+
+	out, again = s.reportFor(theGang)
+	assert.Nil(t, out, "once is enough")
+	assert.Zero(t, again)
+
+	s.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
+	assert.False(t, s.stillWaits(theGang, "m0", verdict{ReasonWaitingForAdmission, notAdmitted}))
+}
+
+func TestOneEventForEachVerdictOfAPodGroup(t *testing.T) {
+	s := openStore()
+	clock := s.clock.(interface{ Step(time.Duration) })
+	group := groupIn(schedulingv1beta1.PodGroupInqueue, 3)
+	s.SetPodGroup(group)
+	s.Gate(memberNamed("m0").Obj())
+	look := func() *report {
+		out, again := s.reportFor(theGang)
+		if out == nil {
+			clock.Step(again)
+			out, _ = s.reportFor(theGang)
+		}
+		return out
+	}
+	first := look()
+	require.NotNil(t, first)
+	assert.True(t, first.news)
+	s.announced(theGang, first.verdict)
+
+	s.Gate(memberNamed("m1").Obj())
+	second := look()
+	require.NotNil(t, second, "who joins is told too")
+	assert.Equal(t, first.verdict, second.verdict, "the text does not change with every pod")
+	assert.False(t, second.news)
+
+	s.DeletePodGroup(group)
+	another := groupIn(schedulingv1beta1.PodGroupInqueue, 3)
+	another.UID = "another"
+	s.SetPodGroup(another)
+	s.reportAgain(theGang)
+	third := look()
+	require.NotNil(t, third)
+	assert.True(t, third.news, "of this one no event has told")
+	assert.Equal(t, types.UID("another"), third.group.UID)
+}
