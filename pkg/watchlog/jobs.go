@@ -1,7 +1,9 @@
 package watchlog
 
 import (
+	"cmp"
 	"fmt"
+	"strconv"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -20,6 +22,9 @@ type JobState struct {
 	Version, Retries int32
 	// MinAvailable as the status has it; Replicas is the sum over the tasks of the spec.
 	MinAvailable, Replicas int32
+	// Effective is the minimum of what may run: of the tasks that wait for no other, or have started. It is MinAvailable
+	// unless tasks depend on each other.
+	Effective int32
 	// The numbers of pods by what they do.
 	Pending, Running, Succeeded, Failed, Terminating, Unknown int32
 }
@@ -51,7 +56,28 @@ func stateOf(job *batchv1alpha1.Job, now time.Time) JobState {
 	for i := range job.Spec.Tasks {
 		state.Replicas += job.Spec.Tasks[i].Replicas
 	}
+	state.Effective = min(state.MinAvailable, startedReplicas(job))
 	return state
+}
+
+// startedReplicas counts the pods of the tasks that wait for no other or have started. Whether a task that has not
+// started might do so, the status does not say.
+func startedReplicas(job *batchv1alpha1.Job) int32 {
+	started := map[string]bool{}
+	for _, record := range job.Status.TaskRecords {
+		started[record.Name] = record.Created != ""
+	}
+	var count int32
+	for i := range job.Spec.Tasks {
+		task := &job.Spec.Tasks[i]
+		// The tests of pkg/job use this package, so that it cannot use theirs.
+		name := cmp.Or(task.Name, batchv1alpha1.DefaultTaskSpec+strconv.Itoa(i))
+		waits := task.DependsOn != nil && len(task.DependsOn.Name) > 0
+		if !waits || started[name] || len(job.Status.TaskStatusCount[name].Phase) > 0 {
+			count += task.Replicas
+		}
+	}
+	return count
 }
 
 func (r *jobRecord) see(state JobState) {
@@ -152,8 +178,8 @@ func disagreement(previous batchv1alpha1.JobPhase, state JobState) string {
 			return "some pods are not gone yet"
 		}
 	case batchv1alpha1.Running:
-		if entered && state.Running+state.Succeeded < state.MinAvailable {
-			return fmt.Sprintf("fewer run or have succeeded than the minimum of %d", state.MinAvailable)
+		if entered && state.Running+state.Succeeded < state.Effective {
+			return fmt.Sprintf("fewer run or have succeeded than the minimum of %d", state.Effective)
 		}
 	case batchv1alpha1.Pending:
 		if previous == batchv1alpha1.Restarting && state.Replicas-state.Terminating < state.MinAvailable {

@@ -143,8 +143,8 @@ func TestPeakUse(t *testing.T) {
 }
 
 func TestStatusViolations(t *testing.T) {
-	pending := watchlog.JobState{Phase: batchv1alpha1.Pending, MinAvailable: 2, Replicas: 3}
-	running := watchlog.JobState{Phase: batchv1alpha1.Running, MinAvailable: 2, Replicas: 3, Running: 3}
+	pending := watchlog.JobState{Phase: batchv1alpha1.Pending, MinAvailable: 2, Effective: 2, Replicas: 3}
+	running := watchlog.JobState{Phase: batchv1alpha1.Running, MinAvailable: 2, Effective: 2, Replicas: 3, Running: 3}
 	with := func(state watchlog.JobState, change func(*watchlog.JobState)) watchlog.JobState {
 		change(&state)
 		return state
@@ -235,4 +235,27 @@ func TestWait(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	require.ErrorIs(t, log.Wait(ctx, func() bool { return false }), context.Canceled)
+}
+
+// TestAPipelineIsJudgedByWhatMayRun: a Job whose tasks wait for each other runs when its first stage does.
+func TestAPipelineIsJudgedByWhatMayRun(t *testing.T) {
+	log, c := newLog()
+	name := types.NamespacedName{Namespace: "default", Name: "job"}
+	job := mustertesting.MakeJob("job").UID("1").Task(mustertesting.MakeTask("", 1)).Task(mustertesting.MakeTask("b", 3).DependsOn("default0"))
+	record := func(status batchv1alpha1.JobStatus) {
+		c.advance(time.Second)
+		status.MinAvailable = 4
+		log.RecordJob(job.Status(status).Obj())
+	}
+	in := func(phase batchv1alpha1.JobPhase) batchv1alpha1.JobState { return batchv1alpha1.JobState{Phase: phase} }
+	first := []batchv1alpha1.TaskRecord{{Name: "default0", Created: "0", Succeeded: "0"}}
+	both := []batchv1alpha1.TaskRecord{first[0], {Name: "b", Created: "0-2"}}
+	record(batchv1alpha1.JobStatus{State: in(batchv1alpha1.Pending)})
+	record(batchv1alpha1.JobStatus{State: in(batchv1alpha1.Running), Running: 1, TaskRecords: first})
+	record(batchv1alpha1.JobStatus{State: in(batchv1alpha1.Pending), Succeeded: 1, Pending: 3, TaskRecords: both})
+	assert.Empty(t, watchlog.StatusViolations(log.JobStates(name)))
+	assert.Equal(t, int32(4), log.Job(name).Effective)
+	record(batchv1alpha1.JobStatus{State: in(batchv1alpha1.Running), Succeeded: 1, Running: 2, Pending: 1, TaskRecords: both})
+	assert.Equal(t, []string{"Pending -> Running with pending 1, running 2, succeeded 1, failed 0, terminating 0: " +
+		"fewer run or have succeeded than the minimum of 4"}, watchlog.StatusViolations(log.JobStates(name)))
 }

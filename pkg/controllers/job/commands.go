@@ -100,6 +100,7 @@ func (c *Controller) cleanUp(ctx context.Context, job *batchv1alpha1.Job, o *ord
 			return err
 		}
 		if why, refused := o.refused[command.UID]; refused {
+			c.instruments.commands.WithLabelValues("ignored").Inc()
 			c.recorder.Eventf(job, corev1.EventTypeWarning, eventCommandIgnored, "Command %s is not executed: %s", command.Name, why)
 		}
 	}

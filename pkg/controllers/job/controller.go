@@ -18,6 +18,7 @@ import (
 	schedulinglisters "k8s.io/client-go/listers/scheduling/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/component-base/metrics"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/controller/util/consistency"
 	"k8s.io/utils/clock"
@@ -42,6 +43,8 @@ type Config struct {
 	MusterInformers externalversions.SharedInformerFactory
 	// Recorder writes the events on Jobs.
 	Recorder record.EventRecorder
+	// RegisterMetrics makes the controller's metrics visible. They are not counted if it is nil.
+	RegisterMetrics func(...metrics.Registerable)
 	// Clock tells the time; the real one if nil.
 	Clock clock.PassiveClock
 	// SchedulerName is the scheduler of Jobs that name none; defaults.SchedulerName if empty.
@@ -91,6 +94,8 @@ type Controller struct {
 	synced          []cache.InformerSynced
 	worker          *worker.Worker
 	notebook        notebook
+	instruments     *instruments
+	requests        chan struct{} // one for each pod that is being created or deleted
 	writtenJobs     worker.Written[*batchv1alpha1.Job]
 	kinds           *kinds                       // of what Jobs own beside pods and PodGroups
 	written         consistency.ConsistencyStore // what was written and is not seen yet
@@ -107,6 +112,8 @@ func New(cfg Config) *Controller {
 	classes := cfg.KubeInformers.Scheduling().V1().PriorityClasses()
 
 	c := &Controller{
+		requests:        make(chan struct{}, maxRequests),
+		instruments:     newInstruments(),
 		kube:            cfg.Kube,
 		muster:          cfg.Muster,
 		recorder:        cfg.Recorder,
@@ -126,6 +133,9 @@ func New(cfg Config) *Controller {
 	if c.clock == nil {
 		c.clock = clock.RealClock{}
 	}
+	if cfg.RegisterMetrics != nil {
+		c.instruments.register(cfg.RegisterMetrics)
+	}
 	c.worker = worker.New("job", c)
 	stores := map[schema.GroupResource]consistency.LastSyncRVGetter{
 		podResource:   pods.Informer().GetStore(),
@@ -135,7 +145,7 @@ func New(cfg Config) *Controller {
 	for _, kind := range c.kinds.all() {
 		stores[kind.resource()] = kind.watched().GetStore()
 		must(kind.watched().AddIndexers(cache.Indexers{byOwningJob: owningJob}))
-		c.watch(kind.watched(), c.ownedHandler())
+		c.watch(kind.watched(), c.ownedHandler(0))
 	}
 	c.written = consistency.NewConsistencyStore(stores)
 	must(pods.Informer().AddIndexers(cache.Indexers{byOwningJob: owningJob}))
@@ -143,9 +153,10 @@ func New(cfg Config) *Controller {
 	must(queues.Informer().AddIndexers(cache.Indexers{byParent: parentOfQueue}))
 	must(commands.AddIndexers(cache.Indexers{byTargetJob: jobOfCommand}))
 	c.watch(jobs.Informer(), c.jobHandler())
+	c.watch(jobs.Informer(), c.instruments.census())
 	c.watch(commands, c.commandHandler())
-	c.watch(pods.Informer(), c.ownedHandler())
-	c.watch(groups.Informer(), c.ownedHandler())
+	c.watch(pods.Informer(), c.ownedHandler(gatherPods))
+	c.watch(groups.Informer(), c.ownedHandler(0))
 	c.watch(c.kinds.claims.watched(), c.claimHandler())
 	c.watch(queues.Informer(), c.queueHandler())
 	c.synced = append(c.synced, classes.Informer().HasSynced)

@@ -15,6 +15,7 @@ const (
 	eventPodGroupError = "PodGroupError"
 	eventClaimError    = "PVCError"
 	eventPluginError   = "PluginError"
+	eventStatusError   = "JobStatusError"
 	// What becomes of a Command.
 	eventCommandIssued  = "CommandIssued"
 	eventCommandIgnored = "CommandIgnored"
@@ -28,9 +29,11 @@ func (c *Controller) speak(job *batchv1alpha1.Job, before *batchv1alpha1.JobStat
 	switch {
 	case command == nil:
 	case v.ignored:
+		c.instruments.commands.WithLabelValues("ignored").Inc()
 		c.recorder.Eventf(job, corev1.EventTypeWarning, eventCommandIgnored,
 			"Command %s is not executed: %s does nothing to a job that is %s", command.Name, command.Action, before.State.Phase)
 	default:
+		c.instruments.commands.WithLabelValues("executed").Inc()
 		c.recorder.Eventf(job, corev1.EventTypeNormal, eventCommandIssued,
 			"Start to execute command %s, and clean it up to make sure executed not more than once.", command.Action)
 	}

@@ -2,6 +2,7 @@ package job
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,8 +25,12 @@ type view struct {
 	command *busv1alpha1.Command
 	// groupUnknown tells that the Job's PodGroup is in phase Unknown.
 	groupUnknown bool
+	// specMark identifies the Job's spec; empty if no policy asks for its changes.
+	specMark string
 	// held is why the Job may not start; nil if it may.
 	held *finding
+	// refused says that the Job has started and that its spec is one that cannot run: nothing can be started anew.
+	refused bool
 	// dependency is what a task waits for that does not say.
 	dependency batchv1alpha1.DependencyCondition
 	// trouble is what a Pending or Running Job suffers from; nil if nothing.
@@ -47,8 +52,10 @@ type finding struct {
 type request struct {
 	action  busv1alpha1.Action
 	why     finding
-	cause   *policy.Happening // what a policy answers; nil if the spec asks
+	cause   *policy.Happening // what a policy answers; nil if a Command or the spec asks
 	targets policy.Targets
+	// commanded says that a Command asks.
+	commanded bool
 }
 
 // verdict is what a judgement leads to.
@@ -85,8 +92,12 @@ func judge(v *view) *verdict {
 	all := seatAll(&job.Spec, v.pods)
 	memories := recallAll(&job, all)
 	noteSurplus(&job, memories, all)
-	asked, delays := demand(v, &job, memories, all)
+	agreed := v.command != nil && phase.Honours(status.State.Phase, busv1alpha1.Action(v.command.Action))
+	asked, delays := demand(v, &job, memories, all, agreed)
 	granted := asked != nil && grant(&job, memories, all, asked)
+	if granted {
+		delays = asked.spare(delays)
+	}
 
 	sorted := all.sort(&job, memories)
 	sorted.count(status)
@@ -94,12 +105,13 @@ func judge(v *view) *verdict {
 	// An announcement stands in the status for as long as it has victims; without any it is skipped.
 	stage := sorted.stage(&job, v.dependency)
 	if !granted || status.Terminating == 0 {
-		if takeStep(&job, stage) {
+		if takeStep(&job, stage, delays) {
 			sorted = all.sort(&job, memories)
 			sorted.count(status)
 		}
 	}
-	result := &verdict{status: status, members: sorted, stage: stage, delays: delays, ignored: v.command != nil && !granted}
+	recordDelays(v, &job, granted, delays)
+	result := &verdict{status: status, members: sorted, stage: stage, delays: delays, ignored: v.command != nil && !agreed}
 	if granted {
 		result.request = asked
 	}
@@ -134,21 +146,44 @@ func hold(v *view, job *batchv1alpha1.Job) *verdict {
 	return &verdict{status: status, members: all.sort(job, recallAll(job, all))}
 }
 
-// demand returns what is asked of the Job now, or nil: by a Command first, then by its spec, then by its policies about
-// what has happened. It remembers what has happened as dealt with, but for what its policies answer later.
-func demand(v *view, job *batchv1alpha1.Job, memories []policy.Memory, all *crew) (*request, []policy.Delay) {
-	var answer *request
-	var delays []policy.Delay
-	if phase.Runs(job.Status.State.Phase) {
-		answer, delays = askPolicies(v, job, memories, all)
-	}
-	if v.command != nil {
-		return &request{action: busv1alpha1.Action(v.command.Action), why: whyCommanded(v.command)}, nil
+// demand returns what is asked of the Job now, or nil: by a Command that the Job's phase honours first, then by its
+// spec, then by its policies about what has happened. It remembers what has happened as dealt with.
+func demand(v *view, job *batchv1alpha1.Job, memories []policy.Memory, all *crew, agreed bool) (*request, []policy.Delay) {
+	answer, delays := askPolicies(v, job, memories, all)
+	if agreed {
+		return &request{action: busv1alpha1.Action(v.command.Action), why: whyCommanded(v.command), commanded: true}, delays
 	}
 	if wish := askSpec(job, v.now); wish != nil {
-		return wish, nil
+		return wish, delays
+	}
+	if answer != nil && answer.action == busv1alpha1.ResumeJobAction && isSuspended(job) {
+		return nil, delays
 	}
 	return answer, delays
+}
+
+// spare returns the answers to come that an action leaves standing: those about pods that it leaves alone.
+func (r *request) spare(delays []policy.Delay) []policy.Delay {
+	switch r.action {
+	case busv1alpha1.RestartTaskAction, busv1alpha1.RestartPartitionAction, busv1alpha1.RestartPodAction:
+	default:
+		return nil
+	}
+	return slices.DeleteFunc(delays, func(d policy.Delay) bool {
+		return d.Cause.Task >= 0 && (r.targets.Tasks[d.Cause.Task] || d.Cause.Index >= 0 && r.targets.Has(d.Cause.Task, d.Cause.Index))
+	})
+}
+
+// recordDelays writes down what will be answered later. While a Job restarts nothing is asked, and what was written
+// before stands.
+func recordDelays(v *view, job *batchv1alpha1.Job, granted bool, delays []policy.Delay) {
+	status := &job.Status
+	switch {
+	case phase.Ended(status.State.Phase):
+		status.Delayed = nil
+	case granted || answers(v.job.Status.State.Phase):
+		status.Delayed = policy.AgendaOf(delays).Record(&job.Spec)
+	}
 }
 
 // whyCommanded says what the giver of a Command says, or else that there was one.
@@ -163,21 +198,32 @@ func whyCommanded(command *busv1alpha1.Command) finding {
 	return why
 }
 
+// answers tells whether the policies are asked in a phase: about all that happens while the Job runs, and about changes
+// of the spec while it is aborted too.
+func answers(p batchv1alpha1.JobPhase) bool { return phase.Runs(p) || phase.IsAborted(p) }
+
+// askPolicies returns what the policies answer to what has happened now, or before if the time has come for it.
 func askPolicies(v *view, job *batchv1alpha1.Job, memories []policy.Memory, all *crew) (*request, []policy.Delay) {
+	if !answers(job.Status.State.Phase) {
+		return nil, nil
+	}
 	sorted := all.sort(job, memories)
-	happenings := policy.Observe(job, sorted.tasks, v.groupUnknown && isSplit(sorted))
-	for i := range memories {
-		memories[i].Note(sorted.tasks[i].Pods)
+	// A spec that cannot run is no change yet: it is compared with the one before when it is mended.
+	whole := policy.Whole{Updated: !v.refused && noteSpec(v, &job.Status)}
+	var seen []policy.Happening
+	if phase.Runs(job.Status.State.Phase) {
+		whole.Unknown = v.groupUnknown && isSplit(sorted)
+		seen = policy.Observe(job, sorted.tasks, whole)
+		settle(memories, sorted, seen)
+	} else {
+		seen = policy.Observe(job, nil, whole)
 	}
-	for _, h := range happenings {
-		if h.Task >= 0 {
-			memories[h.Task].Settle(h)
-		}
+	agenda := policy.RecallAgenda(&job.Spec, job.Status.Delayed)
+	decide := policy.Decide
+	if v.refused {
+		decide = policy.DecideWithoutRestarts
 	}
-	decision, delays := policy.Decide(&job.Spec, happenings, v.now)
-	for _, d := range delays {
-		memories[d.Cause.Task].Reopen(d.Cause)
-	}
+	decision, delays := decide(&job.Spec, agenda.Merge(job, sorted.tasks, seen, v.now), v.now)
 	if decision == nil {
 		return nil, delays
 	}
@@ -187,6 +233,21 @@ func askPolicies(v *view, job *batchv1alpha1.Job, memories []policy.Memory, all 
 		cause:   &decision.Cause,
 		targets: decision.Targets,
 	}, delays
+}
+
+// settle remembers what is seen of the pods, and what has happened to them as dealt with.
+func settle(memories []policy.Memory, sorted *members, seen []policy.Happening) {
+	for i := range memories {
+		memories[i].Note(sorted.tasks[i].Pods)
+	}
+	for _, h := range seen {
+		if h.Task >= 0 {
+			memories[h.Task].Settle(h)
+		}
+	}
+	for i := range memories {
+		sorted.tasks[i].Memory = memories[i]
+	}
 }
 
 // isSplit tells whether some pods run while others wait for a node. It tells a PodGroup that is Unknown now from one
@@ -211,9 +272,9 @@ const (
 
 // askSpec returns what the spec asks for: to suspend, to resume what was suspended by it, or to end at the deadline.
 func askSpec(job *batchv1alpha1.Job, now time.Time) *request {
-	suspend := job.Spec.Suspend != nil && *job.Spec.Suspend
+	suspend := isSuspended(job)
 	current := job.Status.State
-	isAborted := current.Phase == batchv1alpha1.Aborting || current.Phase == batchv1alpha1.Aborted
+	isAborted := phase.IsAborted(current.Phase)
 	switch {
 	case suspend && !isAborted:
 		return &request{action: busv1alpha1.AbortJobAction, why: finding{reasonSuspended, "spec.suspend is true"}}
@@ -226,6 +287,8 @@ func askSpec(job *batchv1alpha1.Job, now time.Time) *request {
 	}
 	return nil
 }
+
+func isSuspended(job *batchv1alpha1.Job) bool { return job.Spec.Suspend != nil && *job.Spec.Suspend }
 
 // timeLeft returns how long the Job may go on; false if it may go on for ever.
 func timeLeft(job *batchv1alpha1.Job, now time.Time) (time.Duration, bool) {
@@ -279,11 +342,15 @@ func renewTargets(memory *policy.Memory, position int, task *policy.Task, target
 	}
 }
 
-// takeStep moves the Job to the next phase that its counts allow. It returns false if it stays.
-func takeStep(job *batchv1alpha1.Job, stage dependency.Stage) bool {
+// takeStep moves the Job to the next phase that its counts allow. It returns false if it stays. A Job some of whose
+// pods a policy is going to restart has not failed yet.
+func takeStep(job *batchv1alpha1.Job, stage dependency.Stage, delays []policy.Delay) bool {
 	status := &job.Status
 	step := phase.Next(&job.Spec, stage, status)
 	if step.Next == status.State.Phase {
+		return false
+	}
+	if phase.Runs(status.State.Phase) && step.Next == batchv1alpha1.Failed && slices.ContainsFunc(delays, policy.Delay.IsRestart) {
 		return false
 	}
 	status.State.Phase = step.Next

@@ -282,3 +282,66 @@ func TestUnknownGangIsAnswered(t *testing.T) {
 	w.runAll()
 	assert.Nil(t, look().request, "all run: the PodGroup's phase is of before")
 }
+
+func TestWhatHappensToARefusedJobIsAnsweredOnceItIsMended(t *testing.T) {
+	w := newWorld(t, mustertesting.MakeJob("j").MaxRetry(5).MinAvailable(1).
+		Task(mustertesting.MakeTask("a", 4).MinAvailable(1).Policy(busv1alpha1.AnyEvent, busv1alpha1.RestartPodAction)).Obj())
+	w.start()
+	w.edit(func(spec *batchv1alpha1.JobSpec) { spec.Tasks[0].Replicas = 1 })
+	w.refused = true
+	w.set("j-a-3", corev1.PodFailed, 1)
+	delete(w.pods, "j-a-2")
+	for _, name := range []string{"j-a-0", "j-a-1"} {
+		w.set(name, corev1.PodSucceeded, 0)
+	}
+	w.settle()
+	assert.Equal(t, batchv1alpha1.Running, w.phase(), "what will be restarted has not failed")
+	assert.Len(t, w.job.Status.Delayed, 2)
+	delete(w.pods, "j-a-1")
+	w.settle()
+	assert.Equal(t, int32(2), w.job.Status.Succeeded)
+	assert.Zero(t, w.job.Status.RetryCount)
+
+	w.edit(func(spec *batchv1alpha1.JobSpec) { spec.Tasks[0].Replicas = 4 })
+	w.refused = false
+	v := w.look()
+	require.NotNil(t, v.request)
+	assert.Equal(t, busv1alpha1.RestartPodAction, v.request.action)
+	w.reap()
+	w.settle()
+	assert.Equal(t, map[string]int{"j-a-0": 1, "j-a-1": 1, "j-a-2": 2, "j-a-3": 2}, w.ran)
+	assert.Equal(t, int32(1), w.job.Status.RetryCount)
+}
+
+func TestARefusedJobCanBeEnded(t *testing.T) {
+	for name, c := range map[string]struct {
+		do   func(*world)
+		want batchv1alpha1.JobPhase
+	}{
+		"by a Command": {func(w *world) {
+			w.command = &busv1alpha1.Command{Action: string(busv1alpha1.AbortJobAction)}
+		}, batchv1alpha1.Aborted},
+		"by a policy": {func(w *world) { w.set("j-a-2", corev1.PodFailed, 9) }, batchv1alpha1.Terminated},
+		"by itself": {func(w *world) {
+			for name := range w.pods {
+				w.set(name, corev1.PodSucceeded, 0)
+			}
+		}, batchv1alpha1.Completed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, mustertesting.MakeJob("j").Policy(busv1alpha1.PodFailedEvent, busv1alpha1.TerminateJobAction).
+				Task(mustertesting.MakeTask("a", 3)).Obj())
+			w.start()
+			w.edit(func(spec *batchv1alpha1.JobSpec) { spec.Tasks[0].Replicas = 1 })
+			w.refused = true
+			w.settle()
+			require.Len(t, w.names(isRunning), 3)
+			c.do(w)
+			w.look()
+			w.command = nil
+			w.reap()
+			w.settle()
+			assert.Equal(t, c.want, w.phase())
+		})
+	}
+}

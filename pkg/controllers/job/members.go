@@ -246,10 +246,11 @@ type missing struct {
 }
 
 // missing returns the pods that can be created now: those of tasks that may run whose name is free and which have not
-// finished, task by task in the order of their index.
-func (m *members) missing(jobName string, stage dependency.Stage) []missing {
+// finished, task by task in the given order, and in that of their index. A gang starts as soon as enough of its pods are there,
+// so those that are to be among them come first.
+func (m *members) missing(jobName string, stage dependency.Stage, order []int) []missing {
 	var found []missing
-	for i := range m.tasks {
+	for _, i := range order {
 		task := &m.tasks[i]
 		if !stage.Open[i] {
 			continue

@@ -21,8 +21,10 @@ type notes struct {
 	uid       types.UID
 	checked   int64                   // generation of the spec that refusal is about
 	refusal   *finding                // why that spec cannot run
+	specMark  string                  // what tells that spec from another
 	lastWrite time.Time               // of the status
 	trouble   *finding                // what the last attempt to act ran into
+	unwritten string                  // why the status could not be written last
 	deletions map[types.UID]time.Time // pod UID -> when its deletion was asked for
 	delays    map[delayed]bool        // what was announced to be answered later
 	commands  sets.Set[types.UID]     // Commands that have been deleted and may still be seen
@@ -39,7 +41,7 @@ type delayed struct {
 // refusalOf returns why the Job's spec cannot run, or nil. It is worked out once for each change of the spec.
 func (n *notes) refusalOf(job *batchv1alpha1.Job) *finding {
 	if n.checked != job.Generation {
-		n.checked, n.refusal = job.Generation, checkSpec(job)
+		n.checked, n.refusal, n.specMark = job.Generation, checkSpec(job), specMark(job)
 		n.kit.equip(job)
 	}
 	return n.refusal

@@ -48,13 +48,13 @@ func (k *kit) equip(job *batchv1alpha1.Job) {
 	}
 }
 
-// pluginRefusal says why the plugins do not work for a Job: one that has nothing yet is invalid, and one that has been
-// changed, such as scaled beyond what a plugin can do, keeps what it has.
+// pluginRefusal says why the plugins do not work for a Job: one that has nothing yet is invalid; one that has started has
+// been scaled beyond what a plugin can do.
 func pluginRefusal(err error, fresh bool) *finding {
 	if fresh {
 		return &finding{reasonInvalid, err.Error()}
 	}
-	return &finding{eventPluginError, fmt.Sprintf("no more pods are created: %v", err)}
+	return &finding{eventPluginError, err.Error()}
 }
 
 // tell says what the plugins have to say about the Job, once.

@@ -41,6 +41,12 @@ func groupSpec(job *batchv1alpha1.Job, priorityOf priorityFunc) schedulingv1beta
 	for i := range job.Spec.Tasks {
 		perTask[job.Spec.Tasks[i].Name] = *job.Spec.Tasks[i].MinAvailable
 	}
+	var divided []schedulingv1beta1.SubGroupPolicySpec
+	for i := range job.Spec.Tasks {
+		if task := &job.Spec.Tasks[i]; task.PartitionPolicy != nil {
+			divided = append(divided, subGroups(task))
+		}
+	}
 	needs := minResources(&job.Spec, priorityOf)
 	return schedulingv1beta1.PodGroupSpec{
 		MinMember:         job.Spec.MinAvailable,
@@ -48,6 +54,19 @@ func groupSpec(job *batchv1alpha1.Job, priorityOf priorityFunc) schedulingv1beta
 		Queue:             job.Spec.Queue,
 		PriorityClassName: job.Spec.PriorityClassName,
 		MinResources:      &needs,
+		SubGroupPolicy:    divided,
+	}
+}
+
+// subGroups says in the words of a PodGroup how a task is divided into partitions.
+func subGroups(task *batchv1alpha1.TaskSpec) schedulingv1beta1.SubGroupPolicySpec {
+	size, least := task.PartitionPolicy.PartitionSize, task.PartitionPolicy.MinPartitions
+	return schedulingv1beta1.SubGroupPolicySpec{
+		Name:           task.Name,
+		SubGroupSize:   &size,
+		MinSubGroups:   &least,
+		LabelSelector:  &metav1.LabelSelector{MatchLabels: map[string]string{batchv1alpha1.TaskSpecKey: task.Name}},
+		MatchLabelKeys: []string{batchv1alpha1.PartitionIDKey},
 	}
 }
 
@@ -73,7 +92,10 @@ func (c *Controller) ensureGroup(ctx context.Context, whole *batchv1alpha1.Job, 
 	}
 	wanted := groupSpec(job, c.priorityOf)
 	// What others have added for tasks and topology stays.
-	wanted.NetworkTopology, wanted.SubGroupPolicy = group.Spec.NetworkTopology, group.Spec.SubGroupPolicy
+	wanted.NetworkTopology = group.Spec.NetworkTopology
+	if wanted.SubGroupPolicy == nil {
+		wanted.SubGroupPolicy = group.Spec.SubGroupPolicy
+	}
 	if apiequality.Semantic.DeepEqual(wanted, group.Spec) {
 		return nil
 	}

@@ -19,10 +19,12 @@ import (
 	"github.com/muster-sched/muster/pkg/job/volumes"
 )
 
-// Bounds of what is asked of the API server at once for one Job.
+// Bounds of what is asked of the API server at once: for one Job, and for all. More than a few hundred requests of one
+// client are refused.
 const (
-	firstBatch = 1
-	maxBatch   = 100
+	firstBatch  = 1
+	maxBatch    = 100
+	maxRequests = 100
 )
 
 // errNameTaken says that a pod cannot be created because something else has its name.
@@ -60,6 +62,9 @@ func podLabels(job *batchv1alpha1.Job, task *batchv1alpha1.TaskSpec, index int32
 	labels[batchv1alpha1.JobNameKey] = job.Name
 	labels[batchv1alpha1.JobNamespaceKey] = job.Namespace
 	labels[batchv1alpha1.QueueNameKey] = job.Spec.Queue
+	if task.PartitionPolicy != nil {
+		labels[batchv1alpha1.PartitionIDKey] = strconv.Itoa(int(policy.PartitionID(task, index)))
+	}
 	inherit(labels, job.Labels, batchv1alpha1.PodPreemptableKey, batchv1alpha1.CooldownTimeKey)
 	return labels
 }
@@ -106,7 +111,7 @@ func (c *Controller) createPods(ctx context.Context, job *batchv1alpha1.Job, set
 	for size := firstBatch; len(wanted) > 0; size = min(2*size, maxBatch) {
 		batch := wanted[:min(size, len(wanted))]
 		wanted = wanted[len(batch):]
-		err := inParallel(len(batch), func(i int) error {
+		err := c.inParallel(len(batch), func(i int) error {
 			task := &job.Spec.Tasks[batch[i].task]
 			pod := newPod(job, task, batch[i].index)
 			set.MutatePod(pod, task, batch[i].index)
@@ -123,6 +128,7 @@ func (c *Controller) createPod(ctx context.Context, job *batchv1alpha1.Job, pod 
 	created, err := c.kube.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
 	switch {
 	case err == nil:
+		c.instruments.created(job, c.clock.Now())
 		c.written.WroteAt(nameOf(job), job.UID, podResource, created.ResourceVersion)
 		return nil
 	case apierrors.IsAlreadyExists(err):
@@ -153,11 +159,14 @@ func (c *Controller) deletePods(ctx context.Context, pods []*corev1.Pod) error {
 	for len(pods) > 0 {
 		batch := pods[:min(maxBatch, len(pods))]
 		pods = pods[len(batch):]
-		err := inParallel(len(batch), func(i int) error {
+		err := c.inParallel(len(batch), func(i int) error {
 			pod := batch[i]
 			err := c.kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
 				Preconditions: metav1.NewUIDPreconditions(string(pod.UID)),
 			})
+			if err == nil {
+				c.instruments.pods.WithLabelValues("delete").Inc()
+			}
 			// A pod of that name and another UID is not the one to delete: ours is gone.
 			if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 				return nil
@@ -172,11 +181,15 @@ func (c *Controller) deletePods(ctx context.Context, pods []*corev1.Pod) error {
 }
 
 // inParallel runs f for 0 to n-1 at the same time and returns the error of the lowest of those that failed.
-func inParallel(n int, f func(i int) error) error {
+func (c *Controller) inParallel(n int, f func(i int) error) error {
 	errs := make([]error, n)
 	var group sync.WaitGroup
 	for i := range n {
-		group.Go(func() { errs[i] = f(i) })
+		c.requests <- struct{}{}
+		group.Go(func() {
+			defer func() { <-c.requests }()
+			errs[i] = f(i)
+		})
 	}
 	group.Wait()
 	for _, err := range errs {

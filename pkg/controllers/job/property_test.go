@@ -3,9 +3,11 @@ package job
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
@@ -16,24 +18,45 @@ import (
 )
 
 // drawJob makes a Job of up to three tasks, which may depend on each other, whose policies take actions out of a list.
-func drawJob(t *rapid.T, maxRetry int32, actions ...busv1alpha1.Action) *batchv1alpha1.Job {
+func drawJob(t *rapid.T, maxRetry int32, timeouts []time.Duration, actions ...busv1alpha1.Action) *batchv1alpha1.Job {
 	job := mustertesting.MakeJob("j").MaxRetry(maxRetry)
-	event := rapid.SampledFrom([]busv1alpha1.Event{
-		busv1alpha1.AnyEvent, busv1alpha1.PodFailedEvent, busv1alpha1.PodEvictedEvent, busv1alpha1.TaskCompletedEvent})
 	for i := range rapid.IntRange(1, 3).Draw(t, "tasks") {
 		task := mustertesting.MakeTask(fmt.Sprintf("t%d", i), rapid.Int32Range(1, 4).Draw(t, "replicas"))
+		if rapid.Bool().Draw(t, "has partitions") {
+			size, total := rapid.Int32Range(1, 3).Draw(t, "size"), rapid.Int32Range(1, 3).Draw(t, "partitions")
+			task = mustertesting.MakeTask(fmt.Sprintf("t%d", i), size*total).Partitions(total, size)
+		}
 		if i > 0 && rapid.Bool().Draw(t, "depends") {
 			task.DependsOn(fmt.Sprintf("t%d", rapid.IntRange(0, i-1).Draw(t, "on")))
 		}
 		if len(actions) > 0 && rapid.Bool().Draw(t, "has policy") {
-			task.Policy(event.Draw(t, "event"), rapid.SampledFrom(actions).Draw(t, "action"))
+			task.LifecyclePolicy(drawPolicy(t, timeouts, actions))
 		}
 		job.Task(task)
 	}
 	if len(actions) > 0 && rapid.Bool().Draw(t, "job has policy") {
-		job.Policy(event.Draw(t, "event"), rapid.SampledFrom(actions).Draw(t, "action"))
+		job.LifecyclePolicy(drawPolicy(t, timeouts, actions))
 	}
 	return job.Obj()
+}
+
+// Timeouts of policies: all at once, or some later.
+var (
+	atOnce = []time.Duration{0}
+	later  = []time.Duration{0, 0, 5 * time.Second, 30 * time.Second}
+)
+
+// drawPolicy makes a policy that answers at once or after some time.
+func drawPolicy(t *rapid.T, timeouts []time.Duration, actions []busv1alpha1.Action) batchv1alpha1.LifecyclePolicy {
+	policy := batchv1alpha1.LifecyclePolicy{
+		Event: rapid.SampledFrom([]busv1alpha1.Event{busv1alpha1.AnyEvent, busv1alpha1.PodFailedEvent, busv1alpha1.PodEvictedEvent,
+			busv1alpha1.TaskCompletedEvent, busv1alpha1.JobUpdatedEvent}).Draw(t, "event"),
+		Action: rapid.SampledFrom(actions).Draw(t, "action"),
+	}
+	if timeout := rapid.SampledFrom(timeouts).Draw(t, "timeout"); timeout > 0 {
+		policy.Timeout = &metav1.Duration{Duration: timeout}
+	}
+	return policy
 }
 
 // watch takes some looks at the Job, or none, each of which may be cut short.
@@ -51,7 +74,17 @@ func isGoing(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil }
 
 // somethingHappens lets one thing happen to one pod.
 func somethingHappens(t *rapid.T, w *world) {
-	what := rapid.SampledFrom([]string{"run", "run", "run", "succeed", "succeed", "fail", "evict", "vanish", "reap", "reap"}).Draw(t, "what")
+	what := rapid.SampledFrom([]string{"run", "run", "run", "succeed", "succeed", "fail", "evict", "vanish", "reap", "reap", "wait", "edit"}).Draw(t, "what")
+	switch what {
+	case "wait":
+		w.now = w.now.Add(time.Duration(rapid.IntRange(1, 20).Draw(t, "seconds")) * time.Second)
+		return
+	case "edit":
+		w.edit(func(spec *batchv1alpha1.JobSpec) {
+			spec.PriorityClassName = rapid.SampledFrom([]string{"a", "b"}).Draw(t, "class")
+		})
+		return
+	}
 	fits := map[string]func(*corev1.Pod) bool{"run": isWaiting, "succeed": isRunning, "fail": isRunning, "reap": isGoing,
 		"evict": isRunning, "vanish": func(*corev1.Pod) bool { return true }}[what]
 	names := w.names(fits)
@@ -76,6 +109,7 @@ func somethingHappens(t *rapid.T, w *world) {
 // calmDown lets whatever runs succeed and whatever goes be gone, until nothing changes.
 func calmDown(w *world) {
 	for range 60 {
+		w.now = w.now.Add(10 * time.Second)
 		w.reap()
 		w.runAll()
 		w.settle()
@@ -92,8 +126,8 @@ func calmDown(w *world) {
 func TestWhateverHappensTheJobEnds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		maxRetry := rapid.Int32Range(1, 4).Draw(t, "maxRetry")
-		w := newWorld(t, drawJob(t, maxRetry, busv1alpha1.RestartJobAction, busv1alpha1.RestartTaskAction, busv1alpha1.RestartPodAction,
-			busv1alpha1.AbortJobAction, busv1alpha1.TerminateJobAction, busv1alpha1.CompleteJobAction))
+		w := newWorld(t, drawJob(t, maxRetry, later, busv1alpha1.RestartJobAction, busv1alpha1.RestartTaskAction, busv1alpha1.RestartPodAction,
+			busv1alpha1.RestartPartitionAction, busv1alpha1.AbortJobAction, busv1alpha1.TerminateJobAction, busv1alpha1.CompleteJobAction))
 		for range rapid.IntRange(0, 40).Draw(t, "steps") {
 			somethingHappens(t, w)
 			watch(t, w)
@@ -114,7 +148,7 @@ func TestTheEndDoesNotDependOnTheLooks(t *testing.T) {
 		if rapid.Bool().Draw(t, "restarts pods") {
 			actions = []busv1alpha1.Action{busv1alpha1.RestartPodAction}
 		}
-		job := drawJob(t, 1000, actions...)
+		job := drawJob(t, 1000, atOnce, actions...)
 		fates := map[string]*fate{}
 		for i := range job.Spec.Tasks {
 			for index := range job.Spec.Tasks[i].Replicas {
@@ -147,6 +181,7 @@ func fulfil(w *world, fates map[string]*fate, looks func(*world)) end {
 		left[name] = *f
 	}
 	for range 200 {
+		w.now = w.now.Add(10 * time.Second)
 		looks(w)
 		for _, name := range w.names(isWaiting) {
 			w.set(name, corev1.PodRunning, 0)
@@ -181,7 +216,7 @@ func fulfil(w *world, fates map[string]*fate, looks func(*world)) end {
 // seen to have finished.
 func TestFinishedPodsOfAnIncarnationRunOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := newWorld(t, drawJob(t, 4, busv1alpha1.RestartJobAction))
+		w := newWorld(t, drawJob(t, 4, atOnce, busv1alpha1.RestartJobAction))
 		finished := map[string]bool{} // version and pod name -> seen to have finished
 		for range rapid.IntRange(0, 40).Draw(t, "steps") {
 			somethingHappens(t, w)
@@ -220,5 +255,38 @@ func TestScalingIsNoEviction(t *testing.T) {
 			watch(t, w)
 			require.Contains(t, []batchv1alpha1.JobPhase{"", batchv1alpha1.Pending, batchv1alpha1.Running}, w.phase())
 		}
+	})
+}
+
+// TestARefusedSpecTouchesNoPod: a Job that has started and whose spec is changed to one that cannot run, of whatever size,
+// deletes no pod, whatever happens meanwhile, and goes on to an end once the spec is mended.
+func TestARefusedSpecTouchesNoPod(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t, drawJob(t, 5, later, busv1alpha1.RestartJobAction, busv1alpha1.RestartTaskAction, busv1alpha1.RestartPodAction,
+			busv1alpha1.RestartPartitionAction))
+		for range rapid.IntRange(0, 20).Draw(t, "steps before") {
+			somethingHappens(t, w)
+			watch(t, w)
+		}
+		w.settle()
+		good := w.job.Spec.DeepCopy()
+		w.refused = phase.Runs(w.phase())
+		for range rapid.IntRange(0, 20).Draw(t, "steps meanwhile") {
+			w.edit(func(spec *batchv1alpha1.JobSpec) {
+				for i := range spec.Tasks {
+					spec.Tasks[i].Replicas = rapid.Int32Range(0, 5).Draw(t, "replicas")
+				}
+			})
+			somethingHappens(t, w)
+			v := w.look()
+			if !phase.Runs(w.phase()) {
+				break // all has finished
+			}
+			require.Empty(t, v.members.victims())
+		}
+		w.edit(func(spec *batchv1alpha1.JobSpec) { *spec = *good })
+		w.refused = false
+		calmDown(w)
+		require.True(t, phase.KeepsOnlyFinished(w.phase()), "ends as %s: %+v", w.phase(), w.job.Status)
 	})
 }

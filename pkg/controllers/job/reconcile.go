@@ -14,14 +14,13 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/controllers/worker"
 	"github.com/muster-sched/muster/pkg/job/defaults"
 	"github.com/muster-sched/muster/pkg/job/phase"
 	"github.com/muster-sched/muster/pkg/job/policy"
 )
 
 const (
-	// statusInterval is the least time between two writes of a Job's status that change only its counts.
-	statusInterval = 200 * time.Millisecond
 	// messageInterval is the least time between two writes that change only the words that explain its reason.
 	messageInterval = 5 * time.Second
 	// retrySoon is when to look again at what no event will tell of.
@@ -52,12 +51,17 @@ func (c *Controller) reconcile(ctx context.Context, job *batchv1alpha1.Job, n *n
 	if err := c.cleanUp(ctx, job, s.orders, n); err != nil {
 		return 0, err
 	}
+	if s.isRefused(filled) {
+		filled = standing(filled, s.pods)
+	}
 	v := &view{
 		job:          filled,
 		pods:         s.pods,
 		command:      s.orders.next,
 		groupUnknown: s.group != nil && s.group.Status.Phase == schedulingv1beta1.PodGroupUnknown,
+		specMark:     n.specMark,
 		held:         mayNotStart(filled, s),
+		refused:      s.isRefused(filled),
 		trouble:      troubleOf(filled, s),
 		dependency:   c.dependency,
 		waiting:      c.waitingFor(filled, s),
@@ -120,14 +124,19 @@ func (c *Controller) look(job *batchv1alpha1.Job, n *notes) (*scene, error) {
 	if s.refusal == nil && n.kit.refusal != nil {
 		s.refusal = pluginRefusal(n.kit.refusal, isFresh(job, s))
 	}
+	if s.isRefused(job) {
+		s.refusal = &finding{s.refusal.reason, untilMended + s.refusal.message}
+	}
 	if p := job.Status.State.Phase; (p == "" || phase.Runs(p)) && !isAdmitted(s.group) {
 		s.queueProblem = c.checkQueue(job)
 	}
 	return s, nil
 }
 
-// mayNotStart returns why a Job for which nothing has been made yet may not start, or nil. One that has started goes
-// on even if its spec has been changed to what cannot run, but says so.
+// untilMended says what becomes of a Job that has started and cannot run as its spec is now.
+const untilMended = "no pod is created, restarted or scaled away until this is mended: "
+
+// mayNotStart returns why a Job for which nothing has been made yet may not start, or nil.
 func mayNotStart(job *batchv1alpha1.Job, s *scene) *finding {
 	if isFresh(job, s) {
 		return s.refusal
@@ -135,19 +144,24 @@ func mayNotStart(job *batchv1alpha1.Job, s *scene) *finding {
 	return nil
 }
 
+// isRefused tells whether the Job has started and its spec is one that cannot run.
+func (s *scene) isRefused(job *batchv1alpha1.Job) bool { return s.refusal != nil && !isFresh(job, s) }
+
 // isStillSo asks the API server whether what a policy answers is really so. It costs one request for each action of a
 // policy, and makes sure that no action rests on an informer that is behind, as after a change of leader.
 func (c *Controller) isStillSo(ctx context.Context, job *batchv1alpha1.Job, h *policy.Happening) bool {
-	if h == nil || h.Index < 0 {
+	if h == nil || h.Index < 0 || h.Remembered && h.Event == busv1alpha1.PodFailedEvent {
 		return true
 	}
 	name := policy.PodName(job.Name, job.Spec.Tasks[h.Task].Name, h.Index)
 	pod, err := c.kube.CoreV1().Pods(job.Namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return h.Pod == nil || h.Pod.DeletionTimestamp != nil
+		return h.Remembered || h.Pod == nil || h.Pod.DeletionTimestamp != nil
 	case err != nil:
 		return false
+	case h.Remembered:
+		return pod.Status.Phase != corev1.PodRunning && pod.Status.Phase != corev1.PodSucceeded
 	case h.Pod == nil:
 		return !metav1.IsControlledBy(pod, job)
 	default:
@@ -174,9 +188,11 @@ func (c *Controller) write(ctx context.Context, job *batchv1alpha1.Job, result *
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		return 0, errBehind
 	case err != nil:
+		c.reportUnwritten(job, err, n)
 		return 0, fmt.Errorf("writing the status: %w", err)
 	}
-	n.lastWrite = v.now
+	n.lastWrite, n.unwritten = v.now, ""
+	c.instruments.wrote(v.job, &job.Status, result)
 	c.writtenJobs.Put(keyOf(job), updated)
 	c.speak(job, &job.Status, result, v.command, v.explanation(result.status.State.Phase))
 	return 0, nil
@@ -192,15 +208,17 @@ func pause(from *batchv1alpha1.JobStatus, result *verdict) time.Duration {
 	if apiequality.Semantic.DeepEqual(&reworded, result.status) {
 		return messageInterval
 	}
-	return statusInterval
+	return worker.StatusInterval(result.members.names.Len())
 }
 
 // isMinor tells whether a change of status can wait for others to join it. One that announces deletions cannot: what
-// is deleted unannounced would look evicted later, as when a Job is scaled down and up again.
+// is deleted unannounced would look evicted later, as when a Job is scaled down and up again. Nor can one that tells of
+// what is answered later: once an evicted pod has a new one, nothing else knows of it.
 func isMinor(from *batchv1alpha1.JobStatus, result *verdict) bool {
 	to := result.status
 	return from.State.Phase == to.State.Phase && from.Version == to.Version && from.RetryCount == to.RetryCount &&
-		from.HandledCommand == to.HandledCommand && len(result.members.victims()) == 0
+		from.HandledCommand == to.HandledCommand && len(result.members.victims()) == 0 &&
+		apiequality.Semantic.DeepEqual(from.Delayed, to.Delayed)
 }
 
 // act does what the status announces: it deletes whom it counts as terminating, and creates what is missing.
@@ -228,9 +246,9 @@ func (c *Controller) act(ctx context.Context, job *batchv1alpha1.Job, s *scene, 
 }
 
 // run gives a live Job its claims, its PodGroup, the objects of its plugins and, once the PodGroup is admitted, its
-// pods. A Job whose data is not there does not ask for room either.
+// pods. A Job whose data is not there does not ask for room either, and one whose spec cannot run asks for nothing more.
 func (c *Controller) run(ctx context.Context, job *batchv1alpha1.Job, s *scene, v *verdict, k *kit) error {
-	if s.foreignGroup || s.group == nil && (s.queueProblem != nil || s.claims.problem != nil) || k.set == nil {
+	if s.refusal != nil || s.foreignGroup || s.group == nil && (s.queueProblem != nil || s.claims.problem != nil) {
 		return nil
 	}
 	named, err := c.ensureClaims(ctx, job, s.claims)
@@ -249,7 +267,7 @@ func (c *Controller) run(ctx context.Context, job *batchv1alpha1.Job, s *scene, 
 	if !isAdmitted(s.group) || !s.claims.isReady() {
 		return nil
 	}
-	if err := c.createPods(ctx, job, k.set, v.members.missing(job.Name, v.stage)); err != nil {
+	if err := c.createPods(ctx, job, k.set, v.members.missing(job.Name, v.stage, byPriority(&job.Spec, c.priorityOf))); err != nil {
 		return createError.of(err)
 	}
 	return nil
@@ -287,6 +305,9 @@ func (c *Controller) announce(job *batchv1alpha1.Job, delays []policy.Delay, now
 	var first time.Duration
 	announced := map[delayed]bool{}
 	for _, d := range delays {
+		if d.PutOff {
+			continue // it is not time that it waits for
+		}
 		about := delayed{d.Cause.Task, d.Cause.Event, d.Action}
 		if !n.delays[about] && !announced[about] {
 			c.recorder.Eventf(job, corev1.EventTypeNormal, eventExecuteAction, "Execute action %s after %s", d.Action, d.Timeout)

@@ -53,6 +53,7 @@ func (c *Controller) report(job *batchv1alpha1.Job, err error, n *notes) (time.D
 	if trouble == nil {
 		return 0, err
 	}
+	c.instruments.troubles.WithLabelValues(trouble.reason).Inc()
 	// What plugins refuse has the same reason, and its event comes with the status.
 	if (n.trouble == nil || *n.trouble != *trouble) && trouble.reason != eventPluginError {
 		c.recorder.Event(job, corev1.EventTypeWarning, trouble.reason, trouble.message)
@@ -63,6 +64,22 @@ func (c *Controller) report(job *batchv1alpha1.Job, err error, n *notes) (time.D
 		return retrySoon, nil
 	}
 	return 0, err
+}
+
+// reportUnwritten tells people that the API server refuses a Job's status, once for as long as it gives the same reason: an
+// event is all that can tell. Nothing is done to a Job before its status says so, so that it goes on when it can be written.
+func (c *Controller) reportUnwritten(job *batchv1alpha1.Job, err error, n *notes) {
+	c.instruments.troubles.WithLabelValues(eventStatusError).Inc()
+	var answer apierrors.APIStatus
+	if !errors.As(err, &answer) || n.unwritten == err.Error() {
+		return // an API server that does not answer takes no events either
+	}
+	n.unwritten = err.Error()
+	what := "update"
+	if job.Status.State.Phase == "" {
+		what = "initialize"
+	}
+	c.recorder.Eventf(job, corev1.EventTypeWarning, eventStatusError, "Failed to %s job status, err: %v", what, err)
 }
 
 // troubleIn returns what the error says to people; nil if it is of no kind.

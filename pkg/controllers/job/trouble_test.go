@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,7 +39,7 @@ func TestReport(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			recorder := record.NewFakeRecorder(1)
-			controller := &Controller{recorder: recorder}
+			controller := &Controller{recorder: recorder, instruments: newInstruments()}
 			n := &notes{}
 			for range 2 {
 				after, err := controller.report(mustertesting.MakeJob("j").Obj(), c.err, n)
@@ -54,4 +55,23 @@ func TestReport(t *testing.T) {
 			assert.Equal(t, c.event != "", n.trouble != nil)
 		})
 	}
+}
+
+func TestReportUnwritten(t *testing.T) {
+	recorder := record.NewFakeRecorder(5)
+	controller := &Controller{recorder: recorder, instruments: newInstruments()}
+	n := &notes{}
+	job := mustertesting.MakeJob("j").Obj()
+	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "jobs"}, "j", errors.New("not today"))
+	for range 3 {
+		controller.reportUnwritten(job, refused, n)
+	}
+	controller.reportUnwritten(job, errors.New("connection refused"), n)
+	job.Status.State.Phase = "Running"
+	n.unwritten = ""
+	controller.reportUnwritten(job, refused, n)
+	require.Len(t, recorder.Events, 2)
+	const why = ` job status, err: jobs "j" is forbidden: not today`
+	assert.Equal(t, "Warning JobStatusError Failed to initialize"+why, <-recorder.Events)
+	assert.Equal(t, "Warning JobStatusError Failed to update"+why, <-recorder.Events)
 }

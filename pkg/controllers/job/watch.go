@@ -1,6 +1,8 @@
 package job
 
 import (
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
@@ -23,8 +25,12 @@ func (c *Controller) jobHandler() cache.ResourceEventHandler {
 	}
 }
 
-// ownedHandler asks for a look at a Job whenever anything that it controls changes.
-func (c *Controller) ownedHandler() cache.ResourceEventHandler {
+// gatherPods is how long the controller waits for more news of a Job's pods before it looks at them all: pods come, run and
+// end together.
+const gatherPods = 20 * time.Millisecond
+
+// ownedHandler asks for a look at a Job whenever anything that it controls changes, at once or after a moment.
+func (c *Controller) ownedHandler(after time.Duration) cache.ResourceEventHandler {
 	enqueue := func(obj any) {
 		if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 			obj = gone.Obj
@@ -34,7 +40,7 @@ func (c *Controller) ownedHandler() cache.ResourceEventHandler {
 			return
 		}
 		if owner := jobOf(object); owner != nil {
-			c.worker.Enqueue(object.GetNamespace() + "/" + owner.Name)
+			c.worker.EnqueueAfter(object.GetNamespace()+"/"+owner.Name, after)
 		}
 	}
 	return cache.ResourceEventHandlerFuncs{

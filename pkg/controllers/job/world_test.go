@@ -13,8 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	"github.com/muster-sched/muster/pkg/job/defaults"
 	"github.com/muster-sched/muster/pkg/job/phase"
+	"github.com/muster-sched/muster/pkg/job/policy"
 )
 
 // world is a Job and its pods, without an API server: what a verdict asks for is done at once.
@@ -25,6 +27,10 @@ type world struct {
 	now  time.Time
 	uids int
 	ran  map[string]int // pod name -> how many pods of that name were created
+	// command that the next look finds; nil if there is none.
+	command *busv1alpha1.Command
+	// refused says that the spec is one that cannot run.
+	refused bool
 }
 
 func newWorld(t require.TestingT, job *batchv1alpha1.Job) *world {
@@ -52,7 +58,11 @@ func (w *world) lookAndCrash(at crash) *verdict {
 	for _, pod := range w.pods {
 		pods = append(pods, pod)
 	}
-	result := judge(&view{job: filled, pods: pods, now: w.now})
+	mark := specMark(filled)
+	if w.refused {
+		filled = standing(filled, pods)
+	}
+	result := judge(&view{job: filled, pods: pods, command: w.command, specMark: mark, refused: w.refused, now: w.now})
 	requireConsistent(w.t, filled, result)
 	if at == beforeWrite {
 		return result
@@ -60,18 +70,19 @@ func (w *world) lookAndCrash(at crash) *verdict {
 	if at != minorDeferred || !isMinor(&w.job.Status, result) {
 		w.job.Status = *result.status.DeepCopy()
 	}
+	requireAgenda(w.t, filled, result)
 	if at == beforeActing {
 		return result
 	}
 	victims := result.members.victims()
-	wanted := result.members.missing(filled.Name, result.stage)
+	wanted := result.members.missing(filled.Name, result.stage, byPriority(&filled.Spec, func(string) int32 { return 0 }))
 	if at == whileActing {
 		victims, wanted = victims[:len(victims)/2], wanted[:len(wanted)/2]
 	}
 	for _, pod := range victims {
 		w.askToGo(pod.Name)
 	}
-	if phase.Runs(w.job.Status.State.Phase) && (at != whileActing || len(victims) == 0) {
+	if !w.refused && phase.Runs(w.job.Status.State.Phase) && (at != whileActing || len(victims) == 0) {
 		filled.Status = w.job.Status
 		for _, m := range wanted {
 			w.create(newPod(filled, &filled.Spec.Tasks[m.task], m.index))
@@ -100,10 +111,17 @@ func (w *world) names(fits func(*corev1.Pod) bool) []string {
 	return found
 }
 
+// edit changes the spec as a user, or the controller, does.
+func (w *world) edit(change func(*batchv1alpha1.JobSpec)) {
+	change(&w.job.Spec)
+	w.job.Generation++
+}
+
 func (w *world) create(pod *corev1.Pod) {
 	require.NotContains(w.t, w.pods, pod.Name, "a pod of that name is still there")
 	w.uids++
 	pod.UID = types.UID(fmt.Sprintf("uid-%d", w.uids))
+	pod.CreationTimestamp = metav1.NewTime(w.now.Truncate(time.Second))
 	pod.Status.Phase = corev1.PodPending
 	w.pods[pod.Name] = pod
 	w.ran[pod.Name]++
@@ -128,7 +146,7 @@ func (w *world) set(name string, p corev1.PodPhase, exitCode int32) {
 	pod.Status.Phase = p
 	if p == corev1.PodFailed {
 		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{
-			Terminated: &corev1.ContainerStateTerminated{ExitCode: exitCode}}}}
+			Terminated: &corev1.ContainerStateTerminated{ExitCode: exitCode, FinishedAt: metav1.NewTime(w.now)}}}}
 	}
 	w.pods[name] = pod
 }
@@ -186,4 +204,16 @@ func conditionPhases(s *batchv1alpha1.JobStatus) map[batchv1alpha1.JobPhase]bool
 		phases[c.Status] = true
 	}
 	return phases
+}
+
+// requireAgenda checks that what is answered later is written down by the time that anything is done.
+func requireAgenda(t require.TestingT, job *batchv1alpha1.Job, v *verdict) {
+	if !phase.Runs(v.status.State.Phase) {
+		return
+	}
+	held := policy.RecallAgenda(&job.Spec, v.status.Delayed)
+	for one, since := range policy.AgendaOf(v.delays) {
+		require.Contains(t, held, one)
+		require.False(t, held[one].After(since))
+	}
 }

@@ -29,8 +29,6 @@ import (
 const (
 	// gatherPods is how long the controller waits for more news of a PodGroup's pods before it looks at them all.
 	gatherPods = 20 * time.Millisecond
-	// writeEvery is the least time between two writes of a status in which only numbers change.
-	writeEvery = 200 * time.Millisecond
 )
 
 // Config is what the controller works with.
@@ -50,6 +48,9 @@ type Config struct {
 	Clock clock.Clock
 	// OvercommitFactor holds a PodGroup back whose minimum is more than so many times what all nodes have; 0 never does.
 	OvercommitFactor float64
+	// HoldTimeout is how long room of a queue is kept aside for a PodGroup that is admitted and does not start; 0 means
+	// for ever.
+	HoldTimeout time.Duration
 	// AdoptFrom are the scheduler names whose pods are given a PodGroup if they have none. Empty means no pods.
 	AdoptFrom []string
 }
@@ -67,6 +68,7 @@ type Controller struct {
 	synced    []cache.InformerSynced
 	written   worker.Written[*schedulingv1beta1.PodGroup]
 	writes    writeTimes
+	patience  patience
 }
 
 // New makes the controller and registers it with the informers.
@@ -85,6 +87,7 @@ func New(cfg Config) (*Controller, error) {
 		usage:    cfg.Usage,
 		recorder: cfg.Recorder,
 		clock:    cfg.Clock,
+		patience: patience{limit: cfg.HoldTimeout},
 	}
 	c.adoption = newAdoption(cfg)
 	c.status = worker.New("podgroup", c)
@@ -149,17 +152,6 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 	loops.Wait()
 }
 
-// restoreHolds sets aside what PodGroups were promised that an earlier run has admitted, before the first round.
-func (c *Controller) restoreHolds() {
-	for _, obj := range c.admission.groups.List() {
-		group := obj.(*schedulingv1beta1.PodGroup)
-		if waitsForMembers(group.Status.Phase) {
-			c.usage.Hold(group, usage.MinimumOf(group))
-		}
-	}
-	c.admission.wake()
-}
-
 func (c *Controller) groupHandler() cache.ResourceEventHandler {
 	changed := func(obj any) {
 		group := obj.(*schedulingv1beta1.PodGroup)
@@ -174,6 +166,12 @@ func (c *Controller) groupHandler() cache.ResourceEventHandler {
 		DeleteFunc: func(obj any) {
 			if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
 				c.status.Enqueue(key)
+			}
+			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = tombstone.Obj
+			}
+			if group, ok := obj.(*schedulingv1beta1.PodGroup); ok {
+				c.patience.forget(group.UID)
 			}
 			c.admission.wake() // one that held the line of its queue may be gone
 		},

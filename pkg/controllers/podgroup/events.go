@@ -13,8 +13,10 @@ const (
 	scheduledEvent     = "Scheduled"
 )
 
-// announce tells people what a status write has changed: why the gang waits, when that is new, and that it has started.
-func announce(recorder record.EventRecorder, group *schedulingv1beta1.PodGroup, last, next *schedulingv1beta1.PodGroupStatus) {
+// announce tells people what a status write has changed: that the gang has started, and why it waits, when that is new and the
+// scheduler has no say in it. Of gangs that it looks after the scheduler tells by itself: each verdict has one event, by
+// whoever gives it.
+func announce(recorder record.EventRecorder, group *schedulingv1beta1.PodGroup, last, next *schedulingv1beta1.PodGroupStatus, gated bool) {
 	was, is := current(last.Conditions), current(next.Conditions)
 	if is == nil {
 		return
@@ -22,6 +24,9 @@ func announce(recorder record.EventRecorder, group *schedulingv1beta1.PodGroup, 
 	same := was != nil && was.Type == is.Type
 	switch is.Type {
 	case schedulingv1beta1.PodGroupUnschedulableType:
+		if admitted(next) && !gated {
+			return
+		}
 		if !same || was.Reason != is.Reason || explanation(was.Message) != explanation(is.Message) {
 			recorder.Event(group, corev1.EventTypeWarning, unschedulableEvent, is.Message)
 		}

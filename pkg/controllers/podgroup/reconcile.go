@@ -14,7 +14,7 @@ import (
 	"k8s.io/klog/v2"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
-	"github.com/muster-sched/muster/pkg/controllers/usage"
+	"github.com/muster-sched/muster/pkg/controllers/worker"
 )
 
 // afterConflict is when a sync is repeated that was overtaken by another writer: the informer needs a moment.
@@ -36,22 +36,24 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 	}
 
 	group := c.written.Latest(key, cached)
-	next := nextStatus(group, count(c.usage.Members(namespace, name)), c.admission.verdict(key, group.UID),
+	pods := c.usage.Members(namespace, name)
+	members := count(pods)
+	next := nextStatus(group, members, c.admission.verdict(key, group.UID),
 		c.clock.Now(), string(uuid.NewUUID()))
-	c.settleHold(group, next)
+	holdLeft := c.settleHold(group, next)
 	if admitted(&cached.Status) {
 		c.admission.forget(key) // the decision stands in the API
 	}
 	if apiequality.Semantic.DeepEqual(&group.Status, next) {
-		return 0, nil
+		return holdLeft, nil
 	}
-	if wait := c.writes.wait(key, c.clock.Now()); wait > 0 && !isUrgent(&group.Status, next) {
+	if wait := c.writes.wait(key, worker.StatusInterval(len(pods)), c.clock.Now()); wait > 0 && !isUrgent(&group.Status, next) {
 		return wait, nil
 	}
-	return c.write(ctx, key, group, next)
+	return c.write(ctx, key, group, next, members.gated())
 }
 
-func (c *Controller) write(ctx context.Context, key string, group *schedulingv1beta1.PodGroup, next *schedulingv1beta1.PodGroupStatus) (time.Duration, error) {
+func (c *Controller) write(ctx context.Context, key string, group *schedulingv1beta1.PodGroup, next *schedulingv1beta1.PodGroupStatus, gated bool) (time.Duration, error) {
 	update := group.DeepCopy()
 	update.Status = *next
 	updated, err := c.client.SchedulingV1beta1().PodGroups(group.Namespace).UpdateStatus(ctx, update, metav1.UpdateOptions{})
@@ -70,25 +72,8 @@ func (c *Controller) write(ctx context.Context, key string, group *schedulingv1b
 		klog.FromContext(ctx).V(2).Info("PodGroup changed phase", "podGroup", klog.KObj(group),
 			"from", group.Status.Phase, "to", next.Phase)
 	}
-	announce(c.recorder, updated, &group.Status, next)
+	announce(c.recorder, updated, &group.Status, next, gated)
 	return 0, nil
-}
-
-// settleHold keeps room aside for an admitted PodGroup until its minimum is bound. What was set aside for a namesake
-// that is gone is given back.
-func (c *Controller) settleHold(group *schedulingv1beta1.PodGroup, next *schedulingv1beta1.PodGroupStatus) {
-	c.usage.LetGoOthers(group.Namespace, group.Name, group.UID)
-	switch {
-	case waitsForMembers(next.Phase):
-		c.usage.Hold(group, usage.MinimumOf(group))
-	case admitted(next):
-		c.usage.LetGo(group.Namespace, group.Name, group.UID)
-	}
-}
-
-// waitsForMembers says whether a PodGroup in this phase still needs room for its minimum.
-func waitsForMembers(phase schedulingv1beta1.PodGroupPhase) bool {
-	return phase == schedulingv1beta1.PodGroupInqueue || phase == schedulingv1beta1.PodGroupUnknown
 }
 
 func (c *Controller) forget(key, namespace, name string) {
@@ -105,10 +90,10 @@ type writeTimes struct {
 }
 
 // wait is how long a write that can wait should wait.
-func (w *writeTimes) wait(key string, now time.Time) time.Duration {
+func (w *writeTimes) wait(key string, interval time.Duration, now time.Time) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.byKey[key].Add(writeEvery).Sub(now)
+	return w.byKey[key].Add(interval).Sub(now)
 }
 
 func (w *writeTimes) note(key string, now time.Time) {

@@ -56,7 +56,7 @@ func find(phase schedulingv1beta1.PodGroupPhase, t tally) *finding {
 		return &finding{
 			kind:    schedulingv1beta1.PodGroupUnschedulableType,
 			reason:  gangReason(t.why),
-			message: fmt.Sprintf("%d/%d%s%s", t.unschedulable, t.members, unschedulableTasks, t.why.Message),
+			message: fmt.Sprintf("%d/%d%s%s", t.waiting, t.members, unschedulableTasks, t.why.Message),
 		}
 	}
 	return nil

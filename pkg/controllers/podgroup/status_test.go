@@ -176,7 +176,7 @@ func TestFindings(t *testing.T) {
 	t.Run("unschedulable members", func(t *testing.T) {
 		f := find(inqueue, count(members("uuw")))
 		require.NotNil(t, f)
-		assert.Equal(t, finding{"Unschedulable", "NotEnoughResources", "2/3 tasks in gang unschedulable: no room"}, *f)
+		assert.Equal(t, finding{"Unschedulable", "NotEnoughResources", "3/3 tasks in gang unschedulable: no room"}, *f)
 		assert.Equal(t, "no room", explanation(f.message))
 	})
 	t.Run("nothing without members", func(t *testing.T) {
@@ -241,6 +241,38 @@ func TestIsUrgent(t *testing.T) {
 				test.change(next)
 			}
 			assert.Equal(t, test.want, isUrgent(last, next))
+		})
+	}
+}
+
+func TestPatience(t *testing.T) {
+	start := time.Unix(1000, 0)
+	since := func(kind schedulingv1beta1.PodGroupConditionType, seconds int64) []schedulingv1beta1.PodGroupCondition {
+		return []schedulingv1beta1.PodGroupCondition{{Type: kind, LastTransitionTime: metav1.Unix(seconds, 0)}}
+	}
+	unschedulable, scheduled := schedulingv1beta1.PodGroupUnschedulableType, schedulingv1beta1.PodGroupScheduled
+	for name, c := range map[string]struct {
+		limit      time.Duration
+		phase      schedulingv1beta1.PodGroupPhase
+		conditions []schedulingv1beta1.PodGroupCondition
+		left       time.Duration
+		limited    bool
+	}{
+		"of one that just came":                 {time.Minute, inqueue, nil, 50 * time.Second, true},
+		"of one that has long been reported":    {time.Minute, inqueue, since(unschedulable, 940), -10 * time.Second, true},
+		"of one that has fallen apart just now": {time.Minute, inqueue, since(scheduled, 0), 50 * time.Second, true},
+		"of one some of which runs":             {time.Minute, unknown, since(unschedulable, 0), 0, false},
+		"without a limit":                       {0, inqueue, since(unschedulable, 0), 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := patience{limit: c.limit}
+			status := &schedulingv1beta1.PodGroupStatus{Phase: c.phase, Conditions: c.conditions}
+			p.left("g", status, start)
+			left, limited := p.left("g", status, start.Add(10*time.Second))
+			assert.Equal(t, c.left, left)
+			assert.Equal(t, c.limited, limited)
+			p.forget("g")
+			assert.Empty(t, p.since)
 		})
 	}
 }

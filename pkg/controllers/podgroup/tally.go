@@ -25,6 +25,8 @@ type tally struct {
 	running int32
 	// succeeded and failed count by pod phase.
 	succeeded, failed int32
+	// waiting counts those without a node.
+	waiting int
 	// unschedulable counts those without a node whose condition PodScheduled is False.
 	unschedulable int
 	// why is the most telling condition of the unschedulable ones; nil if there are none.
@@ -74,6 +76,7 @@ func (t *tally) countCurrent(pod *corev1.Pod) {
 	if pod.Spec.NodeName != "" || isFinished(pod) {
 		return
 	}
+	t.waiting++
 	if condition := scheduledCondition(pod); condition != nil && condition.Status == corev1.ConditionFalse {
 		t.unschedulable++
 		if t.why == nil || moreTelling(condition, t.why) {
@@ -97,6 +100,11 @@ func moreTelling(a, b *corev1.PodCondition) bool {
 		return len(a.Message) > len(b.Message)
 	}
 	return a.Message < b.Message
+}
+
+// gated says whether nothing is known about the waiting but that scheduling gates hold them: the scheduler does not see them.
+func (t *tally) gated() bool {
+	return t.why != nil && t.why.Reason == corev1.PodReasonSchedulingGated
 }
 
 func reasonRank(reason string) int {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
@@ -24,7 +25,7 @@ import (
 const (
 	// gatherNews is how long the controller waits for more news of a queue's PodGroups and pods before it counts them:
 	// a queue's status is written at most that often for their sake.
-	gatherNews = 250 * time.Millisecond
+	gatherNews = time.Second
 	// childrenIndex maps a queue to the queues that name it as their parent.
 	childrenIndex = "muster-parent"
 )
@@ -131,6 +132,10 @@ func (c *Controller) queueHandler() cache.ResourceEventHandler {
 			last, next := oldObj.(*schedulingv1beta1.Queue), newObj.(*schedulingv1beta1.Queue)
 			if last.Status.State != next.Status.State {
 				withChildren(next.Name)
+				return
+			}
+			if last.Generation == next.Generation && apiequality.Semantic.DeepEqual(last.Annotations, next.Annotations) {
+				c.worker.EnqueueAfter(next.Name, gatherNews) // only what we write has changed
 				return
 			}
 			c.worker.Enqueue(next.Name)

@@ -1,0 +1,189 @@
+package job
+
+import (
+	"cmp"
+	"time"
+
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/component-base/metrics"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/phase"
+)
+
+// Subsystems of the metrics' names: our own, and that of metrics whose names clients of Volcano know.
+const (
+	musterSubsystem  = "muster"
+	volcanoSubsystem = "volcano"
+)
+
+// Values of the label cause of actions that no event causes.
+const (
+	causeCommand = "CommandIssued"
+	causeSpec    = "Spec"
+)
+
+// instruments are the metrics of the controller. None has a series for each Job.
+type instruments struct {
+	jobs      *metrics.GaugeVec     // by phase
+	entered   *metrics.CounterVec   // by phase
+	completed *metrics.CounterVec   // by queue
+	failed    *metrics.CounterVec   // by queue
+	actions   *metrics.CounterVec   // by action and cause
+	commands  *metrics.CounterVec   // by whether it was executed
+	troubles  *metrics.CounterVec   // by reason
+	pods      *metrics.CounterVec   // by what was done
+	writes    *metrics.CounterVec   // of the status, by what has changed
+	firstPods *metrics.Histogram    // milliseconds
+	starts    *metrics.Histogram    // seconds
+	runs      *metrics.HistogramVec // seconds, by phase
+
+	all []Metric
+}
+
+// Metric describes one metric to people.
+type Metric struct {
+	// Name under which it is served.
+	Name string
+	// Type is counter, gauge or histogram.
+	Type string
+	// Labels are its labels.
+	Labels []string
+	// Help says what it tells.
+	Help string
+
+	collector metrics.Registerable
+}
+
+// Metrics describes the metrics of the controller.
+func Metrics() []Metric { return newInstruments().all }
+
+func newInstruments() *instruments {
+	m := &instruments{}
+	m.jobs = m.gauge("jobs", "Jobs that exist, by phase.", "phase")
+	m.entered = m.counter(musterSubsystem, "job_phases_entered_total", "How often Jobs entered each phase.", "phase")
+	m.completed = m.counter(volcanoSubsystem, "job_completed_phase_count", "Jobs that were Completed, by queue.", "queue_name")
+	m.failed = m.counter(volcanoSubsystem, "job_failed_phase_count", "Jobs that were Failed, by queue.", "queue_name")
+	m.actions = m.counter(musterSubsystem, "job_actions_total",
+		"Actions that were taken, by what caused them: the event that a policy answered, CommandIssued, or Spec (suspend, deadline).", "action", "cause")
+	m.commands = m.counter(musterSubsystem, "job_commands_total", "Commands, by whether they were executed or ignored.", "result")
+	m.troubles = m.counter(musterSubsystem, "job_troubles_total",
+		"How often Jobs came upon something that the API server refused, by the reason that their state tells.", "reason")
+	m.pods = m.counter(musterSubsystem, "job_pods_total", "Pods of Jobs that were created, and whose deletion was asked for.", "operation")
+	m.writes = m.counter(musterSubsystem, "job_status_writes_total",
+		"Writes of statuses of Jobs: of a new phase, or of counts and words alone.", "change")
+	m.firstPods = m.histogram(volcanoSubsystem, "controller_job_to_pod_creation_latency_milliseconds",
+		"From the creation of a Job to that of each pod of its first run.", metrics.ExponentialBucketsRange(50, 60_000, 30))
+	m.starts = m.histogram(musterSubsystem, "job_start_duration_seconds", "From the creation of a Job to its first being Running.",
+		metrics.ExponentialBuckets(0.25, 2, 18))
+	m.runs = m.histograms("job_running_duration_seconds",
+		"From a Job's first being Running to its end, by the phase that it ended in.", metrics.ExponentialBuckets(1, 3, 14), "phase")
+	return m
+}
+
+func (m *instruments) describe(subsystem, name, kind, help string, collector metrics.Registerable, labels ...string) {
+	m.all = append(m.all, Metric{Name: subsystem + "_" + name, Type: kind, Labels: labels, Help: help, collector: collector})
+}
+
+func (m *instruments) counter(subsystem, name, help string, labels ...string) *metrics.CounterVec {
+	c := metrics.NewCounterVec(&metrics.CounterOpts{
+		Subsystem: subsystem, Name: name, Help: help, StabilityLevel: metrics.ALPHA}, labels)
+	m.describe(subsystem, name, "counter", help, c, labels...)
+	return c
+}
+
+func (m *instruments) gauge(name, help string, labels ...string) *metrics.GaugeVec {
+	g := metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Subsystem: musterSubsystem, Name: name, Help: help, StabilityLevel: metrics.ALPHA}, labels)
+	m.describe(musterSubsystem, name, "gauge", help, g, labels...)
+	return g
+}
+
+func (m *instruments) histogram(subsystem, name, help string, buckets []float64) *metrics.Histogram {
+	h := metrics.NewHistogram(&metrics.HistogramOpts{
+		Subsystem: subsystem, Name: name, Help: help, StabilityLevel: metrics.ALPHA, Buckets: buckets})
+	m.describe(subsystem, name, "histogram", help, h)
+	return h
+}
+
+func (m *instruments) histograms(name, help string, buckets []float64, labels ...string) *metrics.HistogramVec {
+	h := metrics.NewHistogramVec(&metrics.HistogramOpts{
+		Subsystem: musterSubsystem, Name: name, Help: help, StabilityLevel: metrics.ALPHA, Buckets: buckets}, labels)
+	m.describe(musterSubsystem, name, "histogram", help, h, labels...)
+	return h
+}
+
+// register makes the metrics visible; until then they cost nothing and count nothing.
+func (m *instruments) register(register func(...metrics.Registerable)) {
+	for _, one := range m.all {
+		register(one.collector)
+	}
+}
+
+// wrote counts what a status says that has been written.
+func (m *instruments) wrote(job *batchv1alpha1.Job, before *batchv1alpha1.JobStatus, v *verdict) {
+	now := v.status.State.Phase
+	if v.request != nil {
+		m.actions.WithLabelValues(string(v.request.action), causeOf(v.request)).Inc()
+	}
+	if before.State.Phase == now {
+		m.writes.WithLabelValues("counts").Inc()
+		return
+	}
+	m.writes.WithLabelValues("phase").Inc()
+	m.entered.WithLabelValues(string(now)).Inc()
+	switch now {
+	case batchv1alpha1.Completed:
+		m.completed.WithLabelValues(job.Spec.Queue).Inc()
+	case batchv1alpha1.Failed:
+		m.failed.WithLabelValues(job.Spec.Queue).Inc()
+	}
+	if before.StartTime == nil && v.status.StartTime != nil {
+		m.starts.Observe(v.status.StartTime.Sub(job.CreationTimestamp.Time).Seconds())
+	}
+	if phase.Ended(now) && v.status.RunningDuration != nil {
+		m.runs.WithLabelValues(string(now)).Observe(v.status.RunningDuration.Seconds())
+	}
+}
+
+// causeOf is one of few words: what the giver of a Command gives as its reason is not.
+func causeOf(r *request) string {
+	switch {
+	case r.cause != nil:
+		return string(r.cause.Event)
+	case r.commanded:
+		return causeCommand
+	default:
+		return causeSpec
+	}
+}
+
+// created counts a pod.
+func (m *instruments) created(job *batchv1alpha1.Job, now time.Time) {
+	m.pods.WithLabelValues("create").Inc()
+	if job.Status.Version == 0 && job.Status.RetryCount == 0 && job.Status.StartTime == nil {
+		m.firstPods.Observe(float64(now.Sub(job.CreationTimestamp.Time).Milliseconds()))
+	}
+}
+
+// census keeps the number of Jobs in each phase.
+func (m *instruments) census() cache.ResourceEventHandler {
+	count := func(obj any, n float64) {
+		if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+			obj = gone.Obj
+		}
+		if job, ok := obj.(*batchv1alpha1.Job); ok {
+			// One that nobody has looked at yet waits like the others.
+			p := cmp.Or(job.Status.State.Phase, batchv1alpha1.Pending)
+			m.jobs.WithLabelValues(string(p)).Add(n)
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) { count(obj, 1) },
+		UpdateFunc: func(before, after any) {
+			count(before, -1)
+			count(after, 1)
+		},
+		DeleteFunc: func(obj any) { count(obj, -1) },
+	}
+}

@@ -1,0 +1,57 @@
+package job
+
+import (
+	"math"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/defaults"
+	"github.com/muster-sched/muster/pkg/job/indexes"
+	"github.com/muster-sched/muster/pkg/job/policy"
+)
+
+// A Job that has started and whose spec was then changed to one that cannot run keeps what it has: nobody knows what the
+// user wanted. Nothing is created or scaled away, and what would start pods anew is put off. It can still come to its end,
+// and be ended.
+
+// standing returns the Job with room for all that there is of it, whatever its spec says now.
+func standing(job *batchv1alpha1.Job, pods []*corev1.Pod) *batchv1alpha1.Job {
+	kept := *job
+	kept.Spec.Tasks = slices.Clone(job.Spec.Tasks)
+	all := seatAll(&job.Spec, pods)
+	for i := range kept.Spec.Tasks {
+		task := &kept.Spec.Tasks[i]
+		task.Replicas = max(task.Replicas, extent(job, i, all))
+		least := min(*task.MinAvailable, task.Replicas)
+		task.MinAvailable = &least
+	}
+	kept.Spec.MinAvailable = min(kept.Spec.MinAvailable, defaults.Replicas(&kept.Spec))
+	return &kept
+}
+
+// extent is how many indexes of a task there are pods of, or anything is known of.
+func extent(job *batchv1alpha1.Job, position int, all *crew) int32 {
+	name := job.Spec.Tasks[position].Name
+	memory := policy.Recall(job.Status.TaskRecords, name, math.MaxInt32)
+	known := []indexes.Set{memory.Created, memory.Succeeded, memory.Failed}
+	for i := range job.Status.Delayed {
+		entry := &job.Status.Delayed[i]
+		if set, err := indexes.Parse(entry.Indexes); err == nil && entry.Task == name {
+			known = append(known, set)
+		}
+	}
+	last := int32(-1)
+	for _, set := range known {
+		for index := range set.All() {
+			last = max(last, index)
+		}
+	}
+	for _, s := range all.seated {
+		if s.position == position && s.version >= job.Status.Version && memory.Handled[s.index] != s.pod.UID {
+			last = max(last, s.index)
+		}
+	}
+	return last + 1
+}

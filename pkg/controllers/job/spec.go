@@ -1,0 +1,51 @@
+package job
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/policy"
+)
+
+// specMark returns what tells one spec of a Job from another: its generation and a hash of what the user wants. It is
+// empty for Jobs whose policies do not ask for changes.
+//
+// Neither would do alone: the generation grows when the controller fills in the names of claims, and the hash may
+// change when the schema gets another default.
+func specMark(job *batchv1alpha1.Job) string {
+	if !policy.Asks(job.Spec.Policies, busv1alpha1.JobUpdatedEvent) {
+		return ""
+	}
+	wanted := job.Spec
+	// To suspend a Job has a meaning of its own.
+	wanted.Suspend = nil
+	wanted.Volumes = slices.Clone(wanted.Volumes)
+	for i := range wanted.Volumes {
+		if wanted.Volumes[i].VolumeClaim != nil {
+			wanted.Volumes[i].VolumeClaimName = ""
+		}
+	}
+	text, err := json.Marshal(&wanted)
+	if err != nil {
+		return "" // what came as JSON can be written as JSON
+	}
+	sum := sha256.Sum256(text)
+	return fmt.Sprintf("%d-%x", job.Generation, sum[:8])
+}
+
+// noteSpec remembers the spec as the one that policies have been asked about. It returns whether the user has changed
+// it since they were asked last.
+func noteSpec(v *view, status *batchv1alpha1.JobStatus) bool {
+	generation, hash, known := strings.Cut(status.HandledSpec, "-")
+	status.HandledSpec = v.specMark
+	if !known || v.specMark == "" {
+		return false
+	}
+	newGeneration, newHash, _ := strings.Cut(v.specMark, "-")
+	return generation != newGeneration && hash != newHash
+}

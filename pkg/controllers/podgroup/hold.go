@@ -1,0 +1,92 @@
+package podgroup
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/controllers/usage"
+)
+
+// patience says how long the queue's room is kept aside for an admitted PodGroup that does not start. Without a limit one
+// that can never be placed, because no node is large enough for its pods, say, would keep its queue from everybody else.
+type patience struct {
+	limit time.Duration // 0: for ever
+
+	mu sync.Mutex
+	// since is when PodGroups were first seen to wait of whose members nothing is known yet. A restart forgets it, and so
+	// gives them a little more time.
+	since map[types.UID]time.Time
+}
+
+// left is how long room is still kept aside for a PodGroup with this status, not above 0 if it is not kept any more; false if
+// it is kept for as long as the PodGroup waits.
+func (p *patience) left(uid types.UID, status *schedulingv1beta1.PodGroupStatus, now time.Time) (left time.Duration, limited bool) {
+	// The rest of a gang of which some members run comes before everybody else.
+	if p.limit == 0 || status.Phase != schedulingv1beta1.PodGroupInqueue {
+		return 0, false
+	}
+	since := p.firstSeen(uid, now)
+	if last := current(status.Conditions); last != nil && last.Type == schedulingv1beta1.PodGroupUnschedulableType {
+		since = last.LastTransitionTime.Time
+	}
+	return since.Add(p.limit).Sub(now), true
+}
+
+func (p *patience) firstSeen(uid types.UID, now time.Time) time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.since == nil {
+		p.since = map[types.UID]time.Time{}
+	}
+	if _, seen := p.since[uid]; !seen {
+		p.since[uid] = now
+	}
+	return p.since[uid]
+}
+
+// forget drops what is remembered of a PodGroup that waits no longer.
+func (p *patience) forget(uid types.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.since, uid)
+}
+
+// settleHold keeps room aside for an admitted PodGroup until its minimum is bound, or it has waited too long for that; it
+// stays admitted then, and others may be too. It returns when to look again; 0 if nothing is to come. What was set aside
+// for a namesake that is gone is given back.
+func (c *Controller) settleHold(group *schedulingv1beta1.PodGroup, next *schedulingv1beta1.PodGroupStatus) time.Duration {
+	c.usage.LetGoOthers(group.Namespace, group.Name, group.UID)
+	if !waitsForMembers(next.Phase) {
+		c.patience.forget(group.UID)
+		if admitted(next) {
+			c.usage.LetGo(group.Namespace, group.Name, group.UID)
+		}
+		return 0
+	}
+	left, limited := c.patience.left(group.UID, next, c.clock.Now())
+	if limited && left <= 0 {
+		c.usage.LetGo(group.Namespace, group.Name, group.UID)
+		return 0
+	}
+	c.usage.Hold(group, usage.MinimumOf(group))
+	return max(left, 0)
+}
+
+// waitsForMembers says whether a PodGroup in this phase still needs room for its minimum.
+func waitsForMembers(phase schedulingv1beta1.PodGroupPhase) bool {
+	return phase == schedulingv1beta1.PodGroupInqueue || phase == schedulingv1beta1.PodGroupUnknown
+}
+
+// restoreHolds sets aside what PodGroups were promised that an earlier run has admitted, before the first round.
+func (c *Controller) restoreHolds() {
+	for _, obj := range c.admission.groups.List() {
+		group := obj.(*schedulingv1beta1.PodGroup)
+		if waitsForMembers(group.Status.Phase) {
+			c.settleHold(group, &group.Status)
+		}
+	}
+	c.admission.wake()
+}
