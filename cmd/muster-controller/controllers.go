@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/informers"
@@ -14,6 +13,7 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/component-base/metrics/legacyregistry"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
@@ -53,7 +53,8 @@ func newControllers(cfg *config, p *parts) ([]controller, error) {
 	}
 	podGroups, err := podgroup.New(podgroup.Config{
 		KubeClient: p.kube, MusterClient: p.muster, KubeInformers: p.kubeInformers, MusterInformers: p.musterInformers,
-		Usage: used, Recorder: p.recorder, OvercommitFactor: cfg.overcommitFactor, AdoptFrom: cfg.adoptFrom,
+		Usage: used, Recorder: p.recorder, OvercommitFactor: cfg.overcommitFactor, HoldTimeout: cfg.holdTimeout,
+		AdoptFrom: cfg.adoptFrom,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("setting up the podgroup controller: %w", err)
@@ -62,6 +63,7 @@ func newControllers(cfg *config, p *parts) ([]controller, error) {
 		Kube: p.kube, Muster: p.muster, KubeInformers: p.kubeInformers, MusterInformers: p.musterInformers,
 		Recorder: p.recorder, SchedulerName: cfg.schedulerName, ServedSchedulerNames: cfg.servedSchedulerNames,
 		DependencyCondition: batchv1alpha1.DependencyCondition(cfg.dependsOnCondition),
+		RegisterMetrics:     legacyregistry.MustRegister,
 	})
 	return []controller{
 		queues.Run,
@@ -92,8 +94,8 @@ func newParts(ctx context.Context, cfg *config) (*parts, error) {
 	return &parts{
 		kube:            kube,
 		muster:          muster,
-		kubeInformers:   informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithTransform(dropManagedFields)),
-		musterInformers: musterinformers.NewSharedInformerFactoryWithOptions(muster, 0, musterinformers.WithTransform(dropManagedFields)),
+		kubeInformers:   informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithTransform(lean)),
+		musterInformers: musterinformers.NewSharedInformerFactoryWithOptions(muster, 0, musterinformers.WithTransform(lean)),
 		broadcaster:     broadcaster,
 		events:          events.CoreV1().Events(""),
 		recorder:        broadcaster.NewRecorder(eventScheme(), corev1.EventSource{Component: programName}),
@@ -106,14 +108,6 @@ func eventScheme() *runtime.Scheme {
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
 	utilruntime.Must(musterscheme.AddToScheme(scheme))
 	return scheme
-}
-
-// dropManagedFields keeps out of the informers' memory what nobody here reads and what is often half of an object.
-func dropManagedFields(obj any) (any, error) {
-	if object, err := meta.Accessor(obj); err == nil {
-		object.SetManagedFields(nil)
-	}
-	return obj, nil
 }
 
 // startInformers starts all informers that the controllers have asked for.

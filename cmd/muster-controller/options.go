@@ -43,6 +43,7 @@ type options struct {
 	servedSchedulerNames []string
 	adoptFrom            []string
 	overcommitFactor     float64
+	holdTimeout          time.Duration
 	dependsOnCondition   string
 
 	jobSyncs      int
@@ -54,18 +55,20 @@ type options struct {
 	authorization  *apiserveroptions.DelegatingAuthorizationOptions
 	logs           *logsapi.LoggingConfiguration
 	metrics        *metrics.Options
+	profiling      bool
 	featureGate    featuregate.MutableVersionedFeatureGate
 }
 
 // newOptions are the defaults.
 func newOptions() *options {
 	o := &options{
-		qps:                  500,
-		burst:                1000,
+		qps:                  5000,
+		burst:                10000,
 		schedulerName:        "muster",
 		servedSchedulerNames: []string{"muster", "volcano", "default-scheduler"},
 		adoptFrom:            []string{"muster", "volcano"},
 		overcommitFactor:     1.2,
+		holdTimeout:          5 * time.Minute,
 		dependsOnCondition:   string(batchv1alpha1.DependencyCompleted),
 		jobSyncs:             8,
 		podGroupSyncs:        8,
@@ -83,6 +86,7 @@ func newOptions() *options {
 		authorization:  apiserveroptions.NewDelegatingAuthorizationOptions(),
 		logs:           logs.NewOptions(),
 		metrics:        metrics.NewOptions(),
+		profiling:      true,
 		featureGate:    featuregate.NewFeatureGate(),
 	}
 	o.serving.BindPort = defaultSecurePort
@@ -105,6 +109,7 @@ func (o *options) flagSets() cliflag.NamedFlagSets {
 	o.authentication.AddFlags(sets.FlagSet("authentication"))
 	o.authorization.AddFlags(sets.FlagSet("authorization"))
 	o.metrics.AddFlags(sets.FlagSet("metrics"))
+	sets.FlagSet("metrics").BoolVar(&o.profiling, "profiling", o.profiling, "Serve profiles of the program at /debug/pprof/, to those who may read that path.")
 	logsapi.AddFlags(o.logs, sets.FlagSet("logs"))
 	o.featureGate.AddFlag(sets.FlagSet("logs"))
 	return sets
@@ -127,6 +132,9 @@ func (o *options) addControllerFlags(fs *pflag.FlagSet) {
 			"and the like, one for each bare pod. Empty switches this off.")
 	fs.Float64Var(&o.overcommitFactor, "overcommit-factor", o.overcommitFactor,
 		"A PodGroup stays Pending while its minimum needs more than so many times what all nodes have together. 0 switches the check off.")
+	fs.DurationVar(&o.holdTimeout, "hold-timeout", o.holdTimeout,
+		"How long a queue keeps room aside for a PodGroup that is admitted and cannot start. It stays admitted after that, but others "+
+			"may be admitted in its place. 0 keeps the room for as long as it waits.")
 	fs.StringVar(&o.dependsOnCondition, "depends-on-condition", o.dependsOnCondition,
 		"What a task waits for of those that it depends on, where its dependsOn does not say: Completed, or Ready as in Volcano.")
 	fs.IntVar(&o.jobSyncs, "concurrent-job-syncs", o.jobSyncs, "Number of Jobs that are reconciled at the same time.")
@@ -145,6 +153,9 @@ func (o *options) validate() []error {
 	}
 	if o.overcommitFactor < 0 {
 		refuse("--overcommit-factor: %g must not be negative", o.overcommitFactor)
+	}
+	if o.holdTimeout < 0 {
+		refuse("--hold-timeout: %s must not be negative", o.holdTimeout)
 	}
 	switch batchv1alpha1.DependencyCondition(o.dependsOnCondition) {
 	case batchv1alpha1.DependencyCompleted, batchv1alpha1.DependencyReady:

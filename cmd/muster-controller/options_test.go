@@ -48,6 +48,7 @@ func TestValuesAreRefusedByName(t *testing.T) {
 		"no requests":         {[]string{"--kube-api-qps=0"}, "--kube-api-qps: 0 must be greater than 0"},
 		"no burst":            {[]string{"--kube-api-burst=0"}, "--kube-api-burst: 0 must be at least 1"},
 		"negative overcommit": {[]string{"--overcommit-factor=-1"}, "--overcommit-factor: -1 must not be negative"},
+		"negative patience":   {[]string{"--hold-timeout=-1s"}, "--hold-timeout: -1s must not be negative"},
 		"no such condition":   {[]string{"--depends-on-condition=Done"}, `--depends-on-condition: "Done" must be Completed or Ready`},
 		"not served":          {[]string{"--scheduler-name=other"}, `--scheduler-name: "other" must be one of --served-scheduler-names`},
 		"not a name":          {[]string{"--served-scheduler-names=muster,A B"}, `scheduler name "A B": a lowercase RFC 1123 subdomain`},
@@ -73,7 +74,7 @@ func TestWithoutLeaderElectionItsTimesDoNotMatter(t *testing.T) {
 
 func TestReadyOnlyOnceInformersHaveSynced(t *testing.T) {
 	synced := false
-	handler := endpoints([]healthz.HealthChecker{healthz.PingHealthz},
+	handler := endpoints(true, []healthz.HealthChecker{healthz.PingHealthz},
 		[]healthz.HealthChecker{healthz.PingHealthz, informersReady(func() bool { return synced })})
 	get := func(path string) int {
 		response := httptest.NewRecorder()

@@ -11,6 +11,7 @@ import (
 	genericfilters "k8s.io/apiserver/pkg/server/filters"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/apiserver/pkg/server/mux"
+	"k8s.io/apiserver/pkg/server/routes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/component-base/metrics/legacyregistry"
 )
@@ -23,19 +24,22 @@ func serve(ctx context.Context, cfg *config, live, ready []healthz.HealthChecker
 	if cfg.serving == nil {
 		return func() {}, nil
 	}
-	stopped, _, err := cfg.serving.Serve(guarded(cfg, endpoints(live, ready)), lastRequests, ctx.Done())
+	stopped, _, err := cfg.serving.Serve(guarded(cfg, endpoints(cfg.profiling, live, ready)), lastRequests, ctx.Done())
 	if err != nil {
 		return nil, fmt.Errorf("serving on the secure port: %w", err)
 	}
 	return func() { <-stopped }, nil
 }
 
-func endpoints(live, ready []healthz.HealthChecker) http.Handler {
+func endpoints(profiling bool, live, ready []healthz.HealthChecker) http.Handler {
 	paths := mux.NewPathRecorderMux(programName)
 	healthz.InstallHandler(paths, live...)
 	healthz.InstallLivezHandler(paths, live...)
 	healthz.InstallReadyzHandler(paths, ready...)
 	paths.Handle("/metrics", legacyregistry.HandlerWithReset())
+	if profiling {
+		routes.Profiling{}.Install(paths)
+	}
 	return paths
 }
 

@@ -32,6 +32,8 @@ type Component struct {
 	Args []string
 	// Ports are the purposes of the reserved ports that it listens on.
 	Ports []string
+	// URL is where it serves its metrics, "" if only its own clients may ask it.
+	URL string
 	// After names the components that must be ready before this one starts.
 	After []string
 	// Ready returns nil once the component serves. It is asked again and again.

@@ -30,6 +30,7 @@ func etcdComponent(l *layout) Component {
 			"--log-level=warn",
 		},
 		Ports: []string{Etcd, etcdPeerPort},
+		URL:   client,
 		Ready: l.answers(client + "/health"),
 	}
 }

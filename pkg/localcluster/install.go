@@ -29,20 +29,25 @@ const tokenSeconds = 10 * 365 * 24 * 60 * 60
 
 const pollInterval = 50 * time.Millisecond
 
-// installedResources maps the kinds that manifests/crds and manifests/rbac contain to their
+// installedFolders are the folders of manifests whose objects every local cluster has, in order.
+var installedFolders = []string{"crds", "rbac", "admission"}
+
+// installedResources maps the kinds that the installed folders of manifests contain to their
 // resources. A kind that is not here is refused, so that the list cannot fall behind silently.
 var installedResources = map[schema.GroupVersionKind]schema.GroupVersionResource{
-	{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}: {Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
-	{Version: "v1", Kind: "Namespace"}:                                               {Version: "v1", Resource: "namespaces"},
-	{Version: "v1", Kind: "ServiceAccount"}:                                          {Version: "v1", Resource: "serviceaccounts"},
-	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"}:         {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"},
-	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRoleBinding"}:  {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"},
-	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "Role"}:                {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"},
-	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "RoleBinding"}:         {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"},
+	{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}:                 {Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
+	{Version: "v1", Kind: "Namespace"}:                                                               {Version: "v1", Resource: "namespaces"},
+	{Version: "v1", Kind: "ServiceAccount"}:                                                          {Version: "v1", Resource: "serviceaccounts"},
+	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"}:                         {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"},
+	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRoleBinding"}:                  {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"},
+	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "Role"}:                                {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"},
+	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "RoleBinding"}:                         {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"},
+	{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingAdmissionPolicy"}:        {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"},
+	{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingAdmissionPolicyBinding"}: {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicybindings"},
 }
 
-// install gives a bare API server what Muster ships: namespace, service accounts, roles, and the
-// API itself; and gives each program the kubeconfig of its service account.
+// install gives a bare API server what Muster ships: namespace, service accounts, roles, admission
+// policies, and the API itself; and gives each program the kubeconfig of its service account.
 func install(ctx context.Context, l *layout) error {
 	config, err := restConfig(l.kubeconfig())
 	if err != nil {
@@ -52,7 +57,7 @@ func install(ctx context.Context, l *layout) error {
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
-	for _, folder := range []string{"crds", "rbac"} {
+	for _, folder := range installedFolders {
 		objects, err := readObjects(folder)
 		if err != nil {
 			return err

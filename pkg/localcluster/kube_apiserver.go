@@ -46,6 +46,7 @@ func kubeAPIServerComponent(l *layout) Component {
 		Binary: l.binaries.path(KubeAPIServer),
 		Args:   args,
 		Ports:  []string{KubeAPIServer},
+		URL:    l.ports.url(KubeAPIServer),
 		After:  []string{Etcd},
 		Ready:  l.answers(l.ports.url(KubeAPIServer) + "/readyz"),
 	}

@@ -15,6 +15,8 @@ func kubeControllerManagerComponent(l *layout) Component {
 		Binary: l.binaries.path(KubeControllerManager),
 		Args: []string{
 			"--kubeconfig=" + l.identityKubeconfig(controllerManagerIdentity),
+			"--authentication-kubeconfig=" + l.identityKubeconfig(controllerManagerIdentity),
+			"--authorization-kubeconfig=" + l.identityKubeconfig(controllerManagerIdentity),
 			"--bind-address=" + loopback,
 			"--secure-port=" + l.ports.port(KubeControllerManager),
 			"--tls-cert-file=" + l.pki.certFile(serverIdentity),
@@ -30,6 +32,7 @@ func kubeControllerManagerComponent(l *layout) Component {
 			"--kube-api-burst=1000",
 		},
 		Ports: []string{KubeControllerManager},
+		URL:   l.ports.url(KubeControllerManager),
 		After: []string{KubeAPIServer},
 		Ready: l.answers(l.ports.url(KubeControllerManager) + "/healthz"),
 	}

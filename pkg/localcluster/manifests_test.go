@@ -24,7 +24,7 @@ func TestWithKubeconfigKeepsTheRest(t *testing.T) {
 // TestManifestsAreInstallable finds a manifest of a kind that the local cluster cannot install
 // before a cluster does.
 func TestManifestsAreInstallable(t *testing.T) {
-	for _, folder := range []string{"crds", "rbac"} {
+	for _, folder := range installedFolders {
 		objects, err := readObjects(folder)
 		require.NoError(t, err)
 		require.NotEmpty(t, objects)

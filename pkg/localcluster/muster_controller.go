@@ -19,6 +19,7 @@ func musterControllerComponent(l *layout) Component {
 			"--leader-elect-renew-deadline=45s",
 		},
 		Ports: []string{MusterController},
+		URL:   l.ports.url(MusterController),
 		After: []string{KubeAPIServer},
 		Ready: l.answers(l.ports.url(MusterController) + "/readyz"),
 		Grace: stopGrace,

@@ -12,7 +12,11 @@ func kubeSchedulerComponent(l *layout) Component {
 
 // musterSchedulerComponent runs as its service account, with the roles that Muster ships.
 func musterSchedulerComponent(l *layout) Component {
-	return schedulerComponent(l, MusterScheduler, l.binaries.own(MusterScheduler))
+	component := schedulerComponent(l, MusterScheduler, l.binaries.own(MusterScheduler))
+	// As in manifests/deploy. A member that waits in Permit would be nominated for its node, and stay so when the gang lets go:
+	// the nomination then keeps the others of its own gang off that node.
+	component.Args = append(component.Args, "--feature-gates=NominatedNodeNameForExpectation=false")
+	return component
 }
 
 func schedulerComponent(l *layout, name, binary string) Component {
@@ -33,6 +37,7 @@ func schedulerComponent(l *layout, name, binary string) Component {
 			"--leader-elect=false",
 		},
 		Ports: []string{name},
+		URL:   l.ports.url(name),
 		After: []string{KubeAPIServer},
 		Ready: l.answers(l.ports.url(name) + "/readyz"),
 		Grace: stopGrace,

@@ -28,6 +28,8 @@ type Process struct {
 	Name string `json:"name"`
 	// PID is that of its latest process.
 	PID int `json:"pid"`
+	// URL is where it serves its metrics, "" if it has none for us.
+	URL string `json:"url,omitempty"`
 	// Started is when that process was started.
 	Started time.Time `json:"started"`
 	// Ended is when it ended; nil while it runs.

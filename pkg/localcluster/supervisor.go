@@ -98,7 +98,7 @@ func (s *supervisor) start(component Component) (*child, error) {
 
 	c := &child{component: component, process: command.Process, ended: make(chan struct{})}
 	s.children[component.Name] = c
-	s.record(Process{Name: component.Name, PID: command.Process.Pid, Started: time.Now()})
+	s.record(Process{Name: component.Name, PID: command.Process.Pid, URL: component.URL, Started: time.Now()})
 	go s.await(c, command)
 	return c, nil
 }

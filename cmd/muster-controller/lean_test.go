@@ -1,0 +1,69 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-sched/muster/pkg/resources"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+)
+
+// TestLeanPodsKeepWhatIsRead: what a pod takes, whose it is and how it is stay the same; what containers are told goes.
+func TestLeanPodsKeepWhatIsRead(t *testing.T) {
+	pod := mustertesting.MakePod("p").Group("g").Requests("cpu", "1", "memory", "1Gi").Obj()
+	pod.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "somebody"}}
+	pod.Spec.NodeName, pod.Spec.Priority = "n", new(int32)
+	pod.Spec.Overhead = mustertesting.Resources("cpu", "250m")
+	always := corev1.ContainerRestartPolicyAlways
+	pod.Spec.InitContainers = []corev1.Container{{Name: "sidecar", RestartPolicy: &always,
+		Resources: corev1.ResourceRequirements{Requests: mustertesting.Resources("cpu", "2")}}}
+	pod.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "A", Value: "B"}}
+	pod.Spec.Volumes = []corev1.Volume{{Name: "kube-api-access"}}
+	pod.Status.Phase = corev1.PodRunning
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", RestartCount: 3, Ready: true}}
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}, {Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}}
+	before := pod.DeepCopy()
+
+	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodInitialized})
+	pod.Status.ContainerStatuses[0].ImageID = "an-image"
+	kept, err := lean(pod)
+	require.NoError(t, err)
+	assert.Same(t, pod, kept)
+	assert.Equal(t, resources.PodRequests(before), resources.PodRequests(pod))
+	assert.Equal(t, before.Annotations, pod.Annotations)
+	assert.Equal(t, before.Spec.NodeName, pod.Spec.NodeName)
+	assert.Equal(t, before.Spec.Priority, pod.Spec.Priority)
+	assert.Equal(t, before.Spec.SchedulerName, pod.Spec.SchedulerName)
+	assert.Equal(t, before.Status, pod.Status)
+	assert.Empty(t, pod.ManagedFields)
+	assert.Empty(t, pod.Spec.Volumes)
+	assert.Empty(t, pod.Spec.Containers[0].Env)
+}
+
+// TestLeanObjectsShareWhatTheyHaveInCommon: of two pods with the same labels there is one set of strings.
+func TestLeanObjectsShareWhatTheyHaveInCommon(t *testing.T) {
+	label := func(pod *corev1.Pod) (key, value *byte) {
+		for k, v := range pod.Labels {
+			key, value = unsafe.StringData(k), unsafe.StringData(v)
+		}
+		return key, value
+	}
+	pods := make([]*corev1.Pod, 2)
+	for i := range pods {
+		pods[i] = mustertesting.MakePod("p").Obj()
+		pods[i].Labels = map[string]string{strings.Clone("volcano.sh/job-name"): strings.Clone("pi")}
+		_, err := lean(pods[i])
+		require.NoError(t, err)
+	}
+	assert.Equal(t, map[string]string{"volcano.sh/job-name": "pi"}, pods[0].Labels)
+	k0, v0 := label(pods[0])
+	k1, v1 := label(pods[1])
+	assert.Same(t, k0, k1)
+	assert.Same(t, v0, v1)
+}

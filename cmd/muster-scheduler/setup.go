@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app"
+	schedulerconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+)
+
+// setUp makes the upstream scheduler from its options, as its own program does, but for where it hears of pods from.
+func setUp(ctx context.Context, opts *options.Options, plugins []app.Option) (*schedulerconfig.CompletedConfig, *scheduler.Scheduler, error) {
+	defaults, err := latest.Default()
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the default configuration: %w", err)
+	}
+	opts.ComponentConfig = defaults
+	if errs := opts.Validate(); len(errs) > 0 {
+		return nil, nil, utilerrors.NewAggregate(errs)
+	}
+	base, err := opts.Config(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	base.InformerFactory = tellApart(base.InformerFactory, base.Client, opts.InformerName)
+	completed := base.Complete()
+	settings := &completed.ComponentConfig
+
+	registry := frameworkruntime.Registry{}
+	for _, register := range plugins {
+		if err := register(registry); err != nil {
+			return nil, nil, err
+		}
+	}
+	var profiles []config.KubeSchedulerProfile
+	upstream, err := scheduler.New(ctx, completed.Client, completed.InformerFactory, completed.DynInformerFactory,
+		func(name string) events.EventRecorderLogger { return completed.EventBroadcaster.NewRecorder(name) },
+		scheduler.WithKubeConfig(completed.KubeConfig),
+		scheduler.WithComponentConfigVersion(settings.APIVersion),
+		scheduler.WithProfiles(settings.Profiles...),
+		scheduler.WithExtenders(settings.Extenders...),
+		scheduler.WithParallelism(settings.Parallelism),
+		scheduler.WithPercentageOfNodesToScore(settings.PercentageOfNodesToScore),
+		scheduler.WithPodInitialBackoffSeconds(settings.PodInitialBackoffSeconds),
+		scheduler.WithPodMaxBackoffSeconds(settings.PodMaxBackoffSeconds),
+		scheduler.WithPodMaxInUnschedulablePodsDuration(completed.PodMaxInUnschedulablePodsDuration),
+		scheduler.WithFrameworkOutOfTreeRegistry(registry),
+		scheduler.WithBuildFrameworkCapturer(func(profile config.KubeSchedulerProfile) { profiles = append(profiles, profile) }),
+	)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := options.LogOrWriteConfig(klog.FromContext(ctx), opts.WriteConfigTo, settings, profiles); err != nil {
+		return nil, nil, err
+	}
+	return &completed, upstream, nil
+}
+
+// tellApart returns a factory like the scheduler's own, whose pods come from the same informer, by way of handlers that tell
+// pods of one name apart.
+func tellApart(own informers.SharedInformerFactory, client kubernetes.Interface, name *cache.InformerName) informers.SharedInformerFactory {
+	pods := own.Core().V1().Pods().Informer()
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithInformerName(name))
+	factory.InformerFor(&corev1.Pod{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return podInformer{pods} })
+	return factory
+}
+
+// podInformer wraps the handlers that are added to it.
+type podInformer struct{ cache.SharedIndexInformer }
+
+// AddEventHandler adds a handler that tells pods apart.
+func (i podInformer) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	return i.SharedIndexInformer.AddEventHandler(apart{h})
+}
+
+// AddEventHandlerWithResyncPeriod adds a handler that tells pods apart.
+func (i podInformer) AddEventHandlerWithResyncPeriod(h cache.ResourceEventHandler, resync time.Duration) (cache.ResourceEventHandlerRegistration, error) {
+	return i.SharedIndexInformer.AddEventHandlerWithResyncPeriod(apart{h}, resync)
+}
+
+// AddEventHandlerWithOptions adds a handler that tells pods apart.
+func (i podInformer) AddEventHandlerWithOptions(h cache.ResourceEventHandler, opts cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
+	return i.SharedIndexInformer.AddEventHandlerWithOptions(apart{h}, opts)
+}
+
+// apart makes a deletion and an addition of what informers call an update when, while they could not watch, a pod was deleted
+// and another of its name created. The upstream scheduler takes it for one pod that has left its node, and ends itself; pods of
+// Jobs have the names of those before them each time that a Job restarts.
+type apart struct{ cache.ResourceEventHandler }
+
+// OnUpdate tells of one pod that has changed, or of one that went and one that came.
+func (h apart) OnUpdate(oldObj, newObj any) {
+	was, ok1 := oldObj.(*corev1.Pod)
+	is, ok2 := newObj.(*corev1.Pod)
+	if ok1 && ok2 && was.UID != is.UID {
+		h.OnDelete(oldObj)
+		h.OnAdd(newObj, false)
+		return
+	}
+	h.ResourceEventHandler.OnUpdate(oldObj, newObj)
+}
