@@ -39,7 +39,9 @@ func createInTurn(t *testing.T, s *harness.Story, jobs ...*mustertesting.JobWrap
 	for _, job := range jobs {
 		name := s.CreateJob(job)
 		judged := func(p watchlog.Pod) bool { return p.Job == name.Name && harness.Unbound(p) && p.Waiting.Message != "" }
-		s.Pods(1, name.Name+" has found no room", s.In(judged))
+		// The scheduler tells all members of a gang, one after the other.
+		s.Soon(name.Name+" has found no room", func() bool { return len(s.Log.Pods(s.In(judged))) > 0 },
+			func() any { return s.Log.Pods(s.In(harness.Of(name.Name))) })
 		pass(t, time.Second)
 	}
 }

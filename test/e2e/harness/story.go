@@ -10,8 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
@@ -193,12 +195,68 @@ func (s *Story) DeletePod(name string) {
 	require.NoError(s.T, s.Kube.CoreV1().Pods(s.Namespace).Delete(s.Ctx, name, metav1.DeleteOptions{}))
 }
 
-// EndPod lets a running simulated pod end at once with an exit code.
+// nudgePause is how long kwok, which plays the pods, may take to notice that a pod is to end. On a busy machine it was seen to
+// lose sight of a pod for good: after maxNudges the pod's end is written in its place.
+const (
+	nudgePause = 5 * time.Second
+	maxNudges  = 3
+)
+
+// EndPod lets a running simulated pod end with an exit code, and returns when it has ended.
 func (s *Story) EndPod(name string, code int) {
 	s.T.Helper()
-	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"0s",%q:"%d"}}}`, mustertesting.SimExitAfter, mustertesting.SimExitCode, code)
-	_, err := s.Kube.CoreV1().Pods(s.Namespace).Patch(s.Ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	pods := s.Kube.CoreV1().Pods(s.Namespace)
+	ending, err := pods.Get(s.Ctx, name, metav1.GetOptions{})
 	require.NoError(s.T, err)
+	nudged, nudges := time.Time{}, 0
+	err = wait.PollUntilContextTimeout(s.Ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		pod, err := pods.Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return true, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		if pod.UID != ending.UID || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+			return true, nil
+		}
+		if time.Since(nudged) < nudgePause {
+			return false, nil
+		}
+		nudged = time.Now()
+		if nudges++; nudges > maxNudges {
+			return false, ignoreOvertaken(s.endAsKubelet(ctx, pod, code))
+		}
+		patch := fmt.Sprintf(`{"metadata":{"uid":%q,"annotations":{%q:"0s",%q:"%d","nudged":%q}}}`,
+			ending.UID, mustertesting.SimExitAfter, mustertesting.SimExitCode, code, nudged.Format(time.RFC3339Nano))
+		_, err = pods.Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		return false, ignoreOvertaken(err)
+	})
+	require.NoError(s.T, err, "ending pod %s", name)
+}
+
+// endAsKubelet writes the end of a pod as a kubelet does.
+func (s *Story) endAsKubelet(ctx context.Context, pod *corev1.Pod, code int) error {
+	ended := pod.DeepCopy()
+	ended.Status.Phase = corev1.PodSucceeded
+	if code != 0 {
+		ended.Status.Phase = corev1.PodFailed
+	}
+	for i := range ended.Status.ContainerStatuses {
+		status := &ended.Status.ContainerStatuses[i]
+		status.Ready = false
+		status.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: int32(code), FinishedAt: metav1.Now()}}
+	}
+	_, err := s.Kube.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, ended, metav1.UpdateOptions{})
+	return err
+}
+
+// ignoreOvertaken drops errors that say that the object has changed or gone meanwhile.
+func ignoreOvertaken(err error) error {
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
 }
 
 // In selects the test's own pods that fit all conditions.

@@ -100,7 +100,7 @@ func TestExplainTellsWhatFieldsMean(t *testing.T) {
 
 // What installs Muster into a cluster, applied as users do. Nothing runs it here: there are no nodes.
 func TestDeploymentsApply(t *testing.T) {
-	for _, folder := range []string{"deploy", "deploy/replace-default"} {
+	for _, folder := range []string{"deploy", "deploy/replace-default", "deploy/coming-from-volcano"} {
 		t.Run(folder, func(t *testing.T) {
 			out, err := kubectl(t, "apply", "--validate=strict", "-k", "../../../manifests/"+folder)
 			require.NoError(t, err, out)
@@ -117,7 +117,7 @@ func TestDeploymentsApply(t *testing.T) {
 
 // The programs know the flags that the manifests give them.
 func TestDeploymentsUseFlagsThatExist(t *testing.T) {
-	for _, folder := range []string{"deploy", "deploy/replace-default"} {
+	for _, folder := range []string{"deploy", "deploy/replace-default", "deploy/coming-from-volcano"} {
 		out, err := kubectl(t, "kustomize", "../../../manifests/"+folder)
 		require.NoError(t, err, out)
 		for _, document := range strings.Split(out, "\n---\n") {
@@ -160,4 +160,14 @@ func TestFlagsAreDocumented(t *testing.T) {
 	}
 	require.NotEmpty(t, inHelp)
 	assert.ElementsMatch(t, inHelp, inPage)
+}
+
+// Who comes from Volcano gets what its code does where Muster's default is another.
+func TestOverlayForThoseWhoComeFromVolcano(t *testing.T) {
+	out, err := kubectl(t, "kustomize", "../../../manifests/deploy/coming-from-volcano")
+	require.NoError(t, err, out)
+	assert.Contains(t, out, "- --depends-on-condition=Ready\n")
+	out, err = kubectl(t, "kustomize", "../../../manifests/deploy")
+	require.NoError(t, err, out)
+	assert.NotContains(t, out, "--depends-on-condition", "the default is ours")
 }

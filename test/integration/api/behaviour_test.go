@@ -60,14 +60,14 @@ func TestStatusIsASubresource(t *testing.T) {
 			assert.NotContains(t, created.Object, "status", "a status at creation")
 
 			created.Object["status"] = full["status"]
-			setLabelAndQueue(created, "from-status")
+			setMark(created, "from-status")
 			withStatus, err := resource(gvr).UpdateStatus(t.Context(), created, metav1.UpdateOptions{})
 			require.NoError(t, err)
 			assert.Equal(t, full["status"], withStatus.Object["status"])
 			assert.NotEqual(t, "from-status", specMark(withStatus), "the spec came with a write of the status")
 
 			delete(withStatus.Object, "status")
-			setLabelAndQueue(withStatus, "from-spec")
+			setMark(withStatus, "from-spec")
 			withSpec, err := resource(gvr).Update(t.Context(), withStatus, metav1.UpdateOptions{})
 			require.NoError(t, err)
 			assert.Equal(t, full["status"], withSpec.Object["status"], "the status went with a write of the spec")
@@ -78,22 +78,15 @@ func TestStatusIsASubresource(t *testing.T) {
 	}
 }
 
-// setLabelAndQueue changes a field of the spec that all kinds but Command have under one name or the other.
-func setLabelAndQueue(object *unstructured.Unstructured, value string) {
-	spec := object.Object["spec"].(map[string]any)
-	if object.GetKind() == "Queue" {
-		spec["parent"] = value
-		return
-	}
-	spec["queue"] = value
+// marks are fields of the spec that may change.
+var marks = map[string]string{"Job": "priorityClassName", "PodGroup": "queue", "Queue": "parent"}
+
+func setMark(object *unstructured.Unstructured, value string) {
+	object.Object["spec"].(map[string]any)[marks[object.GetKind()]] = value
 }
 
 func specMark(object *unstructured.Unstructured) any {
-	spec := object.Object["spec"].(map[string]any)
-	if object.GetKind() == "Queue" {
-		return spec["parent"]
-	}
-	return spec["queue"]
+	return object.Object["spec"].(map[string]any)[marks[object.GetKind()]]
 }
 
 func TestNamesThatUsersType(t *testing.T) {

@@ -151,6 +151,7 @@ spec:
 status:
   state: {phase: Running, reason: R, message: M, lastTransitionTime: "2026-01-01T00:00:00Z"}
   conditions: [{status: Pending, lastTransitionTime: "2026-01-01T00:00:00Z"}]
+  delayed: [{event: PodEvicted, task: main, indexes: "0-1", since: "2026-01-01T00:00:00Z"}]
 `,
 	podGroups: `
 apiVersion: scheduling.volcano.sh/v1beta1

@@ -4,10 +4,7 @@ package api_test
 
 import (
 	"context"
-	"fmt"
-	"os"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/muster-sched/muster/pkg/localcluster"
+	"github.com/muster-sched/muster/test/integration/harness"
 )
 
 // The resources under test.
@@ -36,35 +34,12 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "muster-api-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	defer cancel()
-	cluster, err = localcluster.Up(ctx, localcluster.Options{Dir: dir, ControlPlaneOnly: true})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer func() { _ = cluster.Down(context.Background()) }()
-
-	if config, err = cluster.RESTConfig(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	if client, err = dynamic.NewForConfig(config); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
+	harness.Main(m, localcluster.Options{ControlPlaneOnly: true}, func(_ context.Context, env *harness.Env) (func() error, error) {
+		cluster, config = env.Cluster, env.Config
+		var err error
+		client, err = dynamic.NewForConfig(config)
+		return nil, err
+	})
 }
 
 // resource returns the client for objects of a kind; all namespaced ones live in the namespace default.

@@ -156,6 +156,7 @@ var rules = map[string]rule{
 			policies(`{event: "*", action: RestartJob}`),
 			policies(`{events: ["*"], action: RestartJob}`),
 			policies(`{event: "*", action: RestartJob}, {event: TaskCompleted, action: CompleteJob}`),
+			policies(`{event: "*", action: RestartJob}, {event: JobUpdated, action: ResumeJob}`),
 			policies(`{event: "*", action: RestartJob}, {exitCode: 3, action: AbortJob}`),
 		},
 		breaks:  policies(`{event: "*", action: RestartJob}, {event: PodFailed, action: AbortJob}`),

@@ -86,8 +86,8 @@ func TestRestartTaskLeavesOtherTasksAlone(t *testing.T) {
 	assert.Equal(t, []int{1, 2, 2}, []int{s.created("j-driver-0"), s.created("j-executor-0"), s.created("j-executor-1")})
 }
 
-// TestExpiredJobsAreDeleted: a Job goes its ttlSecondsAfterFinished after its end, whichever end that was.
-func TestExpiredJobsAreDeleted(t *testing.T) {
+// TestT15_ExpiredJobsAreDeletedInEveryTerminalPhase: a Job goes its ttlSecondsAfterFinished after its end, whichever end that was.
+func TestT15_ExpiredJobsAreDeletedInEveryTerminalPhase(t *testing.T) {
 	policy := func(action busv1alpha1.Action) *mustertesting.JobWrapper {
 		return mustertesting.MakeJob("j").TTL(1).Policy(busv1alpha1.PodFailedEvent, action).Task(mustertesting.MakeTask("a", 1))
 	}

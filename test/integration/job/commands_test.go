@@ -125,3 +125,26 @@ func TestJobThatMayNotStartCanBeEnded(t *testing.T) {
 	s.command(job, job.UID, "TerminateJob")
 	s.JobPhases(s.name("j"), batchv1alpha1.Pending, batchv1alpha1.Terminated)
 }
+
+// TestACommandIsExecutedOnceThoughTheControllerDies: one died after it had written the status that carries a Command
+// out, and before it deleted the Command. The next one only deletes it.
+func TestACommandIsExecutedOnceThoughTheControllerDies(t *testing.T) {
+	s := newStage(t)
+	job := s.apply(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)))
+	s.admit(job)
+	s.run("j-a-0")
+	s.JobPhase(s.name("j"), batchv1alpha1.Running)
+	whileDown(func() {
+		command := s.command(job, job.UID, "RestartJob")
+		s.poll("the status that names the Command is written", func(ctx context.Context) (bool, error) {
+			current := s.get("j")
+			current.Status.HandledCommand = string(command.UID)
+			_, err := muster.BatchV1alpha1().Jobs(s.namespace).UpdateStatus(ctx, current, metav1.UpdateOptions{})
+			return err == nil, ignoreConflict(err)
+		})
+	})
+	s.awaitNoCommands()
+	s.PodsStay(1, "the pod runs on", s.live)
+	assert.Equal(t, batchv1alpha1.Running, log.Job(s.name("j")).Phase)
+	assert.Zero(t, s.get("j").Status.RetryCount)
+}

@@ -2,11 +2,14 @@ package job_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -15,7 +18,7 @@ import (
 func TestCostOfALargeJob(t *testing.T) {
 	const pods = 200
 	s := newStage(t)
-	before := writes.requests.Load()
+	before := controller.Requests.Writes()
 	job := s.apply(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", pods)))
 	s.admit(job)
 	for i := range pods {
@@ -26,6 +29,35 @@ func TestCostOfALargeJob(t *testing.T) {
 		s.succeed(fmt.Sprintf("j-a-%d", i))
 	}
 	s.JobPhase(s.name("j"), batchv1alpha1.Completed)
-	assert.LessOrEqual(t, writes.requests.Load()-before, int64(pods+50))
-	t.Logf("%d requests", writes.requests.Load()-before)
+	assert.LessOrEqual(t, controller.Requests.Writes()-before, int64(pods+50))
+	t.Logf("%d requests", controller.Requests.Writes()-before)
+}
+
+// TestStatusIsWrittenSeldomAndNothingIsRead: however fast pods come and go, a status is written for each change of phase
+// and else every 200 ms at most; and a Job that lives in peace costs not one read.
+func TestStatusIsWrittenSeldomAndNothingIsRead(t *testing.T) {
+	const pods = 100
+	s := newStage(t)
+	begun := time.Now()
+	job := s.apply(mustertesting.MakeJob("j").MinAvailable(1).Policy(busv1alpha1.AnyEvent, busv1alpha1.RestartJobAction).
+		Task(mustertesting.MakeTask("a", pods)))
+	s.admit(job)
+	for i := range pods {
+		s.run(fmt.Sprintf("j-a-%d", i))
+	}
+	for i := range pods {
+		s.succeed(fmt.Sprintf("j-a-%d", i))
+	}
+	s.JobPhases(s.name("j"), batchv1alpha1.Pending, batchv1alpha1.Running, batchv1alpha1.Completed)
+	elapsed := time.Since(begun)
+
+	statuses := controller.Requests.Of(func(request string) bool {
+		return request == "PUT /apis/batch.volcano.sh/v1alpha1/namespaces/"+s.namespace+"/jobs/j/status"
+	})
+	assert.LessOrEqual(t, statuses, 3+1+int(elapsed/(200*time.Millisecond)))
+	reads := controller.Requests.Of(func(request string) bool {
+		return strings.HasPrefix(request, "GET ") && strings.Contains(request, "/namespaces/"+s.namespace+"/")
+	})
+	assert.Zero(t, reads)
+	t.Logf("%d writes of the status in %s", statuses, elapsed)
 }

@@ -63,6 +63,7 @@ func TestRestartJobRunsMaxRetryTimes(t *testing.T) {
 	s.admit(job)
 
 	s.run("j-a-0", "j-a-1")
+	s.JobPhase(s.name("j"), batchv1alpha1.Running)
 	s.fail("j-a-1", 3)
 	s.JobPhase(s.name("j"), batchv1alpha1.Restarting)
 	state := log.Job(s.name("j"))

@@ -66,6 +66,7 @@ func TestMasterWaitsForReadyWorkers(t *testing.T) {
 	job := s.applyObject(wanted)
 	s.admit(job)
 	s.awaitPod("mpi-worker-1")
+	s.Pods(2, "the workers are there", s.live)
 	s.PodsStay(2, "the master waits", s.live)
 	s.run("mpi-worker-0", "mpi-worker-1", "mpi-master-0")
 	s.JobPhase(s.name("mpi"), batchv1alpha1.Running)

@@ -1,6 +1,7 @@
 package job_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -35,6 +36,7 @@ func TestWhatCannotRunSaysSo(t *testing.T) {
 			"Invalid", "spec.tasks[0].name"},
 		"a queue that does not exist": {mustertesting.MakeJob("j").Queue("nowhere").Task(mustertesting.MakeTask("a", 1)),
 			"QueueNotFound", "nowhere"},
+		"network topology": {networked(), "NotSupported", "spec.networkTopology"},
 		"the root queue": {mustertesting.MakeJob("j").Queue("root").Task(mustertesting.MakeTask("a", 1)),
 			"QueueIsRoot", "root queue"},
 	} {
@@ -55,6 +57,11 @@ func TestWhatCannotRunSaysSo(t *testing.T) {
 			assert.Empty(t, groups.Items)
 		})
 	}
+}
+
+// networked is a Job whose pods are to be near each other in the network.
+func networked() *mustertesting.JobWrapper {
+	return mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)).NetworkTopology(batchv1alpha1.NetworkTopologySpec{})
 }
 
 func TestJobGoesOnWhenItsQueueOpens(t *testing.T) {
@@ -85,10 +92,16 @@ func TestRefusedPodsAreSaidAndTriedAgain(t *testing.T) {
 		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	s.Soon("the quota is in force", func() bool {
-		current, err := kube.CoreV1().ResourceQuotas(s.namespace).Get(t.Context(), quota.Name, metav1.GetOptions{})
-		return err == nil && len(current.Status.Hard) > 0
-	}, func() any { return quota.Name })
+	// The quota controller would do it, in its own time: on a busy machine its first look has been seen to come after minutes.
+	s.poll("the quota is in force", func(ctx context.Context) (bool, error) {
+		current, err := kube.CoreV1().ResourceQuotas(s.namespace).Get(ctx, quota.Name, metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		current.Status = corev1.ResourceQuotaStatus{Hard: quota.Spec.Hard, Used: quota.Spec.Hard}
+		_, err = kube.CoreV1().ResourceQuotas(s.namespace).UpdateStatus(ctx, current, metav1.UpdateOptions{})
+		return err == nil, ignoreConflict(err)
+	})
 
 	job := s.apply(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 20)))
 	s.admit(job)
@@ -117,7 +130,7 @@ func TestForeignPodIsNeitherAdoptedNorDeleted(t *testing.T) {
 	s.JobPhase(s.name("j"), batchv1alpha1.Running)
 }
 
-func TestDeleteAndApplyAgainUnderTheSameName(t *testing.T) {
+func TestT16_DeleteAndApplyAgainUnderTheSameName(t *testing.T) {
 	s := newStage(t)
 	builder := mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 2))
 	first := s.apply(builder)
@@ -159,15 +172,16 @@ func TestForeignPodGroupIsNeitherAdoptedNorDeleted(t *testing.T) {
 
 func TestRunningJobSaysThatItsChangedSpecCannotRun(t *testing.T) {
 	s := newStage(t)
-	job := s.apply(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)))
+	job := s.apply(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1).Partitions(1, 1)))
 	s.admit(job)
 	s.run("j-a-0")
 	s.JobPhase(s.name("j"), batchv1alpha1.Running)
-	s.edit("j", func(job *batchv1alpha1.Job) { job.Spec.NetworkTopology = &batchv1alpha1.NetworkTopologySpec{} })
-	state := s.JobReason(s.name("j"), "NotSupported")
+	s.edit("j", func(job *batchv1alpha1.Job) { job.Spec.Tasks[0].PartitionPolicy.MinPartitions = 2 })
+	state := s.JobReason(s.name("j"), "Invalid")
 	assert.Equal(t, batchv1alpha1.Running, state.Phase)
-	s.Event("Job", s.name("j"), func(e watchlog.Event) bool { return e.Reason == "NotSupported" })
-	s.edit("j", func(job *batchv1alpha1.Job) { job.Spec.NetworkTopology = nil })
+	assert.Contains(t, state.Message, "minPartitions")
+	s.Event("Job", s.name("j"), func(e watchlog.Event) bool { return e.Reason == "Invalid" })
+	s.edit("j", func(job *batchv1alpha1.Job) { job.Spec.Tasks[0].PartitionPolicy.MinPartitions = 0 })
 	s.Soon("the reason is gone", func() bool { return log.Job(s.name("j")).Reason == "" }, func() any { return log.Job(s.name("j")) })
 	s.PodsStay(1, "the pod runs on", s.live)
 }
@@ -205,4 +219,27 @@ func TestWhatThePodGroupWaitsForIsSaid(t *testing.T) {
 	s.run("j-a-0")
 	s.JobPhase(s.name("j"), batchv1alpha1.Running)
 	assert.Empty(t, log.Job(s.name("j")).Reason)
+}
+
+// TestJobOutlivesItsQueue: a queue that is deleted keeps those who wait waiting, ends nobody, and lets them go on when it
+// is there again.
+func TestJobOutlivesItsQueue(t *testing.T) {
+	s := newStage(t)
+	running := s.apply(mustertesting.MakeJob("running").MaxRetry(1).Task(mustertesting.MakeTask("a", 1)))
+	s.admit(running)
+	s.run("running-a-0")
+	s.JobPhase(s.name("running"), batchv1alpha1.Running)
+	require.NoError(t, muster.SchedulingV1beta1().Queues().Delete(t.Context(), s.namespace, metav1.DeleteOptions{}))
+	waiting := s.apply(mustertesting.MakeJob("waiting").Task(mustertesting.MakeTask("a", 1)))
+	s.JobReason(s.name("waiting"), "QueueNotFound")
+	s.Event("Job", s.name("waiting"), func(e watchlog.Event) bool { return e.Reason == "QueueNotFound" })
+	assert.Equal(t, batchv1alpha1.Running, log.Job(s.name("running")).Phase)
+
+	s.queue(schedulingv1beta1.QueueStateOpen)
+	s.admit(waiting)
+	s.run("waiting-a-0")
+	s.JobPhase(s.name("waiting"), batchv1alpha1.Running)
+	assert.Empty(t, log.Job(s.name("waiting")).Reason)
+	s.succeed("running-a-0")
+	s.JobPhase(s.name("running"), batchv1alpha1.Completed)
 }

@@ -23,11 +23,11 @@ import (
 func TestCostOfALargeJob(t *testing.T) {
 	const pods, others = 2000, 20
 	s := newStage(t)
-	before := writes.requests.Load()
+	before := controller.Requests.Writes()
 	job := s.apply(mustertesting.MakeJob("j").Plugin("svc").Plugin("ssh").Task(mustertesting.MakeTask("w", pods)))
 	s.admit(job)
 	s.poll("the pods are created and counted", func(context.Context) bool { return s.get("j").Status.Pending == pods })
-	cost := writes.requests.Load() - before - pods
+	cost := controller.Requests.Writes() - before - pods
 	t.Logf("%d writes beside the pods", cost)
 	assert.LessOrEqual(t, cost, int64(others))
 	last := s.pod(fmt.Sprintf("j-w-%d", pods-1))
@@ -138,12 +138,12 @@ func TestAnIdleJobCostsNothing(t *testing.T) {
 		s.admit(job)
 		s.poll("its pods are counted", func(context.Context) bool { return s.get(job.Name).Status.Pending == 2 })
 	}
-	before := writes.requests.Load()
+	before := controller.Requests.Writes()
 	for _, job := range jobs {
 		// A change of no meaning makes the controller look again.
 		s.edit(job.Obj().Name, func(j *batchv1alpha1.Job) { j.Annotations = map[string]string{"note": "x"} })
 	}
 	s.PodsStay(4, "nothing happens", s.in())
 	// The annotations of a Job are those of its PodGroup.
-	assert.LessOrEqual(t, writes.requests.Load()-before, int64(len(jobs)))
+	assert.LessOrEqual(t, controller.Requests.Writes()-before, int64(len(jobs)))
 }

@@ -15,6 +15,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 	"github.com/muster-sched/muster/pkg/watchlog"
+	"github.com/muster-sched/muster/test/integration/harness"
 )
 
 // TestOneKeyAndOneClaimForEachJob, whatever happens to the controller: two work at the same time, as when leadership
@@ -26,15 +27,13 @@ func TestOneKeyAndOneClaimForEachJob(t *testing.T) {
 	require.NoError(t, err)
 	defer secrets.Stop()
 
-	stopSecond := startController(t.Context())
-	defer func() { stopSecond() }()
+	second := harness.StartJobController(t.Context(), controller.Env())
+	defer second.Stop()
 	for i := range jobs {
 		s.apply(mustertesting.MakeJob(fmt.Sprintf("j%d", i)).Plugin("svc").Plugin("ssh").
 			Volume(batchv1alpha1.VolumeSpec{MountPath: "/out", VolumeClaim: request()}).Task(mustertesting.MakeTask("w", 1)))
 		if i%4 == 3 {
-			stopSecond()
-			whileDown(func() {})
-			stopSecond = startController(t.Context())
+			second.WhileDown(func() { whileDown(func() {}) })
 		}
 	}
 	for i := range jobs {

@@ -10,7 +10,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
@@ -30,6 +29,7 @@ import (
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
 	"github.com/muster-sched/muster/pkg/localcluster"
+	"github.com/muster-sched/muster/test/integration/harness"
 )
 
 // soon bounds what should take a second or two; it only matters when something is broken, or the machine is very busy.
@@ -44,40 +44,15 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-func run(m *testing.M) (code int, err error) {
-	dir, err := os.MkdirTemp("", "muster-program-")
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
-	defer cancel()
-
-	binary = filepath.Join(dir, "muster-controller")
-	build := exec.CommandContext(ctx, "go", "build", "-o", binary, "github.com/muster-sched/muster/cmd/muster-controller")
-	if output, err := build.CombinedOutput(); err != nil {
-		return 0, fmt.Errorf("building muster-controller: %w\n%s", err, output)
-	}
-	cluster, err := localcluster.Up(ctx, localcluster.Options{Dir: filepath.Join(dir, "cluster"), ControlPlaneOnly: true})
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = cluster.Down(context.Background()) }()
-	config, err := cluster.RESTConfig()
-	if err != nil {
-		return 0, err
-	}
-	kubeconfig = cluster.Kubeconfig()
-	kube, muster = kubernetes.NewForConfigOrDie(config), versioned.NewForConfigOrDie(config)
-	return m.Run(), nil
+	harness.Main(m, localcluster.Options{ControlPlaneOnly: true}, func(ctx context.Context, env *harness.Env) (func() error, error) {
+		kubeconfig, kube, muster = env.Cluster.Kubeconfig(), env.Kube, env.Muster
+		binary = filepath.Join(filepath.Dir(env.Cluster.Dir()), "muster-controller")
+		build := exec.CommandContext(ctx, "go", "build", "-o", binary, "github.com/muster-sched/muster/cmd/muster-controller")
+		if output, err := build.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("building muster-controller: %w\n%s", err, output)
+		}
+		return nil, nil
+	})
 }
 
 // process is a running muster-controller.
@@ -223,7 +198,7 @@ func TestHealthIsOpenAndMetricsAreNot(t *testing.T) {
 	token := createReader(t)
 	eventually(t, "metrics for who may read them", func() bool { code, _ := p.get("/metrics", token); return code == http.StatusOK })
 	_, body := p.get("/metrics", token)
-	for _, metric := range []string{`workqueue_adds_total{name="queue"}`, "rest_client_requests_total", "process_cpu_seconds_total"} {
+	for _, metric := range []string{`workqueue_adds_total{name="queue"}`, "muster_job_start_duration_seconds_count", "rest_client_requests_total", "process_cpu_seconds_total"} {
 		assert.Contains(t, body, metric)
 	}
 	assert.Equal(t, 0, p.stop())

@@ -5,7 +5,6 @@ package queueing_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"testing"
 	"time"
 
@@ -30,6 +29,7 @@ import (
 	"github.com/muster-sched/muster/pkg/controllers/usage"
 	"github.com/muster-sched/muster/pkg/localcluster"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/test/integration/harness"
 )
 
 const (
@@ -39,6 +39,8 @@ const (
 	quiet = time.Second
 	// node is where the tests bind pods to. It has 1000 CPUs.
 	node = "big"
+	// holdTimeout is longer than any test takes: those that want it to pass say that it began earlier.
+	holdTimeout = 5 * time.Minute
 )
 
 // What TestMain starts and all tests share; each test has a namespace and queues of its own.
@@ -50,50 +52,24 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-func run(m *testing.M) (code int, err error) {
-	dir, err := os.MkdirTemp("", "muster-queueing-")
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
-	defer cancel()
-	cluster, err := localcluster.Up(ctx, localcluster.Options{Dir: dir, ControlPlaneOnly: true})
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = cluster.Down(context.Background()) }()
-	config, err := cluster.RESTConfig()
-	if err != nil {
-		return 0, err
-	}
-	config.QPS, config.Burst = 500, 1000
-	kube, muster = kubernetes.NewForConfigOrDie(config), versioned.NewForConfigOrDie(config)
-	if err := addNode(ctx, node, "1000"); err != nil {
-		return 0, err
-	}
-	stop, err := startControllers(ctx)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { stop() }()
-	whileDown = func(happens func()) {
-		stop()
-		happens()
-		if stop, err = startControllers(ctx); err != nil {
-			panic(err)
+	harness.Main(m, localcluster.Options{ControlPlaneOnly: true}, func(ctx context.Context, env *harness.Env) (func() error, error) {
+		kube, muster = env.Kube, env.Muster
+		if err := addNode(ctx, node, "1000"); err != nil {
+			return nil, err
 		}
-	}
-	return m.Run(), nil
+		stop, err := startControllers(ctx)
+		if err != nil {
+			return nil, err
+		}
+		whileDown = func(happens func()) {
+			stop()
+			happens()
+			if stop, err = startControllers(ctx); err != nil {
+				panic(err)
+			}
+		}
+		return func() error { stop(); return nil }, nil
+	})
 }
 
 func addNode(ctx context.Context, name, cpu string) error {
@@ -128,7 +104,7 @@ func startControllers(ctx context.Context) (stop func(), err error) {
 	}
 	groups, err := podgroup.New(podgroup.Config{
 		KubeClient: kube, MusterClient: muster, KubeInformers: kubeInformers, MusterInformers: musterInformers,
-		Usage: used, Recorder: recorder, OvercommitFactor: 1.2, AdoptFrom: []string{"muster"},
+		Usage: used, Recorder: recorder, OvercommitFactor: 1.2, HoldTimeout: holdTimeout, AdoptFrom: []string{"muster"},
 	})
 	if err != nil {
 		return nil, err

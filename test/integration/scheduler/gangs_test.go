@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,7 +26,7 @@ func TestGangThatDoesNotFitIsHeldWholeAndWakesWhenANodeComes(t *testing.T) {
 	w := newWorld(t, 2)
 	w.createGroup("g", 3, "")
 	w.createGang("g", 3)
-	w.expectHeld("g", "2 of 3 members of the gang fit", "1 more need cpu=3 each", "lacks cpu=2")
+	w.expectHeld("g", "2 of 3 members of the gang fit", "1 more need 3 cpu each", "lacks 2 cpu")
 	w.addNode(2)
 	w.expectBound("g", 3)
 }
@@ -69,12 +70,8 @@ func TestGangWakesWhenALabelItSelectsComes(t *testing.T) {
 
 func TestGangWakesWhenItsVolumeCanBeHad(t *testing.T) {
 	w := newWorld(t, 2)
-	claim := func(p *corev1.Pod) {
-		p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
-			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
-	}
 	w.createGroup("g", 2, "")
-	w.createGang("g", 2, claim)
+	w.createGang("g", 2, mounts("data"))
 	w.expectHeld("g", `persistentvolumeclaim "data" not found`)
 	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 	none := ""
@@ -96,6 +93,74 @@ func TestGangWakesWhenItsVolumeCanBeHad(t *testing.T) {
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	w.expectBound("g", 2)
+}
+
+// TestGangWakesWhenTheStorageClassOfItsClaimsComes: members whose claims are provisioned where they are placed wait for the class
+// that says so. Nothing else changes but that the class comes.
+func TestGangWakesWhenTheStorageClassOfItsClaimsComes(t *testing.T) {
+	w := newWorld(t, 2)
+	for i := range 2 {
+		w.createVolumeClaim(fmt.Sprintf("data-%d", i), w.namespace)
+	}
+	w.createGroup("g", 2, "")
+	for i := range 2 {
+		w.create(w.pod(fmt.Sprintf("g-%d", i), "g", mounts(fmt.Sprintf("data-%d", i))))
+	}
+	w.expectHeld("g", "unbound immediate PersistentVolumeClaims")
+	later := storagev1.VolumeBindingWaitForFirstConsumer
+	_, err := kube.StorageV1().StorageClasses().Create(w.ctx, &storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{Name: w.namespace}, Provisioner: "example.com/disks", VolumeBindingMode: &later,
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	w.eventually("all claims are asked to be provisioned", func() bool { return w.provision() == 2 })
+	w.expectBound("g", 2)
+}
+
+func mounts(claim string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}}
+	}
+}
+
+func (w *world) createVolumeClaim(name, class string) {
+	w.t.Helper()
+	_, err := kube.CoreV1().PersistentVolumeClaims(w.namespace).Create(w.ctx, &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			StorageClassName: &class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+		},
+	}, metav1.CreateOptions{})
+	require.NoError(w.t, err)
+}
+
+// provision makes volumes for the claims for which the scheduler has chosen a node, as their provisioner does; the volume
+// controller binds them. It returns how many claims have had theirs.
+func (w *world) provision() int {
+	claims, err := kube.CoreV1().PersistentVolumeClaims(w.namespace).List(w.ctx, metav1.ListOptions{})
+	require.NoError(w.t, err)
+	made := 0
+	for i := range claims.Items {
+		claim := &claims.Items[i]
+		node := claim.Annotations["volume.kubernetes.io/selected-node"]
+		if node == "" {
+			continue
+		}
+		_, err := kube.CoreV1().PersistentVolumes().Create(w.ctx, &corev1.PersistentVolume{
+			ObjectMeta: metav1.ObjectMeta{Name: w.namespace + "-" + claim.Name},
+			Spec: corev1.PersistentVolumeSpec{
+				StorageClassName: *claim.Spec.StorageClassName, Capacity: claim.Spec.Resources.Requests, AccessModes: claim.Spec.AccessModes,
+				PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/data"}},
+				ClaimRef:               &corev1.ObjectReference{Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
+			},
+		}, metav1.CreateOptions{})
+		if !apierrors.IsAlreadyExists(err) {
+			require.NoError(w.t, err)
+		}
+		made++
+	}
+	return made
 }
 
 func TestGangWakesWhenThePodItWantsToBeNearComes(t *testing.T) {

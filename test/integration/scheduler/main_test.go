@@ -5,8 +5,6 @@ package scheduler_test
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -19,10 +17,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/muster-sched/muster/manifests"
 	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
 	"github.com/muster-sched/muster/pkg/localcluster"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/test/integration/harness"
 )
 
 const (
@@ -43,54 +41,37 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-func run(m *testing.M) (code int, err error) {
-	dir, err := os.MkdirTemp("", "muster-scheduler-")
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
-	defer cancel()
-	config, err := schedulerConfig()
-	if err != nil {
-		return 0, err
-	}
-	cluster, err = localcluster.Up(ctx, localcluster.Options{
-		Dir: filepath.Join(dir, "cluster"), SchedulerConfig: config,
-		Without: []string{localcluster.KWOK, localcluster.MusterController},
+	// A short patience for partial gangs.
+	harness.Main(m, harness.SchedulerAlone("partialGangTimeout: 3s"), func(ctx context.Context, env *harness.Env) (func() error, error) {
+		cluster, restConfig, kube, muster = env.Cluster, env.Config, env.Kube, env.Muster
+		objects = dynamic.NewForConfigOrDie(restConfig)
+		return func() error { return checkMetrics(ctx) }, nil
 	})
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = cluster.Down(context.Background()) }()
-	if restConfig, err = cluster.RESTConfig(); err != nil {
-		return 0, err
-	}
-	restConfig.QPS, restConfig.Burst = 500, 1000
-	kube, muster, objects = kubernetes.NewForConfigOrDie(restConfig), versioned.NewForConfigOrDie(restConfig), dynamic.NewForConfigOrDie(restConfig)
-	return m.Run(), nil
 }
 
-// schedulerConfig is the configuration for benchmarks, where PodGroups need no admission, with a short patience for partial
-// gangs.
-func schedulerConfig() (string, error) {
-	data, err := manifests.FS.ReadFile("scheduler/benchmark.yaml")
+// checkMetrics checks what must hold whatever the tests did: no gang was forgotten.
+func checkMetrics(ctx context.Context) error {
+	page, err := cluster.Get(ctx, localcluster.MusterScheduler, "/metrics")
 	if err != nil {
-		return "", err
+		return fmt.Errorf("reading the scheduler's metrics: %w", err)
 	}
-	config := strings.Replace(string(data), "admission: Ignore", "admission: Ignore\n      partialGangTimeout: 3s", 1)
-	if config == string(data) {
-		return "", fmt.Errorf("manifests/scheduler/benchmark.yaml does not set admission: Ignore")
+	for _, line := range []string{"muster_lost_wakeup_recovered_total 0", "muster_state_drift 0", `muster_gang_attempts_total{result="seated"} `} {
+		if !strings.Contains(string(page), "\n"+line) {
+			return fmt.Errorf("the scheduler's metrics do not have %q:\n%s", line, musterLines(page))
+		}
 	}
-	return config, nil
+	return nil
+}
+
+// musterLines are the metrics that are Muster's own.
+func musterLines(page []byte) string {
+	var lines []string
+	for line := range strings.Lines(string(page)) {
+		if strings.HasPrefix(line, "muster_") {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "")
 }
 
 // world is what a test has for itself: a namespace, and nodes that only its pods go to.
@@ -100,10 +81,16 @@ type world struct {
 	namespace string
 }
 
-// newWorld makes a namespace and the given number of nodes of 4 CPUs.
+// newWorld makes a namespace and the given number of nodes of 4 CPUs. The test runs beside others.
 func newWorld(t *testing.T, nodes int) *world {
 	t.Helper()
 	t.Parallel()
+	return newQuietWorld(t, nodes)
+}
+
+// newQuietWorld is newWorld for a test that must be alone: messages may speak of any node of the cluster.
+func newQuietWorld(t *testing.T, nodes int) *world {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	t.Cleanup(cancel)
 	name := strings.ToLower(strings.NewReplacer("_", "-", "/", "-").Replace(t.Name()))

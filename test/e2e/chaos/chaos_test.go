@@ -1,0 +1,268 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/pkg/watchlog"
+	"github.com/muster-sched/muster/test/e2e/harness"
+)
+
+// What a run may be told through the environment.
+const (
+	seedVariable     = "MUSTER_E2E_SEED"   // repeats the moments of a run
+	durationVariable = "MUSTER_CHAOS_FOR"  // how long parts are killed, as a Go duration
+	jobsVariable     = "MUSTER_CHAOS_JOBS" // how many Jobs there are
+)
+
+const (
+	defaultJobs     = 200
+	defaultDuration = 40 * time.Second
+	// nodes hold all pods at once: nothing has to wait for room.
+	nodes = 12
+	// calmPatience is how long the Jobs may take to end once the killing has.
+	calmPatience = 4 * time.Minute
+)
+
+// TestJobsOutliveTheirCluster (the goal of 200 Jobs with restarts): whatever is killed, and whenever, every Job comes to the end that it would come to in
+// peace. No pod is made that an undisturbed run would not make, none is lost, and none that has finished runs again.
+func TestJobsOutliveTheirCluster(t *testing.T) {
+	random := rand.New(rand.NewPCG(uint64(setting(t, seedVariable, int(time.Now().UnixNano()), strconv.Atoi)), 0))
+	duration := setting(t, durationVariable, defaultDuration, time.ParseDuration)
+	s := harness.New(t)
+	s.AddNodes(nodes, "cpu", "64", "pods", "250")
+	c := &crowd{story: s}
+	c.invent(setting(t, jobsVariable, defaultJobs, strconv.Atoi))
+
+	// Users come while parts are away, too.
+	users, stop := context.WithCancel(t.Context())
+	defer stop()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.live(users, duration*2/3)
+	}()
+	killer := &killer{t: t, cluster: harness.Shared(), random: random, killed: map[string]int{}}
+	killer.run(duration)
+	calm := time.Now()
+	go killer.wakeKubelets(users, s.Namespace)
+
+	s.Within(calmPatience, "all Jobs have come to their end", func() bool { return len(c.unfinished()) == 0 }, func() any { return c.unfinished() })
+	stop()
+	<-done
+	c.report(t, calm)
+	c.verify(t)
+}
+
+// setting reads what the environment says, and prints what holds.
+func setting[T any](t *testing.T, variable string, byDefault T, parse func(string) (T, error)) T {
+	t.Helper()
+	value := byDefault
+	if given := os.Getenv(variable); given != "" {
+		var err error
+		value, err = parse(given)
+		require.NoError(t, err, variable)
+	}
+	t.Logf("%s=%v", variable, value)
+	return value
+}
+
+// crowd are Jobs, each with its fate, and the users who look after them.
+type crowd struct {
+	story *harness.Story
+	jobs  []*member
+}
+
+type member struct {
+	name  string
+	fate  fate
+	n     int32
+	steps []step // what its user has still to do
+}
+
+// invent makes up the Jobs.
+func (c *crowd) invent(count int) {
+	names := slices.Sorted(maps.Keys(fates))
+	for i := range count {
+		kind := names[i%len(names)]
+		f := fates[kind]
+		c.jobs = append(c.jobs, &member{name: fmt.Sprintf("%s-%d", kind, i), fate: f, n: int32(2 + i/len(names)%3), steps: f.user})
+	}
+}
+
+// live creates the Jobs, spread over a time, and lets their users do what they have in mind, until the context ends.
+func (c *crowd) live(ctx context.Context, spread time.Duration) {
+	began, created := time.Now(), 0
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		due := min(len(c.jobs), 1+int(int64(len(c.jobs))*int64(time.Since(began))/int64(spread)))
+		for created < due && c.create(ctx, c.jobs[created]) {
+			created++
+		}
+		for _, m := range c.jobs[:created] {
+			if len(m.steps) > 0 && c.isReached(m, m.steps[0]) && c.take(ctx, m, m.steps[0]) {
+				m.steps = m.steps[1:]
+			}
+		}
+	}, 200*time.Millisecond)
+}
+
+// attempt bounds one request of a user: some come while the API server is away, and are made again later.
+const attempt = 5 * time.Second
+
+func (c *crowd) create(ctx context.Context, m *member) bool {
+	ctx, cancel := context.WithTimeout(ctx, attempt)
+	defer cancel()
+	job := m.fate.build(m.name, m.n).Namespace(c.story.Namespace).Obj()
+	_, err := c.story.Muster.BatchV1alpha1().Jobs(job.Namespace).Create(ctx, job, metav1.CreateOptions{})
+	return err == nil || apierrors.IsAlreadyExists(err)
+}
+
+// isReached tells whether a Job has come so far that its user does the step.
+func (c *crowd) isReached(m *member, s step) bool {
+	if c.story.Log.Job(c.story.Name(m.name)).Phase != s.phase {
+		return false
+	}
+	return s.running == 0 || len(c.story.Log.Pods(c.story.In(harness.Of(m.name), harness.Running))) == s.running
+}
+
+func (c *crowd) take(ctx context.Context, m *member, s step) bool {
+	ctx, cancel := context.WithTimeout(ctx, attempt)
+	defer cancel()
+	jobs := c.story.Muster.BatchV1alpha1().Jobs(c.story.Namespace)
+	job, err := jobs.Get(ctx, m.name, metav1.GetOptions{})
+	if err != nil {
+		return false
+	}
+	if s.change != nil {
+		s.change(job)
+		_, err = jobs.Update(ctx, job, metav1.UpdateOptions{})
+		return err == nil
+	}
+	_, err = c.story.Muster.BusV1alpha1().Commands(job.Namespace).Create(ctx, &busv1alpha1.Command{
+		ObjectMeta:   metav1.ObjectMeta{Name: m.name},
+		Action:       string(s.command),
+		TargetObject: metav1.NewControllerRef(job, batchv1alpha1.SchemeGroupVersion.WithKind("Job")),
+	}, metav1.CreateOptions{})
+	return err == nil || apierrors.IsAlreadyExists(err)
+}
+
+// unfinished lists the Jobs that have not come to their end, or whose pods are still going, with what they do.
+func (c *crowd) unfinished() []string {
+	var found []string
+	for _, m := range c.jobs {
+		if state := c.story.Log.Job(c.story.Name(m.name)); state.Phase != m.fate.phase || state.Terminating > 0 {
+			found = append(found, fmt.Sprintf("%s: %s", m.name, state))
+		}
+	}
+	return found
+}
+
+// report prints which Jobs were the last to end, so that a run that passes says something too.
+func (c *crowd) report(t *testing.T, calm time.Time) {
+	t.Helper()
+	ended := func(m *member) time.Time {
+		states := c.story.Log.JobStates(c.story.Name(m.name))
+		return states[len(states)-1].Time
+	}
+	last := slices.SortedFunc(slices.Values(c.jobs), func(a, b *member) int { return ended(b).Compare(ended(a)) })
+	for i, m := range last[:min(len(last), 5)] {
+		t.Logf("%s ended %s after the last kill", m.name, ended(m).Sub(calm).Round(time.Millisecond))
+		if i == 0 {
+			c.describe(t, m)
+		}
+	}
+}
+
+// verify compares each Job and its pods with those of an undisturbed run.
+func (c *crowd) verify(t *testing.T) {
+	t.Helper()
+	namespace := c.story.Namespace
+	pods, err := c.story.Kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	byJob := map[string][]corev1.Pod{}
+	for _, pod := range pods.Items {
+		name := pod.Annotations[batchv1alpha1.JobNameKey]
+		byJob[name] = append(byJob[name], pod)
+	}
+	for _, m := range c.jobs {
+		status := c.story.Job(c.story.Name(m.name)).Status
+		assert.Equal(t, m.fate.phase, status.State.Phase, "phase of %s", m.name)
+		assert.Equal(t, m.fate.retries, status.RetryCount, "retries of %s", m.name)
+		succeeded := m.fate.succeeded(m.n)
+		assert.EqualValues(t, succeeded, status.Succeeded, "pods of %s that have succeeded, by its status", m.name)
+		assert.Equal(t, succeeded, countPhase(byJob[m.name], corev1.PodSucceeded), "pods of %s that have succeeded", m.name)
+		assert.Zero(t, countPhase(byJob[m.name], corev1.PodRunning)+countPhase(byJob[m.name], corev1.PodPending), "pods of %s that are left over", m.name)
+		c.verifyRuns(t, m)
+		if t.Failed() {
+			c.describe(t, m)
+			return
+		}
+	}
+	c.verifyNothingIsLeft(t)
+}
+
+// verifyRuns checks that no index of a Job ran more often than its spec asks for.
+func (c *crowd) verifyRuns(t *testing.T, m *member) {
+	t.Helper()
+	runs := map[string][]watchlog.Pod{}
+	for _, pod := range c.story.Log.PodsOf(c.story.Name(m.name)) {
+		index := pod.Name + " of run " + pod.Version
+		runs[index] = append(runs[index], pod)
+		most := 1
+		if often, listed := m.fate.again[pod.Task]; listed {
+			most = often
+		}
+		assert.LessOrEqual(t, len(runs[index]), most, "pods named %s", index)
+	}
+	for index, pods := range runs {
+		for _, earlier := range pods[:len(pods)-1] {
+			assert.NotEqual(t, corev1.PodSucceeded, earlier.Phase, "%s had succeeded and ran again", index)
+		}
+	}
+}
+
+// verifyNothingIsLeft waits until what ended Jobs do not need is gone.
+func (c *crowd) verifyNothingIsLeft(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), mustertesting.Patience)
+	defer cancel()
+	left := 0
+	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		groups, err := c.story.Muster.SchedulingV1beta1().PodGroups(c.story.Namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, err
+		}
+		commands, err := c.story.Muster.BusV1alpha1().Commands(c.story.Namespace).List(ctx, metav1.ListOptions{})
+		left = len(groups.Items) + len(commands.Items)
+		return err == nil && left == 0, err
+	})
+	require.NoError(t, err, "%d PodGroups and Commands are left", left)
+}
+
+// describe prints the life of a Job.
+func (c *crowd) describe(t *testing.T, m *member) {
+	t.Helper()
+	for _, state := range c.story.Log.JobStates(c.story.Name(m.name)) {
+		t.Log(state)
+	}
+	for _, pod := range c.story.Log.PodsOf(c.story.Name(m.name)) {
+		t.Log(pod)
+	}
+}

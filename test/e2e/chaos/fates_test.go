@@ -1,0 +1,171 @@
+package chaos
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+)
+
+// fate is a kind of Job whose end follows from its spec, and from what its user does to it.
+type fate struct {
+	// build makes the Job; n is a small number that makes Jobs differ in size.
+	build func(name string, n int32) *mustertesting.JobWrapper
+	// user is what is done to the Job, one step after the other.
+	user []step
+	// How it ends.
+	phase   batchv1alpha1.JobPhase
+	retries int32
+	// succeeded is how many pods have at the end; n is that of build.
+	succeeded func(n int32) int
+	// again has the tasks whose pods run more than once in one incarnation, and how often.
+	again map[string]int
+}
+
+// step is one thing that a user does once the Job has come so far.
+type step struct {
+	// when the Job is in this phase and has so many running pods.
+	phase   batchv1alpha1.JobPhase
+	running int
+	// either change the Job or give a Command.
+	change  func(*batchv1alpha1.Job)
+	command busv1alpha1.Action
+}
+
+func none(int32) int    { return 0 }
+func all(n int32) int   { return int(n) }
+func just(k int) counts { return func(int32) int { return k } }
+
+type counts = func(int32) int
+
+// for ever, and for a little while.
+func steady(replicas int32) *mustertesting.TaskWrapper {
+	return mustertesting.MakeTask("steady", replicas)
+}
+
+func brief(name string, replicas int32, code int) *mustertesting.TaskWrapper {
+	return mustertesting.MakeTask(name, replicas).ExitAfter(700*time.Millisecond, code)
+}
+
+func onExit(code int32, action busv1alpha1.Action) batchv1alpha1.LifecyclePolicy {
+	return batchv1alpha1.LifecyclePolicy{ExitCode: &code, Action: action}
+}
+
+func suspended(yes bool) func(*batchv1alpha1.Job) {
+	return func(job *batchv1alpha1.Job) { job.Spec.Suspend = &yes }
+}
+
+func scaled(replicas int32) func(*batchv1alpha1.Job) {
+	return func(job *batchv1alpha1.Job) { job.Spec.Tasks[0].Replicas = replicas }
+}
+
+// fates by name. Jobs get them in turn.
+var fates = map[string]fate{
+	"completes": {
+		build: func(name string, n int32) *mustertesting.JobWrapper {
+			return mustertesting.MakeJob(name).Task(brief("a", n, 0))
+		},
+		phase: batchv1alpha1.Completed, succeeded: all,
+	},
+	"fails": {
+		build: func(name string, n int32) *mustertesting.JobWrapper {
+			return mustertesting.MakeJob(name).Task(brief("a", n, 1))
+		},
+		phase: batchv1alpha1.Failed, succeeded: none,
+	},
+	"restarts-jobs": {
+		build: func(name string, n int32) *mustertesting.JobWrapper {
+			return mustertesting.MakeJob(name).MaxRetry(3).Policy(busv1alpha1.AnyEvent, busv1alpha1.RestartJobAction).
+				Task(steady(n)).Task(brief("flaky", 1, 1))
+		},
+		phase: batchv1alpha1.Failed, retries: 3, succeeded: none,
+	},
+	"restarts-tasks": {
+		build: func(name string, n int32) *mustertesting.JobWrapper {
+			return mustertesting.MakeJob(name).MaxRetry(3).Task(steady(n)).
+				Task(brief("flaky", 1, 1).Policy(busv1alpha1.PodFailedEvent, busv1alpha1.RestartTaskAction))
+		},
+		phase: batchv1alpha1.Failed, retries: 3, succeeded: none, again: map[string]int{"flaky": 3},
+	},
+	"restarts-pods": {
+		build: func(name string, n int32) *mustertesting.JobWrapper {
+			return mustertesting.MakeJob(name).MaxRetry(3).Task(brief("done", n, 0)).
+				Task(brief("flaky", 1, 1).Policy(busv1alpha1.PodFailedEvent, busv1alpha1.RestartPodAction))
+		},
+		phase: batchv1alpha1.Failed, retries: 3, succeeded: all, again: map[string]int{"flaky": 3},
+	},
+	"aborts": {
+		build: func(name string, n int32) *mustertesting.JobWrapper {
+			return mustertesting.MakeJob(name).LifecyclePolicy(onExit(3, busv1alpha1.AbortJobAction)).Task(steady(n)).Task(brief("b", 1, 3))
+		},
+		phase: batchv1alpha1.Aborted, succeeded: none,
+	},
+	"terminates": {
+		build: func(name string, n int32) *mustertesting.JobWrapper {
+			return mustertesting.MakeJob(name).LifecyclePolicy(onExit(4, busv1alpha1.TerminateJobAction)).Task(steady(n)).Task(brief("b", 1, 4))
+		},
+		phase: batchv1alpha1.Terminated, succeeded: none,
+	},
+	"is-completed-by-a-task": {
+		build: func(name string, n int32) *mustertesting.JobWrapper {
+			return mustertesting.MakeJob(name).Task(steady(n)).
+				Task(brief("ps", 1, 0).Policy(busv1alpha1.TaskCompletedEvent, busv1alpha1.CompleteJobAction))
+		},
+		phase: batchv1alpha1.Completed, succeeded: just(1),
+	},
+	"has-enough-successes": {
+		build: func(name string, n int32) *mustertesting.JobWrapper {
+			return mustertesting.MakeJob(name).MinSuccess(n).Task(brief("a", n, 0)).Task(steady(2))
+		},
+		phase: batchv1alpha1.Completed, succeeded: all,
+	},
+	"flows": {
+		build: func(name string, n int32) *mustertesting.JobWrapper {
+			return mustertesting.MakeJob(name).Task(brief("a", 1, 0)).Task(brief("b", n, 0).DependsOn("a")).Task(brief("c", 1, 0).DependsOn("b"))
+		},
+		phase: batchv1alpha1.Completed, succeeded: func(n int32) int { return int(n) + 2 },
+	},
+	"flow-breaks": {
+		build: func(name string, n int32) *mustertesting.JobWrapper {
+			return mustertesting.MakeJob(name).Task(brief("a", 1, 0)).Task(brief("b", n, 1).DependsOn("a")).Task(brief("c", 1, 0).DependsOn("b"))
+		},
+		phase: batchv1alpha1.Failed, succeeded: just(1), again: map[string]int{"c": 0},
+	},
+	"is-scaled": {
+		build: func(name string, _ int32) *mustertesting.JobWrapper {
+			return mustertesting.MakeJob(name).MinAvailable(1).Policy(busv1alpha1.AnyEvent, busv1alpha1.TerminateJobAction).
+				Task(mustertesting.MakeTask("steady", 2).MinAvailable(1))
+		},
+		user: []step{
+			{phase: batchv1alpha1.Running, running: 2, change: scaled(4)},
+			{phase: batchv1alpha1.Running, running: 4, change: scaled(1)},
+			{phase: batchv1alpha1.Running, running: 1, command: busv1alpha1.CompleteJobAction},
+		},
+		phase: batchv1alpha1.Completed, succeeded: none,
+	},
+	"is-suspended": {
+		build: func(name string, n int32) *mustertesting.JobWrapper {
+			return mustertesting.MakeJob(name).MaxRetry(1).Policy(busv1alpha1.AnyEvent, busv1alpha1.RestartJobAction).Task(steady(n))
+		},
+		user: []step{
+			{phase: batchv1alpha1.Running, change: suspended(true)},
+			{phase: batchv1alpha1.Aborted, change: suspended(false)},
+			{phase: batchv1alpha1.Running, command: busv1alpha1.TerminateJobAction},
+		},
+		phase: batchv1alpha1.Terminated, succeeded: none, again: map[string]int{"steady": 2},
+	},
+}
+
+// countPhase counts the pods of a phase.
+func countPhase(pods []corev1.Pod, phase corev1.PodPhase) int {
+	n := 0
+	for i := range pods {
+		if pods[i].Status.Phase == phase {
+			n++
+		}
+	}
+	return n
+}

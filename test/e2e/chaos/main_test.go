@@ -1,0 +1,17 @@
+// Package chaos kills the parts of a cluster at random moments while Jobs go through their lives, and looks at what has
+// become of the Jobs.
+package chaos
+
+import (
+	"testing"
+
+	"github.com/muster-sched/muster/pkg/localcluster"
+	"github.com/muster-sched/muster/test/e2e/harness"
+)
+
+func TestMain(m *testing.M) {
+	harness.Main(m, localcluster.Options{
+		// There is one controller only: one that was killed need not wait for a lease of its own.
+		ExtraArgs: map[string][]string{localcluster.MusterController: {"--leader-elect=false"}},
+	})
+}

@@ -1,0 +1,216 @@
+package e2e
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/pkg/watchlog"
+	"github.com/muster-sched/muster/test/e2e/harness"
+)
+
+// The tests named TestExample... play the examples in testdata/seeds, as the documents say that they go.
+
+// example is the path of an example.
+func example(name string) string { return filepath.Join("testdata", "seeds", name+".yaml") }
+
+// change is a change to an example that the simulation needs, or that makes a story of it.
+type change = func(*batchv1alpha1.Job)
+
+// neverAgain lets pods end: with the default restart policy, which the examples have, their containers are started anew
+// for ever.
+func neverAgain(job *batchv1alpha1.Job) {
+	for i := range job.Spec.Tasks {
+		if spec := &job.Spec.Tasks[i].Template.Spec; spec.RestartPolicy == "" {
+			spec.RestartPolicy = corev1.RestartPolicyNever
+		}
+	}
+}
+
+// ends lets the pods of a task end some time after their start.
+func ends(task string, after time.Duration, code int) change {
+	return func(job *batchv1alpha1.Job) {
+		for i := range job.Spec.Tasks {
+			if one := &job.Spec.Tasks[i]; task == "" || one.Name == task {
+				one.Template = mustertesting.MakeTask(one.Name, 0).ExitAfter(after, code).Obj().Template
+			}
+		}
+	}
+}
+
+// slots adds a node with room for so many pods, whatever they ask for: the examples ask for nothing.
+func slots(s *harness.Story, pods string) {
+	s.AddNodes(1, "cpu", "64", "nvidia.com/gpu", "8", "pods", pods)
+}
+
+// ensurePriorityClasses makes the classes that the examples name and do not define.
+func ensurePriorityClasses(s *harness.Story) {
+	for name, value := range map[string]int32{"master-pri": 1000, "high": 500} {
+		class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}
+		if _, err := s.Kube.SchedulingV1().PriorityClasses().Create(s.Ctx, class, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
+			require.NoError(s.T, err)
+		}
+	}
+}
+
+// ensureQueue makes the queue that an example names and does not define.
+func ensureQueue(s *harness.Story, name string) {
+	queue := mustertesting.MakeQueue(name).Obj()
+	if _, err := s.Muster.SchedulingV1beta1().Queues().Create(s.Ctx, queue, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
+		require.NoError(s.T, err)
+	}
+	require.Eventually(s.T, func() bool { return s.Queue(name).Status.State == schedulingv1beta1.QueueStateOpen },
+		mustertesting.Patience, 50*time.Millisecond, "queue %s is open", name)
+}
+
+func TestExampleOfSeveralPodTemplates(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t)
+	slots(s, "110")
+	name := s.ApplyFile(example("tf-job"))
+	s.JobPhase(name, batchv1alpha1.Running)
+	images := map[string]int{}
+	job := s.Job(name)
+	for _, seen := range s.Pods(7, "all pods run", s.In(harness.Running)) {
+		pod := s.Pod(seen.Name)
+		assert.True(t, metav1.IsControlledBy(pod, job), "the controlling owner of pod %s is the Job", pod.Name)
+		images[pod.Spec.Containers[0].Image]++
+	}
+	assert.Equal(t, map[string]int{"ps-img": 2, "worker-img": 5}, images)
+	assert.EqualValues(t, 7, job.Status.MinAvailable, "by default the sum of all replicas")
+}
+
+func TestExampleOfMinimums(t *testing.T) {
+	t.Parallel()
+	for file, c := range map[string]struct{ pods, minimum int }{
+		"tf-job-gang":  {6, 6},
+		"tf-training":  {5, 3},
+		"mpi-launcher": {5, 5},
+	} {
+		t.Run(file, func(t *testing.T) {
+			t.Parallel()
+			s := harness.New(t)
+			slots(s, map[int]string{6: "5", 5: "4", 3: "2"}[c.minimum])
+			job := s.ApplyFile(example(file))
+			s.Pods(c.pods, "all pods wait", s.In(harness.Unbound))
+			s.PodsStay(0, "less than the minimum does not start", s.In(harness.Bound))
+			slots(s, "1")
+			s.JobPhases(job, batchv1alpha1.Pending, batchv1alpha1.Running)
+			s.Pods(c.minimum, "the minimum runs", s.In(harness.Running))
+			s.PodsStay(c.pods-c.minimum, "the rest waits", s.In(harness.Unbound))
+			s.WholeGangs(s.Namespace, window)
+		})
+	}
+}
+
+// TestExampleOfTaskPriority: of one driver and five executors, of which three are enough, the driver and two executors
+// start where there is room for three, in whichever order the tasks are written down.
+func TestExampleOfTaskPriority(t *testing.T) {
+	t.Parallel()
+	for name, reorder := range map[string]change{
+		"as written": func(*batchv1alpha1.Job) {},
+		"executors first": func(job *batchv1alpha1.Job) {
+			job.Spec.Tasks[0], job.Spec.Tasks[1] = job.Spec.Tasks[1], job.Spec.Tasks[0]
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := harness.New(t)
+			ensurePriorityClasses(s)
+			slots(s, "3")
+			job := s.ApplyFile(example("spark-job-priority"), reorder)
+			s.JobPhases(job, batchv1alpha1.Pending, batchv1alpha1.Running)
+			s.Pods(3, "three run", s.In(harness.Running))
+			s.PodsStay(3, "three wait", s.In(harness.Unbound))
+			assert.Len(t, s.Log.Pods(s.In(harness.Running, harness.OfTask("driver"))), 1)
+			assert.Len(t, s.Log.Pods(s.In(harness.Running, harness.OfTask("executor"))), 2)
+			s.WholeGangs(s.Namespace, window)
+		})
+	}
+}
+
+// TestExampleOfSharing: two Jobs that could each use all of the room both start; what is beyond their minimums shares
+// what is left.
+func TestExampleOfSharing(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t)
+	ensurePriorityClasses(s)
+	slots(s, "8")
+	second := func(job *batchv1alpha1.Job) { job.Name = "spark-job-2" }
+	a, b := s.ApplyFile(example("spark-job-priority")), s.ApplyFile(example("spark-job-priority"), second)
+	s.JobPhase(a, batchv1alpha1.Running)
+	s.Pods(8, "there is room for eight", s.In(harness.Running))
+	for _, job := range []string{a.Name, b.Name} {
+		started := len(s.Log.Pods(s.In(harness.Running, harness.Of(job))))
+		assert.True(t, started == 0 || started >= 3, "%s runs with %d pods", job, started)
+	}
+	slots(s, "4")
+	s.JobPhase(b, batchv1alpha1.Running)
+	s.Pods(12, "there is room for all", s.In(harness.Running))
+	s.WholeGangs(s.Namespace, window)
+}
+
+// TestExampleOfDistributedTraining plays the three ways in which the Job of the deep dive goes on.
+func TestExampleOfDistributedTraining(t *testing.T) {
+	t.Parallel()
+	start := func(t *testing.T) (*harness.Story, []watchlog.Pod) {
+		t.Parallel()
+		s := harness.New(t)
+		ensurePriorityClasses(s)
+		ensureQueue(s, "ai-training")
+		slots(s, "110")
+		job := s.ApplyFile(example("distributed-training"), neverAgain)
+		s.JobPhase(job, batchv1alpha1.Running)
+		return s, s.Pods(5, "all pods run", s.In(harness.Running))
+	}
+	t.Run("the parameter server is done", func(t *testing.T) {
+		s, _ := start(t)
+		s.EndPod("distributed-training-ps-0", 0)
+		job := s.Name("distributed-training")
+		s.JobPhases(job, batchv1alpha1.Pending, batchv1alpha1.Running, batchv1alpha1.Completing, batchv1alpha1.Completed)
+		assert.EqualValues(t, 1, s.Job(job).Status.Succeeded)
+		s.PodsStay(0, "the workers are gone", s.In(harness.Live))
+		assert.False(t, s.Log.JobGone(job), "the Job is kept for an hour")
+	})
+	t.Run("enough workers have succeeded", func(t *testing.T) {
+		s, _ := start(t)
+		s.EndPod("distributed-training-worker-1", 0)
+		s.EndPod("distributed-training-worker-3", 0)
+		job := s.Name("distributed-training")
+		s.JobPhases(job, batchv1alpha1.Pending, batchv1alpha1.Running, batchv1alpha1.Completing, batchv1alpha1.Completed)
+		assert.Equal(t, "MinSuccessReached", s.Job(job).Status.State.Reason)
+	})
+	t.Run("a worker is evicted", func(t *testing.T) {
+		s, before := start(t)
+		s.DeletePod("distributed-training-worker-2")
+		job := s.Name("distributed-training")
+		s.JobPhases(job, batchv1alpha1.Pending, batchv1alpha1.Running, batchv1alpha1.Restarting, batchv1alpha1.Pending, batchv1alpha1.Running)
+		expectNewRun(t, s, before)
+		assert.EqualValues(t, 1, s.Job(job).Status.RetryCount)
+	})
+}
+
+// expectNewRun waits until as many pods run as before, and checks that all of them are new.
+func expectNewRun(t *testing.T, s *harness.Story, before []watchlog.Pod) {
+	t.Helper()
+	isNew := func(p watchlog.Pod) bool {
+		for _, old := range before {
+			if old.UID == p.UID {
+				return false
+			}
+		}
+		return true
+	}
+	s.Pods(len(before), "as many new pods run as before", s.In(harness.Running, isNew))
+	s.Pods(len(before), "and no others", s.In(harness.Running))
+}

@@ -1,0 +1,93 @@
+package harness
+
+import (
+	"os"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/yaml"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+)
+
+// ReadJob reads the Job of a file, with no field that Jobs do not have. Tasks whose template the file leaves out get one
+// container.
+func (s *Story) ReadJob(file string) *batchv1alpha1.Job {
+	s.T.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(s.T, err)
+	job := &batchv1alpha1.Job{}
+	require.NoError(s.T, yaml.UnmarshalStrict(text, job), file)
+	for i := range job.Spec.Tasks {
+		if spec := &job.Spec.Tasks[i].Template.Spec; len(spec.Containers) == 0 {
+			spec.Containers = []corev1.Container{{Name: "main", Image: "busybox"}}
+			spec.RestartPolicy = corev1.RestartPolicyNever
+		}
+	}
+	return job
+}
+
+// ApplyFile creates the Job of a file in the test's namespace, its pods bound for the test's nodes, once the changes are
+// made to it. What the API server would drop is an error.
+func (s *Story) ApplyFile(file string, changes ...func(*batchv1alpha1.Job)) types.NamespacedName {
+	s.T.Helper()
+	job := s.home(s.ReadJob(file))
+	for _, change := range changes {
+		change(job)
+	}
+	_, err := s.Muster.BatchV1alpha1().Jobs(s.Namespace).Create(s.Ctx, job, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
+	require.NoError(s.T, err)
+	return s.Name(job.Name)
+}
+
+// Job reads a Job.
+func (s *Story) Job(name types.NamespacedName) *batchv1alpha1.Job {
+	s.T.Helper()
+	job, err := s.Muster.BatchV1alpha1().Jobs(name.Namespace).Get(s.Ctx, name.Name, metav1.GetOptions{})
+	require.NoError(s.T, err)
+	return job
+}
+
+// EditJob changes a Job as `kubectl edit` does, and returns what the API server says to it.
+func (s *Story) EditJob(name types.NamespacedName, change func(*batchv1alpha1.Job)) error {
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		job := s.Job(name)
+		change(job)
+		_, err := s.Muster.BatchV1alpha1().Jobs(name.Namespace).Update(s.Ctx, job, metav1.UpdateOptions{})
+		return err
+	})
+}
+
+// Command asks something of a Job, as the CLI does.
+func (s *Story) Command(name types.NamespacedName, action busv1alpha1.Action) {
+	s.T.Helper()
+	command := &busv1alpha1.Command{
+		ObjectMeta:   metav1.ObjectMeta{GenerateName: name.Name + "-"},
+		Action:       string(action),
+		TargetObject: metav1.NewControllerRef(s.Job(name), batchv1alpha1.SchemeGroupVersion.WithKind("Job")),
+	}
+	_, err := s.Muster.BusV1alpha1().Commands(name.Namespace).Create(s.Ctx, command, metav1.CreateOptions{})
+	require.NoError(s.T, err)
+}
+
+// GroupOf reads the PodGroup of a Job.
+func (s *Story) GroupOf(name types.NamespacedName) *schedulingv1beta1.PodGroup {
+	s.T.Helper()
+	job := s.Job(name)
+	group, err := s.Muster.SchedulingV1beta1().PodGroups(name.Namespace).Get(s.Ctx, job.Name+"-"+string(job.UID), metav1.GetOptions{})
+	require.NoError(s.T, err)
+	return group
+}
+
+// Pod reads a pod.
+func (s *Story) Pod(name string) *corev1.Pod {
+	s.T.Helper()
+	pod, err := s.Kube.CoreV1().Pods(s.Namespace).Get(s.Ctx, name, metav1.GetOptions{})
+	require.NoError(s.T, err)
+	return pod
+}

@@ -1,0 +1,94 @@
+// Package harness starts what the integration tests of a package share: a control plane, and parts of Muster on it.
+package harness
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/muster-sched/muster/manifests"
+	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
+	"github.com/muster-sched/muster/pkg/localcluster"
+)
+
+// longest is how long the tests of a package may take.
+const longest = 10 * time.Minute
+
+// Env is a cluster and clients for it.
+type Env struct {
+	// Cluster that runs.
+	Cluster *localcluster.Cluster
+	// Config of an administrator's clients.
+	Config *rest.Config
+	// Kube and Muster are such clients.
+	Kube   kubernetes.Interface
+	Muster versioned.Interface
+}
+
+// SetUp prepares an Env for the tests. What it returns is called after them, with the cluster still there; its error fails
+// them. It may be nil.
+type SetUp func(ctx context.Context, env *Env) (tearDown func() error, err error)
+
+// Main starts a cluster, runs the tests of a package in it and ends the process. Options need no folder.
+func Main(m *testing.M, options localcluster.Options, setUp SetUp) {
+	code, err := run(m, options, setUp)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M, options localcluster.Options, setUp SetUp) (code int, err error) {
+	dir, err := os.MkdirTemp("", "muster-test-")
+	if err != nil {
+		return 0, fmt.Errorf("making a folder: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	ctx, cancel := context.WithTimeout(context.Background(), longest)
+	defer cancel()
+	options.Dir = filepath.Join(dir, "cluster")
+	env := &Env{}
+	if env.Cluster, err = localcluster.Up(ctx, options); err != nil {
+		return 0, fmt.Errorf("starting a cluster: %w", err)
+	}
+	defer func() { _ = env.Cluster.Down(context.Background()) }()
+	if env.Config, err = env.Cluster.RESTConfig(); err != nil {
+		return 0, fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	env.Config.QPS, env.Config.Burst = 500, 1000
+	env.Kube, env.Muster = kubernetes.NewForConfigOrDie(env.Config), versioned.NewForConfigOrDie(env.Config)
+	tearDown, err := setUp(ctx, env)
+	if err != nil {
+		return 0, fmt.Errorf("setting up: %w", err)
+	}
+	code = m.Run()
+	if tearDown != nil {
+		err = tearDown()
+	}
+	return code, err
+}
+
+// SchedulerAlone are the options of a cluster with bare Node objects and muster-scheduler, whose configuration is the one for
+// benchmarks, where PodGroups need no admission, with more arguments of Coscheduling. Each is a line of YAML. It panics if
+// that configuration is not what it was.
+func SchedulerAlone(arguments ...string) localcluster.Options {
+	const admission = "admission: Ignore"
+	data, err := manifests.FS.ReadFile("scheduler/benchmark.yaml")
+	if err != nil {
+		panic(err)
+	}
+	lines := strings.Join(append([]string{admission}, arguments...), "\n      ")
+	config := strings.Replace(string(data), admission, lines, 1)
+	if !strings.Contains(config, lines) {
+		panic("manifests/scheduler/benchmark.yaml does not set " + admission)
+	}
+	return localcluster.Options{SchedulerConfig: config, Without: []string{localcluster.KWOK, localcluster.MusterController}}
+}

@@ -1,0 +1,281 @@
+package histories_test
+
+import (
+	"fmt"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+)
+
+func groupOf(pod *corev1.Pod) string { return pod.Annotations[schedulingv1beta1.GroupNameAnnotation] }
+func taskOf(pod *corev1.Pod) string  { return pod.Annotations[batchv1alpha1.TaskSpecKey] }
+
+func versionOf(pod *corev1.Pod) int {
+	version, err := strconv.Atoi(pod.Annotations[batchv1alpha1.JobVersionKey])
+	if err != nil {
+		return 0
+	}
+	return version
+}
+
+// view is what somebody knows of the cluster.
+type view struct {
+	pods     []*corev1.Pod
+	groups   map[string]*schedulingv1beta1.PodGroup
+	nodes    []*corev1.Node
+	capacity int64 // of the queue, in CPUs
+}
+
+func viewOf(pods []*corev1.Pod, groups []*schedulingv1beta1.PodGroup, nodes []*corev1.Node, queues []*schedulingv1beta1.Queue) view {
+	v := view{nodes: nodes, groups: map[string]*schedulingv1beta1.PodGroup{}}
+	for _, pod := range pods {
+		if !finished(pod) {
+			v.pods = append(v.pods, pod)
+		}
+	}
+	for _, group := range groups {
+		v.groups[group.Name] = group
+	}
+	for _, queue := range queues {
+		v.capacity = queue.Spec.Capability.Cpu().Value()
+	}
+	return v
+}
+
+// told is what the scheduler has been told, now what the API has.
+func (w *world) told() view {
+	return viewOf(seenBy[*corev1.Pod](w.api, podsResource), seenBy[*schedulingv1beta1.PodGroup](w.api, groupsResource),
+		seenBy[*corev1.Node](w.api, nodesResource), seenBy[*schedulingv1beta1.Queue](w.api, queuesResource))
+}
+
+func (w *world) now() view {
+	return viewOf(w.pods(), w.groups(), w.nodes(), []*schedulingv1beta1.Queue{w.queue()})
+}
+
+// members are the pods of a gang that count: of the latest incarnation, and not going.
+func (v view) members(group string) []*corev1.Pod {
+	latest := -1
+	for _, pod := range v.pods {
+		if groupOf(pod) == group {
+			latest = max(latest, versionOf(pod))
+		}
+	}
+	var members []*corev1.Pod
+	for _, pod := range v.pods {
+		if groupOf(pod) == group && versionOf(pod) == latest && pod.DeletionTimestamp == nil {
+			members = append(members, pod)
+		}
+	}
+	return members
+}
+
+// missing is how many more members, and of which tasks, a gang needs beside some.
+func missing(group *schedulingv1beta1.PodGroup, have []*corev1.Pod) (n int) {
+	ofTask := map[string]int{}
+	for _, pod := range have {
+		ofTask[taskOf(pod)]++
+	}
+	sum, gaps := 0, 0
+	for task, minimum := range group.Spec.MinTaskMember {
+		sum += int(minimum)
+		gaps += max(0, int(minimum)-ofTask[task])
+	}
+	succeeded := int(group.Status.Succeeded)
+	if int(group.Spec.MinMember) < sum {
+		gaps = 0
+	}
+	return max(0, int(group.Spec.MinMember)-len(have)-succeeded, gaps-succeeded)
+}
+
+func bound(pods []*corev1.Pod) []*corev1.Pod {
+	var out []*corev1.Pod
+	for _, pod := range pods {
+		if pod.Spec.NodeName != "" {
+			out = append(out, pod)
+		}
+	}
+	return out
+}
+
+// queued says whether a pod is charged to the queue.
+func (v view) queued(pod *corev1.Pod) bool {
+	if name := groupOf(pod); name != "" {
+		return v.groups[name] != nil && v.groups[name].Spec.Queue != ""
+	}
+	return pod.Annotations[schedulingv1beta1.QueueNameAnnotation] != ""
+}
+
+func (w *world) blame(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.wrong = append(w.wrong, fmt.Sprintf(format, args...))
+}
+
+// binding is invariant 1: when it is decided that a member is bound, the minimum of its gang, and that of each task, holds
+// room, is bound or has succeeded, as far as the scheduler has been told. In the midst of a burst of news of the gang nobody
+// can say what that is; and while a single thing changes it may be what it was before: the scheduling queue may hear of it
+// first, and take a pod, before the plugins do.
+func (w *world) binding(pod *corev1.Pod) {
+	if name := groupOf(pod); name == "" || w.burst.Has(name) {
+		return
+	}
+	fault := w.faultOfBinding(w.told(), pod)
+	if fault != "" && (w.before == nil || w.faultOfBinding(*w.before, pod) != "") {
+		w.blame("%s", fault)
+	}
+}
+
+// faultOfBinding says what is wrong with the binding of a member, if things are as somebody knows them.
+func (w *world) faultOfBinding(v view, pod *corev1.Pod) string {
+	name := groupOf(pod)
+	group := v.groups[name]
+	if group == nil {
+		return fmt.Sprintf("%s is bound without its PodGroup %s", pod.Name, name)
+	}
+	var have []*corev1.Pod
+	for _, member := range v.members(name) {
+		if member.Spec.NodeName != "" || w.process.holds(member.UID) {
+			have = append(have, member)
+		}
+	}
+	if n := missing(group, have); n > 0 {
+		return fmt.Sprintf("%s is bound while its gang %s has %d members and %d are missing", pod.Name, name, len(have), n)
+	}
+	return ""
+}
+
+// reserving is invariant 2: the queue never has more than its capability. It is not judged in the midst of a burst of news.
+func (w *world) reserving(pod *corev1.Pod) {
+	v := w.told()
+	if w.excused || w.burst != nil || !v.queued(pod) {
+		return
+	}
+	used := int64(0)
+	for _, other := range v.pods {
+		if v.queued(other) && (other.Spec.NodeName != "" || w.process.holds(other.UID)) {
+			used += cpuOf(other).Value()
+		}
+	}
+	if used > v.capacity {
+		w.blame("the queue uses %d of its %d CPUs when %s reserves", used, v.capacity, pod.Name)
+	}
+}
+
+func (w *world) somebodyHoldsRoom() bool {
+	for _, pod := range w.now().pods {
+		if pod.Spec.NodeName == "" && w.process.holds(pod.UID) {
+			return true
+		}
+	}
+	return false
+}
+
+// checkRest says what must be true when nothing happens any more: nobody holds room without being bound, what is charged is
+// what is bound, and whatever still waits does not fit.
+func (w *world) checkRest() {
+	v := w.now()
+	for _, pod := range v.pods {
+		if pod.Spec.NodeName == "" && w.process.holds(pod.UID) {
+			w.blame("%s holds room at rest", pod.Name)
+		}
+	}
+	used := int64(0)
+	for _, pod := range bound(v.pods) {
+		if v.queued(pod) {
+			used += cpuOf(pod).Value()
+		}
+	}
+	if charged := w.process.store.Ledger().Used(queueName)["cpu"]; charged != used*1000 {
+		w.blame("the queue is charged %dm CPUs, its bound pods have %d", charged, used)
+	}
+	left := v.capacity - used - v.promised()
+	for _, pod := range v.pods {
+		if groupOf(pod) == "" && pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && v.fits(pod, 1, left) {
+			w.blame("%s fits and waits", pod.Name)
+		}
+	}
+	for name, group := range v.groups {
+		w.checkGangAtRest(v, name, group, left)
+	}
+	if len(w.wrong) > 0 {
+		w.note("at rest: %s", v)
+	}
+	w.settle()
+}
+
+func (w *world) checkGangAtRest(v view, name string, group *schedulingv1beta1.PodGroup, left int64) {
+	members := v.members(name)
+	waiting := len(members) - len(bound(members))
+	if waiting == 0 || group.Status.Phase == schedulingv1beta1.PodGroupPending || missing(group, members) > 0 {
+		return
+	}
+	lacks := missing(group, bound(members))
+	if lacks > 0 && group.Spec.Queue != "" {
+		left += v.promisedTo(name)
+	}
+	if v.fits(members[0], max(1, lacks), left) {
+		w.blame("%s needs %d more to start, %d wait, they fit and wait", name, lacks, waiting)
+	}
+}
+
+// promised is what gangs that are bound below their minimum have been promised of the queue.
+func (v view) promised() (cpus int64) {
+	for name := range v.groups {
+		cpus += v.promisedTo(name)
+	}
+	return cpus
+}
+
+func (v view) promisedTo(name string) int64 {
+	group, members := v.groups[name], v.members(name)
+	have := bound(members)
+	lacks := missing(group, have)
+	if group.Spec.Queue == "" || len(have) == 0 || lacks == 0 || missing(group, members) > 0 {
+		return 0
+	}
+	return int64(lacks) * cpuOf(members[0]).Value()
+}
+
+// fits says whether n pods like one fit, all at once.
+func (v view) fits(pod *corev1.Pod, n int, left int64) bool {
+	cpu := cpuOf(pod).Value()
+	if v.queued(pod) && int64(n)*cpu > left {
+		return false
+	}
+	places := int64(0)
+	for _, node := range v.nodes {
+		if !node.Spec.Unschedulable {
+			places += max(0, v.free(node)) / cpu
+		}
+	}
+	return places >= int64(n)
+}
+
+func (v view) free(node *corev1.Node) int64 {
+	free := node.Status.Allocatable.Cpu().Value()
+	for _, pod := range v.pods {
+		if pod.Spec.NodeName == node.Name {
+			free -= cpuOf(pod).Value()
+		}
+	}
+	return free
+}
+
+// String is for who reads of a failure.
+func (v view) String() string {
+	text := fmt.Sprintf("the queue has %d CPUs", v.capacity)
+	for _, node := range v.nodes {
+		text += fmt.Sprintf("\n  %s has %d CPUs free (closed: %v)", node.Name, v.free(node), node.Spec.Unschedulable)
+	}
+	for name, group := range v.groups {
+		text += fmt.Sprintf("\n  %s: minimum %d %v, succeeded %d, queue %q, %s, members:", name, group.Spec.MinMember, group.Spec.MinTaskMember,
+			group.Status.Succeeded, group.Spec.Queue, group.Status.Phase)
+		for _, pod := range v.members(name) {
+			text += fmt.Sprintf(" %s(%s,%s)", pod.Name, cpuOf(pod), pod.Spec.NodeName)
+		}
+	}
+	return text
+}

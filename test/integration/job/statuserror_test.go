@@ -1,0 +1,99 @@
+package job_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/pkg/watchlog"
+)
+
+// TestAStatusThatCannotBeWrittenIsSaid: a Job whose status the API server refuses says so by an event, gets nothing that its
+// status does not tell of, and goes on once it can be written.
+func TestAStatusThatCannotBeWrittenIsSaid(t *testing.T) {
+	s := newStage(t)
+	s.refuseStatuses("not before noon")
+	job := s.apply(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)))
+	event := s.Event("Job", s.name("j"), func(e watchlog.Event) bool { return e.Reason == "JobStatusError" })
+	assert.Equal(t, corev1.EventTypeWarning, event.Type)
+	assert.Contains(t, event.Message, "Failed to initialize job status, err: ")
+	assert.Contains(t, event.Message, "not before noon")
+	s.PodsStay(0, "nothing is made for it", s.live)
+	groups, err := muster.SchedulingV1beta1().PodGroups(s.namespace).List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	assert.Empty(t, groups.Items)
+
+	s.allowStatuses()
+	s.admit(job)
+	s.run("j-a-0")
+	s.JobPhase(s.name("j"), batchv1alpha1.Running)
+	s.refuseStatuses("not after noon either")
+	s.succeed("j-a-0")
+	event = s.Event("Job", s.name("j"), func(e watchlog.Event) bool {
+		return e.Reason == "JobStatusError" && e.Message != event.Message
+	})
+	assert.Contains(t, event.Message, "Failed to update job status, err: ")
+	assert.Contains(t, event.Message, "not after noon either")
+	s.allowStatuses()
+	s.JobPhase(s.name("j"), batchv1alpha1.Completed)
+}
+
+// refuseStatuses has the API server refuse the statuses of the test's Jobs, with a message, and waits until it does.
+func (s *stage) refuseStatuses(message string) {
+	s.t.Helper()
+	policies, bindings := kube.AdmissionregistrationV1().ValidatingAdmissionPolicies(), kube.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
+	_, err := policies.Create(s.t.Context(), &admissionv1.ValidatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: s.namespace},
+		Spec: admissionv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{
+				RuleWithOperations: admissionv1.RuleWithOperations{
+					Operations: []admissionv1.OperationType{admissionv1.Update},
+					Rule: admissionv1.Rule{APIGroups: []string{batchv1alpha1.SchemeGroupVersion.Group},
+						APIVersions: []string{"*"}, Resources: []string{"jobs/status"}},
+				},
+			}}},
+			MatchConditions: []admissionv1.MatchCondition{{Name: "here", Expression: `object.metadata.namespace == "` + s.namespace + `"`}},
+			Validations:     []admissionv1.Validation{{Expression: "false", Message: message}},
+		},
+	}, metav1.CreateOptions{})
+	require.NoError(s.t, err)
+	_, err = bindings.Create(s.t.Context(), &admissionv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: s.namespace},
+		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: s.namespace, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}},
+	}, metav1.CreateOptions{})
+	require.NoError(s.t, err)
+	s.t.Cleanup(s.allowStatuses)
+	s.poll("the statuses are refused", s.isStatusRefused)
+}
+
+// allowStatuses ends what refuseStatuses began. The API server takes a moment to notice.
+func (s *stage) allowStatuses() {
+	// The test's own context has ended where this cleans up after it.
+	_ = kube.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Delete(context.Background(), s.namespace, metav1.DeleteOptions{})
+	_ = kube.AdmissionregistrationV1().ValidatingAdmissionPolicies().Delete(context.Background(), s.namespace, metav1.DeleteOptions{})
+}
+
+// isStatusRefused tries to write the status of a Job that is only there to be tried, without effect.
+func (s *stage) isStatusRefused(ctx context.Context) (bool, error) {
+	jobs := muster.BatchV1alpha1().Jobs(s.namespace)
+	probe := mustertesting.MakeJob("probe").Namespace(s.namespace).Queue("nowhere").Task(mustertesting.MakeTask("a", 1)).Obj()
+	if _, err := jobs.Create(ctx, probe, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return false, err
+	}
+	current, err := jobs.Get(ctx, "probe", metav1.GetOptions{})
+	if err != nil {
+		return false, err
+	}
+	current.Status.State.Message += "."
+	_, err = jobs.UpdateStatus(ctx, current, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}})
+	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err), nil
+}

@@ -1,0 +1,86 @@
+package scheduler_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// forbidBinding keeps a pod of the test's namespace from being bound, until allow is called.
+func (w *world) forbidBinding(pod string) (allow func()) {
+	w.t.Helper()
+	create := admissionregistrationv1.Create
+	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: w.namespace},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionregistrationv1.MatchResources{
+				ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+					Operations: []admissionregistrationv1.OperationType{create},
+					Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods/binding"}},
+				}}},
+			},
+			Validations: []admissionregistrationv1.Validation{{
+				Expression: fmt.Sprintf("object.metadata.namespace != %q || object.metadata.name != %q", w.namespace, pod),
+				Message:    "the test forbids it",
+			}},
+		},
+	}
+	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: w.namespace},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: policy.Name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+		},
+	}
+	admission := kube.AdmissionregistrationV1()
+	_, err := admission.ValidatingAdmissionPolicies().Create(w.ctx, policy, metav1.CreateOptions{})
+	require.NoError(w.t, err)
+	_, err = admission.ValidatingAdmissionPolicyBindings().Create(w.ctx, binding, metav1.CreateOptions{})
+	require.NoError(w.t, err)
+	return func() {
+		require.NoError(w.t, admission.ValidatingAdmissionPolicyBindings().Delete(w.ctx, binding.Name, metav1.DeleteOptions{}))
+		require.NoError(w.t, admission.ValidatingAdmissionPolicies().Delete(w.ctx, policy.Name, metav1.DeleteOptions{}))
+	}
+}
+
+// awaitForbidden waits until the API server keeps a pod from being bound: it takes a moment to learn of a policy.
+func (w *world) awaitForbidden(pod, node string) {
+	w.t.Helper()
+	w.eventually("the policy is in force", func() bool {
+		err := kube.CoreV1().Pods(w.namespace).Bind(w.ctx, &corev1.Binding{
+			ObjectMeta: metav1.ObjectMeta{Name: pod, Namespace: w.namespace}, Target: corev1.ObjectReference{Kind: "Node", Name: node},
+		}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err != nil
+	})
+}
+
+// A member whose binding fails after its gang was released keeps its room, though a gang that would fit into it waits, and
+// is bound as soon as it can be. Until then the gang is partial, but not for so long that it would be taken down for it.
+func TestAMemberWhoseBindingFailsKeepsItsRoom(t *testing.T) {
+	w := newWorld(t, 2)
+	w.create(w.pod("g-1", "g")) // of a gang that does not exist yet
+	allow := w.forbidBinding("g-1")
+	w.awaitForbidden("g-1", w.namespace+"-1")
+	w.createGroup("g", 2, "")
+	w.create(w.pod("g-0", "g"))
+	w.expectBound("g", 1)
+	w.eventually("the scheduler was refused", func() bool { return len(w.eventsOf("Pod", "g-1", "FailedScheduling")) > 0 })
+
+	w.createGroup("h", 1, "")
+	w.createGang("h", 1)
+	w.expectHeld("h", "0 of 1 members of the gang fit")
+	// Longer than the patience with partial gangs in these tests.
+	end := time.Now().Add(4 * time.Second)
+	w.eventually("g stays as it is for a while", func() bool {
+		require.Equal(t, 1, w.bound("g"))
+		require.Zero(t, w.bound("h"))
+		return time.Now().After(end)
+	})
+	allow()
+	w.expectBound("g", 2)
+	require.Zero(t, w.bound("h"))
+}

@@ -1,0 +1,226 @@
+package scheduler_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+)
+
+// The tests below are named after the failures of other gang schedulers that their users report most: T1, T2 and so on. How fast
+// gangs wake is measured by the benchmarks; here stands that they do, long before any of the scheduler's fallbacks.
+
+// T1: a gang that lacks room wakes when a node comes, and when a pod goes.
+func TestT1_AGangWakesWhenANodeComesAndWhenAPodGoes(t *testing.T) {
+	w := newWorld(t, 1)
+	w.create(w.pod("alone", ""))
+	w.expectBound("alone", 1)
+	w.createGroup("one", 1, "")
+	w.createGang("one", 1)
+	w.createGroup("two", 2, "")
+	w.createGang("two", 2)
+	w.expectHeld("one", "0 of 1 members of the gang fit")
+	w.expectHeld("two", "0 of 2 members of the gang fit")
+	w.remove("alone")
+	w.expectBound("one", 1)
+	w.addNode(1)
+	w.addNode(2)
+	w.expectBound("two", 2)
+}
+
+// T2: of two gangs that each fit alone and not together, one is bound whole and the other holds nothing, again and again.
+func TestT2_OfTwoGangsThatEachFitAloneOneStartsAndTheOtherHoldsNothing(t *testing.T) {
+	w := newWorld(t, 4)
+	for round := range 3 {
+		names := []string{fmt.Sprintf("round%d-a", round), fmt.Sprintf("round%d-b", round)}
+		// Their pods come in turns, so that each gang is complete at about the same time.
+		for _, name := range names {
+			w.createGroup(name, 3, "")
+		}
+		for i := range 3 {
+			for _, name := range names {
+				w.create(w.pod(fmt.Sprintf("%s-%d", name, i), name))
+			}
+		}
+		first, second := w.oneOf(names, 3)
+		w.expectHeld(second, "1 of 3 members of the gang fit")
+		w.removeGang(first, 3)
+		w.expectBound(second, 3)
+		w.removeGang(second, 3)
+	}
+}
+
+// oneOf waits until one of two gangs is bound whole and returns it first.
+func (w *world) oneOf(names []string, size int) (bound, other string) {
+	w.t.Helper()
+	w.eventually("one of the gangs is bound", func() bool { return w.bound(names[0]) == size || w.bound(names[1]) == size })
+	if w.bound(names[0]) == size {
+		return names[0], names[1]
+	}
+	return names[1], names[0]
+}
+
+func (w *world) removeGang(name string, size int) {
+	w.t.Helper()
+	for i := range size {
+		w.remove(fmt.Sprintf("%s-%d", name, i))
+	}
+}
+
+// T4: a pod that is created anew under the same name is another member: what its predecessor held is gone, and it is bound with the
+// others, not before.
+func TestT4_APodThatIsCreatedAnewUnderItsNameIsAnotherMember(t *testing.T) {
+	w := newWorld(t, 2)
+	w.createGroup("g", 2, "")
+	w.createGang("g", 2)
+	w.expectBound("g", 2)
+	w.create(w.pod("other", ""))
+	w.removeGang("g", 2)
+	w.expectBound("other", 1) // it has taken the room of one of them
+	w.create(w.pod("g-0", "g"))
+	w.create(w.pod("g-1", "g"))
+	w.expectHeld("g", "1 of 2 members of the gang fit")
+	w.remove("other")
+	w.expectBound("g", 2)
+}
+
+// T5: a gang that cannot be placed does not stand in the way of smaller ones behind it.
+func TestT5_AGangThatDoesNotFitLetsSmallerOnesPass(t *testing.T) {
+	w := newWorld(t, 2)
+	w.createGroup("head", 5, "")
+	w.createGang("head", 5)
+	w.expectHeld("head", "2 of 5 members of the gang fit")
+	w.createGroup("small", 2, "")
+	w.createGang("small", 2)
+	w.expectBound("small", 2)
+	require.Zero(t, w.bound("head"))
+	for i := range 5 {
+		w.addNode(2 + i)
+	}
+	w.expectBound("head", 5)
+}
+
+// T7: who was evicted does not evict back. A gang that gave way to a more important pod, and comes again, waits; also what
+// its PodGroup's class, its surplus and a third pod between the two could set off comes to rest with the most important ones.
+func TestT7_NoAEvictsBEvictsA(t *testing.T) {
+	w := newWorld(t, 3)
+	low, middle, high := w.class(10), w.class(50), w.class(100)
+	group := mustertesting.MakePodGroup("g").Namespace(w.namespace).MinMember(2).PriorityClass("preemption-50").Obj()
+	_, err := muster.SchedulingV1beta1().PodGroups(w.namespace).Create(w.ctx, group, metav1.CreateOptions{})
+	require.NoError(t, err)
+	w.createGang("g", 3, low)
+	w.expectBound("g-", 3)
+	w.create(w.pod("a-0", "", high), w.pod("a-1", "", high))
+	w.expectBound("a-", 2)
+	w.expectBound("g-", 0)
+
+	// The gang comes again, as its controller has it come, and with it one that is more important than it, not than the others.
+	settled := w.uids("a-")
+	w.create(w.pod("again-0", "g", low), w.pod("again-1", "g", low), w.pod("again-2", "g", low), w.pod("between", "", middle))
+	w.expectBound("between", 1)
+	w.expectHeld("again", "of 2 members of the gang fit")
+	require.Equal(t, settled, w.uids("a-"), "nobody has been evicted and made again")
+	w.expectStays("between", 1)
+	require.Zero(t, w.disrupted("a-")+w.disrupted("between"))
+
+	// With room again the gang is there, its surplus too, and evicts nobody of its own importance or more.
+	for i := range 3 {
+		w.addNode(3 + i)
+	}
+	w.expectBound("again-", 3)
+	w.create(w.pod("again-3", "g", low))
+	w.expectUnplaced("again-3")
+	require.Equal(t, settled, w.uids("a-"))
+	w.expectStays("again-", 3)
+}
+
+// uids are those of the pods of a prefix that are bound, by name.
+func (w *world) uids(prefix string) map[string]types.UID {
+	w.t.Helper()
+	pods, err := kube.CoreV1().Pods(w.namespace).List(w.ctx, metav1.ListOptions{})
+	require.NoError(w.t, err)
+	found := map[string]types.UID{}
+	for i := range pods.Items {
+		if pod := &pods.Items[i]; strings.HasPrefix(pod.Name, prefix) && pod.Spec.NodeName != "" {
+			found[pod.Name] = pod.UID
+		}
+	}
+	return found
+}
+
+// T8: nobody is evicted unless all for whom it is done get a place by it: neither for members of a gang that would still not be
+// whole, nor for a pod that fits nowhere even then.
+func TestT8_NoEvictionWithoutAPlaceForAll(t *testing.T) {
+	w := newWorld(t, 2)
+	w.create(w.pod("low-0", "", w.class(10)), w.pod("low-1", "", w.class(10)))
+	w.expectBound("low-", 2)
+	settled := w.uids("low-")
+	w.createGroup("g", 3, "")
+	w.createGang("g", 3, w.class(100))
+	w.expectHeld("g", "0 of 3 members of the gang fit")
+	w.create(w.pod("large", "", w.class(100), cpu("5")))
+	w.expectUnplaced("large")
+	w.expectStays("low-", 2)
+	require.Equal(t, settled, w.uids("low-"))
+	require.Zero(t, w.disrupted("low-"))
+
+	// A surplus member has its place to itself: it takes that of one, and goes there.
+	w.createGroup("s", 1, "")
+	w.addNode(2)
+	w.create(w.pod("s-0", "s", w.class(100)))
+	w.expectBound("s-", 1)
+	w.create(w.pod("s-1", "s", w.class(100)))
+	w.expectBound("s-", 2)
+	w.expectStays("low-", 1)
+}
+
+// T13: members that have succeeded count: a replacement of one that failed starts though the others are done.
+func TestT13_MembersThatHaveSucceededCount(t *testing.T) {
+	w := newWorld(t, 2)
+	w.createGroup("g", 2, "")
+	w.createGang("g", 2)
+	w.expectBound("g", 2)
+	w.endPod("g-0", corev1.PodSucceeded)
+	w.endPod("g-1", corev1.PodFailed)
+	w.remove("g-1")
+	// As the podgroup controller reports it.
+	_, err := muster.SchedulingV1beta1().PodGroups(w.namespace).Patch(w.ctx, "g", types.MergePatchType,
+		[]byte(`{"status":{"phase":"Running","succeeded":1}}`), metav1.PatchOptions{}, "status")
+	require.NoError(t, err)
+	w.create(w.pod("again", "g"))
+	w.expectBound("again", 1)
+}
+
+// endPod ends a bound pod, as its kubelet does.
+func (w *world) endPod(name string, phase corev1.PodPhase) {
+	w.t.Helper()
+	_, err := kube.CoreV1().Pods(w.namespace).Patch(w.ctx, name, types.MergePatchType,
+		fmt.Appendf(nil, `{"status":{"phase":%q}}`, phase), metav1.PatchOptions{}, "status")
+	require.NoError(w.t, err)
+}
+
+// T22: a minimum of 0 makes a gang of which every member starts by itself, also when the PodGroup comes after them and when it is
+// admitted late.
+func TestT22_AMinimumOfZeroHoldsNobodyBack(t *testing.T) {
+	w := newWorld(t, 2)
+	w.createGroup("g", 0, "")
+	w.createGang("g", 3)
+	w.expectBound("g", 2)
+	w.addNode(2)
+	w.expectBound("g", 3)
+	w.create(w.pod("late-0", "late", small), w.pod("late-1", "late", small))
+	w.createGroup("late", 0, "")
+	w.expectBound("late", 2)
+}
+
+// small leaves room beside a pod of 3 CPUs.
+func small(p *corev1.Pod) {
+	p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("100m")
+}

@@ -1,0 +1,188 @@
+package scheduler_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// runningWhole waits until the pods that have nodes are those of whole gangs, and returns the names of these. It fails if that
+// does not come to be.
+func (w *world) runningWhole(size int) (running []string) {
+	w.t.Helper()
+	w.eventually("gangs run whole, and at least one runs", func() bool {
+		running = nil
+		pods, err := kube.CoreV1().Pods(w.namespace).List(w.ctx, metav1.ListOptions{})
+		if err != nil {
+			return false
+		}
+		bound := map[string]int{}
+		for i := range pods.Items {
+			if gang := pods.Items[i].Annotations["scheduling.k8s.io/group-name"]; gang != "" && pods.Items[i].Spec.NodeName != "" {
+				bound[gang]++
+			}
+		}
+		for gang, n := range bound {
+			if n < size {
+				return false
+			}
+			running = append(running, gang)
+		}
+		return len(running) > 0
+	})
+	return running
+}
+
+// finish deletes the pods of a gang.
+func (w *world) finish(gang string, size int) {
+	w.t.Helper()
+	for i := range size {
+		w.remove(fmt.Sprintf("%s-%d", gang, i))
+	}
+}
+
+func TestTwoGangsThatEachFitAloneNeverHoldHalfOfTheClusterEach(t *testing.T) {
+	w := newWorld(t, 4)
+	for round := range 5 {
+		a, b := fmt.Sprintf("a%d", round), fmt.Sprintf("b%d", round)
+		w.createGroup(a, 3, "")
+		w.createGroup(b, 3, "")
+		// Their pods come by turns, so that both become complete at about the same time.
+		for i := range 3 {
+			w.create(w.pod(fmt.Sprintf("%s-%d", a, i), a), w.pod(fmt.Sprintf("%s-%d", b, i), b))
+		}
+		first := w.runningWhole(3)
+		require.Len(t, first, 1, "only one fits")
+		w.finish(first[0], 3)
+		second := a
+		if first[0] == a {
+			second = b
+		}
+		w.expectBound(second, 3)
+		w.finish(second, 3)
+	}
+}
+
+func TestGangsThatEachNeedMostOfTheClusterRunOneAfterTheOther(t *testing.T) {
+	const gangs, size = 8, 3
+	w := newWorld(t, 4)
+	for i := range gangs {
+		w.createGroup(fmt.Sprintf("g%d", i), size, "")
+	}
+	for pod := range size {
+		for i := range gangs {
+			w.create(w.pod(fmt.Sprintf("g%d-%d", i, pod), fmt.Sprintf("g%d", i)))
+		}
+	}
+	ran := map[string]bool{}
+	for range gangs {
+		running := w.runningWhole(size)
+		require.Len(t, running, 1)
+		require.False(t, ran[running[0]])
+		ran[running[0]] = true
+		w.finish(running[0], size)
+	}
+	require.Len(t, ran, gangs)
+}
+
+func TestAGangThatDoesNotFitHoldsUpNoSmallerOneBehindIt(t *testing.T) {
+	w := newWorld(t, 3)
+	w.createGroup("large", 4, "")
+	w.createGang("large", 4)
+	w.expectHeld("large", "3 of 4 members of the gang fit")
+	for i := range 5 {
+		name := fmt.Sprintf("small%d", i)
+		w.createGroup(name, 3, "")
+		w.createGang(name, 3)
+		w.expectBound(name, 3)
+		w.finish(name, 3)
+	}
+	require.Zero(t, w.bound("large"))
+	w.addNode(3)
+	w.expectBound("large", 4)
+}
+
+func TestAGangWhoseMembersCannotBePlacedHoldsUpNobodyBehindIt(t *testing.T) {
+	w := newWorld(t, 2)
+	w.createGroup("failing", 2, "")
+	w.createGang("failing", 2, func(p *corev1.Pod) {
+		p.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+				TopologyKey:   corev1.LabelHostname,
+				LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "never-comes"}},
+			}},
+		}}
+	})
+	w.expectHeld("failing", "0 of 2 members of the gang fit")
+	w.createGroup("small", 2, "")
+	w.createGang("small", 2)
+	w.expectBound("small", 2)
+}
+
+func TestAGangOfAThousandWaitsWholeForTheLastPlace(t *testing.T) {
+	const size = 1000
+	w := newWorld(t, 0)
+	roomFor := func(pods string) func(*corev1.Node) {
+		return func(n *corev1.Node) { n.Status.Allocatable[corev1.ResourcePods] = resource.MustParse(pods) }
+	}
+	for i := range 9 {
+		w.addNode(i, roomFor("100"))
+	}
+	w.addNode(9, roomFor("99"))
+	w.createGroup("g", size, "")
+	w.createGang("g", size, func(p *corev1.Pod) {
+		p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("1m")
+	})
+	w.expectHeld("g", fmt.Sprintf("%d of %d members of the gang fit", size-1, size))
+	w.create(w.pod("ordinary", "", func(p *corev1.Pod) {
+		p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("1m")
+	}))
+	w.expectBound("ordinary", 1) // it holds none of the places that it cannot use
+	w.addNode(10, roomFor("2"))
+	w.eventuallyIn(2*time.Minute, "the whole gang is bound", func() bool { return w.bound("g") == size })
+}
+
+// TestNothingIsHeldWhileGangsWaitAmongOrdinaryPods has more gangs and pods than fit come and go together: gangs run
+// whole or not at all whenever things are at rest, and in the end everything has run.
+func TestNothingIsHeldWhileGangsWaitAmongOrdinaryPods(t *testing.T) {
+	w := newWorld(t, 5)
+	for i := range 6 {
+		gang := fmt.Sprintf("g%d", i)
+		w.createGroup(gang, 3, "")
+		w.createGang(gang, 3)
+		w.create(w.pod(fmt.Sprintf("alone-%d", i), ""))
+	}
+	ctx, cancel := context.WithTimeout(w.ctx, 2*soon)
+	defer cancel()
+	err := wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(context.Context) (bool, error) {
+		pods, err := kube.CoreV1().Pods(w.namespace).List(w.ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, err
+		}
+		bound := map[string][]string{}
+		for i := range pods.Items {
+			if pod := &pods.Items[i]; pod.Spec.NodeName != "" {
+				owner, _, _ := strings.Cut(pod.Name, "-")
+				bound[owner] = append(bound[owner], pod.Name)
+			}
+		}
+		for owner, names := range bound {
+			if owner == "alone" || len(names) == 3 {
+				w.remove(names[0])
+				for _, name := range names[1:] {
+					w.remove(name)
+				}
+			}
+		}
+		return len(pods.Items) == 0, nil
+	})
+	require.NoError(t, err, "everything has run")
+}
