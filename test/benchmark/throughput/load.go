@@ -59,9 +59,9 @@ profiles:
   plugins:
     queueSort: {enabled: [{name: TaskPriority}], disabled: [{name: "*"}]}
     preEnqueue: {enabled: [{name: TaskPriority}]}
-    multiPoint: {enabled: [{name: Capacity}, {name: Coscheduling}]}
+    multiPoint: {enabled: [{name: Capacity}, {name: Coscheduling}, {name: GangPreemption}], disabled: [{name: DefaultPreemption}]}
     preFilter: {enabled: [{name: Capacity}, {name: Coscheduling}]}
-    postFilter: {enabled: [{name: Coscheduling}]}` + inTree + `
+    postFilter: {enabled: [{name: Capacity}, {name: Coscheduling}]}` + inTree + `
   - name: Coscheduling
     args: {admission: Ignore}
 `
@@ -75,46 +75,104 @@ var variants = map[string]variant{
 	"jobs":      {localcluster.MusterScheduler, "", []string{localcluster.KWOK}, submitJobs},
 }
 
+// besideLabel marks pods that are there beside the load and do not count.
+const besideLabel = "beside"
+
 // clients talk to a cluster without limits of their own.
 type clients struct {
 	kube   kubernetes.Interface
 	muster versioned.Interface
 }
 
-// measure starts a cluster, submits the load and returns the seconds from the first create to the last bind.
-func measure(ctx context.Context, o *options, s shape, v variant) (float64, error) {
+// run is what came of a load: the seconds from the first create to the last bind, and what each component spent for it.
+type run struct {
+	seconds float64
+	costs   map[string]cost
+}
+
+// measure starts a cluster, submits the load and measures until the last bind.
+func measure(ctx context.Context, o *options, s shape, name string) (run, error) {
 	ctx, cancel := context.WithTimeout(ctx, window)
 	defer cancel()
+	v := variants[name]
+	cluster, c, err := o.up(ctx, v, o.nodes, "32")
+	if err != nil {
+		return run{}, err
+	}
+	defer down(ctx, cluster)
+	profiled := func() error { return nil }
+	if o.profiles != "" {
+		profiled = profile(ctx, cluster, o.profiles, s.String()+"-"+name, o.profileFor)
+	}
+	result, err := c.measure(ctx, cluster, s, v)
+	if err != nil {
+		return run{}, err
+	}
+	return result, profiled()
+}
+
+// up starts a cluster for a variant.
+func (o *options) up(ctx context.Context, v variant, nodes int, cpu string) (*localcluster.Cluster, *clients, error) {
 	dir, err := os.MkdirTemp("", "muster-bench-")
 	if err != nil {
-		return 0, fmt.Errorf("making a folder: %w", err)
+		return nil, nil, fmt.Errorf("making a folder: %w", err)
 	}
-	defer os.RemoveAll(dir)
-	noNomination := []string{"--feature-gates=NominatedNodeNameForExpectation=false"}
+	gates := []string{"--feature-gates=" + o.gates}
 	cluster, err := localcluster.Up(ctx, localcluster.Options{
-		Dir: filepath.Join(dir, "cluster"), Nodes: o.nodes, NodeCPU: "32", NodeMemory: "256Gi",
+		Dir: filepath.Join(dir, "cluster"), Nodes: nodes, NodeCPU: cpu, NodeMemory: "256Gi",
 		Scheduler: v.scheduler, SchedulerConfig: v.config, Without: v.without, BinDir: "bin",
-		ExtraArgs: map[string][]string{localcluster.KubeScheduler: noNomination, localcluster.MusterScheduler: noNomination},
+		ExtraArgs: map[string][]string{
+			localcluster.KubeScheduler:   gates,
+			localcluster.MusterScheduler: gates,
+			localcluster.KubeAPIServer:   {fmt.Sprintf("--profiling=%t", o.profiles != "")},
+		},
 	})
 	if err != nil {
-		return 0, fmt.Errorf("starting a cluster: %w", err)
+		os.RemoveAll(dir)
+		return nil, nil, fmt.Errorf("starting a cluster: %w", err)
 	}
-	defer func() { _ = cluster.Down(context.WithoutCancel(ctx)) }()
-	restConfig, err := cluster.RESTConfig()
+	c, err := clientsFor(ctx, cluster)
 	if err != nil {
-		return 0, fmt.Errorf("reading the kubeconfig: %w", err)
+		down(ctx, cluster)
+		return nil, nil, err
 	}
-	restConfig.QPS = -1
-	c, err := newClients(restConfig)
+	return cluster, c, nil
+}
+
+func down(ctx context.Context, cluster *localcluster.Cluster) {
+	_ = cluster.Down(context.WithoutCancel(ctx))
+	os.RemoveAll(filepath.Dir(cluster.Dir()))
+}
+
+func clientsFor(ctx context.Context, cluster *localcluster.Cluster) (*clients, error) {
+	config, err := cluster.RESTConfig()
 	if err != nil {
-		return 0, err
+		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
 	}
-	if err := c.warmUp(ctx); err != nil {
-		return 0, err
+	c, err := newClients(config)
+	if err != nil {
+		return nil, err
 	}
-	watching, stopWatching := context.WithCancel(ctx)
+	return c, c.warmUp(ctx)
+}
+
+// measure submits a load to a cluster that runs and measures until the last bind.
+func (c *clients) measure(ctx context.Context, cluster *localcluster.Cluster, s shape, v variant) (run, error) {
+	ctx, stopWatching := context.WithCancel(ctx)
 	defer stopWatching() // before the cluster goes down
-	return c.time(watching, s, v)
+	before, err := costs(ctx, cluster)
+	if err != nil {
+		return run{}, err
+	}
+	seconds, err := c.time(ctx, s, v)
+	if err != nil {
+		return run{}, err
+	}
+	after, err := costs(ctx, cluster)
+	if err != nil {
+		return run{}, err
+	}
+	return run{seconds, spent(before, after)}, nil
 }
 
 func newClients(config *rest.Config) (*clients, error) {
@@ -172,7 +230,7 @@ func (c *clients) countBound(ctx context.Context, want int) (<-chan time.Time, e
 	done := make(chan time.Time, 1)
 	bound := 0
 	see := func(pod *corev1.Pod) {
-		if pod.Spec.NodeName != "" {
+		if pod.Spec.NodeName != "" && pod.Labels[besideLabel] == "" {
 			if bound++; bound == want {
 				done <- time.Now()
 			}
@@ -211,7 +269,7 @@ func inParallel(ctx context.Context, n int, work func(i int) error) error {
 
 func submitPods(ctx context.Context, c *clients, s shape) error {
 	return inParallel(ctx, s.Gangs*s.Pods, func(i int) error {
-		return c.createPod(ctx, i/s.Pods, i%s.Pods, nil)
+		return c.createPod(ctx, i/s.Pods, i%s.Pods, false)
 	})
 }
 
@@ -228,8 +286,7 @@ func submitPodGroups(ctx context.Context, c *clients, s shape) error {
 		return err
 	}
 	return inParallel(ctx, s.Gangs*s.Pods, func(i int) error {
-		gang := i / s.Pods
-		return c.createPod(ctx, gang, i%s.Pods, map[string]string{schedulingv1beta1.GroupNameAnnotation: gangName(gang)})
+		return c.createPod(ctx, i/s.Pods, i%s.Pods, true)
 	})
 }
 
@@ -251,19 +308,33 @@ func submitJobs(ctx context.Context, c *clients, s shape) error {
 
 func gangName(g int) string { return fmt.Sprintf("gang-%d", g) }
 
-func podSpec() corev1.PodSpec {
+func podSpec() corev1.PodSpec { return podSpecOf("100m") }
+
+func podSpecOf(cpu string) corev1.PodSpec {
 	return corev1.PodSpec{
 		RestartPolicy: corev1.RestartPolicyNever,
 		Containers: []corev1.Container{{Name: "main", Image: "none", Resources: corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("100Mi")},
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("100Mi")},
 		}}},
 	}
 }
 
-func (c *clients) createPod(ctx context.Context, gang, index int, annotations map[string]string) error {
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", gangName(gang), index), Annotations: annotations},
-		Spec:       podSpec(),
+// podOf is a member of a gang.
+func podOf(gang string, index int, cpu string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        fmt.Sprintf("%s-%d", gang, index),
+			Annotations: map[string]string{schedulingv1beta1.GroupNameAnnotation: gang},
+		},
+		Spec: podSpecOf(cpu),
+	}
+}
+
+// createPod creates a pod, in a gang or not.
+func (c *clients) createPod(ctx context.Context, gang, index int, inGang bool) error {
+	pod := podOf(gangName(gang), index, "100m")
+	if !inGang {
+		pod.Annotations = nil
 	}
 	_, err := c.kube.CoreV1().Pods(corev1.NamespaceDefault).Create(ctx, pod, metav1.CreateOptions{})
 	return err

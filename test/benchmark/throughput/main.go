@@ -8,8 +8,10 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/signal"
 	"slices"
@@ -18,6 +20,8 @@ import (
 	"syscall"
 	"text/tabwriter"
 	"time"
+
+	"github.com/muster-sched/muster/pkg/localcluster"
 )
 
 // shape is a load: a number of gangs of a number of pods each.
@@ -33,54 +37,99 @@ type result struct {
 	Seconds float64 `json:"seconds"`
 	// PodsPerSecond is pods divided by Seconds.
 	PodsPerSecond float64 `json:"podsPerSecond"`
+	// Costs is what each component spent, by name.
+	Costs map[string]cost `json:"costs"`
 }
 
 type options struct {
+	gates    string
 	shapes   []shape
 	variants []string
 	rounds   int
 	nodes    int
 	jsonPath string
+	// wake and scale ask for these measurements in place of the throughput.
+	wake, scale bool
+	// scalings are the names of the scalings to measure.
+	scalings []string
+	// profiles is a folder for CPU profiles, "" for none; profileFor is how long each lasts.
+	profiles   string
+	profileFor time.Duration
 }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil {
+	if err := benchmark(ctx, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "throughput:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, args []string) error {
+func benchmark(ctx context.Context, args []string) error {
 	o, err := parse(args)
 	if err != nil {
 		return err
 	}
+	if o.wake || o.scale {
+		return o.others(ctx)
+	}
+	results, err := o.compare(ctx)
+	if err := errors.Join(err, o.save(results)); err != nil {
+		return err
+	}
+	return report(o, results)
+}
+
+// compare runs every variant of every shape in every round. When one fails, it returns what has been measured until then.
+func (o *options) compare(ctx context.Context) ([]result, error) {
 	var results []result
 	for round := range o.rounds {
 		for _, s := range o.shapes {
 			for _, variant := range o.variants {
-				seconds, err := measure(ctx, o, s, variants[variant])
+				measured, err := measure(ctx, o, s, variant)
 				if err != nil {
-					return fmt.Errorf("running %s with %s: %w", s, variant, err)
+					return results, fmt.Errorf("running %s with %s: %w", s, variant, err)
 				}
-				r := result{s.String(), variant, round, seconds, float64(s.Gangs*s.Pods) / seconds}
+				r := result{s.String(), variant, round, measured.seconds, float64(s.Gangs*s.Pods) / measured.seconds, measured.costs}
 				results = append(results, r)
-				fmt.Fprintf(os.Stderr, "round %d  %-8s %-10s %6.1f s  %6.0f pods/s\n", round+1, r.Shape, r.Variant, r.Seconds, r.PodsPerSecond)
+				fmt.Fprintf(os.Stderr, "round %d  %-8s %-10s %6.1f s  %6.0f pods/s%s\n", round+1, r.Shape, r.Variant, r.Seconds, r.PodsPerSecond, describe(r.Costs, s))
 			}
 		}
 	}
-	if o.jsonPath != "" {
-		data, err := json.MarshalIndent(results, "", "  ")
-		if err != nil {
-			return fmt.Errorf("encoding the results: %w", err)
-		}
-		if err := os.WriteFile(o.jsonPath, data, 0o644); err != nil {
-			return fmt.Errorf("writing the results: %w", err)
+	return results, nil
+}
+
+// others runs what is no comparison of throughputs.
+func (o *options) others(ctx context.Context) error {
+	var results struct {
+		WakeUps []wakeResult  `json:"wakeUps,omitempty"`
+		Scaling []scaleResult `json:"scaling,omitempty"`
+	}
+	var missed, err error
+	if o.wake {
+		results.WakeUps, missed = reportWakeUps(ctx, o)
+	}
+	if o.scale {
+		if results.Scaling, err = reportScaling(ctx, o); err != nil {
+			return err
 		}
 	}
-	return report(o, results)
+	return errors.Join(missed, o.save(results))
+}
+
+func (o *options) save(results any) error {
+	if o.jsonPath == "" {
+		return nil
+	}
+	data, err := json.MarshalIndent(results, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encoding the results: %w", err)
+	}
+	if err := os.WriteFile(o.jsonPath, data, 0o644); err != nil {
+		return fmt.Errorf("writing the results: %w", err)
+	}
+	return nil
 }
 
 func parse(args []string) (*options, error) {
@@ -90,6 +139,13 @@ func parse(args []string) (*options, error) {
 	names := flags.String("variants", "stock,podgroups,jobs", "what to compare; the first is the baseline")
 	flags.IntVar(&o.rounds, "rounds", 5, "how often to run each")
 	flags.IntVar(&o.nodes, "nodes", 500, "number of nodes")
+	flags.StringVar(&o.gates, "gates", "NominatedNodeNameForExpectation=false",
+		"feature gates of the schedulers, stock and ours; each gate that matters must be named, as ours has settings of its own")
+	flags.StringVar(&o.profiles, "profiles", "", "folder to write CPU profiles of the scheduler and the controller to")
+	flags.DurationVar(&o.profileFor, "profile-for", 10*time.Second, "how long each profile lasts, from the first create")
+	flags.BoolVar(&o.wake, "wake", false, "measure wake-ups instead: how soon after room has come free the next gang is bound")
+	flags.BoolVar(&o.scale, "scale", false, "measure scaling instead: ten times the nodes, ten times the pods, 10,000 parked pods; half an hour")
+	scaled := flags.String("scalings", "nodes,parked,pods", "what to measure with --scale")
 	flags.StringVar(&o.jsonPath, "json", "", "file to write all results to")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
@@ -103,6 +159,12 @@ func parse(args []string) (*options, error) {
 		}
 		o.shapes = append(o.shapes, shape{g, p})
 	}
+	for _, name := range strings.Split(*scaled, ",") {
+		if !slices.ContainsFunc(scalings, func(pair [2]scaling) bool { return pair[0].name == name }) {
+			return nil, fmt.Errorf("--scalings: %q is unknown; there are nodes, parked and pods", name)
+		}
+		o.scalings = append(o.scalings, name)
+	}
 	for _, name := range strings.Split(*names, ",") {
 		if _, ok := variants[name]; !ok {
 			return nil, fmt.Errorf("--variants: %q is unknown; there are stock, podgroups, plain and jobs", name)
@@ -112,24 +174,75 @@ func parse(args []string) (*options, error) {
 	return o, nil
 }
 
-// report prints, for each shape, the median throughput of each variant and the median of its ratios to the baseline in the same
-// round.
+// goalOf is the least ratio to the stock scheduler that a variant is to reach; 0 if there is no goal.
+func goalOf(variant string, s shape) float64 {
+	switch {
+	case variant == "podgroups":
+		return 0.95
+	case variant == "plain":
+		return 0.98
+	case variant == "jobs" && s.Pods == 1:
+		return 0.35 // a Job, a PodGroup and their statuses for each pod
+	case variant == "jobs":
+		return 0.85
+	}
+	return 0
+}
+
+// report prints, for each shape, the median throughput of each variant and the medians of its ratios to the baseline in the same
+// round, of throughput and of the processor time of the whole control plane. It returns an error if a goal is missed.
 func report(o *options, results []result) error {
+	base := o.variants[0]
+	var missed []string
 	w := tabwriter.NewWriter(os.Stdout, 0, 4, 2, ' ', 0)
-	fmt.Fprintf(w, "shape\tvariant\tpods/s (median)\tratio to %s (median)\n", o.variants[0])
+	fmt.Fprintf(w, "shape\tvariant\tpods/s (median)\tratio to %s (median)\tgoal\t\tCPU per pod to %s\n", base, base)
 	for _, s := range o.shapes {
 		for _, variant := range o.variants {
-			var speeds, ratios []float64
+			var speeds, ratios, costs []float64
 			for round := range o.rounds {
-				own := find(results, s, variant, round)
-				base := find(results, s, o.variants[0], round)
+				own, to := find(results, s, variant, round), find(results, s, base, round)
 				speeds = append(speeds, own.PodsPerSecond)
-				ratios = append(ratios, own.PodsPerSecond/base.PodsPerSecond)
+				ratios = append(ratios, own.PodsPerSecond/to.PodsPerSecond)
+				costs = append(costs, cpuOf(own)/cpuOf(to))
 			}
-			fmt.Fprintf(w, "%s\t%s\t%.0f\t%.2f\n", s, variant, median(speeds), median(ratios))
+			goal, verdict := "", ""
+			if least := goalOf(variant, s); least > 0 && base == "stock" {
+				goal, verdict = fmt.Sprintf(">= %.2f", least), "met"
+				if median(ratios) < least {
+					verdict, missed = "MISSED", append(missed, fmt.Sprintf("%s of %s", variant, s))
+				}
+			}
+			fmt.Fprintf(w, "%s\t%s\t%.0f\t%.2f\t%s\t%s\t%.2f\n", s, variant, median(speeds), median(ratios), goal, verdict, median(costs))
 		}
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return fmt.Errorf("printing the results: %w", err)
+	}
+	if len(missed) > 0 {
+		return fmt.Errorf("below the goal: %s", strings.Join(missed, ", "))
+	}
+	return nil
+}
+
+// cpuOf is the processor time of the whole control plane in a run, in seconds.
+func cpuOf(r result) (seconds float64) {
+	for _, c := range r.Costs {
+		seconds += c.CPU
+	}
+	return seconds
+}
+
+// describe says in a few words what a pod cost each component: CPU in milliseconds, and writes to the API.
+func describe(costs map[string]cost, s shape) string {
+	text, pods := "", float64(s.Gangs*s.Pods)
+	for _, name := range slices.Sorted(maps.Keys(costs)) {
+		c := costs[name]
+		text += fmt.Sprintf("  %s %.2f ms", name, c.CPU/pods*1000)
+		if c.Writes >= 1 && name != localcluster.KubeAPIServer {
+			text += fmt.Sprintf(" %.2f writes", c.Writes/pods)
+		}
+	}
+	return text
 }
 
 func find(results []result, s shape, variant string, round int) result {

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/muster-sched/muster/manifests"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+)
+
+// tree is YAML of which only some fields matter here; all others are passed on.
+type tree = map[string]any
+
+// writeTestCase writes the test case of a run into a folder and returns its file. The workload is upstream's; exchanged are
+// the configuration of the scheduler, the gates, and what makes pods a gang.
+func writeTestCase(upstream string, w workload, v variant, dir string) (string, error) {
+	testCase, err := readTestCase(filepath.Join(upstream, w.folder, "performance-config.yaml"), w)
+	if err != nil {
+		return "", err
+	}
+	if testCase["schedulerConfigPath"], err = writeSchedulerConfig(v, dir); err != nil {
+		return "", err
+	}
+	gates := tree{}
+	if own, ok := testCase["featureGates"].(tree); ok {
+		gates = own
+	}
+	for gate, on := range v.gates {
+		gates[gate] = on
+	}
+	if !v.native {
+		delete(gates, "GenericWorkload")
+		if err := exchangeGangs(testCase, filepath.Join(upstream, w.folder), w, v, dir); err != nil {
+			return "", err
+		}
+	}
+	testCase["featureGates"] = gates
+	return write(dir, "performance-config.yaml", []tree{testCase})
+}
+
+// readTestCase returns the test case with the one workload, labelled so that it is run, and its measured pods in the namespace
+// that is timed.
+func readTestCase(path string, w workload) (tree, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading upstream's workloads: %w", err)
+	}
+	var all []tree
+	if err := yaml.Unmarshal(data, &all); err != nil {
+		return nil, fmt.Errorf("parsing upstream's workloads: %w", err)
+	}
+	testCase, err := named(all, w.testCase)
+	if err != nil {
+		return nil, err
+	}
+	size, err := named(trees(testCase["workloads"]), w.size)
+	if err != nil {
+		return nil, err
+	}
+	delete(size, "threshold") // ours are ratios
+	size["labels"] = []string{"performance"}
+	params, _ := size["params"].(tree)
+	w.setParams(params)
+	testCase["workloads"] = []tree{size}
+	for _, op := range trees(testCase["workloadTemplate"]) {
+		if op["collectMetrics"] == true {
+			op["namespace"] = w.namespace()
+		}
+	}
+	return testCase, nil
+}
+
+// exchangeGangs takes upstream's PodGroups away, and gives the pods Muster's or none.
+func exchangeGangs(testCase tree, folder string, w workload, v variant, dir string) error {
+	if w.gangs == 0 {
+		return nil
+	}
+	ops := slices.DeleteFunc(trees(testCase["workloadTemplate"]), func(op tree) bool { return op["opcode"] == "createPodGroups" })
+	for _, op := range ops {
+		path, ok := op["podTemplatePath"].(string)
+		if !ok {
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join(folder, path))
+		if err != nil {
+			return fmt.Errorf("reading upstream's pod: %w", err)
+		}
+		pod, err := exchangeGroup(string(data), v.muster)
+		if err != nil {
+			return err
+		}
+		path = filepath.Join(dir, "pod.yaml")
+		if err := os.WriteFile(path, []byte(pod), 0o600); err != nil {
+			return fmt.Errorf("writing a pod: %w", err)
+		}
+		op["podTemplatePath"] = path
+	}
+	testCase["workloadTemplate"] = ops
+	return nil
+}
+
+// What makes upstream's pod a member of a gang, and where its metadata begin.
+const (
+	groupName   = "gang-{{DivideInt .Index .podsPerGroup}}"
+	nativeGroup = "  schedulingGroup:\n    podGroupName: " + groupName + "\n"
+	metadata    = "metadata:\n"
+)
+
+// exchangeGroup takes a template of a pod out of upstream's PodGroup, and puts it into Muster's if asked. It is a text: the
+// template is no YAML before it is executed.
+func exchangeGroup(pod string, ours bool) (string, error) {
+	if !strings.Contains(pod, nativeGroup) || !strings.Contains(pod, metadata) {
+		return "", errors.New("upstream's pod of a gang has changed its form")
+	}
+	pod = strings.Replace(pod, nativeGroup, "", 1)
+	if ours {
+		annotation := "  annotations:\n    " + schedulingv1beta1.GroupNameAnnotation + ": " + groupName + "\n"
+		pod = strings.Replace(pod, metadata, metadata+annotation, 1)
+	}
+	return pod, nil
+}
+
+// ourPlugins are those that the stock profile does not have.
+var ourPlugins = []string{"Coscheduling", "Capacity", "TaskPriority", "GangPreemption"}
+
+// writeSchedulerConfig writes the configuration that Muster ships for benchmarks. Without Muster it is the same without our
+// plugins: the arguments of the in-tree plugins stay.
+func writeSchedulerConfig(v variant, dir string) (string, error) {
+	data, err := manifests.FS.ReadFile("scheduler/benchmark.yaml")
+	if err != nil {
+		return "", fmt.Errorf("reading the scheduler's configuration: %w", err)
+	}
+	config := tree{}
+	if err := yaml.Unmarshal(data, &config); err != nil {
+		return "", fmt.Errorf("parsing the scheduler's configuration: %w", err)
+	}
+	if !v.muster {
+		for _, profile := range trees(config["profiles"]) {
+			delete(profile, "plugins")
+			profile["pluginConfig"] = slices.DeleteFunc(trees(profile["pluginConfig"]), func(plugin tree) bool {
+				name, _ := plugin["name"].(string)
+				return slices.Contains(ourPlugins, name)
+			})
+		}
+	}
+	return write(dir, "scheduler.yaml", config)
+}
+
+func write(dir, name string, content any) (string, error) {
+	data, err := yaml.Marshal(content)
+	if err != nil {
+		return "", fmt.Errorf("encoding %s: %w", name, err)
+	}
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		return "", fmt.Errorf("writing %s: %w", name, err)
+	}
+	return path, nil
+}
+
+// trees are the elements of a list of maps. The maps are those of the list, not copies.
+func trees(list any) []tree {
+	items, _ := list.([]any)
+	all := make([]tree, 0, len(items))
+	for _, item := range items {
+		if t, ok := item.(tree); ok {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+func named(list []tree, name string) (tree, error) {
+	for _, item := range list {
+		if item["name"] == name {
+			return maps.Clone(item), nil
+		}
+	}
+	return nil, fmt.Errorf("upstream has no workload %q any more", name)
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+)
+
+// scaleWindow is how long a run of a scaling may take.
+const scaleWindow = 30 * time.Minute
+
+// scaling is a load in a cluster of a size, with parked pods beside it.
+type scaling struct {
+	name   string
+	nodes  int
+	shape  shape
+	parked int
+}
+
+// scalings are run once each: the first of each pair is what the second is compared with.
+var scalings = [][2]scaling{
+	{{"nodes", 500, shape{50, 100}, 0}, {"nodes", 5000, shape{50, 100}, 0}},
+	{{"parked", 500, shape{50, 100}, 0}, {"parked", 500, shape{50, 100}, 10_000}},
+	{{"pods", 5000, shape{50, 100}, 0}, {"pods", 5000, shape{500, 100}, 0}},
+}
+
+// scaleResult is one run of a scaling.
+type scaleResult struct {
+	Name          string  `json:"name"`
+	Variant       string  `json:"variant"`
+	Nodes         int     `json:"nodes"`
+	Pods          int     `json:"pods"`
+	Parked        int     `json:"parkedPods"`
+	PodsPerSecond float64 `json:"podsPerSecond"`
+	// SchedulerBytes is the scheduler's resident memory at the end.
+	SchedulerBytes float64         `json:"schedulerResidentBytes"`
+	Costs          map[string]cost `json:"costs"`
+}
+
+// reportScaling runs and prints the scalings, each with the stock scheduler's bare pods and with PodGroups. What only gangs can
+// do, wait together, is run with PodGroups alone.
+func reportScaling(ctx context.Context, o *options) ([]scaleResult, error) {
+	var all []scaleResult
+	for _, pair := range scalings {
+		if !slices.Contains(o.scalings, pair[0].name) {
+			continue
+		}
+		for _, variant := range []string{"stock", "podgroups"} {
+			if pair[1].parked > 0 && variant == "stock" {
+				continue
+			}
+			var speeds []float64
+			for _, s := range pair {
+				r, err := scale(ctx, o, s, variant)
+				if err != nil {
+					return nil, fmt.Errorf("scaling %s with %s: %w", s.name, variant, err)
+				}
+				all = append(all, r)
+				speeds = append(speeds, r.PodsPerSecond)
+				fmt.Fprintf(os.Stdout, "scaling %-7s %-10s %4d nodes %6d pods %6d parked  %5.0f pods/s  scheduler %4.0f MiB%s\n",
+					s.name, variant, r.Nodes, r.Pods, r.Parked, r.PodsPerSecond, r.SchedulerBytes/(1<<20), describe(r.Costs, s.shape))
+			}
+			fmt.Fprintf(os.Stdout, "scaling %-7s %-10s ratio %.2f\n", pair[0].name, variant, speeds[1]/speeds[0])
+		}
+	}
+	return all, nil
+}
+
+func scale(ctx context.Context, o *options, s scaling, name string) (scaleResult, error) {
+	ctx, cancel := context.WithTimeout(ctx, scaleWindow)
+	defer cancel()
+	v := variants[name]
+	cluster, c, err := o.up(ctx, v, s.nodes, "32")
+	if err != nil {
+		return scaleResult{}, err
+	}
+	defer down(ctx, cluster)
+	if err := c.park(ctx, s.parked); err != nil {
+		return scaleResult{}, err
+	}
+	measured, err := c.measure(ctx, cluster, s.shape, v)
+	if err != nil {
+		return scaleResult{}, err
+	}
+	pods := s.shape.Gangs * s.shape.Pods
+	return scaleResult{
+		Name: s.name, Variant: name, Nodes: s.nodes, Pods: pods, Parked: s.parked,
+		PodsPerSecond: float64(pods) / measured.seconds, SchedulerBytes: measured.costs[v.scheduler].Memory, Costs: measured.costs,
+	}, nil
+}
+
+// parkedGang is how many pods a parked gang has.
+const parkedGang = 20
+
+// park creates gangs that find no room, and waits until the scheduler has said so of the last.
+func (c *clients) park(ctx context.Context, pods int) error {
+	gangs := pods / parkedGang
+	err := inParallel(ctx, gangs, func(g int) error {
+		pg := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Name: parkedName(g)}, Spec: schedulingv1beta1.PodGroupSpec{MinMember: parkedGang}}
+		_, err := c.muster.SchedulingV1beta1().PodGroups(corev1.NamespaceDefault).Create(ctx, pg, metav1.CreateOptions{})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("parking: %w", err)
+	}
+	err = inParallel(ctx, gangs*parkedGang, func(i int) error {
+		pod := podOf(parkedName(i/parkedGang), i%parkedGang, "40") // more than a node has
+		pod.Labels = map[string]string{besideLabel: "parked"}
+		_, err := c.kube.CoreV1().Pods(corev1.NamespaceDefault).Create(ctx, pod, metav1.CreateOptions{})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("parking: %w", err)
+	}
+	return c.awaitReports(ctx, gangs*parkedGang)
+}
+
+func parkedName(g int) string { return fmt.Sprintf("parked-%d", g) }
+
+// awaitReports waits until all parked pods say why they wait: then the scheduler is at rest.
+func (c *clients) awaitReports(ctx context.Context, want int) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		pods, err := c.kube.CoreV1().Pods(corev1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: besideLabel, ResourceVersion: "0"})
+		if err != nil {
+			return fmt.Errorf("listing parked pods: %w", err)
+		}
+		told := 0
+		for i := range pods.Items {
+			if len(pods.Items[i].Status.Conditions) > 0 {
+				told++
+			}
+		}
+		if told == want {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("waiting until %d parked pods say why they wait, %d do: %w", want, told, ctx.Err())
+		}
+	}
+}
