@@ -73,10 +73,19 @@ image: ## Build the container image IMAGE with CONTAINER_ENGINE.
 
 ##@ Measure
 
+.PHONY: bench
+bench: controlplane ## Upstream's scheduler_perf with our plugins, as ratios (ARGS="--rounds 1 --workloads SchedulingBasic" for less).
+	@go -C test/benchmark/perf run . --json "$(CURDIR)/test-results/bench.json" --logs "$(CURDIR)/test-results/bench" $(ARGS)
+
 .PHONY: bench-e2e
 bench-e2e: build ## Pods bound per second beside the stock scheduler, as ratios (ARGS="--rounds 1 --shapes 20x100" for less).
 	@mkdir -p test-results
 	@go run ./test/benchmark/throughput --json test-results/bench-e2e.json $(ARGS)
+
+.PHONY: bench-controller
+bench-controller: build ## Requests, memory, idle CPU and restart of the controller, beside their goals (ARGS="--finished 1000 --live 100" for less).
+	@mkdir -p test-results
+	@go run ./test/benchmark/controller --json test-results/bench-controller.json $(ARGS)
 
 ##@ Check
 

@@ -28,7 +28,7 @@ progress() {
 unit() {
   local all racy plain
   # Packages without tests are left out: go test would build them, with the race detector too.
-  all=$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -vE '/test/|/pkg/client/') || failed=1
+  all=$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -vE '/test/(integration|e2e)(/|$)|/pkg/client/') || failed=1
   # "go list -test" gives for each tested package one named <package>.test with all that it needs.
   # shellcheck disable=SC2086 # one package per word
   plain=$(go list -test -f '{{if eq .Name "main"}}{{range .Deps}}{{$.ImportPath}} {{.}}{{"\n"}}{{end}}{{end}}' $all |
@@ -38,6 +38,10 @@ unit() {
   run_tests "unit, with the race detector" -race -timeout 10m $racy
   # shellcheck disable=SC2086
   [[ -z $plain ]] || run_tests "unit, whole programs" -timeout 10m $plain
+  # A module of its own; its other package is the benchmark itself.
+  cd test/benchmark/perf
+  run_tests "unit, benchmarks" .
+  cd "$OLDPWD"
 }
 
 # Integration and end-to-end packages start clusters: one package at a time, and no cached results.

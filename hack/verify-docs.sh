@@ -3,7 +3,7 @@
 # copy; the tree stays as it is.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-hack/verify-generated.sh hack/update-docs.sh docs/reference
+hack/verify-generated.sh hack/update-docs.sh docs/reference docs/lifecycle.md
 
 result=0
 while IFS= read -r page; do

@@ -1,9 +1,15 @@
 #!/usr/bin/env bash
-# Runs go vet and golangci-lint. Arguments are packages; without any, all.
+# Runs go vet and golangci-lint. Arguments are packages; without any, all, and those of the benchmarks' module too.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source hack/env.sh
-[[ $# -gt 0 ]] || set -- ./...
-go vet "$@"
 hack/build-tool.sh golangci-lint
-bin/tools/golangci-lint run "$@"
+if [[ $# -gt 0 ]]; then
+  go vet "$@"
+  bin/tools/golangci-lint run "$@"
+  exit
+fi
+tool=$PWD/bin/tools/golangci-lint
+for module in . test/benchmark/perf; do
+  (cd "$module" && go vet ./... && "$tool" run ./...)
+done

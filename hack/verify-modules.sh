@@ -12,10 +12,12 @@ for module in $(git ls-files 'go.mod' '*/go.mod'); do
   fi
 done
 
-# The control plane that the tests run against must be the release that the scheduler is built from.
+# The control plane that the tests and benchmarks run against must be the release that the scheduler is built from.
 pinned() { awk '$1 == "k8s.io/kubernetes" && $2 != "=>" {print $2; exit}' "$1"; }
-if [[ $(pinned go.mod) != "$(pinned hack/controlplane/go.mod)" ]]; then
-  echo "go.mod has k8s.io/kubernetes $(pinned go.mod), hack/controlplane/go.mod $(pinned hack/controlplane/go.mod): make them the same" >&2
-  result=1
-fi
+for module in hack/controlplane/go.mod test/benchmark/perf/go.mod; do
+  if [[ $(pinned go.mod) != "$(pinned "$module")" ]]; then
+    echo "go.mod has k8s.io/kubernetes $(pinned go.mod), $module $(pinned "$module"): make them the same" >&2
+    result=1
+  fi
+done
 exit "$result"

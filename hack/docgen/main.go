@@ -1,7 +1,7 @@
-// Command docgen writes the reference pages that follow from the code: the fields of the API from the CRDs, and the
-// plugins' arguments from their types.
+// Command docgen writes the pages, and the parts of pages, that follow from the code: the fields of the API from the
+// CRDs, the plugins' arguments from their types, the phases of a Job from their table, and the metrics from their definitions.
 //
-//	docgen DIRECTORY
+//	docgen DOCS
 package main
 
 import (
@@ -12,7 +12,7 @@ import (
 
 func main() {
 	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: docgen DIRECTORY")
+		fmt.Fprintln(os.Stderr, "usage: docgen DOCS")
 		os.Exit(2)
 	}
 	if err := write(os.Args[1]); err != nil {
@@ -21,11 +21,12 @@ func main() {
 	}
 }
 
-// write makes all pages in a directory.
+// write makes all pages below the folder of the docs.
 func write(dir string) error {
 	for name, page := range map[string]func() (string, error){
-		"api.md":              apiPage,
-		"plugin-arguments.md": argumentsPage,
+		"reference/api.md":               apiPage,
+		"reference/plugin-arguments.md":  argumentsPage,
+		"reference/scheduler-metrics.md": gangMetricsPage,
 	} {
 		text, err := page()
 		if err != nil {
@@ -35,7 +36,10 @@ func write(dir string) error {
 			return fmt.Errorf("writing %s: %w", name, err)
 		}
 	}
-	return nil
+	if err := fillIn(dir, "reference/metrics.md", metricsPart()); err != nil {
+		return err
+	}
+	return fillIn(dir, "lifecycle.md", phasesPart())
 }
 
 // generatedBy is the first line of every page.

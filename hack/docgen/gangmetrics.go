@@ -1,0 +1,21 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/muster-sched/muster/pkg/scheduler/state"
+)
+
+// gangMetricsPage lists the scheduler's own metrics, as the code declares them.
+func gangMetricsPage() (string, error) {
+	var page strings.Builder
+	page.WriteString(generatedBy)
+	page.WriteString("# Metrics of muster-scheduler's own\n\n")
+	page.WriteString("Served beside [those of the upstream scheduler](metrics.md). None has a label that grows with the number of gangs or pods.\n\n")
+	page.WriteString("| metric | kind | what it tells |\n|---|---|---|\n")
+	for _, metric := range state.MetricsReference() {
+		fmt.Fprintf(&page, "| `%s` | %s | %s |\n", metric, metric.Kind, metric.Help)
+	}
+	return page.String(), nil
+}
