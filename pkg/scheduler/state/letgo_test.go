@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 
 	"github.com/muster-sched/muster/pkg/apis/config"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
@@ -206,4 +207,49 @@ func TestT12_HoldTimesOutAndGivesQuotaBack(t *testing.T) {
 	s.Unreserve(memberNamed("m0").Obj())
 	require.Nil(t, s.ledger.Room("q", resources.List{corev1.ResourceCPU: 2000}), "nothing is charged any more")
 	require.Empty(t, s.gangs[theGang].planned)
+}
+
+// Of a change of a member the queue tells the plugins that rejected that member. The gang is parked under the name of its scout,
+// which may be another: here it waits for the claim of g-0.
+func TestAParkedGangIsJudgedAgainWhenAMemberChanges(t *testing.T) {
+	claimed := func(pod *corev1.Pod) {
+		pod.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "device", ResourceClaimName: ptr.To("g-0-device")}}
+	}
+	said := func(pod *corev1.Pod) {
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse}}
+	}
+	for name, tc := range map[string]struct {
+		change func(*corev1.Pod)
+		want   bool
+	}{
+		"it has got its claim":     {claimed, true},
+		"it is told why it waits":  {said, false},
+		"it tolerates another one": {func(pod *corev1.Pod) { pod.Spec.Tolerations = []corev1.Toleration{{Key: "a"}} }, true},
+	} {
+		for _, late := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, while it is judged: %t", name, late), func(t *testing.T) {
+				s, _ := newTestStore()
+				s.SetPodGroup(testGroup("g", 2))
+				pods := testPods("g", 2)
+				for _, pod := range pods {
+					s.Gate(pod)
+				}
+				scout, key := pods[1], Key{Namespace: "ns", Name: "g"}
+				s.next(key)
+				round := s.Judge(scout)
+				require.NotNil(t, round)
+				changed := pods[0].DeepCopy()
+				tc.change(changed)
+				if late {
+					s.SetPod(changed)
+					s.next(key) // the waker is quicker than the judgement
+				}
+				s.Park(round, scout, "one has no claim", pods[0], "DynamicResources")
+				if !late {
+					s.SetPod(changed)
+				}
+				assert.Equal(t, tc.want, len(s.next(key).activate) == 1, "the scout tries again")
+			})
+		}
+	}
 }

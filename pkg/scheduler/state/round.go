@@ -121,6 +121,7 @@ type Round struct {
 	scout       types.UID
 	wants       resources.List // of its queue; nil where no quota is enforced
 	roundsEnded int            // when the judgement began
+	changes     int            // of the gang, then
 	begun       time.Time      // then
 }
 
@@ -134,7 +135,7 @@ func (s *Store) Judge(scout *corev1.Pod) *Round {
 	}
 	delete(s.toJudge, g.key)
 	g.judged, g.retell = s.clock.Now(), time.Time{}
-	round := &Round{Key: g.key, Members: g.Choose(), Elsewhere: map[string]resources.List{}, Pinned: g.pin, scout: scout.UID, roundsEnded: s.roundsEnded, begun: g.judged}
+	round := &Round{Key: g.key, Members: g.Choose(), Elsewhere: map[string]resources.List{}, Pinned: g.pin, scout: scout.UID, roundsEnded: s.roundsEnded, changes: g.changes, begun: g.judged}
 	if len(round.Members) == 0 {
 		return nil
 	}
@@ -270,8 +271,11 @@ func (s *Store) tell(g *group, reason, why string) string {
 	return g.told
 }
 
-// hasChanged says whether what stood in a gang's way, and of which no event tells, has gone while it was judged.
+// hasChanged says whether the gang, or what stood in its way and of which no event tells, is another since it was judged.
 func (s *Store) hasChanged(g *group, round *Round) bool {
+	if g.changes != round.changes {
+		return true
+	}
 	if round.Quota != nil {
 		return s.quotaFor(g, requests(round.Members)) == nil
 	}
@@ -371,7 +375,7 @@ func (s *Store) Unreserve(pod *corev1.Pod) {
 		g.SetState(m, gang.Waiting)
 		s.letGo(g, pod.UID)
 	}
-	g.parked = false
+	s.changed(g)
 	s.promiseBroken(g)
 	s.waker.Add(g.key)
 }

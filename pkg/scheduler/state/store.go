@@ -6,6 +6,7 @@
 package state
 
 import (
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/clock"
 	schedulingx "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 
@@ -188,6 +190,7 @@ type group struct {
 	toldAt     time.Time        // since when
 	retell     time.Time        // when to judge again for the sake of the report
 	parked     bool             // the scout waits for an event
+	changes    int              // how often what it is judged by has changed
 	rejectors  sets.Set[string] // parked: the plugins that stood in the way
 	rejected   *corev1.Pod      // parked: the pod that they rejected
 	shortfall  *plan.Shortfall  // parked: what must come free at least; nil if that is not known
@@ -289,7 +292,10 @@ func (s *Store) setPod(pod *corev1.Pod) *group {
 	s.charge(pod, g.queue)
 	switch {
 	case old != nil && old.State == m.State && old.Terminating == m.Terminating:
-		// Nothing that matters to the gang has changed.
+		if m.State != gang.Bound && mayFitNow(old.Pod, pod) {
+			s.changed(g)
+			s.waker.Add(key)
+		}
 		return g
 	case g.phase == admitted && (g.Version() != incarnation || m.Terminating && s.isMissed(g, m)):
 		s.letGo(g, "")
@@ -298,7 +304,7 @@ func (s *Store) setPod(pod *corev1.Pod) *group {
 	case g.scout == pod.UID && (m.Terminating || m.State == gang.Bound):
 		g.scout = ""
 	}
-	g.parked = false
+	s.changed(g)
 	g.forgetBindFailures()
 	s.reachBinding(g)
 	s.promiseBroken(g)
@@ -306,6 +312,20 @@ func (s *Store) setPod(pod *corev1.Pod) *group {
 		s.waker.Add(key) // a new waiting pod is on its way through the gate by itself
 	}
 	return g
+}
+
+// changed ends what a judgement of a gang has found: the gang, or a member, is not what was judged.
+func (s *Store) changed(g *group) {
+	g.parked = false
+	g.changes++
+}
+
+// mayFitNow says whether a change of a waiting pod may let it onto a node that it had no place on. The queue tells the plugins
+// of it when they rejected this very pod; but a gang is parked under the name of its scout.
+func mayFitNow(old, pod *corev1.Pod) bool {
+	return slices.ContainsFunc(framework.PodSchedulingPropertiesChange(pod, old, true), func(e fwk.ClusterEvent) bool {
+		return e.ActionType != fwk.Update // which stands for changes that upstream's plugins do not look at
+	})
 }
 
 // leaveUnless takes a pod out of its gang if it names another now, or none.
@@ -396,7 +416,7 @@ func (s *Store) leave(g *group, m *gang.Member) {
 	if g.phase == admitted && s.isMissed(g, m) {
 		s.letGo(g, "")
 	}
-	g.parked = false
+	s.changed(g)
 	s.promiseBroken(g)
 	s.waker.Add(g.key)
 	s.reportLater(g)
@@ -468,7 +488,7 @@ func (s *Store) setPodGroup(key Key, pg *schedulingv1beta1.PodGroup) {
 		s.moveCharges(g)
 		s.wakeQuotaWaiters() // of its own waiting members too
 	}
-	g.parked = false
+	s.changed(g)
 	s.endIfSeated(g) // the minimum was lowered to what is reserved already
 	if g.phase == admitted && !g.SeatedWith(s.toCome(g)) {
 		s.letGo(g, "") // the minimum was raised above those that were chosen
