@@ -19,6 +19,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 )
 
 // setUp makes the upstream scheduler from its options, as its own program does, but for where it hears of pods from.
@@ -70,7 +72,7 @@ func setUp(ctx context.Context, opts *options.Options, plugins []app.Option) (*s
 }
 
 // tellApart returns a factory like the scheduler's own, whose pods come from the same informer, by way of handlers that tell
-// pods of one name apart.
+// pods of one name apart: the upstream scheduler's own do not, and then it ends itself.
 func tellApart(own informers.SharedInformerFactory, client kubernetes.Interface, name *cache.InformerName) informers.SharedInformerFactory {
 	pods := own.Core().V1().Pods().Informer()
 	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithInformerName(name))
@@ -83,32 +85,15 @@ type podInformer struct{ cache.SharedIndexInformer }
 
 // AddEventHandler adds a handler that tells pods apart.
 func (i podInformer) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
-	return i.SharedIndexInformer.AddEventHandler(apart{h})
+	return i.SharedIndexInformer.AddEventHandler(state.TellApart(h))
 }
 
 // AddEventHandlerWithResyncPeriod adds a handler that tells pods apart.
 func (i podInformer) AddEventHandlerWithResyncPeriod(h cache.ResourceEventHandler, resync time.Duration) (cache.ResourceEventHandlerRegistration, error) {
-	return i.SharedIndexInformer.AddEventHandlerWithResyncPeriod(apart{h}, resync)
+	return i.SharedIndexInformer.AddEventHandlerWithResyncPeriod(state.TellApart(h), resync)
 }
 
 // AddEventHandlerWithOptions adds a handler that tells pods apart.
 func (i podInformer) AddEventHandlerWithOptions(h cache.ResourceEventHandler, opts cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
-	return i.SharedIndexInformer.AddEventHandlerWithOptions(apart{h}, opts)
-}
-
-// apart makes a deletion and an addition of what informers call an update when, while they could not watch, a pod was deleted
-// and another of its name created. The upstream scheduler takes it for one pod that has left its node, and ends itself; pods of
-// Jobs have the names of those before them each time that a Job restarts.
-type apart struct{ cache.ResourceEventHandler }
-
-// OnUpdate tells of one pod that has changed, or of one that went and one that came.
-func (h apart) OnUpdate(oldObj, newObj any) {
-	was, ok1 := oldObj.(*corev1.Pod)
-	is, ok2 := newObj.(*corev1.Pod)
-	if ok1 && ok2 && was.UID != is.UID {
-		h.OnDelete(oldObj)
-		h.OnAdd(newObj, false)
-		return
-	}
-	h.ResourceEventHandler.OnUpdate(oldObj, newObj)
+	return i.SharedIndexInformer.AddEventHandlerWithOptions(state.TellApart(h), opts)
 }

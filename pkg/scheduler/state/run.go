@@ -9,7 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -71,7 +70,7 @@ func (s *Store) start(ctx context.Context, handle fwk.Handle) error {
 
 	handlers := []struct {
 		informer cache.SharedIndexInformer
-		handler  cache.ResourceEventHandlerFuncs
+		handler  cache.ResourceEventHandler
 	}{
 		{core.Core().V1().Pods().Informer(), handlerFor(s.SetPod, s.DeletePod)},
 		{ours.Scheduling().V1beta1().PodGroups().Informer(), handlerFor(s.SetPodGroup, s.DeletePodGroup)},
@@ -194,16 +193,11 @@ func ignoreGone(err error) error {
 	return err
 }
 
-// handlerFor adapts two verbs to an informer. What was deleted and created anew while nobody could watch comes as an update.
-func handlerFor[T any](set, remove func(*T)) cache.ResourceEventHandlerFuncs {
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) { set(obj.(*T)) },
-		UpdateFunc: func(oldObj, obj any) {
-			if uidOf(oldObj) != uidOf(obj) {
-				remove(oldObj.(*T))
-			}
-			set(obj.(*T))
-		},
+// handlerFor adapts two verbs to an informer.
+func handlerFor[T any](set, remove func(*T)) cache.ResourceEventHandler {
+	return TellApart(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { set(obj.(*T)) },
+		UpdateFunc: func(_, obj any) { set(obj.(*T)) },
 		DeleteFunc: func(obj any) {
 			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 				obj = tombstone.Obj
@@ -212,14 +206,7 @@ func handlerFor[T any](set, remove func(*T)) cache.ResourceEventHandlerFuncs {
 				remove(typed)
 			}
 		},
-	}
-}
-
-func uidOf(obj any) types.UID {
-	if accessor, ok := obj.(metav1.Object); ok {
-		return accessor.GetUID()
-	}
-	return ""
+	})
 }
 
 func dropManagedFields(obj any) (any, error) {
