@@ -12,15 +12,16 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	"github.com/muster-sched/muster/pkg/localcluster"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/test/benchmark/meter"
 )
 
 // measureLargeJob counts the requests for one Job from its creation until it has completed.
 func measureLargeJob(ctx context.Context, o *options) ([]figure, error) {
-	b, down, err := start(ctx, localcluster.Options{Nodes: 1 + o.large/50, NodeCPU: "64", Without: []string{localcluster.KWOK}})
+	b, err := start(ctx, localcluster.Options{Nodes: 1 + o.large/50, NodeCPU: "64", Without: []string{localcluster.KWOK}})
 	if err != nil {
 		return nil, err
 	}
-	defer down()
+	defer b.Down(ctx)
 	before, err := b.countWrites(ctx)
 	if err != nil {
 		return nil, err
@@ -47,18 +48,18 @@ func measureLargeJob(ctx context.Context, o *options) ([]figure, error) {
 
 func (b *bench) countWrites(ctx context.Context) (counts [2]float64, err error) {
 	for i, part := range []string{localcluster.MusterController, localcluster.MusterScheduler} {
-		m, err := b.metrics(ctx, part)
+		m, err := b.Metrics(ctx, part)
 		if err != nil {
 			return counts, err
 		}
-		counts[i] = m.writes()
+		counts[i] = m.Writes()
 	}
 	return counts, nil
 }
 
 // runJob creates a Job and leads its pods, once they are bound, through phases, all through one before the next.
 func (b *bench) runJob(ctx context.Context, job *batchv1alpha1.Job, phases ...corev1.PodPhase) error {
-	if _, err := b.muster.BatchV1alpha1().Jobs(namespace).Create(ctx, job, metav1.CreateOptions{}); err != nil {
+	if _, err := b.Muster.BatchV1alpha1().Jobs(namespace).Create(ctx, job, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating Job %s: %w", job.Name, err)
 	}
 	replicas := 0
@@ -81,9 +82,9 @@ func (b *bench) runJob(ctx context.Context, job *batchv1alpha1.Job, phases ...co
 		return err
 	}
 	for _, phase := range phases {
-		err := inParallel(ctx, len(pods), func(i int) error {
+		err := meter.InParallel(ctx, len(pods), func(i int) error {
 			return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-				current, err := b.kube.CoreV1().Pods(namespace).Get(ctx, pods[i].Name, metav1.GetOptions{})
+				current, err := b.Kube.CoreV1().Pods(namespace).Get(ctx, pods[i].Name, metav1.GetOptions{})
 				if err != nil {
 					return err
 				}
@@ -103,7 +104,7 @@ func (b *bench) runJob(ctx context.Context, job *batchv1alpha1.Job, phases ...co
 }
 
 func (b *bench) podsOf(ctx context.Context, job string) ([]corev1.Pod, error) {
-	list, err := b.kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: batchv1alpha1.JobNameKey + "=" + job})
+	list, err := b.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: batchv1alpha1.JobNameKey + "=" + job})
 	if err != nil {
 		return nil, fmt.Errorf("listing the pods of Job %s: %w", job, err)
 	}
@@ -112,7 +113,7 @@ func (b *bench) podsOf(ctx context.Context, job string) ([]corev1.Pod, error) {
 
 func (b *bench) hasPhase(job string, phase batchv1alpha1.JobPhase) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) {
-		current, err := b.muster.BatchV1alpha1().Jobs(namespace).Get(ctx, job, metav1.GetOptions{})
+		current, err := b.Muster.BatchV1alpha1().Jobs(namespace).Get(ctx, job, metav1.GetOptions{})
 		return err == nil && current.Status.State.Phase == phase, err
 	}
 }

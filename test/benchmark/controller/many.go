@@ -21,6 +21,7 @@ import (
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/localcluster"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/test/benchmark/meter"
 )
 
 // livePods is the number of pods of a live Job.
@@ -42,11 +43,11 @@ type family struct {
 
 // measureManyJobs makes Jobs by the example of two that the controller has led itself, and measures it among them.
 func measureManyJobs(ctx context.Context, o *options) ([]figure, error) {
-	b, down, err := start(ctx, localcluster.Options{Nodes: 200, NodeCPU: "64", Without: []string{localcluster.KWOK}})
+	b, err := start(ctx, localcluster.Options{Nodes: 200, NodeCPU: "64", Without: []string{localcluster.KWOK}})
 	if err != nil {
 		return nil, err
 	}
-	defer down()
+	defer b.Down(ctx)
 	finished, live, err := b.examples(ctx)
 	if err != nil {
 		return nil, err
@@ -57,10 +58,10 @@ func measureManyJobs(ctx context.Context, o *options) ([]figure, error) {
 		}
 	}
 	began := time.Now()
-	if err := inParallel(ctx, o.finished, func(i int) error { return b.copy(ctx, finished, fmt.Sprintf("finished-%d", i)) }); err != nil {
+	if err := meter.InParallel(ctx, o.finished, func(i int) error { return b.copy(ctx, finished, fmt.Sprintf("finished-%d", i)) }); err != nil {
 		return nil, fmt.Errorf("creating completed Jobs: %w", err)
 	}
-	if err := inParallel(ctx, o.live, func(i int) error { return b.copy(ctx, live, fmt.Sprintf("live-%d", i)) }); err != nil {
+	if err := meter.InParallel(ctx, o.live, func(i int) error { return b.copy(ctx, live, fmt.Sprintf("live-%d", i)) }); err != nil {
 		return nil, fmt.Errorf("creating running Jobs: %w", err)
 	}
 	fmt.Printf("%d completed Jobs of one pod and %d running Jobs of %d were created in %.0f s\n",
@@ -90,11 +91,11 @@ func (b *bench) examples(ctx context.Context) (finished, live *family, err error
 func (b *bench) awaitRest(ctx context.Context, name string, phase batchv1alpha1.JobPhase) (*family, error) {
 	f, since, versions := &family{}, time.Now(), ""
 	err := await(ctx, "Job "+name+" is at rest", func(ctx context.Context) (bool, error) {
-		job, err := b.muster.BatchV1alpha1().Jobs(namespace).Get(ctx, name, metav1.GetOptions{})
+		job, err := b.Muster.BatchV1alpha1().Jobs(namespace).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return false, err
 		}
-		group, err := b.muster.SchedulingV1beta1().PodGroups(namespace).Get(ctx, name+"-"+string(job.UID), metav1.GetOptions{})
+		group, err := b.Muster.SchedulingV1beta1().PodGroups(namespace).Get(ctx, name+"-"+string(job.UID), metav1.GetOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			return false, err
 		}
@@ -123,7 +124,7 @@ func (b *bench) stop(ctx context.Context, part string) error {
 
 // copy creates a Job like that of a family under another name, with all that it owns, as the controller would have left it.
 func (b *bench) copy(ctx context.Context, f *family, name string) error {
-	jobs := b.muster.BatchV1alpha1().Jobs(namespace)
+	jobs := b.Muster.BatchV1alpha1().Jobs(namespace)
 	job := renamed(&f.job, f.job.Name, name, "", "")
 	created, err := jobs.Create(ctx, job, metav1.CreateOptions{})
 	if err != nil {
@@ -135,7 +136,7 @@ func (b *bench) copy(ctx context.Context, f *family, name string) error {
 	}
 	if f.group != nil {
 		group := renamed(f.group, f.job.Name, name, f.job.UID, created.UID)
-		groups := b.muster.SchedulingV1beta1().PodGroups(namespace)
+		groups := b.Muster.SchedulingV1beta1().PodGroups(namespace)
 		made, err := groups.Create(ctx, group, metav1.CreateOptions{})
 		if err != nil {
 			return fmt.Errorf("creating a PodGroup: %w", err)
@@ -147,12 +148,12 @@ func (b *bench) copy(ctx context.Context, f *family, name string) error {
 	}
 	for i := range f.pods {
 		pod := renamed(&f.pods[i], f.job.Name, name, f.job.UID, created.UID)
-		made, err := b.kube.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{})
+		made, err := b.Kube.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{})
 		if err != nil {
 			return fmt.Errorf("creating a pod: %w", err)
 		}
 		made.Status = pod.Status
-		if _, err := b.kube.CoreV1().Pods(namespace).UpdateStatus(ctx, made, metav1.UpdateOptions{}); err != nil {
+		if _, err := b.Kube.CoreV1().Pods(namespace).UpdateStatus(ctx, made, metav1.UpdateOptions{}); err != nil {
 			return fmt.Errorf("writing the status of a pod: %w", err)
 		}
 	}
@@ -201,18 +202,18 @@ func (b *bench) measureRestarts(ctx context.Context, o *options) ([]figure, erro
 	if err != nil {
 		return nil, err
 	}
-	at, err := b.metrics(ctx, localcluster.MusterController)
+	at, err := b.Metrics(ctx, localcluster.MusterController)
 	if err != nil {
 		return nil, err
 	}
-	written, cpu := at.writes(), at.sum("process_cpu_seconds_total", "")
+	written, cpu := at.Writes(), at.CPU()
 	window := time.NewTimer(o.idle)
 	select {
 	case <-window.C:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	idle, err := b.metrics(ctx, localcluster.MusterController)
+	idle, err := b.Metrics(ctx, localcluster.MusterController)
 	if err != nil {
 		return nil, err
 	}
@@ -232,8 +233,8 @@ func (b *bench) measureRestarts(ctx context.Context, o *options) ([]figure, erro
 	return []figure{
 		{"restart: from the lease until all Jobs are reconciled", took.Seconds(), goalRestart, "s"},
 		{"restart: pods created or deleted", float64(changed), 0, "pods"},
-		{"memory with all Jobs", idle.sum("process_resident_memory_bytes", "") / (1 << 20), goalMemory, "MiB"},
-		{"CPU while nothing happens", 100 * (idle.sum("process_cpu_seconds_total", "") - cpu) / o.idle.Seconds(), goalCPU, "% of a core"},
+		{"memory with all Jobs", idle.Memory() / (1 << 20), goalMemory, "MiB"},
+		{"CPU while nothing happens", 100 * (idle.CPU() - cpu) / o.idle.Seconds(), goalCPU, "% of a core"},
 	}, nil
 }
 
@@ -245,18 +246,18 @@ func (b *bench) restart(ctx context.Context, o *options) (time.Duration, error) 
 	}
 	var done time.Time
 	err := await(ctx, "all Jobs are reconciled", func(ctx context.Context) (bool, error) {
-		m, err := b.metrics(ctx, localcluster.MusterController)
+		m, err := b.Metrics(ctx, localcluster.MusterController)
 		if err != nil {
 			return false, err
 		}
 		done = time.Now()
-		return m.sum("workqueue_depth", "name", "job") == 0 && m.sum("workqueue_unfinished_work_seconds", "name", "job") == 0 &&
-			m.sum("workqueue_work_duration_seconds", "name", "job") >= float64(o.finished+o.live), nil
+		return m.Sum("workqueue_depth", "name", "job") == 0 && m.Sum("workqueue_unfinished_work_seconds", "name", "job") == 0 &&
+			m.Sum("workqueue_work_duration_seconds", "name", "job") >= float64(o.finished+o.live), nil
 	})
 	if err != nil {
 		return 0, err
 	}
-	lease, err := b.kube.CoordinationV1().Leases("muster-system").Get(ctx, localcluster.MusterController, metav1.GetOptions{})
+	lease, err := b.Kube.CoordinationV1().Leases("muster-system").Get(ctx, localcluster.MusterController, metav1.GetOptions{})
 	if err != nil {
 		return 0, fmt.Errorf("reading the lease: %w", err)
 	}
@@ -267,7 +268,7 @@ func (b *bench) restart(ctx context.Context, o *options) (time.Duration, error) 
 }
 
 func (b *bench) podUIDs(ctx context.Context) (sets.Set[types.UID], error) {
-	list, err := b.kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+	list, err := b.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("listing pods: %w", err)
 	}

@@ -5,12 +5,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
 	"time"
 
-	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/muster-sched/muster/pkg/localcluster"
@@ -33,62 +30,28 @@ var measured = []string{
 }
 
 // costs reads from each component that runs what it has spent since its start.
-func costs(ctx context.Context, cluster *localcluster.Cluster) (map[string]cost, error) {
+func (b *bench) costs(ctx context.Context) (map[string]cost, error) {
 	all := map[string]cost{}
 	for _, name := range measured {
-		if !runs(cluster, name) {
+		if !b.runs(name) {
 			continue
 		}
-		page, err := cluster.Get(ctx, name, "/metrics")
+		metrics, err := b.Metrics(ctx, name)
 		if err != nil {
-			return nil, fmt.Errorf("reading what %s has spent: %w", name, err)
+			return nil, err
 		}
-		parser := expfmt.NewTextParser(model.UTF8Validation)
-		metrics, err := parser.TextToMetricFamilies(strings.NewReader(string(page)))
-		if err != nil {
-			return nil, fmt.Errorf("reading the metrics of %s: %w", name, err)
-		}
-		all[name] = cost{
-			CPU:    sum(metrics["process_cpu_seconds_total"], nil),
-			Memory: sum(metrics["process_resident_memory_bytes"], nil),
-			Writes: sum(metrics["rest_client_requests_total"], isWrite),
-		}
+		all[name] = cost{CPU: metrics.CPU(), Memory: metrics.Memory(), Writes: metrics.Writes()}
 	}
 	return all, nil
 }
 
-func runs(cluster *localcluster.Cluster, component string) bool {
-	options := cluster.Options()
-	for _, without := range options.Without {
-		if without == component {
-			return false
-		}
-	}
+func (b *bench) runs(component string) bool {
+	options := b.Options()
 	switch component {
 	case localcluster.KubeScheduler, localcluster.MusterScheduler:
-		return options.Scheduler == component
+		return options.Scheduler == component && !slices.Contains(options.Without, component)
 	}
-	return true
-}
-
-// isWrite says whether a counter of requests counts those that change something in the cluster.
-func isWrite(metric *dto.Metric) bool {
-	for _, label := range metric.Label {
-		if label.GetName() == "method" && label.GetValue() == "GET" {
-			return false
-		}
-	}
-	return true
-}
-
-func sum(family *dto.MetricFamily, which func(*dto.Metric) bool) float64 {
-	total := 0.0
-	for _, metric := range family.GetMetric() {
-		if which == nil || which(metric) {
-			total += metric.GetCounter().GetValue() + metric.GetGauge().GetValue()
-		}
-	}
-	return total
+	return !slices.Contains(options.Without, component)
 }
 
 // spent is the difference of two readings; of the memory, the later one.
@@ -103,9 +66,9 @@ func spent(before, after map[string]cost) map[string]cost {
 
 // profile writes CPU profiles of the components, and the metrics of all components at the end of it, into
 // a folder, from now for a time, in the background. The function that it returns waits for them.
-func profile(ctx context.Context, cluster *localcluster.Cluster, dir, name string, length time.Duration) (wait func() error) {
+func (b *bench) profile(ctx context.Context, dir, name string, length time.Duration) (wait func() error) {
 	save := func(component, page, extension string) error {
-		data, err := cluster.Get(ctx, component, page)
+		data, err := b.Get(ctx, component, page)
 		if err != nil {
 			return fmt.Errorf("taking a profile: %w", err)
 		}
@@ -116,7 +79,7 @@ func profile(ctx context.Context, cluster *localcluster.Cluster, dir, name strin
 	}
 	var all errgroup.Group
 	for _, component := range measured[1:] { // etcd serves none
-		if runs(cluster, component) {
+		if b.runs(component) {
 			all.Go(func() error {
 				return save(component, fmt.Sprintf("/debug/pprof/profile?seconds=%d", int(length.Seconds())), ".pprof")
 			})
@@ -127,7 +90,7 @@ func profile(ctx context.Context, cluster *localcluster.Cluster, dir, name strin
 			return err
 		}
 		for _, component := range measured {
-			if runs(cluster, component) {
+			if b.runs(component) {
 				if err := save(component, "/metrics", ".metrics"); err != nil {
 					return err
 				}

@@ -3,24 +3,18 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/workqueue"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
-	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
 	"github.com/muster-sched/muster/pkg/localcluster"
+	"github.com/muster-sched/muster/test/benchmark/meter"
 )
 
 // variant is one way to run the same pods.
@@ -28,11 +22,8 @@ type variant struct {
 	scheduler string
 	config    string   // KubeSchedulerConfiguration, "" for what Muster ships
 	without   []string // components that are not needed
-	submit    func(ctx context.Context, c *clients, s shape) error
+	submit    func(ctx context.Context, b *bench, s shape) error
 }
-
-// creators is how many clients create objects at the same time.
-const creators = 16
 
 // inTree are the arguments that both sides run with, so that what differs is gangs alone.
 const inTree = `
@@ -78,11 +69,8 @@ var variants = map[string]variant{
 // besideLabel marks pods that are there beside the load and do not count.
 const besideLabel = "beside"
 
-// clients talk to a cluster without limits of their own.
-type clients struct {
-	kube   kubernetes.Interface
-	muster versioned.Interface
-}
+// bench is a cluster that is measured.
+type bench struct{ *meter.Cluster }
 
 // run is what came of a load: the seconds from the first create to the last bind, and what each component spent for it.
 type run struct {
@@ -95,16 +83,16 @@ func measure(ctx context.Context, o *options, s shape, name string) (run, error)
 	ctx, cancel := context.WithTimeout(ctx, window)
 	defer cancel()
 	v := variants[name]
-	cluster, c, err := o.up(ctx, v, o.nodes, "32")
+	b, err := o.up(ctx, v, o.nodes, "32")
 	if err != nil {
 		return run{}, err
 	}
-	defer down(ctx, cluster)
+	defer b.Down(ctx)
 	profiled := func() error { return nil }
 	if o.profiles != "" {
-		profiled = profile(ctx, cluster, o.profiles, s.String()+"-"+name, o.profileFor)
+		profiled = b.profile(ctx, o.profiles, s.String()+"-"+name, o.profileFor)
 	}
-	result, err := c.measure(ctx, cluster, s, v)
+	result, err := b.measure(ctx, s, v)
 	if err != nil {
 		return run{}, err
 	}
@@ -112,15 +100,10 @@ func measure(ctx context.Context, o *options, s shape, name string) (run, error)
 }
 
 // up starts a cluster for a variant.
-func (o *options) up(ctx context.Context, v variant, nodes int, cpu string) (*localcluster.Cluster, *clients, error) {
-	dir, err := os.MkdirTemp("", "muster-bench-")
-	if err != nil {
-		return nil, nil, fmt.Errorf("making a folder: %w", err)
-	}
+func (o *options) up(ctx context.Context, v variant, nodes int, cpu string) (*bench, error) {
 	gates := []string{"--feature-gates=" + o.gates}
-	cluster, err := localcluster.Up(ctx, localcluster.Options{
-		Dir: filepath.Join(dir, "cluster"), Nodes: nodes, NodeCPU: cpu, NodeMemory: "256Gi",
-		Scheduler: v.scheduler, SchedulerConfig: v.config, Without: v.without, BinDir: "bin",
+	cluster, err := meter.Up(ctx, localcluster.Options{
+		Nodes: nodes, NodeCPU: cpu, NodeMemory: "256Gi", Scheduler: v.scheduler, SchedulerConfig: v.config, Without: v.without,
 		ExtraArgs: map[string][]string{
 			localcluster.KubeScheduler:   gates,
 			localcluster.MusterScheduler: gates,
@@ -128,92 +111,60 @@ func (o *options) up(ctx context.Context, v variant, nodes int, cpu string) (*lo
 		},
 	})
 	if err != nil {
-		os.RemoveAll(dir)
-		return nil, nil, fmt.Errorf("starting a cluster: %w", err)
-	}
-	c, err := clientsFor(ctx, cluster)
-	if err != nil {
-		down(ctx, cluster)
-		return nil, nil, err
-	}
-	return cluster, c, nil
-}
-
-func down(ctx context.Context, cluster *localcluster.Cluster) {
-	_ = cluster.Down(context.WithoutCancel(ctx))
-	os.RemoveAll(filepath.Dir(cluster.Dir()))
-}
-
-func clientsFor(ctx context.Context, cluster *localcluster.Cluster) (*clients, error) {
-	config, err := cluster.RESTConfig()
-	if err != nil {
-		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
-	}
-	c, err := newClients(config)
-	if err != nil {
 		return nil, err
 	}
-	return c, c.warmUp(ctx)
+	b := &bench{cluster}
+	if err := b.warmUp(ctx); err != nil {
+		b.Down(ctx)
+		return nil, err
+	}
+	return b, nil
 }
 
 // measure submits a load to a cluster that runs and measures until the last bind.
-func (c *clients) measure(ctx context.Context, cluster *localcluster.Cluster, s shape, v variant) (run, error) {
+func (b *bench) measure(ctx context.Context, s shape, v variant) (run, error) {
 	ctx, stopWatching := context.WithCancel(ctx)
 	defer stopWatching() // before the cluster goes down
-	before, err := costs(ctx, cluster)
+	before, err := b.costs(ctx)
 	if err != nil {
 		return run{}, err
 	}
-	seconds, err := c.time(ctx, s, v)
+	seconds, err := b.time(ctx, s, v)
 	if err != nil {
 		return run{}, err
 	}
-	after, err := costs(ctx, cluster)
+	after, err := b.costs(ctx)
 	if err != nil {
 		return run{}, err
 	}
 	return run{seconds, spent(before, after)}, nil
 }
 
-func newClients(config *rest.Config) (*clients, error) {
-	muster, err := versioned.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
-	}
-	protobuf := rest.CopyConfig(config)
-	protobuf.ContentType = "application/vnd.kubernetes.protobuf"
-	kube, err := kubernetes.NewForConfig(protobuf)
-	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
-	}
-	return &clients{kube: kube, muster: muster}, nil
-}
-
 // warmUp asks for a custom resource of each kind without storing it: the first one after the CRDs are installed takes the API
 // server two seconds, which is nobody's throughput.
-func (c *clients) warmUp(ctx context.Context) error {
+func (b *bench) warmUp(ctx context.Context) error {
 	dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 	group := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Name: "warm-up"}}
-	if _, err := c.muster.SchedulingV1beta1().PodGroups(corev1.NamespaceDefault).Create(ctx, group, dry); err != nil {
+	if _, err := b.Muster.SchedulingV1beta1().PodGroups(corev1.NamespaceDefault).Create(ctx, group, dry); err != nil {
 		return fmt.Errorf("warming up: %w", err)
 	}
 	task := batchv1alpha1.TaskSpec{Template: corev1.PodTemplateSpec{Spec: podSpec()}}
 	job := &batchv1alpha1.Job{ObjectMeta: metav1.ObjectMeta{Name: "warm-up"}, Spec: batchv1alpha1.JobSpec{Tasks: []batchv1alpha1.TaskSpec{task}}}
-	if _, err := c.muster.BatchV1alpha1().Jobs(corev1.NamespaceDefault).Create(ctx, job, dry); err != nil {
+	if _, err := b.Muster.BatchV1alpha1().Jobs(corev1.NamespaceDefault).Create(ctx, job, dry); err != nil {
 		return fmt.Errorf("warming up: %w", err)
 	}
 	return nil
 }
 
 // time submits the load and waits until the watch has shown every pod bound.
-func (c *clients) time(ctx context.Context, s shape, v variant) (float64, error) {
-	done, err := c.countBound(ctx, s.Gangs*s.Pods)
+func (b *bench) time(ctx context.Context, s shape, v variant) (float64, error) {
+	done, err := b.countBound(ctx, s.Gangs*s.Pods)
 	if err != nil {
 		return 0, err
 	}
 	start := time.Now()
 	submitted := make(chan error, 1)
-	go func() { submitted <- v.submit(ctx, c, s) }()
+	go func() { submitted <- v.submit(ctx, b, s) }()
 	if err := <-submitted; err != nil {
 		return 0, fmt.Errorf("submitting: %w", err)
 	}
@@ -226,7 +177,7 @@ func (c *clients) time(ctx context.Context, s shape, v variant) (float64, error)
 }
 
 // countBound sends the time at which the given number of pods has been seen bound.
-func (c *clients) countBound(ctx context.Context, want int) (<-chan time.Time, error) {
+func (b *bench) countBound(ctx context.Context, want int) (<-chan time.Time, error) {
 	done := make(chan time.Time, 1)
 	bound := 0
 	see := func(pod *corev1.Pod) {
@@ -236,7 +187,7 @@ func (c *clients) countBound(ctx context.Context, want int) (<-chan time.Time, e
 			}
 		}
 	}
-	watch := cache.NewListWatchFromClient(c.kube.CoreV1().RESTClient(), "pods", corev1.NamespaceDefault, fields.Everything())
+	watch := cache.NewListWatchFromClient(b.Kube.CoreV1().RESTClient(), "pods", corev1.NamespaceDefault, fields.Everything())
 	_, controller := cache.NewInformerWithOptions(cache.InformerOptions{
 		ListerWatcher: watch, ObjectType: &corev1.Pod{},
 		Handler: cache.ResourceEventHandlerFuncs{
@@ -255,43 +206,31 @@ func (c *clients) countBound(ctx context.Context, want int) (<-chan time.Time, e
 	return done, nil
 }
 
-// inParallel runs work for 0 to n-1 and returns the first error.
-func inParallel(ctx context.Context, n int, work func(i int) error) error {
-	var once sync.Once
-	var first error
-	workqueue.ParallelizeUntil(ctx, creators, n, func(i int) {
-		if err := work(i); err != nil {
-			once.Do(func() { first = err })
-		}
-	})
-	return first
-}
-
-func submitPods(ctx context.Context, c *clients, s shape) error {
-	return inParallel(ctx, s.Gangs*s.Pods, func(i int) error {
-		return c.createPod(ctx, i/s.Pods, i%s.Pods, false)
+func submitPods(ctx context.Context, b *bench, s shape) error {
+	return meter.InParallel(ctx, s.Gangs*s.Pods, func(i int) error {
+		return b.createPod(ctx, i/s.Pods, i%s.Pods, false)
 	})
 }
 
-func submitPodGroups(ctx context.Context, c *clients, s shape) error {
-	err := inParallel(ctx, s.Gangs, func(g int) error {
+func submitPodGroups(ctx context.Context, b *bench, s shape) error {
+	err := meter.InParallel(ctx, s.Gangs, func(g int) error {
 		pg := &schedulingv1beta1.PodGroup{
 			ObjectMeta: metav1.ObjectMeta{Name: gangName(g)},
 			Spec:       schedulingv1beta1.PodGroupSpec{MinMember: int32(s.Pods)},
 		}
-		_, err := c.muster.SchedulingV1beta1().PodGroups(corev1.NamespaceDefault).Create(ctx, pg, metav1.CreateOptions{})
+		_, err := b.Muster.SchedulingV1beta1().PodGroups(corev1.NamespaceDefault).Create(ctx, pg, metav1.CreateOptions{})
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return inParallel(ctx, s.Gangs*s.Pods, func(i int) error {
-		return c.createPod(ctx, i/s.Pods, i%s.Pods, true)
+	return meter.InParallel(ctx, s.Gangs*s.Pods, func(i int) error {
+		return b.createPod(ctx, i/s.Pods, i%s.Pods, true)
 	})
 }
 
-func submitJobs(ctx context.Context, c *clients, s shape) error {
-	return inParallel(ctx, s.Gangs, func(g int) error {
+func submitJobs(ctx context.Context, b *bench, s shape) error {
+	return meter.InParallel(ctx, s.Gangs, func(g int) error {
 		job := &batchv1alpha1.Job{
 			ObjectMeta: metav1.ObjectMeta{Name: gangName(g)},
 			Spec: batchv1alpha1.JobSpec{
@@ -301,7 +240,7 @@ func submitJobs(ctx context.Context, c *clients, s shape) error {
 				}},
 			},
 		}
-		_, err := c.muster.BatchV1alpha1().Jobs(corev1.NamespaceDefault).Create(ctx, job, metav1.CreateOptions{})
+		_, err := b.Muster.BatchV1alpha1().Jobs(corev1.NamespaceDefault).Create(ctx, job, metav1.CreateOptions{})
 		return err
 	})
 }
@@ -331,11 +270,11 @@ func podOf(gang string, index int, cpu string) *corev1.Pod {
 }
 
 // createPod creates a pod, in a gang or not.
-func (c *clients) createPod(ctx context.Context, gang, index int, inGang bool) error {
+func (b *bench) createPod(ctx context.Context, gang, index int, inGang bool) error {
 	pod := podOf(gangName(gang), index, "100m")
 	if !inGang {
 		pod.Annotations = nil
 	}
-	_, err := c.kube.CoreV1().Pods(corev1.NamespaceDefault).Create(ctx, pod, metav1.CreateOptions{})
+	_, err := b.Kube.CoreV1().Pods(corev1.NamespaceDefault).Create(ctx, pod, metav1.CreateOptions{})
 	return err
 }

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/muster-sched/muster/pkg/localcluster"
+	"github.com/muster-sched/muster/test/benchmark/report"
 )
 
 // shape is a load: a number of gangs of a number of pods each.
@@ -78,7 +79,7 @@ func benchmark(ctx context.Context, args []string) error {
 	if err := errors.Join(err, o.save(results)); err != nil {
 		return err
 	}
-	return report(o, results)
+	return reportThroughput(o, results)
 }
 
 // compare runs every variant of every shape in every round. When one fails, it returns what has been measured until then.
@@ -189,9 +190,9 @@ func goalOf(variant string, s shape) float64 {
 	return 0
 }
 
-// report prints, for each shape, the median throughput of each variant and the medians of its ratios to the baseline in the same
+// reportThroughput prints, for each shape, the median throughput of each variant and the medians of its ratios to the baseline in the same
 // round, of throughput and of the processor time of the whole control plane. It returns an error if a goal is missed.
-func report(o *options, results []result) error {
+func reportThroughput(o *options, results []result) error {
 	base := o.variants[0]
 	var missed []string
 	w := tabwriter.NewWriter(os.Stdout, 0, 4, 2, ' ', 0)
@@ -208,11 +209,11 @@ func report(o *options, results []result) error {
 			goal, verdict := "", ""
 			if least := goalOf(variant, s); least > 0 && base == "stock" {
 				goal, verdict = fmt.Sprintf(">= %.2f", least), "met"
-				if median(ratios) < least {
+				if report.Median(ratios) < least {
 					verdict, missed = "MISSED", append(missed, fmt.Sprintf("%s of %s", variant, s))
 				}
 			}
-			fmt.Fprintf(w, "%s\t%s\t%.0f\t%.2f\t%s\t%s\t%.2f\n", s, variant, median(speeds), median(ratios), goal, verdict, median(costs))
+			fmt.Fprintf(w, "%s\t%s\t%.0f\t%.2f\t%s\t%s\t%.2f\n", s, variant, report.Median(speeds), report.Median(ratios), goal, verdict, report.Median(costs))
 		}
 	}
 	if err := w.Flush(); err != nil {
@@ -250,15 +251,6 @@ func find(results []result, s shape, variant string, round int) result {
 		return r.Shape == s.String() && r.Variant == variant && r.Round == round
 	})
 	return results[i]
-}
-
-func median(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	n := len(sorted)
-	if n%2 == 1 {
-		return sorted[n/2]
-	}
-	return (sorted[n/2-1] + sorted[n/2]) / 2
 }
 
 // window is how long a run may take.

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/test/benchmark/meter"
 )
 
 // scaleWindow is how long a run of a scaling may take.
@@ -77,15 +78,15 @@ func scale(ctx context.Context, o *options, s scaling, name string) (scaleResult
 	ctx, cancel := context.WithTimeout(ctx, scaleWindow)
 	defer cancel()
 	v := variants[name]
-	cluster, c, err := o.up(ctx, v, s.nodes, "32")
+	b, err := o.up(ctx, v, s.nodes, "32")
 	if err != nil {
 		return scaleResult{}, err
 	}
-	defer down(ctx, cluster)
-	if err := c.park(ctx, s.parked); err != nil {
+	defer b.Down(ctx)
+	if err := b.park(ctx, s.parked); err != nil {
 		return scaleResult{}, err
 	}
-	measured, err := c.measure(ctx, cluster, s.shape, v)
+	measured, err := b.measure(ctx, s.shape, v)
 	if err != nil {
 		return scaleResult{}, err
 	}
@@ -100,36 +101,36 @@ func scale(ctx context.Context, o *options, s scaling, name string) (scaleResult
 const parkedGang = 20
 
 // park creates gangs that find no room, and waits until the scheduler has said so of the last.
-func (c *clients) park(ctx context.Context, pods int) error {
+func (b *bench) park(ctx context.Context, pods int) error {
 	gangs := pods / parkedGang
-	err := inParallel(ctx, gangs, func(g int) error {
+	err := meter.InParallel(ctx, gangs, func(g int) error {
 		pg := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Name: parkedName(g)}, Spec: schedulingv1beta1.PodGroupSpec{MinMember: parkedGang}}
-		_, err := c.muster.SchedulingV1beta1().PodGroups(corev1.NamespaceDefault).Create(ctx, pg, metav1.CreateOptions{})
+		_, err := b.Muster.SchedulingV1beta1().PodGroups(corev1.NamespaceDefault).Create(ctx, pg, metav1.CreateOptions{})
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("parking: %w", err)
 	}
-	err = inParallel(ctx, gangs*parkedGang, func(i int) error {
+	err = meter.InParallel(ctx, gangs*parkedGang, func(i int) error {
 		pod := podOf(parkedName(i/parkedGang), i%parkedGang, "40") // more than a node has
 		pod.Labels = map[string]string{besideLabel: "parked"}
-		_, err := c.kube.CoreV1().Pods(corev1.NamespaceDefault).Create(ctx, pod, metav1.CreateOptions{})
+		_, err := b.Kube.CoreV1().Pods(corev1.NamespaceDefault).Create(ctx, pod, metav1.CreateOptions{})
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("parking: %w", err)
 	}
-	return c.awaitReports(ctx, gangs*parkedGang)
+	return b.awaitReports(ctx, gangs*parkedGang)
 }
 
 func parkedName(g int) string { return fmt.Sprintf("parked-%d", g) }
 
 // awaitReports waits until all parked pods say why they wait: then the scheduler is at rest.
-func (c *clients) awaitReports(ctx context.Context, want int) error {
+func (b *bench) awaitReports(ctx context.Context, want int) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
-		pods, err := c.kube.CoreV1().Pods(corev1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: besideLabel, ResourceVersion: "0"})
+		pods, err := b.Kube.CoreV1().Pods(corev1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: besideLabel, ResourceVersion: "0"})
 		if err != nil {
 			return fmt.Errorf("listing parked pods: %w", err)
 		}

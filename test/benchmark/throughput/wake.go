@@ -14,6 +14,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/test/benchmark/meter"
+	"github.com/muster-sched/muster/test/benchmark/report"
 )
 
 // A cluster of wakeNodes nodes of wakeCPU processors holds wakeRoom gangs of wakePods pods of one processor, and no more.
@@ -29,27 +31,27 @@ const (
 func wakeUps(ctx context.Context, o *options, gangs int) (wakeResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, window)
 	defer cancel()
-	cluster, c, err := o.up(ctx, variants["podgroups"], wakeNodes, fmt.Sprint(wakeCPU))
+	b, err := o.up(ctx, variants["podgroups"], wakeNodes, fmt.Sprint(wakeCPU))
 	if err != nil {
 		return wakeResult{}, err
 	}
-	defer down(ctx, cluster)
+	defer b.Down(ctx)
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	seen := newGangWatch()
-	if err := seen.watch(watching, c); err != nil {
+	if err := seen.watch(watching, b); err != nil {
 		return wakeResult{}, err
 	}
-	err = inParallel(ctx, gangs, func(g int) error {
+	err = meter.InParallel(ctx, gangs, func(g int) error {
 		pg := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Name: gangName(g)}, Spec: schedulingv1beta1.PodGroupSpec{MinMember: wakePods}}
-		_, err := c.muster.SchedulingV1beta1().PodGroups(corev1.NamespaceDefault).Create(ctx, pg, metav1.CreateOptions{})
+		_, err := b.Muster.SchedulingV1beta1().PodGroups(corev1.NamespaceDefault).Create(ctx, pg, metav1.CreateOptions{})
 		return err
 	})
 	if err != nil {
 		return wakeResult{}, fmt.Errorf("submitting: %w", err)
 	}
-	err = inParallel(ctx, gangs*wakePods, func(i int) error {
-		_, err := c.kube.CoreV1().Pods(corev1.NamespaceDefault).Create(ctx, podOf(gangName(i/wakePods), i%wakePods, "1"), metav1.CreateOptions{})
+	err = meter.InParallel(ctx, gangs*wakePods, func(i int) error {
+		_, err := b.Kube.CoreV1().Pods(corev1.NamespaceDefault).Create(ctx, podOf(gangName(i/wakePods), i%wakePods, "1"), metav1.CreateOptions{})
 		return err
 	})
 	if err != nil {
@@ -60,7 +62,7 @@ func wakeUps(ctx context.Context, o *options, gangs int) (wakeResult, error) {
 	}
 	result := wakeResult{Gangs: gangs}
 	for range gangs - wakeRoom {
-		wait, err := seen.replaceOne(ctx, c)
+		wait, err := seen.replaceOne(ctx, b)
 		if err != nil {
 			return wakeResult{}, err
 		}
@@ -90,8 +92,8 @@ func newGangWatch() *gangWatch {
 	return &gangWatch{changed: make(chan struct{}, 1), bound: map[string]int{}, gone: map[string]time.Time{}, whole: map[string]time.Time{}}
 }
 
-func (w *gangWatch) watch(ctx context.Context, c *clients) error {
-	source := cache.NewListWatchFromClient(c.kube.CoreV1().RESTClient(), "pods", corev1.NamespaceDefault, fields.Everything())
+func (w *gangWatch) watch(ctx context.Context, b *bench) error {
+	source := cache.NewListWatchFromClient(b.Kube.CoreV1().RESTClient(), "pods", corev1.NamespaceDefault, fields.Everything())
 	_, controller := cache.NewInformerWithOptions(cache.InformerOptions{
 		ListerWatcher: source, ObjectType: &corev1.Pod{},
 		Handler: cache.ResourceEventHandlerFuncs{
@@ -149,7 +151,7 @@ func (w *gangWatch) await(ctx context.Context, so func() bool) error {
 }
 
 // replaceOne deletes the pods of the oldest whole gang and returns how long after the last was gone another gang was whole.
-func (w *gangWatch) replaceOne(ctx context.Context, c *clients) (time.Duration, error) {
+func (w *gangWatch) replaceOne(ctx context.Context, b *bench) (time.Duration, error) {
 	w.mu.Lock()
 	oldest, before := "", make([]string, 0, len(w.whole))
 	for gang, since := range w.whole {
@@ -160,9 +162,9 @@ func (w *gangWatch) replaceOne(ctx context.Context, c *clients) (time.Duration, 
 	}
 	w.mu.Unlock()
 	now := int64(0)
-	err := inParallel(ctx, wakePods, func(i int) error {
+	err := meter.InParallel(ctx, wakePods, func(i int) error {
 		name := fmt.Sprintf("%s-%d", oldest, i)
-		return c.kube.CoreV1().Pods(corev1.NamespaceDefault).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now})
+		return b.Kube.CoreV1().Pods(corev1.NamespaceDefault).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now})
 	})
 	if err != nil {
 		return 0, fmt.Errorf("deleting the pods of %s: %w", oldest, err)
@@ -196,7 +198,7 @@ func reportWakeUps(ctx context.Context, o *options) ([]wakeResult, error) {
 		all = append(all, r)
 		slowest := slices.Max(r.Seconds)
 		fmt.Fprintf(os.Stdout, "wake-up  %3d gangs  at rest %d of %d  p50 %.3f s  max %.3f s (goal: < %.1f s)\n",
-			gangs, r.AtRest, wakeRoom, median(r.Seconds), slowest, wakeGoal)
+			gangs, r.AtRest, wakeRoom, report.Median(r.Seconds), slowest, wakeGoal)
 		if slowest >= wakeGoal || r.AtRest != wakeRoom {
 			missed = fmt.Errorf("with %d gangs the goal of wake-ups is missed", gangs)
 		}
