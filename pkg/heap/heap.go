@@ -1,4 +1,5 @@
-// Package heap paces the garbage collector of programs whose live heap is small and whose allocation rate is high.
+// Package heap says how much memory our programs may use beyond what is live: by how much a heap grows before it is collected,
+// and when a program at rest gives back what it does not need any more.
 package heap
 
 import (
@@ -10,16 +11,16 @@ import (
 	"time"
 )
 
-// Growth says how much a heap may grow beyond what is live before it is collected. By default Go collects when it has grown by
-// 100% of what is live. With 30 MB live and thousands of API objects a second that is several times a second, and a tenth of a
-// scheduler's CPU; with 300 MB live it is 300 MB that a program has for garbage alone.
+// Growth says how much a heap may grow beyond what is live. By default Go collects when it has grown by 100% of what is live.
+// With 30 MB live and thousands of API objects a second that is several times a second, and a tenth of a scheduler's CPU; with
+// 300 MB live it is 300 MB that a program has for garbage alone.
 type Growth struct {
 	// Spare is how many bytes a heap may grow at least, whatever is live.
 	Spare uint64
 	// LeastPercent of what is live is how much it may grow in any case.
 	LeastPercent int
-	// Rest is how long there has been no collection when what the heap has grown by is given back to the system; 0 is never.
-	// Left alone Go keeps for minutes what a program needed once, to fill its caches.
+	// Rest is how long a program must go without a collection to be at rest; its heap is collected then, and what is free given
+	// back to the system. Left alone, Go keeps for minutes what a program needed only once, to fill its caches. 0 leaves it alone.
 	Rest time.Duration
 }
 
@@ -32,22 +33,22 @@ var (
 
 const liveMetric = "/gc/heap/live:bytes"
 
-// Pace adjusts the collector's percentage to the live heap after each collection, until the context ends. It does nothing
-// where the environment variable GOGC says what is wanted.
+// Pace adjusts the collector's percentage to the live heap after each collection, and gives memory back at rest, until the
+// context ends. It does nothing where the environment variable GOGC says what is wanted.
 func Pace(ctx context.Context, growth Growth) {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
 	collected := make(chan struct{}, 1)
 	notifyOfCollections(ctx, collected)
-	last, collections := 0, 0
+	last, collections := 0, 0 // collections since memory was given back
 	for {
 		if percent := growth.percentFor(live()); percent != last {
 			debug.SetGCPercent(percent)
 			last = percent
 		}
 		var rest <-chan time.Time
-		if growth.Rest > 0 && collections > 1 { // one is that of giving back
+		if growth.Rest > 0 && collections > 1 { // the first is what giving back began with
 			rest = time.After(growth.Rest)
 		}
 		select {
