@@ -167,12 +167,6 @@ func (c *Controller) groupHandler() cache.ResourceEventHandler {
 			if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
 				c.status.Enqueue(key)
 			}
-			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = tombstone.Obj
-			}
-			if group, ok := obj.(*schedulingv1beta1.PodGroup); ok {
-				c.patience.forget(group.UID)
-			}
 			c.admission.wake() // one that held the line of its queue may be gone
 		},
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/controllers/usage"
@@ -16,57 +17,65 @@ type patience struct {
 	limit time.Duration // 0: for ever
 
 	mu sync.Mutex
-	// since is when PodGroups were first seen to wait of whose members nothing is known yet. A restart forgets it, and so
-	// gives them a little more time.
-	since map[types.UID]time.Time
+	// since is when PodGroups were first seen to wait of whose members nothing is known yet, by key. A restart forgets it, and
+	// so gives them a little more time.
+	since map[string]sighting
+}
+
+// sighting is when a PodGroup was first seen. The UID tells it from one of the same name before it, whose deletion nobody may
+// have seen.
+type sighting struct {
+	uid types.UID
+	at  time.Time
 }
 
 // left is how long room is still kept aside for a PodGroup with this status, not above 0 if it is not kept any more; false if
 // it is kept for as long as the PodGroup waits.
-func (p *patience) left(uid types.UID, status *schedulingv1beta1.PodGroupStatus, now time.Time) (left time.Duration, limited bool) {
+func (p *patience) left(key string, uid types.UID, status *schedulingv1beta1.PodGroupStatus, now time.Time) (left time.Duration, limited bool) {
 	// The rest of a gang of which some members run comes before everybody else.
 	if p.limit == 0 || status.Phase != schedulingv1beta1.PodGroupInqueue {
 		return 0, false
 	}
-	since := p.firstSeen(uid, now)
+	since := p.firstSeen(key, uid, now)
 	if last := current(status.Conditions); last != nil && last.Type == schedulingv1beta1.PodGroupUnschedulableType {
 		since = last.LastTransitionTime.Time
 	}
 	return since.Add(p.limit).Sub(now), true
 }
 
-func (p *patience) firstSeen(uid types.UID, now time.Time) time.Time {
+func (p *patience) firstSeen(key string, uid types.UID, now time.Time) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.since == nil {
-		p.since = map[types.UID]time.Time{}
+		p.since = map[string]sighting{}
 	}
-	if _, seen := p.since[uid]; !seen {
-		p.since[uid] = now
+	if last, seen := p.since[key]; !seen || last.uid != uid {
+		p.since[key] = sighting{uid, now}
 	}
-	return p.since[uid]
+	return p.since[key].at
 }
 
 // forget drops what is remembered of a PodGroup that waits no longer.
-func (p *patience) forget(uid types.UID) {
+func (p *patience) forget(key string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.since, uid)
+	delete(p.since, key)
 }
 
 // settleHold keeps room aside for an admitted PodGroup until its minimum is bound, or it has waited too long for that; it
 // stays admitted then, and others may be too. It returns when to look again; 0 if nothing is to come. What was set aside
 // for a namesake that is gone is given back.
 func (c *Controller) settleHold(group *schedulingv1beta1.PodGroup, next *schedulingv1beta1.PodGroupStatus) time.Duration {
+	key := cache.MetaObjectToName(group).String()
 	c.usage.LetGoOthers(group.Namespace, group.Name, group.UID)
 	if !waitsForMembers(next.Phase) {
-		c.patience.forget(group.UID)
+		c.patience.forget(key)
 		if admitted(next) {
 			c.usage.LetGo(group.Namespace, group.Name, group.UID)
 		}
 		return 0
 	}
-	left, limited := c.patience.left(group.UID, next, c.clock.Now())
+	left, limited := c.patience.left(key, group.UID, next, c.clock.Now())
 	if limited && left <= 0 {
 		c.usage.LetGo(group.Namespace, group.Name, group.UID)
 		return 0

@@ -79,6 +79,7 @@ func (c *Controller) write(ctx context.Context, key string, group *schedulingv1b
 func (c *Controller) forget(key, namespace, name string) {
 	c.usage.LetGoOthers(namespace, name, "")
 	c.admission.forget(key)
+	c.patience.forget(key)
 	c.written.Forget(key)
 	c.writes.forget(key)
 }

@@ -267,11 +267,11 @@ func TestPatience(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := patience{limit: c.limit}
 			status := &schedulingv1beta1.PodGroupStatus{Phase: c.phase, Conditions: c.conditions}
-			p.left("g", status, start)
-			left, limited := p.left("g", status, start.Add(10*time.Second))
+			p.left("ns/g", "uid", status, start)
+			left, limited := p.left("ns/g", "uid", status, start.Add(10*time.Second))
 			assert.Equal(t, c.left, left)
 			assert.Equal(t, c.limited, limited)
-			p.forget("g")
+			p.forget("ns/g")
 			assert.Empty(t, p.since)
 		})
 	}
