@@ -202,9 +202,7 @@ func TestSurplusThatStoodBackIsTriedThoughNothingElseHappens(t *testing.T) {
 	pods := testPods("small", 2)
 	s.SetPod(on(pods[0], "node"))
 	require.Empty(t, s.Gate(pods[1]))
-	s.SetPodGroup(testGroup("big", 1))
-	scout := testPods("big", 1)[0]
-	require.Empty(t, s.Gate(scout))
+	scout := gate(s, "big", 1, 1)[0]
 	big := s.gangs[Key{Namespace: "ns", Name: "big"}]
 	s.unpark(big) // the waker has come, and is gone
 	for _, key := range woken(s) {
@@ -270,14 +268,8 @@ func TestAPodThatNamesAnotherGangLeavesItsOld(t *testing.T) {
 
 func TestAMemberWhoseBindingFailsTakesItsRoomThoughItIsSetAside(t *testing.T) {
 	s, _ := newTestStore()
-	s.SetPodGroup(testGroup("g", 2))
-	pods := testPods("g", 2)
-	for _, pod := range pods {
-		s.Gate(pod)
-	}
-	s.SetPodGroup(testGroup("big", 1))
-	scout := testPods("big", 1)[0]
-	require.Empty(t, s.Gate(scout))
+	pods := gate(s, "g", 2, 2)
+	scout := gate(s, "big", 1, 1)[0]
 	round := s.Judge(scout)
 	s.SetAside(round, map[types.UID]string{scout.UID: "g-1"}, nil)
 	release(t, s, pods) // behind what is set aside

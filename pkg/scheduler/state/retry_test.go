@@ -64,6 +64,16 @@ func on(pod *corev1.Pod, node string) *corev1.Pod {
 	return pod
 }
 
+// gate has a gang of n pods come to the gate.
+func gate(s *Store, name string, minMember int32, n int) []*corev1.Pod {
+	s.SetPodGroup(testGroup(name, minMember))
+	pods := testPods(name, n)
+	for _, pod := range pods {
+		s.Gate(pod)
+	}
+	return pods
+}
+
 // release brings a gang to where its members are being bound, each on a node of its name.
 func release(t *testing.T, s *Store, pods []*corev1.Pod) {
 	t.Helper()
@@ -80,11 +90,7 @@ func release(t *testing.T, s *Store, pods []*corev1.Pod) {
 
 func TestAMemberWhoseBindingFailsIsTriedAgainAtOnceAndFirst(t *testing.T) {
 	s, clock := newTestStore()
-	s.SetPodGroup(testGroup("g", 3))
-	pods := testPods("g", 3)
-	for _, pod := range pods {
-		s.Gate(pod)
-	}
+	pods := gate(s, "g", 3, 3)
 	release(t, s, pods)
 	s.SetPod(on(pods[0], "g-0"))
 
@@ -103,10 +109,7 @@ func TestAMemberWhoseBindingFailsIsTriedAgainAtOnceAndFirst(t *testing.T) {
 	assert.Equal(t, Entry{Role: Chosen}, s.Enter(pods[1]), "it need not be judged")
 
 	// Another gang that is judged in the meantime sees that the room is taken.
-	s.SetPodGroup(testGroup("h", 1))
-	others := testPods("h", 1)
-	s.Gate(others[0])
-	round := s.Judge(others[0])
+	round := s.Judge(gate(s, "h", 1, 1)[0])
 	require.NotNil(t, round)
 	assert.Equal(t, resources.List{corev1.ResourceCPU: 1000, corev1.ResourcePods: 1}, round.Elsewhere["g-1"])
 
@@ -140,11 +143,7 @@ func TestAMemberWhoseBindingFailsIsTriedAgainAtOnceAndFirst(t *testing.T) {
 
 func TestABindingThatFailsAfterItsGangIsWholeIsForgotten(t *testing.T) {
 	s, _ := newTestStore()
-	s.SetPodGroup(testGroup("g", 2))
-	pods := testPods("g", 2)
-	for _, pod := range pods {
-		s.Gate(pod)
-	}
+	pods := gate(s, "g", 2, 2)
 	release(t, s, pods)
 	s.Unreserve(on(pods[1], "n"))
 	require.Equal(t, Chosen, s.Enter(pods[1]).Role)
@@ -170,11 +169,7 @@ func TestAMemberThatIsBoundAnewLetsGoWhenBoundOnesGo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _ := newTestStore()
-			s.SetPodGroup(testGroup("g", 3))
-			pods := testPods("g", 3)
-			for _, pod := range pods {
-				s.Gate(pod)
-			}
+			pods := gate(s, "g", 3, 3)
 			release(t, s, pods)
 			s.SetPod(on(pods[0], "g-0"))
 			s.SetPod(on(pods[1], "g-1"))
@@ -194,11 +189,7 @@ func TestAMemberThatIsBoundAnewLetsGoWhenBoundOnesGo(t *testing.T) {
 // held it until the round expired, though the gang had no chance.
 func TestAMemberWhoseBindingFailsIsJudgedWhenTheMinimumWasRaised(t *testing.T) {
 	s, _ := newTestStore()
-	s.SetPodGroup(testGroup("g", 1))
-	pods := testPods("g", 2)
-	for _, pod := range pods {
-		s.Gate(pod)
-	}
+	pods := gate(s, "g", 1, 2)
 	release(t, s, pods[:1])
 	s.SetPodGroup(testGroup("g", 2))
 	s.Unreserve(on(pods[0], "g-0"))
@@ -211,11 +202,7 @@ func TestAMemberWhoseBindingFailsIsJudgedWhenTheMinimumWasRaised(t *testing.T) {
 // though its answer was lost, kept its room from others a second time.
 func TestAMemberThatIsBoundAfterAllEndsItsRound(t *testing.T) {
 	s, _ := newTestStore()
-	s.SetPodGroup(testGroup("g", 3))
-	pods := testPods("g", 3)
-	for _, pod := range pods {
-		s.Gate(pod)
-	}
+	pods := gate(s, "g", 3, 3)
 	release(t, s, pods)
 	s.Unreserve(on(pods[1], "g-1"))
 	s.SetPod(on(pods[1], "g-1"))
@@ -223,10 +210,7 @@ func TestAMemberThatIsBoundAfterAllEndsItsRound(t *testing.T) {
 	assert.Equal(t, idle, g.phase)
 
 	s.DeletePod(pods[0])
-	s.SetPodGroup(testGroup("h", 1))
-	others := testPods("h", 1)
-	s.Gate(others[0])
-	round := s.Judge(others[0])
+	round := s.Judge(gate(s, "h", 1, 1)[0])
 	require.NotNil(t, round)
 	assert.Empty(t, round.Elsewhere["g-1"])
 }
