@@ -13,7 +13,6 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
-	"github.com/muster-sched/muster/pkg/apis/config"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/resources"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
@@ -21,16 +20,10 @@ import (
 
 // The tests below are what random histories through the real scheduling queue have found, one at a time.
 
+// openStore makes a Store that is open and enforces quota.
 func openStore() *Store {
-	s := New(clocktesting.NewFakeClock(time.Unix(1000, 0)))
-	s.Configure(config.CoschedulingArgs{
-		Admission:     config.AdmissionRequired,
-		PermitTimeout: metav1.Duration{Duration: time.Minute}, PartialGangTimeout: metav1.Duration{Duration: time.Hour},
-		InitialBackoff: metav1.Duration{Duration: time.Second}, MaxBackoff: metav1.Duration{Duration: 10 * time.Second},
-	})
+	s, _ := newTestStore()
 	s.EnforceQuota()
-	s.Serve("muster")
-	s.Open()
 	return s
 }
 
