@@ -51,7 +51,7 @@ var layers = []layer{
 		module + "pkg/controllers": "the controllers and the scheduler meet in the API only",
 	}},
 	{folder: "pkg/controllers/worker", rank: 3, banned: noScheduler},
-	{folder: "pkg/controllers/usage", rank: 3, peers: []string{"pkg/ledger"}, banned: noScheduler},
+	{folder: "pkg/controllers/usage", rank: 3, peers: []string{"pkg/ledger", "pkg/controllers/worker"}, banned: noScheduler},
 	{folder: "pkg/controllers", rank: 4, banned: noScheduler},
 	{folder: "pkg/admission", rank: 4, banned: noScheduler},
 	{folder: "pkg/ledger", rank: 3},

@@ -16,6 +16,7 @@ import (
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+	"github.com/muster-sched/muster/pkg/controllers/worker"
 )
 
 // commanded are the actions that a Command may ask of a Job.
@@ -151,10 +152,8 @@ func (c *Controller) dropCommands(ctx context.Context, namespace, name string) e
 // waits for that.
 func (c *Controller) commandHandler() cache.ResourceEventHandler {
 	enqueue := func(obj any) {
-		if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-			obj = gone.Obj
-		}
-		keys, _ := jobOfCommand(obj) // never fails
+		command, _ := worker.LastKnown[any](obj)
+		keys, _ := jobOfCommand(command) // never fails
 		for _, key := range keys {
 			c.worker.Enqueue(key)
 		}

@@ -8,6 +8,7 @@ import (
 	"k8s.io/component-base/metrics"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/controllers/worker"
 	"github.com/muster-sched/muster/pkg/job/phase"
 )
 
@@ -169,10 +170,7 @@ func (m *instruments) created(job *batchv1alpha1.Job, now time.Time) {
 // census keeps the number of Jobs in each phase.
 func (m *instruments) census() cache.ResourceEventHandler {
 	count := func(obj any, n float64) {
-		if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-			obj = gone.Obj
-		}
-		if job, ok := obj.(*batchv1alpha1.Job); ok {
+		if job, ok := worker.LastKnown[*batchv1alpha1.Job](obj); ok {
 			// One that nobody has looked at yet waits like the others.
 			p := cmp.Or(job.Status.State.Phase, batchv1alpha1.Pending)
 			m.jobs.WithLabelValues(string(p)).Add(n)

@@ -9,6 +9,7 @@ import (
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/controllers/worker"
 )
 
 // jobHandler asks for a look at a Job whenever anything about it changes.
@@ -32,10 +33,7 @@ const gatherPods = 20 * time.Millisecond
 // ownedHandler asks for a look at a Job whenever anything that it controls changes, at once or after a moment.
 func (c *Controller) ownedHandler(after time.Duration) cache.ResourceEventHandler {
 	enqueue := func(obj any) {
-		if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-			obj = gone.Obj
-		}
-		object, ok := obj.(metav1.Object)
+		object, ok := worker.LastKnown[metav1.Object](obj)
 		if !ok {
 			return
 		}
@@ -53,10 +51,7 @@ func (c *Controller) ownedHandler(after time.Duration) cache.ResourceEventHandle
 // claimHandler asks for a look at the Jobs that name a claim when that comes or goes.
 func (c *Controller) claimHandler() cache.ResourceEventHandler {
 	enqueue := func(obj any) {
-		if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-			obj = gone.Obj
-		}
-		if claim, ok := obj.(metav1.Object); ok {
+		if claim, ok := worker.LastKnown[metav1.Object](obj); ok {
 			c.enqueueUsers(claim)
 		}
 	}
@@ -77,10 +72,7 @@ func (c *Controller) claimHandler() cache.ResourceEventHandler {
 // gets a child or loses it.
 func (c *Controller) queueHandler() cache.ResourceEventHandler {
 	enqueue := func(obj any) {
-		if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-			obj = gone.Obj
-		}
-		if queue, ok := obj.(*schedulingv1beta1.Queue); ok {
+		if queue, ok := worker.LastKnown[*schedulingv1beta1.Queue](obj); ok {
 			c.enqueueWaiting(queue.Name)
 			c.enqueueWaiting(queue.Spec.Parent)
 		}

@@ -71,10 +71,7 @@ func (a *adoption) podHandler() cache.ResourceEventHandler {
 			}
 		},
 		DeleteFunc: func(obj any) {
-			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = tombstone.Obj
-			}
-			pod, ok := obj.(*corev1.Pod)
+			pod, ok := worker.LastKnown[*corev1.Pod](obj)
 			if ok && strings.HasPrefix(pod.Annotations[schedulingv1beta1.GroupNameAnnotation], adoptedPrefix) {
 				a.retirers.Enqueue(usage.GroupOf(pod))
 			}

@@ -188,7 +188,7 @@ func (c *Controller) queueHandler() cache.ResourceEventHandler {
 
 func (c *Controller) podHandler() cache.ResourceEventHandler {
 	gather := func(obj any) {
-		if pod, ok := obj.(*corev1.Pod); ok {
+		if pod, ok := worker.LastKnown[*corev1.Pod](obj); ok {
 			if group := usage.GroupOf(pod); group != "" {
 				c.status.EnqueueAfter(group, gatherPods)
 			}
@@ -202,12 +202,7 @@ func (c *Controller) podHandler() cache.ResourceEventHandler {
 			}
 			gather(newObj)
 		},
-		DeleteFunc: func(obj any) {
-			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = tombstone.Obj
-			}
-			gather(obj)
-		},
+		DeleteFunc: gather,
 	}
 }
 

@@ -150,7 +150,7 @@ func (c *Controller) queueHandler() cache.ResourceEventHandler {
 
 func (c *Controller) groupHandler() cache.ResourceEventHandler {
 	count := func(obj any) {
-		if group, ok := obj.(*schedulingv1beta1.PodGroup); ok {
+		if group, ok := worker.LastKnown[*schedulingv1beta1.PodGroup](obj); ok {
 			c.worker.EnqueueAfter(usage.QueueOf(group), gatherNews)
 		}
 	}
@@ -163,12 +163,7 @@ func (c *Controller) groupHandler() cache.ResourceEventHandler {
 				count(newObj)
 			}
 		},
-		DeleteFunc: func(obj any) {
-			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = tombstone.Obj
-			}
-			count(obj)
-		},
+		DeleteFunc: count,
 	}
 }
 

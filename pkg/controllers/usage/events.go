@@ -8,6 +8,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/controllers/worker"
 )
 
 // listen registers the handlers that keep the ledger up to date.
@@ -41,7 +42,7 @@ func (t *Tracker) onQueueUpdate(oldObj, newObj any) {
 }
 
 func (t *Tracker) onQueueDelete(obj any) {
-	if queue, ok := lastKnown[*schedulingv1beta1.Queue](obj); ok {
+	if queue, ok := worker.LastKnown[*schedulingv1beta1.Queue](obj); ok {
 		t.ledger.DeleteQueue(queue.Name)
 	}
 }
@@ -62,7 +63,7 @@ func (t *Tracker) onGroupUpdate(oldObj, newObj any) {
 }
 
 func (t *Tracker) onGroupDelete(obj any) {
-	if group, ok := lastKnown[*schedulingv1beta1.PodGroup](obj); ok {
+	if group, ok := worker.LastKnown[*schedulingv1beta1.PodGroup](obj); ok {
 		t.LetGo(group.Namespace, group.Name, group.UID)
 	}
 }
@@ -81,7 +82,7 @@ func (t *Tracker) onPodUpdate(oldObj, newObj any) {
 }
 
 func (t *Tracker) onPodDelete(obj any) {
-	if pod, ok := lastKnown[*corev1.Pod](obj); ok {
+	if pod, ok := worker.LastKnown[*corev1.Pod](obj); ok {
 		t.forgetPod(pod.UID)
 	}
 }
@@ -95,13 +96,4 @@ func indexByGroup(obj any) ([]string, error) {
 
 func indexByQueue(obj any) ([]string, error) {
 	return []string{QueueOf(obj.(*schedulingv1beta1.PodGroup))}, nil
-}
-
-// lastKnown is the object of a delete event, also when the deletion itself was missed.
-func lastKnown[T any](obj any) (T, bool) {
-	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		obj = tombstone.Obj
-	}
-	object, ok := obj.(T)
-	return object, ok
 }
