@@ -270,7 +270,7 @@ func TestARefusedSpecTouchesNoPod(t *testing.T) {
 		}
 		w.settle()
 		good := w.job.Spec.DeepCopy()
-		w.refused = phase.Runs(w.phase())
+		w.refused = !phase.KeepsOnlyFinished(w.phase()) // one that restarts has started, too
 		for range rapid.IntRange(0, 20).Draw(t, "steps meanwhile") {
 			w.edit(func(spec *batchv1alpha1.JobSpec) {
 				for i := range spec.Tasks {
