@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/util/retry"
 
 	"github.com/muster-sched/muster/pkg/localcluster"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
@@ -72,9 +71,13 @@ func (k *killer) replaceKubelets() {
 	require.NoError(k.t, k.cluster.Kill(localcluster.KWOK, syscall.SIGKILL))
 	require.NoError(k.t, k.cluster.AwaitEnd(ctx, localcluster.KWOK))
 	leases := k.cluster.Kube.CoordinationV1().Leases(corev1.NamespaceNodeLease)
-	require.NoError(k.t, retry.OnError(retry.DefaultBackoff, func(error) bool { return true }, func() error {
-		return leases.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
-	}))
+	// After etcd was away the API server takes a second or more until it asks it again.
+	var why error
+	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		why = leases.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+		return why == nil, nil
+	})
+	require.NoError(k.t, err, "taking the nodes' leases away: %v", why)
 	require.NoError(k.t, k.cluster.Start(ctx, localcluster.KWOK))
 }
 
