@@ -60,9 +60,9 @@ func TestInParallel(t *testing.T) {
 	})
 	assert.Equal(t, failed, err)
 	assert.Len(t, seen, n, "the others are run nonetheless")
-	assert.NoError(t, InParallel(t.Context(), n, func(int) error { return nil }))
+	require.NoError(t, InParallel(t.Context(), n, func(int) error { return nil }))
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	assert.ErrorIs(t, InParallel(ctx, n, func(int) error { return nil }), context.Canceled, "not all were run")
+	require.ErrorIs(t, InParallel(ctx, n, func(int) error { return nil }), context.Canceled, "not all were run")
 }
