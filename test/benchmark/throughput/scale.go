@@ -86,8 +86,15 @@ func scale(ctx context.Context, o *options, s scaling, name string) (scaleResult
 	if err := b.park(ctx, s.parked); err != nil {
 		return scaleResult{}, err
 	}
+	profiled := func() error { return nil }
+	if o.profiles != "" {
+		profiled = b.profile(ctx, o.profiles, fmt.Sprintf("%s-%d-%s-%d-%s", s.name, s.nodes, s.shape, s.parked, name), o.profileFor)
+	}
 	measured, err := b.measure(ctx, s.shape, v)
 	if err != nil {
+		return scaleResult{}, err
+	}
+	if err := profiled(); err != nil {
 		return scaleResult{}, err
 	}
 	pods := s.shape.Gangs * s.shape.Pods
