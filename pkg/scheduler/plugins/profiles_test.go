@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
 	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	schedulerscheme "k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
@@ -116,6 +117,29 @@ func TestPreemptionIsOursInEachProfile(t *testing.T) {
 			assert.Contains(t, names(profile.ListPlugins().PreEnqueue), gangpreemption.Name, "%s, %s", config, name)
 		}
 	}
+}
+
+// Upstream asks nobody but those who are named, once one plugin names pods for an event. Coscheduling, which waits for the events of
+// all others, must name its own then.
+func TestWhereAPluginNamesWhomAnEventConcernsSoDoesCoscheduling(t *testing.T) {
+	type of = fwk.ClusterEvent
+	theirs, ours := map[of]bool{}, map[of]bool{}
+	for _, plugin := range profiles(t, "second-scheduler.yaml")["muster"].EnqueueExtensions() {
+		events, err := plugin.EventsToRegister(t.Context())
+		require.NoError(t, err)
+		for _, event := range events {
+			if event.PreQueueingHintFn == nil {
+				continue
+			}
+			if plugin.Name() == coscheduling.Name {
+				ours[event.Event] = true
+			} else {
+				theirs[event.Event] = true
+			}
+		}
+	}
+	assert.Equal(t, theirs, ours)
+	assert.Contains(t, theirs, of{Resource: fwk.ResourceClaim, ActionType: fwk.Add | fwk.Update | fwk.Delete})
 }
 
 func names(set schedulerconfig.PluginSet) []string {

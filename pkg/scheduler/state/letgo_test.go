@@ -246,3 +246,19 @@ func TestAParkedGangIsJudgedAgainWhenAMemberChanges(t *testing.T) {
 		}
 	}
 }
+
+func TestWhoIsParkedBehindAPlugin(t *testing.T) {
+	s, _ := newTestStore()
+	for name, rejector := range map[string]string{"a": "DynamicResources", "b": "NodeResourcesFit", "c": ""} {
+		s.SetPodGroup(testGroup(name, 2))
+		pods := testPods(name, 2)
+		for _, pod := range pods {
+			s.Gate(pod)
+		}
+		if rejector != "" {
+			s.Park(s.Judge(pods[1]), pods[1], "in the way", pods[0], rejector)
+		}
+	}
+	assert.Equal(t, []types.NamespacedName{{Namespace: "ns", Name: "a-1"}}, s.ParkedBehind("DynamicResources"))
+	assert.Empty(t, s.ParkedBehind("VolumeBinding"))
+}

@@ -234,6 +234,19 @@ func (s *Store) MayBeHelpedBy(pod *corev1.Pod, plugin string) (rejected *corev1.
 	return g.rejected, true
 }
 
+// ParkedBehind returns the pods under whose names those gangs are parked that a plugin stood in the way of.
+func (s *Store) ParkedBehind(plugin string) []types.NamespacedName {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var scouts []types.NamespacedName
+	for _, g := range s.gangs {
+		if m := g.Member(g.scout); m != nil && g.parked && g.rejectors.Has(plugin) {
+			scouts = append(scouts, types.NamespacedName{Namespace: m.Pod.Namespace, Name: m.Pod.Name})
+		}
+	}
+	return scouts
+}
+
 // refreshPause is how long a report may say less room than there is, while what has come free is not enough yet.
 const refreshPause = 10 * time.Second
 

@@ -94,10 +94,11 @@ func (c *Coscheduling) EventsToRegister(ctx context.Context) ([]fwk.ClusterEvent
 			return nil, fmt.Errorf("asking %s for its events: %w", plugin.Name(), err)
 		}
 		for _, event := range theirs {
-			events = append(events, fwk.ClusterEventWithHint{
-				Event:          event.Event,
-				QueueingHintFn: c.hintFor(plugin.Name(), event.QueueingHintFn),
-			})
+			ours := fwk.ClusterEventWithHint{Event: event.Event, QueueingHintFn: c.hintFor(plugin.Name(), event.QueueingHintFn)}
+			if event.PreQueueingHintFn != nil {
+				ours.PreQueueingHintFn = c.preHintFor(plugin.Name())
+			}
+			events = append(events, ours)
 		}
 	}
 	return events, nil
@@ -125,6 +126,14 @@ func (c *Coscheduling) hintFor(plugin string, hint fwk.QueueingHintFn) fwk.Queue
 		}
 		c.store.Help(pod)
 		return fwk.QueueSkip, nil
+	}
+}
+
+// preHintFor names the pods whose hint is to be asked about an event for which a plugin names its own. It knows those that it has
+// rejected, not the scouts that are parked for them. Where none of the plugins names any, all are asked.
+func (c *Coscheduling) preHintFor(plugin string) fwk.PreQueueingHintFn {
+	return func(klog.Logger, any, any) (fwk.PreQueueingHintResult, error) {
+		return fwk.PreQueueingHintResult{Pods: c.store.ParkedBehind(plugin)}, nil
 	}
 }
 
