@@ -90,6 +90,7 @@ func newParts(ctx context.Context, cfg *config) (*parts, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the client of Muster's API: %w", err)
 	}
+	lean := new(leaner).lean
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	return &parts{
 		kube:            kube,

@@ -2,15 +2,23 @@ package main
 
 import (
 	"slices"
+	"strings"
+	"sync"
 	"unique"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/phase"
 )
 
-// lean keeps out of the informers' memory what nobody here reads and what is often half of an object. What is written back
+// leaner keeps out of the informers' memory what nobody here reads and what is often half of an object. What is written back
 // is never a whole object out of an informer, but for statuses.
-func lean(obj any) (any, error) {
+type leaner struct{ amounts sharedAmounts }
+
+// lean is a cache.TransformFunc.
+func (l *leaner) lean(obj any) (any, error) {
 	if object, err := meta.Accessor(obj); err == nil {
 		object.SetManagedFields(nil)
 		object.SetLabels(shared(object.GetLabels()))
@@ -21,14 +29,27 @@ func lean(obj any) (any, error) {
 		}
 		object.SetOwnerReferences(owners)
 	}
-	if pod, ok := obj.(*corev1.Pod); ok {
-		leanPod(pod)
+	switch object := obj.(type) {
+	case *corev1.Pod:
+		l.leanPod(object)
+	case *batchv1alpha1.Job:
+		leanJob(object)
 	}
 	return obj, nil
 }
 
+// leanJob leaves out what the pods of a Job that has ended were made by: none is ever made again.
+func leanJob(job *batchv1alpha1.Job) {
+	if !phase.Ended(job.Status.State.Phase) {
+		return
+	}
+	for i := range job.Spec.Tasks {
+		job.Spec.Tasks[i].Template = corev1.PodTemplateSpec{}
+	}
+}
+
 // leanPod leaves of a pod what says whose it is, what it takes from its node and queue, and how it is.
-func leanPod(pod *corev1.Pod) {
+func (l *leaner) leanPod(pod *corev1.Pod) {
 	spec := &pod.Spec
 	spec.Volumes, spec.Tolerations, spec.TopologySpreadConstraints = nil, nil, nil
 	spec.Affinity, spec.NodeSelector, spec.SecurityContext = nil, nil, nil
@@ -39,7 +60,8 @@ func leanPod(pod *corev1.Pod) {
 		for i := range containers {
 			c := &containers[i]
 			share(&c.Name)
-			containers[i] = corev1.Container{Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy}
+			kept := corev1.ResourceRequirements{Requests: l.amounts.shared(c.Resources.Requests), Limits: l.amounts.shared(c.Resources.Limits)}
+			containers[i] = corev1.Container{Name: c.Name, Resources: kept, RestartPolicy: c.RestartPolicy}
 		}
 	}
 	leanStatus(&pod.Status)
@@ -86,6 +108,49 @@ func share(common ...*string) {
 	for _, text := range common {
 		*text = unique.Make(*text).Value()
 	}
+}
+
+// sharedAmounts has what containers ask for in memory once: the pods of a Job ask for the same. What it gives out must not be
+// changed. The zero value is ready; it is safe for concurrent use.
+type sharedAmounts struct {
+	mu     sync.Mutex
+	byText map[string]corev1.ResourceList
+}
+
+// mostShared is how many different amounts are remembered. When there are more, it begins anew: what has been given out stays
+// as it is, and what is asked for most is soon shared again.
+const mostShared = 4096
+
+func (s *sharedAmounts) shared(own corev1.ResourceList) corev1.ResourceList {
+	if len(own) == 0 {
+		return nil
+	}
+	text := textOf(own)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known, ok := s.byText[text]; ok {
+		return known
+	}
+	if s.byText == nil || len(s.byText) >= mostShared {
+		s.byText = map[string]corev1.ResourceList{}
+	}
+	s.byText[text] = own
+	return own
+}
+
+// textOf is the same for the same amounts alone.
+func textOf(list corev1.ResourceList) string {
+	names := make([]string, 0, 4)
+	for name := range list {
+		names = append(names, string(name))
+	}
+	slices.Sort(names)
+	var text strings.Builder
+	for _, name := range names {
+		amount := list[corev1.ResourceName(name)]
+		text.WriteString(name + "=" + amount.String() + ";")
+	}
+	return text.String()
 }
 
 // longestShared is the length in bytes up to which values are thought to be common to several objects.

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"unsafe"
@@ -10,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	"github.com/muster-sched/muster/pkg/resources"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
@@ -32,7 +35,7 @@ func TestLeanPodsKeepWhatIsRead(t *testing.T) {
 
 	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodInitialized})
 	pod.Status.ContainerStatuses[0].ImageID = "an-image"
-	kept, err := lean(pod)
+	kept, err := new(leaner).lean(pod)
 	require.NoError(t, err)
 	assert.Same(t, pod, kept)
 	assert.Equal(t, resources.PodRequests(before), resources.PodRequests(pod))
@@ -54,7 +57,7 @@ func TestLeanObjectsShareWhatTheyHaveInCommon(t *testing.T) {
 		}
 		return key, value
 	}
-	pods := make([]*corev1.Pod, 2)
+	lean, pods := new(leaner).lean, make([]*corev1.Pod, 2)
 	for i := range pods {
 		pods[i] = mustertesting.MakePod("p").Obj()
 		pods[i].Labels = map[string]string{strings.Clone("volcano.sh/job-name"): strings.Clone("pi")}
@@ -66,4 +69,52 @@ func TestLeanObjectsShareWhatTheyHaveInCommon(t *testing.T) {
 	k1, v1 := label(pods[1])
 	assert.Same(t, k0, k1)
 	assert.Same(t, v0, v1)
+}
+
+// TestContainersThatAskForTheSameShareIt: of two pods that ask for the same there is one list; what differs stays different.
+func TestContainersThatAskForTheSameShareIt(t *testing.T) {
+	lean, lists := new(leaner).lean, map[string]corev1.ResourceList{}
+	for name, cpu := range map[string]string{"a": "100m", "b": "100m", "c": "200m", "d": "0.1"} {
+		pod := mustertesting.MakePod(name).Requests("cpu", cpu, "memory", "1Gi").Obj()
+		before := resources.PodRequests(pod)
+		_, err := lean(pod)
+		require.NoError(t, err)
+		lists[name] = pod.Spec.Containers[0].Resources.Requests
+		assert.Equal(t, before, resources.PodRequests(pod), name)
+	}
+	isOne := func(a, b corev1.ResourceList) bool {
+		return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
+	}
+	assert.True(t, isOne(lists["a"], lists["b"]))
+	assert.False(t, isOne(lists["a"], lists["c"]))
+}
+
+// TestSharedAmountsAreBounded: amounts that no two pods have in common do not stay for ever.
+func TestSharedAmountsAreBounded(t *testing.T) {
+	var s sharedAmounts
+	for i := range 3 * mostShared {
+		own := mustertesting.Resources("cpu", strconv.Itoa(i+1))
+		assert.Equal(t, own, s.shared(own))
+	}
+	assert.LessOrEqual(t, len(s.byText), mostShared)
+}
+
+// TestLeanJobsThatHaveEndedHaveNoTemplates: pods can be made of every Job that may still need some.
+func TestLeanJobsThatHaveEndedHaveNoTemplates(t *testing.T) {
+	for p, ended := range map[batchv1alpha1.JobPhase]bool{
+		"": false, batchv1alpha1.Pending: false, batchv1alpha1.Running: false, batchv1alpha1.Restarting: false,
+		batchv1alpha1.Aborting: false, batchv1alpha1.Aborted: false, batchv1alpha1.Completing: false, batchv1alpha1.Terminating: false,
+		batchv1alpha1.Completed: true, batchv1alpha1.Failed: true, batchv1alpha1.Terminated: true,
+	} {
+		job := mustertesting.MakeJob("j").Task(mustertesting.MakeTask("t", 2).Requests("cpu", "1")).Obj()
+		job.Status.State.Phase = p
+		before := job.DeepCopy()
+		_, err := new(leaner).lean(job)
+		require.NoError(t, err)
+		if ended {
+			assert.Empty(t, job.Spec.Tasks[0].Template, p)
+			before.Spec.Tasks[0].Template = corev1.PodTemplateSpec{}
+		}
+		assert.Equal(t, before, job, p)
+	}
 }
