@@ -23,6 +23,7 @@ import (
 	"github.com/muster-sched/muster/pkg/controllers/podgroup"
 	"github.com/muster-sched/muster/pkg/controllers/queue"
 	"github.com/muster-sched/muster/pkg/controllers/usage"
+	"github.com/muster-sched/muster/pkg/controllers/worker"
 )
 
 // parts is what the controllers share.
@@ -51,10 +52,11 @@ func newControllers(cfg *config, p *parts) ([]controller, error) {
 	if err != nil {
 		return nil, fmt.Errorf("setting up the queue controller: %w", err)
 	}
+	reports := worker.NewReports()
 	podGroups, err := podgroup.New(podgroup.Config{
 		KubeClient: p.kube, MusterClient: p.muster, KubeInformers: p.kubeInformers, MusterInformers: p.musterInformers,
 		Usage: used, Recorder: p.recorder, OvercommitFactor: cfg.overcommitFactor, HoldTimeout: cfg.holdTimeout,
-		AdoptFrom: cfg.adoptFrom,
+		AdoptFrom: cfg.adoptFrom, Reports: reports,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("setting up the podgroup controller: %w", err)
@@ -64,6 +66,7 @@ func newControllers(cfg *config, p *parts) ([]controller, error) {
 		Recorder: p.recorder, SchedulerName: cfg.schedulerName, ServedSchedulerNames: cfg.servedSchedulerNames,
 		DependencyCondition: batchv1alpha1.DependencyCondition(cfg.dependsOnCondition),
 		RegisterMetrics:     legacyregistry.MustRegister,
+		Reports:             reports,
 	})
 	return []controller{
 		queues.Run,

@@ -43,6 +43,8 @@ type Config struct {
 	MusterInformers externalversions.SharedInformerFactory
 	// Recorder writes the events on Jobs.
 	Recorder record.EventRecorder
+	// Reports lets news of progress give way to the progress itself; nil writes all at once.
+	Reports *worker.Reports
 	// RegisterMetrics makes the controller's metrics visible. They are not counted if it is nil.
 	RegisterMetrics func(...metrics.Registerable)
 	// Clock tells the time; the real one if nil.
@@ -93,6 +95,7 @@ type Controller struct {
 	commandIndex    cache.Indexer // Commands, by the key of the Job that they name
 	synced          []cache.InformerSynced
 	worker          *worker.Worker
+	reports         *worker.Reports
 	notebook        notebook
 	instruments     *instruments
 	requests        chan struct{} // one for each pod that is being created or deleted
@@ -129,6 +132,7 @@ func New(cfg Config) *Controller {
 		jobIndex:        jobs.Informer().GetIndexer(),
 		queueIndex:      queues.Informer().GetIndexer(),
 		commandIndex:    commands.GetIndexer(),
+		reports:         cfg.Reports,
 	}
 	if c.clock == nil {
 		c.clock = clock.RealClock{}
@@ -137,6 +141,7 @@ func New(cfg Config) *Controller {
 		c.instruments.register(cfg.RegisterMetrics)
 	}
 	c.worker = worker.New("job", c)
+	c.reports.Share(c.worker)
 	stores := map[schema.GroupResource]consistency.LastSyncRVGetter{
 		podResource:   pods.Informer().GetStore(),
 		groupResource: groups.Informer().GetStore(),

@@ -345,3 +345,42 @@ func TestARefusedJobCanBeEnded(t *testing.T) {
 		})
 	}
 }
+
+// TestAnEvictionIsNoticedThoughNoStatusHasToldOfThePod: the status that counts a new pod may wait; a pod that goes meanwhile
+// was evicted all the same.
+func TestAnEvictionIsNoticedThoughNoStatusHasToldOfThePod(t *testing.T) {
+	w := newWorld(t, mustertesting.MakeJob("j").Policy(busv1alpha1.PodEvictedEvent, busv1alpha1.RestartJobAction).
+		Task(mustertesting.MakeTask("a", 2)).Obj())
+	w.look()
+	require.Len(t, w.pods, 2)
+	require.True(t, isReport(&w.job.Status, w.lookAndCrash(minorDeferred)))
+	require.Empty(t, w.job.Status.TaskRecords)
+	delete(w.pods, "j-a-0")
+	v := w.look()
+	require.NotNil(t, v.request)
+	assert.Equal(t, busv1alpha1.RestartJobAction, v.request.action)
+	assert.Equal(t, batchv1alpha1.Restarting, w.phase())
+}
+
+// TestWhatIsOnlyAReport: phases, and what would run again if it were forgotten, are written at once.
+func TestWhatIsOnlyAReport(t *testing.T) {
+	w := newWorld(t, mustertesting.MakeJob("j").MinAvailable(2).Task(mustertesting.MakeTask("a", 4)).Obj())
+	report := func() bool {
+		before := w.job.Status.DeepCopy()
+		return isReport(before, w.look())
+	}
+	assert.False(t, report(), "the first status")
+	assert.True(t, report(), "pods have come")
+	w.set("j-a-0", corev1.PodRunning, 0)
+	assert.True(t, report(), "one runs")
+	w.set("j-a-1", corev1.PodRunning, 0)
+	assert.False(t, report(), "the Job runs")
+	w.set("j-a-2", corev1.PodRunning, 0)
+	assert.True(t, report(), "one more runs")
+	w.set("j-a-2", corev1.PodSucceeded, 0)
+	assert.False(t, report(), "one has succeeded")
+	w.set("j-a-1", corev1.PodFailed, 1)
+	assert.False(t, report(), "one has failed")
+	w.job.Spec.Tasks[0].Replicas = 3
+	assert.False(t, report(), "one is to go")
+}

@@ -15,20 +15,22 @@ import (
 // deletePatience is how long to wait for the informer to show a deletion before it is asked for again.
 const deletePatience = 10 * time.Second
 
-// notes are what the controller keeps in mind of a live Job between two looks at it. Nothing depends on them but the
-// number of requests: without them the same is decided again.
+// notes are what the controller keeps in mind of a live Job between two looks at it. Little depends on them but the
+// number of requests: without them the same is decided again, but that of a pod that came and was evicted before any status
+// told of it nobody knows any more.
 type notes struct {
 	uid       types.UID
-	checked   int64                   // generation of the spec that refusal is about
-	refusal   *finding                // why that spec cannot run
-	specMark  string                  // what tells that spec from another
-	lastWrite time.Time               // of the status
-	trouble   *finding                // what the last attempt to act ran into
-	unwritten string                  // why the status could not be written last
-	deletions map[types.UID]time.Time // pod UID -> when its deletion was asked for
-	delays    map[delayed]bool        // what was announced to be answered later
-	commands  sets.Set[types.UID]     // Commands that have been deleted and may still be seen
-	kit       kit                     // what the plugins make of the spec
+	checked   int64                       // generation of the spec that refusal is about
+	refusal   *finding                    // why that spec cannot run
+	specMark  string                      // what tells that spec from another
+	lastWrite time.Time                   // of the status
+	trouble   *finding                    // what the last attempt to act ran into
+	unwritten string                      // why the status could not be written last
+	deletions map[types.UID]time.Time     // pod UID -> when its deletion was asked for
+	delays    map[delayed]bool            // what was announced to be answered later
+	commands  sets.Set[types.UID]         // Commands that have been deleted and may still be seen
+	records   *[]batchv1alpha1.TaskRecord // of the status that could wait and is not written yet; nil if none does
+	kit       kit                         // what the plugins make of the spec
 }
 
 // delayed is what happened to pods of a task and is answered later.

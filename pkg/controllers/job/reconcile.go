@@ -54,6 +54,9 @@ func (c *Controller) reconcile(ctx context.Context, job *batchv1alpha1.Job, n *n
 	if s.isRefused(filled) {
 		filled = standing(filled, s.pods)
 	}
+	if n.records != nil {
+		filled.Status.TaskRecords = *n.records
+	}
 	v := &view{
 		job:          filled,
 		pods:         s.pods,
@@ -172,14 +175,18 @@ func (c *Controller) isStillSo(ctx context.Context, job *batchv1alpha1.Job, h *p
 // errBehind says that what was judged is not what is.
 var errBehind = errors.New("the Job has changed")
 
-// write writes the status if it differs. A change of nothing but counts waits until the last write is long enough ago;
-// it then returns how long. It returns errBehind if somebody else has changed the Job meanwhile.
+// write writes the status if it differs. A change of nothing but counts waits until the last write is long enough ago, and
+// until nothing waits that is worth more; it then returns how long, if that is known. It returns errBehind if somebody else
+// has changed the Job meanwhile.
 func (c *Controller) write(ctx context.Context, job *batchv1alpha1.Job, result *verdict, v *view, n *notes) (time.Duration, error) {
+	n.records = nil
 	if apiequality.Semantic.DeepEqual(&job.Status, result.status) {
 		return 0, nil
 	}
-	if left := pause(&job.Status, result) - v.now.Sub(n.lastWrite); left > 0 {
-		return left, nil
+	left := pause(&job.Status, result) - v.now.Sub(n.lastWrite)
+	if left > 0 || isReport(&job.Status, result) && !c.reports.MayWrite(c.worker, keyOf(job)) {
+		n.records = &result.status.TaskRecords
+		return max(left, 0), nil
 	}
 	changed := *job
 	changed.Status = *result.status
@@ -219,6 +226,12 @@ func isMinor(from *batchv1alpha1.JobStatus, result *verdict) bool {
 	return from.State.Phase == to.State.Phase && from.Version == to.Version && from.RetryCount == to.RetryCount &&
 		from.HandledCommand == to.HandledCommand && len(result.members.victims()) == 0 &&
 		apiequality.Semantic.DeepEqual(from.Delayed, to.Delayed)
+}
+
+// isReport tells whether a change of status only tells people that pods have come, or run. That some have finished is also
+// remembered by it, lest they run again.
+func isReport(from *batchv1alpha1.JobStatus, result *verdict) bool {
+	return isMinor(from, result) && from.Succeeded == result.status.Succeeded && from.Failed == result.status.Failed
 }
 
 // act does what the status announces: it deletes whom it counts as terminating, and creates what is missing.

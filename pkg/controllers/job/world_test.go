@@ -31,6 +31,8 @@ type world struct {
 	command *busv1alpha1.Command
 	// refused says that the spec is one that cannot run.
 	refused bool
+	// unwritten are the records of a status that could wait and is not written yet; nil if none does.
+	unwritten *[]batchv1alpha1.TaskRecord
 }
 
 func newWorld(t require.TestingT, job *batchv1alpha1.Job) *world {
@@ -62,12 +64,18 @@ func (w *world) lookAndCrash(at crash) *verdict {
 	if w.refused {
 		filled = standing(filled, pods)
 	}
+	if w.unwritten != nil {
+		filled.Status.TaskRecords = *w.unwritten
+		w.unwritten = nil
+	}
 	result := judge(&view{job: filled, pods: pods, command: w.command, specMark: mark, refused: w.refused, now: w.now})
 	requireConsistent(w.t, filled, result)
 	if at == beforeWrite {
 		return result
 	}
-	if at != minorDeferred || !isMinor(&w.job.Status, result) {
+	if at == minorDeferred && isMinor(&w.job.Status, result) {
+		w.unwritten = &result.status.TaskRecords
+	} else {
 		w.job.Status = *result.status.DeepCopy()
 	}
 	requireAgenda(w.t, filled, result)

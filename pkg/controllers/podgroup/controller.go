@@ -44,6 +44,8 @@ type Config struct {
 	Usage *usage.Tracker
 	// Recorder emits the events on PodGroups.
 	Recorder record.EventRecorder
+	// Reports lets news of progress give way to admission and to what other controllers do; nil writes all at once.
+	Reports *worker.Reports
 	// Clock tells the time; nil means the real one.
 	Clock clock.Clock
 	// OvercommitFactor holds a PodGroup back whose minimum is more than so many times what all nodes have; 0 never does.
@@ -65,6 +67,7 @@ type Controller struct {
 	admission *admission
 	adoption  *adoption
 	status    *worker.Worker
+	reports   *worker.Reports
 	synced    []cache.InformerSynced
 	written   worker.Written[*schedulingv1beta1.PodGroup]
 	writes    writeTimes
@@ -88,9 +91,11 @@ func New(cfg Config) (*Controller, error) {
 		recorder: cfg.Recorder,
 		clock:    cfg.Clock,
 		patience: patience{limit: cfg.HoldTimeout},
+		reports:  cfg.Reports,
 	}
 	c.adoption = newAdoption(cfg)
 	c.status = worker.New("podgroup", c)
+	c.reports.Share(c.status)
 	c.admission = &admission{
 		tracker:    cfg.Usage,
 		groups:     groups.GetIndexer(),

@@ -50,6 +50,9 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 	if wait := c.writes.wait(key, worker.StatusInterval(len(pods)), c.clock.Now()); wait > 0 && !isUrgent(&group.Status, next) {
 		return wait, nil
 	}
+	if isReport(&group.Status, next) && !c.reports.MayWrite(c.status, key) {
+		return holdLeft, nil
+	}
 	return c.write(ctx, key, group, next, members.gated())
 }
 

@@ -163,3 +163,23 @@ func isUrgent(last, next *schedulingv1beta1.PodGroupStatus) bool {
 	}
 	return lastCondition.Type != nextCondition.Type
 }
+
+// isReport says whether a change of status only tells people that members of an admitted PodGroup have come, have found
+// nodes, or run. Nothing in Muster waits for that: who looks for members counts them itself. That some have finished is worth
+// more: the scheduler learns from the status of those that are gone.
+func isReport(last, next *schedulingv1beta1.PodGroupStatus) bool {
+	if last.Succeeded != next.Succeeded || last.Failed != next.Failed {
+		return false
+	}
+	before, after := current(last.Conditions), current(next.Conditions)
+	if after != nil && after.Type != schedulingv1beta1.PodGroupScheduled && (before == nil || before.Type != after.Type) {
+		return false
+	}
+	switch next.Phase {
+	case schedulingv1beta1.PodGroupRunning:
+		return last.Phase == schedulingv1beta1.PodGroupInqueue || last.Phase == schedulingv1beta1.PodGroupRunning
+	case schedulingv1beta1.PodGroupInqueue:
+		return last.Phase == schedulingv1beta1.PodGroupInqueue
+	}
+	return false
+}

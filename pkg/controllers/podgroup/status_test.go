@@ -276,3 +276,40 @@ func TestPatience(t *testing.T) {
 		})
 	}
 }
+
+func TestWhatIsOnlyAReport(t *testing.T) {
+	const (
+		pending = schedulingv1beta1.PodGroupPending
+		inqueue = schedulingv1beta1.PodGroupInqueue
+		running = schedulingv1beta1.PodGroupRunning
+		unknown = schedulingv1beta1.PodGroupUnknown
+		ended   = schedulingv1beta1.PodGroupCompleted
+	)
+	type status = schedulingv1beta1.PodGroupStatus
+	with := func(phase schedulingv1beta1.PodGroupPhase, kind schedulingv1beta1.PodGroupConditionType, reason string) status {
+		return status{Phase: phase, Conditions: []schedulingv1beta1.PodGroupCondition{{Type: kind, Reason: reason}}}
+	}
+	for name, c := range map[string]struct {
+		last, next status
+		want       bool
+	}{
+		"it is admitted":                {status{}, status{Phase: inqueue}, false},
+		"it is admitted after a while":  {status{Phase: pending}, status{Phase: inqueue}, false},
+		"it waits for its queue":        {status{}, with(pending, schedulingv1beta1.PodGroupUnschedulableType, "a"), false},
+		"its gang has started":          {status{Phase: inqueue}, with(running, schedulingv1beta1.PodGroupScheduled, ""), true},
+		"its last obstacle is over":     {with(inqueue, schedulingv1beta1.PodGroupUnschedulableType, "a"), with(running, schedulingv1beta1.PodGroupScheduled, ""), true},
+		"more run":                      {status{Phase: running, Running: 1}, status{Phase: running, Running: 2}, true},
+		"some run before it has enough": {status{Phase: inqueue}, status{Phase: inqueue, Running: 2}, true},
+		"one has succeeded":             {status{Phase: running, Running: 2}, status{Phase: running, Running: 1, Succeeded: 1}, false},
+		"one has failed":                {status{Phase: running, Running: 2}, status{Phase: running, Running: 1, Failed: 1}, false},
+		"it has completed":              {status{Phase: running}, status{Phase: ended}, false},
+		"it runs anew":                  {status{Phase: ended}, status{Phase: running}, false},
+		"it has lost its members":       {status{Phase: running}, status{Phase: inqueue}, false},
+		"it is split":                   {status{Phase: running}, status{Phase: unknown}, false},
+		"it is whole again":             {status{Phase: unknown}, status{Phase: running}, false},
+		"it cannot be placed":           {status{Phase: inqueue}, with(inqueue, schedulingv1beta1.PodGroupUnschedulableType, "a"), false},
+		"it cannot for another reason":  {with(inqueue, schedulingv1beta1.PodGroupUnschedulableType, "a"), with(inqueue, schedulingv1beta1.PodGroupUnschedulableType, "b"), true},
+	} {
+		assert.Equal(t, c.want, isReport(&c.last, &c.next), name)
+	}
+}

@@ -31,6 +31,8 @@ type Worker struct {
 	name   string
 	syncer Syncer
 	queue  workqueue.TypedRateLimitingInterface[string]
+	// reports that give way to the keys; nil if there are none.
+	reports *Reports
 }
 
 // New makes a Worker. The name appears in logs and in the workqueue metrics.
@@ -79,6 +81,8 @@ func (w *Worker) syncNext(ctx context.Context) bool {
 	if quit {
 		return false
 	}
+	w.reports.begin(w, key)
+	defer w.reports.end(w, key) // after Done: what is enqueued then need not wait for the end of this sync
 	defer w.queue.Done(key)
 	// What is left in the queue at the stop is not worth a failing request each.
 	if ctx.Err() != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
 	"github.com/muster-sched/muster/pkg/client/informers/externalversions"
 	"github.com/muster-sched/muster/pkg/controllers/job"
+	"github.com/muster-sched/muster/pkg/controllers/worker"
 )
 
 // Requests counts what a program asks the API server. The zero value is ready.
@@ -73,6 +74,8 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 type JobController struct {
 	// Requests of all that have run; their events come from another client and do not count.
 	Requests Requests
+	// Reports of the one that runs.
+	Reports *worker.Reports
 
 	env  *Env
 	ctx  context.Context
@@ -112,6 +115,7 @@ func (c *JobController) start() (stop func()) {
 	kube, muster := kubernetes.NewForConfigOrDie(counted), versioned.NewForConfigOrDie(counted)
 	kubeInformers := informers.NewSharedInformerFactory(kube, 0)
 	musterInformers := externalversions.NewSharedInformerFactory(muster, 0)
+	c.Reports = worker.NewReports()
 	controller := job.New(job.Config{
 		Kube:                 kube,
 		Muster:               muster,
@@ -120,6 +124,7 @@ func (c *JobController) start() (stop func()) {
 		RegisterMetrics:      metrics.NewKubeRegistry().MustRegister,
 		Recorder:             broadcaster.NewRecorder(scheme, corev1.EventSource{Component: "muster-controller"}),
 		ServedSchedulerNames: []string{"muster", "volcano"},
+		Reports:              c.Reports,
 	})
 	kubeInformers.Start(ctx.Done())
 	musterInformers.Start(ctx.Done())

@@ -27,6 +27,7 @@ import (
 	"github.com/muster-sched/muster/pkg/controllers/podgroup"
 	"github.com/muster-sched/muster/pkg/controllers/queue"
 	"github.com/muster-sched/muster/pkg/controllers/usage"
+	"github.com/muster-sched/muster/pkg/controllers/worker"
 	"github.com/muster-sched/muster/pkg/localcluster"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 	"github.com/muster-sched/muster/test/integration/harness"
@@ -105,6 +106,7 @@ func startControllers(ctx context.Context) (stop func(), err error) {
 	groups, err := podgroup.New(podgroup.Config{
 		KubeClient: kube, MusterClient: muster, KubeInformers: kubeInformers, MusterInformers: musterInformers,
 		Usage: used, Recorder: recorder, OvercommitFactor: 1.2, HoldTimeout: holdTimeout, AdoptFrom: []string{"muster"},
+		Reports: worker.NewReports(),
 	})
 	if err != nil {
 		return nil, err

@@ -1,0 +1,200 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	testingclock "k8s.io/utils/clock/testing"
+	"pgregory.net/rapid"
+)
+
+// desk is a Syncer whose keys have work to do, or a report to write, or both.
+type desk struct {
+	reports *Reports
+	worker  *Worker
+
+	mu      sync.Mutex
+	work    map[string]int // key -> how much
+	news    map[string]int // key -> how much a report would tell that is not told yet
+	written []string       // keys whose reports were written, in order
+}
+
+func newDesk(reports *Reports) *desk {
+	d := &desk{reports: reports, work: map[string]int{}, news: map[string]int{}}
+	d.worker = New("test", d)
+	reports.Share(d.worker)
+	return d
+}
+
+func (d *desk) add(key string, work, news int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.work[key] += work
+	d.news[key] += news
+	d.worker.Enqueue(key)
+}
+
+func (d *desk) Sync(_ context.Context, key string) (time.Duration, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.work[key] > 0 {
+		d.work[key]--
+		d.news[key]++
+		d.worker.Enqueue(key)
+	}
+	if d.news[key] > 0 && d.reports.MayWrite(d.worker, key) {
+		d.news[key] = 0
+		d.written = append(d.written, key)
+	}
+	return 0, nil
+}
+
+// syncs takes one key after the other until none waits.
+func (d *desk) syncs(t require.TestingT) {
+	for range 100_000 {
+		if d.worker.queue.Len() == 0 {
+			return
+		}
+		d.worker.syncNext(context.Background())
+	}
+	require.Fail(t, "there is no end to it")
+}
+
+func (d *desk) told() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.written)
+}
+
+func TestWithoutReportsAllIsWrittenAtOnce(t *testing.T) {
+	var none *Reports
+	d := newDesk(none)
+	d.add("a", 0, 1)
+	d.add("b", 0, 1)
+	d.syncs(t)
+	assert.Equal(t, []string{"a", "b"}, d.told())
+}
+
+func TestAReportIsWrittenAtOnceWhileNothingWaits(t *testing.T) {
+	d := newDesk(newReports(testingclock.NewFakeClock(time.Now())))
+	d.add("a", 0, 1)
+	d.worker.syncNext(t.Context())
+	assert.Equal(t, []string{"a"}, d.told())
+}
+
+// TestReportsGiveWayToWork: while keys wait, also those of another worker, reports do too; afterwards all are written, in
+// the order in which they came to wait, and what came together is written once.
+func TestReportsGiveWayToWork(t *testing.T) {
+	c := testingclock.NewFakePassiveClock(time.Now())
+	reports := newReports(c)
+	reports.lastForce = c.Now()
+	tells, works := newDesk(reports), newDesk(reports)
+	works.add("work", 1, 0)
+	for _, key := range []string{"a", "b", "c"} {
+		tells.add(key, 0, 1)
+	}
+	tells.add("a", 0, 1)
+	tells.syncs(t)
+	assert.Empty(t, tells.told())
+	tells.add("a", 0, 1)
+	tells.syncs(t)
+	assert.Empty(t, tells.told(), "however often it is looked at")
+
+	works.syncs(t)
+	tells.syncs(t)
+	assert.Equal(t, []string{"a", "b", "c"}, tells.told())
+	assert.Equal(t, []string{"work"}, works.told())
+	assert.Empty(t, reports.waiting)
+	assert.Empty(t, reports.stages)
+}
+
+// TestSomeReportsAreWrittenHoweverMuchThereIsToDo: people see progress also while there is no end of work: one report for
+// every interval, each key in turn.
+func TestSomeReportsAreWrittenHoweverMuchThereIsToDo(t *testing.T) {
+	c := testingclock.NewFakePassiveClock(time.Now())
+	reports := newReports(c)
+	reports.lastForce = c.Now()
+	d := newDesk(reports)
+	for _, key := range []string{"a", "b", "c"} {
+		d.add(key, 1_000_000, 0)
+	}
+	for range 10 {
+		d.worker.syncNext(t.Context())
+	}
+	assert.Empty(t, d.told())
+	for range 6 {
+		c.SetTime(c.Now().Add(reportInterval))
+		for range 20 {
+			d.worker.syncNext(t.Context())
+		}
+	}
+	assert.Equal(t, []string{"a", "b", "c", "a", "b", "c"}, d.told())
+}
+
+// TestEveryReportIsWrittenInTheEnd: whatever work comes when, with however many workers, nothing is left untold once all is
+// done.
+func TestEveryReportIsWrittenInTheEnd(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := testingclock.NewFakePassiveClock(time.Now())
+		reports := newReports(c)
+		desks := []*desk{newDesk(reports), newDesk(reports)}
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			d := rapid.SampledFrom(desks).Draw(t, "desk")
+			switch rapid.SampledFrom([]string{"add", "add", "sync", "wait"}).Draw(t, "what") {
+			case "add":
+				key := fmt.Sprint(rapid.IntRange(0, 5).Draw(t, "key"))
+				d.add(key, rapid.IntRange(0, 2).Draw(t, "work"), rapid.IntRange(0, 1).Draw(t, "news"))
+			case "sync":
+				if d.worker.queue.Len() > 0 {
+					d.worker.syncNext(context.Background())
+				}
+			case "wait":
+				c.SetTime(c.Now().Add(reportInterval / 2))
+			}
+		}
+		for desks[0].worker.queue.Len()+desks[1].worker.queue.Len() > 0 {
+			desks[0].syncs(t)
+			desks[1].syncs(t)
+		}
+		for _, d := range desks {
+			for key, news := range d.news {
+				require.Zero(t, news, "%s has something to tell", key)
+			}
+		}
+		require.Empty(t, reports.waiting)
+		require.Empty(t, reports.stages)
+	})
+}
+
+// TestReportsOfWorkersThatRun: the same with workers that run side by side.
+func TestReportsOfWorkersThatRun(t *testing.T) {
+	reports := NewReports()
+	desks := []*desk{newDesk(reports), newDesk(reports)}
+	const keys = 200
+	for i := range keys {
+		for _, d := range desks {
+			d.add(fmt.Sprint(i), 3, 0)
+		}
+	}
+	for _, d := range desks {
+		start(t, d.worker, 4)
+	}
+	for _, d := range desks {
+		assert.Eventually(t, func() bool {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			for i := range keys {
+				if key := fmt.Sprint(i); d.work[key] > 0 || d.news[key] > 0 {
+					return false
+				}
+			}
+			return true
+		}, 30*time.Second, 5*time.Millisecond)
+	}
+}
