@@ -10,9 +10,9 @@ import (
 // reportInterval is how often a report goes although other work waits.
 const reportInterval = 200 * time.Millisecond
 
-// releasedAtRest is how many reports go at the end of each sync while no other work waits: more than one, so that soon all
-// workers have some.
-const releasedAtRest = 2
+// reportsAtOnce is how many of the reports that have waited go at the same time once no other work waits. What the workers
+// have done is not at its end then: pods that were created are being scheduled, by the same API server.
+const reportsAtOnce = 2
 
 // Reports lets writes that only tell people how things are give way to those that something waits for, while there is more
 // of both than the API server takes. A sync that comes to a report asks MayWrite. As long as any key waits for a worker, the
@@ -72,7 +72,7 @@ func (r *Reports) MayWrite(w *Worker, key string) bool {
 	defer r.mu.Unlock()
 	one := report{w, key}
 	at, known := r.stages[one]
-	if known && at == going || !r.busy() {
+	if known && at == going || len(r.waiting) == 0 && !r.busy() {
 		return true
 	}
 	if !known {
@@ -119,7 +119,8 @@ func (r *Reports) due() int {
 	case len(r.waiting) == 0:
 		return 0
 	case !r.busy():
-		return min(releasedAtRest, len(r.waiting))
+		onTheirWay := len(r.stages) - len(r.waiting)
+		return min(max(reportsAtOnce-onTheirWay, 0), len(r.waiting))
 	case now.Sub(r.lastForce) >= reportInterval:
 		r.lastForce = now
 		return 1

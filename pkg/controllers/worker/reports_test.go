@@ -107,7 +107,10 @@ func TestReportsGiveWayToWork(t *testing.T) {
 	assert.Empty(t, tells.told(), "however often it is looked at")
 
 	works.syncs(t)
+	assert.Empty(t, works.told(), "its own report comes last")
+	assert.Equal(t, reportsAtOnce, tells.worker.queue.Len(), "workers are left for what comes")
 	tells.syncs(t)
+	works.syncs(t)
 	assert.Equal(t, []string{"a", "b", "c"}, tells.told())
 	assert.Equal(t, []string{"work"}, works.told())
 	assert.Empty(t, reports.waiting)
