@@ -161,7 +161,7 @@ func parse(args []string) (*options, error) {
 		o.shapes = append(o.shapes, shape{g, p})
 	}
 	for _, name := range strings.Split(*scaled, ",") {
-		if !slices.ContainsFunc(scalings, func(pair [2]scaling) bool { return pair[0].name == name }) {
+		if !slices.ContainsFunc(scalings, func(row []scaling) bool { return row[0].name == name }) {
 			return nil, fmt.Errorf("--scalings: %q is unknown; there are nodes, parked and pods", name)
 		}
 		o.scalings = append(o.scalings, name)

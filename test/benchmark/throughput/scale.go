@@ -23,13 +23,19 @@ type scaling struct {
 	nodes  int
 	shape  shape
 	parked int
+	// ignored: the parked pods name a scheduler that does not run. What they cost then, it costs that they exist.
+	ignored bool
 }
 
-// scalings are run once each: the first of each pair is what the second is compared with.
-var scalings = [][2]scaling{
-	{{"nodes", 500, shape{50, 100}, 0}, {"nodes", 5000, shape{50, 100}, 0}},
-	{{"parked", 500, shape{50, 100}, 0}, {"parked", 500, shape{50, 100}, 10_000}},
-	{{"pods", 5000, shape{50, 100}, 0}, {"pods", 5000, shape{500, 100}, 0}},
+// scalings are run once each: the first of each row is what the others are compared with.
+var scalings = [][]scaling{
+	{{name: "nodes", nodes: 500, shape: shape{50, 100}}, {name: "nodes", nodes: 5000, shape: shape{50, 100}}},
+	{
+		{name: "parked", nodes: 500, shape: shape{50, 100}},
+		{name: "parked", nodes: 500, shape: shape{50, 100}, parked: 10_000, ignored: true},
+		{name: "parked", nodes: 500, shape: shape{50, 100}, parked: 10_000},
+	},
+	{{name: "pods", nodes: 5000, shape: shape{50, 100}}, {name: "pods", nodes: 5000, shape: shape{500, 100}}},
 }
 
 // scaleResult is one run of a scaling.
@@ -39,6 +45,7 @@ type scaleResult struct {
 	Nodes         int     `json:"nodes"`
 	Pods          int     `json:"pods"`
 	Parked        int     `json:"parkedPods"`
+	Ignored       bool    `json:"ignored,omitempty"`
 	PodsPerSecond float64 `json:"podsPerSecond"`
 	// SchedulerBytes is the scheduler's resident memory at the end.
 	SchedulerBytes float64         `json:"schedulerResidentBytes"`
@@ -49,29 +56,36 @@ type scaleResult struct {
 // do, wait together, is run with PodGroups alone.
 func reportScaling(ctx context.Context, o *options) ([]scaleResult, error) {
 	var all []scaleResult
-	for _, pair := range scalings {
-		if !slices.Contains(o.scalings, pair[0].name) {
+	for _, row := range scalings {
+		if !slices.Contains(o.scalings, row[0].name) {
 			continue
 		}
 		for _, variant := range []string{"stock", "podgroups"} {
-			if pair[1].parked > 0 && variant == "stock" {
+			if row[1].parked > 0 && variant == "stock" {
 				continue
 			}
 			var speeds []float64
-			for _, s := range pair {
+			for _, s := range row {
 				r, err := scale(ctx, o, s, variant)
 				if err != nil {
 					return nil, fmt.Errorf("scaling %s with %s: %w", s.name, variant, err)
 				}
 				all = append(all, r)
 				speeds = append(speeds, r.PodsPerSecond)
-				fmt.Fprintf(os.Stdout, "scaling %-7s %-10s %4d nodes %6d pods %6d parked  %5.0f pods/s  scheduler %4.0f MiB%s\n",
-					s.name, variant, r.Nodes, r.Pods, r.Parked, r.PodsPerSecond, r.SchedulerBytes/(1<<20), describe(r.Costs, s.shape))
+				fmt.Fprintf(os.Stdout, "scaling %-7s %-10s %4d nodes %6d pods %6d %-7s  %5.0f pods/s  ratio %.2f  scheduler %4.0f MiB%s\n",
+					s.name, variant, r.Nodes, r.Pods, r.Parked, s.beside(), r.PodsPerSecond, r.PodsPerSecond/speeds[0], r.SchedulerBytes/(1<<20), describe(r.Costs, s.shape))
 			}
-			fmt.Fprintf(os.Stdout, "scaling %-7s %-10s ratio %.2f\n", pair[0].name, variant, speeds[1]/speeds[0])
 		}
 	}
 	return all, nil
+}
+
+// beside names the pods that wait beside the load.
+func (s scaling) beside() string {
+	if s.ignored {
+		return "ignored"
+	}
+	return "parked"
 }
 
 func scale(ctx context.Context, o *options, s scaling, name string) (scaleResult, error) {
@@ -83,12 +97,12 @@ func scale(ctx context.Context, o *options, s scaling, name string) (scaleResult
 		return scaleResult{}, err
 	}
 	defer b.Down(ctx)
-	if err := b.park(ctx, s.parked); err != nil {
+	if err := b.park(ctx, s); err != nil {
 		return scaleResult{}, err
 	}
 	profiled := func() error { return nil }
 	if o.profiles != "" {
-		profiled = b.profile(ctx, o.profiles, fmt.Sprintf("%s-%d-%s-%d-%s", s.name, s.nodes, s.shape, s.parked, name), o.profileFor)
+		profiled = b.profile(ctx, o.profiles, fmt.Sprintf("%s-%d-%s-%d-%s-%s", s.name, s.nodes, s.shape, s.parked, s.beside(), name), o.profileFor)
 	}
 	measured, err := b.measure(ctx, s.shape, v)
 	if err != nil {
@@ -99,7 +113,7 @@ func scale(ctx context.Context, o *options, s scaling, name string) (scaleResult
 	}
 	pods := s.shape.Gangs * s.shape.Pods
 	return scaleResult{
-		Name: s.name, Variant: name, Nodes: s.nodes, Pods: pods, Parked: s.parked,
+		Name: s.name, Variant: name, Nodes: s.nodes, Pods: pods, Parked: s.parked, Ignored: s.ignored,
 		PodsPerSecond: float64(pods) / measured.seconds, SchedulerBytes: measured.costs[v.scheduler].Memory, Costs: measured.costs,
 	}, nil
 }
@@ -107,9 +121,9 @@ func scale(ctx context.Context, o *options, s scaling, name string) (scaleResult
 // parkedGang is how many pods a parked gang has.
 const parkedGang = 20
 
-// park creates gangs that find no room, and waits until the scheduler has said so of the last.
-func (b *bench) park(ctx context.Context, pods int) error {
-	gangs := pods / parkedGang
+// park creates gangs that find no room, and waits until the scheduler has said so of the last; or gangs that no scheduler looks at.
+func (b *bench) park(ctx context.Context, s scaling) error {
+	gangs := s.parked / parkedGang
 	err := meter.InParallel(ctx, gangs, func(g int) error {
 		pg := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Name: parkedName(g)}, Spec: schedulingv1beta1.PodGroupSpec{MinMember: parkedGang}}
 		_, err := b.Muster.SchedulingV1beta1().PodGroups(corev1.NamespaceDefault).Create(ctx, pg, metav1.CreateOptions{})
@@ -121,11 +135,17 @@ func (b *bench) park(ctx context.Context, pods int) error {
 	err = meter.InParallel(ctx, gangs*parkedGang, func(i int) error {
 		pod := podOf(parkedName(i/parkedGang), i%parkedGang, "40") // more than a node has
 		pod.Labels = map[string]string{besideLabel: "parked"}
+		if s.ignored {
+			pod.Spec.SchedulerName = "nobody"
+		}
 		_, err := b.Kube.CoreV1().Pods(corev1.NamespaceDefault).Create(ctx, pod, metav1.CreateOptions{})
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("parking: %w", err)
+	}
+	if s.ignored {
+		return nil
 	}
 	return b.awaitReports(ctx, gangs*parkedGang)
 }

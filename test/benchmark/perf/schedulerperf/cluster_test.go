@@ -120,7 +120,7 @@ func waitEstablished(ctx context.Context, client apiextensions.Interface, name s
 // connect does what muster-scheduler does beside registering its plugins: the Store says why members of gangs wait.
 func (c *cluster) connect(_ ktesting.TContext, sched *scheduler.Scheduler) error {
 	if c.store != nil {
-		sched.FailureHandler = c.store.QuietFailures(sched.FailureHandler)
+		sched.FailureHandler = c.store.HandleFailures(sched.FailureHandler)
 	}
 	return nil
 }
