@@ -15,17 +15,15 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/component-base/term"
 	"k8s.io/component-base/version/verflag"
-	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
-	"k8s.io/kubernetes/pkg/scheduler"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/muster-sched/muster/pkg/scheduler/hooks"
 	"github.com/muster-sched/muster/pkg/scheduler/state"
 )
 
 // newCommand is the upstream scheduler's command, with two differences: pods of one name are told apart (setUp), and between
-// making the scheduler and running it, Muster connects two of its ends to the Store. What the upstream command does by itself
+// making the scheduler and running it, Muster connects its ends with the Store. What the upstream command does by itself
 // gives no hold for that.
 func newCommand(store *state.Store, plugins ...app.Option) *cobra.Command {
 	opts := options.NewOptions()
@@ -81,21 +79,10 @@ func run(command *cobra.Command, opts *options.Options, store *state.Store, plug
 	if err != nil {
 		return fmt.Errorf("making the scheduler: %w", err)
 	}
-	connect(upstream, store)
+	hooks.Install(upstream, store)
 	if mutable, ok := gates.(featuregate.MutableFeatureGate); ok {
 		mutable.AddMetrics()
 	}
 	opts.ComponentGlobalsRegistry.AddMetrics()
 	return app.Run(ctx, config, upstream)
-}
-
-// connect lets the Store know when this process leads, which is when the scheduler takes its first pod from the queue, and
-// leaves it to the Store to say why members of gangs wait.
-func connect(upstream *scheduler.Scheduler, store *state.Store) {
-	next := upstream.NextEntity
-	upstream.NextEntity = func(logger klog.Logger) (framework.QueuedEntityInfo, error) {
-		store.Lead()
-		return next(logger)
-	}
-	upstream.FailureHandler = store.QuietFailures(upstream.FailureHandler)
 }

@@ -22,12 +22,6 @@ func newBindings() bindings {
 	return bindings{slots: make(chan struct{}, bindsAtOnce), held: map[types.UID]struct{}{}}
 }
 
-// TakesTurns says whether a pod waits for its turn to be bound: it is a member of a gang.
-func TakesTurns(pod *corev1.Pod) bool {
-	_, member := groupOf(pod)
-	return member
-}
-
 // AwaitTurn waits until a member may be bound, or the context ends.
 func (s *Store) AwaitTurn(ctx context.Context, pod *corev1.Pod) error {
 	select {

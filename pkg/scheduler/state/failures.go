@@ -2,6 +2,7 @@ package state
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -17,13 +18,19 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/util"
 )
 
-// QuietFailures wraps what the scheduler does with a pod that could not be scheduled. The scheduler would write an event and
+// HandleFailures wraps what the scheduler does with a pod that could not be scheduled. The scheduler would write an event and
 // a condition for the one pod that it tried; of a gang that waits as a whole, the reporter tells, of all members alike. So
 // a round that fails costs no writes at all, whatever the size of the gang. For pods that stand for themselves nothing changes,
 // but that those that wait for quota say so: no node would help them.
-func (s *Store) QuietFailures(next scheduler.FailureHandlerFn) scheduler.FailureHandlerFn {
+//
+// In a cluster without nodes no plugin is asked: only here a gang of which some members hold room on nodes that have gone learns
+// that the others will find none.
+func (s *Store) HandleFailures(next scheduler.FailureHandlerFn) scheduler.FailureHandlerFn {
 	s.speaks.Store(true)
 	return func(ctx context.Context, profile framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
+		if errors.Is(status.AsError(), scheduler.ErrNoNodesAvailable) {
+			s.Fail(pod.Pod)
+		}
 		if status.IsRejected() {
 			switch {
 			case s.speaksFor(pod.Pod):

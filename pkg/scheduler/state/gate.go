@@ -19,6 +19,8 @@ const (
 	notComplete     = "waiting for the minimum of the gang's pods to be created"
 	backingOff      = "the gang could not be placed and backs off"
 	behindScout     = "another pod of the gang is tried on behalf of all"
+	hasLeft         = "the pod has left the gang"
+	asleep          = "the gang waits outside the scheduling queue until it is called"
 	behindTheChosen = "waiting until the minimum of the gang has started"
 )
 
@@ -44,9 +46,17 @@ func (s *Store) Gate(pod *corev1.Pod) string {
 		if s.gone.has(pod.UID) {
 			return terminating
 		}
+		if now := s.left[pod.UID]; now != nil {
+			s.yielded[pod.UID] = now
+			s.waker.AddAfter(key, yieldFor)
+			return hasLeft
+		}
 		if g = s.setPod(pod); g == nil {
 			return ""
 		}
+	}
+	if s.sleeps(pod) {
+		return asleep
 	}
 	reason := s.gate(g, pod)
 	if reason == "" {

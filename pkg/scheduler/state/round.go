@@ -251,6 +251,9 @@ func (s *Store) Park(round *Round, scout *corev1.Pod, why string, rejected *core
 	if len(round.Elsewhere) > 0 {
 		s.promiseParked.Insert(g.key)
 	}
+	if s.asleep.queue != nil {
+		s.waker.AddAfter(g.key, sleepAfter)
+	}
 	return s.tell(g, reason, why)
 }
 

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 	clocktesting "k8s.io/utils/clock/testing"
 	"pgregory.net/rapid"
 
@@ -36,6 +37,7 @@ type simulation struct {
 	nodes      map[string]int64 // cpu that is free, in millicores
 	active     map[types.UID]*corev1.Pod
 	parked     map[types.UID]*corev1.Pod // gated or unschedulable
+	asleep     map[types.UID]*corev1.Pod // have left the queue
 	waiting    map[types.UID]*waitingPod
 	binding    map[types.UID]*corev1.Pod // allowed, with NodeName set; the API has not answered
 	pods       map[types.UID]*corev1.Pod // as the API has them
@@ -81,8 +83,25 @@ func (s *simulation) GetWaitingPod(uid types.UID) fwk.WaitingPod {
 
 func (s *simulation) Activate(_ klog.Logger, pods map[string]*corev1.Pod) {
 	for _, pod := range pods {
+		if _, ok := s.asleep[pod.UID]; ok {
+			delete(s.asleep, pod.UID)
+			s.enqueue(s.pods[pod.UID])
+		}
+	}
+	s.store.Awake(pods)
+	for _, pod := range pods {
 		if _, ok := s.parked[pod.UID]; ok {
 			s.enqueue(s.pods[pod.UID])
+		}
+	}
+}
+
+// Dismiss is what the scheduling queue does when gangs go to sleep.
+func (s *simulation) Dismiss(pods []*corev1.Pod) {
+	for _, pod := range pods {
+		if _, ok := s.parked[pod.UID]; ok && s.store.Sleeps(pod) {
+			delete(s.parked, pod.UID)
+			s.asleep[pod.UID] = pod
 		}
 	}
 }
@@ -93,9 +112,17 @@ func newSimulation(t *rapid.T) *simulation {
 		t: t, clock: clock, store: New(clock), nodes: map[string]int64{},
 		active: map[types.UID]*corev1.Pod{}, parked: map[types.UID]*corev1.Pod{}, waiting: map[types.UID]*waitingPod{},
 		binding: map[types.UID]*corev1.Pod{}, pods: map[types.UID]*corev1.Pod{}, groups: map[Key]*schedulingv1beta1.PodGroup{},
-		noRoom: map[types.UID]bool{},
+		noRoom: map[types.UID]bool{}, asleep: map[types.UID]*corev1.Pod{},
 	}
 	s.store.handle = s
+	s.store.Sleep(s)
+	s.store.Listen("muster", []Hint{{
+		Plugin: "NodeResourcesFit", Event: framework.EventAssignedPodDelete,
+		Ask: func(_ klog.Logger, scout *corev1.Pod, gone, _ any) (fwk.QueueingHint, error) {
+			s.mayBeHelped(scout, gone.(*corev1.Pod))
+			return fwk.QueueSkip, nil
+		},
+	}})
 	s.store.Configure(config.CoschedulingArgs{
 		Admission:          config.AdmissionRequired,
 		PermitTimeout:      metav1.Duration{Duration: time.Minute},
@@ -444,14 +471,20 @@ func (s *simulation) capacityFreed(gone *corev1.Pod) {
 		if pod == nil || uid == gone.UID {
 			continue
 		}
-		if _, ask := s.store.MayBeHelpedBy(pod, "NodeResourcesFit"); ask {
-			if s.store.MayBeEnough(pod, resources.List{corev1.ResourceCPU: cpuOf(gone)}) {
-				s.store.Help(pod)
-			}
-		} else if s.noRoom[uid] || s.store.WaitsBehind(pod) {
+		if !s.mayBeHelped(pod, gone) && (s.noRoom[uid] || s.store.WaitsBehind(pod)) {
 			s.enqueue(pod) // whatever it is by now: the gate decides
 		}
 	}
+	s.store.Happened(klog.Background(), framework.EventAssignedPodDelete, gone, nil, nil)
+}
+
+// mayBeHelped is the hint about room that has come free. It says whether a gang is parked under the name of the pod.
+func (s *simulation) mayBeHelped(pod, gone *corev1.Pod) bool {
+	_, ask := s.store.MayBeHelpedBy(pod, "NodeResourcesFit")
+	if ask && s.store.MayBeEnough(pod, resources.List{corev1.ResourceCPU: cpuOf(gone)}) {
+		s.store.Help(pod)
+	}
+	return ask
 }
 
 // isSingle says whether a pod waits for room by itself: it has no gang, or its minimum is seated. The upstream plugins' hints
@@ -499,6 +532,7 @@ func (s *simulation) deletePod(uid types.UID) {
 	delete(s.pods, uid)
 	delete(s.active, uid)
 	delete(s.parked, uid)
+	delete(s.asleep, uid)
 	if w, ok := s.waiting[uid]; ok {
 		w.Reject("", "removed")
 	}
@@ -592,9 +626,10 @@ func (s *simulation) changeMinimum() {
 	s.store.SetPodGroup(pg)
 }
 
-// calmDown lets everything happen that is still to happen.
+// calmDown lets everything happen that is still to happen. Gangs that wait for quota take turns at what is set aside, and one whose
+// turn it is may find room at any time: so a round that has begun comes to its end.
 func (s *simulation) calmDown() {
-	for range 80 {
+	for i := 0; i < 80 || i < 90 && len(s.store.admitted) > 0; i++ {
 		for range 20 {
 			s.scheduleOne()
 		}
@@ -633,8 +668,8 @@ func (s *simulation) checkRest() {
 
 // checkSingles is for a cluster at rest: no single pod waits for which there is room and quota.
 func (s *simulation) checkSingles() {
-	for uid, pod := range s.parked {
-		if !s.isSingle(pod) || pod.DeletionTimestamp != nil || s.isOld(pod) || s.store.QuotaShortage(pod) != nil {
+	for uid, pod := range s.pods {
+		if s.parked[uid] == nil && s.asleep[uid] == nil || !s.isSingle(pod) || pod.DeletionTimestamp != nil || s.isOld(pod) || s.store.QuotaShortage(pod) != nil {
 			continue
 		}
 		aside := s.store.AsideFrom(pod)

@@ -80,13 +80,15 @@ type Store struct {
 	promiseParked sets.Set[Key]             // gangs that may only wait for what is promised to others
 	toJudge       map[Key]time.Time         // gangs that something may have helped since then and that are not judged yet
 	nominated     sets.Set[types.UID]       // waiting members that the scheduler keeps room on a node for
-	yielded       map[types.UID]*corev1.Pod // surplus that stands back for those
+	yielded       map[types.UID]*corev1.Pod // surplus that stands back for those, and who has left its gang
+	left          map[types.UID]*corev1.Pod // who has left its gang; the queue may not have heard of it
 	lostWakeups   int                       // gangs that nobody woke and that fitted
 	roundsEnded   int                       // how many promises were given back
 	claims        map[types.UID]claim       // members that are about to be evicted by preemption
 	asides        asides                    // what is set aside for a gang that has waited too long
 	lines         map[string]*line          // queue -> the gangs that wait for its quota
 	savedFor      []*group                  // those of them for which quota is set aside, in order
+	asleep        sleep                     // who has left the scheduling queue
 }
 
 // New makes an empty Store. The arguments are those of the Coscheduling plugin.
@@ -110,9 +112,11 @@ func New(clock clock.Clock) *Store {
 		toJudge:       map[Key]time.Time{},
 		nominated:     sets.New[types.UID](),
 		yielded:       map[types.UID]*corev1.Pod{},
+		left:          map[types.UID]*corev1.Pod{},
 		claims:        map[types.UID]claim{},
 		asides:        asides{waiters: map[types.UID]*corev1.Pod{}},
 		lines:         map[string]*line{},
+		asleep:        sleep{pods: map[types.UID]Key{}, behind: map[string]map[Key]*group{}, hints: map[string][]Hint{}},
 	}
 }
 
@@ -236,6 +240,19 @@ func groupOf(pod *corev1.Pod) (Key, bool) {
 	return Key{}, false
 }
 
+// IsMember says whether a pod names a gang.
+func IsMember(pod *corev1.Pod) bool {
+	_, member := groupOf(pod)
+	return member
+}
+
+// SameGang says whether two pods name the same gang, or both none.
+func SameGang(a, b *corev1.Pod) bool {
+	keyA, memberA := groupOf(a)
+	keyB, memberB := groupOf(b)
+	return memberA == memberB && keyA == keyB
+}
+
 // setPhase begins or ends a gang's round.
 func (s *Store) setPhase(g *group, p phase) {
 	g.phase = p
@@ -275,7 +292,8 @@ func (s *Store) SetPod(pod *corev1.Pod) {
 
 func (s *Store) setPod(pod *corev1.Pod) *group {
 	key, ok := groupOf(pod)
-	s.leaveUnless(key, pod.UID)
+	s.leaveUnless(key, pod)
+	s.noteWhereabouts(pod, ok)
 	if !ok || s.notOurs(pod) {
 		s.charge(pod, "")
 		return nil
@@ -314,6 +332,17 @@ func (s *Store) setPod(pod *corev1.Pod) *group {
 	return g
 }
 
+// noteWhereabouts forgets what a pod has gone away from that is back, or has a node.
+func (s *Store) noteWhereabouts(pod *corev1.Pod, member bool) {
+	assigned := pod.Spec.NodeName != ""
+	if member || assigned {
+		delete(s.left, pod.UID)
+	}
+	if assigned {
+		delete(s.asleep.pods, pod.UID)
+	}
+}
+
 // changed ends what a judgement of a gang has found: the gang, or a member, is not what was judged.
 func (s *Store) changed(g *group) {
 	g.parked = false
@@ -328,10 +357,13 @@ func mayFitNow(old, pod *corev1.Pod) bool {
 	})
 }
 
-// leaveUnless takes a pod out of its gang if it names another now, or none.
-func (s *Store) leaveUnless(key Key, uid types.UID) {
-	if g, m := s.find(uid); m != nil && g.key != key {
+// leaveUnless takes a pod out of its gang if it names another now, or none. The gate may have been closed to it for the gang's sake.
+func (s *Store) leaveUnless(key Key, pod *corev1.Pod) {
+	if g, m := s.find(pod.UID); m != nil && g.key != key {
 		s.leave(g, m)
+		if pod.Spec.NodeName == "" {
+			s.left[pod.UID], s.yielded[pod.UID] = pod, pod
+		}
 	}
 }
 
@@ -393,7 +425,9 @@ func (s *Store) DeletePod(pod *corev1.Pod) {
 	s.order.Delete(pod.UID)
 	delete(s.quotaWaiters, pod.UID)
 	delete(s.yielded, pod.UID)
+	delete(s.left, pod.UID)
 	delete(s.asides.waiters, pod.UID)
+	delete(s.asleep.pods, pod.UID)
 	s.nominated.Delete(pod.UID)
 	if s.ledger.Release(pod.UID) {
 		s.wakeQuotaWaiters()
@@ -409,6 +443,7 @@ func (s *Store) DeletePod(pod *corev1.Pod) {
 // leave takes a pod out of its gang.
 func (s *Store) leave(g *group, m *gang.Member) {
 	delete(s.podGang, m.UID)
+	delete(s.asleep.pods, m.UID)
 	g.Remove(m.UID)
 	if g.scout == m.UID {
 		g.scout = ""

@@ -25,6 +25,7 @@ var quotaKey = Key{}
 // deeds are what the waker found to do, outside the lock.
 type deeds struct {
 	activate []*corev1.Pod
+	dismiss  []*corev1.Pod
 	allow    []types.UID
 	reject   []types.UID
 }
@@ -58,6 +59,7 @@ func (s *Store) runWaker(ctx context.Context) {
 
 func (d *deeds) add(more deeds) {
 	d.activate = append(d.activate, more.activate...)
+	d.dismiss = append(d.dismiss, more.dismiss...)
 	d.allow = append(d.allow, more.allow...)
 	d.reject = append(d.reject, more.reject...)
 }
@@ -73,8 +75,11 @@ func (s *Store) next(key Key) deeds {
 		return s.asideWaitersToWake()
 	}
 	g := s.gangs[key]
-	if g == nil || !s.synced {
+	switch {
+	case !s.synced:
 		return deeds{}
+	case g == nil:
+		return deeds{activate: s.callYielded()}
 	}
 	s.expire(g)
 	if s.isAsideFor(g) && g.phase == idle && !s.waitsForRoom(g) {
@@ -129,7 +134,9 @@ func (s *Store) needs(g *group, seated, open bool) (d deeds) {
 		}
 	case g.HasReserved():
 		d.reject = uids(g.Reserved())
-	case !g.parked && g.known && g.Complete() && !backsOff:
+	case g.parked:
+		d.dismiss = s.goToSleep(g)
+	case g.known && g.Complete() && !backsOff:
 		d.activate = s.callScout(g)
 	}
 	return d
@@ -173,6 +180,9 @@ func (s *Store) do(ctx context.Context, d deeds) {
 		if waiting := s.handle.GetWaitingPod(uid); waiting != nil {
 			waiting.Reject(PluginName, "the gang's minimum could not be placed together")
 		}
+	}
+	if len(d.dismiss) > 0 {
+		s.asleep.queue.Dismiss(d.dismiss)
 	}
 	if len(d.activate) > 0 {
 		byName := make(map[string]*corev1.Pod, len(d.activate))
@@ -286,7 +296,7 @@ func (s *Store) unpark(g *group) {
 	s.toJudge[g.key] = s.clock.Now()
 }
 
-// callYielded returns the surplus pods that stood back for gangs that were about to be judged.
+// callYielded returns the surplus pods that stood back for gangs that were about to be judged, and the pods that have left a gang.
 func (s *Store) callYielded() []*corev1.Pod {
 	var yielded []*corev1.Pod
 	for uid, pod := range s.yielded {

@@ -24,6 +24,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
+	backend "k8s.io/kubernetes/pkg/scheduler/backend/queue"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/utils/clock"
@@ -31,6 +32,7 @@ import (
 
 	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
 	musterfake "github.com/muster-sched/muster/pkg/client/clientset/versioned/fake"
+	"github.com/muster-sched/muster/pkg/scheduler/hooks"
 	"github.com/muster-sched/muster/pkg/scheduler/plugins/capacity"
 	"github.com/muster-sched/muster/pkg/scheduler/plugins/coscheduling"
 	"github.com/muster-sched/muster/pkg/scheduler/plugins/gangpreemption"
@@ -46,7 +48,7 @@ type process struct {
 	cancel   context.CancelFunc
 	store    *state.Store
 	profile  framework.Framework
-	queue    interface{ Close() }
+	queue    backend.SchedulingQueue
 	shutdown func()
 	turns    chan struct{} // each lets the scheduling loop take one pod
 	ended    chan struct{} // closed when the loop has ended
@@ -124,6 +126,7 @@ func startProcess(a *api, j judge) (*process, error) {
 		cancel()
 		return nil, err
 	}
+	hooks.Install(s, store)
 	p.profile, p.queue, p.shutdown = s.Profiles[shipped.SchedulerName], s.SchedulingQueue, informers.Shutdown
 	informers.Start(ctx.Done())
 	informers.WaitForCacheSync(ctx.Done())

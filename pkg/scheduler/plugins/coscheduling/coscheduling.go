@@ -85,6 +85,7 @@ func (*Coscheduling) SignPod(context.Context, *corev1.Pod) ([]fwk.SignFragment, 
 // a gang that it stood in the way of. Each event is put to that plugin's own hint, with the pod that was rejected.
 func (c *Coscheduling) EventsToRegister(ctx context.Context) ([]fwk.ClusterEventWithHint, error) {
 	var events []fwk.ClusterEventWithHint
+	var hints []state.Hint
 	for _, plugin := range c.handle.EnqueueExtensions() {
 		if plugin.Name() == Name {
 			continue
@@ -99,8 +100,10 @@ func (c *Coscheduling) EventsToRegister(ctx context.Context) ([]fwk.ClusterEvent
 				ours.PreQueueingHintFn = c.preHintFor(plugin.Name())
 			}
 			events = append(events, ours)
+			hints = append(hints, state.Hint{Plugin: plugin.Name(), Event: event.Event, Ask: ours.QueueingHintFn})
 		}
 	}
+	c.store.Listen(c.handle.ProfileName(), hints)
 	return events, nil
 }
 
@@ -218,7 +221,7 @@ func (c *Coscheduling) Permit(_ context.Context, cycle fwk.CycleState, pod *core
 
 // PreBindPreFlight says that only members wait for their turn to be bound.
 func (*Coscheduling) PreBindPreFlight(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
-	if state.TakesTurns(pod) {
+	if state.IsMember(pod) {
 		return nil, nil
 	}
 	return nil, fwk.NewStatus(fwk.Skip)
@@ -227,7 +230,7 @@ func (*Coscheduling) PreBindPreFlight(_ context.Context, _ fwk.CycleState, pod *
 // PreBind has a member wait for its turn: the members of a large gang are released at once, and the API server refuses as many
 // requests.
 func (c *Coscheduling) PreBind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) *fwk.Status {
-	if !state.TakesTurns(pod) {
+	if !state.IsMember(pod) {
 		return nil
 	}
 	return fwk.AsStatus(c.store.AwaitTurn(ctx, pod))
@@ -235,7 +238,7 @@ func (c *Coscheduling) PreBind(ctx context.Context, _ fwk.CycleState, pod *corev
 
 // PostBind ends the turn of a member.
 func (c *Coscheduling) PostBind(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
-	if state.TakesTurns(pod) {
+	if state.IsMember(pod) {
 		c.store.EndTurn(pod)
 	}
 }

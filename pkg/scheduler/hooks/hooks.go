@@ -1,0 +1,24 @@
+// Package hooks connects the Store with those ends of an upstream scheduler that plugins cannot reach: its queue, what it does with
+// pods that could not be scheduled, and the moment when it begins to lead.
+package hooks
+
+import (
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/muster-sched/muster/pkg/scheduler/state"
+)
+
+// Install connects a Store with a scheduler that does not run yet. From then on gangs that have waited for a while leave the
+// scheduling queue, and it is left to the Store to say why members of gangs wait. Who leads takes pods from the queue: so the
+// Store learns it.
+func Install(s *scheduler.Scheduler, store *state.Store) {
+	installQueue(s, store)
+	next := s.NextEntity
+	s.NextEntity = func(logger klog.Logger) (framework.QueuedEntityInfo, error) {
+		store.Lead()
+		return next(logger)
+	}
+	s.FailureHandler = store.HandleFailures(s.FailureHandler)
+}

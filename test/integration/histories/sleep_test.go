@@ -1,0 +1,164 @@
+package histories_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-base/metrics/testutil"
+	"k8s.io/kubernetes/pkg/scheduler/metrics"
+	"pgregory.net/rapid"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+)
+
+// tell goes through a history in some ways, each with a scheduler that has read everything, and says what went wrong.
+func tell(t *testing.T, history func(*world)) {
+	t.Helper()
+	rapid.Check(t, func(rt *rapid.T) {
+		if failure := inBubble(t, rt, func(w *world) {
+			w.pass(time.Second)
+			history(w)
+		}); failure != "" {
+			rt.Fatalf("%s", failure)
+		}
+	})
+}
+
+// gangOf creates a gang that starts as a whole, and its pods.
+func (w *world) gangOf(members, cpu int) *schedulingv1beta1.PodGroup {
+	group := mustertesting.MakePodGroup(w.newName("gang")).MinMember(int32(members)).Obj()
+	group.UID, group.CreationTimestamp = w.newUID(), metav1.Now()
+	group.Status.Phase = schedulingv1beta1.PodGroupInqueue
+	w.createGroup(group)
+	for range members {
+		w.createPod(w.podOf(group.Name, "", cpu, 0))
+	}
+	return group
+}
+
+// resize gives each node so many CPUs.
+func (w *world) resize(cpu int) {
+	for _, node := range w.nodes() {
+		update(w, nodesResource, node, func(n *corev1.Node) {
+			n.Status.Allocatable[corev1.ResourceCPU] = *resource.NewQuantity(int64(cpu), resource.DecimalSI)
+		})
+	}
+}
+
+// inQueue counts the pods that the scheduling queue pays for at every event.
+func (w *world) inQueue() int {
+	pods, _ := w.process.queue.PendingPods()
+	return len(pods)
+}
+
+// gated is how many pods the scheduler's metric pending_pods has as gated: those who sleep are among them.
+func (w *world) gated() float64 {
+	value, err := testutil.GetGaugeMetricValue(metrics.GatedPods())
+	require.NoError(w.t, err)
+	return value
+}
+
+func (w *world) require(ok bool, what string, args ...any) {
+	if !ok {
+		w.blame(what, args...)
+		w.settle()
+	}
+}
+
+// TestAGangThatWaitsLeavesTheQueueUntilItIsCalled: what its members look like, and who they are, may change meanwhile, in any
+// order; it is woken by what it waits for, and by its own changes.
+func TestAGangThatWaitsLeavesTheQueueUntilItIsCalled(t *testing.T) {
+	tell(t, func(w *world) {
+		before := w.gated()
+		gang := w.gangOf(3, 10) // more than a node has
+		other := w.gangOf(2, 50)
+		w.runFor(time.Second)
+		w.runFor(3 * time.Second)
+		w.require(w.inQueue() == 0, "%d pods are in the queue while their gangs sleep", w.inQueue())
+		w.require(w.gated()-before == 5, "%g pods count as gated, 5 wait", w.gated()-before)
+		w.createPod(w.podOf("", "", 1, 0))
+		w.runFor(time.Second)
+		w.require(w.inQueue() == 0, "%d pods are in the queue after a pod was bound, which helps nobody", w.inQueue())
+
+		for range w.draw("changes", 0, 4) {
+			w.disturb(gang)
+			if w.oneIn(2, "later") {
+				w.runFor(2 * time.Second)
+			}
+		}
+		w.runFor(3 * time.Second)
+		restarted := w.oneIn(2, "restart")
+		if restarted {
+			w.restart()
+		}
+		w.resize(40)
+		w.runFor(time.Second)
+		w.runFor(time.Second)
+		v := w.now()
+		have := bound(v.members(gang.Name))
+		lacks := missing(v.groups[gang.Name], have)
+		w.require(lacks == 0 || missing(v.groups[gang.Name], v.members(gang.Name)) > 0, "%d members are bound and %d missing although there is room", len(have), lacks)
+		w.require(len(bound(v.members(other.Name))) == 0, "a gang is bound that does not fit")
+		w.resize(100)
+		w.calmDown()
+		w.checkRest()
+		w.require(len(bound(w.now().members(other.Name))) == 2, "the other gang sleeps although there is room")
+		if waiting := len(w.now().pods) - len(bound(w.now().pods)); waiting == 0 && !restarted {
+			w.require(w.gated() == before, "%g pods count as gated, none waits", w.gated()-before)
+		}
+	})
+}
+
+// disturb changes something about a gang that sleeps which does not let it fit.
+func (w *world) disturb(gang *schedulingv1beta1.PodGroup) {
+	members := w.now().members(gang.Name)
+	member, ok := pick(w, "member", members)
+	switch how := w.draw("disturbance", 0, 5); {
+	case how == 0:
+		w.createPod(w.podOf(gang.Name, "", 10, 0))
+	case how == 1 && ok:
+		w.note("%s is deleted", member.Name)
+		w.remove(podsResource, member)
+		w.createPod(w.podOf(gang.Name, "", 10, 0))
+	case how == 2 && ok:
+		w.note("%s has a label", member.Name)
+		update(w, podsResource, member, func(p *corev1.Pod) { p.Labels = map[string]string{"changed": w.newName("value")} })
+	case how == 3 && ok:
+		w.note("%s leaves its gang", member.Name)
+		update(w, podsResource, member, func(p *corev1.Pod) { delete(p.Annotations, schedulingv1beta1.GroupNameAnnotation) })
+		w.createPod(w.podOf(gang.Name, "", 10, 0))
+	case how == 4:
+		w.createNode()
+	case how == 5:
+		w.note("%s is deleted and comes back", gang.Name)
+		w.remove(groupsResource, gang)
+		again := gang.DeepCopy()
+		again.UID, again.CreationTimestamp, again.ResourceVersion = w.newUID(), metav1.Now(), ""
+		again.Status = schedulingv1beta1.PodGroupStatus{Phase: schedulingv1beta1.PodGroupInqueue}
+		w.createGroup(again)
+		*gang = *again
+	}
+}
+
+// TestAGangThatHoldsRoomWhereTheNodesHaveGoneLetsGo: in a cluster without nodes the scheduler asks no plugin.
+func TestAGangThatHoldsRoomWhereTheNodesHaveGoneLetsGo(t *testing.T) {
+	tell(t, func(w *world) {
+		w.gangOf(3, 4)
+		for range 2 {
+			w.process.turn()
+			w.settle()
+		}
+		w.require(w.somebodyHoldsRoom(), "nobody holds room")
+		for _, node := range w.nodes() {
+			w.note("%s is gone", node.Name)
+			w.remove(nodesResource, node)
+		}
+		w.calmDown()
+		w.checkRest()
+	})
+}
