@@ -100,6 +100,9 @@ func scale(ctx context.Context, o *options, s scaling, name string) (scaleResult
 	if err := b.park(ctx, s); err != nil {
 		return scaleResult{}, err
 	}
+	if s.parked > 0 {
+		rest(ctx)
+	}
 	profiled := func() error { return nil }
 	if o.profiles != "" {
 		profiled = b.profile(ctx, o.profiles, fmt.Sprintf("%s-%d-%s-%d-%s-%s", s.name, s.nodes, s.shape, s.parked, s.beside(), name), o.profileFor)
@@ -116,6 +119,19 @@ func scale(ctx context.Context, o *options, s scaling, name string) (scaleResult
 		Name: s.name, Variant: name, Nodes: s.nodes, Pods: pods, Parked: s.parked, Ignored: s.ignored,
 		PodsPerSecond: float64(pods) / measured.seconds, SchedulerBytes: measured.costs[v.scheduler].Memory, Costs: measured.costs,
 	}, nil
+}
+
+// restFor is how long all programs have for what they still do about the parked pods when these are there: it is the pods that wait
+// whose cost is asked for, not their coming.
+const restFor = 30 * time.Second
+
+func rest(ctx context.Context) {
+	timer := time.NewTimer(restFor)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
 
 // parkedGang is how many pods a parked gang has.
