@@ -145,9 +145,11 @@ func TestExampleOfSharing(t *testing.T) {
 	t.Parallel()
 	s := harness.New(t)
 	ensurePriorityClasses(s)
-	slots(s, "8")
+	slots(s, "0") // so that the Jobs have nodes of their own
 	second := func(job *batchv1alpha1.Job) { job.Name = "spark-job-2" }
 	a, b := s.ApplyFile(example("spark-job-priority")), s.ApplyFile(example("spark-job-priority"), second)
+	s.Pods(12, "both wait: the first would take six places if it were alone", s.In(harness.Unbound))
+	slots(s, "8")
 	s.JobPhase(a, batchv1alpha1.Running)
 	s.Pods(8, "there is room for eight", s.In(harness.Running))
 	for _, job := range []string{a.Name, b.Name} {
