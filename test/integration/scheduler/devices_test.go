@@ -2,6 +2,7 @@ package scheduler_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -9,6 +10,8 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-sched/muster/pkg/localcluster"
 )
 
 // createDeviceClass makes a device class named like the namespace. Its devices are those of a driver of that name.
@@ -19,6 +22,20 @@ func (w *world) createDeviceClass() {
 		Spec: resourcev1.DeviceClassSpec{Selectors: []resourcev1.DeviceSelector{{
 			CEL: &resourcev1.CELDeviceSelector{Expression: fmt.Sprintf("device.driver == %q", w.namespace)},
 		}}},
+	}, metav1.CreateOptions{})
+	require.NoError(w.t, err)
+}
+
+// addDeviceForAll publishes one device that can be had from every node.
+func (w *world) addDeviceForAll() {
+	w.t.Helper()
+	everywhere := true
+	_, err := kube.ResourceV1().ResourceSlices().Create(w.ctx, &resourcev1.ResourceSlice{
+		ObjectMeta: metav1.ObjectMeta{Name: w.namespace},
+		Spec: resourcev1.ResourceSliceSpec{
+			Driver: w.namespace, AllNodes: &everywhere, Pool: resourcev1.ResourcePool{Name: w.namespace, ResourceSliceCount: 1},
+			Devices: []resourcev1.Device{{Name: "device"}},
+		},
 	}, metav1.CreateOptions{})
 	require.NoError(w.t, err)
 }
@@ -78,6 +95,38 @@ func TestGangWakesWhenDevicesComeAndWhenClaimsAreFreed(t *testing.T) {
 	w.expectHeld("h", "1 of 2 members of the gang fit")
 	w.remove("g-0")
 	w.expectBound("h", 2)
+}
+
+// On a large cluster a small gang is planned on a few nodes first. A device that each member could have by itself must not be
+// promised to all of them there either.
+func TestGangThatLacksDevicesIsPromisedNoneOnALargeCluster(t *testing.T) {
+	w := newQuietWorld(t, 130)
+	w.createDeviceClass()
+	withDevice := w.claimTemplate()
+	w.addDeviceForAll()
+	before := w.metric(letGo)
+	w.createGroup("g", 2, "")
+	w.createGang("g", 2, withDevice)
+	w.expectHeld("g", "1 of 2 members of the gang fit")
+	require.Equal(t, before, w.metric(letGo), "gangs that were promised what they could not have")
+	for i := range 130 {
+		require.NoError(t, kube.CoreV1().Nodes().Delete(w.ctx, fmt.Sprintf("%s-%d", w.namespace, i), metav1.DeleteOptions{}))
+	}
+}
+
+const letGo = `muster_gang_attempts_total{result="let_go"}`
+
+// metric is the value of one of the scheduler's metrics, "" if it has none yet.
+func (w *world) metric(name string) string {
+	w.t.Helper()
+	page, err := cluster.Get(w.ctx, localcluster.MusterScheduler, "/metrics")
+	require.NoError(w.t, err)
+	for line := range strings.Lines(string(page)) {
+		if value, ok := strings.CutPrefix(line, name+" "); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
 }
 
 func TestGangOfPodsWithNamedClaimsWakesWhenAClaimComes(t *testing.T) {

@@ -65,7 +65,7 @@ func (c *Coscheduling) plan(ctx context.Context, round *state.Round, nodes []fwk
 	simple := !round.Pinned && !round.Choose && round.Before == nil
 	for few := max(firstNodes, nodesPerMember*len(round.Members)); simple && few < len(nodes)/2; few *= moreNodes {
 		cast := c.newCast(ctx, round, c.next(nodes, few))
-		if result := plan.Make(cast.demands, cast.nodes, cast.fits); result.Verdict == plan.Possible {
+		if result := cast.rehearse(plan.Make(cast.demands, cast.nodes, cast.fits)); result.Verdict == plan.Possible {
 			return cast, result
 		}
 	}
