@@ -10,9 +10,11 @@ import (
 	"github.com/muster-sched/muster/pkg/scheduler/state"
 )
 
-// Install connects a Store with a scheduler that does not run yet. From then on it is left to the Store to say why members of gangs
-// wait. Who leads takes pods from the queue: so the Store learns it.
+// Install connects a Store with a scheduler that does not run yet. From then on gangs that have waited for a while leave the
+// scheduling queue, and it is left to the Store to say why members of gangs wait. Who leads takes pods from the queue: so the
+// Store learns it.
 func Install(s *scheduler.Scheduler, store *state.Store) {
+	installQueue(s, store)
 	next := s.NextEntity
 	s.NextEntity = func(logger klog.Logger) (framework.QueuedEntityInfo, error) {
 		store.Lead()

@@ -35,11 +35,8 @@ var (
 	_ state.Queue              = (*queue)(nil)
 )
 
-// InstallQueue puts a queue that gangs can leave in the place of a scheduler's own. The scheduler must not run yet.
-//
-// muster-scheduler does not do so yet: in one of three runs of the integration tests a gang that slept was not woken in time, and the net
-// found it. The histories in test/integration/histories run with it.
-func InstallQueue(s *scheduler.Scheduler, store *state.Store) {
+// installQueue puts a queue that gangs can leave in the place of a scheduler's own.
+func installQueue(s *scheduler.Scheduler, store *state.Store) {
 	q := &queue{
 		SchedulingQueue: s.SchedulingQueue,
 		store:           store,

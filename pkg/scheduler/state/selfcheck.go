@@ -47,6 +47,7 @@ func (s *Store) noteLostWakeup(g *group, round *Round) {
 		return // woken; or time alone decides about what is set aside for it
 	}
 	g.unasked = false
+	klog.Background().Info("A gang fits that no event has woken", "podGroup", klog.KRef(g.key.Namespace, g.key.Name))
 	s.lostWakeups++
 	s.metrics.lostWakeups.Inc()
 }

@@ -126,7 +126,6 @@ func startProcess(a *api, j judge) (*process, error) {
 		cancel()
 		return nil, err
 	}
-	hooks.InstallQueue(s, store)
 	hooks.Install(s, store)
 	p.profile, p.queue, p.shutdown = s.Profiles[shipped.SchedulerName], s.SchedulingQueue, informers.Shutdown
 	informers.Start(ctx.Done())
