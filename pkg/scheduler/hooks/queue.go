@@ -3,6 +3,7 @@ package hooks
 import (
 	"context"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -10,7 +11,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
 	upstream "k8s.io/kubernetes/pkg/scheduler/backend/queue"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 
 	"github.com/muster-sched/muster/pkg/scheduler/state"
@@ -27,8 +27,24 @@ type queue struct {
 
 	// mu orders what happens to a member's pod. It is taken before the locks of the upstream queue and of the Store.
 	mu       sync.Mutex
-	sleepers map[types.UID]*framework.QueuedPodInfo
+	sleepers map[types.UID]*sleeper
 }
+
+// sleeper is a pod that has left the queue, and what of its entry cannot be made anew when it comes back. The rest is forgotten:
+// there may be tens of thousands.
+type sleeper struct {
+	pod      *corev1.Pod
+	attempts int
+	since    *time.Time // the first attempt; nil before
+}
+
+var _ metrics.Entity = (*sleeper)(nil)
+
+// Size says that it is one pod.
+func (*sleeper) Size() int { return 1 }
+
+// Type says that it is a pod.
+func (*sleeper) Type() fwk.EntityKeyType { return fwk.PodKeyType }
 
 var (
 	_ upstream.SchedulingQueue = (*queue)(nil)
@@ -41,7 +57,7 @@ func installQueue(s *scheduler.Scheduler, store *state.Store) {
 		SchedulingQueue: s.SchedulingQueue,
 		store:           store,
 		gated:           metrics.NewGatedEntitiesRecorder(),
-		sleepers:        map[types.UID]*framework.QueuedPodInfo{},
+		sleepers:        map[types.UID]*sleeper{},
 	}
 	s.SchedulingQueue = q
 	for _, profile := range s.Profiles {
@@ -65,8 +81,8 @@ func (q *queue) Dismiss(pods []*corev1.Pod) {
 			continue
 		}
 		q.SchedulingQueue.Delete(logger, info.Pod)
-		q.sleepers[pod.UID] = info
-		q.gated.Add(info)
+		q.sleepers[pod.UID] = &sleeper{pod: info.Pod, attempts: info.Attempts, since: info.InitialAttemptTimestamp}
+		q.gated.Add(q.sleepers[pod.UID])
 	}
 }
 
@@ -81,12 +97,12 @@ func (q *queue) recall(ctx context.Context, pods map[string]*corev1.Pod) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, pod := range pods {
-		info, sleeps := q.sleepers[pod.UID]
+		entry, sleeps := q.sleepers[pod.UID]
 		if !sleeps {
 			continue
 		}
 		q.forget(pod.UID)
-		latest := info.Pod
+		latest := entry.pod
 		if !state.SameGang(latest, pod) {
 			latest = pod // it is called because it has left its gang, of which the queue has not heard yet
 		}
@@ -94,7 +110,7 @@ func (q *queue) recall(ctx context.Context, pods map[string]*corev1.Pod) {
 		q.Add(ctx, latest)
 		if back, waits := q.GetPod(pod.Name, pod.Namespace, nil); waits {
 			// The metrics count a pod's attempts, and time it from the first.
-			back.Attempts, back.InitialAttemptTimestamp = info.Attempts, info.InitialAttemptTimestamp
+			back.Attempts, back.InitialAttemptTimestamp = entry.attempts, entry.since
 		}
 	}
 	q.store.Awake(pods)
@@ -109,9 +125,9 @@ func (q *queue) Update(ctx context.Context, oldPod, newPod *corev1.Pod) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if info, sleeps := q.sleepers[newPod.UID]; sleeps {
+	if entry, sleeps := q.sleepers[newPod.UID]; sleeps {
 		if q.store.Sleeps(newPod) {
-			info.PodInfo = &framework.PodInfo{Pod: newPod} // of which all else is made when it comes back
+			entry.pod = newPod
 			return
 		}
 		q.forget(newPod.UID)
@@ -129,8 +145,8 @@ func (q *queue) Delete(logger klog.Logger, pod *corev1.Pod) {
 
 // forget is called with the lock held.
 func (q *queue) forget(uid types.UID) {
-	if info, sleeps := q.sleepers[uid]; sleeps {
-		q.gated.Remove(info)
+	if entry, sleeps := q.sleepers[uid]; sleeps {
+		q.gated.Remove(entry)
 		delete(q.sleepers, uid)
 	}
 }

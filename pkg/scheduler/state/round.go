@@ -257,14 +257,11 @@ func (s *Store) Park(round *Round, scout *corev1.Pod, why string, rejected *core
 	return s.tell(g, reason, why)
 }
 
-// reportPause is how long a report of a waiting gang stands before another takes its place.
-const reportPause = 5 * time.Second
-
 // tell returns the report that stands: the new one, or the last while it is young. Then the gang is judged again when it is
 // old enough, so that what stands in the end is true.
 func (s *Store) tell(g *group, reason, why string) string {
 	now := s.clock.Now()
-	switch left := reportPause - now.Sub(g.toldAt); {
+	switch left := s.rewordPause() - now.Sub(g.toldAt); {
 	case g.told == why:
 	case g.told == "" || left <= 0 || reason != g.toldReason:
 		g.told, g.toldReason, g.toldAt = why, reason, now

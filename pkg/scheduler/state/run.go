@@ -144,6 +144,7 @@ func (s *Store) check() (evict, holders []*corev1.Pod) {
 	s.tendAside()
 	now := s.clock.Now()
 	s.castNet()
+	s.countTheCrowd()
 	for key, g := range s.gangs {
 		if g.phase == admitted || g.HasReserved() || !g.parked && !g.Seated() && g.HasWaiting() {
 			g.sweep = true

@@ -82,6 +82,7 @@ type Store struct {
 	nominated     sets.Set[types.UID]       // waiting members that the scheduler keeps room on a node for
 	yielded       map[types.UID]*corev1.Pod // surplus that stands back for those, and who has left its gang
 	left          map[types.UID]*corev1.Pod // who has left its gang; the queue may not have heard of it
+	crowd         int                       // how many pods are in parked gangs, as of the last look
 	lostWakeups   int                       // gangs that nobody woke and that fitted
 	roundsEnded   int                       // how many promises were given back
 	claims        map[types.UID]claim       // members that are about to be evicted by preemption

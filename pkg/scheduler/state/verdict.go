@@ -89,12 +89,28 @@ const (
 )
 
 // rewordPause is the least time between two texts for one reason: they name nodes and amounts, which change with every pod
-// that goes. Large gangs change theirs less often.
-func rewordPause(members int) time.Duration {
-	return max(reportPause, time.Duration(members)*rewordPausePerMember)
+// that goes. The more pods wait in all, the less often each gang changes its text, so that many gangs together cost a busy cluster
+// no more than a few.
+func (s *Store) rewordPause() time.Duration {
+	return max(reportPause, time.Duration(s.crowd)*rewordPausePerMember)
 }
 
-const rewordPausePerMember = 20 * time.Millisecond
+const (
+	// reportPause is how long a report of a waiting gang stands at least before another text takes its place.
+	reportPause = 5 * time.Second
+	// rewordPausePerMember bounds the writes for changed texts to ten a second.
+	rewordPausePerMember = 100 * time.Millisecond
+)
+
+// countTheCrowd takes note of how many pods are in parked gangs.
+func (s *Store) countTheCrowd() {
+	s.crowd = 0
+	for _, g := range s.gangs {
+		if g.parked {
+			s.crowd += g.Len()
+		}
+	}
+}
 
 // report is what is to be written for a gang.
 type report struct {
@@ -164,7 +180,7 @@ func (s *Store) due(g *group) time.Time {
 		return g.verdictSince.Add(transientGrace)
 	}
 	due := g.verdictSince.Add(verdictGrace)
-	if reworded := g.reportedAt.Add(rewordPause(g.Len())); v.reason == g.reported.reason && reworded.After(due) {
+	if reworded := g.reportedAt.Add(s.rewordPause()); v.reason == g.reported.reason && reworded.After(due) {
 		return reworded
 	}
 	return due

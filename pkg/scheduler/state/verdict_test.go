@@ -1,6 +1,7 @@
 package state
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -110,4 +111,40 @@ func TestOneEventForEachVerdictOfAPodGroup(t *testing.T) {
 	require.NotNil(t, third)
 	assert.True(t, third.news, "of this one no event has told")
 	assert.Equal(t, types.UID("another"), third.group.UID)
+}
+
+// The texts of a single gang follow what happens; those of many together must not keep the API server busy.
+func TestTheMorePodsWaitTheLessOftenTextsChange(t *testing.T) {
+	for crowd, pause := range map[int]time.Duration{1: 5 * time.Second, 1000: 100 * time.Second} {
+		s := openStore()
+		clock := s.clock.(interface{ Step(time.Duration) })
+		s.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, int32(crowd)))
+		for i := range crowd {
+			s.SetPod(memberNamed(fmt.Sprintf("m%d", i)).Obj())
+		}
+		scout := memberNamed("m0").Obj()
+		park := func(why string) {
+			require.Empty(t, s.Gate(scout))
+			s.Park(s.Judge(scout), scout, why, scout, "NodeResourcesFit")
+			s.check()
+		}
+		park("no room")
+		clock.Step(verdictGrace)
+		s.reportFor(theGang)
+		out, _ := s.reportFor(theGang)
+		require.Nil(t, out, "it is told")
+
+		s.unpark(s.gangs[theGang])
+		park("some room")
+		assert.Equal(t, "no room", s.verdictOf(s.gangs[theGang]).message, "what was told stands")
+		assert.Equal(t, pause-verdictGrace, s.gangs[theGang].retell.Sub(s.clock.Now()), "when it is judged for the sake of its text")
+		clock.Step(pause - verdictGrace)
+		s.unpark(s.gangs[theGang])
+		park("some room")
+		_, again := s.reportFor(theGang)
+		clock.Step(again)
+		out, _ = s.reportFor(theGang)
+		require.NotNil(t, out)
+		assert.Equal(t, "some room", out.verdict.message)
+	}
 }

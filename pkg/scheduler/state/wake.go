@@ -257,7 +257,8 @@ func (s *Store) ParkedBehind(plugin string) []types.NamespacedName {
 	return scouts
 }
 
-// refreshPause is how long a report may say less room than there is, while what has come free is not enough yet.
+// refreshPause is how long a report may say less room than there is, while what has come free is not enough yet. Where many wait,
+// it takes longer until the text may change.
 const refreshPause = 10 * time.Second
 
 // MayBeEnough says whether the room that has come free since the gang of a parked pod was judged, with this amount, may
@@ -273,7 +274,7 @@ func (s *Store) MayBeEnough(pod *corev1.Pod, amount resources.List) bool {
 	if g.shortfall.Covered() {
 		return true
 	}
-	s.judgeAgainIn(g, refreshPause)
+	s.judgeAgainIn(g, max(refreshPause, s.rewordPause()))
 	return false
 }
 
