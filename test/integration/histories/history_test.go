@@ -1,6 +1,7 @@
 package histories_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -294,11 +295,20 @@ func (w *world) removeGroup() {
 	w.note("%s is deleted", group.Name)
 	w.remove(groupsResource, group)
 	if w.oneIn(2, "again") {
+		// Its members use no queue in between, and what has been promised to others meanwhile is theirs.
+		w.excused = w.excused || group.Spec.Queue != "" && w.anyHasRoom(group.Name)
 		again := group.DeepCopy()
 		again.UID, again.CreationTimestamp, again.ResourceVersion = w.newUID(), metav1.Now(), ""
 		again.Status = schedulingv1beta1.PodGroupStatus{Phase: schedulingv1beta1.PodGroupInqueue}
 		w.createGroup(again)
 	}
+}
+
+// anyHasRoom says whether a member of a gang is bound or holds room.
+func (w *world) anyHasRoom(gang string) bool {
+	return slices.ContainsFunc(w.now().members(gang), func(pod *corev1.Pod) bool {
+		return pod.Spec.NodeName != "" || w.process.holds(pod.UID)
+	})
 }
 
 func (w *world) changeNode() {
