@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/test/benchmark/meter"
+	"github.com/muster-sched/muster/test/benchmark/report"
 )
 
 // scaleWindow is how long a run of a scaling may take.
@@ -27,15 +29,22 @@ type scaling struct {
 	ignored bool
 }
 
-// scalings are run once each: the first of each row is what the others are compared with.
-var scalings = [][]scaling{
-	{{name: "nodes", nodes: 500, shape: shape{50, 100}}, {name: "nodes", nodes: 5000, shape: shape{50, 100}}},
-	{
+// scalingRow is a number of scalings of which the first is what the others are compared with.
+type scalingRow struct {
+	scalings []scaling
+	// goal is the least ratio that the last is to reach, 0 if there is none. A row that has one is run in every round, the others
+	// once.
+	goal float64
+}
+
+var scalingRows = []scalingRow{
+	{scalings: []scaling{{name: "nodes", nodes: 500, shape: shape{50, 100}}, {name: "nodes", nodes: 5000, shape: shape{50, 100}}}},
+	{goal: 0.95, scalings: []scaling{
 		{name: "parked", nodes: 500, shape: shape{50, 100}},
 		{name: "parked", nodes: 500, shape: shape{50, 100}, parked: 10_000, ignored: true},
 		{name: "parked", nodes: 500, shape: shape{50, 100}, parked: 10_000},
-	},
-	{{name: "pods", nodes: 5000, shape: shape{50, 100}}, {name: "pods", nodes: 5000, shape: shape{500, 100}}},
+	}},
+	{scalings: []scaling{{name: "pods", nodes: 5000, shape: shape{50, 100}}, {name: "pods", nodes: 5000, shape: shape{500, 100}}}},
 }
 
 // scaleResult is one run of a scaling.
@@ -46,6 +55,7 @@ type scaleResult struct {
 	Pods          int     `json:"pods"`
 	Parked        int     `json:"parkedPods"`
 	Ignored       bool    `json:"ignored,omitempty"`
+	Round         int     `json:"round"`
 	PodsPerSecond float64 `json:"podsPerSecond"`
 	// SchedulerBytes is the scheduler's resident memory at the end.
 	SchedulerBytes float64         `json:"schedulerResidentBytes"`
@@ -53,31 +63,66 @@ type scaleResult struct {
 }
 
 // reportScaling runs and prints the scalings, each with the stock scheduler's bare pods and with PodGroups. What only gangs can
-// do, wait together, is run with PodGroups alone.
-func reportScaling(ctx context.Context, o *options) ([]scaleResult, error) {
-	var all []scaleResult
-	for _, row := range scalings {
-		if !slices.Contains(o.scalings, row[0].name) {
+// do, wait together, is run with PodGroups alone. missed says which goals are missed.
+func reportScaling(ctx context.Context, o *options) (all []scaleResult, missed, err error) {
+	for _, row := range scalingRows {
+		if !slices.Contains(o.scalings, row.scalings[0].name) {
 			continue
 		}
 		for _, variant := range []string{"stock", "podgroups"} {
-			if row[1].parked > 0 && variant == "stock" {
+			if row.scalings[1].parked > 0 && variant == "stock" {
 				continue
 			}
-			var speeds []float64
-			for _, s := range row {
-				r, err := scale(ctx, o, s, variant)
-				if err != nil {
-					return nil, fmt.Errorf("scaling %s with %s: %w", s.name, variant, err)
-				}
-				all = append(all, r)
-				speeds = append(speeds, r.PodsPerSecond)
-				fmt.Fprintf(os.Stdout, "scaling %-7s %-10s %4d nodes %6d pods %6d %-7s  %5.0f pods/s  ratio %.2f  scheduler %4.0f MiB%s\n",
-					s.name, variant, r.Nodes, r.Pods, r.Parked, s.beside(), r.PodsPerSecond, r.PodsPerSecond/speeds[0], r.SchedulerBytes/(1<<20), describe(r.Costs, s.shape))
+			results, ratios, err := row.run(ctx, o, variant)
+			all = append(all, results...)
+			if err != nil {
+				return all, nil, err
 			}
+			missed = errors.Join(missed, row.judge(ratios))
 		}
 	}
-	return all, nil
+	return all, missed, nil
+}
+
+// run runs the scalings of a row one after the other, as often as is asked for, and prints each. The ratios are those of each
+// scaling to the first in its round.
+func (row *scalingRow) run(ctx context.Context, o *options, variant string) (all []scaleResult, ratios [][]float64, err error) {
+	rounds := 1
+	if row.goal > 0 {
+		rounds = o.rounds
+	}
+	ratios = make([][]float64, len(row.scalings))
+	for round := range rounds {
+		first := 0.0
+		for i, s := range row.scalings {
+			r, err := scale(ctx, o, s, variant)
+			if err != nil {
+				return all, nil, fmt.Errorf("scaling %s with %s: %w", s.name, variant, err)
+			}
+			if i == 0 {
+				first = r.PodsPerSecond
+			}
+			r.Round = round
+			all, ratios[i] = append(all, r), append(ratios[i], r.PodsPerSecond/first)
+			fmt.Fprintf(os.Stdout, "scaling %-7s %-10s %4d nodes %6d pods %6d %-7s  %5.0f pods/s  ratio %.2f  scheduler %4.0f MiB%s\n",
+				s.name, variant, r.Nodes, r.Pods, r.Parked, s.beside(), r.PodsPerSecond, r.PodsPerSecond/first, r.SchedulerBytes/(1<<20), describe(r.Costs, s.shape))
+		}
+	}
+	return all, ratios, nil
+}
+
+// judge prints the medians of a row that has a goal, and returns an error if that is missed.
+func (row *scalingRow) judge(ratios [][]float64) error {
+	if row.goal == 0 {
+		return nil
+	}
+	for i, s := range row.scalings {
+		fmt.Fprintf(os.Stdout, "scaling %-7s %6d %-7s  median ratio %.2f\n", s.name, s.parked, s.beside(), report.Median(ratios[i]))
+	}
+	if reached := report.Median(ratios[len(ratios)-1]); reached < row.goal {
+		return fmt.Errorf("below the goal: %s reaches %.2f of %.2f", row.scalings[0].name, reached, row.goal)
+	}
+	return nil
 }
 
 // beside names the pods that wait beside the load.
