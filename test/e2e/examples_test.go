@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -42,7 +43,9 @@ func ends(task string, after time.Duration, code int) change {
 	return func(job *batchv1alpha1.Job) {
 		for i := range job.Spec.Tasks {
 			if one := &job.Spec.Tasks[i]; task == "" || one.Name == task {
-				one.Template = mustertesting.MakeTask(one.Name, 0).ExitAfter(after, code).Obj().Template
+				one.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
+				metav1.SetMetaDataAnnotation(&one.Template.ObjectMeta, mustertesting.SimExitAfter, after.String())
+				metav1.SetMetaDataAnnotation(&one.Template.ObjectMeta, mustertesting.SimExitCode, strconv.Itoa(code))
 			}
 		}
 	}

@@ -36,11 +36,12 @@ func (s *Story) ReadJob(file string) *batchv1alpha1.Job {
 // made to it. What the API server would drop is an error.
 func (s *Story) ApplyFile(file string, changes ...func(*batchv1alpha1.Job)) types.NamespacedName {
 	s.T.Helper()
-	job := s.home(s.ReadJob(file))
+	job := s.ReadJob(file)
 	for _, change := range changes {
 		change(job)
 	}
-	_, err := s.Muster.BatchV1alpha1().Jobs(s.Namespace).Create(s.Ctx, job, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
+	// Last, for what a change puts in the place of a pod template is at home here, too.
+	_, err := s.Muster.BatchV1alpha1().Jobs(s.Namespace).Create(s.Ctx, s.home(job), metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
 	require.NoError(s.T, err)
 	return s.Name(job.Name)
 }
