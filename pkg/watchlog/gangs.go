@@ -2,6 +2,7 @@ package watchlog
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"time"
 
@@ -60,6 +61,16 @@ func (l *Log) Group(name types.NamespacedName) GroupState {
 		return known.last()
 	}
 	return GroupState{}
+}
+
+// GroupStates returns all states of a PodGroup in the order of their arrival; nil if it was never seen.
+func (l *Log) GroupStates(name types.NamespacedName) []GroupState {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if known := l.groups[name]; known != nil {
+		return slices.Clone(known.states)
+	}
+	return nil
 }
 
 // Incarnation is a gang between two restarts: the pods of one PodGroup with the same version.

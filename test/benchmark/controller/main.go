@@ -1,5 +1,5 @@
-// Command controller measures what muster-controller costs: its requests for a large Job, and its memory, its idle CPU and its
-// restart with many Jobs, of which most have ended. Each figure is judged against its goal; a goal that is missed is an error.
+// Command controller measures what muster-controller costs: how soon it answers on a cluster at rest, its requests for a large Job, and
+// its memory, its idle CPU and its restart with many Jobs, of which most have ended. Each figure is judged against its goal; a goal that is missed is an error.
 //
 //	go run ./test/benchmark/controller --finished 10000 --live 1000 --json results.json
 package main
@@ -19,6 +19,7 @@ import (
 
 // options of a run.
 type options struct {
+	prompt   int // Jobs whose steps are timed
 	large    int // pods of the large Job
 	finished int // Jobs of one pod that have completed
 	live     int // Jobs of ten pods that run
@@ -54,10 +55,17 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	var figures []figure
+	if o.prompt > 0 {
+		if figures, err = measurePromptness(ctx, o); err != nil {
+			return fmt.Errorf("measuring how soon the controller answers: %w", err)
+		}
+	}
 	if o.large > 0 {
-		if figures, err = measureLargeJob(ctx, o); err != nil {
+		more, err := measureLargeJob(ctx, o)
+		if err != nil {
 			return fmt.Errorf("measuring a large Job: %w", err)
 		}
+		figures = append(figures, more...)
 	}
 	if o.finished+o.live > 0 {
 		more, err := measureManyJobs(ctx, o)
@@ -81,6 +89,7 @@ func run(ctx context.Context, args []string) error {
 func parse(args []string) (*options, error) {
 	o := &options{}
 	flags := flag.NewFlagSet("controller", flag.ContinueOnError)
+	flags.IntVar(&o.prompt, "prompt", 50, "Jobs whose steps are timed on a cluster at rest; 0 leaves it out")
 	flags.IntVar(&o.large, "large", 1000, "pods of the Job whose requests are counted; 0 leaves it out")
 	flags.IntVar(&o.finished, "finished", 10000, "completed Jobs of one pod")
 	flags.IntVar(&o.live, "live", 1000, "running Jobs of ten pods")
@@ -90,7 +99,7 @@ func parse(args []string) (*options, error) {
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
-	if o.large < 0 || o.finished < 0 || o.live < 0 || o.idle <= 0 {
+	if o.prompt < 0 || o.large < 0 || o.finished < 0 || o.live < 0 || o.idle <= 0 {
 		return nil, errors.New("numbers must not be negative, and --idle must be more than 0")
 	}
 	return o, nil
