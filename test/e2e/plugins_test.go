@@ -63,11 +63,9 @@ func TestRestartsLeaveTheNetworkAlone(t *testing.T) {
 	}
 }
 
-// TestAJobWithAClaimOfItsOwn: the claim is made, bound and mounted, and the Job runs.
-func TestAJobWithAClaimOfItsOwn(t *testing.T) {
-	t.Parallel()
-	s := harness.New(t)
-	s.AddNodes(1, "cpu", "4")
+// ownClaim adds a disk to the cluster, and returns the volume of a Job that claims it.
+func ownClaim(s *harness.Story) batchv1alpha1.VolumeSpec {
+	s.T.Helper()
 	disk := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: s.Namespace},
 		Spec: corev1.PersistentVolumeSpec{
@@ -78,22 +76,37 @@ func TestAJobWithAClaimOfItsOwn(t *testing.T) {
 		},
 	}
 	_, err := s.Kube.CoreV1().PersistentVolumes().Create(s.Ctx, disk, metav1.CreateOptions{})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		assert.NoError(t, s.Kube.CoreV1().PersistentVolumes().Delete(context.Background(), disk.Name, metav1.DeleteOptions{}))
+	require.NoError(s.T, err)
+	s.T.Cleanup(func() {
+		assert.NoError(s.T, s.Kube.CoreV1().PersistentVolumes().Delete(context.Background(), disk.Name, metav1.DeleteOptions{}))
 	})
-	job := s.CreateJob(twoTasks().Volume(batchv1alpha1.VolumeSpec{MountPath: "/out", VolumeClaim: &corev1.PersistentVolumeClaimSpec{
+	return batchv1alpha1.VolumeSpec{MountPath: "/out", VolumeClaim: &corev1.PersistentVolumeClaimSpec{
 		AccessModes:      disk.Spec.AccessModes,
 		StorageClassName: ptr.To(s.Namespace),
 		Resources:        corev1.VolumeResourceRequirements{Requests: disk.Spec.Capacity},
-	}}))
+	}}
+}
+
+// claimsOf are the claims in the test's namespace.
+func claimsOf(s *harness.Story) []corev1.PersistentVolumeClaim {
+	s.T.Helper()
+	claims, err := s.Kube.CoreV1().PersistentVolumeClaims(s.Namespace).List(s.Ctx, metav1.ListOptions{})
+	require.NoError(s.T, err)
+	return claims.Items
+}
+
+// TestAJobWithAClaimOfItsOwn: the claim is made, bound and mounted, and the Job runs.
+func TestAJobWithAClaimOfItsOwn(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t)
+	s.AddNodes(1, "cpu", "4")
+	job := s.CreateJob(twoTasks().Volume(ownClaim(s)))
 	s.Pods(3, "all pods run", s.In(harness.Running))
 	s.JobPhase(job, batchv1alpha1.Running)
-	claims, err := s.Kube.CoreV1().PersistentVolumeClaims(s.Namespace).List(s.Ctx, metav1.ListOptions{})
-	require.NoError(t, err)
-	require.Len(t, claims.Items, 1)
-	assert.Equal(t, corev1.ClaimBound, claims.Items[0].Status.Phase)
-	assert.True(t, strings.HasPrefix(claims.Items[0].Name, "job-pvc-"))
+	claims := claimsOf(s)
+	require.Len(t, claims, 1)
+	assert.Equal(t, corev1.ClaimBound, claims[0].Status.Phase)
+	assert.True(t, strings.HasPrefix(claims[0].Name, "job-pvc-"))
 }
 
 // TestAJobWaitsForItsClaim and starts when somebody makes it, with no help.
