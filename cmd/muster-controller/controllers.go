@@ -18,6 +18,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
 	musterscheme "github.com/muster-sched/muster/pkg/client/clientset/versioned/scheme"
+	"github.com/muster-sched/muster/pkg/client/connection"
 	musterinformers "github.com/muster-sched/muster/pkg/client/informers/externalversions"
 	"github.com/muster-sched/muster/pkg/controllers/job"
 	"github.com/muster-sched/muster/pkg/controllers/podgroup"
@@ -93,13 +94,21 @@ func newParts(ctx context.Context, cfg *config) (*parts, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the client of Muster's API: %w", err)
 	}
+	watching, err := kubernetes.NewForConfig(connection.Own(core))
+	if err != nil {
+		return nil, fmt.Errorf("making the client for watches: %w", err)
+	}
+	musterWatching, err := versioned.NewForConfig(connection.Own(cfg.client))
+	if err != nil {
+		return nil, fmt.Errorf("making the client for watches of Muster's API: %w", err)
+	}
 	lean := new(leaner).lean
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	return &parts{
 		kube:            kube,
 		muster:          muster,
-		kubeInformers:   informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithTransform(lean)),
-		musterInformers: musterinformers.NewSharedInformerFactoryWithOptions(muster, 0, musterinformers.WithTransform(lean)),
+		kubeInformers:   informers.NewSharedInformerFactoryWithOptions(watching, 0, informers.WithTransform(lean)),
+		musterInformers: musterinformers.NewSharedInformerFactoryWithOptions(musterWatching, 0, musterinformers.WithTransform(lean)),
 		broadcaster:     broadcaster,
 		events:          events.CoreV1().Events(""),
 		recorder:        broadcaster.NewRecorder(eventScheme(), corev1.EventSource{Component: programName}),

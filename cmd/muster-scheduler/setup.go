@@ -9,6 +9,7 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
@@ -20,10 +21,12 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
+	"github.com/muster-sched/muster/pkg/client/connection"
 	"github.com/muster-sched/muster/pkg/scheduler/state"
 )
 
-// setUp makes the upstream scheduler from its options, as its own program does, but for where it hears of pods from.
+// setUp makes the upstream scheduler from its options, as its own program does, but for where it hears of pods from, and by which
+// connection.
 func setUp(ctx context.Context, opts *options.Options, plugins []app.Option) (*schedulerconfig.CompletedConfig, *scheduler.Scheduler, error) {
 	defaults, err := latest.Default()
 	if err != nil {
@@ -37,7 +40,11 @@ func setUp(ctx context.Context, opts *options.Options, plugins []app.Option) (*s
 	if err != nil {
 		return nil, nil, err
 	}
-	base.InformerFactory = tellApart(base.InformerFactory, base.Client, opts.InformerName)
+	watching, err := kubernetes.NewForConfig(connection.Own(rest.AddUserAgent(base.KubeConfig, "scheduler")))
+	if err != nil {
+		return nil, nil, fmt.Errorf("making the client for watches: %w", err)
+	}
+	base.InformerFactory = tellApart(scheduler.NewInformerFactory(watching, 0, opts.InformerName), watching, opts.InformerName)
 	completed := base.Complete()
 	settings := &completed.ComponentConfig
 

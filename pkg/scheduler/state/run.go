@@ -19,6 +19,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/util"
 
 	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
+	"github.com/muster-sched/muster/pkg/client/connection"
 	"github.com/muster-sched/muster/pkg/client/informers/externalversions"
 	"github.com/muster-sched/muster/pkg/gang"
 )
@@ -43,7 +44,7 @@ func (s *Store) ConnectBy(connect Connector) { s.connect = connect }
 // connect is the Connector for an API server.
 func connect(config *rest.Config) (versioned.Interface, dynamic.Interface, error) {
 	// The scheduler's own configuration asks for protobuf, which custom resources do not have.
-	config = rest.CopyConfig(config)
+	config = connection.Own(config)
 	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
 	client, err := versioned.NewForConfig(config)
 	if err != nil {
