@@ -12,11 +12,13 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/muster-sched/muster/manifests"
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 	"github.com/muster-sched/muster/pkg/watchlog"
 	"github.com/muster-sched/muster/test/e2e/harness"
@@ -44,10 +46,40 @@ func TestAJobWhoseSchedulerIsNotServedGetsAnEvent(t *testing.T) {
 
 func TestAnInvalidJobIsRefusedByTheServer(t *testing.T) {
 	t.Parallel()
-	s := harness.New(t)
-	job := mustertesting.MakeJob("job").Namespace(s.Namespace).MinAvailable(3).Task(mustertesting.MakeTask("worker", 2)).Obj()
-	_, err := s.Muster.BatchV1alpha1().Jobs(s.Namespace).Create(s.Ctx, job, metav1.CreateOptions{})
-	require.ErrorContains(t, err, "minAvailable")
+	const failed, restart, abort = busv1alpha1.PodFailedEvent, busv1alpha1.RestartJobAction, busv1alpha1.AbortJobAction
+	worker := mustertesting.MakeTask("worker", 2)
+	for name, c := range map[string]struct {
+		job  *mustertesting.JobWrapper
+		says []string
+	}{
+		"a minimum beyond the replicas": {
+			job:  mustertesting.MakeJob("job").MinAvailable(3).Task(worker),
+			says: []string{"spec.minAvailable", "should not be greater than total replicas"},
+		},
+		"two tasks of one name": {
+			job:  mustertesting.MakeJob("job").Task(worker).Task(mustertesting.MakeTask("worker", 1)),
+			says: []string{"spec.tasks", "duplicated task name"},
+		},
+		"an event twice in the Job's policies": {
+			job:  mustertesting.MakeJob("job").Policy(failed, restart).Policy(failed, abort).Task(worker),
+			says: []string{"spec.policies", "duplicate event"},
+		},
+		"an event twice in a task's policies": {
+			job:  mustertesting.MakeJob("job").Task(mustertesting.MakeTask("worker", 2).Policy(failed, restart).Policy(failed, abort)),
+			says: []string{"spec.tasks[0].policies", "duplicate event"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := harness.New(t)
+			_, err := s.Muster.BatchV1alpha1().Jobs(s.Namespace).Create(s.Ctx, c.job.Namespace(s.Namespace).Obj(), metav1.CreateOptions{})
+			require.Error(t, err)
+			require.True(t, apierrors.IsInvalid(err), "%v", err)
+			for _, part := range c.says {
+				assert.ErrorContains(t, err, part)
+			}
+		})
+	}
 }
 
 func TestTheSchedulerStopsAtAnArgumentThatItDoesNotKnow(t *testing.T) {
