@@ -165,7 +165,37 @@ func TestExampleOfSharing(t *testing.T) {
 	s.WholeGangs(s.Namespace, window)
 }
 
-// TestExampleOfDistributedTraining plays the three ways in which the Job of the deep dive goes on.
+// TestExampleOfWhatBelongsToAJob: a Job has one PodGroup, which tells the scheduler of its tasks, and its pods.
+func TestExampleOfWhatBelongsToAJob(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t)
+	slots(s, "110")
+	name := s.ApplyFile(example("tensorflow-training"))
+	s.JobPhase(name, batchv1alpha1.Running)
+	job := s.Job(name)
+	var pods []string
+	for _, pod := range s.Pods(5, "all pods run", s.In(harness.Running)) {
+		pods = append(pods, pod.Name)
+	}
+	assert.ElementsMatch(t, []string{"tensorflow-training-ps-0", "tensorflow-training-ps-1", "tensorflow-training-worker-0",
+		"tensorflow-training-worker-1", "tensorflow-training-worker-2"}, pods)
+
+	groupName := s.Name("tensorflow-training-" + string(job.UID))
+	s.Soon("its PodGroup is Running", func() bool { return s.Log.Group(groupName).Phase == schedulingv1beta1.PodGroupRunning },
+		func() any { return s.Log.Group(groupName) })
+	groups, err := s.Muster.SchedulingV1beta1().PodGroups(s.Namespace).List(s.Ctx, metav1.ListOptions{})
+	require.NoError(t, err)
+	require.Len(t, groups.Items, 1, "one PodGroup for a Job")
+	group := groups.Items[0]
+	assert.Equal(t, groupName.Name, group.Name)
+	assert.True(t, metav1.IsControlledBy(&group, job), "the controlling owner of the PodGroup is the Job")
+	assert.EqualValues(t, 4, group.Spec.MinMember)
+	assert.Equal(t, map[string]int32{"ps": 2, "worker": 3}, group.Spec.MinTaskMember)
+	assert.Equal(t, "default", group.Spec.Queue)
+	s.WholeGangs(s.Namespace, window)
+}
+
+// TestExampleOfDistributedTraining plays the ways in which the Job of the deep dive goes on.
 func TestExampleOfDistributedTraining(t *testing.T) {
 	t.Parallel()
 	start := func(t *testing.T) (*harness.Story, []watchlog.Pod) {
@@ -185,7 +215,37 @@ func TestExampleOfDistributedTraining(t *testing.T) {
 		s.JobPhases(job, batchv1alpha1.Pending, batchv1alpha1.Running, batchv1alpha1.Completing, batchv1alpha1.Completed)
 		assert.EqualValues(t, 1, s.Job(job).Status.Succeeded)
 		s.PodsStay(0, "the workers are gone", s.In(harness.Live))
-		assert.False(t, s.Log.JobGone(job), "the Job is kept for an hour")
+		s.Stays("the Job is kept for an hour", func() bool { return !s.Log.JobGone(job) }, func() any { return s.Log.JobStates(job) })
+	})
+	t.Run("it is deleted some time after its end", func(t *testing.T) {
+		s, _ := start(t)
+		job := s.Name("distributed-training")
+		group := s.GroupOf(job).Name
+		soon := int32(3)
+		require.NoError(t, s.EditJob(job, func(job *batchv1alpha1.Job) { job.Spec.TTLSecondsAfterFinished = &soon }))
+		s.EndPod("distributed-training-ps-0", 0)
+		s.Soon("the Job is gone", func() bool { return s.Log.JobGone(job) }, func() any { return s.Log.JobStates(job) })
+		s.JobPhases(job, batchv1alpha1.Pending, batchv1alpha1.Running, batchv1alpha1.Completing, batchv1alpha1.Completed)
+		s.Pods(0, "its pods are gone", s.In(func(p watchlog.Pod) bool { return p.Gone.IsZero() }))
+		require.Eventually(t, func() bool {
+			_, err := s.Muster.SchedulingV1beta1().PodGroups(s.Namespace).Get(s.Ctx, group, metav1.GetOptions{})
+			return apierrors.IsNotFound(err)
+		}, mustertesting.Patience, 50*time.Millisecond, "its PodGroup is gone")
+	})
+	t.Run("it is scheduled with its queue and its priority", func(t *testing.T) {
+		s, pods := start(t)
+		group := s.GroupOf(s.Name("distributed-training"))
+		assert.Equal(t, "ai-training", group.Spec.Queue)
+		assert.Equal(t, "high", group.Spec.PriorityClassName)
+		class, err := s.Kube.SchedulingV1().PriorityClasses().Get(s.Ctx, "high", metav1.GetOptions{})
+		require.NoError(t, err)
+		for _, seen := range pods {
+			assert.Equal(t, "ai-training", seen.Queue, "queue of %s", seen.Name)
+			pod := s.Pod(seen.Name)
+			assert.Equal(t, "high", pod.Spec.PriorityClassName, "class of %s", pod.Name)
+			require.NotNil(t, pod.Spec.Priority, "priority of %s", pod.Name)
+			assert.Equal(t, class.Value, *pod.Spec.Priority, "priority of %s", pod.Name)
+		}
 	})
 	t.Run("enough workers have succeeded", func(t *testing.T) {
 		s, _ := start(t)
