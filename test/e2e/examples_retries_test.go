@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
@@ -141,27 +143,40 @@ func TestExampleOfMPI(t *testing.T) {
 // TestExampleOfRetries: maxRetry bounds how often the Job runs.
 func TestExampleOfRetries(t *testing.T) {
 	t.Parallel()
-	s := harness.New(t)
-	slots(s, "110")
-	job := s.ApplyFile(example("job-retry-example"), ends("worker", 500*time.Millisecond, 1))
-	s.JobPhase(job, batchv1alpha1.Failed)
-	versions := map[string]int{}
-	for _, pod := range s.Log.PodsOf(job) {
-		versions[pod.Version]++
+	for name, c := range map[string]struct {
+		change change
+		runs   int
+	}{
+		"as written":    {change: func(*batchv1alpha1.Job) {}, runs: 5},
+		"without limit": {change: func(job *batchv1alpha1.Job) { job.Spec.MaxRetry = 0 }, runs: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := harness.New(t)
+			slots(s, "110")
+			job := s.ApplyFile(example("job-retry-example"), ends("worker", 500*time.Millisecond, 1), c.change)
+			s.JobPhase(job, batchv1alpha1.Failed)
+			versions := map[string]int{}
+			for _, pod := range s.Log.PodsOf(job) {
+				versions[pod.Version]++
+			}
+			assert.Len(t, versions, c.runs)
+			for version, pods := range versions {
+				assert.Equal(t, 3, pods, "pods of run %s", version)
+			}
+			status := s.Job(job).Status
+			assert.EqualValues(t, c.runs, status.RetryCount)
+			assert.Equal(t, "MaxRetryReached", status.State.Reason)
+			assert.Contains(t, status.State.Message, fmt.Sprintf("the Job has run %d times, maxRetry is %d", c.runs, c.runs))
+			assert.Contains(t, status.State.Message, "failed with exit code 1")
+			require.Empty(t, watchlog.StatusViolations(s.Log.JobStates(job)))
+			s.WholeGangs(s.Namespace, window)
+		})
 	}
-	assert.Len(t, versions, 5)
-	for version, pods := range versions {
-		assert.Equal(t, 3, pods, "pods of run %s", version)
-	}
-	status := s.Job(job).Status
-	assert.EqualValues(t, 5, status.RetryCount)
-	assert.Equal(t, "MaxRetryReached", status.State.Reason)
-	assert.Contains(t, status.State.Message, "failed with exit code 1")
-	require.Empty(t, watchlog.StatusViolations(s.Log.JobStates(job)))
-	s.WholeGangs(s.Namespace, window)
 }
 
-// TestExampleOfTaskRetries: the whole Job restarts with its master; a worker that fails restarts the workers alone.
+// TestExampleOfTaskRetries: the whole Job restarts with its master; a worker that fails restarts the workers alone. Both are
+// runs: the third failure is the last.
 func TestExampleOfTaskRetries(t *testing.T) {
 	t.Parallel()
 	s := harness.New(t)
@@ -179,9 +194,19 @@ func TestExampleOfTaskRetries(t *testing.T) {
 	before := s.Pods(4, "all run", s.In(harness.Running))
 
 	s.EndPod(master.Name, 3)
-	s.JobPhases(job, append(append([]batchv1alpha1.JobPhase{}, restarted...), restarted[2:]...)...)
+	phases := append(append([]batchv1alpha1.JobPhase{}, restarted...), restarted[2:]...)
+	s.JobPhases(job, phases...)
 	expectNewRun(t, s, before)
 	assert.EqualValues(t, 2, s.Job(job).Status.RetryCount)
+
+	s.EndPod("task-retry-example-worker-2", 3)
+	s.JobPhases(job, append(phases, batchv1alpha1.Restarting, batchv1alpha1.Failed)...)
+	status := s.Job(job).Status
+	assert.Equal(t, "MaxRetryReached", status.State.Reason)
+	assert.Contains(t, status.State.Message, "the Job has run 3 times, maxRetry is 3")
+	assert.EqualValues(t, 3, status.RetryCount)
+	s.Pods(0, "nothing runs any more", s.In(harness.Live))
+	s.PodsStay(0, "and nothing comes", s.In(harness.Live))
 }
 
 // TestExampleOfTimeouts: pods that are pending for too long abort the Job, and it can be resumed.
@@ -210,10 +235,55 @@ func TestExampleOfTimeouts(t *testing.T) {
 
 		slots(s, "1")
 		s.Command(job, busv1alpha1.ResumeJobAction)
-		s.JobPhase(job, batchv1alpha1.Running)
+		s.JobPhases(job, batchv1alpha1.Pending, batchv1alpha1.Aborting, batchv1alpha1.Aborted, batchv1alpha1.Pending, batchv1alpha1.Running)
 		s.Pods(3, "all pods run", s.In(harness.Running))
 		assert.Zero(t, s.Job(job).Status.RetryCount)
 	})
+}
+
+// TestTimeoutsOfEvictions: an eviction is answered only if no pod has taken the place of the evicted one in time.
+func TestTimeoutsOfEvictions(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t)
+	s.AddNodes(1, "cpu", "4")
+	start := func(name string) types.NamespacedName {
+		job := s.CreateJob(mustertesting.MakeJob(name).MinAvailable(1).Task(mustertesting.MakeTask("worker", 2).Requests("cpu", "1")).
+			LifecyclePolicy(batchv1alpha1.LifecyclePolicy{Event: busv1alpha1.PodEvictedEvent, Action: busv1alpha1.TerminateJobAction,
+				Timeout: &metav1.Duration{Duration: 5 * time.Second}}))
+		s.JobPhase(job, batchv1alpha1.Running)
+		s.Pods(2, "all its pods run", s.In(harness.Running, harness.Of(name)))
+		return job
+	}
+	evict := func(job types.NamespacedName) {
+		s.DeletePod(job.Name + "-worker-1")
+		s.Event("Job", job, func(e watchlog.Event) bool {
+			return e.Reason == "ExecuteAction" && e.Message == "Execute action TerminateJob after 5s"
+		})
+	}
+	replaced, lost := start("replaced"), start("lost")
+
+	evict(replaced)
+	s.Pods(3, "a pod takes the place", s.In(harness.Of("replaced")))
+	s.Pods(2, "it runs", s.In(harness.Running, harness.Of("replaced")))
+	cordon(s, s.Pods(2, "both run", s.In(harness.Running, harness.Of("lost")))[0].Node)
+	evict(lost)
+	s.JobPhases(lost, batchv1alpha1.Pending, batchv1alpha1.Running, batchv1alpha1.Terminating, batchv1alpha1.Terminated)
+	assert.Equal(t, "PodEvicted", s.Job(lost).Status.State.Reason)
+	s.PodsStay(0, "nothing of it runs any more", s.In(harness.Live, harness.Of("lost")))
+
+	// Its five seconds began earlier, so that they are over now, too.
+	s.Stays("the other runs on", func() bool { return s.Log.Job(replaced).Phase == batchv1alpha1.Running },
+		func() any { return s.Log.JobStates(replaced) })
+	s.JobPhases(replaced, batchv1alpha1.Pending, batchv1alpha1.Running)
+	assert.Empty(t, s.Job(replaced).Status.Delayed)
+}
+
+// cordon takes a node out of use for new pods.
+func cordon(s *harness.Story, name string) {
+	s.T.Helper()
+	patch := []byte(`{"spec":{"unschedulable":true}}`)
+	_, err := s.Kube.CoreV1().Nodes().Patch(s.Ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
+	require.NoError(s.T, err)
 }
 
 // TestTheEventTaskFailed: containers of a task were started again too often.
@@ -239,11 +309,7 @@ func TestTheEventUnknown(t *testing.T) {
 		Task(mustertesting.MakeTask("worker", 3).Requests("cpu", "3")))
 	s.JobPhase(job, batchv1alpha1.Running)
 	lost := s.Pods(3, "all run", s.In(harness.Running))[0]
-	node, err := s.Kube.CoreV1().Nodes().Get(s.Ctx, lost.Node, metav1.GetOptions{})
-	require.NoError(t, err)
-	node.Spec.Unschedulable = true
-	_, err = s.Kube.CoreV1().Nodes().Update(s.Ctx, node, metav1.UpdateOptions{})
-	require.NoError(t, err)
+	cordon(s, lost.Node)
 	s.DeletePod(lost.Name)
 	s.JobPhase(job, batchv1alpha1.Aborted)
 	assert.Equal(t, "Unknown", s.Job(job).Status.State.Reason)
