@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -172,6 +173,80 @@ func TestExampleOfRetries(t *testing.T) {
 			require.Empty(t, watchlog.StatusViolations(s.Log.JobStates(job)))
 			s.WholeGangs(s.Namespace, window)
 		})
+	}
+}
+
+// TestExampleOfRetriesForSuccess: of a Job that needs two successes one pod succeeds and two fail. A policy gives it
+// another run, which counts anew; without one it has failed. Two successes are enough whatever becomes of the third pod.
+func TestExampleOfRetriesForSuccess(t *testing.T) {
+	t.Parallel()
+	needsTwo := func(job *batchv1alpha1.Job) { two := int32(2); job.Spec.MinSuccess = &two }
+	start := func(t *testing.T, changes ...change) (*harness.Story, types.NamespacedName, []watchlog.Pod) {
+		t.Parallel()
+		s := harness.New(t)
+		slots(s, "110")
+		job := s.ApplyFile(example("job-retry-example"), append(changes, needsTwo)...)
+		s.JobPhase(job, batchv1alpha1.Running)
+		return s, job, s.Pods(3, "all pods run", s.In(harness.Running))
+	}
+	succeeded := func(s *harness.Story, job types.NamespacedName, pod string) {
+		s.EndPod(pod, 0)
+		s.Soon("one has succeeded", func() bool { return s.Log.Job(job).Succeeded == 1 }, func() any { return s.Log.JobStates(job) })
+	}
+	t.Run("with the policy", func(t *testing.T) {
+		s, job, before := start(t)
+		succeeded(s, job, "job-retry-example-worker-0")
+		failTogether(s, before[1:]...)
+		s.JobPhases(job, restarted...)
+		expectNewRun(t, s, before)
+		assert.EqualValues(t, 1, s.Job(job).Status.RetryCount)
+
+		succeeded(s, job, "job-retry-example-worker-1")
+		s.Stays("successes of the last run do not count", func() bool { return s.Log.Job(job).Phase == batchv1alpha1.Running },
+			func() any { return s.Log.JobStates(job) })
+		s.EndPod("job-retry-example-worker-2", 0)
+		s.JobPhases(job, append(append([]batchv1alpha1.JobPhase{}, restarted...), batchv1alpha1.Completing, batchv1alpha1.Completed)...)
+		status := s.Job(job).Status
+		assert.Equal(t, "MinSuccessReached", status.State.Reason)
+		assert.EqualValues(t, 2, status.Succeeded)
+		assert.EqualValues(t, 1, status.RetryCount)
+	})
+	t.Run("without a policy", func(t *testing.T) {
+		s, job, before := start(t, func(job *batchv1alpha1.Job) { job.Spec.Policies = nil })
+		succeeded(s, job, before[0].Name)
+		s.EndPod(before[1].Name, 1)
+		s.EndPod(before[2].Name, 1)
+		s.JobPhases(job, batchv1alpha1.Pending, batchv1alpha1.Running, batchv1alpha1.Failed)
+		status := s.Job(job).Status
+		assert.Equal(t, "PodsFailed", status.State.Reason)
+		assert.Equal(t, "1 of 3 pods have succeeded, minSuccess is 2", status.State.Message)
+		assert.Zero(t, status.RetryCount)
+		s.PodsStay(3, "no pod is made anew", s.In(harness.Of(job.Name)))
+	})
+	t.Run("while a pod waits in vain", func(t *testing.T) {
+		s, job, before := start(t)
+		cordon(s, before[2].Node)
+		s.DeletePod(before[2].Name)
+		s.JobPhases(job, batchv1alpha1.Pending, batchv1alpha1.Running, batchv1alpha1.Pending)
+		succeeded(s, job, before[0].Name)
+		s.EndPod(before[1].Name, 0)
+		s.JobPhases(job, batchv1alpha1.Pending, batchv1alpha1.Running, batchv1alpha1.Pending, batchv1alpha1.Completing, batchv1alpha1.Completed)
+		assert.Equal(t, "MinSuccessReached", s.Job(job).Status.State.Reason)
+		s.PodsStay(0, "nothing waits any more", s.In(harness.Live))
+	})
+}
+
+// failTogether writes the failure of pods as their kubelets do, one right after the other: the answer to the first must not
+// come before the second. A pod that is already gone is left alone.
+func failTogether(s *harness.Story, pods ...watchlog.Pod) {
+	s.T.Helper()
+	for _, pod := range pods {
+		patch := fmt.Sprintf(`{"metadata":{"uid":%q},"status":{"phase":"Failed"}}`, pod.UID)
+		_, err := s.Kube.CoreV1().Pods(pod.Namespace).Patch(s.Ctx, pod.Name, types.StrategicMergePatchType, []byte(patch),
+			metav1.PatchOptions{}, "status")
+		if !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			require.NoError(s.T, err, "failing pod %s", pod.Name)
+		}
 	}
 }
 

@@ -112,6 +112,7 @@ type counts [6]int32
 
 func TestRules(t *testing.T) {
 	five := mustertesting.MakeJob("j").MinAvailable(3).Task(mustertesting.MakeTask("a", 5))
+	search := mustertesting.MakeJob("j").MinSuccess(2).Task(mustertesting.MakeTask("a", 3))
 	two := mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)).Task(mustertesting.MakeTask("b", 1))
 	perTask := func(succeeded map[string]int32) map[string]batchv1alpha1.TaskState {
 		states := map[string]batchv1alpha1.TaskState{}
@@ -149,6 +150,10 @@ func TestRules(t *testing.T) {
 		"minSuccess reached, others run":          {job: mustertesting.MakeJob("j").MinSuccess(2).Task(mustertesting.MakeTask("a", 3)).Task(mustertesting.MakeTask("b", 1)), from: batchv1alpha1.Running, counts: counts{0, 2, 2}, want: batchv1alpha1.Completing, reason: ReasonMinSuccessReached},
 		"minSuccess reached, nothing runs":        {job: mustertesting.MakeJob("j").MinSuccess(1).Task(mustertesting.MakeTask("a", 2)), from: batchv1alpha1.Running, counts: counts{0, 0, 1, 1}, want: batchv1alpha1.Completed, reason: ReasonMinSuccessReached},
 		"minSuccess missed":                       {job: mustertesting.MakeJob("j").MinAvailable(1).MinSuccess(2).Task(mustertesting.MakeTask("a", 3)), from: batchv1alpha1.Running, counts: counts{0, 0, 1, 2}, want: batchv1alpha1.Failed, reason: ReasonPodsFailed},
+		"minSuccess reached, the rest waits":      {job: search, from: batchv1alpha1.Pending, counts: counts{1, 0, 2}, want: batchv1alpha1.Completing, reason: ReasonMinSuccessReached},
+		"minSuccess reached before it ran":        {job: search, from: batchv1alpha1.Pending, counts: counts{0, 0, 2, 1}, want: batchv1alpha1.Completed, reason: ReasonMinSuccessReached},
+		"minSuccess missed before it ran":         {job: search, from: batchv1alpha1.Pending, counts: counts{0, 0, 1, 2}, want: batchv1alpha1.Failed, reason: ReasonPodsFailed},
+		"minSuccess not reached yet":              {job: search, from: batchv1alpha1.Pending, counts: counts{1, 0, 1, 1}, want: batchv1alpha1.Pending},
 		"restarting, too many still go":           {job: five, from: batchv1alpha1.Restarting, counts: counts{0, 0, 0, 0, 3}, want: batchv1alpha1.Restarting},
 		"restarting, enough are gone":             {job: five, from: batchv1alpha1.Restarting, counts: counts{0, 0, 0, 0, 2}, want: batchv1alpha1.Pending},
 		"restarting for the last time but one":    {job: five, from: batchv1alpha1.Restarting, retries: 2, want: batchv1alpha1.Pending},
@@ -176,6 +181,26 @@ func TestRules(t *testing.T) {
 			assert.Equal(t, c.want, step.Next, step.Message)
 			assert.Equal(t, c.reason, step.Reason)
 			assert.Equal(t, c.reason != "", step.Message != "")
+		})
+	}
+}
+
+// TestTheMessageNamesWhatWasMissed: where minSuccess would have been enough, the minimums are not what was missed.
+func TestTheMessageNamesWhatWasMissed(t *testing.T) {
+	for name, c := range map[string]struct {
+		job  *mustertesting.JobWrapper
+		want string
+	}{
+		"minSuccess":       {mustertesting.MakeJob("j").MinSuccess(2), "1 of 3 pods have succeeded, minSuccess is 2"},
+		"a task's minimum": {mustertesting.MakeJob("j"), "1 of 3 pods have succeeded; task a: 1 have, its minAvailable is 3"},
+		"the minimum":      {mustertesting.MakeJob("j").MinAvailable(2), "1 of 3 pods have succeeded, minAvailable is 2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			job := defaults.Job(c.job.Task(mustertesting.MakeTask("a", 3)).Obj(), "")
+			status := &batchv1alpha1.JobStatus{State: batchv1alpha1.JobState{Phase: batchv1alpha1.Running}, Succeeded: 1, Failed: 2}
+			status.TaskStatusCount = map[string]batchv1alpha1.TaskState{"a": {Phase: map[corev1.PodPhase]int32{corev1.PodSucceeded: 1}}}
+			step := Next(&job.Spec, dependency.StageOf(&job.Spec, make([]dependency.Task, 1), ""), status)
+			assert.Equal(t, Step{batchv1alpha1.Failed, ReasonPodsFailed, c.want}, step)
 		})
 	}
 }

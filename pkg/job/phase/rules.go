@@ -59,10 +59,14 @@ func Next(spec *batchv1alpha1.JobSpec, stage dependency.Stage, status *batchv1al
 }
 
 // fromPending: a Job runs once its minimum runs or has succeeded. Failed pods do not help it there; if nothing but
-// failed pods is left, it ends.
+// failed pods is left, it ends. Enough successes are enough here, too: pods may have finished before anybody saw that all
+// of them ran, and the rest may wait in vain.
 func fromPending(spec *batchv1alpha1.JobSpec, stage dependency.Stage, status *batchv1alpha1.JobStatus) Step {
 	if status.Running+status.Succeeded >= stage.MinAvailable {
 		return Step{Next: batchv1alpha1.Running}
+	}
+	if minSuccessReached(spec, status) {
+		return success(spec, status)
 	}
 	if allFinished(stage, status) {
 		return verdict(spec, stage, status)
@@ -76,9 +80,8 @@ func fromRunning(spec *batchv1alpha1.JobSpec, stage dependency.Stage, status *ba
 	switch {
 	case stage.Replicas == 0:
 		return Step{Next: batchv1alpha1.Running}
-	case spec.MinSuccess != nil && status.Succeeded >= *spec.MinSuccess:
-		return Step{completion(status), ReasonMinSuccessReached,
-			fmt.Sprintf("%d pods have succeeded, minSuccess is %d", status.Succeeded, *spec.MinSuccess)}
+	case minSuccessReached(spec, status):
+		return success(spec, status)
 	case allFinished(stage, status):
 		return verdict(spec, stage, status)
 	case status.Pending > stage.Replicas-stage.MinAvailable:
@@ -87,6 +90,16 @@ func fromRunning(spec *batchv1alpha1.JobSpec, stage dependency.Stage, status *ba
 	default:
 		return Step{Next: batchv1alpha1.Running}
 	}
+}
+
+func minSuccessReached(spec *batchv1alpha1.JobSpec, status *batchv1alpha1.JobStatus) bool {
+	return spec.MinSuccess != nil && status.Succeeded >= *spec.MinSuccess
+}
+
+// success is how a Job ends that has reached its minSuccess.
+func success(spec *batchv1alpha1.JobSpec, status *batchv1alpha1.JobStatus) Step {
+	return Step{completion(status), ReasonMinSuccessReached,
+		fmt.Sprintf("%d pods have succeeded, minSuccess is %d", status.Succeeded, *spec.MinSuccess)}
 }
 
 // fromRestarting: a Job out of runs fails; another waits for room to create its minimum anew.
@@ -125,19 +138,19 @@ func allFinished(stage dependency.Stage, status *batchv1alpha1.JobStatus) bool {
 	return stage.Replicas > 0 && status.Succeeded+status.Failed >= stage.Replicas
 }
 
-// verdict is how a Job ends whose pods have all finished, as far as they may run.
+// verdict is how a Job ends whose pods have all finished, as far as they may run, without reaching minSuccess.
 func verdict(spec *batchv1alpha1.JobSpec, stage dependency.Stage, status *batchv1alpha1.JobStatus) Step {
 	count := fmt.Sprintf("%d of %d pods have succeeded", status.Succeeded, defaults.Replicas(spec))
 	if i := slices.Index(stage.Open, false); i >= 0 {
 		return Step{batchv1alpha1.Failed, ReasonDependencyFailed, fmt.Sprintf(
 			"%s; task %s cannot start: what it depends on has not come about and cannot any more", count, spec.Tasks[i].Name)}
 	}
+	if spec.MinSuccess != nil { // it would have been enough, whatever the minimums
+		return Step{batchv1alpha1.Failed, ReasonPodsFailed, fmt.Sprintf("%s, minSuccess is %d", count, *spec.MinSuccess)}
+	}
 	if task := taskShortOfSuccess(spec, status); task != nil {
 		return Step{batchv1alpha1.Failed, ReasonPodsFailed, fmt.Sprintf("%s; task %s: %d have, its minAvailable is %d",
 			count, task.Name, succeededOf(task, status), *task.MinAvailable)}
-	}
-	if spec.MinSuccess != nil && status.Succeeded < *spec.MinSuccess {
-		return Step{batchv1alpha1.Failed, ReasonPodsFailed, fmt.Sprintf("%s, minSuccess is %d", count, *spec.MinSuccess)}
 	}
 	if status.Succeeded < spec.MinAvailable {
 		return Step{batchv1alpha1.Failed, ReasonPodsFailed, fmt.Sprintf("%s, minAvailable is %d", count, spec.MinAvailable)}

@@ -22,6 +22,8 @@ type Way struct {
 var steps = []Way{
 	{"", batchv1alpha1.Pending, "it is new", nil},
 	{batchv1alpha1.Pending, batchv1alpha1.Running, "its minimum runs or has succeeded", nil},
+	{batchv1alpha1.Pending, batchv1alpha1.Completing, "minSuccess is reached, some still go", nil},
+	{batchv1alpha1.Pending, batchv1alpha1.Completed, "minSuccess is reached", nil},
 	{batchv1alpha1.Pending, batchv1alpha1.Failed, "all pods have finished, too few well", nil},
 	{batchv1alpha1.Running, batchv1alpha1.Pending, "too many pods wait", nil},
 	{batchv1alpha1.Running, batchv1alpha1.Completing, "enough have succeeded, some still go", nil},
