@@ -22,13 +22,13 @@ import (
 func newTestStore() (*Store, *clocktesting.FakeClock) {
 	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
 	s := New(clock)
-	s.Configure(config.CoschedulingArgs{
+	s.args = config.CoschedulingArgs{
 		Admission:          config.AdmissionRequired,
 		PermitTimeout:      metav1.Duration{Duration: time.Minute},
 		PartialGangTimeout: metav1.Duration{Duration: time.Hour},
 		InitialBackoff:     metav1.Duration{Duration: time.Second},
 		MaxBackoff:         metav1.Duration{Duration: 10 * time.Second},
-	})
+	}
 	s.Serve("muster")
 	s.Open()
 	return s, clock

@@ -123,7 +123,7 @@ func newSimulation(t *rapid.T) *simulation {
 			return fwk.QueueSkip, nil
 		},
 	}})
-	s.store.Configure(config.CoschedulingArgs{
+	s.store.args = config.CoschedulingArgs{
 		Admission:          config.AdmissionRequired,
 		PermitTimeout:      metav1.Duration{Duration: time.Minute},
 		PartialGangTimeout: metav1.Duration{Duration: time.Hour},
@@ -131,7 +131,7 @@ func newSimulation(t *rapid.T) *simulation {
 		MaxBackoff:         metav1.Duration{Duration: 10 * time.Second},
 		MaxOvertakes:       int32(rapid.IntRange(0, 3).Draw(t, "maxOvertakes")),
 		MaxOvertakeTime:    metav1.Duration{Duration: time.Duration(rapid.IntRange(0, 20).Draw(t, "maxOvertakeSeconds")) * time.Second},
-	})
+	}
 	s.store.EnforceQuota()
 	s.store.Serve("muster")
 	s.store.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "12").Obj())

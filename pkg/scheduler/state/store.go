@@ -52,6 +52,7 @@ func (k Key) String() string {
 type Store struct {
 	clock   clock.Clock
 	args    config.CoschedulingArgs
+	argsOf  map[string]config.CoschedulingArgs // by profile
 	ledger  *ledger.Ledger
 	metrics *gangMetrics
 
@@ -98,6 +99,7 @@ func New(clock clock.Clock) *Store {
 		clock:         clock,
 		connect:       connect,
 		args:          config.CoschedulingArgs{Admission: config.AdmissionRequired},
+		argsOf:        map[string]config.CoschedulingArgs{},
 		ledger:        ledger.New(),
 		metrics:       newGangMetrics(),
 		waker:         newQueue(clock, "gang_wake"),
@@ -131,14 +133,6 @@ func delayClock(c clock.Clock) clock.WithTicker {
 		return ticker
 	}
 	return clock.RealClock{}
-}
-
-// Configure takes over the arguments of the Coscheduling plugin. All profiles share one Store: the arguments of the profile
-// that comes last hold.
-func (s *Store) Configure(args config.CoschedulingArgs) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.args = args
 }
 
 // EnforceQuota makes gangs wait for the quota of their queue. The Capacity plugin calls it.

@@ -19,7 +19,7 @@ import (
 func storeWithGang(minMember int32, bound int) (*Store, *clocktesting.FakeClock, *corev1.Pod) {
 	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
 	s := New(clock)
-	s.Configure(config.CoschedulingArgs{Admission: config.AdmissionIgnore})
+	s.args.Admission = config.AdmissionIgnore
 	s.Serve("muster")
 	s.SetPodGroup(mustertesting.MakePodGroup("g").UID("g").MinMember(minMember).Obj())
 	for i := range bound {

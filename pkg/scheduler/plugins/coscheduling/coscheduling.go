@@ -63,7 +63,9 @@ func New(store *state.Store) frameworkruntime.PluginFactory {
 		if !ok {
 			return nil, fmt.Errorf("%s needs the scheduler's framework, got %T", Name, handle)
 		}
-		store.Configure(*args)
+		if err := store.Configure(profile.ProfileName(), *args); err != nil {
+			return nil, fmt.Errorf("the arguments of %s are invalid: %w", Name, err)
+		}
 		store.Serve(profile.ProfileName())
 		if err := store.Start(ctx, handle); err != nil {
 			return nil, fmt.Errorf("starting the state of %s: %w", Name, err)
