@@ -151,7 +151,9 @@ func TestExampleOfSharing(t *testing.T) {
 	slots(s, "0") // so that the Jobs have nodes of their own
 	second := func(job *batchv1alpha1.Job) { job.Name = "spark-job-2" }
 	a, b := s.ApplyFile(example("spark-job-priority")), s.ApplyFile(example("spark-job-priority"), second)
-	s.Pods(12, "both wait: the first would take six places if it were alone", s.In(harness.Unbound))
+	// Once both are known to wait. What is beyond the first's minimum may start before the second has been looked at.
+	judged := func(p watchlog.Pod) bool { return p.Waiting.Reason == corev1.PodReasonUnschedulable }
+	s.Pods(12, "both wait: the first would take six places if it were alone", s.In(harness.Unbound, judged))
 	slots(s, "8")
 	s.JobPhase(a, batchv1alpha1.Running)
 	s.Pods(8, "there is room for eight", s.In(harness.Running))
