@@ -80,7 +80,7 @@ func TestExampleOfScaling(t *testing.T) {
 }
 
 // expectSame checks that the pods that there were are among those that there are.
-func expectSame(t *testing.T, were, are []watchlog.Pod) {
+func expectSame(t testing.TB, were, are []watchlog.Pod) {
 	t.Helper()
 	uids := map[string]types.UID{}
 	for _, pod := range are {
@@ -153,38 +153,44 @@ func expectPeers(t *testing.T, s *harness.Story, name string) {
 // policy here does not answer.
 func TestExampleOfScalingWithLittleRoom(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		minimum int32
-		run     int
-		phases  []batchv1alpha1.JobPhase
-	}{
-		"beyond the minimum": {2, 4, nil},
-		"with the minimum":   {6, 3, []batchv1alpha1.JobPhase{batchv1alpha1.Pending}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := harness.New(t)
-			slots(s, "4")
-			job := s.CreateJob(elastic(3, 2).Policy(busv1alpha1.PodEvictedEvent, busv1alpha1.RestartJobAction))
-			s.JobPhase(job, batchv1alpha1.Running)
-			first := s.Pods(3, "three run", s.In(harness.Running))
-
-			require.NoError(t, s.EditJob(job, scale(6, c.minimum)))
-			s.Pods(c.run, "those run that may", s.In(harness.Running))
-			s.Pods(6-c.run, "the rest waits", s.In(harness.Unbound))
-			phases := append([]batchv1alpha1.JobPhase{batchv1alpha1.Pending, batchv1alpha1.Running}, c.phases...)
-			s.JobPhases(job, phases...)
-			s.PodsStay(6-c.run, "the rest waits", s.In(harness.Unbound))
-
-			slots(s, "2")
-			second := s.Pods(6, "six run", s.In(harness.Running))
-			s.JobPhase(job, batchv1alpha1.Running)
-			expectSame(t, first, second)
-			expectMinMember(s, job, c.minimum)
-			assert.Zero(t, s.Job(job).Status.RetryCount)
-			require.Empty(t, watchlog.StatusViolations(s.Log.JobStates(job)))
-		})
+	grown := func(t *testing.T, room string, minimum int32) (*harness.Story, types.NamespacedName, []watchlog.Pod) {
+		t.Parallel()
+		s := harness.New(t)
+		slots(s, room)
+		job := s.CreateJob(elastic(3, 2).Policy(busv1alpha1.PodEvictedEvent, busv1alpha1.RestartJobAction))
+		s.JobPhase(job, batchv1alpha1.Running)
+		before := s.Pods(3, "three run", s.In(harness.Running))
+		require.NoError(t, s.EditJob(job, scale(6, minimum)))
+		return s, job, before
 	}
+	expectWhole := func(s *harness.Story, job types.NamespacedName, before []watchlog.Pod) {
+		after := s.Pods(6, "six run", s.In(harness.Running))
+		s.JobPhase(job, batchv1alpha1.Running)
+		expectSame(s.T, before, after)
+		assert.Zero(s.T, s.Job(job).Status.RetryCount)
+		require.Empty(s.T, watchlog.StatusViolations(s.Log.JobStates(job)))
+	}
+	t.Run("beyond the minimum", func(t *testing.T) {
+		s, job, before := grown(t, "4", 2)
+		s.Pods(4, "there is room for four", s.In(harness.Running))
+		s.PodsStay(2, "two wait", s.In(harness.Unbound))
+		s.JobPhases(job, batchv1alpha1.Pending, batchv1alpha1.Running)
+		expectMinMember(s, job, 2)
+		slots(s, "2")
+		expectWhole(s, job, before)
+	})
+	t.Run("with the minimum", func(t *testing.T) {
+		// There is no room at first: a new pod that the scheduler hears of before the new minimum is beyond the old one.
+		s, job, before := grown(t, "3", 6)
+		s.Pods(3, "three wait", s.In(harness.Unbound))
+		s.JobPhases(job, batchv1alpha1.Pending, batchv1alpha1.Running, batchv1alpha1.Pending)
+		expectMinMember(s, job, 6)
+		s.PodsStay(3, "three wait", s.In(harness.Unbound))
+		slots(s, "2")
+		s.PodsStay(3, "room for two of three is not enough", s.In(harness.Unbound))
+		slots(s, "1")
+		expectWhole(s, job, before)
+	})
 }
 
 // TestExampleOfScalingWithAClaim: the claim of a Job stays as it is, and new pods mount it.
