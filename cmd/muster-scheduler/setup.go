@@ -36,6 +36,8 @@ func setUp(ctx context.Context, opts *options.Options, plugins []app.Option) (*s
 	if errs := opts.Validate(); len(errs) > 0 {
 		return nil, nil, utilerrors.NewAggregate(errs)
 	}
+	informerName := opts.InformerName
+	opts.InformerName = nil // a name is for one informer of pods, and those made here are put aside
 	base, err := opts.Config(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -44,7 +46,7 @@ func setUp(ctx context.Context, opts *options.Options, plugins []app.Option) (*s
 	if err != nil {
 		return nil, nil, fmt.Errorf("making the client for watches: %w", err)
 	}
-	base.InformerFactory = tellApart(scheduler.NewInformerFactory(watching, 0, opts.InformerName), watching, opts.InformerName)
+	base.InformerFactory = tellApart(scheduler.NewInformerFactory(watching, 0, informerName), watching, informerName)
 	completed := base.Complete()
 	settings := &completed.ComponentConfig
 

@@ -11,6 +11,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
 	upstream "k8s.io/kubernetes/pkg/scheduler/backend/queue"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 
 	"github.com/muster-sched/muster/pkg/scheduler/state"
@@ -103,12 +104,12 @@ func (q *queue) recall(ctx context.Context, pods map[string]*corev1.Pod) {
 		}
 		q.forget(pod.UID)
 		latest := entry.pod
-		if !state.SameGang(latest, pod) {
+		if !q.store.Sleeps(latest) {
 			latest = pod // it is called because it has left its gang, of which the queue has not heard yet
 		}
 		q.SchedulingQueue.Delete(klog.FromContext(ctx), latest) // it was being tried when it should have left, and is back
 		q.Add(ctx, latest)
-		if back, waits := q.GetPod(pod.Name, pod.Namespace, nil); waits {
+		if back, waits := q.GetPod(pod.Name, pod.Namespace, nil); waits && back.Gated() {
 			// The metrics count a pod's attempts, and time it from the first.
 			back.Attempts, back.InitialAttemptTimestamp = entry.attempts, entry.since
 		}
@@ -116,23 +117,35 @@ func (q *queue) recall(ctx context.Context, pods map[string]*corev1.Pod) {
 	q.store.Awake(pods)
 }
 
-// Update takes over what a pod looks like now. A pod that sleeps goes on sleeping: the Store is told of the change by its own
-// informer.
+// Update takes over what a pod looks like now. A pod that sleeps goes on sleeping, unless the change helps its gang: if the pod is the
+// scout, the plugins are asked, as the upstream queue asks them. Of what else a change means the Store is told by its own informer.
 func (q *queue) Update(ctx context.Context, oldPod, newPod *corev1.Pod) {
 	if !state.IsMember(oldPod) && !state.IsMember(newPod) {
 		q.SchedulingQueue.Update(ctx, oldPod, newPod)
 		return
 	}
+	if !q.updateAsleep(ctx, oldPod, newPod) {
+		return
+	}
+	isIt := func(pod *corev1.Pod) bool { return pod.UID == newPod.UID }
+	for _, event := range framework.PodSchedulingPropertiesChange(newPod, oldPod, true) {
+		q.store.Happened(klog.FromContext(ctx), event, oldPod, newPod, isIt)
+	}
+}
+
+// updateAsleep says whether the pod sleeps on.
+func (q *queue) updateAsleep(ctx context.Context, oldPod, newPod *corev1.Pod) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if entry, sleeps := q.sleepers[newPod.UID]; sleeps {
 		if q.store.Sleeps(newPod) {
 			entry.pod = newPod
-			return
+			return true
 		}
 		q.forget(newPod.UID)
 	}
 	q.SchedulingQueue.Update(ctx, oldPod, newPod)
+	return false
 }
 
 // Delete forgets a pod.

@@ -2,6 +2,7 @@ package state
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,18 +21,28 @@ import (
 // netPause is how long a gang waits until it is judged again without having been woken. Nothing relies on it.
 const netPause = 30 * time.Second
 
-// castNet has the gang judged again that has waited longest since its last judgement, if that is long ago. Were it to fit, its
-// wake-up was lost.
+// netPeriod is within how many looks all parked gangs are judged again: as long as upstream leaves pods in its queue unasked, five
+// minutes, less the pause.
+const netPeriod = 270
+
+// castNet has those gangs judged again that have waited longest since their last judgement, if that is long ago: few at a time. Were
+// one to fit, its wake-up was lost.
 func (s *Store) castNet() {
-	var oldest *group
+	var due []*group
+	parked := 0
 	for _, g := range s.gangs {
-		if g.parked && (oldest == nil || g.judged.Before(oldest.judged)) {
-			oldest = g
+		if !g.parked {
+			continue
+		}
+		parked++
+		if s.clock.Since(g.judged) >= netPause {
+			due = append(due, g)
 		}
 	}
-	if oldest != nil && s.clock.Since(oldest.judged) >= netPause {
-		s.judgeUnasked(oldest)
-		s.waker.Add(oldest.key)
+	slices.SortFunc(due, func(a, b *group) int { return a.judged.Compare(b.judged) })
+	for _, g := range due[:min(len(due), (parked+netPeriod-1)/netPeriod)] {
+		s.judgeUnasked(g)
+		s.waker.Add(g.key)
 	}
 }
 

@@ -81,6 +81,9 @@ func (s *Store) goToSleep(g *group) []*corev1.Pod {
 		// The scheduler keeps room for who is nominated, and forgets that when the pod leaves.
 		if _, sleeps := s.asleep.pods[m.UID]; !sleeps && m.Pod.Status.NominatedNodeName == "" {
 			s.asleep.pods[m.UID] = g.key
+			// It may have waited for itself before it was of this gang. Now it is called with the gang.
+			delete(s.quotaWaiters, m.UID)
+			delete(s.asides.waiters, m.UID)
 			leaving = append(leaving, m.Pod)
 		}
 	}

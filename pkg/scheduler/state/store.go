@@ -241,13 +241,6 @@ func IsMember(pod *corev1.Pod) bool {
 	return member
 }
 
-// SameGang says whether two pods name the same gang, or both none.
-func SameGang(a, b *corev1.Pod) bool {
-	keyA, memberA := groupOf(a)
-	keyB, memberB := groupOf(b)
-	return memberA == memberB && keyA == keyB
-}
-
 // setPhase begins or ends a gang's round.
 func (s *Store) setPhase(g *group, p phase) {
 	g.phase = p

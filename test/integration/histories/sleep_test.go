@@ -9,10 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-base/metrics/testutil"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 	"pgregory.net/rapid"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/scheduler/state"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -143,6 +146,29 @@ func (w *world) disturb(gang *schedulingv1beta1.PodGroup) {
 		w.createGroup(again)
 		*gang = *again
 	}
+}
+
+// TestTheScoutOfAGangThatSleepsIsAskedAboutItsOwnChanges, as the queue asks about a pod that it has.
+func TestTheScoutOfAGangThatSleepsIsAskedAboutItsOwnChanges(t *testing.T) {
+	tell(t, func(w *world) {
+		gang := w.gangOf(3, 10) // more than a node has
+		w.runFor(time.Second)
+		w.runFor(3 * time.Second)
+		w.require(w.inQueue() == 0, "%d pods are in the queue while their gang sleeps", w.inQueue())
+		asked := 0
+		w.process.store.Listen(shipped.SchedulerName, []state.Hint{{
+			Plugin: "NodeResourcesFit", Event: fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.Update},
+			Ask: func(klog.Logger, *corev1.Pod, any, any) (fwk.QueueingHint, error) {
+				asked++
+				return fwk.QueueSkip, nil
+			},
+		}})
+		for _, member := range w.now().members(gang.Name) {
+			update(w, podsResource, member, func(p *corev1.Pod) { p.Annotations["note"] = "new" })
+		}
+		w.settle()
+		w.require(asked == 1, "%d members were asked about, one is the scout", asked)
+	})
 }
 
 // TestAGangThatHoldsRoomWhereTheNodesHaveGoneLetsGo: in a cluster without nodes the scheduler asks no plugin.

@@ -113,11 +113,11 @@ func (c *Coscheduling) EventsToRegister(ctx context.Context) ([]fwk.ClusterEvent
 // move the pod: a gang that may be helped is activated by the Store, past the queue's back-off and in order with others.
 func (c *Coscheduling) hintFor(plugin string, hint fwk.QueueingHintFn) fwk.QueueingHintFn {
 	return func(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
-		if plugin == names.NodeResourcesFit && hint != nil && c.store.WaitsBehind(pod) {
-			return hint(logger, pod, oldObj, newObj) // a single pod: room beside what is set aside helps it
-		}
 		rejected, ask := c.store.MayBeHelpedBy(pod, plugin)
 		if !ask {
+			if plugin == names.NodeResourcesFit && hint != nil && c.store.WaitsBehind(pod) {
+				return hint(logger, pod, oldObj, newObj) // a single pod: room beside what is set aside helps it
+			}
 			return fwk.QueueSkip, nil
 		}
 		if hint != nil {

@@ -1,0 +1,68 @@
+package state
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+)
+
+// noQueue takes note of whom it dismisses.
+type noQueue struct{ dismissed []*corev1.Pod }
+
+func (q *noQueue) Dismiss(pods []*corev1.Pod) { q.dismissed = append(q.dismissed, pods...) }
+
+// TestWhoSleepsWaitsForNothingOfItsOwn: a pod may have waited alone before it was given to a gang. What it was then must not be
+// called while its gang sleeps.
+func TestWhoSleepsWaitsForNothingOfItsOwn(t *testing.T) {
+	s, clock := newTestStore()
+	s.Sleep(&noQueue{})
+	alone := memberNamed("m").Obj()
+	alone.Annotations = nil
+	s.quotaWaiters[alone.UID] = alone
+	s.WaitBehind(alone, &Aside{})
+
+	s.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1))
+	scout := memberNamed("m").Obj()
+	s.SetPod(scout)
+	require.Empty(t, s.Gate(scout))
+	s.Park(s.Judge(scout), scout, "no room", scout, "NodeResourcesFit")
+	clock.Step(sleepAfter)
+	require.Equal(t, []string{"m"}, namesOf(s.next(theGang).dismiss))
+
+	assert.True(t, s.Sleeps(scout))
+	assert.False(t, s.WaitsBehind(scout))
+	assert.Empty(t, s.next(quotaKey).activate)
+	assert.Empty(t, s.next(asideKey).activate)
+}
+
+// TestTheNetIsCastOverAllGangsInTime: of many that wait a few are judged at each look, those first that have waited longest.
+func TestTheNetIsCastOverAllGangsInTime(t *testing.T) {
+	const gangs = 3*netPeriod - 1
+	s, clock := newTestStore()
+	for i := range gangs {
+		g := s.group(Key{Namespace: "ns", Name: fmt.Sprint("g", i)})
+		g.parked, g.judged = true, clock.Now().Add(time.Duration(i)*time.Millisecond)
+	}
+	s.castNet()
+	require.Empty(t, s.toJudge, "all have been judged a moment ago")
+	clock.Step(netPause + gangs*time.Millisecond)
+	judged := sets.New[Key]()
+	for range netPeriod {
+		s.castNet()
+		require.LessOrEqual(t, len(s.toJudge), 3, "few at a time")
+		for key := range s.toJudge {
+			judged.Insert(key)
+			s.gangs[key].parked, s.gangs[key].judged = true, clock.Now() // it does not fit
+		}
+		clear(s.toJudge)
+		require.True(t, judged.Has(Key{Namespace: "ns", Name: "g0"}), "who has waited longest goes first")
+	}
+	require.Len(t, judged, gangs)
+}
