@@ -21,7 +21,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
-	"github.com/muster-sched/muster/pkg/client/connection"
+	"github.com/muster-sched/muster/pkg/connection"
 	"github.com/muster-sched/muster/pkg/scheduler/state"
 )
 

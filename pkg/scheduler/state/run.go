@@ -19,8 +19,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/util"
 
 	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
-	"github.com/muster-sched/muster/pkg/client/connection"
 	"github.com/muster-sched/muster/pkg/client/informers/externalversions"
+	"github.com/muster-sched/muster/pkg/connection"
 	"github.com/muster-sched/muster/pkg/gang"
 )
 

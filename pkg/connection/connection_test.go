@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/muster-sched/muster/pkg/client/connection"
+	"github.com/muster-sched/muster/pkg/connection"
 )
 
 func TestOwnConnections(t *testing.T) {
