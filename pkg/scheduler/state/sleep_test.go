@@ -13,16 +13,16 @@ import (
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 )
 
-// noQueue takes note of whom it dismisses.
-type noQueue struct{ dismissed []*corev1.Pod }
+// noQueue lets the Store have gangs sleep, and does nothing.
+type noQueue struct{}
 
-func (q *noQueue) Dismiss(pods []*corev1.Pod) { q.dismissed = append(q.dismissed, pods...) }
+func (noQueue) Dismiss([]*corev1.Pod) {}
 
 // TestWhoSleepsWaitsForNothingOfItsOwn: a pod may have waited alone before it was given to a gang. What it was then must not be
 // called while its gang sleeps.
 func TestWhoSleepsWaitsForNothingOfItsOwn(t *testing.T) {
 	s, clock := newTestStore()
-	s.Sleep(&noQueue{})
+	s.Sleep(noQueue{})
 	alone := memberNamed("m").Obj()
 	alone.Annotations = nil
 	s.quotaWaiters[alone.UID] = alone

@@ -155,7 +155,7 @@ func (s *Store) reportFor(key Key) (out *report, again time.Duration) {
 	}
 	if wait := s.due(g).Sub(now); wait > 0 {
 		g.lookedFor = true
-		return nil, wait
+		return nil, min(wait, reportPause) // by then the reason may be another, or fewer pods may wait
 	}
 	if v != g.reported {
 		g.reported, g.reportedAt = v, now

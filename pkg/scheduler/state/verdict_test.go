@@ -136,15 +136,53 @@ func TestTheMorePodsWaitTheLessOftenTextsChange(t *testing.T) {
 
 		s.unpark(s.gangs[theGang])
 		park("some room")
+		_, again := s.reportFor(theGang)
+		assert.LessOrEqual(t, again, reportPause, "another reason must not wait for as long as another text")
 		assert.Equal(t, "no room", s.verdictOf(s.gangs[theGang]).message, "what was told stands")
 		assert.Equal(t, pause-verdictGrace, s.gangs[theGang].retell.Sub(s.clock.Now()), "when it is judged for the sake of its text")
 		clock.Step(pause - verdictGrace)
 		s.unpark(s.gangs[theGang])
 		park("some room")
-		_, again := s.reportFor(theGang)
+		_, again = s.reportFor(theGang)
 		clock.Step(again)
 		out, _ = s.reportFor(theGang)
 		require.NotNil(t, out)
 		assert.Equal(t, "some room", out.verdict.message)
 	}
+}
+
+// TestAnotherReasonIsToldThoughTheTextMustWait: while a text waits for its turn among many, the reason may become another.
+func TestAnotherReasonIsToldThoughTheTextMustWait(t *testing.T) {
+	s := openStore()
+	clock := s.clock.(interface{ Step(time.Duration) })
+	s.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1))
+	scout := memberNamed("m").Obj()
+	s.SetPod(scout)
+	park := func(why string) {
+		s.unpark(s.gangs[theGang])
+		require.Empty(t, s.Gate(scout))
+		s.Park(s.Judge(scout), scout, why, scout, "NodeResourcesFit")
+	}
+	park("no room")
+	s.reportFor(theGang)
+	clock.Step(verdictGrace)
+	out, _ := s.reportFor(theGang)
+	require.NotNil(t, out)
+
+	clock.Step(reportPause)
+	park("some room")
+	s.crowd = 10_000
+	out, again := s.reportFor(theGang)
+	require.Nil(t, out, "the text has to wait")
+	require.LessOrEqual(t, again, reportPause)
+	s.SetPodGroup(groupIn(schedulingv1beta1.PodGroupPending, 1))
+	told := verdict{}
+	for range 5 { // the reporter looks when it was told to, and nobody else calls it
+		clock.Step(again)
+		if out, again = s.reportFor(theGang); out != nil {
+			told = out.verdict
+			break
+		}
+	}
+	assert.Equal(t, verdict{ReasonWaitingForAdmission, notAdmitted}, told)
 }

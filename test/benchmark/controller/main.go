@@ -1,5 +1,6 @@
 // Command controller measures what muster-controller costs: how soon it answers on a cluster at rest, its requests for a large Job, and
-// its memory, its idle CPU and its restart with many Jobs, of which most have ended. Each figure is judged against its goal; a goal that is missed is an error.
+// its memory, its idle CPU and its restart with many Jobs, of which most have ended. Each figure is judged against its goal; a goal
+// that is missed is an error.
 //
 //	go run ./test/benchmark/controller --finished 10000 --live 1000 --json results.json
 package main

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,10 +23,13 @@ import (
 )
 
 const (
+	// promptPods is how many pods each Job has that is timed.
 	promptPods = 4
 	// promptGoal is how soon the controller is to answer on a cluster at rest, in seconds.
 	promptGoal = 0.1
 )
+
+var errWatchEnded = errors.New("the watch has ended")
 
 // delays are how long the steps of one Job took, as a watcher sees them.
 type delays struct {
@@ -153,5 +158,5 @@ func (b *bench) timeScaling(ctx context.Context, name string) (time.Duration, er
 			return time.Since(began), nil
 		}
 	}
-	return 0, fmt.Errorf("watching the hosts of Job %s: %w", name, context.Cause(ctx))
+	return 0, fmt.Errorf("watching the hosts of Job %s: %w", name, cmp.Or(context.Cause(ctx), errWatchEnded))
 }

@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -100,7 +101,13 @@ func TestGangWakesWhenDevicesComeAndWhenClaimsAreFreed(t *testing.T) {
 // On a large cluster a small gang is planned on a few nodes first. A device that each member could have by itself must not be
 // promised to all of them there either.
 func TestGangThatLacksDevicesIsPromisedNoneOnALargeCluster(t *testing.T) {
-	w := newQuietWorld(t, 130)
+	const nodes = 130
+	w := newQuietWorld(t, nodes)
+	t.Cleanup(func() { // the other tests' clusters are small
+		for i := range nodes {
+			require.NoError(t, kube.CoreV1().Nodes().Delete(context.Background(), fmt.Sprintf("%s-%d", w.namespace, i), metav1.DeleteOptions{}))
+		}
+	})
 	w.createDeviceClass()
 	withDevice := w.claimTemplate()
 	w.addDeviceForAll()
@@ -109,9 +116,6 @@ func TestGangThatLacksDevicesIsPromisedNoneOnALargeCluster(t *testing.T) {
 	w.createGang("g", 2, withDevice)
 	w.expectHeld("g", "1 of 2 members of the gang fit")
 	require.Equal(t, before, w.metric(letGo), "gangs that were promised what they could not have")
-	for i := range 130 {
-		require.NoError(t, kube.CoreV1().Nodes().Delete(w.ctx, fmt.Sprintf("%s-%d", w.namespace, i), metav1.DeleteOptions{}))
-	}
 }
 
 const letGo = `muster_gang_attempts_total{result="let_go"}`
