@@ -12,11 +12,11 @@ import (
 )
 
 // Growth says how much a heap may grow beyond what is live. By default Go collects when it has grown by 100% of what is live.
-// With 30 MB live and thousands of API objects a second that is several times a second, and a tenth of a scheduler's CPU; with
-// 300 MB live it is 300 MB that a program has for garbage alone.
+// With 100 MB live and thousands of API objects a second that is a quarter of a scheduler's CPU; with 300 MB live it is 300 MB
+// that a program has for garbage alone.
 type Growth struct {
-	// Spare is how many bytes a heap may grow at least, whatever is live.
-	Spare uint64
+	// Floor is the size in bytes that a heap may reach before it is collected, however little of it is live.
+	Floor uint64
 	// LeastPercent of what is live is how much it may grow in any case.
 	LeastPercent int
 	// Rest is how long a program must go without a collection to be at rest; its heap is collected then, and what is free given
@@ -25,10 +25,10 @@ type Growth struct {
 }
 
 var (
-	// ForSpeed suits a program of which many pods wait: a small heap is collected rarely, a large one as Go does by default.
-	ForSpeed = Growth{Spare: 96 << 20, LeastPercent: 100}
+	// ForSpeed suits a program that many pods wait for: a small heap is collected rarely, a large one as Go does by default.
+	ForSpeed = Growth{Floor: 384 << 20, LeastPercent: 100}
 	// ForSize suits a program that has much in its caches and little to do most of the time.
-	ForSize = Growth{Spare: 48 << 20, LeastPercent: 20, Rest: 5 * time.Second}
+	ForSize = Growth{Floor: 128 << 20, LeastPercent: 20, Rest: 5 * time.Second}
 )
 
 const liveMetric = "/gc/heap/live:bytes"
@@ -88,9 +88,14 @@ func live() uint64 {
 	return sample[0].Value.Uint64()
 }
 
-// percentFor is the percentage for a live heap. It is rounded, because setting it stops the program for a moment.
+// percentFor is the percentage for a live heap. It is rounded, because setting it stops the program for a moment, and not without
+// limit: until Pace has seen a collection, a heap that has grown quickly may grow as much again.
 func (g Growth) percentFor(live uint64) int {
-	const least, step = 8 << 20, 20
-	percent := int(100 * g.Spare / max(live, least))
+	const least, step = 32 << 20, 20
+	live = max(live, least)
+	if live >= g.Floor {
+		return g.LeastPercent
+	}
+	percent := int(100 * (g.Floor - live) / live)
 	return max(g.LeastPercent, percent/step*step)
 }

@@ -11,25 +11,27 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestSmallHeapsMayGrowByTheSpare(t *testing.T) {
+func TestSmallHeapsMayGrowToTheFloor(t *testing.T) {
 	const mib = 1 << 20
+	growth := Growth{Floor: 400 * mib, LeastPercent: 100}
 	tests := map[string]struct {
 		live uint64
 		want int
 	}{
-		"not known yet":           {0, 1200},
-		"small":                   {24 * mib, 400},
-		"rounded down":            {31 * mib, 300},
-		"as large as the spare":   {96 * mib, 100},
-		"large: as Go does":       {500 * mib, 100},
-		"very large: as Go does":  {64 << 30, 100},
-		"tiny: not without limit": {1, 1200},
+		"not known yet":            {0, 1140},
+		"tiny: not without limit":  {1, 1140},
+		"small":                    {50 * mib, 700},
+		"rounded down":             {51 * mib, 680},
+		"half of the floor":        {200 * mib, 100},
+		"nearly at the floor":      {390 * mib, 100},
+		"at the floor: as Go does": {400 * mib, 100},
+		"large: as Go does":        {64 << 30, 100},
+	}
+	for name, tc := range tests {
+		assert.Equal(t, tc.want, growth.percentFor(tc.live), name)
 	}
 	assert.Equal(t, 20, ForSize.percentFor(500*mib))
-	assert.Equal(t, 40, ForSize.percentFor(100*mib))
-	for name, tc := range tests {
-		assert.Equal(t, tc.want, ForSpeed.percentFor(tc.live), name)
-	}
+	assert.Equal(t, 60, ForSize.percentFor(80*mib))
 }
 
 func TestTheCollectorIsPaced(t *testing.T) {
@@ -59,7 +61,7 @@ func TestAHeapThatIsFilledAtOnceIsNotTenTimesAsLarge(t *testing.T) {
 	t.Cleanup(func() { debug.SetGCPercent(before) })
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
-	go func() { defer close(ended); Pace(ctx, ForSpeed) }()
+	go func() { defer close(ended); Pace(ctx, Growth{Floor: 192 << 20, LeastPercent: 100}) }()
 	t.Cleanup(func() { cancel(); <-ended })
 
 	var kept [][]byte
@@ -88,7 +90,7 @@ func TestMemoryIsGivenBackAtRest(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		Pace(ctx, Growth{Spare: 8 << 20, LeastPercent: 20, Rest: 100 * time.Millisecond})
+		Pace(ctx, Growth{Floor: 16 << 20, LeastPercent: 20, Rest: 100 * time.Millisecond})
 	}()
 	t.Cleanup(func() { cancel(); <-ended })
 
