@@ -10,8 +10,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/localcluster"
 	"github.com/muster-sched/muster/test/benchmark/meter"
 	"github.com/muster-sched/muster/test/benchmark/report"
 )
@@ -213,28 +215,34 @@ func (b *bench) park(ctx context.Context, s scaling) error {
 
 func parkedName(g int) string { return fmt.Sprintf("parked-%d", g) }
 
-// awaitReports waits until all parked pods say why they wait: then the scheduler is at rest.
+// awaitReports waits until all parked pods say why they wait: then the scheduler is at rest. It asks for the pods only when the
+// scheduler has written as often as it must: thousands of pods each second would leave the API server and the benchmark itself with
+// a heap that the load pays for.
 func (b *bench) awaitReports(ctx context.Context, want int) error {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		pods, err := b.Kube.CoreV1().Pods(corev1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: besideLabel, ResourceVersion: "0"})
-		if err != nil {
-			return fmt.Errorf("listing parked pods: %w", err)
+	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+		metrics, err := b.Metrics(ctx, localcluster.MusterScheduler)
+		if err != nil || metrics.Writes() < float64(want) {
+			return false, err
 		}
-		told := 0
-		for i := range pods.Items {
-			if len(pods.Items[i].Status.Conditions) > 0 {
-				told++
-			}
-		}
-		if told == want {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("waiting until %d parked pods say why they wait, %d do: %w", want, told, ctx.Err())
+		told, err := b.countReports(ctx)
+		return told == want, err
+	})
+	if err != nil {
+		return fmt.Errorf("waiting until %d parked pods say why they wait: %w", want, err)
+	}
+	return nil
+}
+
+// countReports counts the parked pods that say why they wait.
+func (b *bench) countReports(ctx context.Context) (told int, err error) {
+	pods, err := b.Kube.CoreV1().Pods(corev1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: besideLabel, ResourceVersion: "0"})
+	if err != nil {
+		return 0, fmt.Errorf("listing parked pods: %w", err)
+	}
+	for i := range pods.Items {
+		if len(pods.Items[i].Status.Conditions) > 0 {
+			told++
 		}
 	}
+	return told, nil
 }
