@@ -140,7 +140,7 @@ func parse(args []string) (*options, error) {
 	flags.StringVar(&o.json, "json", "test-results/bench.json", "file that all results are written to")
 	flags.BoolVar(&o.resume, "resume", false, "keep the results in the file, and run only what it has not")
 	flags.DurationVar(&o.limit, "limit", 2*time.Minute, "how long the pods of a workload may take to be scheduled")
-	flags.BoolVar(&o.profile, "profile", false, "write a CPU profile of each run beside its log")
+	flags.BoolVar(&o.profile, "profile", false, "write a CPU profile of the timed part of each run beside its log")
 	flags.BoolVar(&o.list, "list", false, "list the workloads and variants, and do nothing else")
 	flags.StringVar(&o.etcd, "etcd", "", "folder of etcd (default: that of make controlplane)")
 	flags.StringVar(&o.scratch, "scratch", memory, "folder for the data of etcd; one in memory, so that no disk is measured")

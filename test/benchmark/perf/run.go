@@ -112,7 +112,11 @@ func (r *runner) start(ctx context.Context, w workload, v variant, dir, logPath,
 		"-data-items-dir=" + dir,
 	}
 	if r.profile {
-		args = append(args, "-perf-cpuprofile")
+		profilePath, err := filepath.Abs(strings.TrimSuffix(logPath, ".log") + ".pprof")
+		if err != nil {
+			return fmt.Errorf("finding the folder for profiles: %w", err)
+		}
+		args = append(args, "-muster.profile="+profilePath)
 	}
 	cmd := exec.CommandContext(ctx, r.binary, args...)
 	cmd.Dir = filepath.Join(r.upstream, w.folder) // upstream's files name each other relative to it
@@ -127,8 +131,7 @@ func (r *runner) start(ctx context.Context, w workload, v variant, dir, logPath,
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting: %w", err)
 	}
-	err = await(cmd, resultPath)
-	return errors.Join(err, keepProfile(dir, strings.TrimSuffix(logPath, ".log")+".pprof"))
+	return await(cmd, resultPath)
 }
 
 // linger is how long a benchmark may live on after it has written its result. Upstream's check for goroutines that are left over
@@ -158,20 +161,4 @@ func await(cmd *exec.Cmd, resultPath string) error {
 			}
 		}
 	}
-}
-
-// keepProfile moves the CPU profile out of the folder of the run, if there is one.
-func keepProfile(dir, path string) error {
-	found, err := filepath.Glob(filepath.Join(dir, "*-cpu.prof"))
-	if err != nil || len(found) == 0 {
-		return err
-	}
-	data, err := os.ReadFile(found[0])
-	if err != nil {
-		return fmt.Errorf("reading the profile: %w", err)
-	}
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		return fmt.Errorf("keeping the profile: %w", err)
-	}
-	return nil
 }

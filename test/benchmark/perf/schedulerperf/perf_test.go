@@ -26,6 +26,7 @@ var (
 	minMember = flag.Int("muster.min-member", 0, "minimum of each PodGroup")
 	timeout   = flag.Duration("muster.timeout", 10*time.Minute, "how long the pods may take to be scheduled")
 	result    = flag.String("muster.result", "", "file to write the timing to, as JSON")
+	profile   = flag.String("muster.profile", "", "file to write a CPU profile to, from the first pod on")
 )
 
 func TestMain(m *testing.M) {
@@ -43,7 +44,7 @@ func TestMain(m *testing.M) {
 // BenchmarkPerfScheduling runs the test cases of the configuration, and times the pods of the namespace.
 func BenchmarkPerfScheduling(b *testing.B) {
 	cluster := &cluster{gangs: *gangs, minMember: int32(*minMember), namespace: *namespace}
-	stopwatch := newStopwatch(*namespace, *result)
+	stopwatch := newStopwatch(*namespace, *result, *profile)
 	perf.RunBenchmarkPerfScheduling(b, *config, "muster", cluster.registry(*enabled),
 		perf.WithPrepareFn(cluster.installAPI),
 		perf.WithNodeUpdateFn(chain(cluster.connect, cluster.createGangs, stopwatch.start)),

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/pprof"
 	"sync"
 	"syscall"
 	"time"
@@ -19,8 +20,8 @@ import (
 // through the scheduler's own informer, so that it costs the API server nothing. scheduler_perf's throughput is an average over
 // samples of one second, too coarse for runs of some seconds.
 type stopwatch struct {
-	namespace, file string
-	begin           sync.Once
+	namespace, file, profile string
+	begin                    sync.Once
 
 	mu          sync.Mutex
 	seen, bound int
@@ -40,9 +41,10 @@ type reading struct {
 	CPUSeconds float64 `json:"cpuSeconds"`
 }
 
-// newStopwatch makes a stopwatch that writes what it shows into a file.
-func newStopwatch(namespace, file string) *stopwatch {
-	return &stopwatch{namespace: namespace, file: file}
+// newStopwatch makes a stopwatch that writes what it shows into a file, and a CPU profile of what it times into another. Either
+// may be "", for none.
+func newStopwatch(namespace, file, profile string) *stopwatch {
+	return &stopwatch{namespace: namespace, file: file, profile: profile}
 }
 
 // start begins to look at pods, until the workload ends; further calls do nothing.
@@ -51,11 +53,12 @@ func (s *stopwatch) start(tCtx ktesting.TContext, sched *scheduler.Scheduler) er
 	s.begin.Do(func() {
 		// What comes after, until nothing is left of the cluster, may take long if the workload failed.
 		tCtx.Cleanup(func() {
+			pprof.StopCPUProfile()
 			if err := s.write(); err != nil {
 				tCtx.Errorf("keeping the time: %v", err)
 			}
 		})
-		err = s.watch(sched)
+		err = s.watch(tCtx, sched)
 	})
 	return err
 }
@@ -75,11 +78,16 @@ func (s *stopwatch) write() error {
 	return os.Rename(s.file+".new", s.file)
 }
 
-func (s *stopwatch) watch(sched *scheduler.Scheduler) error {
+func (s *stopwatch) watch(tCtx ktesting.TContext, sched *scheduler.Scheduler) error {
+	start := func() {
+		if err := s.startProfile(); err != nil {
+			tCtx.Errorf("starting a profile: %v", err)
+		}
+	}
 	for _, profile := range sched.Profiles {
 		_, err := profile.SharedInformerFactory().Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(obj any) { s.see(nil, obj) },
-			UpdateFunc: func(old, obj any) { s.see(old, obj) },
+			AddFunc:    func(obj any) { s.see(nil, obj, start) },
+			UpdateFunc: func(old, obj any) { s.see(old, obj, start) },
 		})
 		if err != nil {
 			return fmt.Errorf("watching pods: %w", err)
@@ -89,7 +97,20 @@ func (s *stopwatch) watch(sched *scheduler.Scheduler) error {
 	return errors.New("the scheduler has no profile")
 }
 
-func (s *stopwatch) see(old, obj any) {
+// startProfile starts the CPU profile, if one is wanted.
+func (s *stopwatch) startProfile() error {
+	if s.profile == "" {
+		return nil
+	}
+	file, err := os.Create(s.profile)
+	if err != nil {
+		return err
+	}
+	return pprof.StartCPUProfile(file) // the file is written when the profile stops, and closed with the process
+}
+
+// see looks at a pod that is new (old is nil) or has changed. It calls start at the first.
+func (s *stopwatch) see(old, obj any, start func()) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok || pod.Namespace != s.namespace {
 		return
@@ -102,6 +123,7 @@ func (s *stopwatch) see(old, obj any) {
 		s.seen++
 		if s.first.IsZero() {
 			s.first, s.cpuFirst = now, processorTime()
+			start()
 		}
 	}
 	if pod.Spec.NodeName != "" && (!known || before.Spec.NodeName == "") {
