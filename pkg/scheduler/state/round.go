@@ -311,20 +311,25 @@ func (s *Store) Reserve(pod *corev1.Pod, _ string) {
 	defer s.mu.Unlock()
 	delete(s.quotaWaiters, pod.UID)
 	delete(s.asides.waiters, pod.UID)
-	queue := pod.Annotations[queueNameAnnotation]
+	queue, requests := pod.Annotations[queueNameAnnotation], resources.List(nil)
 	if g, m := s.find(pod.UID); m != nil {
 		if m.State == gang.Bound {
 			return // it is charged; Permit rejects it
 		}
+		requests = m.Requests
 		g.SetState(m, gang.Reserved)
 		s.takePlace(g, m)
 		if g.queue != "" {
 			queue = g.queue
 		}
 	}
-	if queue != "" {
-		s.ledger.Charge(pod.UID, queue, resources.PodRequests(pod))
+	if queue == "" {
+		return
 	}
+	if requests == nil {
+		requests = resources.PodRequests(pod)
+	}
+	s.ledger.Charge(pod.UID, queue, requests)
 }
 
 // takePlace ends the promise to a member that has its room now.

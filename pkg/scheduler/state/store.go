@@ -283,11 +283,14 @@ func (s *Store) setPod(pod *corev1.Pod) *group {
 	s.leaveUnless(key, pod)
 	s.noteWhereabouts(pod, ok)
 	if !ok || s.notOurs(pod) {
-		s.charge(pod, "")
+		s.charge(pod, "", nil)
 		return nil
 	}
 	g := s.group(key)
 	old, incarnation := g.Member(pod.UID), g.Version()
+	if old != nil && old.Pod == pod {
+		return g // the gate has seen it first
+	}
 	m := member(pod)
 	g.Put(m)
 	if old == nil {
@@ -295,7 +298,7 @@ func (s *Store) setPod(pod *corev1.Pod) *group {
 	}
 	s.podGang[pod.UID] = key
 	s.noteNomination(m)
-	s.charge(pod, g.queue)
+	s.charge(pod, g.queue, m.Requests)
 	switch {
 	case old != nil && old.State == m.State && old.Terminating == m.Terminating:
 		if m.State != gang.Bound && mayFitNow(old.Pod, pod) {
@@ -456,8 +459,9 @@ func (s *Store) find(uid types.UID) (*group, *gang.Member) {
 }
 
 // charge books what a bound pod uses of its queue. A pod that names no queue is charged nowhere. What it was charged before,
-// while it was reserved and its gang was in another queue, may be what others wait for.
-func (s *Store) charge(pod *corev1.Pod, queue string) {
+// while it was reserved and its gang was in another queue, may be what others wait for. The requests are the pod's, or nil: then
+// they are counted if they are needed.
+func (s *Store) charge(pod *corev1.Pod, queue string, requests resources.List) {
 	if queue == "" {
 		queue = pod.Annotations[schedulingv1beta1.QueueNameAnnotation]
 	}
@@ -468,7 +472,10 @@ func (s *Store) charge(pod *corev1.Pod, queue string) {
 	if queue == "" {
 		freed = s.ledger.Release(pod.UID)
 	} else {
-		freed = s.ledger.Charge(pod.UID, queue, resources.PodRequests(pod))
+		if requests == nil {
+			requests = resources.PodRequests(pod)
+		}
+		freed = s.ledger.Charge(pod.UID, queue, requests)
 	}
 	if freed {
 		s.wakeQuotaWaiters()
@@ -478,7 +485,7 @@ func (s *Store) charge(pod *corev1.Pod, queue string) {
 // moveCharges books what the members of a gang use where it belongs now, and wakes those who wait for what that frees.
 func (s *Store) moveCharges(g *group) {
 	for _, m := range g.Members() {
-		s.charge(m.Pod, g.queue)
+		s.charge(m.Pod, g.queue, m.Requests)
 	}
 }
 

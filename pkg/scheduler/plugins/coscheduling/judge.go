@@ -55,7 +55,7 @@ func (c *Coscheduling) judge(ctx context.Context, cycle fwk.CycleState, scout *c
 // do not do, moreNodes times as many are tried, and in the end all.
 const (
 	nodesPerMember = 4
-	firstNodes     = 64
+	firstNodes     = 16
 	moreNodes      = 8
 )
 

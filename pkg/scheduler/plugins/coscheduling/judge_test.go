@@ -54,6 +54,23 @@ func TestShapesTellApartWhatFiltersCan(t *testing.T) {
 	}
 }
 
+func TestShapesLeaveThePodsAsTheyAre(t *testing.T) {
+	m := memberOf(func(p *corev1.Pod) {
+		p.Spec.Hostname = "h"
+		p.Spec.NodeSelector = map[string]string{"zone": "z", "disk": "ssd", "arch": "a"}
+		p.Spec.Volumes = []corev1.Volume{{Name: "token", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}}, {Name: "v"}}
+		p.Spec.InitContainers = []corev1.Container{{Name: "i", Command: []string{"true"}}}
+		p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "RANK", Value: "1"}}
+	})
+	before := m.Pod.DeepCopy()
+	all := shapes{keys: sets.New("app", "index")}
+	first := all.of(m)
+	for range 20 {
+		assert.Equal(t, first, all.of(m), "the order of maps makes no difference")
+	}
+	assert.Equal(t, before, m.Pod)
+}
+
 func TestLabelsThatMatterAreThoseThatPodsSelectBy(t *testing.T) {
 	selector := func(key string) *metav1.LabelSelector {
 		return &metav1.LabelSelector{
