@@ -228,6 +228,8 @@ func (o *options) complete() (*config, error) {
 		return nil, fmt.Errorf("reading the client configuration: %w", err)
 	}
 	client.QPS, client.Burst = o.qps, o.burst
+	// As in the upstream components: the API server is near, and would pack each event of a watch by itself.
+	client.DisableCompression = true
 	rest.AddUserAgent(client, programName)
 	cfg := &config{options: o, client: client}
 

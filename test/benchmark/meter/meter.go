@@ -55,6 +55,7 @@ func (c *Cluster) connect() error {
 	if err != nil {
 		return fmt.Errorf("reading the kubeconfig: %w", err)
 	}
+	config.DisableCompression = true // packing what the benchmark watches would cost the API server more than the load's own watches do
 	if c.Muster, err = versioned.NewForConfig(config); err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
