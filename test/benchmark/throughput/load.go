@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
@@ -113,11 +115,39 @@ func (o *options) up(ctx context.Context, v variant, nodes int, cpu string) (*be
 		return nil, err
 	}
 	b := &bench{cluster}
-	if err := b.warmUp(ctx); err != nil {
+	if err := errors.Join(b.warmUp(ctx), b.settle(ctx)); err != nil {
 		b.Down(ctx)
 		return nil, err
 	}
 	return b, nil
+}
+
+// A cluster has settled when each of its parts writes no more than what keeps its lease.
+const (
+	settleEvery  = 2 * time.Second
+	settleWrites = 2
+)
+
+// settle waits until the parts of the cluster have done what new nodes give them to do: for each the controller manager writes, some
+// seconds long, and more or less of that would be counted as the cost of a load.
+func (b *bench) settle(ctx context.Context) error {
+	var last map[string]cost
+	err := wait.PollUntilContextCancel(ctx, settleEvery, true, func(ctx context.Context) (bool, error) {
+		now, err := b.costs(ctx)
+		if err != nil {
+			return false, err
+		}
+		settled := last != nil
+		for _, meanwhile := range spent(last, now) {
+			settled = settled && meanwhile.Writes <= settleWrites
+		}
+		last = now
+		return settled, nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting until the cluster has settled: %w", err)
+	}
+	return nil
 }
 
 // measure submits a load to a cluster that runs and measures until the last bind.
