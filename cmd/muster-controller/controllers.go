@@ -56,7 +56,7 @@ func newControllers(cfg *config, p *parts) ([]controller, error) {
 	reports := worker.NewReports()
 	podGroups, err := podgroup.New(podgroup.Config{
 		KubeClient: p.kube, MusterClient: p.muster, KubeInformers: p.kubeInformers, MusterInformers: p.musterInformers,
-		Usage: used, Recorder: p.recorder, OvercommitFactor: cfg.overcommitFactor, HoldTimeout: cfg.holdTimeout,
+		Usage: used, Recorder: p.recorder, OvercommitFactor: cfg.overcommitFactor, HoldTimeout: cfg.holdTimeout, OvertakeTime: cfg.overtakeTime,
 		AdoptFrom: cfg.adoptFrom, Reports: reports,
 	})
 	if err != nil {

@@ -44,6 +44,7 @@ type options struct {
 	adoptFrom            []string
 	overcommitFactor     float64
 	holdTimeout          time.Duration
+	overtakeTime         time.Duration
 	dependsOnCondition   string
 
 	jobSyncs      int
@@ -69,6 +70,7 @@ func newOptions() *options {
 		adoptFrom:            []string{"muster", "volcano"},
 		overcommitFactor:     1.2,
 		holdTimeout:          5 * time.Minute,
+		overtakeTime:         10 * time.Minute,
 		dependsOnCondition:   string(batchv1alpha1.DependencyCompleted),
 		jobSyncs:             8,
 		podGroupSyncs:        8,
@@ -135,6 +137,9 @@ func (o *options) addControllerFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.holdTimeout, "hold-timeout", o.holdTimeout,
 		"How long a queue keeps room aside for a PodGroup that is admitted and cannot start. It stays admitted after that, but others "+
 			"may be admitted in its place. 0 keeps the room for as long as it waits.")
+	fs.DurationVar(&o.overtakeTime, "max-overtake-time", o.overtakeTime,
+		"How long others may be admitted past a PodGroup that lacks room in its queue. After that, what comes free there is kept for it, "+
+			"against equal and lower priority. 0 lets others pass for ever.")
 	fs.StringVar(&o.dependsOnCondition, "depends-on-condition", o.dependsOnCondition,
 		"What a task waits for of those that it depends on, where its dependsOn does not say: Completed, or Ready as in Volcano.")
 	fs.IntVar(&o.jobSyncs, "concurrent-job-syncs", o.jobSyncs, "Number of Jobs that are reconciled at the same time.")
@@ -156,6 +161,9 @@ func (o *options) validate() []error {
 	}
 	if o.holdTimeout < 0 {
 		refuse("--hold-timeout: %s must not be negative", o.holdTimeout)
+	}
+	if o.overtakeTime < 0 {
+		refuse("--max-overtake-time: %s must not be negative", o.overtakeTime)
 	}
 	switch batchv1alpha1.DependencyCondition(o.dependsOnCondition) {
 	case batchv1alpha1.DependencyCompleted, batchv1alpha1.DependencyReady:

@@ -4,8 +4,11 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
@@ -49,6 +52,7 @@ func TestValuesAreRefusedByName(t *testing.T) {
 		"no burst":            {[]string{"--kube-api-burst=0"}, "--kube-api-burst: 0 must be at least 1"},
 		"negative overcommit": {[]string{"--overcommit-factor=-1"}, "--overcommit-factor: -1 must not be negative"},
 		"negative patience":   {[]string{"--hold-timeout=-1s"}, "--hold-timeout: -1s must not be negative"},
+		"negative overtaking": {[]string{"--max-overtake-time=-1s"}, "--max-overtake-time: -1s must not be negative"},
 		"no such condition":   {[]string{"--depends-on-condition=Done"}, `--depends-on-condition: "Done" must be Completed or Ready`},
 		"not served":          {[]string{"--scheduler-name=other"}, `--scheduler-name: "other" must be one of --served-scheduler-names`},
 		"not a name":          {[]string{"--served-scheduler-names=muster,A B"}, `scheduler name "A B": a lowercase RFC 1123 subdomain`},
@@ -65,6 +69,27 @@ func TestValuesAreRefusedByName(t *testing.T) {
 			assert.ErrorContains(t, err, test.want)
 		})
 	}
+}
+
+// TestThePageOfFlags: the page has all flags that are the controller's own, with their defaults.
+func TestThePageOfFlags(t *testing.T) {
+	page, err := os.ReadFile("../../docs/reference/flags.md")
+	require.NoError(t, err)
+	rows := map[string]string{} // flag -> default
+	for _, line := range strings.Split(string(page), "\n") {
+		if cells := strings.Split(line, "|"); len(cells) > 3 {
+			rows[strings.Trim(cells[1], " `-")] = strings.Trim(cells[2], " `")
+		}
+	}
+	o, own := newOptions(), pflag.NewFlagSet("own", pflag.ContinueOnError)
+	o.addClientFlags(own)
+	o.addControllerFlags(own)
+	own.VisitAll(func(f *pflag.Flag) {
+		value := strings.Replace(strings.Trim(f.DefValue, "[]"), "m0s", "m", 1)
+		row, ok := rows[f.Name]
+		assert.True(t, ok, "--%s is missing", f.Name)
+		assert.Equal(t, value, row, "--%s", f.Name)
+	})
 }
 
 func TestWithoutLeaderElectionItsTimesDoNotMatter(t *testing.T) {

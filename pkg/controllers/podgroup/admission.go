@@ -45,9 +45,11 @@ type admission struct {
 	priorities schedulinglisters.PriorityClassLister
 	cluster    *cluster
 	factor     float64
-	clock      clock.Clock
-	decided    func(key string) // called for each PodGroup whose verdict is new
-	loop       *worker.Worker
+	// overtakeTime is how long others may be admitted past a PodGroup that lacks room; 0 means for ever.
+	overtakeTime time.Duration
+	clock        clock.Clock
+	decided      func(key string) // called for each PodGroup whose verdict is new
+	loop         *worker.Worker
 
 	// known are the candidates of the last round; only the rounds touch them. A PodGroup that has not changed since is
 	// not worked out anew.
@@ -88,9 +90,13 @@ func (a *admission) Sync(ctx context.Context, _ string) (time.Duration, error) {
 	start := a.clock.Now()
 	candidates := a.candidates()
 	verdicts := decide(candidates, a.rules())
+	again := time.Duration(0) // when the first turn ends; 0 if there is none
 	for i, c := range candidates {
 		if a.record(c, verdicts[i]) {
 			a.decided(c.key)
+		}
+		if c.turn > 0 && !verdicts[i].admitted && (again == 0 || c.turn < again) {
+			again = c.turn
 		}
 	}
 	took := a.clock.Since(start)
@@ -98,7 +104,7 @@ func (a *admission) Sync(ctx context.Context, _ string) (time.Duration, error) {
 	a.lastRound = took
 	a.mu.Unlock()
 	klog.FromContext(ctx).V(4).Info("Admission round", "candidates", len(candidates), "duration", took)
-	return 0, nil
+	return again, nil
 }
 
 // record keeps a verdict and says whether anyone should hear of it. A message is only written anew when the obstacle is
@@ -126,7 +132,7 @@ func (a *admission) record(c *candidate, v verdict) bool {
 // candidates are the PodGroups that wait, in turn.
 func (a *admission) candidates() []*candidate {
 	waiting, _ := a.groups.ByIndex(waitingIndex, waitingKey) // fails only for an unknown index
-	queuePriorities, classes := map[string][]int32{}, a.classes()
+	queuePriorities, classes, now := map[string][]int32{}, a.classes(), a.clock.Now()
 	known := make(map[string]*candidate, len(waiting))
 	candidates := make([]*candidate, 0, len(waiting))
 	for _, obj := range waiting {
@@ -139,6 +145,7 @@ func (a *admission) candidates() []*candidate {
 		if group.DeletionTimestamp != nil || a.verdict(c.key, group.UID).admitted {
 			continue
 		}
+		c.turn = turnOf(waited(&group.Status, now), a.overtakeTime)
 		if _, asked := queuePriorities[c.queue]; !asked {
 			queuePriorities[c.queue] = a.queuePriority(c.queue)
 		}
@@ -167,9 +174,11 @@ func (a *admission) rules() rules {
 			queue, err := a.queues.Get(name)
 			return err == nil && queue.Spec.DequeueStrategy == schedulingv1beta1.DequeueStrategyFIFO
 		},
-		beyond: func(want resources.List) *excess { return beyondCluster(want, total, a.factor) },
-		room:   books.Room,
-		hold:   func(c *candidate) { a.tracker.Hold(c.group, c.want) },
+		beyond:  func(want resources.List) *excess { return beyondCluster(want, total, a.factor) },
+		room:    books.RoomBehind,
+		exceeds: books.Exceeds,
+		path:    books.Path,
+		hold:    func(c *candidate) { a.tracker.Hold(c.group, c.want) },
 	}
 }
 

@@ -53,6 +53,8 @@ type Config struct {
 	// HoldTimeout is how long room of a queue is kept aside for a PodGroup that is admitted and does not start; 0 means
 	// for ever.
 	HoldTimeout time.Duration
+	// OvertakeTime is how long others may be admitted past a PodGroup that lacks room in its queue; 0 means for ever.
+	OvertakeTime time.Duration
 	// AdoptFrom are the scheduler names whose pods are given a PodGroup if they have none. Empty means no pods.
 	AdoptFrom []string
 }
@@ -97,14 +99,15 @@ func New(cfg Config) (*Controller, error) {
 	c.status = worker.New("podgroup", c)
 	c.reports.Share(c.status)
 	c.admission = &admission{
-		tracker:    cfg.Usage,
-		groups:     groups.GetIndexer(),
-		queues:     scheduling.Queues().Lister(),
-		priorities: cfg.KubeInformers.Scheduling().V1().PriorityClasses().Lister(),
-		factor:     cfg.OvercommitFactor,
-		clock:      cfg.Clock,
-		decided:    c.status.Enqueue,
-		verdicts:   map[string]verdict{},
+		tracker:      cfg.Usage,
+		groups:       groups.GetIndexer(),
+		queues:       scheduling.Queues().Lister(),
+		priorities:   cfg.KubeInformers.Scheduling().V1().PriorityClasses().Lister(),
+		factor:       cfg.OvercommitFactor,
+		overtakeTime: cfg.OvertakeTime,
+		clock:        cfg.Clock,
+		decided:      c.status.Enqueue,
+		verdicts:     map[string]verdict{},
 	}
 	c.admission.loop = worker.New("podgroup-admission", c.admission)
 	c.admission.cluster = newCluster(c.admission.wake)

@@ -26,6 +26,38 @@ type candidate struct {
 	queuePriority []int32
 	// priority is the value of its PriorityClass.
 	priority int32
+	// turn is how much longer what comes free of the room that it lacks is kept for it, from those behind it; 0 if it is not.
+	turn time.Duration
+}
+
+// Turns of a PodGroup for which what comes free is kept, in overtake times: the first lasts firstTurn, and then others take what
+// there is, for one. If the room does not come, turns become longer: its own by twice, those of others by four times, maxLonger times.
+const (
+	firstTurn = 4
+	maxLonger = 4
+)
+
+// turnOf says for how much longer what comes free is kept for a PodGroup that has waited for so long; 0 if it is not. Its first turn
+// begins when others could pass it for overtakeTime. It ends, because room that is kept for one who never gets the rest is lost to
+// all: that of a queue in which something runs for ever, say.
+func turnOf(waited, overtakeTime time.Duration) time.Duration {
+	if overtakeTime <= 0 || waited < overtakeTime {
+		return 0
+	}
+	waited -= overtakeTime
+	for longer := 0; ; longer++ {
+		own, others := firstTurn*overtakeTime<<min(longer, maxLonger), overtakeTime<<(2*min(longer, maxLonger))
+		if longer >= maxLonger {
+			waited %= own + others
+		}
+		if waited < own {
+			return own - waited
+		}
+		if waited -= own; waited < others {
+			return 0
+		}
+		waited -= others
+	}
 }
 
 // byTurn orders candidates by who is admitted first.
@@ -53,6 +85,9 @@ type verdict struct {
 }
 
 func (v verdict) blocked() bool { return v.obstacle != nil }
+
+// lacksRoom says whether it is room of a queue that is missing.
+func (v verdict) lacksRoom() bool { return v.blocked() && v.obstacle.kind.queue != "" }
 
 // obstacle keeps a PodGroup out of its queue.
 type obstacle struct {
@@ -84,30 +119,70 @@ type rules struct {
 	fifo func(queue string) bool
 	// beyond says why the cluster can never hold an amount; nil if it can.
 	beyond func(want resources.List) *excess
-	// room says what a queue or one of its ancestors lacks for an amount; nil if nothing.
-	room func(queue string, want resources.List) *quota.Shortage
+	// room says what a queue or one of its ancestors lacks for an amount beside what is claimed; nil if nothing.
+	room func(claimed []quota.Claim, queue string, want resources.List) *quota.Shortage
+	// exceeds says whether an amount is more than the queue or an ancestor could have even if nothing was used.
+	exceeds func(queue string, want resources.List) bool
+	// path lists the queue and its ancestors.
+	path func(queue string) []string
 	// hold sets aside what the candidate wants.
 	hold func(c *candidate)
 }
 
-// decide goes through the candidates in turn and admits those that fit beside all that were admitted before. The
-// verdicts are in the order of the candidates.
+// decide goes through the candidates in turn and admits those that fit beside all that were admitted before. What is free of the
+// room that one lacks whose turn it is is kept for it. The verdicts are in the order of the candidates.
 func decide(candidates []*candidate, r rules) []verdict {
 	verdicts := make([]verdict, 0, len(candidates))
 	line := map[string]*candidate{} // queue -> the candidate that holds its line
+	claims := claims{}
 	for _, c := range candidates {
-		v := r.judge(c, line[c.queue])
+		v := r.judge(c, line[c.queue], r.claimed(claims, c))
 		if v.admitted {
 			r.hold(c)
 		} else if line[c.queue] == nil && r.fifo(c.queue) {
 			line[c.queue] = c
+		}
+		if c.turn > 0 && v.lacksRoom() && claims[c.queue] == nil && !r.exceeds(c.queue, c.want) {
+			claims.add(r.path(c.queue), c)
 		}
 		verdicts = append(verdicts, v)
 	}
 	return verdicts
 }
 
-func (r *rules) judge(c, ahead *candidate) verdict {
+// claims are what candidates wait for whose turn it is, by the queues whose room that would take. In each queue there is one at most, that of
+// the first in turn: it goes before those that come later in any case.
+type claims map[string]*quota.Claim
+
+func (k claims) add(path []string, c *candidate) {
+	claim := &quota.Claim{Queue: c.queue, Want: c.want}
+	for _, name := range path {
+		if k[name] == nil {
+			k[name] = claim
+		}
+	}
+}
+
+// on are the claims on the room of queues on a path. There are no more than these, however many wait.
+func (k claims) on(path []string) (found []quota.Claim) {
+	var last *quota.Claim // a claim on a queue is one on its ancestors too, unless another was there before
+	for _, name := range path {
+		if claim := k[name]; claim != nil && claim != last {
+			found, last = append(found, *claim), claim
+		}
+	}
+	return found
+}
+
+// claimed is what is kept for others of the room that a candidate would take.
+func (r *rules) claimed(claims claims, c *candidate) []quota.Claim {
+	if len(claims) == 0 {
+		return nil // as almost always
+	}
+	return claims.on(r.path(c.queue))
+}
+
+func (r *rules) judge(c, ahead *candidate, claimed []quota.Claim) verdict {
 	if reason := r.notOpen(c.queue); reason != "" {
 		return heldBack(obstacleKind{text: reason}, words(reason))
 	}
@@ -118,7 +193,7 @@ func (r *rules) judge(c, ahead *candidate) verdict {
 	if e := r.beyond(c.want); e != nil {
 		return heldBack(obstacleKind{resource: e.resource}, e)
 	}
-	if s := r.room(c.queue, c.want); s != nil {
+	if s := r.room(claimed, c.queue, c.want); s != nil {
 		return heldBack(obstacleKind{queue: s.Queue, resource: s.Resource, want: s.Want}, s)
 	}
 	return verdict{admitted: true}

@@ -51,6 +51,33 @@ func TestTurns(t *testing.T) {
 	}
 }
 
+func TestTurnsOfWhoHasWaitedLong(t *testing.T) {
+	const hour = time.Hour
+	tests := []struct{ waited, want time.Duration }{
+		{0, 0},
+		{hour - 1, 0},
+		{hour, 4 * hour},
+		{hour + 1, 4*hour - 1},
+		{5*hour - 1, 1},
+		{5 * hour, 0}, // others take what there is, for an hour
+		{6*hour - 1, 0},
+		{6 * hour, 8 * hour},
+		{14 * hour, 0},
+		{18 * hour, 16 * hour},
+		{34 * hour, 0},
+		{50 * hour, 32 * hour},
+		{82 * hour, 0},
+		{146 * hour, 64 * hour},
+		{210 * hour, 0},
+		{466 * hour, 64 * hour}, // from here on they do not become longer
+		{(466 + 320*1000) * hour, 64 * hour},
+	}
+	for _, test := range tests {
+		assert.Equal(t, test.want, turnOf(test.waited, hour), "after %s", test.waited)
+	}
+	assert.Zero(t, turnOf(hour, 0), "0 lets others pass for ever")
+}
+
 // scene is a set of queues and a ledger that candidates are admitted to.
 type scene struct {
 	books  *ledger.Ledger
@@ -79,14 +106,23 @@ func (s *scene) rules() rules {
 		fifo: func(name string) bool {
 			return s.queues[name] != nil && s.queues[name].Spec.DequeueStrategy == schedulingv1beta1.DequeueStrategyFIFO
 		},
-		beyond: func(want resources.List) *excess { return beyondCluster(want, s.total, s.factor) },
-		room:   s.books.Room,
-		hold:   func(c *candidate) { s.books.Promise(c.key, c.queue, c.want) },
+		beyond:  func(want resources.List) *excess { return beyondCluster(want, s.total, s.factor) },
+		room:    s.books.RoomBehind,
+		exceeds: s.books.Exceeds,
+		path:    s.books.Path,
+		hold:    func(c *candidate) { s.books.Promise(c.key, c.queue, c.want) },
 	}
 }
 
 func wants(name, queue, cpu string) *candidate {
 	return newCandidate(mustertesting.MakePodGroup(name).Queue(queue).MinResources("cpu", cpu).Obj())
+}
+
+// impatient is a candidate that others have passed for long enough.
+func impatient(name, queue, cpu string) *candidate {
+	c := wants(name, queue, cpu)
+	c.turn = time.Minute
+	return c
 }
 
 func TestDecide(t *testing.T) {
@@ -113,6 +149,34 @@ func TestDecide(t *testing.T) {
 		"siblings share what their parent has": {
 			candidates: []*candidate{wants("a", "l", "3"), wants("b", "r", "2"), wants("c", "r", "1")},
 			want:       []string{"", `queue "p" has 1 cpu free of its capability, 2 needed`, ""},
+		},
+		"nobody behind an impatient one takes what it lacks": {
+			candidates: []*candidate{wants("a", "t", "2"), impatient("b", "t", "3"), wants("c", "t", "1"), wants("d", "f", "1")},
+			want: []string{"", `queue "t" has 2 cpu free of its capability, 3 needed`,
+				`queue "t" has 2 cpu free of its capability, 1 needed; quota is set aside for a gang that has waited longer`, ""},
+		},
+		"nor does a sibling, if it is the parent that has no room": {
+			candidates: []*candidate{wants("a", "l", "2"), impatient("b", "l", "3"), wants("c", "r", "1")},
+			want: []string{"", `queue "p" has 2 cpu free of its capability, 3 needed`,
+				`queue "p" has 2 cpu free of its capability, 1 needed; quota is set aside for a gang that has waited longer`},
+		},
+		"an impatient one that fits needs no claim": {
+			candidates: []*candidate{impatient("a", "t", "3"), wants("b", "t", "1")},
+			want:       []string{"", ""},
+		},
+		"what can never fit holds up nobody": {
+			candidates: []*candidate{impatient("a", "t", "5"), wants("b", "t", "1")},
+			want:       []string{`queue "t" has 4 cpu free of its capability, 5 needed`, ""},
+		},
+		"what is more than the cluster has holds up nobody": {
+			candidates: []*candidate{impatient("a", "l", "3"), wants("b", "l", "1")},
+			factor:     1.2,
+			want:       []string{"the minimum needs 3 cpu, more than 1.2 times the 2 that all nodes have together", ""},
+		},
+		"of two impatient ones the first in turn comes first": {
+			candidates: []*candidate{wants("a", "t", "2"), impatient("b", "t", "4"), impatient("c", "t", "2")},
+			want: []string{"", `queue "t" has 2 cpu free of its capability, 4 needed`,
+				`queue "t" has 2 cpu free of its capability, 2 needed; quota is set aside for a gang that has waited longer`},
 		},
 		"no such queue": {
 			candidates: []*candidate{wants("a", "x", "3")},
@@ -170,6 +234,43 @@ func TestAdmissionNeverExceedsACapability(t *testing.T) {
 				delete(admittedCPU, key)
 			}
 		}
+	})
+}
+
+// TestAnImpatientCandidateIsAdmittedInTheEnd: however many come behind it in random trees of queues, once those are gone that
+// were admitted when it became impatient it is admitted, if its queues could ever hold it.
+func TestAnImpatientCandidateIsAdmittedInTheEnd(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		queues := drawQueues(t)
+		for _, queue := range queues {
+			queue.Spec.DequeueStrategy = schedulingv1beta1.DequeueStrategyTraverse // fifo lets nobody pass anyway
+		}
+		s := newScene(queues...)
+		before := map[string]*candidate{}
+		for _, c := range drawCandidates(t, queues) {
+			if decide([]*candidate{c}, s.rules())[0].admitted {
+				before[c.key] = c
+			}
+		}
+		queue := rapid.SampledFrom(queues).Draw(t, "queue").Name
+		first := impatient("first", queue, fmt.Sprint(rapid.IntRange(1, 12).Draw(t, "cpu")))
+		for round := 0; ; round++ {
+			if decide([]*candidate{first}, s.rules())[0].admitted {
+				return
+			}
+			behind := drawCandidates(t, queues)
+			for i, c := range behind {
+				c.key = fmt.Sprint("default/behind", round, "-", i)
+			}
+			decide(append([]*candidate{first}, behind...), s.rules())
+			if len(before) == 0 {
+				break
+			}
+			gone := rapid.SampledFrom(keysOf(before)[:len(before)]).Draw(t, "gone") // "none" comes last
+			s.books.DropPromise(gone)
+			delete(before, gone)
+		}
+		require.True(t, s.books.Exceeds(first.queue, first.want), "%s is not admitted although all that were before it are gone", first.key)
 	})
 }
 

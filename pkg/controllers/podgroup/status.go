@@ -24,6 +24,15 @@ func admitted(status *schedulingv1beta1.PodGroupStatus) bool {
 	return status.Phase != "" && status.Phase != schedulingv1beta1.PodGroupPending
 }
 
+// waited is how long a PodGroup has been kept out of its queue, as its status says; 0 if it does not yet.
+func waited(status *schedulingv1beta1.PodGroupStatus, now time.Time) time.Duration {
+	last := current(status.Conditions)
+	if admitted(status) || last == nil || last.Type != schedulingv1beta1.PodGroupUnschedulableType {
+		return 0
+	}
+	return now.Sub(last.LastTransitionTime.Time)
+}
+
 // nextPhase is the phase of an admitted PodGroup.
 func nextPhase(current schedulingv1beta1.PodGroupPhase, minMember int32, t tally) schedulingv1beta1.PodGroupPhase {
 	switch {

@@ -313,3 +313,16 @@ func TestWhatIsOnlyAReport(t *testing.T) {
 		assert.Equal(t, c.want, isReport(&c.last, &c.next), name)
 	}
 }
+
+func TestHowLongAPodGroupHasWaited(t *testing.T) {
+	now := time.Unix(1000, 0)
+	status := func(phase schedulingv1beta1.PodGroupPhase, kind schedulingv1beta1.PodGroupConditionType) *schedulingv1beta1.PodGroupStatus {
+		return &schedulingv1beta1.PodGroupStatus{Phase: phase, Conditions: []schedulingv1beta1.PodGroupCondition{
+			{Type: kind, LastTransitionTime: metav1.NewTime(now.Add(-time.Minute))},
+		}}
+	}
+	assert.Equal(t, time.Minute, waited(status(schedulingv1beta1.PodGroupPending, schedulingv1beta1.PodGroupUnschedulableType), now))
+	assert.Zero(t, waited(status(schedulingv1beta1.PodGroupInqueue, schedulingv1beta1.PodGroupUnschedulableType), now), "it is in its queue")
+	assert.Zero(t, waited(status(schedulingv1beta1.PodGroupPending, schedulingv1beta1.PodGroupScheduled), now))
+	assert.Zero(t, waited(&schedulingv1beta1.PodGroupStatus{}, now))
+}

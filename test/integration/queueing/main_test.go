@@ -42,6 +42,8 @@ const (
 	node = "big"
 	// holdTimeout is longer than any test takes: those that want it to pass say that it began earlier.
 	holdTimeout = 5 * time.Minute
+	// overtakeTime is, too.
+	overtakeTime = 10 * time.Minute
 )
 
 // What TestMain starts and all tests share; each test has a namespace and queues of its own.
@@ -105,7 +107,7 @@ func startControllers(ctx context.Context) (stop func(), err error) {
 	}
 	groups, err := podgroup.New(podgroup.Config{
 		KubeClient: kube, MusterClient: muster, KubeInformers: kubeInformers, MusterInformers: musterInformers,
-		Usage: used, Recorder: recorder, OvercommitFactor: 1.2, HoldTimeout: holdTimeout, AdoptFrom: []string{"muster"},
+		Usage: used, Recorder: recorder, OvercommitFactor: 1.2, HoldTimeout: holdTimeout, OvertakeTime: overtakeTime, AdoptFrom: []string{"muster"},
 		Reports: worker.NewReports(),
 	})
 	if err != nil {

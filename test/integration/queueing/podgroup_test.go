@@ -103,6 +103,34 @@ func (s *scene) waitsSince(name string, since time.Time) {
 	})
 }
 
+// TestNobodyIsPassedForEver: what has waited long enough goes before those that come later and would fit, also after a restart.
+func TestNobodyIsPassedForEver(t *testing.T) {
+	s := newScene(t)
+	team := s.createQueue(mustertesting.MakeQueue(s.name("team")).Capability("cpu", "4")).Name
+	s.queueState(team, schedulingv1beta1.QueueStateOpen)
+	create := func(name, cpu string) {
+		s.createGroup(mustertesting.MakePodGroup(name).Queue(team).MinMember(1).MinResources("cpu", cpu))
+	}
+	create("runs", "2")
+	s.phase("runs", schedulingv1beta1.PodGroupInqueue)
+	create("large", "3")
+	s.why("large", fmt.Sprintf("queue %q has 2 cpu free of its capability, 3 needed", team))
+	create("small", "1")
+	s.phase("small", schedulingv1beta1.PodGroupInqueue)
+
+	s.waitsSince("large", time.Now().Add(-overtakeTime))
+	create("later", "1")
+	aside := fmt.Sprintf("queue %q has 1 cpu free of its capability, 1 needed; quota is set aside for a gang that has waited longer", team)
+	s.why("later", aside)
+	whileDown(func() { create("latest", "1") })
+	s.why("latest", aside)
+
+	s.deleteGroup("runs")
+	s.phase("large", schedulingv1beta1.PodGroupInqueue)
+	s.deleteGroup("small")
+	s.phase("later", schedulingv1beta1.PodGroupInqueue)
+}
+
 func TestFirstInFirstOut(t *testing.T) {
 	s := newScene(t)
 	line := s.createQueue(mustertesting.MakeQueue(s.name("line")).Capability("cpu", "4").Dequeue(schedulingv1beta1.DequeueStrategyFIFO)).Name
