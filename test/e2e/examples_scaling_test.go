@@ -180,13 +180,13 @@ func TestExampleOfScalingWithLittleRoom(t *testing.T) {
 		expectWhole(s, job, before)
 	})
 	t.Run("with the minimum", func(t *testing.T) {
-		// There is no room at first: a new pod that the scheduler hears of before the new minimum is beyond the old one.
-		s, job, before := grown(t, "3", 6)
+		// There is room for one of the three: it must not start even if the scheduler hears of it before the new minimum.
+		s, job, before := grown(t, "4", 6)
 		s.Pods(3, "three wait", s.In(harness.Unbound))
 		s.JobPhases(job, batchv1alpha1.Pending, batchv1alpha1.Running, batchv1alpha1.Pending)
 		expectMinMember(s, job, 6)
 		s.PodsStay(3, "three wait", s.In(harness.Unbound))
-		slots(s, "2")
+		slots(s, "1")
 		s.PodsStay(3, "room for two of three is not enough", s.In(harness.Unbound))
 		slots(s, "1")
 		expectWhole(s, job, before)

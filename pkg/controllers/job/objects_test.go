@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/job/defaults"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
@@ -46,6 +47,19 @@ func TestNewPodIsWhatClientsExpect(t *testing.T) {
 	assert.Equal(t, pod.Spec.Volumes[0].Name, pod.Spec.InitContainers[0].VolumeMounts[0].Name)
 	assert.NotNil(t, pod.Spec.Volumes[0].EmptyDir)
 	assert.Empty(t, job.Spec.Tasks[0].Template.Spec.Volumes, "the Job is left alone")
+}
+
+// TestAPodNamesThePodGroupThatWasChangedForIt: only then might the scheduler know it as it was before; all other pods say nothing.
+func TestAPodNamesThePodGroupThatWasChangedForIt(t *testing.T) {
+	job := defaults.Job(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)).Obj(), "")
+	group := mustertesting.MakePodGroup("g").Obj()
+	group.ResourceVersion, group.Generation = "17", 1
+	pod := newPod(job, &job.Spec.Tasks[0], 0)
+	tie(pod, group)
+	assert.NotContains(t, pod.Annotations, schedulingv1beta1.GroupResourceVersionAnnotation)
+	group.Generation = 2
+	tie(pod, group)
+	assert.Equal(t, "17", pod.Annotations[schedulingv1beta1.GroupResourceVersionAnnotation])
 }
 
 func TestTemplateGoesBeforeJob(t *testing.T) {

@@ -77,7 +77,7 @@ func isAdmitted(group *schedulingv1beta1.PodGroup) bool {
 
 // ensureGroup creates the Job's PodGroup, or updates the one that is there where it is not as it should be. It asks for
 // what may run now, and for more with each stage.
-func (c *Controller) ensureGroup(ctx context.Context, whole *batchv1alpha1.Job, stage dependency.Stage, group *schedulingv1beta1.PodGroup) error {
+func (c *Controller) ensureGroup(ctx context.Context, whole *batchv1alpha1.Job, stage dependency.Stage, group *schedulingv1beta1.PodGroup) (*schedulingv1beta1.PodGroup, error) {
 	part := *whole
 	part.Spec = *stage.Spec(&whole.Spec)
 	job := &part
@@ -85,10 +85,10 @@ func (c *Controller) ensureGroup(ctx context.Context, whole *batchv1alpha1.Job, 
 	if group == nil {
 		created, err := groups.Create(ctx, newGroup(job, c.priorityOf), metav1.CreateOptions{})
 		if err != nil {
-			return fmt.Errorf("creating PodGroup %s: %w", groupName(job), err)
+			return nil, fmt.Errorf("creating PodGroup %s: %w", groupName(job), err)
 		}
 		c.written.WroteAt(nameOf(job), job.UID, groupResource, created.ResourceVersion)
-		return nil
+		return created, nil
 	}
 	wanted := groupSpec(job, c.priorityOf)
 	// What others have added for tasks and topology stays.
@@ -97,16 +97,16 @@ func (c *Controller) ensureGroup(ctx context.Context, whole *batchv1alpha1.Job, 
 		wanted.SubGroupPolicy = group.Spec.SubGroupPolicy
 	}
 	if apiequality.Semantic.DeepEqual(wanted, group.Spec) {
-		return nil
+		return group, nil
 	}
 	changed := group.DeepCopy()
 	changed.Spec = wanted
 	updated, err := groups.Update(ctx, changed, metav1.UpdateOptions{})
 	if err != nil {
-		return fmt.Errorf("updating PodGroup %s: %w", group.Name, err)
+		return nil, fmt.Errorf("updating PodGroup %s: %w", group.Name, err)
 	}
 	c.written.WroteAt(nameOf(job), job.UID, groupResource, updated.ResourceVersion)
-	return nil
+	return updated, nil
 }
 
 // deleteGroup deletes the Job's PodGroup if it has one: a Job that has ended or is aborted holds no place in its queue.

@@ -53,6 +53,13 @@ func newPod(job *batchv1alpha1.Job, task *batchv1alpha1.TaskSpec, index int32) *
 	return pod
 }
 
+// tie says which PodGroup a pod is created for, if the scheduler might know it only as it was before.
+func tie(pod *corev1.Pod, group *schedulingv1beta1.PodGroup) {
+	if group.Generation > 1 {
+		pod.Annotations[schedulingv1beta1.GroupResourceVersionAnnotation] = group.ResourceVersion
+	}
+}
+
 func podLabels(job *batchv1alpha1.Job, task *batchv1alpha1.TaskSpec, index int32) map[string]string {
 	labels := maps.Clone(task.Template.Labels)
 	if labels == nil {
@@ -108,7 +115,9 @@ func inherit(to, from map[string]string, keys ...string) {
 
 // createPods creates the missing pods in batches that double as long as all goes well, so that a Job whose pods are
 // refused costs a few requests and not thousands. It returns the first error of the first batch that had one.
-func (c *Controller) createPods(ctx context.Context, job *batchv1alpha1.Job, set *plugins.Set, wanted []missing) error {
+func (c *Controller) createPods(
+	ctx context.Context, job *batchv1alpha1.Job, group *schedulingv1beta1.PodGroup, set *plugins.Set, wanted []missing,
+) error {
 	for size := firstBatch; len(wanted) > 0; size = min(2*size, maxBatch) {
 		batch := wanted[:min(size, len(wanted))]
 		wanted = wanted[len(batch):]
@@ -116,6 +125,7 @@ func (c *Controller) createPods(ctx context.Context, job *batchv1alpha1.Job, set
 			task := &job.Spec.Tasks[batch[i].task]
 			pod := newPod(job, task, batch[i].index)
 			set.MutatePod(pod, task, batch[i].index)
+			tie(pod, group)
 			return c.createPod(ctx, job, pod)
 		})
 		if err != nil {

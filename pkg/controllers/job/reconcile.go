@@ -271,7 +271,8 @@ func (c *Controller) run(ctx context.Context, job *batchv1alpha1.Job, s *scene, 
 	if !named {
 		return nil
 	}
-	if err := c.ensureGroup(ctx, job, v.stage, s.group); err != nil {
+	group, err := c.ensureGroup(ctx, job, v.stage, s.group)
+	if err != nil {
 		return groupError.of(err)
 	}
 	if err := c.applyObjects(ctx, job, k); err != nil {
@@ -280,7 +281,7 @@ func (c *Controller) run(ctx context.Context, job *batchv1alpha1.Job, s *scene, 
 	if !isAdmitted(s.group) || !s.claims.isReady() {
 		return nil
 	}
-	if err := c.createPods(ctx, job, k.set, v.members.missing(job.Name, v.stage, byPriority(&job.Spec, c.priorityOf))); err != nil {
+	if err := c.createPods(ctx, job, group, k.set, v.members.missing(job.Name, v.stage, byPriority(&job.Spec, c.priorityOf))); err != nil {
 		return createError.of(err)
 	}
 	return nil

@@ -2,6 +2,7 @@ package state
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/muster-sched/muster/pkg/apis/config"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
@@ -12,6 +13,7 @@ import (
 const (
 	notSynced       = "waiting until the scheduler has read the PodGroups"
 	noPodGroup      = "waiting for the pod's PodGroup to be created"
+	notCaughtUp     = "waiting until the scheduler has read the PodGroup as it was when the pod was created"
 	notAdmitted     = "waiting for the PodGroup to be admitted by its queue"
 	oldIncarnation  = "the pod is of an earlier incarnation of its gang"
 	terminating     = "the pod is being deleted"
@@ -84,6 +86,8 @@ func (s *Store) closedTo(g *group, pod *corev1.Pod) string {
 		return alreadyBound
 	case !g.known:
 		return noPodGroup
+	case g.lagsBehind(pod):
+		return notCaughtUp
 	case s.mustBeAdmitted(g):
 		return notAdmitted
 	case !g.Counts(m):
@@ -108,6 +112,16 @@ func (s *Store) closedTo(g *group, pod *corev1.Pod) string {
 	g.scout = pod.UID
 	s.reachQuorum(g)
 	return ""
+}
+
+// lagsBehind says whether what is known of the PodGroup is older than what the pod was created for.
+func (g *group) lagsBehind(pod *corev1.Pod) bool {
+	want := pod.Annotations[schedulingv1beta1.GroupResourceVersionAnnotation]
+	if want == "" || g.key.Foreign {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(g.version, want)
+	return err == nil && order < 0
 }
 
 // mustBeAdmitted says whether a gang waits for its queue. Nobody admits the PodGroups of scheduler-plugins.

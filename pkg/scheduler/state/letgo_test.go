@@ -262,3 +262,33 @@ func TestWhoIsParkedBehindAPlugin(t *testing.T) {
 	assert.Equal(t, []types.NamespacedName{{Namespace: "ns", Name: "a-1"}}, s.ParkedBehind("DynamicResources"))
 	assert.Empty(t, s.ParkedBehind("VolumeBinding"))
 }
+
+// TestAPodWaitsForThePodGroupItWasCreatedFor: pods and PodGroups are watched apart. A gang runs and its minimum is raised; new members
+// that the scheduler hears of before that are not beyond the minimum.
+func TestAPodWaitsForThePodGroupItWasCreatedFor(t *testing.T) {
+	s := openStore()
+	group := func(version string, minMember int32) *schedulingv1beta1.PodGroup {
+		pg := groupIn(schedulingv1beta1.PodGroupRunning, minMember)
+		pg.ResourceVersion = version
+		return pg
+	}
+	s.SetPodGroup(group("9", 2))
+	for _, name := range []string{"m0", "m1"} {
+		pod := memberNamed(name).Obj()
+		pod.Spec.NodeName = "n"
+		s.SetPod(pod)
+	}
+	surplus, raised := memberNamed("surplus").Obj(), memberNamed("raised").Obj()
+	raised.Annotations[schedulingv1beta1.GroupResourceVersionAnnotation] = "12"
+	require.Empty(t, s.Gate(surplus), "beyond the minimum")
+	require.Equal(t, notCaughtUp, s.Gate(raised))
+	s.SetPodGroup(group("11", 2))
+	require.Equal(t, notCaughtUp, s.Gate(raised), "something else has changed")
+	s.SetPodGroup(group("12", 5))
+	require.Equal(t, notComplete, s.Gate(raised))
+	s.SetPodGroup(group("30", 2))
+	require.Empty(t, s.Gate(raised), "what comes later says what holds now")
+
+	raised.Annotations[schedulingv1beta1.GroupResourceVersionAnnotation] = "nonsense"
+	require.Empty(t, s.Gate(raised))
+}

@@ -168,6 +168,7 @@ type group struct {
 	key      Key
 	known    bool      // the PodGroup exists
 	uid      types.UID // of the PodGroup
+	version  string    // resourceVersion of the PodGroup
 	queue    string
 	class    string // priority class of the PodGroup
 	pgPhase  schedulingv1beta1.PodGroupPhase
@@ -508,7 +509,8 @@ func (s *Store) setPodGroup(key Key, pg *schedulingv1beta1.PodGroup) {
 	if moved {
 		s.endQuotaShortage(g)
 	}
-	g.known, g.uid, g.queue, g.class, g.pgPhase = true, pg.UID, pg.Spec.Queue, pg.Spec.PriorityClassName, pg.Status.Phase
+	g.known, g.uid, g.version, g.pgPhase = true, pg.UID, pg.ResourceVersion, pg.Status.Phase
+	g.queue, g.class = pg.Spec.Queue, pg.Spec.PriorityClassName
 	g.reached = g.reached || reachedMinimum(pg)
 	g.Spec = gang.Spec{MinMember: int(pg.Spec.MinMember), MinTaskMember: map[string]int{}, Succeeded: int(pg.Status.Succeeded)}
 	for task, n := range pg.Spec.MinTaskMember {

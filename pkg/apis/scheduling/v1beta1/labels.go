@@ -8,6 +8,10 @@ const (
 	QueueNameAnnotation = "scheduling.volcano.sh/queue-name"
 	// GroupMinMemberAnnotation on the controller of bare pods sets the minMember of the PodGroup made for them.
 	GroupMinMemberAnnotation = "scheduling.volcano.sh/group-min-member"
+	// GroupResourceVersionAnnotation on a pod is the resourceVersion of the PodGroup that the pod was created for, if its spec had been
+	// changed by then. Pods and PodGroups are watched apart: until the scheduler has seen the PodGroup like that, or later, it does not
+	// know the minimum that the pod belongs to.
+	GroupResourceVersionAnnotation = "muster.sh/podgroup-resource-version"
 	// ClosedByParentAnnotation on a Queue is "true" while it is closed because its parent is.
 	ClosedByParentAnnotation = "volcano.sh/closed-by-parent"
 )
