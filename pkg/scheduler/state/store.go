@@ -288,30 +288,34 @@ func (s *Store) setPod(pod *corev1.Pod) *group {
 		return nil
 	}
 	g := s.group(key)
-	old, incarnation := g.Member(pod.UID), g.Version()
-	if old != nil && old.Pod == pod {
-		return g // the gate has seen it first
+	if old := g.Member(pod.UID); old == nil || old.Pod != pod { // else the gate has seen it first
+		s.setMember(g, old, member(pod))
 	}
-	m := member(pod)
+	return g
+}
+
+// setMember takes over what a member is like now. old is what it was like, nil if it is new.
+func (s *Store) setMember(g *group, old, m *gang.Member) {
+	incarnation := g.Version()
 	g.Put(m)
 	if old == nil {
 		g.joined, g.reportWhole = s.clock.Now(), false
 	}
-	s.podGang[pod.UID] = key
+	s.podGang[m.UID] = g.key
 	s.noteNomination(m)
-	s.charge(pod, g.queue, m.Requests)
+	s.charge(m.Pod, g.queue, m.Requests)
 	switch {
 	case old != nil && old.State == m.State && old.Terminating == m.Terminating:
-		if m.State != gang.Bound && mayFitNow(old.Pod, pod) {
+		if m.State != gang.Bound && mayFitNow(old.Pod, m.Pod) {
 			s.changed(g)
-			s.waker.Add(key)
+			s.waker.Add(g.key)
 		}
-		return g
+		return
 	case g.phase == admitted && (g.Version() != incarnation || m.Terminating && s.isMissed(g, m)):
 		s.letGo(g, "")
 	case g.phase == admitted && m.State == gang.Bound:
 		s.foundBound(g, m)
-	case g.scout == pod.UID && (m.Terminating || m.State == gang.Bound):
+	case g.scout == m.UID && (m.Terminating || m.State == gang.Bound):
 		g.scout = ""
 	}
 	s.changed(g)
@@ -319,9 +323,8 @@ func (s *Store) setPod(pod *corev1.Pod) *group {
 	s.reachBinding(g)
 	s.promiseBroken(g)
 	if old != nil || m.State != gang.Waiting {
-		s.waker.Add(key) // a new waiting pod is on its way through the gate by itself
+		s.waker.Add(g.key) // a new waiting pod is on its way through the gate by itself
 	}
-	return g
 }
 
 // noteWhereabouts forgets what a pod has gone away from that is back, or has a node.
