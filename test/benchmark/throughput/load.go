@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -115,11 +114,18 @@ func (o *options) up(ctx context.Context, v variant, nodes int, cpu string) (*be
 		return nil, err
 	}
 	b := &bench{cluster}
-	if err := errors.Join(b.warmUp(ctx), b.settle(ctx)); err != nil {
+	if err := b.prepare(ctx); err != nil {
 		b.Down(ctx)
 		return nil, err
 	}
 	return b, nil
+}
+
+func (b *bench) prepare(ctx context.Context) error {
+	if err := b.warmUp(ctx); err != nil {
+		return err
+	}
+	return b.settle(ctx)
 }
 
 // A cluster has settled when each of its parts writes no more than what keeps its lease.
