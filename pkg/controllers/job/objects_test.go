@@ -55,6 +55,7 @@ func TestAPodNamesThePodGroupThatWasChangedForIt(t *testing.T) {
 	group := mustertesting.MakePodGroup("g").Obj()
 	group.ResourceVersion, group.Generation = "17", 1
 	pod := newPod(job, &job.Spec.Tasks[0], 0)
+	pod.Annotations[schedulingv1beta1.GroupResourceVersionAnnotation] = "99" // of the template
 	tie(pod, group)
 	assert.NotContains(t, pod.Annotations, schedulingv1beta1.GroupResourceVersionAnnotation)
 	group.Generation = 2

@@ -20,8 +20,7 @@ import (
 )
 
 // Bounds of what is asked of the API server at once: for one Job, and for all. More than a few hundred requests of one
-// client are refused; and so many that it answers them by turns cost an API server of two cores a twentieth of its throughput, where
-// 32 keep one of many cores busy as well.
+// client are refused; and so many that it answers them by turns cost an API server of two cores a twentieth of its throughput.
 const (
 	firstBatch  = 1
 	maxBatch    = 100
@@ -53,8 +52,10 @@ func newPod(job *batchv1alpha1.Job, task *batchv1alpha1.TaskSpec, index int32) *
 	return pod
 }
 
-// tie says which PodGroup a pod is created for, if the scheduler might know it only as it was before.
+// tie says which PodGroup a pod is created for, if the scheduler might know it only as it was before. What a template says of another
+// one, copied from a pod perhaps, would keep the pod for ever.
 func tie(pod *corev1.Pod, group *schedulingv1beta1.PodGroup) {
+	delete(pod.Annotations, schedulingv1beta1.GroupResourceVersionAnnotation)
 	if group.Generation > 1 {
 		pod.Annotations[schedulingv1beta1.GroupResourceVersionAnnotation] = group.ResourceVersion
 	}

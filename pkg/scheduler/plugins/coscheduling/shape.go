@@ -96,7 +96,7 @@ func (s shapes) of(m *gang.Member) string {
 // essence is a spec without what differs from pod to pod and no filter looks at. It shares what stays with the spec.
 func essence(spec *corev1.PodSpec) *corev1.PodSpec {
 	e := *spec
-	e.Hostname, e.Subdomain = "", ""
+	e.Hostname, e.Subdomain, e.EphemeralContainers = "", "", nil
 	// Names differ from pod to pod (that of the service account's token, for one); what can confine a pod to nodes stays.
 	e.Volumes = slices.DeleteFunc(slices.Clone(e.Volumes), func(v corev1.Volume) bool {
 		return v.Projected != nil || v.ConfigMap != nil || v.Secret != nil || v.EmptyDir != nil || v.DownwardAPI != nil || v.HostPath != nil
