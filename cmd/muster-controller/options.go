@@ -138,8 +138,8 @@ func (o *options) addControllerFlags(fs *pflag.FlagSet) {
 		"How long a queue keeps room aside for a PodGroup that is admitted and cannot start. It stays admitted after that, but others "+
 			"may be admitted in its place. 0 keeps the room for as long as it waits.")
 	fs.DurationVar(&o.overtakeTime, "max-overtake-time", o.overtakeTime,
-		"How long others may be admitted past a PodGroup that lacks room in its queue. After that, what comes free there is kept for it, "+
-			"against equal and lower priority. 0 lets others pass for ever.")
+		"How long others may be admitted past a PodGroup that lacks room in its queue. After that, what comes free there is kept for it "+
+			"from those that are behind it. 0 lets others pass for ever.")
 	fs.StringVar(&o.dependsOnCondition, "depends-on-condition", o.dependsOnCondition,
 		"What a task waits for of those that it depends on, where its dependsOn does not say: Completed, or Ready as in Volcano.")
 	fs.IntVar(&o.jobSyncs, "concurrent-job-syncs", o.jobSyncs, "Number of Jobs that are reconciled at the same time.")

@@ -130,6 +130,20 @@ func (l *Ledger) RoomBehind(ahead []quota.Claim, queue string, want resources.Li
 	return l.tree.Room(queue, want, ahead...)
 }
 
+// RoomBeside is Room beside what has been set aside.
+func (l *Ledger) RoomBeside(aside quota.Aside, queue string, want resources.List) *quota.Shortage {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.tree.RoomBeside(aside, queue, want)
+}
+
+// SetAside adds what of a claim is free to what is set aside.
+func (l *Ledger) SetAside(aside quota.Aside, claim quota.Claim) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tree.SetAside(aside, claim)
+}
+
 // Exceeds says whether an amount is more than the queue or an ancestor could have even if nothing was used.
 func (l *Ledger) Exceeds(queue string, want resources.List) bool {
 	l.mu.Lock()

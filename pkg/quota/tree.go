@@ -37,6 +37,9 @@ type Claim struct {
 	Want resources.List
 }
 
+// Aside is what is set aside in each queue, by its name.
+type Aside map[string]resources.List
+
 // Error describes the shortage in a sentence that stays the same as long as the amounts do.
 func (s *Shortage) Error() string {
 	text := fmt.Sprintf("queue %q has %s %s free of its capability, %s needed", s.Queue,
@@ -133,16 +136,27 @@ func (t *Tree) Total(name string) resources.List {
 // it; nil means yes. Resources of which nothing is wanted do not matter, even where the capability was lowered below what is
 // used.
 func (t *Tree) Room(name string, want resources.List, ahead ...Claim) *Shortage {
+	if shortage := t.RoomBeside(nil, name, want); shortage != nil || len(ahead) == 0 {
+		return shortage
+	}
+	aside := Aside{}
+	for _, claim := range ahead {
+		t.SetAside(aside, claim)
+	}
+	return t.RoomBeside(aside, name, want)
+}
+
+// RoomBeside is Room beside what has been set aside already.
+func (t *Tree) RoomBeside(aside Aside, name string, want resources.List) *Shortage {
 	path := t.path(t.find(name))
 	for _, node := range path {
 		if shortage := node.room(want, nil); shortage != nil {
 			return shortage
 		}
 	}
-	if len(ahead) == 0 {
+	if len(aside) == 0 {
 		return nil
 	}
-	aside := t.setAside(ahead)
 	for _, node := range path {
 		if shortage := node.room(want, aside[node.name]); shortage != nil {
 			shortage.Behind = true
@@ -152,20 +166,16 @@ func (t *Tree) Room(name string, want resources.List, ahead ...Claim) *Shortage 
 	return nil
 }
 
-// setAside is what of the claims is free in each queue, one claim after the other. What a queue lacks is not kept free in its
+// SetAside adds what of a claim is free in each queue beside what was set aside before. What a queue lacks is not kept free in its
 // ancestors either: when it comes free in the queue, it does so there at the same time.
-func (t *Tree) setAside(claims []Claim) map[string]resources.List {
-	aside := map[string]resources.List{}
-	for _, claim := range claims {
-		amount := claim.Want
-		for _, node := range t.path(t.find(claim.Queue)) {
-			amount = node.freeOf(amount, aside[node.name])
-			sum := aside[node.name].Clone()
-			sum.Add(amount)
-			aside[node.name] = sum
-		}
+func (t *Tree) SetAside(aside Aside, claim Claim) {
+	amount := claim.Want
+	for _, node := range t.path(t.find(claim.Queue)) {
+		amount = node.freeOf(amount, aside[node.name])
+		sum := aside[node.name].Clone()
+		sum.Add(amount)
+		aside[node.name] = sum
 	}
-	return aside
 }
 
 // Exceeds says whether an amount is more than the queue or an ancestor could have even if nothing was used.

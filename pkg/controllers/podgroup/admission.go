@@ -95,7 +95,7 @@ func (a *admission) Sync(ctx context.Context, _ string) (time.Duration, error) {
 		if a.record(c, verdicts[i]) {
 			a.decided(c.key)
 		}
-		if c.turn > 0 && !verdicts[i].admitted && (again == 0 || c.turn < again) {
+		if verdicts[i].keeps && (again == 0 || c.turn < again) {
 			again = c.turn
 		}
 	}
@@ -114,6 +114,11 @@ func (a *admission) record(c *candidate, v verdict) bool {
 	defer a.mu.Unlock()
 	last := a.verdicts[c.key]
 	now := a.clock.Now()
+	if v.lacksRoom() {
+		if v.lacking = lackingSince(c.group, last); v.lacking.IsZero() {
+			v.lacking = now
+		}
+	}
 	if v.blocked() {
 		same := last.uid == c.group.UID && last.blocked() && last.obstacle.kind == v.obstacle.kind
 		if same && now.Sub(last.since) < messageAge {
@@ -129,6 +134,15 @@ func (a *admission) record(c *candidate, v verdict) bool {
 	return true
 }
 
+// lackingSince is since when a queue has had no room for a PodGroup, zero if it did not lack room when it was decided about last. What
+// another process has decided stands in the status, which says only since when it waits.
+func lackingSince(group *schedulingv1beta1.PodGroup, last verdict) time.Time {
+	if last.uid == group.UID {
+		return last.lacking
+	}
+	return waitingSince(&group.Status)
+}
+
 // candidates are the PodGroups that wait, in turn.
 func (a *admission) candidates() []*candidate {
 	waiting, _ := a.groups.ByIndex(waitingIndex, waitingKey) // fails only for an unknown index
@@ -142,10 +156,14 @@ func (a *admission) candidates() []*candidate {
 			c = newCandidate(group)
 		}
 		known[c.key] = c
-		if group.DeletionTimestamp != nil || a.verdict(c.key, group.UID).admitted {
+		last := a.verdict(c.key, group.UID)
+		if group.DeletionTimestamp != nil || last.admitted {
 			continue
 		}
-		c.turn = turnOf(waited(&group.Status, now), a.overtakeTime)
+		c.turn = 0
+		if since := lackingSince(group, last); !since.IsZero() {
+			c.turn = turnOf(now.Sub(since), a.overtakeTime)
+		}
 		if _, asked := queuePriorities[c.queue]; !asked {
 			queuePriorities[c.queue] = a.queuePriority(c.queue)
 		}
@@ -174,11 +192,11 @@ func (a *admission) rules() rules {
 			queue, err := a.queues.Get(name)
 			return err == nil && queue.Spec.DequeueStrategy == schedulingv1beta1.DequeueStrategyFIFO
 		},
-		beyond:  func(want resources.List) *excess { return beyondCluster(want, total, a.factor) },
-		room:    books.RoomBehind,
-		exceeds: books.Exceeds,
-		path:    books.Path,
-		hold:    func(c *candidate) { a.tracker.Hold(c.group, c.want) },
+		beyond:   func(want resources.List) *excess { return beyondCluster(want, total, a.factor) },
+		room:     books.RoomBeside,
+		setAside: books.SetAside,
+		exceeds:  books.Exceeds,
+		hold:     func(c *candidate) { a.tracker.Hold(c.group, c.want) },
 	}
 }
 

@@ -5,8 +5,18 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/record"
 	testingclock "k8s.io/utils/clock/testing"
 
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	musterfake "github.com/muster-sched/muster/pkg/client/clientset/versioned/fake"
+	musterinformers "github.com/muster-sched/muster/pkg/client/informers/externalversions"
+	"github.com/muster-sched/muster/pkg/controllers/usage"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -36,4 +46,81 @@ func TestOnlyNewsIsRecorded(t *testing.T) {
 	assert.True(t, a.verdict(c.key, namesake.group.UID).admitted)
 	a.forget(c.key)
 	assert.Equal(t, verdict{}, a.verdict(c.key, namesake.group.UID))
+}
+
+// TestSinceWhenRoomIsLacking: only the time counts in which room was missing, and what was before a restart as the status has it.
+func TestSinceWhenRoomIsLacking(t *testing.T) {
+	start := time.Unix(1000, 0)
+	clock := testingclock.NewFakeClock(start)
+	a := &admission{clock: clock, verdicts: map[string]verdict{}}
+	c := newCandidate(mustertesting.MakePodGroup("g").UID("one").Obj())
+	closed := heldBack(obstacleKind{text: "closed"}, words("closed"))
+	lacks := func(queue string) verdict {
+		return heldBack(obstacleKind{queue: queue, resource: "cpu", want: 4}, words("no room"))
+	}
+	since := func() time.Time { return lackingSince(c.group, a.verdict(c.key, c.group.UID)) }
+
+	a.record(c, closed)
+	assert.Zero(t, since())
+	clock.Step(time.Hour)
+	a.record(c, lacks("q"))
+	assert.Equal(t, start.Add(time.Hour), since())
+	clock.Step(time.Hour)
+	a.record(c, lacks("q"))
+	clock.Step(time.Hour)
+	a.record(c, lacks("parent"))
+	assert.Equal(t, start.Add(time.Hour), since(), "it does not matter which queue lacks it")
+	a.record(c, closed)
+	assert.Zero(t, since())
+	clock.Step(time.Hour)
+	a.record(c, lacks("q"))
+	assert.Equal(t, start.Add(4*time.Hour), since(), "it begins anew")
+
+	a.verdicts = map[string]verdict{}
+	c.group.Status.Conditions = []schedulingv1beta1.PodGroupCondition{
+		{Type: schedulingv1beta1.PodGroupUnschedulableType, LastTransitionTime: metav1.NewTime(start)},
+	}
+	assert.Equal(t, start, since())
+	a.record(c, lacks("q"))
+	assert.Equal(t, start, since(), "as the status said after the restart")
+}
+
+// TestARoundIsDueWhenATurnEnds: no other news tells those who stood back that they need not any more.
+func TestARoundIsDueWhenATurnEnds(t *testing.T) {
+	start := time.Unix(100_000, 0)
+	clock := testingclock.NewFakeClock(start)
+	kube := informers.NewSharedInformerFactory(kubefake.NewClientset(), 0)
+	muster := musterinformers.NewSharedInformerFactory(musterfake.NewSimpleClientset(), 0)
+	used, err := usage.New(kube, muster)
+	require.NoError(t, err)
+	c, err := New(Config{
+		KubeInformers: kube, MusterInformers: muster, Usage: used, Recorder: record.NewFakeRecorder(10), Clock: clock, OvertakeTime: time.Minute,
+	})
+	require.NoError(t, err)
+	queue := mustertesting.MakeQueue("q").Capability("cpu", "4").State(schedulingv1beta1.QueueStateOpen).Obj()
+	require.NoError(t, muster.Scheduling().V1beta1().Queues().Informer().GetIndexer().Add(queue))
+	used.Ledger().SetQueue(queue)
+	add := func(name, cpu string, created time.Time) {
+		group := mustertesting.MakePodGroup(name).UID(name).Queue("q").MinMember(1).MinResources("cpu", cpu).Created(created).Obj()
+		require.NoError(t, c.admission.groups.Add(group))
+	}
+	round := func() time.Duration {
+		after, err := c.admission.Sync(t.Context(), allCandidates)
+		require.NoError(t, err)
+		return after
+	}
+	isIn := func(name string) bool { return c.admission.verdict("default/"+name, types.UID(name)).admitted }
+
+	add("runs", "2", start)
+	add("large", "3", start.Add(time.Second))
+	assert.Zero(t, round())
+	require.True(t, isIn("runs"))
+	clock.Step(time.Minute)
+	add("small", "1", start.Add(time.Minute))
+	assert.Equal(t, 4*time.Minute, round(), "until its turn ends")
+	require.False(t, isIn("small"))
+	clock.Step(4 * time.Minute)
+	assert.Zero(t, round())
+	assert.True(t, isIn("small"))
+	assert.False(t, isIn("large"))
 }

@@ -32,12 +32,13 @@ type candidate struct {
 
 // Turns of a PodGroup for which what comes free is kept, in overtake times: the first lasts firstTurn, and then others take what
 // there is, for one. If the room does not come, turns become longer: its own by twice, those of others by four times, maxLonger times.
+// The scheduler gives turns of the same lengths to gangs that wait for quota (pkg/scheduler/state/line.go).
 const (
 	firstTurn = 4
 	maxLonger = 4
 )
 
-// turnOf says for how much longer what comes free is kept for a PodGroup that has waited for so long; 0 if it is not. Its first turn
+// turnOf says for how much longer what comes free is kept for a PodGroup that has lacked room for so long; 0 if it is not. Its first turn
 // begins when others could pass it for overtakeTime. It ends, because room that is kept for one who never gets the rest is lost to
 // all: that of a queue in which something runs for ever, say.
 func turnOf(waited, overtakeTime time.Duration) time.Duration {
@@ -82,6 +83,10 @@ type verdict struct {
 	message string
 	// since is when the message was written.
 	since time.Time
+	// lacking is since when a queue has had no room for the PodGroup, zero if that is not what is in the way.
+	lacking time.Time
+	// keeps: what is free of that room is kept for it.
+	keeps bool
 }
 
 func (v verdict) blocked() bool { return v.obstacle != nil }
@@ -98,12 +103,13 @@ type obstacle struct {
 }
 
 // obstacleKind is one of: the queue takes no work (text), another PodGroup is before it in the line (text), the cluster is
-// too small (resource), a queue has no room (queue, resource, want).
+// too small (resource), a queue has no room (queue, resource, want), or what it has is kept for another (behind).
 type obstacleKind struct {
 	text     string
 	queue    string
 	resource corev1.ResourceName
 	want     int64
+	behind   bool
 }
 
 // words is an explanation that is put into words already.
@@ -119,12 +125,12 @@ type rules struct {
 	fifo func(queue string) bool
 	// beyond says why the cluster can never hold an amount; nil if it can.
 	beyond func(want resources.List) *excess
-	// room says what a queue or one of its ancestors lacks for an amount beside what is claimed; nil if nothing.
-	room func(claimed []quota.Claim, queue string, want resources.List) *quota.Shortage
+	// room says what a queue or one of its ancestors lacks for an amount beside what is set aside; nil if nothing.
+	room func(aside quota.Aside, queue string, want resources.List) *quota.Shortage
+	// setAside adds what is free of a claim to what is set aside.
+	setAside func(aside quota.Aside, claim quota.Claim)
 	// exceeds says whether an amount is more than the queue or an ancestor could have even if nothing was used.
 	exceeds func(queue string, want resources.List) bool
-	// path lists the queue and its ancestors.
-	path func(queue string) []string
 	// hold sets aside what the candidate wants.
 	hold func(c *candidate)
 }
@@ -134,55 +140,24 @@ type rules struct {
 func decide(candidates []*candidate, r rules) []verdict {
 	verdicts := make([]verdict, 0, len(candidates))
 	line := map[string]*candidate{} // queue -> the candidate that holds its line
-	claims := claims{}
+	aside := quota.Aside{}          // for those whose turn it is
 	for _, c := range candidates {
-		v := r.judge(c, line[c.queue], r.claimed(claims, c))
+		v := r.judge(c, line[c.queue], aside)
 		if v.admitted {
 			r.hold(c)
 		} else if line[c.queue] == nil && r.fifo(c.queue) {
 			line[c.queue] = c
 		}
-		if c.turn > 0 && v.lacksRoom() && claims[c.queue] == nil && !r.exceeds(c.queue, c.want) {
-			claims.add(r.path(c.queue), c)
+		if c.turn > 0 && v.lacksRoom() && !r.exceeds(c.queue, c.want) {
+			r.setAside(aside, quota.Claim{Queue: c.queue, Want: c.want})
+			v.keeps = true
 		}
 		verdicts = append(verdicts, v)
 	}
 	return verdicts
 }
 
-// claims are what candidates wait for whose turn it is, by the queues whose room that would take. In each queue there is one at most, that of
-// the first in turn: it goes before those that come later in any case.
-type claims map[string]*quota.Claim
-
-func (k claims) add(path []string, c *candidate) {
-	claim := &quota.Claim{Queue: c.queue, Want: c.want}
-	for _, name := range path {
-		if k[name] == nil {
-			k[name] = claim
-		}
-	}
-}
-
-// on are the claims on the room of queues on a path. There are no more than these, however many wait.
-func (k claims) on(path []string) (found []quota.Claim) {
-	var last *quota.Claim // a claim on a queue is one on its ancestors too, unless another was there before
-	for _, name := range path {
-		if claim := k[name]; claim != nil && claim != last {
-			found, last = append(found, *claim), claim
-		}
-	}
-	return found
-}
-
-// claimed is what is kept for others of the room that a candidate would take.
-func (r *rules) claimed(claims claims, c *candidate) []quota.Claim {
-	if len(claims) == 0 {
-		return nil // as almost always
-	}
-	return claims.on(r.path(c.queue))
-}
-
-func (r *rules) judge(c, ahead *candidate, claimed []quota.Claim) verdict {
+func (r *rules) judge(c, ahead *candidate, aside quota.Aside) verdict {
 	if reason := r.notOpen(c.queue); reason != "" {
 		return heldBack(obstacleKind{text: reason}, words(reason))
 	}
@@ -193,8 +168,8 @@ func (r *rules) judge(c, ahead *candidate, claimed []quota.Claim) verdict {
 	if e := r.beyond(c.want); e != nil {
 		return heldBack(obstacleKind{resource: e.resource}, e)
 	}
-	if s := r.room(claimed, c.queue, c.want); s != nil {
-		return heldBack(obstacleKind{queue: s.Queue, resource: s.Resource, want: s.Want}, s)
+	if s := r.room(aside, c.queue, c.want); s != nil {
+		return heldBack(obstacleKind{queue: s.Queue, resource: s.Resource, want: s.Want, behind: s.Behind}, s)
 	}
 	return verdict{admitted: true}
 }

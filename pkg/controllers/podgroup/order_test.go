@@ -106,11 +106,11 @@ func (s *scene) rules() rules {
 		fifo: func(name string) bool {
 			return s.queues[name] != nil && s.queues[name].Spec.DequeueStrategy == schedulingv1beta1.DequeueStrategyFIFO
 		},
-		beyond:  func(want resources.List) *excess { return beyondCluster(want, s.total, s.factor) },
-		room:    s.books.RoomBehind,
-		exceeds: s.books.Exceeds,
-		path:    s.books.Path,
-		hold:    func(c *candidate) { s.books.Promise(c.key, c.queue, c.want) },
+		beyond:   func(want resources.List) *excess { return beyondCluster(want, s.total, s.factor) },
+		room:     s.books.RoomBeside,
+		setAside: s.books.SetAside,
+		exceeds:  s.books.Exceeds,
+		hold:     func(c *candidate) { s.books.Promise(c.key, c.queue, c.want) },
 	}
 }
 
@@ -131,6 +131,7 @@ func TestDecide(t *testing.T) {
 	parent := mustertesting.MakeQueue("p").Capability("cpu", "4").Obj()
 	left := mustertesting.MakeQueue("l").Parent("p").Obj()
 	right := mustertesting.MakeQueue("r").Parent("p").Obj()
+	narrow := mustertesting.MakeQueue("n").Parent("p").Capability("cpu", "1").Obj()
 
 	tests := map[string]struct {
 		candidates []*candidate
@@ -178,6 +179,11 @@ func TestDecide(t *testing.T) {
 			want: []string{"", `queue "t" has 2 cpu free of its capability, 4 needed`,
 				`queue "t" has 2 cpu free of its capability, 2 needed; quota is set aside for a gang that has waited longer`},
 		},
+		"what one cannot use of the parent is kept for another": {
+			candidates: []*candidate{wants("a", "n", "1"), impatient("b", "n", "1"), impatient("c", "l", "4"), wants("d", "r", "1")},
+			want: []string{"", `queue "n" has 0 cpu free of its capability, 1 needed`, `queue "p" has 3 cpu free of its capability, 4 needed`,
+				`queue "p" has 3 cpu free of its capability, 1 needed; quota is set aside for a gang that has waited longer`},
+		},
 		"no such queue": {
 			candidates: []*candidate{wants("a", "x", "3")},
 			want:       []string{`queue "x" does not exist`},
@@ -191,7 +197,7 @@ func TestDecide(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := newScene(traverse, fifo, parent, left, right)
+			s := newScene(traverse, fifo, parent, left, right, narrow)
 			s.total, s.factor = resources.List{corev1.ResourceCPU: 2000}, test.factor
 			var got []string
 			for _, v := range decide(test.candidates, s.rules()) {
@@ -237,9 +243,9 @@ func TestAdmissionNeverExceedsACapability(t *testing.T) {
 	})
 }
 
-// TestAnImpatientCandidateIsAdmittedInTheEnd: however many come behind it in random trees of queues, once those are gone that
-// were admitted when it became impatient it is admitted, if its queues could ever hold it.
-func TestAnImpatientCandidateIsAdmittedInTheEnd(t *testing.T) {
+// TestImpatientCandidatesAreAdmittedInTheEnd: however many come behind them in random trees of queues, once those are gone that were
+// admitted when they became impatient they are admitted one after the other, if their queues could ever hold them.
+func TestImpatientCandidatesAreAdmittedInTheEnd(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		queues := drawQueues(t)
 		for _, queue := range queues {
@@ -252,25 +258,33 @@ func TestAnImpatientCandidateIsAdmittedInTheEnd(t *testing.T) {
 				before[c.key] = c
 			}
 		}
-		queue := rapid.SampledFrom(queues).Draw(t, "queue").Name
-		first := impatient("first", queue, fmt.Sprint(rapid.IntRange(1, 12).Draw(t, "cpu")))
-		for round := 0; ; round++ {
-			if decide([]*candidate{first}, s.rules())[0].admitted {
-				return
-			}
+		var waiting []*candidate
+		for i := range rapid.IntRange(1, 3).Draw(t, "impatient") {
+			waiting = append(waiting, impatient(fmt.Sprint("first", i), rapid.SampledFrom(queues).Draw(t, "queue").Name,
+				fmt.Sprint(rapid.IntRange(1, 12).Draw(t, "cpu"))))
+		}
+		for round, progress := 0, true; len(before) > 0 || progress; round++ {
 			behind := drawCandidates(t, queues)
 			for i, c := range behind {
-				c.key = fmt.Sprint("default/behind", round, "-", i)
+				c.key = fmt.Sprint("default/behind", round, "-", i) // they stay for ever
 			}
-			decide(append([]*candidate{first}, behind...), s.rules())
-			if len(before) == 0 {
-				break
+			verdicts := decide(slices.Concat(waiting, behind), s.rules())
+			left := slices.DeleteFunc(slices.Clone(waiting), func(c *candidate) bool { return verdicts[slices.Index(waiting, c)].admitted })
+			progress = len(left) < len(waiting)
+			for _, c := range waiting {
+				s.books.DropPromise(c.key) // who was admitted runs and ends at once
 			}
-			gone := rapid.SampledFrom(keysOf(before)[:len(before)]).Draw(t, "gone") // "none" comes last
-			s.books.DropPromise(gone)
-			delete(before, gone)
+			waiting = left
+			if len(before) > 0 {
+				gone := rapid.SampledFrom(keysOf(before)[:len(before)]).Draw(t, "gone") // "none" comes last
+				s.books.DropPromise(gone)
+				delete(before, gone)
+				progress = true
+			}
 		}
-		require.True(t, s.books.Exceeds(first.queue, first.want), "%s is not admitted although all that were before it are gone", first.key)
+		for _, c := range waiting {
+			require.True(t, s.books.Exceeds(c.queue, c.want), "%s is not admitted although all that were before it are gone", c.key)
+		}
 	})
 }
 

@@ -24,13 +24,13 @@ func admitted(status *schedulingv1beta1.PodGroupStatus) bool {
 	return status.Phase != "" && status.Phase != schedulingv1beta1.PodGroupPending
 }
 
-// waited is how long a PodGroup has been kept out of its queue, as its status says; 0 if it does not yet.
-func waited(status *schedulingv1beta1.PodGroupStatus, now time.Time) time.Duration {
+// waitingSince is since when a PodGroup has been kept out of its queue, as its status says; zero if it does not.
+func waitingSince(status *schedulingv1beta1.PodGroupStatus) time.Time {
 	last := current(status.Conditions)
 	if admitted(status) || last == nil || last.Type != schedulingv1beta1.PodGroupUnschedulableType {
-		return 0
+		return time.Time{}
 	}
-	return now.Sub(last.LastTransitionTime.Time)
+	return last.LastTransitionTime.Time
 }
 
 // nextPhase is the phase of an admitted PodGroup.

@@ -314,15 +314,15 @@ func TestWhatIsOnlyAReport(t *testing.T) {
 	}
 }
 
-func TestHowLongAPodGroupHasWaited(t *testing.T) {
-	now := time.Unix(1000, 0)
+func TestSinceWhenAPodGroupWaits(t *testing.T) {
+	then := time.Unix(1000, 0)
 	status := func(phase schedulingv1beta1.PodGroupPhase, kind schedulingv1beta1.PodGroupConditionType) *schedulingv1beta1.PodGroupStatus {
 		return &schedulingv1beta1.PodGroupStatus{Phase: phase, Conditions: []schedulingv1beta1.PodGroupCondition{
-			{Type: kind, LastTransitionTime: metav1.NewTime(now.Add(-time.Minute))},
+			{Type: kind, LastTransitionTime: metav1.NewTime(then)},
 		}}
 	}
-	assert.Equal(t, time.Minute, waited(status(schedulingv1beta1.PodGroupPending, schedulingv1beta1.PodGroupUnschedulableType), now))
-	assert.Zero(t, waited(status(schedulingv1beta1.PodGroupInqueue, schedulingv1beta1.PodGroupUnschedulableType), now), "it is in its queue")
-	assert.Zero(t, waited(status(schedulingv1beta1.PodGroupPending, schedulingv1beta1.PodGroupScheduled), now))
-	assert.Zero(t, waited(&schedulingv1beta1.PodGroupStatus{}, now))
+	assert.Equal(t, then, waitingSince(status(schedulingv1beta1.PodGroupPending, schedulingv1beta1.PodGroupUnschedulableType)))
+	assert.Zero(t, waitingSince(status(schedulingv1beta1.PodGroupInqueue, schedulingv1beta1.PodGroupUnschedulableType)), "it is in its queue")
+	assert.Zero(t, waitingSince(status(schedulingv1beta1.PodGroupPending, schedulingv1beta1.PodGroupScheduled)))
+	assert.Zero(t, waitingSince(&schedulingv1beta1.PodGroupStatus{}))
 }
