@@ -3,6 +3,7 @@ package scheduler_test
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -17,8 +18,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	schedulingx "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -213,6 +216,33 @@ func TestSurplusComesAfterTheMinimum(t *testing.T) {
 	w.expectBound("g", 3)
 	w.addNode(3)
 	w.expectBound("g", 4)
+}
+
+// TestMembersWaitForThePodGroupThatTheyWereCreatedFor: a pod that names a later PodGroup than the scheduler has seen is not beyond its
+// minimum, though there is room. It starts when the scheduler sees that one.
+func TestMembersWaitForThePodGroupThatTheyWereCreatedFor(t *testing.T) {
+	w := newWorld(t, 3)
+	w.createGroup("g", 1, "")
+	w.createGang("g", 1)
+	w.expectBound("g-", 1)
+	groups := muster.SchedulingV1beta1().PodGroups(w.namespace)
+	group, err := groups.Get(w.ctx, "g", metav1.GetOptions{})
+	require.NoError(t, err)
+	seen, err := strconv.ParseUint(group.ResourceVersion, 10, 64)
+	require.NoError(t, err)
+	for _, name := range []string{"new-0", "new-1"} {
+		w.create(w.pod(name, "g", func(pod *corev1.Pod) {
+			pod.Annotations[schedulingv1beta1.GroupResourceVersionAnnotation] = strconv.FormatUint(seen+1, 10)
+		}))
+	}
+	_ = wait.PollUntilContextTimeout(w.ctx, 50*time.Millisecond, quiet, true, func(context.Context) (bool, error) {
+		require.Zero(t, w.bound("new-"), "the scheduler cannot know yet what these belong to")
+		return false, nil
+	})
+	group.Spec.MinMember = 3
+	_, err = groups.Update(w.ctx, group, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	w.expectBound("new-", 2)
 }
 
 func TestUnlikeMembersThatFitOnlyOneWayAreSeated(t *testing.T) {
