@@ -20,7 +20,7 @@ import (
 )
 
 // Bounds of what is asked of the API server at once: for one Job, and for all. More than a few hundred requests of one
-// client are refused; and so many that it answers them by turns cost an API server of two cores a twentieth of its throughput.
+// client are refused, and 100 cost an API server of two cores a twentieth of its throughput: its watches fall behind.
 const (
 	firstBatch  = 1
 	maxBatch    = 100
