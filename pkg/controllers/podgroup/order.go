@@ -30,14 +30,6 @@ type candidate struct {
 	turn time.Duration
 }
 
-// Turns of a PodGroup for which what comes free is kept, in overtake times: the first lasts firstTurn, and then others take what
-// there is, for one. If the room does not come, turns become longer: its own by twice, those of others by four times, maxLonger times.
-// The scheduler gives turns of the same lengths to gangs that wait for quota (pkg/scheduler/state/line.go).
-const (
-	firstTurn = 4
-	maxLonger = 4
-)
-
 // turnOf says for how much longer what comes free is kept for a PodGroup that has lacked room for so long; 0 if it is not. Its first turn
 // begins when others could pass it for overtakeTime. It ends, because room that is kept for one who never gets the rest is lost to
 // all: that of a queue in which something runs for ever, say.
@@ -46,9 +38,9 @@ func turnOf(waited, overtakeTime time.Duration) time.Duration {
 		return 0
 	}
 	waited -= overtakeTime
-	for longer := 0; ; longer++ {
-		own, others := firstTurn*overtakeTime<<min(longer, maxLonger), overtakeTime<<(2*min(longer, maxLonger))
-		if longer >= maxLonger {
+	for inVain := 0; ; inVain++ {
+		own, others := quota.Turn(overtakeTime, inVain)
+		if inVain >= quota.LongestTurn {
 			waited %= own + others
 		}
 		if waited < own {

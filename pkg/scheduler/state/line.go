@@ -21,16 +21,8 @@ import (
 //
 // Such a gang may have its quota at last and lack room. Then it is due for room at once, and keeps its quota. It may wait in
 // vain though: for pods that never end, or use what higher priorities have. So nothing is set aside for it any more after a
-// while, and others have their turn. Each time in vain makes the next one longer, so that in the end it outlasts every
-// pod that ends, and the pause before it longer still, so that a gang that can never start costs its queue less and less.
-
-const (
-	// saveRenewals is for how long quota is set aside for a gang first, counted in the time after which a gang that waits for
-	// room has other places chosen. The pause after it takes one such time.
-	saveRenewals = 4
-	// maxDoublings is how often that time doubles, and the pause quadruples.
-	maxDoublings = 4
-)
+// while, and others have their turn (quota.Turn, in units of the time after which a gang that waits for room has other places
+// chosen).
 
 // line is the gangs of one queue that wait for quota.
 type line struct {
@@ -82,16 +74,6 @@ func (s *Store) startOfGang(g *group, members []*gang.Member, surplus bool) *sta
 		priority: s.gangPriority(g), since: g.since, surplus: surplus,
 		queue: g.queue, amount: func() resources.List { return requests(members) },
 	}
-}
-
-// saveTime is how long quota is set aside for a gang, after so many times in vain.
-func saveTime(renewal time.Duration, inVain int) time.Duration {
-	return saveRenewals * renewal << min(inVain, maxDoublings)
-}
-
-// restTime is the pause after that.
-func restTime(renewal time.Duration, inVain int) time.Duration {
-	return renewal << (2 * min(inVain, maxDoublings))
 }
 
 // considerQuota says in a round whether the gang has its quota, and how it stands if not.
@@ -244,7 +226,8 @@ func (s *Store) callForQuota(g *group) {
 
 // savedInVain gives back what was set aside in vain. The gang stands in no line until its pause is over.
 func (s *Store) savedInVain(g *group) {
-	g.lack.retryAt = s.clock.Now().Add(restTime(s.renewal(), g.lack.retries))
+	_, others := quota.Turn(s.renewal(), g.lack.retries)
+	g.lack.retryAt = s.clock.Now().Add(others)
 	g.lack.retries++
 	s.leaveLine(g)
 	s.callForQuota(g)
@@ -253,8 +236,10 @@ func (s *Store) savedInVain(g *group) {
 // tendLines gives back what is set aside in vain, and sets quota aside for those who have waited long enough.
 func (s *Store) tendLines() {
 	for name, l := range s.lines {
-		if g := l.savedFor; g != nil && g.phase == idle && s.clock.Since(g.lack.savedSince) >= saveTime(s.renewal(), g.lack.retries) {
-			s.savedInVain(g)
+		if g := l.savedFor; g != nil && g.phase == idle {
+			if own, _ := quota.Turn(s.renewal(), g.lack.retries); s.clock.Since(g.lack.savedSince) >= own {
+				s.savedInVain(g)
+			}
 		}
 		s.settleLine(name)
 		if len(l.waiting) == 0 {

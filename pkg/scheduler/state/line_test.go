@@ -94,22 +94,6 @@ func (l *lineTest) waitLong(g *group) {
 	require.True(l, g.isSavedFor())
 }
 
-func TestForHowLongQuotaIsSetAside(t *testing.T) {
-	for _, c := range []struct {
-		inVain      int
-		saved, rest time.Duration
-	}{
-		{0, 40 * time.Minute, 10 * time.Minute},
-		{1, 80 * time.Minute, 40 * time.Minute},
-		{2, 160 * time.Minute, 160 * time.Minute},
-		{4, 640 * time.Minute, 2560 * time.Minute},
-		{100, 640 * time.Minute, 2560 * time.Minute},
-	} {
-		assert.Equal(t, c.saved, saveTime(10*time.Minute, c.inVain))
-		assert.Equal(t, c.rest, restTime(10*time.Minute, c.inVain))
-	}
-}
-
 func TestWhichStartsPassAGangThatLacksQuota(t *testing.T) {
 	at := func(seconds int64) time.Time { return time.Unix(seconds, 0) }
 	lacks := &quota.Shortage{Queue: "org", Resource: corev1.ResourceCPU}
