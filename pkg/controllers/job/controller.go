@@ -99,6 +99,7 @@ type Controller struct {
 	notebook        notebook
 	instruments     *instruments
 	requests        chan struct{} // one for each pod that is being created or deleted
+	turns           chan struct{} // one for each Job that has its turn to get pods
 	writtenJobs     worker.Written[*batchv1alpha1.Job]
 	kinds           *kinds                       // of what Jobs own beside pods and PodGroups
 	written         consistency.ConsistencyStore // what was written and is not seen yet
@@ -116,6 +117,7 @@ func New(cfg Config) *Controller {
 
 	c := &Controller{
 		requests:        make(chan struct{}, maxRequests),
+		turns:           make(chan struct{}, turnsAtOnce),
 		instruments:     newInstruments(),
 		kube:            cfg.Kube,
 		muster:          cfg.Muster,

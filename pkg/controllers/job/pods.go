@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -25,6 +26,15 @@ const (
 	firstBatch  = 1
 	maxBatch    = 100
 	maxRequests = 32
+)
+
+// Bounds of what Jobs get at the same time. A gang starts when it is whole: of eight that are filled side by side none does for
+// long, and the scheduler has nothing to do. So few have a turn at once; but nobody waits for one with the first few pods, and
+// a turn ends, so that small Jobs do not wait for large ones.
+const (
+	turnsAtOnce = 2
+	podsPerTurn = 1000
+	withoutTurn = 15 // the pods of the first batches, which show whether pods can be created at all
 )
 
 // errNameTaken says that a pod cannot be created because something else has its name.
@@ -119,21 +129,45 @@ func inherit(to, from map[string]string, keys ...string) {
 func (c *Controller) createPods(
 	ctx context.Context, job *batchv1alpha1.Job, group *schedulingv1beta1.PodGroup, set *plugins.Set, wanted []missing,
 ) error {
-	for size := firstBatch; len(wanted) > 0; size = min(2*size, maxBatch) {
-		batch := wanted[:min(size, len(wanted))]
-		wanted = wanted[len(batch):]
-		err := c.inParallel(len(batch), func(i int) error {
-			task := &job.Spec.Tasks[batch[i].task]
-			pod := newPod(job, task, batch[i].index)
-			set.MutatePod(pod, task, batch[i].index)
-			tie(pod, group)
-			return c.createPod(ctx, job, pod)
-		})
-		if err != nil {
+	create := func(m missing) error {
+		task := &job.Spec.Tasks[m.task]
+		pod := newPod(job, task, m.index)
+		set.MutatePod(pod, task, m.index)
+		tie(pod, group)
+		return c.createPod(ctx, job, pod)
+	}
+	size := firstBatch
+	inBatches := func(wanted []missing) error {
+		for ; len(wanted) > 0; size = min(2*size, maxBatch) {
+			batch := wanted[:min(size, len(wanted))]
+			wanted = wanted[len(batch):]
+			if err := c.inParallel(len(batch), func(i int) error { return create(batch[i]) }); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	few := min(withoutTurn, len(wanted))
+	if err := inBatches(wanted[:few]); err != nil {
+		return err
+	}
+	for turn := range slices.Chunk(wanted[few:], podsPerTurn) {
+		if err := c.inTurn(ctx, func() error { return inBatches(turn) }); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// inTurn runs f when it is the Job's turn to get pods.
+func (c *Controller) inTurn(ctx context.Context, f func() error) error {
+	select {
+	case c.turns <- struct{}{}:
+		defer func() { <-c.turns }()
+		return f()
+	case <-ctx.Done():
+		return nil // whoever runs next goes on
+	}
 }
 
 func (c *Controller) createPod(ctx context.Context, job *batchv1alpha1.Job, pod *corev1.Pod) error {
