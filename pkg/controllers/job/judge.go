@@ -80,6 +80,7 @@ func judge(v *view) *verdict {
 	job := *v.job
 	job.Status = *v.job.Status.DeepCopy()
 	status := &job.Status
+	status.State.Phase = beginning(status.State.Phase)
 	status.MinAvailable = job.Spec.MinAvailable
 	if v.controlled != nil {
 		status.ControlledResources = v.controlled
@@ -123,6 +124,14 @@ func judge(v *view) *verdict {
 	return result
 }
 
+// beginning is the phase that a Job is in, which begins as Pending.
+func beginning(p batchv1alpha1.JobPhase) batchv1alpha1.JobPhase {
+	if p == "" {
+		return batchv1alpha1.Pending
+	}
+	return p
+}
+
 // noteSurplus remembers the pods that are to go because their task was scaled down. Scaled up again while they are
 // still going, the task would take them for evicted.
 func noteSurplus(job *batchv1alpha1.Job, memories []policy.Memory, all *crew) {
@@ -139,7 +148,6 @@ func noteSurplus(job *batchv1alpha1.Job, memories []policy.Memory, all *crew) {
 // hold keeps a Job that may not start in Pending and says why.
 func hold(v *view, job *batchv1alpha1.Job) *verdict {
 	status := &job.Status
-	status.State.Phase = batchv1alpha1.Pending
 	status.State.Reason, status.State.Message = v.held.reason, v.held.message
 	stamp(status, v.job.Status.State.Phase, v.now)
 	all := seatAll(&job.Spec, v.pods)
@@ -181,7 +189,7 @@ func recordDelays(v *view, job *batchv1alpha1.Job, granted bool, delays []policy
 	switch {
 	case phase.Ended(status.State.Phase):
 		status.Delayed = nil
-	case granted || answers(v.job.Status.State.Phase):
+	case granted || answers(beginning(v.job.Status.State.Phase)):
 		status.Delayed = policy.AgendaOf(delays).Record(&job.Spec)
 	}
 }

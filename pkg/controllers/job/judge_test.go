@@ -362,6 +362,44 @@ func TestAnEvictionIsNoticedThoughNoStatusHasToldOfThePod(t *testing.T) {
 	assert.Equal(t, batchv1alpha1.Restarting, w.phase())
 }
 
+// TestAJobGoesOnThoughNoStatusHasToldOfItsBeginning: the first status may wait; all that happens to a Pending Job happens meanwhile.
+func TestAJobGoesOnThoughNoStatusHasToldOfItsBeginning(t *testing.T) {
+	begun := func(t *testing.T) *world {
+		w := newWorld(t, mustertesting.MakeJob("j").Policy(busv1alpha1.PodFailedEvent, busv1alpha1.RestartJobAction).
+			Task(mustertesting.MakeTask("a", 2)).Obj())
+		for range 2 {
+			require.True(t, isReport(&w.job.Status, w.lookAndCrash(minorDeferred)))
+		}
+		require.Len(t, w.pods, 2, "the pods do not wait for it")
+		require.Empty(t, w.phase())
+		return w
+	}
+	t.Run("all run", func(t *testing.T) {
+		w := begun(t)
+		w.set("j-a-0", corev1.PodRunning, 0)
+		w.set("j-a-1", corev1.PodRunning, 0)
+		w.look()
+		assert.Equal(t, batchv1alpha1.Running, w.phase())
+		assert.NotNil(t, w.job.Status.StartTime)
+	})
+	t.Run("a policy acts", func(t *testing.T) {
+		w := begun(t)
+		w.set("j-a-0", corev1.PodFailed, 1)
+		v := w.look()
+		require.NotNil(t, v.request)
+		assert.Equal(t, busv1alpha1.RestartJobAction, v.request.action)
+		assert.Equal(t, batchv1alpha1.Restarting, w.phase())
+		assert.EqualValues(t, 1, w.job.Status.RetryCount)
+	})
+	t.Run("a Command acts", func(t *testing.T) {
+		w := begun(t)
+		w.command = &busv1alpha1.Command{Action: string(busv1alpha1.AbortJobAction)}
+		w.look()
+		assert.Equal(t, batchv1alpha1.Aborting, w.phase())
+		assert.Equal(t, []string{"j-a-0", "j-a-1"}, w.names(func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil }))
+	})
+}
+
 // TestWhatIsOnlyAReport: phases, and what would run again if it were forgotten, are written at once.
 func TestWhatIsOnlyAReport(t *testing.T) {
 	w := newWorld(t, mustertesting.MakeJob("j").MinAvailable(2).Task(mustertesting.MakeTask("a", 4)).Obj())
@@ -369,7 +407,7 @@ func TestWhatIsOnlyAReport(t *testing.T) {
 		before := w.job.Status.DeepCopy()
 		return isReport(before, w.look())
 	}
-	assert.False(t, report(), "the first status")
+	assert.True(t, report(), "the Job begins")
 	assert.True(t, report(), "pods have come")
 	w.set("j-a-0", corev1.PodRunning, 0)
 	assert.True(t, report(), "one runs")

@@ -218,12 +218,13 @@ func pause(from *batchv1alpha1.JobStatus, result *verdict) time.Duration {
 	return worker.StatusInterval(result.members.names.Len())
 }
 
-// isMinor tells whether a change of status can wait for others to join it. One that announces deletions cannot: what
+// isMinor tells whether a change of status can wait for others to join it. That a Job has begun can: it does what a Pending
+// Job does also while its status is empty. One that announces deletions cannot: what
 // is deleted unannounced would look evicted later, as when a Job is scaled down and up again. Nor can one that tells of
 // what is answered later: once an evicted pod has a new one, nothing else knows of it.
 func isMinor(from *batchv1alpha1.JobStatus, result *verdict) bool {
 	to := result.status
-	return from.State.Phase == to.State.Phase && from.Version == to.Version && from.RetryCount == to.RetryCount &&
+	return beginning(from.State.Phase) == to.State.Phase && from.Version == to.Version && from.RetryCount == to.RetryCount &&
 		from.HandledCommand == to.HandledCommand && len(result.members.victims()) == 0 &&
 		apiequality.Semantic.DeepEqual(from.Delayed, to.Delayed)
 }

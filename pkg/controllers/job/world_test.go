@@ -90,8 +90,8 @@ func (w *world) lookAndCrash(at crash) *verdict {
 	for _, pod := range victims {
 		w.askToGo(pod.Name)
 	}
-	if !w.refused && phase.Runs(w.job.Status.State.Phase) && (at != whileActing || len(victims) == 0) {
-		filled.Status = w.job.Status
+	if !w.refused && phase.Runs(result.status.State.Phase) && (at != whileActing || len(victims) == 0) {
+		filled.Status = *result.status
 		for _, m := range wanted {
 			w.create(newPod(filled, &filled.Spec.Tasks[m.task], m.index))
 		}
