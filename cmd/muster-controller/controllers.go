@@ -67,6 +67,7 @@ func newControllers(cfg *config, p *parts) ([]controller, error) {
 		Recorder: p.recorder, SchedulerName: cfg.schedulerName, ServedSchedulerNames: cfg.servedSchedulerNames,
 		DependencyCondition: batchv1alpha1.DependencyCondition(cfg.dependsOnCondition),
 		RegisterMetrics:     legacyregistry.MustRegister,
+		Admission:           podGroups,
 		Reports:             reports,
 	})
 	return []controller{

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
@@ -74,6 +75,17 @@ type Gang struct {
 // tally counts members that are of the current incarnation and not terminating.
 type tally struct {
 	all, held, bound int
+}
+
+// Vouches tells whether a pod shows that a PodGroup of a Job has been admitted, whatever its status says yet: the job
+// controller creates pods for admitted PodGroups only. Neither a pod that has finished nor one that goes does, which may be
+// from an earlier PodGroup of the Job. The PodGroup is controlled by the Job with that UID; "" stands for none.
+func Vouches(pod *corev1.Pod, job types.UID) bool {
+	if job == "" || pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		return false
+	}
+	owner := batchv1alpha1.JobOf(pod)
+	return owner != nil && owner.UID == job
 }
 
 // Put adds a member, or replaces what is known of it. A Reserved member stays so until its pod is seen bound.

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"syscall"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/localcluster"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 	"github.com/muster-sched/muster/test/e2e/harness"
 )
@@ -102,4 +104,29 @@ func TestTheQueueReportsItsGroups(t *testing.T) {
 		last = s.Queue(s.Namespace).Status
 		return last.Running == 1 && last.Inqueue == 1 && last.Allocated.Cpu().MilliValue() == 3000
 	}, mustertesting.Patience, 50*time.Millisecond, "the queue has one running and one waiting group and 3 CPUs in use")
+}
+
+// TestAJobStartsThoughTheStatusOfItsPodGroupIsNotWritten: while the API server is busy, or refuses it, nothing waits for the status that
+// tells of the admission. A controller that is started meanwhile knows of it from the pods. It is not parallel: a controller is killed.
+func TestAJobStartsThoughTheStatusOfItsPodGroupIsNotWritten(t *testing.T) {
+	s := harness.New(t)
+	s.AddNodes(2, "cpu", "8")
+	s.CreateQueue(mustertesting.MakeQueue(s.Namespace).Capability("cpu", "4"))
+	allow := s.RefuseGroupStatuses()
+	job := s.CreateJob(mustertesting.MakeJob("job").Queue(s.Namespace).Task(mustertesting.MakeTask("worker", 4).Requests("cpu", "1").Hang()))
+	s.Pods(4, "its pods are bound", s.In(harness.Of("job"), harness.Bound))
+	require.Empty(t, s.GroupOf(job).Status.Phase)
+
+	require.NoError(t, s.Kill(localcluster.MusterController, syscall.SIGKILL))
+	require.NoError(t, s.AwaitEnd(s.Ctx, localcluster.MusterController))
+	rival := s.CreateJob(mustertesting.MakeJob("rival").Queue(s.Namespace).Task(mustertesting.MakeTask("worker", 1).Requests("cpu", "1")))
+	require.NoError(t, s.Start(s.Ctx, localcluster.MusterController))
+	s.JobPhase(rival, batchv1alpha1.Pending)
+	s.PodsStay(0, "the queue is full", s.In(harness.Of("rival")))
+
+	allow()
+	s.Soon("both PodGroups say how they are", func() bool {
+		return s.GroupOf(job).Status.Phase == schedulingv1beta1.PodGroupRunning && s.GroupOf(rival).Status.Phase == schedulingv1beta1.PodGroupPending
+	}, func() any { return []any{s.GroupOf(job).Status, s.GroupOf(rival).Status} })
+	s.WholeGangs(s.Namespace, window)
 }

@@ -24,6 +24,7 @@ import (
 	"k8s.io/utils/clock"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
 	"github.com/muster-sched/muster/pkg/client/informers/externalversions"
 	batchlisters "github.com/muster-sched/muster/pkg/client/listers/batch/v1alpha1"
@@ -43,6 +44,9 @@ type Config struct {
 	MusterInformers externalversions.SharedInformerFactory
 	// Recorder writes the events on Jobs.
 	Recorder record.EventRecorder
+	// Admission lets PodGroups into their queues; what it has decided is acted on before their status says so. nil means that
+	// the status alone tells.
+	Admission Admission
 	// Reports lets news of progress give way to the progress itself; nil writes all at once.
 	Reports *worker.Reports
 	// RegisterMetrics makes the controller's metrics visible. They are not counted if it is nil.
@@ -56,6 +60,14 @@ type Config struct {
 	// ServedSchedulerNames are the scheduler names behind which Muster's plugins run. A Job that asks for another is
 	// told so. Empty means that this is not known.
 	ServedSchedulerNames []string
+}
+
+// Admission is who lets PodGroups into their queues.
+type Admission interface {
+	// Admitted tells whether the PodGroup is in its queue.
+	Admitted(group *schedulingv1beta1.PodGroup) bool
+	// Watch makes f be called whenever a PodGroup has been admitted. It must be called before the controllers run.
+	Watch(f func(group *schedulingv1beta1.PodGroup))
 }
 
 // jobKind is the kind that the controller's objects name as their owner.
@@ -95,6 +107,7 @@ type Controller struct {
 	commandIndex    cache.Indexer // Commands, by the key of the Job that they name
 	synced          []cache.InformerSynced
 	worker          *worker.Worker
+	admission       Admission
 	reports         *worker.Reports
 	notebook        notebook
 	instruments     *instruments
@@ -134,7 +147,11 @@ func New(cfg Config) *Controller {
 		jobIndex:        jobs.Informer().GetIndexer(),
 		queueIndex:      queues.Informer().GetIndexer(),
 		commandIndex:    commands.GetIndexer(),
+		admission:       cfg.Admission,
 		reports:         cfg.Reports,
+	}
+	if c.admission == nil {
+		c.admission = statusAlone{}
 	}
 	if c.clock == nil {
 		c.clock = clock.RealClock{}
@@ -167,6 +184,7 @@ func New(cfg Config) *Controller {
 	c.watch(c.kinds.claims.watched(), c.claimHandler())
 	c.watch(queues.Informer(), c.queueHandler())
 	c.synced = append(c.synced, classes.Informer().HasSynced)
+	c.admission.Watch(func(group *schedulingv1beta1.PodGroup) { c.enqueueOwner(group, 0) })
 	return c
 }
 

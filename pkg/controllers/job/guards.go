@@ -88,7 +88,7 @@ func (c *Controller) waitingFor(job *batchv1alpha1.Job, s *scene) *finding {
 			"scheduler %q is not one of Muster's (%s): it does not keep the Job's pods together",
 			name, strings.Join(c.served, ", "))}
 	}
-	return groupTrouble(s.group)
+	return c.groupTrouble(s.group)
 }
 
 // unservedScheduler returns the first scheduler name of the Job's pods that Muster does not serve; "" if there is none.
@@ -109,7 +109,7 @@ func (c *Controller) unservedScheduler(job *batchv1alpha1.Job) string {
 }
 
 // groupTrouble returns what the PodGroup's current condition says, unless it is that all is well.
-func groupTrouble(group *schedulingv1beta1.PodGroup) *finding {
+func (c *Controller) groupTrouble(group *schedulingv1beta1.PodGroup) *finding {
 	if group == nil {
 		return nil
 	}
@@ -123,7 +123,7 @@ func groupTrouble(group *schedulingv1beta1.PodGroup) *finding {
 		return nil
 	}
 	reason := reasonUnschedulable
-	if !isAdmitted(group) {
+	if !c.isAdmitted(group) {
 		reason = reasonPodGroupPending
 	}
 	return &finding{reason, current.Message}

@@ -71,9 +71,20 @@ func subGroups(task *batchv1alpha1.TaskSpec) schedulingv1beta1.SubGroupPolicySpe
 }
 
 // isAdmitted tells whether the PodGroup's queue has let it in, so that its pods may be created.
-func isAdmitted(group *schedulingv1beta1.PodGroup) bool {
-	return group != nil && group.Status.Phase != "" && group.Status.Phase != schedulingv1beta1.PodGroupPending
+func (c *Controller) isAdmitted(group *schedulingv1beta1.PodGroup) bool {
+	return group != nil && c.admission.Admitted(group)
 }
+
+// statusAlone is the admission of which nothing is known but what the status of the PodGroups says.
+type statusAlone struct{}
+
+// Admitted tells what the status says.
+func (statusAlone) Admitted(group *schedulingv1beta1.PodGroup) bool {
+	return group.Status.Phase != "" && group.Status.Phase != schedulingv1beta1.PodGroupPending
+}
+
+// Watch does nothing: a change of status is noticed anyway.
+func (statusAlone) Watch(func(*schedulingv1beta1.PodGroup)) {}
 
 // ensureGroup creates the Job's PodGroup, or updates the one that is there where it is not as it should be. It asks for
 // what may run now, and for more with each stage.

@@ -130,7 +130,7 @@ func (c *Controller) look(job *batchv1alpha1.Job, n *notes) (*scene, error) {
 	if s.isRefused(job) {
 		s.refusal = &finding{s.refusal.reason, untilMended + s.refusal.message}
 	}
-	if p := job.Status.State.Phase; (p == "" || phase.Runs(p)) && !isAdmitted(s.group) {
+	if p := job.Status.State.Phase; (p == "" || phase.Runs(p)) && !c.isAdmitted(s.group) {
 		s.queueProblem = c.checkQueue(job)
 	}
 	return s, nil
@@ -279,7 +279,7 @@ func (c *Controller) run(ctx context.Context, job *batchv1alpha1.Job, s *scene, 
 	if err := c.applyObjects(ctx, job, k); err != nil {
 		return pluginError.of(err)
 	}
-	if !isAdmitted(s.group) || !s.claims.isReady() {
+	if !c.isAdmitted(s.group) || !s.claims.isReady() {
 		return nil
 	}
 	if err := c.createPods(ctx, job, group, k.set, v.members.missing(job.Name, v.stage, byPriority(&job.Spec, c.priorityOf))); err != nil {

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
@@ -33,18 +32,20 @@ const gatherPods = 20 * time.Millisecond
 // ownedHandler asks for a look at a Job whenever anything that it controls changes, at once or after a moment.
 func (c *Controller) ownedHandler(after time.Duration) cache.ResourceEventHandler {
 	enqueue := func(obj any) {
-		object, ok := worker.LastKnown[metav1.Object](obj)
-		if !ok {
-			return
-		}
-		if owner := jobOf(object); owner != nil {
-			c.worker.EnqueueAfter(object.GetNamespace()+"/"+owner.Name, after)
+		if object, ok := worker.LastKnown[metav1.Object](obj); ok {
+			c.enqueueOwner(object, after)
 		}
 	}
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc:    enqueue,
 		UpdateFunc: func(_, obj any) { enqueue(obj) },
 		DeleteFunc: enqueue,
+	}
+}
+
+func (c *Controller) enqueueOwner(object metav1.Object, after time.Duration) {
+	if owner := batchv1alpha1.JobOf(object); owner != nil {
+		c.worker.EnqueueAfter(object.GetNamespace()+"/"+owner.Name, after)
 	}
 }
 
@@ -104,24 +105,12 @@ func (c *Controller) enqueueWaiting(queue string) {
 	}
 }
 
-// jobOf returns the reference to the Job that controls the object; nil if none does.
-func jobOf(object metav1.Object) *metav1.OwnerReference {
-	owner := metav1.GetControllerOfNoCopy(object)
-	if owner == nil || owner.Kind != jobKind.Kind {
-		return nil
-	}
-	if group, err := schema.ParseGroupVersion(owner.APIVersion); err != nil || group.Group != jobKind.Group {
-		return nil
-	}
-	return owner
-}
-
 func owningJob(obj any) ([]string, error) {
 	object, ok := obj.(metav1.Object)
 	if !ok {
 		return nil, nil
 	}
-	owner := jobOf(object)
+	owner := batchv1alpha1.JobOf(object)
 	if owner == nil {
 		return nil, nil
 	}

@@ -2,6 +2,7 @@ package podgroup
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -24,9 +25,6 @@ import (
 const (
 	// allCandidates is the only key of the admission loop.
 	allCandidates = "all"
-	// waitingIndex maps waitingKey to the PodGroups that are not admitted.
-	waitingIndex = "muster-waiting"
-	waitingKey   = "waiting"
 
 	// Bounds of the pause before a round, which gathers news. Between them it follows how long the last round took, so
 	// that thousands of waiting PodGroups do not keep a core busy.
@@ -40,7 +38,7 @@ const (
 // workers, many at a time, while the decisions are taken here, one round after another.
 type admission struct {
 	tracker    *usage.Tracker
-	groups     cache.Indexer
+	groups     cache.Store
 	queues     schedulingv1beta1listers.QueueLister
 	priorities schedulinglisters.PriorityClassLister
 	cluster    *cluster
@@ -48,7 +46,7 @@ type admission struct {
 	// overtakeTime is how long others may be admitted past a PodGroup that lacks room; 0 means for ever.
 	overtakeTime time.Duration
 	clock        clock.Clock
-	decided      func(key string) // called for each PodGroup whose verdict is new
+	decided      func(group *schedulingv1beta1.PodGroup, v verdict) // called for each new verdict
 	loop         *worker.Worker
 
 	// known are the candidates of the last round; only the rounds touch them. A PodGroup that has not changed since is
@@ -56,7 +54,8 @@ type admission struct {
 	known map[string]*candidate // "<namespace>/<name>" -> candidate
 
 	mu        sync.Mutex
-	verdicts  map[string]verdict // "<namespace>/<name>" -> verdict
+	waiting   map[string]types.UID // "<namespace>/<name>" -> UID of a PodGroup that neither its status nor a verdict admits
+	verdicts  map[string]verdict   // "<namespace>/<name>" -> verdict
 	lastRound time.Duration
 }
 
@@ -66,6 +65,49 @@ func (a *admission) wake() {
 	pause := min(max(2*a.lastRound, minPause), maxPause)
 	a.mu.Unlock()
 	a.loop.EnqueueAfter(allCandidates, pause)
+}
+
+// notice takes over what a PodGroup looks like now, and asks for a round if it waits.
+func (a *admission) notice(group *schedulingv1beta1.PodGroup) {
+	if a.takeOver(group) {
+		a.wake()
+	}
+}
+
+// takeOver says whether a PodGroup waits.
+func (a *admission) takeOver(group *schedulingv1beta1.PodGroup) bool {
+	key := group.Namespace + "/" + group.Name
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if v := a.verdicts[key]; admitted(&group.Status) || v.uid == group.UID && v.admitted {
+		delete(a.waiting, key)
+		return false
+	}
+	a.waiting[key] = group.UID
+	return true
+}
+
+// lose takes note that a PodGroup is gone. It may have held the line of its queue.
+func (a *admission) lose(key string) {
+	a.mu.Lock()
+	delete(a.waiting, key)
+	a.mu.Unlock()
+	a.wake()
+}
+
+// admit keeps the verdict that a PodGroup is admitted.
+func (a *admission) admit(key string, uid types.UID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.keep(key, verdict{uid: uid, admitted: true})
+}
+
+// keep keeps a verdict. The lock is held.
+func (a *admission) keep(key string, v verdict) {
+	a.verdicts[key] = v
+	if v.admitted && a.waiting[key] == v.uid {
+		delete(a.waiting, key)
+	}
 }
 
 // verdict is what has been decided about a PodGroup. A verdict on a namesake that is gone does not count.
@@ -93,7 +135,7 @@ func (a *admission) Sync(ctx context.Context, _ string) (time.Duration, error) {
 	again := time.Duration(0) // when the first turn ends; 0 if there is none
 	for i, c := range candidates {
 		if a.record(c, verdicts[i]) {
-			a.decided(c.key)
+			a.decided(c.group, verdicts[i])
 		}
 		if verdicts[i].keeps && (again == 0 || c.turn < again) {
 			again = c.turn
@@ -113,6 +155,9 @@ func (a *admission) record(c *candidate, v verdict) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	last := a.verdicts[c.key]
+	if last.uid == c.group.UID && last.admitted {
+		return false // its pods have shown meanwhile that it is in
+	}
 	now := a.clock.Now()
 	if v.lacksRoom() {
 		if v.lacking = lackingSince(c.group, last); v.lacking.IsZero() {
@@ -130,7 +175,7 @@ func (a *admission) record(c *candidate, v verdict) bool {
 		}
 	}
 	v.uid, v.since = c.group.UID, now
-	a.verdicts[c.key] = v
+	a.keep(c.key, v)
 	return true
 }
 
@@ -145,21 +190,20 @@ func lackingSince(group *schedulingv1beta1.PodGroup, last verdict) time.Time {
 
 // candidates are the PodGroups that wait, in turn.
 func (a *admission) candidates() []*candidate {
-	waiting, _ := a.groups.ByIndex(waitingIndex, waitingKey) // fails only for an unknown index
+	waiting := a.waitingGroups()
 	queuePriorities, classes, now := map[string][]int32{}, a.classes(), a.clock.Now()
 	known := make(map[string]*candidate, len(waiting))
 	candidates := make([]*candidate, 0, len(waiting))
-	for _, obj := range waiting {
-		group := obj.(*schedulingv1beta1.PodGroup)
+	for _, group := range waiting {
 		c := a.known[group.Namespace+"/"+group.Name]
 		if c == nil || c.group != group {
 			c = newCandidate(group)
 		}
 		known[c.key] = c
-		last := a.verdict(c.key, group.UID)
-		if group.DeletionTimestamp != nil || last.admitted {
+		if group.DeletionTimestamp != nil {
 			continue
 		}
+		last := a.verdict(c.key, group.UID)
 		c.turn = 0
 		if since := lackingSince(group, last); !since.IsZero() {
 			c.turn = turnOf(now.Sub(since), a.overtakeTime)
@@ -173,6 +217,24 @@ func (a *admission) candidates() []*candidate {
 	a.known = known
 	slices.SortFunc(candidates, byTurn)
 	return candidates
+}
+
+// waitingGroups are the PodGroups that wait, in no particular order.
+func (a *admission) waitingGroups() []*schedulingv1beta1.PodGroup {
+	a.mu.Lock()
+	keys := slices.Collect(maps.Keys(a.waiting))
+	a.mu.Unlock()
+	groups := make([]*schedulingv1beta1.PodGroup, 0, len(keys))
+	for _, key := range keys {
+		obj, exists, _ := a.groups.GetByKey(key) // a store never fails
+		if !exists {
+			continue // its deletion is about to be noticed
+		}
+		if group := obj.(*schedulingv1beta1.PodGroup); !admitted(&group.Status) {
+			groups = append(groups, group)
+		}
+	}
+	return groups
 }
 
 func (a *admission) rules() rules {

@@ -34,6 +34,7 @@ func BenchmarkRoundOverBlocked(b *testing.B) {
 		group := mustertesting.MakePodGroup(fmt.Sprint("g", i)).UID(fmt.Sprint(i)).Queue("q").MinMember(4).
 			MinResources("cpu", "4", "memory", "8Gi", "pods", "4", "requests.cpu", "4", "requests.memory", "8Gi", "count/pods", "4").Obj()
 		require.NoError(b, c.admission.groups.Add(group))
+		c.admission.notice(group)
 	}
 	for b.Loop() {
 		_, err := c.admission.Sync(context.Background(), allCandidates)

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	kubefake "k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	testingclock "k8s.io/utils/clock/testing"
 
@@ -17,12 +18,13 @@ import (
 	musterfake "github.com/muster-sched/muster/pkg/client/clientset/versioned/fake"
 	musterinformers "github.com/muster-sched/muster/pkg/client/informers/externalversions"
 	"github.com/muster-sched/muster/pkg/controllers/usage"
+	"github.com/muster-sched/muster/pkg/controllers/worker"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
 func TestOnlyNewsIsRecorded(t *testing.T) {
 	clock := testingclock.NewFakeClock(time.Unix(1000, 0))
-	a := &admission{clock: clock, verdicts: map[string]verdict{}}
+	a := &admission{clock: clock, waiting: map[string]types.UID{}, verdicts: map[string]verdict{}}
 	c := newCandidate(mustertesting.MakePodGroup("g").UID("one").Obj())
 	lacks := func(want int64, text string) verdict {
 		return heldBack(obstacleKind{queue: "q", resource: "cpu", want: want}, words(text))
@@ -52,7 +54,7 @@ func TestOnlyNewsIsRecorded(t *testing.T) {
 func TestSinceWhenRoomIsLacking(t *testing.T) {
 	start := time.Unix(1000, 0)
 	clock := testingclock.NewFakeClock(start)
-	a := &admission{clock: clock, verdicts: map[string]verdict{}}
+	a := &admission{clock: clock, waiting: map[string]types.UID{}, verdicts: map[string]verdict{}}
 	c := newCandidate(mustertesting.MakePodGroup("g").UID("one").Obj())
 	closed := heldBack(obstacleKind{text: "closed"}, words("closed"))
 	lacks := func(queue string) verdict {
@@ -103,6 +105,7 @@ func TestARoundIsDueWhenATurnEnds(t *testing.T) {
 	add := func(name, cpu string, created time.Time) {
 		group := mustertesting.MakePodGroup(name).UID(name).Queue("q").MinMember(1).MinResources("cpu", cpu).Created(created).Obj()
 		require.NoError(t, c.admission.groups.Add(group))
+		c.admission.notice(group)
 	}
 	round := func() time.Duration {
 		after, err := c.admission.Sync(t.Context(), allCandidates)
@@ -123,4 +126,45 @@ func TestARoundIsDueWhenATurnEnds(t *testing.T) {
 	assert.Zero(t, round())
 	assert.True(t, isIn("small"))
 	assert.False(t, isIn("large"))
+}
+
+// TestWhoWaitsForAdmission: whoever is admitted is not looked at in each round until the status says so, and what is decided about
+// a PodGroup does not keep its successor out.
+func TestWhoWaitsForAdmission(t *testing.T) {
+	clock := testingclock.NewFakeClock(time.Unix(1000, 0))
+	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
+	a := &admission{clock: clock, groups: store, waiting: map[string]types.UID{}, verdicts: map[string]verdict{}}
+	a.loop = worker.New("test", a)
+	known := func(group *schedulingv1beta1.PodGroup) {
+		require.NoError(t, store.Add(group))
+		a.notice(group)
+	}
+	waiting := func() (uids []types.UID) {
+		for _, group := range a.waitingGroups() {
+			uids = append(uids, group.UID)
+		}
+		return uids
+	}
+	group := func(uid string) *mustertesting.PodGroupWrapper { return mustertesting.MakePodGroup("g").UID(uid) }
+
+	known(group("one").Obj())
+	assert.Equal(t, []types.UID{"one"}, waiting())
+	a.record(newCandidate(group("one").Obj()), verdict{admitted: true})
+	assert.Empty(t, waiting())
+	known(group("one").MinMember(2).Obj())
+	assert.Empty(t, waiting(), "it changes before its status says that it is in")
+	known(group("one").Phase(inqueue).Obj())
+	a.forget("default/g")
+	a.notice(group("one").Obj())
+	assert.Empty(t, waiting(), "news that is older than what is known")
+
+	known(group("two").Obj())
+	a.record(newCandidate(group("one").Obj()), verdict{admitted: true})
+	assert.Equal(t, []types.UID{"two"}, waiting(), "a round that began before it came does not admit it")
+	a.admit("default/g", "two")
+	a.record(newCandidate(group("two").Obj()), heldBack(obstacleKind{text: "closed"}, words("closed")))
+	assert.True(t, a.verdict("default/g", "two").admitted, "its pods have shown that it is in while a round went on")
+	known(group("three").Obj())
+	a.lose("default/g")
+	assert.Empty(t, waiting())
 }

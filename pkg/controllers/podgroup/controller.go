@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -74,6 +75,7 @@ type Controller struct {
 	written   worker.Written[*schedulingv1beta1.PodGroup]
 	writes    writeTimes
 	patience  patience
+	watchers  []func(*schedulingv1beta1.PodGroup)
 }
 
 // New makes the controller and registers it with the informers.
@@ -82,10 +84,6 @@ func New(cfg Config) (*Controller, error) {
 		cfg.Clock = clock.RealClock{}
 	}
 	scheduling := cfg.MusterInformers.Scheduling().V1beta1()
-	groups := scheduling.PodGroups().Informer()
-	if err := groups.AddIndexers(cache.Indexers{waitingIndex: indexWaiting}); err != nil {
-		return nil, fmt.Errorf("indexing PodGroups that wait: %w", err)
-	}
 	c := &Controller{
 		client:   cfg.MusterClient,
 		groups:   scheduling.PodGroups().Lister(),
@@ -100,13 +98,14 @@ func New(cfg Config) (*Controller, error) {
 	c.reports.Share(c.status)
 	c.admission = &admission{
 		tracker:      cfg.Usage,
-		groups:       groups.GetIndexer(),
+		groups:       scheduling.PodGroups().Informer().GetStore(),
 		queues:       scheduling.Queues().Lister(),
 		priorities:   cfg.KubeInformers.Scheduling().V1().PriorityClasses().Lister(),
 		factor:       cfg.OvercommitFactor,
 		overtakeTime: cfg.OvertakeTime,
 		clock:        cfg.Clock,
-		decided:      c.status.Enqueue,
+		decided:      c.tell,
+		waiting:      map[string]types.UID{},
 		verdicts:     map[string]verdict{},
 	}
 	c.admission.loop = worker.New("podgroup-admission", c.admission)
@@ -147,12 +146,33 @@ func (c *Controller) listen(cfg Config) error {
 	return nil
 }
 
+// Admitted tells whether a PodGroup is in its queue: its status says so, or will. A Job's pods need not wait for the status, as
+// they show by themselves that their PodGroup is admitted (gang.Vouches): to a restarted controller, and to the scheduler.
+func (c *Controller) Admitted(group *schedulingv1beta1.PodGroup) bool {
+	return admitted(&group.Status) || c.admission.verdict(group.Namespace+"/"+group.Name, group.UID).admitted
+}
+
+// Watch makes f be called whenever a PodGroup has been admitted. It must be called before Run.
+func (c *Controller) Watch(f func(group *schedulingv1beta1.PodGroup)) {
+	c.watchers = append(c.watchers, f)
+}
+
+// tell passes on what has been decided about a PodGroup.
+func (c *Controller) tell(group *schedulingv1beta1.PodGroup, v verdict) {
+	c.status.Enqueue(group.Namespace + "/" + group.Name)
+	if v.admitted {
+		for _, f := range c.watchers {
+			f(group)
+		}
+	}
+}
+
 // Run works until the context ends, with that many writers of status.
 func (c *Controller) Run(ctx context.Context, workers int) {
 	if !cache.WaitForCacheSync(ctx.Done(), c.synced...) {
 		return
 	}
-	c.restoreHolds()
+	c.restore()
 	var loops sync.WaitGroup
 	loops.Go(func() { c.admission.loop.Run(ctx, 1) })
 	loops.Go(func() { c.status.Run(ctx, workers) })
@@ -163,9 +183,7 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 func (c *Controller) groupHandler() cache.ResourceEventHandler {
 	changed := func(obj any) {
 		group := obj.(*schedulingv1beta1.PodGroup)
-		if !admitted(&group.Status) {
-			c.admission.wake()
-		}
+		c.admission.notice(group)
 		c.status.Enqueue(group.Namespace + "/" + group.Name)
 	}
 	return cache.ResourceEventHandlerFuncs{
@@ -173,9 +191,9 @@ func (c *Controller) groupHandler() cache.ResourceEventHandler {
 		UpdateFunc: func(_, obj any) { changed(obj) },
 		DeleteFunc: func(obj any) {
 			if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
+				c.admission.lose(key)
 				c.status.Enqueue(key)
 			}
-			c.admission.wake() // one that held the line of its queue may be gone
 		},
 	}
 }
@@ -212,11 +230,4 @@ func (c *Controller) podHandler() cache.ResourceEventHandler {
 		},
 		DeleteFunc: gather,
 	}
-}
-
-func indexWaiting(obj any) ([]string, error) {
-	if admitted(&obj.(*schedulingv1beta1.PodGroup).Status) {
-		return nil, nil
-	}
-	return []string{waitingKey}, nil
 }

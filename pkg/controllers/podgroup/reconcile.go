@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/controllers/worker"
 )
@@ -38,6 +39,7 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 	group := c.written.Latest(key, cached)
 	pods := c.usage.Members(namespace, name)
 	members := count(pods)
+	c.acceptVouched(group, pods)
 	next := nextStatus(group, members, c.admission.verdict(key, group.UID),
 		c.clock.Now(), string(uuid.NewUUID()))
 	holdLeft := c.settleHold(group, next)
@@ -50,7 +52,7 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 	if wait := c.writes.wait(key, worker.StatusInterval(len(pods)), c.clock.Now()); wait > 0 && !isUrgent(&group.Status, next) {
 		return wait, nil
 	}
-	if isReport(&group.Status, next) && !c.reports.MayWrite(c.status, key) {
+	if isReport(&group.Status, next, batchv1alpha1.JobOf(group) != nil) && !c.reports.MayWrite(c.status, key) {
 		return holdLeft, nil
 	}
 	return c.write(ctx, key, group, next, members.gated())

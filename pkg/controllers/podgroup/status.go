@@ -175,8 +175,9 @@ func isUrgent(last, next *schedulingv1beta1.PodGroupStatus) bool {
 
 // isReport says whether a change of status only tells people that members of an admitted PodGroup have come, have found
 // nodes, or run. Nothing in Muster waits for that: who looks for members counts them itself. That some have finished is worth
-// more: the scheduler learns from the status of those that are gone.
-func isReport(last, next *schedulingv1beta1.PodGroupStatus) bool {
+// more: the scheduler learns from the status of those that are gone. That the PodGroup is admitted at all is what pods wait
+// for, but not those of a Job, which are created after it and show it (gang.Vouches).
+func isReport(last, next *schedulingv1beta1.PodGroupStatus, ofJob bool) bool {
 	if last.Succeeded != next.Succeeded || last.Failed != next.Failed {
 		return false
 	}
@@ -184,11 +185,12 @@ func isReport(last, next *schedulingv1beta1.PodGroupStatus) bool {
 	if after != nil && after.Type != schedulingv1beta1.PodGroupScheduled && (before == nil || before.Type != after.Type) {
 		return false
 	}
+	shown := admitted(last) || ofJob
 	switch next.Phase {
 	case schedulingv1beta1.PodGroupRunning:
-		return last.Phase == schedulingv1beta1.PodGroupInqueue || last.Phase == schedulingv1beta1.PodGroupRunning
+		return shown && (!admitted(last) || last.Phase == schedulingv1beta1.PodGroupInqueue || last.Phase == next.Phase)
 	case schedulingv1beta1.PodGroupInqueue:
-		return last.Phase == schedulingv1beta1.PodGroupInqueue
+		return shown && (!admitted(last) || last.Phase == next.Phase)
 	}
 	return false
 }

@@ -2,8 +2,10 @@ package state
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	"github.com/muster-sched/muster/pkg/apis/config"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/gang"
@@ -126,6 +128,27 @@ func (g *group) lagsBehind(pod *corev1.Pod) bool {
 
 // mustBeAdmitted says whether a gang waits for its queue. Nobody admits the PodGroups of scheduler-plugins.
 func (s *Store) mustBeAdmitted(g *group) bool {
-	pending := g.pgPhase == "" || g.pgPhase == schedulingv1beta1.PodGroupPending
-	return pending && !g.key.Foreign && s.args.Admission == config.AdmissionRequired
+	return g.isPending() && !g.vouched && !g.key.Foreign && s.args.Admission == config.AdmissionRequired
+}
+
+// isPending says whether the status of the PodGroup does not show that its queue has admitted it.
+func (g *group) isPending() bool {
+	return g.pgPhase == "" || g.pgPhase == schedulingv1beta1.PodGroupPending
+}
+
+// vouch notes that a member shows its PodGroup to be admitted. While the API server is busy the status says so later: it is
+// not what a Job's pods wait for.
+func (s *Store) vouch(g *group, m *gang.Member) {
+	if g.known && g.isPending() && !g.vouched && gang.Vouches(m.Pod, g.job) {
+		g.vouched = true
+		s.waker.Add(g.key) // others may have been turned away
+	}
+}
+
+// jobOf is the UID of the Job that a PodGroup is of; "" if it is of none.
+func jobOf(pg *schedulingv1beta1.PodGroup) types.UID {
+	if owner := batchv1alpha1.JobOf(pg); owner != nil {
+		return owner.UID
+	}
+	return ""
 }

@@ -91,6 +91,38 @@ func TestMembersThatCameBeforeTheCachesWereFullWakeWhenTheirGangIsAdmitted(t *te
 	assert.Equal(t, []string{"m"}, namesOf(s.next(theGang).activate))
 }
 
+// TestTheFirstPodOfAJobShowsThatItsPodGroupIsAdmitted: the controller creates it after the admission, which may stand in the status
+// much later.
+func TestTheFirstPodOfAJobShowsThatItsPodGroupIsAdmitted(t *testing.T) {
+	job := mustertesting.MakeJob("j").UID("job").Obj()
+	groupOfJob := func(uid string) *schedulingv1beta1.PodGroup {
+		group := groupIn("", 0)
+		group.UID, group.OwnerReferences = types.UID(uid), memberNamed("x").Owner(job).Obj().OwnerReferences
+		return group
+	}
+	s := openStore()
+	stranger := memberNamed("stranger").Obj()
+	s.SetPodGroup(groupOfJob("first"))
+	require.Equal(t, notAdmitted, s.Gate(stranger), "nobody knows what it came after")
+	require.Empty(t, s.next(theGang).activate)
+
+	own := memberNamed("own").Owner(job)
+	require.Empty(t, s.Gate(own.Obj()))
+	s.SetPod(own.Terminating(s.clock.Now()).Obj())
+	assert.Contains(t, namesOf(s.next(theGang).activate), "stranger", "the gang has a turn though its own pod is gone")
+	assert.False(t, s.mustBeAdmitted(s.gangs[theGang]), "what has been shown stays so")
+
+	s.SetPodGroup(groupOfJob("second"))
+	assert.True(t, s.mustBeAdmitted(s.gangs[theGang]), "pods that go are of the PodGroup before")
+	s.SetPod(memberNamed("next").Owner(job).Obj())
+	assert.False(t, s.mustBeAdmitted(s.gangs[theGang]))
+
+	late := openStore()
+	late.SetPod(memberNamed("own").Owner(job).Obj())
+	late.SetPodGroup(groupOfJob("first"))
+	assert.False(t, late.mustBeAdmitted(late.gangs[theGang]), "the pod was known first")
+}
+
 func TestAMinimumRaisedAboveTheChosenLetsGo(t *testing.T) {
 	s := openStore()
 	startRound(t, s, 2)

@@ -172,7 +172,9 @@ type group struct {
 	queue    string
 	class    string // priority class of the PodGroup
 	pgPhase  schedulingv1beta1.PodGroupPhase
-	reached  bool // the minimum was bound once, as the PodGroup's status says
+	job      types.UID // the Job that the PodGroup is of; "" if it is of none
+	vouched  bool      // a member has shown that the PodGroup is admitted
+	reached  bool      // the minimum was bound once, as the PodGroup's status says
 	since    time.Time
 	priority *int32 // of the whole gang, fixed when its gate opens first
 
@@ -298,6 +300,7 @@ func (s *Store) setPod(pod *corev1.Pod) *group {
 func (s *Store) setMember(g *group, old, m *gang.Member) {
 	incarnation := g.Version()
 	g.Put(m)
+	s.vouch(g, m)
 	if old == nil {
 		g.joined, g.reportWhole = s.clock.Now(), false
 	}
@@ -507,17 +510,23 @@ func (s *Store) setPodGroup(key Key, pg *schedulingv1beta1.PodGroup) {
 		s.endShortage(g)
 		g.since, g.priority, g.reached, g.milestones = pg.CreationTimestamp.Time, nil, false, milestones{}
 		g.told, g.announced = "", verdict{} // nobody has been told of this one
+		g.vouched = false
 	}
 	moved := g.queue != pg.Spec.Queue
 	if moved {
 		s.endQuotaShortage(g)
 	}
 	g.known, g.uid, g.version, g.pgPhase = true, pg.UID, pg.ResourceVersion, pg.Status.Phase
-	g.queue, g.class = pg.Spec.Queue, pg.Spec.PriorityClassName
+	g.queue, g.class, g.job = pg.Spec.Queue, pg.Spec.PriorityClassName, jobOf(pg)
 	g.reached = g.reached || reachedMinimum(pg)
 	g.Spec = gang.Spec{MinMember: int(pg.Spec.MinMember), MinTaskMember: map[string]int{}, Succeeded: int(pg.Status.Succeeded)}
 	for task, n := range pg.Spec.MinTaskMember {
 		g.MinTaskMember[task] = int(n)
+	}
+	if g.isPending() {
+		for _, m := range g.Members() {
+			s.vouch(g, m)
+		}
 	}
 	if moved {
 		s.moveCharges(g)

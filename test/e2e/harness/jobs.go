@@ -1,9 +1,13 @@
 package harness
 
 import (
+	"fmt"
 	"os"
+	"strings"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -13,6 +17,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
 // ReadJob reads the Job of a file, with no field that Jobs do not have. Tasks whose template the file leaves out get one
@@ -91,4 +96,58 @@ func (s *Story) Pod(name string) *corev1.Pod {
 	pod, err := s.Kube.CoreV1().Pods(s.Namespace).Get(s.Ctx, name, metav1.GetOptions{})
 	require.NoError(s.T, err)
 	return pod
+}
+
+// refusal is what the API server says to a write that a test forbids.
+const refusal = "the test forbids it"
+
+// RefuseGroupStatuses has the API server refuse the statuses of the PodGroups of the test's namespace, until allow is called.
+func (s *Story) RefuseGroupStatuses() (allow func()) {
+	s.T.Helper()
+	policies, bindings := s.Kube.AdmissionregistrationV1().ValidatingAdmissionPolicies(), s.Kube.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
+	_, err := policies.Create(s.Ctx, &admissionregistrationv1.ValidatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: s.Namespace},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
+				RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Update},
+					Rule: admissionregistrationv1.Rule{APIGroups: []string{schedulingv1beta1.GroupName}, APIVersions: []string{"*"},
+						Resources: []string{"podgroups/status"}},
+				},
+			}}},
+			Validations: []admissionregistrationv1.Validation{{
+				Expression: fmt.Sprintf("object.metadata.namespace != %q", s.Namespace), Message: refusal,
+			}},
+		},
+	}, metav1.CreateOptions{})
+	require.NoError(s.T, err)
+	_, err = bindings.Create(s.Ctx, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: s.Namespace},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: s.Namespace, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+		},
+	}, metav1.CreateOptions{})
+	require.NoError(s.T, err)
+	s.awaitRefusal()
+	return func() {
+		require.NoError(s.T, bindings.Delete(s.Ctx, s.Namespace, metav1.DeleteOptions{}))
+		require.NoError(s.T, policies.Delete(s.Ctx, s.Namespace, metav1.DeleteOptions{}))
+	}
+}
+
+// awaitRefusal waits until the API server refuses the status of a PodGroup of the test: it takes a moment to learn of a policy.
+func (s *Story) awaitRefusal() {
+	s.T.Helper()
+	groups := s.Muster.SchedulingV1beta1().PodGroups(s.Namespace)
+	const name = "probe"
+	_, err := groups.Create(s.Ctx, mustertesting.MakePodGroup(name).Namespace(s.Namespace).Queue("no-such-queue").Obj(), metav1.CreateOptions{})
+	require.NoError(s.T, err)
+	require.Eventually(s.T, func() bool {
+		probe, err := groups.Get(s.Ctx, name, metav1.GetOptions{})
+		if err == nil {
+			_, err = groups.UpdateStatus(s.Ctx, probe, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}})
+		}
+		return err != nil && strings.Contains(err.Error(), refusal)
+	}, mustertesting.Patience, 50*time.Millisecond, "the policy is in force")
+	require.NoError(s.T, groups.Delete(s.Ctx, name, metav1.DeleteOptions{}))
 }

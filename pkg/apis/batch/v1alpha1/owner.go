@@ -1,0 +1,18 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// JobOf returns the reference to the Job that controls the object, of whatever version of the API; nil if none does.
+func JobOf(object metav1.Object) *metav1.OwnerReference {
+	owner := metav1.GetControllerOfNoCopy(object)
+	if owner == nil || owner.Kind != "Job" {
+		return nil
+	}
+	if version, err := schema.ParseGroupVersion(owner.APIVersion); err != nil || version.Group != GroupName {
+		return nil
+	}
+	return owner
+}
