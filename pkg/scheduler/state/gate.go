@@ -21,6 +21,7 @@ const (
 	terminating     = "the pod is being deleted"
 	alreadyBound    = "the pod is bound already"
 	notComplete     = "waiting for the minimum of the gang's pods to be created"
+	notGivenBack    = "waiting until the gang has given back the room of its last attempt"
 	backingOff      = "the gang could not be placed and backs off"
 	behindScout     = "another pod of the gang is tried on behalf of all"
 	hasLeft         = "the pod has left the gang"
@@ -80,7 +81,6 @@ func (s *Store) gate(g *group, pod *corev1.Pod) string {
 
 func (s *Store) closedTo(g *group, pod *corev1.Pod) string {
 	m := g.Member(pod.UID)
-	_, chosen := g.chosen[pod.UID]
 	switch {
 	case m.Terminating:
 		return terminating
@@ -98,12 +98,10 @@ func (s *Store) closedTo(g *group, pod *corev1.Pod) string {
 		return beingPreempted
 	case g.Seated():
 		return ""
-	case g.phase == admitted && chosen && g.backsOff(s.clock.Now()):
-		return backingOff
-	case g.phase == admitted && chosen:
-		return ""
 	case g.phase == admitted:
-		return behindTheChosen
+		return s.closedInRound(g, pod.UID)
+	case g.HasReserved():
+		return notGivenBack
 	case !g.Complete():
 		return notComplete
 	case g.backsOff(s.clock.Now()):
@@ -113,6 +111,18 @@ func (s *Store) closedTo(g *group, pod *corev1.Pod) string {
 	}
 	g.scout = pod.UID
 	s.reachQuorum(g)
+	return ""
+}
+
+// closedInRound is closedTo while the chosen members of a gang are on their way.
+func (s *Store) closedInRound(g *group, uid types.UID) string {
+	_, chosen := g.chosen[uid]
+	switch {
+	case !chosen:
+		return behindTheChosen
+	case g.backsOff(s.clock.Now()):
+		return backingOff
+	}
 	return ""
 }
 

@@ -123,6 +123,31 @@ func TestTheFirstPodOfAJobShowsThatItsPodGroupIsAdmitted(t *testing.T) {
 	assert.False(t, late.mustBeAdmitted(late.gangs[theGang]), "the pod was known first")
 }
 
+// TestRoomOfARoundThatWasLetGoIsNoPartOfTheNext: the member that could not be placed may be back in the queue before the others have
+// lost their room. Judged then, the gang needed a place for that one only, was let go to be bound, and lost the others.
+func TestRoomOfARoundThatWasLetGoIsNoPartOfTheNext(t *testing.T) {
+	s := openStore()
+	startRound(t, s, 3)
+	s.gangs[theGang].sure = true // there was a place for each: the next round goes exactly there, at once
+	reserved, failed := memberNamed("m0").Obj(), memberNamed("m1").Obj()
+	require.Empty(t, s.Gate(failed))
+	s.Unreserve(failed) // no node had room for it
+	require.Equal(t, idle, s.gangs[theGang].phase)
+
+	assert.Equal(t, notGivenBack, s.Gate(failed))
+	assert.Nil(t, s.Judge(failed))
+	d := s.next(theGang)
+	assert.Equal(t, []types.UID{"m0"}, d.reject)
+	assert.Empty(t, d.activate)
+
+	s.Unreserve(reserved)
+	assert.Equal(t, []string{"m1"}, namesOf(s.next(theGang).activate))
+	require.Empty(t, s.Gate(failed))
+	round := s.Judge(failed)
+	require.NotNil(t, round)
+	assert.Len(t, round.Members, 3, "all are placed anew")
+}
+
 func TestAMinimumRaisedAboveTheChosenLetsGo(t *testing.T) {
 	s := openStore()
 	startRound(t, s, 2)

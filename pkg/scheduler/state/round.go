@@ -125,12 +125,13 @@ type Round struct {
 	begun       time.Time      // then
 }
 
-// Judge begins the judgement of the gang of a scout. It returns nil when there is nothing to judge any more.
+// Judge begins the judgement of the gang of a scout. It returns nil when there is nothing to judge any more, or not yet: members that
+// hold room from a round that was let go are about to lose it, and no part of the next.
 func (s *Store) Judge(scout *corev1.Pod) *Round {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g, m := s.find(scout.UID)
-	if m == nil || g.phase != idle || g.Seated() {
+	if m == nil || g.phase != idle || g.Seated() || g.HasReserved() {
 		return nil
 	}
 	delete(s.toJudge, g.key)
