@@ -217,22 +217,23 @@ func TestWhoVouchesForAPodGroup(t *testing.T) {
 	another.OwnerReferences[0].APIVersion, another.OwnerReferences[0].Kind = "kubeflow.org/v1", "MPIJob"
 	batch := made().Obj()
 	batch.OwnerReferences[0].APIVersion = "batch/v1"
+	strange := made().Obj()
+	strange.OwnerReferences[0].UID = ""
 	for name, c := range map[string]struct {
 		pod  *corev1.Pod
 		job  types.UID
 		want bool
 	}{
-		"a pod that the Job controller made":      {made().Obj(), "job", true},
-		"one that is bound":                       {made().Node("n").Phase(corev1.PodRunning).Obj(), "job", true},
-		"one that has succeeded":                  {made().Phase(corev1.PodSucceeded).Obj(), "job", false},
-		"one that has failed":                     {made().Phase(corev1.PodFailed).Obj(), "job", false},
-		"one that goes":                           {made().Terminating(time.Unix(1, 0)).Obj(), "job", false},
-		"one of another Job":                      {made().Obj(), "other", false},
-		"a PodGroup that is of no Job":            {mustertesting.MakePod("p").Obj(), "", false},
-		"a pod of nobody":                         {mustertesting.MakePod("p").Obj(), "job", false},
-		"one of a kind that waits for nobody":     {another, "job", false},
-		"one of a Job of batch/v1, a namesake":    {batch, "job", false},
-		"one whose PodGroup is of no Job but its": {made().Obj(), "", false},
+		"a pod that the Job controller made":   {made().Obj(), "job", true},
+		"one that is bound":                    {made().Node("n").Phase(corev1.PodRunning).Obj(), "job", true},
+		"one that has succeeded":               {made().Phase(corev1.PodSucceeded).Obj(), "job", false},
+		"one that has failed":                  {made().Phase(corev1.PodFailed).Obj(), "job", false},
+		"one that goes":                        {made().Terminating(time.Unix(1, 0)).Obj(), "job", false},
+		"one of another Job":                   {made().Obj(), "other", false},
+		"a PodGroup that is of no Job":         {strange, "", false},
+		"a pod of nobody":                      {mustertesting.MakePod("p").Obj(), "job", false},
+		"one of a kind that waits for nobody":  {another, "job", false},
+		"one of a Job of batch/v1, a namesake": {batch, "job", false},
 	} {
 		assert.Equal(t, c.want, Vouches(c.pod, c.job), name)
 	}

@@ -110,19 +110,21 @@ func TestTheQueueReportsItsGroups(t *testing.T) {
 // tells of the admission. A controller that is started meanwhile knows of it from the pods. It is not parallel: a controller is killed.
 func TestAJobStartsThoughTheStatusOfItsPodGroupIsNotWritten(t *testing.T) {
 	s := harness.New(t)
-	s.AddNodes(2, "cpu", "8")
+	s.AddNodes(1, "cpu", "2")
 	s.CreateQueue(mustertesting.MakeQueue(s.Namespace).Capability("cpu", "4"))
 	allow := s.RefuseGroupStatuses()
 	job := s.CreateJob(mustertesting.MakeJob("job").Queue(s.Namespace).Task(mustertesting.MakeTask("worker", 4).Requests("cpu", "1").Hang()))
-	s.Pods(4, "its pods are bound", s.In(harness.Of("job"), harness.Bound))
-	require.Empty(t, s.GroupOf(job).Status.Phase)
+	s.Pods(4, "its pods are created", s.In(harness.Of("job")))
 
 	require.NoError(t, s.Kill(localcluster.MusterController, syscall.SIGKILL))
 	require.NoError(t, s.AwaitEnd(s.Ctx, localcluster.MusterController))
 	rival := s.CreateJob(mustertesting.MakeJob("rival").Queue(s.Namespace).Task(mustertesting.MakeTask("worker", 1).Requests("cpu", "1")))
 	require.NoError(t, s.Start(s.Ctx, localcluster.MusterController))
 	s.JobPhase(rival, batchv1alpha1.Pending)
-	s.PodsStay(0, "the queue is full", s.In(harness.Of("rival")))
+	s.PodsStay(0, "the queue's room is kept for the first, none of whose pods is bound", s.In(harness.Of("rival")))
+	s.AddNodes(1, "cpu", "8")
+	s.Pods(4, "the pods are bound", s.In(harness.Of("job"), harness.Bound))
+	require.Empty(t, s.GroupOf(job).Status.Phase)
 
 	allow()
 	s.Soon("both PodGroups say how they are", func() bool {

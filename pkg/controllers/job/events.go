@@ -31,7 +31,7 @@ func (c *Controller) speak(job *batchv1alpha1.Job, before *batchv1alpha1.JobStat
 	case v.ignored:
 		c.instruments.commands.WithLabelValues("ignored").Inc()
 		c.recorder.Eventf(job, corev1.EventTypeWarning, eventCommandIgnored,
-			"Command %s is not executed: %s does nothing to a job that is %s", command.Name, command.Action, before.State.Phase)
+			"Command %s is not executed: %s does nothing to a job that is %s", command.Name, command.Action, beginning(before.State.Phase))
 	default:
 		c.instruments.commands.WithLabelValues("executed").Inc()
 		c.recorder.Eventf(job, corev1.EventTypeNormal, eventCommandIssued,

@@ -108,9 +108,14 @@ func (c *Controller) unservedScheduler(job *batchv1alpha1.Job) string {
 	return ""
 }
 
-// groupTrouble returns what the PodGroup's current condition says, unless it is that all is well.
+// groupTrouble returns what the PodGroup's current condition says, unless it is that all is well, or what kept it out of a queue
+// that has let it in since.
 func (c *Controller) groupTrouble(group *schedulingv1beta1.PodGroup) *finding {
 	if group == nil {
+		return nil
+	}
+	waits := !statusAlone{}.Admitted(group)
+	if waits && c.isAdmitted(group) {
 		return nil
 	}
 	var current *schedulingv1beta1.PodGroupCondition
@@ -123,7 +128,7 @@ func (c *Controller) groupTrouble(group *schedulingv1beta1.PodGroup) *finding {
 		return nil
 	}
 	reason := reasonUnschedulable
-	if !c.isAdmitted(group) {
+	if waits {
 		reason = reasonPodGroupPending
 	}
 	return &finding{reason, current.Message}

@@ -124,6 +124,18 @@ func judge(v *view) *verdict {
 	return result
 }
 
+// firstStatus is the status of a Job that has come further than Pending before its status said anything; nil for other Jobs. It is
+// written first: whoever watches sees each Job begin.
+func firstStatus(v *view, result *verdict) *batchv1alpha1.JobStatus {
+	if v.job.Status.State.Phase != "" || result.status.State.Phase == batchv1alpha1.Pending {
+		return nil
+	}
+	first := v.job.Status.DeepCopy()
+	first.State.Phase, first.MinAvailable = batchv1alpha1.Pending, v.job.Spec.MinAvailable
+	stamp(first, "", v.now)
+	return first
+}
+
 // beginning is the phase that a Job is in, which begins as Pending.
 func beginning(p batchv1alpha1.JobPhase) batchv1alpha1.JobPhase {
 	if p == "" {

@@ -12,6 +12,7 @@ import (
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	"github.com/muster-sched/muster/pkg/job/defaults"
 	"github.com/muster-sched/muster/pkg/job/phase"
+	"github.com/muster-sched/muster/pkg/job/volumes"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -379,21 +380,40 @@ func TestAJobGoesOnThoughNoStatusHasToldOfItsBeginning(t *testing.T) {
 		w.set("j-a-0", corev1.PodRunning, 0)
 		w.set("j-a-1", corev1.PodRunning, 0)
 		w.look()
+		assert.Equal(t, batchv1alpha1.Pending, w.phase(), "people see it begin")
+		w.look()
 		assert.Equal(t, batchv1alpha1.Running, w.phase())
 		assert.NotNil(t, w.job.Status.StartTime)
+		require.Len(t, w.job.Status.Conditions, 2)
+		assert.Equal(t, batchv1alpha1.Pending, w.job.Status.Conditions[0].Status)
+		assert.Equal(t, batchv1alpha1.Running, w.job.Status.Conditions[1].Status)
 	})
 	t.Run("a policy acts", func(t *testing.T) {
 		w := begun(t)
 		w.set("j-a-0", corev1.PodFailed, 1)
+		w.look()
 		v := w.look()
 		require.NotNil(t, v.request)
 		assert.Equal(t, busv1alpha1.RestartJobAction, v.request.action)
 		assert.Equal(t, batchv1alpha1.Restarting, w.phase())
 		assert.EqualValues(t, 1, w.job.Status.RetryCount)
 	})
+	t.Run("a pod is evicted", func(t *testing.T) {
+		w := newWorld(t, mustertesting.MakeJob("j").Policy(busv1alpha1.PodEvictedEvent, busv1alpha1.RestartJobAction).
+			Task(mustertesting.MakeTask("a", 2)).Obj())
+		w.lookAndCrash(minorDeferred)
+		w.lookAndCrash(minorDeferred)
+		delete(w.pods, "j-a-0")
+		w.look()
+		assert.Equal(t, batchv1alpha1.Pending, w.phase())
+		v := w.look()
+		require.NotNil(t, v.request)
+		assert.Equal(t, busv1alpha1.RestartJobAction, v.request.action)
+	})
 	t.Run("a Command acts", func(t *testing.T) {
 		w := begun(t)
 		w.command = &busv1alpha1.Command{Action: string(busv1alpha1.AbortJobAction)}
+		w.look()
 		w.look()
 		assert.Equal(t, batchv1alpha1.Aborting, w.phase())
 		assert.Equal(t, []string{"j-a-0", "j-a-1"}, w.names(func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil }))
@@ -408,6 +428,14 @@ func TestWhatIsOnlyAReport(t *testing.T) {
 		return isReport(before, w.look())
 	}
 	assert.True(t, report(), "the Job begins")
+	updates := newWorld(t, mustertesting.MakeJob("j").Policy(busv1alpha1.JobUpdatedEvent, busv1alpha1.RestartJobAction).
+		Task(mustertesting.MakeTask("a", 1)).Obj())
+	assert.False(t, isReport(updates.job.Status.DeepCopy(), updates.look()), "a Job begins whose later specs are compared with this one")
+	begun := &verdict{status: &batchv1alpha1.JobStatus{State: batchv1alpha1.JobState{Phase: batchv1alpha1.Pending}}, members: &members{}}
+	begun.status.ControlledResources = map[string]string{"plugin-svc": "svc"}
+	assert.True(t, isReport(&batchv1alpha1.JobStatus{}, begun), "a Job with a plugin begins")
+	begun.status.ControlledResources[volumes.EmptyDirKey("data")] = "data"
+	assert.False(t, isReport(&batchv1alpha1.JobStatus{}, begun), "a Job begins whose pods have empty directories in a claim's place")
 	assert.True(t, report(), "pods have come")
 	w.set("j-a-0", corev1.PodRunning, 0)
 	assert.True(t, report(), "one runs")

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strconv"
 	"sync"
 
@@ -29,8 +28,8 @@ const (
 )
 
 // Bounds of what Jobs get at the same time. A gang starts when it is whole: of eight that are filled side by side none does for
-// long, and the scheduler has nothing to do. So few have a turn at once; but nobody waits for one with the first few pods, and
-// a turn ends, so that small Jobs do not wait for large ones.
+// long, and the scheduler has nothing to do. So few have a turn at once. Nobody waits for one with the first few pods, and
+// a Job that has had its turn is looked at again before it gets another: others come first, and its Commands are heard.
 const (
 	turnsAtOnce = 2
 	podsPerTurn = 1000
@@ -125,7 +124,8 @@ func inherit(to, from map[string]string, keys ...string) {
 }
 
 // createPods creates the missing pods in batches that double as long as all goes well, so that a Job whose pods are
-// refused costs a few requests and not thousands. It returns the first error of the first batch that had one.
+// refused costs a few requests and not thousands. It returns the first error of the first batch that had one. A Job gets what one
+// turn gives; with the rest it goes on when it is looked at again.
 func (c *Controller) createPods(
 	ctx context.Context, job *batchv1alpha1.Job, group *schedulingv1beta1.PodGroup, set *plugins.Set, wanted []missing,
 ) error {
@@ -151,12 +151,15 @@ func (c *Controller) createPods(
 	if err := inBatches(wanted[:few]); err != nil {
 		return err
 	}
-	for turn := range slices.Chunk(wanted[few:], podsPerTurn) {
-		if err := c.inTurn(ctx, func() error { return inBatches(turn) }); err != nil {
-			return err
-		}
+	rest := wanted[few:]
+	if len(rest) == 0 {
+		return nil
 	}
-	return nil
+	err := c.inTurn(ctx, func() error { return inBatches(rest[:min(podsPerTurn, len(rest))]) })
+	if err == nil && len(rest) > podsPerTurn {
+		c.worker.Enqueue(keyOf(job))
+	}
+	return err
 }
 
 // inTurn runs f when it is the Job's turn to get pods.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +19,7 @@ import (
 	"github.com/muster-sched/muster/pkg/job/defaults"
 	"github.com/muster-sched/muster/pkg/job/phase"
 	"github.com/muster-sched/muster/pkg/job/policy"
+	"github.com/muster-sched/muster/pkg/job/volumes"
 )
 
 const (
@@ -72,6 +74,9 @@ func (c *Controller) reconcile(ctx context.Context, job *batchv1alpha1.Job, n *n
 		now:          now,
 	}
 	result := judge(v)
+	if first := firstStatus(v, result); first != nil {
+		return c.begin(ctx, job, v, first, n)
+	}
 	if v.command != nil && !c.isStillAsked(ctx, v.command) {
 		return retrySoon, nil
 	}
@@ -188,21 +193,38 @@ func (c *Controller) write(ctx context.Context, job *batchv1alpha1.Job, result *
 		n.records = &result.status.TaskRecords
 		return max(left, 0), nil
 	}
+	if err := c.update(ctx, job, v, result, n); err != nil {
+		return 0, err
+	}
+	c.speak(job, &job.Status, result, v.command, v.explanation(result.status.State.Phase))
+	return 0, nil
+}
+
+// begin writes the first status of a Job that has come further already. That it is written asks for the next look.
+func (c *Controller) begin(ctx context.Context, job *batchv1alpha1.Job, v *view, first *batchv1alpha1.JobStatus, n *notes) (time.Duration, error) {
+	err := c.update(ctx, job, v, &verdict{status: first}, n)
+	if errors.Is(err, errBehind) {
+		err = nil
+	}
+	return retrySoon, err
+}
+
+// update writes the status. It returns errBehind if somebody else has changed the Job meanwhile.
+func (c *Controller) update(ctx context.Context, job *batchv1alpha1.Job, v *view, result *verdict, n *notes) error {
 	changed := *job
 	changed.Status = *result.status
 	updated, err := c.muster.BatchV1alpha1().Jobs(job.Namespace).UpdateStatus(ctx, &changed, metav1.UpdateOptions{})
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		return 0, errBehind
+		return errBehind
 	case err != nil:
 		c.reportUnwritten(job, err, n)
-		return 0, fmt.Errorf("writing the status: %w", err)
+		return fmt.Errorf("writing the status: %w", err)
 	}
-	n.lastWrite, n.unwritten = v.now, ""
+	n.lastWrite, n.unwritten, n.records = v.now, "", nil
 	c.instruments.wrote(v.job, &job.Status, result)
 	c.writtenJobs.Put(keyOf(job), updated)
-	c.speak(job, &job.Status, result, v.command, v.explanation(result.status.State.Phase))
-	return 0, nil
+	return nil
 }
 
 // pause returns how long after the last write a change of status may be written.
@@ -219,17 +241,26 @@ func pause(from *batchv1alpha1.JobStatus, result *verdict) time.Duration {
 }
 
 // isMinor tells whether a change of status can wait for others to join it. That a Job has begun can: it does what a Pending
-// Job does also while its status is empty. One that announces deletions cannot: what
-// is deleted unannounced would look evicted later, as when a Job is scaled down and up again. Nor can one that tells of
-// what is answered later: once an evicted pod has a new one, nothing else knows of it.
+// Job does also while its status is empty. One that announces deletions cannot: what is deleted unannounced would look evicted
+// later, as when a Job is scaled down and up again. Nor can one that tells of what is answered later: once an evicted pod has a
+// new one, nothing else knows of it. What spec the policies compare others with, and what stands in for a claim, is kept to
+// from the first pod on.
 func isMinor(from *batchv1alpha1.JobStatus, result *verdict) bool {
 	to := result.status
 	return beginning(from.State.Phase) == to.State.Phase && from.Version == to.Version && from.RetryCount == to.RetryCount &&
 		from.HandledCommand == to.HandledCommand && len(result.members.victims()) == 0 &&
+		from.HandledSpec == to.HandledSpec && maps.Equal(claimsIn(from), claimsIn(to)) &&
 		apiequality.Semantic.DeepEqual(from.Delayed, to.Delayed)
 }
 
-// isReport tells whether a change of status only tells people that pods have come, or run. That some have finished is also
+// claimsIn are the entries of status.controlledResources about claims.
+func claimsIn(status *batchv1alpha1.JobStatus) map[string]string {
+	entries := maps.Clone(status.ControlledResources)
+	maps.DeleteFunc(entries, func(key, _ string) bool { return !volumes.IsKey(key) })
+	return entries
+}
+
+// isReport tells whether a change of status only tells people that the Job has begun, or that pods have come, or run. That some have finished is also
 // remembered by it, lest they run again.
 func isReport(from *batchv1alpha1.JobStatus, result *verdict) bool {
 	return isMinor(from, result) && from.Succeeded == result.status.Succeeded && from.Failed == result.status.Failed

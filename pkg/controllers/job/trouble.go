@@ -67,7 +67,8 @@ func (c *Controller) report(job *batchv1alpha1.Job, err error, n *notes) (time.D
 }
 
 // reportUnwritten tells people that the API server refuses a Job's status, once for as long as it gives the same reason: an
-// event is all that can tell. Nothing is done to a Job before its status says so, so that it goes on when it can be written.
+// event is all that can tell. Nothing that matters later is done to a Job before its status says so, so that it goes on when it
+// can be written.
 func (c *Controller) reportUnwritten(job *batchv1alpha1.Job, err error, n *notes) {
 	c.instruments.troubles.WithLabelValues(eventStatusError).Inc()
 	var answer apierrors.APIStatus

@@ -14,8 +14,26 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/record"
 
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
+
+// alwaysIn is an admission that has let everybody in, though no status says so yet.
+type alwaysIn struct{ statusAlone }
+
+func (alwaysIn) Admitted(*schedulingv1beta1.PodGroup) bool { return true }
+
+// TestWhatKeptAPodGroupOutIsOverOnceItIsIn: its status says so for a moment longer, and was taken for lack of room.
+func TestWhatKeptAPodGroupOutIsOverOnceItIsIn(t *testing.T) {
+	out := mustertesting.MakePodGroup("g").Phase(schedulingv1beta1.PodGroupPending).Obj()
+	out.Status.Conditions = []schedulingv1beta1.PodGroupCondition{{Type: schedulingv1beta1.PodGroupUnschedulableType, Message: "the queue is full"}}
+	in := out.DeepCopy()
+	in.Status.Phase = schedulingv1beta1.PodGroupInqueue
+	waiting, admitted := &Controller{admission: statusAlone{}}, &Controller{admission: alwaysIn{}}
+	assert.Equal(t, &finding{reasonPodGroupPending, "the queue is full"}, waiting.groupTrouble(out))
+	assert.Nil(t, admitted.groupTrouble(out))
+	assert.Equal(t, &finding{reasonUnschedulable, "the queue is full"}, admitted.groupTrouble(in))
+}
 
 func TestReport(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}

@@ -69,6 +69,12 @@ func (w *world) lookAndCrash(at crash) *verdict {
 		w.unwritten = nil
 	}
 	result := judge(&view{job: filled, pods: pods, command: w.command, specMark: mark, refused: w.refused, now: w.now})
+	if first := firstStatus(&view{job: filled, now: w.now}, result); first != nil {
+		if at != beforeWrite {
+			w.job.Status = *first
+		}
+		return result
+	}
 	requireConsistent(w.t, filled, result)
 	if at == beforeWrite {
 		return result

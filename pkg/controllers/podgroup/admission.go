@@ -91,23 +91,33 @@ func (a *admission) takeOver(group *schedulingv1beta1.PodGroup) bool {
 func (a *admission) lose(key string) {
 	a.mu.Lock()
 	delete(a.waiting, key)
+	delete(a.verdicts, key)
 	a.mu.Unlock()
 	a.wake()
 }
 
-// admit keeps the verdict that a PodGroup is admitted.
-func (a *admission) admit(key string, uid types.UID) {
+// admit takes a PodGroup as admitted that its pods show to be, and says whether that is news. It may have held the line of its queue.
+func (a *admission) admit(key string, uid types.UID) bool {
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.keep(key, verdict{uid: uid, admitted: true})
+	news := a.keep(key, verdict{uid: uid, admitted: true})
+	a.mu.Unlock()
+	if news {
+		a.wake()
+	}
+	return news
 }
 
-// keep keeps a verdict. The lock is held.
-func (a *admission) keep(key string, v verdict) {
+// keep keeps a verdict on a PodGroup that waits, and says whether it does: one that is gone, or has been admitted meanwhile, needs none.
+// The lock is held.
+func (a *admission) keep(key string, v verdict) bool {
+	if a.waiting[key] != v.uid {
+		return false
+	}
 	a.verdicts[key] = v
-	if v.admitted && a.waiting[key] == v.uid {
+	if v.admitted {
 		delete(a.waiting, key)
 	}
+	return true
 }
 
 // verdict is what has been decided about a PodGroup. A verdict on a namesake that is gone does not count.
@@ -120,11 +130,13 @@ func (a *admission) verdict(key string, uid types.UID) verdict {
 	return verdict{}
 }
 
-// forget drops the verdict on a PodGroup that is gone, or whose admission stands in its status.
-func (a *admission) forget(key string) {
+// forget drops the verdict on a PodGroup whose admission stands in its status.
+func (a *admission) forget(key string, uid types.UID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.verdicts, key)
+	if a.verdicts[key].uid == uid {
+		delete(a.verdicts, key)
+	}
 }
 
 // Sync is one round: it decides about all candidates in turn.
@@ -155,9 +167,6 @@ func (a *admission) record(c *candidate, v verdict) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	last := a.verdicts[c.key]
-	if last.uid == c.group.UID && last.admitted {
-		return false // its pods have shown meanwhile that it is in
-	}
 	now := a.clock.Now()
 	if v.lacksRoom() {
 		if v.lacking = lackingSince(c.group, last); v.lacking.IsZero() {
@@ -175,8 +184,7 @@ func (a *admission) record(c *candidate, v verdict) bool {
 		}
 	}
 	v.uid, v.since = c.group.UID, now
-	a.keep(c.key, v)
-	return true
+	return a.keep(c.key, v)
 }
 
 // lackingSince is since when a queue has had no room for a PodGroup, zero if it did not lack room when it was decided about last. What
@@ -222,15 +230,15 @@ func (a *admission) candidates() []*candidate {
 // waitingGroups are the PodGroups that wait, in no particular order.
 func (a *admission) waitingGroups() []*schedulingv1beta1.PodGroup {
 	a.mu.Lock()
-	keys := slices.Collect(maps.Keys(a.waiting))
+	waiting := maps.Clone(a.waiting)
 	a.mu.Unlock()
-	groups := make([]*schedulingv1beta1.PodGroup, 0, len(keys))
-	for _, key := range keys {
+	groups := make([]*schedulingv1beta1.PodGroup, 0, len(waiting))
+	for key, uid := range waiting {
 		obj, exists, _ := a.groups.GetByKey(key) // a store never fails
 		if !exists {
-			continue // its deletion is about to be noticed
+			continue // that it is gone is about to be noticed, as that another is there
 		}
-		if group := obj.(*schedulingv1beta1.PodGroup); !admitted(&group.Status) {
+		if group := obj.(*schedulingv1beta1.PodGroup); group.UID == uid && !admitted(&group.Status) {
 			groups = append(groups, group)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
 	testingclock "k8s.io/utils/clock/testing"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
@@ -24,8 +25,8 @@ import (
 
 func TestOnlyNewsIsRecorded(t *testing.T) {
 	clock := testingclock.NewFakeClock(time.Unix(1000, 0))
-	a := &admission{clock: clock, waiting: map[string]types.UID{}, verdicts: map[string]verdict{}}
-	c := newCandidate(mustertesting.MakePodGroup("g").UID("one").Obj())
+	a := newAdmission(clock, nil)
+	c := waits(a, mustertesting.MakePodGroup("g").UID("one").Obj())
 	lacks := func(want int64, text string) verdict {
 		return heldBack(obstacleKind{queue: "q", resource: "cpu", want: want}, words(text))
 	}
@@ -41,12 +42,14 @@ func TestOnlyNewsIsRecorded(t *testing.T) {
 	assert.Equal(t, "1 free", message())
 	assert.True(t, a.record(c, lacks(5, "1 free of 5")), "it wants something else now")
 
-	namesake := newCandidate(mustertesting.MakePodGroup("g").UID("two").Obj())
+	namesake := waits(a, mustertesting.MakePodGroup("g").UID("two").Obj())
 	assert.False(t, a.verdict(c.key, namesake.group.UID).blocked(), "what was said about a namesake does not count")
 	assert.True(t, a.record(namesake, lacks(5, "1 free of 5")))
 	assert.True(t, a.record(namesake, verdict{admitted: true}))
 	assert.True(t, a.verdict(c.key, namesake.group.UID).admitted)
-	a.forget(c.key)
+	a.forget(c.key, c.group.UID)
+	assert.True(t, a.verdict(c.key, namesake.group.UID).admitted)
+	a.forget(c.key, namesake.group.UID)
 	assert.Equal(t, verdict{}, a.verdict(c.key, namesake.group.UID))
 }
 
@@ -54,8 +57,8 @@ func TestOnlyNewsIsRecorded(t *testing.T) {
 func TestSinceWhenRoomIsLacking(t *testing.T) {
 	start := time.Unix(1000, 0)
 	clock := testingclock.NewFakeClock(start)
-	a := &admission{clock: clock, waiting: map[string]types.UID{}, verdicts: map[string]verdict{}}
-	c := newCandidate(mustertesting.MakePodGroup("g").UID("one").Obj())
+	a := newAdmission(clock, nil)
+	c := waits(a, mustertesting.MakePodGroup("g").UID("one").Obj())
 	closed := heldBack(obstacleKind{text: "closed"}, words("closed"))
 	lacks := func(queue string) verdict {
 		return heldBack(obstacleKind{queue: queue, resource: "cpu", want: 4}, words("no room"))
@@ -133,8 +136,7 @@ func TestARoundIsDueWhenATurnEnds(t *testing.T) {
 func TestWhoWaitsForAdmission(t *testing.T) {
 	clock := testingclock.NewFakeClock(time.Unix(1000, 0))
 	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
-	a := &admission{clock: clock, groups: store, waiting: map[string]types.UID{}, verdicts: map[string]verdict{}}
-	a.loop = worker.New("test", a)
+	a := newAdmission(clock, store)
 	known := func(group *schedulingv1beta1.PodGroup) {
 		require.NoError(t, store.Add(group))
 		a.notice(group)
@@ -154,7 +156,7 @@ func TestWhoWaitsForAdmission(t *testing.T) {
 	known(group("one").MinMember(2).Obj())
 	assert.Empty(t, waiting(), "it changes before its status says that it is in")
 	known(group("one").Phase(inqueue).Obj())
-	a.forget("default/g")
+	a.forget("default/g", "one")
 	a.notice(group("one").Obj())
 	assert.Empty(t, waiting(), "news that is older than what is known")
 
@@ -167,4 +169,23 @@ func TestWhoWaitsForAdmission(t *testing.T) {
 	known(group("three").Obj())
 	a.lose("default/g")
 	assert.Empty(t, waiting())
+	assert.False(t, a.admit("default/g", "three"), "it is gone")
+	assert.Empty(t, a.verdicts)
+
+	known(group("four").Obj())
+	require.NoError(t, store.Add(group("five").Obj()))
+	assert.Empty(t, waiting(), "that it is another has not been noticed yet")
+}
+
+// newAdmission has no queues: a test decides.
+func newAdmission(clock clock.Clock, groups cache.Store) *admission {
+	a := &admission{clock: clock, groups: groups, waiting: map[string]types.UID{}, verdicts: map[string]verdict{}}
+	a.loop = worker.New("test", a)
+	return a
+}
+
+// waits makes a PodGroup wait for admission.
+func waits(a *admission, group *schedulingv1beta1.PodGroup) *candidate {
+	a.notice(group)
+	return newCandidate(group)
 }

@@ -45,7 +45,7 @@ type Config struct {
 	Usage *usage.Tracker
 	// Recorder emits the events on PodGroups.
 	Recorder record.EventRecorder
-	// Reports lets news of progress give way to admission and to what other controllers do; nil writes all at once.
+	// Reports lets what nothing waits for give way to admission and to what other controllers do; nil writes all at once.
 	Reports *worker.Reports
 	// Clock tells the time; nil means the real one.
 	Clock clock.Clock

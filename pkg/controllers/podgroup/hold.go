@@ -118,7 +118,10 @@ func (c *Controller) acceptVouched(group *schedulingv1beta1.PodGroup, pods []*co
 	if !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return gang.Vouches(pod, job.UID) }) {
 		return false
 	}
-	c.admission.admit(group.Namespace+"/"+group.Name, group.UID)
+	c.usage.Hold(group, usage.MinimumOf(group)) // before others are
+	if !c.admission.admit(group.Namespace+"/"+group.Name, group.UID) {
+		return false
+	}
 	c.tell(group, verdict{admitted: true})
 	return true
 }

@@ -46,6 +46,7 @@ func TestAdmissionThatNoStatusTellsOfIsKnownFromThePods(t *testing.T) {
 			for _, pod := range c.pods {
 				require.NoError(t, kube.Core().V1().Pods().Informer().GetStore().Add(pod))
 			}
+			c1.admission.notice(group)
 			var told []string
 			c1.Watch(func(group *schedulingv1beta1.PodGroup) { told = append(told, group.Name) })
 			tracker.Ledger().SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "4").Obj())

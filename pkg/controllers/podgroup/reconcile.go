@@ -44,7 +44,7 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 		c.clock.Now(), string(uuid.NewUUID()))
 	holdLeft := c.settleHold(group, next)
 	if admitted(&cached.Status) {
-		c.admission.forget(key) // the decision stands in the API
+		c.admission.forget(key, cached.UID) // the decision stands in the API
 	}
 	if apiequality.Semantic.DeepEqual(&group.Status, next) {
 		return holdLeft, nil
@@ -83,7 +83,6 @@ func (c *Controller) write(ctx context.Context, key string, group *schedulingv1b
 
 func (c *Controller) forget(key, namespace, name string) {
 	c.usage.LetGoOthers(namespace, name, "")
-	c.admission.forget(key)
 	c.patience.forget(key)
 	c.written.Forget(key)
 	c.writes.forget(key)

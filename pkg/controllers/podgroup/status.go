@@ -182,7 +182,7 @@ func isReport(last, next *schedulingv1beta1.PodGroupStatus, ofJob bool) bool {
 		return false
 	}
 	before, after := current(last.Conditions), current(next.Conditions)
-	if after != nil && after.Type != schedulingv1beta1.PodGroupScheduled && (before == nil || before.Type != after.Type) {
+	if after != nil && after.Type != schedulingv1beta1.PodGroupScheduled && (before == nil || before.Type != after.Type || !admitted(last)) {
 		return false
 	}
 	shown := admitted(last) || ofJob

@@ -324,6 +324,8 @@ func TestWhatIsOnlyAReport(t *testing.T) {
 	}
 	cannot := with(inqueue, schedulingv1beta1.PodGroupUnschedulableType, "a")
 	assert.False(t, isReport(&status{}, &cannot, true), "it cannot be placed")
+	waited := with(pending, schedulingv1beta1.PodGroupUnschedulableType, "a")
+	assert.False(t, isReport(&waited, &cannot, true), "it cannot be placed, after it had to wait for its queue")
 }
 
 func TestSinceWhenAPodGroupWaits(t *testing.T) {

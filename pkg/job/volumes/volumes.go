@@ -25,6 +25,11 @@ func ClaimKey(claim string) string { return claimKey + claim }
 // claim's place. Once it is there the Job keeps to it, so that all its pods have the same.
 func EmptyDirKey(claim string) string { return emptyDirKey + claim }
 
+// IsKey tells whether the key of an entry of status.controlledResources is one of a claim.
+func IsKey(key string) bool {
+	return strings.HasPrefix(key, claimKey) || strings.HasPrefix(key, emptyDirKey)
+}
+
 // ClaimName returns the name of the claim behind a volume: the one that it names, or else the one of the claim that is
 // to be made. It is "" for a volume with neither.
 func ClaimName(job *batchv1alpha1.Job, volume *batchv1alpha1.VolumeSpec) string {
