@@ -114,7 +114,7 @@ func (c *Controller) groupTrouble(group *schedulingv1beta1.PodGroup) *finding {
 	if group == nil {
 		return nil
 	}
-	waits := !statusAlone{}.Admitted(group)
+	waits := !group.Status.Phase.Admitted()
 	if waits && c.isAdmitted(group) {
 		return nil
 	}

@@ -80,7 +80,7 @@ type statusAlone struct{}
 
 // Admitted tells what the status says.
 func (statusAlone) Admitted(group *schedulingv1beta1.PodGroup) bool {
-	return group.Status.Phase != "" && group.Status.Phase != schedulingv1beta1.PodGroupPending
+	return group.Status.Phase.Admitted()
 }
 
 // Watch does nothing: a change of status is noticed anyway.

@@ -260,8 +260,8 @@ func claimsIn(status *batchv1alpha1.JobStatus) map[string]string {
 	return entries
 }
 
-// isReport tells whether a change of status only tells people that the Job has begun, or that pods have come, or run. That some have finished is also
-// remembered by it, lest they run again.
+// isReport tells whether a change of status only tells people that the Job has begun, or that pods have come, or run. That some
+// have finished is also remembered by it, lest they run again.
 func isReport(from *batchv1alpha1.JobStatus, result *verdict) bool {
 	return isMinor(from, result) && from.Succeeded == result.status.Succeeded && from.Failed == result.status.Failed
 }

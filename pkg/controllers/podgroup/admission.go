@@ -79,7 +79,7 @@ func (a *admission) takeOver(group *schedulingv1beta1.PodGroup) bool {
 	key := group.Namespace + "/" + group.Name
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if v := a.verdicts[key]; admitted(&group.Status) || v.uid == group.UID && v.admitted {
+	if v := a.verdicts[key]; group.Status.Phase.Admitted() || v.uid == group.UID && v.admitted {
 		delete(a.waiting, key)
 		return false
 	}
@@ -238,7 +238,7 @@ func (a *admission) waitingGroups() []*schedulingv1beta1.PodGroup {
 		if !exists {
 			continue // that it is gone is about to be noticed, as that another is there
 		}
-		if group := obj.(*schedulingv1beta1.PodGroup); group.UID == uid && !admitted(&group.Status) {
+		if group := obj.(*schedulingv1beta1.PodGroup); group.UID == uid && !group.Status.Phase.Admitted() {
 			groups = append(groups, group)
 		}
 	}

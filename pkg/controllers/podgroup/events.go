@@ -24,7 +24,7 @@ func announce(recorder record.EventRecorder, group *schedulingv1beta1.PodGroup, 
 	same := was != nil && was.Type == is.Type
 	switch is.Type {
 	case schedulingv1beta1.PodGroupUnschedulableType:
-		if admitted(next) && !gated {
+		if next.Phase.Admitted() && !gated {
 			return
 		}
 		if !same || was.Reason != is.Reason || explanation(was.Message) != explanation(is.Message) {

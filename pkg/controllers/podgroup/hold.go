@@ -74,7 +74,7 @@ func (c *Controller) settleHold(group *schedulingv1beta1.PodGroup, next *schedul
 	c.usage.LetGoOthers(group.Namespace, group.Name, group.UID)
 	if !waitsForMembers(next.Phase) {
 		c.patience.forget(key)
-		if admitted(next) {
+		if next.Phase.Admitted() {
 			c.usage.LetGo(group.Namespace, group.Name, group.UID)
 		}
 		return 0

@@ -43,7 +43,7 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 	next := nextStatus(group, members, c.admission.verdict(key, group.UID),
 		c.clock.Now(), string(uuid.NewUUID()))
 	holdLeft := c.settleHold(group, next)
-	if admitted(&cached.Status) {
+	if cached.Status.Phase.Admitted() {
 		c.admission.forget(key, cached.UID) // the decision stands in the API
 	}
 	if apiequality.Semantic.DeepEqual(&group.Status, next) {

@@ -19,15 +19,10 @@ type finding struct {
 	message string
 }
 
-// admitted says whether the PodGroup has left Pending, which it never enters again.
-func admitted(status *schedulingv1beta1.PodGroupStatus) bool {
-	return status.Phase != "" && status.Phase != schedulingv1beta1.PodGroupPending
-}
-
 // waitingSince is since when a PodGroup has been kept out of its queue, as its status says; zero if it does not.
 func waitingSince(status *schedulingv1beta1.PodGroupStatus) time.Time {
 	last := current(status.Conditions)
-	if admitted(status) || last == nil || last.Type != schedulingv1beta1.PodGroupUnschedulableType {
+	if status.Phase.Admitted() || last == nil || last.Type != schedulingv1beta1.PodGroupUnschedulableType {
 		return time.Time{}
 	}
 	return last.LastTransitionTime.Time
@@ -140,7 +135,7 @@ func nextStatus(group *schedulingv1beta1.PodGroup, t tally, v verdict, now time.
 	next := group.Status.DeepCopy()
 	next.Running, next.Succeeded, next.Failed = t.running, t.succeeded, t.failed
 	switch {
-	case !admitted(&group.Status) && v.blocked():
+	case !group.Status.Phase.Admitted() && v.blocked():
 		next.Phase = schedulingv1beta1.PodGroupPending
 		next.Conditions = withFinding(next.Conditions, finding{
 			kind:    schedulingv1beta1.PodGroupUnschedulableType,
@@ -148,9 +143,9 @@ func nextStatus(group *schedulingv1beta1.PodGroup, t tally, v verdict, now time.
 			message: v.message,
 		}, now, id)
 		return next
-	case !admitted(&group.Status) && !v.admitted:
+	case !group.Status.Phase.Admitted() && !v.admitted:
 		return next
-	case !admitted(&group.Status):
+	case !group.Status.Phase.Admitted():
 		// What kept it out of the queue is over.
 		next.Conditions = without(next.Conditions, schedulingv1beta1.PodGroupUnschedulableType)
 	}
@@ -182,15 +177,15 @@ func isReport(last, next *schedulingv1beta1.PodGroupStatus, ofJob bool) bool {
 		return false
 	}
 	before, after := current(last.Conditions), current(next.Conditions)
-	if after != nil && after.Type != schedulingv1beta1.PodGroupScheduled && (before == nil || before.Type != after.Type || !admitted(last)) {
+	if after != nil && after.Type != schedulingv1beta1.PodGroupScheduled && (before == nil || before.Type != after.Type || !last.Phase.Admitted()) {
 		return false
 	}
-	shown := admitted(last) || ofJob
+	shown := last.Phase.Admitted() || ofJob
 	switch next.Phase {
 	case schedulingv1beta1.PodGroupRunning:
-		return shown && (!admitted(last) || last.Phase == schedulingv1beta1.PodGroupInqueue || last.Phase == next.Phase)
+		return shown && (!last.Phase.Admitted() || last.Phase == schedulingv1beta1.PodGroupInqueue || last.Phase == next.Phase)
 	case schedulingv1beta1.PodGroupInqueue:
-		return shown && (!admitted(last) || last.Phase == next.Phase)
+		return shown && (!last.Phase.Admitted() || last.Phase == next.Phase)
 	}
 	return false
 }

@@ -138,18 +138,13 @@ func (g *group) lagsBehind(pod *corev1.Pod) bool {
 
 // mustBeAdmitted says whether a gang waits for its queue. Nobody admits the PodGroups of scheduler-plugins.
 func (s *Store) mustBeAdmitted(g *group) bool {
-	return g.isPending() && !g.vouched && !g.key.Foreign && s.args.Admission == config.AdmissionRequired
-}
-
-// isPending says whether the status of the PodGroup does not show that its queue has admitted it.
-func (g *group) isPending() bool {
-	return g.pgPhase == "" || g.pgPhase == schedulingv1beta1.PodGroupPending
+	return !g.pgPhase.Admitted() && !g.vouched && !g.key.Foreign && s.args.Admission == config.AdmissionRequired
 }
 
 // vouch notes that a member shows its PodGroup to be admitted. While the API server is busy the status says so later: it is
 // not what a Job's pods wait for.
 func (s *Store) vouch(g *group, m *gang.Member) {
-	if g.known && g.isPending() && !g.vouched && gang.Vouches(m.Pod, g.job) {
+	if g.known && !g.pgPhase.Admitted() && !g.vouched && gang.Vouches(m.Pod, g.job) {
 		g.vouched = true
 		s.waker.Add(g.key) // others may have been turned away
 	}

@@ -523,7 +523,7 @@ func (s *Store) setPodGroup(key Key, pg *schedulingv1beta1.PodGroup) {
 	for task, n := range pg.Spec.MinTaskMember {
 		g.MinTaskMember[task] = int(n)
 	}
-	if g.isPending() {
+	if !g.pgPhase.Admitted() {
 		for _, m := range g.Members() {
 			s.vouch(g, m)
 		}

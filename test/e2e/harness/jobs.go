@@ -1,7 +1,6 @@
 package harness
 
 import (
-	"fmt"
 	"os"
 	"strings"
 	"time"
@@ -104,35 +103,12 @@ const refusal = "the test forbids it"
 // RefuseGroupStatuses has the API server refuse the statuses of the PodGroups of the test's namespace, until allow is called.
 func (s *Story) RefuseGroupStatuses() (allow func()) {
 	s.T.Helper()
-	policies, bindings := s.Kube.AdmissionregistrationV1().ValidatingAdmissionPolicies(), s.Kube.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
-	_, err := policies.Create(s.Ctx, &admissionregistrationv1.ValidatingAdmissionPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: s.Namespace},
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-			MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
-				RuleWithOperations: admissionregistrationv1.RuleWithOperations{
-					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Update},
-					Rule: admissionregistrationv1.Rule{APIGroups: []string{schedulingv1beta1.GroupName}, APIVersions: []string{"*"},
-						Resources: []string{"podgroups/status"}},
-				},
-			}}},
-			Validations: []admissionregistrationv1.Validation{{
-				Expression: fmt.Sprintf("object.metadata.namespace != %q", s.Namespace), Message: refusal,
-			}},
-		},
-	}, metav1.CreateOptions{})
-	require.NoError(s.T, err)
-	_, err = bindings.Create(s.Ctx, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: s.Namespace},
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: s.Namespace, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
-		},
-	}, metav1.CreateOptions{})
-	require.NoError(s.T, err)
+	allow = mustertesting.Refuse(s.T, s.Kube, mustertesting.Refusal{
+		Namespace: s.Namespace, Group: schedulingv1beta1.GroupName, Version: "*", Resource: "podgroups/status",
+		Operation: admissionregistrationv1.Update, Message: refusal,
+	})
 	s.awaitRefusal()
-	return func() {
-		require.NoError(s.T, bindings.Delete(s.Ctx, s.Namespace, metav1.DeleteOptions{}))
-		require.NoError(s.T, policies.Delete(s.Ctx, s.Namespace, metav1.DeleteOptions{}))
-	}
+	return allow
 }
 
 // awaitRefusal waits until the API server refuses the status of a PodGroup of the test: it takes a moment to learn of a policy.

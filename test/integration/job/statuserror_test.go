@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,7 +20,7 @@ import (
 // status does not tell of, and goes on once it can be written.
 func TestAStatusThatCannotBeWrittenIsSaid(t *testing.T) {
 	s := newStage(t)
-	s.refuseStatuses("not before noon")
+	allow := s.refuseStatuses("not before noon")
 	job := s.apply(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)))
 	event := s.Event("Job", s.name("j"), func(e watchlog.Event) bool { return e.Reason == "JobStatusError" })
 	assert.Equal(t, corev1.EventTypeWarning, event.Type)
@@ -31,55 +31,31 @@ func TestAStatusThatCannotBeWrittenIsSaid(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, groups.Items)
 
-	s.allowStatuses()
+	allow()
 	s.admit(job)
 	s.run("j-a-0")
 	s.JobPhase(s.name("j"), batchv1alpha1.Running)
-	s.refuseStatuses("not after noon either")
+	allow = s.refuseStatuses("not after noon either")
 	s.succeed("j-a-0")
 	event = s.Event("Job", s.name("j"), func(e watchlog.Event) bool {
 		return e.Reason == "JobStatusError" && e.Message != event.Message
 	})
 	assert.Contains(t, event.Message, "Failed to update job status, err: ")
 	assert.Contains(t, event.Message, "not after noon either")
-	s.allowStatuses()
+	allow()
 	s.JobPhase(s.name("j"), batchv1alpha1.Completed)
 }
 
-// refuseStatuses has the API server refuse the statuses of the test's Jobs, with a message, and waits until it does.
-func (s *stage) refuseStatuses(message string) {
+// refuseStatuses has the API server refuse the statuses of the test's Jobs, with a message, and waits until it does. The API server
+// takes a moment to notice that they are allowed again.
+func (s *stage) refuseStatuses(message string) (allow func()) {
 	s.t.Helper()
-	policies, bindings := kube.AdmissionregistrationV1().ValidatingAdmissionPolicies(), kube.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
-	_, err := policies.Create(s.t.Context(), &admissionv1.ValidatingAdmissionPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: s.namespace},
-		Spec: admissionv1.ValidatingAdmissionPolicySpec{
-			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{
-				RuleWithOperations: admissionv1.RuleWithOperations{
-					Operations: []admissionv1.OperationType{admissionv1.Update},
-					Rule: admissionv1.Rule{APIGroups: []string{batchv1alpha1.SchemeGroupVersion.Group},
-						APIVersions: []string{"*"}, Resources: []string{"jobs/status"}},
-				},
-			}}},
-			MatchConditions: []admissionv1.MatchCondition{{Name: "here", Expression: `object.metadata.namespace == "` + s.namespace + `"`}},
-			Validations:     []admissionv1.Validation{{Expression: "false", Message: message}},
-		},
-	}, metav1.CreateOptions{})
-	require.NoError(s.t, err)
-	_, err = bindings.Create(s.t.Context(), &admissionv1.ValidatingAdmissionPolicyBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: s.namespace},
-		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: s.namespace, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}},
-	}, metav1.CreateOptions{})
-	require.NoError(s.t, err)
-	s.t.Cleanup(s.allowStatuses)
+	allow = mustertesting.Refuse(s.t, kube, mustertesting.Refusal{
+		Namespace: s.namespace, Group: batchv1alpha1.GroupName, Version: "*", Resource: "jobs/status",
+		Operation: admissionregistrationv1.Update, Message: message,
+	})
 	s.poll("the statuses are refused", s.isStatusRefused)
-}
-
-// allowStatuses ends what refuseStatuses began. The API server takes a moment to notice.
-func (s *stage) allowStatuses() {
-	// The test's own context has ended where this cleans up after it.
-	_ = kube.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Delete(context.Background(), s.namespace, metav1.DeleteOptions{})
-	_ = kube.AdmissionregistrationV1().ValidatingAdmissionPolicies().Delete(context.Background(), s.namespace, metav1.DeleteOptions{})
+	return allow
 }
 
 // isStatusRefused tries to write the status of a Job that is only there to be tried, without effect.

@@ -1,7 +1,6 @@
 package scheduler_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -9,42 +8,17 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
 // forbidBinding keeps a pod of the test's namespace from being bound, until allow is called.
 func (w *world) forbidBinding(pod string) (allow func()) {
 	w.t.Helper()
-	create := admissionregistrationv1.Create
-	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: w.namespace},
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-			MatchConstraints: &admissionregistrationv1.MatchResources{
-				ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
-					Operations: []admissionregistrationv1.OperationType{create},
-					Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods/binding"}},
-				}}},
-			},
-			Validations: []admissionregistrationv1.Validation{{
-				Expression: fmt.Sprintf("object.metadata.namespace != %q || object.metadata.name != %q", w.namespace, pod),
-				Message:    "the test forbids it",
-			}},
-		},
-	}
-	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: w.namespace},
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: policy.Name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
-		},
-	}
-	admission := kube.AdmissionregistrationV1()
-	_, err := admission.ValidatingAdmissionPolicies().Create(w.ctx, policy, metav1.CreateOptions{})
-	require.NoError(w.t, err)
-	_, err = admission.ValidatingAdmissionPolicyBindings().Create(w.ctx, binding, metav1.CreateOptions{})
-	require.NoError(w.t, err)
-	return func() {
-		require.NoError(w.t, admission.ValidatingAdmissionPolicyBindings().Delete(w.ctx, binding.Name, metav1.DeleteOptions{}))
-		require.NoError(w.t, admission.ValidatingAdmissionPolicies().Delete(w.ctx, policy.Name, metav1.DeleteOptions{}))
-	}
+	return mustertesting.Refuse(w.t, kube, mustertesting.Refusal{
+		Namespace: w.namespace, Version: "v1", Resource: "pods/binding", Name: pod,
+		Operation: admissionregistrationv1.Create, Message: "the test forbids it",
+	})
 }
 
 // awaitForbidden waits until the API server keeps a pod from being bound: it takes a moment to learn of a policy.

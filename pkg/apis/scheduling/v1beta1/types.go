@@ -12,7 +12,8 @@ type PodGroupPhase string
 
 // The phases of a PodGroup. The empty phase means Pending.
 const (
-	// PodGroupPending means that the PodGroup waits to be admitted by its Queue. Where a Job's pods are there, it is admitted, and that is written down later.
+	// PodGroupPending means that the PodGroup waits to be admitted by its Queue. Where a Job's pods are there, it is admitted,
+	// and that is written down later.
 	PodGroupPending PodGroupPhase = "Pending"
 	// PodGroupInqueue means that the PodGroup is admitted: its pods may be created and wait for room.
 	PodGroupInqueue PodGroupPhase = "Inqueue"
