@@ -9,6 +9,7 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
@@ -22,11 +23,12 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/muster-sched/muster/pkg/connection"
+	"github.com/muster-sched/muster/pkg/scheduler/announce"
 	"github.com/muster-sched/muster/pkg/scheduler/state"
 )
 
-// setUp makes the upstream scheduler from its options, as its own program does, but for where it hears of pods from, and by which
-// connection.
+// setUp makes the upstream scheduler from its options, as its own program does, but for where it hears of pods from, by which
+// connection, and when it writes events.
 func setUp(ctx context.Context, opts *options.Options, plugins []app.Option) (*schedulerconfig.CompletedConfig, *scheduler.Scheduler, error) {
 	defaults, err := latest.Default()
 	if err != nil {
@@ -47,6 +49,10 @@ func setUp(ctx context.Context, opts *options.Options, plugins []app.Option) (*s
 		return nil, nil, fmt.Errorf("making the client for watches: %w", err)
 	}
 	base.InformerFactory = tellApart(scheduler.NewInformerFactory(watching, 0, informerName), watching, informerName)
+	broadcaster, err := announcePatiently(ctx, base)
+	if err != nil {
+		return nil, nil, err
+	}
 	completed := base.Complete()
 	settings := &completed.ComponentConfig
 
@@ -58,7 +64,7 @@ func setUp(ctx context.Context, opts *options.Options, plugins []app.Option) (*s
 	}
 	var profiles []config.KubeSchedulerProfile
 	upstream, err := scheduler.New(ctx, completed.Client, completed.InformerFactory, completed.DynInformerFactory,
-		func(name string) events.EventRecorderLogger { return completed.EventBroadcaster.NewRecorder(name) },
+		func(name string) events.EventRecorderLogger { return broadcaster.NewRecorder(scheme.Scheme, name) },
 		scheduler.WithKubeConfig(completed.KubeConfig),
 		scheduler.WithComponentConfigVersion(settings.APIVersion),
 		scheduler.WithProfiles(settings.Profiles...),
@@ -78,6 +84,28 @@ func setUp(ctx context.Context, opts *options.Options, plugins []app.Option) (*s
 		return nil, nil, err
 	}
 	return &completed, upstream, nil
+}
+
+// announcePatiently returns a broadcaster of the scheduler's events whose writes give way to the scheduler's other requests, until the
+// context ends. Those of leader election stay with the broadcaster that upstream has made.
+func announcePatiently(ctx context.Context, base *schedulerconfig.Config) (events.EventBroadcaster, error) {
+	traffic := announce.NewTraffic()
+	config := rest.AddUserAgent(base.KubeConfig, "scheduler")
+	counted, err := kubernetes.NewForConfig(traffic.Count(config))
+	if err != nil {
+		return nil, fmt.Errorf("making the client: %w", err)
+	}
+	base.Client = counted
+	uncounted, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making the client for events: %w", err)
+	}
+	broadcaster := announce.NewBroadcaster(uncounted, traffic)
+	context.AfterFunc(ctx, broadcaster.Shutdown)
+	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
+		return nil, fmt.Errorf("recording events: %w", err)
+	}
+	return broadcaster, nil
 }
 
 // tellApart returns a factory like the scheduler's own, whose pods come from the same informer, by way of handlers that tell

@@ -237,3 +237,37 @@ func TestATaskThatLacksPodsIsNamed(t *testing.T) {
 	w.create(w.pod("g-master", "g", func(p *corev1.Pod) { p.Annotations["volcano.sh/task-spec"] = "master" }))
 	w.expectBound("g", 4)
 }
+
+// TestEveryBindingIsToldOnce: the events of pods that are bound at once give way to the bindings, and come all the same.
+func TestEveryBindingIsToldOnce(t *testing.T) {
+	const n = 100
+	w := newWorld(t, 2)
+	small := func(pod *corev1.Pod) {
+		pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m")}
+	}
+	w.createGang("gang", n, small)
+	w.createGroup("gang", n, "")
+	w.create(w.pod("single", "", small))
+	w.expectBound("", n+1)
+	var told map[string]int
+	w.eventually("each binding has been told", func() bool {
+		told = w.told("Scheduled")
+		return len(told) == n+1
+	})
+	for pod, times := range told {
+		assert.Equal(t, 1, times, pod)
+	}
+}
+
+// told returns how many events of a reason there are on each pod that has any.
+func (w *world) told(reason string) map[string]int {
+	events, err := kube.CoreV1().Events(w.namespace).List(w.ctx, metav1.ListOptions{})
+	require.NoError(w.t, err)
+	times := map[string]int{}
+	for i := range events.Items {
+		if event := &events.Items[i]; event.InvolvedObject.Kind == "Pod" && event.Reason == reason {
+			times[event.InvolvedObject.Name]++
+		}
+	}
+	return times
+}

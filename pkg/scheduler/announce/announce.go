@@ -1,0 +1,69 @@
+// Package announce has those events of the scheduler for which nothing waits give way to the requests for which something does.
+//
+// For each pod the scheduler makes two requests of the same cost: the binding, and the event that tells of it. While many pods come
+// at once they compete for an API server that is busy already, and each event makes a pod start later.
+package announce
+
+import (
+	"context"
+	"time"
+
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/events"
+)
+
+// scheduled is the reason of the event that tells that a pod has been bound. All others say what somebody may have to do.
+const scheduled = "Scheduled"
+
+// Bounds of what is held back. Events go in the order in which they were recorded, with the time at which they were.
+const (
+	atOnce   = 2                      // how many go at the same time once there is a pause
+	patience = 200 * time.Millisecond // so that people see progress, the first of those that wait go after that without a pause
+	maxHeld  = 5000                   // some 20 MiB; while so many wait, others go at once
+)
+
+// NewBroadcaster returns a broadcaster of events like upstream's that writes with the client, and holds events back while there is
+// traffic. The client's own requests must not belong to it.
+func NewBroadcaster(client kubernetes.Interface, traffic *Traffic) events.EventBroadcaster {
+	return events.NewBroadcaster(newSink(&events.EventSinkImpl{Interface: client.EventsV1()}, traffic))
+}
+
+// sink holds events back while there is traffic. Upstream's broadcaster calls it from a goroutine for each event.
+type sink struct {
+	events.EventSink
+	traffic *Traffic
+	held    chan struct{} // one for each event that is held back
+	turns   chan struct{} // one for each of them whose turn it is
+}
+
+func newSink(s events.EventSink, traffic *Traffic) *sink {
+	return &sink{EventSink: s, traffic: traffic, held: make(chan struct{}, maxHeld), turns: make(chan struct{}, atOnce)}
+}
+
+// Create writes an event; one that may be held back when it is its turn and there is a pause. When the context ends, what was
+// held back is not written any more.
+func (s *sink) Create(ctx context.Context, event *eventsv1.Event) (*eventsv1.Event, error) {
+	if event.Reason != scheduled {
+		return s.EventSink.Create(ctx, event)
+	}
+	select {
+	case s.held <- struct{}{}:
+		defer func() { <-s.held }()
+	default:
+		return s.EventSink.Create(ctx, event)
+	}
+	select {
+	case s.turns <- struct{}{}: // whoever has waited longest
+		defer func() { <-s.turns }()
+	case <-ctx.Done():
+		return event, nil
+	}
+	select {
+	case <-s.traffic.Pause():
+	case <-time.After(patience):
+	case <-ctx.Done():
+		return event, nil
+	}
+	return s.EventSink.Create(ctx, event)
+}

@@ -1,0 +1,136 @@
+package announce
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+)
+
+// paper is a sink that notes what is written to it, and how many wrote at the same time.
+type paper struct {
+	events.EventSink
+	takes time.Duration
+
+	mu      sync.Mutex
+	written []string
+	now     int
+	most    int
+}
+
+func (p *paper) Create(_ context.Context, event *eventsv1.Event) (*eventsv1.Event, error) {
+	p.mu.Lock()
+	p.now++
+	p.most = max(p.most, p.now)
+	p.mu.Unlock()
+	time.Sleep(p.takes)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.now--
+	p.written = append(p.written, event.Name)
+	return event, nil
+}
+
+func (p *paper) names() []string {
+	synctest.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]string{}, p.written...)
+}
+
+// record has events written as upstream's broadcaster does: each by a goroutine of its own, begun in their order.
+func record(ctx context.Context, t *testing.T, s *sink, reason string, names ...string) {
+	for _, name := range names {
+		go func() {
+			_, err := s.Create(ctx, &eventsv1.Event{ObjectMeta: metav1.ObjectMeta{Name: name}, Reason: reason})
+			assert.NoError(t, err)
+		}()
+		synctest.Wait()
+	}
+}
+
+func TestAnEventGoesAtOnceWhenNothingIsUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, start := &paper{}, time.Now()
+		record(t.Context(), t, newSink(p, NewTraffic()), scheduled, "a", "b", "c")
+		assert.Equal(t, []string{"a", "b", "c"}, p.names())
+		assert.Zero(t, time.Since(start))
+	})
+}
+
+func TestEventsGiveWayToRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		traffic := NewTraffic()
+		p := &paper{takes: time.Millisecond}
+		s, start := newSink(p, traffic), time.Now()
+		traffic.begin()
+		traffic.begin()
+		record(t.Context(), t, s, scheduled, "a", "b", "c", "d", "e")
+		record(t.Context(), t, s, "FailedScheduling", "urgent")
+		time.Sleep(patience / 2)
+		require.Equal(t, []string{"urgent"}, p.names(), "what somebody may have to do is said at once")
+		traffic.end()
+		require.Equal(t, []string{"urgent"}, p.names(), "one request is still under way")
+
+		p.most = 0
+		traffic.end()
+		time.Sleep(10 * time.Millisecond)
+		assert.ElementsMatch(t, []string{"urgent", "a", "b", "c", "d", "e"}, p.names())
+		assert.Equal(t, atOnce, p.most, "the others have not become many at once")
+		assert.Less(t, time.Since(start), patience)
+		assert.Empty(t, s.held)
+	})
+}
+
+func TestSomeEventsGoThoughThereIsNoPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		traffic, p := NewTraffic(), &paper{}
+		traffic.begin()
+		record(t.Context(), t, newSink(p, traffic), scheduled, "a", "b", "c", "d", "e")
+		time.Sleep(patience + time.Millisecond)
+		assert.ElementsMatch(t, []string{"a", "b"}, p.names(), "those that have waited longest")
+		time.Sleep(patience)
+		assert.ElementsMatch(t, []string{"a", "b", "c", "d"}, p.names())
+		time.Sleep(patience)
+		assert.ElementsMatch(t, []string{"a", "b", "c", "d", "e"}, p.names())
+	})
+}
+
+func TestNoMoreEventsAreHeldThanMemoryIsMeantFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		traffic, p := NewTraffic(), &paper{}
+		traffic.begin()
+		s := newSink(p, traffic)
+		var names []string
+		for i := range maxHeld {
+			names = append(names, fmt.Sprint(i))
+		}
+		record(t.Context(), t, s, scheduled, names...)
+		require.Empty(t, p.names())
+		record(t.Context(), t, s, scheduled, "one more")
+		assert.Equal(t, []string{"one more"}, p.names())
+		traffic.end()
+		assert.Len(t, p.names(), maxHeld+1)
+	})
+}
+
+func TestWhatIsHeldEndsWithTheProgram(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		traffic, p := NewTraffic(), &paper{}
+		traffic.begin()
+		s := newSink(p, traffic)
+		record(ctx, t, s, scheduled, "a", "b", "c", "d")
+		cancel()
+		assert.Empty(t, p.names())
+		assert.Empty(t, s.held)
+	})
+}
