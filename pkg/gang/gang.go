@@ -228,8 +228,9 @@ func (g *Gang) shortOf(n func(tally) int) int {
 	return max(0, g.MinMember-n(g.total)-g.Succeeded, taskGaps-g.Succeeded)
 }
 
-func all(t tally) int  { return t.all }
-func held(t tally) int { return t.held }
+func all(t tally) int   { return t.all }
+func held(t tally) int  { return t.held }
+func bound(t tally) int { return t.bound }
 
 func isWaiting(m *Member) bool { return m.State == Waiting }
 func isBound(m *Member) bool   { return m.State == Bound }
@@ -257,6 +258,9 @@ func (g *Gang) ShortTask() (task string, minimum int) {
 
 // Seated says whether the minimum and that of every task holds room or has succeeded: the gang may run.
 func (g *Gang) Seated() bool { return g.shortOf(held) == 0 }
+
+// Started says whether the minimum and that of every task is bound or has succeeded.
+func (g *Gang) Started() bool { return g.shortOf(bound) == 0 }
 
 // SeatedWith says whether the gang is seated once some members that have no room yet hold it.
 func (g *Gang) SeatedWith(members []*Member) bool {

@@ -174,7 +174,7 @@ type group struct {
 	pgPhase  schedulingv1beta1.PodGroupPhase
 	job      types.UID // the Job that the PodGroup is of; "" if it is of none
 	vouched  bool      // a member has shown that the PodGroup is admitted
-	reached  bool      // the minimum was bound once, as the PodGroup's status says
+	reached  bool      // the minimum was bound once, as was seen or as the PodGroup's status says
 	since    time.Time
 	priority *int32 // of the whole gang, fixed when its gate opens first
 
@@ -594,8 +594,10 @@ func (s *Store) DeleteQueue(queue *schedulingv1beta1.Queue) {
 }
 
 // promiseBroken sets the quota aside that a gang found bound below its minimum lacks: it must be able to complete. What it does
-// not lack any more others may have.
+// not lack any more others may have. One that has reached its minimum is remembered: what becomes of it later is not the
+// scheduler's to decide.
 func (s *Store) promiseBroken(g *group) {
+	g.reached = g.reached || g.known && g.Started()
 	if g.phase == admitted {
 		return
 	}
