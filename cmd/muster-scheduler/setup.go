@@ -101,7 +101,6 @@ func announcePatiently(ctx context.Context, base *schedulerconfig.Config) (event
 		return nil, fmt.Errorf("making the client for events: %w", err)
 	}
 	broadcaster := announce.NewBroadcaster(uncounted, traffic)
-	context.AfterFunc(ctx, broadcaster.Shutdown)
 	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
 		return nil, fmt.Errorf("recording events: %w", err)
 	}

@@ -20,6 +20,7 @@ const scheduled = "Scheduled"
 const (
 	atOnce   = 2                      // how many go at the same time once there is a pause
 	patience = 200 * time.Millisecond // so that people see progress, the first of those that wait go after that without a pause
+	maxDelay = 30 * time.Second       // no event waits longer, however long there is no pause
 	maxHeld  = 5000                   // some 20 MiB; while so many wait, others go at once
 )
 
@@ -44,7 +45,7 @@ func newSink(s events.EventSink, traffic *Traffic) *sink {
 // Create writes an event; one that may be held back when it is its turn and there is a pause. When the context ends, what was
 // held back is not written any more.
 func (s *sink) Create(ctx context.Context, event *eventsv1.Event) (*eventsv1.Event, error) {
-	if event.Reason != scheduled {
+	if event.Reason != scheduled || event.Series != nil { // a series is written under upstream's lock
 		return s.EventSink.Create(ctx, event)
 	}
 	select {
@@ -56,6 +57,8 @@ func (s *sink) Create(ctx context.Context, event *eventsv1.Event) (*eventsv1.Eve
 	select {
 	case s.turns <- struct{}{}: // whoever has waited longest
 		defer func() { <-s.turns }()
+	case <-time.After(maxDelay):
+		return s.EventSink.Create(ctx, event)
 	case <-ctx.Done():
 		return event, nil
 	}

@@ -104,6 +104,33 @@ func TestSomeEventsGoThoughThereIsNoPause(t *testing.T) {
 	})
 }
 
+func TestNoEventWaitsForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		traffic, p := NewTraffic(), &paper{}
+		traffic.begin()
+		var names []string
+		for i := range 1000 {
+			names = append(names, fmt.Sprint(i))
+		}
+		record(t.Context(), t, newSink(p, traffic), scheduled, names...)
+		time.Sleep(maxDelay - time.Millisecond)
+		require.Less(t, len(p.names()), 500)
+		time.Sleep(patience)
+		assert.ElementsMatch(t, names, p.names())
+	})
+}
+
+func TestASeriesGoesAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		traffic, p := NewTraffic(), &paper{}
+		traffic.begin()
+		event := &eventsv1.Event{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Reason: scheduled, Series: &eventsv1.EventSeries{Count: 2}}
+		_, err := newSink(p, traffic).Create(t.Context(), event)
+		require.NoError(t, err)
+		assert.Equal(t, []string{"a"}, p.names())
+	})
+}
+
 func TestNoMoreEventsAreHeldThanMemoryIsMeantFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		traffic, p := NewTraffic(), &paper{}

@@ -37,6 +37,8 @@ type scalingRow struct {
 	// goal is the least ratio that the last is to reach, 0 if there is none. A row that has one is run in every round, the others
 	// once.
 	goal float64
+	// memory is the most that our scheduler may take at the end of the last, as a ratio to the stock scheduler's; 0 if that is not asked.
+	memory float64
 }
 
 var scalingRows = []scalingRow{
@@ -46,7 +48,7 @@ var scalingRows = []scalingRow{
 		{name: "parked", nodes: 500, shape: shape{50, 100}, parked: 10_000, ignored: true},
 		{name: "parked", nodes: 500, shape: shape{50, 100}, parked: 10_000},
 	}},
-	{scalings: []scaling{{name: "pods", nodes: 5000, shape: shape{50, 100}}, {name: "pods", nodes: 5000, shape: shape{500, 100}}}},
+	{memory: 1.2, scalings: []scaling{{name: "pods", nodes: 5000, shape: shape{50, 100}}, {name: "pods", nodes: 5000, shape: shape{500, 100}}}},
 }
 
 // scaleResult is one run of a scaling.
@@ -82,6 +84,7 @@ func reportScaling(ctx context.Context, o *options) (all []scaleResult, missed, 
 			}
 			missed = errors.Join(missed, row.judge(ratios))
 		}
+		missed = errors.Join(missed, row.judgeMemory(all))
 	}
 	return all, missed, nil
 }
@@ -123,6 +126,26 @@ func (row *scalingRow) judge(ratios [][]float64) error {
 	}
 	if reached := report.Median(ratios[len(ratios)-1]); reached < row.goal {
 		return fmt.Errorf("below the goal: %s reaches %.2f of %.2f", row.scalings[0].name, reached, row.goal)
+	}
+	return nil
+}
+
+// judgeMemory prints what our scheduler takes beside the stock one, and returns an error if that is too much.
+func (row *scalingRow) judgeMemory(all []scaleResult) error {
+	if row.memory == 0 {
+		return nil
+	}
+	last := row.scalings[len(row.scalings)-1]
+	of := func(variant string) float64 {
+		i := slices.IndexFunc(all, func(r scaleResult) bool {
+			return r.Name == last.name && r.Variant == variant && r.Pods == last.shape.Gangs*last.shape.Pods
+		})
+		return all[i].SchedulerBytes
+	}
+	ratio := of("podgroups") / of("stock")
+	fmt.Fprintf(os.Stdout, "scaling %-7s memory of the scheduler, ratio to stock %.2f, goal <= %.2f\n", last.name, ratio, row.memory)
+	if ratio > row.memory {
+		return fmt.Errorf("above the goal: the scheduler's memory with %s is %.2f of stock's, not %.2f", last.name, ratio, row.memory)
 	}
 	return nil
 }
