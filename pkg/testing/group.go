@@ -5,6 +5,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 )
 
@@ -24,6 +25,12 @@ func (w *PodGroupWrapper) Obj() *schedulingv1beta1.PodGroup { return w.group.Dee
 // Namespace sets the PodGroup's namespace.
 func (w *PodGroupWrapper) Namespace(namespace string) *PodGroupWrapper {
 	w.group.Namespace = namespace
+	return w
+}
+
+// Owner makes the PodGroup a controlled child of a Job.
+func (w *PodGroupWrapper) Owner(job *batchv1alpha1.Job) *PodGroupWrapper {
+	w.group.OwnerReferences = controlledBy(job)
 	return w
 }
 

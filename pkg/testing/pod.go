@@ -126,9 +126,12 @@ func (w *PodWrapper) Terminating(since time.Time) *PodWrapper {
 
 // Owner makes the pod a controlled child of a Job.
 func (w *PodWrapper) Owner(job *batchv1alpha1.Job) *PodWrapper {
-	kind := batchv1alpha1.SchemeGroupVersion.WithKind("Job")
-	w.pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(job, kind)}
+	w.pod.OwnerReferences = controlledBy(job)
 	return w
+}
+
+func controlledBy(job *batchv1alpha1.Job) []metav1.OwnerReference {
+	return []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1alpha1.SchemeGroupVersion.WithKind("Job"))}
 }
 
 // ExitAfter lets the simulated pod end a time after its start, with an exit code.

@@ -71,7 +71,7 @@ func troubleOf(job *batchv1alpha1.Job, s *scene) *finding {
 	case s.refusal != nil:
 		return s.refusal
 	case s.foreignGroup:
-		return &finding{reasonPodGroupNameTaken, fmt.Sprintf("PodGroup %s belongs to another owner", groupName(job))}
+		return &finding{reasonPodGroupNameTaken, fmt.Sprintf("PodGroup %s belongs to another owner", batchv1alpha1.PodGroupName(job))}
 	case s.queueProblem != nil:
 		return s.queueProblem
 	case s.claims != nil && s.claims.problem != nil:

@@ -15,10 +15,6 @@ import (
 	"github.com/muster-sched/muster/pkg/job/dependency"
 )
 
-// groupName returns the name of the Job's PodGroup. It holds the UID, so that a Job that is deleted and applied again
-// has another one.
-func groupName(job *batchv1alpha1.Job) string { return job.Name + "-" + string(job.UID) }
-
 // newGroup builds the Job's PodGroup. The Job has its defaults filled in, and its spec is that of its stage.
 func newGroup(job *batchv1alpha1.Job, priorityOf priorityFunc) *schedulingv1beta1.PodGroup {
 	annotations := maps.Clone(job.Annotations)
@@ -26,7 +22,7 @@ func newGroup(job *batchv1alpha1.Job, priorityOf priorityFunc) *schedulingv1beta
 	delete(annotations, corev1.LastAppliedConfigAnnotation)
 	return &schedulingv1beta1.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{
-			Name:            groupName(job),
+			Name:            batchv1alpha1.PodGroupName(job),
 			Namespace:       job.Namespace,
 			Labels:          maps.Clone(job.Labels),
 			Annotations:     annotations,
@@ -90,13 +86,13 @@ func (statusAlone) Watch(func(*schedulingv1beta1.PodGroup)) {}
 // what may run now, and for more with each stage.
 func (c *Controller) ensureGroup(ctx context.Context, whole *batchv1alpha1.Job, stage dependency.Stage, group *schedulingv1beta1.PodGroup) (*schedulingv1beta1.PodGroup, error) {
 	part := *whole
-	part.Spec = *stage.Spec(&whole.Spec)
+	part.Spec = *stage.Gang(&whole.Spec)
 	job := &part
 	groups := c.muster.SchedulingV1beta1().PodGroups(job.Namespace)
 	if group == nil {
 		created, err := groups.Create(ctx, newGroup(job, c.priorityOf), metav1.CreateOptions{})
 		if err != nil {
-			return nil, fmt.Errorf("creating PodGroup %s: %w", groupName(job), err)
+			return nil, fmt.Errorf("creating PodGroup %s: %w", batchv1alpha1.PodGroupName(job), err)
 		}
 		c.written.WroteAt(nameOf(job), job.UID, groupResource, created.ResourceVersion)
 		return created, nil

@@ -94,7 +94,7 @@ func podAnnotations(job *batchv1alpha1.Job, task *batchv1alpha1.TaskSpec, index 
 	}
 	annotations[batchv1alpha1.TaskIndexKey] = strconv.Itoa(int(index))
 	annotations[batchv1alpha1.TaskSpecKey] = task.Name
-	annotations[schedulingv1beta1.GroupNameAnnotation] = groupName(job)
+	annotations[schedulingv1beta1.GroupNameAnnotation] = batchv1alpha1.PodGroupName(job)
 	annotations[batchv1alpha1.JobNameKey] = job.Name
 	annotations[batchv1alpha1.QueueNameKey] = job.Spec.Queue
 	annotations[batchv1alpha1.JobVersionKey] = strconv.Itoa(int(job.Status.Version))

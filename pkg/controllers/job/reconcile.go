@@ -119,11 +119,11 @@ func (c *Controller) look(job *batchv1alpha1.Job, n *notes) (*scene, error) {
 		s.refusal = n.refusalOf(job)
 		s.claims = c.surveyClaims(job)
 	}
-	group, err := c.groups.PodGroups(job.Namespace).Get(groupName(job))
+	group, err := c.groups.PodGroups(job.Namespace).Get(batchv1alpha1.PodGroupName(job))
 	switch {
 	case apierrors.IsNotFound(err):
 	case err != nil:
-		return nil, fmt.Errorf("looking up PodGroup %s: %w", groupName(job), err)
+		return nil, fmt.Errorf("looking up PodGroup %s: %w", batchv1alpha1.PodGroupName(job), err)
 	case metav1.IsControlledBy(group, job):
 		s.group = group
 	default:

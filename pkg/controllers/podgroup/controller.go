@@ -19,9 +19,11 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
 	musterinformers "github.com/muster-sched/muster/pkg/client/informers/externalversions"
+	batchv1alpha1listers "github.com/muster-sched/muster/pkg/client/listers/batch/v1alpha1"
 	schedulingv1beta1listers "github.com/muster-sched/muster/pkg/client/listers/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/controllers/usage"
 	"github.com/muster-sched/muster/pkg/controllers/worker"
@@ -64,6 +66,7 @@ type Config struct {
 type Controller struct {
 	client    versioned.Interface
 	groups    schedulingv1beta1listers.PodGroupLister
+	jobs      batchv1alpha1listers.JobLister
 	usage     *usage.Tracker
 	recorder  record.EventRecorder
 	clock     clock.Clock
@@ -87,6 +90,7 @@ func New(cfg Config) (*Controller, error) {
 	c := &Controller{
 		client:   cfg.MusterClient,
 		groups:   scheduling.PodGroups().Lister(),
+		jobs:     cfg.MusterInformers.Batch().V1alpha1().Jobs().Lister(),
 		usage:    cfg.Usage,
 		recorder: cfg.Recorder,
 		clock:    cfg.Clock,
@@ -128,6 +132,7 @@ func (c *Controller) listen(cfg Config) error {
 		{scheduling.PodGroups().Informer(), c.adoption.groupHandler()},
 		{cfg.KubeInformers.Core().V1().Pods().Informer(), c.adoption.podHandler()},
 		{scheduling.Queues().Informer(), c.queueHandler()},
+		{cfg.MusterInformers.Batch().V1alpha1().Jobs().Informer(), c.jobHandler()},
 		{cfg.KubeInformers.Core().V1().Pods().Informer(), c.podHandler()},
 		{cfg.KubeInformers.Core().V1().Nodes().Informer(), c.admission.cluster.handler()},
 	} {
@@ -209,6 +214,18 @@ func (c *Controller) queueHandler() cache.ResourceEventHandler {
 			}
 		},
 		DeleteFunc: func(any) { c.admission.wake() },
+	}
+}
+
+// jobHandler has the PodGroups of Jobs looked at that remember another number of pods that have succeeded.
+func (c *Controller) jobHandler() cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		UpdateFunc: func(oldObj, newObj any) {
+			last, next := oldObj.(*batchv1alpha1.Job), newObj.(*batchv1alpha1.Job)
+			if last.Status.Succeeded != next.Status.Succeeded {
+				c.status.EnqueueAfter(next.Namespace+"/"+batchv1alpha1.PodGroupName(next), gatherPods)
+			}
+		},
 	}
 }
 

@@ -25,6 +25,8 @@ type Stage struct {
 	Replicas int32
 	// MinAvailable is the effective minimum: the Job's own, or all of Replicas if that is less.
 	MinAvailable int32
+	// Failed is for each task of the spec the number of its pods that have failed and stay so.
+	Failed []int32
 }
 
 // StageOf works out the stage. The spec has its defaults filled in; tasks are its tasks in order; byDefault is what is
@@ -32,8 +34,9 @@ type Stage struct {
 //
 // A task that has started stays open: what it waited for has come about, and may change again.
 func StageOf(spec *batchv1alpha1.JobSpec, tasks []Task, byDefault batchv1alpha1.DependencyCondition) Stage {
-	stage := Stage{Open: make([]bool, len(spec.Tasks))}
+	stage := Stage{Open: make([]bool, len(spec.Tasks)), Failed: make([]int32, len(spec.Tasks))}
 	for i := range spec.Tasks {
+		stage.Failed[i] = tasks[i].Failed
 		if tasks[i].Started || isOpen(spec, tasks, spec.Tasks[i].DependsOn, byDefault) {
 			stage.Open[i] = true
 			stage.Replicas += spec.Tasks[i].Replicas
@@ -77,20 +80,27 @@ func isReady(spec *batchv1alpha1.TaskSpec, t Task) bool {
 	return t.Ready+t.Succeeded >= *spec.MinAvailable
 }
 
-// Spec returns the Job's spec as it is in this stage: tasks that may not run yet have no pods, and no minimum. It is
-// to be read only: it shares with the argument all that is the same.
-func (s Stage) Spec(spec *batchv1alpha1.JobSpec) *batchv1alpha1.JobSpec {
-	if !slices.Contains(s.Open, false) {
+// Gang returns the Job's spec as its gang has to know it in this stage: tasks that may not run yet have no pods, and no minimum,
+// and no minimum asks for pods that have failed, since none comes in their place. Otherwise those that are left, or new ones for
+// evicted pods, would wait for ever. It is to be read only: it shares with the argument all that is the same.
+func (s Stage) Gang(spec *batchv1alpha1.JobSpec) *batchv1alpha1.JobSpec {
+	failed := slices.ContainsFunc(s.Failed, func(n int32) bool { return n > 0 })
+	if !failed && !slices.Contains(s.Open, false) {
 		return spec
 	}
 	part := *spec
-	part.MinAvailable = s.MinAvailable
 	part.Tasks = slices.Clone(spec.Tasks)
-	none := int32(0)
+	left := s.Replicas
 	for i := range part.Tasks {
+		task := &part.Tasks[i]
 		if !s.Open[i] {
-			part.Tasks[i].Replicas, part.Tasks[i].MinAvailable = 0, &none
+			task.Replicas = 0
 		}
+		toCome := max(0, task.Replicas-s.Failed[i])
+		left -= task.Replicas - toCome
+		least := min(*task.MinAvailable, toCome)
+		task.MinAvailable = &least
 	}
+	part.MinAvailable = min(s.MinAvailable, left)
 	return &part
 }

@@ -54,9 +54,14 @@ func TestStageOf(t *testing.T) {
 			stage := StageOf(spec, c.tasks, c.fallback)
 			assert.Equal(t, c.open, stage.Open)
 			assert.Equal(t, c.minimum, stage.MinAvailable)
-			part := stage.Spec(spec)
+			part := stage.Gang(spec)
 			assert.Equal(t, stage.Replicas, defaults.Replicas(part))
-			assert.Equal(t, stage.MinAvailable, part.MinAvailable)
+			left := stage.Replicas
+			for i := range c.tasks {
+				left -= c.tasks[i].Failed
+				assert.LessOrEqual(t, *part.Tasks[i].MinAvailable+c.tasks[i].Failed, max(part.Tasks[i].Replicas, c.tasks[i].Failed))
+			}
+			assert.Equal(t, min(stage.MinAvailable, left), part.MinAvailable)
 			assert.Equal(t, int32(2), spec.Tasks[2].Replicas, "the argument is left alone")
 		})
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
@@ -310,4 +311,38 @@ func TestABigGangCostsFewWrites(t *testing.T) {
 	}
 	// One for the phase, and one each time that the numbers have changed for a while.
 	assert.LessOrEqual(t, writes, 4+int(took/(200*time.Millisecond)))
+}
+
+// TestSucceededPodsOfAJobCountWhenTheyAreGone: a gang counts on its members that have succeeded. Whoever removes their objects, the Job
+// remembers them.
+func TestSucceededPodsOfAJobCountWhenTheyAreGone(t *testing.T) {
+	s := newScene(t)
+	jobs := muster.BatchV1alpha1().Jobs(s.namespace)
+	job, err := jobs.Create(s.ctx, mustertesting.MakeJob("j").Namespace(s.namespace).Task(mustertesting.MakeTask("a", 2)).Obj(), metav1.CreateOptions{})
+	require.NoError(t, err)
+	remember := func(succeeded int32) {
+		job.Status.Succeeded = succeeded
+		job, err = jobs.UpdateStatus(s.ctx, job, metav1.UpdateOptions{})
+		require.NoError(t, err)
+	}
+	group := batchv1alpha1.PodGroupName(job)
+	s.createGroup(mustertesting.MakePodGroup(group).MinMember(2).Owner(job))
+	s.createPods(group, "a", "b")
+	s.bind("a", "b")
+	s.phase(group, schedulingv1beta1.PodGroupRunning)
+	s.setPhase(corev1.PodSucceeded, "a")
+	counts := func(n int32) {
+		t.Helper()
+		s.eventually(fmt.Sprintf("%d have succeeded", n), func() bool { return s.group(group).Status.Succeeded == n })
+	}
+	counts(1)
+	remember(1)
+	s.deletePods("a")
+	s.setPhase(corev1.PodRunning, "b")
+	s.eventually("it is looked at again", func() bool { return s.group(group).Status.Running == 1 })
+	assert.EqualValues(t, 1, s.group(group).Status.Succeeded)
+	remember(0) // as when a policy restarts what has succeeded
+	counts(0)
+	remember(2)
+	counts(2)
 }

@@ -1,0 +1,53 @@
+package e2e_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/pkg/watchlog"
+	"github.com/muster-sched/muster/test/e2e/harness"
+)
+
+// TestAResumedJobDoesNotWaitForPodsThatHaveFailed: they are not run again, so the gang is as large as what is left.
+func TestAResumedJobDoesNotWaitForPodsThatHaveFailed(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t)
+	s.AddNodes(1, "cpu", "3")
+	job := s.CreateJob(mustertesting.MakeJob("resumed").Policy(busv1alpha1.PodFailedEvent, busv1alpha1.AbortJobAction).
+		Task(mustertesting.MakeTask("worker", 3).Requests("cpu", "1")))
+	s.JobPhase(job, batchv1alpha1.Running)
+	s.Pods(3, "all run", s.In(harness.Running))
+	s.EndPod("resumed-worker-1", 1)
+	s.JobPhases(job, batchv1alpha1.Pending, batchv1alpha1.Running, batchv1alpha1.Aborting, batchv1alpha1.Aborted)
+
+	s.Command(job, busv1alpha1.ResumeJobAction)
+	s.Pods(2, "the others run again", s.In(harness.Running))
+	s.EndPod("resumed-worker-0", 0)
+	s.EndPod("resumed-worker-2", 0)
+	s.JobPhase(job, batchv1alpha1.Failed)
+	require.EqualValues(t, 2, s.Job(job).Status.Succeeded)
+}
+
+// TestAPipelineOutlivesTheObjectsOfItsFinishedPods: the gang of a later stage counts on pods that have succeeded, also when their node has
+// been removed, and their objects with it.
+func TestAPipelineOutlivesTheObjectsOfItsFinishedPods(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t)
+	s.AddNodes(1, "cpu", "1")
+	job := s.CreateJob(mustertesting.MakeJob("pipeline").Task(mustertesting.MakeTask("first", 1).Requests("cpu", "1")).
+		Task(mustertesting.MakeTask("second", 3).DependsOn("first").Requests("cpu", "1")))
+	s.Pods(1, "the first stage runs", s.In(harness.Running))
+	s.EndPod("pipeline-first-0", 0)
+	s.Pods(3, "the second waits for room", s.In(harness.OfTask("second")))
+	require.NoError(t, s.Kube.CoreV1().Pods(s.Namespace).Delete(s.Ctx, "pipeline-first-0", metav1.DeleteOptions{}))
+	s.Pods(0, "nothing is left of the first", s.In(harness.OfTask("first"), func(p watchlog.Pod) bool { return p.Gone.IsZero() }))
+
+	s.AddNodes(1, "cpu", "2")
+	s.Pods(3, "the second stage runs", s.In(harness.Running))
+	s.JobPhase(job, batchv1alpha1.Running)
+}
