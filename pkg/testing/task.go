@@ -121,6 +121,12 @@ func (w *TaskWrapper) DependsOn(names ...string) *TaskWrapper {
 	return w
 }
 
+// DependsOnAny lets the task wait for the first of others.
+func (w *TaskWrapper) DependsOnAny(names ...string) *TaskWrapper {
+	w.task.DependsOn = &batchv1alpha1.DependsOn{Name: names, Iteration: batchv1alpha1.IterationAny}
+	return w
+}
+
 // Policy adds a policy of the task for one event.
 func (w *TaskWrapper) Policy(event busv1alpha1.Event, action busv1alpha1.Action) *TaskWrapper {
 	return w.LifecyclePolicy(batchv1alpha1.LifecyclePolicy{Event: event, Action: action})

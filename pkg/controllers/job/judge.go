@@ -93,6 +93,7 @@ func judge(v *view) *verdict {
 	all := seatAll(&job.Spec, v.pods)
 	memories := recallAll(&job, all)
 	noteSurplus(&job, memories, all)
+	noteSucceeded(&job, memories, all)
 	agreed := v.command != nil && phase.Honours(status.State.Phase, busv1alpha1.Action(v.command.Action))
 	asked, delays := demand(v, &job, memories, all, agreed)
 	granted := asked != nil && grant(&job, memories, all, asked)
@@ -154,6 +155,17 @@ func noteSurplus(job *batchv1alpha1.Job, memories []policy.Memory, all *crew) {
 		if s.position >= 0 && s.version >= job.Status.Version && isSurplus(job, s) {
 			memories[s.position].Renew(s.index, s.pod)
 		}
+	}
+}
+
+// noteSucceeded remembers the pods that have succeeded while a Job restarts or is aborted, when no policy is asked about them: they may
+// be gone when it runs again, and then they would look evicted.
+func noteSucceeded(job *batchv1alpha1.Job, memories []policy.Memory, all *crew) {
+	if p := job.Status.State.Phase; p != batchv1alpha1.Restarting && !phase.IsAborted(p) {
+		return
+	}
+	for i, task := range all.sort(job, memories).tasks {
+		memories[i].NoteSucceeded(task.Pods)
 	}
 }
 
@@ -258,7 +270,7 @@ func askPolicies(v *view, job *batchv1alpha1.Job, memories []policy.Memory, all 
 // settle remembers what is seen of the pods, and what has happened to them as dealt with.
 func settle(memories []policy.Memory, sorted *members, seen []policy.Happening) {
 	for i := range memories {
-		memories[i].Note(sorted.tasks[i].Pods)
+		memories[i].Note(sorted.tasks[i].Spec, sorted.tasks[i].Pods)
 	}
 	for _, h := range seen {
 		if h.Task >= 0 {
@@ -310,9 +322,10 @@ func askSpec(job *batchv1alpha1.Job, now time.Time) *request {
 
 func isSuspended(job *batchv1alpha1.Job) bool { return job.Spec.Suspend != nil && *job.Spec.Suspend }
 
-// timeLeft returns how long the Job may go on; false if it may go on for ever.
+// timeLeft returns how long the Job may go on; false if it may go on for ever, or does not go on. As in batch/v1 the time begins
+// anew when it is resumed.
 func timeLeft(job *batchv1alpha1.Job, now time.Time) (time.Duration, bool) {
-	if job.Spec.ActiveDeadlineSeconds == nil || job.Status.StartTime == nil {
+	if job.Spec.ActiveDeadlineSeconds == nil || job.Status.StartTime == nil || phase.IsAborted(job.Status.State.Phase) {
 		return 0, false
 	}
 	deadline := job.Status.StartTime.Add(time.Duration(*job.Spec.ActiveDeadlineSeconds) * time.Second)
@@ -342,11 +355,15 @@ func grant(job *batchv1alpha1.Job, memories []policy.Memory, all *crew, asked *r
 		status.Version++
 		clear(memories)
 	}
+	resumed := asked.action == busv1alpha1.ResumeJobAction
+	if resumed {
+		status.StartTime = nil
+	}
 	for i := range memories {
 		switch {
 		case effect.Kill == phase.KillTargets:
 			renewTargets(&memories[i], i, &before.tasks[i], &asked.targets)
-		case effect.Next == batchv1alpha1.Restarting && asked.action == busv1alpha1.ResumeJobAction:
+		case resumed:
 			memories[i].Rewind(left[i])
 		}
 	}

@@ -28,6 +28,9 @@ func drawJob(t *rapid.T, maxRetry int32, timeouts []time.Duration, actions ...bu
 		}
 		if i > 0 && rapid.Bool().Draw(t, "depends") {
 			task.DependsOn(fmt.Sprintf("t%d", rapid.IntRange(0, i-1).Draw(t, "on")))
+			if i == 2 && rapid.Bool().Draw(t, "any") {
+				task.DependsOnAny("t0", "t1")
+			}
 		}
 		if len(actions) > 0 && rapid.Bool().Draw(t, "has policy") {
 			task.LifecyclePolicy(drawPolicy(t, timeouts, actions))
@@ -74,7 +77,8 @@ func isGoing(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil }
 
 // somethingHappens lets one thing happen to one pod.
 func somethingHappens(t *rapid.T, w *world) {
-	what := rapid.SampledFrom([]string{"run", "run", "run", "succeed", "succeed", "fail", "evict", "vanish", "reap", "reap", "wait", "edit"}).Draw(t, "what")
+	what := rapid.SampledFrom([]string{"run", "run", "run", "succeed", "succeed", "fail", "evict", "kill", "vanish", "reap", "reap", "wait", "edit",
+		"suspend", "resume"}).Draw(t, "what")
 	switch what {
 	case "wait":
 		w.now = w.now.Add(time.Duration(rapid.IntRange(1, 20).Draw(t, "seconds")) * time.Second)
@@ -84,9 +88,16 @@ func somethingHappens(t *rapid.T, w *world) {
 			spec.PriorityClassName = rapid.SampledFrom([]string{"a", "b"}).Draw(t, "class")
 		})
 		return
+	case "suspend", "resume":
+		suspend := what == "suspend"
+		w.edit(func(spec *batchv1alpha1.JobSpec) { spec.Suspend = &suspend })
+		if !suspend && w.phase() == batchv1alpha1.Aborted {
+			w.ask(busv1alpha1.ResumeJobAction) // what a policy has aborted
+		}
+		return
 	}
 	fits := map[string]func(*corev1.Pod) bool{"run": isWaiting, "succeed": isRunning, "fail": isRunning, "reap": isGoing,
-		"evict": isRunning, "vanish": func(*corev1.Pod) bool { return true }}[what]
+		"evict": isRunning, "kill": isRunning, "vanish": func(*corev1.Pod) bool { return true }}[what]
 	names := w.names(fits)
 	if len(names) == 0 {
 		return
@@ -101,8 +112,23 @@ func somethingHappens(t *rapid.T, w *world) {
 		w.set(name, corev1.PodFailed, 1)
 	case "evict":
 		w.askToGo(name)
+	case "kill":
+		w.kill(name)
 	case "vanish", "reap":
 		delete(w.pods, name)
+	}
+}
+
+// runGang lets the pods run that wait, if the gang is whole: as many as its PodGroup asks for are there, or have succeeded.
+func (w *world) runGang() {
+	there := w.job.Status.Succeeded
+	for _, pod := range w.pods {
+		if !isGoing(pod) && !policy.IsFinished(pod) && pod.Annotations[batchv1alpha1.JobVersionKey] == fmt.Sprint(w.job.Status.Version) {
+			there++
+		}
+	}
+	if there >= w.quorum() {
+		w.runAll()
 	}
 }
 
@@ -111,7 +137,8 @@ func calmDown(w *world) {
 	for range 60 {
 		w.now = w.now.Add(10 * time.Second)
 		w.reap()
-		w.runAll()
+		w.settle()
+		w.runGang()
 		w.settle()
 		for _, name := range w.names(isRunning) {
 			w.set(name, corev1.PodSucceeded, 0)

@@ -78,10 +78,14 @@ var aborted = row{
 // retryCount times. It returns false if it does nothing.
 //
 // A restart that uses up the last run starts no new incarnation and keeps the finished pods: the Job is going to be
-// Failed, and the logs of its last pods tell why.
+// Failed, and the logs of its last pods tell why. Nor does another on top of it.
 func Act(current batchv1alpha1.JobPhase, action busv1alpha1.Action, retryCount, maxRetry int32) (Effect, bool) {
 	effect, honoured := table[current][action]
-	if honoured && effect.Retry && retryCount+1 >= maxRetry {
+	runs := retryCount
+	if effect.Retry {
+		runs++
+	}
+	if honoured && effect.Next == batchv1alpha1.Restarting && action != busv1alpha1.ResumeJobAction && runs >= maxRetry {
 		effect.Kill, effect.NewIncarnation = KillUnfinished, false
 	}
 	return effect, honoured

@@ -125,7 +125,8 @@ func recordGroups(spec *batchv1alpha1.JobSpec, groups map[moment]*indexes.Set) [
 }
 
 // Merge returns what has happened now together with what is to be answered later and still stands. Of what happened
-// before, and again, the first time counts; what says no time happened now.
+// before, and again, the first time counts; what says no time happened now, and so did what a node says is to come: its clock
+// is ahead.
 func (a Agenda) Merge(job *batchv1alpha1.Job, tasks []Task, seen []Happening, now time.Time) []Happening {
 	// The status tells times in whole seconds: one look must see the same as the next.
 	now = now.Truncate(time.Second)
@@ -136,7 +137,7 @@ func (a Agenda) Merge(job *batchv1alpha1.Job, tasks []Task, seen []Happening, no
 		switch {
 		case waits && h.Event != busv1alpha1.PodPendingEvent:
 			h.Since = since
-		case h.Since.IsZero():
+		case h.Since.IsZero(), h.Since.After(now):
 			h.Since = now
 		}
 		known[occurrenceOf(h)] = true
@@ -167,14 +168,13 @@ func stands(tasks []Task, one occurrence) bool {
 	case busv1alpha1.PodFailedEvent:
 		return task.Memory.Failed.Has(one.index)
 	case busv1alpha1.TaskCompletedEvent:
-		return task.Spec.Replicas > 0 && task.Memory.Succeeded.Len() >= task.Spec.Replicas
+		return task.Memory.hasCompleted(task.Spec)
 	default:
 		return false
 	}
 }
 
-// hasRun tells whether a pod is one that was made, and has run, since the one before it was evicted. What is evicted in
-// its place stays, as failed.
+// hasRun tells whether a pod is one that was made, and has run, since the one before it was evicted.
 func hasRun(pod *corev1.Pod) bool {
 	return pod != nil && (pod.Status.Phase == corev1.PodRunning || IsFinished(pod) && !isEvicted(pod))
 }

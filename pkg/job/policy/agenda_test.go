@@ -55,6 +55,15 @@ func TestAgendaIsWhatTheStatusHolds(t *testing.T) {
 	}, RecallAgenda(&job.Spec, entries), "what the Job has not any more is forgotten")
 }
 
+// A node whose clock is ahead says that a pod has failed in an hour: the answer is not put off until then.
+func TestWhatIsToComeHasHappenedNow(t *testing.T) {
+	job, now := twoTasks(), time.Unix(1000, 0)
+	failed := Happening{Event: busv1alpha1.PodFailedEvent, Index: 1, Since: now.Add(time.Hour)}
+	all := Agenda{}.Merge(job, make([]Task, 2), []Happening{failed}, now)
+	require.Len(t, all, 1)
+	assert.Equal(t, now, all[0].Since)
+}
+
 // However much is delayed, what has to be written is bounded, and no timeout gets longer.
 func TestAgendaStaysSmall(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

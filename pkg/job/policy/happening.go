@@ -226,19 +226,19 @@ func restartsOf(task *Task) int32 {
 	return restarts
 }
 
-// hasCompleted tells whether all of a task's replicas have succeeded and had not when this was last looked at.
+// hasCompleted tells whether all of a task's replicas have succeeded and had not when the policies were last asked. There may
+// be fewer replicas than there were then.
 func hasCompleted(task *Task) bool {
-	replicas, before := task.Spec.Replicas, task.Memory.Succeeded.Len()
-	if replicas == 0 || before >= replicas {
+	if task.Memory.Completed || task.Spec.Replicas == 0 {
 		return false
 	}
-	succeeded := before
+	succeeded := task.Memory.Succeeded.Len()
 	for index, pod := range task.Pods {
 		if pod.Status.Phase == corev1.PodSucceeded && !task.Memory.Finished(index) {
 			succeeded++
 		}
 	}
-	return succeeded >= replicas
+	return succeeded >= task.Spec.Replicas
 }
 
 // IsFinished tells whether a pod has succeeded or failed.

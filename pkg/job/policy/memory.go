@@ -22,6 +22,8 @@ type Memory struct {
 	// Failed are the indexes whose pod was seen to have failed and whose policies were asked about it. They do not
 	// run again unless a policy says so.
 	Failed indexes.Set
+	// Completed says that all had succeeded when the policies were last asked.
+	Completed bool
 	// Handled is, by index, the UID of a pod that has been dealt with and that is to go, or is going.
 	Handled map[int32]types.UID
 }
@@ -38,6 +40,7 @@ func Recall(records []batchv1alpha1.TaskRecord, task string, replicas int32) Mem
 		memory.Created = recallSet(record.Created, replicas)
 		memory.Succeeded = recallSet(record.Succeeded, replicas)
 		memory.Failed = recallSet(record.Failed, replicas)
+		memory.Completed = record.Completed
 		for index, uid := range record.Handled {
 			if n, err := strconv.ParseInt(index, 10, 32); err == nil && n >= 0 {
 				memory.Handled[int32(n)] = types.UID(uid)
@@ -64,6 +67,7 @@ func (m *Memory) Record(task string) (batchv1alpha1.TaskRecord, bool) {
 		Created:   m.Created.String(),
 		Succeeded: m.Succeeded.String(),
 		Failed:    m.Failed.String(),
+		Completed: m.Completed,
 	}
 	for index, uid := range m.Handled {
 		if record.Handled == nil {
@@ -71,7 +75,7 @@ func (m *Memory) Record(task string) (batchv1alpha1.TaskRecord, bool) {
 		}
 		record.Handled[strconv.Itoa(int(index))] = string(uid)
 	}
-	return record, record.Created != "" || record.Succeeded != "" || record.Failed != "" || len(record.Handled) > 0
+	return record, record.Created != "" || record.Succeeded != "" || record.Failed != "" || record.Completed || len(record.Handled) > 0
 }
 
 // Clone returns a copy that shares nothing with the memory.
@@ -80,6 +84,7 @@ func (m *Memory) Clone() Memory {
 		Created:   m.Created.Clone(),
 		Succeeded: m.Succeeded.Clone(),
 		Failed:    m.Failed.Clone(),
+		Completed: m.Completed,
 		Handled:   maps.Clone(m.Handled),
 	}
 }
@@ -92,31 +97,41 @@ func (m *Memory) Finished(index int32) bool {
 // MayRun tells whether a pod may be created for that index.
 func (m *Memory) MayRun(index int32) bool { return !m.Finished(index) }
 
-// Note remembers what is seen of a task's pods.
-func (m *Memory) Note(pods map[int32]*corev1.Pod) {
+// Note remembers what is seen of a task's pods, about which the policies are asked.
+func (m *Memory) Note(task *batchv1alpha1.TaskSpec, pods map[int32]*corev1.Pod) {
+	m.NoteSucceeded(pods)
 	for index, pod := range pods {
 		m.Created.Add(index)
-		switch {
-		case m.Finished(index):
-		case pod.Status.Phase == corev1.PodSucceeded:
-			m.Succeeded.Add(index)
-		case pod.Status.Phase == corev1.PodFailed:
+		if !m.Finished(index) && pod.Status.Phase == corev1.PodFailed {
 			m.Failed.Add(index)
+		}
+	}
+	m.Completed = m.hasCompleted(task)
+}
+
+// NoteSucceeded remembers which of a task's pods have succeeded, and nothing else of what is seen: that is there when the
+// policies can be asked.
+func (m *Memory) NoteSucceeded(pods map[int32]*corev1.Pod) {
+	for index, pod := range pods {
+		if !m.Finished(index) && pod.Status.Phase == corev1.PodSucceeded {
+			m.Created.Add(index)
+			m.Succeeded.Add(index)
 		}
 	}
 }
 
+// hasCompleted tells whether all of a task's replicas are known to have succeeded.
+func (m *Memory) hasCompleted(task *batchv1alpha1.TaskSpec) bool {
+	return task.Replicas > 0 && m.Succeeded.Len() >= task.Replicas
+}
+
 // Settle remembers that a happening of this task has been dealt with. A pod that was taken away is replaced by a new
-// one once it is gone; one that was killed but stays has failed.
+// one once it is gone. One that was killed goes as well, also where nobody else deletes it: whether the killer does, and
+// before or after somebody looks, must not matter.
 func (m *Memory) Settle(h Happening) {
-	if h.Event != busv1alpha1.PodEvictedEvent {
-		return
+	if h.Event == busv1alpha1.PodEvictedEvent {
+		m.Renew(h.Index, h.Pod)
 	}
-	if h.Pod != nil && h.Pod.DeletionTimestamp == nil {
-		m.Failed.Add(h.Index)
-		return
-	}
-	m.Renew(h.Index, h.Pod)
 }
 
 // Renew remembers that the pod is to go, and forgets what its index has done, so that it runs anew. The pod is nil if

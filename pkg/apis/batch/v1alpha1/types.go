@@ -121,7 +121,8 @@ type JobSpec struct {
 	// +optional
 	Suspend *bool `json:"suspend,omitempty"`
 
-	// ActiveDeadlineSeconds is how many seconds after its first start the Job is terminated if it has not ended.
+	// ActiveDeadlineSeconds is how many seconds after its start the Job is terminated if it has not ended. The time begins anew when the
+	// Job is resumed.
 	// Unlimited when unset. An extra of Muster's.
 	// +kubebuilder:validation:Minimum=1
 	// +optional
@@ -390,6 +391,9 @@ type TaskRecord struct {
 	// Failed are the indexes whose pod has failed.
 	// +optional
 	Failed string `json:"failed,omitempty"`
+	// Completed says that all pods had succeeded when the policies were last asked.
+	// +optional
+	Completed bool `json:"completed,omitempty"`
 	// Handled maps an index to the UID of its pod that a policy was last applied to.
 	// +optional
 	Handled map[string]string `json:"handled,omitempty"`
@@ -448,7 +452,7 @@ type JobStatus struct {
 	// RetryCount is how often the Job was restarted.
 	// +optional
 	RetryCount int32 `json:"retryCount,omitempty"`
-	// RunningDuration is how long the Job has run, from its first start to its end.
+	// RunningDuration is how long the Job has run, from startTime to its end.
 	// +optional
 	RunningDuration *metav1.Duration `json:"runningDuration,omitempty"`
 	// ControlledResources lists what was made for the Job: "plugin-<name>" and "volume-pvc-<claim>".
@@ -476,7 +480,7 @@ type JobStatus struct {
 	// HandledCommand is the UID of the Command that was executed last. An extra of Muster's.
 	// +optional
 	HandledCommand string `json:"handledCommand,omitempty"`
-	// StartTime is when the Job first became Running. An extra of Muster's.
+	// StartTime is when the Job first became Running, or did so again after it was resumed. An extra of Muster's.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 	// CompletionTime is when the Job ended. An extra of Muster's.

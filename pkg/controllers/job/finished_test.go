@@ -1,0 +1,186 @@
+package job
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/defaults"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+)
+
+// ask executes a Command.
+func (w *world) ask(action busv1alpha1.Action) {
+	w.command = &busv1alpha1.Command{Action: string(action)}
+	w.look()
+	w.command = nil
+	w.settle()
+}
+
+// kill has a pod fail as one that is taken away, and leaves its object.
+func (w *world) kill(name string) {
+	w.set(name, corev1.PodFailed, 137)
+	w.pods[name].Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "TerminationByKubelet"}}
+}
+
+// quorum is what the Job's PodGroup asks for now.
+func (w *world) quorum() int32 {
+	stage := w.look().stage
+	filled := defaults.Job(w.job, "")
+	filled.Spec = *stage.Gang(&filled.Spec)
+	return groupSpec(filled, func(string) int32 { return 0 }).MinMember
+}
+
+func TestAGangDoesNotWaitForPodsThatHaveFailed(t *testing.T) {
+	policy := batchv1alpha1.LifecyclePolicy{Event: busv1alpha1.PodFailedEvent, Action: busv1alpha1.AbortJobAction}
+	w := newWorld(t, mustertesting.MakeJob("j").LifecyclePolicy(policy).Task(mustertesting.MakeTask("a", 3)).Obj())
+	w.start()
+	w.set("j-a-1", corev1.PodFailed, 1)
+	w.settle()
+	w.reap()
+	w.settle()
+	require.Equal(t, batchv1alpha1.Aborted, w.phase())
+	w.ask(busv1alpha1.ResumeJobAction)
+	require.Equal(t, batchv1alpha1.Pending, w.phase())
+	assert.Equal(t, 1, w.ran["j-a-1"], "what has failed stays")
+	assert.Equal(t, 2, w.ran["j-a-0"])
+	assert.EqualValues(t, 2, w.quorum(), "all that can still come")
+
+	w.runAll()
+	w.settle()
+	w.set("j-a-0", corev1.PodSucceeded, 0)
+	w.set("j-a-2", corev1.PodSucceeded, 0)
+	w.settle()
+	assert.Equal(t, batchv1alpha1.Failed, w.phase(), "it ends, with fewer successes than minAvailable")
+}
+
+func TestWhatSucceedsWhileOthersRestartNeverRunsAgain(t *testing.T) {
+	policy := batchv1alpha1.LifecyclePolicy{Event: busv1alpha1.PodFailedEvent, Action: busv1alpha1.RestartTaskAction}
+	w := newWorld(t, mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)).
+		Task(mustertesting.MakeTask("b", 2).LifecyclePolicy(policy)).Obj())
+	w.start()
+	w.set("j-b-0", corev1.PodFailed, 1)
+	w.settle()
+	require.Equal(t, batchv1alpha1.Restarting, w.phase(), "the other takes its time to go")
+	w.set("j-a-0", corev1.PodSucceeded, 0)
+	w.settle()
+	delete(w.pods, "j-a-0") // as when its node is removed
+	w.settle()
+	w.reap()
+	w.settle()
+	w.runAll()
+	w.settle()
+	assert.Equal(t, 1, w.ran["j-a-0"])
+	assert.EqualValues(t, 1, w.job.Status.Succeeded)
+	assert.EqualValues(t, 1, w.job.Status.RetryCount, "it was not taken for evicted")
+}
+
+func TestATaskThatCompletesWhileTheJobRestartsIsAnswered(t *testing.T) {
+	restart := batchv1alpha1.LifecyclePolicy{Event: busv1alpha1.PodFailedEvent, Action: busv1alpha1.RestartTaskAction}
+	complete := batchv1alpha1.LifecyclePolicy{Event: busv1alpha1.TaskCompletedEvent, Action: busv1alpha1.CompleteJobAction}
+	w := newWorld(t, mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1).LifecyclePolicy(complete)).
+		Task(mustertesting.MakeTask("b", 2).LifecyclePolicy(restart)).Obj())
+	w.start()
+	w.set("j-b-0", corev1.PodFailed, 1)
+	w.settle()
+	w.set("j-a-0", corev1.PodSucceeded, 0)
+	w.settle()
+	require.Equal(t, batchv1alpha1.Restarting, w.phase())
+	w.reap()
+	w.settle()
+	w.reap()
+	w.settle()
+	assert.Equal(t, batchv1alpha1.Completed, w.phase())
+}
+
+func TestATaskIsCompletedByScalingItDown(t *testing.T) {
+	complete := batchv1alpha1.LifecyclePolicy{Event: busv1alpha1.TaskCompletedEvent, Action: busv1alpha1.CompleteJobAction}
+	w := newWorld(t, mustertesting.MakeJob("j").MinAvailable(1).Task(mustertesting.MakeTask("ps", 1)).
+		Task(mustertesting.MakeTask("worker", 5).MinAvailable(1).LifecyclePolicy(complete)).Obj())
+	w.start()
+	for _, name := range []string{"j-worker-0", "j-worker-1", "j-worker-2"} {
+		w.set(name, corev1.PodSucceeded, 0)
+	}
+	w.settle()
+	require.Equal(t, batchv1alpha1.Running, w.phase())
+	w.edit(func(spec *batchv1alpha1.JobSpec) { spec.Tasks[1].Replicas = 3 })
+	w.settle()
+	w.reap()
+	w.settle()
+	assert.Equal(t, batchv1alpha1.Completed, w.phase())
+}
+
+// TestAKilledPodIsReplacedWhoeverSeesIt: those who take a pod away mark it as disrupted and failed first, and then delete it, or leave it.
+// Whether somebody looks in between must not matter.
+func TestAKilledPodIsReplacedWhoeverSeesIt(t *testing.T) {
+	for name, happens := range map[string]func(w *world){
+		"seen and deleted":   func(w *world) { w.kill("j-a-1"); w.look(); delete(w.pods, "j-a-1") },
+		"seen and left":      func(w *world) { w.kill("j-a-1"); w.look(); w.look() },
+		"gone before a look": func(w *world) { w.kill("j-a-1"); delete(w.pods, "j-a-1") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 3)).Obj())
+			w.start()
+			happens(w)
+			w.reap()
+			w.settle()
+			w.runAll()
+			w.settle()
+			assert.Equal(t, batchv1alpha1.Running, w.phase())
+			assert.EqualValues(t, 3, w.job.Status.Running)
+			assert.Zero(t, w.job.Status.Failed)
+			assert.Equal(t, 2, w.ran["j-a-1"])
+		})
+	}
+}
+
+func TestNoTimePassesWhileAJobIsSuspended(t *testing.T) {
+	job := mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)).Obj()
+	limit, yes := int64(60), true
+	job.Spec.ActiveDeadlineSeconds = &limit
+	w := newWorld(t, job)
+	w.start()
+	w.now = w.now.Add(59 * time.Second)
+	w.edit(func(spec *batchv1alpha1.JobSpec) { spec.Suspend = &yes })
+	w.settle()
+	w.reap()
+	w.settle()
+	w.now = w.now.Add(time.Hour)
+	w.settle()
+	require.Equal(t, batchv1alpha1.Aborted, w.phase())
+	w.edit(func(spec *batchv1alpha1.JobSpec) { spec.Suspend = nil })
+	w.settle()
+	w.now = w.now.Add(time.Hour)
+	w.runAll()
+	w.settle()
+	w.now = w.now.Add(59 * time.Second)
+	w.settle()
+	require.Equal(t, batchv1alpha1.Running, w.phase(), "its time began anew")
+	w.now = w.now.Add(time.Second)
+	w.settle()
+	w.reap()
+	w.settle()
+	assert.Equal(t, batchv1alpha1.Terminated, w.phase())
+	assert.Equal(t, time.Minute, w.job.Status.RunningDuration.Duration)
+}
+
+func TestAnotherRestartOnTopOfTheLastKeepsTheFailedPods(t *testing.T) {
+	policy := batchv1alpha1.LifecyclePolicy{Event: busv1alpha1.PodFailedEvent, Action: busv1alpha1.RestartJobAction}
+	job := mustertesting.MakeJob("j").LifecyclePolicy(policy).Task(mustertesting.MakeTask("a", 2)).Obj()
+	job.Spec.MaxRetry = 1
+	w := newWorld(t, job)
+	w.start()
+	w.set("j-a-0", corev1.PodFailed, 1)
+	w.look()
+	require.Equal(t, batchv1alpha1.Restarting, w.phase())
+	w.ask(busv1alpha1.RestartJobAction)
+	w.reap()
+	w.settle()
+	assert.Equal(t, batchv1alpha1.Failed, w.phase())
+	assert.Contains(t, w.pods, "j-a-0", "its log tells why")
+}
