@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -301,11 +302,13 @@ func TestQueueHoldsAGangAtItsCapability(t *testing.T) {
 }
 
 func TestPartialGangIsCompletedFirst(t *testing.T) {
-	w := newWorld(t, 2)
+	w := newWorld(t, 1)
 	w.createGroup("g", 2, "")
 	w.bind(w.pod("g-0", "g"), fmt.Sprintf("%s-0", w.namespace))
-	w.create(w.pod("g-1", "g"))
+	w.create(w.pod("older", ""), w.pod("g-1", "g"))
+	w.addNode(1)
 	w.expectBound("g", 2)
+	assert.Zero(t, w.bound("older"), "it came before, and waits for the next place")
 }
 
 func TestPartialGangThatCannotBeCompletedIsEvictedWhole(t *testing.T) {

@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	// soon bounds what takes milliseconds. It is far below the five minutes after which the scheduler tries everything again by itself.
-	soon = 30 * time.Second
+	// soon bounds what takes milliseconds. It is below the half minute after which the Store looks by itself whether it has forgotten a gang.
+	soon = 20 * time.Second
 	// quiet is how long the tests watch for something that must not happen.
 	quiet = time.Second
 	// pool is the label that keeps each test to nodes of its own.
