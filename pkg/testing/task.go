@@ -127,6 +127,12 @@ func (w *TaskWrapper) DependsOnAny(names ...string) *TaskWrapper {
 	return w
 }
 
+// DependsOnReady lets the task wait until others are ready.
+func (w *TaskWrapper) DependsOnReady(names ...string) *TaskWrapper {
+	w.task.DependsOn = &batchv1alpha1.DependsOn{Name: names, Condition: batchv1alpha1.DependencyReady}
+	return w
+}
+
 // Policy adds a policy of the task for one event.
 func (w *TaskWrapper) Policy(event busv1alpha1.Event, action busv1alpha1.Action) *TaskWrapper {
 	return w.LifecyclePolicy(batchv1alpha1.LifecyclePolicy{Event: event, Action: action})

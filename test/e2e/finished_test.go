@@ -1,4 +1,4 @@
-package e2e_test
+package e2e
 
 import (
 	"testing"
@@ -50,4 +50,40 @@ func TestAPipelineOutlivesTheObjectsOfItsFinishedPods(t *testing.T) {
 	s.AddNodes(1, "cpu", "2")
 	s.Pods(3, "the second stage runs", s.In(harness.Running))
 	s.JobPhase(job, batchv1alpha1.Running)
+}
+
+// TestATaskThatDependsOnAnyOfOthersStarts: one that has failed does not keep the gang of what is left from starting.
+func TestATaskThatDependsOnAnyOfOthersStarts(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t)
+	s.AddNodes(1, "cpu", "4")
+	job := s.CreateJob(mustertesting.MakeJob("any").Task(mustertesting.MakeTask("a", 1).Requests("cpu", "1")).
+		Task(mustertesting.MakeTask("b", 1).Requests("cpu", "1")).
+		Task(mustertesting.MakeTask("c", 1).DependsOnAny("a", "b").Requests("cpu", "1")))
+	s.Pods(2, "the first two run", s.In(harness.Running))
+	s.EndPod("any-a-0", 1)
+	s.PodsStay(0, "a failure starts nothing", s.In(harness.OfTask("c")))
+	s.EndPod("any-b-0", 0)
+	s.Pods(1, "a success is enough", s.In(harness.Running, harness.OfTask("c")))
+	s.EndPod("any-c-0", 0)
+	s.JobPhase(job, batchv1alpha1.Failed)
+	require.EqualValues(t, 2, s.Job(job).Status.Succeeded)
+}
+
+// TestAMasterStartsWhenItsWorkersAreReady: the gang is the workers first, and then all.
+func TestAMasterStartsWhenItsWorkersAreReady(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t)
+	s.AddNodes(1, "cpu", "1")
+	job := s.CreateJob(mustertesting.MakeJob("mpi").Task(mustertesting.MakeTask("worker", 2).Requests("cpu", "1")).
+		Task(mustertesting.MakeTask("master", 1).DependsOnReady("worker").Requests("cpu", "1")))
+	s.Pods(2, "the workers wait for room, both", s.In(harness.OfTask("worker")))
+	s.PodsStay(0, "none starts alone", s.In(harness.Running))
+	s.AddNodes(1, "cpu", "2")
+	s.Pods(3, "all run", s.In(harness.Running))
+	s.JobPhase(job, batchv1alpha1.Running)
+	s.EndPod("mpi-master-0", 0)
+	s.EndPod("mpi-worker-0", 0)
+	s.EndPod("mpi-worker-1", 0)
+	s.JobPhase(job, batchv1alpha1.Completed)
 }

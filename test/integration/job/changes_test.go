@@ -4,7 +4,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
@@ -56,6 +58,22 @@ func TestSuspendAndResume(t *testing.T) {
 	s.JobPhases(s.name("j"), batchv1alpha1.Pending, batchv1alpha1.Running, batchv1alpha1.Aborting, batchv1alpha1.Aborted,
 		batchv1alpha1.Pending, batchv1alpha1.Running)
 	assert.Zero(t, s.get("j").Status.RetryCount)
+}
+
+func TestAJobThatIsAppliedSuspendedWaits(t *testing.T) {
+	s := newStage(t)
+	s.apply(mustertesting.MakeJob("j").Suspend(true).Task(mustertesting.MakeTask("a", 1)))
+	s.JobPhase(s.name("j"), batchv1alpha1.Aborted)
+	groups, err := muster.SchedulingV1beta1().PodGroups(s.namespace).List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	assert.Empty(t, groups.Items, "it holds no place in its queue")
+	assert.Zero(t, s.created("j-a-0"))
+
+	s.edit("j", func(job *batchv1alpha1.Job) { job.Spec.Suspend = nil })
+	s.JobPhase(s.name("j"), batchv1alpha1.Pending)
+	s.admit(s.get("j"))
+	s.run("j-a-0")
+	s.JobPhase(s.name("j"), batchv1alpha1.Running)
 }
 
 func TestRestartPodLeavesTheOthersAlone(t *testing.T) {

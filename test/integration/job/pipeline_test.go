@@ -59,11 +59,8 @@ func TestTaskThatWaitsInVainFailsTheJob(t *testing.T) {
 // TestMasterWaitsForReadyWorkers: what an MPI launcher needs.
 func TestMasterWaitsForReadyWorkers(t *testing.T) {
 	s := newStage(t)
-	master := mustertesting.MakeTask("master", 1).DependsOn("worker").Policy(busv1alpha1.TaskCompletedEvent, busv1alpha1.CompleteJobAction).Obj()
-	master.DependsOn.Condition = batchv1alpha1.DependencyReady
-	wanted := mustertesting.MakeJob("mpi").Task(mustertesting.MakeTask("worker", 2)).Obj()
-	wanted.Spec.Tasks = append(wanted.Spec.Tasks, *master)
-	job := s.applyObject(wanted)
+	job := s.apply(mustertesting.MakeJob("mpi").Task(mustertesting.MakeTask("worker", 2)).Task(mustertesting.MakeTask("master", 1).
+		DependsOnReady("worker").Policy(busv1alpha1.TaskCompletedEvent, busv1alpha1.CompleteJobAction)))
 	s.admit(job)
 	s.awaitPod("mpi-worker-1")
 	s.Pods(2, "the workers are there", s.live)
