@@ -38,6 +38,9 @@ type gangMetrics struct {
 	admit       *metrics.HistogramVec
 	bind        *metrics.HistogramVec
 	reports     *metrics.CounterVec
+	planHits    *metrics.Counter
+	rejections  *metrics.Counter
+	activations *metrics.Counter
 	lostWakeups *metrics.Counter
 	drift       *metrics.Gauge
 	gangs       *metrics.Desc // the following are read off the Store when somebody asks
@@ -67,6 +70,10 @@ func newGangMetrics() *gangMetrics {
 		m.describe(name, "counter", help, labels)
 		return metrics.NewCounterVec(&metrics.CounterOpts{Name: name, Help: help, StabilityLevel: metrics.ALPHA}, labels)
 	}
+	plain := func(name, help string) *metrics.Counter {
+		m.describe(name, "counter", help, nil)
+		return metrics.NewCounter(&metrics.CounterOpts{Name: name, Help: help, StabilityLevel: metrics.ALPHA})
+	}
 	histogram := func(name, help string, start float64, label string) *metrics.HistogramVec {
 		m.describe(name, "histogram", help, []string{label})
 		return metrics.NewHistogramVec(&metrics.HistogramOpts{
@@ -90,9 +97,12 @@ func newGangMetrics() *gangMetrics {
 	m.reports = counter("muster_gang_reports_total", "Conditions of waiting members written, by reason.", "reason")
 	m.used = read("muster_queue_used", "What the pods of a queue and of its children are charged, in base units (cores, bytes).", "queue", "resource")
 	m.promised = read("muster_queue_promised", "What is promised to gangs of a queue and of its children that are starting.", "queue", "resource")
-	const lost, lostHelp = "muster_lost_wakeup_recovered_total", "Waiting gangs that fitted when they were judged again without having been woken. Anything but 0 is a defect."
-	m.describe(lost, "counter", lostHelp, nil)
-	m.lostWakeups = metrics.NewCounter(&metrics.CounterOpts{Name: lost, Help: lostHelp, StabilityLevel: metrics.ALPHA})
+	m.planHits = plain("muster_gang_plan_hits_total", "Rounds that seated a gang on the nodes that were planned for its members, after a round in "+
+		"which they chose their nodes themselves had failed.")
+	m.rejections = plain("muster_gang_waiting_rejected_total", "Members that held room for their gang and lost it, as the gang could not be placed.")
+	m.activations = plain("muster_activate_calls_total", "How often the scheduling queue was asked to try pods at once.")
+	m.lostWakeups = plain("muster_lost_wakeup_recovered_total", "Waiting gangs that fitted when they were judged again without having been woken. "+
+		"Anything but 0 is a defect.")
 	const drift, driftHelp = "muster_state_drift", "Pods that the scheduler's own state and the API disagree on for more than a moment. Anything but 0 is a defect."
 	m.describe(drift, "gauge", driftHelp, nil)
 	m.drift = metrics.NewGauge(&metrics.GaugeOpts{Name: drift, Help: driftHelp, StabilityLevel: metrics.ALPHA})
@@ -108,7 +118,7 @@ func (m *gangMetrics) describe(name, kind, help string, labels []string) {
 func (s *Store) registerMetrics(ctx context.Context) {
 	m := s.metrics
 	for _, metric := range []metrics.Registerable{
-		m.attempts, m.judgements, m.quorum, m.admit, m.bind, m.reports, m.lostWakeups, m.drift,
+		m.attempts, m.judgements, m.quorum, m.admit, m.bind, m.reports, m.planHits, m.rejections, m.activations, m.lostWakeups, m.drift,
 	} {
 		if err := legacyregistry.Register(metric); err != nil {
 			klog.FromContext(ctx).V(2).Info("Another Store serves the metrics", "err", err)

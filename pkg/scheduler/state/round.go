@@ -437,6 +437,9 @@ func (s *Store) Permit(pod *corev1.Pod) (verdict Verdict, wait time.Duration, re
 func (s *Store) endRound(g *group) {
 	s.setPhase(g, idle)
 	g.chosen, g.planned, g.scout, g.rebinding = nil, nil, "", nil
+	if g.pin {
+		s.metrics.planHits.Inc()
+	}
 	g.pin, g.failures, g.notBefore, g.released = false, 0, time.Time{}, true
 	g.told = ""
 	s.metrics.attempts.WithLabelValues(resultSeated).Inc()

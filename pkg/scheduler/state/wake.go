@@ -179,6 +179,7 @@ func (s *Store) do(ctx context.Context, d deeds) {
 	for _, uid := range d.reject {
 		if waiting := s.handle.GetWaitingPod(uid); waiting != nil {
 			waiting.Reject(PluginName, "the gang's minimum could not be placed together")
+			s.metrics.rejections.Inc()
 		}
 	}
 	if len(d.dismiss) > 0 {
@@ -190,6 +191,7 @@ func (s *Store) do(ctx context.Context, d deeds) {
 			byName[pod.Namespace+"/"+pod.Name] = pod
 		}
 		s.handle.Activate(klog.FromContext(ctx), byName)
+		s.metrics.activations.Inc()
 	}
 }
 
@@ -288,7 +290,11 @@ func (s *Store) Help(pod *corev1.Pod) {
 		return
 	}
 	s.unpark(g)
-	s.waker.AddAfter(g.key, max(wakeDelay, judgePause-s.clock.Since(g.judged)))
+	pause := judgePause - s.clock.Since(g.judged)
+	if g.Broken() {
+		pause = 0 // others would go before it meanwhile
+	}
+	s.waker.AddAfter(g.key, max(wakeDelay, pause))
 }
 
 // unpark lets a gang be judged again. Until it is, surplus of other gangs stands back.

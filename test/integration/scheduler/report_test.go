@@ -240,7 +240,7 @@ func TestATaskThatLacksPodsIsNamed(t *testing.T) {
 
 // TestEveryBindingIsToldOnce: the events of pods that are bound at once give way to the bindings, and come all the same.
 func TestEveryBindingIsToldOnce(t *testing.T) {
-	const n = 100
+	const n = 40
 	w := newWorld(t, 2)
 	small := func(pod *corev1.Pod) {
 		pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m")}
