@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
@@ -78,6 +79,52 @@ func TestWhatSucceedsWhileOthersRestartNeverRunsAgain(t *testing.T) {
 	assert.Equal(t, 1, w.ran["j-a-0"])
 	assert.EqualValues(t, 1, w.job.Status.Succeeded)
 	assert.EqualValues(t, 1, w.job.Status.RetryCount, "it was not taken for evicted")
+}
+
+// TestPodsThatAreToldToGoHaveNotSucceeded: many programs end well when they are asked to, in the middle of their work.
+func TestPodsThatAreToldToGoHaveNotSucceeded(t *testing.T) {
+	w := newWorld(t, mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 2)).Obj())
+	w.start()
+	w.set("j-a-1", corev1.PodSucceeded, 0)
+	w.settle()
+	yes := true
+	w.edit(func(spec *batchv1alpha1.JobSpec) { spec.Suspend = &yes })
+	w.settle()
+	w.set("j-a-0", corev1.PodSucceeded, 0)
+	w.settle()
+	w.reap()
+	w.settle()
+	require.Equal(t, batchv1alpha1.Aborted, w.phase())
+	w.edit(func(spec *batchv1alpha1.JobSpec) { spec.Suspend = nil })
+	w.settle()
+	assert.Equal(t, 2, w.ran["j-a-0"], "it had not done its work")
+	assert.Equal(t, 1, w.ran["j-a-1"])
+}
+
+// TestWhatAPolicyWillRestartIsNotLost: the gang waits for it.
+func TestWhatAPolicyWillRestartIsNotLost(t *testing.T) {
+	later := batchv1alpha1.LifecyclePolicy{Event: busv1alpha1.PodFailedEvent, Action: busv1alpha1.RestartPodAction,
+		Timeout: &metav1.Duration{Duration: 10 * time.Minute}}
+	for name, c := range map[string]struct {
+		job  *mustertesting.JobWrapper
+		want int32
+	}{
+		"restarted later": {mustertesting.MakeJob("j").LifecyclePolicy(later), 4},
+		"never":           {mustertesting.MakeJob("j"), 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, c.job.Task(mustertesting.MakeTask("a", 4)).Obj())
+			w.start()
+			w.set("j-a-0", corev1.PodFailed, 1)
+			w.settle()
+			w.askToGo("j-a-1")
+			w.settle()
+			w.reap()
+			w.settle()
+			require.Equal(t, 2, w.ran["j-a-1"])
+			assert.Equal(t, c.want, w.quorum())
+		})
+	}
 }
 
 func TestATaskThatCompletesWhileTheJobRestartsIsAnswered(t *testing.T) {
@@ -155,7 +202,6 @@ func TestNoTimePassesWhileAJobIsSuspended(t *testing.T) {
 	require.Equal(t, batchv1alpha1.Aborted, w.phase())
 	w.edit(func(spec *batchv1alpha1.JobSpec) { spec.Suspend = nil })
 	w.settle()
-	w.now = w.now.Add(time.Hour)
 	w.runAll()
 	w.settle()
 	w.now = w.now.Add(59 * time.Second)

@@ -96,7 +96,7 @@ func judge(v *view) *verdict {
 	noteSucceeded(&job, memories, all)
 	agreed := v.command != nil && phase.Honours(status.State.Phase, busv1alpha1.Action(v.command.Action))
 	asked, delays := demand(v, &job, memories, all, agreed)
-	granted := asked != nil && grant(&job, memories, all, asked)
+	granted := asked != nil && grant(&job, memories, all, asked, v.now)
 	if granted {
 		delays = asked.spare(delays)
 	}
@@ -105,7 +105,7 @@ func judge(v *view) *verdict {
 	sorted.count(status)
 	status.TaskRecords = recordAll(&job.Spec, memories)
 	// An announcement stands in the status for as long as it has victims; without any it is skipped.
-	stage := sorted.stage(&job, v.dependency)
+	stage := sorted.stage(&job, v.dependency, delays)
 	if !granted || status.Terminating == 0 {
 		if takeStep(&job, stage, delays) {
 			sorted = all.sort(&job, memories)
@@ -159,7 +159,7 @@ func noteSurplus(job *batchv1alpha1.Job, memories []policy.Memory, all *crew) {
 }
 
 // noteSucceeded remembers the pods that have succeeded while a Job restarts or is aborted, when no policy is asked about them: they may
-// be gone when it runs again, and then they would look evicted.
+// be gone when it runs again, and then they would look evicted. Those that are told to go end well, too, without having done their work.
 func noteSucceeded(job *batchv1alpha1.Job, memories []policy.Memory, all *crew) {
 	if p := job.Status.State.Phase; p != batchv1alpha1.Restarting && !phase.IsAborted(p) {
 		return
@@ -246,7 +246,7 @@ func askPolicies(v *view, job *batchv1alpha1.Job, memories []policy.Memory, all 
 	if phase.Runs(job.Status.State.Phase) {
 		whole.Unknown = v.groupUnknown && isSplit(sorted)
 		seen = policy.Observe(job, sorted.tasks, whole)
-		settle(memories, sorted, seen)
+		settle(v, memories, sorted, seen)
 	} else {
 		seen = policy.Observe(job, nil, whole)
 	}
@@ -267,13 +267,14 @@ func askPolicies(v *view, job *batchv1alpha1.Job, memories []policy.Memory, all 
 	}, delays
 }
 
-// settle remembers what is seen of the pods, and what has happened to them as dealt with.
-func settle(memories []policy.Memory, sorted *members, seen []policy.Happening) {
+// settle remembers what is seen of the pods, and what has happened to them as dealt with. While nothing can be started anew, pods
+// that were killed stay as they are.
+func settle(v *view, memories []policy.Memory, sorted *members, seen []policy.Happening) {
 	for i := range memories {
 		memories[i].Note(sorted.tasks[i].Spec, sorted.tasks[i].Pods)
 	}
 	for _, h := range seen {
-		if h.Task >= 0 {
+		if stays := h.Pod != nil && h.Pod.DeletionTimestamp == nil; h.Task >= 0 && !(v.refused && stays) {
 			memories[h.Task].Settle(h)
 		}
 	}
@@ -334,7 +335,7 @@ func timeLeft(job *batchv1alpha1.Job, now time.Time) (time.Duration, bool) {
 
 // grant does to the status and the memories what the action does to the Job. It returns false if the Job's phase does
 // not honour the action.
-func grant(job *batchv1alpha1.Job, memories []policy.Memory, all *crew, asked *request) bool {
+func grant(job *batchv1alpha1.Job, memories []policy.Memory, all *crew, asked *request, now time.Time) bool {
 	status := &job.Status
 	before := all.sort(job, memories)
 	left := all.unfinished(job)
@@ -356,8 +357,8 @@ func grant(job *batchv1alpha1.Job, memories []policy.Memory, all *crew, asked *r
 		clear(memories)
 	}
 	resumed := asked.action == busv1alpha1.ResumeJobAction
-	if resumed {
-		status.StartTime = nil
+	if resumed && status.StartTime != nil {
+		status.StartTime = &metav1.Time{Time: now}
 	}
 	for i := range memories {
 		switch {

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -179,8 +180,10 @@ func countedPhase(pod *corev1.Pod) corev1.PodPhase {
 	}
 }
 
-// stage works out which tasks may run now. The status holds the counts of the members.
-func (m *members) stage(job *batchv1alpha1.Job, byDefault batchv1alpha1.DependencyCondition) dependency.Stage {
+// stage works out which tasks may run now. The status holds the counts of the members. What a policy is going to restart is not lost.
+// While all pods have a node it does not matter what is: the PodGroup is not written for each pod that fails.
+func (m *members) stage(job *batchv1alpha1.Job, byDefault batchv1alpha1.DependencyCondition, delays []policy.Delay) dependency.Stage {
+	someLost := m.someWait() && !slices.ContainsFunc(delays, policy.Delay.IsRestart)
 	progress := make([]dependency.Task, len(m.tasks))
 	for i := range m.tasks {
 		task := &m.tasks[i]
@@ -190,6 +193,9 @@ func (m *members) stage(job *batchv1alpha1.Job, byDefault batchv1alpha1.Dependen
 			Failed:    count[corev1.PodFailed],
 			Started:   len(task.Pods) > 0 || task.Memory.Created.Len() > 0,
 		}
+		if someLost {
+			progress[i].Lost = task.Memory.Failed.Len()
+		}
 		for _, pod := range task.Pods {
 			if isReady(pod) {
 				progress[i].Ready++
@@ -197,6 +203,19 @@ func (m *members) stage(job *batchv1alpha1.Job, byDefault batchv1alpha1.Dependen
 		}
 	}
 	return dependency.StageOf(&job.Spec, progress, byDefault)
+}
+
+// someWait tells whether any pod is still to come, or has no node.
+func (m *members) someWait() bool {
+	for i := range m.tasks {
+		task := &m.tasks[i]
+		for index := range task.Spec.Replicas {
+			if pod := task.Pods[index]; !task.Memory.Finished(index) && (pod == nil || pod.Spec.NodeName == "" && !policy.IsFinished(pod)) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // isReady tells whether a pod runs and all its containers say that they are ready.
@@ -223,12 +242,12 @@ func (m *members) victims() []*corev1.Pod {
 	return found
 }
 
-// unfinished returns the pods of the current incarnation that have not finished, by the position of their task and
-// by their index.
+// unfinished returns the pods of the current incarnation that have not finished, or are told to go, by the position of their task
+// and by their index.
 func (c *crew) unfinished(job *batchv1alpha1.Job) []map[int32]*corev1.Pod {
 	found := make([]map[int32]*corev1.Pod, len(job.Spec.Tasks))
 	for _, s := range c.seated {
-		if s.position < 0 || s.version < job.Status.Version || policy.IsFinished(s.pod) {
+		if s.position < 0 || s.version < job.Status.Version || policy.IsFinished(s.pod) && s.pod.DeletionTimestamp == nil {
 			continue
 		}
 		if found[s.position] == nil {

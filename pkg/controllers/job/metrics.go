@@ -2,7 +2,6 @@ package job
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
 	"k8s.io/client-go/tools/cache"
@@ -140,17 +139,12 @@ func (m *instruments) wrote(job *batchv1alpha1.Job, before *batchv1alpha1.JobSta
 	case batchv1alpha1.Failed:
 		m.failed.WithLabelValues(job.Spec.Queue).Inc()
 	}
-	if before.StartTime == nil && v.status.StartTime != nil && !hasRun(before) {
+	if before.StartTime == nil && v.status.StartTime != nil {
 		m.starts.Observe(v.status.StartTime.Sub(job.CreationTimestamp.Time).Seconds())
 	}
 	if phase.Ended(now) && v.status.RunningDuration != nil {
 		m.runs.WithLabelValues(string(now)).Observe(v.status.RunningDuration.Seconds())
 	}
-}
-
-// hasRun tells whether a Job was Running at some time, as its conditions say.
-func hasRun(status *batchv1alpha1.JobStatus) bool {
-	return slices.ContainsFunc(status.Conditions, func(c batchv1alpha1.JobCondition) bool { return c.Status == batchv1alpha1.Running })
 }
 
 // causeOf is one of few words: what the giver of a Command gives as its reason is not.

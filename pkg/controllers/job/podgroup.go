@@ -15,7 +15,7 @@ import (
 	"github.com/muster-sched/muster/pkg/job/dependency"
 )
 
-// newGroup builds the Job's PodGroup. The Job has its defaults filled in, and its spec is that of its stage.
+// newGroup builds the Job's PodGroup. The Job has its defaults filled in, and its spec is that of its gang.
 func newGroup(job *batchv1alpha1.Job, priorityOf priorityFunc) *schedulingv1beta1.PodGroup {
 	annotations := maps.Clone(job.Annotations)
 	// A copy of the Job's manifest would say nothing true about the PodGroup.

@@ -77,8 +77,7 @@ func isGoing(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil }
 
 // somethingHappens lets one thing happen to one pod.
 func somethingHappens(t *rapid.T, w *world) {
-	what := rapid.SampledFrom([]string{"run", "run", "run", "succeed", "succeed", "fail", "evict", "kill", "vanish", "reap", "reap", "wait", "edit",
-		"suspend", "resume"}).Draw(t, "what")
+	what := rapid.SampledFrom([]string{"run", "run", "run", "succeed", "succeed", "fail", "evict", "kill", "vanish", "reap", "reap", "wait", "edit"}).Draw(t, "what")
 	switch what {
 	case "wait":
 		w.now = w.now.Add(time.Duration(rapid.IntRange(1, 20).Draw(t, "seconds")) * time.Second)
@@ -87,13 +86,6 @@ func somethingHappens(t *rapid.T, w *world) {
 		w.edit(func(spec *batchv1alpha1.JobSpec) {
 			spec.PriorityClassName = rapid.SampledFrom([]string{"a", "b"}).Draw(t, "class")
 		})
-		return
-	case "suspend", "resume":
-		suspend := what == "suspend"
-		w.edit(func(spec *batchv1alpha1.JobSpec) { spec.Suspend = &suspend })
-		if !suspend && w.phase() == batchv1alpha1.Aborted {
-			w.ask(busv1alpha1.ResumeJobAction) // what a policy has aborted
-		}
 		return
 	}
 	fits := map[string]func(*corev1.Pod) bool{"run": isWaiting, "succeed": isRunning, "fail": isRunning, "reap": isGoing,
@@ -116,6 +108,21 @@ func somethingHappens(t *rapid.T, w *world) {
 		w.kill(name)
 	case "vanish", "reap":
 		delete(w.pods, name)
+	}
+}
+
+// somebodyAsks has the user suspend the Job or resume it, now and then.
+func somebodyAsks(t *rapid.T, w *world) {
+	suspend := false
+	switch rapid.SampledFrom([]string{"nothing", "nothing", "nothing", "nothing", "suspend", "resume"}).Draw(t, "asks for") {
+	case "nothing":
+		return
+	case "suspend":
+		suspend = true
+	}
+	w.edit(func(spec *batchv1alpha1.JobSpec) { spec.Suspend = &suspend })
+	if !suspend && w.phase() == batchv1alpha1.Aborted {
+		w.ask(busv1alpha1.ResumeJobAction) // what a policy has aborted
 	}
 }
 
@@ -156,6 +163,7 @@ func TestWhateverHappensTheJobEnds(t *testing.T) {
 		w := newWorld(t, drawJob(t, maxRetry, later, busv1alpha1.RestartJobAction, busv1alpha1.RestartTaskAction, busv1alpha1.RestartPodAction,
 			busv1alpha1.RestartPartitionAction, busv1alpha1.AbortJobAction, busv1alpha1.TerminateJobAction, busv1alpha1.CompleteJobAction))
 		for range rapid.IntRange(0, 40).Draw(t, "steps") {
+			somebodyAsks(t, w)
 			somethingHappens(t, w)
 			watch(t, w)
 			require.LessOrEqual(t, w.job.Status.RetryCount, maxRetry)
@@ -246,6 +254,7 @@ func TestFinishedPodsOfAnIncarnationRunOnce(t *testing.T) {
 		w := newWorld(t, drawJob(t, 4, atOnce, busv1alpha1.RestartJobAction))
 		finished := map[string]bool{} // version and pod name -> seen to have finished
 		for range rapid.IntRange(0, 40).Draw(t, "steps") {
+			somebodyAsks(t, w)
 			somethingHappens(t, w)
 			w.look()
 			for name, pod := range w.pods {

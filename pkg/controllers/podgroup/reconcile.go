@@ -40,7 +40,7 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 	group := c.written.Latest(key, cached)
 	pods := c.usage.Members(namespace, name)
 	members := count(pods)
-	members.succeeded = max(members.succeeded, c.remembered(group, pods))
+	members.countGone(c.remembered(group, pods))
 	c.acceptVouched(group, pods)
 	next := nextStatus(group, members, c.admission.verdict(key, group.UID),
 		c.clock.Now(), string(uuid.NewUUID()))

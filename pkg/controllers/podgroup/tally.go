@@ -23,7 +23,7 @@ type tally struct {
 	members int
 	// running counts those whose pod phase is Running and that are not being deleted.
 	running int32
-	// succeeded and failed count by pod phase.
+	// succeeded and failed count by pod phase. Those that have succeeded and are gone are counted in all that they were in before.
 	succeeded, failed int32
 	// waiting counts those without a node.
 	waiting int
@@ -44,6 +44,15 @@ func count(pods []*corev1.Pod) tally {
 		}
 	}
 	return t
+}
+
+// countGone adds the members that have succeeded and are gone, of those that are remembered to have succeeded.
+func (t *tally) countGone(remembered int32) {
+	gone := max(0, remembered-t.succeeded)
+	t.seated += gone
+	t.finished += gone
+	t.members += int(gone)
+	t.succeeded += gone
 }
 
 func (t *tally) countSeat(pod *corev1.Pod) {

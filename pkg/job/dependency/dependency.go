@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/defaults"
 )
 
 // Task is how far a task has come in the current incarnation.
@@ -15,6 +16,8 @@ type Task struct {
 	Ready int32
 	// Started says that at least one of its pods was created.
 	Started bool
+	// Lost is the number of its pods that have failed for good, where others wait: none comes in their place.
+	Lost int32
 }
 
 // Stage is the part of a Job that may run now. A Job whose tasks do not wait for each other is one stage.
@@ -25,8 +28,8 @@ type Stage struct {
 	Replicas int32
 	// MinAvailable is the effective minimum: the Job's own, or all of Replicas if that is less.
 	MinAvailable int32
-	// Failed is for each task of the spec the number of its pods that have failed and stay so.
-	Failed []int32
+	// Lost is for each task of the spec the number of its pods that none comes for any more.
+	Lost []int32
 }
 
 // StageOf works out the stage. The spec has its defaults filled in; tasks are its tasks in order; byDefault is what is
@@ -34,9 +37,9 @@ type Stage struct {
 //
 // A task that has started stays open: what it waited for has come about, and may change again.
 func StageOf(spec *batchv1alpha1.JobSpec, tasks []Task, byDefault batchv1alpha1.DependencyCondition) Stage {
-	stage := Stage{Open: make([]bool, len(spec.Tasks)), Failed: make([]int32, len(spec.Tasks))}
+	stage := Stage{Open: make([]bool, len(spec.Tasks)), Lost: make([]int32, len(spec.Tasks))}
 	for i := range spec.Tasks {
-		stage.Failed[i] = tasks[i].Failed
+		stage.Lost[i] = tasks[i].Lost
 		if tasks[i].Started || isOpen(spec, tasks, spec.Tasks[i].DependsOn, byDefault) {
 			stage.Open[i] = true
 			stage.Replicas += spec.Tasks[i].Replicas
@@ -81,26 +84,29 @@ func isReady(spec *batchv1alpha1.TaskSpec, t Task) bool {
 }
 
 // Gang returns the Job's spec as its gang has to know it in this stage: tasks that may not run yet have no pods, and no minimum,
-// and no minimum asks for pods that have failed, since none comes in their place. Otherwise those that are left, or new ones for
-// evicted pods, would wait for ever. It is to be read only: it shares with the argument all that is the same.
+// and there are no pods that are lost: otherwise those that are left, or new ones for evicted pods, would wait for ever. It is to be read
+// only: it shares with the argument all that is the same.
 func (s Stage) Gang(spec *batchv1alpha1.JobSpec) *batchv1alpha1.JobSpec {
-	failed := slices.ContainsFunc(s.Failed, func(n int32) bool { return n > 0 })
-	if !failed && !slices.Contains(s.Open, false) {
+	isLost := func(n int32) bool { return n > 0 }
+	if !slices.ContainsFunc(s.Lost, isLost) && !slices.Contains(s.Open, false) {
 		return spec
 	}
 	part := *spec
 	part.Tasks = slices.Clone(spec.Tasks)
-	left := s.Replicas
+	// Minimums of tasks bind if the Job's is at least their sum: those that did not must not begin to.
+	bind := spec.MinAvailable >= defaults.TasksMinAvailable(spec)
 	for i := range part.Tasks {
 		task := &part.Tasks[i]
 		if !s.Open[i] {
-			task.Replicas = 0
+			task.Replicas, task.MinAvailable = 0, new(int32)
+			continue
 		}
-		toCome := max(0, task.Replicas-s.Failed[i])
-		left -= task.Replicas - toCome
-		least := min(*task.MinAvailable, toCome)
-		task.MinAvailable = &least
+		task.Replicas = max(0, task.Replicas-s.Lost[i])
+		if bind {
+			least := min(*task.MinAvailable, task.Replicas)
+			task.MinAvailable = &least
+		}
 	}
-	part.MinAvailable = min(s.MinAvailable, left)
+	part.MinAvailable = min(s.MinAvailable, defaults.Replicas(&part))
 	return &part
 }

@@ -56,13 +56,38 @@ func TestStageOf(t *testing.T) {
 			assert.Equal(t, c.minimum, stage.MinAvailable)
 			part := stage.Gang(spec)
 			assert.Equal(t, stage.Replicas, defaults.Replicas(part))
-			left := stage.Replicas
-			for i := range c.tasks {
-				left -= c.tasks[i].Failed
-				assert.LessOrEqual(t, *part.Tasks[i].MinAvailable+c.tasks[i].Failed, max(part.Tasks[i].Replicas, c.tasks[i].Failed))
-			}
-			assert.Equal(t, min(stage.MinAvailable, left), part.MinAvailable)
+			assert.Equal(t, stage.MinAvailable, part.MinAvailable)
 			assert.Equal(t, int32(2), spec.Tasks[2].Replicas, "the argument is left alone")
+		})
+	}
+}
+
+func TestAGangHasNoPodsThatAreLost(t *testing.T) {
+	two := func(minAvailable, ofA, ofB int32) *batchv1alpha1.JobSpec {
+		return &defaults.Job(mustertesting.MakeJob("j").MinAvailable(minAvailable).Task(mustertesting.MakeTask("a", 4).MinAvailable(ofA)).
+			Task(mustertesting.MakeTask("b", 4).MinAvailable(ofB)).Obj(), "").Spec
+	}
+	for name, c := range map[string]struct {
+		spec    *batchv1alpha1.JobSpec
+		lost    [2]int32
+		minimum int32
+		tasks   [2]int32
+	}{
+		"none":                              {two(8, 4, 4), [2]int32{}, 8, [2]int32{4, 4}},
+		"of a minimum of all":               {two(8, 4, 4), [2]int32{1, 2}, 5, [2]int32{3, 2}},
+		"fewer than may be spared":          {two(4, 2, 2), [2]int32{2, 1}, 4, [2]int32{2, 2}},
+		"more than may be spared":           {two(4, 2, 2), [2]int32{3, 2}, 3, [2]int32{1, 2}},
+		"all":                               {two(8, 4, 4), [2]int32{4, 4}, 0, [2]int32{0, 0}},
+		"where minimums of tasks bind none": {two(3, 4, 1), [2]int32{3, 0}, 3, [2]int32{4, 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			part := StageOf(c.spec, []Task{{Lost: c.lost[0]}, {Lost: c.lost[1]}}, "").Gang(c.spec)
+			assert.Equal(t, c.minimum, part.MinAvailable)
+			for i := range part.Tasks {
+				assert.Equal(t, c.tasks[i], *part.Tasks[i].MinAvailable, part.Tasks[i].Name)
+				assert.Equal(t, 4-c.lost[i], part.Tasks[i].Replicas, "what asks for resources")
+			}
+			assert.EqualValues(t, 4, c.spec.Tasks[0].Replicas, "the argument is left alone")
 		})
 	}
 }

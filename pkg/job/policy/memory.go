@@ -99,21 +99,24 @@ func (m *Memory) MayRun(index int32) bool { return !m.Finished(index) }
 
 // Note remembers what is seen of a task's pods, about which the policies are asked.
 func (m *Memory) Note(task *batchv1alpha1.TaskSpec, pods map[int32]*corev1.Pod) {
-	m.NoteSucceeded(pods)
 	for index, pod := range pods {
 		m.Created.Add(index)
-		if !m.Finished(index) && pod.Status.Phase == corev1.PodFailed {
+		switch {
+		case m.Finished(index):
+		case pod.Status.Phase == corev1.PodSucceeded:
+			m.Succeeded.Add(index)
+		case pod.Status.Phase == corev1.PodFailed && !isEvicted(pod):
 			m.Failed.Add(index)
 		}
 	}
 	m.Completed = m.hasCompleted(task)
 }
 
-// NoteSucceeded remembers which of a task's pods have succeeded, and nothing else of what is seen: that is there when the
-// policies can be asked.
+// NoteSucceeded remembers which of a task's pods have succeeded by themselves, and nothing else of what is seen: that is there when
+// the policies can be asked.
 func (m *Memory) NoteSucceeded(pods map[int32]*corev1.Pod) {
 	for index, pod := range pods {
-		if !m.Finished(index) && pod.Status.Phase == corev1.PodSucceeded {
+		if !m.Finished(index) && pod.Status.Phase == corev1.PodSucceeded && pod.DeletionTimestamp == nil {
 			m.Created.Add(index)
 			m.Succeeded.Add(index)
 		}
@@ -138,6 +141,7 @@ func (m *Memory) Settle(h Happening) {
 // there is none.
 func (m *Memory) Renew(index int32, pod *corev1.Pod) {
 	m.Created.Remove(index)
+	m.Completed = m.Completed && !m.Succeeded.Has(index)
 	m.Succeeded.Remove(index)
 	m.Failed.Remove(index)
 	if pod == nil {
@@ -149,7 +153,8 @@ func (m *Memory) Renew(index int32, pod *corev1.Pod) {
 	m.Handled[index] = pod.UID
 }
 
-// Rewind forgets that the unfinished pods were ever there: they are to go, and their indexes run anew.
+// Rewind forgets that the unfinished pods were ever there: they are to go, and their indexes run anew. What is known to have finished
+// stays so.
 func (m *Memory) Rewind(unfinished map[int32]*corev1.Pod) {
 	m.Created = indexes.Set{}
 	for index := range m.Succeeded.All() {
@@ -159,7 +164,9 @@ func (m *Memory) Rewind(unfinished map[int32]*corev1.Pod) {
 		m.Created.Add(index)
 	}
 	for index, pod := range unfinished {
-		m.Renew(index, pod)
+		if !m.Finished(index) {
+			m.Renew(index, pod)
+		}
 	}
 }
 

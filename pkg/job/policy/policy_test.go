@@ -275,3 +275,12 @@ func TestRestartsArePutOffWhileNothingCanStart(t *testing.T) {
 	require.NotNil(t, d)
 	assert.Equal(t, busv1alpha1.AbortJobAction, d.Action)
 }
+
+// TestACompletedTaskWhosePodRunsAnewCompletesAgain, but one that is rid of pods that it had beyond that stays completed.
+func TestACompletedTaskWhosePodRunsAnewCompletesAgain(t *testing.T) {
+	memory := Memory{Created: indexes.Of(0, 1), Succeeded: indexes.Of(0, 1), Completed: true}
+	memory.Renew(2, nil)
+	assert.True(t, memory.Completed)
+	memory.Renew(1, nil)
+	assert.False(t, memory.Completed)
+}

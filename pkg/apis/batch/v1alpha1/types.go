@@ -480,7 +480,7 @@ type JobStatus struct {
 	// HandledCommand is the UID of the Command that was executed last. An extra of Muster's.
 	// +optional
 	HandledCommand string `json:"handledCommand,omitempty"`
-	// StartTime is when the Job first became Running, or did so again after it was resumed. An extra of Muster's.
+	// StartTime is when the Job first became Running, or was resumed after that. An extra of Muster's.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 	// CompletionTime is when the Job ended. An extra of Muster's.
