@@ -103,14 +103,18 @@ func TestPodsThatAreToldToGoHaveNotSucceeded(t *testing.T) {
 
 // TestWhatAPolicyWillRestartIsNotLost: the gang waits for it.
 func TestWhatAPolicyWillRestartIsNotLost(t *testing.T) {
-	later := batchv1alpha1.LifecyclePolicy{Event: busv1alpha1.PodFailedEvent, Action: busv1alpha1.RestartPodAction,
-		Timeout: &metav1.Duration{Duration: 10 * time.Minute}}
+	later := func(event busv1alpha1.Event) *mustertesting.JobWrapper {
+		return mustertesting.MakeJob("j").LifecyclePolicy(batchv1alpha1.LifecyclePolicy{Event: event, Action: busv1alpha1.RestartPodAction,
+			Timeout: &metav1.Duration{Duration: 10 * time.Minute}})
+	}
 	for name, c := range map[string]struct {
 		job  *mustertesting.JobWrapper
 		want int32
 	}{
-		"restarted later": {mustertesting.MakeJob("j").LifecyclePolicy(later), 4},
-		"never":           {mustertesting.MakeJob("j"), 3},
+		"restarted later":                   {later(busv1alpha1.PodFailedEvent), 4},
+		"never":                             {mustertesting.MakeJob("j"), 3},
+		"never, unlike the one that waits":  {later(busv1alpha1.PodEvictedEvent), 3},
+		"never, and the other waits for it": {later(busv1alpha1.PodPendingEvent), 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, c.job.Task(mustertesting.MakeTask("a", 4)).Obj())
@@ -184,6 +188,23 @@ func TestAKilledPodIsReplacedWhoeverSeesIt(t *testing.T) {
 			assert.Equal(t, 2, w.ran["j-a-1"])
 		})
 	}
+}
+
+// TestARefusedJobDoesNotEndWithAPodThatIsToBeReplaced: a killed pod is replaced once the spec is mended.
+func TestARefusedJobDoesNotEndWithAPodThatIsToBeReplaced(t *testing.T) {
+	w := newWorld(t, mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 2)).Obj())
+	w.start()
+	w.refused = true
+	w.kill("j-a-0")
+	w.set("j-a-1", corev1.PodSucceeded, 0)
+	w.settle()
+	require.Equal(t, batchv1alpha1.Running, w.phase())
+	require.Equal(t, 1, w.ran["j-a-0"])
+	w.refused = false
+	w.settle()
+	w.reap()
+	w.settle()
+	assert.Equal(t, 2, w.ran["j-a-0"])
 }
 
 func TestNoTimePassesWhileAJobIsSuspended(t *testing.T) {

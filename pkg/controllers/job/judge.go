@@ -107,7 +107,7 @@ func judge(v *view) *verdict {
 	// An announcement stands in the status for as long as it has victims; without any it is skipped.
 	stage := sorted.stage(&job, v.dependency, delays)
 	if !granted || status.Terminating == 0 {
-		if takeStep(&job, stage, delays) {
+		if takeStep(v, &job, sorted, stage, delays) {
 			sorted = all.sort(&job, memories)
 			sorted.count(status)
 		}
@@ -381,14 +381,17 @@ func renewTargets(memory *policy.Memory, position int, task *policy.Task, target
 }
 
 // takeStep moves the Job to the next phase that its counts allow. It returns false if it stays. A Job some of whose
-// pods a policy is going to restart has not failed yet.
-func takeStep(job *batchv1alpha1.Job, stage dependency.Stage, delays []policy.Delay) bool {
+// pods a policy is going to restart has not failed yet; nor has one ended some of whose pods are replaced once its spec is mended.
+func takeStep(v *view, job *batchv1alpha1.Job, sorted *members, stage dependency.Stage, delays []policy.Delay) bool {
 	status := &job.Status
 	step := phase.Next(&job.Spec, stage, status)
 	if step.Next == status.State.Phase {
 		return false
 	}
 	if phase.Runs(status.State.Phase) && step.Next == batchv1alpha1.Failed && slices.ContainsFunc(delays, policy.Delay.IsRestart) {
+		return false
+	}
+	if v.refused && phase.KeepsOnlyFinished(step.Next) && step.Reason != phase.ReasonMinSuccessReached && sorted.someKilled() {
 		return false
 	}
 	status.State.Phase = step.Next

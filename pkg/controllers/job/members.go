@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	"github.com/muster-sched/muster/pkg/job/dependency"
 	"github.com/muster-sched/muster/pkg/job/phase"
 	"github.com/muster-sched/muster/pkg/job/policy"
@@ -180,10 +181,11 @@ func countedPhase(pod *corev1.Pod) corev1.PodPhase {
 	}
 }
 
-// stage works out which tasks may run now. The status holds the counts of the members. What a policy is going to restart is not lost.
-// While all pods have a node it does not matter what is: the PodGroup is not written for each pod that fails.
+// stage works out which tasks may run now. The status holds the counts of the members. While a policy is going to restart pods that
+// have failed, or nobody has been asked about them, none is lost.
 func (m *members) stage(job *batchv1alpha1.Job, byDefault batchv1alpha1.DependencyCondition, delays []policy.Delay) dependency.Stage {
-	someLost := m.someWait() && !slices.ContainsFunc(delays, policy.Delay.IsRestart)
+	restarts := slices.ContainsFunc(delays, func(d policy.Delay) bool { return d.IsRestart() && d.Cause.Event == busv1alpha1.PodFailedEvent })
+	someLost := phase.Runs(job.Status.State.Phase) && !restarts
 	progress := make([]dependency.Task, len(m.tasks))
 	for i := range m.tasks {
 		task := &m.tasks[i]
@@ -205,12 +207,27 @@ func (m *members) stage(job *batchv1alpha1.Job, byDefault batchv1alpha1.Dependen
 	return dependency.StageOf(&job.Spec, progress, byDefault)
 }
 
-// someWait tells whether any pod is still to come, or has no node.
-func (m *members) someWait() bool {
+// someWait tells whether any pod of the tasks that may run is still to come, or has no node.
+func (m *members) someWait(stage dependency.Stage) bool {
 	for i := range m.tasks {
 		task := &m.tasks[i]
+		if !stage.Open[i] {
+			continue
+		}
 		for index := range task.Spec.Replicas {
 			if pod := task.Pods[index]; !task.Memory.Finished(index) && (pod == nil || pod.Spec.NodeName == "" && !policy.IsFinished(pod)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// someKilled tells whether any pod was killed by others and stays, and is to be replaced.
+func (m *members) someKilled() bool {
+	for i := range m.tasks {
+		for index, pod := range m.tasks[i].Pods {
+			if pod.Status.Phase == corev1.PodFailed && policy.IsEvicted(pod) && !m.tasks[i].Memory.Finished(index) {
 				return true
 			}
 		}

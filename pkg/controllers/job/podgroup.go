@@ -83,11 +83,12 @@ func (statusAlone) Admitted(group *schedulingv1beta1.PodGroup) bool {
 func (statusAlone) Watch(func(*schedulingv1beta1.PodGroup)) {}
 
 // ensureGroup creates the Job's PodGroup, or updates the one that is there where it is not as it should be. It asks for
-// what may run now, and for more with each stage.
-func (c *Controller) ensureGroup(ctx context.Context, whole *batchv1alpha1.Job, stage dependency.Stage, group *schedulingv1beta1.PodGroup) (*schedulingv1beta1.PodGroup, error) {
-	part := *whole
-	part.Spec = *stage.Gang(&whole.Spec)
-	job := &part
+// what may run now, and for more with each stage; for less once pods are lost, if others wait. While none does, it is not written
+// for each pod that fails.
+func (c *Controller) ensureGroup(
+	ctx context.Context, whole *batchv1alpha1.Job, v *verdict, group *schedulingv1beta1.PodGroup,
+) (*schedulingv1beta1.PodGroup, error) {
+	job := gangOf(whole, v.stage)
 	groups := c.muster.SchedulingV1beta1().PodGroups(job.Namespace)
 	if group == nil {
 		created, err := groups.Create(ctx, newGroup(job, c.priorityOf), metav1.CreateOptions{})
@@ -97,13 +98,11 @@ func (c *Controller) ensureGroup(ctx context.Context, whole *batchv1alpha1.Job, 
 		c.written.WroteAt(nameOf(job), job.UID, groupResource, created.ResourceVersion)
 		return created, nil
 	}
-	wanted := groupSpec(job, c.priorityOf)
-	// What others have added for tasks and topology stays.
-	wanted.NetworkTopology = group.Spec.NetworkTopology
-	if wanted.SubGroupPolicy == nil {
-		wanted.SubGroupPolicy = group.Spec.SubGroupPolicy
-	}
+	wanted := c.wantedSpec(job, group)
 	if apiequality.Semantic.DeepEqual(wanted, group.Spec) {
+		return group, nil
+	}
+	if !v.members.someWait(v.stage) && apiequality.Semantic.DeepEqual(c.wantedSpec(gangOf(whole, v.stage.Whole()), group), group.Spec) {
 		return group, nil
 	}
 	changed := group.DeepCopy()
@@ -114,6 +113,23 @@ func (c *Controller) ensureGroup(ctx context.Context, whole *batchv1alpha1.Job, 
 	}
 	c.written.WroteAt(nameOf(job), job.UID, groupResource, updated.ResourceVersion)
 	return updated, nil
+}
+
+// gangOf is the Job as its gang has to know it in a stage.
+func gangOf(job *batchv1alpha1.Job, stage dependency.Stage) *batchv1alpha1.Job {
+	part := *job
+	part.Spec = *stage.Gang(&job.Spec)
+	return &part
+}
+
+// wantedSpec is what the spec of the Job's PodGroup should be. What others have added for tasks and topology stays.
+func (c *Controller) wantedSpec(job *batchv1alpha1.Job, group *schedulingv1beta1.PodGroup) schedulingv1beta1.PodGroupSpec {
+	wanted := groupSpec(job, c.priorityOf)
+	wanted.NetworkTopology = group.Spec.NetworkTopology
+	if wanted.SubGroupPolicy == nil {
+		wanted.SubGroupPolicy = group.Spec.SubGroupPolicy
+	}
+	return wanted
 }
 
 // deleteGroup deletes the Job's PodGroup if it has one: a Job that has ended or is aborted holds no place in its queue.

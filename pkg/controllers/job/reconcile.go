@@ -303,7 +303,7 @@ func (c *Controller) run(ctx context.Context, job *batchv1alpha1.Job, s *scene, 
 	if !named {
 		return nil
 	}
-	group, err := c.ensureGroup(ctx, job, v.stage, s.group)
+	group, err := c.ensureGroup(ctx, job, v, s.group)
 	if err != nil {
 		return groupError.of(err)
 	}

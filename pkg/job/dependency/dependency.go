@@ -83,6 +83,12 @@ func isReady(spec *batchv1alpha1.TaskSpec, t Task) bool {
 	return t.Ready+t.Succeeded >= *spec.MinAvailable
 }
 
+// Whole is the stage as if no pod were lost.
+func (s Stage) Whole() Stage {
+	s.Lost = make([]int32, len(s.Lost))
+	return s
+}
+
 // Gang returns the Job's spec as its gang has to know it in this stage: tasks that may not run yet have no pods, and no minimum,
 // and there are no pods that are lost: otherwise those that are left, or new ones for evicted pods, would wait for ever. It is to be read
 // only: it shares with the argument all that is the same.
@@ -98,8 +104,7 @@ func (s Stage) Gang(spec *batchv1alpha1.JobSpec) *batchv1alpha1.JobSpec {
 	for i := range part.Tasks {
 		task := &part.Tasks[i]
 		if !s.Open[i] {
-			task.Replicas, task.MinAvailable = 0, new(int32)
-			continue
+			task.Replicas = 0
 		}
 		task.Replicas = max(0, task.Replicas-s.Lost[i])
 		if bind {

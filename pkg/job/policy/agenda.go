@@ -176,7 +176,7 @@ func stands(tasks []Task, one occurrence) bool {
 
 // hasRun tells whether a pod is one that was made, and has run, since the one before it was evicted.
 func hasRun(pod *corev1.Pod) bool {
-	return pod != nil && (pod.Status.Phase == corev1.PodRunning || IsFinished(pod) && !isEvicted(pod))
+	return pod != nil && (pod.Status.Phase == corev1.PodRunning || IsFinished(pod) && !IsEvicted(pod))
 }
 
 // remember tells again what has happened.

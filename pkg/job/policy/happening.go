@@ -105,7 +105,7 @@ func podHappenings(jobName string, position int, task *Task) []Happening {
 			h.Message = fmt.Sprintf("pod %s was deleted", PodName(jobName, task.Spec.Name, index))
 		case pod == nil || pod.Status.Phase == corev1.PodSucceeded:
 			continue
-		case isEvicted(pod):
+		case IsEvicted(pod):
 			h.Event, h.Message = busv1alpha1.PodEvictedEvent, fmt.Sprintf("pod %s was evicted%s", pod.Name, disruption(pod))
 		case pod.Status.Phase == corev1.PodFailed:
 			h.Event, h.ExitCode, h.Since = busv1alpha1.PodFailedEvent, exitCode(pod), failedAt(pod)
@@ -122,9 +122,9 @@ func failure(pod string, exitCode int32) string {
 	return fmt.Sprintf("pod %s failed with exit code %d", pod, exitCode)
 }
 
-// isEvicted tells by the marks on an unfinished or failed pod that others have taken it away; a pod that is killed
+// IsEvicted tells by the marks on an unfinished or failed pod that others have taken it away; a pod that is killed
 // that way also fails, and whichever is seen first must not matter.
-func isEvicted(pod *corev1.Pod) bool {
+func IsEvicted(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed && disruptionOf(pod) != nil
 }
 

@@ -105,7 +105,7 @@ func (m *Memory) Note(task *batchv1alpha1.TaskSpec, pods map[int32]*corev1.Pod) 
 		case m.Finished(index):
 		case pod.Status.Phase == corev1.PodSucceeded:
 			m.Succeeded.Add(index)
-		case pod.Status.Phase == corev1.PodFailed && !isEvicted(pod):
+		case pod.Status.Phase == corev1.PodFailed && !IsEvicted(pod):
 			m.Failed.Add(index)
 		}
 	}
