@@ -274,9 +274,10 @@ func settle(v *view, memories []policy.Memory, sorted *members, seen []policy.Ha
 		memories[i].Note(sorted.tasks[i].Spec, sorted.tasks[i].Pods)
 	}
 	for _, h := range seen {
-		if stays := h.Pod != nil && h.Pod.DeletionTimestamp == nil; h.Task >= 0 && !(v.refused && stays) {
-			memories[h.Task].Settle(h)
+		if h.Task < 0 || v.refused && h.Pod != nil && h.Pod.DeletionTimestamp == nil {
+			continue
 		}
+		memories[h.Task].Settle(h)
 	}
 	for i := range memories {
 		sorted.tasks[i].Memory = memories[i]

@@ -63,13 +63,6 @@ func (s *Store) noteLostWakeup(g *group, round *Round) {
 	s.metrics.lostWakeups.Inc()
 }
 
-// LostWakeups is how many gangs fitted that nobody had woken.
-func (s *Store) LostWakeups() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.lostWakeups
-}
-
 // selfCheckPeriod is how often the state is compared with what the API says.
 const selfCheckPeriod = time.Minute
 

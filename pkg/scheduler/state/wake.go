@@ -290,11 +290,7 @@ func (s *Store) Help(pod *corev1.Pod) {
 		return
 	}
 	s.unpark(g)
-	pause := judgePause - s.clock.Since(g.judged)
-	if g.Broken() {
-		pause = 0 // others would go before it meanwhile
-	}
-	s.waker.AddAfter(g.key, max(wakeDelay, pause))
+	s.waker.AddAfter(g.key, max(wakeDelay, judgePause-s.clock.Since(g.judged)))
 }
 
 // unpark lets a gang be judged again. Until it is, surplus of other gangs stands back.
