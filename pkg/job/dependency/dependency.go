@@ -16,7 +16,7 @@ type Task struct {
 	Ready int32
 	// Started says that at least one of its pods was created.
 	Started bool
-	// Lost is the number of its pods that have failed for good, where others wait: none comes in their place.
+	// Lost is the number of its pods that have failed for good: none comes in their place.
 	Lost int32
 }
 
