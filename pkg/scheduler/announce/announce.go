@@ -18,7 +18,8 @@ const scheduled = "Scheduled"
 
 // Bounds of what is held back. Events go in the order in which they were recorded, with the time at which they were.
 const (
-	atOnce   = 2                      // how many go at the same time once there is a pause
+	inPause  = 2                      // how many go at the same time once there is a pause
+	inCalm   = 32                     // and once it lasts, so that what was held back is told as quickly as if it had not been
 	patience = 200 * time.Millisecond // so that people see progress, the first of those that wait go after that without a pause
 	maxDelay = 30 * time.Second       // no event waits longer, however long there is no pause
 	maxHeld  = 5000                   // some 20 MiB; while so many wait, others go at once
@@ -35,15 +36,19 @@ type sink struct {
 	events.EventSink
 	traffic *Traffic
 	held    chan struct{} // one for each event that is held back
-	turns   chan struct{} // one for each of them whose turn it is
+	next    chan struct{} // one for each of them that waits for calm
+	first   chan struct{} // one for each of those that goes in a pause
 }
 
 func newSink(s events.EventSink, traffic *Traffic) *sink {
-	return &sink{EventSink: s, traffic: traffic, held: make(chan struct{}, maxHeld), turns: make(chan struct{}, atOnce)}
+	return &sink{
+		EventSink: s, traffic: traffic,
+		held: make(chan struct{}, maxHeld), next: make(chan struct{}, inCalm), first: make(chan struct{}, inPause),
+	}
 }
 
-// Create writes an event; one that may be held back when it is its turn and there is a pause. When the context ends, what was
-// held back is not written any more.
+// Create writes an event; one that may be held back when it is its turn and there is a pause, or calm. When the context ends, what
+// was held back is not written any more.
 func (s *sink) Create(ctx context.Context, event *eventsv1.Event) (*eventsv1.Event, error) {
 	if event.Reason != scheduled || event.Series != nil { // a series is written under upstream's lock
 		return s.EventSink.Create(ctx, event)
@@ -54,10 +59,21 @@ func (s *sink) Create(ctx context.Context, event *eventsv1.Event) (*eventsv1.Eve
 	default:
 		return s.EventSink.Create(ctx, event)
 	}
+	tooLate := time.After(maxDelay)
 	select {
-	case s.turns <- struct{}{}: // whoever has waited longest
-		defer func() { <-s.turns }()
-	case <-time.After(maxDelay):
+	case s.next <- struct{}{}: // whoever has waited longest
+		defer func() { <-s.next }()
+	case <-tooLate:
+		return s.EventSink.Create(ctx, event)
+	case <-ctx.Done():
+		return event, nil
+	}
+	select {
+	case s.first <- struct{}{}:
+		defer func() { <-s.first }()
+	case <-s.traffic.Calm():
+		return s.EventSink.Create(ctx, event)
+	case <-tooLate:
 		return s.EventSink.Create(ctx, event)
 	case <-ctx.Done():
 		return event, nil
@@ -65,6 +81,7 @@ func (s *sink) Create(ctx context.Context, event *eventsv1.Event) (*eventsv1.Eve
 	select {
 	case <-s.traffic.Pause():
 	case <-time.After(patience):
+	case <-tooLate:
 	case <-ctx.Done():
 		return event, nil
 	}

@@ -39,6 +39,13 @@ func (p *paper) Create(_ context.Context, event *eventsv1.Event) (*eventsv1.Even
 	return event, nil
 }
 
+func (p *paper) atOnce() int {
+	synctest.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.most
+}
+
 func (p *paper) names() []string {
 	synctest.Wait()
 	p.mu.Lock()
@@ -84,9 +91,40 @@ func TestEventsGiveWayToRequests(t *testing.T) {
 		traffic.end()
 		time.Sleep(10 * time.Millisecond)
 		assert.ElementsMatch(t, []string{"urgent", "a", "b", "c", "d", "e"}, p.names())
-		assert.Equal(t, atOnce, p.most, "the others have not become many at once")
+		assert.Equal(t, inPause, p.atOnce(), "the others have not become many at once")
 		assert.Less(t, time.Since(start), patience)
 		assert.Empty(t, s.held)
+	})
+}
+
+func TestManyEventsGoAtOnceWhenAPauseLasts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		traffic, p := NewTraffic(), &paper{takes: calmAfter / 2}
+		s := newSink(p, traffic)
+		var names []string
+		for i := range 3 * inCalm {
+			names = append(names, fmt.Sprint(i))
+		}
+		traffic.begin()
+		record(t.Context(), t, s, scheduled, names...)
+		traffic.end()
+		time.Sleep(calmAfter - time.Millisecond)
+		require.Equal(t, inPause, p.atOnce())
+		traffic.begin() // a pause that was too short
+		traffic.end()
+		time.Sleep(calmAfter - time.Millisecond)
+		require.Equal(t, inPause, p.atOnce())
+		time.Sleep(2 * calmAfter)
+		assert.Equal(t, inCalm, p.atOnce())
+		assert.ElementsMatch(t, names, p.names())
+
+		traffic.begin()
+		record(t.Context(), t, s, scheduled, "a", "b", "c")
+		time.Sleep(patience - time.Millisecond)
+		assert.ElementsMatch(t, names, p.names(), "calm ends with the next request")
+		traffic.end()
+		time.Sleep(calmAfter)
+		assert.Len(t, p.names(), len(names)+3)
 	})
 }
 
