@@ -77,6 +77,9 @@ func (c *Controller) reconcile(ctx context.Context, job *batchv1alpha1.Job, n *n
 	if first := firstStatus(v, result); first != nil {
 		return c.begin(ctx, job, v, first, n)
 	}
+	if left := recess(&job.Status, result) - now.Sub(n.lastWrite); left > 0 {
+		return left, nil
+	}
 	if v.command != nil && !c.isStillAsked(ctx, v.command) {
 		return retrySoon, nil
 	}
@@ -227,7 +230,16 @@ func (c *Controller) update(ctx context.Context, job *batchv1alpha1.Job, v *view
 	return nil
 }
 
-// pause returns how long after the last write a change of status may be written.
+// recess returns how long after the last write a change of status may be written before which nothing may be done that it announces.
+// A phase is never late.
+func recess(from *batchv1alpha1.JobStatus, result *verdict) time.Duration {
+	if isMinor(from, result) || beginning(from.State.Phase) != result.status.State.Phase || apiequality.Semantic.DeepEqual(from, result.status) {
+		return 0
+	}
+	return worker.LeastStatusInterval
+}
+
+// pause returns how long after the last write a change of status may be written that can wait while things go on.
 func pause(from *batchv1alpha1.JobStatus, result *verdict) time.Duration {
 	if !isMinor(from, result) {
 		return 0
@@ -240,7 +252,7 @@ func pause(from *batchv1alpha1.JobStatus, result *verdict) time.Duration {
 	return worker.StatusInterval(result.members.names.Len())
 }
 
-// isMinor tells whether a change of status can wait for others to join it. That a Job has begun can: it does what a Pending
+// isMinor tells whether things go on while a change of status waits for others to join it. That a Job has begun can: it does what a Pending
 // Job does also while its status is empty. One that announces deletions cannot: what is deleted unannounced would look evicted
 // later, as when a Job is scaled down and up again. Nor can one that tells of what is answered later: once an evicted pod has a
 // new one, nothing else knows of it. What spec the policies compare others with, and what stands in for a claim, is kept to

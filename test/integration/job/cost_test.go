@@ -61,3 +61,31 @@ func TestStatusIsWrittenSeldomAndNothingIsRead(t *testing.T) {
 	assert.Zero(t, reads)
 	t.Logf("%d writes of the status in %s", statuses, elapsed)
 }
+
+// TestWhatIsAnsweredLaterIsWrittenSeldom: that a pod has failed is written before anything is done about it, and still no more often
+// than all else that is no phase.
+func TestWhatIsAnsweredLaterIsWrittenSeldom(t *testing.T) {
+	const pods = 60
+	s := newStage(t)
+	job := s.apply(mustertesting.MakeJob("j").MinAvailable(1).LifecyclePolicy(after(time.Hour, busv1alpha1.PodFailedEvent, busv1alpha1.RestartPodAction)).
+		Task(mustertesting.MakeTask("a", pods)))
+	s.admit(job)
+	for i := range pods {
+		s.run(fmt.Sprintf("j-a-%d", i))
+	}
+	s.Soon("the status tells of all pods", func() bool { return s.get("j").Status.Running == pods }, func() any { return s.get("j").Status })
+
+	statuses := func() int {
+		return controller.Requests.Of(func(request string) bool {
+			return request == "PUT /apis/batch.volcano.sh/v1alpha1/namespaces/"+s.namespace+"/jobs/j/status"
+		})
+	}
+	before, begun := statuses(), time.Now()
+	for i := range pods {
+		s.fail(fmt.Sprintf("j-a-%d", i), 1)
+	}
+	s.Soon("the status tells of all failures", func() bool { return s.get("j").Status.Failed == pods }, func() any { return s.get("j").Status })
+	elapsed := time.Since(begun)
+	assert.LessOrEqual(t, statuses()-before, 1+int(elapsed/(200*time.Millisecond)))
+	t.Logf("%d writes of the status in %s", statuses()-before, elapsed)
+}
