@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -64,8 +65,8 @@ func spent(before, after map[string]cost) map[string]cost {
 	return diff
 }
 
-// profile writes CPU profiles of the components, and the metrics of all components at the end of it, into
-// a folder, from now for a time, in the background. The function that it returns waits for them.
+// profile writes CPU profiles of the components into a folder, from now for a time, in the background, and at the end of it profiles
+// of their heaps and the metrics of all components. The function that it returns waits for them.
 func (b *bench) profile(ctx context.Context, dir, name string, length time.Duration) (wait func() error) {
 	save := func(component, page, extension string) error {
 		data, err := b.Get(ctx, component, page)
@@ -81,7 +82,8 @@ func (b *bench) profile(ctx context.Context, dir, name string, length time.Durat
 	for _, component := range measured[1:] { // etcd serves none
 		if b.runs(component) {
 			all.Go(func() error {
-				return save(component, fmt.Sprintf("/debug/pprof/profile?seconds=%d", int(length.Seconds())), ".pprof")
+				err := save(component, fmt.Sprintf("/debug/pprof/profile?seconds=%d", int(length.Seconds())), ".pprof")
+				return errors.Join(err, save(component, "/debug/pprof/heap", ".heap.pprof"))
 			})
 		}
 	}

@@ -55,7 +55,7 @@ type options struct {
 	wake, scale bool
 	// scalings are the names of the scalings to measure.
 	scalings []string
-	// profiles is a folder for CPU profiles, "" for none; profileFor is how long each lasts.
+	// profiles is a folder for profiles, "" for none; profileFor is how long each lasts.
 	profiles   string
 	profileFor time.Duration
 }
@@ -152,7 +152,7 @@ func parse(args []string) (*options, error) {
 	flags.IntVar(&o.nodes, "nodes", 500, "number of nodes")
 	flags.StringVar(&o.gates, "gates", "NominatedNodeNameForExpectation=false",
 		"feature gates of the schedulers, stock and ours; each gate that matters must be named, as ours has settings of its own")
-	flags.StringVar(&o.profiles, "profiles", "", "folder to write CPU profiles of the scheduler and the controller to")
+	flags.StringVar(&o.profiles, "profiles", "", "folder to write profiles of CPU time and heaps of the scheduler and the controller to")
 	flags.DurationVar(&o.profileFor, "profile-for", 10*time.Second, "how long each profile lasts, from the first create")
 	flags.BoolVar(&o.wake, "wake", false, "measure wake-ups instead: how soon after room has come free the next gang is bound")
 	flags.BoolVar(&o.scale, "scale", false, "measure scaling instead: ten times the nodes, ten times the pods, 10,000 parked pods; an hour")
