@@ -167,6 +167,7 @@ func (q *queue) forget(uid types.UID) {
 // MoveAllToActiveOrBackoffQueue puts an event to all who wait, whether they are in the queue or sleep. Who falls asleep meanwhile is
 // asked twice rather than not at all: the Store counts a pod as asleep before it has left.
 func (q *queue) MoveAllToActiveOrBackoffQueue(logger klog.Logger, event fwk.ClusterEvent, oldObj, newObj any, concerns upstream.PreEnqueueCheck) {
+	q.store.Happens(event)
 	q.SchedulingQueue.MoveAllToActiveOrBackoffQueue(logger, event, oldObj, newObj, concerns)
 	q.store.Happened(logger, event, oldObj, newObj, concerns)
 }

@@ -239,7 +239,7 @@ func (s *Store) Park(round *Round, scout *corev1.Pod, why string, rejected *core
 		s.fellShort(g)
 	}
 	s.observeJudgement(round, level, result)
-	g.unasked = false
+	delete(s.unasked, g.key)
 	defer s.reportLater(g)
 	if s.hasChanged(g, round) {
 		s.unpark(g)

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/gang"
@@ -49,18 +51,53 @@ func (s *Store) castNet() {
 // judgeUnasked lets a gang be judged again though nothing has happened that could help it.
 func (s *Store) judgeUnasked(g *group) {
 	s.unpark(g)
-	g.unasked = true
+	s.unasked[g.key] = g
+}
+
+// Happens is to be called with each event before anybody is asked about it: who is judged meanwhile may see what has happened.
+func (s *Store) Happens(event fwk.ClusterEvent) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.excuseUnasked(event)
+}
+
+// excuseUnasked has an event count as what has woken those who wait for it. Nobody asks them: they are about to be judged anyway.
+func (s *Store) excuseUnasked(event fwk.ClusterEvent) {
+	for key, g := range s.unasked {
+		if s.waitsFor(g, event) {
+			delete(s.unasked, key)
+		}
+	}
+}
+
+// waitsFor says whether one of the plugins that stood in a gang's way waits for an event.
+func (s *Store) waitsFor(g *group, event fwk.ClusterEvent) bool {
+	for _, hints := range s.asleep.hints {
+		for _, h := range hints {
+			if g.rejectors.Has(h.Plugin) && framework.MatchClusterEvents(h.Event, event) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // noteLostWakeup is called when a gang was judged to fit.
 func (s *Store) noteLostWakeup(g *group, round *Round) {
-	if !g.unasked || round.Before != nil || round.Choose {
+	if s.unasked[g.key] == nil || round.Before != nil || round.Choose {
 		return // woken; or time alone decides about what is set aside for it
 	}
-	g.unasked = false
+	delete(s.unasked, g.key)
 	klog.Background().Info("A gang fits that no event has woken", "podGroup", klog.KRef(g.key.Namespace, g.key.Name))
 	s.lostWakeups++
 	s.metrics.lostWakeups.Inc()
+}
+
+// LostWakeups is how many gangs fitted that nobody had woken.
+func (s *Store) LostWakeups() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lostWakeups
 }
 
 // selfCheckPeriod is how often the state is compared with what the API says.

@@ -140,6 +140,7 @@ type waiters struct {
 func (s *Store) sleepersFor(event fwk.ClusterEvent) []waiters {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.excuseUnasked(event) // once more: some may have been called since it happened
 	if len(s.asleep.pods) == 0 {
 		return nil
 	}

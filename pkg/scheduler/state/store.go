@@ -83,6 +83,7 @@ type Store struct {
 	nominated     sets.Set[types.UID]       // waiting members that the scheduler keeps room on a node for
 	yielded       map[types.UID]*corev1.Pod // surplus that stands back for those, and who has left its gang
 	left          map[types.UID]*corev1.Pod // who has left its gang; the queue may not have heard of it
+	unasked       map[Key]*group            // gangs that are to be judged though nothing has happened that could help them
 	crowd         int                       // how many pods are in parked gangs, as of the last look
 	lostWakeups   int                       // gangs that nobody woke and that fitted
 	roundsEnded   int                       // how many promises were given back
@@ -113,6 +114,7 @@ func New(clock clock.Clock) *Store {
 		quotaParked:   sets.New[Key](),
 		promiseParked: sets.New[Key](),
 		toJudge:       map[Key]time.Time{},
+		unasked:       map[Key]*group{},
 		nominated:     sets.New[types.UID](),
 		yielded:       map[types.UID]*corev1.Pod{},
 		left:          map[types.UID]*corev1.Pod{},
@@ -202,7 +204,6 @@ type group struct {
 
 	wasSeated    bool                // the surplus was let in
 	turnedAway   bool                // the gate was closed to a member since then
-	unasked      bool                // to be judged though nothing has happened that could help it
 	milestones   milestones          // what is timed
 	released     bool                // the minimum was let go to be bound
 	rebinding    sets.Set[types.UID] // members whose binding failed and that were not tried again yet
@@ -269,6 +270,7 @@ func (s *Store) dropIfEmpty(g *group) {
 		s.ledger.DropPromise(g.key.String())
 		s.endShortage(g)
 		delete(s.toJudge, g.key)
+		delete(s.unasked, g.key)
 		delete(s.gangs, g.key)
 	}
 }
@@ -344,6 +346,7 @@ func (s *Store) noteWhereabouts(pod *corev1.Pod, member bool) {
 // changed ends what a judgement of a gang has found: the gang, or a member, is not what was judged.
 func (s *Store) changed(g *group) {
 	g.parked = false
+	delete(s.unasked, g.key)
 	g.changes++
 }
 

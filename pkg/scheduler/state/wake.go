@@ -237,9 +237,6 @@ func (s *Store) MayBeHelpedBy(pod *corev1.Pod, plugin string) (rejected *corev1.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g, m := s.find(pod.UID)
-	if m != nil && g.scout == pod.UID {
-		g.unasked = false // something has happened, whatever it was
-	}
 	if m == nil || !g.parked || g.scout != pod.UID || !g.rejectors.Has(plugin) {
 		return nil, false
 	}
@@ -295,7 +292,8 @@ func (s *Store) Help(pod *corev1.Pod) {
 
 // unpark lets a gang be judged again. Until it is, surplus of other gangs stands back.
 func (s *Store) unpark(g *group) {
-	g.parked, g.unasked = false, false
+	g.parked = false
+	delete(s.unasked, g.key)
 	s.toJudge[g.key] = s.clock.Now()
 }
 
