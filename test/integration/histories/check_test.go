@@ -200,6 +200,9 @@ func (w *world) checkRest() {
 	for name, group := range v.groups {
 		w.checkGangAtRest(v, name, group, left)
 	}
+	if lost := w.process.store.LostWakeups(); lost > 0 {
+		w.blame("%d wake-ups were lost", lost)
+	}
 	if len(w.wrong) > 0 {
 		w.note("at rest: %s", v)
 	}
