@@ -132,7 +132,8 @@ func (w *world) edit(change func(*batchv1alpha1.JobSpec)) {
 }
 
 func (w *world) create(pod *corev1.Pod) {
-	require.NotContains(w.t, w.pods, pod.Name, "a pod of that name is still there")
+	_, taken := w.pods[pod.Name] // NotContains would look at all pods
+	require.False(w.t, taken, "a pod of the name %s is still there", pod.Name)
 	w.uids++
 	pod.UID = types.UID(fmt.Sprintf("uid-%d", w.uids))
 	pod.CreationTimestamp = metav1.NewTime(w.now.Truncate(time.Second))
@@ -155,7 +156,7 @@ func (w *world) settle() {
 }
 
 func (w *world) set(name string, p corev1.PodPhase, exitCode int32) {
-	require.Contains(w.t, w.pods, name)
+	require.NotNil(w.t, w.pods[name], "there is no pod %s", name)
 	pod := w.pods[name].DeepCopy()
 	pod.Status.Phase = p
 	if p == corev1.PodFailed {
@@ -227,7 +228,8 @@ func requireAgenda(t require.TestingT, job *batchv1alpha1.Job, v *verdict) {
 	}
 	held := policy.RecallAgenda(&job.Spec, v.status.Delayed)
 	for one, since := range policy.AgendaOf(v.delays) {
-		require.Contains(t, held, one)
-		require.False(t, held[one].After(since))
+		known, written := held[one] // Contains would look at all
+		require.True(t, written, "%+v is not written down", one)
+		require.False(t, known.After(since))
 	}
 }
