@@ -11,6 +11,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	"github.com/muster-sched/muster/pkg/job/dependency"
+	"github.com/muster-sched/muster/pkg/job/indexes"
 	"github.com/muster-sched/muster/pkg/job/phase"
 	"github.com/muster-sched/muster/pkg/job/policy"
 )
@@ -374,11 +375,13 @@ func grant(job *batchv1alpha1.Job, memories []policy.Memory, all *crew, asked *r
 
 // renewTargets marks the pods of a task that a restart is about, and lets their indexes run anew.
 func renewTargets(memory *policy.Memory, position int, task *policy.Task, targets *policy.Targets) {
+	var renewed []int32
 	for index := range task.Spec.Replicas {
 		if targets.Has(position, index) {
-			memory.Renew(index, task.Pods[index])
+			renewed = append(renewed, index)
 		}
 	}
+	memory.RenewAll(indexes.Of(renewed...), task.Pods)
 }
 
 // takeStep moves the Job to the next phase that its counts allow. It returns false if it stays. A Job some of whose

@@ -33,7 +33,7 @@ type crew struct {
 // seatAll finds the places of the pods. One that has none is not one of those that we make, although it names the Job
 // as its owner: it is not ours to judge.
 func seatAll(spec *batchv1alpha1.JobSpec, pods []*corev1.Pod) *crew {
-	c := &crew{seated: make([]seated, 0, len(pods)), names: sets.New[string](), uids: sets.New[types.UID]()}
+	c := &crew{seated: make([]seated, 0, len(pods)), names: make(sets.Set[string], len(pods)), uids: make(sets.Set[types.UID], len(pods))}
 	positions := make(map[string]int, len(spec.Tasks)) // task name -> position in the spec
 	for i := range spec.Tasks {
 		positions[spec.Tasks[i].Name] = i

@@ -18,10 +18,10 @@ type Set struct {
 	spans []span // sorted, with at least one missing index between two
 }
 
-// Of returns the set of the given indexes.
+// Of returns the set of the given indexes. Its cost does not depend on their order.
 func Of(members ...int32) Set {
 	var s Set
-	for _, i := range members {
+	for _, i := range slices.Sorted(slices.Values(members)) {
 		s.Add(i)
 	}
 	return s
@@ -116,25 +116,70 @@ func (s Set) Len() int32 {
 	return n
 }
 
-// Add puts the index into the set. A negative index is ignored.
-func (s *Set) Add(index int32) {
-	at, found := s.find(index)
-	if found || index < 0 {
+// Add puts the index into the set. A negative index is ignored. What lies behind it moves: to add many use AddAll.
+func (s *Set) Add(index int32) { s.AddRange(index, index) }
+
+// AddRange puts the indexes from the first to the last into the set. Negative ones are ignored.
+func (s *Set) AddRange(first, last int32) {
+	first = max(first, 0)
+	if first > last {
 		return
 	}
-	joinsLeft := at > 0 && s.spans[at-1].last == index-1
-	joinsRight := at < len(s.spans) && s.spans[at].first-1 == index
-	switch {
-	case joinsLeft && joinsRight:
-		s.spans[at-1].last = s.spans[at].last
-		s.spans = slices.Delete(s.spans, at, at+1)
-	case joinsLeft:
-		s.spans[at-1].last = index
-	case joinsRight:
-		s.spans[at].first = index
-	default:
-		s.spans = slices.Insert(s.spans, at, span{index, index})
+	// The spans that the new one overlaps or touches become one with it.
+	from, _ := s.find(max(first, 1) - 1)
+	to := from
+	for ; to < len(s.spans) && s.spans[to].first-1 <= last; to++ {
+		first, last = min(first, s.spans[to].first), max(last, s.spans[to].last)
 	}
+	s.spans = slices.Replace(s.spans, from, to, span{first, last})
+}
+
+// AddAll puts all indexes of another set into the set. It costs time by the number of gaps of both.
+func (s *Set) AddAll(others Set) {
+	if len(others.spans) == 0 {
+		return
+	}
+	var union Set
+	mine, theirs := s.spans, others.spans
+	for len(mine)+len(theirs) > 0 {
+		next := &mine
+		if len(mine) == 0 || len(theirs) > 0 && theirs[0].first < mine[0].first {
+			next = &theirs
+		}
+		union.AddRange((*next)[0].first, (*next)[0].last)
+		*next = (*next)[1:]
+	}
+	s.spans = union.spans
+}
+
+// RemoveAll takes all indexes of another set out of the set. It costs time by the number of gaps of both.
+func (s *Set) RemoveAll(others Set) {
+	var rest []span
+	theirs := others.spans
+	for _, one := range s.spans {
+		for len(theirs) > 0 && theirs[0].last < one.first {
+			theirs = theirs[1:]
+		}
+		rest = one.appendWithout(theirs, rest)
+	}
+	s.spans = rest
+}
+
+// appendWithout appends what is left of a span when others, in ascending order, are taken out of it.
+func (one span) appendWithout(others, rest []span) []span {
+	for _, gone := range others {
+		if gone.first > one.last {
+			break
+		}
+		if gone.first > one.first {
+			rest = append(rest, span{one.first, gone.first - 1})
+		}
+		if gone.last >= one.last {
+			return rest
+		}
+		one.first = gone.last + 1
+	}
+	return append(rest, one)
 }
 
 // Remove takes the index out of the set.

@@ -2,6 +2,7 @@ package indexes
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"testing"
 
@@ -43,10 +44,28 @@ func TestSetBehavesLikeAMap(t *testing.T) {
 		plain := map[int32]bool{}
 		for range rapid.IntRange(0, 60).Draw(t, "steps") {
 			index := rapid.Int32Range(0, 25).Draw(t, "index")
-			switch rapid.SampledFrom([]string{"add", "add", "remove", "trim"}).Draw(t, "step") {
+			switch rapid.SampledFrom([]string{"add", "add", "add range", "add all", "remove", "remove all", "trim"}).Draw(t, "step") {
 			case "add":
 				set.Add(index)
 				plain[index] = true
+			case "add range":
+				last := rapid.Int32Range(-1, 25).Draw(t, "last")
+				set.AddRange(index, last)
+				for i := index; i <= last; i++ {
+					plain[i] = true
+				}
+			case "add all":
+				others := rapid.SliceOf(rapid.Int32Range(0, 25)).Draw(t, "others")
+				set.AddAll(Of(others...))
+				for _, i := range others {
+					plain[i] = true
+				}
+			case "remove all":
+				others := rapid.SliceOf(rapid.Int32Range(0, 25)).Draw(t, "others")
+				set.RemoveAll(Of(others...))
+				for _, i := range others {
+					delete(plain, i)
+				}
 			case "remove":
 				set.Remove(index)
 				delete(plain, index)
@@ -69,4 +88,20 @@ func requireSame(t *rapid.T, set Set, plain map[int32]bool) {
 	require.NoError(t, err)
 	require.Equal(t, set.String(), again.String())
 	require.Len(t, again.Clone().spans, len(set.spans), "Parse merges as Add does")
+}
+
+// TestTheEndsOfWhatAnIndexMayBe: nothing overflows where a record says so.
+func TestTheEndsOfWhatAnIndexMayBe(t *testing.T) {
+	whole := Of()
+	whole.AddRange(-5, math.MaxInt32)
+	require.Equal(t, "0-2147483647", whole.String())
+	end := Of(math.MaxInt32)
+	whole.RemoveAll(end)
+	assert.Equal(t, "0-2147483646", whole.String())
+	whole.AddAll(end)
+	assert.Equal(t, "0-2147483647", whole.String())
+	whole.RemoveAll(whole.Clone())
+	assert.Empty(t, whole.String())
+	whole.Add(-1)
+	assert.Empty(t, whole.String())
 }

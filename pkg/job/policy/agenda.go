@@ -89,21 +89,18 @@ type moment struct {
 	since int64
 }
 
-func (a Agenda) group(step time.Duration) map[moment]*indexes.Set {
-	groups := map[moment]*indexes.Set{}
+func (a Agenda) group(step time.Duration) map[moment][]int32 {
+	groups := map[moment][]int32{}
 	for one, since := range a {
 		index := one.index
 		one.index = min(index, 0)
 		key := moment{one, since.Truncate(step).Unix()}
-		if groups[key] == nil {
-			groups[key] = &indexes.Set{}
-		}
-		groups[key].Add(index)
+		groups[key] = append(groups[key], index)
 	}
 	return groups
 }
 
-func recordGroups(spec *batchv1alpha1.JobSpec, groups map[moment]*indexes.Set) []batchv1alpha1.DelayedEvent {
+func recordGroups(spec *batchv1alpha1.JobSpec, groups map[moment][]int32) []batchv1alpha1.DelayedEvent {
 	order := slices.SortedFunc(maps.Keys(groups), func(a, b moment) int {
 		return cmp.Or(cmp.Compare(a.since, b.since), cmp.Compare(a.task, b.task), cmp.Compare(a.event, b.event),
 			cmp.Compare(a.index, b.index), cmp.Compare(a.exitCode, b.exitCode))
@@ -112,7 +109,7 @@ func recordGroups(spec *batchv1alpha1.JobSpec, groups map[moment]*indexes.Set) [
 	for _, key := range order[:min(len(order), maxDelayed)] {
 		entry := batchv1alpha1.DelayedEvent{
 			Event:    key.event,
-			Indexes:  groups[key].String(),
+			Indexes:  indexes.Of(groups[key]...).String(),
 			ExitCode: key.exitCode,
 			Since:    metav1.Unix(key.since, 0),
 		}

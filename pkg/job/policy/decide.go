@@ -159,9 +159,7 @@ func (t *Targets) add(task int, first, last int32) {
 	if t.Pods[task] == nil {
 		t.Pods[task] = &indexes.Set{}
 	}
-	for index := first; index <= last; index++ {
-		t.Pods[task].Add(index)
-	}
+	t.Pods[task].AddRange(first, last)
 }
 
 // PartitionID returns the number of the partition that the index of a task with partitions belongs to.
