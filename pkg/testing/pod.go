@@ -47,6 +47,12 @@ func (w *PodWrapper) Group(name string) *PodWrapper {
 	return w.Annotation(schedulingv1beta1.GroupNameAnnotation, name)
 }
 
+// NativeGroup ties the pod to a PodGroup of Kubernetes' own.
+func (w *PodWrapper) NativeGroup(name string) *PodWrapper {
+	w.pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &name}
+	return w
+}
+
 // Version sets the incarnation of the Job that the pod belongs to.
 func (w *PodWrapper) Version(version int) *PodWrapper {
 	return w.Annotation(batchv1alpha1.JobVersionKey, strconv.Itoa(version))

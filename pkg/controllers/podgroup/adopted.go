@@ -40,11 +40,11 @@ func adoptedName(pod *corev1.Pod) string {
 	return adoptedPrefix + string(pod.UID)
 }
 
-// needsGroup says whether a pod is to be given a PodGroup, or was and must have it.
+// needsGroup says whether a pod is to be given a PodGroup, or was and must have it. A pod of a native pod group has one already.
 func needsGroup(pod *corev1.Pod, served func(schedulerName string) bool) bool {
 	name := pod.Annotations[schedulingv1beta1.GroupNameAnnotation]
 	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
-	return !mirror && served(pod.Spec.SchedulerName) && pod.DeletionTimestamp == nil && !isFinished(pod) &&
+	return !mirror && pod.Spec.SchedulingGroup == nil && served(pod.Spec.SchedulerName) && pod.DeletionTimestamp == nil && !isFinished(pod) &&
 		(name == "" || name == adoptedName(pod))
 }
 

@@ -36,6 +36,7 @@ func TestWhoNeedsAGroup(t *testing.T) {
 		"that was given one":         {lonely().Group(adoptedName(lonely().Obj())), true},
 		"that has finished":          {lonely().Phase(corev1.PodSucceeded), false},
 		"that is going":              {lonely().Terminating(time.Unix(1, 0)), false},
+		"of a native pod group":      {lonely().NativeGroup("g"), false},
 		"that a kubelet has made up": {lonely().Annotation(corev1.MirrorPodAnnotationKey, "x"), false},
 	} {
 		assert.Equal(t, test.want, needsGroup(test.pod.Obj(), func(name string) bool { return name == "muster" }), name)

@@ -72,8 +72,11 @@ func (a *adoption) podHandler() cache.ResourceEventHandler {
 		},
 		DeleteFunc: func(obj any) {
 			pod, ok := worker.LastKnown[*corev1.Pod](obj)
-			if ok && strings.HasPrefix(pod.Annotations[schedulingv1beta1.GroupNameAnnotation], adoptedPrefix) {
-				a.retirers.Enqueue(usage.GroupOf(pod))
+			if !ok {
+				return
+			}
+			if group := usage.GroupOf(pod); group != "" && strings.HasPrefix(pod.Annotations[schedulingv1beta1.GroupNameAnnotation], adoptedPrefix) {
+				a.retirers.Enqueue(group)
 			}
 		},
 	}

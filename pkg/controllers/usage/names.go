@@ -9,10 +9,11 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// GroupOf is the "<namespace>/<name>" of the PodGroup that a pod names, or "".
+// GroupOf is the "<namespace>/<name>" of the PodGroup that a pod names, or "". A pod of a native pod group is the native plugin's,
+// whatever its annotations say: so the scheduler sees it, too.
 func GroupOf(pod *corev1.Pod) string {
 	name := pod.Annotations[schedulingv1beta1.GroupNameAnnotation]
-	if name == "" {
+	if name == "" || pod.Spec.SchedulingGroup != nil {
 		return ""
 	}
 	return groupKey(pod.Namespace, name)

@@ -10,6 +10,12 @@ import (
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
+func TestGroupOf(t *testing.T) {
+	assert.Equal(t, "default/g", GroupOf(mustertesting.MakePod("p").Group("g").Obj()))
+	assert.Empty(t, GroupOf(mustertesting.MakePod("p").Obj()))
+	assert.Empty(t, GroupOf(mustertesting.MakePod("p").Group("g").NativeGroup("native").Obj()), "it is the native plugin's")
+}
+
 func TestMinimumOf(t *testing.T) {
 	tests := map[string]struct {
 		given []string
