@@ -93,17 +93,26 @@ func (c *Capacity) PostFilter(_ context.Context, cycle fwk.CycleState, _ *corev1
 	return framework.NewPostFilterResultWithNominatedNode(""), fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 }
 
-// Reserve charges the pod to its queue. Coscheduling may have done so already: a pod is charged once.
+// Reserve charges the pod to its queue. Coscheduling may have done so already: a pod is charged once. While upstream tries a native
+// pod group, each pod takes its part of the queue for the next ones to see.
 func (c *Capacity) Reserve(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
-	if !cycle.IsPodGroupSchedulingCycle() && !state.IsTrial(cycle) {
+	switch {
+	case state.IsTrial(cycle):
+	case cycle.IsPodGroupSchedulingCycle():
+		c.store.TryNative(pod)
+	default:
 		c.store.Reserve(pod, node)
 	}
 	return nil
 }
 
-// Unreserve takes the charge back.
+// Unreserve takes the charge back, or what the pod took for the time of the trial.
 func (c *Capacity) Unreserve(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod, _ string) {
-	if !cycle.IsPodGroupSchedulingCycle() && !state.IsTrial(cycle) {
+	switch {
+	case state.IsTrial(cycle):
+	case cycle.IsPodGroupSchedulingCycle():
+		c.store.EndTryOfNative(pod)
+	default:
 		c.store.Unreserve(pod)
 	}
 }
