@@ -115,6 +115,8 @@ type Round struct {
 	Saved bool
 	// Behind: Elsewhere has what is set aside for another gang.
 	Behind bool
+	// Others are a member of each kind beside the one that was rejected most: what lets one of them go elsewhere makes room for that one.
+	Others []*corev1.Pod
 	// Shortfall is what the judgement found to be missing, nil if that is not room alone.
 	Shortfall *plan.Shortfall
 
@@ -227,7 +229,7 @@ func (s *Store) Park(round *Round, scout *corev1.Pod, why string, rejected *core
 	if g == nil || g.phase != idle {
 		return why
 	}
-	g.parked, g.scout, g.rejected = true, scout.UID, rejected
+	g.parked, g.scout, g.rejected = true, scout.UID, append([]*corev1.Pod{rejected}, round.Others...)
 	g.turnedAway = true
 	g.rejectors, g.shortfall = sets.New(rejectors...), round.Shortfall
 	s.judgedForQuota(g, round)

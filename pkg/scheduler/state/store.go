@@ -196,7 +196,7 @@ type group struct {
 	parked     bool             // the scout waits for an event
 	changes    int              // how often what it is judged by has changed
 	rejectors  sets.Set[string] // parked: the plugins that stood in the way
-	rejected   *corev1.Pod      // parked: the pod that they rejected
+	rejected   []*corev1.Pod    // parked: the pod that they rejected, and one of each other kind
 	shortfall  *plan.Shortfall  // parked: what must come free at least; nil if that is not known
 	pin        bool             // the next round goes exactly where the plan says
 	failures   int              // rounds in a row in which a judgement turned out wrong

@@ -231,9 +231,9 @@ const wakeDelay = 2 * time.Millisecond
 const judgePause = 50 * time.Millisecond
 
 // MayBeHelpedBy says whether an event that a plugin waits for may help the gang for which a pod is parked, and with which
-// pod to ask that plugin. Events of the gang's own pods count too: room that its members gave up may be seen only after
-// the gang was judged again.
-func (s *Store) MayBeHelpedBy(pod *corev1.Pod, plugin string) (rejected *corev1.Pod, ask bool) {
+// pods to ask that plugin: what helps one of them may help the gang. Events of the gang's own pods count too: room that its
+// members gave up may be seen only after the gang was judged again.
+func (s *Store) MayBeHelpedBy(pod *corev1.Pod, plugin string) (rejected []*corev1.Pod, ask bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g, m := s.find(pod.UID)

@@ -71,6 +71,26 @@ func TestGangWakesWhenALabelItSelectsComes(t *testing.T) {
 	w.expectBound("g", 2)
 }
 
+// The member that finds no place is not the one whom the label helps: that one has to move, to make room for it.
+func TestGangOfUnlikeMembersWakesWhenANodeGetsALabelThatEitherSelects(t *testing.T) {
+	w := newQuietWorld(t, 0)
+	w.addNode(0, func(n *corev1.Node) { n.Labels["x"], n.Labels["y"] = w.namespace, w.namespace })
+	other := w.addNode(1)
+	selecting := func(key, cpu string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Spec.NodeSelector[key] = w.namespace
+			p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse(cpu)
+		}
+	}
+	w.createGroup("g", 2, "")
+	w.create(w.pod("g-small", "g", selecting("y", "2")), w.pod("g-large", "g", selecting("x", "3")))
+	w.expectHeld("g", "1 of 2 members of the gang fit", "1 more need 2 cpu each")
+	_, err := kube.CoreV1().Nodes().Patch(w.ctx, other, types.StrategicMergePatchType,
+		fmt.Appendf(nil, `{"metadata":{"labels":{"x":%q}}}`, w.namespace), metav1.PatchOptions{})
+	require.NoError(t, err)
+	w.expectBound("g", 2)
+}
+
 func TestGangWakesWhenItsVolumeCanBeHad(t *testing.T) {
 	w := newWorld(t, 2)
 	w.createGroup("g", 2, "")

@@ -8,6 +8,7 @@ package coscheduling
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -120,11 +121,8 @@ func (c *Coscheduling) hintFor(plugin string, hint fwk.QueueingHintFn) fwk.Queue
 			}
 			return fwk.QueueSkip, nil
 		}
-		if hint != nil {
-			answer, err := hint(logger, rejected, oldObj, newObj)
-			if err == nil && answer == fwk.QueueSkip {
-				return fwk.QueueSkip, nil
-			}
+		if !mayHelpAny(logger, hint, rejected, oldObj, newObj) {
+			return fwk.QueueSkip, nil
 		}
 		if amount, known := c.freed.by(oldObj, newObj); known && plugin == names.NodeResourcesFit && !c.store.MayBeEnough(pod, amount) {
 			return fwk.QueueSkip, nil
@@ -132,6 +130,20 @@ func (c *Coscheduling) hintFor(plugin string, hint fwk.QueueingHintFn) fwk.Queue
 		c.store.Help(pod)
 		return fwk.QueueSkip, nil
 	}
+}
+
+// mostAsked limits for how many kinds of members a hint is asked about one event: it runs under the queue's lock.
+const mostAsked = 16
+
+// mayHelpAny says whether an event may help one of the pods. A gang of very many kinds is taken to be helped.
+func mayHelpAny(logger klog.Logger, hint fwk.QueueingHintFn, pods []*corev1.Pod, oldObj, newObj any) bool {
+	if hint == nil || len(pods) > mostAsked {
+		return true
+	}
+	return slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
+		answer, err := hint(logger, pod, oldObj, newObj)
+		return err != nil || answer != fwk.QueueSkip
+	})
 }
 
 // preHintFor names the pods whose hint is to be asked about an event for which a plugin names its own. It knows those that it has

@@ -20,7 +20,8 @@ type freedBy struct {
 	known          bool
 }
 
-// by returns what an event sets free: a pod that goes, a node that comes or grows. Of other events that is not known.
+// by returns what an event sets free: a pod that goes, a node that comes or grows. Of other events that is not known. A node that has grown
+// counts as a whole: while no member fitted there, nobody counted what it had, as when its devices are registered after it has come.
 func (f *freed) by(oldObj, newObj any) (amount resources.List, known bool) {
 	if last := f.last.Load(); last != nil && last.oldObj == oldObj && last.newObj == newObj {
 		return last.amount, last.known
@@ -39,11 +40,7 @@ func roomBy(oldObj, newObj any) (amount resources.List, known bool) {
 		}
 		return resources.PodRequests(pod), true
 	case *corev1.Node:
-		amount = resources.FromResourceList(is.Status.Allocatable)
-		if was, ok := oldObj.(*corev1.Node); ok {
-			amount.Sub(resources.FromResourceList(was.Status.Allocatable))
-		}
-		return amount, true
+		return resources.FromResourceList(is.Status.Allocatable), true
 	}
 	return nil, false
 }

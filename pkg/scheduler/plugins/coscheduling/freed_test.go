@@ -28,7 +28,7 @@ func TestWhatAnEventSetsFree(t *testing.T) {
 		"a pod goes":                   {oldObj: pod, want: resources.List{corev1.ResourceCPU: 2000, corev1.ResourcePods: 1}, known: true},
 		"a pod that may hold more":     {oldObj: resized},
 		"a node comes":                 {newObj: node("4"), want: resources.List{corev1.ResourceCPU: 4000}, known: true},
-		"a node grows":                 {oldObj: node("4"), newObj: node("6"), want: resources.List{corev1.ResourceCPU: 2000}, known: true},
+		"a node grows":                 {oldObj: node("4"), newObj: node("6"), want: resources.List{corev1.ResourceCPU: 6000}, known: true},
 		"a pod changes":                {oldObj: pod, newObj: resized},
 		"a node goes":                  {oldObj: node("4")},
 		"nobody knows what it is":      {},

@@ -1,6 +1,7 @@
 package coscheduling
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -12,6 +13,8 @@ import (
 	"k8s.io/utils/clock"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/plan"
+	"github.com/muster-sched/muster/pkg/resources"
 	"github.com/muster-sched/muster/pkg/scheduler/state"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
@@ -41,4 +44,90 @@ func TestAScoutThatOnceWaitedAloneWakesItsGang(t *testing.T) {
 	assert.Equal(t, fwk.QueueSkip, answer, "the Store calls the gang")
 	_, parked := store.MayBeHelpedBy(pod, names.NodeResourcesFit)
 	assert.False(t, parked, "the gang is to be judged again")
+}
+
+// parkedGang parks a gang of one pod of each kind, for want of room; the first is the one that found none.
+func parkedGang(t *testing.T, short *plan.Shortfall, kinds ...*corev1.Pod) (*Coscheduling, *state.Store) {
+	t.Helper()
+	store := state.New(clock.RealClock{})
+	store.Serve("muster")
+	store.Open()
+	store.SetPodGroup(mustertesting.MakePodGroup("g").UID("g").MinMember(int32(len(kinds))).Phase(schedulingv1beta1.PodGroupInqueue).Obj())
+	for _, pod := range kinds {
+		store.SetPod(pod)
+	}
+	require.Empty(t, store.Gate(kinds[0]))
+	round := store.Judge(kinds[0])
+	round.Others, round.Shortfall = kinds[1:], short
+	store.Park(round, kinds[0], "no room", kinds[0], names.NodeResourcesFit)
+	return &Coscheduling{store: store}, store
+}
+
+func isParked(store *state.Store, scout *corev1.Pod) bool {
+	_, parked := store.MayBeHelpedBy(scout, names.NodeResourcesFit)
+	return parked
+}
+
+// TestAGangWakesForAnyKindOfItsMembers: the member that finds no place may need no more than that another moves.
+func TestAGangWakesForAnyKindOfItsMembers(t *testing.T) {
+	member := func(name string) *corev1.Pod {
+		return mustertesting.MakePod(name).UID(name).Group("g").SchedulerName("muster").Requests("cpu", "1").Obj()
+	}
+	helps := func(name string) fwk.QueueingHintFn {
+		return func(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.QueueingHint, error) {
+			if pod.Name == name {
+				return fwk.Queue, nil
+			}
+			return fwk.QueueSkip, nil
+		}
+	}
+	node := mustertesting.MakeNode("n").Allocatable("cpu", "1").Obj()
+	few := []*corev1.Pod{member("a"), member("b")}
+	var many []*corev1.Pod
+	for i := range mostAsked + 1 {
+		many = append(many, member(fmt.Sprint("m", i)))
+	}
+	for name, test := range map[string]struct {
+		kinds []*corev1.Pod
+		helps string
+		wakes bool
+	}{
+		"the one that was rejected":  {few, "a", true},
+		"another":                    {few, "b", true},
+		"none of them":               {few, "c", false},
+		"so many that none is asked": {many, "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, store := parkedGang(t, nil, test.kinds...)
+			answer, err := c.hintFor(names.NodeResourcesFit, helps(test.helps))(klog.Background(), test.kinds[0], nil, node)
+			require.NoError(t, err)
+			assert.Equal(t, fwk.QueueSkip, answer)
+			assert.Equal(t, test.wakes, !isParked(store, test.kinds[0]))
+		})
+	}
+}
+
+// TestAGangWakesWhenANodeHasGotItsDevices: a node comes with its CPUs, and its devices are registered later. When it came no member
+// fitted on it, so that what it had then was not counted.
+func TestAGangWakesWhenANodeHasGotItsDevices(t *testing.T) {
+	pod := mustertesting.MakePod("p").UID("p").Group("g").SchedulerName("muster").Requests("cpu", "3", "nvidia.com/gpu", "1").Obj()
+	full := plan.Node{Name: "full", Free: resources.List{corev1.ResourceCPU: 1000}}
+	short := plan.Lacking([]plan.Demand{{Requests: resources.List{corev1.ResourceCPU: 3000, "nvidia.com/gpu": 1}, Count: 1}}, []plan.Node{full})
+	require.NotNil(t, short)
+	c, store := parkedGang(t, short, pod)
+	bare := mustertesting.MakeNode("n").Allocatable("cpu", "4").Obj()
+	ready := mustertesting.MakeNode("n").Allocatable("cpu", "4", "nvidia.com/gpu", "1").Obj()
+	fit := func(_ klog.Logger, _ *corev1.Pod, _, newObj any) (fwk.QueueingHint, error) {
+		if newObj == bare {
+			return fwk.QueueSkip, nil
+		}
+		return fwk.Queue, nil
+	}
+	hint := c.hintFor(names.NodeResourcesFit, fit)
+	_, err := hint(klog.Background(), pod, nil, bare)
+	require.NoError(t, err)
+	require.True(t, isParked(store, pod))
+	_, err = hint(klog.Background(), pod, bare, ready)
+	require.NoError(t, err)
+	assert.False(t, isParked(store, pod), "the gang fits on the node now")
 }

@@ -36,7 +36,7 @@ func (c *Coscheduling) judge(ctx context.Context, cycle fwk.CycleState, scout *c
 	cast, result := c.plan(ctx, round, nodes)
 	if result.Verdict == plan.Impossible {
 		why, culprit := cast.explain(result)+cast.outlook(), cast.culprit(result)
-		round.Shortfall = cast.shortfall()
+		round.Others, round.Shortfall = cast.others(culprit), cast.shortfall()
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, c.store.Park(round, scout, why, culprit, sets.List(cast.rejectors)...))
 	}
 	activate, ok := c.store.Admit(round, cast.places(result))
@@ -207,6 +207,17 @@ func (k *cast) culprit(result plan.Result) *corev1.Pod {
 		return k.stuck
 	}
 	return k.groups[worst][0].Pod
+}
+
+// others are a pod of each demand but the culprit's own.
+func (k *cast) others(culprit *corev1.Pod) []*corev1.Pod {
+	var others []*corev1.Pod
+	for _, members := range k.groups {
+		if !slices.ContainsFunc(members, func(m *gang.Member) bool { return m.Pod == culprit }) {
+			others = append(others, members[0].Pod)
+		}
+	}
+	return others
 }
 
 // shortfall is what must come free before the gang can fit, nil if something other than room is in the way.
