@@ -1,9 +1,11 @@
 package plan
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
@@ -14,7 +16,7 @@ func TestShortfall(t *testing.T) {
 	gpu := func(cpu, gpu int64) resources.List {
 		return resources.List{corev1.ResourceCPU: cpu, "nvidia.com/gpu": gpu}
 	}
-	full := []Node{{Free: gpu(64, 0)}, {Free: gpu(64, 3)}}
+	full := []Node{{Name: "a", Free: gpu(64, 0)}, {Name: "b", Free: gpu(64, 3)}}
 	tests := map[string]struct {
 		demand  Demand
 		nodes   []Node
@@ -42,18 +44,44 @@ func TestShortfall(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			short := Lacking([]Demand{test.demand}, test.nodes)
+			short := Lacking([]Demand{test.demand}, test.nodes, never)
 			for _, amount := range test.freed {
-				short.Free(amount)
+				short.Free("a", amount)
 			}
 			assert.Equal(t, test.covered, short.Covered())
 		})
 	}
-	assert.Nil(t, Lacking([]Demand{{Requests: gpu(1, 1), Count: 3}}, full), "there is room; something else is in the way")
+	assert.Nil(t, Lacking([]Demand{{Requests: gpu(1, 1), Count: 3}}, full, never), "there is room; something else is in the way")
 }
 
-// TestAShortfallNeverHidesRoom lets room come free at random, on nodes and with new ones: whenever the demand fits, the
-// shortfall is covered.
+func never(int, int) bool { return false }
+
+func TestRoomOnNodesThatRefuseTheDemandIsOfNoUse(t *testing.T) {
+	cpu := func(amount int64) resources.List { return resources.List{corev1.ResourceCPU: amount} }
+	demand := []Demand{{Requests: cpu(2), Count: 2}}
+	nodes := []Node{{Name: "tainted", Free: cpu(64)}, {Name: "full", Free: cpu(1)}}
+	short := Lacking(demand, nodes, func(_, node int) bool { return node == 0 })
+	require.NotNil(t, short, "what is free on the one node counts for nothing")
+	short.Free("tainted", cpu(64))
+	assert.False(t, short.Covered())
+	short.Free("full", cpu(2))
+	assert.False(t, short.Covered(), "half of it")
+	short.Free("", cpu(2))
+	assert.True(t, short.Covered(), "a node that comes, or has changed, may not refuse it, whatever its name")
+
+	var many []Node
+	for i := range maxClosed + 1 {
+		many = append(many, Node{Name: fmt.Sprintf("node-%05d", i), Free: cpu(64)})
+	}
+	short = Lacking(demand, many, func(int, int) bool { return true })
+	short.Free(many[maxClosed-1].Name, cpu(64))
+	assert.False(t, short.Covered())
+	short.Free(many[maxClosed].Name, cpu(64))
+	assert.True(t, short.Covered(), "who is forgotten counts")
+}
+
+// TestAShortfallNeverHidesRoom lets room come free at random, on nodes and with new ones: whenever the demands fit, the shortfall is
+// covered. Some nodes refuse some demands; of those only a part may be known.
 func TestAShortfallNeverHidesRoom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		amount := func(label string, from, to int64) resources.List {
@@ -72,24 +100,70 @@ func TestAShortfallNeverHidesRoom(t *testing.T) {
 		}
 		var all []Node
 		for range rapid.IntRange(1, 4).Draw(t, "nodes") {
-			all = append(all, Node{Free: amount("free", -3, 9)})
+			all = append(all, Node{Name: fmt.Sprint("node", len(all)), Free: amount("free", -3, 9)})
 		}
-		short := Lacking(demands, all)
+		refused, known := map[[2]int]bool{}, map[[2]int]bool{}
+		for d := range demands {
+			for n := range all {
+				refused[[2]int{d, n}] = rapid.Bool().Draw(t, "refused")
+				known[[2]int{d, n}] = refused[[2]int{d, n}] && rapid.Bool().Draw(t, "known")
+			}
+		}
+		fits := func(demand, node int) bool { return !refused[[2]int{demand, node}] }
+		short := Lacking(demands, all, func(demand, node int) bool { return known[[2]int{demand, node}] })
 		for range rapid.IntRange(0, 8).Draw(t, "steps") {
-			freed := amount("freed", 0, 6)
+			freed, where := amount("freed", 0, 6), ""
 			if n := rapid.IntRange(0, len(all)).Draw(t, "node"); n < len(all) {
 				free := all[n].Free.Clone()
 				free.Add(freed)
 				all[n].Free = free
+				where = all[n].Name
 			} else {
-				all = append(all, Node{Free: freed})
+				all = append(all, Node{Name: fmt.Sprint("node", len(all)), Free: freed})
 			}
 			if short != nil {
-				short.Free(freed)
+				short.Free(where, freed)
 			}
-			if Make(demands, all, anywhere).Verdict == Possible && short != nil {
+			if Make(demands, all, fits).Verdict == Possible && short != nil {
 				assert.True(t, short.Covered(), "%v fits on %v", demands, all)
 			}
 		}
 	})
+}
+
+// The benchmarks below are what a parked gang costs in a cluster of 5000 nodes, half of which refuse it: once when it is parked, and
+// at each pod that goes.
+
+func largeCluster() ([]Demand, []Node) {
+	demands := []Demand{{Requests: resources.List{corev1.ResourceCPU: 4000, corev1.ResourceMemory: 8 << 30}, Count: 50}}
+	nodes := make([]Node, 5000)
+	for n := range nodes {
+		nodes[n] = Node{Name: fmt.Sprintf("node-%05d", n), Free: resources.List{corev1.ResourceCPU: 1000, corev1.ResourceMemory: 64 << 30}}
+	}
+	return demands, nodes
+}
+
+func BenchmarkLacking(b *testing.B) {
+	demands, nodes := largeCluster()
+	for name, refuses := range map[string]Refuses{"nobody refuses": never, "half refuse": func(_, n int) bool { return n%2 == 0 }} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				Lacking(demands, nodes, refuses)
+			}
+		})
+	}
+}
+
+func BenchmarkFree(b *testing.B) {
+	demands, nodes := largeCluster()
+	for name, refuses := range map[string]Refuses{"nobody refuses": never, "half refuse": func(_, n int) bool { return n%2 == 0 }} {
+		b.Run(name, func(b *testing.B) {
+			short, freed := Lacking(demands, nodes, refuses), resources.List{corev1.ResourceCPU: 1000}
+			b.ReportAllocs()
+			for n := 0; b.Loop(); n++ {
+				short.Free(nodes[n%len(nodes)].Name, freed)
+			}
+		})
+	}
 }

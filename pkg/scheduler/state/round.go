@@ -117,7 +117,7 @@ type Round struct {
 	Behind bool
 	// Others are a member of each kind beside the one that was rejected most: what lets one of them go elsewhere makes room for that one.
 	Others []*corev1.Pod
-	// Shortfall is what the judgement found to be missing, nil if that is not room alone.
+	// Shortfall is the room that the judgement found to be missing, nil if that is not known.
 	Shortfall *plan.Shortfall
 
 	scout       types.UID

@@ -346,7 +346,7 @@ func (s *simulation) judge(scout *corev1.Pod) bool {
 		if round.Choose {
 			s.setAside(round, demands, nodes)
 		}
-		round.Shortfall = plan.Lacking(demands, nodes)
+		round.Shortfall = plan.Lacking(demands, nodes, func(int, int) bool { return false })
 		s.store.Park(round, scout, "room", scout, "NodeResourcesFit")
 		return false
 	}
@@ -481,7 +481,7 @@ func (s *simulation) capacityFreed(gone *corev1.Pod) {
 // mayBeHelped is the hint about room that has come free. It says whether a gang is parked under the name of the pod.
 func (s *simulation) mayBeHelped(pod, gone *corev1.Pod) bool {
 	_, ask := s.store.MayBeHelpedBy(pod, "NodeResourcesFit")
-	if ask && s.store.MayBeEnough(pod, resources.List{corev1.ResourceCPU: cpuOf(gone)}) {
+	if ask && s.store.MayBeEnough(pod, gone.Spec.NodeName, resources.List{corev1.ResourceCPU: cpuOf(gone)}) {
 		s.store.Help(pod)
 	}
 	return ask

@@ -261,15 +261,16 @@ func (s *Store) ParkedBehind(plugin string) []types.NamespacedName {
 const refreshPause = 10 * time.Second
 
 // MayBeEnough says whether the room that has come free since the gang of a parked pod was judged, with this amount, may
-// seat it. If not, the gang is only judged again for the sake of its report, after a while.
-func (s *Store) MayBeEnough(pod *corev1.Pod, amount resources.List) bool {
+// seat it. The amount came free on a node, or a node has come or changed: then the name is "". If it is not enough, the gang is only
+// judged again for the sake of its report, after a while.
+func (s *Store) MayBeEnough(pod *corev1.Pod, node string, amount resources.List) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g, _ := s.find(pod.UID)
 	if g == nil || !g.parked || g.shortfall == nil {
 		return true
 	}
-	g.shortfall.Free(amount)
+	g.shortfall.Free(node, amount)
 	if g.shortfall.Covered() {
 		return true
 	}

@@ -58,6 +58,31 @@ func TestGangWakesWhenATaintGoes(t *testing.T) {
 	w.expectBound("g", 2)
 }
 
+// Room that comes free where a gang may not go is not counted, until it may go there.
+func TestGangWakesWhenItMayGoWhereRoomHasComeFreeBefore(t *testing.T) {
+	w := newQuietWorld(t, 1)
+	tainted := w.addNode(1, func(n *corev1.Node) {
+		n.Spec.Taints = []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}}
+		n.Status.Allocatable[corev1.ResourceCPU], n.Status.Capacity[corev1.ResourceCPU] = resource.MustParse("7"), resource.MustParse("7")
+	})
+	w.create(w.pod("tolerating", "", func(p *corev1.Pod) {
+		p.Spec.Tolerations = []corev1.Toleration{{Key: "gpu", Operator: corev1.TolerationOpExists}}
+		p.Spec.NodeSelector[corev1.LabelHostname] = tainted
+	}))
+	_, err := kube.CoreV1().Nodes().Patch(w.ctx, tainted, types.StrategicMergePatchType,
+		fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, corev1.LabelHostname, tainted), metav1.PatchOptions{})
+	require.NoError(t, err)
+	w.expectBound("tolerating", 1)
+	w.createGroup("g", 3, "")
+	w.createGang("g", 3)
+	w.expectHeld("g", "1 of 3 members of the gang fit", "taint")
+	w.remove("tolerating")
+	w.expectHeld("g", "1 of 3 members of the gang fit", "taint")
+	_, err = kube.CoreV1().Nodes().Patch(w.ctx, tainted, types.MergePatchType, []byte(`{"spec":{"taints":null}}`), metav1.PatchOptions{})
+	require.NoError(t, err)
+	w.expectBound("g", 3)
+}
+
 func TestGangWakesWhenALabelItSelectsComes(t *testing.T) {
 	w := newWorld(t, 2)
 	w.createGroup("g", 2, "")

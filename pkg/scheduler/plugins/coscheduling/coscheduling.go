@@ -124,7 +124,7 @@ func (c *Coscheduling) hintFor(plugin string, hint fwk.QueueingHintFn) fwk.Queue
 		if !mayHelpAny(logger, hint, rejected, oldObj, newObj) {
 			return fwk.QueueSkip, nil
 		}
-		if amount, known := c.freed.by(oldObj, newObj); known && plugin == names.NodeResourcesFit && !c.store.MayBeEnough(pod, amount) {
+		if r, known := c.freed.by(oldObj, newObj); known && plugin == names.NodeResourcesFit && !c.store.MayBeEnough(pod, r.node, r.amount) {
 			return fwk.QueueSkip, nil
 		}
 		c.store.Help(pod)

@@ -16,33 +16,39 @@ type freed struct {
 
 type freedBy struct {
 	oldObj, newObj any
-	amount         resources.List
+	room           room
 	known          bool
+}
+
+// room is an amount that comes free.
+type room struct {
+	node   string // where; "" if the node itself is what has changed
+	amount resources.List
 }
 
 // by returns what an event sets free: a pod that goes, a node that comes or grows. Of other events that is not known. A node that has grown
 // counts as a whole: while no member fitted there, nobody counted what it had, as when its devices are registered after it has come.
-func (f *freed) by(oldObj, newObj any) (amount resources.List, known bool) {
+func (f *freed) by(oldObj, newObj any) (r room, known bool) {
 	if last := f.last.Load(); last != nil && last.oldObj == oldObj && last.newObj == newObj {
-		return last.amount, last.known
+		return last.room, last.known
 	}
-	amount, known = roomBy(oldObj, newObj)
-	f.last.Store(&freedBy{oldObj, newObj, amount, known})
-	return amount, known
+	r, known = roomBy(oldObj, newObj)
+	f.last.Store(&freedBy{oldObj, newObj, r, known})
+	return r, known
 }
 
-func roomBy(oldObj, newObj any) (amount resources.List, known bool) {
+func roomBy(oldObj, newObj any) (r room, known bool) {
 	switch is := newObj.(type) {
 	case nil:
 		pod, ok := oldObj.(*corev1.Pod)
 		if !ok || isBeingResized(pod) {
-			return nil, false
+			return room{}, false
 		}
-		return resources.PodRequests(pod), true
+		return room{pod.Spec.NodeName, resources.PodRequests(pod)}, true
 	case *corev1.Node:
-		return resources.FromResourceList(is.Status.Allocatable), true
+		return room{"", resources.FromResourceList(is.Status.Allocatable)}, true
 	}
-	return nil, false
+	return room{}, false
 }
 
 // isBeingResized says whether a pod may hold more than its spec says.

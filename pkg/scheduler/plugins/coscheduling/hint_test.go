@@ -1,12 +1,14 @@
 package coscheduling
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
@@ -112,7 +114,7 @@ func TestAGangWakesForAnyKindOfItsMembers(t *testing.T) {
 func TestAGangWakesWhenANodeHasGotItsDevices(t *testing.T) {
 	pod := mustertesting.MakePod("p").UID("p").Group("g").SchedulerName("muster").Requests("cpu", "3", "nvidia.com/gpu", "1").Obj()
 	full := plan.Node{Name: "full", Free: resources.List{corev1.ResourceCPU: 1000}}
-	short := plan.Lacking([]plan.Demand{{Requests: resources.List{corev1.ResourceCPU: 3000, "nvidia.com/gpu": 1}, Count: 1}}, []plan.Node{full})
+	short := plan.Lacking([]plan.Demand{{Requests: resources.List{corev1.ResourceCPU: 3000, "nvidia.com/gpu": 1}, Count: 1}}, []plan.Node{full}, func(int, int) bool { return false })
 	require.NotNil(t, short)
 	c, store := parkedGang(t, short, pod)
 	bare := mustertesting.MakeNode("n").Allocatable("cpu", "4").Obj()
@@ -130,4 +132,39 @@ func TestAGangWakesWhenANodeHasGotItsDevices(t *testing.T) {
 	_, err = hint(klog.Background(), pod, bare, ready)
 	require.NoError(t, err)
 	assert.False(t, isParked(store, pod), "the gang fits on the node now")
+}
+
+// TestAGangSleepsOnWhileRoomComesFreeOnNodesThatRefuseIt goes from what the filters said about the nodes to what the events are worth.
+func TestAGangSleepsOnWhileRoomComesFreeOnNodesThatRefuseIt(t *testing.T) {
+	pod := mustertesting.MakePod("p").UID("p").Group("g").SchedulerName("muster").Requests("cpu", "2").Obj()
+	cpu := func(amount int64) resources.List { return resources.List{corev1.ResourceCPU: amount} }
+	rejected := func(plugin string) *fwk.Status { return fwk.NewStatus(fwk.Unschedulable, "no").WithPlugin(plugin) }
+	gone := func(node string) *corev1.Pod {
+		return mustertesting.MakePod("gone").Requests("cpu", "2").Node(node).Obj()
+	}
+	always := func(klog.Logger, *corev1.Pod, any, any) (fwk.QueueingHint, error) { return fwk.Queue, nil }
+	nodes := []plan.Node{{Name: "tainted", Free: cpu(9000)}, {Name: "full", Free: cpu(0)}}
+	for name, test := range map[string]struct {
+		trial         *trialRun
+		refused       map[place]bool
+		full, tainted bool // whether a pod that goes there wakes the gang
+	}{
+		"a filter refuses a node":           {&trialRun{}, map[place]bool{{0, 0}: true}, true, false},
+		"nobody refuses one":                {&trialRun{}, nil, true, true}, // there is room: something is in the way that is not understood
+		"the filters were never asked":      {nil, nil, true, true},
+		"PreFilter leaves other nodes":      {&trialRun{names: sets.New("full")}, nil, true, false},
+		"PreFilter refuses them all":        {&trialRun{status: rejected("VolumeBinding")}, nil, false, false},
+		"PreFilter says that room is short": {&trialRun{status: rejected(names.NodeResourcesFit)}, nil, true, true},
+		"PreFilter fails":                   {&trialRun{status: fwk.AsStatus(errors.New("failed"))}, nil, true, true},
+	} {
+		for node, wakes := range map[string]bool{"full": test.full, "tainted": test.tainted} {
+			t.Run(name+": "+node, func(t *testing.T) {
+				k := &cast{demands: []plan.Demand{{Requests: cpu(2000), Count: 1}}, nodes: nodes, trials: []*trialRun{test.trial}, refused: test.refused}
+				c, store := parkedGang(t, k.shortfall(), pod)
+				_, err := c.hintFor(names.NodeResourcesFit, always)(klog.Background(), pod, gone(node), nil)
+				require.NoError(t, err)
+				assert.Equal(t, wakes, !isParked(store, pod))
+			})
+		}
+	}
 }

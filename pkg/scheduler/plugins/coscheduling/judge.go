@@ -110,12 +110,16 @@ type cast struct {
 	demands   []plan.Demand
 	nodes     []plan.Node
 	rejectors sets.Set[string]
+	refused   map[place]bool // where a filter that does not look at room keeps the pods of a demand off a node
 	reasons   sets.Set[string]
 	stuck     *corev1.Pod                 // the member that found no devices in the rehearsal
 	onlyRoom  func(demand, node int) bool // lacksOnlyRoom; a field for the sake of tests
 
 	drainedFits func(demand, node int, endless bool) bool // fitsDrained; a field for the sake of tests
 }
+
+// place is a node for a demand, by their indexes.
+type place struct{ demand, node int }
 
 // trialRun is the state in which the profile's filters are asked about the pods of a demand. It is marked, so that the plugin
 // does not judge within its own judgement.
@@ -126,7 +130,7 @@ type trialRun struct {
 }
 
 func (c *Coscheduling) newCast(ctx context.Context, round *state.Round, infos []fwk.NodeInfo) *cast {
-	k := &cast{plugin: c, ctx: ctx, round: round, infos: infos, rejectors: sets.New[string](), reasons: sets.New[string]()}
+	k := &cast{plugin: c, ctx: ctx, round: round, infos: infos, rejectors: sets.New[string](), refused: map[place]bool{}, reasons: sets.New[string]()}
 	k.onlyRoom, k.drainedFits = k.lacksOnlyRoom, k.fitsDrained
 	advertised := sets.New[corev1.ResourceName]()
 	k.nodes = make([]plan.Node, len(infos))
@@ -163,7 +167,25 @@ func (k *cast) fits(demand, node int) bool {
 	}
 	status := k.plugin.handle.RunFilterPluginsWithNominatedPods(k.ctx, run.cycle, k.groups[demand][0].Pod, k.infos[node])
 	k.note(status)
+	if status.IsRejected() && status.Plugin() != "" && status.Plugin() != names.NodeResourcesFit {
+		k.refused[place{demand, node}] = true
+	}
 	return status.IsSuccess()
+}
+
+// refuses says whether something else than room is known to keep the pods of a demand off a node. The plugin in the way is one of the
+// rejectors, whose own events wake the gang when that changes.
+func (k *cast) refuses(demand, node int) bool {
+	run := k.trials[demand]
+	switch {
+	case run == nil:
+		return false // the filters were never asked: there is no room anywhere
+	case run.status.IsRejected():
+		return run.status.Plugin() != "" && run.status.Plugin() != names.NodeResourcesFit
+	case run.names != nil && !run.names.Has(k.nodes[node].Name):
+		return true
+	}
+	return k.refused[place{demand, node}]
 }
 
 // trial returns the state in which the filters are asked about a demand.
@@ -220,12 +242,10 @@ func (k *cast) others(culprit *corev1.Pod) []*corev1.Pod {
 	return others
 }
 
-// shortfall is what must come free before the gang can fit, nil if something other than room is in the way.
+// shortfall is what must come free before the gang can fit, on nodes that nothing else keeps it off; nil if there is room enough on
+// these.
 func (k *cast) shortfall() *plan.Shortfall {
-	if k.rejectors.Len() != 1 || !k.rejectors.Has(names.NodeResourcesFit) {
-		return nil
-	}
-	return plan.Lacking(k.demands, k.nodes)
+	return plan.Lacking(k.demands, k.nodes, k.refuses)
 }
 
 func (k *cast) worst(result plan.Result) int {
