@@ -134,12 +134,6 @@ func (w *world) endEveryOther(p corev1.PodPhase, apart time.Duration) {
 	}
 }
 
-func (w *world) succeedAll() {
-	for name := range w.pods {
-		w.set(name, corev1.PodSucceeded, 0)
-	}
-}
-
 // BenchmarkJudge measures what one look at a Job costs beside its requests: to judge, and to work out whom to delete and whom to
 // create. A look is at the whole Job, so it cannot cost less than in proportion to its pods; ns/pod shows whether it costs more.
 func BenchmarkJudge(b *testing.B) {

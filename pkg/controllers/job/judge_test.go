@@ -354,7 +354,7 @@ func TestAnEvictionIsNoticedThoughNoStatusHasToldOfThePod(t *testing.T) {
 		Task(mustertesting.MakeTask("a", 2)).Obj())
 	w.look()
 	require.Len(t, w.pods, 2)
-	require.True(t, isReport(&w.job.Status, w.lookAndCrash(minorDeferred)))
+	require.True(t, isMinor(&w.job.Status, w.lookAndCrash(minorDeferred)))
 	require.Empty(t, w.job.Status.TaskRecords)
 	delete(w.pods, "j-a-0")
 	v := w.look()
@@ -369,7 +369,7 @@ func TestAJobGoesOnThoughNoStatusHasToldOfItsBeginning(t *testing.T) {
 		w := newWorld(t, mustertesting.MakeJob("j").Policy(busv1alpha1.PodFailedEvent, busv1alpha1.RestartJobAction).
 			Task(mustertesting.MakeTask("a", 2)).Obj())
 		for range 2 {
-			require.True(t, isReport(&w.job.Status, w.lookAndCrash(minorDeferred)))
+			require.True(t, isReport(&w.job.Spec, &w.job.Status, w.lookAndCrash(minorDeferred)))
 		}
 		require.Len(t, w.pods, 2, "the pods do not wait for it")
 		require.Empty(t, w.phase())
@@ -420,22 +420,53 @@ func TestAJobGoesOnThoughNoStatusHasToldOfItsBeginning(t *testing.T) {
 	})
 }
 
+// TestPodsWhoseEvictionIsAnsweredAreNoReport: the controller may be killed, and the pods be gone by the time of the next one. That
+// they were evicted is then known by the status alone. Where nobody answers, a pod that is not known of is replaced all the same.
+func TestPodsWhoseEvictionIsAnsweredAreNoReport(t *testing.T) {
+	for name, c := range map[string]struct {
+		job  *mustertesting.JobWrapper
+		task *mustertesting.TaskWrapper
+		want bool
+	}{
+		"no policy":           {mustertesting.MakeJob("j"), mustertesting.MakeTask("b", 2), true},
+		"of other events":     {mustertesting.MakeJob("j").Policy(busv1alpha1.PodFailedEvent, busv1alpha1.RestartJobAction), mustertesting.MakeTask("b", 2), true},
+		"the Job's":           {mustertesting.MakeJob("j").Policy(busv1alpha1.PodEvictedEvent, busv1alpha1.RestartJobAction), mustertesting.MakeTask("b", 2), false},
+		"of every failure":    {mustertesting.MakeJob("j").Policy(busv1alpha1.AnyEvent, busv1alpha1.RestartJobAction), mustertesting.MakeTask("b", 2), false},
+		"the task's":          {mustertesting.MakeJob("j"), mustertesting.MakeTask("b", 2).Policy(busv1alpha1.PodEvictedEvent, busv1alpha1.RestartPodAction), false},
+		"the task's, delayed": {mustertesting.MakeJob("j"), mustertesting.MakeTask("b", 2).LifecyclePolicy(inAMinute(busv1alpha1.PodEvictedEvent, busv1alpha1.RestartPodAction)), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, c.job.Task(mustertesting.MakeTask("a", 1)).Task(c.task.DependsOn("a")).Obj())
+			w.start()
+			w.succeedAll()
+			w.settle()
+			require.Len(t, w.pods, 3, "the second task has started while the Job runs")
+			before := w.job.Status.DeepCopy()
+			before.TaskRecords, before.TaskStatusCount, before.Pending = before.TaskRecords[:1], nil, 0
+			assert.Equal(t, c.want, isReport(&w.job.Spec, before, w.look()), "pods have come")
+			before = w.job.Status.DeepCopy()
+			w.set("j-b-0", corev1.PodRunning, 0)
+			assert.True(t, isReport(&w.job.Spec, before, w.look()), "one of them runs")
+		})
+	}
+}
+
 // TestWhatIsOnlyAReport: phases, and what would run again if it were forgotten, are written at once.
 func TestWhatIsOnlyAReport(t *testing.T) {
 	w := newWorld(t, mustertesting.MakeJob("j").MinAvailable(2).Task(mustertesting.MakeTask("a", 4)).Obj())
 	report := func() bool {
 		before := w.job.Status.DeepCopy()
-		return isReport(before, w.look())
+		return isReport(&w.job.Spec, before, w.look())
 	}
 	assert.True(t, report(), "the Job begins")
 	updates := newWorld(t, mustertesting.MakeJob("j").Policy(busv1alpha1.JobUpdatedEvent, busv1alpha1.RestartJobAction).
 		Task(mustertesting.MakeTask("a", 1)).Obj())
-	assert.False(t, isReport(updates.job.Status.DeepCopy(), updates.look()), "a Job begins whose later specs are compared with this one")
+	assert.False(t, isReport(&updates.job.Spec, updates.job.Status.DeepCopy(), updates.look()), "a Job begins whose later specs are compared with this one")
 	begun := &verdict{status: &batchv1alpha1.JobStatus{State: batchv1alpha1.JobState{Phase: batchv1alpha1.Pending}}, members: &members{}}
 	begun.status.ControlledResources = map[string]string{"plugin-svc": "svc"}
-	assert.True(t, isReport(&batchv1alpha1.JobStatus{}, begun), "a Job with a plugin begins")
+	assert.True(t, isReport(&w.job.Spec, &batchv1alpha1.JobStatus{}, begun), "a Job with a plugin begins")
 	begun.status.ControlledResources[volumes.EmptyDirKey("data")] = "data"
-	assert.False(t, isReport(&batchv1alpha1.JobStatus{}, begun), "a Job begins whose pods have empty directories in a claim's place")
+	assert.False(t, isReport(&w.job.Spec, &batchv1alpha1.JobStatus{}, begun), "a Job begins whose pods have empty directories in a claim's place")
 	assert.True(t, report(), "pods have come")
 	w.set("j-a-0", corev1.PodRunning, 0)
 	assert.True(t, report(), "one runs")

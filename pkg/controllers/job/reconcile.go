@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -192,7 +193,7 @@ func (c *Controller) write(ctx context.Context, job *batchv1alpha1.Job, result *
 		return 0, nil
 	}
 	left := pause(&job.Status, result) - v.now.Sub(n.lastWrite)
-	if left > 0 || isReport(&job.Status, result) && !c.reports.MayWrite(c.worker, keyOf(job)) {
+	if left > 0 || isReport(&job.Spec, &job.Status, result) && !c.reports.MayWrite(c.worker, keyOf(job)) {
 		n.records = &result.status.TaskRecords
 		return max(left, 0), nil
 	}
@@ -273,9 +274,17 @@ func claimsIn(status *batchv1alpha1.JobStatus) map[string]string {
 }
 
 // isReport tells whether a change of status only tells people that the Job has begun, or that pods have come, or run. That some
-// have finished is also remembered by it, lest they run again.
-func isReport(from *batchv1alpha1.JobStatus, result *verdict) bool {
-	return isMinor(from, result) && from.Succeeded == result.status.Succeeded && from.Failed == result.status.Failed
+// have finished is also remembered by it, lest they run again; so is that pods have come, for the policies that answer if they
+// vanish: by another controller's time nothing else might know of them.
+func isReport(spec *batchv1alpha1.JobSpec, from *batchv1alpha1.JobStatus, result *verdict) bool {
+	to := result.status
+	return isMinor(from, result) && from.Succeeded == to.Succeeded && from.Failed == to.Failed &&
+		(sameCreated(from.TaskRecords, to.TaskRecords) || !policy.AnswersEvictions(spec))
+}
+
+// sameCreated tells whether two records of the tasks know of the same pods.
+func sameCreated(a, b []batchv1alpha1.TaskRecord) bool {
+	return slices.EqualFunc(a, b, func(a, b batchv1alpha1.TaskRecord) bool { return a.Name == b.Name && a.Created == b.Created })
 }
 
 // act does what the status announces: it deletes whom it counts as terminating, and creates what is missing.

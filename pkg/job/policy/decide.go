@@ -210,6 +210,16 @@ func Asks(policies []batchv1alpha1.LifecyclePolicy, event busv1alpha1.Event) boo
 	return slices.ContainsFunc(policies, func(p batchv1alpha1.LifecyclePolicy) bool { return names(&p, event) })
 }
 
+// AnswersEvictions tells whether any of a Job's policies answers that a pod is evicted.
+func AnswersEvictions(spec *batchv1alpha1.JobSpec) bool {
+	answers := func(p batchv1alpha1.LifecyclePolicy) bool {
+		return matches(&p, Happening{Event: busv1alpha1.PodEvictedEvent})
+	}
+	return slices.ContainsFunc(spec.Policies, answers) || slices.ContainsFunc(spec.Tasks, func(task batchv1alpha1.TaskSpec) bool {
+		return slices.ContainsFunc(task.Policies, answers)
+	})
+}
+
 func names(p *batchv1alpha1.LifecyclePolicy, event busv1alpha1.Event) bool {
 	return p.Event == event || slices.Contains(p.Events, event)
 }
