@@ -14,12 +14,15 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/policy"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 	"github.com/muster-sched/muster/pkg/watchlog"
 	"github.com/muster-sched/muster/test/e2e/harness"
@@ -95,6 +98,11 @@ type member struct {
 	fate  fate
 	n     int32
 	steps []step // what its user has still to do
+	// begun says that its user is at the first of them. An answer may be lost when the API server is killed: then the step is done
+	// again, whatever has become of the Job by it.
+	begun bool
+	// taking is the pod that its user is taking away, taken the one before it; empty for none.
+	taking, taken types.UID
 }
 
 // invent makes up the Jobs.
@@ -116,8 +124,8 @@ func (c *crowd) live(ctx context.Context, spread time.Duration) {
 			created++
 		}
 		for _, m := range c.jobs[:created] {
-			if len(m.steps) > 0 && c.isReached(m, m.steps[0]) && c.take(ctx, m, m.steps[0]) {
-				m.steps = m.steps[1:]
+			if len(m.steps) > 0 && (m.begun || c.isReached(m, m.steps[0])) && c.take(ctx, m, m.steps[0]) {
+				m.steps, m.begun = m.steps[1:], false
 			}
 		}
 	}, 200*time.Millisecond)
@@ -136,7 +144,11 @@ func (c *crowd) create(ctx context.Context, m *member) bool {
 
 // isReached tells whether a Job has come so far that its user does the step.
 func (c *crowd) isReached(m *member, s step) bool {
-	if c.story.Log.Job(c.story.Name(m.name)).Phase != s.phase {
+	if state := c.story.Log.Job(c.story.Name(m.name)); state.Phase != s.phase || state.Retries != s.retries {
+		return false
+	}
+	isTaken := func(p watchlog.Pod) bool { return p.UID == m.taken && p.Gone.IsZero() }
+	if len(c.story.Log.Pods(c.story.In(harness.Of(m.name), isTaken))) > 0 {
 		return false
 	}
 	return s.running == 0 || len(c.story.Log.Pods(c.story.In(harness.Of(m.name), harness.Running))) == s.running
@@ -147,8 +159,12 @@ func (c *crowd) take(ctx context.Context, m *member, s step) bool {
 	defer cancel()
 	jobs := c.story.Muster.BatchV1alpha1().Jobs(c.story.Namespace)
 	job, err := jobs.Get(ctx, m.name, metav1.GetOptions{})
-	if err != nil {
+	if err != nil || !m.begun && s.when != nil && !s.when(job) {
 		return false
+	}
+	m.begun = true
+	if s.evict != "" {
+		return c.evict(ctx, m, s.evict)
 	}
 	if s.change != nil {
 		s.change(job)
@@ -161,6 +177,30 @@ func (c *crowd) take(ctx context.Context, m *member, s step) bool {
 		TargetObject: metav1.NewControllerRef(job, batchv1alpha1.SchemeGroupVersion.WithKind("Job")),
 	}, metav1.CreateOptions{})
 	return err == nil || apierrors.IsAlreadyExists(err)
+}
+
+// evict takes away the first pod of a task as a drain does, and no other one of its name. It returns false if that is not sure yet.
+func (c *crowd) evict(ctx context.Context, m *member, task string) bool {
+	pods := c.story.Kube.CoreV1().Pods(c.story.Namespace)
+	pod, err := pods.Get(ctx, policy.PodName(m.name, task, 0), metav1.GetOptions{})
+	gone := apierrors.IsNotFound(err)
+	switch {
+	case err != nil && !gone, gone && m.taking == "":
+		return false
+	case m.taking == "":
+		m.taking = pod.UID
+	}
+	if !gone && pod.UID == m.taking && pod.DeletionTimestamp == nil {
+		err := pods.EvictV1(ctx, &policyv1.Eviction{
+			ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+			DeleteOptions: &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(m.taking))},
+		})
+		if err != nil {
+			return false // the next look at the pod tells whether it was evicted and the answer was lost
+		}
+	}
+	m.taking, m.taken = "", m.taking
+	return true
 }
 
 // unfinished lists the Jobs that have not come to their end, or whose pods are still going, with what they do.
