@@ -40,6 +40,7 @@ type gangMetrics struct {
 	reports     *metrics.CounterVec
 	planHits    *metrics.Counter
 	rejections  *metrics.Counter
+	wasted      *metrics.Counter
 	activations *metrics.Counter
 	lostWakeups *metrics.Counter
 	drift       *metrics.Gauge
@@ -100,6 +101,8 @@ func newGangMetrics() *gangMetrics {
 	m.planHits = plain("muster_gang_plan_hits_total", "Rounds that seated a gang on the nodes that were planned for its members, after a round in "+
 		"which they chose their nodes themselves had failed.")
 	m.rejections = plain("muster_gang_waiting_rejected_total", "Members that held room for their gang and lost it, as the gang could not be placed.")
+	m.wasted = plain("muster_wasted_evictions_total", "Pods evicted to make room for one on a node to which that one was then not bound: it went elsewhere "+
+		"or away, or did not come within a minute of the grace period. Those evicted for native pod groups do not count.")
 	m.activations = plain("muster_activate_calls_total", "How often the scheduling queue was asked to try pods at once.")
 	m.lostWakeups = plain("muster_lost_wakeup_recovered_total", "Waiting gangs that fitted when they were judged again without having been woken. "+
 		"Anything but 0 is a defect.")
@@ -118,7 +121,7 @@ func (m *gangMetrics) describe(name, kind, help string, labels []string) {
 func (s *Store) registerMetrics(ctx context.Context) {
 	m := s.metrics
 	for _, metric := range []metrics.Registerable{
-		m.attempts, m.judgements, m.quorum, m.admit, m.bind, m.reports, m.planHits, m.rejections, m.activations, m.lostWakeups, m.drift,
+		m.attempts, m.judgements, m.quorum, m.admit, m.bind, m.reports, m.planHits, m.rejections, m.wasted, m.activations, m.lostWakeups, m.drift,
 	} {
 		if err := legacyregistry.Register(metric); err != nil {
 			klog.FromContext(ctx).V(2).Info("Another Store serves the metrics", "err", err)

@@ -142,6 +142,7 @@ func (s *Store) check() (evict, holders []*corev1.Pod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sweepClaims()
+	s.sweepEvictions()
 	s.tendAside()
 	now := s.clock.Now()
 	s.castNet()

@@ -88,6 +88,7 @@ type Store struct {
 	lostWakeups   int                       // gangs that nobody woke and that fitted
 	roundsEnded   int                       // how many promises were given back
 	claims        map[types.UID]claim       // members that are about to be evicted by preemption
+	sacrifices    map[types.UID]sacrifice   // what was evicted for pods that are not bound yet
 	asides        asides                    // what is set aside for a gang that has waited too long
 	lines         map[string]*line          // queue -> the gangs that wait for its quota
 	savedFor      []*group                  // those of them for which quota is set aside, in order
@@ -119,6 +120,7 @@ func New(clock clock.Clock) *Store {
 		yielded:       map[types.UID]*corev1.Pod{},
 		left:          map[types.UID]*corev1.Pod{},
 		claims:        map[types.UID]claim{},
+		sacrifices:    map[types.UID]sacrifice{},
 		asides:        asides{waiters: map[types.UID]*corev1.Pod{}},
 		lines:         map[string]*line{},
 		asleep:        sleep{pods: map[types.UID]Key{}, behind: map[string]map[Key]*group{}, hints: map[string][]Hint{}},
@@ -280,6 +282,9 @@ func (s *Store) SetPod(pod *corev1.Pod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.gone.forget(pod.UID)
+	if pod.Spec.NodeName != "" {
+		s.useEvictions(pod)
+	}
 	s.setPod(pod)
 }
 
@@ -424,6 +429,7 @@ func (s *Store) DeletePod(pod *corev1.Pod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.order.Delete(pod.UID)
+	s.useEvictions(pod)
 	delete(s.quotaWaiters, pod.UID)
 	delete(s.yielded, pod.UID)
 	delete(s.left, pod.UID)

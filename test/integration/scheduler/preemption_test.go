@@ -3,6 +3,7 @@ package scheduler_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -15,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/muster-sched/muster/pkg/localcluster"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -277,4 +279,34 @@ func (w *world) atRest() {
 		calm++
 		return calm > 30
 	})
+}
+
+// The victim takes its time, as nothing ends it here; meanwhile the pod goes for whose sake it was evicted.
+func TestEvictionsForAPodThatIsNeverBoundCountAsWasted(t *testing.T) {
+	w := newQuietWorld(t, 1)
+	high := w.class(100)
+	grace := int64(30)
+	w.create(w.pod("victim", "", w.class(10), func(p *corev1.Pod) { p.Spec.TerminationGracePeriodSeconds = &grace }))
+	w.expectBound("victim", 1)
+	before := w.wastedEvictions()
+	w.create(w.pod("urgent", "", high))
+	w.eventually("the victim is being evicted", func() bool {
+		pod, err := kube.CoreV1().Pods(w.namespace).Get(w.ctx, "victim", metav1.GetOptions{})
+		return err == nil && pod.DeletionTimestamp != nil
+	})
+	require.Equal(t, before, w.wastedEvictions(), "it may still come")
+	w.remove("urgent")
+	w.eventually("the eviction counts", func() bool { return w.wastedEvictions() == before+1 })
+	w.remove("victim")
+}
+
+func (w *world) wastedEvictions() int {
+	w.t.Helper()
+	page, err := cluster.Get(w.ctx, localcluster.MusterScheduler, "/metrics")
+	require.NoError(w.t, err)
+	_, count, _ := strings.Cut(string(page), "\nmuster_wasted_evictions_total ")
+	count, _, _ = strings.Cut(count, "\n")
+	n, err := strconv.Atoi(count)
+	require.NoError(w.t, err)
+	return n
 }

@@ -110,7 +110,8 @@ func (p *GangPreemption) preempt(ctx context.Context, cycle fwk.CycleState, pod 
 func (p *GangPreemption) evictWith(upstream evictFunc) evictFunc {
 	return func(ctx context.Context, candidate preemption.Candidate, preemptor preemption.ExecutorPreemptor, victim *corev1.Pod, plugin string) (bool, error) {
 		// The evictions of native pod groups are planned elsewhere, without regard to our gangs.
-		force := isCritical(preemptor.Priority()) || preemptor.Type() != string(fwk.PodKeyType)
+		native := preemptor.Type() != string(fwk.PodKeyType)
+		force := isCritical(preemptor.Priority()) || native
 		if !p.store.BeginEviction(preemptor.UID(), uids(candidate.Victims().Pods), force) {
 			return false, fmt.Errorf("evicting %s for %s: a gang has changed since the victims were chosen", klog.KObj(victim), klog.KObj(preemptor))
 		}
@@ -119,7 +120,13 @@ func (p *GangPreemption) evictWith(upstream evictFunc) evictFunc {
 			p.store.DropClaims(preemptor.UID(), victim.UID)
 			return true, nil
 		}
+		if !native {
+			p.store.Evicting(preemptor.UID(), candidate.Name(), victim) // before, as the preemptor may be bound at once
+		}
 		inMemory, err := upstream(ctx, candidate, preemptor, victim, plugin)
+		if !native && (inMemory || err != nil) {
+			p.store.NotEvicted(preemptor.UID())
+		}
 		if inMemory {
 			p.store.DropClaims(preemptor.UID(), victim.UID)
 		}
