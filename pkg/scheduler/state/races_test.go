@@ -291,3 +291,46 @@ func TestAPodThatWasCreatedAnewUnseenTakesTheOldOnesPlace(t *testing.T) {
 	assert.Equal(t, 1, g.Len())
 	assert.False(t, g.Seated())
 }
+
+// TestAGangThatWaitsIsJudgedWhenAPodJoins: the gate is closed to the pod behind the scout. It is for the waker to call that one, which may
+// be parked or asleep.
+func TestAGangThatWaitsIsJudgedWhenAPodJoins(t *testing.T) {
+	for name, before := range map[string]func(*Store){
+		"one more":            func(*Store) {},
+		"for one that's gone": func(s *Store) { s.DeletePod(memberNamed("b").Obj()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, clock := newTestStore()
+			s.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
+			s.SetPod(memberNamed("a").Obj())
+			s.SetPod(memberNamed("b").Obj())
+			scout := memberNamed("a").Obj()
+			require.Empty(t, s.Gate(scout))
+			s.Park(s.Judge(scout), scout, "no room", scout, "NodeResourcesFit")
+			before(s)
+			for _, key := range woken(s) {
+				require.Empty(t, s.next(key).activate)
+			}
+
+			s.SetPod(memberNamed("c").Obj())
+			require.Equal(t, behindScout, s.Gate(memberNamed("c").Obj()))
+			clock.Step(judgePause)
+			require.Eventually(t, func() bool { return s.waker.Len() > 0 }, 10*time.Second, time.Millisecond)
+			assert.Equal(t, []string{"a"}, namesOf(s.next(theGang).activate))
+		})
+	}
+}
+
+// TestAGangBacksOffForNoLongerThanItMust: of several times for one gang the waker keeps the first only.
+func TestAGangBacksOffForNoLongerThanItMust(t *testing.T) {
+	s, clock := newTestStore()
+	s.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1))
+	s.SetPod(memberNamed("a").Obj())
+	g := s.gangs[theGang]
+	woken(s)
+	g.notBefore = clock.Now().Add(time.Second)
+	require.Empty(t, s.next(theGang).activate, "it is asked about for another reason")
+	clock.Step(time.Second)
+	require.Eventually(t, func() bool { return s.waker.Len() > 0 }, 10*time.Second, time.Millisecond)
+	assert.Equal(t, []string{"a"}, namesOf(s.next(theGang).activate))
+}

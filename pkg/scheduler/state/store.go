@@ -332,9 +332,12 @@ func (s *Store) setMember(g *group, old, m *gang.Member) {
 	g.forgetBindFailures()
 	s.reachBinding(g)
 	s.promiseBroken(g)
-	if old != nil || m.State != gang.Waiting {
-		s.waker.Add(g.key) // a new waiting pod is on its way through the gate by itself
-	}
+	switch {
+	case old != nil || m.State != gang.Waiting:
+		s.waker.Add(g.key)
+	case g.scout != "":
+		s.judgeSoon(g) // the gate is closed to who comes behind the scout, and the scout may be parked, or asleep
+	} // else a new waiting pod is on its way through the gate by itself
 }
 
 // noteWhereabouts forgets what a pod has gone away from that is back, or has a node.

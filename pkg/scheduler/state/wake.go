@@ -114,7 +114,11 @@ func (s *Store) judgeForItsReport(g *group) {
 
 // needs is what is to be done for a gang, by what happens to it.
 func (s *Store) needs(g *group, seated, open bool) (d deeds) {
-	backsOff := g.backsOff(s.clock.Now())
+	now := s.clock.Now()
+	backsOff := g.backsOff(now)
+	if backsOff {
+		s.waker.AddAfter(g.key, g.notBefore.Sub(now)) // the time may be forgotten for an earlier one, which has come now
+	}
 	switch {
 	case g.phase == admitted && backsOff:
 	case g.phase == admitted:
@@ -288,6 +292,11 @@ func (s *Store) Help(pod *corev1.Pod) {
 		return
 	}
 	s.unpark(g)
+	s.judgeSoon(g)
+}
+
+// judgeSoon has a gang judged that is not parked any more.
+func (s *Store) judgeSoon(g *group) {
 	s.waker.AddAfter(g.key, max(wakeDelay, judgePause-s.clock.Since(g.judged)))
 }
 
