@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -84,11 +85,18 @@ func Start(ctx context.Context, kube kubernetes.Interface, muster versioned.Inte
 	return l, nil
 }
 
-// handle makes handlers that see each state of an object once, and its end.
-func handle[T any](seen, gone func(T)) cache.ResourceEventHandlerFuncs {
+// handle makes handlers that see each state of an object once, and its end. Where an object was deleted and another of its name
+// created while nobody could watch, informers speak of an update.
+func handle[T metav1.Object](seen, gone func(T)) cache.ResourceEventHandlerFuncs {
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { seen(obj.(T)) },
-		UpdateFunc: func(_, obj any) { seen(obj.(T)) },
+		AddFunc: func(obj any) { seen(obj.(T)) },
+		UpdateFunc: func(old, obj any) {
+			was, is := old.(T), obj.(T)
+			if was.GetUID() != is.GetUID() {
+				gone(was)
+			}
+			seen(is)
+		},
 		DeleteFunc: func(obj any) {
 			if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 				obj = unknown.Obj
