@@ -20,17 +20,34 @@ const deletePatience = 10 * time.Second
 // told of it nobody knows any more.
 type notes struct {
 	uid       types.UID
-	checked   int64                       // generation of the spec that refusal is about
-	refusal   *finding                    // why that spec cannot run
-	specMark  string                      // what tells that spec from another
-	lastWrite time.Time                   // of the status
-	trouble   *finding                    // what the last attempt to act ran into
-	unwritten string                      // why the status could not be written last
-	deletions map[types.UID]time.Time     // pod UID -> when its deletion was asked for
-	delays    map[delayed]bool            // what was announced to be answered later
-	commands  sets.Set[types.UID]         // Commands that have been deleted and may still be seen
-	records   *[]batchv1alpha1.TaskRecord // of the status that could wait and is not written yet; nil if none does
-	kit       kit                         // what the plugins make of the spec
+	checked   int64                   // generation of the spec that refusal is about
+	refusal   *finding                // why that spec cannot run
+	specMark  string                  // what tells that spec from another
+	lastWrite time.Time               // of the status
+	trouble   *finding                // what the last attempt to act ran into
+	unwritten string                  // why the status could not be written last
+	deletions map[types.UID]time.Time // pod UID -> when its deletion was asked for
+	delays    map[delayed]bool        // what was announced to be answered later
+	commands  sets.Set[types.UID]     // Commands that have been deleted and may still be seen
+	memory    *memory                 // of the status that waits to be written; nil if none does
+	kit       kit                     // what the plugins make of the spec
+}
+
+// memory is what a status remembers of what was seen, so that it is known though the pods are gone.
+type memory struct {
+	records []batchv1alpha1.TaskRecord
+	delayed []batchv1alpha1.DelayedEvent
+}
+
+func memoryOf(status *batchv1alpha1.JobStatus) *memory {
+	return &memory{status.TaskRecords, status.Delayed}
+}
+
+// addTo has a status remember it. It may be nil.
+func (m *memory) addTo(status *batchv1alpha1.JobStatus) {
+	if m != nil {
+		status.TaskRecords, status.Delayed = m.records, m.delayed
+	}
 }
 
 // delayed is what happened to pods of a task and is answered later.

@@ -57,9 +57,7 @@ func (c *Controller) reconcile(ctx context.Context, job *batchv1alpha1.Job, n *n
 	if s.isRefused(filled) {
 		filled = standing(filled, s.pods)
 	}
-	if n.records != nil {
-		filled.Status.TaskRecords = *n.records
-	}
+	n.memory.addTo(&filled.Status)
 	v := &view{
 		job:          filled,
 		pods:         s.pods,
@@ -79,6 +77,7 @@ func (c *Controller) reconcile(ctx context.Context, job *batchv1alpha1.Job, n *n
 		return c.begin(ctx, job, v, first, n)
 	}
 	if left := recess(&job.Status, result) - now.Sub(n.lastWrite); left > 0 {
+		n.memory = memoryOf(result.status)
 		return left, nil
 	}
 	if v.command != nil && !c.isStillAsked(ctx, v.command) {
@@ -188,13 +187,13 @@ var errBehind = errors.New("the Job has changed")
 // until nothing waits that is worth more; it then returns how long, if that is known. It returns errBehind if somebody else
 // has changed the Job meanwhile.
 func (c *Controller) write(ctx context.Context, job *batchv1alpha1.Job, result *verdict, v *view, n *notes) (time.Duration, error) {
-	n.records = nil
+	n.memory = nil
 	if apiequality.Semantic.DeepEqual(&job.Status, result.status) {
 		return 0, nil
 	}
 	left := pause(&job.Status, result) - v.now.Sub(n.lastWrite)
 	if left > 0 || isReport(&job.Spec, &job.Status, result) && !c.reports.MayWrite(c.worker, keyOf(job)) {
-		n.records = &result.status.TaskRecords
+		n.memory = memoryOf(result.status)
 		return max(left, 0), nil
 	}
 	if err := c.update(ctx, job, v, result, n); err != nil {
@@ -225,7 +224,7 @@ func (c *Controller) update(ctx context.Context, job *batchv1alpha1.Job, v *view
 		c.reportUnwritten(job, err, n)
 		return fmt.Errorf("writing the status: %w", err)
 	}
-	n.lastWrite, n.unwritten, n.records = v.now, "", nil
+	n.lastWrite, n.unwritten, n.memory = v.now, "", nil
 	c.instruments.wrote(v.job, &job.Status, result)
 	c.writtenJobs.Put(keyOf(job), updated)
 	return nil

@@ -31,8 +31,8 @@ type world struct {
 	command *busv1alpha1.Command
 	// refused says that the spec is one that cannot run.
 	refused bool
-	// unwritten are the records of a status that could wait and is not written yet; nil if none does.
-	unwritten *[]batchv1alpha1.TaskRecord
+	// unwritten is the memory of a status that waits to be written; nil if none does.
+	unwritten *memory
 }
 
 func newWorld(t require.TestingT, job *batchv1alpha1.Job) *world {
@@ -49,6 +49,7 @@ const (
 	beforeActing        // the status is written, nothing is done
 	whileActing         // half of the pods are deleted, or half created
 	minorDeferred       // no crash: a status of no importance is not written yet
+	inRecess            // no crash: the last status was written so lately that nothing is done yet that needs another of the same phase
 )
 
 // look takes one look at the Job: judge, write the status, delete and create. Deleted pods stay until they are reaped.
@@ -64,10 +65,8 @@ func (w *world) lookAndCrash(at crash) *verdict {
 	if w.refused {
 		filled = standing(filled, pods)
 	}
-	if w.unwritten != nil {
-		filled.Status.TaskRecords = *w.unwritten
-		w.unwritten = nil
-	}
+	w.unwritten.addTo(&filled.Status)
+	w.unwritten = nil
 	result := judge(&view{job: filled, pods: pods, command: w.command, specMark: mark, refused: w.refused, now: w.now})
 	if first := firstStatus(&view{job: filled, now: w.now}, result); first != nil {
 		if at != beforeWrite {
@@ -79,8 +78,12 @@ func (w *world) lookAndCrash(at crash) *verdict {
 	if at == beforeWrite {
 		return result
 	}
+	if at == inRecess && recess(&w.job.Status, result) > 0 {
+		w.unwritten = memoryOf(result.status)
+		return result
+	}
 	if at == minorDeferred && isMinor(&w.job.Status, result) {
-		w.unwritten = &result.status.TaskRecords
+		w.unwritten = memoryOf(result.status)
 	} else {
 		w.job.Status = *result.status.DeepCopy()
 	}
