@@ -152,8 +152,10 @@ func TestAGangSleepsOnWhileRoomComesFreeOnNodesThatRefuseIt(t *testing.T) {
 		"a filter refuses a node":           {&trialRun{}, map[place]bool{{0, 0}: true}, true, false},
 		"nobody refuses one":                {&trialRun{}, nil, true, true}, // there is room: something is in the way that is not understood
 		"the filters were never asked":      {nil, nil, true, true},
-		"PreFilter leaves other nodes":      {&trialRun{names: sets.New("full")}, nil, true, false},
-		"PreFilter refuses them all":        {&trialRun{status: rejected("VolumeBinding")}, nil, false, false},
+		"PreFilter leaves other nodes":      {&trialRun{names: sets.New("full"), closed: true}, nil, true, false},
+		"it leaves others for now":          {&trialRun{names: sets.New("full")}, nil, true, true},
+		"PreFilter refuses them all":        {&trialRun{status: rejected(names.NodeAffinity)}, nil, false, false},
+		"it refuses them for now":           {&trialRun{status: rejected(names.DynamicResources)}, nil, true, true},
 		"PreFilter says that room is short": {&trialRun{status: rejected(names.NodeResourcesFit)}, nil, true, true},
 		"PreFilter fails":                   {&trialRun{status: fwk.AsStatus(errors.New("failed"))}, nil, true, true},
 	} {
@@ -167,4 +169,17 @@ func TestAGangSleepsOnWhileRoomComesFreeOnNodesThatRefuseIt(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestWhoKeepsPodsOffWhateverRoomThereIs: devices and volumes that a pod holds in memory alone come free without an event of their own.
+func TestWhoKeepsPodsOffWhateverRoomThereIs(t *testing.T) {
+	for plugin, want := range map[string]bool{
+		names.TaintToleration: true, names.NodeAffinity: true, names.NodeUnschedulable: true, names.NodeName: true,
+		names.NodeResourcesFit: false, names.DynamicResources: false, names.VolumeBinding: false, names.NodePorts: false,
+		names.InterPodAffinity: false, "SomebodyElses": false, "": false,
+	} {
+		assert.Equal(t, want, keepsOff(fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "no").WithPlugin(plugin)), plugin)
+	}
+	assert.False(t, keepsOff(nil))
+	assert.False(t, keepsOff(fwk.AsStatus(errors.New("failed")).WithPlugin(names.NodeAffinity)))
 }

@@ -127,6 +127,7 @@ type trialRun struct {
 	cycle  fwk.CycleState
 	status *fwk.Status
 	names  sets.Set[string] // the only nodes that PreFilter leaves, nil for all
+	closed bool             // the others refuse the pods, whatever room they have
 }
 
 func (c *Coscheduling) newCast(ctx context.Context, round *state.Round, infos []fwk.NodeInfo) *cast {
@@ -167,13 +168,21 @@ func (k *cast) fits(demand, node int) bool {
 	}
 	status := k.plugin.handle.RunFilterPluginsWithNominatedPods(k.ctx, run.cycle, k.groups[demand][0].Pod, k.infos[node])
 	k.note(status)
-	if status.IsRejected() && status.Plugin() != "" && status.Plugin() != names.NodeResourcesFit {
+	if keepsOff(status) {
 		k.refused[place{demand, node}] = true
 	}
 	return status.IsSuccess()
 }
 
-// refuses says whether something else than room is known to keep the pods of a demand off a node. The plugin in the way is one of the
+// lookAtNodes are the filters that look at nothing but what a node and a pod say of themselves: no pod that goes anywhere changes their
+// minds, and when a node changes they ask for its events. Of others that is not certain, as of those that keep devices or volumes in
+// memory and tell nobody when they let go of them.
+var lookAtNodes = sets.New(names.NodeAffinity, names.NodeName, names.NodeUnschedulable, names.TaintToleration)
+
+// keepsOff says whether a node refuses a pod, or all nodes do, whatever room they have.
+func keepsOff(status *fwk.Status) bool { return status.IsRejected() && lookAtNodes.Has(status.Plugin()) }
+
+// refuses says whether a node is known to keep off the pods of a demand, whatever room it has. The plugin in the way is one of the
 // rejectors, whose own events wake the gang when that changes.
 func (k *cast) refuses(demand, node int) bool {
 	run := k.trials[demand]
@@ -181,8 +190,8 @@ func (k *cast) refuses(demand, node int) bool {
 	case run == nil:
 		return false // the filters were never asked: there is no room anywhere
 	case run.status.IsRejected():
-		return run.status.Plugin() != "" && run.status.Plugin() != names.NodeResourcesFit
-	case run.names != nil && !run.names.Has(k.nodes[node].Name):
+		return keepsOff(run.status)
+	case run.closed && !run.names.Has(k.nodes[node].Name):
 		return true
 	}
 	return k.refused[place{demand, node}]
@@ -203,7 +212,7 @@ func (k *cast) newTrial(pod *corev1.Pod) *trialRun {
 	run.status = status
 	k.note(status)
 	if !result.AllNodes() {
-		run.names = result.NodeNames
+		run.names, run.closed = result.NodeNames, lookAtNodes.IsSuperset(plugins)
 		k.rejectors = k.rejectors.Union(plugins)
 	}
 	return run
