@@ -334,3 +334,29 @@ func TestAGangBacksOffForNoLongerThanItMust(t *testing.T) {
 	require.Eventually(t, func() bool { return s.waker.Len() > 0 }, 10*time.Second, time.Millisecond)
 	assert.Equal(t, []string{"a"}, namesOf(s.next(theGang).activate))
 }
+
+func TestARoundEndsInTimeWhateverElseTheWakerWasToComeFor(t *testing.T) {
+	s, clock := newTestStore()
+	s.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1))
+	s.SetPod(memberNamed("a").Obj())
+	scout := memberNamed("a").Obj()
+	require.Empty(t, s.Gate(scout))
+	woken(s)
+	s.waker.AddAfter(theGang, time.Millisecond)
+	_, fits := s.Admit(s.Judge(scout), nil)
+	require.True(t, fits)
+	woken(s)
+	s.waker.AddAfter(Key{Name: "probe"}, time.Microsecond) // when it comes the waker has taken in what was asked of it before
+	clock.Step(time.Microsecond)
+	require.Eventually(t, func() bool { return s.waker.Len() > 0 }, 10*time.Second, time.Millisecond)
+	woken(s)
+	for _, wait := range []time.Duration{time.Millisecond, s.args.PermitTimeout.Duration} {
+		require.Equal(t, admitted, s.gangs[theGang].phase)
+		clock.Step(wait)
+		require.Eventually(t, func() bool { return s.waker.Len() > 0 }, 10*time.Second, time.Millisecond)
+		for _, key := range woken(s) {
+			s.next(key)
+		}
+	}
+	assert.Equal(t, idle, s.gangs[theGang].phase)
+}

@@ -245,7 +245,7 @@ func (s *Store) Park(round *Round, scout *corev1.Pod, why string, rejected *core
 	defer s.reportLater(g)
 	if s.hasChanged(g, round) {
 		s.unpark(g)
-		s.waker.Add(g.key)
+		s.judgeSoon(g)
 		return s.tell(g, reason, why)
 	}
 	if round.Quota != nil {

@@ -84,10 +84,11 @@ func (s *Store) waitsFor(g *group, event fwk.ClusterEvent) bool {
 
 // noteLostWakeup is called when a gang was judged to fit.
 func (s *Store) noteLostWakeup(g *group, round *Round) {
-	if s.unasked[g.key] == nil || round.Before != nil || round.Choose {
+	_, unasked := s.unasked[g.key]
+	delete(s.unasked, g.key)
+	if !unasked || round.Before != nil || round.Choose {
 		return // woken; or time alone decides about what is set aside for it
 	}
-	delete(s.unasked, g.key)
 	klog.Background().Info("A gang fits that no event has woken", "podGroup", klog.KRef(g.key.Namespace, g.key.Name))
 	s.lostWakeups++
 	s.metrics.lostWakeups.Inc()

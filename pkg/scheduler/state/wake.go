@@ -116,8 +116,12 @@ func (s *Store) judgeForItsReport(g *group) {
 func (s *Store) needs(g *group, seated, open bool) (d deeds) {
 	now := s.clock.Now()
 	backsOff := g.backsOff(now)
+	// These times may have been forgotten for an earlier one, which has come now.
 	if backsOff {
-		s.waker.AddAfter(g.key, g.notBefore.Sub(now)) // the time may be forgotten for an earlier one, which has come now
+		s.waker.AddAfter(g.key, g.notBefore.Sub(now))
+	}
+	if g.phase == admitted {
+		s.waker.AddAfter(g.key, g.deadline.Sub(now))
 	}
 	switch {
 	case g.phase == admitted && backsOff:
