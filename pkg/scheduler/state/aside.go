@@ -19,7 +19,8 @@ import (
 // Smaller gangs and pods may pass a gang that does not fit, but not for ever: the first of those that wait for room is
 // due when enough have passed it, or when it has waited long enough. Then places are chosen for it on which it finds room
 // when what runs there has ended, and what comes free there is set aside for it until it starts. There is one such gang
-// at a time. What waits for quota is not due for room, but for quota: see line.go. Neither is a gang due that would not fit
+// at a time. A gang that a crash has left bound below its minimum comes before all others, and is due at once: what it needs
+// counts as promised, or whoever is quicker might take it again and again. What waits for quota is not due for room, but for quota: see line.go. Neither is a gang due that would not fit
 // into a cluster that has run empty: nothing is gained by holding room for it.
 
 const (
@@ -49,6 +50,9 @@ type Aside struct {
 	since    time.Time        // when the gang began to wait for these nodes
 }
 
+// For is the gang that it is set aside for.
+func (a *Aside) For() Key { return a.key }
+
 // Bars says whether a node on which so much is free has no room for so much more without what is set aside.
 func (a *Aside) Bars(node string, free, requests resources.List) bool {
 	kept, ok := a.nodes[node]
@@ -73,6 +77,7 @@ func (a *Aside) On(node string) bool {
 type asides struct {
 	current  atomic.Pointer[Aside]
 	lacking  lacking                   // the gangs that wait for room
+	broken   map[Key]*group            // the gangs that a crash has left below their minimum
 	chosenAt time.Time                 // when places were chosen last
 	versions int                       //
 	waiters  map[types.UID]*corev1.Pod // single pods that wait for room that is set aside
@@ -172,6 +177,48 @@ func (s *Store) firstShort() *group {
 	return nil
 }
 
+// firstDue returns the gang for which room is to be set aside before all others, or nil.
+func (s *Store) firstDue() *group {
+	if g := s.firstBroken(); g != nil {
+		return g
+	}
+	if g := s.firstShort(); g != nil && s.isDue(g) {
+		return g
+	}
+	return nil
+}
+
+// firstBroken returns the first in order of the gangs that must be completed after a crash and can be, or nil.
+func (s *Store) firstBroken() *group {
+	var first *group
+	for _, g := range s.asides.broken {
+		if !s.waitsForRoom(g) || g.short.hopeless || g.lack.lacks != nil {
+			continue
+		}
+		s.gangPriority(g)
+		if first == nil || compareWaiting(g, first) < 0 {
+			first = g
+		}
+	}
+	return first
+}
+
+// noteBroken takes note of whether a gang must be completed after a crash. One that had reached its minimum need not be: what becomes
+// of it is for its policies to say. What is set aside for another is bounded by partialGangTimeout.
+func (s *Store) noteBroken(g *group) {
+	if g.known && !g.reached && g.Broken() {
+		s.asides.broken[g.key] = g
+		return
+	}
+	if _, was := s.asides.broken[g.key]; !was {
+		return
+	}
+	delete(s.asides.broken, g.key)
+	if s.isAsideFor(g) && !s.isDue(g) {
+		s.dropAside()
+	}
+}
+
 // isDue says whether room is to be set aside for a gang: it has borne enough, or has quota set aside already.
 func (s *Store) isDue(g *group) bool { return g.isSavedFor() || s.hasBorneEnough(&g.short) }
 
@@ -192,9 +239,9 @@ func (s *Store) passed(st *start) {
 	}
 }
 
-// callDue has the first gang that waits for room judged if it is due and nothing is set aside for it yet.
+// callDue has the gang judged that is due before all others, if nothing is set aside for it yet.
 func (s *Store) callDue() {
-	if g := s.firstShort(); g != nil && g.parked && s.isDue(g) && !s.isAsideFor(g) {
+	if g := s.firstDue(); g != nil && g.parked && !s.isAsideFor(g) {
 		s.unpark(g)
 		s.waker.Add(g.key)
 	}
@@ -243,8 +290,8 @@ func (s *Store) considerAside(g *group, round *Round) {
 			s.judgeAgainIn(g, left)
 		}
 		return
-	case s.isDue(g):
-		round.Choose = s.firstShort() == g
+	default:
+		round.Choose = s.firstDue() == g
 	}
 	if a != nil && s.standsBack(g, a) {
 		round.Behind = true
@@ -290,7 +337,11 @@ func (s *Store) SetAside(round *Round, places map[types.UID]string, avoid sets.S
 	}
 	s.fellShort(g)
 	old := s.asides.current.Load()
-	next := &Aside{key: g.key, priority: s.gangPriority(g), places: places, nodes: map[string]resources.List{}, avoid: avoid, since: s.clock.Now()}
+	priority := s.gangPriority(g)
+	if s.asides.broken[g.key] != nil {
+		priority = scheduling.SystemCriticalPriority - 1 // only what is critical passes it
+	}
+	next := &Aside{key: g.key, priority: priority, places: places, nodes: map[string]resources.List{}, avoid: avoid, since: s.clock.Now()}
 	for _, m := range round.Members {
 		sum := next.nodes[places[m.UID]].Clone()
 		sum.Add(m.Requests)

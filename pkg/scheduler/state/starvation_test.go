@@ -5,12 +5,15 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kubernetes/pkg/apis/scheduling"
 	"pgregory.net/rapid"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
 // stream keeps a simulated cluster busy: small gangs and pods always wait, start when they can, and end after a while.
@@ -259,5 +262,61 @@ func TestTheOrderOfThoseThatWait(t *testing.T) {
 			}
 			assert.Equal(t, first, s.store.firstShort())
 		}
+	})
+}
+
+// TestRoomIsSetAsideForAPartialGangAtOnce: a scheduler that comes up finds a gang of which one member is bound and another waits.
+func TestRoomIsSetAsideForAPartialGangAtOnce(t *testing.T) {
+	partial := func(group *schedulingv1beta1.PodGroup) (s *Store, waiting *corev1.Pod) {
+		s, _ = newTestStore()
+		s.SetPodGroup(group)
+		s.SetPod(memberNamed("a").Node("n").Obj())
+		waiting = memberNamed("b").Obj()
+		s.SetPod(waiting)
+		require.Empty(t, s.Gate(waiting))
+		return s, waiting
+	}
+	setAside := func(s *Store, waiting *corev1.Pod) {
+		round := s.Judge(waiting)
+		require.True(t, round.Choose)
+		s.SetAside(round, map[types.UID]string{waiting.UID: "m"}, nil)
+		s.Park(round, waiting, "no room", waiting, "NodeResourcesFit")
+	}
+	passes := func(s *Store, priority int32) bool {
+		return s.AsideFrom(mustertesting.MakePod("p").UID("p").SchedulerName("muster").Priority(priority).Obj()) == nil
+	}
+
+	t.Run("until it is complete", func(t *testing.T) {
+		s, waiting := partial(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
+		setAside(s, waiting)
+		assert.False(t, passes(s, 1000), "only what is critical goes before it")
+		assert.True(t, passes(s, scheduling.SystemCriticalPriority))
+		s.SetPod(memberNamed("b").Node("m").Obj())
+		assert.True(t, passes(s, 0))
+		assert.Empty(t, s.asides.broken)
+	})
+	t.Run("until it is partial no more", func(t *testing.T) {
+		s, waiting := partial(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
+		setAside(s, waiting)
+		s.DeletePod(memberNamed("a").Node("n").Obj())
+		assert.True(t, passes(s, 0))
+	})
+	t.Run("until it is gone", func(t *testing.T) {
+		s, waiting := partial(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
+		setAside(s, waiting)
+		s.DeletePodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
+		assert.True(t, passes(s, 0))
+		assert.Empty(t, s.asides.broken)
+	})
+	t.Run("not if it had started", func(t *testing.T) {
+		s, waiting := partial(groupIn(schedulingv1beta1.PodGroupRunning, 2))
+		assert.False(t, s.Judge(waiting).Choose, "it has lost a member: its policies decide")
+	})
+	t.Run("nor if it would not fit into an empty cluster", func(t *testing.T) {
+		s, waiting := partial(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
+		round := s.Judge(waiting)
+		s.SetAside(round, nil, nil)
+		s.Park(round, waiting, "no room", waiting, "NodeResourcesFit")
+		assert.Nil(t, s.firstDue(), "others have their turn")
 	})
 }

@@ -121,7 +121,7 @@ func New(clock clock.Clock) *Store {
 		left:          map[types.UID]*corev1.Pod{},
 		claims:        map[types.UID]claim{},
 		sacrifices:    map[types.UID]sacrifice{},
-		asides:        asides{waiters: map[types.UID]*corev1.Pod{}},
+		asides:        asides{waiters: map[types.UID]*corev1.Pod{}, broken: map[Key]*group{}},
 		lines:         map[string]*line{},
 		asleep:        sleep{pods: map[types.UID]Key{}, behind: map[string]map[Key]*group{}, hints: map[string][]Hint{}},
 	}
@@ -273,6 +273,7 @@ func (s *Store) dropIfEmpty(g *group) {
 		s.endShortage(g)
 		delete(s.toJudge, g.key)
 		delete(s.unasked, g.key)
+		delete(s.asides.broken, g.key)
 		delete(s.gangs, g.key)
 	}
 }
@@ -336,6 +337,7 @@ func (s *Store) setMember(g *group, old, m *gang.Member) {
 	case old != nil || m.State != gang.Waiting:
 		s.waker.Add(g.key)
 	case g.scout != "":
+		s.unpark(g)
 		s.judgeSoon(g) // the gate is closed to who comes behind the scout, and the scout may be parked, or asleep
 	} // else a new waiting pod is on its way through the gate by itself
 }
@@ -610,6 +612,7 @@ func (s *Store) DeleteQueue(queue *schedulingv1beta1.Queue) {
 // scheduler's to decide.
 func (s *Store) promiseBroken(g *group) {
 	g.reached = g.reached || g.known && g.Started()
+	s.noteBroken(g)
 	if g.phase == admitted {
 		return
 	}

@@ -8,6 +8,7 @@ import (
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/resources"
 )
 
 func groupOf(pod *corev1.Pod) string { return pod.Annotations[schedulingv1beta1.GroupNameAnnotation] }
@@ -174,7 +175,7 @@ func (w *world) somebodyHoldsRoom() bool {
 }
 
 // checkRest says what must be true when nothing happens any more: nobody holds room without being bound, what is charged is
-// what is bound, and whatever still waits does not fit.
+// what is bound, and whatever still waits does not fit. What is free for a gang that a crash has left partial is set aside.
 func (w *world) checkRest() {
 	v := w.now()
 	for _, pod := range v.pods {
@@ -193,7 +194,7 @@ func (w *world) checkRest() {
 	}
 	left := v.capacity - used - v.promised()
 	for _, pod := range v.pods {
-		if groupOf(pod) == "" && pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && v.fits(pod, 1, left) {
+		if groupOf(pod) == "" && pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && w.fits(v, pod, 1, left) {
 			w.blame("%s fits and waits", pod.Name)
 		}
 	}
@@ -219,7 +220,7 @@ func (w *world) checkGangAtRest(v view, name string, group *schedulingv1beta1.Po
 	if lacks > 0 && group.Spec.Queue != "" {
 		left += v.promisedTo(name)
 	}
-	if v.fits(members[0], max(1, lacks), left) {
+	if w.fits(v, members[0], max(1, lacks), left) {
 		w.blame("%s needs %d more to start, %d wait, they fit and wait", name, lacks, waiting)
 	}
 }
@@ -242,20 +243,31 @@ func (v view) promisedTo(name string) int64 {
 	return int64(lacks) * cpuOf(members[0]).Value()
 }
 
-// fits says whether n pods like one fit, all at once.
-func (v view) fits(pod *corev1.Pod, n int, left int64) bool {
+// fits says whether n pods like one fit, all at once, beside what is set aside against it.
+func (w *world) fits(v view, pod *corev1.Pod, n int, left int64) bool {
 	cpu := cpuOf(pod).Value()
+	aside := w.process.store.AsideFrom(pod)
+	if aside != nil {
+		partial := v.groups[aside.For().Name]
+		if members := v.members(aside.For().Name); partial == nil || len(bound(members)) == 0 || missing(partial, bound(members)) == 0 {
+			w.blame("room is set aside for %s, which is not partial", aside.For().Name)
+		}
+	}
 	if v.queued(pod) && int64(n)*cpu > left {
 		return false
 	}
 	places := int64(0)
 	for _, node := range v.nodes {
 		if !node.Spec.Unschedulable {
-			places += max(0, v.free(node)) / cpu
+			for free := v.free(node); free >= cpu && !(aside != nil && aside.Bars(node.Name, cpus(free), cpus(cpu))); free -= cpu {
+				places++
+			}
 		}
 	}
 	return places >= int64(n)
 }
+
+func cpus(n int64) resources.List { return resources.List{corev1.ResourceCPU: 1000 * n} }
 
 func (v view) free(node *corev1.Node) int64 {
 	free := node.Status.Allocatable.Cpu().Value()

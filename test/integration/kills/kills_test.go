@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -41,6 +43,9 @@ const (
 	largest = 20
 	// prompt is how long after its first binding a gang must have its minimum, when the scheduler was not killed around that time.
 	prompt = 10 * time.Second
+	// lingering is how long a gang waits that has its minimum, until it does its work without the rest: what is beyond the minimum gives
+	// way to the minimums of others, and gangs that held all room while they wait for it would stand still.
+	lingering = 5 * time.Second
 	// patience is how long nothing may be finished before the test gives up.
 	patience = 3 * time.Minute
 )
@@ -63,6 +68,7 @@ type world struct {
 type gangOf struct {
 	name          string
 	size, minimum int
+	started       time.Time // when it was first seen to have its minimum
 }
 
 // TestSchedulerIsKilledAgainAndAgain: whatever moment the scheduler dies at, all gangs are bound in the end, none is left bound below its
@@ -152,28 +158,35 @@ func (w *world) kill() error {
 	return nil
 }
 
-// runGangs creates gangs as others finish, and finishes those that are bound whole, until all have come and gone.
+// runGangs creates gangs as others finish, and finishes those that have done their work, until all have come and gone.
 func (w *world) runGangs() {
 	began := time.Now()
-	live := map[string]gangOf{}
-	created, finished, last := 0, 0, time.Now()
+	live := map[string]*gangOf{}
+	created, finished, whole := 0, 0, 0
 	more := func() bool { return created < *gangs || time.Since(began) < *lasting }
 	for more() || len(live) > 0 {
 		for more() && len(live) < inFlight {
 			g := w.newGang(fmt.Sprintf("gang-%d", created))
-			live[g.name] = g
+			live[g.name] = &g
 			created++
 		}
-		require.NoError(w.t, w.log.Wait(w.ctx, func() bool { return len(w.whole(live)) > 0 || time.Since(last) > patience }))
-		whole := w.whole(live)
-		require.NotEmpty(w.t, whole, "no gang was bound whole for %s; %d of %d are finished, these are left: %v", patience, finished, created, live)
-		for _, g := range whole {
-			w.finish(g)
+		var done []*gangOf
+		err := wait.PollUntilContextTimeout(w.ctx, 50*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+			done = w.done(live)
+			return len(done) > 0, nil
+		})
+		require.NoError(w.t, err, "no gang has done its work for %s; %d of %d have; these are left: %s", patience, finished, created, w.describe(live))
+		bound := w.bound()
+		for _, g := range done {
+			if bound[g.name] == g.size {
+				whole++
+			}
+			w.finish(*g)
 			delete(live, g.name)
-			finished, last = finished+1, time.Now()
+			finished++
 		}
 	}
-	w.t.Logf("%d gangs have come and gone in %s", finished, time.Since(began).Round(time.Second))
+	w.t.Logf("%d gangs have come and gone in %s, %d of them whole", finished, time.Since(began).Round(time.Second), whole)
 }
 
 // newGang creates a gang whose PodGroup comes before, between or after its pods.
@@ -212,16 +225,30 @@ func (w *world) bound() map[string]int {
 	return bound
 }
 
-// whole are the gangs of which every member is bound.
-func (w *world) whole(live map[string]gangOf) []gangOf {
+// done are the gangs of which every member is bound, or the minimum has been for a while.
+func (w *world) done(live map[string]*gangOf) []*gangOf {
 	bound := w.bound()
-	var whole []gangOf
+	var done []*gangOf
 	for _, g := range live {
-		if bound[g.name] == g.size {
-			whole = append(whole, g)
+		if g.started.IsZero() && bound[g.name] >= max(1, g.minimum) {
+			g.started = time.Now()
+		}
+		if bound[g.name] == g.size || !g.started.IsZero() && time.Since(g.started) > lingering {
+			done = append(done, g)
 		}
 	}
-	return whole
+	return done
+}
+
+// describe says how many members of each gang are bound, of how many that must be, and in all.
+func (w *world) describe(live map[string]*gangOf) string {
+	bound := w.bound()
+	var all []string
+	for _, g := range live {
+		all = append(all, fmt.Sprintf("%s: %d of %d, %d in all", g.name, bound[g.name], g.minimum, g.size))
+	}
+	slices.Sort(all)
+	return strings.Join(all, "; ")
 }
 
 // finish removes a gang, as if it had done its work. The PodGroup stays, so that the log can tell its minimum.

@@ -353,6 +353,24 @@ func TestPartialGangIsCompletedFirst(t *testing.T) {
 	w.expectBound("g", 2)
 }
 
+// TestRoomIsSetAsideForAPartialGang: who has waited longer, and is woken sooner, does not get it.
+func TestRoomIsSetAsideForAPartialGang(t *testing.T) {
+	w := newWorld(t, 2)
+	w.bind(w.pod("running", ""), fmt.Sprintf("%s-1", w.namespace))
+	w.create(w.pod("rival", "", w.pinTo(1)))
+	w.expectUnplaced("rival")
+	w.createGroup("g", 2, "")
+	w.bind(w.pod("g-0", "g"), fmt.Sprintf("%s-0", w.namespace))
+	w.create(w.pod("g-1", "g"))
+	w.eventually("room is set aside", func() bool { return w.reported("g-1", []string{"what comes free is being set aside for it"}) })
+	w.remove("running")
+	w.expectBound("g", 2)
+	w.expectStays("rival", 0)
+	w.remove("g-0")
+	w.remove("g-1")
+	w.expectBound("rival", 1)
+}
+
 func TestPartialGangThatCannotBeCompletedIsEvictedWhole(t *testing.T) {
 	w := newWorld(t, 2)
 	w.createGroup("g", 3, "")

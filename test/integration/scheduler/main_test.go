@@ -42,7 +42,7 @@ var (
 
 func TestMain(m *testing.M) {
 	// A short patience for partial gangs.
-	harness.Main(m, harness.SchedulerAlone("partialGangTimeout: 3s"), func(ctx context.Context, env *harness.Env) (func() error, error) {
+	harness.Main(m, harness.SchedulerAlone("partialGangTimeout: 8s"), func(ctx context.Context, env *harness.Env) (func() error, error) {
 		cluster, restConfig, kube, muster = env.Cluster, env.Config, env.Kube, env.Muster
 		objects = dynamic.NewForConfigOrDie(restConfig)
 		return func() error { return checkMetrics(ctx) }, nil
