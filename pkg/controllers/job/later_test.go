@@ -268,3 +268,29 @@ func TestACommandThatDoesNothingHidesNothing(t *testing.T) {
 	assert.Equal(t, batchv1alpha1.Restarting, w.phase())
 	assert.Equal(t, "PodFailed", w.job.Status.State.Reason)
 }
+
+// TestAnActionIsNotPutOff: one that leads back to the phase that it came from, since there is nobody to wait for, counts as a run. What is
+// remembered of its effect while it is put off would be all that is left of it.
+func TestAnActionIsNotPutOff(t *testing.T) {
+	w := newWorld(t, mustertesting.MakeJob("j").MaxRetry(3).Policy(busv1alpha1.PodEvictedEvent, busv1alpha1.RestartPodAction).
+		Task(mustertesting.MakeTask("a", 2)).Obj())
+	w.settle()
+	require.Equal(t, batchv1alpha1.Pending, w.phase())
+	delete(w.pods, "j-a-1")
+	w.lookAndCrash(inRecess)
+	w.settle()
+	assert.Equal(t, batchv1alpha1.Pending, w.phase())
+	assert.Equal(t, int32(1), w.job.Status.RetryCount)
+	assert.Contains(t, w.pods, "j-a-1")
+}
+
+// TestWhatWasSeenIsForgottenWithTheStatusThatItWasToFollow: it is not added to another, of a later run, say.
+func TestWhatWasSeenIsForgottenWithTheStatusThatItWasToFollow(t *testing.T) {
+	before := batchv1alpha1.JobStatus{Running: 1}
+	seen := memoryOf(&before, &batchv1alpha1.JobStatus{TaskRecords: []batchv1alpha1.TaskRecord{{Name: "a", Failed: "0"}}})
+	same, other := before.DeepCopy(), batchv1alpha1.JobStatus{Version: 1}
+	seen.addTo(same)
+	seen.addTo(&other)
+	assert.Equal(t, "0", same.TaskRecords[0].Failed)
+	assert.Empty(t, other.TaskRecords)
+}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -35,17 +36,19 @@ type notes struct {
 
 // memory is what a status remembers of what was seen, so that it is known though the pods are gone.
 type memory struct {
+	base    *batchv1alpha1.JobStatus // as it was then
 	records []batchv1alpha1.TaskRecord
 	delayed []batchv1alpha1.DelayedEvent
 }
 
-func memoryOf(status *batchv1alpha1.JobStatus) *memory {
-	return &memory{status.TaskRecords, status.Delayed}
+// memoryOf is what a status remembers that is to follow another.
+func memoryOf(base, status *batchv1alpha1.JobStatus) *memory {
+	return &memory{base, status.TaskRecords, status.Delayed}
 }
 
-// addTo has a status remember it. It may be nil.
+// addTo has a status remember it, if that is still what it was. It may be nil.
 func (m *memory) addTo(status *batchv1alpha1.JobStatus) {
-	if m != nil {
+	if m != nil && apiequality.Semantic.DeepEqual(m.base, status) {
 		status.TaskRecords, status.Delayed = m.records, m.delayed
 	}
 }

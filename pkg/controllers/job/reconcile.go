@@ -77,7 +77,7 @@ func (c *Controller) reconcile(ctx context.Context, job *batchv1alpha1.Job, n *n
 		return c.begin(ctx, job, v, first, n)
 	}
 	if left := recess(&job.Status, result) - now.Sub(n.lastWrite); left > 0 {
-		n.memory = memoryOf(result.status)
+		n.memory = memoryOf(&job.Status, result.status)
 		return left, nil
 	}
 	if v.command != nil && !c.isStillAsked(ctx, v.command) {
@@ -187,13 +187,13 @@ var errBehind = errors.New("the Job has changed")
 // until nothing waits that is worth more; it then returns how long, if that is known. It returns errBehind if somebody else
 // has changed the Job meanwhile.
 func (c *Controller) write(ctx context.Context, job *batchv1alpha1.Job, result *verdict, v *view, n *notes) (time.Duration, error) {
-	n.memory = nil
 	if apiequality.Semantic.DeepEqual(&job.Status, result.status) {
+		n.memory = nil
 		return 0, nil
 	}
 	left := pause(&job.Status, result) - v.now.Sub(n.lastWrite)
 	if left > 0 || isReport(&job.Spec, &job.Status, result) && !c.reports.MayWrite(c.worker, keyOf(job)) {
-		n.memory = memoryOf(result.status)
+		n.memory = memoryOf(&job.Status, result.status)
 		return max(left, 0), nil
 	}
 	if err := c.update(ctx, job, v, result, n); err != nil {
@@ -231,9 +231,9 @@ func (c *Controller) update(ctx context.Context, job *batchv1alpha1.Job, v *view
 }
 
 // recess returns how long after the last write a change of status may be written before which nothing may be done that it announces.
-// A phase is never late.
+// A phase is never late, nor is what somebody has asked for: an action may lead back to the phase that it came from.
 func recess(from *batchv1alpha1.JobStatus, result *verdict) time.Duration {
-	if isMinor(from, result) || beginning(from.State.Phase) != result.status.State.Phase || apiequality.Semantic.DeepEqual(from, result.status) {
+	if result.request != nil || isMinor(from, result) || beginning(from.State.Phase) != result.status.State.Phase || apiequality.Semantic.DeepEqual(from, result.status) {
 		return 0
 	}
 	return worker.LeastStatusInterval

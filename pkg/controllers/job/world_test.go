@@ -79,11 +79,11 @@ func (w *world) lookAndCrash(at crash) *verdict {
 		return result
 	}
 	if at == inRecess && recess(&w.job.Status, result) > 0 {
-		w.unwritten = memoryOf(result.status)
+		w.unwritten = memoryOf(w.job.Status.DeepCopy(), result.status)
 		return result
 	}
 	if at == minorDeferred && isMinor(&w.job.Status, result) {
-		w.unwritten = memoryOf(result.status)
+		w.unwritten = memoryOf(w.job.Status.DeepCopy(), result.status)
 	} else {
 		w.job.Status = *result.status.DeepCopy()
 	}
