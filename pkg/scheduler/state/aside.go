@@ -191,8 +191,9 @@ func (s *Store) firstDue() *group {
 // firstBroken returns the first in order of the gangs that must be completed after a crash and can be, or nil.
 func (s *Store) firstBroken() *group {
 	var first *group
+	now := s.clock.Now()
 	for _, g := range s.asides.broken {
-		if !s.waitsForRoom(g) || g.short.hopeless || g.lack.lacks != nil {
+		if !s.waitsForRoom(g) || g.phase != idle || g.backsOff(now) || g.short.hopeless || g.lack.lacks != nil {
 			continue
 		}
 		s.gangPriority(g)
@@ -204,9 +205,10 @@ func (s *Store) firstBroken() *group {
 }
 
 // noteBroken takes note of whether a gang must be completed after a crash. One that had reached its minimum need not be: what becomes
-// of it is for its policies to say. What is set aside for another is bounded by partialGangTimeout.
+// of it is for its policies to say. Nor need one that is in no queue: it would not be evicted after partialGangTimeout, and what is set
+// aside for it would have no end.
 func (s *Store) noteBroken(g *group) {
-	if g.known && !g.reached && g.Broken() {
+	if g.known && !g.reached && g.queue != "" && g.Broken() {
 		s.asides.broken[g.key] = g
 		return
 	}
@@ -214,8 +216,8 @@ func (s *Store) noteBroken(g *group) {
 		return
 	}
 	delete(s.asides.broken, g.key)
-	if s.isAsideFor(g) && !s.isDue(g) {
-		s.dropAside()
+	if s.isAsideFor(g) {
+		s.dropAside() // one that is due all the same has places chosen anew, which are not before everybody
 	}
 }
 

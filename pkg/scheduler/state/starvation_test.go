@@ -312,6 +312,12 @@ func TestRoomIsSetAsideForAPartialGangAtOnce(t *testing.T) {
 		s, waiting := partial(groupIn(schedulingv1beta1.PodGroupRunning, 2))
 		assert.False(t, s.Judge(waiting).Choose, "it has lost a member: its policies decide")
 	})
+	t.Run("nor if it is in no queue", func(t *testing.T) {
+		group := groupIn(schedulingv1beta1.PodGroupInqueue, 2)
+		group.Spec.Queue = ""
+		s, waiting := partial(group)
+		assert.False(t, s.Judge(waiting).Choose, "it would not be evicted in the end")
+	})
 	t.Run("nor if it would not fit into an empty cluster", func(t *testing.T) {
 		s, waiting := partial(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
 		round := s.Judge(waiting)

@@ -180,7 +180,9 @@ func (k *cast) fits(demand, node int) bool {
 var lookAtNodes = sets.New(names.NodeAffinity, names.NodeName, names.NodeUnschedulable, names.TaintToleration)
 
 // keepsOff says whether a node refuses a pod, or all nodes do, whatever room they have.
-func keepsOff(status *fwk.Status) bool { return status.IsRejected() && lookAtNodes.Has(status.Plugin()) }
+func keepsOff(status *fwk.Status) bool {
+	return status.IsRejected() && lookAtNodes.Has(status.Plugin())
+}
 
 // refuses says whether a node is known to keep off the pods of a demand, whatever room it has. The plugin in the way is one of the
 // rejectors, whose own events wake the gang when that changes.
