@@ -259,7 +259,7 @@ func (w *world) fits(v view, pod *corev1.Pod, n int, left int64) bool {
 	places := int64(0)
 	for _, node := range v.nodes {
 		if !node.Spec.Unschedulable {
-			for free := v.free(node); free >= cpu && !(aside != nil && aside.Bars(node.Name, cpus(free), cpus(cpu))); free -= cpu {
+			for free := v.free(node); free >= cpu && (aside == nil || !aside.Bars(node.Name, cpus(free), cpus(cpu))); free -= cpu {
 				places++
 			}
 		}
