@@ -10,6 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -91,4 +95,19 @@ func SchedulerAlone(arguments ...string) localcluster.Options {
 		panic("manifests/scheduler/benchmark.yaml does not set " + admission)
 	}
 	return localcluster.Options{SchedulerConfig: config, Without: []string{localcluster.KWOK, localcluster.MusterController}}
+}
+
+// Namespace makes a namespace named after the test, waits until pods can be created in it, and returns its name.
+func Namespace(ctx context.Context, t *testing.T, kube kubernetes.Interface) string {
+	t.Helper()
+	name := strings.ToLower(strings.NewReplacer("_", "-", "/", "-").Replace(t.Name()))
+	name = name[:min(len(name), 50)]
+	_, err := kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		_, err := kube.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
+		return err == nil, nil
+	})
+	require.NoError(t, err, "the default service account exists")
+	return name
 }

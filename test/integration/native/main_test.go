@@ -94,18 +94,11 @@ func newWorld(t *testing.T, nodes int, capability string) *world {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	t.Cleanup(cancel)
-	name := strings.ToLower(t.Name())
-	name = name[:min(len(name), 50)]
-	_, err := kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
-	require.NoError(t, err)
+	name := harness.Namespace(ctx, t, kube)
 	queue := mustertesting.MakeQueue(name).Capability("cpu", capability).Obj()
-	_, err = muster.SchedulingV1beta1().Queues().Create(ctx, queue, metav1.CreateOptions{})
+	_, err := muster.SchedulingV1beta1().Queues().Create(ctx, queue, metav1.CreateOptions{})
 	require.NoError(t, err)
 	w := &world{t: t, ctx: ctx, namespace: name}
-	w.eventually("the default service account exists", func() bool {
-		_, err := kube.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
-		return err == nil
-	})
 	for i := range nodes {
 		w.addNode(i)
 	}
@@ -121,9 +114,9 @@ func (w *world) addNode(i int) {
 	require.NoError(w.t, err)
 }
 
-// pod is a pod of 3 CPUs for the profile "muster".
-func (w *world) pod(name string) *corev1.Pod {
-	pod := mustertesting.MakePod(name).Namespace(w.namespace).Requests("cpu", "3").SchedulerName("muster").Obj()
+// pod is a pod of 3 CPUs for the profile "muster", of a gang of one kind or the other.
+func (w *world) pod(name string, join func(*mustertesting.PodWrapper) *mustertesting.PodWrapper) *corev1.Pod {
+	pod := join(mustertesting.MakePod(name).Namespace(w.namespace).Requests("cpu", "3").SchedulerName("muster")).Obj()
 	pod.Spec.NodeSelector = map[string]string{pool: w.namespace}
 	pod.Spec.TerminationGracePeriodSeconds = new(int64)
 	return pod
@@ -154,16 +147,12 @@ func (w *world) nativeGroup(name string, size int) {
 
 // member is a pod of a gang of ours.
 func (w *world) member(gang string, i int) *corev1.Pod {
-	pod := w.pod(fmt.Sprintf("%s-%d", gang, i))
-	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, "scheduling.k8s.io/group-name", gang)
-	return pod
+	return w.pod(fmt.Sprintf("%s-%d", gang, i), func(p *mustertesting.PodWrapper) *mustertesting.PodWrapper { return p.Group(gang) })
 }
 
 // nativeMember is a pod of a native gang.
 func (w *world) nativeMember(gang string, i int) *corev1.Pod {
-	pod := w.pod(fmt.Sprintf("%s-%d", gang, i))
-	pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &gang}
-	return pod
+	return w.pod(fmt.Sprintf("%s-%d", gang, i), func(p *mustertesting.PodWrapper) *mustertesting.PodWrapper { return p.NativeGroup(gang) })
 }
 
 // ours makes a gang of ours.

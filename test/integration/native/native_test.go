@@ -11,6 +11,7 @@ import (
 	nativev1beta1 "k8s.io/api/scheduling/v1beta1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/muster-sched/muster/pkg/localcluster"
 )
@@ -37,7 +38,7 @@ func TestANativeGangThatDoesNotFitIsNotBoundWhileOursIs(t *testing.T) {
 	w.expectCharged("6")
 	// It is reported by upstream, in upstream's words.
 	for _, pod := range w.pods("native") {
-		_, c := condition(&pod)
+		_, c := podutil.GetPodCondition(&pod.Status, corev1.PodScheduled)
 		require.NotNil(t, c)
 		assert.Equal(t, corev1.PodReasonUnschedulable, c.Reason)
 		assert.NotContains(t, c.Message, "members of the gang")
@@ -54,7 +55,7 @@ func TestAGangOfOursThatDoesNotFitIsNotBoundWhileANativeOneIs(t *testing.T) {
 	w.ours("ours", 4)
 	w.eventually("it is reported to wait", func() bool {
 		pods := w.pods("ours")
-		_, c := condition(&pods[0])
+		_, c := podutil.GetPodCondition(&pods[0].Status, corev1.PodScheduled)
 		return c != nil && strings.Contains(c.Message, "3 of 4 members of the gang fit")
 	})
 	w.native("native", 2)
@@ -113,16 +114,6 @@ func TestANativeGangWhosePodsNameAQueueStaysWithinItsCapability(t *testing.T) {
 	w.expectBound("small", 2)
 	w.expectCharged("6")
 	w.expectNoneBound("large")
-}
-
-// condition returns a pod's condition PodScheduled.
-func condition(pod *corev1.Pod) (int, *corev1.PodCondition) {
-	for i := range pod.Status.Conditions {
-		if pod.Status.Conditions[i].Type == corev1.PodScheduled {
-			return i, &pod.Status.Conditions[i]
-		}
-	}
-	return -1, nil
 }
 
 // expectScheduled waits until a native PodGroup says whether it has been scheduled.

@@ -54,15 +54,7 @@ func newWorld(t *testing.T, nodes int) *world {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	t.Cleanup(cancel)
-	name := strings.ToLower(t.Name())
-	name = name[:min(len(name), 50)]
-	_, err := kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
-	require.NoError(t, err)
-	w := &world{t: t, ctx: ctx, namespace: name}
-	w.eventually("the default service account exists", func() bool {
-		_, err := kube.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
-		return err == nil
-	})
+	w := &world{t: t, ctx: ctx, namespace: harness.Namespace(ctx, t, kube)}
 	t.Cleanup(w.clear)
 	for i := range nodes {
 		w.addNode(i)
