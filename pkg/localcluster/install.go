@@ -30,7 +30,7 @@ const tokenSeconds = 10 * 365 * 24 * 60 * 60
 const pollInterval = 50 * time.Millisecond
 
 // installedFolders are the folders of manifests whose objects every local cluster has, in order.
-var installedFolders = []string{"crds", "rbac", "admission"}
+var installedFolders = []string{"crds", "rbac", "admission", "simulation"}
 
 // installedResources maps the kinds that the installed folders of manifests contain to their
 // resources. A kind that is not here is refused, so that the list cannot fall behind silently.

@@ -11,7 +11,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/muster-sched/muster/pkg/localcluster"
 )
@@ -101,6 +103,10 @@ func TestSimulatedPods(t *testing.T) {
 		"shows itself terminating when deleted": {
 			pod:  pod(nil),
 			want: lingersWhenDeleted,
+		},
+		"is not taken for an earlier one of its name": {
+			pod:  pod(nil),
+			want: outlivesItsName(cluster),
 		},
 	}
 	// All pods live at the same time, whatever number of tests may run at once.
@@ -247,6 +253,31 @@ func startsAgain(t *testing.T, client kubernetes.Interface, name string) {
 	})
 	assert.Equal(t, corev1.PodRunning, again.Status.Phase)
 	assert.NotNil(t, again.Status.ContainerStatuses[0].LastTerminationState.Terminated)
+}
+
+// outlivesItsName deletes a pod that nobody has told to go as kwok does: by its name alone.
+func outlivesItsName(cluster *localcluster.Cluster) func(*testing.T, kubernetes.Interface, string) {
+	return func(t *testing.T, client kubernetes.Interface, name string) {
+		config, err := cluster.RESTConfig()
+		require.NoError(t, err)
+		config.Impersonate = rest.ImpersonationConfig{UserName: "kwok", Groups: []string{user.SystemPrivilegedGroup}}
+		kubelet, err := kubernetes.NewForConfig(config)
+		require.NoError(t, err)
+		uid := awaitPod(t, client, name, inPhase(corev1.PodRunning)).UID
+		remove := func(ctx context.Context, dryRun ...string) error {
+			now := int64(0)
+			return kubelet.CoreV1().Pods("default").Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now, DryRun: dryRun})
+		}
+		// The API server heeds a policy only a moment after it has got it.
+		err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+			return remove(ctx, metav1.DryRunAll) != nil, nil
+		})
+		require.NoError(t, err, "the simulated kubelet may delete the pod")
+		assert.ErrorContains(t, remove(t.Context()), "has not been told to go")
+		assert.Equal(t, uid, awaitPod(t, client, name, inPhase(corev1.PodRunning)).UID)
+		// Who may delete it does, and then it goes.
+		lingersWhenDeleted(t, client, name)
+	}
 }
 
 func lingersWhenDeleted(t *testing.T, client kubernetes.Interface, name string) {
