@@ -1,6 +1,7 @@
 package localcluster
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -56,4 +57,14 @@ func TestStages(t *testing.T) {
 	for _, name := range []string{"node-ready", "node-not-ready", "pod-start", "pod-end", "pod-start-again", "pod-delete"} {
 		assert.Contains(t, seen, name)
 	}
+}
+
+// TestSimulatedPodsPolicyNamesWhoSimulates: it would be of no effect for any other user.
+func TestSimulatedPodsPolicyNamesWhoSimulates(t *testing.T) {
+	objects, err := readObjects("simulation")
+	require.NoError(t, err)
+	conditions, _, err := unstructured.NestedSlice(objects[0].Object, "spec", "matchConditions")
+	require.NoError(t, err)
+	require.Len(t, conditions, 1)
+	assert.Equal(t, fmt.Sprintf("request.userInfo.username == %q", kwokIdentity), conditions[0].(map[string]any)["expression"])
 }
