@@ -27,7 +27,7 @@ func (c *Controller) speak(job *batchv1alpha1.Job, before *batchv1alpha1.JobStat
 	command *busv1alpha1.Command, said *finding,
 ) {
 	switch {
-	case command == nil:
+	case command == nil || string(command.UID) != v.status.HandledCommand: // it is its turn at the next look
 	case v.ignored:
 		c.instruments.commands.WithLabelValues("ignored").Inc()
 		c.recorder.Eventf(job, corev1.EventTypeWarning, eventCommandIgnored,

@@ -101,6 +101,115 @@ func TestPodsThatAreToldToGoHaveNotSucceeded(t *testing.T) {
 	assert.Equal(t, 1, w.ran["j-a-1"])
 }
 
+// TestWhoObeysHasNotSucceeded: a Job that is ended counts nobody who was stopped as a success, at its end or later.
+func TestWhoObeysHasNotSucceeded(t *testing.T) {
+	w := newWorld(t, mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 3)).Obj())
+	w.start()
+	w.set("j-a-1", corev1.PodSucceeded, 0)
+	w.ask(busv1alpha1.TerminateJobAction)
+	w.set("j-a-0", corev1.PodSucceeded, 0)
+	w.set("j-a-2", corev1.PodSucceeded, 0)
+	w.settle()
+	assert.Equal(t, batchv1alpha1.Terminating, w.phase(), "their objects are still there")
+	w.reap()
+	w.settle()
+	assert.Equal(t, batchv1alpha1.Terminated, w.phase())
+	assert.EqualValues(t, 1, w.job.Status.Succeeded)
+}
+
+// TestAnAbortTakesNoAnswerAway: what has happened before a Job is aborted is answered, before that or when it goes on, though both are seen
+// at once.
+func TestAnAbortTakesNoAnswerAway(t *testing.T) {
+	onCompletion := batchv1alpha1.LifecyclePolicy{Event: busv1alpha1.TaskCompletedEvent, Action: busv1alpha1.CompleteJobAction}
+	abort := batchv1alpha1.LifecyclePolicy{Event: busv1alpha1.PodFailedEvent, Action: busv1alpha1.AbortJobAction}
+	restart := batchv1alpha1.LifecyclePolicy{Event: busv1alpha1.PodFailedEvent, Action: busv1alpha1.RestartPodAction}
+	yes := true
+	suspend := func(w *world) { w.edit(func(spec *batchv1alpha1.JobSpec) { spec.Suspend = &yes }) }
+	command := func(w *world) {
+		w.command = &busv1alpha1.Command{Action: string(busv1alpha1.AbortJobAction)}
+		w.command.UID = "c"
+	}
+	complete := func(w *world) { w.set("j-worker-0", corev1.PodSucceeded, 0) }
+	for name, c := range map[string]struct {
+		ps, worker batchv1alpha1.LifecyclePolicy
+		happens    []func(w *world)
+		want       batchv1alpha1.JobPhase
+		retries    int32
+	}{
+		"completed and suspended": {worker: onCompletion, happens: []func(*world){complete, suspend}, want: batchv1alpha1.Completed},
+		"completed and commanded": {worker: onCompletion, happens: []func(*world){complete, command}, want: batchv1alpha1.Completed},
+		"completed and aborted by a policy": {ps: abort, worker: onCompletion, happens: []func(*world){complete,
+			func(w *world) { w.set("j-ps-0", corev1.PodFailed, 1) }}, want: batchv1alpha1.Completed},
+		"restarted and suspended": {ps: restart, worker: onCompletion, happens: []func(*world){
+			func(w *world) { w.set("j-ps-0", corev1.PodFailed, 1) }, suspend}, want: batchv1alpha1.Running, retries: 1},
+		"restarted and aborted by a policy": {ps: restart, worker: abort, happens: []func(*world){
+			func(w *world) { w.set("j-ps-0", corev1.PodFailed, 1) }, func(w *world) { w.set("j-worker-1", corev1.PodFailed, 1) }}, want: batchv1alpha1.Running},
+	} {
+		t.Run(name, func(t *testing.T) {
+			worker := mustertesting.MakeTask("worker", 1)
+			if c.worker.Action == busv1alpha1.AbortJobAction {
+				worker = mustertesting.MakeTask("worker", 2).MinAvailable(1)
+			}
+			w := newWorld(t, mustertesting.MakeJob("j").MaxRetry(5).MinAvailable(2).
+				Task(mustertesting.MakeTask("ps", 1).LifecyclePolicy(c.ps)).Task(worker.LifecyclePolicy(c.worker)).Obj())
+			w.start()
+			for _, happens := range c.happens {
+				happens(w)
+			}
+			w.look()
+			for range 3 { // the Command stays until it is handled
+				if w.command != nil && w.job.Status.HandledCommand == string(w.command.UID) {
+					w.command = nil
+				}
+				w.settle()
+				w.reap()
+			}
+			w.settle()
+			if w.phase() == batchv1alpha1.Aborted {
+				w.edit(func(spec *batchv1alpha1.JobSpec) { spec.Suspend = nil })
+				w.ask(busv1alpha1.ResumeJobAction)
+			}
+			for range 3 {
+				w.runAll()
+				w.settle()
+				w.reap()
+			}
+			w.settle()
+			assert.Equal(t, c.want, w.phase())
+			assert.Equal(t, c.retries, w.job.Status.RetryCount)
+			if c.want == batchv1alpha1.Running {
+				assert.Equal(t, 2, w.ran["j-ps-0"], "what was to run anew does")
+			}
+		})
+	}
+}
+
+// TestWhoFailsWhenOthersAreStoppedRunsAgain: ranks that lose their peers fail. They may do so before they are told to go themselves, as when
+// the controller dies halfway.
+func TestWhoFailsWhenOthersAreStoppedRunsAgain(t *testing.T) {
+	w := newWorld(t, mustertesting.MakeJob("j").MaxRetry(1).Policy(busv1alpha1.AnyEvent, busv1alpha1.RestartJobAction).
+		Task(mustertesting.MakeTask("rank", 4)).Obj())
+	w.start()
+	w.command = &busv1alpha1.Command{Action: string(busv1alpha1.AbortJobAction)}
+	w.lookAndCrash(whileActing)
+	w.command = nil
+	require.Equal(t, batchv1alpha1.Aborting, w.phase())
+	for _, name := range w.names(isRunning) {
+		w.set(name, corev1.PodFailed, 1)
+	}
+	w.settle()
+	w.reap()
+	w.settle()
+	require.Equal(t, batchv1alpha1.Aborted, w.phase())
+	w.ask(busv1alpha1.ResumeJobAction)
+	w.reap()
+	w.start()
+	assert.Zero(t, w.job.Status.RetryCount)
+	for name, times := range w.ran {
+		assert.Equal(t, 2, times, name)
+	}
+}
+
 // TestWhatAPolicyWillRestartIsNotLost: the gang waits for it.
 func TestWhatAPolicyWillRestartIsNotLost(t *testing.T) {
 	later := func(event busv1alpha1.Event) *mustertesting.JobWrapper {

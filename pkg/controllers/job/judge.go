@@ -55,6 +55,8 @@ type request struct {
 	why     finding
 	cause   *policy.Happening // what a policy answers; nil if a Command or the spec asks
 	targets policy.Targets
+	// others are what else policies were to answer.
+	others []policy.Happening
 	// commanded says that a Command asks.
 	commanded bool
 }
@@ -118,7 +120,7 @@ func judge(v *view) *verdict {
 	if granted {
 		result.request = asked
 	}
-	if v.command != nil {
+	if v.command != nil && (!agreed || asked.commanded) {
 		status.HandledCommand = string(v.command.UID)
 	}
 	stamp(status, v.job.Status.State.Phase, v.now)
@@ -160,7 +162,7 @@ func noteSurplus(job *batchv1alpha1.Job, memories []policy.Memory, all *crew) {
 }
 
 // noteSucceeded remembers the pods that have succeeded while a Job restarts or is aborted, when no policy is asked about them: they may
-// be gone when it runs again, and then they would look evicted. Those that are told to go end well, too, without having done their work.
+// be gone when it runs again, and then they would look evicted.
 func noteSucceeded(job *batchv1alpha1.Job, memories []policy.Memory, all *crew) {
 	if p := job.Status.State.Phase; p != batchv1alpha1.Restarting && !phase.IsAborted(p) {
 		return
@@ -181,18 +183,22 @@ func hold(v *view, job *batchv1alpha1.Job) *verdict {
 
 // demand returns what is asked of the Job now, or nil: by a Command that the Job's phase honours first, then by its
 // spec, then by its policies about what has happened. It remembers what has happened as dealt with.
+//
+// Only what would abort the Job waits for the next look if a policy has something to do: an aborted Job may go on, and nobody would be
+// asked again about what had happened before.
 func demand(v *view, job *batchv1alpha1.Job, memories []policy.Memory, all *crew, agreed bool) (*request, []policy.Delay) {
 	answer, delays := askPolicies(v, job, memories, all)
-	if agreed {
-		return &request{action: busv1alpha1.Action(v.command.Action), why: whyCommanded(v.command), commanded: true}, delays
-	}
-	if wish := askSpec(job, v.now); wish != nil {
-		return wish, delays
-	}
 	if answer != nil && answer.action == busv1alpha1.ResumeJobAction && isSuspended(job) {
-		return nil, delays
+		answer = nil
 	}
-	return answer, delays
+	wish := askSpec(job, v.now)
+	if agreed {
+		wish = &request{action: busv1alpha1.Action(v.command.Action), why: whyCommanded(v.command), commanded: true}
+	}
+	if wish == nil || wish.action == busv1alpha1.AbortJobAction && answer != nil && phase.Honours(job.Status.State.Phase, answer.action) {
+		return answer, delays
+	}
+	return wish, delays
 }
 
 // spare returns the answers to come that an action leaves standing: those about pods that it leaves alone.
@@ -265,6 +271,7 @@ func askPolicies(v *view, job *batchv1alpha1.Job, memories []policy.Memory, all 
 		why:     finding{decision.Reason(), decision.Message()},
 		cause:   &decision.Cause,
 		targets: decision.Targets,
+		others:  decision.Others,
 	}, delays
 }
 
@@ -340,7 +347,8 @@ func timeLeft(job *batchv1alpha1.Job, now time.Time) (time.Duration, bool) {
 func grant(job *batchv1alpha1.Job, memories []policy.Memory, all *crew, asked *request, now time.Time) bool {
 	status := &job.Status
 	before := all.sort(job, memories)
-	left := all.unfinished(job)
+	// Pods that have failed and that nobody was asked about went down with those that were stopped: a rank that loses its peers fails.
+	stopped := all.unsuccessful(job)
 	effect, honoured := phase.Act(status.State.Phase, asked.action, status.RetryCount, job.Spec.MaxRetry)
 	if !honoured {
 		return false
@@ -362,12 +370,19 @@ func grant(job *batchv1alpha1.Job, memories []policy.Memory, all *crew, asked *r
 	if resumed && status.StartTime != nil {
 		status.StartTime = &metav1.Time{Time: now}
 	}
+	if effect.Next == batchv1alpha1.Aborting {
+		for _, h := range asked.others { // they are to be answered when the Job goes on
+			if h.Task >= 0 {
+				memories[h.Task].Reopen(h)
+			}
+		}
+	}
 	for i := range memories {
 		switch {
 		case effect.Kill == phase.KillTargets:
 			renewTargets(&memories[i], i, &before.tasks[i], &asked.targets)
 		case resumed:
-			memories[i].Rewind(left[i])
+			memories[i].Rewind(stopped[i])
 		}
 	}
 	return true

@@ -157,7 +157,7 @@ func countTask(task *policy.Task) (phases map[corev1.PodPhase]int32, terminating
 	for index, pod := range task.Pods {
 		switch {
 		case task.Memory.Finished(index):
-		case pod.DeletionTimestamp != nil && pod.Status.Phase != corev1.PodSucceeded:
+		case pod.DeletionTimestamp != nil && !policy.HasSucceeded(pod):
 			terminating++
 		default:
 			phases[countedPhase(pod)]++
@@ -259,12 +259,11 @@ func (m *members) victims() []*corev1.Pod {
 	return found
 }
 
-// unfinished returns the pods of the current incarnation that have not finished, or are told to go, by the position of their task
-// and by their index.
-func (c *crew) unfinished(job *batchv1alpha1.Job) []map[int32]*corev1.Pod {
+// unsuccessful returns the pods of the current incarnation that have not succeeded, by the position of their task and by their index.
+func (c *crew) unsuccessful(job *batchv1alpha1.Job) []map[int32]*corev1.Pod {
 	found := make([]map[int32]*corev1.Pod, len(job.Spec.Tasks))
 	for _, s := range c.seated {
-		if s.position < 0 || s.version < job.Status.Version || policy.IsFinished(s.pod) && s.pod.DeletionTimestamp == nil {
+		if s.position < 0 || s.version < job.Status.Version || policy.HasSucceeded(s.pod) {
 			continue
 		}
 		if found[s.position] == nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
@@ -20,22 +21,26 @@ type mark func(w *world, name string)
 func disrupted(w *world, name string) {
 	pod := w.pods[name].DeepCopy()
 	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
-		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI"})
+		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI", LastTransitionTime: metav1.NewTime(w.now)})
 	w.pods[name] = pod
 }
 
 func deleted(w *world, name string) { w.askToGo(name) }
 func killed(w *world, name string)  { w.set(name, corev1.PodFailed, 143) }
+func obeyed(w *world, name string)  { w.set(name, corev1.PodSucceeded, 0) } // the program ends well when it is told to go
 func gone(w *world, name string)    { delete(w.pods, name) }
 
 // evictions are the orders in which the marks of an eviction are written. What kills the pod comes before its end.
 var evictions = map[string][]mark{
-	"by the API":            {disrupted, deleted, killed, gone},
-	"by the API, unmarked":  {deleted, killed, gone},
-	"by the kubelet":        {disrupted, killed, deleted, gone},
-	"by the kubelet, swept": {disrupted, killed, gone},
-	"with its node":         {disrupted, deleted, gone},
-	"by force":              {gone},
+	"by the API":                       {disrupted, deleted, killed, gone},
+	"by the API, unmarked":             {deleted, killed, gone},
+	"by the API, and obeyed":           {disrupted, deleted, obeyed, gone},
+	"by the API, unmarked, and obeyed": {deleted, obeyed, gone},
+	"by the kubelet":                   {disrupted, killed, deleted, gone},
+	"by the kubelet, swept":            {disrupted, killed, gone},
+	"by the kubelet, and obeyed":       {disrupted, obeyed, deleted, gone},
+	"with its node":                    {disrupted, deleted, gone},
+	"by force":                         {gone},
 }
 
 // TestT9_EvictionIsNoFailureWhateverIsSeenFirst: an eviction also kills the containers. Whichever of its marks the

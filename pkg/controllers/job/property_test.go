@@ -77,7 +77,7 @@ func isGoing(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil }
 
 // somethingHappens lets one thing happen to one pod.
 func somethingHappens(t *rapid.T, w *world) {
-	what := rapid.SampledFrom([]string{"run", "run", "run", "succeed", "succeed", "fail", "evict", "kill", "vanish", "reap", "reap", "wait", "edit"}).Draw(t, "what")
+	what := rapid.SampledFrom([]string{"run", "run", "run", "succeed", "succeed", "fail", "evict", "obey", "kill", "vanish", "reap", "reap", "wait", "edit"}).Draw(t, "what")
 	switch what {
 	case "wait":
 		w.now = w.now.Add(time.Duration(rapid.IntRange(1, 20).Draw(t, "seconds")) * time.Second)
@@ -89,7 +89,7 @@ func somethingHappens(t *rapid.T, w *world) {
 		return
 	}
 	fits := map[string]func(*corev1.Pod) bool{"run": isWaiting, "succeed": isRunning, "fail": isRunning, "reap": isGoing,
-		"evict": isRunning, "kill": isRunning, "vanish": func(*corev1.Pod) bool { return true }}[what]
+		"obey": func(p *corev1.Pod) bool { return isRunning(p) && isGoing(p) }, "evict": isRunning, "kill": isRunning, "vanish": func(*corev1.Pod) bool { return true }}[what]
 	names := w.names(fits)
 	if len(names) == 0 {
 		return
@@ -98,7 +98,7 @@ func somethingHappens(t *rapid.T, w *world) {
 	switch what {
 	case "run":
 		w.set(name, corev1.PodRunning, 0)
-	case "succeed":
+	case "succeed", "obey":
 		w.set(name, corev1.PodSucceeded, 0)
 	case "fail":
 		w.set(name, corev1.PodFailed, 1)
@@ -189,6 +189,7 @@ func TestTheEndDoesNotDependOnTheLooks(t *testing.T) {
 			for index := range job.Spec.Tasks[i].Replicas {
 				fates[policy.PodName("j", job.Spec.Tasks[i].Name, index)] = &fate{
 					evictions: rapid.IntRange(0, 2).Draw(t, "evictions"),
+					obeys:     rapid.Bool().Draw(t, "obeys"),
 					failures:  rapid.IntRange(0, 2).Draw(t, "failures"),
 				}
 			}
@@ -200,7 +201,10 @@ func TestTheEndDoesNotDependOnTheLooks(t *testing.T) {
 }
 
 // fate is what happens to the pods of one name, one after the other.
-type fate struct{ evictions, failures int }
+type fate struct {
+	evictions, failures int
+	obeys               bool // its program ends well when it is told to go
+}
 
 // end is how a Job ended.
 type end struct {
@@ -231,6 +235,10 @@ func fulfil(w *world, fates map[string]*fate, looks func(*world)) end {
 			case f.evictions > 0:
 				f.evictions--
 				w.askToGo(name)
+				if f.obeys {
+					looks(w)
+					w.set(name, corev1.PodSucceeded, 0)
+				}
 			case f.failures > 0:
 				f.failures--
 				w.set(name, corev1.PodFailed, 1)

@@ -168,7 +168,7 @@ func (c *Controller) isStillSo(ctx context.Context, job *batchv1alpha1.Job, h *p
 	pod, err := c.kube.CoreV1().Pods(job.Namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return h.Remembered || h.Pod == nil || h.Pod.DeletionTimestamp != nil
+		return h.Remembered || h.Pod == nil || h.Pod.DeletionTimestamp != nil || h.Event == busv1alpha1.PodFailedEvent
 	case err != nil:
 		return false
 	case h.Remembered:

@@ -108,11 +108,15 @@ func (w *world) lookAndCrash(at crash) *verdict {
 	return result
 }
 
-// askToGo deletes a pod with a grace period: it stays until it is reaped.
+// askToGo deletes a pod: it stays until it is reaped. As from the API server it has time to end in, if it has not ended yet.
 func (w *world) askToGo(name string) {
 	gone := w.pods[name].DeepCopy()
 	if gone.DeletionTimestamp == nil {
-		gone.DeletionTimestamp = &metav1.Time{Time: w.now}
+		grace := int64(corev1.DefaultTerminationGracePeriodSeconds)
+		if policy.IsFinished(gone) {
+			grace = 0
+		}
+		gone.DeletionTimestamp, gone.DeletionGracePeriodSeconds = &metav1.Time{Time: w.now}, &grace
 	}
 	w.pods[name] = gone
 }
@@ -162,7 +166,7 @@ func (w *world) set(name string, p corev1.PodPhase, exitCode int32) {
 	require.NotNil(w.t, w.pods[name], "there is no pod %s", name)
 	pod := w.pods[name].DeepCopy()
 	pod.Status.Phase = p
-	if p == corev1.PodFailed {
+	if policy.IsFinished(pod) {
 		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{
 			Terminated: &corev1.ContainerStateTerminated{ExitCode: exitCode, FinishedAt: metav1.NewTime(w.now)}}}}
 	}

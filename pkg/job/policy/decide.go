@@ -33,6 +33,9 @@ type Decision struct {
 	Policy string
 	// Targets are the pods of a restart of less than the whole Job; empty for the other actions.
 	Targets Targets
+	// Others are the happenings beside the cause that were to be answered now. Where their answers do not add to this one, it has
+	// made them needless, or stands in their way.
+	Others []Happening
 
 	timeout time.Duration
 }
@@ -99,6 +102,7 @@ func DecideWithoutRestarts(spec *batchv1alpha1.JobSpec, happenings []Happening, 
 
 func decide(spec *batchv1alpha1.JobSpec, happenings []Happening, now time.Time, withoutRestarts bool) (*Decision, []Delay) {
 	var answer *Decision
+	var answered []Happening
 	var delays []Delay
 	targets := Targets{Tasks: map[int]bool{}, Pods: map[int]*indexes.Set{}}
 	for _, h := range happenings {
@@ -114,9 +118,13 @@ func decide(spec *batchv1alpha1.JobSpec, happenings []Happening, now time.Time, 
 		if !targets.include(spec, next) {
 			continue
 		}
+		answered = append(answered, h)
 		if answer == nil || weight(next.Action) < weight(answer.Action) {
 			answer = next
 		}
+	}
+	if answer != nil {
+		answer.Others = slices.DeleteFunc(answered, func(h Happening) bool { return occurrenceOf(h) == occurrenceOf(answer.Cause) })
 	}
 	if answer != nil && weight(answer.Action) >= weight(busv1alpha1.RestartTaskAction) {
 		answer.Targets = targets

@@ -103,7 +103,7 @@ func podHappenings(jobName string, position int, task *Task) []Happening {
 		case pod == nil && task.Memory.Created.Has(index):
 			h.Event = busv1alpha1.PodEvictedEvent
 			h.Message = fmt.Sprintf("pod %s was deleted", PodName(jobName, task.Spec.Name, index))
-		case pod == nil || pod.Status.Phase == corev1.PodSucceeded:
+		case pod == nil || HasSucceeded(pod):
 			continue
 		case IsEvicted(pod):
 			h.Event, h.Message = busv1alpha1.PodEvictedEvent, fmt.Sprintf("pod %s was evicted%s", pod.Name, disruption(pod))
@@ -122,10 +122,40 @@ func failure(pod string, exitCode int32) string {
 	return fmt.Sprintf("pod %s failed with exit code %d", pod, exitCode)
 }
 
-// IsEvicted tells by the marks on an unfinished or failed pod that others have taken it away; a pod that is killed
-// that way also fails, and whichever is seen first must not matter.
+// IsEvicted tells by the marks on a pod that others have taken it away before it had done its work; a pod that is killed that way
+// also ends, well or not, and whichever is seen first must not matter.
 func IsEvicted(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed && disruptionOf(pod) != nil
+	return !HasSucceeded(pod) && (pod.DeletionTimestamp != nil || IsFinished(pod) && disruptionOf(pod) != nil)
+}
+
+// HasSucceeded tells whether a pod has done its work: it ended well, and nobody had told it to go before. Many programs end well when
+// they are told to, in the middle of their work.
+func HasSucceeded(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded && !wasToldToGo(pod)
+}
+
+// wasToldToGo tells whether a pod that has ended was told to go before. The API server gives only pods that have not ended a time of
+// grace to end in. It is 0 again when a kubelet has the pod removed; who evicts pods marks them before.
+func wasToldToGo(pod *corev1.Pod) bool {
+	if grace := pod.DeletionGracePeriodSeconds; pod.DeletionTimestamp != nil && (grace == nil || *grace > 0) {
+		return true
+	}
+	mark := disruptionOf(pod)
+	return mark != nil && !mark.LastTransitionTime.After(endedAt(pod))
+}
+
+// endedAt returns when the last container of a pod that has ended did so; if none says so, later than anything that is known of the pod.
+func endedAt(pod *corev1.Pod) time.Time {
+	var latest time.Time
+	for i := range pod.Status.ContainerStatuses {
+		if ended := pod.Status.ContainerStatuses[i].State.Terminated; ended != nil && ended.FinishedAt.After(latest) {
+			latest = ended.FinishedAt.Time
+		}
+	}
+	if latest.IsZero() {
+		return failedAt(pod)
+	}
+	return latest
 }
 
 func disruptionOf(pod *corev1.Pod) *corev1.PodCondition {
@@ -234,7 +264,7 @@ func hasCompleted(task *Task) bool {
 	}
 	succeeded := task.Memory.Succeeded.Len()
 	for index, pod := range task.Pods {
-		if pod.Status.Phase == corev1.PodSucceeded && !task.Memory.Finished(index) {
+		if HasSucceeded(pod) && !task.Memory.Finished(index) {
 			succeeded++
 		}
 	}

@@ -106,7 +106,7 @@ func (m *Memory) Note(task *batchv1alpha1.TaskSpec, pods map[int32]*corev1.Pod) 
 		}
 		switch {
 		case m.Finished(index):
-		case pod.Status.Phase == corev1.PodSucceeded:
+		case HasSucceeded(pod):
 			succeeded = append(succeeded, index)
 		case pod.Status.Phase == corev1.PodFailed && !IsEvicted(pod):
 			failed = append(failed, index)
@@ -118,12 +118,12 @@ func (m *Memory) Note(task *batchv1alpha1.TaskSpec, pods map[int32]*corev1.Pod) 
 	m.Completed = m.hasCompleted(task)
 }
 
-// NoteSucceeded remembers which of a task's pods have succeeded by themselves, and nothing else of what is seen: that is there when
-// the policies can be asked.
+// NoteSucceeded remembers which of a task's pods have succeeded, and nothing else of what is seen: that is there when the policies can
+// be asked.
 func (m *Memory) NoteSucceeded(pods map[int32]*corev1.Pod) {
 	var succeeded []int32
 	for index, pod := range pods {
-		if !m.Finished(index) && pod.Status.Phase == corev1.PodSucceeded && pod.DeletionTimestamp == nil {
+		if !m.Finished(index) && HasSucceeded(pod) {
 			succeeded = append(succeeded, index)
 		}
 	}
@@ -142,6 +142,16 @@ func (m *Memory) hasCompleted(task *batchv1alpha1.TaskSpec) bool {
 func (m *Memory) Settle(h Happening) {
 	if h.Event == busv1alpha1.PodEvictedEvent {
 		m.Renew(h.Index, h.Pod)
+	}
+}
+
+// Reopen forgets that a happening of this task has been dealt with: what was to be done about it was not, for something else was.
+func (m *Memory) Reopen(h Happening) {
+	switch h.Event {
+	case busv1alpha1.PodFailedEvent:
+		m.Failed.Remove(h.Index)
+	case busv1alpha1.TaskCompletedEvent:
+		m.Completed = false
 	}
 }
 
@@ -178,12 +188,12 @@ func (m *Memory) rid(index int32, pod *corev1.Pod) {
 	m.Handled[index] = pod.UID
 }
 
-// Rewind forgets that the unfinished pods were ever there: they are to go, and their indexes run anew. What is known to have finished
-// stays so.
-func (m *Memory) Rewind(unfinished map[int32]*corev1.Pod) {
+// Rewind forgets that the pods that were stopped were ever there: they are to go, and their indexes run anew. What is known to have
+// finished before stays so.
+func (m *Memory) Rewind(stopped map[int32]*corev1.Pod) {
 	m.Created = m.Succeeded.Clone()
 	m.Created.AddAll(m.Failed)
-	for index, pod := range unfinished {
+	for index, pod := range stopped {
 		if !m.Finished(index) {
 			m.Renew(index, pod)
 		}

@@ -27,7 +27,21 @@ func going(pod *corev1.Pod) {
 
 func disrupted(pod *corev1.Pod) {
 	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
-		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "PreemptionByScheduler"})
+		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "PreemptionByScheduler", LastTransitionTime: metav1.Unix(200, 0)})
+}
+
+// removed is deleted as one that has ended.
+func removed(pod *corev1.Pod) {
+	going(pod)
+	pod.DeletionGracePeriodSeconds = new(int64)
+}
+
+// endedAtSecond gives a pod a container that ended well then.
+func endedAtSecond(second int64) podOption {
+	return func(pod *corev1.Pod) {
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+			State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: metav1.Unix(second, 0)}}}}
+	}
 }
 
 // exits gives a pod one container for each code; a code of 0 is one that ended well.
@@ -81,7 +95,10 @@ func TestObserve(t *testing.T) {
 		"the second container failed":               {task: task(all, map[int32]*corev1.Pod{0: running, 1: pod("j-a-1", corev1.PodFailed, exits(0, 4, 5)), 2: running}), want: []string{"PodFailed: pod j-a-1 failed with exit code 4"}},
 		"a failure that is known":                   {task: task(Memory{Created: indexes.Of(0, 1, 2), Failed: indexes.Of(1)}, map[int32]*corev1.Pod{0: running, 1: pod("j-a-1", corev1.PodFailed, exits(3)), 2: running})},
 		"a known failure that is deleted":           {task: task(Memory{Created: indexes.Of(0, 1, 2), Failed: indexes.Of(1)}, map[int32]*corev1.Pod{0: running, 2: running})},
-		"a succeeded pod that is going":             {task: task(all, map[int32]*corev1.Pod{0: running, 1: pod("j-a-1", corev1.PodSucceeded, going), 2: running})},
+		"one ends well as it is killed":             {task: task(all, map[int32]*corev1.Pod{0: running, 1: pod("j-a-1", corev1.PodSucceeded, going), 2: running}), want: []string{"PodEvicted: pod j-a-1 was evicted"}},
+		"one ended well after it was marked":        {task: task(all, map[int32]*corev1.Pod{0: running, 1: pod("j-a-1", corev1.PodSucceeded, disrupted, endedAtSecond(201)), 2: running}), want: []string{"PodEvicted: pod j-a-1 was evicted (PreemptionByScheduler)"}},
+		"one is marked after it ended well":         {task: task(all, map[int32]*corev1.Pod{0: running, 1: pod("j-a-1", corev1.PodSucceeded, disrupted, endedAtSecond(199)), 2: running})},
+		"a succeeded pod that is going":             {task: task(all, map[int32]*corev1.Pod{0: running, 1: pod("j-a-1", corev1.PodSucceeded, removed), 2: running})},
 		"a known success that is deleted":           {task: task(Memory{Created: indexes.Of(0, 1, 2), Succeeded: indexes.Of(1)}, map[int32]*corev1.Pod{0: running, 2: running})},
 		"the last succeeded":                        {task: task(Memory{Created: indexes.Of(0, 1, 2), Succeeded: indexes.Of(0, 1)}, map[int32]*corev1.Pod{2: pod("j-a-2", corev1.PodSucceeded)}), want: []string{"TaskCompleted: all 3 pods of task a have succeeded"}},
 		"all succeeded and that is known":           {task: task(Memory{Created: indexes.Of(0, 1, 2), Succeeded: indexes.Of(0, 1, 2), Completed: true}, map[int32]*corev1.Pod{2: pod("j-a-2", corev1.PodSucceeded)})},
