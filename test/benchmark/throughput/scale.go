@@ -192,8 +192,9 @@ func scale(ctx context.Context, o *options, s scaling, name string) (scaleResult
 }
 
 // restFor is how long all programs have for what they still do about the parked pods when these are there: it is the pods that wait
-// whose cost is asked for, not their coming.
-const restFor = 30 * time.Second
+// whose cost is asked for, not their coming. The API server keeps what was written in the last 75 s for those who watch, each pod as
+// it was and as it is; what is older it lets go of when something is written next.
+const restFor = 90 * time.Second
 
 func rest(ctx context.Context) {
 	timer := time.NewTimer(restFor)
