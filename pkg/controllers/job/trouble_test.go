@@ -3,6 +3,9 @@ package job
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -92,4 +95,22 @@ func TestReportUnwritten(t *testing.T) {
 	const why = ` job status, err: jobs "j" is forbidden: not today`
 	assert.Equal(t, "Warning JobStatusError Failed to initialize"+why, <-recorder.Events)
 	assert.Equal(t, "Warning JobStatusError Failed to update"+why, <-recorder.Events)
+}
+
+// What a Job can wait for or suffer from stands on the page about reasons, in the part about the Job's state.
+func TestReasonsAreDocumented(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "reference", "reasons.md"))
+	require.NoError(t, err)
+	state, _, found := strings.Cut(string(page), "## Conditions of a PodGroup")
+	require.True(t, found)
+	for _, kind := range []troubleKind{deleteError, createError, groupError, claimError, pluginError} {
+		assert.Contains(t, state, kind.reason)
+	}
+	for _, reason := range []string{
+		reasonInvalid, reasonNotSupported, reasonQueueNotFound, reasonQueueIsRoot, reasonQueueHasChildren, reasonQueueNotOpen,
+		reasonPodGroupNameTaken, reasonSchedulerNotServed, reasonPodGroupPending, reasonUnschedulable, reasonClaimNotFound,
+		reasonClaimNameTaken, reasonObjectNameTaken, reasonSuspended, reasonResumed, reasonDeadlineExceeded,
+	} {
+		assert.Contains(t, state, reason)
+	}
 }
