@@ -338,8 +338,10 @@ func timeLeft(job *batchv1alpha1.Job, now time.Time) (time.Duration, bool) {
 	if job.Spec.ActiveDeadlineSeconds == nil || job.Status.StartTime == nil || phase.IsAborted(job.Status.State.Phase) {
 		return 0, false
 	}
-	deadline := job.Status.StartTime.Add(time.Duration(*job.Spec.ActiveDeadlineSeconds) * time.Second)
-	return deadline.Sub(now), true
+	// A Job that was stored before the schema had a maximum may say more than a duration holds.
+	const longest = (1<<63 - 1) / int64(time.Second)
+	allowed := time.Duration(min(*job.Spec.ActiveDeadlineSeconds, longest)) * time.Second
+	return job.Status.StartTime.Add(allowed).Sub(now), true
 }
 
 // grant does to the status and the memories what the action does to the Job. It returns false if the Job's phase does

@@ -245,6 +245,18 @@ func TestDeadlineEndsTheJob(t *testing.T) {
 	assert.Equal(t, time.Minute, w.job.Status.RunningDuration.Duration)
 }
 
+// The schema refuses such a deadline now; a Job that was stored before it did may have one.
+func TestADeadlineThatNoDurationHoldsIsFarAway(t *testing.T) {
+	job := mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)).Obj()
+	limit := int64(1<<63 - 1)
+	job.Spec.ActiveDeadlineSeconds = &limit
+	w := newWorld(t, job)
+	w.start()
+	left, limited := timeLeft(w.job, w.now)
+	assert.True(t, limited)
+	assert.Greater(t, left, 100*365*24*time.Hour)
+}
+
 func TestTimesMoveWithThePhaseAlone(t *testing.T) {
 	w := newWorld(t, mustertesting.MakeJob("j").MinAvailable(1).Task(mustertesting.MakeTask("a", 2).MinAvailable(1)).Obj())
 	w.settle()
