@@ -1,9 +1,13 @@
-// Command crdtrim takes the descriptions out of what CRDs embed of other APIs (pod templates and claims), in place.
-// With them the Job's CRD is larger than the annotation in which "kubectl apply" keeps what was applied.
+// Command crdtrim takes out of CRDs, in place, what is too much:
+//   - the descriptions of what they embed of other APIs (pod templates and claims). With them the Job's CRD is larger than the
+//     annotation in which "kubectl apply" keeps what was applied;
+//   - the values of Kubernetes' own types that Go cannot read. One object that has such a value ends every list and watch of its
+//     kind, and so all work on the others.
 package main
 
 import (
 	"fmt"
+	"math"
 	"os"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -32,7 +36,9 @@ func trimFile(path string) error {
 		return err
 	}
 	for i := range crd.Spec.Versions {
-		trim(crd.Spec.Versions[i].Schema.OpenAPIV3Schema, false)
+		schema := crd.Spec.Versions[i].Schema.OpenAPIV3Schema
+		trim(schema, false)
+		narrow(schema)
 	}
 	out, err := yaml.Marshal(map[string]any{
 		"apiVersion": crd.APIVersion, "kind": crd.Kind,
@@ -47,24 +53,48 @@ func trimFile(path string) error {
 
 // trim removes the descriptions below embedded properties and keeps the one of the property itself.
 func trim(schema *apiextensionsv1.JSONSchemaProps, inside bool) {
-	if schema == nil {
-		return
-	}
-	if inside {
-		schema.Description = ""
-	}
-	for name, property := range schema.Properties {
-		description := property.Description
-		trim(&property, inside || embedded[name])
-		if !inside {
-			property.Description = description
+	each(schema, func(name string, part *apiextensionsv1.JSONSchemaProps) {
+		if inside {
+			part.Description = ""
 		}
+		trim(part, inside || embedded[name])
+	})
+}
+
+const (
+	// quantityPattern is that of controller-gen but for exponents: resource.Quantity takes no fractions there, and needs minutes and
+	// gigabytes to read a number of a thousand million digits.
+	quantityPattern = `^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?[0-9]{1,3}))?$`
+	// timePattern is what metav1.Time reads of RFC 3339. The format "date-time" knows the calendar, and takes more.
+	timePattern = `^[0-9]{4}-[0-9]{2}-[0-9]{2}T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]+)?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
+)
+
+// narrow makes a schema refuse what quantities, numbers that may be strings, and times cannot be. Durations look like any string:
+// their fields have rules.
+func narrow(schema *apiextensionsv1.JSONSchemaProps) {
+	switch {
+	case schema.XIntOrString && schema.Pattern != "":
+		schema.Pattern = quantityPattern
+	case schema.XIntOrString: // an intstr.IntOrString
+		schema.Minimum, schema.Maximum = new(float64(math.MinInt32)), new(float64(math.MaxInt32))
+	case schema.Format == "date-time":
+		schema.Pattern = timePattern
+		// API servers take lists for strings with a format: no list has these lengths.
+		schema.MinItems, schema.MaxItems = new(int64(1)), new(int64(0))
+	}
+	each(schema, func(_ string, part *apiextensionsv1.JSONSchemaProps) { narrow(part) })
+}
+
+// each lets f change the schemas that a schema consists of; name is that of a property, and empty for items and values.
+func each(schema *apiextensionsv1.JSONSchemaProps, f func(name string, part *apiextensionsv1.JSONSchemaProps)) {
+	for name, property := range schema.Properties {
+		f(name, &property)
 		schema.Properties[name] = property
 	}
-	if schema.Items != nil {
-		trim(schema.Items.Schema, inside)
+	if schema.Items != nil && schema.Items.Schema != nil {
+		f("", schema.Items.Schema)
 	}
-	if schema.AdditionalProperties != nil {
-		trim(schema.AdditionalProperties.Schema, inside)
+	if schema.AdditionalProperties != nil && schema.AdditionalProperties.Schema != nil {
+		f("", schema.AdditionalProperties.Schema)
 	}
 }

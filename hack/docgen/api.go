@@ -138,7 +138,7 @@ func limitsOf(field *apiextensionsv1.JSONSchemaProps) string {
 	if field.MaxLength != nil {
 		limits = append(limits, fmt.Sprintf("At most %d characters.", *field.MaxLength))
 	}
-	if field.MaxItems != nil {
+	if field.Items != nil && field.MaxItems != nil {
 		limits = append(limits, fmt.Sprintf("At most %d items.", *field.MaxItems))
 	}
 	if field.MaxProperties != nil {

@@ -83,8 +83,10 @@ func collect(s *apiextensionsv1.JSONSchemaProps, path string, add func(constrain
 	float("maximum", s.Maximum)
 	number("minLength", s.MinLength)
 	number("maxLength", s.MaxLength)
-	number("minItems", s.MinItems)
-	number("maxItems", s.MaxItems)
+	if s.Items != nil { // what else has such limits is not to be a list at all
+		number("minItems", s.MinItems)
+		number("maxItems", s.MaxItems)
+	}
 	number("maxProperties", s.MaxProperties)
 	if s.Pattern != "" {
 		add(constraint{path: path, keyword: "pattern"})
@@ -132,6 +134,7 @@ spec:
   policies:
   - {event: PodFailed, action: RestartJob, timeout: 1m}
   - {events: [PodEvicted], action: RestartJob}
+  - {exitCode: 3, action: AbortJob}
   volumes:
   - {mountPath: /data, volumeClaimName: data}
   - {mountPath: /scratch, volumeClaim: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}
@@ -144,7 +147,7 @@ spec:
     partitionPolicy: {totalPartitions: 2, partitionSize: 2, minPartitions: 2, networkTopology: {mode: hard, highestTierAllowed: 1}}
     dependsOn: {name: [first], iteration: any, condition: Ready}
     policies:
-    - {event: TaskCompleted, action: CompleteJob}
+    - {event: TaskCompleted, action: CompleteJob, timeout: 1m}
     - {events: [PodEvicted], action: RestartTask}
     template: {spec: {containers: [{name: main, image: main}]}}
   - {name: first, replicas: 1, template: {spec: {containers: [{name: main, image: main}]}}}
@@ -152,6 +155,9 @@ status:
   state: {phase: Running, reason: R, message: M, lastTransitionTime: "2026-01-01T00:00:00Z"}
   conditions: [{status: Pending, lastTransitionTime: "2026-01-01T00:00:00Z"}]
   delayed: [{event: PodEvicted, task: main, indexes: "0-1", since: "2026-01-01T00:00:00Z"}]
+  startTime: "2026-01-01T00:00:00Z"
+  completionTime: "2026-01-01T00:01:00Z"
+  runningDuration: 1m0s
 `,
 	podGroups: `
 apiVersion: scheduling.volcano.sh/v1beta1

@@ -92,9 +92,31 @@ func createChangingJob(t *testing.T, name string) map[string]any {
 // set changes one field of an object: the path is of names and indexes, and nil removes.
 func set(t *testing.T, object map[string]any, value any, path ...any) map[string]any {
 	t.Helper()
+	if value != nil {
+		return put(t, object, value, path...)
+	}
 	changed := runtime.DeepCopyJSON(object)
-	var at any = changed
-	for _, step := range path[:len(path)-1] {
+	delete(within(changed, path[:len(path)-1]...).(map[string]any), path[len(path)-1].(string))
+	return changed
+}
+
+// put changes one field of an object, or one item of a list in it, also to null.
+func put(t *testing.T, object map[string]any, value any, path ...any) map[string]any {
+	t.Helper()
+	changed := runtime.DeepCopyJSON(object)
+	last := path[len(path)-1]
+	switch at := within(changed, path[:len(path)-1]...).(type) {
+	case map[string]any:
+		at[last.(string)] = value
+	case []any:
+		at[last.(int)] = value
+	}
+	return changed
+}
+
+// within returns what is at a path of an object.
+func within(at any, path ...any) any {
+	for _, step := range path {
 		switch step := step.(type) {
 		case string:
 			at = at.(map[string]any)[step]
@@ -102,13 +124,7 @@ func set(t *testing.T, object map[string]any, value any, path ...any) map[string
 			at = at.([]any)[step]
 		}
 	}
-	last := path[len(path)-1].(string)
-	if value == nil {
-		delete(at.(map[string]any), last)
-		return changed
-	}
-	at.(map[string]any)[last] = value
-	return changed
+	return at
 }
 
 func path(text string) []any {

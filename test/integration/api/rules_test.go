@@ -207,6 +207,16 @@ var rules = map[string]rule{
 		field:   "spec.policies[0].timeout",
 		message: "a policy for PodPending needs a timeout",
 	},
+	"a duration is one that Go can read": {
+		base: smallJob,
+		keeps: []string{
+			policies(`{event: PodFailed, action: RestartJob, timeout: 0s}, {event: PodEvicted, action: RestartJob, timeout: 1h1m1.5s}`),
+			`spec: {runningEstimate: 36h}`,
+		},
+		breaks:  policies(`{event: PodFailed, action: RestartJob, timeout: 1d}`),
+		field:   "spec.policies[0].timeout",
+		message: "invalid duration: use a Go duration like 90s, 5m or 1h30m",
+	},
 	"a PodGroup names one tier": {
 		base:    smallPodGroup,
 		keeps:   []string{`spec: {networkTopology: {highestTierName: rack}}`, `{}`},

@@ -80,6 +80,9 @@ type JobSpec struct {
 	Plugins map[string][]string `json:"plugins,omitempty"`
 
 	// RunningEstimate is how long the user expects the Job to run.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[-+]?(0|([0-9.]+([mnuµμ]?s|m|h))+)$') && duration(self) >= duration('0s')",message="invalid duration: use a Go duration like 90s, 5m or 1h30m, not a negative one"
 	// +optional
 	RunningEstimate *metav1.Duration `json:"runningEstimate,omitempty"`
 
@@ -123,8 +126,9 @@ type JobSpec struct {
 
 	// ActiveDeadlineSeconds is how many seconds after its start the Job is terminated if it has not ended. The time begins anew when the
 	// Job is resumed.
-	// Unlimited when unset. An extra of Muster's.
+	// Unlimited when unset, at most 2147483647. An extra of Muster's.
 	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
 	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`
 }
@@ -305,6 +309,9 @@ type LifecyclePolicy struct {
 	// +optional
 	ExitCode *int32 `json:"exitCode,omitempty"`
 	// Timeout is how long to wait before the action is taken. At once when unset.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[-+]?(0|([0-9.]+([mnuµμ]?s|m|h))+)$') && duration(self) >= duration('0s')",message="invalid duration: use a Go duration like 90s, 5m or 1h30m, not a negative one"
 	// +optional
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 }
@@ -453,6 +460,9 @@ type JobStatus struct {
 	// +optional
 	RetryCount int32 `json:"retryCount,omitempty"`
 	// RunningDuration is how long the Job has run, from startTime to its end.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[-+]?(0|([0-9.]+([mnuµμ]?s|m|h))+)$') && duration(self) <= duration('2562047h47m16.854775807s')",message="invalid duration: use a Go duration like 90s, 5m or 1h30m"
 	// +optional
 	RunningDuration *metav1.Duration `json:"runningDuration,omitempty"`
 	// ControlledResources lists what was made for the Job: "plugin-<name>" and "volume-pvc-<claim>".
