@@ -3,6 +3,7 @@ package job
 import (
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
@@ -98,10 +99,23 @@ func (c *Controller) enqueueWaiting(queue string) {
 		return
 	}
 	for _, obj := range jobs {
-		job := obj.(*batchv1alpha1.Job)
-		if p := job.Status.State.Phase; p == "" || p == batchv1alpha1.Pending {
+		if job := obj.(*batchv1alpha1.Job); c.mayWaitForQueue(job) {
 			c.worker.Enqueue(keyOf(job))
 		}
+	}
+}
+
+// mayWaitForQueue tells whether what a Job waits for may be its queue: one that is Running waits for it if its PodGroup has been
+// deleted while the queue takes no Jobs.
+func (c *Controller) mayWaitForQueue(job *batchv1alpha1.Job) bool {
+	switch job.Status.State.Phase {
+	case "", batchv1alpha1.Pending:
+		return true
+	case batchv1alpha1.Running:
+		_, err := c.groups.PodGroups(job.Namespace).Get(batchv1alpha1.PodGroupName(job))
+		return apierrors.IsNotFound(err)
+	default:
+		return false
 	}
 }
 

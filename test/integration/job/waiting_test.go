@@ -76,6 +76,29 @@ func TestJobGoesOnWhenItsQueueOpens(t *testing.T) {
 	assert.Empty(t, log.Job(s.name("j")).Reason)
 }
 
+// TestARunningJobGoesOnWhenItsQueueOpens: its PodGroup was deleted while the queue took no Jobs.
+func TestARunningJobGoesOnWhenItsQueueOpens(t *testing.T) {
+	s := newStage(t)
+	job := s.apply(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 2)).MinAvailable(1))
+	s.admit(job)
+	s.run("j-a-0", "j-a-1")
+	s.JobPhase(s.name("j"), batchv1alpha1.Running)
+
+	s.queue(schedulingv1beta1.QueueStateClosed)
+	require.NoError(t, muster.SchedulingV1beta1().PodGroups(s.namespace).Delete(t.Context(), s.group(job).Name, metav1.DeleteOptions{}))
+	s.JobReason(s.name("j"), "QueueNotOpen")
+	s.evict("j-a-1")
+	s.reap(1)
+	s.Soon("the Job knows that the pod is gone", func() bool { return s.get("j").Status.Running == 1 && s.get("j").Status.Terminating == 0 },
+		func() any { return s.get("j").Status })
+	require.Equal(t, batchv1alpha1.Running, log.Job(s.name("j")).Phase)
+	s.PodsStay(1, "no pod is created", s.live)
+
+	s.queue(schedulingv1beta1.QueueStateOpen)
+	s.admit(job)
+	s.awaitPod("j-a-1")
+}
+
 func TestSchedulerThatIsNotServedIsSaid(t *testing.T) {
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("j").SchedulerName("other").Task(mustertesting.MakeTask("a", 1)))
