@@ -339,18 +339,20 @@ func (c *Controller) run(ctx context.Context, job *batchv1alpha1.Job, s *scene, 
 	return nil
 }
 
-// deleteExpired deletes a Job that has ended, or was aborted, longer ago than its ttlSecondsAfterFinished.
+// deleteExpired deletes a Job that has ended, or was aborted, longer ago than its ttlSecondsAfterFinished. It returns a conflict if
+// the Job is not as it was seen: its user may have given it more time.
 func (c *Controller) deleteExpired(ctx context.Context, job *batchv1alpha1.Job) error {
 	left, limited := timeToLive(job, c.clock.Now())
 	if !limited || left > 0 {
 		return nil
 	}
 	background := metav1.DeletePropagationBackground
+	seen := c.writtenJobs.Latest(keyOf(job), job) // of its status, this sync may have written another
 	err := c.muster.BatchV1alpha1().Jobs(job.Namespace).Delete(ctx, job.Name, metav1.DeleteOptions{
-		Preconditions:     metav1.NewUIDPreconditions(string(job.UID)),
+		Preconditions:     &metav1.Preconditions{UID: &seen.UID, ResourceVersion: &seen.ResourceVersion},
 		PropagationPolicy: &background,
 	})
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting the expired Job: %w", err)
 	}
 	return nil

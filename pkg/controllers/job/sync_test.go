@@ -1,0 +1,166 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	testingclock "k8s.io/utils/clock/testing"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	musterfake "github.com/muster-sched/muster/pkg/client/clientset/versioned/fake"
+	"github.com/muster-sched/muster/pkg/client/informers/externalversions"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+)
+
+// desk is a controller of the Job j, or of another, that looks when a test tells it to. Its informers show what the test puts there,
+// its clients know of that too, and the Job is shown with the status that was written last.
+type desk struct {
+	*Controller
+	t      *testing.T
+	kube   *fake.Clientset
+	muster *musterfake.Clientset
+	events *record.FakeRecorder
+	time   *testingclock.FakePassiveClock
+	groups cache.Indexer
+}
+
+func newDesk(t *testing.T) *desk {
+	d := &desk{
+		t: t, kube: fake.NewClientset(), muster: musterfake.NewSimpleClientset(),
+		events: record.NewFakeRecorder(100), time: testingclock.NewFakePassiveClock(time.Unix(10_000, 0)),
+	}
+	musterInformers := externalversions.NewSharedInformerFactory(d.muster, 0)
+	d.Controller = New(Config{
+		Kube: d.kube, Muster: d.muster, KubeInformers: informers.NewSharedInformerFactory(d.kube, 0), MusterInformers: musterInformers,
+		Recorder: d.events, Clock: d.time,
+	})
+	d.groups = musterInformers.Scheduling().V1beta1().PodGroups().Informer().GetIndexer()
+	d.shows(mustertesting.MakeQueue(schedulingv1beta1.DefaultQueue).State(schedulingv1beta1.QueueStateOpen).Obj())
+	t.Cleanup(func() {
+		ended, cancel := context.WithCancel(context.Background())
+		cancel()
+		d.worker.Run(ended, 0)
+	})
+	return d
+}
+
+// shows puts an object where informers and clients find it, in place of one of its name.
+func (d *desk) shows(object runtime.Object) {
+	d.t.Helper()
+	tracker, index := d.muster.Tracker(), cache.Indexer(nil)
+	switch object.(type) {
+	case *batchv1alpha1.Job:
+		index = d.jobIndex
+	case *schedulingv1beta1.PodGroup:
+		index = d.groups
+	case *schedulingv1beta1.Queue:
+		index = d.queueIndex
+	case *corev1.Pod:
+		tracker, index = d.kube.Tracker(), d.podIndex
+	case *corev1.Service:
+		tracker, index = d.kube.Tracker(), d.kinds.services.watched().GetIndexer()
+	}
+	require.NoError(d.t, index.Update(object))
+	require.NoError(d.t, tracker.Add(object)) // which updates one that is there
+}
+
+// looks at the Job j.
+func (d *desk) looks() (time.Duration, error) {
+	d.t.Helper()
+	after, err := d.Sync(d.t.Context(), metav1.NamespaceDefault+"/j")
+	if job, getErr := d.muster.BatchV1alpha1().Jobs(metav1.NamespaceDefault).Get(d.t.Context(), "j", metav1.GetOptions{}); getErr == nil {
+		require.NoError(d.t, d.jobIndex.Update(job))
+	}
+	return after, err
+}
+
+// job as its status was written last.
+func (d *desk) job() *batchv1alpha1.Job {
+	d.t.Helper()
+	job, err := d.muster.BatchV1alpha1().Jobs(metav1.NamespaceDefault).Get(d.t.Context(), "j", metav1.GetOptions{})
+	require.NoError(d.t, err)
+	return job
+}
+
+// told returns the events since the last call.
+func (d *desk) told() []string {
+	var told []string
+	for len(d.events.Events) > 0 {
+		told = append(told, <-d.events.Events)
+	}
+	return told
+}
+
+// refuses makes the API server refuse to do something, until allow is called.
+func refuses(client *clienttesting.Fake, verb, resource string) (allow func()) {
+	refused := true
+	client.PrependReactor(verb, resource, func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if !refused {
+			return false, nil, nil
+		}
+		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "it", errors.New("not today"))
+	})
+	return func() { refused = false }
+}
+
+// since is a status of a Job that is in a phase since a time.
+func (d *desk) since(p batchv1alpha1.JobPhase, ago time.Duration, reason string) batchv1alpha1.JobStatus {
+	at := metav1.NewTime(d.time.Now().Add(-ago))
+	return batchv1alpha1.JobStatus{
+		State:        batchv1alpha1.JobState{Phase: p, Reason: reason, Message: "because", LastTransitionTime: at},
+		Conditions:   []batchv1alpha1.JobCondition{{Status: p, LastTransitionTime: &at, Reason: reason, Message: "because"}},
+		MinAvailable: 1,
+	}
+}
+
+// TestAJobThatWasGivenMoreTimeIsNotDeleted: its user has raised ttlSecondsAfterFinished, and the informer does not show it yet.
+func TestAJobThatWasGivenMoreTimeIsNotDeleted(t *testing.T) {
+	d := newDesk(t)
+	job := mustertesting.MakeJob("j").UID("u").TTL(60).Task(mustertesting.MakeTask("a", 1)).
+		Status(d.since(batchv1alpha1.Completed, 61*time.Second, "PodsSucceeded")).Obj()
+	job.ResourceVersion = "1"
+	d.shows(job)
+	var deleted bool
+	d.muster.PrependReactor("delete", "jobs", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		options := action.(clienttesting.DeleteActionImpl).DeleteOptions
+		if options.Preconditions.ResourceVersion != nil && *options.Preconditions.ResourceVersion != "2" {
+			return true, nil, apierrors.NewConflict(schema.GroupResource{Resource: "jobs"}, "j", errors.New("it has changed"))
+		}
+		assert.Equal(t, job.UID, *options.Preconditions.UID)
+		deleted = true
+		return true, nil, nil
+	})
+	after, err := d.looks()
+	require.NoError(t, err)
+	assert.Equal(t, conflictPause, after, "it is looked at again")
+	assert.False(t, deleted)
+	assert.Empty(t, d.told())
+
+	job = d.job()
+	hour := int32(3600)
+	job.ResourceVersion, job.Spec.TTLSecondsAfterFinished = "2", &hour
+	d.shows(job)
+	after, err = d.looks()
+	require.NoError(t, err)
+	assert.LessOrEqual(t, after, time.Hour-61*time.Second)
+	assert.False(t, deleted)
+	d.time.SetTime(d.time.Now().Add(time.Hour))
+	_, err = d.looks()
+	require.NoError(t, err)
+	assert.True(t, deleted)
+}
