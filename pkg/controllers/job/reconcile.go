@@ -358,10 +358,12 @@ func (c *Controller) deleteExpired(ctx context.Context, job *batchv1alpha1.Job) 
 	return nil
 }
 
-// timeToLive returns how long a Job that has ended, or was aborted, stays; false if it stays for ever.
+// timeToLive returns how long a Job that has ended, or was aborted, stays; false if it stays for ever. One that spec.suspend holds
+// waits to go on.
 func timeToLive(job *batchv1alpha1.Job, now time.Time) (time.Duration, bool) {
 	p := job.Status.State.Phase
-	if job.Spec.TTLSecondsAfterFinished == nil || !phase.Ended(p) && p != batchv1alpha1.Aborted {
+	isDone := phase.Ended(p) || p == batchv1alpha1.Aborted && !isSuspended(job)
+	if job.Spec.TTLSecondsAfterFinished == nil || !isDone {
 		return 0, false
 	}
 	expiry := job.Status.State.LastTransitionTime.Add(time.Duration(*job.Spec.TTLSecondsAfterFinished) * time.Second)

@@ -164,3 +164,27 @@ func TestAJobThatWasGivenMoreTimeIsNotDeleted(t *testing.T) {
 	require.NoError(t, err)
 	assert.True(t, deleted)
 }
+
+// TestASuspendedJobDoesNotExpire: it waits to go on. What a Command or a policy has aborted expires.
+func TestASuspendedJobDoesNotExpire(t *testing.T) {
+	for name, c := range map[string]struct {
+		suspended, expires bool
+		reason             string
+	}{
+		"suspended": {suspended: true, reason: reasonSuspended},
+		"aborted":   {reason: "CommandIssued", expires: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			d.shows(mustertesting.MakeJob("j").UID("u").TTL(60).Suspend(c.suspended).Task(mustertesting.MakeTask("a", 1)).
+				Status(d.since(batchv1alpha1.Aborted, time.Hour, c.reason)).Obj())
+			after, err := d.looks()
+			require.NoError(t, err)
+			_, err = d.muster.BatchV1alpha1().Jobs(metav1.NamespaceDefault).Get(t.Context(), "j", metav1.GetOptions{})
+			assert.Equal(t, c.expires, apierrors.IsNotFound(err))
+			if !c.expires {
+				assert.Zero(t, after, "no time is waited for")
+			}
+		})
+	}
+}
