@@ -36,6 +36,8 @@ type view struct {
 	dependency batchv1alpha1.DependencyCondition
 	// trouble is what a Pending or Running Job suffers from; nil if nothing.
 	trouble *finding
+	// undone is what the last attempt to act ran into; nil if nothing. It is said of a Job in the other phases.
+	undone *finding
 	// waiting is what the Job waits for while it is Pending; nil if nothing is known.
 	waiting *finding
 	// controlled is what status.controlledResources should say; nil if it should stay.
@@ -439,9 +441,13 @@ func (v *view) explanation(p batchv1alpha1.JobPhase) *finding {
 	}
 }
 
-// explain says what a live Job suffers from or waits for, or else why it is in its phase.
+// explain says what a live Job suffers from or waits for, or else why it is in its phase. Of a Job that stops, or has, it says both:
+// whether it is resumed, for one, depends on the reason.
 func explain(v *view, status *batchv1alpha1.JobStatus) {
 	if !phase.Runs(status.State.Phase) {
+		if v.undone != nil && status.State.Phase == v.job.Status.State.Phase {
+			status.State.Message = withUndone(&status.State, v.undone)
+		}
 		return
 	}
 	status.State.Reason, status.State.Message = "", ""

@@ -218,8 +218,9 @@ func (r *secretReader) fail(err error) {
 	}
 }
 
-// deleteObjects deletes the objects of the plugins of a Job that has ended.
+// deleteObjects deletes the objects of the plugins of a Job that has ended. It returns the first error.
 func (c *Controller) deleteObjects(ctx context.Context, job *batchv1alpha1.Job) error {
+	var failed error
 	for _, kind := range c.kinds.ofPlugins() {
 		for _, object := range kind.ownedBy(job.UID) {
 			if object.GetDeletionTimestamp() != nil {
@@ -227,9 +228,9 @@ func (c *Controller) deleteObjects(ctx context.Context, job *batchv1alpha1.Job) 
 			}
 			err := kind.delete(ctx, object)
 			if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-				return fmt.Errorf("deleting the %s %s: %w", kind.resource().Resource, object.GetName(), err)
+				failed = firstOf(failed, fmt.Errorf("deleting the %s %s: %w", kind.resource().Resource, object.GetName(), err))
 			}
 		}
 	}
-	return nil
+	return failed
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -203,11 +204,14 @@ func (c *Controller) checkOwner(ctx context.Context, job *batchv1alpha1.Job, nam
 	}
 }
 
-// deletePods deletes pods, each only if it is still the one that was seen. It returns the first error.
+// deletePods deletes pods, each only if it is still the one that was seen. It returns the first error, and gives up after a batch of
+// which all are refused.
 func (c *Controller) deletePods(ctx context.Context, pods []*corev1.Pod) error {
+	var failed error
 	for len(pods) > 0 {
 		batch := pods[:min(maxBatch, len(pods))]
 		pods = pods[len(batch):]
+		var gone atomic.Int32
 		err := c.inParallel(len(batch), func(i int) error {
 			pod := batch[i]
 			err := c.kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
@@ -218,15 +222,17 @@ func (c *Controller) deletePods(ctx context.Context, pods []*corev1.Pod) error {
 			}
 			// A pod of that name and another UID is not the one to delete: ours is gone.
 			if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+				gone.Add(1)
 				return nil
 			}
 			return fmt.Errorf("deleting pod %s: %w", pod.Name, err)
 		})
-		if err != nil {
-			return err
+		failed = firstOf(failed, err)
+		if gone.Load() == 0 {
+			break
 		}
 	}
-	return nil
+	return failed
 }
 
 // inParallel runs f for 0 to n-1 at the same time and returns the error of the lowest of those that failed.
@@ -241,10 +247,5 @@ func (c *Controller) inParallel(n int, f func(i int) error) error {
 		})
 	}
 	group.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return firstOf(errs...)
 }

@@ -58,6 +58,7 @@ func (c *Controller) reconcile(ctx context.Context, job *batchv1alpha1.Job, n *n
 		filled = standing(filled, s.pods)
 	}
 	n.memory.addTo(&filled.Status)
+	filled.Status.State.Message = withoutUndone(&filled.Status.State)
 	v := &view{
 		job:          filled,
 		pods:         s.pods,
@@ -67,6 +68,7 @@ func (c *Controller) reconcile(ctx context.Context, job *batchv1alpha1.Job, n *n
 		held:         mayNotStart(filled, s),
 		refused:      s.isRefused(filled),
 		trouble:      troubleOf(filled, s),
+		undone:       s.trouble,
 		dependency:   c.dependency,
 		waiting:      c.waitingFor(filled, s),
 		controlled:   controlled(filled, s, &n.kit),
@@ -102,7 +104,10 @@ func (c *Controller) reconcile(ctx context.Context, job *batchv1alpha1.Job, n *n
 	if err := c.act(ctx, &acting, s, result, n); err != nil {
 		return c.report(&acting, err, n)
 	}
-	n.trouble = nil
+	if n.trouble != nil {
+		n.trouble = nil
+		wait = soonest(wait, retrySoon) // the status still tells of it
+	}
 	wait = soonest(wait, c.announce(&acting, result.delays, now, n))
 	if s.foreignGroup {
 		// Nothing tells when what is not the Job's is gone.
@@ -286,28 +291,40 @@ func sameCreated(a, b []batchv1alpha1.TaskRecord) bool {
 	return slices.EqualFunc(a, b, func(a, b batchv1alpha1.TaskRecord) bool { return a.Name == b.Name && a.Created == b.Created })
 }
 
-// act does what the status announces: it deletes whom it counts as terminating, and creates what is missing.
+// act does what the status announces: it deletes whom it counts as terminating, and creates what is missing. What is refused does not
+// keep the rest from being done; the first error is returned.
 func (c *Controller) act(ctx context.Context, job *batchv1alpha1.Job, s *scene, v *verdict, n *notes) error {
-	if err := c.deletePods(ctx, n.notYetDeleted(v.members.victims(), c.clock.Now())); err != nil {
+	failed := deleteError.of(c.deletePods(ctx, n.notYetDeleted(v.members.victims(), c.clock.Now())))
+	if failed != nil {
 		n.deletions = nil
-		return deleteError.of(err)
 	}
 	switch {
 	case phase.Runs(job.Status.State.Phase):
-		return c.run(ctx, job, s, v, &n.kit)
+		return firstOf(failed, c.run(ctx, job, s, v, &n.kit))
 	case phase.KeepsOnlyFinished(job.Status.State.Phase) && job.Status.Terminating == 0:
-		if err := c.deleteGroup(ctx, job, s.group); err != nil {
+		return firstOf(failed, c.dismantle(ctx, job, s.group))
+	default:
+		return failed
+	}
+}
+
+// firstOf returns the first error that is one; nil if none is.
+func firstOf(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
 			return err
 		}
-		if phase.Ended(job.Status.State.Phase) {
-			if err := c.deleteObjects(ctx, job); err != nil {
-				return pluginError.of(err)
-			}
-		}
-		return c.deleteExpired(ctx, job)
-	default:
-		return nil
 	}
+	return nil
+}
+
+// dismantle takes away what a Job that has ended, or is aborted, needs no more, and in the end the Job.
+func (c *Controller) dismantle(ctx context.Context, job *batchv1alpha1.Job, group *schedulingv1beta1.PodGroup) error {
+	failed := groupDeleteError.of(c.deleteGroup(ctx, job, group))
+	if phase.Ended(job.Status.State.Phase) {
+		failed = firstOf(failed, objectDeleteError.of(c.deleteObjects(ctx, job)))
+	}
+	return firstOf(failed, expiryError.of(c.deleteExpired(ctx, job)))
 }
 
 // run gives a live Job its claims, its PodGroup, the objects of its plugins and, once the PodGroup is admitted, its
@@ -333,10 +350,7 @@ func (c *Controller) run(ctx context.Context, job *batchv1alpha1.Job, s *scene, 
 	if !c.isAdmitted(s.group) || !s.claims.isReady() {
 		return nil
 	}
-	if err := c.createPods(ctx, job, group, k.set, v.members.missing(job.Name, v.stage, byPriority(&job.Spec, c.priorityOf))); err != nil {
-		return createError.of(err)
-	}
-	return nil
+	return createError.of(c.createPods(ctx, job, group, k.set, v.members.missing(job.Name, v.stage, byPriority(&job.Spec, c.priorityOf))))
 }
 
 // deleteExpired deletes a Job that has ended, or was aborted, longer ago than its ttlSecondsAfterFinished. It returns a conflict if

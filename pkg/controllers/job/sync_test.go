@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -24,6 +25,7 @@ import (
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	musterfake "github.com/muster-sched/muster/pkg/client/clientset/versioned/fake"
 	"github.com/muster-sched/muster/pkg/client/informers/externalversions"
+	"github.com/muster-sched/muster/pkg/job/defaults"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -187,4 +189,111 @@ func TestASuspendedJobDoesNotExpire(t *testing.T) {
 			}
 		})
 	}
+}
+
+// stands shows a Job of one task, its pods that run and its PodGroup, which is admitted.
+func (d *desk) stands(builder *mustertesting.JobWrapper, p batchv1alpha1.JobPhase, indexes ...int32) *batchv1alpha1.Job {
+	d.t.Helper()
+	job := builder.UID("u").Status(d.since(p, time.Hour, "Because")).Obj()
+	job.Generation = 1
+	filled := defaults.Job(job, "")
+	for _, index := range indexes {
+		pod := newPod(filled, &filled.Spec.Tasks[0], index)
+		pod.UID, pod.Status.Phase = types.UID(pod.Name), corev1.PodRunning
+		pod.Spec.NodeName = "n"
+		d.shows(pod)
+	}
+	group := newGroup(filled, d.priorityOf)
+	group.UID, group.Status.Phase = "g", schedulingv1beta1.PodGroupInqueue
+	d.shows(group)
+	d.shows(job)
+	return job
+}
+
+// settles looks until there is nothing to wait for but time, of which enough passes for each status to be written.
+func (d *desk) settles() (err error) {
+	d.t.Helper()
+	for range 5 {
+		_, err = d.looks()
+		d.time.SetTime(d.time.Now().Add(messageInterval))
+	}
+	return err
+}
+
+// TestWhatCannotBeDeletedIsSaid: by an event, and behind the reason for the phase, which stays.
+func TestWhatCannotBeDeletedIsSaid(t *testing.T) {
+	plain := func() *mustertesting.JobWrapper { return mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)) }
+	for name, c := range map[string]struct {
+		phase    batchv1alpha1.JobPhase
+		pods     []int32
+		resource string
+		event    string
+		trouble  string
+	}{
+		"pods, aborting":     {batchv1alpha1.Aborting, []int32{0}, "pods", "FailedDelete", `Error deleting pods: deleting pod j-a-0: `},
+		"pods, terminating":  {batchv1alpha1.Terminating, []int32{0}, "pods", "FailedDelete", `Error deleting pods: deleting pod j-a-0: `},
+		"pods, completing":   {batchv1alpha1.Completing, []int32{0}, "pods", "FailedDelete", `Error deleting pods: deleting pod j-a-0: `},
+		"PodGroup, aborted":  {batchv1alpha1.Aborted, nil, "podgroups", "PodGroupError", `Failed to delete PodGroup, err: deleting PodGroup j-u: `},
+		"objects, completed": {batchv1alpha1.Completed, nil, "services", "PluginError", `Execute plugin when job delete failed, err: deleting the services j: `},
+		"the Job, failed":    {batchv1alpha1.Failed, nil, "jobs", "FailedDelete", `Error deleting the expired job: deleting the expired Job: `},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			builder := plain()
+			if c.resource == "jobs" {
+				builder.TTL(60)
+			}
+			job := d.stands(builder, c.phase, c.pods...)
+			service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: "j", UID: "s",
+				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, jobKind)}}}
+			d.shows(service)
+			client := &d.muster.Fake
+			if c.resource == "pods" || c.resource == "services" {
+				client = &d.kube.Fake
+			}
+			allow := refuses(client, "delete", c.resource)
+			require.Error(t, d.settles(), "it is tried again")
+			why := c.trouble + c.resource
+			told := d.told()
+			require.Len(t, told, 1, "it is said once")
+			assert.Contains(t, told[0], "Warning "+c.event+" "+c.trouble)
+			state := d.job().Status.State
+			assert.Equal(t, "Because", state.Reason)
+			assert.Contains(t, state.Message, "because; not done yet: "+why)
+
+			allow()
+			_, err := d.looks()
+			require.NoError(t, err)
+			if c.resource == "jobs" {
+				return // it is gone
+			}
+			require.NoError(t, d.settles())
+			assert.Equal(t, "because", d.job().Status.State.Message)
+		})
+	}
+}
+
+// TestWhatCannotBeDeletedIsInNobodysWay: an expired Job goes although an object of it stays, and a Job that runs gets its pods.
+func TestWhatCannotBeDeletedIsInNobodysWay(t *testing.T) {
+	t.Run("of an expired Job", func(t *testing.T) {
+		d := newDesk(t)
+		job := d.stands(mustertesting.MakeJob("j").TTL(60).Task(mustertesting.MakeTask("a", 1)), batchv1alpha1.Completed)
+		d.shows(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: "j", UID: "s",
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, jobKind)}}})
+		refuses(&d.kube.Fake, "delete", "services")
+		refuses(&d.muster.Fake, "delete", "podgroups")
+		_, err := d.looks()
+		require.Error(t, err)
+		_, err = d.muster.BatchV1alpha1().Jobs(job.Namespace).Get(t.Context(), "j", metav1.GetOptions{})
+		assert.True(t, apierrors.IsNotFound(err))
+	})
+	t.Run("of one that runs", func(t *testing.T) {
+		d := newDesk(t)
+		d.stands(mustertesting.MakeJob("j").MinAvailable(1).Task(mustertesting.MakeTask("a", 2).MinAvailable(1)), batchv1alpha1.Running, 0, 5)
+		refuses(&d.kube.Fake, "delete", "pods")
+		_, err := d.looks()
+		require.Error(t, err)
+		_, err = d.kube.CoreV1().Pods(metav1.NamespaceDefault).Get(t.Context(), "j-a-1", metav1.GetOptions{})
+		assert.NoError(t, err)
+	})
 }

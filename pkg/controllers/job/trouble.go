@@ -3,12 +3,14 @@ package job
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/phase"
 )
 
 // conflictPause is how long to wait for the informer after somebody else has changed an object of ours.
@@ -25,10 +27,19 @@ var (
 	groupError  = troubleKind{eventPodGroupError, "Failed to create PodGroup, err"}
 	claimError  = troubleKind{eventClaimError, "Failed to create PVC, err"}
 	pluginError = troubleKind{eventPluginError, "Execute plugin when job add failed, err"}
+	// Of a Job that has ended or is aborted.
+	groupDeleteError  = troubleKind{eventPodGroupError, "Failed to delete PodGroup, err"}
+	objectDeleteError = troubleKind{eventPluginError, "Execute plugin when job delete failed, err"}
+	expiryError       = troubleKind{eventFailedDelete, "Error deleting the expired job"}
 )
 
-// of makes the error one of that kind.
-func (k troubleKind) of(err error) error { return &actError{k, err} }
+// of makes the error one of that kind; nil stays nil.
+func (k troubleKind) of(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &actError{k, err}
+}
 
 // actError is an error of a kind.
 type actError struct {
@@ -54,8 +65,9 @@ func (c *Controller) report(job *batchv1alpha1.Job, err error, n *notes) (time.D
 		return 0, err
 	}
 	c.instruments.troubles.WithLabelValues(trouble.reason).Inc()
-	// What plugins refuse has the same reason, and its event comes with the status.
-	if (n.trouble == nil || *n.trouble != *trouble) && trouble.reason != eventPluginError {
+	// What plugins refuse has the same reason, and its event comes with the status, where that has room for a reason.
+	withStatus := trouble.reason == eventPluginError && phase.Runs(job.Status.State.Phase)
+	if (n.trouble == nil || *n.trouble != *trouble) && !withStatus {
 		c.recorder.Event(job, corev1.EventTypeWarning, trouble.reason, trouble.message)
 	}
 	n.trouble = trouble
@@ -93,4 +105,24 @@ func troubleIn(err error) *finding {
 		return nil
 	}
 	return &finding{known.kind.reason, fmt.Sprintf("%s: %v", known.kind.text, known.err)}
+}
+
+// undone begins what is said of trouble in a phase that has a reason of its own, behind that.
+const undone = "not done yet: "
+
+// withUndone is the message of a state with what is still in the way of what it announces.
+func withUndone(state *batchv1alpha1.JobState, trouble *finding) string {
+	if state.Message == "" {
+		return undone + trouble.message
+	}
+	return state.Message + "; " + undone + trouble.message
+}
+
+// withoutUndone is the message of a state alone.
+func withoutUndone(state *batchv1alpha1.JobState) string {
+	why, _, isUndone := strings.Cut(state.Message, undone)
+	if !isUndone || phase.Runs(state.Phase) {
+		return state.Message
+	}
+	return strings.TrimSuffix(why, "; ")
 }
