@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 
@@ -246,6 +247,19 @@ func isReady(pod *corev1.Pod) bool {
 		}
 	}
 	return true
+}
+
+// highestFirst puts pods into the order in which they are to go: those that were created last first, as far as the spec tells.
+func highestFirst(spec *batchv1alpha1.JobSpec, pods []*corev1.Pod) []*corev1.Pod {
+	all := seatAll(spec, pods).seated
+	slices.SortStableFunc(all, func(a, b seated) int {
+		return cmp.Or(cmp.Compare(b.position, a.position), cmp.Compare(b.index, a.index))
+	})
+	ordered := make([]*corev1.Pod, 0, len(all))
+	for _, s := range all {
+		ordered = append(ordered, s.pod)
+	}
+	return ordered
 }
 
 // victims returns the doomed pods whose deletion nobody has asked for yet.

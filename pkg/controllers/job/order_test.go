@@ -4,7 +4,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
 
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	"github.com/muster-sched/muster/pkg/job/dependency"
 	"github.com/muster-sched/muster/pkg/job/policy"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
@@ -26,4 +28,19 @@ func TestPodsOfTasksThatStartFirstAreCreatedFirst(t *testing.T) {
 		names = append(names, policy.PodName("j", job.Spec.Tasks[m.task].Name, m.index))
 	}
 	assert.Equal(t, []string{"j-driver-0", "j-executor-0", "j-executor-1"}, names)
+}
+
+// TestHigherIndexesGoFirst: also those of two digits, and of each task that is scaled down.
+func TestHigherIndexesGoFirst(t *testing.T) {
+	job := mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 12)).Task(mustertesting.MakeTask("b", 2)).Obj()
+	var pods []*corev1.Pod
+	for _, place := range []missing{{0, 2}, {1, 0}, {0, 11}, {0, 1}, {1, 1}, {0, 10}} {
+		pods = append(pods, newPod(job, &job.Spec.Tasks[place.task], place.index))
+	}
+	gone := newPod(job, &batchv1alpha1.TaskSpec{Name: "gone"}, 0)
+	var names []string
+	for _, pod := range highestFirst(&job.Spec, append(pods, gone)) {
+		names = append(names, pod.Name)
+	}
+	assert.Equal(t, []string{"j-b-1", "j-b-0", "j-a-11", "j-a-10", "j-a-2", "j-a-1", "j-gone-0"}, names)
 }

@@ -294,7 +294,8 @@ func sameCreated(a, b []batchv1alpha1.TaskRecord) bool {
 // act does what the status announces: it deletes whom it counts as terminating, and creates what is missing. What is refused does not
 // keep the rest from being done; the first error is returned.
 func (c *Controller) act(ctx context.Context, job *batchv1alpha1.Job, s *scene, v *verdict, n *notes) error {
-	failed := deleteError.of(c.deletePods(ctx, n.notYetDeleted(v.members.victims(), c.clock.Now())))
+	victims := highestFirst(&job.Spec, n.notYetDeleted(v.members.victims(), c.clock.Now()))
+	failed := deleteError.of(c.deletePods(ctx, victims))
 	if failed != nil {
 		n.deletions = nil
 	}
