@@ -342,7 +342,7 @@ func TestNoTimePassesWhileAJobIsSuspended(t *testing.T) {
 	w.reap()
 	w.settle()
 	assert.Equal(t, batchv1alpha1.Terminated, w.phase())
-	assert.Equal(t, time.Minute, w.job.Status.RunningDuration.Duration)
+	assert.Equal(t, 59*time.Second+time.Minute, w.job.Status.RunningDuration.Duration)
 }
 
 func TestAnotherRestartOnTopOfTheLastKeepsTheFailedPods(t *testing.T) {

@@ -125,7 +125,7 @@ func judge(v *view) *verdict {
 	if v.command != nil && (!agreed || asked.commanded) {
 		status.HandledCommand = string(v.command.UID)
 	}
-	stamp(status, v.job.Status.State.Phase, v.now)
+	stamp(status, &v.job.Status, v.now)
 	explain(v, status)
 	return result
 }
@@ -138,7 +138,7 @@ func firstStatus(v *view, result *verdict) *batchv1alpha1.JobStatus {
 	}
 	first := v.job.Status.DeepCopy()
 	first.State.Phase, first.MinAvailable = batchv1alpha1.Pending, v.job.Spec.MinAvailable
-	stamp(first, "", v.now)
+	stamp(first, &v.job.Status, v.now)
 	return first
 }
 
@@ -178,7 +178,7 @@ func noteSucceeded(job *batchv1alpha1.Job, memories []policy.Memory, all *crew) 
 func hold(v *view, job *batchv1alpha1.Job) *verdict {
 	status := &job.Status
 	status.State.Reason, status.State.Message = v.held.reason, v.held.message
-	stamp(status, v.job.Status.State.Phase, v.now)
+	stamp(status, &v.job.Status, v.now)
 	all := seatAll(&job.Spec, v.pods)
 	return &verdict{status: status, members: all.sort(job, recallAll(job, all))}
 }
@@ -459,9 +459,9 @@ func explain(v *view, status *batchv1alpha1.JobStatus) {
 	}
 }
 
-// stamp fills in the times and the conditions of a status that comes from a phase.
-func stamp(status *batchv1alpha1.JobStatus, from batchv1alpha1.JobPhase, now time.Time) {
-	if status.State.Phase == from {
+// stamp fills in the times and the conditions of a status that another has led to.
+func stamp(status, before *batchv1alpha1.JobStatus, now time.Time) {
+	if status.State.Phase == before.State.Phase {
 		return
 	}
 	at := metav1.NewTime(now)
@@ -471,15 +471,42 @@ func stamp(status *batchv1alpha1.JobStatus, from batchv1alpha1.JobPhase, now tim
 	}
 	if phase.Ended(status.State.Phase) {
 		status.CompletionTime = &at
-		if status.StartTime != nil {
-			status.RunningDuration = &metav1.Duration{Duration: at.Sub(status.StartTime.Time).Truncate(time.Second)}
-		}
 	}
+	clockOff(status, before, now)
 	entry := batchv1alpha1.JobCondition{
 		Status: status.State.Phase, LastTransitionTime: &at,
 		Reason: status.State.Reason, Message: status.State.Message,
 	}
 	status.Conditions = append(withoutCondition(status.Conditions, entry.Status), entry)
+}
+
+// clockOff adds to the time that a Job has run when it is aborted or ends, or is resumed before it was Aborted: its start is that of the
+// next run then.
+func clockOff(status, before *batchv1alpha1.JobStatus, now time.Time) {
+	p := status.State.Phase
+	isNewStart := before.StartTime != nil && !status.StartTime.Equal(before.StartTime)
+	if before.StartTime == nil || isOffTheClock(before.Conditions) || !phase.Ended(p) && p != batchv1alpha1.Aborted && !isNewStart {
+		return
+	}
+	ran := now.Sub(before.StartTime.Time).Truncate(time.Second)
+	if before.RunningDuration != nil {
+		ran += before.RunningDuration.Duration
+	}
+	status.RunningDuration = &metav1.Duration{Duration: ran}
+}
+
+// isOffTheClock tells whether a Job has been Aborted and not resumed since. Its conditions are in the order in which it entered their
+// phases last.
+func isOffTheClock(conditions []batchv1alpha1.JobCondition) bool {
+	for _, c := range slices.Backward(conditions) {
+		switch {
+		case c.Status == batchv1alpha1.Aborted:
+			return true
+		case c.Status == batchv1alpha1.Restarting || phase.Runs(c.Status):
+			return false
+		}
+	}
+	return false
 }
 
 // withoutCondition returns the conditions but that of a phase: a phase that is entered again moves to the end.

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
@@ -492,4 +493,89 @@ func TestWhatIsOnlyAReport(t *testing.T) {
 	assert.False(t, report(), "one has failed")
 	w.job.Spec.Tasks[0].Replicas = 3
 	assert.False(t, report(), "one is to go")
+}
+
+// TestARunIsTimedOnlyWhileItGoesOn: what passes between an abort and the end, or the next run, does not count.
+func TestARunIsTimedOnlyWhileItGoesOn(t *testing.T) {
+	const ran, waited = time.Minute, 240 * time.Hour
+	yes := true
+	suspend := func(w *world) {
+		w.edit(func(spec *batchv1alpha1.JobSpec) { spec.Suspend = &yes })
+		w.settle()
+	}
+	abort := func(w *world) {
+		suspend(w)
+		w.reap()
+		w.settle()
+		require.Equal(t, batchv1alpha1.Aborted, w.phase())
+	}
+	resume := func(w *world) {
+		w.edit(func(spec *batchv1alpha1.JobSpec) { spec.Suspend = nil })
+		w.settle()
+		w.reap()
+		w.start()
+	}
+	for name, c := range map[string]struct {
+		lives func(w *world)
+		want  time.Duration
+	}{
+		"it just ends":                      {func(*world) {}, ran},
+		"terminated long after it was aborted": {func(w *world) { abort(w); w.passes(waited) }, ran},
+		"resumed twice": {func(w *world) {
+			for range 2 {
+				abort(w)
+				w.passes(waited)
+				resume(w)
+				w.passes(ran)
+			}
+		}, 3 * ran},
+		"restarted": {func(w *world) {
+			w.ask(busv1alpha1.RestartJobAction)
+			w.reap()
+			w.start()
+			w.passes(ran)
+		}, 2 * ran},
+		"restarted after it was resumed": {func(w *world) {
+			abort(w)
+			w.passes(waited)
+			resume(w)
+			w.ask(busv1alpha1.RestartJobAction)
+			w.reap()
+			w.start()
+			w.passes(ran)
+		}, 2 * ran},
+		"its pods take their time to go": {func(w *world) { suspend(w); w.passes(ran); w.reap(); w.settle(); w.passes(waited) }, 2 * ran},
+		"resumed before its pods are gone": {func(w *world) {
+			suspend(w)
+			require.Equal(t, batchv1alpha1.Aborting, w.phase())
+			w.passes(ran)
+			resume(w)
+			w.passes(ran)
+		}, 3 * ran},
+		"terminated before its pods are gone": {func(w *world) { suspend(w); w.passes(ran) }, 2 * ran},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 2)).Obj())
+			w.start()
+			w.passes(ran)
+			c.lives(w)
+			w.ask(busv1alpha1.TerminateJobAction)
+			w.reap()
+			w.settle()
+			require.Equal(t, batchv1alpha1.Terminated, w.phase())
+			assert.Equal(t, c.want, w.job.Status.RunningDuration.Duration)
+		})
+	}
+}
+
+// TestATerminatedJobIsTimedOnce: one that is Aborted may have to wait for pods once more.
+func TestATerminatedJobIsTimedOnce(t *testing.T) {
+	start := metav1.Unix(1000, 0)
+	status := &batchv1alpha1.JobStatus{StartTime: &start, State: batchv1alpha1.JobState{Phase: batchv1alpha1.Running}}
+	for second, p := range []batchv1alpha1.JobPhase{batchv1alpha1.Aborting, batchv1alpha1.Aborted, batchv1alpha1.Terminating, batchv1alpha1.Terminated} {
+		before := status.DeepCopy()
+		status.State.Phase = p
+		stamp(status, before, start.Add(time.Duration(second+1)*time.Second))
+	}
+	assert.Equal(t, 2*time.Second, status.RunningDuration.Duration)
 }

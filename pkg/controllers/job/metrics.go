@@ -78,7 +78,7 @@ func newInstruments() *instruments {
 	m.starts = m.histogram(musterSubsystem, "job_start_duration_seconds", "From the creation of a Job to its first being Running.",
 		metrics.ExponentialBuckets(0.25, 2, 18))
 	m.runs = m.histograms("job_running_duration_seconds",
-		"From a Job's first being Running to its end, by the phase that it ended in.", metrics.ExponentialBuckets(1, 3, 14), "phase")
+		"How long Jobs have run, without the time for which they were aborted, by the phase that they ended in.", metrics.ExponentialBuckets(1, 3, 14), "phase")
 	return m
 }
 

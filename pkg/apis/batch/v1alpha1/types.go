@@ -459,7 +459,8 @@ type JobStatus struct {
 	// RetryCount is how often the Job was restarted.
 	// +optional
 	RetryCount int32 `json:"retryCount,omitempty"`
-	// RunningDuration is how long the Job has run, from startTime to its end.
+	// RunningDuration is how long the Job has run, without the time for which it was aborted. It is written when the Job is aborted and
+	// when it ends.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[-+]?(0|([0-9.]+([mnuµμ]?s|m|h))+)$') && duration(self) <= duration('2562047h47m16.854775807s')",message="invalid duration: use a Go duration like 90s, 5m or 1h30m"
