@@ -219,7 +219,7 @@ func TestExampleOfRetriesForSuccess(t *testing.T) {
 		s.JobPhases(job, batchv1alpha1.Pending, batchv1alpha1.Running, batchv1alpha1.Failed)
 		status := s.Job(job).Status
 		assert.Equal(t, "PodsFailed", status.State.Reason)
-		assert.Equal(t, "1 of 3 pods have succeeded, minSuccess is 2", status.State.Message)
+		assert.Equal(t, "1 of 3 pods have succeeded, minSuccess is 2; pod job-retry-example-worker-1 failed with exit code 1", status.State.Message)
 		assert.Zero(t, status.RetryCount)
 		s.PodsStay(3, "no pod is made anew", s.In(harness.Of(job.Name)))
 	})

@@ -125,6 +125,7 @@ func judge(v *view) *verdict {
 	if v.command != nil && (!agreed || asked.commanded) {
 		status.HandledCommand = string(v.command.UID)
 	}
+	nameFailure(&v.job.Status, status, sorted)
 	stamp(status, &v.job.Status, v.now)
 	explain(v, status)
 	return result

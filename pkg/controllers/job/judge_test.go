@@ -579,3 +579,36 @@ func TestATerminatedJobIsTimedOnce(t *testing.T) {
 	}
 	assert.Equal(t, 2*time.Second, status.RunningDuration.Duration)
 }
+
+// TestAFailedJobNamesAPodThatFailed: the first of those that are still there, with its exit code; nobody has to look for it.
+func TestAFailedJobNamesAPodThatFailed(t *testing.T) {
+	for name, c := range map[string]struct {
+		removed string
+		want    string
+	}{
+		"the first":                 {"", "1 of 4 pods have succeeded, minSuccess is 3; pod j-worker-1 failed with exit code 3"},
+		"one whose object is there": {"j-worker-1", "1 of 4 pods have succeeded, minSuccess is 3; pod j-worker-2 failed with exit code 4"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, mustertesting.MakeJob("j").MinSuccess(3).MinAvailable(1).Task(mustertesting.MakeTask("worker", 4)).Obj())
+			w.start()
+			w.set("j-worker-1", corev1.PodFailed, 3)
+			w.settle()
+			if c.removed != "" {
+				delete(w.pods, c.removed)
+			}
+			w.set("j-worker-3", corev1.PodFailed, 5)
+			w.set("j-worker-2", corev1.PodFailed, 4)
+			w.set("j-worker-0", corev1.PodSucceeded, 0)
+			w.settle()
+			require.Equal(t, batchv1alpha1.Failed, w.phase())
+			assert.Equal(t, phase.ReasonPodsFailed, w.job.Status.State.Reason)
+			assert.Equal(t, c.want, w.job.Status.State.Message)
+			conditions := w.job.Status.Conditions
+			assert.Equal(t, c.want, conditions[len(conditions)-1].Message)
+			delete(w.pods, "j-worker-2")
+			w.settle()
+			assert.Equal(t, c.want, w.job.Status.State.Message, "it stays as it was said")
+		})
+	}
+}
