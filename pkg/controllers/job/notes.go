@@ -28,6 +28,7 @@ type notes struct {
 	trouble   *finding                // what the last attempt to act ran into
 	unwritten string                  // why the status could not be written last
 	deletions map[types.UID]time.Time // pod UID -> when its deletion was asked for
+	goneGroup types.UID               // of the PodGroup that was deleted last, which may still be seen
 	delays    map[delayed]bool        // what was announced to be answered later
 	commands  sets.Set[types.UID]     // Commands that have been deleted and may still be seen
 	memory    *memory                 // of the status that waits to be written; nil if none does

@@ -132,8 +132,9 @@ func (c *Controller) wantedSpec(job *batchv1alpha1.Job, group *schedulingv1beta1
 	return wanted
 }
 
-// deleteGroup deletes the Job's PodGroup if it has one: a Job that has ended or is aborted holds no place in its queue.
-func (c *Controller) deleteGroup(ctx context.Context, job *batchv1alpha1.Job, group *schedulingv1beta1.PodGroup) error {
+// deleteGroup deletes the Job's PodGroup if it has one: a Job that has ended or is aborted holds no place in its queue. It is not looked
+// at any more, however long it is still seen: it was admitted, and what takes its place may not be.
+func (c *Controller) deleteGroup(ctx context.Context, job *batchv1alpha1.Job, group *schedulingv1beta1.PodGroup, n *notes) error {
 	if group == nil || group.DeletionTimestamp != nil {
 		return nil
 	}
@@ -143,6 +144,7 @@ func (c *Controller) deleteGroup(ctx context.Context, job *batchv1alpha1.Job, gr
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("deleting PodGroup %s: %w", group.Name, err)
 	}
+	n.goneGroup = group.UID
 	return nil
 }
 

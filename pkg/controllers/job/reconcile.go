@@ -132,6 +132,7 @@ func (c *Controller) look(job *batchv1alpha1.Job, n *notes) (*scene, error) {
 	case apierrors.IsNotFound(err):
 	case err != nil:
 		return nil, fmt.Errorf("looking up PodGroup %s: %w", batchv1alpha1.PodGroupName(job), err)
+	case group.UID == n.goneGroup:
 	case metav1.IsControlledBy(group, job):
 		s.group = group
 	default:
@@ -303,7 +304,7 @@ func (c *Controller) act(ctx context.Context, job *batchv1alpha1.Job, s *scene, 
 	case phase.Runs(job.Status.State.Phase):
 		return firstOf(failed, c.run(ctx, job, s, v, &n.kit))
 	case phase.KeepsOnlyFinished(job.Status.State.Phase) && job.Status.Terminating == 0:
-		return firstOf(failed, c.dismantle(ctx, job, s.group))
+		return firstOf(failed, c.dismantle(ctx, job, s.group, n))
 	default:
 		return failed
 	}
@@ -320,8 +321,8 @@ func firstOf(errs ...error) error {
 }
 
 // dismantle takes away what a Job that has ended, or is aborted, needs no more, and in the end the Job.
-func (c *Controller) dismantle(ctx context.Context, job *batchv1alpha1.Job, group *schedulingv1beta1.PodGroup) error {
-	failed := groupDeleteError.of(c.deleteGroup(ctx, job, group))
+func (c *Controller) dismantle(ctx context.Context, job *batchv1alpha1.Job, group *schedulingv1beta1.PodGroup, n *notes) error {
+	failed := groupDeleteError.of(c.deleteGroup(ctx, job, group, n))
 	if phase.Ended(job.Status.State.Phase) {
 		failed = firstOf(failed, objectDeleteError.of(c.deleteObjects(ctx, job)))
 	}

@@ -297,3 +297,33 @@ func TestWhatCannotBeDeletedIsInNobodysWay(t *testing.T) {
 		assert.NoError(t, err)
 	})
 }
+
+// TestADeletedPodGroupIsNotSeenAnyMore: a Job that is resumed before the informer shows that its PodGroup is gone waits until the next one
+// is admitted.
+func TestADeletedPodGroupIsNotSeenAnyMore(t *testing.T) {
+	d := newDesk(t)
+	d.stands(mustertesting.MakeJob("j").Suspend(true).Task(mustertesting.MakeTask("a", 1)), batchv1alpha1.Aborted)
+	job := d.job()
+	job.Status.State.Reason = reasonSuspended
+	d.shows(job)
+	_, err := d.looks()
+	require.NoError(t, err)
+
+	job = d.job()
+	job.Spec.Suspend = nil
+	d.shows(job)
+	require.NoError(t, d.settles())
+	require.Equal(t, batchv1alpha1.Pending, d.job().Status.State.Phase)
+	pods, err := d.kube.CoreV1().Pods(job.Namespace).List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	assert.Empty(t, pods.Items)
+	group, err := d.muster.SchedulingV1beta1().PodGroups(job.Namespace).Get(t.Context(), batchv1alpha1.PodGroupName(job), metav1.GetOptions{})
+	require.NoError(t, err)
+	assert.Empty(t, group.UID, "it is another one")
+
+	group.UID, group.Status.Phase = "another", schedulingv1beta1.PodGroupInqueue
+	d.shows(group)
+	require.NoError(t, d.settles())
+	_, err = d.kube.CoreV1().Pods(job.Namespace).Get(t.Context(), "j-a-0", metav1.GetOptions{})
+	assert.NoError(t, err)
+}
