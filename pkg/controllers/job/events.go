@@ -53,6 +53,8 @@ func (c *Controller) speak(job *batchv1alpha1.Job, before *batchv1alpha1.JobStat
 			"PodGroup %s:%s %s, reason: %s", job.Namespace, job.Name, kind, said.message)
 	case eventFailedCreate, eventFailedDelete, eventPodGroupError, eventClaimError, reasonObjectNameTaken:
 		// Said when it happened.
+	case reasonEarlierPods:
+		// It passes by itself.
 	default:
 		c.recorder.Event(job, corev1.EventTypeWarning, said.reason, said.message)
 	}

@@ -25,6 +25,7 @@ const (
 	reasonClaimNotFound      = "ClaimNotFound"
 	reasonClaimNameTaken     = "ClaimNameTaken"
 	reasonObjectNameTaken    = "PluginObjectNameTaken"
+	reasonEarlierPods        = "WaitingForEarlierPods"
 )
 
 // isFresh tells whether nothing has been made for the Job yet.

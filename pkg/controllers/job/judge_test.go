@@ -519,7 +519,7 @@ func TestARunIsTimedOnlyWhileItGoesOn(t *testing.T) {
 		lives func(w *world)
 		want  time.Duration
 	}{
-		"it just ends":                      {func(*world) {}, ran},
+		"it just ends":                         {func(*world) {}, ran},
 		"terminated long after it was aborted": {func(w *world) { abort(w); w.passes(waited) }, ran},
 		"resumed twice": {func(w *world) {
 			for range 2 {

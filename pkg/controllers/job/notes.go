@@ -29,6 +29,7 @@ type notes struct {
 	unwritten string                  // why the status could not be written last
 	deletions map[types.UID]time.Time // pod UID -> when its deletion was asked for
 	goneGroup types.UID               // of the PodGroup that was deleted last, which may still be seen
+	pause     time.Duration           // since a name was tried last that is taken
 	delays    map[delayed]bool        // what was announced to be answered later
 	commands  sets.Set[types.UID]     // Commands that have been deleted and may still be seen
 	memory    *memory                 // of the status that waits to be written; nil if none does
@@ -84,6 +85,15 @@ func (n *notes) notYetDeleted(pods []*corev1.Pod, now time.Time) []*corev1.Pod {
 	}
 	n.deletions = asked
 	return fresh
+}
+
+// nextPause returns how long to wait before a name is tried again that is taken: longer each time.
+func (n *notes) nextPause(isNew bool) time.Duration {
+	if isNew {
+		n.pause = 0
+	}
+	n.pause = min(max(2*n.pause, retrySoon), maxPause)
+	return n.pause
 }
 
 // notebook holds the notes of all live Jobs. Notes are used by one sync at a time, that of their Job.

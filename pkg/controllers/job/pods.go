@@ -40,6 +40,9 @@ const (
 // errNameTaken says that a pod cannot be created because something else has its name.
 var errNameTaken = errors.New("the name is taken by a pod of another owner")
 
+// errEarlierPod says that a pod cannot be created yet: the Job was deleted and created anew, and its pods are still going.
+var errEarlierPod = errors.New("of an earlier Job of this name has not gone yet")
+
 // newPod builds the pod of a task's index. The Job has its defaults filled in; its status says which incarnation.
 func newPod(job *batchv1alpha1.Job, task *batchv1alpha1.TaskSpec, index int32) *corev1.Pod {
 	pod := &corev1.Pod{
@@ -175,6 +178,9 @@ func (c *Controller) inTurn(ctx context.Context, f func() error) error {
 }
 
 func (c *Controller) createPod(ctx context.Context, job *batchv1alpha1.Job, pod *corev1.Pod) error {
+	if seen, exists, err := c.podIndex.GetByKey(pod.Namespace + "/" + pod.Name); err == nil && exists && isOfEarlier(job, seen.(*corev1.Pod)) {
+		return fmt.Errorf("pod %s %w", pod.Name, errEarlierPod)
+	}
 	created, err := c.kube.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
 	switch {
 	case err == nil:
@@ -188,14 +194,22 @@ func (c *Controller) createPod(ctx context.Context, job *batchv1alpha1.Job, pod 
 	}
 }
 
+// isOfEarlier tells whether a pod belongs to a Job of the same name that was deleted: it goes by itself, and that brings this Job back here.
+func isOfEarlier(job *batchv1alpha1.Job, pod *corev1.Pod) bool {
+	owner := batchv1alpha1.JobOf(pod)
+	return owner != nil && owner.Name == job.Name && owner.UID != job.UID
+}
+
 // checkOwner finds out whether the pod that exists is the Job's own, which the informer has not shown yet.
 func (c *Controller) checkOwner(ctx context.Context, job *batchv1alpha1.Job, name string) error {
 	existing, err := c.kube.CoreV1().Pods(job.Namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return fmt.Errorf("creating pod %s: %w", name, errNameTaken)
+		return apierrors.NewConflict(podResource, name, errors.New("another pod of its name has just gone"))
 	case err != nil:
 		return fmt.Errorf("looking up the owner of pod %s: %w", name, err)
+	case isOfEarlier(job, existing):
+		return fmt.Errorf("pod %s %w", name, errEarlierPod)
 	case !metav1.IsControlledBy(existing, job):
 		return fmt.Errorf("creating pod %s: %w", name, errNameTaken)
 	default:

@@ -101,19 +101,22 @@ func (c *Controller) reconcile(ctx context.Context, job *batchv1alpha1.Job, n *n
 	}
 	acting := *filled
 	acting.Status = *result.status
-	if err := c.act(ctx, &acting, s, result, n); err != nil {
-		return c.report(&acting, err, n)
+	failed := c.act(ctx, &acting, s, result, n)
+	wait = soonest(wait, c.announce(&acting, result.delays, now, n))
+	wait = soonest(wait, c.nextDeadline(&acting, now))
+	if failed != nil {
+		pause, err := c.report(&acting, failed, n)
+		return soonest(wait, pause), err
 	}
 	if n.trouble != nil {
 		n.trouble = nil
 		wait = soonest(wait, retrySoon) // the status still tells of it
 	}
-	wait = soonest(wait, c.announce(&acting, result.delays, now, n))
 	if s.foreignGroup {
 		// Nothing tells when what is not the Job's is gone.
 		wait = soonest(wait, retrySoon)
 	}
-	return soonest(wait, c.nextDeadline(&acting, now)), nil
+	return wait, nil
 }
 
 // look gathers what surrounds the Job.

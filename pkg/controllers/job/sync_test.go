@@ -64,21 +64,27 @@ func newDesk(t *testing.T) *desk {
 // shows puts an object where informers and clients find it, in place of one of its name.
 func (d *desk) shows(object runtime.Object) {
 	d.t.Helper()
-	tracker, index := d.muster.Tracker(), cache.Indexer(nil)
+	tracker, index, resource := d.muster.Tracker(), cache.Indexer(nil), schema.GroupVersionResource{}
 	switch object.(type) {
 	case *batchv1alpha1.Job:
-		index = d.jobIndex
+		index, resource = d.jobIndex, batchv1alpha1.SchemeGroupVersion.WithResource("jobs")
 	case *schedulingv1beta1.PodGroup:
-		index = d.groups
+		index, resource = d.groups, schedulingv1beta1.SchemeGroupVersion.WithResource("podgroups")
 	case *schedulingv1beta1.Queue:
-		index = d.queueIndex
+		index, resource = d.queueIndex, schedulingv1beta1.SchemeGroupVersion.WithResource("queues")
 	case *corev1.Pod:
-		tracker, index = d.kube.Tracker(), d.podIndex
+		tracker, index, resource = d.kube.Tracker(), d.podIndex, corev1.SchemeGroupVersion.WithResource("pods")
 	case *corev1.Service:
 		tracker, index = d.kube.Tracker(), d.kinds.services.watched().GetIndexer()
+		resource = corev1.SchemeGroupVersion.WithResource("services")
 	}
 	require.NoError(d.t, index.Update(object))
-	require.NoError(d.t, tracker.Add(object)) // which updates one that is there
+	namespace := object.(metav1.Object).GetNamespace()
+	err := tracker.Create(resource, object, namespace)
+	if apierrors.IsAlreadyExists(err) {
+		err = tracker.Update(resource, object, namespace)
+	}
+	require.NoError(d.t, err)
 }
 
 // looks at the Job j.
@@ -222,7 +228,9 @@ func (d *desk) settles() (err error) {
 
 // TestWhatCannotBeDeletedIsSaid: by an event, and behind the reason for the phase, which stays.
 func TestWhatCannotBeDeletedIsSaid(t *testing.T) {
-	plain := func() *mustertesting.JobWrapper { return mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)) }
+	plain := func() *mustertesting.JobWrapper {
+		return mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1))
+	}
 	for name, c := range map[string]struct {
 		phase    batchv1alpha1.JobPhase
 		pods     []int32
@@ -312,7 +320,8 @@ func TestADeletedPodGroupIsNotSeenAnyMore(t *testing.T) {
 	job = d.job()
 	job.Spec.Suspend = nil
 	d.shows(job)
-	require.NoError(t, d.settles())
+	_, err = d.looks()
+	require.NoError(t, err)
 	require.Equal(t, batchv1alpha1.Pending, d.job().Status.State.Phase)
 	pods, err := d.kube.CoreV1().Pods(job.Namespace).List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)

@@ -13,8 +13,12 @@ import (
 	"github.com/muster-sched/muster/pkg/job/phase"
 )
 
-// conflictPause is how long to wait for the informer after somebody else has changed an object of ours.
-const conflictPause = 50 * time.Millisecond
+const (
+	// conflictPause is how long to wait for the informer after somebody else has changed an object of ours.
+	conflictPause = 50 * time.Millisecond
+	// maxPause is how long to wait at most before a name is tried again that is taken.
+	maxPause = 30 * time.Second
+)
 
 // troubleKind is what the controller was about to do when the API server refused. Trouble of a kind has the same reason
 // and the same beginning of the text.
@@ -64,16 +68,21 @@ func (c *Controller) report(job *batchv1alpha1.Job, err error, n *notes) (time.D
 	if trouble == nil {
 		return 0, err
 	}
-	c.instruments.troubles.WithLabelValues(trouble.reason).Inc()
-	// What plugins refuse has the same reason, and its event comes with the status, where that has room for a reason.
-	withStatus := trouble.reason == eventPluginError && phase.Runs(job.Status.State.Phase)
-	if (n.trouble == nil || *n.trouble != *trouble) && !withStatus {
-		c.recorder.Event(job, corev1.EventTypeWarning, trouble.reason, trouble.message)
-	}
+	isNew := n.trouble == nil || *n.trouble != *trouble
 	n.trouble = trouble
-	if errors.Is(err, errNameTaken) || errors.Is(err, errObjectTaken) || errors.Is(err, errClaimTaken) {
-		// The name of what an earlier Job had is free as soon as that is gone.
-		return retrySoon, nil
+	if !errors.Is(err, errEarlierPod) { // nothing is wrong then
+		c.instruments.troubles.WithLabelValues(trouble.reason).Inc()
+		// What plugins refuse has the same reason, and its event comes with the status, where that has room for a reason.
+		withStatus := trouble.reason == eventPluginError && phase.Runs(job.Status.State.Phase)
+		if isNew && !withStatus {
+			c.recorder.Event(job, corev1.EventTypeWarning, trouble.reason, trouble.message)
+		}
+	}
+	for _, taken := range []error{errNameTaken, errEarlierPod, errObjectTaken, errClaimTaken} {
+		if errors.Is(err, taken) {
+			// The name of what an earlier Job had is free as soon as that is gone; another owner may keep it.
+			return n.nextPause(isNew), nil
+		}
 	}
 	return 0, err
 }
@@ -99,6 +108,9 @@ func (c *Controller) reportUnwritten(job *batchv1alpha1.Job, err error, n *notes
 func troubleIn(err error) *finding {
 	if errors.Is(err, errObjectTaken) {
 		return &finding{reasonObjectNameTaken, err.Error()}
+	}
+	if errors.Is(err, errEarlierPod) {
+		return &finding{reasonEarlierPods, err.Error()}
 	}
 	var known *actError
 	if !errors.As(err, &known) {

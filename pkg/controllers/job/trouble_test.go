@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/record"
 
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
@@ -63,6 +64,7 @@ func TestReport(t *testing.T) {
 			controller := &Controller{recorder: recorder, instruments: newInstruments()}
 			n := &notes{}
 			for range 2 {
+				n.pause = 0
 				after, err := controller.report(mustertesting.MakeJob("j").Obj(), c.err, n)
 				assert.Equal(t, c.after, after)
 				assert.Equal(t, c.backOff, err != nil)
@@ -74,6 +76,57 @@ func TestReport(t *testing.T) {
 			assert.Equal(t, c.event, got)
 			assert.Empty(t, recorder.Events, "the same is said once")
 			assert.Equal(t, c.event != "", n.trouble != nil)
+		})
+	}
+}
+
+// TestANameThatIsTakenIsTriedEverMoreSeldom: another owner may keep it for good.
+func TestANameThatIsTakenIsTriedEverMoreSeldom(t *testing.T) {
+	controller := &Controller{recorder: record.NewFakeRecorder(10), instruments: newInstruments()}
+	n := &notes{}
+	pause := func(err error) time.Duration {
+		after, err := controller.report(mustertesting.MakeJob("j").Obj(), err, n)
+		require.NoError(t, err)
+		return after
+	}
+	taken := createError.of(fmt.Errorf("creating pod p: %w", errNameTaken))
+	var pauses []time.Duration
+	for range 7 {
+		pauses = append(pauses, pause(taken))
+	}
+	assert.Equal(t, []time.Duration{1 * time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, maxPause, maxPause}, pauses)
+	assert.Equal(t, retrySoon, pause(claimError.of(errClaimTaken)), "something else")
+}
+
+// TestEarlierPodsAreWaitedForQuietly: a Job that is deleted and created anew finds pods of the earlier one. Whether the informer shows them
+// or not, it says so, and that is no trouble.
+func TestEarlierPodsAreWaitedForQuietly(t *testing.T) {
+	for name, isSeen := range map[string]bool{"seen": true, "not seen yet": false} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			earlier := mustertesting.MakeJob("j").UID("earlier").Obj()
+			d.stands(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)), batchv1alpha1.Pending)
+			held := mustertesting.MakePod("j-a-0").UID("held").Owner(earlier).Terminating(d.time.Now()).Obj()
+			d.shows(held)
+			if !isSeen {
+				require.NoError(t, d.podIndex.Delete(held))
+			}
+			require.NoError(t, d.settles())
+			state := d.job().Status.State
+			assert.Equal(t, reasonEarlierPods, state.Reason)
+			assert.Equal(t, "pod j-a-0 of an earlier Job of this name has not gone yet", state.Message)
+			assert.Empty(t, d.told())
+			for _, action := range d.kube.Actions() {
+				assert.False(t, isSeen && action.Matches("create", "pods"), "what is seen need not be tried")
+			}
+
+			require.NoError(t, d.podIndex.Delete(held))
+			require.NoError(t, d.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), held.Namespace, held.Name))
+			_, err := d.looks()
+			require.NoError(t, err)
+			pod, err := d.kube.CoreV1().Pods(held.Namespace).Get(t.Context(), held.Name, metav1.GetOptions{})
+			require.NoError(t, err)
+			assert.True(t, metav1.IsControlledBy(pod, d.job()))
 		})
 	}
 }

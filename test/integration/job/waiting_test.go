@@ -163,10 +163,15 @@ func TestT16_DeleteAndApplyAgainUnderTheSameName(t *testing.T) {
 	require.NoError(t, muster.BatchV1alpha1().Jobs(s.namespace).Delete(t.Context(), "j", metav1.DeleteOptions{}))
 	second := s.apply(builder)
 	s.admit(second)
+	state := s.JobReason(s.name("j"), "WaitingForEarlierPods")
+	assert.Contains(t, state.Message, "pod j-a-0 of an earlier Job")
 	s.reap(2)
 	s.run("j-a-0", "j-a-1")
 	s.JobPhase(s.name("j"), batchv1alpha1.Running)
 	assert.True(t, metav1.IsControlledBy(s.pod("j-a-0"), second))
+	for _, event := range log.Events("Job", s.namespace, "j") {
+		assert.NotEqual(t, "FailedCreate", event.Reason, "an ordinary wait is no failure: %s", event.Message)
+	}
 }
 
 // TestForeignPodGroupIsNeitherAdoptedNorDeleted: the PodGroup's name holds the Job's UID, so that only bad will can
