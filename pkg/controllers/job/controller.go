@@ -235,11 +235,16 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 		klog.FromContext(ctx).V(4).Info("Waiting to see what was written last", "job", klog.KObj(job), "reason", err.Error())
 		return retrySoon, nil
 	}
-	after, err := c.reconcile(ctx, job, c.notebook.of(key, job.UID))
-	if phase.Ended(job.Status.State.Phase) && err == nil {
-		c.notebook.forget(key)
+	n := c.notebook.of(key, job.UID)
+	after, err := c.reconcile(ctx, job, n)
+	if err != nil || !phase.Ended(job.Status.State.Phase) {
+		return after, err
 	}
-	return after, err
+	if left := worker.LeastStatusInterval - c.clock.Now().Sub(n.lastWrite); left > 0 {
+		return soonest(after, left), nil // the notes keep its status from being written too often
+	}
+	c.notebook.forget(key)
+	return after, nil
 }
 
 func (c *Controller) forget(owner types.NamespacedName, key string) {

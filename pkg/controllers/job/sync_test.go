@@ -25,6 +25,7 @@ import (
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	musterfake "github.com/muster-sched/muster/pkg/client/clientset/versioned/fake"
 	"github.com/muster-sched/muster/pkg/client/informers/externalversions"
+	"github.com/muster-sched/muster/pkg/controllers/worker"
 	"github.com/muster-sched/muster/pkg/job/defaults"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
@@ -335,4 +336,49 @@ func TestADeletedPodGroupIsNotSeenAnyMore(t *testing.T) {
 	require.NoError(t, d.settles())
 	_, err = d.kube.CoreV1().Pods(job.Namespace).Get(t.Context(), "j-a-0", metav1.GetOptions{})
 	assert.NoError(t, err)
+}
+
+// TestTheStatusOfAnEndedJobIsWrittenSeldom: its last pods go one right after the other.
+func TestTheStatusOfAnEndedJobIsWrittenSeldom(t *testing.T) {
+	d := newDesk(t)
+	d.stands(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 3)), batchv1alpha1.Failed, 0, 1, 2)
+	var going []*corev1.Pod
+	for _, one := range d.podIndex.List() {
+		pod := one.(*corev1.Pod).DeepCopy()
+		pod.DeletionTimestamp = &metav1.Time{Time: d.time.Now()}
+		d.shows(pod)
+		going = append(going, pod)
+	}
+	writes := func() (count int) {
+		for _, action := range d.muster.Actions() {
+			if action.Matches("update", "jobs/status") {
+				count++
+			}
+		}
+		return count
+	}
+	_, err := d.looks()
+	require.NoError(t, err)
+	require.EqualValues(t, 3, d.job().Status.Terminating)
+	before := writes()
+	var after time.Duration
+	for _, pod := range going {
+		d.time.SetTime(d.time.Now().Add(worker.LeastStatusInterval / 4))
+		require.NoError(t, d.podIndex.Delete(pod))
+		after, err = d.looks()
+		require.NoError(t, err)
+	}
+	assert.Equal(t, before, writes())
+	assert.Equal(t, worker.LeastStatusInterval/4, after)
+	d.time.SetTime(d.time.Now().Add(after))
+	_, err = d.looks()
+	require.NoError(t, err)
+	assert.Equal(t, before+1, writes())
+	assert.Zero(t, d.job().Status.Terminating)
+
+	d.time.SetTime(d.time.Now().Add(worker.LeastStatusInterval))
+	after, err = d.looks()
+	require.NoError(t, err)
+	assert.Zero(t, after)
+	assert.Empty(t, d.notebook.byKey, "nothing is kept in mind of a Job that has ended")
 }
