@@ -65,3 +65,23 @@ func TestFailureIsAnsweredLater(t *testing.T) {
 	s.JobPhase(s.name("j"), batchv1alpha1.Terminated)
 	assert.Equal(t, "pod j-a-0 failed with exit code 7; spec.policies[0]: TerminateJob", log.Job(s.name("j")).Message)
 }
+
+// TestTheDeadlineHoldsAcrossARestart: the time of a Job that may run for so long runs on while no controller does.
+func TestTheDeadlineHoldsAcrossARestart(t *testing.T) {
+	s := newStage(t)
+	job := mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)).Obj()
+	limit := int64(slack / time.Second)
+	job.Spec.ActiveDeadlineSeconds = &limit
+	job = s.applyObject(job)
+	s.admit(job)
+	s.run("j-a-0")
+	s.JobPhase(s.name("j"), batchv1alpha1.Running)
+	deadline := s.get("j").Status.StartTime.Add(slack)
+	whileDown(func() {})
+	s.reap(1)
+	s.JobPhase(s.name("j"), batchv1alpha1.Terminated)
+	state := log.Job(s.name("j"))
+	assert.Equal(t, "DeadlineExceeded", state.Reason)
+	assert.False(t, state.Time.Before(deadline), "%s is before %s", state.Time, deadline)
+	assert.WithinDuration(t, deadline, state.Time, 10*time.Second)
+}

@@ -29,6 +29,7 @@ import (
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
 	"github.com/muster-sched/muster/pkg/localcluster"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
 	"github.com/muster-sched/muster/test/integration/harness"
 )
 
@@ -225,6 +226,39 @@ func createReader(t *testing.T) string {
 	request, err := kube.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	return request.Status.Token
+}
+
+// TestTasksDependAsTheFlagSays: where dependsOn does not say what a task waits for.
+func TestTasksDependAsTheFlagSays(t *testing.T) {
+	const namespace = metav1.NamespaceDefault
+	ctx, pods := t.Context(), kube.CoreV1().Pods(namespace)
+	p := start(t, "--leader-elect=false", "--depends-on-condition=Ready")
+	p.awaitReady()
+	awaitWork(t)
+	eventually(t, "the service account of the namespace", func() bool {
+		_, err := kube.CoreV1().ServiceAccounts(namespace).Get(ctx, "default", metav1.GetOptions{})
+		return err == nil
+	})
+	exists := func(name string) func() bool {
+		return func() bool { _, err := pods.Get(ctx, name, metav1.GetOptions{}); return err == nil }
+	}
+	node := mustertesting.MakeNode("room").Allocatable("cpu", "1", "memory", "1Gi", "pods", "10").Obj()
+	_, err := kube.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
+	require.NoError(t, err, "the queue admits what there is room for")
+	job := mustertesting.MakeJob("depends").Task(mustertesting.MakeTask("serve", 1)).Task(mustertesting.MakeTask("ask", 1).DependsOn("serve")).Obj()
+	_, err = muster.BatchV1alpha1().Jobs(namespace).Create(ctx, job, metav1.CreateOptions{})
+	require.NoError(t, err)
+	eventually(t, "the task that the other depends on", exists("depends-serve-0"))
+	serve, err := pods.Get(ctx, "depends-serve-0", metav1.GetOptions{})
+	require.NoError(t, err)
+	serve.Status.Phase = corev1.PodRunning
+	serve.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", Ready: true,
+		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}}}}
+	assert.False(t, exists("depends-ask-0")(), "it is not ready yet")
+	_, err = pods.UpdateStatus(ctx, serve, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	eventually(t, "the task that depends on it", exists("depends-ask-0"))
+	assert.Equal(t, 0, p.stop())
 }
 
 func TestWhatIsWrongIsSaidAtTheStart(t *testing.T) {
