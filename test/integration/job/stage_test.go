@@ -125,10 +125,12 @@ func (s *stage) group(job *batchv1alpha1.Job) *schedulingv1beta1.PodGroup {
 // admit lets the Job's PodGroup into its queue, as the podgroup controller does.
 func (s *stage) admit(job *batchv1alpha1.Job) {
 	s.t.Helper()
-	group := s.group(job)
-	group.Status.Phase = schedulingv1beta1.PodGroupInqueue
-	_, err := muster.SchedulingV1beta1().PodGroups(s.namespace).UpdateStatus(s.t.Context(), group, metav1.UpdateOptions{})
-	require.NoError(s.t, err)
+	s.poll("admitting the PodGroup", func(ctx context.Context) (bool, error) {
+		group := s.group(job)
+		group.Status.Phase = schedulingv1beta1.PodGroupInqueue
+		_, err := muster.SchedulingV1beta1().PodGroups(s.namespace).UpdateStatus(ctx, group, metav1.UpdateOptions{})
+		return err == nil, ignoreConflict(err)
+	})
 }
 
 // run binds pods and starts their containers, as scheduler and kubelet do.
