@@ -273,7 +273,7 @@ func outlivesItsName(cluster *localcluster.Cluster) func(*testing.T, kubernetes.
 			return remove(ctx, metav1.DryRunAll) != nil, nil
 		})
 		require.NoError(t, err, "the simulated kubelet may delete the pod")
-		assert.ErrorContains(t, remove(t.Context()), "has not been told to go")
+		require.ErrorContains(t, remove(t.Context()), "has not been told to go")
 		assert.Equal(t, uid, awaitPod(t, client, name, inPhase(corev1.PodRunning)).UID)
 		// Who may delete it does, and then it goes.
 		lingersWhenDeleted(t, client, name)
