@@ -183,6 +183,37 @@ func TestAMemberThatIsFoundBoundWhileItIsTriedKeepsItsCharge(t *testing.T) {
 	assert.True(t, s.gangs[theGang].Seated())
 }
 
+// TestAPodThatIsFoundBoundWhileItIsBoundKeepsItsCharge: the binding got through and the watch tells of it, and then the request fails,
+// of which the answer was lost.
+func TestAPodThatIsFoundBoundWhileItIsBoundKeepsItsCharge(t *testing.T) {
+	pod := func(name string) *mustertesting.PodWrapper {
+		return mustertesting.MakePod(name).UID(name).SchedulerName("muster").Requests("cpu", "1").QueueName("q")
+	}
+	for name, single := range map[string]*corev1.Pod{
+		"without a gang":    pod("p").Obj(),
+		"of a native group": pod("p").NativeGroup("native").Obj(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := openStore()
+			s.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "1").Obj())
+			other := pod("other").Obj()
+			require.Nil(t, s.QuotaShortage(single))
+			s.Reserve(single, "node")
+			s.SetPod(on(single, "node"))
+			s.Unreserve(on(single, "node"))
+			assert.EqualValues(t, 1000, s.ledger.Used("q")[corev1.ResourceCPU])
+			assert.NotNil(t, s.QuotaShortage(other))
+
+			s.DeletePod(on(single, "node"))
+			assert.Nil(t, s.QuotaShortage(other))
+			s.Reserve(single, "node") // it was being tried when it was deleted
+			s.Unreserve(single)
+			assert.Nil(t, s.QuotaShortage(other), "what nobody has seen bound is given back")
+			assert.Empty(t, s.settled)
+		})
+	}
+}
+
 func TestAMemberIsNotBoundWithoutItsPodGroup(t *testing.T) {
 	s := openStore()
 	startRound(t, s, 2)

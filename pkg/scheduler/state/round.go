@@ -357,7 +357,7 @@ func (s *Store) Unreserve(pod *corev1.Pod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g, m := s.find(pod.UID)
-	if m != nil && m.State == gang.Bound {
+	if m != nil && m.State == gang.Bound || s.settled.Has(pod.UID) {
 		return // the API has bound it after all
 	}
 	if s.ledger.Release(pod.UID) {

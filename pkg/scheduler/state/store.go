@@ -75,6 +75,7 @@ type Store struct {
 	gangs         map[Key]*group            //
 	admitted      map[Key]*group            // those of them whose round is going on
 	podGang       map[types.UID]Key         // pod -> its gang
+	settled       sets.Set[types.UID]       // pods that are charged and, as the API says, bound: their charge stays until they are gone
 	gone          recent                    // members that were deleted a short while ago
 	quotaWaiters  map[types.UID]*corev1.Pod // single pods that wait for quota
 	quotaParked   sets.Set[Key]             // gangs that wait for quota
@@ -111,6 +112,7 @@ func New(clock clock.Clock) *Store {
 		gangs:         map[Key]*group{},
 		admitted:      map[Key]*group{},
 		podGang:       map[types.UID]Key{},
+		settled:       sets.New[types.UID](),
 		quotaWaiters:  map[types.UID]*corev1.Pod{},
 		quotaParked:   sets.New[Key](),
 		promiseParked: sets.New[Key](),
@@ -441,6 +443,7 @@ func (s *Store) DeletePod(pod *corev1.Pod) {
 	delete(s.asides.waiters, pod.UID)
 	delete(s.asleep.pods, pod.UID)
 	s.nominated.Delete(pod.UID)
+	s.settled.Delete(pod.UID)
 	if s.ledger.Release(pod.UID) {
 		s.wakeQuotaWaiters()
 	}
@@ -491,8 +494,10 @@ func (s *Store) charge(pod *corev1.Pod, queue string, requests resources.List) {
 	}
 	var freed bool
 	if queue == "" {
+		s.settled.Delete(pod.UID)
 		freed = s.ledger.Release(pod.UID)
 	} else {
+		s.settled.Insert(pod.UID)
 		if requests == nil {
 			requests = resources.PodRequests(pod)
 		}

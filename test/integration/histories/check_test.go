@@ -165,6 +165,19 @@ func (w *world) reserving(pod *corev1.Pod) {
 	}
 }
 
+// checkCharges is invariant 3: the pods that are bound, as far as the scheduler has been told, are charged to the queue.
+func (w *world) checkCharges() {
+	v, used := w.told(), int64(0)
+	for _, pod := range bound(v.pods) {
+		if v.queued(pod) {
+			used += cpuOf(pod).Value()
+		}
+	}
+	if charged := w.process.store.Ledger().Used(queueName)["cpu"]; charged < used*1000 {
+		w.blame("the queue is charged %dm CPUs, the pods that are known to be bound have %d", charged, used)
+	}
+}
+
 func (w *world) somebodyHoldsRoom() bool {
 	for _, pod := range w.now().pods {
 		if pod.Spec.NodeName == "" && w.process.holds(pod.UID) {

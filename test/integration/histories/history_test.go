@@ -177,6 +177,21 @@ func (w *world) decide(tried *attempt, doom fate) {
 	}
 	w.process.decide(tried, doom)
 	w.settle()
+	if doom == losesAnswerLater {
+		w.excused = w.excused || !w.isTold(tried)
+		if w.oneIn(2, "lags") { // else the failure, which is written to the pod, has all see again that it is bound
+			w.note("watches of pods lag")
+			w.api.hold(podsResource)
+		}
+		close(tried.lost)
+		w.settle()
+	}
+	w.checkCharges()
+}
+
+// isTold says whether the scheduler has been told that a pod is bound.
+func (w *world) isTold(tried *attempt) bool {
+	return slices.ContainsFunc(bound(w.told().pods), func(pod *corev1.Pod) bool { return pod.UID == tried.pod.UID })
 }
 
 // runControllers does what Muster's controllers do with PodGroups, and the pod garbage collector with pods of lost nodes.

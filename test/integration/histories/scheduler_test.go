@@ -72,6 +72,7 @@ type attempt struct {
 	pod  *corev1.Pod
 	node string
 	fate chan fate
+	lost chan struct{} // closed when the answer that is lost later is lost
 	// Set when it is decided:
 	decided bool
 	doom    fate
@@ -84,12 +85,14 @@ const (
 	succeeds fate = iota
 	failsBefore
 	fails
-	losesAnswer // it is bound, and the scheduler does not learn it
+	losesAnswer      // it is bound, and the scheduler does not learn it
+	losesAnswerLater // as before, but the scheduler may be told that it is bound before it gives up waiting for the answer
 	fates
 )
 
 func (f fate) String() string {
-	return [...]string{"succeeds", "fails before", "fails", "succeeds, and the answer is lost"}[f]
+	return [...]string{"succeeds", "fails before", "fails", "succeeds, and the answer is lost",
+		"succeeds, and the answer is lost after a while"}[f]
 }
 
 var errInjected = errors.New("injected by the history")
@@ -221,6 +224,13 @@ func (p *process) bind(binding *corev1.Binding) error {
 	case losesAnswer:
 		_ = p.api.bind(binding)
 		return errInjected
+	case losesAnswerLater:
+		_ = p.api.bind(binding)
+		select {
+		case <-tried.lost:
+		case <-p.ended:
+		}
+		return errInjected
 	}
 	return p.api.bind(binding)
 }
@@ -304,7 +314,7 @@ func (p *process) PreBind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod
 		p.mu.Unlock()
 		return fwk.AsStatus(errInjected)
 	}
-	tried := &attempt{pod: pod, node: node, fate: make(chan fate)}
+	tried := &attempt{pod: pod, node: node, fate: make(chan fate), lost: make(chan struct{})}
 	p.binding[pod.UID] = tried
 	p.mu.Unlock()
 	p.judge.binding(pod)
