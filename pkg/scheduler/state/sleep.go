@@ -66,6 +66,13 @@ func (s *Store) Listen(profile string, hints []Hint) {
 	s.asleep.hints[profile] = unrolled
 }
 
+// forget forgets a gang that is gone. In a cluster where nothing happens to the nodes no event may come that tells of it.
+func (s *sleep) forget(key Key) {
+	for _, gangs := range s.behind {
+		delete(gangs, key)
+	}
+}
+
 // goToSleep returns the members of a parked gang that leave the queue now. From here on Happened asks about the gang; until they
 // have left, the queue does, too.
 func (s *Store) goToSleep(g *group) []*corev1.Pod {

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/resources"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
 // noQueue lets the Store have gangs sleep, and does nothing.
@@ -65,4 +67,32 @@ func TestTheNetIsCastOverAllGangsInTime(t *testing.T) {
 		require.True(t, judged.Has(Key{Namespace: "ns", Name: "g0"}), "who has waited longest goes first")
 	}
 	require.Len(t, judged, gangs)
+}
+
+// TestNothingIsLeftOfGangsThatSlept: behind plugins whose events come rarely, as those that look at what nodes say of themselves, nobody
+// looks for a long time.
+func TestNothingIsLeftOfGangsThatSlept(t *testing.T) {
+	s, clock := newTestStore()
+	s.Sleep(noQueue{})
+	s.EnforceQuota()
+	s.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "0").Obj())
+	group, scout := groupIn(schedulingv1beta1.PodGroupInqueue, 1), memberNamed("m").Obj()
+	s.SetPodGroup(group)
+	s.SetPod(scout)
+	require.Empty(t, s.Gate(scout))
+	round := s.Judge(scout)
+	round.Elsewhere["n"] = resources.List{corev1.ResourceCPU: 1}
+	s.Park(round, scout, "no room", scout, "Capacity", "NodeAffinity", "TaintToleration")
+	clock.Step(sleepAfter)
+	require.Len(t, s.next(theGang).dismiss, 1)
+	require.Len(t, s.asleep.behind["NodeAffinity"], 1)
+
+	s.DeletePod(scout)
+	s.DeletePodGroup(group)
+	for plugin, gangs := range s.asleep.behind {
+		assert.Empty(t, gangs, plugin)
+	}
+	assert.Empty(t, s.asleep.pods)
+	assert.Empty(t, s.quotaParked)
+	assert.Empty(t, s.promiseParked)
 }

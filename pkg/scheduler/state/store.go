@@ -276,6 +276,9 @@ func (s *Store) dropIfEmpty(g *group) {
 		delete(s.toJudge, g.key)
 		delete(s.unasked, g.key)
 		delete(s.asides.broken, g.key)
+		s.quotaParked.Delete(g.key)
+		s.promiseParked.Delete(g.key)
+		s.asleep.forget(g.key)
 		delete(s.gangs, g.key)
 	}
 }
