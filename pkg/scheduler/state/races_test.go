@@ -214,6 +214,53 @@ func TestAPodThatIsFoundBoundWhileItIsBoundKeepsItsCharge(t *testing.T) {
 	}
 }
 
+// TestNoMemberIsBoundOnRoomThatIsAboutToBeGivenBack: the waker has decided to reject those who hold room, as one of the minimum is gone. Before
+// it does so the minimum is lowered to what they are.
+func TestNoMemberIsBoundOnRoomThatIsAboutToBeGivenBack(t *testing.T) {
+	for name, reservesFirst := range map[string]bool{"who reserved before": true, "who reserves after": false} {
+		t.Run(name, func(t *testing.T) {
+			s := openStore()
+			startRound(t, s, 5)
+			waiting := []*corev1.Pod{memberNamed("m0").Obj(), memberNamed("m1").Obj(), memberNamed("m2").Obj()}
+			for _, pod := range waiting {
+				s.Reserve(pod, "node")
+				verdict, _, _ := s.Permit(pod)
+				require.Equal(t, Wait, verdict)
+			}
+			inFlight := memberNamed("m4").Obj()
+			require.Equal(t, Chosen, s.Enter(inFlight).Role)
+			if reservesFirst {
+				s.Reserve(inFlight, "node")
+			}
+			s.DeletePod(memberNamed("m3").Obj())
+			require.Subset(t, s.next(theGang).reject, []types.UID{"m0", "m1", "m2"})
+			s.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 3))
+
+			s.Reserve(inFlight, "node")
+			verdict, _, _ := s.Permit(inFlight)
+			assert.Equal(t, Reject, verdict)
+			again := s.next(theGang)
+			assert.Empty(t, again.allow)
+			assert.Empty(t, again.activate)
+			for _, pod := range append(waiting, inFlight) {
+				s.Unreserve(pod)
+			}
+			require.Len(t, s.next(theGang).activate, 1, "it is judged anew")
+
+			round := s.Judge(waiting[0])
+			require.NotNil(t, round)
+			_, ok := s.Admit(round, nil)
+			require.True(t, ok)
+			for i, pod := range waiting {
+				s.Reserve(pod, "node")
+				s.Reserve(pod, "node") // once for each plugin
+				verdict, _, _ := s.Permit(pod)
+				assert.Equal(t, i == 2, verdict == Allow)
+			}
+		})
+	}
+}
+
 func TestAMemberIsNotBoundWithoutItsPodGroup(t *testing.T) {
 	s := openStore()
 	startRound(t, s, 2)

@@ -319,7 +319,9 @@ func (s *Store) Reserve(pod *corev1.Pod, _ string) {
 		if m.State == gang.Bound {
 			return // it is charged; Permit rejects it
 		}
-		requests = m.Requests
+		if requests = m.Requests; m.State == gang.Waiting {
+			g.doomed.Delete(m.UID) // this is another try
+		}
 		g.SetState(m, gang.Reserved)
 		s.takePlace(g, m)
 		if g.queue != "" {
@@ -418,7 +420,7 @@ func (s *Store) Permit(pod *corev1.Pod) (verdict Verdict, wait time.Duration, re
 	case !g.known || !g.Counts(m) || m.State != gang.Reserved:
 		g.turnedAway = true
 		return Reject, 0, nil
-	case g.Seated():
+	case g.staysSeated():
 		if g.phase == admitted {
 			reserved := g.Reserved()
 			release = uids(reserved)
@@ -432,6 +434,7 @@ func (s *Store) Permit(pod *corev1.Pod) (verdict Verdict, wait time.Duration, re
 	case g.phase == admitted:
 		return Wait, max(time.Millisecond, g.deadline.Sub(s.clock.Now())), nil
 	}
+	g.turnedAway = true // surplus, if the others of the minimum are about to lose their room
 	return Reject, 0, nil
 }
 

@@ -210,6 +210,7 @@ type group struct {
 	turnedAway   bool                // the gate was closed to a member since then
 	milestones   milestones          // what is timed
 	released     bool                // the minimum was let go to be bound
+	doomed       sets.Set[types.UID] // those of its members that hold room which the waker has decided to reject
 	rebinding    sets.Set[types.UID] // members whose binding failed and that were not tried again yet
 	bindFailures int                 // in a row, since the gang was bound as a whole
 	sweep        bool                // members may have slipped into Permit's waiting room behind the release
@@ -399,7 +400,7 @@ func (s *Store) foundBound(g *group, m *gang.Member) {
 
 // endIfSeated ends a round whose gang became seated without a cycle of its own. Members may be in Permit's waiting room.
 func (s *Store) endIfSeated(g *group) {
-	if g.phase == admitted && g.Seated() {
+	if g.phase == admitted && g.staysSeated() {
 		s.endRound(g)
 		g.sweep = true
 	}

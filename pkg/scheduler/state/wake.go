@@ -89,7 +89,7 @@ func (s *Store) next(key Key) deeds {
 		s.leaveLine(g)
 	}
 	s.judgeForItsReport(g)
-	seated, open := g.Seated(), g.known && !s.mustBeAdmitted(g)
+	seated, open := g.staysSeated(), g.known && !s.mustBeAdmitted(g)
 	d := s.needs(g, seated, open)
 	if len(d.activate) == 0 {
 		delete(s.toJudge, g.key) // nothing will come of it now
@@ -142,12 +142,28 @@ func (s *Store) needs(g *group, seated, open bool) (d deeds) {
 		}
 	case g.HasReserved():
 		d.reject = uids(g.Reserved())
+		g.doomed = sets.New(d.reject...)
 	case g.parked:
 		d.dismiss = s.goToSleep(g)
 	case g.known && g.Complete() && !backsOff:
 		d.activate = s.callScout(g)
 	}
 	return d
+}
+
+// staysSeated says whether the gang is seated without the members that were decided to be rejected. Between the decision and the deed the
+// minimum may be lowered to what they are.
+func (g *group) staysSeated() bool {
+	if g.doomed.Len() == 0 || !g.Seated() {
+		return g.Seated()
+	}
+	var staying []*gang.Member
+	for _, m := range g.Members() {
+		if g.Counts(m) && (m.State == gang.Bound || m.State == gang.Reserved && !g.doomed.Has(m.UID)) {
+			staying = append(staying, m)
+		}
+	}
+	return gang.Call(g.Spec, staying).Seated()
 }
 
 // expire ends a round whose members have not come in time.
