@@ -143,6 +143,15 @@ func (s *Store) fellShort(g *group) {
 	}
 }
 
+// foundRoom takes a gang out of those that wait for room that was judged to have it: should it fail all the same, again and again, it
+// must not keep others from being the first. It is back when it is judged to lack room. Where room is set aside for it that is for
+// the number of its failures to end.
+func (s *Store) foundRoom(g *group) {
+	if !s.isAsideFor(g) {
+		s.notShort(g)
+	}
+}
+
 // notShort takes a gang out of those that wait for room, for now: it keeps what it has gone through.
 func (s *Store) notShort(g *group) {
 	if g.short.index > 0 {

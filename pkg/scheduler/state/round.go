@@ -175,7 +175,10 @@ func (s *Store) Admit(round *Round, places map[types.UID]string) (activate []*co
 	}
 	s.setPhase(g, admitted)
 	g.parked, g.scout, g.released = false, "", false
-	g.sure = places != nil
+	g.told = "" // whatever stood in the way does so no more
+	if g.sure = places != nil; g.sure {
+		s.foundRoom(g)
+	}
 	g.asideVersion = s.asideVersion()
 	g.deadline = s.clock.Now().Add(s.args.PermitTimeout.Duration)
 	g.chosen = map[types.UID]string{}

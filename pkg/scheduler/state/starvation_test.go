@@ -326,3 +326,65 @@ func TestRoomIsSetAsideForAPartialGangAtOnce(t *testing.T) {
 		assert.Nil(t, s.firstDue(), "others have their turn")
 	})
 }
+
+// TestAGangThatIsFoundToFitAndFailsKeepsNobodyFromBeingTheFirst: its members cannot be placed together for a reason that the judgement does
+// not see. It lacked room once, and is older than one that lacks it truly.
+func TestAGangThatIsFoundToFitAndFailsKeepsNobodyFromBeingTheFirst(t *testing.T) {
+	prepare := func(t *testing.T) (s *Store, older, younger *group, park func(*group) *Round) {
+		t.Helper()
+		s, clock := newTestStore()
+		s.args.MaxOvertakeTime.Duration = time.Minute
+		gate(s, "a", 1, 1)
+		gate(s, "b", 1, 1)
+		older, younger = s.gangs[Key{Namespace: "ns", Name: "a"}], s.gangs[Key{Namespace: "ns", Name: "b"}]
+		park = func(g *group) *Round {
+			scout := g.Members()[0].Pod
+			round := s.Judge(scout)
+			require.NotNil(t, round)
+			s.Park(round, scout, "no room", scout, "NodeResourcesFit")
+			return round
+		}
+		park(older)
+		park(younger)
+		clock.Step(time.Minute)
+		require.True(t, park(older).Choose)
+		require.False(t, park(younger).Choose)
+		return s, older, younger, park
+	}
+	fail := func(t *testing.T, s *Store, g *group, places map[types.UID]string) {
+		t.Helper()
+		scout := g.Members()[0].Pod
+		_, ok := s.Admit(s.Judge(scout), places)
+		require.True(t, ok)
+		require.True(t, s.Fail(scout))
+	}
+	somewhere := map[types.UID]string{"a-0": "n"}
+
+	t.Run("while it is found to fit", func(t *testing.T) {
+		s, older, younger, park := prepare(t)
+		for range 3 {
+			fail(t, s, older, somewhere)
+			assert.True(t, park(younger).Choose)
+		}
+		park(older)
+		assert.False(t, park(younger).Choose)
+		assert.True(t, park(older).Choose, "what it has gone through is not forgotten")
+	})
+	t.Run("not if it is not certain that it fits", func(t *testing.T) {
+		s, older, younger, park := prepare(t)
+		fail(t, s, older, nil)
+		assert.False(t, park(younger).Choose)
+		assert.True(t, park(older).Choose, "room is to be set aside for it")
+	})
+	t.Run("not at once if room is set aside for it", func(t *testing.T) {
+		s, older, younger, park := prepare(t)
+		s.SetAside(park(older), somewhere, nil)
+		for range 2 * maxFailuresAside {
+			require.True(t, s.isAsideFor(older))
+			assert.False(t, park(younger).Choose)
+			fail(t, s, older, somewhere)
+		}
+		assert.False(t, s.isAsideFor(older))
+		assert.True(t, park(younger).Choose)
+	})
+}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
 // TestWhyAGangWaits: the texts are part of what users and their tools read, so they are spelled out here.
@@ -35,6 +36,35 @@ func TestWhyAGangWaits(t *testing.T) {
 			s.SetPodGroup(groupIn(inqueue, 1))
 			pod := memberNamed("m").Obj()
 			s.Gate(pod)
+			s.Park(s.Judge(pod), pod, "no room", pod, "NodeResourcesFit")
+		}, corev1.PodReasonUnschedulable, "no room", true},
+		"room, it seemed": {func(s *Store) {
+			s.SetPodGroup(groupIn(inqueue, 1))
+			pod := memberNamed("m").Obj()
+			s.Gate(pod)
+			s.Park(s.Judge(pod), pod, "no room", pod, "NodeResourcesFit")
+			s.unpark(s.gangs[theGang])
+			s.Admit(s.Judge(pod), nil)
+			s.Fail(pod)
+		}, corev1.PodReasonUnschedulable, "the gang was found to fit, yet its members could not be placed together; it is tried again", true},
+		"quota, and room, it seemed": {func(s *Store) {
+			s.SetPodGroup(groupIn(inqueue, 1))
+			s.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "0").Obj())
+			pod := memberNamed("m").Obj()
+			s.Gate(pod)
+			s.Park(s.Judge(pod), pod, "no quota", pod, "Capacity")
+			s.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "1").Obj())
+			for range 2 { // the second time it goes exactly where the plan says
+				s.Admit(s.Judge(pod), map[types.UID]string{"m": "n"})
+				s.Fail(pod)
+			}
+		}, corev1.PodReasonUnschedulable, couldNotBePlaced, true},
+		"no room after all": {func(s *Store) {
+			s.SetPodGroup(groupIn(inqueue, 1))
+			pod := memberNamed("m").Obj()
+			s.Gate(pod)
+			s.Admit(s.Judge(pod), nil)
+			s.Fail(pod)
 			s.Park(s.Judge(pod), pod, "no room", pod, "NodeResourcesFit")
 		}, corev1.PodReasonUnschedulable, "no room", true},
 		"about to be judged": {func(s *Store) { s.SetPodGroup(groupIn(inqueue, 1)) }, "", "", true},
