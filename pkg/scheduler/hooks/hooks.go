@@ -3,6 +3,8 @@
 package hooks
 
 import (
+	"sync"
+
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -12,12 +14,14 @@ import (
 
 // Install connects a Store with a scheduler that does not run yet. From then on gangs that have waited for a while leave the
 // scheduling queue, and it is left to the Store to say why members of gangs wait. Who leads takes pods from the queue: so the
-// Store learns it.
+// Store learns it. The first pod is taken when the Store knows what there is.
 func Install(s *scheduler.Scheduler, store *state.Store) {
 	installQueue(s, store)
 	next := s.NextEntity
+	var begin sync.Once
 	s.NextEntity = func(logger klog.Logger) (framework.QueuedEntityInfo, error) {
 		store.Lead()
+		begin.Do(func() { store.AwaitRead(logger) })
 		return next(logger)
 	}
 	s.FailureHandler = store.HandleFailures(s.FailureHandler)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	schedulingx "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 
@@ -22,12 +23,17 @@ import (
 const foreignLookPeriod = 30 * time.Second
 
 // watchForeign follows the PodGroups of scheduler-plugins, so that its users can move over: at once if their CRD is there, else
-// as soon as it is. Until then pods that carry the label wait at the gate, as they would for a PodGroup that is missing.
-func (s *Store) watchForeign(ctx context.Context, client dynamic.Interface) {
+// as soon as it is. Until then pods that carry the label wait at the gate, as they would for a PodGroup that is missing. Nobody else
+// waits for them: read opens when they have been read, or cannot be.
+func (s *Store) watchForeign(ctx context.Context, client dynamic.Interface, read latch) {
+	defer read.open()
 	resource := schedulingx.SchemeGroupVersion.WithResource("podgroups")
 	logger := klog.FromContext(ctx)
 	err := wait.PollUntilContextCancel(ctx, foreignLookPeriod, true, func(ctx context.Context) (bool, error) {
 		_, err := client.Resource(resource).List(ctx, metav1.ListOptions{Limit: 1})
+		if err != nil {
+			read.open()
+		}
 		if err != nil && !apierrors.IsNotFound(err) {
 			logger.V(2).Info("The PodGroups of scheduler-plugins cannot be read, trying again", "err", err)
 		}
@@ -38,11 +44,15 @@ func (s *Store) watchForeign(ctx context.Context, client dynamic.Interface) {
 	}
 	factory := dynamicinformer.NewDynamicSharedInformerFactory(client, 0)
 	informer := factory.ForResource(resource).Informer()
-	if _, err := informer.AddEventHandler(handlerFor(s.setForeign(logger), s.deleteForeign)); err != nil {
+	registration, err := informer.AddEventHandler(handlerFor(s.setForeign(logger), s.deleteForeign))
+	if err != nil {
 		logger.Error(err, "Watching the PodGroups of scheduler-plugins failed")
 		return
 	}
 	factory.Start(ctx.Done())
+	patience, cancel := context.WithTimeout(ctx, readWithin)
+	defer cancel()
+	cache.WaitForCacheSync(patience.Done(), registration.HasSynced)
 }
 
 // setForeign takes over a PodGroup of scheduler-plugins: it has a minimum, and neither queue nor tasks.

@@ -3,6 +3,7 @@ package state
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -86,9 +87,10 @@ func (s *Store) start(ctx context.Context, handle fwk.Handle) error {
 		}
 		synced = append(synced, registration.HasSynced)
 	}
+	foreignRead := newLatch()
 	ours.Start(ctx.Done())
-	go s.run(ctx, synced)
-	go s.watchForeign(ctx, foreign)
+	go s.run(ctx, append(synced, foreignRead.isOpen))
+	go s.watchForeign(ctx, foreign, foreignRead)
 	return nil
 }
 
@@ -100,6 +102,7 @@ func (s *Store) run(ctx context.Context, synced []cache.InformerSynced) {
 		s.reporter.ShutDown()
 	}()
 	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
+		s.read.open()
 		return
 	}
 	s.Open()
@@ -117,7 +120,46 @@ func (s *Store) Open() {
 	for key := range s.gangs {
 		s.waker.Add(key)
 	}
+	s.read.open()
 }
+
+// readWithin is how long pods that have nothing to do with gangs and queues wait until these have been read. Where the CRDs are missing they
+// never are.
+const readWithin = 30 * time.Second
+
+// AwaitRead returns when everything has been read that the plugins ask the Store about, or when that takes too long. Until then no pod may
+// be tried: a queue whose capability is not known has room for everything, and of a gang whose PodGroup is not known a pod of higher
+// priority would have single members evicted. The scheduler itself waits for what it reads, and for nothing else.
+func (s *Store) AwaitRead(logger klog.Logger) {
+	if s.handle == nil {
+		return // nothing is read: none of the plugins is in use
+	}
+	select {
+	case <-s.read.opened:
+	case <-s.clock.After(readWithin):
+		logger.Error(nil, "PodGroups and Queues have not been read: pods without a gang are scheduled without regard to them. Are the CRDs installed?",
+			"waited", readWithin)
+	}
+}
+
+// latch is opened once, whoever does it and how often.
+type latch struct {
+	once   *sync.Once
+	opened chan struct{}
+}
+
+func newLatch() latch { return latch{&sync.Once{}, make(chan struct{})} }
+
+func (l latch) isOpen() bool {
+	select {
+	case <-l.opened:
+		return true
+	default:
+		return false
+	}
+}
+
+func (l latch) open() { l.once.Do(func() { close(l.opened) }) }
 
 // reconcile is the net: it asks the waker about every gang that is not at rest, and takes down gangs that were found bound
 // below their minimum and cannot be completed.

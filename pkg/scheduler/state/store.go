@@ -67,6 +67,7 @@ type Store struct {
 	classes   schedulinglisters.PriorityClassLister
 	order     sync.Map // pod UID -> *OrderKey; read by QueueSort without the lock
 	binding   bindings
+	read      latch // opens when everything has been read, or when nothing will be any more
 
 	mu            sync.Mutex
 	synced        bool
@@ -108,6 +109,7 @@ func New(clock clock.Clock) *Store {
 		waker:         newQueue(clock, "gang_wake"),
 		reporter:      newQueue(clock, "gang_report"),
 		binding:       newBindings(),
+		read:          newLatch(),
 		schedulers:    sets.New[string](),
 		gangs:         map[Key]*group{},
 		admitted:      map[Key]*group{},
