@@ -1,6 +1,7 @@
 package state
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -437,4 +438,36 @@ func TestARoundEndsInTimeWhateverElseTheWakerWasToComeFor(t *testing.T) {
 		}
 	}
 	assert.Equal(t, idle, s.gangs[theGang].phase)
+}
+
+// TestAGangThatWasJudgedForItsReportIsCalledWithTheOthers: it would find the room taken by those that come after it.
+func TestAGangThatWasJudgedForItsReportIsCalledWithTheOthers(t *testing.T) {
+	s, clock := newTestStore()
+	s.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1))
+	scout := memberNamed("a").Obj()
+	s.SetPod(scout)
+	require.Empty(t, s.Gate(scout))
+	doesNotFit := func() { s.Park(s.Judge(scout), scout, "no room", scout, "NodeResourcesFit") }
+	calledWithin := func(d time.Duration) bool {
+		woken(s)
+		s.Help(scout)
+		probe := Key{Name: "probe"}
+		s.waker.AddAfter(probe, d)
+		clock.Step(d)
+		var called []Key
+		require.Eventually(t, func() bool {
+			called = append(called, woken(s)...)
+			return slices.Contains(called, probe)
+		}, 10*time.Second, time.Millisecond)
+		return slices.Contains(called, theGang)
+	}
+	doesNotFit()
+	clock.Step(reportPause)
+	s.judgeUnasked(s.gangs[theGang])
+	doesNotFit()
+	require.True(t, calledWithin(2*wakeDelay))
+	doesNotFit()
+	assert.False(t, calledWithin(2*wakeDelay), "on a busy cluster every pod that goes is an event")
+	clock.Step(judgePause)
+	require.Eventually(t, func() bool { return slices.Contains(woken(s), theGang) }, 10*time.Second, time.Millisecond)
 }

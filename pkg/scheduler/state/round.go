@@ -138,6 +138,9 @@ func (s *Store) Judge(scout *corev1.Pod) *Round {
 	}
 	delete(s.toJudge, g.key)
 	g.judged, g.retell = s.clock.Now(), time.Time{}
+	if s.unasked[g.key] == nil {
+		g.helped = g.judged
+	}
 	round := &Round{Key: g.key, Members: g.Choose(), Elsewhere: map[string]resources.List{}, Pinned: g.pin, scout: scout.UID, roundsEnded: s.roundsEnded, changes: g.changes, begun: g.judged}
 	if len(round.Members) == 0 {
 		return nil

@@ -195,6 +195,7 @@ type group struct {
 	deadline time.Time                 // admitted: when the promise expires
 
 	judged     time.Time        // when it was judged last
+	helped     time.Time        // when it was judged last because something had happened
 	told       string           // what was reported about the last judgement
 	toldReason string           // the reason that goes with it
 	toldAt     time.Time        // since when

@@ -251,7 +251,8 @@ func (s *Store) quotaWaitersToWake() deeds {
 const wakeDelay = 2 * time.Millisecond
 
 // judgePause is the least time between two judgements of a gang that does not fit: on a busy cluster every pod that goes
-// is an event.
+// is an event. After a judgement that no event has asked for there is no pause: others, which come after the gang in order, would be
+// called for the next event before it.
 const judgePause = 50 * time.Millisecond
 
 // MayBeHelpedBy says whether an event that a plugin waits for may help the gang for which a pod is parked, and with which
@@ -317,7 +318,7 @@ func (s *Store) Help(pod *corev1.Pod) {
 
 // judgeSoon has a gang judged that is not parked any more.
 func (s *Store) judgeSoon(g *group) {
-	s.waker.AddAfter(g.key, max(wakeDelay, judgePause-s.clock.Since(g.judged)))
+	s.waker.AddAfter(g.key, max(wakeDelay, judgePause-s.clock.Since(g.helped)))
 }
 
 // unpark lets a gang be judged again. Until it is, surplus of other gangs stands back.
