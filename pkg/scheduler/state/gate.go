@@ -27,6 +27,7 @@ const (
 	hasLeft         = "the pod has left the gang"
 	asleep          = "the gang waits outside the scheduling queue until it is called"
 	behindTheChosen = "waiting until the minimum of the gang has started"
+	behindFellow    = "waiting until a member that must be placed before has its room"
 )
 
 // Gate says why a pod may not be tried now, or "" when it may. Of a gang whose minimum exists it lets exactly one pass,
@@ -122,6 +123,8 @@ func (s *Store) closedInRound(g *group, uid types.UID) string {
 		return behindTheChosen
 	case g.backsOff(s.clock.Now()):
 		return backingOff
+	case !g.hasTurn(uid):
+		return behindFellow
 	}
 	return ""
 }

@@ -20,7 +20,7 @@ func (s *Store) rebind(g *group, m *gang.Member, node string) {
 		s.setPhase(g, admitted)
 		g.parked, g.scout, g.sure = false, "", false
 		g.asideVersion = 0 // the room was its own before anything was set aside
-		g.chosen, g.planned, g.rest = map[types.UID]string{}, map[string]resources.List{}, resources.List{}
+		g.chosen, g.planned, g.rest, g.turns = map[types.UID]string{}, map[string]resources.List{}, resources.List{}, nil
 		g.notBefore = now
 		if g.bindFailures > 0 {
 			g.notBefore = now.Add(s.backoff(g.bindFailures - 1))

@@ -37,6 +37,8 @@ type Entry struct {
 	Role Role
 	// Node is where a chosen pod must go, "" for any.
 	Node string
+	// Next is the member whose turn comes when a chosen pod has its room, nil if they come in any order.
+	Next *corev1.Pod
 	// Reason says why a pod is held.
 	Reason string
 }
@@ -57,8 +59,8 @@ func (s *Store) Enter(pod *corev1.Pod) Entry {
 		return Entry{Role: Held, Reason: reason}
 	}
 	switch node, chosen := g.chosen[pod.UID]; {
-	case chosen && g.pin:
-		return Entry{Role: Chosen, Node: node}
+	case chosen && (g.pin || g.turns != nil):
+		return Entry{Role: Chosen, Node: node, Next: g.afterNext()}
 	case chosen:
 		return Entry{Role: Chosen}
 	case g.Seated() && s.mustYield(g):
@@ -119,6 +121,11 @@ type Round struct {
 	Others []*corev1.Pod
 	// Shortfall is the room that the judgement found to be missing, nil if that is not known.
 	Shortfall *plan.Shortfall
+	// Turns has all members in the order in which they must be tried, each where the plan says, because it depends on where the others
+	// are whether they may go there; nil if it does not.
+	Turns []types.UID
+	// Laborious: there was room enough, and many ways to place the members beside each other were tried in vain.
+	Laborious bool
 
 	scout       types.UID
 	wants       resources.List // of its queue; nil where no quota is enforced
@@ -196,13 +203,30 @@ func (s *Store) Admit(round *Round, places map[types.UID]string) (activate []*co
 		}
 		activate = append(activate, m.Pod)
 	}
+	if g.turns = round.Turns; g.turns != nil {
+		activate = nil // each calls the next
+	}
 	g.rest = requests(round.Members)
 	s.promiseRest(g)
 	s.waker.AddAfter(g.key, s.args.PermitTimeout.Duration)
-	if _, chosen := g.chosen[round.scout]; !chosen {
+	if _, chosen := g.chosen[round.scout]; !chosen || !g.hasTurn(round.scout) {
 		s.waker.Add(g.key) // only the success of a cycle activates, and the scout's will have none
 	}
 	return activate, true
+}
+
+// hasTurn says whether a chosen member may be tried now, as far as the order of the round goes.
+func (g *group) hasTurn(uid types.UID) bool { return len(g.turns) == 0 || g.turns[0] == uid }
+
+// afterNext is the member that comes after the one whose turn it is, nil if there is none.
+func (g *group) afterNext() *corev1.Pod {
+	if len(g.turns) < 2 {
+		return nil
+	}
+	if m := g.Member(g.turns[1]); m != nil {
+		return m.Pod
+	}
+	return nil
 }
 
 func sameMembers(a, b []*gang.Member) bool {
@@ -237,6 +261,10 @@ func (s *Store) Park(round *Round, scout *corev1.Pod, why string, rejected *core
 	}
 	g.parked, g.scout, g.rejected = true, scout.UID, append([]*corev1.Pod{rejected}, round.Others...)
 	g.turnedAway = true
+	g.labour = 0
+	if round.Laborious {
+		g.labour = s.clock.Since(round.begun)
+	}
 	g.rejectors, g.shortfall = sets.New(rejectors...), round.Shortfall
 	s.judgedForQuota(g, round)
 	reason, level, result := ReasonUnschedulable, levelNone, resultNoRoom
@@ -350,6 +378,9 @@ func (s *Store) takePlace(g *group, m *gang.Member) {
 		return
 	}
 	delete(g.chosen, m.UID)
+	if len(g.turns) > 0 && g.hasTurn(m.UID) {
+		g.turns = g.turns[1:]
+	}
 	if node != "" {
 		rest := g.planned[node].Clone()
 		rest.Sub(m.Requests)
@@ -447,7 +478,7 @@ func (s *Store) Permit(pod *corev1.Pod) (verdict Verdict, wait time.Duration, re
 // endRound closes a round that has seated its gang.
 func (s *Store) endRound(g *group) {
 	s.setPhase(g, idle)
-	g.chosen, g.planned, g.scout, g.rebinding = nil, nil, "", nil
+	g.chosen, g.planned, g.turns, g.scout, g.rebinding = nil, nil, nil, "", nil
 	if g.pin {
 		s.metrics.planHits.Inc()
 	}
@@ -477,7 +508,8 @@ func (s *Store) letGo(g *group, failed types.UID) {
 		return
 	}
 	s.setPhase(g, idle)
-	g.chosen, g.planned, g.scout = nil, nil, ""
+	pinned := g.pin || g.turns != nil
+	g.chosen, g.planned, g.turns, g.scout = nil, nil, nil, ""
 	g.released, g.rebinding = false, nil
 	g.turnedAway = true // its members lie where only the waker finds them, even if the gang is seated before that has looked
 	s.metrics.attempts.WithLabelValues(resultLetGo).Inc()
@@ -491,7 +523,7 @@ func (s *Store) letGo(g *group, failed types.UID) {
 		return
 	}
 	g.scout = failed
-	if g.sure && !g.pin {
+	if g.sure && !pinned {
 		g.pin = true
 		return
 	}
@@ -513,7 +545,7 @@ func (s *Store) backoff(failures int) time.Duration {
 	return wait
 }
 
-// Fail ends the round of a chosen pod that found no node. It says whether the pod belongs to a gang whose minimum is not
+// Fail ends the round of a chosen pod that found no node; one whose turn has not come was only too early. It says whether the pod belongs to a gang whose minimum is not
 // seated: such a pod must not preempt others by itself.
 func (s *Store) Fail(pod *corev1.Pod) (inGang bool) {
 	s.mu.Lock()
@@ -522,7 +554,7 @@ func (s *Store) Fail(pod *corev1.Pod) (inGang bool) {
 	if m == nil || g.Seated() {
 		return false
 	}
-	if _, chosen := g.chosen[pod.UID]; chosen {
+	if _, chosen := g.chosen[pod.UID]; chosen && g.hasTurn(pod.UID) {
 		s.letGo(g, pod.UID)
 	}
 	return true

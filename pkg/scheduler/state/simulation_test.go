@@ -351,11 +351,24 @@ func (s *simulation) judge(scout *corev1.Pod) bool {
 		return false
 	}
 	places := placesOf(round, nodes, result.Places)
+	if rapid.Bool().Draw(s.t, "inTurns") {
+		for _, i := range rapid.Permutation(indexes(len(round.Members))).Draw(s.t, "turns") {
+			round.Turns = append(round.Turns, round.Members[i].UID)
+		}
+	}
 	activate, ok := s.store.Admit(round, places)
 	if ok && rapid.Bool().Draw(s.t, "activatedByTheScout") {
 		s.store.do(context.Background(), deeds{activate: activate})
 	}
 	return ok
+}
+
+func indexes(n int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = i
+	}
+	return out
 }
 
 func anywhere(int, int) bool { return true }

@@ -192,10 +192,12 @@ type group struct {
 	planned  map[string]resources.List // admitted: what is promised on each node and not reserved yet
 	rest     resources.List            // admitted: what the chosen members request in all
 	sure     bool                      // admitted: the plan has a place for each member
+	turns    []types.UID               // admitted: the chosen members in the order in which they must come; nil for any order
 	deadline time.Time                 // admitted: when the promise expires
 
 	judged     time.Time        // when it was judged last
 	helped     time.Time        // when it was judged last because something had happened
+	labour     time.Duration    // parked: how long that took, if it is to be spared
 	told       string           // what was reported about the last judgement
 	toldReason string           // the reason that goes with it
 	toldAt     time.Time        // since when

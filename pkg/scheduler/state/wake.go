@@ -127,7 +127,7 @@ func (s *Store) needs(g *group, seated, open bool) (d deeds) {
 	case g.phase == admitted && backsOff:
 	case g.phase == admitted:
 		for _, m := range g.Waiting() {
-			if _, chosen := g.chosen[m.UID]; chosen {
+			if _, chosen := g.chosen[m.UID]; chosen && g.hasTurn(m.UID) {
 				d.activate = append(d.activate, m.Pod)
 			}
 		}
@@ -255,6 +255,10 @@ const wakeDelay = 2 * time.Millisecond
 // called for the next event before it.
 const judgePause = 50 * time.Millisecond
 
+// labourPause is how many times as long as a laborious judgement took the gang is left alone after it, so that it takes no more than a
+// small part of the scheduler's time.
+const labourPause = 20
+
 // MayBeHelpedBy says whether an event that a plugin waits for may help the gang for which a pod is parked, and with which
 // pods to ask that plugin: what helps one of them may help the gang. Events of the gang's own pods count too: room that its
 // members gave up may be seen only after the gang was judged again.
@@ -318,7 +322,7 @@ func (s *Store) Help(pod *corev1.Pod) {
 
 // judgeSoon has a gang judged that is not parked any more.
 func (s *Store) judgeSoon(g *group) {
-	s.waker.AddAfter(g.key, max(wakeDelay, judgePause-s.clock.Since(g.helped)))
+	s.waker.AddAfter(g.key, max(wakeDelay, judgePause-s.clock.Since(g.helped), labourPause*g.labour-s.clock.Since(g.judged)))
 }
 
 // unpark lets a gang be judged again. Until it is, surplus of other gangs stands back.
