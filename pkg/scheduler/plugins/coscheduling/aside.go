@@ -94,6 +94,12 @@ func (k *cast) setAside() (places map[types.UID]string, avoid sets.Set[string]) 
 		ways = append([]way{{avoid, true}, {avoid, false}}, ways...)
 	}
 	for _, way := range ways {
+		if k.ties != nil {
+			if places := k.togetherLater(way.endless, way.avoid, before); places != nil {
+				return places, way.avoid
+			}
+			continue
+		}
 		fits := func(demand, node int) bool {
 			return !way.avoid.Has(k.nodes[node].Name) && k.drainedFits(demand, node, way.endless)
 		}
@@ -203,10 +209,13 @@ func (k *cast) fitsDrained(demand, node int, endless bool) bool {
 // decide plans the gang's places, with regard to what is set aside for it, and has places set aside for it if that is due.
 func (k *cast) decide() plan.Result {
 	result := k.rehearse(plan.Make(k.demands, k.nodes, k.fits))
+	if k.ties != nil && result.Verdict != plan.Impossible {
+		result = k.placeTogether(result)
+	}
 	if result.Verdict == plan.Possible {
 		return result
 	}
-	if k.round.Before != nil {
+	if k.round.Before != nil && k.ties == nil {
 		if kept, ok := plan.Keep(k.demands, k.nodes, k.fits, k.earlier()); ok {
 			result.Verdict, result.Places = plan.Possible, kept
 			return k.rehearse(result)

@@ -162,7 +162,7 @@ func (c *Coscheduling) PreFilter(ctx context.Context, cycle fwk.CycleState, pod 
 	}
 	switch entry := c.store.Enter(pod); entry.Role {
 	case state.Chosen:
-		return c.limit(cycle, pod, entry.Node)
+		return c.send(cycle, pod, entry)
 	case state.Scout:
 		return c.judge(ctx, cycle, pod, nodes)
 	case state.Held:

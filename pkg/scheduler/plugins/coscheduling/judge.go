@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -14,8 +15,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/plan"
@@ -36,8 +35,11 @@ func (c *Coscheduling) judge(ctx context.Context, cycle fwk.CycleState, scout *c
 	cast, result := c.plan(ctx, round, nodes)
 	if result.Verdict == plan.Impossible {
 		why, culprit := cast.explain(result)+cast.outlook(), cast.culprit(result)
-		round.Others, round.Shortfall = cast.others(culprit), cast.shortfall()
+		round.Others, round.Shortfall, round.Laborious = cast.others(culprit), cast.shortfall(), cast.apart
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, c.store.Park(round, scout, why, culprit, sets.List(cast.rejectors)...))
+	}
+	if result.Verdict == plan.Possible {
+		round.Turns = cast.turns
 	}
 	activate, ok := c.store.Admit(round, cast.places(result))
 	if !ok {
@@ -45,10 +47,18 @@ func (c *Coscheduling) judge(ctx context.Context, cycle fwk.CycleState, scout *c
 	}
 	activateWith(cycle, scout, activate)
 	if entry := c.store.Enter(scout); entry.Role == state.Chosen {
-		return c.limit(cycle, scout, entry.Node)
+		return c.send(cycle, scout, entry)
 	}
 	// The scout itself is not among those that start: it has done its work.
 	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "waiting until the minimum of the gang has started")
+}
+
+// send has a chosen member go to its place, and calls the one that comes after it.
+func (c *Coscheduling) send(cycle fwk.CycleState, pod *corev1.Pod, entry state.Entry) (*fwk.PreFilterResult, *fwk.Status) {
+	if entry.Next != nil {
+		activateWith(cycle, pod, []*corev1.Pod{entry.Next})
+	}
+	return c.limit(cycle, pod, entry.Node)
 }
 
 // A small gang in a large cluster is planned on a few nodes first: so many for each member, and at least firstNodes. If they
@@ -65,6 +75,9 @@ func (c *Coscheduling) plan(ctx context.Context, round *state.Round, nodes []fwk
 	simple := !round.Pinned && !round.Choose && round.Before == nil
 	for few := max(firstNodes, nodesPerMember*len(round.Members)); simple && few < len(nodes)/2; few *= moreNodes {
 		cast := c.newCast(ctx, round, c.next(nodes, few))
+		if cast.ties != nil {
+			break // what its members ask of each other's places is asked about all nodes
+		}
 		if result := cast.rehearse(plan.Make(cast.demands, cast.nodes, cast.fits)); result.Verdict == plan.Possible {
 			return cast, result
 		}
@@ -80,8 +93,8 @@ func (c *Coscheduling) next(nodes []fwk.NodeInfo, count int) []fwk.NodeInfo {
 	return append(some, nodes[:count-len(some)]...)
 }
 
-// activateWith hands pods to the scheduler, which moves them to the front when the scout's cycle has succeeded.
-func activateWith(cycle fwk.CycleState, scout *corev1.Pod, pods []*corev1.Pod) {
+// activateWith hands pods to the scheduler, which moves them to the front when the cycle of a pod has succeeded.
+func activateWith(cycle fwk.CycleState, from *corev1.Pod, pods []*corev1.Pod) {
 	data, err := cycle.Read(framework.PodsToActivateKey)
 	if err != nil {
 		return // the Store's waker does it
@@ -93,7 +106,7 @@ func activateWith(cycle fwk.CycleState, scout *corev1.Pod, pods []*corev1.Pod) {
 	toActivate.Lock()
 	defer toActivate.Unlock()
 	for _, pod := range pods {
-		if pod.UID != scout.UID {
+		if pod.UID != from.UID {
 			toActivate.Map[pod.Namespace+"/"+pod.Name] = pod
 		}
 	}
@@ -113,6 +126,9 @@ type cast struct {
 	refused   map[place]bool // where a filter that does not look at room keeps the pods of a demand off a node
 	reasons   sets.Set[string]
 	stuck     *corev1.Pod                 // the member that found no devices in the rehearsal
+	ties      *ties                       // what the members ask of each other's places; nil if they do not
+	turns     []types.UID                 // the order in which members with ties find their places
+	apart     bool                        // there is room, but not beside each other as the members ask
 	onlyRoom  func(demand, node int) bool // lacksOnlyRoom; a field for the sake of tests
 
 	drainedFits func(demand, node int, endless bool) bool // fitsDrained; a field for the sake of tests
@@ -140,6 +156,7 @@ func (c *Coscheduling) newCast(ctx context.Context, round *state.Round, infos []
 		free.Sub(round.Elsewhere[info.Node().Name])
 		k.nodes[i] = plan.Node{Name: info.Node().Name, Free: free}
 	}
+	namespace := sync.OnceValue(k.namespaceOf)
 	byShape, shapes := map[string]int{}, c.newShapes(round.Members)
 	for _, m := range round.Members {
 		shape := shapes.of(m)
@@ -148,16 +165,27 @@ func (c *Coscheduling) newCast(ctx context.Context, round *state.Round, infos []
 			i = len(k.groups)
 			byShape[shape] = i
 			k.groups = append(k.groups, nil)
-			k.demands = append(k.demands, plan.Demand{Requests: known(m.Requests, advertised), MaxPerNode: maxPerNode(m.Pod)})
+			k.demands = append(k.demands, plan.Demand{Requests: known(m.Requests, advertised), MaxPerNode: maxPerNode(m.Pod, namespace)})
 		}
 		k.groups[i] = append(k.groups[i], m)
 		k.demands[i].Count++
 	}
 	k.trials = make([]*trialRun, len(k.demands))
+	k.ties = newTies(k.examples(), namespace)
 	return k
 }
 
-// fits asks the profile's filters, with what other pods have been nominated for, whether a pod of a demand may go to a node.
+// examples are a pod of each demand.
+func (k *cast) examples() []*corev1.Pod {
+	examples := make([]*corev1.Pod, len(k.groups))
+	for d, members := range k.groups {
+		examples[d] = members[0].Pod
+	}
+	return examples
+}
+
+// fits asks the profile's filters, with what other pods have been nominated for, whether a pod of a demand may go to a node, in the end:
+// where that depends on the other members, their places must show it.
 func (k *cast) fits(demand, node int) bool {
 	run := k.trial(demand)
 	if !run.status.IsSuccess() {
@@ -167,6 +195,9 @@ func (k *cast) fits(demand, node int) bool {
 		return false
 	}
 	status := k.plugin.handle.RunFilterPluginsWithNominatedPods(k.ctx, run.cycle, k.groups[demand][0].Pod, k.infos[node])
+	if k.ties.mindsFellows(demand, status) {
+		return true
+	}
 	k.note(status)
 	if keepsOff(status) {
 		k.refused[place{demand, node}] = true
@@ -289,6 +320,9 @@ func (k *cast) explain(result plan.Result) string {
 	}
 	text := fmt.Sprintf("%d of %d members of the gang fit; %d %s need %s each", seated, len(k.round.Members),
 		k.demands[worst].Count-result.Seats[worst], what, need)
+	if k.apart {
+		text += " where the rules of the gang's pods for each other let them go"
+	}
 	if near := k.nearest(worst, result.Left); near != "" {
 		text += "; " + near
 	}
@@ -349,10 +383,15 @@ func (k *cast) places(result plan.Result) map[types.UID]string {
 	if result.Verdict != plan.Possible {
 		return nil
 	}
+	return k.placesOf(result.Places)
+}
+
+// placesOf assigns members of each demand to places.
+func (k *cast) placesOf(found [][]plan.Place) map[types.UID]string {
 	places := make(map[types.UID]string, len(k.round.Members))
 	for d, members := range k.groups {
 		next := 0
-		for _, place := range result.Places[d] {
+		for _, place := range found[d] {
 			for range place.Count {
 				places[members[next].UID] = k.nodes[place.Node].Name
 				next++
@@ -400,8 +439,9 @@ func claimsOfItsOwn(pod *corev1.Pod) bool {
 }
 
 // maxPerNode is 1 for pods that keep others of their kind off their node: by a host port, or by an anti-affinity to
-// themselves. 0 means any number.
-func maxPerNode(pod *corev1.Pod) int {
+// themselves. 0 means any number. The labels are those of the pod's namespace. What terms say of the values of labels (matchLabelKeys)
+// the API server has made part of their selectors.
+func maxPerNode(pod *corev1.Pod, namespace func() labels.Set) int {
 	for _, container := range pod.Spec.Containers {
 		for _, port := range container.Ports {
 			if port.HostPort > 0 {
@@ -409,13 +449,16 @@ func maxPerNode(pod *corev1.Pod) int {
 			}
 		}
 	}
-	if affinity := pod.Spec.Affinity; affinity != nil && affinity.PodAntiAffinity != nil {
-		for _, term := range affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
-			selector, err := metav1.LabelSelectorAsSelector(term.LabelSelector)
-			if err == nil && term.TopologyKey == corev1.LabelHostname && selector.Matches(labels.Set(pod.Labels)) &&
-				(len(term.Namespaces) == 0 || slices.Contains(term.Namespaces, pod.Namespace)) {
-				return 1
-			}
+	if affinity := pod.Spec.Affinity; affinity == nil || affinity.PodAntiAffinity == nil {
+		return 0
+	}
+	info, err := framework.NewPodInfo(pod)
+	if err != nil {
+		return 0 // the filters say so
+	}
+	for _, term := range info.GetRequiredAntiAffinityTerms() {
+		if term.TopologyKey == corev1.LabelHostname && term.Matches(pod, namespace()) {
+			return 1
 		}
 	}
 	return 0

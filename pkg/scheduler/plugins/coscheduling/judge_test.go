@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/muster-sched/muster/pkg/gang"
@@ -96,22 +97,39 @@ func TestLabelsThatMatterAreThoseThatPodsSelectBy(t *testing.T) {
 }
 
 func TestPodsThatKeepTheirLikeOffTheirNode(t *testing.T) {
-	assert.Equal(t, 0, maxPerNode(memberOf(func(*corev1.Pod) {}).Pod))
+	inNamespace := func() labels.Set { return labels.Set{"team": "a"} }
+	assert.Equal(t, 0, maxPerNode(memberOf(func(*corev1.Pod) {}).Pod, inNamespace))
 	assert.Equal(t, 1, maxPerNode(memberOf(func(p *corev1.Pod) {
 		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{HostPort: 80}}
-	}).Pod))
-	antiAffinity := func(app string) func(*corev1.Pod) {
-		return func(p *corev1.Pod) {
-			p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
-				RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
-					TopologyKey:   corev1.LabelHostname,
-					LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}},
-				}},
-			}}
-		}
+	}).Pod, inNamespace))
+	tests := map[string]struct {
+		app        string
+		namespaces []string
+		selector   *metav1.LabelSelector
+		want       int
+	}{
+		"its kind":                                   {app: "a", want: 1},
+		"another kind":                               {app: "another"},
+		"its kind in its namespace by name":          {app: "a", namespaces: []string{"other", "ns"}, want: 1},
+		"its kind in another namespace":              {app: "a", namespaces: []string{"other"}},
+		"its kind in all namespaces":                 {app: "a", selector: &metav1.LabelSelector{}, want: 1},
+		"its kind in namespaces like its own":        {app: "a", selector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}, want: 1},
+		"its kind in other namespaces, by label":     {app: "a", selector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "b"}}},
+		"its kind in those by label or its own name": {app: "a", namespaces: []string{"ns"}, selector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "b"}}, want: 1},
 	}
-	assert.Equal(t, 1, maxPerNode(memberOf(antiAffinity("a")).Pod))
-	assert.Equal(t, 0, maxPerNode(memberOf(antiAffinity("another")).Pod))
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			m := memberOf(func(p *corev1.Pod) {
+				p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+					RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+						TopologyKey: corev1.LabelHostname, Namespaces: test.namespaces, NamespaceSelector: test.selector,
+						LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": test.app}},
+					}},
+				}}
+			})
+			assert.Equal(t, test.want, maxPerNode(m.Pod, inNamespace))
+		})
+	}
 }
 
 func TestExplain(t *testing.T) {
