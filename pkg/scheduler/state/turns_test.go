@@ -68,3 +68,18 @@ func TestARoundInTurnsThatFailsBacksOff(t *testing.T) {
 	s.Unreserve(pods["m0"])
 	assert.Equal(t, backingOff, s.Gate(pods["m0"]))
 }
+
+func TestAfterALaboriousJudgementAGangIsLeftAloneForLonger(t *testing.T) {
+	for laborious, want := range map[bool]time.Duration{false: wakeDelay, true: (labourPause - 1) * 100 * time.Millisecond} {
+		s, clock := newTestStore()
+		s.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1))
+		pod := memberNamed("m0").Obj()
+		s.SetPod(pod)
+		require.Empty(t, s.Gate(pod))
+		round := s.Judge(pod)
+		clock.Step(100 * time.Millisecond)
+		round.Laborious = laborious
+		s.Park(round, pod, "no room", pod, "InterPodAffinity")
+		assert.Equal(t, want, s.pauseFor(s.gangs[theGang]))
+	}
+}

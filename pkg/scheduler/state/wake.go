@@ -321,8 +321,11 @@ func (s *Store) Help(pod *corev1.Pod) {
 }
 
 // judgeSoon has a gang judged that is not parked any more.
-func (s *Store) judgeSoon(g *group) {
-	s.waker.AddAfter(g.key, max(wakeDelay, judgePause-s.clock.Since(g.helped), labourPause*g.labour-s.clock.Since(g.judged)))
+func (s *Store) judgeSoon(g *group) { s.waker.AddAfter(g.key, s.pauseFor(g)) }
+
+// pauseFor is how long a gang is left alone before it is judged again.
+func (s *Store) pauseFor(g *group) time.Duration {
+	return max(wakeDelay, judgePause-s.clock.Since(g.helped), labourPause*g.labour-s.clock.Since(g.judged))
 }
 
 // unpark lets a gang be judged again. Until it is, surplus of other gangs stands back.
