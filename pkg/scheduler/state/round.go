@@ -545,8 +545,8 @@ func (s *Store) backoff(failures int) time.Duration {
 	return wait
 }
 
-// Fail ends the round of a chosen pod that found no node; one whose turn has not come was only too early. It says whether the pod belongs to a gang whose minimum is not
-// seated: such a pod must not preempt others by itself.
+// Fail ends the round of a chosen pod that found no node; one whose turn has not come was only too early. It says whether the pod belongs
+// to a gang whose minimum is not seated: such a pod must not preempt others by itself.
 func (s *Store) Fail(pod *corev1.Pod) (inGang bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
