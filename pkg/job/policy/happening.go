@@ -118,6 +118,9 @@ func podHappenings(jobName string, position int, task *Task) []Happening {
 	return found
 }
 
+// Failure says to people how a failed pod ended.
+func Failure(pod *corev1.Pod) string { return failure(pod.Name, exitCode(pod)) }
+
 func failure(pod string, exitCode int32) string {
 	return fmt.Sprintf("pod %s failed with exit code %d", pod, exitCode)
 }

@@ -3,7 +3,6 @@ package coscheduling
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -326,24 +325,46 @@ func TestRoomIsSetAsideWhereMembersMayBeTogether(t *testing.T) {
 	assert.Nil(t, none, "no zone is large enough")
 }
 
-// TestALargeGangIsPlacedTogetherInAFractionOfASecond bounds what a judgement costs.
-func TestALargeGangIsPlacedTogetherInAFractionOfASecond(t *testing.T) {
-	const size, perNode = 1000, 4
-	var nodes []*corev1.Node
-	for i := range size / 2 {
-		nodes = append(nodes, nodeIn(fmt.Sprint("z", i%3), fmt.Sprint("n", i), perNode))
+// large are gangs of a thousand on 500 nodes in three zones that have room for twice as many, and what is to be found of them.
+var large = map[string]struct {
+	tie  func(*corev1.Pod)
+	want plan.Verdict
+}{
+	"spread over zones":              {spread(zone, "worker"), plan.Possible},
+	"spread over nodes":              {spread(corev1.LabelHostname, "worker"), plan.Possible},
+	"in one zone, none has the room": {near(zone, "worker"), plan.Impossible},
+}
+
+const largeSize = 1000
+
+func largeNodes() (nodes []*corev1.Node) {
+	for i := range largeSize / 2 {
+		nodes = append(nodes, nodeIn(fmt.Sprint("z", i%3), fmt.Sprint("n", i), 4))
 	}
-	for name, change := range map[string]func(*corev1.Pod){
-		"spread over zones": spread(zone, "worker"), "spread over nodes": spread(corev1.LabelHostname, "worker"),
-		"in one zone, none has the room": near(zone, "worker"),
-	} {
+	return nodes
+}
+
+// TestLargeGangsArePlacedTogether: the bound of a judgement's work is wide enough for them.
+func TestLargeGangsArePlacedTogether(t *testing.T) {
+	for name, c := range large {
 		t.Run(name, func(t *testing.T) {
-			plugin, infos := pluginOn(t, nodes)
-			round := roundOf(some(size, "worker", change))
-			began := time.Now()
-			_, result := plugin.plan(t.Context(), round, infos)
-			t.Logf("%v, %d seats, %v", result.Verdict, seated(result), time.Since(began))
-			assert.Less(t, time.Since(began), 5*time.Second)
+			plugin, infos := pluginOn(t, largeNodes())
+			_, result := plugin.plan(t.Context(), roundOf(some(largeSize, "worker", c.tie)), infos)
+			assert.Equal(t, c.want, result.Verdict, "%d seats", seated(result))
+		})
+	}
+}
+
+// BenchmarkPlaceTogether measures the judgement of a gang of a thousand whose members mind where the others are. The scheduling loop waits
+// for it.
+func BenchmarkPlaceTogether(b *testing.B) {
+	for name, c := range large {
+		b.Run(name, func(b *testing.B) {
+			plugin, infos := pluginOn(b, largeNodes())
+			round := roundOf(some(largeSize, "worker", c.tie))
+			for b.Loop() {
+				plugin.plan(b.Context(), round, infos)
+			}
 		})
 	}
 }
