@@ -110,6 +110,7 @@ type Controller struct {
 	admission       Admission
 	reports         *worker.Reports
 	notebook        notebook
+	roster          roster
 	instruments     *instruments
 	requests        chan struct{} // one for each pod that is being created or deleted
 	turns           chan struct{} // one for each Job that has its turn to get pods
@@ -179,7 +180,7 @@ func New(cfg Config) *Controller {
 	c.watch(jobs.Informer(), c.jobHandler())
 	c.watch(jobs.Informer(), c.instruments.census())
 	c.watch(commands, c.commandHandler())
-	c.watch(pods.Informer(), c.ownedHandler(gatherPods))
+	c.watch(pods.Informer(), c.podHandler())
 	c.watch(groups.Informer(), c.ownedHandler(0))
 	c.watch(c.kinds.claims.watched(), c.claimHandler())
 	c.watch(queues.Informer(), c.queueHandler())
@@ -240,6 +241,7 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 	if err != nil || !phase.Ended(job.Status.State.Phase) {
 		return after, err
 	}
+	c.roster.forget(job.UID)
 	if left := worker.LeastStatusInterval - c.clock.Now().Sub(n.lastWrite); left > 0 {
 		return soonest(after, left), nil // the notes keep its status from being written too often
 	}

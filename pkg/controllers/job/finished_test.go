@@ -70,7 +70,7 @@ func TestWhatSucceedsWhileOthersRestartNeverRunsAgain(t *testing.T) {
 	require.Equal(t, batchv1alpha1.Restarting, w.phase(), "the other takes its time to go")
 	w.set("j-a-0", corev1.PodSucceeded, 0)
 	w.settle()
-	delete(w.pods, "j-a-0") // as when its node is removed
+	w.remove("j-a-0") // as when its node is removed
 	w.settle()
 	w.reap()
 	w.settle()
@@ -279,9 +279,9 @@ func TestATaskIsCompletedByScalingItDown(t *testing.T) {
 // Whether somebody looks in between must not matter.
 func TestAKilledPodIsReplacedWhoeverSeesIt(t *testing.T) {
 	for name, happens := range map[string]func(w *world){
-		"seen and deleted":   func(w *world) { w.kill("j-a-1"); w.look(); delete(w.pods, "j-a-1") },
+		"seen and deleted":   func(w *world) { w.kill("j-a-1"); w.look(); w.remove("j-a-1") },
 		"seen and left":      func(w *world) { w.kill("j-a-1"); w.look(); w.look() },
-		"gone before a look": func(w *world) { w.kill("j-a-1"); delete(w.pods, "j-a-1") },
+		"gone before a look": func(w *world) { w.kill("j-a-1"); w.remove("j-a-1") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 3)).Obj())

@@ -22,6 +22,8 @@ type view struct {
 	job *batchv1alpha1.Job
 	// pods that the Job owns, of whatever incarnation.
 	pods []*corev1.Pod
+	// ended are pods of the Job that have finished and are gone or going, as they were when they had, if no status tells of it yet.
+	ended []*corev1.Pod
 	// command to execute; nil if there is none.
 	command *busv1alpha1.Command
 	// groupUnknown tells that the Job's PodGroup is in phase Unknown.
@@ -95,8 +97,9 @@ func judge(v *view) *verdict {
 	if v.held != nil && v.command == nil {
 		return hold(v, &job)
 	}
-	all := seatAll(&job.Spec, v.pods)
+	all := seatAll(&job.Spec, v.pods, ofUse(status.State.Phase, v.ended))
 	memories := recallAll(&job, all)
+	all.dropKnown(memories)
 	noteSurplus(&job, memories, all)
 	noteSucceeded(&job, memories, all)
 	agreed := v.command != nil && phase.Honours(status.State.Phase, busv1alpha1.Action(v.command.Action))
@@ -180,7 +183,7 @@ func hold(v *view, job *batchv1alpha1.Job) *verdict {
 	status := &job.Status
 	status.State.Reason, status.State.Message = v.held.reason, v.held.message
 	stamp(status, &v.job.Status, v.now)
-	all := seatAll(&job.Spec, v.pods)
+	all := seatAll(&job.Spec, v.pods, nil)
 	return &verdict{status: status, members: all.sort(job, recallAll(job, all))}
 }
 

@@ -93,7 +93,7 @@ func TestSuspendAndResumeSpendNoRetries(t *testing.T) {
 func TestEvictionWithoutPolicyIsReplaced(t *testing.T) {
 	w := newWorld(t, mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 2)).Obj())
 	w.start()
-	delete(w.pods, "j-a-0")
+	w.remove("j-a-0")
 	w.start()
 	assert.Equal(t, 2, w.ran["j-a-0"])
 	assert.Zero(t, w.job.Status.RetryCount)
@@ -136,7 +136,7 @@ func TestFinishedPodNeverRunsAgain(t *testing.T) {
 	w.start()
 	w.set("j-a-0", corev1.PodSucceeded, 0)
 	w.settle()
-	delete(w.pods, "j-a-0")
+	w.remove("j-a-0")
 	w.settle()
 	assert.Equal(t, 1, w.ran["j-a-0"])
 	assert.Equal(t, int32(1), w.job.Status.Succeeded)
@@ -170,7 +170,7 @@ func TestOurOwnDeletionsRaiseNothing(t *testing.T) {
 				w.lookAndCrash(beforeActing)
 				w.job.Spec.Suspend = nil
 				w.settle()
-				delete(w.pods, "j-a-0")
+				w.remove("j-a-0")
 				w.settle()
 			}, 0,
 		},
@@ -185,7 +185,7 @@ func TestOurOwnDeletionsRaiseNothing(t *testing.T) {
 		"restart of a pod that has vanished": {
 			mustertesting.MakeJob("j").Policy(busv1alpha1.AnyEvent, busv1alpha1.RestartPodAction).Task(mustertesting.MakeTask("a", 4)),
 			func(w *world) {
-				delete(w.pods, "j-a-1")
+				w.remove("j-a-1")
 				w.lookAndCrash(beforeActing)
 				w.lookAndCrash(beforeActing)
 			}, 1,
@@ -196,7 +196,7 @@ func TestOurOwnDeletionsRaiseNothing(t *testing.T) {
 			func(w *world) {
 				w.set("j-a-1", corev1.PodFailed, 1)
 				w.lookAndCrash(whileActing)
-				delete(w.pods, "j-a-0")
+				w.remove("j-a-0")
 				w.settle()
 			}, 1,
 		},
@@ -283,7 +283,7 @@ func TestUnknownGangIsAnswered(t *testing.T) {
 	job := mustertesting.MakeJob("j").Policy(busv1alpha1.JobUnknownEvent, busv1alpha1.RestartJobAction).Task(mustertesting.MakeTask("a", 2)).Obj()
 	w := newWorld(t, job)
 	w.start()
-	delete(w.pods, "j-a-0")
+	w.remove("j-a-0")
 	w.settle()
 	look := func() *verdict {
 		var pods []*corev1.Pod
@@ -304,14 +304,14 @@ func TestWhatHappensToARefusedJobIsAnsweredOnceItIsMended(t *testing.T) {
 	w.edit(func(spec *batchv1alpha1.JobSpec) { spec.Tasks[0].Replicas = 1 })
 	w.refused = true
 	w.set("j-a-3", corev1.PodFailed, 1)
-	delete(w.pods, "j-a-2")
+	w.remove("j-a-2")
 	for _, name := range []string{"j-a-0", "j-a-1"} {
 		w.set(name, corev1.PodSucceeded, 0)
 	}
 	w.settle()
 	assert.Equal(t, batchv1alpha1.Running, w.phase(), "what will be restarted has not failed")
 	assert.Len(t, w.job.Status.Delayed, 2)
-	delete(w.pods, "j-a-1")
+	w.remove("j-a-1")
 	w.settle()
 	assert.Equal(t, int32(2), w.job.Status.Succeeded)
 	assert.Zero(t, w.job.Status.RetryCount)
@@ -369,7 +369,7 @@ func TestAnEvictionIsNoticedThoughNoStatusHasToldOfThePod(t *testing.T) {
 	require.Len(t, w.pods, 2)
 	require.True(t, isMinor(&w.job.Status, w.lookAndCrash(minorDeferred)))
 	require.Empty(t, w.job.Status.TaskRecords)
-	delete(w.pods, "j-a-0")
+	w.remove("j-a-0")
 	v := w.look()
 	require.NotNil(t, v.request)
 	assert.Equal(t, busv1alpha1.RestartJobAction, v.request.action)
@@ -416,7 +416,7 @@ func TestAJobGoesOnThoughNoStatusHasToldOfItsBeginning(t *testing.T) {
 			Task(mustertesting.MakeTask("a", 2)).Obj())
 		w.lookAndCrash(minorDeferred)
 		w.lookAndCrash(minorDeferred)
-		delete(w.pods, "j-a-0")
+		w.remove("j-a-0")
 		w.look()
 		assert.Equal(t, batchv1alpha1.Pending, w.phase())
 		v := w.look()
@@ -595,7 +595,7 @@ func TestAFailedJobNamesAPodThatFailed(t *testing.T) {
 			w.set("j-worker-1", corev1.PodFailed, 3)
 			w.settle()
 			if c.removed != "" {
-				delete(w.pods, c.removed)
+				w.remove(c.removed)
 			}
 			w.set("j-worker-3", corev1.PodFailed, 5)
 			w.set("j-worker-2", corev1.PodFailed, 4)
@@ -606,7 +606,7 @@ func TestAFailedJobNamesAPodThatFailed(t *testing.T) {
 			assert.Equal(t, c.want, w.job.Status.State.Message)
 			conditions := w.job.Status.Conditions
 			assert.Equal(t, c.want, conditions[len(conditions)-1].Message)
-			delete(w.pods, "j-worker-2")
+			w.remove("j-worker-2")
 			w.settle()
 			assert.Equal(t, c.want, w.job.Status.State.Message, "it stays as it was said")
 		})

@@ -19,7 +19,8 @@ import (
 // seated is a pod and its place in the Job, as its annotations say.
 type seated struct {
 	pod      *corev1.Pod
-	position int // of the task in the spec; -1 if it has no such task
+	shown    *corev1.Pod // as it is now; nil if it is gone, and only known how it ended
+	position int         // of the task in the spec; -1 if it has no such task
 	index    int32
 	version  int32
 }
@@ -28,32 +29,69 @@ type seated struct {
 type crew struct {
 	seated []seated
 	names  sets.Set[string]    // of all pods, whatever becomes of them: no pod can be created under one of these
-	uids   sets.Set[types.UID] // of all pods
+	uids   sets.Set[types.UID] // of all pods, and of those that are gone and of which is known how they ended
 }
 
-// seatAll finds the places of the pods. One that has none is not one of those that we make, although it names the Job
-// as its owner: it is not ours to judge.
-func seatAll(spec *batchv1alpha1.JobSpec, pods []*corev1.Pod) *crew {
+// seatAll finds the places of the pods, and of those that have finished and are gone or going, which are given as they were when they
+// had. One that has no place is not one of those that we make, although it names the Job as its owner: it is not ours to judge.
+func seatAll(spec *batchv1alpha1.JobSpec, pods, ended []*corev1.Pod) *crew {
 	c := &crew{seated: make([]seated, 0, len(pods)), names: make(sets.Set[string], len(pods)), uids: make(sets.Set[types.UID], len(pods))}
 	positions := make(map[string]int, len(spec.Tasks)) // task name -> position in the spec
 	for i := range spec.Tasks {
 		positions[spec.Tasks[i].Name] = i
 	}
+	asEnded := make(map[types.UID]*corev1.Pod, len(ended))
+	for _, pod := range ended {
+		asEnded[pod.UID] = pod
+	}
 	for _, pod := range pods {
 		c.names.Insert(pod.Name)
 		c.uids.Insert(pod.UID)
-		index, indexErr := strconv.ParseInt(pod.Annotations[batchv1alpha1.TaskIndexKey], 10, 32)
-		version, versionErr := strconv.ParseInt(pod.Annotations[batchv1alpha1.JobVersionKey], 10, 32)
-		if indexErr != nil || versionErr != nil || index < 0 {
-			continue
+		if one := asEnded[pod.UID]; one != nil {
+			c.seat(positions, one, pod)
+		} else {
+			c.seat(positions, pod, pod)
 		}
-		position, known := positions[pod.Annotations[batchv1alpha1.TaskSpecKey]]
-		if !known {
-			position = -1
+	}
+	for _, pod := range ended {
+		if !c.uids.Has(pod.UID) {
+			c.uids.Insert(pod.UID)
+			c.seat(positions, pod, nil)
 		}
-		c.seated = append(c.seated, seated{pod, position, int32(index), int32(version)})
 	}
 	return c
+}
+
+func (c *crew) seat(positions map[string]int, pod, shown *corev1.Pod) {
+	index, indexErr := strconv.ParseInt(pod.Annotations[batchv1alpha1.TaskIndexKey], 10, 32)
+	version, versionErr := strconv.ParseInt(pod.Annotations[batchv1alpha1.JobVersionKey], 10, 32)
+	if indexErr != nil || versionErr != nil || index < 0 {
+		return
+	}
+	position, known := positions[pod.Annotations[batchv1alpha1.TaskSpecKey]]
+	if !known {
+		position = -1
+	}
+	c.seated = append(c.seated, seated{pod, shown, position, int32(index), int32(version)})
+}
+
+// ofUse returns the pods that have finished and are gone or going of which a Job in that phase has to know: while it runs or is going to,
+// how they ended; while it is aborted, that they have succeeded, for the others run again.
+func ofUse(p batchv1alpha1.JobPhase, ended []*corev1.Pod) []*corev1.Pod {
+	var found []*corev1.Pod
+	for _, pod := range ended {
+		if phase.Runs(p) || p == batchv1alpha1.Restarting || phase.IsAborted(p) && policy.HasSucceeded(pod) {
+			found = append(found, pod)
+		}
+	}
+	return found
+}
+
+// dropKnown drops the pods that are gone if it is remembered how they ended.
+func (c *crew) dropKnown(memories []policy.Memory) {
+	c.seated = slices.DeleteFunc(c.seated, func(s seated) bool {
+		return s.shown == nil && s.position >= 0 && memories[s.position].Finished(s.index)
+	})
 }
 
 // members are a Job's pods, sorted by what is to become of them.
@@ -95,9 +133,13 @@ func (c *crew) sort(job *batchv1alpha1.Job, memories []policy.Memory) *members {
 		m.tasks[i] = policy.Task{Spec: &job.Spec.Tasks[i], Pods: map[int32]*corev1.Pod{}, Memory: memories[i]}
 	}
 	for _, s := range c.seated {
-		if isDoomed(job, memories, s) {
-			m.doomed = append(m.doomed, s.pod)
-		} else if s.position >= 0 {
+		switch {
+		case isDoomed(job, memories, s):
+			if s.shown != nil {
+				m.doomed = append(m.doomed, s.shown)
+			}
+		case s.position < 0, s.shown == nil && m.tasks[s.position].Pods[s.index] != nil:
+		default:
 			m.tasks[s.position].Pods[s.index] = s.pod
 		}
 	}
@@ -251,7 +293,7 @@ func isReady(pod *corev1.Pod) bool {
 
 // highestFirst puts pods into the order in which they are to go: those that were created last first, as far as the spec tells.
 func highestFirst(spec *batchv1alpha1.JobSpec, pods []*corev1.Pod) []*corev1.Pod {
-	all := seatAll(spec, pods).seated
+	all := seatAll(spec, pods, nil).seated
 	slices.SortStableFunc(all, func(a, b seated) int {
 		return cmp.Or(cmp.Compare(b.position, a.position), cmp.Compare(b.index, a.index))
 	})

@@ -28,7 +28,7 @@ func disrupted(w *world, name string) {
 func deleted(w *world, name string) { w.askToGo(name) }
 func killed(w *world, name string)  { w.set(name, corev1.PodFailed, 143) }
 func obeyed(w *world, name string)  { w.set(name, corev1.PodSucceeded, 0) } // the program ends well when it is told to go
-func gone(w *world, name string)    { delete(w.pods, name) }
+func gone(w *world, name string)    { w.remove(name) }
 
 // evictions are the orders in which the marks of an eviction are written. What kills the pod comes before its end.
 var evictions = map[string][]mark{
@@ -86,7 +86,7 @@ func TestT10_SucceededPodsAreNotRunAgain(t *testing.T) {
 				watch(t, w)
 			}
 			if rapid.Bool().Draw(t, "goes") {
-				delete(w.pods, name)
+				w.remove(name)
 			}
 			watch(t, w)
 		}

@@ -107,7 +107,7 @@ func somethingHappens(t *rapid.T, w *world) {
 	case "kill":
 		w.kill(name)
 	case "vanish", "reap":
-		delete(w.pods, name)
+		w.remove(name)
 	}
 }
 
@@ -190,6 +190,7 @@ func TestTheEndDoesNotDependOnTheLooks(t *testing.T) {
 				fates[policy.PodName("j", job.Spec.Tasks[i].Name, index)] = &fate{
 					evictions: rapid.IntRange(0, 2).Draw(t, "evictions"),
 					obeys:     rapid.Bool().Draw(t, "obeys"),
+					swept:     rapid.Bool().Draw(t, "swept"),
 					failures:  rapid.IntRange(0, 2).Draw(t, "failures"),
 				}
 			}
@@ -204,6 +205,7 @@ func TestTheEndDoesNotDependOnTheLooks(t *testing.T) {
 type fate struct {
 	evictions, failures int
 	obeys               bool // its program ends well when it is told to go
+	swept               bool // somebody removes what has ended as soon as it has
 }
 
 // end is how a Job ended.
@@ -245,6 +247,9 @@ func fulfil(w *world, fates map[string]*fate, looks func(*world)) end {
 			default:
 				w.set(name, corev1.PodSucceeded, 0)
 			}
+			if f.swept && policy.IsFinished(w.pods[name]) {
+				w.remove(name)
+			}
 			left[name] = f
 		}
 		looks(w)
@@ -255,27 +260,38 @@ func fulfil(w *world, fates map[string]*fate, looks func(*world)) end {
 	return end{s.State.Phase, s.Succeeded, s.Failed, s.TaskStatusCount}
 }
 
-// TestFinishedPodsOfAnIncarnationRunOnce: whatever happens, no index runs again in the incarnation in which it was
-// seen to have finished.
+// TestFinishedPodsOfAnIncarnationRunOnce: whatever happens, no index runs again in the incarnation in which it has finished, also if
+// the pod is removed before anybody has looked.
 func TestFinishedPodsOfAnIncarnationRunOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t, drawJob(t, 4, atOnce, busv1alpha1.RestartJobAction))
 		finished := map[string]bool{} // version and pod name -> seen to have finished
 		for range rapid.IntRange(0, 40).Draw(t, "steps") {
 			somebodyAsks(t, w)
-			somethingHappens(t, w)
-			w.look()
-			for name, pod := range w.pods {
-				key := fmt.Sprint(w.job.Status.Version, " ", name)
-				version := fmt.Sprint(w.job.Status.Version)
-				if pod.Annotations[batchv1alpha1.JobVersionKey] != version || !phase.Runs(w.phase()) {
-					continue
-				}
-				require.False(t, finished[key] && !policy.IsFinished(pod), "%s runs again", key)
-				finished[key] = finished[key] || policy.IsFinished(pod) && !isGoing(pod)
+			for range rapid.IntRange(1, 3).Draw(t, "things at once") {
+				somethingHappens(t, w)
+				noteFinished(t, w, finished)
+			}
+			for range rapid.IntRange(0, 2).Draw(t, "looks") {
+				w.lookAndCrash(rapid.SampledFrom([]crash{noCrash, noCrash, minorDeferred, inRecess, beforeWrite, beforeActing, whileActing}).Draw(t, "crash"))
+				noteFinished(t, w, finished)
 			}
 		}
 	})
+}
+
+// noteFinished notes which pods of the current incarnation have finished while the Job runs, and requires that they were the last of
+// their name.
+func noteFinished(t *rapid.T, w *world, finished map[string]bool) {
+	version := fmt.Sprint(w.job.Status.Version)
+	for name, pod := range w.pods {
+		if pod.Annotations[batchv1alpha1.JobVersionKey] != version || !phase.Runs(beginning(w.phase())) {
+			continue
+		}
+		key := version + " " + name
+		require.False(t, finished[key] && !policy.IsFinished(pod), "%s runs again", key)
+		finished[key] = finished[key] || policy.HasFinished(pod)
+	}
 }
 
 // TestScalingIsNoEviction: while nothing happens but that the user scales tasks and the kubelet does its work, no

@@ -33,6 +33,7 @@ const (
 // scene is what surrounds a Job at one moment, as the informers show it.
 type scene struct {
 	pods         []*corev1.Pod
+	ended        []*corev1.Pod               // that have finished and are gone or going, as they were when they had
 	group        *schedulingv1beta1.PodGroup // the Job's own; nil if there is none
 	foreignGroup bool                        // the PodGroup's name is taken by another owner's
 	queueProblem *finding                    // why the queue does not let the Job in; looked at while it is not in
@@ -47,6 +48,9 @@ func (c *Controller) reconcile(ctx context.Context, job *batchv1alpha1.Job, n *n
 	now := c.clock.Now()
 	filled := defaults.Job(job, c.schedulerName)
 	s, err := c.look(filled, n)
+	if errors.Is(err, errUntold) {
+		return retrySoon, nil // the news brings the Job back here
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -55,13 +59,14 @@ func (c *Controller) reconcile(ctx context.Context, job *batchv1alpha1.Job, n *n
 		return 0, err
 	}
 	if s.isRefused(filled) {
-		filled = standing(filled, s.pods)
+		filled = standing(filled, s.pods, s.ended)
 	}
 	n.memory.addTo(&filled.Status)
 	filled.Status.State.Message = withoutUndone(&filled.Status.State)
 	v := &view{
 		job:          filled,
 		pods:         s.pods,
+		ended:        s.ended,
 		command:      s.orders.next,
 		groupUnknown: s.group != nil && s.group.Status.Phase == schedulingv1beta1.PodGroupUnknown,
 		specMark:     n.specMark,
@@ -119,13 +124,20 @@ func (c *Controller) reconcile(ctx context.Context, job *batchv1alpha1.Job, n *n
 	return wait, nil
 }
 
-// look gathers what surrounds the Job.
+// errUntold says that a pod has gone and that it is not known yet how it ended.
+var errUntold = errors.New("the news of a pod that is gone is on its way")
+
+// look gathers what surrounds the Job. It returns errUntold if that will be known in a moment.
 func (c *Controller) look(job *batchv1alpha1.Job, n *notes) (*scene, error) {
 	pods, err := c.podsOf(job)
 	if err != nil {
 		return nil, err
 	}
-	s := &scene{pods: pods, trouble: n.trouble, orders: c.ordersFor(job)}
+	ended, told := c.roster.look(job.UID, pods)
+	if !told {
+		return nil, errUntold
+	}
+	s := &scene{pods: pods, ended: ended, trouble: n.trouble, orders: c.ordersFor(job)}
 	if !phase.Ended(job.Status.State.Phase) {
 		s.refusal = n.refusalOf(job)
 		s.claims = c.surveyClaims(job)
@@ -176,14 +188,12 @@ func (c *Controller) isStillSo(ctx context.Context, job *batchv1alpha1.Job, h *p
 	name := policy.PodName(job.Name, job.Spec.Tasks[h.Task].Name, h.Index)
 	pod, err := c.kube.CoreV1().Pods(job.Namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
-	case apierrors.IsNotFound(err):
+	case apierrors.IsNotFound(err), err == nil && !metav1.IsControlledBy(pod, job):
 		return h.Remembered || h.Pod == nil || h.Pod.DeletionTimestamp != nil || h.Event == busv1alpha1.PodFailedEvent
-	case err != nil:
+	case err != nil, h.Pod == nil && !h.Remembered:
 		return false
 	case h.Remembered:
 		return pod.Status.Phase != corev1.PodRunning && pod.Status.Phase != corev1.PodSucceeded
-	case h.Pod == nil:
-		return !metav1.IsControlledBy(pod, job)
 	default:
 		return pod.UID == h.Pod.UID && (h.Event != busv1alpha1.PodPendingEvent || pod.Status.Phase == corev1.PodPending)
 	}
@@ -198,6 +208,7 @@ var errBehind = errors.New("the Job has changed")
 func (c *Controller) write(ctx context.Context, job *batchv1alpha1.Job, result *verdict, v *view, n *notes) (time.Duration, error) {
 	if apiequality.Semantic.DeepEqual(&job.Status, result.status) {
 		n.memory = nil
+		c.noteTold(v)
 		return 0, nil
 	}
 	left := pause(&job.Status, result) - v.now.Sub(n.lastWrite)
@@ -208,8 +219,17 @@ func (c *Controller) write(ctx context.Context, job *batchv1alpha1.Job, result *
 	if err := c.update(ctx, job, v, result, n); err != nil {
 		return 0, err
 	}
+	c.noteTold(v)
 	c.speak(job, &job.Status, result, v.command, v.explanation(result.status.State.Phase))
 	return 0, nil
+}
+
+// noteTold forgets how pods ended that are gone or going, now that the Job's status tells it. While a Job restarts it does not tell it
+// of all.
+func (c *Controller) noteTold(v *view) {
+	if v.job.Status.State.Phase != batchv1alpha1.Restarting {
+		c.roster.settle(v.job.UID, v.ended)
+	}
 }
 
 // begin writes the first status of a Job that has come further already. That it is written asks for the next look.

@@ -17,10 +17,10 @@ import (
 // and be ended.
 
 // standing returns the Job with room for all that there is of it, whatever its spec says now.
-func standing(job *batchv1alpha1.Job, pods []*corev1.Pod) *batchv1alpha1.Job {
+func standing(job *batchv1alpha1.Job, pods, ended []*corev1.Pod) *batchv1alpha1.Job {
 	kept := *job
 	kept.Spec.Tasks = slices.Clone(job.Spec.Tasks)
-	all := seatAll(&job.Spec, pods)
+	all := seatAll(&job.Spec, pods, ended)
 	for i := range kept.Spec.Tasks {
 		task := &kept.Spec.Tasks[i]
 		task.Replicas = max(task.Replicas, extent(job, i, all))

@@ -3,6 +3,7 @@ package job
 import (
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
@@ -10,6 +11,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/controllers/worker"
+	"github.com/muster-sched/muster/pkg/job/policy"
 )
 
 // jobHandler asks for a look at a Job whenever anything about it changes.
@@ -20,9 +22,63 @@ func (c *Controller) jobHandler() cache.ResourceEventHandler {
 		}
 	}
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    enqueue,
-		UpdateFunc: func(_, obj any) { enqueue(obj) },
-		DeleteFunc: enqueue,
+		AddFunc: enqueue,
+		UpdateFunc: func(before, after any) {
+			if old := before.(*batchv1alpha1.Job); old.UID != after.(*batchv1alpha1.Job).UID {
+				c.roster.forget(old.UID)
+			}
+			enqueue(after)
+		},
+		DeleteFunc: func(obj any) {
+			if job, ok := worker.LastKnown[*batchv1alpha1.Job](obj); ok {
+				c.roster.forget(job.UID)
+			}
+			enqueue(obj)
+		},
+	}
+}
+
+// podHandler keeps the roster, and asks for a look at a Job a moment after anything has become of its pods.
+func (c *Controller) podHandler() cache.ResourceEventHandler {
+	others := c.ownedHandler(gatherPods)
+	left := func(pod *corev1.Pod) {
+		if owner := batchv1alpha1.JobOf(pod); owner != nil {
+			c.roster.left(owner.UID, pod, func() bool {
+				job, err := c.jobs.Jobs(pod.Namespace).Get(owner.Name)
+				return err == nil && job.UID == owner.UID
+			})
+		}
+	}
+	came := func(pod *corev1.Pod) {
+		if owner := batchv1alpha1.JobOf(pod); owner != nil {
+			c.roster.came(owner.UID, pod)
+		}
+	}
+	return cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(obj any, isInInitialList bool) {
+			came(obj.(*corev1.Pod))
+			others.OnAdd(obj, isInInitialList)
+		},
+		UpdateFunc: func(before, after any) {
+			old, pod := before.(*corev1.Pod), after.(*corev1.Pod)
+			switch {
+			case old.UID != pod.UID: // that it went and another of its name came was missed
+				left(old)
+				c.enqueueOwner(old, gatherPods)
+				came(pod)
+			case policy.HasFinished(old) && !policy.HasFinished(pod):
+				if owner := batchv1alpha1.JobOf(old); owner != nil {
+					c.roster.ended(owner.UID, old)
+				}
+			}
+			others.OnUpdate(before, after)
+		},
+		DeleteFunc: func(obj any) {
+			if pod, ok := worker.LastKnown[*corev1.Pod](obj); ok {
+				left(pod)
+			}
+			others.OnDelete(obj)
+		},
 	}
 }
 

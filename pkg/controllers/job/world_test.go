@@ -24,9 +24,11 @@ type world struct {
 	t    require.TestingT
 	job  *batchv1alpha1.Job
 	pods map[string]*corev1.Pod // by name
-	now  time.Time
-	uids int
-	ran  map[string]int // pod name -> how many pods of that name were created
+	// ended are the pods that had finished when somebody removed them, as they were then, if no status tells of it yet.
+	ended []*corev1.Pod
+	now   time.Time
+	uids  int
+	ran   map[string]int // pod name -> how many pods of that name were created
 	// command that the next look finds; nil if there is none.
 	command *busv1alpha1.Command
 	// refused says that the spec is one that cannot run.
@@ -40,7 +42,8 @@ func newWorld(t require.TestingT, job *batchv1alpha1.Job) *world {
 	return &world{t: t, job: job, pods: map[string]*corev1.Pod{}, now: time.Unix(1000, 0), ran: map[string]int{}}
 }
 
-// crash says where a look at the Job ends early, as when the controller dies.
+// crash says where a look at the Job ends early, as when the API server is away. How pods ended that are gone is still known, unless
+// the controller dies.
 type crash int
 
 const (
@@ -63,11 +66,12 @@ func (w *world) lookAndCrash(at crash) *verdict {
 	}
 	mark := specMark(filled)
 	if w.refused {
-		filled = standing(filled, pods)
+		filled = standing(filled, pods, w.ended)
 	}
 	w.unwritten.addTo(&filled.Status)
 	w.unwritten = nil
-	result := judge(&view{job: filled, pods: pods, command: w.command, specMark: mark, refused: w.refused, now: w.now})
+	before := w.job.Status.State.Phase
+	result := judge(&view{job: filled, pods: pods, ended: w.ended, command: w.command, specMark: mark, refused: w.refused, now: w.now})
 	if first := firstStatus(&view{job: filled, now: w.now}, result); first != nil {
 		if at != beforeWrite {
 			w.job.Status = *first
@@ -86,6 +90,9 @@ func (w *world) lookAndCrash(at crash) *verdict {
 		w.unwritten = memoryOf(w.job.Status.DeepCopy(), result.status)
 	} else {
 		w.job.Status = *result.status.DeepCopy()
+		if before != batchv1alpha1.Restarting {
+			w.ended = nil
+		}
 	}
 	requireAgenda(w.t, filled, result)
 	if at == beforeActing {
@@ -117,6 +124,9 @@ func (w *world) askToGo(name string) {
 			grace = 0
 		}
 		gone.DeletionTimestamp, gone.DeletionGracePeriodSeconds = &metav1.Time{Time: w.now}, &grace
+	}
+	if policy.HasFinished(w.pods[name]) && !policy.HasFinished(gone) {
+		w.ended = append(w.ended, w.pods[name])
 	}
 	w.pods[name] = gone
 }
@@ -191,9 +201,17 @@ func (w *world) succeedAll() {
 func (w *world) reap() {
 	for name, pod := range w.pods {
 		if pod.DeletionTimestamp != nil {
-			delete(w.pods, name)
+			w.remove(name)
 		}
 	}
+}
+
+// remove takes a pod away, of which the informer tells as it was last.
+func (w *world) remove(name string) {
+	if pod := w.pods[name]; pod != nil && policy.HasFinished(pod) {
+		w.ended = append(w.ended, pod)
+	}
+	delete(w.pods, name)
 }
 
 func (w *world) start() {

@@ -128,7 +128,13 @@ func failure(pod string, exitCode int32) string {
 // IsEvicted tells by the marks on a pod that others have taken it away before it had done its work; a pod that is killed that way
 // also ends, well or not, and whichever is seen first must not matter.
 func IsEvicted(pod *corev1.Pod) bool {
-	return !HasSucceeded(pod) && (pod.DeletionTimestamp != nil || IsFinished(pod) && disruptionOf(pod) != nil)
+	return !HasFinished(pod) && (pod.DeletionTimestamp != nil || IsFinished(pod))
+}
+
+// HasFinished tells whether a pod has come to its end, good or bad, by itself. Of a failed one that is being removed its marks do not tell
+// whether it was told to go before, so it has not.
+func HasFinished(pod *corev1.Pod) bool {
+	return HasSucceeded(pod) || pod.Status.Phase == corev1.PodFailed && pod.DeletionTimestamp == nil && disruptionOf(pod) == nil
 }
 
 // HasSucceeded tells whether a pod has done its work: it ended well, and nobody had told it to go before. Many programs end well when

@@ -108,7 +108,7 @@ func (m *Memory) Note(task *batchv1alpha1.TaskSpec, pods map[int32]*corev1.Pod) 
 		case m.Finished(index):
 		case HasSucceeded(pod):
 			succeeded = append(succeeded, index)
-		case pod.Status.Phase == corev1.PodFailed && !IsEvicted(pod):
+		case HasFinished(pod):
 			failed = append(failed, index)
 		}
 	}

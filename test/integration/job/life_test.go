@@ -1,6 +1,7 @@
 package job_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -168,4 +169,33 @@ func TestEvictionWhileTheControllerIsDown(t *testing.T) {
 	s.reap(1)
 	s.run("j-a-0", "j-a-1")
 	s.JobPhase(s.name("j"), batchv1alpha1.Running)
+}
+
+// TestAFinishedPodThatIsRemovedDoesNotRunAgain: somebody sweeps pods away as soon as they have ended, before the controller has looked.
+func TestAFinishedPodThatIsRemovedDoesNotRunAgain(t *testing.T) {
+	s := newStage(t)
+	const pods = 30
+	job := s.apply(mustertesting.MakeJob("j").MinAvailable(1).MinSuccess(pods/2).Policy(busv1alpha1.PodEvictedEvent, busv1alpha1.TerminateJobAction).
+		Task(mustertesting.MakeTask("a", pods)))
+	s.admit(job)
+	for i := range pods {
+		s.run(fmt.Sprintf("j-a-%d", i))
+	}
+	s.JobPhase(s.name("j"), batchv1alpha1.Running)
+	for i := range pods {
+		name := fmt.Sprintf("j-a-%d", i)
+		pod := s.pod(name)
+		if i%2 == 0 {
+			s.fail(name, 7)
+		} else {
+			s.succeed(name)
+		}
+		require.True(t, s.forceDelete(t.Context(), pod), name)
+	}
+	s.JobPhases(s.name("j"), batchv1alpha1.Pending, batchv1alpha1.Running, batchv1alpha1.Completed)
+	status := s.get("j").Status
+	assert.Equal(t, int32(pods/2), status.Succeeded)
+	for i := range pods {
+		assert.Equal(t, 1, s.created(fmt.Sprintf("j-a-%d", i)), "pod %d runs once", i)
+	}
 }

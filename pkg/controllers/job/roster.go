@@ -1,0 +1,116 @@
+package job
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/muster-sched/muster/pkg/job/policy"
+)
+
+// roster knows which pods of each Job the informer has told of, and how those ended that somebody removed thereafter, until a status
+// tells of it. A pod that is gone says nothing any more, nor does a failed one that is going: it looks as if it had been told to go and
+// had failed for that. The informer's handlers have seen what came first; its store forgets a pod a moment before they hear of it.
+type roster struct {
+	mu    sync.Mutex
+	byJob map[types.UID]*roll // UID of the Job -> its pods
+}
+
+// roll is what a roster knows of one Job.
+type roll struct {
+	present sets.Set[types.UID]       // pods that the handlers have heard of, and not that they are gone
+	ended   map[types.UID]*corev1.Pod // pods that have finished and are gone or going, as they were when they had
+}
+
+// came notes that the informer has told of a pod of the Job with that UID.
+func (r *roster) came(job types.UID, pod *corev1.Pod) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.byJob == nil {
+		r.byJob = map[types.UID]*roll{}
+	}
+	if r.byJob[job] == nil {
+		r.byJob[job] = &roll{present: sets.New[types.UID](), ended: map[types.UID]*corev1.Pod{}}
+	}
+	r.byJob[job].present.Insert(pod.UID)
+}
+
+// ended notes how a pod ended that somebody removes now.
+func (r *roster) ended(job types.UID, pod *corev1.Pod) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if known := r.byJob[job]; known != nil {
+		known.ended[pod.UID] = pod
+	}
+}
+
+// left notes that a pod is gone. exists tells whether the Job does: of one that is gone nobody asks any more. Whoever takes it away from
+// where that looks calls forget thereafter.
+func (r *roster) left(job types.UID, pod *corev1.Pod, exists func() bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.byJob[job]
+	if known == nil {
+		return
+	}
+	known.present.Delete(pod.UID)
+	switch {
+	case !exists():
+		delete(known.ended, pod.UID)
+	case policy.HasFinished(pod):
+		known.ended[pod.UID] = pod
+	}
+	r.tidy(job)
+}
+
+// look returns the pods that have finished and are gone or going, as they were when they had, beside those that the informer's store
+// shows. It returns false if some are gone from there of which the handlers have not heard yet: then nobody knows how they ended, and
+// the news is on its way.
+func (r *roster) look(job types.UID, shown []*corev1.Pod) ([]*corev1.Pod, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.byJob[job]
+	if known == nil {
+		return nil, true
+	}
+	there := 0
+	for _, pod := range shown {
+		if known.present.Has(pod.UID) {
+			there++
+		}
+	}
+	return slices.Collect(maps.Values(known.ended)), there == len(known.present)
+}
+
+// settle forgets how pods ended, now that a status tells it.
+func (r *roster) settle(job types.UID, ended []*corev1.Pod) {
+	if len(ended) == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if known := r.byJob[job]; known != nil {
+		for _, pod := range ended {
+			delete(known.ended, pod.UID)
+		}
+		r.tidy(job)
+	}
+}
+
+// forget drops what is known of a Job that is gone, or that has ended.
+func (r *roster) forget(job types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.byJob, job)
+}
+
+// tidy drops a Job of which nothing is known any more.
+func (r *roster) tidy(job types.UID) {
+	if known := r.byJob[job]; len(known.present) == 0 && len(known.ended) == 0 {
+		delete(r.byJob, job)
+	}
+}

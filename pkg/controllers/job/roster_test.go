@@ -1,0 +1,301 @@
+package job
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+)
+
+// finished makes a pod of that UID that has ended as it says.
+func finished(uid types.UID, p corev1.PodPhase) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: string(uid), UID: uid}, Status: corev1.PodStatus{Phase: p}}
+}
+
+func yes() bool { return true }
+func no() bool  { return false }
+
+func TestRoster(t *testing.T) {
+	done, failed, cut := finished("done", corev1.PodSucceeded), finished("failed", corev1.PodFailed), finished("cut", corev1.PodRunning)
+	all := []*corev1.Pod{done, failed, cut}
+	newRoster := func() *roster {
+		r := &roster{}
+		for _, pod := range all {
+			r.came("j", pod)
+		}
+		return r
+	}
+
+	t.Run("what has finished is known until it is settled", func(t *testing.T) {
+		r := newRoster()
+		for _, pod := range all {
+			r.left("j", pod, yes)
+		}
+		ended, told := r.look("j", nil)
+		assert.True(t, told)
+		assert.ElementsMatch(t, []*corev1.Pod{done, failed}, ended, "one that runs is as good as evicted")
+		r.settle("j", []*corev1.Pod{done})
+		ended, _ = r.look("j", nil)
+		assert.Equal(t, []*corev1.Pod{failed}, ended)
+		r.settle("j", ended)
+		assert.Empty(t, r.byJob)
+	})
+	t.Run("the store is ahead of the handlers", func(t *testing.T) {
+		r := newRoster()
+		_, told := r.look("j", all)
+		assert.True(t, told)
+		_, told = r.look("j", []*corev1.Pod{done, cut})
+		assert.False(t, told)
+		r.left("j", failed, yes)
+		_, told = r.look("j", []*corev1.Pod{done, cut})
+		assert.True(t, told)
+		_, told = r.look("j", []*corev1.Pod{done, cut, finished("new", corev1.PodPending)})
+		assert.True(t, told, "that one has come is seen in the store")
+	})
+	t.Run("the store was looked at before the news came", func(t *testing.T) {
+		r := newRoster()
+		r.left("j", done, yes)
+		_, told := r.look("j", all)
+		assert.True(t, told)
+	})
+	t.Run("nothing stays of a Job that is gone", func(t *testing.T) {
+		r := newRoster()
+		r.left("j", done, yes)
+		r.forget("j")
+		r.left("j", failed, yes)
+		assert.Empty(t, r.byJob)
+		r.came("j", failed) // after the Job was
+		r.left("j", failed, no)
+		assert.Empty(t, r.byJob)
+		r.settle("j", all)
+		_, told := r.look("j", nil)
+		assert.True(t, told)
+	})
+}
+
+// TestARemovedPodIsKnownToHaveFinished: it finishes and is removed before anybody looks.
+func TestARemovedPodIsKnownToHaveFinished(t *testing.T) {
+	make2 := func(t *testing.T, action busv1alpha1.Action) *world {
+		w := newWorld(t, mustertesting.MakeJob("j").MinAvailable(1).Policy(busv1alpha1.PodEvictedEvent, busv1alpha1.TerminateJobAction).
+			Policy(busv1alpha1.PodFailedEvent, action).Task(mustertesting.MakeTask("a", 2)).Obj())
+		w.start()
+		return w
+	}
+	finish := func(w *world, p corev1.PodPhase) {
+		w.set("j-a-0", p, 3)
+		w.remove("j-a-0")
+	}
+	once := map[string]int{"j-a-0": 1, "j-a-1": 1}
+	t.Run("well", func(t *testing.T) {
+		w := make2(t, busv1alpha1.RestartPodAction)
+		finish(w, corev1.PodSucceeded)
+		w.settle()
+		assert.Equal(t, int32(1), w.job.Status.Succeeded)
+		w.set("j-a-1", corev1.PodSucceeded, 0)
+		w.settle()
+		assert.Equal(t, batchv1alpha1.Completed, w.phase())
+		assert.Equal(t, once, w.ran)
+	})
+	t.Run("badly", func(t *testing.T) {
+		w := make2(t, busv1alpha1.RestartPodAction)
+		finish(w, corev1.PodFailed)
+		w.look()
+		assert.Equal(t, "pod j-a-0 failed with exit code 3; spec.policies[1]: RestartPod", w.lastWord())
+		assert.Equal(t, int32(1), w.job.Status.RetryCount)
+		w.start()
+		assert.Equal(t, map[string]int{"j-a-0": 2, "j-a-1": 1}, w.ran)
+		assert.Equal(t, int32(1), w.job.Status.RetryCount, "once")
+	})
+	t.Run("badly, with no policy for it", func(t *testing.T) {
+		w := newWorld(t, mustertesting.MakeJob("j").MinAvailable(1).Task(mustertesting.MakeTask("a", 2)).Obj())
+		w.start()
+		finish(w, corev1.PodFailed)
+		w.set("j-a-1", corev1.PodSucceeded, 0)
+		w.settle()
+		assert.Equal(t, int32(1), w.job.Status.Failed)
+		assert.Equal(t, once, w.ran)
+	})
+	t.Run("badly, and it is going", func(t *testing.T) {
+		w := make2(t, busv1alpha1.RestartPodAction)
+		w.set("j-a-0", corev1.PodFailed, 3)
+		w.askToGo("j-a-0")
+		w.look()
+		assert.Equal(t, "PodFailed", w.job.Status.State.Reason)
+		w.reap()
+		w.start()
+		assert.Equal(t, map[string]int{"j-a-0": 2, "j-a-1": 1}, w.ran)
+		assert.Equal(t, int32(1), w.job.Status.RetryCount, "once")
+	})
+	t.Run("badly, and it is gone before anybody looks", func(t *testing.T) {
+		w := newWorld(t, mustertesting.MakeJob("j").MinAvailable(1).Policy(busv1alpha1.PodEvictedEvent, busv1alpha1.TerminateJobAction).
+			Task(mustertesting.MakeTask("a", 2)).Obj())
+		w.start()
+		w.set("j-a-0", corev1.PodFailed, 3)
+		w.askToGo("j-a-0")
+		w.remove("j-a-0")
+		w.settle()
+		assert.Equal(t, batchv1alpha1.Running, w.phase())
+		assert.Equal(t, int32(1), w.job.Status.Failed)
+		assert.Equal(t, once, w.ran)
+	})
+	t.Run("before it was seen at all", func(t *testing.T) {
+		w := newWorld(t, mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)).Obj())
+		w.look()
+		w.set("j-a-0", corev1.PodSucceeded, 0)
+		w.remove("j-a-0")
+		w.settle()
+		assert.Equal(t, batchv1alpha1.Completed, w.phase())
+		assert.Equal(t, 1, w.ran["j-a-0"])
+	})
+	t.Run("while others restart", func(t *testing.T) {
+		w := make2(t, busv1alpha1.RestartPodAction)
+		w.job.Spec.Tasks[0].Replicas = 3
+		w.start()
+		w.set("j-a-1", corev1.PodFailed, 1)
+		w.askToGo("j-a-1")
+		w.pods["j-a-1"].DeletionTimestamp = nil // it goes when the restart asks for it
+		w.look()
+		require.Equal(t, batchv1alpha1.Restarting, w.phase())
+		finish(w, corev1.PodSucceeded)
+		w.set("j-a-2", corev1.PodFailed, 1)
+		w.remove("j-a-2")
+		w.look()
+		w.reap()
+		w.look()
+		assert.Equal(t, batchv1alpha1.Pending, w.phase())
+		w.look()
+		assert.Equal(t, int32(2), w.job.Status.RetryCount, "it is answered once the Job runs again")
+		w.start()
+		assert.Equal(t, map[string]int{"j-a-0": 1, "j-a-1": 2, "j-a-2": 2}, w.ran)
+		assert.Equal(t, int32(2), w.job.Status.RetryCount)
+	})
+	t.Run("while the Job is aborted", func(t *testing.T) {
+		w := make2(t, busv1alpha1.RestartPodAction)
+		w.ask(busv1alpha1.AbortJobAction)
+		w.look()
+		require.Equal(t, batchv1alpha1.Aborting, w.phase())
+		w.pods["j-a-0"].DeletionTimestamp, w.pods["j-a-0"].DeletionGracePeriodSeconds = nil, nil // it had ended before it was told to go
+		finish(w, corev1.PodSucceeded)
+		w.reap()
+		w.settle()
+		require.Equal(t, batchv1alpha1.Aborted, w.phase())
+		w.ask(busv1alpha1.ResumeJobAction)
+		w.start()
+		assert.Equal(t, map[string]int{"j-a-0": 1, "j-a-1": 2}, w.ran)
+	})
+	t.Run("to be replaced, for the Job restarts", func(t *testing.T) {
+		w := make2(t, busv1alpha1.RestartJobAction)
+		finish(w, corev1.PodFailed)
+		w.settle()
+		w.reap()
+		w.start()
+		assert.Equal(t, map[string]int{"j-a-0": 2, "j-a-1": 2}, w.ran)
+		assert.Equal(t, int32(1), w.job.Status.RetryCount)
+	})
+	t.Run("told to go", func(t *testing.T) {
+		w := make2(t, busv1alpha1.RestartPodAction)
+		w.askToGo("j-a-0")
+		finish(w, corev1.PodSucceeded)
+		w.settle()
+		assert.Equal(t, batchv1alpha1.Terminating, w.phase(), "that is an eviction")
+	})
+}
+
+// lastWord is what the latest condition says.
+func (w *world) lastWord() string {
+	return w.job.Status.Conditions[len(w.job.Status.Conditions)-1].Message
+}
+
+// TestTheStatusTellsBeforeAnEndIsForgotten: a look whose status could not be written, or waits, leaves it to the next.
+func TestTheStatusTellsBeforeAnEndIsForgotten(t *testing.T) {
+	for name, at := range map[string]crash{"not written": beforeWrite, "written later": minorDeferred} {
+		w := newWorld(t, mustertesting.MakeJob("j").MinAvailable(1).Task(mustertesting.MakeTask("a", 2)).Obj())
+		w.start()
+		w.set("j-a-0", corev1.PodSucceeded, 0)
+		w.remove("j-a-0")
+		w.lookAndCrash(at)
+		require.Len(t, w.ended, 1, name)
+		w.unwritten = nil // whatever is known of what is not written
+		w.settle()
+		assert.Empty(t, w.ended)
+		assert.Equal(t, int32(1), w.job.Status.Succeeded, name)
+		assert.Equal(t, 1, w.ran["j-a-0"], name)
+	}
+}
+
+// came has the informer tell of a pod.
+func (d *desk) came(pod *corev1.Pod) { d.podHandler().OnAdd(pod, false) }
+
+// TestTheHandlersKeepTheRoster: through the Controller, with a store that is ahead of its handlers.
+func TestTheHandlersKeepTheRoster(t *testing.T) {
+	d := newDesk(t)
+	job := mustertesting.MakeJob("j").MinAvailable(1).Task(mustertesting.MakeTask("a", 2)).Obj()
+	job.UID, job.Generation = "job-uid", 1
+	job.Status = d.since(batchv1alpha1.Running, time.Hour, "")
+	job.Status.TaskRecords = []batchv1alpha1.TaskRecord{{Name: "a", Created: "0-1"}}
+	d.shows(job)
+	group := mustertesting.MakePodGroup(batchv1alpha1.PodGroupName(job)).UID("group").Obj()
+	group.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(job, jobKind)}
+	group.Status.Phase = "Running"
+	d.shows(group)
+	pods := make([]*corev1.Pod, 2)
+	for index := range pods {
+		pods[index] = newPod(job, &job.Spec.Tasks[0], int32(index))
+		pods[index].UID, pods[index].Status.Phase = types.UID(pods[index].Name), corev1.PodRunning
+		d.shows(pods[index])
+		d.came(pods[index])
+	}
+	_, err := d.looks()
+	require.NoError(t, err)
+
+	require.NoError(t, d.podIndex.Delete(pods[0]))
+	before := d.job().Status
+	after, err := d.looks()
+	require.NoError(t, err)
+	assert.Equal(t, retrySoon, after)
+	assert.Equal(t, before, d.job().Status, "nobody knows yet how the pod ended")
+
+	last := pods[0].DeepCopy()
+	last.Status.Phase = corev1.PodSucceeded
+	d.podHandler().OnDelete(cache.DeletedFinalStateUnknown{Key: "default/j-a-0", Obj: last})
+	d.time.SetTime(d.time.Now().Add(time.Minute))
+	_, err = d.looks()
+	require.NoError(t, err)
+	assert.Equal(t, "0", d.job().Status.TaskRecords[0].Succeeded)
+	ended, told := d.roster.look(job.UID, pods[1:])
+	assert.True(t, told)
+	assert.Empty(t, ended, "the status tells")
+
+	// Somebody removes a pod that has failed.
+	failed := pods[1].DeepCopy()
+	failed.Status.Phase = corev1.PodFailed
+	going := failed.DeepCopy()
+	going.DeletionTimestamp = &metav1.Time{Time: d.time.Now()}
+	d.podHandler().OnUpdate(failed, going)
+	d.podHandler().OnDelete(going)
+	ended, told = d.roster.look(job.UID, nil)
+	assert.True(t, told)
+	assert.Equal(t, []*corev1.Pod{failed}, ended, "as it was before it was told to go")
+	d.came(pods[1])
+	d.roster.settle(job.UID, ended)
+
+	// The informer has missed the end of one and the beginning of another, and shows a change.
+	next := pods[1].DeepCopy()
+	next.UID = "another"
+	d.podHandler().OnUpdate(failed, next)
+	ended, told = d.roster.look(job.UID, []*corev1.Pod{next})
+	assert.True(t, told)
+	assert.Equal(t, []*corev1.Pod{failed}, ended)
+
+	d.jobHandler().OnDelete(job)
+	assert.Empty(t, d.roster.byJob)
+}
