@@ -208,6 +208,7 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 	if !cache.WaitForCacheSync(ctx.Done(), c.synced...) {
 		return
 	}
+	c.roster.open()
 	c.worker.Run(ctx, workers)
 }
 

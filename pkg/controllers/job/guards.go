@@ -31,7 +31,7 @@ const (
 // isFresh tells whether nothing has been made for the Job yet.
 func isFresh(job *batchv1alpha1.Job, s *scene) bool {
 	p := job.Status.State.Phase
-	return (p == "" || p == batchv1alpha1.Pending) && s.group == nil && len(s.pods) == 0
+	return (p == "" || p == batchv1alpha1.Pending) && s.group == nil && len(s.pods)+len(s.ended) == 0
 }
 
 // checkSpec returns why a Job with this spec may not start, or nil. The answer depends on the spec alone.

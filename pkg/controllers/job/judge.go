@@ -22,7 +22,7 @@ type view struct {
 	job *batchv1alpha1.Job
 	// pods that the Job owns, of whatever incarnation.
 	pods []*corev1.Pod
-	// ended are pods of the Job that have finished and are gone or going, as they were when they had, if no status tells of it yet.
+	// ended are pods of the Job that have ended by themselves and are gone or going, as they were when they had, if no status tells of it yet.
 	ended []*corev1.Pod
 	// command to execute; nil if there is none.
 	command *busv1alpha1.Command
@@ -97,7 +97,7 @@ func judge(v *view) *verdict {
 	if v.held != nil && v.command == nil {
 		return hold(v, &job)
 	}
-	all := seatAll(&job.Spec, v.pods, ofUse(status.State.Phase, v.ended))
+	all := seatAll(&job.Spec, v.pods, ofUse(&job, v.ended))
 	memories := recallAll(&job, all)
 	all.dropKnown(memories)
 	noteSurplus(&job, memories, all)

@@ -18,8 +18,8 @@ import (
 
 // seated is a pod and its place in the Job, as its annotations say.
 type seated struct {
-	pod      *corev1.Pod
-	shown    *corev1.Pod // as it is now; nil if it is gone, and only known how it ended
+	pod      *corev1.Pod // as it was when it had ended by itself, if that is known, or else as it is now
+	shown    *corev1.Pod // as it is now; nil if it is gone
 	position int         // of the task in the spec; -1 if it has no such task
 	index    int32
 	version  int32
@@ -29,11 +29,10 @@ type seated struct {
 type crew struct {
 	seated []seated
 	names  sets.Set[string]    // of all pods, whatever becomes of them: no pod can be created under one of these
-	uids   sets.Set[types.UID] // of all pods, and of those that are gone and of which is known how they ended
+	uids   sets.Set[types.UID] // of all pods, and of those of which is known how they ended: as long as it is, what is remembered of them counts
 }
 
-// seatAll finds the places of the pods, and of those that have finished and are gone or going, which are given as they were when they
-// had. One that has no place is not one of those that we make, although it names the Job as its owner: it is not ours to judge.
+// seatAll finds the places of the pods, and of those that have ended and are gone or going, which are given as they were when they had. One that has no place is not one of those that we make, although it names the Job as its owner: it is not ours to judge.
 func seatAll(spec *batchv1alpha1.JobSpec, pods, ended []*corev1.Pod) *crew {
 	c := &crew{seated: make([]seated, 0, len(pods)), names: make(sets.Set[string], len(pods)), uids: make(sets.Set[types.UID], len(pods))}
 	positions := make(map[string]int, len(spec.Tasks)) // task name -> position in the spec
@@ -75,12 +74,21 @@ func (c *crew) seat(positions map[string]int, pod, shown *corev1.Pod) {
 	c.seated = append(c.seated, seated{pod, shown, position, int32(index), int32(version)})
 }
 
-// ofUse returns the pods that have finished and are gone or going of which a Job in that phase has to know: while it runs or is going to,
-// how they ended; while it is aborted, that they have succeeded, for the others run again.
-func ofUse(p batchv1alpha1.JobPhase, ended []*corev1.Pod) []*corev1.Pod {
+// usesEnds tells whether a Job has to know how pods ended that are gone or going: if it runs or is going to, or may be resumed.
+func usesEnds(job *batchv1alpha1.Job) bool {
+	p := beginning(job.Status.State.Phase)
+	return phase.Runs(p) || p == batchv1alpha1.Restarting && !isLastRestart(job) || phase.IsAborted(p)
+}
+
+// ofUse returns the pods that have ended and are gone or going of which the Job has to know. While it is aborted these are those that have
+// succeeded, for the others run again.
+func ofUse(job *batchv1alpha1.Job, ended []*corev1.Pod) []*corev1.Pod {
+	if !usesEnds(job) {
+		return nil
+	}
 	var found []*corev1.Pod
 	for _, pod := range ended {
-		if phase.Runs(p) || p == batchv1alpha1.Restarting || phase.IsAborted(p) && policy.HasSucceeded(pod) {
+		if !phase.IsAborted(job.Status.State.Phase) || policy.HasSucceeded(pod) {
 			found = append(found, pod)
 		}
 	}

@@ -33,7 +33,7 @@ const (
 // scene is what surrounds a Job at one moment, as the informers show it.
 type scene struct {
 	pods         []*corev1.Pod
-	ended        []*corev1.Pod               // that have finished and are gone or going, as they were when they had
+	ended        []*corev1.Pod               // that have ended and are gone or going, as they were when they had
 	group        *schedulingv1beta1.PodGroup // the Job's own; nil if there is none
 	foreignGroup bool                        // the PodGroup's name is taken by another owner's
 	queueProblem *finding                    // why the queue does not let the Job in; looked at while it is not in
@@ -134,7 +134,7 @@ func (c *Controller) look(job *batchv1alpha1.Job, n *notes) (*scene, error) {
 		return nil, err
 	}
 	ended, told := c.roster.look(job.UID, pods)
-	if !told {
+	if !told && usesEnds(job) {
 		return nil, errUntold
 	}
 	s := &scene{pods: pods, ended: ended, trouble: n.trouble, orders: c.ordersFor(job)}
@@ -228,7 +228,7 @@ func (c *Controller) write(ctx context.Context, job *batchv1alpha1.Job, result *
 // of all.
 func (c *Controller) noteTold(v *view) {
 	if v.job.Status.State.Phase != batchv1alpha1.Restarting {
-		c.roster.settle(v.job.UID, v.ended)
+		c.roster.drop(v.job.UID, v.ended)
 	}
 }
 

@@ -1,8 +1,6 @@
 package job
 
 import (
-	"maps"
-	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,18 +10,26 @@ import (
 	"github.com/muster-sched/muster/pkg/job/policy"
 )
 
-// roster knows which pods of each Job the informer has told of, and how those ended that somebody removed thereafter, until a status
-// tells of it. A pod that is gone says nothing any more, nor does a failed one that is going: it looks as if it had been told to go and
+// roster knows which pods of each Job the informer has told of, and how those ended that were removed thereafter, until a status tells
+// of it. A pod that is gone says nothing any more, nor does a failed one that is going: it looks as if it had been told to go and
 // had failed for that. The informer's handlers have seen what came first; its store forgets a pod a moment before they hear of it.
 type roster struct {
-	mu    sync.Mutex
-	byJob map[types.UID]*roll // UID of the Job -> its pods
+	mu     sync.Mutex
+	isOpen bool
+	byJob  map[types.UID]*roll // UID of the Job -> its pods
 }
 
 // roll is what a roster knows of one Job.
 type roll struct {
 	present sets.Set[types.UID]       // pods that the handlers have heard of, and not that they are gone
-	ended   map[types.UID]*corev1.Pod // pods that have finished and are gone or going, as they were when they had
+	ends    map[types.UID]*corev1.Pod // pods that have ended by themselves and are gone or going, as they were when they had
+}
+
+// open begins to note how pods end. A controller that only stands by does not see what becomes of the notes: another deals with it.
+func (r *roster) open() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.isOpen = true
 }
 
 // came notes that the informer has told of a pod of the Job with that UID.
@@ -34,23 +40,23 @@ func (r *roster) came(job types.UID, pod *corev1.Pod) {
 		r.byJob = map[types.UID]*roll{}
 	}
 	if r.byJob[job] == nil {
-		r.byJob[job] = &roll{present: sets.New[types.UID](), ended: map[types.UID]*corev1.Pod{}}
+		r.byJob[job] = &roll{present: sets.New[types.UID](), ends: map[types.UID]*corev1.Pod{}}
 	}
 	r.byJob[job].present.Insert(pod.UID)
 }
 
-// ended notes how a pod ended that somebody removes now.
-func (r *roster) ended(job types.UID, pod *corev1.Pod) {
+// noteEnd notes how a pod ended that is being removed now.
+func (r *roster) noteEnd(job types.UID, pod *corev1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if known := r.byJob[job]; known != nil {
-		known.ended[pod.UID] = pod
+	if known := r.byJob[job]; known != nil && r.isOpen {
+		known.ends[pod.UID] = pod
 	}
 }
 
-// left notes that a pod is gone. exists tells whether the Job does: of one that is gone nobody asks any more. Whoever takes it away from
-// where that looks calls forget thereafter.
-func (r *roster) left(job types.UID, pod *corev1.Pod, exists func() bool) {
+// left notes that a pod is gone, and how it ended if it did by itself and the Job exists: of one that is gone nobody asks any more.
+// The handler of Jobs calls forget once the lister that knows has lost the Job.
+func (r *roster) left(job types.UID, pod *corev1.Pod, jobExists bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	known := r.byJob[job]
@@ -59,17 +65,17 @@ func (r *roster) left(job types.UID, pod *corev1.Pod, exists func() bool) {
 	}
 	known.present.Delete(pod.UID)
 	switch {
-	case !exists():
-		delete(known.ended, pod.UID)
-	case policy.HasFinished(pod):
-		known.ended[pod.UID] = pod
+	case !jobExists:
+		delete(known.ends, pod.UID)
+	case policy.EndedByItself(pod) && r.isOpen:
+		known.ends[pod.UID] = pod
 	}
 	r.tidy(job)
 }
 
-// look returns the pods that have finished and are gone or going, as they were when they had, beside those that the informer's store
-// shows. It returns false if some are gone from there of which the handlers have not heard yet: then nobody knows how they ended, and
-// the news is on its way.
+// look returns the pods that have ended by themselves and are gone or going, as they were when they had, beside those that the informer's
+// store shows. It returns false if some are gone from there of which the handlers have not heard yet: then nobody knows how they ended,
+// and the news is on its way.
 func (r *roster) look(job types.UID, shown []*corev1.Pod) ([]*corev1.Pod, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -78,16 +84,29 @@ func (r *roster) look(job types.UID, shown []*corev1.Pod) ([]*corev1.Pod, bool) 
 		return nil, true
 	}
 	there := 0
+	names := map[string]types.UID{} // of those that are shown, if anybody asks
 	for _, pod := range shown {
 		if known.present.Has(pod.UID) {
 			there++
 		}
+		if len(known.ends) > 0 {
+			names[pod.Name] = pod.UID
+		}
 	}
-	return slices.Collect(maps.Values(known.ended)), there == len(known.present)
+	var ends []*corev1.Pod
+	for uid, pod := range known.ends {
+		// Whoever has made another pod of its name has dealt with its end before.
+		if successor, found := names[pod.Name]; found && successor != uid {
+			delete(known.ends, uid)
+			continue
+		}
+		ends = append(ends, pod)
+	}
+	return ends, there == len(known.present)
 }
 
-// settle forgets how pods ended, now that a status tells it.
-func (r *roster) settle(job types.UID, ended []*corev1.Pod) {
+// drop forgets how pods ended, now that a status tells it.
+func (r *roster) drop(job types.UID, ended []*corev1.Pod) {
 	if len(ended) == 0 {
 		return
 	}
@@ -95,7 +114,7 @@ func (r *roster) settle(job types.UID, ended []*corev1.Pod) {
 	defer r.mu.Unlock()
 	if known := r.byJob[job]; known != nil {
 		for _, pod := range ended {
-			delete(known.ended, pod.UID)
+			delete(known.ends, pod.UID)
 		}
 		r.tidy(job)
 	}
@@ -110,7 +129,7 @@ func (r *roster) forget(job types.UID) {
 
 // tidy drops a Job of which nothing is known any more.
 func (r *roster) tidy(job types.UID) {
-	if known := r.byJob[job]; len(known.present) == 0 && len(known.ended) == 0 {
+	if known := r.byJob[job]; len(known.present) == 0 && len(known.ends) == 0 {
 		delete(r.byJob, job)
 	}
 }

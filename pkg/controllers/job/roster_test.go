@@ -21,32 +21,30 @@ func finished(uid types.UID, p corev1.PodPhase) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: string(uid), UID: uid}, Status: corev1.PodStatus{Phase: p}}
 }
 
-func yes() bool { return true }
-func no() bool  { return false }
-
 func TestRoster(t *testing.T) {
 	done, failed, cut := finished("done", corev1.PodSucceeded), finished("failed", corev1.PodFailed), finished("cut", corev1.PodRunning)
 	all := []*corev1.Pod{done, failed, cut}
 	newRoster := func() *roster {
 		r := &roster{}
+		r.open()
 		for _, pod := range all {
 			r.came("j", pod)
 		}
 		return r
 	}
 
-	t.Run("what has finished is known until it is settled", func(t *testing.T) {
+	t.Run("what has finished is known until it is dropped", func(t *testing.T) {
 		r := newRoster()
 		for _, pod := range all {
-			r.left("j", pod, yes)
+			r.left("j", pod, true)
 		}
 		ended, told := r.look("j", nil)
 		assert.True(t, told)
 		assert.ElementsMatch(t, []*corev1.Pod{done, failed}, ended, "one that runs is as good as evicted")
-		r.settle("j", []*corev1.Pod{done})
+		r.drop("j", []*corev1.Pod{done})
 		ended, _ = r.look("j", nil)
 		assert.Equal(t, []*corev1.Pod{failed}, ended)
-		r.settle("j", ended)
+		r.drop("j", ended)
 		assert.Empty(t, r.byJob)
 	})
 	t.Run("the store is ahead of the handlers", func(t *testing.T) {
@@ -55,7 +53,7 @@ func TestRoster(t *testing.T) {
 		assert.True(t, told)
 		_, told = r.look("j", []*corev1.Pod{done, cut})
 		assert.False(t, told)
-		r.left("j", failed, yes)
+		r.left("j", failed, true)
 		_, told = r.look("j", []*corev1.Pod{done, cut})
 		assert.True(t, told)
 		_, told = r.look("j", []*corev1.Pod{done, cut, finished("new", corev1.PodPending)})
@@ -63,20 +61,41 @@ func TestRoster(t *testing.T) {
 	})
 	t.Run("the store was looked at before the news came", func(t *testing.T) {
 		r := newRoster()
-		r.left("j", done, yes)
+		r.left("j", done, true)
 		_, told := r.look("j", all)
 		assert.True(t, told)
 	})
+	t.Run("another pod has come in its place", func(t *testing.T) {
+		r := newRoster()
+		r.left("j", failed, true)
+		successor := finished("new", corev1.PodRunning)
+		successor.Name = failed.Name
+		ended, told := r.look("j", []*corev1.Pod{done, cut, successor})
+		assert.True(t, told)
+		assert.Empty(t, ended)
+		ended, _ = r.look("j", []*corev1.Pod{done, cut})
+		assert.Empty(t, ended, "it stays forgotten")
+	})
+	t.Run("of a controller that stands by", func(t *testing.T) {
+		r := newRoster()
+		r.isOpen = false
+		r.left("j", done, true)
+		r.noteEnd("j", failed)
+		r.open()
+		ended, told := r.look("j", []*corev1.Pod{failed, cut})
+		assert.True(t, told, "who is there is known")
+		assert.Empty(t, ended, "another has dealt with it")
+	})
 	t.Run("nothing stays of a Job that is gone", func(t *testing.T) {
 		r := newRoster()
-		r.left("j", done, yes)
+		r.left("j", done, true)
 		r.forget("j")
-		r.left("j", failed, yes)
+		r.left("j", failed, true)
 		assert.Empty(t, r.byJob)
 		r.came("j", failed) // after the Job was
-		r.left("j", failed, no)
+		r.left("j", failed, false)
 		assert.Empty(t, r.byJob)
-		r.settle("j", all)
+		r.drop("j", all)
 		_, told := r.look("j", nil)
 		assert.True(t, told)
 	})
@@ -210,6 +229,42 @@ func TestARemovedPodIsKnownToHaveFinished(t *testing.T) {
 	})
 }
 
+// TestAnEndIsDealtWithOnce: the new pod in its place is evicted before any status has told of that.
+func TestAnEndIsDealtWithOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		action busv1alpha1.Action
+		first  corev1.PodPhase
+		want   map[string]int
+	}{
+		"a failed pod": {busv1alpha1.RestartPodAction, corev1.PodFailed, map[string]int{"j-a-0": 3, "j-a-1": 1}},
+		"one that had succeeded before its task did": {busv1alpha1.RestartTaskAction, corev1.PodSucceeded, map[string]int{"j-a-0": 3, "j-a-1": 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, mustertesting.MakeJob("j").MinAvailable(1).Policy(busv1alpha1.PodFailedEvent, c.action).Task(mustertesting.MakeTask("a", 2)).Obj())
+			w.start()
+			w.set("j-a-0", c.first, 1)
+			if c.first == corev1.PodSucceeded {
+				w.look()
+				w.set("j-a-1", corev1.PodFailed, 1)
+			}
+			w.look()
+			require.Equal(t, batchv1alpha1.Restarting, w.phase())
+			w.reap()
+			w.look()
+			w.lookAndCrash(minorDeferred)
+			require.Equal(t, 2, w.ran["j-a-0"])
+			w.askToGo("j-a-0")
+			w.lookAndCrash(minorDeferred)
+			assert.NotEqual(t, batchv1alpha1.Failed, w.phase())
+			assert.Zero(t, w.job.Status.Failed+w.job.Status.Succeeded)
+			w.reap()
+			w.start()
+			assert.Equal(t, c.want, w.ran)
+			assert.Equal(t, int32(1), w.job.Status.RetryCount)
+		})
+	}
+}
+
 // lastWord is what the latest condition says.
 func (w *world) lastWord() string {
 	return w.job.Status.Conditions[len(w.job.Status.Conditions)-1].Message
@@ -223,10 +278,10 @@ func TestTheStatusTellsBeforeAnEndIsForgotten(t *testing.T) {
 		w.set("j-a-0", corev1.PodSucceeded, 0)
 		w.remove("j-a-0")
 		w.lookAndCrash(at)
-		require.Len(t, w.ended, 1, name)
+		require.Len(t, w.roster.byJob[w.job.UID].ends, 1, name)
 		w.unwritten = nil // whatever is known of what is not written
 		w.settle()
-		assert.Empty(t, w.ended)
+		assert.Empty(t, w.roster.byJob[w.job.UID].ends)
 		assert.Equal(t, int32(1), w.job.Status.Succeeded, name)
 		assert.Equal(t, 1, w.ran["j-a-0"], name)
 	}
@@ -238,6 +293,7 @@ func (d *desk) came(pod *corev1.Pod) { d.podHandler().OnAdd(pod, false) }
 // TestTheHandlersKeepTheRoster: through the Controller, with a store that is ahead of its handlers.
 func TestTheHandlersKeepTheRoster(t *testing.T) {
 	d := newDesk(t)
+	d.roster.open()
 	job := mustertesting.MakeJob("j").MinAvailable(1).Task(mustertesting.MakeTask("a", 2)).Obj()
 	job.UID, job.Generation = "job-uid", 1
 	job.Status = d.since(batchv1alpha1.Running, time.Hour, "")
@@ -286,15 +342,25 @@ func TestTheHandlersKeepTheRoster(t *testing.T) {
 	assert.True(t, told)
 	assert.Equal(t, []*corev1.Pod{failed}, ended, "as it was before it was told to go")
 	d.came(pods[1])
-	d.roster.settle(job.UID, ended)
+	d.roster.drop(job.UID, ended)
 
-	// The informer has missed the end of one and the beginning of another, and shows a change.
+	// The informer has missed the end of one and the beginning of another, and shows a change. Whoever has made that knew of the end.
 	next := pods[1].DeepCopy()
 	next.UID = "another"
 	d.podHandler().OnUpdate(failed, next)
 	ended, told = d.roster.look(job.UID, []*corev1.Pod{next})
 	assert.True(t, told)
-	assert.Equal(t, []*corev1.Pod{failed}, ended)
+	assert.Empty(t, ended)
+
+	// Somebody detaches a pod.
+	detached := next.DeepCopy()
+	detached.OwnerReferences = nil
+	d.podHandler().OnUpdate(next, detached)
+	_, told = d.roster.look(job.UID, nil)
+	assert.True(t, told, "no news of its deletion is to come")
+	d.podHandler().OnUpdate(detached, next)
+	_, told = d.roster.look(job.UID, nil)
+	assert.False(t, told)
 
 	d.jobHandler().OnDelete(job)
 	assert.Empty(t, d.roster.byJob)

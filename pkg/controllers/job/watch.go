@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
@@ -41,45 +42,59 @@ func (c *Controller) jobHandler() cache.ResourceEventHandler {
 // podHandler keeps the roster, and asks for a look at a Job a moment after anything has become of its pods.
 func (c *Controller) podHandler() cache.ResourceEventHandler {
 	others := c.ownedHandler(gatherPods)
-	left := func(pod *corev1.Pod) {
-		if owner := batchv1alpha1.JobOf(pod); owner != nil {
-			c.roster.left(owner.UID, pod, func() bool {
-				job, err := c.jobs.Jobs(pod.Namespace).Get(owner.Name)
-				return err == nil && job.UID == owner.UID
-			})
-		}
-	}
-	came := func(pod *corev1.Pod) {
-		if owner := batchv1alpha1.JobOf(pod); owner != nil {
-			c.roster.came(owner.UID, pod)
-		}
-	}
 	return cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(obj any, isInInitialList bool) {
-			came(obj.(*corev1.Pod))
+			c.noteCame(obj.(*corev1.Pod))
 			others.OnAdd(obj, isInInitialList)
 		},
 		UpdateFunc: func(before, after any) {
-			old, pod := before.(*corev1.Pod), after.(*corev1.Pod)
-			switch {
-			case old.UID != pod.UID: // that it went and another of its name came was missed
-				left(old)
-				c.enqueueOwner(old, gatherPods)
-				came(pod)
-			case policy.HasFinished(old) && !policy.HasFinished(pod):
-				if owner := batchv1alpha1.JobOf(old); owner != nil {
-					c.roster.ended(owner.UID, old)
-				}
-			}
+			c.noteChange(before.(*corev1.Pod), after.(*corev1.Pod))
 			others.OnUpdate(before, after)
 		},
 		DeleteFunc: func(obj any) {
 			if pod, ok := worker.LastKnown[*corev1.Pod](obj); ok {
-				left(pod)
+				c.noteLeft(pod)
 			}
 			others.OnDelete(obj)
 		},
 	}
+}
+
+func (c *Controller) noteCame(pod *corev1.Pod) {
+	if owner := batchv1alpha1.JobOf(pod); owner != nil {
+		c.roster.came(owner.UID, pod)
+	}
+}
+
+// noteChange notes that another pod of its name has come in a pod's place, which informers show as a change; that it has another owner
+// now; or that it has ended and is being removed.
+func (c *Controller) noteChange(old, pod *corev1.Pod) {
+	before, after := jobUIDOf(old), jobUIDOf(pod)
+	switch {
+	case old.UID != pod.UID || before != after:
+		c.noteLeft(old)
+		c.noteCame(pod)
+		c.enqueueOwner(old, gatherPods)
+	case policy.EndedByItself(old) && !policy.EndedByItself(pod):
+		c.roster.noteEnd(before, old)
+	}
+}
+
+// jobUIDOf returns the UID of the Job that controls a pod; "" if none does.
+func jobUIDOf(pod *corev1.Pod) types.UID {
+	if owner := batchv1alpha1.JobOf(pod); owner != nil {
+		return owner.UID
+	}
+	return ""
+}
+
+func (c *Controller) noteLeft(pod *corev1.Pod) {
+	owner := batchv1alpha1.JobOf(pod)
+	if owner == nil {
+		return
+	}
+	job, err := c.jobs.Jobs(pod.Namespace).Get(owner.Name)
+	c.roster.left(owner.UID, pod, err == nil && job.UID == owner.UID)
 }
 
 // gatherPods is how long the controller waits for more news of a Job's pods before it looks at them all: pods come, run and

@@ -24,11 +24,11 @@ type world struct {
 	t    require.TestingT
 	job  *batchv1alpha1.Job
 	pods map[string]*corev1.Pod // by name
-	// ended are the pods that had finished when somebody removed them, as they were then, if no status tells of it yet.
-	ended []*corev1.Pod
-	now   time.Time
-	uids  int
-	ran   map[string]int // pod name -> how many pods of that name were created
+	// roster of the controller. What happens to pods it hears of at once.
+	roster roster
+	now    time.Time
+	uids   int
+	ran    map[string]int // pod name -> how many pods of that name were created
 	// command that the next look finds; nil if there is none.
 	command *busv1alpha1.Command
 	// refused says that the spec is one that cannot run.
@@ -39,7 +39,9 @@ type world struct {
 
 func newWorld(t require.TestingT, job *batchv1alpha1.Job) *world {
 	job.UID = "job-uid"
-	return &world{t: t, job: job, pods: map[string]*corev1.Pod{}, now: time.Unix(1000, 0), ran: map[string]int{}}
+	w := &world{t: t, job: job, pods: map[string]*corev1.Pod{}, now: time.Unix(1000, 0), ran: map[string]int{}}
+	w.roster.open()
+	return w
 }
 
 // crash says where a look at the Job ends early, as when the API server is away. How pods ended that are gone is still known, unless
@@ -64,14 +66,15 @@ func (w *world) lookAndCrash(at crash) *verdict {
 	for _, pod := range w.pods {
 		pods = append(pods, pod)
 	}
+	ends, _ := w.roster.look(w.job.UID, pods)
 	mark := specMark(filled)
 	if w.refused {
-		filled = standing(filled, pods, w.ended)
+		filled = standing(filled, pods, ends)
 	}
 	w.unwritten.addTo(&filled.Status)
 	w.unwritten = nil
 	before := w.job.Status.State.Phase
-	result := judge(&view{job: filled, pods: pods, ended: w.ended, command: w.command, specMark: mark, refused: w.refused, now: w.now})
+	result := judge(&view{job: filled, pods: pods, ended: ends, command: w.command, specMark: mark, refused: w.refused, now: w.now})
 	if first := firstStatus(&view{job: filled, now: w.now}, result); first != nil {
 		if at != beforeWrite {
 			w.job.Status = *first
@@ -91,7 +94,7 @@ func (w *world) lookAndCrash(at crash) *verdict {
 	} else {
 		w.job.Status = *result.status.DeepCopy()
 		if before != batchv1alpha1.Restarting {
-			w.ended = nil
+			w.roster.drop(w.job.UID, ends)
 		}
 	}
 	requireAgenda(w.t, filled, result)
@@ -125,8 +128,8 @@ func (w *world) askToGo(name string) {
 		}
 		gone.DeletionTimestamp, gone.DeletionGracePeriodSeconds = &metav1.Time{Time: w.now}, &grace
 	}
-	if policy.HasFinished(w.pods[name]) && !policy.HasFinished(gone) {
-		w.ended = append(w.ended, w.pods[name])
+	if policy.EndedByItself(w.pods[name]) && !policy.EndedByItself(gone) {
+		w.roster.noteEnd(w.job.UID, w.pods[name])
 	}
 	w.pods[name] = gone
 }
@@ -156,6 +159,7 @@ func (w *world) create(pod *corev1.Pod) {
 	pod.CreationTimestamp = metav1.NewTime(w.now.Truncate(time.Second))
 	pod.Status.Phase = corev1.PodPending
 	w.pods[pod.Name] = pod
+	w.roster.came(w.job.UID, pod)
 	w.ran[pod.Name]++
 }
 
@@ -208,8 +212,8 @@ func (w *world) reap() {
 
 // remove takes a pod away, of which the informer tells as it was last.
 func (w *world) remove(name string) {
-	if pod := w.pods[name]; pod != nil && policy.HasFinished(pod) {
-		w.ended = append(w.ended, pod)
+	if pod := w.pods[name]; pod != nil {
+		w.roster.left(w.job.UID, pod, true)
 	}
 	delete(w.pods, name)
 }

@@ -128,12 +128,12 @@ func failure(pod string, exitCode int32) string {
 // IsEvicted tells by the marks on a pod that others have taken it away before it had done its work; a pod that is killed that way
 // also ends, well or not, and whichever is seen first must not matter.
 func IsEvicted(pod *corev1.Pod) bool {
-	return !HasFinished(pod) && (pod.DeletionTimestamp != nil || IsFinished(pod))
+	return !EndedByItself(pod) && (pod.DeletionTimestamp != nil || IsFinished(pod))
 }
 
-// HasFinished tells whether a pod has come to its end, good or bad, by itself. Of a failed one that is being removed its marks do not tell
-// whether it was told to go before, so it has not.
-func HasFinished(pod *corev1.Pod) bool {
+// EndedByItself tells whether a pod has come to its end, good or bad, without having been told to go. Of a failed one that is being
+// removed its marks do not say which came first, so it has not.
+func EndedByItself(pod *corev1.Pod) bool {
 	return HasSucceeded(pod) || pod.Status.Phase == corev1.PodFailed && pod.DeletionTimestamp == nil && disruptionOf(pod) == nil
 }
 

@@ -108,7 +108,7 @@ func (m *Memory) Note(task *batchv1alpha1.TaskSpec, pods map[int32]*corev1.Pod) 
 		case m.Finished(index):
 		case HasSucceeded(pod):
 			succeeded = append(succeeded, index)
-		case HasFinished(pod):
+		case EndedByItself(pod):
 			failed = append(failed, index)
 		}
 	}
