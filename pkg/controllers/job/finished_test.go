@@ -71,6 +71,7 @@ func TestWhatSucceedsWhileOthersRestartNeverRunsAgain(t *testing.T) {
 	w.set("j-a-0", corev1.PodSucceeded, 0)
 	w.settle()
 	w.remove("j-a-0") // as when its node is removed
+	w.dies()
 	w.settle()
 	w.reap()
 	w.settle()

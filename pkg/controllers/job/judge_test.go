@@ -137,6 +137,7 @@ func TestFinishedPodNeverRunsAgain(t *testing.T) {
 	w.set("j-a-0", corev1.PodSucceeded, 0)
 	w.settle()
 	w.remove("j-a-0")
+	w.dies() // the status alone tells
 	w.settle()
 	assert.Equal(t, 1, w.ran["j-a-0"])
 	assert.Equal(t, int32(1), w.job.Status.Succeeded)

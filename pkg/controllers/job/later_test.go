@@ -91,6 +91,7 @@ func TestFailureIsAnsweredThoughThePodIsGone(t *testing.T) {
 	w.set("j-a-1", corev1.PodFailed, 9)
 	w.settle()
 	w.remove("j-a-1")
+	w.dies()
 	w.passes(59 * time.Second)
 	assert.Equal(t, 1, w.ran["j-a-1"], "a finished pod that is removed is no eviction")
 	assert.Equal(t, int32(1), w.job.Status.Failed)

@@ -95,10 +95,11 @@ func ofUse(job *batchv1alpha1.Job, ended []*corev1.Pod) []*corev1.Pod {
 	return found
 }
 
-// dropKnown drops the pods that are gone if it is remembered how they ended.
+// dropKnown drops the pods that are gone if it is remembered how they ended, or that their index runs anew.
 func (c *crew) dropKnown(memories []policy.Memory) {
 	c.seated = slices.DeleteFunc(c.seated, func(s seated) bool {
-		return s.shown == nil && s.position >= 0 && memories[s.position].Finished(s.index)
+		return s.shown == nil && s.position >= 0 &&
+			(memories[s.position].Finished(s.index) || memories[s.position].Handled[s.index] == s.pod.UID)
 	})
 }
 

@@ -33,7 +33,20 @@ type notes struct {
 	delays    map[delayed]bool        // what was announced to be answered later
 	commands  sets.Set[types.UID]     // Commands that have been deleted and may still be seen
 	memory    *memory                 // of the status that waits to be written; nil if none does
+	unsure    *attempt                // to write the status, of which is not known whether it was; nil if there is none
 	kit       kit                     // what the plugins make of the spec
+}
+
+// attempt is a status that was to be written, and the ends of pods that it tells.
+type attempt struct {
+	status *batchv1alpha1.JobStatus
+	ends   []*corev1.Pod
+}
+
+// hasSucceeded tells whether a status that was read later is the one that was to be written, as far as what is known of the pods goes.
+func (a *attempt) hasSucceeded(read *batchv1alpha1.JobStatus) bool {
+	return a != nil && a.status.State.Phase == read.State.Phase && a.status.Version == read.Version && a.status.RetryCount == read.RetryCount &&
+		apiequality.Semantic.DeepEqual(a.status.TaskRecords, read.TaskRecords)
 }
 
 // memory is what a status remembers of what was seen, so that it is known though the pods are gone.

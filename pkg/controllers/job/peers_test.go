@@ -88,6 +88,9 @@ func TestT10_SucceededPodsAreNotRunAgain(t *testing.T) {
 			if rapid.Bool().Draw(t, "goes") {
 				w.remove(name)
 			}
+			if rapid.Bool().Draw(t, "the controller dies") {
+				w.dies()
+			}
 			watch(t, w)
 		}
 		w.settle()

@@ -165,6 +165,9 @@ func TestWhateverHappensTheJobEnds(t *testing.T) {
 		for range rapid.IntRange(0, 40).Draw(t, "steps") {
 			somebodyAsks(t, w)
 			somethingHappens(t, w)
+			if rapid.IntRange(0, 9).Draw(t, "the controller dies at 0") == 0 {
+				w.dies()
+			}
 			watch(t, w)
 			require.LessOrEqual(t, w.job.Status.RetryCount, maxRetry)
 		}

@@ -133,6 +133,10 @@ func (c *Controller) look(job *batchv1alpha1.Job, n *notes) (*scene, error) {
 	if err != nil {
 		return nil, err
 	}
+	if n.unsure.hasSucceeded(&job.Status) {
+		c.roster.drop(job.UID, n.unsure.ends)
+		n.unsure = nil
+	}
 	ended, told := c.roster.look(job.UID, pods)
 	if !told && usesEnds(job) {
 		return nil, errUntold
@@ -208,7 +212,7 @@ var errBehind = errors.New("the Job has changed")
 func (c *Controller) write(ctx context.Context, job *batchv1alpha1.Job, result *verdict, v *view, n *notes) (time.Duration, error) {
 	if apiequality.Semantic.DeepEqual(&job.Status, result.status) {
 		n.memory = nil
-		c.noteTold(v)
+		c.noteTold(v, n)
 		return 0, nil
 	}
 	left := pause(&job.Status, result) - v.now.Sub(n.lastWrite)
@@ -217,19 +221,28 @@ func (c *Controller) write(ctx context.Context, job *batchv1alpha1.Job, result *
 		return max(left, 0), nil
 	}
 	if err := c.update(ctx, job, v, result, n); err != nil {
+		if tellsEnds(v.job) && !errors.Is(err, errBehind) {
+			n.unsure = &attempt{result.status, v.ended}
+		}
 		return 0, err
 	}
-	c.noteTold(v)
+	c.noteTold(v, n)
 	c.speak(job, &job.Status, result, v.command, v.explanation(result.status.State.Phase))
 	return 0, nil
 }
 
-// noteTold forgets how pods ended that are gone or going, now that the Job's status tells it. While a Job restarts it does not tell it
-// of all.
-func (c *Controller) noteTold(v *view) {
-	if v.job.Status.State.Phase != batchv1alpha1.Restarting {
+// noteTold forgets how pods ended that are gone or going, if the status tells it now.
+func (c *Controller) noteTold(v *view, n *notes) {
+	n.unsure = nil
+	if tellsEnds(v.job) {
 		c.roster.drop(v.job.UID, v.ended)
 	}
+}
+
+// tellsEnds tells whether the next status of a Job tells how all its pods ended that are gone or going, as far as anybody has to know.
+// While it restarts nobody is asked about those that have failed.
+func tellsEnds(job *batchv1alpha1.Job) bool {
+	return job.Status.State.Phase != batchv1alpha1.Restarting
 }
 
 // begin writes the first status of a Job that has come further already. That it is written asks for the next look.

@@ -5,7 +5,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/muster-sched/muster/pkg/job/policy"
 )
@@ -21,7 +20,7 @@ type roster struct {
 
 // roll is what a roster knows of one Job.
 type roll struct {
-	present sets.Set[types.UID]       // pods that the handlers have heard of, and not that they are gone
+	present map[types.UID]bool        // pods that the handlers have heard of, and not that they are gone -> do they look killed
 	ends    map[types.UID]*corev1.Pod // pods that have ended by themselves and are gone or going, as they were when they had
 }
 
@@ -40,19 +39,27 @@ func (r *roster) came(job types.UID, pod *corev1.Pod) {
 		r.byJob = map[types.UID]*roll{}
 	}
 	if r.byJob[job] == nil {
-		r.byJob[job] = &roll{present: sets.New[types.UID](), ends: map[types.UID]*corev1.Pod{}}
+		r.byJob[job] = &roll{present: map[types.UID]bool{}, ends: map[types.UID]*corev1.Pod{}}
 	}
-	r.byJob[job].present.Insert(pod.UID)
+	r.byJob[job].present[pod.UID] = looksKilled(pod)
 }
 
-// noteEnd notes how a pod ended that is being removed now.
-func (r *roster) noteEnd(job types.UID, pod *corev1.Pod) {
+// changed notes how a pod ended that looks killed now and did not before.
+func (r *roster) changed(job types.UID, before, after *corev1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if known := r.byJob[job]; known != nil && r.isOpen {
-		known.ends[pod.UID] = pod
+	known := r.byJob[job]
+	if known == nil || !looksKilled(after) {
+		return
+	}
+	known.present[after.UID] = true
+	if policy.EndedByItself(before) && r.isOpen {
+		known.ends[before.UID] = before
 	}
 }
+
+// looksKilled tells whether a pod has ended and looks as if it had been told to before.
+func looksKilled(pod *corev1.Pod) bool { return policy.IsFinished(pod) && !policy.EndedByItself(pod) }
 
 // left notes that a pod is gone, and how it ended if it did by itself and the Job exists: of one that is gone nobody asks any more.
 // The handler of Jobs calls forget once the lister that knows has lost the Job.
@@ -63,7 +70,7 @@ func (r *roster) left(job types.UID, pod *corev1.Pod, jobExists bool) {
 	if known == nil {
 		return
 	}
-	known.present.Delete(pod.UID)
+	delete(known.present, pod.UID)
 	switch {
 	case !jobExists:
 		delete(known.ends, pod.UID)
@@ -74,8 +81,8 @@ func (r *roster) left(job types.UID, pod *corev1.Pod, jobExists bool) {
 }
 
 // look returns the pods that have ended by themselves and are gone or going, as they were when they had, beside those that the informer's
-// store shows. It returns false if some are gone from there of which the handlers have not heard yet: then nobody knows how they ended,
-// and the news is on its way.
+// store shows. It returns false if the store is ahead of the handlers, with some that are gone from there or look killed: then nobody
+// knows how they ended, and the news is on its way.
 func (r *roster) look(job types.UID, shown []*corev1.Pod) ([]*corev1.Pod, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,11 +90,12 @@ func (r *roster) look(job types.UID, shown []*corev1.Pod) ([]*corev1.Pod, bool) 
 	if known == nil {
 		return nil, true
 	}
-	there := 0
+	there, told := 0, true
 	names := map[string]types.UID{} // of those that are shown, if anybody asks
 	for _, pod := range shown {
-		if known.present.Has(pod.UID) {
+		if heard, found := known.present[pod.UID]; found {
 			there++
+			told = told && (heard || !looksKilled(pod))
 		}
 		if len(known.ends) > 0 {
 			names[pod.Name] = pod.UID
@@ -102,7 +110,7 @@ func (r *roster) look(job types.UID, shown []*corev1.Pod) ([]*corev1.Pod, bool) 
 		}
 		ends = append(ends, pod)
 	}
-	return ends, there == len(known.present)
+	return ends, told && there == len(known.present)
 }
 
 // drop forgets how pods ended, now that a status tells it.

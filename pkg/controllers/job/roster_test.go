@@ -1,18 +1,23 @@
 package job
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -59,6 +64,24 @@ func TestRoster(t *testing.T) {
 		_, told = r.look("j", []*corev1.Pod{done, cut, finished("new", corev1.PodPending)})
 		assert.True(t, told, "that one has come is seen in the store")
 	})
+	t.Run("the store shows one that has failed as going", func(t *testing.T) {
+		r := newRoster()
+		going := failed.DeepCopy()
+		going.DeletionTimestamp = &metav1.Time{}
+		_, told := r.look("j", []*corev1.Pod{done, going, cut})
+		assert.False(t, told, "it may have failed before")
+		r.changed("j", failed, going)
+		ended, told := r.look("j", []*corev1.Pod{done, going, cut})
+		assert.True(t, told)
+		assert.Equal(t, []*corev1.Pod{failed}, ended)
+		r = newRoster()
+		before := failed.DeepCopy()
+		before.Status.Phase, before.DeletionTimestamp = corev1.PodRunning, going.DeletionTimestamp
+		r.changed("j", before, going)
+		ended, told = r.look("j", []*corev1.Pod{done, going, cut})
+		assert.True(t, told)
+		assert.Empty(t, ended, "it was told to go")
+	})
 	t.Run("the store was looked at before the news came", func(t *testing.T) {
 		r := newRoster()
 		r.left("j", done, true)
@@ -80,7 +103,9 @@ func TestRoster(t *testing.T) {
 		r := newRoster()
 		r.isOpen = false
 		r.left("j", done, true)
-		r.noteEnd("j", failed)
+		going := failed.DeepCopy()
+		going.DeletionTimestamp = &metav1.Time{}
+		r.changed("j", failed, going)
 		r.open()
 		ended, told := r.look("j", []*corev1.Pod{failed, cut})
 		assert.True(t, told, "who is there is known")
@@ -180,8 +205,6 @@ func TestARemovedPodIsKnownToHaveFinished(t *testing.T) {
 		w.job.Spec.Tasks[0].Replicas = 3
 		w.start()
 		w.set("j-a-1", corev1.PodFailed, 1)
-		w.askToGo("j-a-1")
-		w.pods["j-a-1"].DeletionTimestamp = nil // it goes when the restart asks for it
 		w.look()
 		require.Equal(t, batchv1alpha1.Restarting, w.phase())
 		finish(w, corev1.PodSucceeded)
@@ -227,6 +250,55 @@ func TestARemovedPodIsKnownToHaveFinished(t *testing.T) {
 		w.settle()
 		assert.Equal(t, batchv1alpha1.Terminating, w.phase(), "that is an eviction")
 	})
+}
+
+// TestAWriteOfUnknownOutcomeTellsOfEnds: the API server has written the status and says that it took too long. A pod that had succeeded
+// was swept away meanwhile, and is to run again with its task.
+func TestAWriteOfUnknownOutcomeTellsOfEnds(t *testing.T) {
+	for name, isWritten := range map[string]bool{"written": true, "not written": false} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			d.roster.open()
+			job := d.runsTwo(mustertesting.MakeJob("j").MinAvailable(1).Policy(busv1alpha1.PodFailedEvent, busv1alpha1.RestartTaskAction).
+				Task(mustertesting.MakeTask("a", 2)).Obj(), batchv1alpha1.TaskRecord{Name: "a", Created: "0-1", Succeeded: "0"})
+			pods, err := d.podsOf(job)
+			require.NoError(t, err)
+			for _, pod := range pods {
+				last := pod.DeepCopy()
+				if pod.Annotations[batchv1alpha1.TaskIndexKey] == "0" {
+					last.Status.Phase = corev1.PodSucceeded
+					require.NoError(t, d.podIndex.Delete(pod))
+					d.podHandler().OnDelete(last)
+					continue
+				}
+				last.Status.Phase = corev1.PodFailed
+				d.shows(last)
+			}
+			once := true
+			d.muster.PrependReactor("update", "jobs", func(action clienttesting.Action) (bool, runtime.Object, error) {
+				if !once {
+					return false, nil, nil
+				}
+				once = false
+				if isWritten {
+					update := action.(clienttesting.UpdateAction)
+					require.NoError(t, d.muster.Tracker().Update(update.GetResource(), update.GetObject(), update.GetNamespace()))
+				}
+				return true, nil, apierrors.NewTimeoutError("it took too long", 1)
+			})
+			_, err = d.looks()
+			require.Error(t, err)
+			if isWritten {
+				require.Equal(t, batchv1alpha1.Restarting, d.job().Status.State.Phase)
+			}
+			_, err = d.looks()
+			require.NoError(t, err)
+			status := d.job().Status
+			assert.Equal(t, int32(1), status.RetryCount)
+			require.Len(t, status.TaskRecords, 1)
+			assert.Empty(t, status.TaskRecords[0].Succeeded, "it runs again with its task")
+		})
+	}
 }
 
 // TestAnEndIsDealtWithOnce: the new pod in its place is evicted before any status has told of that.
@@ -290,25 +362,35 @@ func TestTheStatusTellsBeforeAnEndIsForgotten(t *testing.T) {
 // came has the informer tell of a pod.
 func (d *desk) came(pod *corev1.Pod) { d.podHandler().OnAdd(pod, false) }
 
+// runsTwo shows a Job that runs two pods of its task a.
+func (d *desk) runsTwo(job *batchv1alpha1.Job, record batchv1alpha1.TaskRecord) *batchv1alpha1.Job {
+	job.UID, job.Generation = "job-uid", 1
+	job.Status = d.since(batchv1alpha1.Running, time.Hour, "")
+	job.Status.TaskRecords = []batchv1alpha1.TaskRecord{record}
+	d.shows(job)
+	group := mustertesting.MakePodGroup(batchv1alpha1.PodGroupName(job)).UID("group").Obj()
+	group.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(job, jobKind)}
+	group.Status.Phase = schedulingv1beta1.PodGroupRunning
+	d.shows(group)
+	for index := range int32(2) {
+		pod := newPod(job, &job.Spec.Tasks[0], index)
+		pod.UID, pod.Status.Phase = types.UID(pod.Name), corev1.PodRunning
+		d.shows(pod)
+		d.came(pod)
+	}
+	return job
+}
+
 // TestTheHandlersKeepTheRoster: through the Controller, with a store that is ahead of its handlers.
 func TestTheHandlersKeepTheRoster(t *testing.T) {
 	d := newDesk(t)
 	d.roster.open()
-	job := mustertesting.MakeJob("j").MinAvailable(1).Task(mustertesting.MakeTask("a", 2)).Obj()
-	job.UID, job.Generation = "job-uid", 1
-	job.Status = d.since(batchv1alpha1.Running, time.Hour, "")
-	job.Status.TaskRecords = []batchv1alpha1.TaskRecord{{Name: "a", Created: "0-1"}}
-	d.shows(job)
-	group := mustertesting.MakePodGroup(batchv1alpha1.PodGroupName(job)).UID("group").Obj()
-	group.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(job, jobKind)}
-	group.Status.Phase = "Running"
-	d.shows(group)
+	job := d.runsTwo(mustertesting.MakeJob("j").MinAvailable(1).Task(mustertesting.MakeTask("a", 2)).Obj(), batchv1alpha1.TaskRecord{Name: "a", Created: "0-1"})
 	pods := make([]*corev1.Pod, 2)
 	for index := range pods {
-		pods[index] = newPod(job, &job.Spec.Tasks[0], int32(index))
-		pods[index].UID, pods[index].Status.Phase = types.UID(pods[index].Name), corev1.PodRunning
-		d.shows(pods[index])
-		d.came(pods[index])
+		one, _, err := d.podIndex.GetByKey(fmt.Sprintf("default/j-a-%d", index))
+		require.NoError(t, err)
+		pods[index] = one.(*corev1.Pod)
 	}
 	_, err := d.looks()
 	require.NoError(t, err)
@@ -319,6 +401,9 @@ func TestTheHandlersKeepTheRoster(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, retrySoon, after)
 	assert.Equal(t, before, d.job().Status, "nobody knows yet how the pod ended")
+	created, err := d.kube.CoreV1().Pods(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	assert.Len(t, created.Items, 2, "none was created in its place")
 
 	last := pods[0].DeepCopy()
 	last.Status.Phase = corev1.PodSucceeded
@@ -364,4 +449,12 @@ func TestTheHandlersKeepTheRoster(t *testing.T) {
 
 	d.jobHandler().OnDelete(job)
 	assert.Empty(t, d.roster.byJob)
+
+	d.came(next)
+	over := d.job()
+	over.Status = d.since(batchv1alpha1.Completed, time.Hour, "")
+	d.shows(over)
+	_, err = d.looks()
+	require.NoError(t, err)
+	assert.Empty(t, d.roster.byJob, "nothing is kept of a Job that has ended")
 }

@@ -75,8 +75,8 @@ func (c *Controller) noteChange(old, pod *corev1.Pod) {
 		c.noteLeft(old)
 		c.noteCame(pod)
 		c.enqueueOwner(old, gatherPods)
-	case policy.EndedByItself(old) && !policy.EndedByItself(pod):
-		c.roster.noteEnd(before, old)
+	case policy.IsFinished(pod):
+		c.roster.changed(after, old, pod)
 	}
 }
 

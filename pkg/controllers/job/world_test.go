@@ -37,6 +37,15 @@ type world struct {
 	unwritten *memory
 }
 
+// dies has another controller go on, which knows what the status says and sees what is there.
+func (w *world) dies() {
+	w.roster, w.unwritten = roster{}, nil
+	for _, pod := range w.pods {
+		w.roster.came(w.job.UID, pod)
+	}
+	w.roster.open()
+}
+
 func newWorld(t require.TestingT, job *batchv1alpha1.Job) *world {
 	job.UID = "job-uid"
 	w := &world{t: t, job: job, pods: map[string]*corev1.Pod{}, now: time.Unix(1000, 0), ran: map[string]int{}}
@@ -73,7 +82,7 @@ func (w *world) lookAndCrash(at crash) *verdict {
 	}
 	w.unwritten.addTo(&filled.Status)
 	w.unwritten = nil
-	before := w.job.Status.State.Phase
+	told := tellsEnds(w.job)
 	result := judge(&view{job: filled, pods: pods, ended: ends, command: w.command, specMark: mark, refused: w.refused, now: w.now})
 	if first := firstStatus(&view{job: filled, now: w.now}, result); first != nil {
 		if at != beforeWrite {
@@ -93,7 +102,7 @@ func (w *world) lookAndCrash(at crash) *verdict {
 		w.unwritten = memoryOf(w.job.Status.DeepCopy(), result.status)
 	} else {
 		w.job.Status = *result.status.DeepCopy()
-		if before != batchv1alpha1.Restarting {
+		if told {
 			w.roster.drop(w.job.UID, ends)
 		}
 	}
@@ -128,9 +137,7 @@ func (w *world) askToGo(name string) {
 		}
 		gone.DeletionTimestamp, gone.DeletionGracePeriodSeconds = &metav1.Time{Time: w.now}, &grace
 	}
-	if policy.EndedByItself(w.pods[name]) && !policy.EndedByItself(gone) {
-		w.roster.noteEnd(w.job.UID, w.pods[name])
-	}
+	w.roster.changed(w.job.UID, w.pods[name], gone)
 	w.pods[name] = gone
 }
 
