@@ -22,8 +22,8 @@ func nameFailure(before, status *batchv1alpha1.JobStatus, m *members) {
 	}
 }
 
-// firstFailed returns the failed pod of the lowest index in the first task that has one, of those of which more is known than that they have failed; nil if none
-// is.
+// firstFailed returns the failed pod of the lowest index in the first task that has one, of those that are there or whose end no status
+// has told of yet; nil if none is.
 func (m *members) firstFailed() *corev1.Pod {
 	for i := range m.tasks {
 		for index := range m.tasks[i].Spec.Replicas {

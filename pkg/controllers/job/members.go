@@ -29,10 +29,11 @@ type seated struct {
 type crew struct {
 	seated []seated
 	names  sets.Set[string]    // of all pods, whatever becomes of them: no pod can be created under one of these
-	uids   sets.Set[types.UID] // of all pods, and of those of which is known how they ended: as long as it is, what is remembered of them counts
+	uids   sets.Set[types.UID] // of all pods, and of those that are gone and whose end is known: what is remembered of them still counts
 }
 
-// seatAll finds the places of the pods, and of those that have ended and are gone or going, which are given as they were when they had. One that has no place is not one of those that we make, although it names the Job as its owner: it is not ours to judge.
+// seatAll finds the places of the pods, and of those that have ended and are gone or going, which are given as they were when they had.
+// One that has no place is not one of those that we make, although it names the Job as its owner: it is not ours to judge.
 func seatAll(spec *batchv1alpha1.JobSpec, pods, ended []*corev1.Pod) *crew {
 	c := &crew{seated: make([]seated, 0, len(pods)), names: make(sets.Set[string], len(pods)), uids: make(sets.Set[types.UID], len(pods))}
 	positions := make(map[string]int, len(spec.Tasks)) // task name -> position in the spec
