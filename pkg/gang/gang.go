@@ -56,6 +56,8 @@ type Spec struct {
 	MinTaskMember map[string]int
 	// Succeeded is the number of members that have succeeded: they count, though their pods are not seen any more.
 	Succeeded int
+	// SucceededOf is the incarnation that they are of. For a later one they do not count: it runs everything again.
+	SucceededOf int64
 }
 
 // Gang is the set of the pods of one PodGroup. The zero value is a gang without members.
@@ -206,6 +208,21 @@ func (g *Gang) current(which func(*Member) bool) []*Member {
 	return members
 }
 
+// succeeded is the number of members of the current incarnation that have succeeded.
+func (g *Gang) succeeded() int {
+	if g.SucceededOf < g.version {
+		return 0 // who counts them has not seen the new incarnation yet
+	}
+	return g.Succeeded
+}
+
+// Asks is what the current incarnation asks for.
+func (g *Gang) Asks() Spec {
+	asks := g.Spec
+	asks.Succeeded = g.succeeded()
+	return asks
+}
+
 // taskMinimums are the per-task minimums that bind: they do only while the gang's own minimum has room for all of them.
 func (g *Gang) taskMinimums() map[string]int {
 	sum := 0
@@ -225,7 +242,8 @@ func (g *Gang) shortOf(n func(tally) int) int {
 	for task, minimum := range g.taskMinimums() {
 		taskGaps += max(0, minimum-n(g.tasks[task]))
 	}
-	return max(0, g.MinMember-n(g.total)-g.Succeeded, taskGaps-g.Succeeded)
+	succeeded := g.succeeded()
+	return max(0, g.MinMember-n(g.total)-succeeded, taskGaps-succeeded)
 }
 
 func all(t tally) int   { return t.all }
@@ -245,7 +263,7 @@ func (g *Gang) Missing() int { return g.shortOf(all) }
 // ShortTask names a task, the first in the alphabet, of which fewer members exist than its minimum, and that minimum; "" if
 // there is none, or if the gang as a whole is short.
 func (g *Gang) ShortTask() (task string, minimum int) {
-	if g.total.all+g.Succeeded < g.MinMember {
+	if g.total.all+g.succeeded() < g.MinMember {
 		return "", 0
 	}
 	for name, n := range g.taskMinimums() {
@@ -279,6 +297,9 @@ func (g *Gang) Waiting() []*Member { return inOrder(g.current(isWaiting)) }
 // HasReserved says whether a member holds room without being bound.
 func (g *Gang) HasReserved() bool { return g.reserved > 0 }
 
+// CountReserved is the number of members that hold room without being bound, of whatever incarnation.
+func (g *Gang) CountReserved() int { return g.reserved }
+
 // Reserved returns the members that hold room without being bound, of whatever incarnation, terminating ones included, in no
 // particular order.
 func (g *Gang) Reserved() []*Member {
@@ -300,13 +321,16 @@ func (g *Gang) Bound() []*Member { return inOrder(g.current(isBound)) }
 // Choose picks the members that start: the fewest waiting ones that, with those that hold room already, seat the gang. The
 // minimum of each task comes first, then the highest priority and the lowest index. It returns nil when there are too
 // few, or when the gang is seated.
-func (g *Gang) Choose() []*Member {
+func (g *Gang) Choose() []*Member { return g.ChooseFrom(g.current(isWaiting)) }
+
+// ChooseFrom is Choose with only some of the waiting members.
+func (g *Gang) ChooseFrom(waiting []*Member) []*Member {
 	if g.Seated() {
 		return nil
 	}
 	seats := g.seatsOf(g.current(holdsRoom))
 	var chosen, rest []*Member
-	for _, m := range g.Waiting() {
+	for _, m := range inOrder(waiting) {
 		if seats.ofTask[m.Task] < seats.minimums[m.Task] {
 			seats.take(m)
 			chosen = append(chosen, m)
@@ -315,7 +339,7 @@ func (g *Gang) Choose() []*Member {
 		}
 	}
 	for _, m := range rest {
-		if seats.total+g.Succeeded >= g.MinMember {
+		if seats.total+g.succeeded() >= g.MinMember {
 			break
 		}
 		seats.take(m)
@@ -329,7 +353,7 @@ func (g *Gang) Choose() []*Member {
 
 // withoutSpare drops those that are not needed because a succeeded member fills their task's gap, the last first.
 func (g *Gang) withoutSpare(chosen []*Member) []*Member {
-	if g.Succeeded == 0 {
+	if g.succeeded() == 0 {
 		return chosen
 	}
 	inOrder(chosen)
@@ -368,7 +392,8 @@ func (s *seats) short(g *Gang) int {
 	for task, minimum := range s.minimums {
 		gaps += max(0, minimum-s.ofTask[task])
 	}
-	return max(0, g.MinMember-s.total-g.Succeeded, gaps-g.Succeeded)
+	succeeded := g.succeeded()
+	return max(0, g.MinMember-s.total-succeeded, gaps-succeeded)
 }
 
 // inOrder sorts members by priority, task, index and name, and returns them.

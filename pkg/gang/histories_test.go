@@ -25,10 +25,7 @@ type model struct {
 
 // counting are the pods that count, as far as they satisfy a predicate: of the latest incarnation, not going.
 func (o *model) counting(which func(State) bool) (total int, ofTask map[string]int) {
-	latest, ofTask := int64(-1), map[string]int{}
-	for _, pod := range o.pods {
-		latest = max(latest, pod.Version)
-	}
+	latest, ofTask := o.latest(), map[string]int{}
 	for _, pod := range o.pods {
 		if pod.Version == latest && !pod.Terminating && which(pod.State) {
 			total++
@@ -36,6 +33,14 @@ func (o *model) counting(which func(State) bool) (total int, ofTask map[string]i
 		}
 	}
 	return total, ofTask
+}
+
+func (o *model) latest() int64 {
+	latest := int64(0)
+	for _, pod := range o.pods {
+		latest = max(latest, pod.Version)
+	}
+	return latest
 }
 
 // missing is how many pods are missing to the minimum and to those of the tasks. A succeeded pod fills any gap.
@@ -49,7 +54,11 @@ func (o *model) missing(which func(State) bool) int {
 	if sum > o.spec.MinMember {
 		gaps = 0 // the minimums of the tasks do not bind
 	}
-	return max(0, o.spec.MinMember-total-o.spec.Succeeded, gaps-o.spec.Succeeded)
+	succeeded := o.spec.Succeeded
+	if o.spec.SucceededOf < o.latest() {
+		succeeded = 0 // they were of an earlier incarnation
+	}
+	return max(0, o.spec.MinMember-total-succeeded, gaps-succeeded)
 }
 
 func anyState(State) bool      { return true }
@@ -117,10 +126,10 @@ func (h *history) put(m Member) {
 
 func (h *history) changeSpec() {
 	h.model.spec = Spec{
-		MinMember: h.draw("minMember", 0, 6), Succeeded: h.draw("succeeded", 0, 2),
+		MinMember: h.draw("minMember", 0, 6), Succeeded: h.draw("succeeded", 0, 2), SucceededOf: int64(h.draw("succeededOf", 0, 2)),
 		MinTaskMember: map[string]int{"a": h.draw("minA", 0, 2), "b": h.draw("minB", 0, 2)},
 	}
-	h.gang.Spec = Spec{MinMember: h.model.spec.MinMember, Succeeded: h.model.spec.Succeeded, MinTaskMember: maps.Clone(h.model.spec.MinTaskMember)}
+	h.gang.Spec = Spec{MinMember: h.model.spec.MinMember, Succeeded: h.model.spec.Succeeded, SucceededOf: h.model.spec.SucceededOf, MinTaskMember: maps.Clone(h.model.spec.MinTaskMember)}
 }
 
 func (h *history) compare() {

@@ -8,7 +8,8 @@ type Roll struct {
 	there seats
 }
 
-// Call makes the roll of a gang from the members that hold room. Which of them count is for the caller to say.
+// Call makes the roll of a gang from what it asks for (Gang.Asks) and the members that hold room. Which of them count is for the caller to
+// say.
 func Call(spec Spec, holding []*Member) *Roll {
 	r := &Roll{gang: Gang{Spec: spec}}
 	r.there = *r.gang.seatsOf(holding)

@@ -217,12 +217,12 @@ func (c *Controller) queueHandler() cache.ResourceEventHandler {
 	}
 }
 
-// jobHandler has the PodGroups of Jobs looked at that remember another number of pods that have succeeded.
+// jobHandler has the PodGroups of Jobs looked at that are in another incarnation, or remember another number of pods that have succeeded.
 func (c *Controller) jobHandler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		UpdateFunc: func(oldObj, newObj any) {
 			last, next := oldObj.(*batchv1alpha1.Job), newObj.(*batchv1alpha1.Job)
-			if last.Status.Succeeded != next.Status.Succeeded {
+			if last.Status.Version != next.Status.Version || last.Status.Succeeded != next.Status.Succeeded {
 				c.status.EnqueueAfter(next.Namespace+"/"+batchv1alpha1.PodGroupName(next), gatherPods)
 			}
 		},

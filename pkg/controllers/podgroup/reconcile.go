@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,8 +38,7 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 
 	group := c.written.Latest(key, cached)
 	pods := c.usage.Members(namespace, name)
-	members := count(pods)
-	members.countGone(c.remembered(group, pods))
+	members := count(pods, c.recall(group))
 	c.acceptVouched(group, pods)
 	next := nextStatus(group, members, c.admission.verdict(key, group.UID),
 		c.clock.Now(), string(uuid.NewUUID()))
@@ -83,18 +81,17 @@ func (c *Controller) write(ctx context.Context, key string, group *schedulingv1b
 	return 0, nil
 }
 
-// remembered is how many pods of the current incarnation have succeeded, as the Job remembers that controls the PodGroup: the objects of
-// some may be gone, and the gang still counts on them.
-func (c *Controller) remembered(group *schedulingv1beta1.PodGroup, pods []*corev1.Pod) int32 {
+// recall is what the Job remembers that controls the PodGroup.
+func (c *Controller) recall(group *schedulingv1beta1.PodGroup) memory {
 	owner := batchv1alpha1.JobOf(group)
 	if owner == nil {
-		return 0
+		return memory{}
 	}
 	job, err := c.jobs.Jobs(group.Namespace).Get(owner.Name)
-	if err != nil || job.UID != owner.UID || currentVersion(pods) > int64(job.Status.Version) {
-		return 0
+	if err != nil || job.UID != owner.UID {
+		return memory{}
 	}
-	return job.Status.Succeeded
+	return memory{int64(job.Status.Version), job.Status.Succeeded}
 }
 
 func (c *Controller) forget(key, namespace, name string) {

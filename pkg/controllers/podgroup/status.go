@@ -45,11 +45,12 @@ func nextPhase(current schedulingv1beta1.PodGroupPhase, minMember int32, t tally
 	return schedulingv1beta1.PodGroupRunning
 }
 
-// find says what the members show about an admitted PodGroup in a phase; nil if they show nothing new.
-func find(phase schedulingv1beta1.PodGroupPhase, t tally) *finding {
+// find says what the members show about an admitted PodGroup in a phase; nil if they show nothing new. While a Job restarts the phase is
+// still that of the pods that go.
+func find(phase schedulingv1beta1.PodGroupPhase, minMember int32, t tally) *finding {
 	switch phase {
 	case schedulingv1beta1.PodGroupRunning, schedulingv1beta1.PodGroupCompleted:
-		if t.seated == 0 {
+		if t.seated == 0 || t.started < t.seated && t.started < minMember {
 			return nil
 		}
 		return &finding{kind: schedulingv1beta1.PodGroupScheduled, reason: schedulingv1beta1.PodGroupReadyReason}
@@ -133,7 +134,11 @@ func without(conditions []schedulingv1beta1.PodGroupCondition, kind schedulingv1
 // nextStatus is the status of a PodGroup, from what it says now, what its members add up to and what admission says.
 func nextStatus(group *schedulingv1beta1.PodGroup, t tally, v verdict, now time.Time, id string) *schedulingv1beta1.PodGroupStatus {
 	next := group.Status.DeepCopy()
-	next.Running, next.Succeeded, next.Failed = t.running, t.succeeded, t.failed
+	if int32(t.version) > next.JobVersion {
+		// What they say is about pods that go.
+		next.Conditions = without(without(next.Conditions, schedulingv1beta1.PodGroupScheduled), schedulingv1beta1.PodGroupUnschedulableType)
+	}
+	next.JobVersion, next.Running, next.Succeeded, next.Failed = int32(t.version), t.running, t.succeeded, t.failed
 	switch {
 	case !group.Status.Phase.Admitted() && v.blocked():
 		next.Phase = schedulingv1beta1.PodGroupPending
@@ -150,7 +155,7 @@ func nextStatus(group *schedulingv1beta1.PodGroup, t tally, v verdict, now time.
 		next.Conditions = without(next.Conditions, schedulingv1beta1.PodGroupUnschedulableType)
 	}
 	next.Phase = nextPhase(group.Status.Phase, group.Spec.MinMember, t)
-	if f := find(next.Phase, t); f != nil {
+	if f := find(next.Phase, group.Spec.MinMember, t); f != nil {
 		next.Conditions = withFinding(next.Conditions, *f, now, id)
 	}
 	return next
@@ -158,7 +163,7 @@ func nextStatus(group *schedulingv1beta1.PodGroup, t tally, v verdict, now time.
 
 // isUrgent says whether a change of status is worth a write of its own at once; counts and numbers can wait a little.
 func isUrgent(last, next *schedulingv1beta1.PodGroupStatus) bool {
-	if last.Phase != next.Phase || next.Succeeded < last.Succeeded {
+	if last.Phase != next.Phase || next.JobVersion != last.JobVersion || next.Succeeded < last.Succeeded {
 		return true
 	}
 	lastCondition, nextCondition := current(last.Conditions), current(next.Conditions)
@@ -173,7 +178,7 @@ func isUrgent(last, next *schedulingv1beta1.PodGroupStatus) bool {
 // more: the scheduler learns from the status of those that are gone. That the PodGroup is admitted at all is what pods wait
 // for, but not those of a Job, which are created after it and show it (gang.Vouches).
 func isReport(last, next *schedulingv1beta1.PodGroupStatus, ofJob bool) bool {
-	if last.Succeeded != next.Succeeded || last.Failed != next.Failed {
+	if last.JobVersion != next.JobVersion || last.Succeeded != next.Succeeded || last.Failed != next.Failed {
 		return false
 	}
 	before, after := current(last.Conditions), current(next.Conditions)

@@ -93,7 +93,7 @@ func TestNextPhase(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, test.want, nextPhase(test.current, test.minMember, count(members(test.members))))
+			assert.Equal(t, test.want, nextPhase(test.current, test.minMember, count(members(test.members), memory{})))
 		})
 	}
 }
@@ -107,7 +107,7 @@ func TestCountsAreOfTheCurrentIncarnation(t *testing.T) {
 		"ss|rs":    {1, 1, 0},
 	}
 	for letters, want := range tests {
-		got := count(members(letters))
+		got := count(members(letters), memory{})
 		assert.Equal(t, want, struct{ running, succeeded, failed int32 }{got.running, got.succeeded, got.failed}, "members %q", letters)
 	}
 }
@@ -115,7 +115,7 @@ func TestCountsAreOfTheCurrentIncarnation(t *testing.T) {
 func TestMembersWithoutAVersionAlwaysCount(t *testing.T) {
 	pods := append(members("rr"), members("|r")...)
 	delete(pods[0].Annotations, "volcano.sh/job-version")
-	assert.EqualValues(t, 2, count(pods).running)
+	assert.EqualValues(t, 2, count(pods, memory{}).running)
 }
 
 func TestTheMostTellingConditionIsTaken(t *testing.T) {
@@ -136,7 +136,7 @@ func TestTheMostTellingConditionIsTaken(t *testing.T) {
 		"a gate, if there is no more":  {[]*corev1.Pod{gated}, gated},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := count(test.pods)
+			got := count(test.pods, memory{})
 			assert.Equal(t, test.want.Status.Conditions[0], *got.why)
 			assert.Equal(t, len(test.pods), got.unschedulable)
 		})
@@ -148,10 +148,10 @@ func TestNextStatus(t *testing.T) {
 	group := mustertesting.MakePodGroup("g").MinMember(2)
 
 	t.Run("undecided: nothing to say", func(t *testing.T) {
-		assert.Equal(t, schedulingv1beta1.PodGroupStatus{}, *nextStatus(group.Obj(), count(nil), verdict{}, now, "id"))
+		assert.Equal(t, schedulingv1beta1.PodGroupStatus{}, *nextStatus(group.Obj(), count(nil, memory{}), verdict{}, now, "id"))
 	})
 	t.Run("kept out: Pending, with the reason", func(t *testing.T) {
-		next := nextStatus(group.Obj(), count(nil), verdict{obstacle: &obstacle{}, message: "no room in queue"}, now, "id")
+		next := nextStatus(group.Obj(), count(nil, memory{}), verdict{obstacle: &obstacle{}, message: "no room in queue"}, now, "id")
 		assert.Equal(t, pending, next.Phase)
 		require.Len(t, next.Conditions, 1)
 		assert.Equal(t, schedulingv1beta1.PodGroupCondition{
@@ -161,30 +161,30 @@ func TestNextStatus(t *testing.T) {
 	})
 	t.Run("admitted: what kept it out is over", func(t *testing.T) {
 		blocked := group.Obj()
-		blocked.Status = *nextStatus(blocked, count(nil), verdict{obstacle: &obstacle{}, message: "no room"}, now, "id")
-		next := nextStatus(blocked, count(nil), verdict{admitted: true}, now, "id")
+		blocked.Status = *nextStatus(blocked, count(nil, memory{}), verdict{obstacle: &obstacle{}, message: "no room"}, now, "id")
+		next := nextStatus(blocked, count(nil, memory{}), verdict{admitted: true}, now, "id")
 		assert.Equal(t, inqueue, next.Phase)
 		assert.Empty(t, next.Conditions)
 	})
 	t.Run("an admitted one never goes back, whatever the verdict", func(t *testing.T) {
-		next := nextStatus(group.Phase(running).Obj(), count(nil), verdict{obstacle: &obstacle{}, message: "no room"}, now, "id")
+		next := nextStatus(group.Phase(running).Obj(), count(nil, memory{}), verdict{obstacle: &obstacle{}, message: "no room"}, now, "id")
 		assert.Equal(t, inqueue, next.Phase)
 	})
 }
 
 func TestFindings(t *testing.T) {
 	t.Run("unschedulable members", func(t *testing.T) {
-		f := find(inqueue, count(members("uuw")))
+		f := find(inqueue, 2, count(members("uuw"), memory{}))
 		require.NotNil(t, f)
 		assert.Equal(t, finding{"Unschedulable", "NotEnoughResources", "3/3 tasks in gang unschedulable: no room"}, *f)
 		assert.Equal(t, "no room", explanation(f.message))
 	})
 	t.Run("nothing without members", func(t *testing.T) {
-		assert.Nil(t, find(inqueue, count(nil)))
-		assert.Nil(t, find(completed, count(nil)))
+		assert.Nil(t, find(inqueue, 2, count(nil, memory{})))
+		assert.Nil(t, find(completed, 2, count(nil, memory{})))
 	})
 	t.Run("scheduled", func(t *testing.T) {
-		assert.Equal(t, &finding{kind: "Scheduled", reason: "tasks in gang are ready to be scheduled"}, find(running, count(members("bb"))))
+		assert.Equal(t, &finding{kind: "Scheduled", reason: "tasks in gang are ready to be scheduled"}, find(running, 2, count(members("bb"), memory{})))
 	})
 }
 

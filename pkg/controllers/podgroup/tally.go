@@ -17,10 +17,14 @@ type tally struct {
 	// leaving counts the finished ones that are being deleted.
 	leaving int32
 
-	// The following count members of the current incarnation only.
+	// version is the current incarnation: the highest that a member belongs to, or a later one that the Job is in. The following count
+	// members of it only.
+	version int64
 
 	// members counts those that are not being deleted.
 	members int
+	// started counts those that are bound or finished, also while they terminate.
+	started int32
 	// running counts those whose pod phase is Running and that are not being deleted.
 	running int32
 	// succeeded and failed count by pod phase. Those that have succeeded and are gone are counted in all that they were in before.
@@ -33,15 +37,24 @@ type tally struct {
 	why *corev1.PodCondition
 }
 
-// count tallies the members of one PodGroup.
-func count(pods []*corev1.Pod) tally {
-	var t tally
-	version := currentVersion(pods)
+// memory is what the Job that controls a PodGroup knows of its pods: how many of an incarnation have succeeded. The objects of some may
+// be gone, and the gang still counts on them.
+type memory struct {
+	version   int64
+	succeeded int32
+}
+
+// count tallies the members of one PodGroup, with those that are gone and remembered.
+func count(pods []*corev1.Pod, remembered memory) tally {
+	t := tally{version: max(currentVersion(pods), remembered.version)}
 	for _, pod := range pods {
 		t.countSeat(pod)
-		if v, versioned := versionOf(pod); !versioned || v == version {
+		if v, versioned := versionOf(pod); !versioned || v == t.version {
 			t.countCurrent(pod)
 		}
+	}
+	if remembered.version == t.version {
+		t.countGone(remembered.succeeded)
 	}
 	return t
 }
@@ -52,6 +65,7 @@ func (t *tally) countGone(remembered int32) {
 	t.seated += gone
 	t.finished += gone
 	t.members += int(gone)
+	t.started += gone
 	t.succeeded += gone
 }
 
@@ -69,6 +83,9 @@ func (t *tally) countSeat(pod *corev1.Pod) {
 }
 
 func (t *tally) countCurrent(pod *corev1.Pod) {
+	if isFinished(pod) || pod.Spec.NodeName != "" {
+		t.started++
+	}
 	switch pod.Status.Phase {
 	case corev1.PodSucceeded:
 		t.succeeded++

@@ -21,6 +21,7 @@ const (
 	terminating     = "the pod is being deleted"
 	alreadyBound    = "the pod is bound already"
 	notComplete     = "waiting for the minimum of the gang's pods to be created"
+	notHeard        = "waiting to hear how a member of the gang has ended"
 	notGivenBack    = "waiting until the gang has given back the room of its last attempt"
 	backingOff      = "the gang could not be placed and backs off"
 	behindScout     = "another pod of the gang is tried on behalf of all"
@@ -101,8 +102,10 @@ func (s *Store) closedTo(g *group, pod *corev1.Pod) string {
 		return ""
 	case g.phase == admitted:
 		return s.closedInRound(g, pod.UID)
-	case g.HasReserved():
+	case g.givesBack():
 		return notGivenBack
+	case g.hears(s.clock.Now()):
+		return notHeard
 	case !g.Complete():
 		return notComplete
 	case g.backsOff(s.clock.Now()):
@@ -111,6 +114,7 @@ func (s *Store) closedTo(g *group, pod *corev1.Pod) string {
 		return behindScout
 	}
 	g.scout = pod.UID
+	s.scoutIsCalled(g)
 	s.reachQuorum(g)
 	return ""
 }

@@ -349,3 +349,64 @@ func TestAPodWaitsForThePodGroupItWasCreatedFor(t *testing.T) {
 	raised.Annotations[schedulingv1beta1.GroupResourceVersionAnnotation] = "nonsense"
 	require.Empty(t, s.Gate(raised))
 }
+
+// What a round was promised is of the quota of the queue that it began in.
+func TestAGangThatChangesItsQueueInARoundIsLetGo(t *testing.T) {
+	s := openStore()
+	startRound(t, s, 2)
+	moved := groupIn(schedulingv1beta1.PodGroupInqueue, 2)
+	moved.Spec.Queue = "other"
+	s.SetPodGroup(moved)
+	assert.Equal(t, idle, s.gangs[theGang].phase)
+	assert.Equal(t, []types.UID{"m0"}, s.next(theGang).reject)
+	used, all := s.ledger.Totals("other")
+	assert.Equal(t, used, all, "nothing is promised of the new one")
+}
+
+func TestAGangThatHasChangedSinceItWasJudgedIsNotAdmitted(t *testing.T) {
+	for name, change := range map[string]func(*Store, *schedulingv1beta1.PodGroup){
+		"its PodGroup is gone":   func(s *Store, pg *schedulingv1beta1.PodGroup) { s.DeletePodGroup(pg) },
+		"it is in another queue": func(s *Store, pg *schedulingv1beta1.PodGroup) { pg.Spec.Queue = "other"; s.SetPodGroup(pg) },
+		"another one is not let in yet": func(s *Store, pg *schedulingv1beta1.PodGroup) {
+			pg.UID, pg.Status.Phase = "another", schedulingv1beta1.PodGroupPending
+			s.SetPodGroup(pg)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := openStore()
+			s.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1))
+			pod := memberNamed("m").Obj()
+			require.Empty(t, s.Gate(pod))
+			round := s.Judge(pod)
+			require.NotNil(t, round)
+			change(s, groupIn(schedulingv1beta1.PodGroupInqueue, 1))
+			_, ok := s.Admit(round, map[types.UID]string{"m": "node"})
+			assert.False(t, ok)
+		})
+	}
+}
+
+// A pod that waits in Permit is of no use to a gang that it has left, nor to the one that it has joined.
+func TestAPodThatLeavesItsGangWhileItHoldsRoomGivesItBack(t *testing.T) {
+	s := openStore()
+	startRound(t, s, 2)
+	s.SetPod(mustertesting.MakePod("m0").UID("m0").Group("another").SchedulerName("muster").Requests("cpu", "1").Obj())
+	assert.Equal(t, []types.UID{"m0"}, s.next(theGang).reject)
+	assert.Empty(t, s.next(theGang).reject, "once")
+}
+
+// A round of thousands of members takes as long as it takes, as long as they come.
+func TestARoundThatGoesOnHasTime(t *testing.T) {
+	s, fake := newTestStore()
+	startRound(t, s, 3)
+	permit := s.args.PermitTimeout.Duration
+	fake.Step(permit - time.Second)
+	s.Reserve(memberNamed("m1").Obj(), "node")
+	_, wait, _ := s.Permit(memberNamed("m1").Obj())
+	assert.Greater(t, wait, permit, "the Store ends the round, not the framework")
+	fake.Step(permit - time.Second)
+	s.next(theGang)
+	assert.Equal(t, admitted, s.gangs[theGang].phase)
+	fake.Step(time.Second)
+	assert.ElementsMatch(t, []types.UID{"m0", "m1"}, s.next(theGang).reject, "the last has not come")
+}

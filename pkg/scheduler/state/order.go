@@ -91,7 +91,7 @@ func rankOf(priority int32, broken bool) int {
 func (s *Store) freezeOrder(g *group, m *gang.Member) {
 	priority := s.gangPriority(g)
 	s.order.Store(m.UID, &OrderKey{
-		Rank:         rankOf(priority, g.Broken() || g.phase == admitted && g.released),
+		Rank:         rankOf(priority, g.Broken() || g.rebinding.Len() > 0),
 		JobPriority:  priority,
 		Surplus:      g.Seated(),
 		Since:        g.since,

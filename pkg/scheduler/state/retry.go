@@ -46,7 +46,7 @@ func (s *Store) rebind(g *group, m *gang.Member, node string) {
 
 // bindingFailed says whether a member that loses its room was let go to be bound: its gang holds the others.
 func (s *Store) bindingFailed(g *group, m *gang.Member) bool {
-	return g.released && m.State == gang.Reserved && g.Counts(m) && g.known
+	return g.allowed.Has(m.UID) && m.State == gang.Reserved && g.Counts(m) && g.known
 }
 
 // FailureHandled is called when a pod that could not be scheduled is back in the queue. One that has a promise is tried again
@@ -62,7 +62,7 @@ func (s *Store) FailureHandled(pod *corev1.Pod) {
 // forgetBindFailures is called when a gang is bound as a whole.
 func (g *group) forgetBindFailures() {
 	if g.bindFailures > 0 && g.Seated() && !g.HasReserved() {
-		g.bindFailures, g.released = 0, false
+		g.bindFailures = 0
 	}
 }
 

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -55,7 +56,13 @@ func (s *Store) Enter(pod *corev1.Pod) Entry {
 		return Entry{Role: Held, Reason: noPodGroup}
 	}
 	g.rebinding.Delete(pod.UID)
+	if g.relieved && g.phase == idle && !g.parked {
+		g.scout = pod.UID // whoever of them comes first
+	}
 	if reason := s.gate(g, m.Pod); reason != "" {
+		if g.scout == pod.UID {
+			g.called = time.Time{} // it has come
+		}
 		return Entry{Role: Held, Reason: reason}
 	}
 	switch node, chosen := g.chosen[pod.UID]; {
@@ -127,7 +134,9 @@ type Round struct {
 	// Laborious: there was room enough, and many ways to place the members beside each other were tried in vain.
 	Laborious bool
 
+	instead     bool // Members are others than the first choice
 	scout       types.UID
+	queue       string
 	wants       resources.List // of its queue; nil where no quota is enforced
 	roundsEnded int            // when the judgement began
 	changes     int            // of the gang, then
@@ -140,15 +149,16 @@ func (s *Store) Judge(scout *corev1.Pod) *Round {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g, m := s.find(scout.UID)
-	if m == nil || g.phase != idle || g.Seated() || g.HasReserved() {
+	if m == nil || g.phase != idle || g.Seated() || g.givesBack() {
 		return nil
 	}
 	delete(s.toJudge, g.key)
+	g.called, g.relieved = time.Time{}, false
 	g.judged, g.retell = s.clock.Now(), time.Time{}
 	if s.unasked[g.key] == nil {
 		g.helped = g.judged
 	}
-	round := &Round{Key: g.key, Members: g.Choose(), Elsewhere: map[string]resources.List{}, Pinned: g.pin, scout: scout.UID, roundsEnded: s.roundsEnded, changes: g.changes, begun: g.judged}
+	round := &Round{Key: g.key, Members: g.Choose(), Elsewhere: map[string]resources.List{}, Pinned: g.pin, scout: scout.UID, queue: g.queue, roundsEnded: s.roundsEnded, changes: g.changes, begun: g.judged}
 	if len(round.Members) == 0 {
 		return nil
 	}
@@ -169,13 +179,57 @@ func (s *Store) Judge(scout *corev1.Pod) *Round {
 	return round
 }
 
+// Spare returns the members that wait and would not start.
+func (s *Store) Spare(round *Round) []*gang.Member {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.gangs[round.Key]
+	if g == nil || g.changes != round.changes {
+		return nil
+	}
+	start := sets.New(uids(round.Members)...)
+	return slices.DeleteFunc(g.Waiting(), func(m *gang.Member) bool { return start.Has(m.UID) })
+}
+
+// Instead begins the judgement of other members than those that do not fit, chosen from some of those that wait. It returns nil if they
+// are too few, if the quota has no room for them, or if the gang has changed.
+func (s *Store) Instead(round *Round, from []*gang.Member) *Round {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.gangs[round.Key]
+	if g == nil || g.changes != round.changes {
+		return nil
+	}
+	other := *round
+	other.instead, other.Members = true, g.ChooseFrom(from)
+	other.Choose, other.Before, other.Renew = false, nil, false // nothing is set aside for these
+	if len(other.Members) == 0 {
+		return nil
+	}
+	if s.quotaOn && g.queue != "" {
+		s.considerQuota(g, &other)
+	}
+	if other.Quota != nil {
+		return nil
+	}
+	return &other
+}
+
+// mayStart says whether the members that were judged may start: they are those that the gang chooses, or at least seat it.
+func (s *Store) mayStart(g *group, round *Round) bool {
+	if round.instead {
+		return g.changes == round.changes
+	}
+	return sameMembers(g.Choose(), round.Members)
+}
+
 // Admit promises a gang its room: the quota, and the places of its members (nil where no plan could be made). It returns
 // the pods to activate, or false when the gang has changed since Judge.
 func (s *Store) Admit(round *Round, places map[types.UID]string) (activate []*corev1.Pod, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g := s.gangs[round.Key]
-	if g == nil || g.phase != idle || !sameMembers(g.Choose(), round.Members) {
+	if g == nil || g.phase != idle || !g.known || s.mustBeAdmitted(g) || g.queue != round.queue || !s.mayStart(g, round) {
 		s.metrics.attempts.WithLabelValues(resultChanged).Inc()
 		return nil, false
 	}
@@ -184,7 +238,7 @@ func (s *Store) Admit(round *Round, places map[types.UID]string) (activate []*co
 		s.wakeQuotaWaiters() // its promise may be less than what was set aside for it
 	}
 	s.setPhase(g, admitted)
-	g.parked, g.scout, g.released = false, "", false
+	g.parked, g.scout = false, ""
 	g.told = "" // whatever stood in the way does so no more
 	if g.sure = places != nil; g.sure {
 		s.foundRoom(g)
@@ -378,6 +432,7 @@ func (s *Store) takePlace(g *group, m *gang.Member) {
 		return
 	}
 	delete(g.chosen, m.UID)
+	g.deadline = s.clock.Now().Add(s.args.PermitTimeout.Duration) // they come
 	if len(g.turns) > 0 && g.hasTurn(m.UID) {
 		g.turns = g.turns[1:]
 	}
@@ -405,6 +460,7 @@ func (s *Store) Unreserve(pod *corev1.Pod) {
 	if m == nil {
 		return
 	}
+	defer g.allowed.Delete(pod.UID)
 	switch {
 	case g.rebinding.Has(pod.UID):
 		return // every plugin that reserves says so
@@ -440,6 +496,10 @@ const (
 	Reject
 )
 
+// longestWait is how long a member may wait in Permit, the most that the framework allows. The Store ends the round long before if the
+// others do not come.
+const longestWait = 15 * time.Minute
+
 // Permit says whether a pod that holds its room may be bound, and for how long it may wait for the others. The pod that
 // completes the minimum gets the UIDs of those that wait for it.
 func (s *Store) Permit(pod *corev1.Pod) (verdict Verdict, wait time.Duration, release []types.UID) {
@@ -461,15 +521,17 @@ func (s *Store) Permit(pod *corev1.Pod) (verdict Verdict, wait time.Duration, re
 		if g.phase == admitted {
 			reserved := g.Reserved()
 			release = uids(reserved)
+			g.allowed.Insert(release...)
 			s.endRound(g)
 			s.waker.Add(g.key) // the surplus may come now
 			s.passed(s.startOfGang(g, reserved, false))
 		} else {
+			g.allowed.Insert(m.UID)
 			s.passed(s.startOfGang(g, []*gang.Member{m}, true))
 		}
 		return Allow, 0, release
 	case g.phase == admitted:
-		return Wait, max(time.Millisecond, g.deadline.Sub(s.clock.Now())), nil
+		return Wait, longestWait, nil
 	}
 	g.turnedAway = true // surplus, if the others of the minimum are about to lose their room
 	return Reject, 0, nil
@@ -482,7 +544,7 @@ func (s *Store) endRound(g *group) {
 	if g.pin {
 		s.metrics.planHits.Inc()
 	}
-	g.pin, g.failures, g.notBefore, g.released = false, 0, time.Time{}, true
+	g.pin, g.failures, g.notBefore = false, 0, time.Time{}
 	g.told = ""
 	s.metrics.attempts.WithLabelValues(resultSeated).Inc()
 	g.wasSeated = false // whoever was kept out during the round must be let in, though the gang may have been seated before it
@@ -510,7 +572,7 @@ func (s *Store) letGo(g *group, failed types.UID) {
 	s.setPhase(g, idle)
 	pinned := g.pin || g.turns != nil
 	g.chosen, g.planned, g.turns, g.scout = nil, nil, nil, ""
-	g.released, g.rebinding = false, nil
+	g.rebinding = nil
 	g.turnedAway = true // its members lie where only the waker finds them, even if the gang is seated before that has looked
 	s.metrics.attempts.WithLabelValues(resultLetGo).Inc()
 	s.dropPromise(g)

@@ -189,12 +189,9 @@ func (s *Store) check() (evict, holders []*corev1.Pod) {
 	now := s.clock.Now()
 	s.castNet()
 	s.countTheCrowd()
-	for key, g := range s.gangs {
-		if g.phase == admitted || g.HasReserved() || !g.parked && !g.Seated() && g.HasWaiting() {
-			g.sweep = true
-			s.waker.Add(key)
-		}
-		if !g.reached && !g.brokenSince.IsZero() && now.Sub(g.brokenSince) > s.args.PartialGangTimeout.Duration && g.Broken() {
+	for _, g := range s.gangs {
+		s.lookAfter(g)
+		if !g.reached && g.phase == idle && !g.brokenSince.IsZero() && now.Sub(g.brokenSince) > s.args.PartialGangTimeout.Duration && g.Broken() {
 			evict = append(evict, pods(g.Bound())...)
 		}
 	}
@@ -204,6 +201,36 @@ func (s *Store) check() (evict, holders []*corev1.Pod) {
 		}
 	}
 	return evict, holders
+}
+
+// lookAfter asks the waker about a gang that is not at rest. If nobody is expected who has it judged, and was not at the last look, nobody
+// has called it.
+func (s *Store) lookAfter(g *group) {
+	if g.phase != admitted && !g.HasReserved() && (g.parked || g.Seated() || !g.HasWaiting()) {
+		g.missed = false
+		return
+	}
+	if s.mayBeJudged(g) {
+		s.relieveScout(g)
+		overlooked := g.called.IsZero() && !g.relieved
+		if overlooked && !g.missed {
+			g.missed = true // it may have become so just now
+			return
+		}
+		if overlooked {
+			s.unasked[g.key] = g
+		}
+	}
+	g.missed = false
+	g.sweep = true
+	s.waker.Add(g.key)
+}
+
+// mayBeJudged says whether all that a gang needs is that a member comes and has it judged.
+func (s *Store) mayBeJudged(g *group) bool {
+	now := s.clock.Now()
+	return g.known && g.phase == idle && !g.parked && !g.Seated() && g.Complete() && g.HasWaiting() &&
+		!s.mustBeAdmitted(g) && !g.givesBack() && !g.backsOff(now) && !g.hears(now) && s.pauseFor(g) <= wakeDelay
 }
 
 // dropNomination gives up the node that a pod was nominated for. The scheduler keeps the room of nominated pods from others, and

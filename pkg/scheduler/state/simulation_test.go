@@ -640,9 +640,9 @@ func (s *simulation) changeMinimum() {
 }
 
 // calmDown lets everything happen that is still to happen. Gangs that wait for quota take turns at what is set aside, and one whose
-// turn it is may find room at any time: so a round that has begun comes to its end.
+// turn it is may find room at any time: so a round that has begun comes to its end, also if a Reserve fails and it is tried again.
 func (s *simulation) calmDown() {
-	for i := 0; i < 80 || i < 90 && len(s.store.admitted) > 0; i++ {
+	for i := 0; i < 80 || i < 100 && s.isTrying(); i++ {
 		for range 20 {
 			s.scheduleOne()
 		}
@@ -654,6 +654,16 @@ func (s *simulation) calmDown() {
 			}
 		}
 	}
+}
+
+// isTrying says whether a gang is in a round, or about to be judged.
+func (s *simulation) isTrying() bool {
+	for _, g := range s.store.gangs {
+		if g.phase == admitted || !g.parked && !g.Seated() && g.Complete() && !s.store.mustBeAdmitted(g) {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *simulation) checkRest() {

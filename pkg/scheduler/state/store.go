@@ -85,6 +85,7 @@ type Store struct {
 	nominated     sets.Set[types.UID]       // waiting members that the scheduler keeps room on a node for
 	yielded       map[types.UID]*corev1.Pod // surplus that stands back for those, and who has left its gang
 	left          map[types.UID]*corev1.Pod // who has left its gang; the queue may not have heard of it
+	strays        []types.UID               // those of them that wait in Permit
 	unasked       map[Key]*group            // gangs that are to be judged though nothing has happened that could help them
 	crowd         int                       // how many pods are in parked gangs, as of the last look
 	lostWakeups   int                       // gangs that nobody woke and that fitted
@@ -180,14 +181,19 @@ type group struct {
 	queue    string
 	class    string // priority class of the PodGroup
 	pgPhase  schedulingv1beta1.PodGroupPhase
+	failed   int32     // members that have failed, as the PodGroup's status says
 	job      types.UID // the Job that the PodGroup is of; "" if it is of none
 	vouched  bool      // a member has shown that the PodGroup is admitted
-	reached  bool      // the minimum was bound once, as was seen or as the PodGroup's status says
+	reached  bool      // the minimum of the current incarnation was bound once, as was seen or as the PodGroup's status says
+	bound    int64     // the last incarnation whose minimum was bound, as the PodGroup's status says; -1 if none was
 	since    time.Time
 	priority *int32 // of the whole gang, fixed when its gate opens first
 
 	phase    phase
 	scout    types.UID                 // the one member that may pass the gate while the gang is idle
+	called   time.Time                 // idle: since when the scout is expected; zero if it is not
+	relieved bool                      // idle: an earlier scout did not come in time, and may come yet
+	missed   bool                      // idle: the last look found that nobody is expected though the gang could be judged
 	chosen   map[types.UID]string      // admitted: the members still to come, and the node planned for each ("" = any)
 	planned  map[string]resources.List // admitted: what is promised on each node and not reserved yet
 	rest     resources.List            // admitted: what the chosen members request in all
@@ -214,12 +220,13 @@ type group struct {
 	wasSeated    bool                // the surplus was let in
 	turnedAway   bool                // the gate was closed to a member since then
 	milestones   milestones          // what is timed
-	released     bool                // the minimum was let go to be bound
+	allowed      sets.Set[types.UID] // those of its reserved members that Permit has let go: they are being bound
 	doomed       sets.Set[types.UID] // those of its members that hold room which the waker has decided to reject
 	rebinding    sets.Set[types.UID] // members whose binding failed and that were not tried again yet
 	bindFailures int                 // in a row, since the gang was bound as a whole
 	sweep        bool                // members may have slipped into Permit's waiting room behind the release
 	brokenSince  time.Time           // bound below the minimum since then
+	hearsUntil   time.Time           // a bound member has ended: until then the PodGroup's status may say how
 
 	joined       time.Time // when the last member came
 	lookedFor    bool      // the reporter is about to look
@@ -229,6 +236,7 @@ type group struct {
 	reportedAt   time.Time // since when
 	reportWhole  bool      // all members carry it
 	announced    verdict   // what the last event says
+	announcedAt  time.Time // since when
 	short        shortage  // of room
 	lack         quotaShortage
 	asideVersion int // admitted: what was set aside for others at the time
@@ -268,7 +276,7 @@ func (s *Store) setPhase(g *group, p phase) {
 func (s *Store) group(key Key) *group {
 	g, ok := s.gangs[key]
 	if !ok {
-		g = &group{key: key, since: s.clock.Now()}
+		g = &group{key: key, since: s.clock.Now(), bound: -1, allowed: sets.New[types.UID]()}
 		s.gangs[key] = g
 	}
 	return g
@@ -323,11 +331,17 @@ func (s *Store) setMember(g *group, old, m *gang.Member) {
 	if old == nil {
 		g.joined, g.reportWhole = s.clock.Now(), false
 	}
+	if g.Version() > incarnation {
+		g.beginIncarnation()
+	}
+	if m.State == gang.Bound {
+		g.allowed.Delete(m.UID)
+	}
 	s.podGang[m.UID] = g.key
 	s.noteNomination(m)
 	s.charge(m.Pod, g.queue, m.Requests)
 	switch {
-	case old != nil && old.State == m.State && old.Terminating == m.Terminating:
+	case old != nil && old.State == m.State && old.Terminating == m.Terminating && old.Version == m.Version && old.Task == m.Task:
 		if m.State != gang.Bound && mayFitNow(old.Pod, m.Pod) {
 			s.changed(g)
 			s.waker.Add(g.key)
@@ -351,6 +365,12 @@ func (s *Store) setMember(g *group, old, m *gang.Member) {
 		s.unpark(g)
 		s.judgeSoon(g) // the gate is closed to who comes behind the scout, and the scout may be parked, or asleep
 	} // else a new waiting pod is on its way through the gate by itself
+}
+
+// beginIncarnation forgets what holds for earlier incarnations of the gang only: this one has yet to be bound.
+func (g *group) beginIncarnation() {
+	g.reached = g.bound >= g.Version()
+	g.brokenSince, g.hearsUntil = time.Time{}, time.Time{}
 }
 
 // noteWhereabouts forgets what a pod has gone away from that is back, or has a node.
@@ -382,6 +402,9 @@ func mayFitNow(old, pod *corev1.Pod) bool {
 // leaveUnless takes a pod out of its gang if it names another now, or none. The gate may have been closed to it for the gang's sake.
 func (s *Store) leaveUnless(key Key, pod *corev1.Pod) {
 	if g, m := s.find(pod.UID); m != nil && g.key != key {
+		if m.State == gang.Reserved {
+			s.strays = append(s.strays, m.UID) // in Permit it waits for a gang that is its own no more
+		}
 		s.leave(g, m)
 		if pod.Spec.NodeName == "" {
 			s.left[pod.UID], s.yielded[pod.UID] = pod, pod
@@ -460,15 +483,32 @@ func (s *Store) DeletePod(pod *corev1.Pod) {
 		s.gone.note(pod.UID, s.clock.Now())
 	}
 	if g, m := s.find(pod.UID); m != nil {
+		s.listen(g, m, pod)
 		s.leave(g, m)
 	}
 }
+
+// listen has a gang wait for a moment when a bound member is gone that nobody has told to go: it has ended, and only the PodGroup's status
+// says whether it has succeeded, and counts. (The scheduler does not see pods that have.) Until then a replacement, or surplus, would be
+// taken for what the minimum lacks, and go before everybody.
+func (s *Store) listen(g *group, m *gang.Member, last *corev1.Pod) {
+	if g.known && m.State == gang.Bound && g.Counts(m) && last.DeletionTimestamp == nil {
+		g.hearsUntil = s.clock.Now().Add(hearFor)
+	}
+}
+
+// hearFor is how long a gang waits to hear how its members have ended. Nobody may ever say.
+const hearFor = 500 * time.Millisecond
+
+// hears says whether a gang that was bound waits to hear how its members have ended.
+func (g *group) hears(now time.Time) bool { return now.Before(g.hearsUntil) && g.reached }
 
 // leave takes a pod out of its gang.
 func (s *Store) leave(g *group, m *gang.Member) {
 	delete(s.podGang, m.UID)
 	delete(s.asleep.pods, m.UID)
 	g.Remove(m.UID)
+	g.allowed.Delete(m.UID)
 	if g.scout == m.UID {
 		g.scout = ""
 	}
@@ -537,17 +577,26 @@ func (s *Store) setPodGroup(key Key, pg *schedulingv1beta1.PodGroup) {
 		s.letGo(g, "")
 		s.endShortage(g)
 		g.since, g.priority, g.reached, g.milestones = pg.CreationTimestamp.Time, nil, false, milestones{}
+		g.hearsUntil = time.Time{}
 		g.told, g.announced = "", verdict{} // nobody has been told of this one
 		g.vouched = false
 	}
 	moved := g.queue != pg.Spec.Queue
 	if moved {
+		s.letGo(g, "") // what it was promised is of the quota of another queue
 		s.endQuotaShortage(g)
+	}
+	if g.Succeeded != int(pg.Status.Succeeded) || g.failed != pg.Status.Failed {
+		g.hearsUntil = time.Time{}
 	}
 	g.known, g.uid, g.version, g.pgPhase = true, pg.UID, pg.ResourceVersion, pg.Status.Phase
 	g.queue, g.class, g.job = pg.Spec.Queue, pg.Spec.PriorityClassName, jobOf(pg)
-	g.reached = g.reached || reachedMinimum(pg)
-	g.Spec = gang.Spec{MinMember: int(pg.Spec.MinMember), MinTaskMember: map[string]int{}, Succeeded: int(pg.Status.Succeeded)}
+	g.bound, g.failed = boundOnce(pg), pg.Status.Failed
+	g.reached = g.reached || g.bound >= g.Version()
+	g.Spec = gang.Spec{
+		MinMember: int(pg.Spec.MinMember), MinTaskMember: map[string]int{},
+		Succeeded: int(pg.Status.Succeeded), SucceededOf: int64(pg.Status.JobVersion),
+	}
 	for task, n := range pg.Spec.MinTaskMember {
 		g.MinTaskMember[task] = int(n)
 	}
@@ -570,18 +619,22 @@ func (s *Store) setPodGroup(key Key, pg *schedulingv1beta1.PodGroup) {
 	s.reportLater(g)
 }
 
-// reachedMinimum says whether the gang's minimum was bound at some time.
-func reachedMinimum(pg *schedulingv1beta1.PodGroup) bool {
+// boundOnce is the last incarnation of a gang whose minimum was bound at some time, -1 if none was. While a Job restarts, the phase is
+// still that of the pods that go.
+func boundOnce(pg *schedulingv1beta1.PodGroup) int64 {
+	version := int64(pg.Status.JobVersion)
 	switch pg.Status.Phase {
 	case schedulingv1beta1.PodGroupRunning, schedulingv1beta1.PodGroupCompleted, schedulingv1beta1.PodGroupUnknown:
-		return true
+		if version == 0 {
+			return version
+		}
 	}
 	for _, condition := range pg.Status.Conditions {
 		if condition.Type == schedulingv1beta1.PodGroupScheduled {
-			return true
+			return version
 		}
 	}
-	return false
+	return -1
 }
 
 // DeletePodGroup forgets a PodGroup. Its members wait for another of the same name.
@@ -598,7 +651,7 @@ func (s *Store) deletePodGroup(key Key, uid types.UID) {
 	}
 	s.letGo(g, "")
 	s.endShortage(g)
-	g.known, g.reached, g.priority, g.queue = false, false, nil, ""
+	g.known, g.reached, g.bound, g.priority, g.queue = false, false, -1, nil, ""
 	s.moveCharges(g)
 	s.promiseBroken(g)
 	s.reportLater(g)

@@ -161,12 +161,22 @@ func (s *Store) reportFor(key Key) (out *report, again time.Duration) {
 		g.reported, g.reportedAt = v, now
 	}
 	g.reportWhole = true // until somebody joins, or the reporter says otherwise
-	out = &report{verdict: v, group: reference(g), news: v != g.announced && v.hasEvent()}
+	out = &report{verdict: v, group: reference(g), news: g.isNews(v, now)}
 	for _, m := range g.Waiting() {
 		out.members = append(out.members, waitingMember{uid: m.UID, namespace: m.Pod.Namespace, name: m.Pod.Name})
 	}
 	return out, 0
 }
+
+// isNews says whether an event is to tell of a verdict: if the reason is another than the last event's, or if that one is old and its text
+// does not hold any more.
+func (g *group) isNews(v verdict, now time.Time) bool {
+	return v.hasEvent() && (v.reason != g.announced.reason || v != g.announced && now.Sub(g.announcedAt) >= eventPause)
+}
+
+// eventPause is the least time between two events of a gang for the same reason: amounts change with every pod that goes, and the
+// members' conditions say what they are.
+const eventPause = 5 * time.Minute
 
 // due is when the verdict on a gang may be written.
 func (s *Store) due(g *group) time.Time {
@@ -212,6 +222,6 @@ func (s *Store) announced(key Key, v verdict) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if g := s.gangs[key]; g != nil {
-		g.announced = v
+		g.announced, g.announcedAt = v, s.clock.Now()
 	}
 }

@@ -216,3 +216,16 @@ func TestAnotherReasonIsToldThoughTheTextMustWait(t *testing.T) {
 	}
 	assert.Equal(t, verdict{ReasonWaitingForAdmission, notAdmitted}, told)
 }
+
+// Amounts change with every pod that goes; a new event for each text would tell nobody more than the conditions do.
+func TestATextThatIsRewordedIsNoNewsForAWhile(t *testing.T) {
+	g, now := &group{}, time.Now()
+	two, one, quota := verdict{ReasonUnschedulable, "2 more needed"}, verdict{ReasonUnschedulable, "1 more needed"}, verdict{ReasonWaitingForQuota, "no quota"}
+	assert.True(t, g.isNews(two, now), "the first")
+	g.announced, g.announcedAt = two, now
+	assert.False(t, g.isNews(one, now.Add(eventPause-1)), "the same reason in other words")
+	assert.True(t, g.isNews(one, now.Add(eventPause)), "the event is old, and does not hold any more")
+	assert.False(t, g.isNews(two, now.Add(time.Hour)), "it still holds")
+	assert.True(t, g.isNews(quota, now), "another reason")
+	assert.False(t, g.isNews(verdict{ReasonWaitingForAdmission, notAdmitted}, now), "the podgroup controller says so")
+}

@@ -48,7 +48,7 @@ func (s *Store) Standing(key Key) (Standing, bool) {
 	if g == nil || !g.known {
 		return Standing{}, false
 	}
-	standing := Standing{Spec: g.Spec, Floor: math.MinInt32, Holding: map[types.UID]*gang.Member{}}
+	standing := Standing{Spec: g.Asks(), Floor: math.MinInt32, Holding: map[types.UID]*gang.Member{}}
 	if value, ok := s.classValue(g.class); ok {
 		standing.Floor = value
 	}
@@ -121,7 +121,7 @@ func (s *Store) atRestWithout(preemptor types.UID, victims []types.UID) bool {
 			continue
 		}
 		if rolls[g] == nil {
-			rolls[g] = gang.Call(g.Spec, s.holding(g, preemptor))
+			rolls[g] = gang.Call(g.Asks(), s.holding(g, preemptor))
 		}
 		rolls[g].Strike(m)
 	}
@@ -170,7 +170,7 @@ func (s *Store) beingEvicted(g *group) bool {
 	}
 	for uid := range s.claims {
 		if s.podGang[uid] == g.key && s.claimed(uid, "") {
-			return !gang.Call(g.Spec, s.holding(g, "")).Seated()
+			return !gang.Call(g.Asks(), s.holding(g, "")).Seated()
 		}
 	}
 	return false

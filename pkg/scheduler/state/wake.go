@@ -2,6 +2,7 @@ package state
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -79,7 +80,7 @@ func (s *Store) next(key Key) deeds {
 	case !s.synced:
 		return deeds{}
 	case g == nil:
-		return deeds{activate: s.callYielded()}
+		return deeds{activate: s.callYielded(), reject: s.callStrays()}
 	}
 	s.expire(g)
 	if s.isAsideFor(g) && g.phase == idle && !s.waitsForRoom(g) {
@@ -95,6 +96,7 @@ func (s *Store) next(key Key) deeds {
 		delete(s.toJudge, g.key) // nothing will come of it now
 	}
 	d.activate = append(d.activate, s.callYielded()...)
+	d.reject = append(d.reject, s.callStrays()...)
 	g.wasSeated = seated && open && g.phase == idle
 	return d
 }
@@ -134,15 +136,18 @@ func (s *Store) needs(g *group, seated, open bool) (d deeds) {
 	case seated:
 		if g.sweep {
 			d.allow = uids(g.Reserved())
+			g.allowed.Insert(d.allow...)
 			g.sweep = false
 		}
 		if open && (!g.wasSeated || g.turnedAway) {
 			d.activate = pods(g.Waiting()) // the surplus may come now
 			g.turnedAway = false
 		}
-	case g.HasReserved():
-		d.reject = uids(g.Reserved())
-		g.doomed = sets.New(d.reject...)
+	case g.givesBack():
+		g.doomed = sets.New(uids(g.Reserved())...).Difference(g.allowed)
+		d.reject = g.doomed.UnsortedList()
+	case g.hears(now):
+		s.waker.AddAfter(g.key, g.hearsUntil.Sub(now))
 	case g.parked:
 		d.dismiss = s.goToSleep(g)
 	case g.known && g.Complete() && !backsOff:
@@ -150,6 +155,10 @@ func (s *Store) needs(g *group, seated, open bool) (d deeds) {
 	}
 	return d
 }
+
+// givesBack says whether a member holds room that it is going to lose: it waits in Permit, and the round that it was part of is over. Those
+// that are being bound keep theirs.
+func (g *group) givesBack() bool { return g.CountReserved() > g.allowed.Len() }
 
 // staysSeated says whether the gang is seated without the members that were decided to be rejected. Between the decision and the deed the
 // minimum may be lowered to what they are.
@@ -163,7 +172,7 @@ func (g *group) staysSeated() bool {
 			staying = append(staying, m)
 		}
 	}
-	return gang.Call(g.Spec, staying).Seated()
+	return gang.Call(g.Asks(), staying).Seated()
 }
 
 // expire ends a round whose members have not come in time.
@@ -183,15 +192,42 @@ func (s *Store) expire(g *group) {
 // callScout returns the scout's pod; the first of the waiting members becomes it if there is none.
 func (s *Store) callScout(g *group) []*corev1.Pod {
 	if m := g.Member(g.scout); m != nil && m.State == gang.Waiting && g.Counts(m) {
+		s.scoutIsCalled(g)
 		return []*corev1.Pod{m.Pod}
 	}
 	g.scout = ""
 	for _, m := range g.Waiting() {
 		g.scout = m.UID
+		s.scoutIsCalled(g)
 		return []*corev1.Pod{m.Pod}
 	}
 	return nil
 }
+
+// scoutIsCalled notes since when the scout is expected.
+func (s *Store) scoutIsCalled(g *group) {
+	g.missed = false
+	if g.called.IsZero() {
+		g.called = s.clock.Now()
+	}
+}
+
+// relieveScout makes the next of the waiting members the scout if the scout was called and does not come: another plugin's gate may be
+// closed to it alone. Should it come after all, it is the scout again (Enter).
+func (s *Store) relieveScout(g *group) {
+	if g.called.IsZero() || s.clock.Since(g.called) < scoutPatience {
+		return
+	}
+	waiting := g.Waiting()
+	if len(waiting) < 2 {
+		return
+	}
+	at := slices.IndexFunc(waiting, func(m *gang.Member) bool { return m.UID == g.scout })
+	g.scout, g.called, g.relieved = waiting[(at+1)%len(waiting)].UID, time.Time{}, true
+}
+
+// scoutPatience is how long a gang waits for its scout. One that stands in a long queue of pods comes later, to no harm.
+const scoutPatience = time.Second
 
 // do carries the deeds out. It takes the scheduling queue's lock, so it must not hold the Store's.
 func (s *Store) do(ctx context.Context, d deeds) {
@@ -343,6 +379,13 @@ func (s *Store) callYielded() []*corev1.Pod {
 		delete(s.yielded, uid)
 	}
 	return yielded
+}
+
+// callStrays returns the pods that wait in Permit for a gang that they have left.
+func (s *Store) callStrays() []types.UID {
+	strays := s.strays
+	s.strays = nil
+	return strays
 }
 
 func uids(members []*gang.Member) []types.UID {

@@ -5,6 +5,8 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
@@ -28,10 +30,17 @@ type view struct {
 	groups   map[string]*schedulingv1beta1.PodGroup
 	nodes    []*corev1.Node
 	capacity int64 // of the queue, in CPUs
+	ended    map[run]sets.Set[types.UID]
 }
 
-func viewOf(pods []*corev1.Pod, groups []*schedulingv1beta1.PodGroup, nodes []*corev1.Node, queues []*schedulingv1beta1.Queue) view {
-	v := view{nodes: nodes, groups: map[string]*schedulingv1beta1.PodGroup{}}
+// run is an incarnation of a gang.
+type run struct {
+	group   string
+	version int
+}
+
+func (w *world) viewOf(pods []*corev1.Pod, groups []*schedulingv1beta1.PodGroup, nodes []*corev1.Node, queues []*schedulingv1beta1.Queue) view {
+	v := view{nodes: nodes, groups: map[string]*schedulingv1beta1.PodGroup{}, ended: w.ended}
 	for _, pod := range pods {
 		if !finished(pod) {
 			v.pods = append(v.pods, pod)
@@ -48,22 +57,28 @@ func viewOf(pods []*corev1.Pod, groups []*schedulingv1beta1.PodGroup, nodes []*c
 
 // told is what the scheduler has been told, now what the API has.
 func (w *world) told() view {
-	return viewOf(seenBy[*corev1.Pod](w.api, podsResource), seenBy[*schedulingv1beta1.PodGroup](w.api, groupsResource),
+	return w.viewOf(seenBy[*corev1.Pod](w.api, podsResource), seenBy[*schedulingv1beta1.PodGroup](w.api, groupsResource),
 		seenBy[*corev1.Node](w.api, nodesResource), seenBy[*schedulingv1beta1.Queue](w.api, queuesResource))
 }
 
 func (w *world) now() view {
-	return viewOf(w.pods(), w.groups(), w.nodes(), []*schedulingv1beta1.Queue{w.queue()})
+	return w.viewOf(w.pods(), w.groups(), w.nodes(), []*schedulingv1beta1.Queue{w.queue()})
 }
 
-// members are the pods of a gang that count: of the latest incarnation, and not going.
-func (v view) members(group string) []*corev1.Pod {
+// latest is the incarnation that a gang is in.
+func (v view) latest(group string) int {
 	latest := -1
 	for _, pod := range v.pods {
 		if groupOf(pod) == group {
 			latest = max(latest, versionOf(pod))
 		}
 	}
+	return latest
+}
+
+// members are the pods of a gang that count: of the latest incarnation, and not going.
+func (v view) members(group string) []*corev1.Pod {
+	latest := v.latest(group)
 	var members []*corev1.Pod
 	for _, pod := range v.pods {
 		if groupOf(pod) == group && versionOf(pod) == latest && pod.DeletionTimestamp == nil {
@@ -73,8 +88,13 @@ func (v view) members(group string) []*corev1.Pod {
 	return members
 }
 
+// succeeded is how many members of the latest incarnation have succeeded: so many as the PodGroup says, yet none that has not.
+func (v view) succeeded(group *schedulingv1beta1.PodGroup) int {
+	return min(int(group.Status.Succeeded), v.ended[run{group.Name, v.latest(group.Name)}].Len())
+}
+
 // missing is how many more members, and of which tasks, a gang needs beside some.
-func missing(group *schedulingv1beta1.PodGroup, have []*corev1.Pod) (n int) {
+func (v view) missing(group *schedulingv1beta1.PodGroup, have []*corev1.Pod) (n int) {
 	ofTask := map[string]int{}
 	for _, pod := range have {
 		ofTask[taskOf(pod)]++
@@ -84,7 +104,7 @@ func missing(group *schedulingv1beta1.PodGroup, have []*corev1.Pod) (n int) {
 		sum += int(minimum)
 		gaps += max(0, int(minimum)-ofTask[task])
 	}
-	succeeded := int(group.Status.Succeeded)
+	succeeded := v.succeeded(group)
 	if int(group.Spec.MinMember) < sum {
 		gaps = 0
 	}
@@ -142,7 +162,7 @@ func (w *world) faultOfBinding(v view, pod *corev1.Pod) string {
 			have = append(have, member)
 		}
 	}
-	if n := missing(group, have); n > 0 {
+	if n := v.missing(group, have); n > 0 {
 		return fmt.Sprintf("%s is bound while its gang %s has %d members and %d are missing", pod.Name, name, len(have), n)
 	}
 	return ""
@@ -226,10 +246,10 @@ func (w *world) checkRest() {
 func (w *world) checkGangAtRest(v view, name string, group *schedulingv1beta1.PodGroup, left int64) {
 	members := v.members(name)
 	waiting := len(members) - len(bound(members))
-	if waiting == 0 || group.Status.Phase == schedulingv1beta1.PodGroupPending || missing(group, members) > 0 {
+	if waiting == 0 || group.Status.Phase == schedulingv1beta1.PodGroupPending || v.missing(group, members) > 0 {
 		return
 	}
-	lacks := missing(group, bound(members))
+	lacks := v.missing(group, bound(members))
 	if lacks > 0 && group.Spec.Queue != "" {
 		left += v.promisedTo(name)
 	}
@@ -249,8 +269,8 @@ func (v view) promised() (cpus int64) {
 func (v view) promisedTo(name string) int64 {
 	group, members := v.groups[name], v.members(name)
 	have := bound(members)
-	lacks := missing(group, have)
-	if group.Spec.Queue == "" || len(have) == 0 || lacks == 0 || missing(group, members) > 0 {
+	lacks := v.missing(group, have)
+	if group.Spec.Queue == "" || len(have) == 0 || lacks == 0 || v.missing(group, members) > 0 {
 		return 0
 	}
 	return int64(lacks) * cpuOf(members[0]).Value()
@@ -262,7 +282,7 @@ func (w *world) fits(v view, pod *corev1.Pod, n int, left int64) bool {
 	aside := w.process.store.AsideFrom(pod)
 	if aside != nil {
 		partial := v.groups[aside.For().Name]
-		if members := v.members(aside.For().Name); partial == nil || len(bound(members)) == 0 || missing(partial, bound(members)) == 0 {
+		if members := v.members(aside.For().Name); partial == nil || len(bound(members)) == 0 || v.missing(partial, bound(members)) == 0 {
 			w.blame("room is set aside for %s, which is not partial", aside.For().Name)
 		}
 	}

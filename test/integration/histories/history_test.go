@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"pgregory.net/rapid"
 
@@ -199,7 +200,7 @@ func (w *world) runControllers() {
 	v := w.now()
 	for _, group := range w.groups() {
 		status := w.statusOf(v, group)
-		if status.Phase != group.Status.Phase || status.Succeeded != group.Status.Succeeded {
+		if status.Phase != group.Status.Phase || status.Succeeded != group.Status.Succeeded || status.JobVersion != group.Status.JobVersion {
 			update(w, groupsResource, group, func(g *schedulingv1beta1.PodGroup) { g.Status = status })
 		}
 	}
@@ -222,7 +223,8 @@ func (w *world) statusOf(v view, group *schedulingv1beta1.PodGroup) schedulingv1
 			status.Succeeded++
 		}
 	}
-	if have := bound(v.members(group.Name)); len(have) > 0 && missing(group, have) == 0 {
+	status.JobVersion = int32(latest)
+	if have := bound(v.members(group.Name)); len(have) > 0 && v.missing(group, have) == 0 {
 		status.Phase = schedulingv1beta1.PodGroupRunning
 	}
 	return status
@@ -255,10 +257,19 @@ func (w *world) endPod() {
 	case how == 1:
 		w.terminate(pod)
 	case pod.Spec.NodeName != "" && !finished(pod):
-		phase := []corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed}[how-2]
-		w.note("%s has %s", pod.Name, phase)
-		update(w, podsResource, pod, func(p *corev1.Pod) { p.Status.Phase = phase })
+		w.finish(pod, []corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed}[how-2])
 	}
+}
+
+func (w *world) finish(pod *corev1.Pod, phase corev1.PodPhase) {
+	w.note("%s has %s", pod.Name, phase)
+	if of := (run{groupOf(pod), versionOf(pod)}); phase == corev1.PodSucceeded {
+		if w.ended[of] == nil {
+			w.ended[of] = sets.New[types.UID]()
+		}
+		w.ended[of].Insert(pod.UID)
+	}
+	update(w, podsResource, pod, func(p *corev1.Pod) { p.Status.Phase = phase })
 }
 
 func (w *world) terminate(pod *corev1.Pod) {
@@ -269,13 +280,18 @@ func (w *world) terminate(pod *corev1.Pod) {
 	})
 }
 
-// restartGang does what RestartJob does: the pods of the old incarnation go, and new ones come.
+// restartGang does what RestartJob does: the pods of the old incarnation go, and new ones come. Some of the old may have succeeded.
 func (w *world) restartGang() {
 	group, ok := pick(w, "gang", w.groups())
 	if !ok {
 		return
 	}
 	old := w.now().members(group.Name)
+	if ran := bound(old); len(ran) > 0 && w.oneIn(2, "someHaveSucceeded") {
+		w.finish(ran[0], corev1.PodSucceeded)
+		w.runControllers()
+		old = w.now().members(group.Name)
+	}
 	for _, pod := range old {
 		w.terminate(pod)
 	}

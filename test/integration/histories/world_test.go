@@ -34,11 +34,12 @@ type world struct {
 	t       *rapid.T
 	api     *api
 	process *process
-	next    int              // for names and UIDs
-	diary   []string         // what has happened, for who reads of a failure
-	excused bool             // more than its capability may be reserved of the queue: it was lowered under a round
-	before  *view            // while one thing changes: what the scheduler had been told before
-	burst   sets.Set[string] // gangs of which news arrive in a burst now; nil outside of bursts
+	next    int                         // for names and UIDs
+	diary   []string                    // what has happened, for who reads of a failure
+	excused bool                        // more than its capability may be reserved of the queue: it was lowered under a round
+	before  *view                       // while one thing changes: what the scheduler had been told before
+	ended   map[run]sets.Set[types.UID] // who has succeeded
+	burst   sets.Set[string]            // gangs of which news arrive in a burst now; nil outside of bursts
 
 	mu    sync.Mutex
 	wrong []string // what the scheduler did wrong
@@ -53,7 +54,7 @@ func inBubble(t *testing.T, rt *rapid.T, history func(*world)) (failure string) 
 	synctest.Test(t, func(*testing.T) {
 		// rapid wants its panics in the goroutine that it called.
 		defer func() { thrown = recover() }()
-		w := &world{t: rt, api: newAPI()}
+		w := &world{t: rt, api: newAPI(), ended: map[run]sets.Set[types.UID]{}}
 		defer w.end()
 		w.begin()
 		history(w)

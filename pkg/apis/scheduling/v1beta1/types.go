@@ -174,6 +174,10 @@ type PodGroupStatus struct {
 	// Running is the number of running members.
 	// +optional
 	Running int32 `json:"running,omitempty"`
+	// JobVersion is the incarnation of the members, as their annotation volcano.sh/job-version says, that running, succeeded and failed
+	// count. What earlier incarnations of a restarted Job have achieved does not count for the gang.
+	// +optional
+	JobVersion int32 `json:"jobVersion,omitempty"`
 	// Succeeded is the number of members that have succeeded.
 	// +optional
 	Succeeded int32 `json:"succeeded,omitempty"`

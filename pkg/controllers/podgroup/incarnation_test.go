@@ -1,0 +1,67 @@
+package podgroup
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+)
+
+func TestTheJobKnowsWhichIncarnationItIsInBeforeItsPodsDo(t *testing.T) {
+	for name, test := range map[string]struct {
+		pods                        string
+		remembered                  memory
+		version                     int64
+		members                     int
+		running, succeeded, started int32
+	}{
+		"a pod that has succeeded is gone":       {"rr", memory{0, 1}, 0, 3, 2, 1, 3},
+		"it is still there":                      {"rs", memory{0, 1}, 0, 2, 1, 1, 2},
+		"all are gone":                           {"", memory{2, 3}, 2, 3, 0, 3, 3},
+		"the Job restarts, its old pods go":      {"rRs", memory{1, 0}, 1, 0, 0, 0, 0},
+		"the first of the new has come":          {"Rs|r", memory{1, 0}, 1, 1, 1, 0, 1},
+		"of the Job an older version is known":   {"rs|r", memory{0, 1}, 1, 1, 1, 0, 1},
+		"the PodGroup is not of a Job that runs": {"rs", memory{}, 0, 2, 1, 1, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := count(members(test.pods), test.remembered)
+			assert.Equal(t, test.version, got.version)
+			assert.Equal(t, test.members, got.members)
+			assert.Equal(t, []int32{test.running, test.succeeded, test.started}, []int32{got.running, got.succeeded, got.started})
+		})
+	}
+}
+
+// The scheduler takes a gang down that never reached its minimum, and leaves one alone that has. What is written of one incarnation must not
+// be taken for the next.
+func TestThatAGangHasStartedIsSaidOfEachIncarnationAnew(t *testing.T) {
+	now := time.Unix(1000, 0)
+	group := mustertesting.MakePodGroup("g").MinMember(2).Phase(inqueue).Obj()
+	step := func(pods string, version int64) (phase schedulingv1beta1.PodGroupPhase, kinds []schedulingv1beta1.PodGroupConditionType) {
+		group.Status = *nextStatus(group, count(members(pods), memory{version: version}), verdict{}, now, "id")
+		now = now.Add(time.Minute)
+		for _, c := range group.Status.Conditions {
+			assert.Equal(t, corev1.ConditionTrue, c.Status)
+			kinds = append(kinds, c.Type)
+		}
+		return group.Status.Phase, kinds
+	}
+	expect := func(pods string, version int64, phase schedulingv1beta1.PodGroupPhase, kinds ...schedulingv1beta1.PodGroupConditionType) {
+		t.Helper()
+		gotPhase, gotKinds := step(pods, version)
+		assert.Equal(t, phase, gotPhase, pods)
+		assert.Equal(t, kinds, gotKinds, pods)
+		assert.EqualValues(t, version, group.Status.JobVersion)
+	}
+	expect("uu", 0, inqueue, schedulingv1beta1.PodGroupUnschedulableType)
+	expect("rr", 0, running, schedulingv1beta1.PodGroupUnschedulableType, schedulingv1beta1.PodGroupScheduled)
+	expect("RR", 1, running) // the phase counts pods that go, the condition does not
+	expect("RR|rw", 1, running)
+	expect("|rw", 1, inqueue)
+	expect("|rr", 1, running, schedulingv1beta1.PodGroupScheduled)
+	expect("|r", 1, inqueue, schedulingv1beta1.PodGroupScheduled)
+}

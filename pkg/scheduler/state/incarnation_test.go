@@ -1,0 +1,155 @@
+package state
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+)
+
+// The tests below are of Jobs that are restarted: what holds for one incarnation of a gang does not for the next.
+
+const jobVersion = "volcano.sh/job-version"
+
+func memberOf(version int, name string) *mustertesting.PodWrapper {
+	return memberNamed(name).Annotation(jobVersion, strconv.Itoa(version))
+}
+
+// ranAs is the PodGroup of a gang whose incarnation was bound as a whole, and of which some members have succeeded.
+func ranAs(version, succeeded, minMember int32) *schedulingv1beta1.PodGroup {
+	pg := groupIn(schedulingv1beta1.PodGroupInqueue, minMember)
+	pg.Status.JobVersion, pg.Status.Succeeded = version, succeeded
+	pg.Status.Conditions = []schedulingv1beta1.PodGroupCondition{{Type: schedulingv1beta1.PodGroupScheduled, Status: corev1.ConditionTrue}}
+	return pg
+}
+
+func TestWhatAnEarlierIncarnationHasAchievedDoesNotCount(t *testing.T) {
+	s := openStore()
+	s.SetPodGroup(ranAs(0, 2, 2))
+	first := memberOf(1, "first").Obj()
+	s.SetPod(first)
+	assert.Equal(t, notComplete, s.Gate(first), "the two that have succeeded are of the incarnation before")
+	s.SetPodGroup(ranAs(1, 1, 2))
+	assert.Empty(t, s.Gate(first), "one of its own incarnation has")
+}
+
+func TestAnIncarnationThatNeverReachedItsMinimumIsTakenDown(t *testing.T) {
+	for name, c := range map[string]struct {
+		bound, now int
+		taken      int
+	}{
+		"the one before was whole": {bound: 0, now: 1, taken: 1},
+		"this one was whole":       {bound: 1, now: 1, taken: 0},
+		"the first, and it was":    {bound: 0, now: 0, taken: 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, groupFirst := range []bool{true, false} {
+				s, clock := newTestStore()
+				pg := ranAs(int32(c.bound), 0, 2)
+				if groupFirst {
+					s.SetPodGroup(pg)
+				}
+				s.SetPod(on(memberOf(c.now, "m").Obj(), "node"))
+				s.SetPodGroup(pg)
+				s.check()
+				clock.Step(2 * time.Hour)
+				evict, _ := s.check()
+				assert.Len(t, evict, c.taken, "the PodGroup is seen first: %v", groupFirst)
+			}
+		})
+	}
+}
+
+func TestThePhaseOfPodsThatGoDoesNotVouchForThoseThatCome(t *testing.T) {
+	s, clock := newTestStore()
+	pg := groupIn(schedulingv1beta1.PodGroupRunning, 2)
+	pg.Status.JobVersion = 1 // the Job has begun anew, the phase is that of its old pods
+	s.SetPodGroup(pg)
+	s.SetPod(on(memberOf(1, "m").Obj(), "node"))
+	s.check()
+	clock.Step(2 * time.Hour)
+	evict, _ := s.check()
+	assert.Len(t, evict, 1)
+}
+
+// A gang that waits for one more is complete as soon as the status says that one has succeeded; until then nobody can tell.
+func TestAGangWaitsToHearHowAMemberHasEnded(t *testing.T) {
+	s, fake := newTestStore()
+	pg := groupIn(schedulingv1beta1.PodGroupInqueue, 2)
+	s.SetPodGroup(pg)
+	ends, stays, surplus := on(memberNamed("ends").Obj(), "node"), on(memberNamed("stays").Obj(), "node"), memberNamed("surplus").Obj()
+	for _, pod := range []*corev1.Pod{ends, stays, surplus} {
+		s.SetPod(pod)
+	}
+	woken(s)
+	s.DeletePod(ends) // as its watch shows a pod that has succeeded
+	require.Equal(t, notHeard, s.Gate(surplus))
+	assert.Empty(t, s.next(theGang).activate)
+
+	told := pg.DeepCopy()
+	told.Status.Succeeded = 1
+	s.SetPodGroup(told)
+	assert.Equal(t, []string{"surplus"}, namesOf(s.next(theGang).activate))
+	assert.Empty(t, s.Gate(surplus))
+	assert.Equal(t, Surplus, s.Enter(surplus).Role, "the minimum has what it needs")
+
+	s.DeletePod(stays) // and nobody says anything
+	require.Equal(t, notHeard, s.Gate(surplus))
+	fake.Step(hearFor)
+	assert.Equal(t, []string{"surplus"}, namesOf(s.next(theGang).activate))
+	assert.Equal(t, Scout, s.Enter(surplus).Role, "it takes the place of the member that is gone")
+}
+
+func TestAMemberThatWasToldToGoIsReplacedAtOnce(t *testing.T) {
+	s := openStore()
+	s.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
+	goes, stays, comes := on(memberNamed("goes").Obj(), "node"), on(memberNamed("stays").Obj(), "node"), memberNamed("comes").Obj()
+	for _, pod := range []*corev1.Pod{goes, stays} {
+		s.SetPod(pod)
+	}
+	s.SetPod(going(goes))
+	s.DeletePod(going(goes))
+	assert.Empty(t, s.Gate(comes))
+}
+
+// Two of three are bound and the third is being bound, which may take minutes: its volume is made. That is no reason to keep the
+// replacement of one that is lost.
+func TestAMemberThatIsBeingBoundKeepsNobodyWaiting(t *testing.T) {
+	s := openStore()
+	startRound(t, s, 3)
+	var pods []*corev1.Pod
+	for i := range 3 {
+		pods = append(pods, memberNamed(fmt.Sprint("m", i)).Obj())
+	}
+	for _, pod := range pods[1:] {
+		s.Reserve(pod, "node")
+	}
+	verdict, _, released := s.Permit(pods[2])
+	require.Equal(t, Allow, verdict)
+	require.Len(t, released, 3)
+	s.SetPod(on(pods[0], "node"))
+	s.SetPod(on(pods[1], "node"))
+	s.SetPod(going(on(pods[0], "node")))
+	s.DeletePod(going(on(pods[0], "node")))
+
+	replacement := memberNamed("replacement").Obj()
+	s.SetPod(replacement)
+	require.Empty(t, s.Gate(replacement))
+	d := s.next(theGang)
+	assert.Empty(t, d.reject, "what is being bound keeps its room")
+	round := s.Judge(replacement)
+	require.NotNil(t, round)
+	assert.Len(t, round.Members, 1)
+	_, ok := s.Admit(round, nil)
+	require.True(t, ok)
+	s.Reserve(replacement, "node")
+	verdict, _, _ = s.Permit(replacement)
+	assert.Equal(t, Allow, verdict)
+}
