@@ -34,9 +34,11 @@ func (c *Coscheduling) judge(ctx context.Context, cycle fwk.CycleState, scout *c
 	}
 	cast, result := c.plan(ctx, round, nodes)
 	if result.Verdict == plan.Impossible {
-		why, culprit := cast.explain(result)+cast.outlook(), cast.culprit(result)
-		round.Others, round.Shortfall, round.Laborious = cast.others(culprit), cast.shortfall(), cast.apart
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, c.store.Park(round, scout, why, culprit, sets.List(cast.rejectors)...))
+		other, found := c.planOthers(ctx, cast, result, nodes)
+		if found.Verdict == plan.Impossible {
+			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, c.park(scout, cast, result))
+		}
+		round, cast, result = other.round, other, found
 	}
 	if result.Verdict == plan.Possible {
 		round.Turns = cast.turns
@@ -51,6 +53,17 @@ func (c *Coscheduling) judge(ctx context.Context, cycle fwk.CycleState, scout *c
 	}
 	// The scout itself is not among those that start: it has done its work.
 	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "waiting until the minimum of the gang has started")
+}
+
+// park has the gang wait, and returns why.
+func (c *Coscheduling) park(scout *corev1.Pod, cast *cast, result plan.Result) string {
+	round := cast.round
+	why, culprit := cast.explain(result)+cast.outlook(), cast.culprit(result)
+	round.Others, round.Laborious = append(cast.others(culprit), cast.substitutes...), cast.apart
+	if len(cast.substitutes) == 0 {
+		round.Shortfall = cast.shortfall() // else it is not known what comes free for whom
+	}
+	return c.store.Park(round, scout, why, culprit, sets.List(cast.rejectors)...)
 }
 
 // send has a chosen member go to its place, and calls the one that comes after it.
@@ -125,11 +138,13 @@ type cast struct {
 	rejectors sets.Set[string]
 	refused   map[place]bool // where a filter that does not look at room keeps the pods of a demand off a node
 	reasons   sets.Set[string]
-	stuck     *corev1.Pod                 // the member that found no devices in the rehearsal
-	ties      *ties                       // what the members ask of each other's places; nil if they do not
-	turns     []types.UID                 // the order in which members with ties find their places
-	apart     bool                        // there is room, but not beside each other as the members ask
-	onlyRoom  func(demand, node int) bool // lacksOnlyRoom; a field for the sake of tests
+	stuck     *corev1.Pod // the member that found no devices in the rehearsal
+	ties      *ties       // what the members ask of each other's places; nil if they do not
+	turns     []types.UID // the order in which members with ties find their places
+	// substitutes are one of each kind of those who were judged in place of members that do not fit, and did not fit either
+	substitutes []*corev1.Pod
+	apart       bool                        // there is room, but not beside each other as the members ask
+	onlyRoom    func(demand, node int) bool // lacksOnlyRoom; a field for the sake of tests
 
 	drainedFits func(demand, node int, endless bool) bool // fitsDrained; a field for the sake of tests
 }
