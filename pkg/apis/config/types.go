@@ -23,7 +23,8 @@ type CoschedulingArgs struct {
 
 	// Admission says whether gangs wait for their PodGroup to be admitted.
 	Admission AdmissionMode
-	// PermitTimeout is how long members may hold their room while the rest of the minimum is being placed.
+	// PermitTimeout is how long members may hold their room while the next one of the minimum is being placed. From each that is placed it
+	// begins anew; no member waits for more than 15m in all.
 	PermitTimeout metav1.Duration
 	// PartialGangTimeout is how long a gang found bound below its minimum after a crash, which had never reached
 	// it, may try to complete before it is evicted whole.

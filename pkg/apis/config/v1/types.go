@@ -12,7 +12,8 @@ type CoschedulingArgs struct {
 
 	// Admission says whether gangs wait for their PodGroup to be admitted: Required (default) or Ignore.
 	Admission *string `json:"admission,omitempty"`
-	// PermitTimeout is how long members may hold their room while the rest of the minimum is being placed.
+	// PermitTimeout is how long members may hold their room while the next one of the minimum is being placed. From each that is placed it
+	// begins anew; no member waits for more than 15m in all.
 	// More than 0, at most 15m. Default 60s.
 	PermitTimeout *metav1.Duration `json:"permitTimeout,omitempty"`
 	// PartialGangTimeout is how long a gang found bound below its minimum after a crash, which had never reached
