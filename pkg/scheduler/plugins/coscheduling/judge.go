@@ -172,7 +172,7 @@ func (c *Coscheduling) newCast(ctx context.Context, round *state.Round, infos []
 		k.nodes[i] = plan.Node{Name: info.Node().Name, Free: free}
 	}
 	namespace := sync.OnceValue(k.namespaceOf)
-	byShape, shapes := map[string]int{}, c.newShapes(round.Members)
+	byShape, shapes := map[string]int{}, c.shapesOf(round.Members)
 	for _, m := range round.Members {
 		shape := shapes.of(m)
 		i, ok := byShape[shape]
@@ -444,13 +444,6 @@ func known(requests resources.List, advertised sets.Set[corev1.ResourceName]) re
 		}
 	}
 	return out
-}
-
-// claimsOfItsOwn says whether a pod has claims that other pods of its template do not share.
-func claimsOfItsOwn(pod *corev1.Pod) bool {
-	return len(pod.Spec.ResourceClaims) > 0 || slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
-		return v.Ephemeral != nil
-	})
 }
 
 // maxPerNode is 1 for pods that keep others of their kind off their node: by a host port, or by an anti-affinity to

@@ -25,7 +25,7 @@ func memberOf(change func(*corev1.Pod)) *gang.Member {
 }
 
 func TestShapesTellApartWhatFiltersCan(t *testing.T) {
-	alike := shapes{keys: sets.New("app")}
+	alike := newShapes("app")
 	base := alike.of(memberOf(func(*corev1.Pod) {}))
 	same := map[string]func(*corev1.Pod){
 		"its name":                        func(p *corev1.Pod) { p.Name = "q" },
@@ -64,7 +64,7 @@ func TestShapesLeaveThePodsAsTheyAre(t *testing.T) {
 		p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "RANK", Value: "1"}}
 	})
 	before := m.Pod.DeepCopy()
-	all := shapes{keys: sets.New("app", "index")}
+	all := newShapes("app", "index")
 	first := all.of(m)
 	for range 20 {
 		assert.Equal(t, first, all.of(m), "the order of maps makes no difference")
@@ -82,7 +82,7 @@ func TestLabelsThatMatterAreThoseThatPodsSelectBy(t *testing.T) {
 	term := func(key string) []corev1.PodAffinityTerm {
 		return []corev1.PodAffinityTerm{{LabelSelector: selector(key), MatchLabelKeys: []string{key + "-match"}, MismatchLabelKeys: []string{key + "-mismatch"}}}
 	}
-	found := shapes{keys: sets.New[string]()}
+	found := newShapes()
 	found.addOwn(&corev1.PodSpec{
 		Affinity: &corev1.Affinity{
 			PodAffinity:     &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: term("near")},
