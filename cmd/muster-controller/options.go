@@ -131,7 +131,7 @@ func (o *options) addControllerFlags(fs *pflag.FlagSet) {
 		"Names of the schedulers that hold gangs together. A Job that names another one gets an event that says so.")
 	fs.StringSliceVar(&o.adoptFrom, "podgroup-scheduler-names", o.adoptFrom,
 		"Names of the schedulers whose pods get a PodGroup made for them if they name none: one for each ReplicaSet, StatefulSet, Job "+
-			"and the like, one for each bare pod. Empty switches this off.")
+			"and the like, one for each bare pod. System-critical pods get none. Empty switches this off.")
 	fs.Float64Var(&o.overcommitFactor, "overcommit-factor", o.overcommitFactor,
 		"A PodGroup stays Pending while its minimum needs more than so many times what all nodes have together. 0 switches the check off.")
 	fs.DurationVar(&o.holdTimeout, "hold-timeout", o.holdTimeout,

@@ -159,6 +159,17 @@ func TestRoomThatIsFreedWakesTheWaitingGang(t *testing.T) {
 	assert.Less(t, incarnations[0].FirstBind.Sub(freed), 2*time.Second, "the gang is bound soon after the room is free")
 }
 
+func TestASystemCriticalPodOfItsOwnIsPlacedAtTheCostOfOthers(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t)
+	s.AddNodes(1, "cpu", "4")
+	s.CreatePod(mustertesting.MakePod("ordinary").SchedulerName("muster").Requests("cpu", "3"))
+	s.Pods(1, "an ordinary pod runs", s.In(harness.Running))
+	s.CreatePod(mustertesting.MakePod("critical").SchedulerName("muster").PriorityClass("system-cluster-critical").Requests("cpu", "3"))
+	running := s.Pods(1, "the critical one runs in its place", s.In(harness.Running, func(p watchlog.Pod) bool { return p.Name == "critical" }))
+	assert.Empty(t, running[0].Group, "a gang that waits would preempt nobody")
+}
+
 func TestOrdinaryPodsPassUntouched(t *testing.T) {
 	t.Parallel()
 	s := harness.New(t)

@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/kubernetes/pkg/apis/scheduling"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
@@ -40,12 +42,17 @@ func adoptedName(pod *corev1.Pod) string {
 	return adoptedPrefix + string(pod.UID)
 }
 
-// needsGroup says whether a pod is to be given a PodGroup, or was and must have it. A pod of a native pod group has one already.
+// needsGroup says whether a pod is to be given a PodGroup, or was and must have it. A pod of a native pod group has one already. One that
+// is system-critical needs none: a gang waits until its queue admits it, and while it waits it preempts nobody.
 func needsGroup(pod *corev1.Pod, served func(schedulerName string) bool) bool {
 	name := pod.Annotations[schedulingv1beta1.GroupNameAnnotation]
 	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
 	return !mirror && pod.Spec.SchedulingGroup == nil && served(pod.Spec.SchedulerName) && pod.DeletionTimestamp == nil && !isFinished(pod) &&
-		(name == "" || name == adoptedName(pod))
+		(name == "" && !isCritical(pod) || name == adoptedName(pod))
+}
+
+func isCritical(pod *corev1.Pod) bool {
+	return corev1helpers.PodPriority(pod) >= scheduling.SystemCriticalPriority
 }
 
 // adoptedGroup is the PodGroup for a pod whose controller, if it has one, has these annotations.

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/kubernetes/pkg/apis/scheduling"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
@@ -30,10 +31,16 @@ func TestWhoNeedsAGroup(t *testing.T) {
 		pod  *mustertesting.PodWrapper
 		want bool
 	}{
-		"a lonely pod":               {lonely(), true},
-		"of another scheduler":       {lonely().SchedulerName("default-scheduler"), false},
-		"that has one":               {lonely().Group("g"), false},
-		"that was given one":         {lonely().Group(adoptedName(lonely().Obj())), true},
+		"a lonely pod":            {lonely(), true},
+		"of another scheduler":    {lonely().SchedulerName("default-scheduler"), false},
+		"that has one":            {lonely().Group("g"), false},
+		"that was given one":      {lonely().Group(adoptedName(lonely().Obj())), true},
+		"that is important":       {lonely().Priority(scheduling.HighestUserDefinablePriority), true},
+		"that is system-critical": {lonely().Priority(scheduling.SystemCriticalPriority), false},
+		"that nodes need":         {lonely().Priority(scheduling.SystemCriticalPriority + 1000), false},
+		"critical, and was given one before": {
+			lonely().Priority(scheduling.SystemCriticalPriority).Group(adoptedName(lonely().Obj())), true,
+		},
 		"that has finished":          {lonely().Phase(corev1.PodSucceeded), false},
 		"that is going":              {lonely().Terminating(time.Unix(1, 0)), false},
 		"of a native pod group":      {lonely().NativeGroup("g"), false},

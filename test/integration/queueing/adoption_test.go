@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kubernetes/pkg/apis/scheduling"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
@@ -83,6 +84,36 @@ func TestPodsOfOtherSchedulersAreLeftAlone(t *testing.T) {
 	_, err := kube.CoreV1().Pods(s.namespace).Create(s.ctx, mustertesting.MakePod("p").Namespace(s.namespace).Obj(), metav1.CreateOptions{})
 	require.NoError(t, err)
 	s.never("it gets a PodGroup", func() bool { return len(s.groups()) > 0 })
+}
+
+func TestSystemCriticalPodsAreLeftAlone(t *testing.T) {
+	s := newScene(t)
+	for name, class := range map[string]string{"critical": scheduling.SystemClusterCritical, "ordinary": ""} {
+		_, err := kube.CoreV1().Pods(s.namespace).Create(s.ctx,
+			mustertesting.MakePod(name).Namespace(s.namespace).SchedulerName("muster").PriorityClass(class).Obj(), metav1.CreateOptions{})
+		require.NoError(t, err)
+	}
+	s.eventually("the ordinary pod has its PodGroup", func() bool { return len(s.groups()) == 1 })
+	s.never("the critical one gets one too", func() bool { return len(s.groups()) > 1 || len(s.pods("")) != 1 })
+	assert.Equal(t, "critical", s.pods("")[0].Name)
+}
+
+// TestACriticalPodThatWasGivenAPodGroupKeepsIt: releases before this one gave one to every pod.
+func TestACriticalPodThatWasGivenAPodGroupKeepsIt(t *testing.T) {
+	s := newScene(t)
+	pod, err := kube.CoreV1().Pods(s.namespace).Create(s.ctx,
+		mustertesting.MakePod("p").Namespace(s.namespace).SchedulerName("muster").PriorityClass(scheduling.SystemNodeCritical).Obj(), metav1.CreateOptions{})
+	require.NoError(t, err)
+	name := "podgroup-" + string(pod.UID)
+	whileDown(func() {
+		_, err := kube.CoreV1().Pods(s.namespace).Patch(s.ctx, "p", types.MergePatchType,
+			fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, schedulingv1beta1.GroupNameAnnotation, name), metav1.PatchOptions{})
+		require.NoError(t, err)
+	})
+	s.eventually("there is the PodGroup that it names", func() bool { return len(s.groups()) == 1 })
+	s.phase(name, schedulingv1beta1.PodGroupInqueue)
+	s.bind("p")
+	s.phase(name, schedulingv1beta1.PodGroupRunning)
 }
 
 func TestAReplicaSetHasOnePodGroup(t *testing.T) {
