@@ -89,7 +89,7 @@ func (o *options) compare(ctx context.Context) ([]result, error) {
 	var results []result
 	for round := range o.rounds {
 		for _, s := range o.shapes {
-			for _, variant := range o.inTurn(round) {
+			for _, variant := range inTurn(o.variants, round) {
 				measured, err := measure(ctx, o, s, variant)
 				if err != nil {
 					return results, fmt.Errorf("running %s with %s: %w", s, variant, err)
@@ -105,8 +105,8 @@ func (o *options) compare(ctx context.Context) ([]result, error) {
 }
 
 // inTurn are the variants in the order of a round: every other round backwards, so that none always comes first.
-func (o *options) inTurn(round int) []string {
-	order := slices.Clone(o.variants)
+func inTurn(variants []string, round int) []string {
+	order := slices.Clone(variants)
 	if round%2 == 1 {
 		slices.Reverse(order)
 	}
@@ -148,14 +148,14 @@ func parse(args []string) (*options, error) {
 	flags := flag.NewFlagSet("throughput", flag.ContinueOnError)
 	shapes := flags.String("shapes", "20x100,50x100,250x20,5x1000,5000x1", "loads to run, as gangs x pods of each")
 	names := flags.String("variants", "stock,podgroups,jobs", "what to compare; the first is the baseline")
-	flags.IntVar(&o.rounds, "rounds", 5, "how often to run each; of what --scale measures, the parked pods alone")
+	flags.IntVar(&o.rounds, "rounds", 5, "how often to run each; of what --scale measures, the rows parked and pods, which have goals")
 	flags.IntVar(&o.nodes, "nodes", 500, "number of nodes")
 	flags.StringVar(&o.gates, "gates", "NominatedNodeNameForExpectation=false",
 		"feature gates of the schedulers, stock and ours; each gate that matters must be named, as ours has settings of its own")
 	flags.StringVar(&o.profiles, "profiles", "", "folder to write profiles of CPU time and heaps of the scheduler and the controller to")
 	flags.DurationVar(&o.profileFor, "profile-for", 10*time.Second, "how long each profile lasts, from the first create")
 	flags.BoolVar(&o.wake, "wake", false, "measure wake-ups instead: how soon after room has come free the next gang is bound")
-	flags.BoolVar(&o.scale, "scale", false, "measure scaling instead: ten times the nodes, ten times the pods, 10,000 parked pods; an hour")
+	flags.BoolVar(&o.scale, "scale", false, "measure scaling instead: ten times the nodes, ten times the pods, 10,000 parked pods; hours")
 	scaled := flags.String("scalings", "nodes,parked,pods", "what to measure with --scale")
 	flags.StringVar(&o.jsonPath, "json", "", "file to write all results to")
 	if err := flags.Parse(args); err != nil {

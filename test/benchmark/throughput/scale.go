@@ -34,25 +34,29 @@ type scaling struct {
 // scalingRow is a number of scalings of which the first is what the others are compared with.
 type scalingRow struct {
 	scalings []scaling
-	// goal is the least ratio that the last is to reach, 0 if there is none. A row that has one is run in every round, the others
-	// once.
+	// variants to run it with.
+	variants []string
+	// goal is the least ratio that the last is to reach, 0 if there is none.
 	goal float64
 	// memory is the most that our scheduler may take at the end of the last, as a ratio to the stock scheduler's; 0 if that is not asked.
 	memory float64
 }
 
+var both = []string{"stock", "podgroups"}
+
 var scalingRows = []scalingRow{
-	{scalings: []scaling{{name: "nodes", nodes: 500, shape: shape{50, 100}}, {name: "nodes", nodes: 5000, shape: shape{50, 100}}}},
-	{goal: 0.95, scalings: []scaling{
+	{variants: both, scalings: []scaling{{name: "nodes", nodes: 500, shape: shape{50, 100}}, {name: "nodes", nodes: 5000, shape: shape{50, 100}}}},
+	{goal: 0.95, variants: both[1:], scalings: []scaling{ // only gangs can wait together
 		{name: "parked", nodes: 500, shape: shape{50, 100}},
 		{name: "parked", nodes: 500, shape: shape{50, 100}, parked: 10_000, ignored: true},
 		{name: "parked", nodes: 500, shape: shape{50, 100}, parked: 10_000},
 	}},
-	{memory: 1.2, scalings: []scaling{{name: "pods", nodes: 5000, shape: shape{50, 100}}, {name: "pods", nodes: 5000, shape: shape{500, 100}}}},
+	{memory: 1.2, variants: both, scalings: []scaling{{name: "pods", nodes: 5000, shape: shape{50, 100}}, {name: "pods", nodes: 5000, shape: shape{500, 100}}}},
 }
 
 // scaleResult is one run of a scaling.
 type scaleResult struct {
+	scaling
 	Name          string  `json:"name"`
 	Variant       string  `json:"variant"`
 	Nodes         int     `json:"nodes"`
@@ -64,67 +68,99 @@ type scaleResult struct {
 	// SchedulerBytes is the scheduler's resident memory at the end.
 	SchedulerBytes float64         `json:"schedulerResidentBytes"`
 	Costs          map[string]cost `json:"costs"`
+	// ReportWrites is what the scheduler wrote until all parked pods had said why they wait, RestWrites what it wrote in the rest after it.
+	ReportWrites float64 `json:"reportWrites"`
+	RestWrites   float64 `json:"restWrites"`
 }
 
-// reportScaling runs and prints the scalings, each with the stock scheduler's bare pods and with PodGroups. What only gangs can
-// do, wait together, is run with PodGroups alone. missed says which goals are missed.
+// reportScaling runs and prints the scalings. missed says which goals are missed.
 func reportScaling(ctx context.Context, o *options) (all []scaleResult, missed, err error) {
 	for _, row := range scalingRows {
 		if !slices.Contains(o.scalings, row.scalings[0].name) {
 			continue
 		}
-		for _, variant := range []string{"stock", "podgroups"} {
-			if row.scalings[1].parked > 0 && variant == "stock" {
-				continue
-			}
-			results, ratios, err := row.run(ctx, o, variant)
-			all = append(all, results...)
-			if err != nil {
-				return all, nil, err
-			}
-			missed = errors.Join(missed, row.judge(ratios))
+		results, err := row.run(ctx, o)
+		all = append(all, results...)
+		if err != nil {
+			return all, nil, err
 		}
-		missed = errors.Join(missed, row.judgeMemory(all))
+		missed = errors.Join(missed, row.judgeSpeed(results), row.judgeMemory(results), judgeWrites(results))
 	}
 	return all, missed, nil
 }
 
-// run runs the scalings of a row one after the other, as often as is asked for, and prints each. The ratios are those of each
-// scaling to the first in its round.
-func (row *scalingRow) run(ctx context.Context, o *options, variant string) (all []scaleResult, ratios [][]float64, err error) {
-	rounds := 1
-	if row.goal > 0 {
-		rounds = o.rounds
+// rounds are those of a row: one without a goal is run once.
+func (row *scalingRow) rounds(o *options) int {
+	if row.goal == 0 && row.memory == 0 {
+		return 1
 	}
-	ratios = make([][]float64, len(row.scalings))
-	for round := range rounds {
-		first := 0.0
-		for i, s := range row.scalings {
-			r, err := scale(ctx, o, s, variant)
-			if err != nil {
-				return all, nil, fmt.Errorf("scaling %s with %s: %w", s.name, variant, err)
-			}
-			if i == 0 {
-				first = r.PodsPerSecond
-			}
-			r.Round = round
-			all, ratios[i] = append(all, r), append(ratios[i], r.PodsPerSecond/first)
-			fmt.Fprintf(os.Stdout, "scaling %-7s %-10s %4d nodes %6d pods %6d %-7s  %5.0f pods/s  ratio %.2f  scheduler %4.0f MiB%s\n",
-				s.name, variant, r.Nodes, r.Pods, r.Parked, s.beside(), r.PodsPerSecond, r.PodsPerSecond/first, r.SchedulerBytes/(1<<20), describe(r.Costs, s.shape))
-		}
-	}
-	return all, ratios, nil
+	return o.rounds
 }
 
-// judge prints the medians of a row that has a goal, and returns an error if that is missed.
-func (row *scalingRow) judge(ratios [][]float64) error {
+// in are the scalings of a round. Where memory is what is asked for, the first one says nothing more after the first round.
+func (row *scalingRow) in(round int) []scaling {
+	if row.memory > 0 && round > 0 {
+		return row.scalings[len(row.scalings)-1:]
+	}
+	return row.scalings
+}
+
+// run runs each variant of each scaling in every round, and prints them.
+func (row *scalingRow) run(ctx context.Context, o *options) (all []scaleResult, err error) {
+	for round := range row.rounds(o) {
+		for _, variant := range inTurn(row.variants, round) {
+			for _, s := range row.in(round) {
+				r, err := scale(ctx, o, s, variant)
+				if err != nil {
+					return all, fmt.Errorf("scaling %s with %s: %w", s.name, variant, err)
+				}
+				r.Round = round
+				all = append(all, r)
+				fmt.Fprintf(os.Stdout, "scaling %-7s %-10s %4d nodes %6d pods %6d %-7s  %5.0f pods/s%s  scheduler %4.0f MiB%s%s\n",
+					s.name, variant, r.Nodes, r.Pods, r.Parked, s.beside(), r.PodsPerSecond, row.ratioToFirst(all, r),
+					r.SchedulerBytes/(1<<20), describe(r.Costs, s.shape), r.writes())
+			}
+		}
+	}
+	return all, nil
+}
+
+func (row *scalingRow) ratioToFirst(all []scaleResult, r scaleResult) string {
+	if ratios := ratiosOf(all, row.scalings[0], r.Variant, r.scaling, r.Variant, speed); len(ratios) > r.Round {
+		return fmt.Sprintf("  ratio %.2f", ratios[r.Round])
+	}
+	return ""
+}
+
+func speed(r scaleResult) float64 { return r.PodsPerSecond }
+
+func memory(r scaleResult) float64 { return r.SchedulerBytes }
+
+// ratiosOf are the ratios of a scaling with a variant to another one, in each round that has both.
+func ratiosOf(all []scaleResult, base scaling, baseVariant string, s scaling, variant string, value func(scaleResult) float64) (ratios []float64) {
+	find := func(round int, s scaling, variant string) int {
+		return slices.IndexFunc(all, func(r scaleResult) bool { return r.Round == round && r.scaling == s && r.Variant == variant })
+	}
+	for round := 0; ; round++ {
+		own, to := find(round, s, variant), find(round, base, baseVariant)
+		if own < 0 || to < 0 {
+			return ratios
+		}
+		ratios = append(ratios, value(all[own])/value(all[to]))
+	}
+}
+
+// judgeSpeed prints the medians of a row that has a goal, and returns an error if that is missed.
+func (row *scalingRow) judgeSpeed(all []scaleResult) error {
 	if row.goal == 0 {
 		return nil
 	}
-	for i, s := range row.scalings {
-		fmt.Fprintf(os.Stdout, "scaling %-7s %6d %-7s  median ratio %.2f\n", s.name, s.parked, s.beside(), report.Median(ratios[i]))
+	reached := 0.0
+	for _, s := range row.scalings {
+		reached = report.Median(ratiosOf(all, row.scalings[0], "podgroups", s, "podgroups", speed))
+		fmt.Fprintf(os.Stdout, "scaling %-7s %6d %-7s  median ratio %.2f\n", s.name, s.parked, s.beside(), reached)
 	}
-	if reached := report.Median(ratios[len(ratios)-1]); reached < row.goal {
+	if reached < row.goal {
 		return fmt.Errorf("below the goal: %s reaches %.2f of %.2f", row.scalings[0].name, reached, row.goal)
 	}
 	return nil
@@ -136,18 +172,42 @@ func (row *scalingRow) judgeMemory(all []scaleResult) error {
 		return nil
 	}
 	last := row.scalings[len(row.scalings)-1]
-	of := func(variant string) float64 {
-		i := slices.IndexFunc(all, func(r scaleResult) bool {
-			return r.Name == last.name && r.Variant == variant && r.Pods == last.shape.Gangs*last.shape.Pods
-		})
-		return all[i].SchedulerBytes
-	}
-	ratio := of("podgroups") / of("stock")
-	fmt.Fprintf(os.Stdout, "scaling %-7s memory of the scheduler, ratio to stock %.2f, goal <= %.2f\n", last.name, ratio, row.memory)
+	ratios := ratiosOf(all, last, "stock", last, "podgroups", memory)
+	ratio := report.Median(ratios)
+	fmt.Fprintf(os.Stdout, "scaling %-7s memory of the scheduler, ratios to stock %.2f, median %.2f, goal <= %.2f\n", last.name, ratios, ratio, row.memory)
 	if ratio > row.memory {
 		return fmt.Errorf("above the goal: the scheduler's memory with %s is %.2f of stock's, not %.2f", last.name, ratio, row.memory)
 	}
 	return nil
+}
+
+// judgeWrites returns an error if gangs that cannot run have cost more writes than one for each pod and one event for each gang, or
+// any once these had been made. Nothing else is legitimate: there is no lease, and nobody else writes these pods, so that no write is
+// refused and repeated.
+func judgeWrites(all []scaleResult) (missed error) {
+	for _, r := range all {
+		if !r.reports() {
+			continue
+		}
+		if most := float64(r.Parked + r.Parked/parkedGang); r.ReportWrites > most {
+			missed = errors.Join(missed, fmt.Errorf("above the goal: in round %d the first report took %.0f writes, not %.0f", r.Round+1, r.ReportWrites, most))
+		}
+		if r.RestWrites > 0 {
+			missed = errors.Join(missed, fmt.Errorf("above the goal: in round %d %.0f writes came after the first report", r.Round+1, r.RestWrites))
+		}
+	}
+	return missed
+}
+
+// reports says whether there are parked pods that the scheduler reports on.
+func (s scaling) reports() bool { return s.parked > 0 && !s.ignored }
+
+// writes says what the parked pods cost until the load came.
+func (r scaleResult) writes() string {
+	if !r.reports() {
+		return ""
+	}
+	return fmt.Sprintf("  writes per parked pod %.3f, after the rest %.0f", r.ReportWrites/float64(r.Parked), r.RestWrites)
 }
 
 // beside names the pods that wait beside the load.
@@ -167,11 +227,11 @@ func scale(ctx context.Context, o *options, s scaling, name string) (scaleResult
 		return scaleResult{}, err
 	}
 	defer b.Down(ctx)
-	if err := b.park(ctx, s); err != nil {
-		return scaleResult{}, err
-	}
+	r := scaleResult{scaling: s, Name: s.name, Variant: name, Nodes: s.nodes, Pods: s.shape.Gangs * s.shape.Pods, Parked: s.parked, Ignored: s.ignored}
 	if s.parked > 0 {
-		rest(ctx)
+		if r.ReportWrites, r.RestWrites, err = b.parkAndRest(ctx, s, v); err != nil {
+			return scaleResult{}, err
+		}
 	}
 	profiled := func() error { return nil }
 	if o.profiles != "" {
@@ -184,11 +244,34 @@ func scale(ctx context.Context, o *options, s scaling, name string) (scaleResult
 	if err := profiled(); err != nil {
 		return scaleResult{}, err
 	}
-	pods := s.shape.Gangs * s.shape.Pods
-	return scaleResult{
-		Name: s.name, Variant: name, Nodes: s.nodes, Pods: pods, Parked: s.parked, Ignored: s.ignored,
-		PodsPerSecond: float64(pods) / measured.seconds, SchedulerBytes: measured.costs[v.scheduler].Memory, Costs: measured.costs,
-	}, nil
+	r.PodsPerSecond, r.Costs = float64(r.Pods)/measured.seconds, measured.costs
+	r.SchedulerBytes = measured.costs[v.scheduler].Memory
+	return r, nil
+}
+
+// parkAndRest parks pods and leaves the cluster alone for a while. It returns how often the scheduler wrote until it had said why they
+// wait, and how often after that.
+func (b *bench) parkAndRest(ctx context.Context, s scaling, v variant) (telling, resting float64, err error) {
+	before, err := b.costs(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	if err := b.park(ctx, s); err != nil {
+		return 0, 0, err
+	}
+	if err := b.settle(ctx); err != nil {
+		return 0, 0, err
+	}
+	told, err := b.costs(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	rest(ctx)
+	after, err := b.costs(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	return spent(before, told)[v.scheduler].Writes, spent(told, after)[v.scheduler].Writes, nil
 }
 
 // restFor is how long all programs have for what they still do about the parked pods when these are there: it is the pods that wait
