@@ -7,8 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/muster-sched/muster/manifests"
@@ -32,7 +34,11 @@ func writeTestCase(upstream string, w workload, v variant, dir string) (string, 
 	if own, ok := testCase["featureGates"].(tree); ok {
 		gates = own
 	}
-	for gate, on := range v.gates {
+	own, err := v.ownGates()
+	if err != nil {
+		return "", err
+	}
+	for gate, on := range own {
 		gates[gate] = on
 	}
 	if !v.native {
@@ -133,13 +139,16 @@ var ourPlugins = []string{"Coscheduling", "Capacity", "TaskPriority", "GangPreem
 // writeSchedulerConfig writes the configuration that Muster ships for benchmarks. Without Muster it is the same without our
 // plugins: the arguments of the in-tree plugins stay.
 func writeSchedulerConfig(v variant, dir string) (string, error) {
-	data, err := manifests.FS.ReadFile("scheduler/benchmark.yaml")
-	if err != nil {
-		return "", fmt.Errorf("reading the scheduler's configuration: %w", err)
+	if v.asShipped {
+		config, err := shippedConfig()
+		if err != nil {
+			return "", err
+		}
+		return write(dir, "scheduler.yaml", config)
 	}
-	config := tree{}
-	if err := yaml.Unmarshal(data, &config); err != nil {
-		return "", fmt.Errorf("parsing the scheduler's configuration: %w", err)
+	config, err := readConfig("scheduler/benchmark.yaml")
+	if err != nil {
+		return "", err
 	}
 	if !v.muster {
 		for _, profile := range trees(config["profiles"]) {
@@ -151,6 +160,70 @@ func writeSchedulerConfig(v variant, dir string) (string, error) {
 		}
 	}
 	return write(dir, "scheduler.yaml", config)
+}
+
+// shippedConfig is the configuration for a cluster. Exchanged is what a benchmark cannot do with: all pods are of one profile, nobody
+// else could lead, and nobody admits PodGroups.
+func shippedConfig() (tree, error) {
+	config, err := readConfig("scheduler/second-scheduler.yaml")
+	if err != nil {
+		return nil, err
+	}
+	for _, profile := range trees(config["profiles"]) {
+		if profile["schedulerName"] != "muster" {
+			continue
+		}
+		profile["schedulerName"] = "default-scheduler"
+		args, _ := profile["pluginConfig"].([]any)
+		profile["pluginConfig"] = append([]any{tree{"name": "Coscheduling", "args": tree{"admission": "Ignore"}}}, args...)
+		config["profiles"] = []any{profile}
+		config["leaderElection"] = tree{"leaderElect": false}
+		return config, nil
+	}
+	return nil, errors.New("what is shipped has no profile muster")
+}
+
+func readConfig(file string) (tree, error) {
+	data, err := manifests.FS.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("reading the scheduler's configuration: %w", err)
+	}
+	config := tree{}
+	if err := yaml.Unmarshal(data, &config); err != nil {
+		return nil, fmt.Errorf("parsing the scheduler's configuration: %w", err)
+	}
+	return config, nil
+}
+
+// ownGates are those that the variant sets.
+func (v variant) ownGates() (map[string]bool, error) {
+	if !v.asShipped {
+		return v.gates, nil
+	}
+	data, err := manifests.FS.ReadFile("deploy/second-scheduler/deployment.yaml")
+	if err != nil {
+		return nil, fmt.Errorf("reading the deployment: %w", err)
+	}
+	var deployment appsv1.Deployment
+	if err := yaml.UnmarshalStrict(data, &deployment); err != nil {
+		return nil, fmt.Errorf("parsing the deployment: %w", err)
+	}
+	gates := map[string]bool{}
+	for _, container := range deployment.Spec.Template.Spec.Containers {
+		for _, arg := range container.Args {
+			value, ok := strings.CutPrefix(arg, "--feature-gates=")
+			if !ok {
+				continue
+			}
+			for _, gate := range strings.Split(value, ",") {
+				name, on, _ := strings.Cut(gate, "=")
+				if gates[name], err = strconv.ParseBool(on); err != nil {
+					return nil, fmt.Errorf("reading the gates of the deployment: %w", err)
+				}
+			}
+		}
+	}
+	return gates, nil
 }
 
 func write(dir, name string, content any) (string, error) {

@@ -189,7 +189,7 @@ func (o *options) findFolders() error {
 func list() {
 	fmt.Println("workloads:")
 	for _, w := range workloads {
-		fmt.Printf("  %-26s scheduler_perf/%s: %s/%s\n", w.name, w.folder, w.testCase, w.size)
+		fmt.Printf("  %-26s scheduler_perf/%s: %s/%s%s\n", w.name, w.folder, w.testCase, w.size, w.differs())
 	}
 	fmt.Println("variants:")
 	for _, v := range variants {

@@ -63,7 +63,9 @@ func TestUpstreamHasAllWorkloads(t *testing.T) {
 				assert.Equal(t, value, own.Params[name], "%s with %s", w.name, v.name)
 			}
 			assert.Equal(t, v.native, cases[0].FeatureGates["GenericWorkload"], "%s with %s", w.name, v.name)
-			for gate, on := range v.gates {
+			gates, err := v.ownGates()
+			require.NoError(t, err)
+			for gate, on := range gates {
 				assert.Contains(t, cases[0].FeatureGates, gate)
 				assert.Equal(t, on, cases[0].FeatureGates[gate])
 			}
@@ -161,6 +163,18 @@ func TestStockHasTheSameArgumentsWithoutOurPlugins(t *testing.T) {
 		}
 	}
 	assert.NotContains(t, args, "Coscheduling")
+}
+
+// TestWhatIsMeasuredIsWhatIsShipped: in a cluster pods choose the profile muster, with the gates of the Deployment.
+func TestWhatIsMeasuredIsWhatIsShipped(t *testing.T) {
+	measured, err := readConfig("scheduler/benchmark.yaml")
+	require.NoError(t, err)
+	config, err := shippedConfig()
+	require.NoError(t, err)
+	assert.Equal(t, measured["profiles"], config["profiles"], "benchmark.yaml has the profile muster")
+	gates, err := variant{asShipped: true}.ownGates()
+	require.NoError(t, err)
+	assert.Equal(t, alike, gates, "stock has the gates that are shipped")
 }
 
 func TestGoals(t *testing.T) {
