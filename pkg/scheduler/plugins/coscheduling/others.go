@@ -40,7 +40,7 @@ func (c *Coscheduling) otherChoice(last *cast, result plan.Result, limits map[st
 		return nil
 	}
 	all := slices.Concat(last.round.Members, spare)
-	shapes := c.newShapes(all)
+	shapes := c.shapesOf(all)
 	for d, members := range last.groups {
 		if seats := result.Seats[d]; seats < len(members) {
 			limits[shapes.of(members[0])] = seats
