@@ -226,8 +226,8 @@ func (s *Store) relieveScout(g *group) {
 	g.scout, g.called, g.relieved = waiting[(at+1)%len(waiting)].UID, time.Time{}, true
 }
 
-// scoutPatience is how long a gang waits for its scout. One that stands in a long queue of pods comes later, to no harm.
-const scoutPatience = time.Second
+// scoutPatience is how long a gang waits for its scout. One that stands in a long queue of pods comes later; then two are tried.
+const scoutPatience = 5 * time.Second
 
 // do carries the deeds out. It takes the scheduling queue's lock, so it must not hold the Store's.
 func (s *Store) do(ctx context.Context, d deeds) {
