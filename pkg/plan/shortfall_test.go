@@ -131,6 +131,22 @@ func TestAShortfallNeverHidesRoom(t *testing.T) {
 	})
 }
 
+func TestAThousandLackTheLastPlaceUntilItComes(t *testing.T) {
+	place := resources.List{corev1.ResourcePods: 1}
+	demands := []Demand{{Requests: place, Count: 1000}}
+	var nodes []Node
+	for n, places := range []int64{100, 100, 100, 100, 100, 100, 100, 100, 100, 99} {
+		nodes = append(nodes, Node{Name: fmt.Sprint("node", n), Free: resources.List{corev1.ResourcePods: places}})
+	}
+	require.NotEqual(t, Possible, Make(demands, nodes, anywhere).Verdict)
+	short := Lacking(demands, nodes, never)
+	require.False(t, short.Covered())
+	short.Free("node9", place)
+	assert.True(t, short.Covered())
+	nodes[9].Free = resources.List{corev1.ResourcePods: 100}
+	assert.Equal(t, Possible, Make(demands, nodes, anywhere).Verdict)
+}
+
 // The benchmarks below are what a parked gang costs in a cluster of 5000 nodes, half of which refuse it: once when it is parked, and
 // at each pod that goes.
 
