@@ -1,6 +1,7 @@
 package kills_test
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"sync"
@@ -16,8 +17,15 @@ import (
 
 var boundPods = flag.Int("bound-pods", 2000, "how many pods are bound when the scheduler is killed, in gangs of twenty")
 
+// backWithin is how long a scheduler may take from its end to the binding of a gang that its successor finds. Volcano took 8 m 17 s beside
+// 140,000 pods; here it would be 2 m 30 s.
+func backWithin() time.Duration { return 10*time.Second + time.Duration(*boundPods)*time.Millisecond }
+
 // T21: a scheduler that starts beside very many bound pods knows them before it decides: a gang that fits is bound soon, one
-// that fits only if they were not there is not, and none of them is disturbed.
+// that fits only if they were not there is not, and none of them is disturbed. With as many as in the report on Volcano, most of whose time
+// goes into their creation:
+//
+//	go test ./test/integration/kills -run T21 -count 1 -v -timeout 2h -args -bound-pods 140000 -lasting 90m
 func TestT21_RestartBesideVeryManyPods(t *testing.T) {
 	const ofGang, onNode = 20, 100
 	gangs := *boundPods / ofGang
@@ -29,11 +37,15 @@ func TestT21_RestartBesideVeryManyPods(t *testing.T) {
 	require.NoError(t, w.log.Wait(w.ctx, func() bool { return len(w.bound()) == gangs }))
 
 	w.create(gangOf{name: "too-large", size: onNode + 1, minimum: onNode + 1}, 0)
-	require.NoError(t, w.kill())
 	killed := time.Now()
+	ctx, cancel := context.WithTimeout(w.ctx, backWithin())
+	defer cancel()
+	require.NoError(t, w.kill())
+	up := time.Now()
 	w.create(gangOf{name: "fits", size: onNode / 2, minimum: onNode / 2}, 0)
-	require.NoError(t, w.log.Wait(w.ctx, func() bool { return w.bound()["fits"] == onNode/2 }))
-	t.Logf("a gang of %d was bound %s after the scheduler had been killed", onNode/2, time.Since(killed).Round(time.Millisecond))
+	require.NoError(t, w.log.Wait(ctx, func() bool { return w.bound()["fits"] == onNode/2 }), "a gang that fits is bound")
+	t.Logf("the scheduler was ready %s after it had been killed, and a gang of %d was bound %s after that",
+		up.Sub(killed).Round(time.Millisecond), onNode/2, time.Since(up).Round(time.Millisecond))
 
 	require.Zero(t, w.bound()["too-large"])
 	disturbed := w.log.Pods(func(p watchlog.Pod) bool { return p.Scheduler == elsewhere && !p.Live() })
