@@ -1,7 +1,6 @@
 package scheduler_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -79,7 +78,7 @@ func (w *world) claimTemplate() func(*corev1.Pod) {
 }
 
 func TestGangWakesWhenDevicesComeAndWhenClaimsAreFreed(t *testing.T) {
-	w := newWorld(t, 3)
+	w := newQuietWorld(t, 3)
 	w.createDeviceClass()
 	withDevice := w.claimTemplate()
 	w.addDevices(0, 1)
@@ -103,11 +102,6 @@ func TestGangWakesWhenDevicesComeAndWhenClaimsAreFreed(t *testing.T) {
 func TestGangThatLacksDevicesIsPromisedNoneOnALargeCluster(t *testing.T) {
 	const nodes = 130
 	w := newQuietWorld(t, nodes)
-	t.Cleanup(func() { // the other tests' clusters are small
-		for i := range nodes {
-			require.NoError(t, kube.CoreV1().Nodes().Delete(context.Background(), fmt.Sprintf("%s-%d", w.namespace, i), metav1.DeleteOptions{}))
-		}
-	})
 	w.createDeviceClass()
 	withDevice := w.claimTemplate()
 	w.addDeviceForAll()
@@ -134,7 +128,7 @@ func (w *world) metric(name string) string {
 }
 
 func TestGangOfPodsWithNamedClaimsWakesWhenAClaimComes(t *testing.T) {
-	w := newWorld(t, 1)
+	w := newQuietWorld(t, 1)
 	w.createDeviceClass()
 	w.addDevices(0, 2)
 	w.createGroup("g", 2, "")
@@ -162,7 +156,7 @@ func (w *world) createClaim(name string) {
 }
 
 func TestGangOfPodsThatGetDevicesAsAResource(t *testing.T) {
-	w := newWorld(t, 2)
+	w := newQuietWorld(t, 2)
 	resourceName := "example.com/" + w.namespace[len(w.namespace)-10:]
 	_, err := kube.ResourceV1().DeviceClasses().Create(w.ctx, &resourcev1.DeviceClass{
 		ObjectMeta: metav1.ObjectMeta{Name: w.namespace},
@@ -189,7 +183,7 @@ func TestGangOfPodsThatGetDevicesAsAResource(t *testing.T) {
 // Upstream allocates a claim when its first pod is bound, and lets no other pod have it before. So members of a minimum that
 // share one cannot all hold their room first. They are told so, and cost nothing until somebody has had the claim allocated.
 func TestGangThatSharesAClaimIsToldWhyItWaits(t *testing.T) {
-	w := newWorld(t, 1)
+	w := newQuietWorld(t, 1)
 	w.createDeviceClass()
 	w.addDevices(0, 1)
 	w.createClaim("shared")

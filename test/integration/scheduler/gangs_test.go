@@ -46,7 +46,7 @@ func TestGangWakesWhenPodsGo(t *testing.T) {
 }
 
 func TestGangWakesWhenATaintGoes(t *testing.T) {
-	w := newWorld(t, 1)
+	w := newQuietWorld(t, 1)
 	tainted := w.addNode(1, func(n *corev1.Node) {
 		n.Spec.Taints = []corev1.Taint{{Key: "maintenance", Effect: corev1.TaintEffectNoSchedule}}
 	})
@@ -84,7 +84,7 @@ func TestGangWakesWhenItMayGoWhereRoomHasComeFreeBefore(t *testing.T) {
 }
 
 func TestGangWakesWhenALabelItSelectsComes(t *testing.T) {
-	w := newWorld(t, 2)
+	w := newQuietWorld(t, 2)
 	w.createGroup("g", 2, "")
 	w.createGang("g", 2, func(p *corev1.Pod) { p.Spec.NodeSelector["disk"] = w.namespace })
 	w.expectHeld("g", "0 of 2 members of the gang fit")
@@ -117,7 +117,7 @@ func TestGangOfUnlikeMembersWakesWhenANodeGetsALabelThatEitherSelects(t *testing
 }
 
 func TestGangWakesWhenItsVolumeCanBeHad(t *testing.T) {
-	w := newWorld(t, 2)
+	w := newQuietWorld(t, 2)
 	w.createGroup("g", 2, "")
 	w.createGang("g", 2, mounts("data"))
 	w.expectHeld("g", `persistentvolumeclaim "data" not found`)
@@ -146,7 +146,7 @@ func TestGangWakesWhenItsVolumeCanBeHad(t *testing.T) {
 // TestGangWakesWhenTheStorageClassOfItsClaimsComes: members whose claims are provisioned where they are placed wait for the class
 // that says so. Nothing else changes but that the class comes.
 func TestGangWakesWhenTheStorageClassOfItsClaimsComes(t *testing.T) {
-	w := newWorld(t, 2)
+	w := newQuietWorld(t, 2)
 	for i := range 2 {
 		w.createVolumeClaim(fmt.Sprintf("data-%d", i), w.namespace)
 	}
@@ -212,7 +212,7 @@ func (w *world) provision() int {
 }
 
 func TestGangWakesWhenThePodItWantsToBeNearComes(t *testing.T) {
-	w := newWorld(t, 2)
+	w := newQuietWorld(t, 2)
 	w.createGroup("g", 2, "")
 	near := func(p *corev1.Pod) {
 		p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("1")

@@ -45,33 +45,8 @@ func TestMain(m *testing.M) {
 	harness.Main(m, harness.SchedulerAlone("partialGangTimeout: 8s"), func(ctx context.Context, env *harness.Env) (func() error, error) {
 		cluster, restConfig, kube, muster = env.Cluster, env.Config, env.Kube, env.Muster
 		objects = dynamic.NewForConfigOrDie(restConfig)
-		return func() error { return checkMetrics(ctx) }, nil
+		return func() error { return harness.CheckScheduler(ctx, cluster) }, nil
 	})
-}
-
-// checkMetrics checks what must hold whatever the tests did: no gang was forgotten.
-func checkMetrics(ctx context.Context) error {
-	page, err := cluster.Get(ctx, localcluster.MusterScheduler, "/metrics")
-	if err != nil {
-		return fmt.Errorf("reading the scheduler's metrics: %w", err)
-	}
-	for _, line := range []string{"muster_lost_wakeup_recovered_total 0", "muster_state_drift 0", `muster_gang_attempts_total{result="seated"} `} {
-		if !strings.Contains(string(page), "\n"+line) {
-			return fmt.Errorf("the scheduler's metrics do not have %q:\n%s", line, musterLines(page))
-		}
-	}
-	return nil
-}
-
-// musterLines are the metrics that are Muster's own.
-func musterLines(page []byte) string {
-	var lines []string
-	for line := range strings.Lines(string(page)) {
-		if strings.HasPrefix(line, "muster_") {
-			lines = append(lines, line)
-		}
-	}
-	return strings.Join(lines, "")
 }
 
 // world is what a test has for itself: a namespace, and nodes that only its pods go to.
@@ -85,11 +60,19 @@ type world struct {
 func newWorld(t *testing.T, nodes int) *world {
 	t.Helper()
 	t.Parallel()
-	return newQuietWorld(t, nodes)
+	return makeWorld(t, nodes)
 }
 
-// newQuietWorld is newWorld for a test that must be alone: messages may speak of any node of the cluster.
+// newQuietWorld is newWorld for a test that must be alone: messages may speak of any node of the cluster, events of others may wake
+// gangs, and metrics count everybody's. Nothing of it is left for the next test.
 func newQuietWorld(t *testing.T, nodes int) *world {
+	t.Helper()
+	w := makeWorld(t, nodes)
+	t.Cleanup(w.clear)
+	return w
+}
+
+func makeWorld(t *testing.T, nodes int) *world {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	t.Cleanup(cancel)
@@ -98,6 +81,26 @@ func newQuietWorld(t *testing.T, nodes int) *world {
 		w.addNode(i)
 	}
 	return w
+}
+
+// clear removes what can wait or be waited for, and returns when it is gone.
+func (w *world) clear() {
+	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	defer cancel()
+	gone, all := *metav1.NewDeleteOptions(0), metav1.ListOptions{}
+	require.NoError(w.t, muster.SchedulingV1beta1().PodGroups(w.namespace).DeleteCollection(ctx, gone, all))
+	require.NoError(w.t, kube.CoreV1().Nodes().DeleteCollection(ctx, gone, metav1.ListOptions{LabelSelector: pool + "=" + w.namespace}))
+	require.NoError(w.t, kube.CoreV1().Pods(w.namespace).DeleteCollection(ctx, gone, all))
+	require.NoError(w.t, kube.ResourceV1().ResourceClaims(w.namespace).DeleteCollection(ctx, gone, all))
+	err := wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		pods, err := kube.CoreV1().Pods(w.namespace).List(ctx, all)
+		if err != nil || len(pods.Items) > 0 {
+			return false, err
+		}
+		claims, err := kube.ResourceV1().ResourceClaims(w.namespace).List(ctx, all)
+		return err == nil && len(claims.Items) == 0, err
+	})
+	require.NoError(w.t, err, "everything of %s is gone", w.namespace)
 }
 
 // addNode adds a node of 4 CPUs to the test's pool.
