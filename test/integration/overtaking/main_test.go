@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// soon bounds what takes milliseconds. It is far below the five minutes after which the scheduler tries everything again by itself.
-	soon = time.Minute
+	// soon bounds what takes milliseconds. It is below the half minute after which the Store looks by itself whether it has forgotten a gang.
+	soon = 20 * time.Second
 	// quiet is how long the tests watch for something that must not happen.
 	quiet = time.Second
 	// maxOvertakes is what the scheduler is configured with.
@@ -36,9 +36,9 @@ var (
 
 func TestMain(m *testing.M) {
 	options := harness.SchedulerAlone(fmt.Sprintf("maxOvertakes: %d", maxOvertakes))
-	harness.Main(m, options, func(_ context.Context, env *harness.Env) (func() error, error) {
+	harness.Main(m, options, func(ctx context.Context, env *harness.Env) (func() error, error) {
 		kube, muster = env.Kube, env.Muster
-		return nil, nil
+		return func() error { return harness.CheckScheduler(ctx, env.Cluster) }, nil
 	})
 }
 
