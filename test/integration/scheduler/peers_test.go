@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/muster-sched/muster/pkg/localcluster"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -125,21 +127,92 @@ func (w *world) removeGang(name string, size int) {
 	}
 }
 
-// T4: a pod that is created anew under the same name is another member: what its predecessor held is gone, and it is bound with the
-// others, not before.
-func TestT4_APodThatIsCreatedAnewUnderItsNameIsAnotherMember(t *testing.T) {
-	w := newWorld(t, 2)
-	w.createGroup("g", 2, "")
-	w.createGang("g", 2)
-	w.expectBound("g", 2)
-	w.create(w.pod("other", ""))
-	w.removeGang("g", 2)
-	w.expectBound("other", 1) // it has taken the room of one of them
-	w.create(w.pod("g-0", "g"))
-	w.create(w.pod("g-1", "g"))
-	w.expectHeld("g", "1 of 2 members of the gang fit")
-	w.remove("other")
-	w.expectBound("g", 2)
+// T4: a pod that is created anew under its name is another member: the place of its predecessor does not count for its gang. Each pod is
+// created as soon as the one before it is deleted, so that the scheduler hears of both as they come.
+func TestT4_PodsThatAreCreatedAnewUnderTheirNamesAreOtherMembers(t *testing.T) {
+	w := newWorld(t, 3)
+	w.replaceGang(func(replace func()) { replace() })
+}
+
+// T4 again: the scheduler stands still meanwhile, so that it hears of all at once.
+func TestT4_PodsThatAreCreatedAnewWhileNobodyLooksAreOtherMembers(t *testing.T) {
+	w := newQuietWorld(t, 3)
+	w.replaceGang(func(replace func()) {
+		require.NoError(t, cluster.Kill(localcluster.MusterScheduler, syscall.SIGSTOP))
+		defer func() { require.NoError(t, cluster.Kill(localcluster.MusterScheduler, syscall.SIGCONT)) }()
+		replace()
+	})
+}
+
+// replaceGang replaces the pods of a gang in a world of three nodes when others have taken their places, and checks that the new ones
+// start together, when there is room for all of them.
+func (w *world) replaceGang(meanwhile func(replace func())) {
+	w.t.Helper()
+	const size = 3
+	w.createQueue("9")
+	w.createGroup("g", size, w.namespace)
+	w.createGang("g", size)
+	w.expectBound("g", size)
+	old := w.uids("g")
+	meanwhile(func() {
+		// For a moment the nodes hold both. So a new member never has a place while old ones do.
+		for i := range size {
+			w.create(w.pod(fmt.Sprintf("other-%d", i), "", func(p *corev1.Pod) { p.Spec.NodeName = fmt.Sprintf("%s-%d", w.namespace, i) }))
+		}
+		for i := range size {
+			w.replace("g", i)
+		}
+	})
+	w.expectHeld("g", "0 of 3 members of the gang fit")
+	w.remove("other-0")
+	w.remove("other-1")
+	w.expectHeld("g", "2 of 3 members of the gang fit")
+	w.remove("other-2")
+	w.expectBound("g", size)
+	for pod, uid := range w.uids("g") {
+		require.NotEqual(w.t, old[pod], uid, pod)
+	}
+}
+
+// T4, the other way round: pods that are created anew again and again while their gang is judged, placed and bound leave nothing behind,
+// neither room nor quota, and the last ones are bound.
+func TestT4_PodsThatAreReplacedWhileTheirGangStartsLeaveNothingBehind(t *testing.T) {
+	const size = 3
+	w := newWorld(t, size)
+	w.createQueue("9")
+	w.createGroup("g", size, w.namespace)
+	w.createGang("g", size)
+	for range 20 {
+		for i := range size {
+			w.replace("g", i)
+		}
+	}
+	w.expectBound("g", size)
+	w.expectStays("g", size)
+	w.removeGang("g", size)
+	w.createGroup("next", size, w.namespace)
+	w.createGang("next", size)
+	w.expectBound("next", size)
+	label := fmt.Sprintf(`{queue=%q,resource="cpu"}`, w.namespace)
+	w.eventually("the queue is charged for these alone", func() bool {
+		return w.metric("muster_queue_used"+label) == "9" && w.metric("muster_queue_promised"+label) == "0"
+	})
+}
+
+// createQueue creates a queue named like the namespace, of so many CPUs.
+func (w *world) createQueue(cpus string) {
+	w.t.Helper()
+	queue := mustertesting.MakeQueue(w.namespace).Capability("cpu", cpus).Obj()
+	_, err := muster.SchedulingV1beta1().Queues().Create(w.ctx, queue, metav1.CreateOptions{})
+	require.NoError(w.t, err)
+}
+
+// replace deletes a member and creates it anew at once.
+func (w *world) replace(gang string, i int) {
+	w.t.Helper()
+	name := fmt.Sprintf("%s-%d", gang, i)
+	w.remove(name)
+	w.create(w.pod(name, gang))
 }
 
 // T5: a gang that cannot be placed does not stand in the way of smaller ones behind it.
