@@ -3,6 +3,7 @@ package scheduler_test
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -127,9 +128,11 @@ func TestAGangWhoseMembersCannotBePlacedHoldsUpNobodyBehindIt(t *testing.T) {
 	w.expectBound("small", 2)
 }
 
+// TestAGangOfAThousandWaitsWholeForTheLastPlace: while one place is missing nothing is bound, nothing is held that others can use, and
+// the judgement is neither repeated nor told again; the place comes, and all start.
 func TestAGangOfAThousandWaitsWholeForTheLastPlace(t *testing.T) {
 	const size = 1000
-	w := newWorld(t, 0)
+	w := newQuietWorld(t, 0)
 	roomFor := func(pods string) func(*corev1.Node) {
 		return func(n *corev1.Node) { n.Status.Allocatable[corev1.ResourcePods] = resource.MustParse(pods) }
 	}
@@ -137,17 +140,65 @@ func TestAGangOfAThousandWaitsWholeForTheLastPlace(t *testing.T) {
 		w.addNode(i, roomFor("100"))
 	}
 	w.addNode(9, roomFor("99"))
+	seen, before := w.countWrites(), w.tries()
 	w.createGroup("g", size, "")
-	w.createGang("g", size, func(p *corev1.Pod) {
-		p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("1m")
-	})
+	w.createGang("g", size, cpu("1m"))
 	w.expectHeld("g", fmt.Sprintf("%d of %d members of the gang fit", size-1, size))
-	w.create(w.pod("ordinary", "", func(p *corev1.Pod) {
-		p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("1m")
-	}))
+	w.create(w.pod("ordinary", "", cpu("1m")))
 	w.expectBound("ordinary", 1) // it holds none of the places that it cannot use
+
+	// Until all have been told, and for longer than the scheduler waits before it says something else.
+	waited, end := before, time.Now().Add(7*time.Second)
+	waited.noRoom++
+	err := wait.PollUntilContextTimeout(w.ctx, 200*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		require.Equal(t, waited, w.tries(), "it was judged once, and no member was tried")
+		return time.Now().After(end) && len(w.waiting("g")) == size, nil
+	})
+	require.NoError(t, err, "all members say why they wait")
+	require.Zero(t, w.bound("g"))
+	w.eventually("each member was written to once", func() bool {
+		for i := range size {
+			if seen.of(fmt.Sprintf("g-%d", i)) != 1 {
+				return false
+			}
+		}
+		return true
+	})
+	require.Len(t, w.eventsOf("PodGroup", "g", "Unschedulable"), 1)
+
 	w.addNode(10, roomFor("2"))
 	w.eventuallyIn(2*time.Minute, "the whole gang is bound", func() bool { return w.bound("g") == size })
+	started := waited
+	started.admitted++
+	started.seated++
+	require.Equal(t, started, w.tries(), "it started at the first try")
+}
+
+// tries is what the scheduler has tried to place gangs, in all.
+type tries struct {
+	noRoom, admitted, seated, letGo int // how judgements, and then rounds, have ended
+	rejected                        int // members that held room and lost it
+}
+
+func (w *world) tries() tries {
+	w.t.Helper()
+	count := func(name string) int {
+		value := w.metric(name)
+		if value == "" {
+			return 0
+		}
+		n, err := strconv.Atoi(value)
+		require.NoError(w.t, err)
+		return n
+	}
+	const attempts = "muster_gang_attempts_total{result=%q}"
+	return tries{
+		noRoom:   count(fmt.Sprintf(attempts, "no_room")),
+		admitted: count(fmt.Sprintf(attempts, "admitted")),
+		seated:   count(fmt.Sprintf(attempts, "seated")),
+		letGo:    count(fmt.Sprintf(attempts, "let_go")),
+		rejected: count("muster_gang_waiting_rejected_total"),
+	}
 }
 
 // TestNothingIsHeldWhileGangsWaitAmongOrdinaryPods has more gangs and pods than fit come and go together: gangs run
