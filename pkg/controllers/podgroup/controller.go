@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -79,6 +80,8 @@ type Controller struct {
 	writes    writeTimes
 	patience  patience
 	watchers  []func(*schedulingv1beta1.PodGroup)
+
+	versionIsPruned atomic.Bool // the installed CRD does not know status.jobVersion
 }
 
 // New makes the controller and registers it with the informers.

@@ -6,7 +6,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
@@ -41,6 +43,8 @@ func TestTheJobKnowsWhichIncarnationItIsInBeforeItsPodsDo(t *testing.T) {
 func TestThatAGangHasStartedIsSaidOfEachIncarnationAnew(t *testing.T) {
 	now := time.Unix(1000, 0)
 	group := mustertesting.MakePodGroup("g").MinMember(2).Phase(inqueue).Obj()
+	job := &batchv1alpha1.Job{ObjectMeta: metav1.ObjectMeta{Name: "job", UID: "job"}}
+	group.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1alpha1.SchemeGroupVersion.WithKind("Job"))}
 	step := func(pods string, version int64) (phase schedulingv1beta1.PodGroupPhase, kinds []schedulingv1beta1.PodGroupConditionType) {
 		group.Status = *nextStatus(group, count(members(pods), memory{version: version}), verdict{}, now, "id")
 		now = now.Add(time.Minute)
@@ -55,7 +59,7 @@ func TestThatAGangHasStartedIsSaidOfEachIncarnationAnew(t *testing.T) {
 		gotPhase, gotKinds := step(pods, version)
 		assert.Equal(t, phase, gotPhase, pods)
 		assert.Equal(t, kinds, gotKinds, pods)
-		assert.EqualValues(t, version, group.Status.JobVersion)
+		assert.EqualValues(t, version, *group.Status.JobVersion)
 	}
 	expect("uu", 0, inqueue, schedulingv1beta1.PodGroupUnschedulableType)
 	expect("rr", 0, running, schedulingv1beta1.PodGroupUnschedulableType, schedulingv1beta1.PodGroupScheduled)
@@ -64,4 +68,17 @@ func TestThatAGangHasStartedIsSaidOfEachIncarnationAnew(t *testing.T) {
 	expect("|rw", 1, inqueue)
 	expect("|rr", 1, running, schedulingv1beta1.PodGroupScheduled)
 	expect("|r", 1, inqueue, schedulingv1beta1.PodGroupScheduled)
+}
+
+// After an upgrade the status may be about any incarnation.
+func TestOfAStatusThatDoesNotSayWhichIncarnationNothingIsDropped(t *testing.T) {
+	group := mustertesting.MakePodGroup("g").MinMember(3).Phase(unknown).Obj()
+	scheduled := []schedulingv1beta1.PodGroupCondition{{Type: schedulingv1beta1.PodGroupScheduled, Status: corev1.ConditionTrue}}
+	group.Status.Conditions = scheduled
+	next := nextStatus(group, count(members("|rr"), memory{version: 1}), verdict{}, time.Unix(1000, 0), "id")
+	assert.Equal(t, scheduled, next.Conditions)
+	assert.EqualValues(t, 1, *next.JobVersion, "from now on it does")
+
+	alone := mustertesting.MakePodGroup("g").MinMember(2).Phase(inqueue).Obj()
+	assert.Nil(t, nextStatus(alone, count(members("rr"), memory{}), verdict{}, time.Unix(1000, 0), "id").JobVersion, "no Job, no versions")
 }

@@ -42,6 +42,9 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 	c.acceptVouched(group, pods)
 	next := nextStatus(group, members, c.admission.verdict(key, group.UID),
 		c.clock.Now(), string(uuid.NewUUID()))
+	if c.versionIsPruned.Load() {
+		next.JobVersion = nil
+	}
 	holdLeft := c.settleHold(group, next)
 	if cached.Status.Phase.Admitted() {
 		c.admission.forget(key, cached.UID) // the decision stands in the API
@@ -70,6 +73,10 @@ func (c *Controller) write(ctx context.Context, key string, group *schedulingv1b
 		return 0, nil // the informer will say so
 	case err != nil:
 		return 0, fmt.Errorf("writing the status: %w", err)
+	}
+	if next.JobVersion != nil && updated.Status.JobVersion == nil && !c.versionIsPruned.Swap(true) {
+		klog.FromContext(ctx).Error(nil, "The installed CRD of PodGroups is older than this controller: apply manifests/crds. "+
+			"Until then what pods of a Job have achieved before it was restarted counts for the gang")
 	}
 	c.written.Put(key, updated)
 	c.writes.note(key, c.clock.Now())

@@ -8,7 +8,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 )
 
@@ -134,11 +136,7 @@ func without(conditions []schedulingv1beta1.PodGroupCondition, kind schedulingv1
 // nextStatus is the status of a PodGroup, from what it says now, what its members add up to and what admission says.
 func nextStatus(group *schedulingv1beta1.PodGroup, t tally, v verdict, now time.Time, id string) *schedulingv1beta1.PodGroupStatus {
 	next := group.Status.DeepCopy()
-	if int32(t.version) > next.JobVersion {
-		// What they say is about pods that go.
-		next.Conditions = without(without(next.Conditions, schedulingv1beta1.PodGroupScheduled), schedulingv1beta1.PodGroupUnschedulableType)
-	}
-	next.JobVersion, next.Running, next.Succeeded, next.Failed = int32(t.version), t.running, t.succeeded, t.failed
+	next.Running, next.Succeeded, next.Failed = t.running, t.succeeded, t.failed
 	switch {
 	case !group.Status.Phase.Admitted() && v.blocked():
 		next.Phase = schedulingv1beta1.PodGroupPending
@@ -154,6 +152,7 @@ func nextStatus(group *schedulingv1beta1.PodGroup, t tally, v verdict, now time.
 		// What kept it out of the queue is over.
 		next.Conditions = without(next.Conditions, schedulingv1beta1.PodGroupUnschedulableType)
 	}
+	sayWhichIncarnation(next, batchv1alpha1.JobOf(group) != nil, int32(t.version))
 	next.Phase = nextPhase(group.Status.Phase, group.Spec.MinMember, t)
 	if f := find(next.Phase, group.Spec.MinMember, t); f != nil {
 		next.Conditions = withFinding(next.Conditions, *f, now, id)
@@ -161,9 +160,20 @@ func nextStatus(group *schedulingv1beta1.PodGroup, t tally, v verdict, now time.
 	return next
 }
 
+// sayWhichIncarnation says which incarnation of a Job's pods the status is about. What the conditions said of an earlier one is dropped; of a
+// status that does not say which it was about, nothing is.
+func sayWhichIncarnation(next *schedulingv1beta1.PodGroupStatus, ofJob bool, version int32) {
+	if next.JobVersion != nil && *next.JobVersion < version {
+		next.Conditions = without(without(next.Conditions, schedulingv1beta1.PodGroupScheduled), schedulingv1beta1.PodGroupUnschedulableType)
+	}
+	if next.JobVersion != nil || ofJob || version > 0 {
+		next.JobVersion = &version
+	}
+}
+
 // isUrgent says whether a change of status is worth a write of its own at once; counts and numbers can wait a little.
 func isUrgent(last, next *schedulingv1beta1.PodGroupStatus) bool {
-	if last.Phase != next.Phase || next.JobVersion != last.JobVersion || next.Succeeded < last.Succeeded {
+	if last.Phase != next.Phase || ptr.Deref(next.JobVersion, 0) != ptr.Deref(last.JobVersion, 0) || next.Succeeded < last.Succeeded {
 		return true
 	}
 	lastCondition, nextCondition := current(last.Conditions), current(next.Conditions)
@@ -178,7 +188,7 @@ func isUrgent(last, next *schedulingv1beta1.PodGroupStatus) bool {
 // more: the scheduler learns from the status of those that are gone. That the PodGroup is admitted at all is what pods wait
 // for, but not those of a Job, which are created after it and show it (gang.Vouches).
 func isReport(last, next *schedulingv1beta1.PodGroupStatus, ofJob bool) bool {
-	if last.JobVersion != next.JobVersion || last.Succeeded != next.Succeeded || last.Failed != next.Failed {
+	if ptr.Deref(last.JobVersion, 0) != ptr.Deref(next.JobVersion, 0) || last.Succeeded != next.Succeeded || last.Failed != next.Failed {
 		return false
 	}
 	before, after := current(last.Conditions), current(next.Conditions)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
@@ -25,7 +26,7 @@ func memberOf(version int, name string) *mustertesting.PodWrapper {
 // ranAs is the PodGroup of a gang whose incarnation was bound as a whole, and of which some members have succeeded.
 func ranAs(version, succeeded, minMember int32) *schedulingv1beta1.PodGroup {
 	pg := groupIn(schedulingv1beta1.PodGroupInqueue, minMember)
-	pg.Status.JobVersion, pg.Status.Succeeded = version, succeeded
+	pg.Status.JobVersion, pg.Status.Succeeded = &version, succeeded
 	pg.Status.Conditions = []schedulingv1beta1.PodGroupCondition{{Type: schedulingv1beta1.PodGroupScheduled, Status: corev1.ConditionTrue}}
 	return pg
 }
@@ -67,10 +68,27 @@ func TestAnIncarnationThatNeverReachedItsMinimumIsTakenDown(t *testing.T) {
 	}
 }
 
+// A status that a release before wrote is about whatever there is.
+func TestAStatusThatDoesNotSayWhichIncarnationIsBelieved(t *testing.T) {
+	for _, phase := range []schedulingv1beta1.PodGroupPhase{schedulingv1beta1.PodGroupInqueue, schedulingv1beta1.PodGroupRunning} {
+		s, fake := newTestStore()
+		pg := ranAs(0, 1, 3)
+		pg.Status.Phase, pg.Status.JobVersion = phase, nil
+		s.SetPodGroup(pg)
+		s.SetPod(on(memberOf(3, "m").Obj(), "node"))
+		waiting := memberOf(3, "waiting").Obj()
+		assert.Empty(t, s.Gate(waiting), "with the one that has succeeded there are enough")
+		s.check()
+		fake.Step(2 * time.Hour)
+		evict, _ := s.check()
+		assert.Empty(t, evict, "it has been whole")
+	}
+}
+
 func TestThePhaseOfPodsThatGoDoesNotVouchForThoseThatCome(t *testing.T) {
 	s, clock := newTestStore()
 	pg := groupIn(schedulingv1beta1.PodGroupRunning, 2)
-	pg.Status.JobVersion = 1 // the Job has begun anew, the phase is that of its old pods
+	pg.Status.JobVersion = ptr.To[int32](1) // the Job has begun anew, the phase is that of its old pods
 	s.SetPodGroup(pg)
 	s.SetPod(on(memberOf(1, "m").Obj(), "node"))
 	s.check()
@@ -152,4 +170,27 @@ func TestAMemberThatIsBeingBoundKeepsNobodyWaiting(t *testing.T) {
 	s.Reserve(replacement, "node")
 	verdict, _, _ = s.Permit(replacement)
 	assert.Equal(t, Allow, verdict)
+}
+
+// What becomes of a pod of the run before, which is still being bound, is nothing to the round of the run that follows.
+func TestAMemberOfAnEarlierIncarnationEndsNoRound(t *testing.T) {
+	s := openStore()
+	startRound(t, s, 1)
+	old := memberNamed("m0").Obj()
+	verdict, _, _ := s.Permit(old)
+	require.Equal(t, Allow, verdict)
+	pods := []*corev1.Pod{memberOf(1, "n0").Obj(), memberOf(1, "n1").Obj()}
+	s.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
+	for _, pod := range pods {
+		s.SetPod(pod)
+	}
+	require.Empty(t, s.Gate(pods[0]), "it holds nobody up either")
+	_, ok := s.Admit(s.Judge(pods[0]), nil)
+	require.True(t, ok)
+	s.Reserve(pods[0], "node")
+	s.SetPod(going(old))
+	s.Unreserve(old)
+	s.DeletePod(going(old))
+	assert.Equal(t, admitted, s.gangs[theGang].phase)
+	assert.Zero(t, s.gangs[theGang].failures)
 }

@@ -203,7 +203,7 @@ func (s *Store) Instead(round *Round, from []*gang.Member) *Round {
 	other := *round
 	other.instead, other.Members = true, g.ChooseFrom(from)
 	other.Choose, other.Before, other.Renew = false, nil, false // nothing is set aside for these
-	if len(other.Members) == 0 {
+	if len(other.Members) == 0 || sameMembers(other.Members, round.Members) {
 		return nil
 	}
 	if s.quotaOn && g.queue != "" {
@@ -238,7 +238,7 @@ func (s *Store) Admit(round *Round, places map[types.UID]string) (activate []*co
 		s.wakeQuotaWaiters() // its promise may be less than what was set aside for it
 	}
 	s.setPhase(g, admitted)
-	g.parked, g.scout = false, ""
+	g.parked, g.scout, g.called, g.relieved = false, "", time.Time{}, false
 	g.told = "" // whatever stood in the way does so no more
 	if g.sure = places != nil; g.sure {
 		s.foundRoom(g)
@@ -315,6 +315,7 @@ func (s *Store) Park(round *Round, scout *corev1.Pod, why string, rejected *core
 	}
 	g.parked, g.scout, g.rejected = true, scout.UID, append([]*corev1.Pod{rejected}, round.Others...)
 	g.turnedAway = true
+	g.called, g.relieved = time.Time{}, false
 	g.labour = 0
 	if round.Laborious {
 		g.labour = s.clock.Since(round.begun)
@@ -432,9 +433,13 @@ func (s *Store) takePlace(g *group, m *gang.Member) {
 		return
 	}
 	delete(g.chosen, m.UID)
-	g.deadline = s.clock.Now().Add(s.args.PermitTimeout.Duration) // they come
+	if more := s.clock.Now().Add(s.args.PermitTimeout.Duration); more.After(g.deadline) {
+		g.deadline = more // they come
+	}
 	if len(g.turns) > 0 && g.hasTurn(m.UID) {
-		g.turns = g.turns[1:]
+		if g.turns = g.turns[1:]; len(g.turns) == 0 {
+			s.waker.Add(g.key) // somebody whose binding has failed may come now
+		}
 	}
 	if node != "" {
 		rest := g.planned[node].Clone()
@@ -450,6 +455,7 @@ func (s *Store) takePlace(g *group, m *gang.Member) {
 func (s *Store) Unreserve(pod *corev1.Pod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	delete(s.strays, pod.UID)
 	g, m := s.find(pod.UID)
 	if m != nil && m.State == gang.Bound || s.settled.Has(pod.UID) {
 		return // the API has bound it after all
@@ -477,6 +483,8 @@ func (s *Store) Unreserve(pod *corev1.Pod) {
 	case s.comes(g, m):
 		g.SetState(m, gang.Waiting)
 		s.letGo(g, pod.UID)
+	case m.State == gang.Reserved:
+		g.SetState(m, gang.Waiting)
 	}
 	s.changed(g)
 	s.promiseBroken(g)

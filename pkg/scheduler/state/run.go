@@ -189,6 +189,9 @@ func (s *Store) check() (evict, holders []*corev1.Pod) {
 	now := s.clock.Now()
 	s.castNet()
 	s.countTheCrowd()
+	for _, key := range s.strays {
+		s.waker.Add(key)
+	}
 	for _, g := range s.gangs {
 		s.lookAfter(g)
 		if !g.reached && g.phase == idle && !g.brokenSince.IsZero() && now.Sub(g.brokenSince) > s.args.PartialGangTimeout.Duration && g.Broken() {

@@ -6,6 +6,7 @@
 package state
 
 import (
+	"math"
 	"slices"
 	"strconv"
 	"sync"
@@ -21,6 +22,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	schedulingx "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
@@ -85,7 +87,7 @@ type Store struct {
 	nominated     sets.Set[types.UID]       // waiting members that the scheduler keeps room on a node for
 	yielded       map[types.UID]*corev1.Pod // surplus that stands back for those, and who has left its gang
 	left          map[types.UID]*corev1.Pod // who has left its gang; the queue may not have heard of it
-	strays        []types.UID               // those of them that wait in Permit
+	strays        map[types.UID]Key         // those of them that hold room, and the gangs that they have left
 	unasked       map[Key]*group            // gangs that are to be judged though nothing has happened that could help them
 	crowd         int                       // how many pods are in parked gangs, as of the last look
 	lostWakeups   int                       // gangs that nobody woke and that fitted
@@ -124,6 +126,7 @@ func New(clock clock.Clock) *Store {
 		nominated:     sets.New[types.UID](),
 		yielded:       map[types.UID]*corev1.Pod{},
 		left:          map[types.UID]*corev1.Pod{},
+		strays:        map[types.UID]Key{},
 		claims:        map[types.UID]claim{},
 		sacrifices:    map[types.UID]sacrifice{},
 		asides:        asides{waiters: map[types.UID]*corev1.Pod{}, broken: map[Key]*group{}},
@@ -380,6 +383,7 @@ func (s *Store) noteWhereabouts(pod *corev1.Pod, member bool) {
 		delete(s.left, pod.UID)
 	}
 	if assigned {
+		delete(s.strays, pod.UID)
 		delete(s.asleep.pods, pod.UID)
 	}
 }
@@ -403,7 +407,7 @@ func mayFitNow(old, pod *corev1.Pod) bool {
 func (s *Store) leaveUnless(key Key, pod *corev1.Pod) {
 	if g, m := s.find(pod.UID); m != nil && g.key != key {
 		if m.State == gang.Reserved {
-			s.strays = append(s.strays, m.UID) // in Permit it waits for a gang that is its own no more
+			s.strays[m.UID] = g.key // in Permit it waits for a gang that is its own no more
 		}
 		s.leave(g, m)
 		if pod.Spec.NodeName == "" {
@@ -457,10 +461,10 @@ func (s *Store) isMissed(g *group, m *gang.Member) bool {
 	return s.comes(g, m) || !g.SeatedWith(s.toCome(g))
 }
 
-// comes says whether a member is part of the round that is going on: chosen, or reserved already.
+// comes says whether a member is part of the round that is going on: chosen, or reserved already. Who is being bound is of an earlier one.
 func (s *Store) comes(g *group, m *gang.Member) bool {
 	_, chosen := g.chosen[m.UID]
-	return chosen || m.State == gang.Reserved
+	return chosen || m.State == gang.Reserved && !g.allowed.Has(m.UID)
 }
 
 // DeletePod forgets a pod and takes its charge back.
@@ -472,6 +476,7 @@ func (s *Store) DeletePod(pod *corev1.Pod) {
 	delete(s.quotaWaiters, pod.UID)
 	delete(s.yielded, pod.UID)
 	delete(s.left, pod.UID)
+	delete(s.strays, pod.UID)
 	delete(s.asides.waiters, pod.UID)
 	delete(s.asleep.pods, pod.UID)
 	s.nominated.Delete(pod.UID)
@@ -492,7 +497,7 @@ func (s *Store) DeletePod(pod *corev1.Pod) {
 // says whether it has succeeded, and counts. (The scheduler does not see pods that have.) Until then a replacement, or surplus, would be
 // taken for what the minimum lacks, and go before everybody.
 func (s *Store) listen(g *group, m *gang.Member, last *corev1.Pod) {
-	if g.known && m.State == gang.Bound && g.Counts(m) && last.DeletionTimestamp == nil {
+	if g.known && m.State == gang.Bound && g.Counts(m) && last.DeletionTimestamp == nil && !g.hears(s.clock.Now()) {
 		g.hearsUntil = s.clock.Now().Add(hearFor)
 	}
 }
@@ -595,7 +600,7 @@ func (s *Store) setPodGroup(key Key, pg *schedulingv1beta1.PodGroup) {
 	g.reached = g.reached || g.bound >= g.Version()
 	g.Spec = gang.Spec{
 		MinMember: int(pg.Spec.MinMember), MinTaskMember: map[string]int{},
-		Succeeded: int(pg.Status.Succeeded), SucceededOf: int64(pg.Status.JobVersion),
+		Succeeded: int(pg.Status.Succeeded), SucceededOf: saidOf(pg),
 	}
 	for task, n := range pg.Spec.MinTaskMember {
 		g.MinTaskMember[task] = int(n)
@@ -619,13 +624,21 @@ func (s *Store) setPodGroup(key Key, pg *schedulingv1beta1.PodGroup) {
 	s.reportLater(g)
 }
 
+// saidOf is the incarnation that a PodGroup's status is about. One that does not say so is believed of any.
+func saidOf(pg *schedulingv1beta1.PodGroup) int64 {
+	if pg.Status.JobVersion == nil {
+		return math.MaxInt64
+	}
+	return int64(*pg.Status.JobVersion)
+}
+
 // boundOnce is the last incarnation of a gang whose minimum was bound at some time, -1 if none was. While a Job restarts, the phase is
 // still that of the pods that go.
 func boundOnce(pg *schedulingv1beta1.PodGroup) int64 {
-	version := int64(pg.Status.JobVersion)
+	version, begunAnew := saidOf(pg), ptr.Deref(pg.Status.JobVersion, 0) > 0
 	switch pg.Status.Phase {
 	case schedulingv1beta1.PodGroupRunning, schedulingv1beta1.PodGroupCompleted, schedulingv1beta1.PodGroupUnknown:
-		if version == 0 {
+		if !begunAnew {
 			return version
 		}
 	}

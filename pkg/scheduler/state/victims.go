@@ -185,5 +185,5 @@ func (s *Store) HoldsNothingInTheAPI(uid types.UID) bool {
 	if m == nil || m.State == gang.Bound {
 		return false
 	}
-	return m.State == gang.Waiting || !g.allowed.Has(uid)
+	return m.State == gang.Waiting || !g.Seated() && !g.allowed.Has(uid)
 }

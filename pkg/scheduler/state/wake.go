@@ -2,6 +2,7 @@ package state
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -125,6 +126,11 @@ func (s *Store) needs(g *group, seated, open bool) (d deeds) {
 	if g.phase == admitted {
 		s.waker.AddAfter(g.key, g.deadline.Sub(now))
 	}
+	defer func() {
+		if g.sweep { // again, as they may have been on their way into the waiting room
+			d.allow, g.sweep = g.allowed.UnsortedList(), false
+		}
+	}()
 	switch {
 	case g.phase == admitted && backsOff:
 	case g.phase == admitted:
@@ -135,9 +141,7 @@ func (s *Store) needs(g *group, seated, open bool) (d deeds) {
 		}
 	case seated:
 		if g.sweep {
-			d.allow = uids(g.Reserved())
-			g.allowed.Insert(d.allow...)
-			g.sweep = false
+			g.allowed.Insert(uids(g.Reserved())...)
 		}
 		if open && (!g.wasSeated || g.turnedAway) {
 			d.activate = pods(g.Waiting()) // the surplus may come now
@@ -381,12 +385,8 @@ func (s *Store) callYielded() []*corev1.Pod {
 	return yielded
 }
 
-// callStrays returns the pods that wait in Permit for a gang that they have left.
-func (s *Store) callStrays() []types.UID {
-	strays := s.strays
-	s.strays = nil
-	return strays
-}
+// callStrays returns the pods that wait in Permit for a gang that they have left, until they are rejected: they may be on their way there.
+func (s *Store) callStrays() []types.UID { return slices.Collect(maps.Keys(s.strays)) }
 
 func uids(members []*gang.Member) []types.UID {
 	out := make([]types.UID, 0, len(members))

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
@@ -200,7 +201,7 @@ func (w *world) runControllers() {
 	v := w.now()
 	for _, group := range w.groups() {
 		status := w.statusOf(v, group)
-		if status.Phase != group.Status.Phase || status.Succeeded != group.Status.Succeeded || status.JobVersion != group.Status.JobVersion {
+		if status.Phase != group.Status.Phase || status.Succeeded != group.Status.Succeeded || !ptr.Equal(status.JobVersion, group.Status.JobVersion) {
 			update(w, groupsResource, group, func(g *schedulingv1beta1.PodGroup) { g.Status = status })
 		}
 	}
@@ -223,7 +224,7 @@ func (w *world) statusOf(v view, group *schedulingv1beta1.PodGroup) schedulingv1
 			status.Succeeded++
 		}
 	}
-	status.JobVersion = int32(latest)
+	status.JobVersion = ptr.To(int32(latest))
 	if have := bound(v.members(group.Name)); len(have) > 0 && v.missing(group, have) == 0 {
 		status.Phase = schedulingv1beta1.PodGroupRunning
 	}

@@ -174,10 +174,11 @@ type PodGroupStatus struct {
 	// Running is the number of running members.
 	// +optional
 	Running int32 `json:"running,omitempty"`
-	// JobVersion is the incarnation of the members, as their annotation volcano.sh/job-version says, that running, succeeded and failed
-	// count. What earlier incarnations of a restarted Job have achieved does not count for the gang.
+	// JobVersion is the incarnation of a Job's pods, as their annotation volcano.sh/job-version says, that running, succeeded, failed and
+	// the condition Scheduled are about. What earlier incarnations of a restarted Job have achieved does not count for the gang. Unset where
+	// there is no Job, or where the status was written by a release that did not know of it.
 	// +optional
-	JobVersion int32 `json:"jobVersion,omitempty"`
+	JobVersion *int32 `json:"jobVersion,omitempty"`
 	// Succeeded is the number of members that have succeeded.
 	// +optional
 	Succeeded int32 `json:"succeeded,omitempty"`

@@ -291,6 +291,11 @@ func (in *PodGroupStatus) DeepCopyInto(out *PodGroupStatus) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.JobVersion != nil {
+		in, out := &in.JobVersion, &out.JobVersion
+		*out = new(int32)
+		**out = **in
+	}
 	return
 }
 

@@ -35,7 +35,7 @@ func (c *Coscheduling) judge(ctx context.Context, cycle fwk.CycleState, scout *c
 	cast, result := c.plan(ctx, round, nodes)
 	if result.Verdict == plan.Impossible {
 		other, found := c.planOthers(ctx, cast, result, nodes)
-		if found.Verdict == plan.Impossible {
+		if other == nil {
 			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, c.park(scout, cast, result))
 		}
 		round, cast, result = other.round, other, found
@@ -59,7 +59,7 @@ func (c *Coscheduling) judge(ctx context.Context, cycle fwk.CycleState, scout *c
 func (c *Coscheduling) park(scout *corev1.Pod, cast *cast, result plan.Result) string {
 	round := cast.round
 	why, culprit := cast.explain(result)+cast.outlook(), cast.culprit(result)
-	round.Others, round.Laborious = append(cast.others(culprit), cast.substitutes...), cast.apart
+	round.Others, round.Laborious = append(cast.others(culprit), cast.substitutes...), cast.apart || len(cast.substitutes) > 0
 	if len(cast.substitutes) == 0 {
 		round.Shortfall = cast.shortfall() // else it is not known what comes free for whom
 	}

@@ -14,8 +14,8 @@ import (
 const otherChoices = 4
 
 // planOthers looks for members of other kinds that may start in place of those of a gang that find no room: of a gang that has more
-// members than its minimum any will do. It returns the last plan, which is Impossible if no other choice fits; who was tried, and what
-// stood in the way, is added to the first.
+// members than its minimum any will do. It returns nil if there is no plan for any other choice: nothing is tried on the chance that it
+// might fit, as room may be set aside for the first choice, or will be. Who was judged, and what stood in the way, is added to the first.
 func (c *Coscheduling) planOthers(ctx context.Context, first *cast, result plan.Result, nodes []fwk.NodeInfo) (*cast, plan.Result) {
 	last, limits := first, map[string]int{}
 	for range otherChoices {
@@ -23,13 +23,21 @@ func (c *Coscheduling) planOthers(ctx context.Context, first *cast, result plan.
 		if round == nil {
 			break
 		}
-		if last, result = c.plan(ctx, round, nodes); result.Verdict != plan.Impossible {
-			break
+		last, result = c.plan(ctx, round, nodes)
+		if result.Verdict == plan.Possible {
+			return last, result
 		}
 		first.rejectors = first.rejectors.Union(last.rejectors)
-		first.substitutes = append(first.substitutes, last.examples()...)
+		for _, pod := range last.examples() {
+			if !slices.Contains(first.substitutes, pod) {
+				first.substitutes = append(first.substitutes, pod)
+			}
+		}
+		if result.Verdict != plan.Impossible {
+			break // it is not known who falls short
+		}
 	}
-	return last, result
+	return nil, plan.Result{}
 }
 
 // otherChoice begins the judgement of other members: of the kinds that fell short no more than have found a place. The limits, by kind,
