@@ -329,22 +329,9 @@ func (s *Store) setPod(pod *corev1.Pod) *group {
 // setMember takes over what a member is like now. old is what it was like, nil if it is new.
 func (s *Store) setMember(g *group, old, m *gang.Member) {
 	incarnation := g.Version()
-	g.Put(m)
-	s.vouch(g, m)
-	if old == nil {
-		g.joined, g.reportWhole = s.clock.Now(), false
-	}
-	if g.Version() > incarnation {
-		g.beginIncarnation()
-	}
-	if m.State == gang.Bound {
-		g.allowed.Delete(m.UID)
-	}
-	s.podGang[m.UID] = g.key
-	s.noteNomination(m)
-	s.charge(m.Pod, g.queue, m.Requests)
+	s.book(g, old, m)
 	switch {
-	case old != nil && old.State == m.State && old.Terminating == m.Terminating && old.Version == m.Version && old.Task == m.Task:
+	case standsAs(old, m):
 		if m.State != gang.Bound && mayFitNow(old.Pod, m.Pod) {
 			s.changed(g)
 			s.waker.Add(g.key)
@@ -368,6 +355,30 @@ func (s *Store) setMember(g *group, old, m *gang.Member) {
 		s.unpark(g)
 		s.judgeSoon(g) // the gate is closed to who comes behind the scout, and the scout may be parked, or asleep
 	} // else a new waiting pod is on its way through the gate by itself
+}
+
+// book writes down what a member is like now.
+func (s *Store) book(g *group, old, m *gang.Member) {
+	incarnation := g.Version()
+	g.Put(m)
+	s.vouch(g, m)
+	if old == nil {
+		g.joined, g.reportWhole = s.clock.Now(), false
+	}
+	if g.Version() > incarnation {
+		g.beginIncarnation()
+	}
+	if m.State == gang.Bound {
+		g.allowed.Delete(m.UID)
+	}
+	s.podGang[m.UID] = g.key
+	s.noteNomination(m)
+	s.charge(m.Pod, g.queue, m.Requests)
+}
+
+// standsAs says whether a member counts as it did.
+func standsAs(old, m *gang.Member) bool {
+	return old != nil && old.State == m.State && old.Terminating == m.Terminating && old.Version == m.Version && old.Task == m.Task
 }
 
 // beginIncarnation forgets what holds for earlier incarnations of the gang only: this one has yet to be bound.

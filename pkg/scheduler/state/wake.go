@@ -93,6 +93,9 @@ func (s *Store) next(key Key) deeds {
 	s.judgeForItsReport(g)
 	seated, open := g.staysSeated(), g.known && !s.mustBeAdmitted(g)
 	d := s.needs(g, seated, open)
+	if g.sweep { // again, as they may have been on their way into the waiting room
+		d.allow, g.sweep = g.allowed.UnsortedList(), false
+	}
 	if len(d.activate) == 0 {
 		delete(s.toJudge, g.key) // nothing will come of it now
 	}
@@ -126,11 +129,6 @@ func (s *Store) needs(g *group, seated, open bool) (d deeds) {
 	if g.phase == admitted {
 		s.waker.AddAfter(g.key, g.deadline.Sub(now))
 	}
-	defer func() {
-		if g.sweep { // again, as they may have been on their way into the waiting room
-			d.allow, g.sweep = g.allowed.UnsortedList(), false
-		}
-	}()
 	switch {
 	case g.phase == admitted && backsOff:
 	case g.phase == admitted:

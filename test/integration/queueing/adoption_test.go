@@ -93,7 +93,7 @@ func TestSystemCriticalPodsAreLeftAlone(t *testing.T) {
 			mustertesting.MakePod(name).Namespace(s.namespace).SchedulerName("muster").PriorityClass(class).Obj(), metav1.CreateOptions{})
 		require.NoError(t, err)
 	}
-	s.eventually("the ordinary pod has its PodGroup", func() bool { return len(s.groups()) == 1 })
+	s.eventually("the ordinary pod has its PodGroup", func() bool { return len(s.groups()) == 1 && len(s.pods("")) == 1 })
 	s.never("the critical one gets one too", func() bool { return len(s.groups()) > 1 || len(s.pods("")) != 1 })
 	assert.Equal(t, "critical", s.pods("")[0].Name)
 }
