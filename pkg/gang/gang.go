@@ -289,7 +289,10 @@ func (g *Gang) SeatedWith(members []*Member) bool {
 func (g *Gang) Broken() bool { return g.total.bound > 0 && !g.Seated() }
 
 // HasWaiting says whether a current member has no node.
-func (g *Gang) HasWaiting() bool { return g.total.all > g.total.held }
+func (g *Gang) HasWaiting() bool { return g.CountWaiting() > 0 }
+
+// CountWaiting is the number of current members without a node.
+func (g *Gang) CountWaiting() int { return g.total.all - g.total.held }
 
 // Waiting returns the current members without a node, in the order in which they start.
 func (g *Gang) Waiting() []*Member { return inOrder(g.current(isWaiting)) }

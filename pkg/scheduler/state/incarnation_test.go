@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
@@ -193,4 +194,33 @@ func TestAMemberOfAnEarlierIncarnationEndsNoRound(t *testing.T) {
 	s.DeletePod(going(old))
 	assert.Equal(t, admitted, s.gangs[theGang].phase)
 	assert.Zero(t, s.gangs[theGang].failures)
+}
+
+// A member may be let go before it is in Permit's waiting room, so the net does it again; unless the minimum is not there any more.
+func TestWhoWasLetGoTooEarlyIsLetGoAgainWhileTheMinimumIsThere(t *testing.T) {
+	for name, tc := range map[string]struct {
+		lost   bool
+		allow  []types.UID
+		reject []types.UID
+	}{
+		"the minimum is there": {false, []types.UID{"m0", "m1"}, nil},
+		"it is not":            {true, nil, []types.UID{"m1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := openStore()
+			startRound(t, s, 2)
+			s.Reserve(memberNamed("m1").Obj(), "node")
+			_, _, released := s.Permit(memberNamed("m1").Obj())
+			require.Len(t, released, 2)
+			if tc.lost {
+				s.SetPod(going(memberNamed("m0").Obj()))
+				s.Unreserve(memberNamed("m0").Obj())
+				s.DeletePod(going(memberNamed("m0").Obj()))
+			}
+			s.check()
+			d := s.next(theGang)
+			assert.ElementsMatch(t, tc.allow, d.allow)
+			assert.ElementsMatch(t, tc.reject, d.reject)
+		})
+	}
 }

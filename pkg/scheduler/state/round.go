@@ -184,7 +184,7 @@ func (s *Store) Spare(round *Round) []*gang.Member {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g := s.gangs[round.Key]
-	if g == nil || g.changes != round.changes {
+	if g == nil || g.changes != round.changes || g.CountWaiting() == len(round.Members) {
 		return nil
 	}
 	start := sets.New(uids(round.Members)...)

@@ -93,8 +93,8 @@ func (s *Store) next(key Key) deeds {
 	s.judgeForItsReport(g)
 	seated, open := g.staysSeated(), g.known && !s.mustBeAdmitted(g)
 	d := s.needs(g, seated, open)
-	if g.sweep { // again, as they may have been on their way into the waiting room
-		d.allow, g.sweep = g.allowed.UnsortedList(), false
+	if g.sweep {
+		s.sweepPermit(g, seated, &d)
 	}
 	if len(d.activate) == 0 {
 		delete(s.toJudge, g.key) // nothing will come of it now
@@ -103,6 +103,20 @@ func (s *Store) next(key Key) deeds {
 	d.reject = append(d.reject, s.callStrays()...)
 	g.wasSeated = seated && open && g.phase == idle
 	return d
+}
+
+// sweepPermit looks after members that were on their way into Permit's waiting room when they were let go. What was true then may not be any
+// more. Those that are being bound are not in that room, and are left alone.
+func (s *Store) sweepPermit(g *group, seated bool, d *deeds) {
+	g.sweep = false
+	switch {
+	case g.phase == admitted:
+	case seated:
+		g.allowed.Insert(uids(g.Reserved())...)
+		d.allow = g.allowed.UnsortedList()
+	default:
+		d.reject = append(d.reject, g.allowed.UnsortedList()...)
+	}
 }
 
 // judgeForItsReport has a parked gang judged again when what was reported of it is old.
@@ -138,9 +152,6 @@ func (s *Store) needs(g *group, seated, open bool) (d deeds) {
 			}
 		}
 	case seated:
-		if g.sweep {
-			g.allowed.Insert(uids(g.Reserved())...)
-		}
 		if open && (!g.wasSeated || g.turnedAway) {
 			d.activate = pods(g.Waiting()) // the surplus may come now
 			g.turnedAway = false
