@@ -6,11 +6,17 @@ package announce
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"time"
 
 	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
 )
 
 // scheduled is the reason of the event that tells that a pod has been bound. All others say what somebody may have to do.
@@ -20,10 +26,13 @@ const scheduled = "Scheduled"
 const (
 	inPause  = 2                      // how many go at the same time once there is a pause
 	inCalm   = 32                     // and once it lasts, so that what was held back is told as quickly as if it had not been
-	patience = 200 * time.Millisecond // so that people see progress, the first of those that wait go after that without a pause
+	patience = 100 * time.Millisecond // so that people see progress, the one that has waited longest goes after that without a pause
 	maxDelay = 30 * time.Second       // no event waits longer, however long there is no pause
-	maxHeld  = 5000                   // some 20 MiB; while so many wait, others go at once
+	maxHeld  = 5000                   // 4 MB, since an event takes less than a kB; while so many wait, others go at once
 )
+
+// retries are those of an event that the API server could not be told of.
+var retries = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.25, Steps: 8}
 
 // NewBroadcaster returns a broadcaster of events like upstream's that writes with the client, and holds events back while there is
 // traffic. The client's own requests must not belong to it.
@@ -31,59 +40,98 @@ func NewBroadcaster(client kubernetes.Interface, traffic *Traffic) events.EventB
 	return events.NewBroadcaster(newSink(&events.EventSinkImpl{Interface: client.EventsV1()}, traffic))
 }
 
-// sink holds events back while there is traffic. Upstream's broadcaster calls it from a goroutine for each event.
+// sink holds events back while there is traffic. Upstream's broadcaster calls it from a goroutine for each event; what is held back
+// is taken off it, because the stack of such a goroutine is many times as large as the event.
 type sink struct {
 	events.EventSink
 	traffic *Traffic
-	held    chan struct{} // one for each event that is held back
-	next    chan struct{} // one for each of them that waits for calm
-	first   chan struct{} // one for each of those that goes in a pause
+	begin   sync.Once
+	held    chan *eventsv1.Event
+	few     chan struct{} // one for each of those that are being written as in a pause
+	many    chan struct{} // one for each of the others that are being written
 }
 
 func newSink(s events.EventSink, traffic *Traffic) *sink {
 	return &sink{
 		EventSink: s, traffic: traffic,
-		held: make(chan struct{}, maxHeld), next: make(chan struct{}, inCalm), first: make(chan struct{}, inPause),
+		held: make(chan *eventsv1.Event, maxHeld), few: make(chan struct{}, inPause), many: make(chan struct{}, inCalm-inPause),
 	}
 }
 
-// Create writes an event; one that may be held back when it is its turn and there is a pause, or calm. When the context ends, what
-// was held back is not written any more.
+// Create writes an event, or takes one that may be held back, to write it when it is its turn and there is a pause, or calm. When
+// the context ends, what was held back is not written any more.
 func (s *sink) Create(ctx context.Context, event *eventsv1.Event) (*eventsv1.Event, error) {
 	if event.Reason != scheduled || event.Series != nil { // a series is written under upstream's lock
 		return s.EventSink.Create(ctx, event)
 	}
+	s.begin.Do(func() { go s.tell(ctx) })
 	select {
-	case s.held <- struct{}{}:
-		defer func() { <-s.held }()
+	case s.held <- event:
+		return event, nil
 	default:
 		return s.EventSink.Create(ctx, event)
 	}
-	tooLate := time.After(maxDelay)
-	select {
-	case s.next <- struct{}{}: // whoever has waited longest
-		defer func() { <-s.next }()
-	case <-tooLate:
-		return s.EventSink.Create(ctx, event)
-	case <-ctx.Done():
-		return event, nil
+}
+
+// tell writes what is held back, each event when it is its turn, until the context ends.
+func (s *sink) tell(ctx context.Context) {
+	for {
+		select {
+		case event := <-s.held:
+			slots := s.turn(ctx, event)
+			if slots == nil {
+				return
+			}
+			go func() {
+				defer func() { <-slots }()
+				s.write(ctx, event)
+			}()
+		case <-ctx.Done():
+			return
+		}
 	}
+}
+
+// turn waits until the event that has waited longest may be written, and returns where it has taken a slot; nil if the context has
+// ended.
+func (s *sink) turn(ctx context.Context, event *eventsv1.Event) (slots chan struct{}) {
+	tooLate := time.After(time.Until(event.EventTime.Add(maxDelay)))
 	select {
-	case s.first <- struct{}{}:
-		defer func() { <-s.first }()
+	case s.few <- struct{}{}:
+		select {
+		case <-s.traffic.Pause():
+		case <-time.After(patience):
+		case <-tooLate:
+		case <-ctx.Done():
+		}
+		return s.few
 	case <-s.traffic.Calm():
-		return s.EventSink.Create(ctx, event)
 	case <-tooLate:
-		return s.EventSink.Create(ctx, event)
 	case <-ctx.Done():
-		return event, nil
 	}
 	select {
-	case <-s.traffic.Pause():
-	case <-time.After(patience):
-	case <-tooLate:
+	case s.many <- struct{}{}:
+		return s.many
 	case <-ctx.Done():
-		return event, nil
+		return nil
 	}
-	return s.EventSink.Create(ctx, event)
+}
+
+// write writes an event, and tries again as long as the API server cannot be told of it. What it refuses is lost, as with upstream.
+func (s *sink) write(ctx context.Context, event *eventsv1.Event) {
+	var failure error
+	err := wait.ExponentialBackoffWithContext(ctx, retries, func(ctx context.Context) (bool, error) {
+		_, failure = s.EventSink.Create(ctx, event)
+		return failure == nil || isFinal(failure), nil
+	})
+	if ctx.Err() == nil && (err != nil || failure != nil && !apierrors.IsAlreadyExists(failure)) {
+		klog.FromContext(ctx).Error(failure, "An event could not be written", "event", klog.KObj(event), "regarding", event.Regarding)
+	}
+}
+
+// isFinal says whether another try would fail in the same way.
+func isFinal(err error) bool {
+	var refused apierrors.APIStatus
+	var request *rest.RequestConstructionError
+	return errors.As(err, &refused) || errors.As(err, &request)
 }
