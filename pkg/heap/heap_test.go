@@ -30,6 +30,7 @@ func TestSmallHeapsMayGrowToTheFloor(t *testing.T) {
 	for name, tc := range tests {
 		assert.Equal(t, tc.want, growth.percentFor(tc.live), name)
 	}
+	assert.Equal(t, 70, ForSpeed.percentFor(500*mib))
 	assert.Equal(t, 20, ForSize.percentFor(500*mib))
 	assert.Equal(t, 60, ForSize.percentFor(80*mib))
 }
