@@ -40,7 +40,7 @@ type Member struct {
 	Version int64
 	// Priority of the pod.
 	Priority int32
-	// Requests is what the member takes from a node.
+	// Requests is what the member takes from a node. Read only: members share it.
 	Requests resources.List
 	// State of the member.
 	State State

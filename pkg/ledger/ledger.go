@@ -64,7 +64,7 @@ func (l *Ledger) KnowsQueue(name string) bool {
 }
 
 // Charge books what a pod uses. Charging a pod again changes its queue and amount, it never books twice; it then says that
-// another charge was given back for it.
+// another charge was given back for it. The amount is kept, not copied: it must not change any more.
 func (l *Ledger) Charge(pod types.UID, queue string, amount resources.List) (replaced bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -75,7 +75,7 @@ func (l *Ledger) Charge(pod types.UID, queue string, amount resources.List) (rep
 	if charged {
 		l.release(pod, old)
 	}
-	charge := entry{queue: queue, amount: amount.Clone()}
+	charge := entry{queue: queue, amount: amount}
 	l.charges[pod] = charge
 	l.tree.Add(queue, charge.amount)
 	l.used.Add(queue, charge.amount)

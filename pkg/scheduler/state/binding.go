@@ -35,6 +35,12 @@ func (s *Store) AwaitTurn(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
+// NoteBound ends the turn of a member that has been bound. It never enters the scheduling queue again, and needs no place there.
+func (s *Store) NoteBound(pod *corev1.Pod) {
+	s.EndTurn(pod)
+	s.order.Delete(pod.UID)
+}
+
 // EndTurn lets the next member be bound. It may be called for pods that hold no turn.
 func (s *Store) EndTurn(pod *corev1.Pod) {
 	s.mu.Lock()

@@ -39,7 +39,8 @@ type group struct {
 	reached  bool      // the minimum of the current incarnation was bound once, as was seen or as the PodGroup's status says
 	bound    int64     // the last incarnation whose minimum was bound, as the PodGroup's status says; -1 if none was
 	since    time.Time
-	priority *int32 // of the whole gang, fixed when its gate opens first
+	priority *int32                    // of the whole gang, fixed when its gate opens first
+	requests map[string]resources.List // task -> what the last of its members requests
 
 	phase    phase
 	scout    types.UID                 // the one member that may pass the gate while the gang is idle
@@ -92,4 +93,17 @@ type group struct {
 	short        shortage  // of room
 	lack         quotaShortage
 	asideVersion int // admitted: what was set aside for others at the time
+}
+
+// share has a member point to the same requests as its fellows, which are alike as a rule: a list is larger than all else that is
+// known of a member.
+func (g *group) share(m *gang.Member) {
+	if like := g.requests[m.Task]; like.Equal(m.Requests) {
+		m.Requests = like
+		return
+	}
+	if g.requests == nil {
+		g.requests = map[string]resources.List{}
+	}
+	g.requests[m.Task] = m.Requests
 }

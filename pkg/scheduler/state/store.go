@@ -76,7 +76,7 @@ type Store struct {
 	schedulers    sets.Set[string]          // the profiles' names: whose waiting pods are ours
 	gangs         map[Key]*group            //
 	admitted      map[Key]*group            // those of them whose round is going on
-	podGang       map[types.UID]Key         // pod -> its gang
+	podGang       map[types.UID]*group      // pod -> its gang
 	settled       sets.Set[types.UID]       // pods that are charged and, as the API says, bound: their charge stays until they are gone
 	gone          recent                    // members that were deleted a short while ago
 	quotaWaiters  map[types.UID]*corev1.Pod // single pods that wait for quota
@@ -115,7 +115,7 @@ func New(clock clock.Clock) *Store {
 		schedulers:    sets.New[string](),
 		gangs:         map[Key]*group{},
 		admitted:      map[Key]*group{},
-		podGang:       map[types.UID]Key{},
+		podGang:       map[types.UID]*group{},
 		settled:       sets.New[types.UID](),
 		quotaWaiters:  map[types.UID]*corev1.Pod{},
 		quotaParked:   sets.New[Key](),
@@ -278,6 +278,7 @@ func (s *Store) setMember(g *group, old, m *gang.Member) {
 // book writes down what a member is like now.
 func (s *Store) book(g *group, old, m *gang.Member) {
 	incarnation := g.Version()
+	g.share(m)
 	g.Put(m)
 	s.vouch(g, m)
 	if old == nil {
@@ -289,7 +290,7 @@ func (s *Store) book(g *group, old, m *gang.Member) {
 	if m.State == gang.Bound {
 		g.allowed.Delete(m.UID)
 	}
-	s.podGang[m.UID] = g.key
+	s.podGang[m.UID] = g
 	s.noteNomination(m)
 	s.charge(m.Pod, g.queue, m.Requests)
 }
@@ -458,7 +459,7 @@ func (s *Store) leave(g *group, m *gang.Member) {
 
 // find returns a pod's gang and its member there, or nil.
 func (s *Store) find(uid types.UID) (*group, *gang.Member) {
-	g := s.gangs[s.podGang[uid]]
+	g := s.podGang[uid]
 	if g == nil {
 		return nil, nil
 	}

@@ -169,7 +169,7 @@ func (s *Store) beingEvicted(g *group) bool {
 		return false
 	}
 	for uid := range s.claims {
-		if s.podGang[uid] == g.key && s.claimed(uid, "") {
+		if s.podGang[uid] == g && s.claimed(uid, "") {
 			return !gang.Call(g.Asks(), s.holding(g, "")).Seated()
 		}
 	}

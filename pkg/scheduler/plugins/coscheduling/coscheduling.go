@@ -253,6 +253,6 @@ func (c *Coscheduling) PreBind(ctx context.Context, _ fwk.CycleState, pod *corev
 // PostBind ends the turn of a member.
 func (c *Coscheduling) PostBind(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
 	if state.IsMember(pod) {
-		c.store.EndTurn(pod)
+		c.store.NoteBound(pod)
 	}
 }

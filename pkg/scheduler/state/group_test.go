@@ -1,0 +1,39 @@
+package state
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/resources"
+)
+
+func TestMembersThatAreAlikeShareTheirRequests(t *testing.T) {
+	store := openStore()
+	set := func(name, task, cpu string) {
+		store.SetPod(memberNamed(name).Annotation(batchv1alpha1.TaskSpecKey, task).Requests("cpu", cpu).Obj())
+	}
+	requestsOf := func(name string) resources.List {
+		_, m := store.find(types.UID(name))
+		require.NotNil(t, m)
+		return m.Requests
+	}
+	address := func(name string) uintptr { return reflect.ValueOf(requestsOf(name)).Pointer() }
+	set("driver", "driver", "1")
+	set("worker-0", "worker", "2")
+	set("driver-1", "driver", "1")
+	set("worker-1", "worker", "2")
+	assert.Equal(t, address("worker-0"), address("worker-1"))
+	assert.Equal(t, address("driver"), address("driver-1"))
+	assert.NotEqual(t, address("driver"), address("worker-0"))
+
+	set("worker-1", "worker", "3") // resized in place
+	assert.Equal(t, "cpu=3, pods=1", requestsOf("worker-1").String())
+	assert.Equal(t, "cpu=2, pods=1", requestsOf("worker-0").String())
+	set("worker-0", "worker", "3")
+	assert.Equal(t, address("worker-0"), address("worker-1"))
+}
