@@ -31,8 +31,8 @@ const (
 	maxHeld  = 5000                   // 4 MB, since an event takes less than a kB; while so many wait, others go at once
 )
 
-// retries are those of an event that the API server could not be told of.
-var retries = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.25, Steps: 8}
+// tries are those of an event that the API server cannot be told of, as many and as far apart as upstream's.
+var tries = wait.Backoff{Duration: 10 * time.Second, Jitter: 0.25, Steps: 12}
 
 // NewBroadcaster returns a broadcaster of events like upstream's that writes with the client, and holds events back while there is
 // traffic. The client's own requests must not belong to it.
@@ -82,10 +82,7 @@ func (s *sink) tell(ctx context.Context) {
 			if slots == nil {
 				return
 			}
-			go func() {
-				defer func() { <-slots }()
-				s.write(ctx, event)
-			}()
+			go s.write(ctx, event, func() { <-slots })
 		case <-ctx.Done():
 			return
 		}
@@ -117,16 +114,21 @@ func (s *sink) turn(ctx context.Context, event *eventsv1.Event) (slots chan stru
 	}
 }
 
-// write writes an event, and tries again as long as the API server cannot be told of it. What it refuses is lost, as with upstream.
-func (s *sink) write(ctx context.Context, event *eventsv1.Event) {
-	var failure error
-	err := wait.ExponentialBackoffWithContext(ctx, retries, func(ctx context.Context) (bool, error) {
-		_, failure = s.EventSink.Create(ctx, event)
-		return failure == nil || isFinal(failure), nil
-	})
-	if ctx.Err() == nil && (err != nil || failure != nil && !apierrors.IsAlreadyExists(failure)) {
-		klog.FromContext(ctx).Error(failure, "An event could not be written", "event", klog.KObj(event), "regarding", event.Regarding)
-	}
+// write writes an event, and tries again as long as the API server cannot be told of it. It lets the next be written once it has
+// tried. What the API server refuses is lost, as with upstream.
+func (s *sink) write(ctx context.Context, event *eventsv1.Event, letNext func()) {
+	letNext = sync.OnceFunc(letNext)
+	defer letNext()
+	_ = wait.ExponentialBackoffWithContext(ctx, tries, func(ctx context.Context) (bool, error) {
+		_, err := s.EventSink.Create(ctx, event)
+		letNext()
+		if err == nil || apierrors.IsAlreadyExists(err) {
+			return true, nil
+		}
+		final := isFinal(err)
+		klog.FromContext(ctx).Error(err, "An event could not be written", "event", klog.KObj(event), "regarding", event.Regarding, "final", final)
+		return final, nil
+	}) // the last error has been logged
 }
 
 // isFinal says whether another try would fail in the same way.

@@ -215,13 +215,31 @@ func TestAnEventThatCouldNotBeWrittenIsTriedAgain(t *testing.T) {
 		p := &paper{fails: []error{errors.New("connection refused"), errors.New("connection refused")}}
 		record(t.Context(), t, newSink(p, NewTraffic()), scheduled, "a")
 		require.Empty(t, p.names())
-		time.Sleep(10 * time.Second)
+		time.Sleep(30 * time.Second)
 		assert.Equal(t, []string{"a"}, p.names())
 
 		p = &paper{fails: []error{refusal}}
 		record(t.Context(), t, newSink(p, NewTraffic()), scheduled, "b", "c")
-		time.Sleep(10 * time.Second)
+		time.Sleep(30 * time.Second)
 		assert.Equal(t, []string{"c"}, p.names(), "what is refused would be refused again")
+	})
+}
+
+func TestEventsDoNotWaitForThoseThatAreTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		traffic, p := NewTraffic(), &paper{}
+		for range 2 * inCalm {
+			p.fails = append(p.fails, errors.New("connection refused"))
+		}
+		var names []string
+		for i := range 3 * inCalm {
+			names = append(names, fmt.Sprint(i))
+		}
+		s := newSink(p, traffic)
+		record(t.Context(), t, s, scheduled, names...)
+		assert.Equal(t, names[2*inCalm:], p.names())
+		time.Sleep(13 * time.Second)
+		assert.ElementsMatch(t, names, p.names())
 	})
 }
 

@@ -35,7 +35,7 @@ func (s *Store) AwaitTurn(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// NoteBound ends the turn of a member that has been bound. It never enters the scheduling queue again, and needs no place there.
+// NoteBound ends the turn of a member that has been bound. It has left the scheduling queue, and needs no place there.
 func (s *Store) NoteBound(pod *corev1.Pod) {
 	s.EndTurn(pod)
 	s.order.Delete(pod.UID)

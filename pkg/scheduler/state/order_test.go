@@ -5,15 +5,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
-
-	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 )
 
 func TestOrder(t *testing.T) {
@@ -76,16 +73,4 @@ func TestPodsWithoutAGangAreOrderedByPriorityAndTheTimeTheyCame(t *testing.T) {
 	native.Annotations = map[string]string{"scheduling.k8s.io/group-name": "ours"}
 	_, ours := groupOf(native)
 	assert.False(t, ours)
-}
-
-func TestWhoIsBoundNeedsNoPlaceInTheQueueAnyMore(t *testing.T) {
-	s := openStore()
-	s.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1))
-	pod := memberNamed("p").Obj()
-	require.Empty(t, s.Gate(pod))
-	_, kept := s.order.Load(pod.UID)
-	require.True(t, kept)
-	s.NoteBound(pod)
-	_, kept = s.order.Load(pod.UID)
-	assert.False(t, kept)
 }

@@ -442,7 +442,9 @@ func (g *group) hears(now time.Time) bool { return now.Before(g.hearsUntil) && g
 func (s *Store) leave(g *group, m *gang.Member) {
 	delete(s.podGang, m.UID)
 	delete(s.asleep.pods, m.UID)
-	g.Remove(m.UID)
+	if g.Remove(m.UID); g.Len() == 0 {
+		g.requests = nil
+	}
 	g.allowed.Delete(m.UID)
 	if g.scout == m.UID {
 		g.scout = ""
