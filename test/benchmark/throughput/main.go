@@ -74,6 +74,11 @@ func benchmark(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	if o.profiles != "" {
+		if err := os.MkdirAll(o.profiles, 0o755); err != nil {
+			return fmt.Errorf("making the folder for profiles: %w", err)
+		}
+	}
 	if o.wake || o.scale {
 		return o.others(ctx)
 	}
