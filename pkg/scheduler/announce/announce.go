@@ -27,7 +27,7 @@ const (
 	inPause  = 2                      // how many go at the same time once there is a pause
 	inCalm   = 32                     // and once it lasts, so that what was held back is told as quickly as if it had not been
 	patience = 100 * time.Millisecond // so that people see progress, the one that has waited longest goes after that without a pause
-	maxDelay = 30 * time.Second       // no event waits longer, however long there is no pause
+	maxDelay = 30 * time.Second       // after that it goes, however long there is no pause, as many at a time as in calm
 	maxHeld  = 5000                   // 4 MB, since an event takes less than a kB; while so many wait, others go at once
 )
 
