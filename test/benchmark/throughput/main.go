@@ -109,9 +109,9 @@ func (o *options) compare(ctx context.Context) ([]result, error) {
 	return results, nil
 }
 
-// inTurn are the variants in the order of a round: every other round backwards, so that none always comes first.
-func inTurn(variants []string, round int) []string {
-	order := slices.Clone(variants)
+// inTurn are variants, or scalings, in the order of a round: every other round backwards, so that none always comes first.
+func inTurn[E any](inOrder []E, round int) []E {
+	order := slices.Clone(inOrder)
 	if round%2 == 1 {
 		slices.Reverse(order)
 	}

@@ -109,7 +109,7 @@ func (row *scalingRow) in(round int) []scaling {
 func (row *scalingRow) run(ctx context.Context, o *options) (all []scaleResult, err error) {
 	for round := range row.rounds(o) {
 		for _, variant := range inTurn(row.variants, round) {
-			for _, s := range row.in(round) {
+			for _, s := range inTurn(row.in(round), round) {
 				r, err := scale(ctx, o, s, variant)
 				if err != nil {
 					return all, fmt.Errorf("scaling %s with %s: %w", s.name, variant, err)
@@ -125,6 +125,7 @@ func (row *scalingRow) run(ctx context.Context, o *options) (all []scaleResult, 
 	return all, nil
 }
 
+// ratioToFirst is empty for what runs before the first of the row: the medians at the end have it.
 func (row *scalingRow) ratioToFirst(all []scaleResult, r scaleResult) string {
 	if ratios := ratiosOf(all, row.scalings[0], r.Variant, r.scaling, r.Variant, speed); len(ratios) > r.Round {
 		return fmt.Sprintf("  ratio %.2f", ratios[r.Round])
