@@ -38,7 +38,7 @@ type scalingRow struct {
 	scalings []scaling
 	// variants to run it with.
 	variants []string
-	// goal is the least ratio that the last is to reach, 0 if there is none.
+	// goal is the least ratio that the second is to reach, which runs right before or after the first; 0 if there is none.
 	goal float64
 	// memory is the most that our scheduler may take at the end of the last, as a ratio to the stock scheduler's; 0 if that is not asked.
 	memory float64
@@ -50,8 +50,8 @@ var scalingRows = []scalingRow{
 	{variants: both, scalings: []scaling{{name: "nodes", nodes: 500, shape: shape{50, 100}}, {name: "nodes", nodes: 5000, shape: shape{50, 100}}}},
 	{goal: 0.95, variants: both[1:], scalings: []scaling{ // only gangs can wait together
 		{name: "parked", nodes: 500, shape: shape{50, 100}, rested: true},
-		{name: "parked", nodes: 500, shape: shape{50, 100}, rested: true, parked: 10_000, ignored: true},
 		{name: "parked", nodes: 500, shape: shape{50, 100}, rested: true, parked: 10_000},
+		{name: "parked", nodes: 500, shape: shape{50, 100}, rested: true, parked: 10_000, ignored: true},
 	}},
 	{memory: 1.2, variants: both, scalings: []scaling{{name: "pods", nodes: 5000, shape: shape{50, 100}}, {name: "pods", nodes: 5000, shape: shape{500, 100}}}},
 }
@@ -158,12 +158,11 @@ func (row *scalingRow) judgeSpeed(all []scaleResult) error {
 	if row.goal == 0 {
 		return nil
 	}
-	reached := 0.0
-	for _, s := range row.scalings {
-		reached = report.Median(ratiosOf(all, row.scalings[0], "podgroups", s, "podgroups", speed))
-		fmt.Fprintf(os.Stdout, "scaling %-7s %6d %-7s  median ratio %.2f\n", s.name, s.parked, s.beside(), reached)
+	for _, s := range row.scalings[1:] {
+		ratios := ratiosOf(all, row.scalings[0], "podgroups", s, "podgroups", speed)
+		fmt.Fprintf(os.Stdout, "scaling %-7s %6d %-7s  ratios %.2f, median %.2f\n", s.name, s.parked, s.beside(), ratios, report.Median(ratios))
 	}
-	if reached < row.goal {
+	if reached := report.Median(ratiosOf(all, row.scalings[0], "podgroups", row.scalings[1], "podgroups", speed)); reached < row.goal {
 		return fmt.Errorf("below the goal: %s reaches %.2f of %.2f", row.scalings[0].name, reached, row.goal)
 	}
 	return nil
@@ -279,8 +278,8 @@ func (b *bench) parkAndRest(ctx context.Context, s scaling, v variant) (telling,
 
 // restFor is how long all programs have for what they still do about the parked pods when these are there: it is the pods that wait
 // whose cost is asked for, not their coming. Where there are none they have it too: a program that has rested begins otherwise, with
-// memory that it has given back and with a collector that expects little. The API server keeps what was written in the last 75 s for those who watch, each pod as
-// it was and as it is; what is older it lets go of when something is written next.
+// memory that it has given back and with a collector that expects little. The API server keeps what was written in the last 75 s for
+// those who watch, each pod as it was and as it is; what is older it lets go of in steps while something is written.
 const restFor = 90 * time.Second
 
 func rest(ctx context.Context) {

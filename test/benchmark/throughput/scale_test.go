@@ -35,10 +35,10 @@ func TestMemoryIsJudgedByTheMedianOfThePairsOfARound(t *testing.T) {
 
 func TestSpeedIsJudgedByTheMedianOfTheRoundsRatiosToTheFirst(t *testing.T) {
 	none, some := scaling{name: "parked"}, scaling{name: "parked", parked: 40}
-	row := &scalingRow{variants: both[1:], goal: 0.95, scalings: []scaling{none, some}}
+	row := &scalingRow{variants: both[1:], goal: 0.95, scalings: []scaling{none, some, {name: "parked", parked: 40, ignored: true}}}
 	rounds := func(reached ...float64) (all []scaleResult) {
 		for round, ratio := range reached {
-			for _, r := range []scaleResult{{scaling: none, PodsPerSecond: 100}, {scaling: some, PodsPerSecond: 100 * ratio}} {
+			for _, r := range []scaleResult{{scaling: none, PodsPerSecond: 100}, {scaling: some, PodsPerSecond: 100 * ratio}, {scaling: row.scalings[2], PodsPerSecond: 1}} {
 				r.Round, r.Variant = round, "podgroups"
 				all = append(all, r)
 			}
@@ -46,7 +46,7 @@ func TestSpeedIsJudgedByTheMedianOfTheRoundsRatiosToTheFirst(t *testing.T) {
 		return all
 	}
 	all := rounds(1, 0.5, 0.97)
-	assert.Equal(t, "  ratio 0.97", row.ratioToFirst(all, all[5]))
+	assert.Equal(t, "  ratio 0.97", row.ratioToFirst(all, all[7]))
 	assert.Empty(t, row.ratioToFirst(all[1:2], all[1]), "without the first")
 	require.NoError(t, row.judgeSpeed(all))
 	assert.ErrorContains(t, row.judgeSpeed(rounds(1, 0.5, 0.94)), "below the goal")
