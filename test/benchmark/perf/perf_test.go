@@ -200,7 +200,13 @@ func TestGoals(t *testing.T) {
 		"ordinary pods, slowed": {
 			ordinary, report.Runs{run(ordinary, stock, 0, 100), run(ordinary, muster, 0, 88.2)}, "0.90 MISSED", false,
 		},
-		"each round has its own goal": {
+		"below both, though in each round above one": {
+			gangs, report.Runs{
+				run(gangs, stock, 0, 100), run(gangs, native, 0, 40), run(gangs, muster, 0, 60),
+				run(gangs, stock, 1, 60), run(gangs, native, 1, 60), run(gangs, muster, 1, 60),
+			}, "0.84 MISSED", false,
+		},
+		"each round is compared in itself": {
 			ordinary, report.Runs{
 				run(ordinary, stock, 0, 100), run(ordinary, muster, 0, 98), run(ordinary, stock, 1, 10), run(ordinary, muster, 1, 9.8),
 			}, "1.00", true,

@@ -53,44 +53,40 @@ func median(ratios []float64) string {
 	return fmt.Sprintf("%.2f", report.Median(ratios))
 }
 
-// judge says how much of its goal a variant reaches, as the median over the rounds. Only muster has one: what differs from stock
-// there is our plugins alone.
+// judge says how much of its goal a variant reaches. Only muster has one: what differs from stock there is our plugins alone.
 func judge(results report.Runs, w workload, v variant) (verdict string, ok bool) {
 	if v.name != muster {
 		return "", true
 	}
-	var reached []float64
 	for _, own := range results.Of(w.name, v.name) {
 		if own.TimedOut {
 			return "timed out", false
 		}
-		if goal, known := goalIn(results, w, own.Round); known {
-			reached = append(reached, own.PodsPerSecond/goal)
-		}
 	}
-	if len(reached) == 0 {
+	value, known := reached(results, w, v)
+	if !known {
 		return "", true
 	}
-	value := report.Median(reached)
 	if value < 1 {
 		return fmt.Sprintf("%.2f MISSED", value), false
 	}
 	return fmt.Sprintf("%.2f", value), true
 }
 
-// goalIn is how many pods a second the goal of a workload asks for in a round. A run of upstream's that did not end in time counts
-// with what it bound until then.
-func goalIn(results report.Runs, w workload, round int) (float64, bool) {
-	base, ok := results.Find(w.name, stock, round)
-	if !ok {
+// reached is how much of the goal of a workload a variant reaches, as the median over the rounds. Which of the two goals of gangs is
+// the lesser is decided once for all rounds: decided in each, it would be the one against whose program the machine was in that round.
+// A run of upstream's that did not end in time counts with what it bound until then.
+func reached(results report.Runs, w workload, v variant) (value float64, known bool) {
+	toStock := results.Ratios(w.name, v.name, stock, report.Speed)
+	if len(toStock) == 0 {
 		return 0, false
 	}
 	if w.gangs == 0 {
-		return ofOrdinary * base.PodsPerSecond, true
+		return report.Median(toStock) / ofOrdinary, true
 	}
-	goal := ofStock * base.PodsPerSecond
-	if theirs, ok := results.Find(w.name, native, round); ok {
-		goal = min(goal, ofNative*theirs.PodsPerSecond)
+	value = report.Median(toStock) / ofStock
+	if toNative := results.Ratios(w.name, v.name, native, report.Speed); len(toNative) > 0 {
+		value = max(value, report.Median(toNative)/ofNative)
 	}
-	return goal, true
+	return value, true
 }

@@ -295,9 +295,9 @@ func rest(ctx context.Context) {
 }
 
 // The API server keeps the last writes of pods for those who watch, each pod as it was and as it is: for 75 s, and then until newer ones
-// take their places. Its history is made to be of otherWrites to otherPods, which nobody schedules, with parked pods or without, as
-// it is in a cluster in which pods are run: 20,000 writes of 10,000 parked pods have 25,600 places, half of which are
-// left when these are full and the oldest are old; so they are gone after 12,800 more.
+// take their places. Its history is made to be of otherWrites to otherPods, which nobody schedules, with parked pods or without, as it
+// is in a cluster in which pods are run: 20,000 writes of 10,000 parked pods have 25,600 places, of which half are left when all are taken
+// and the oldest are old; so they are gone after 12,800 others.
 const (
 	otherPods   = 100
 	otherWrites = 15_000
