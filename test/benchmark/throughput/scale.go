@@ -252,8 +252,8 @@ func scale(ctx context.Context, o *options, s scaling, name string) (scaleResult
 	return r, nil
 }
 
-// parkAndRest parks pods, leaves the cluster alone for a while, and has others written since. It returns how often the scheduler wrote until it had said why they
-// wait, and how often after that.
+// parkAndRest parks pods, leaves the cluster alone for a while, and then has other pods written. It returns how often the scheduler
+// wrote until it had said why they wait, and how often in the rest after that.
 func (b *bench) parkAndRest(ctx context.Context, s scaling, v variant) (telling, resting float64, err error) {
 	before, err := b.costs(ctx)
 	if err != nil {
