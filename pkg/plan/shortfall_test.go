@@ -20,7 +20,7 @@ func TestShortfall(t *testing.T) {
 	tests := map[string]struct {
 		demand  Demand
 		nodes   []Node
-		freed   []resources.List
+		freed   []resources.List // on b, in turns with a
 		covered bool
 	}{
 		"pods that have nothing of what is scarce do not help": {
@@ -30,7 +30,14 @@ func TestShortfall(t *testing.T) {
 			demand: Demand{Requests: gpu(1, 4), Count: 2}, nodes: full, freed: []resources.List{gpu(0, 4)},
 		},
 		"what was left over on a node counts": {
-			demand: Demand{Requests: gpu(1, 4), Count: 2}, nodes: full, freed: []resources.List{gpu(0, 1), gpu(0, 1)}, covered: true,
+			demand: Demand{Requests: gpu(1, 4), Count: 2}, nodes: full, freed: []resources.List{gpu(0, 1), gpu(0, 4)}, covered: true,
+		},
+		"as much on two nodes that is of no use on either": {
+			demand: Demand{Requests: gpu(1, 4), Count: 2}, nodes: full, freed: []resources.List{gpu(0, 1), gpu(0, 1), gpu(0, 1), gpu(0, 1)},
+		},
+		"and when it adds up": {
+			demand: Demand{Requests: gpu(1, 4), Count: 2}, nodes: full,
+			freed: []resources.List{gpu(0, 1), gpu(0, 1), gpu(0, 1), gpu(0, 1), gpu(0, 1), gpu(0, 2)}, covered: true,
 		},
 		"a large node": {
 			demand: Demand{Requests: gpu(1, 4), Count: 2}, nodes: full, freed: []resources.List{gpu(64, 8)}, covered: true,
@@ -44,14 +51,14 @@ func TestShortfall(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			short := Lacking([]Demand{test.demand}, test.nodes, never)
-			for _, amount := range test.freed {
-				short.Free("a", amount)
+			short := Lacking([]Demand{test.demand}, test.nodes, IndexOf(test.nodes, nil), never)
+			for i, amount := range test.freed {
+				short.Free([]string{"b", "a"}[i%2], amount)
 			}
 			assert.Equal(t, test.covered, short.Covered())
 		})
 	}
-	assert.Nil(t, Lacking([]Demand{{Requests: gpu(1, 1), Count: 3}}, full, never), "there is room; something else is in the way")
+	assert.Nil(t, Lacking([]Demand{{Requests: gpu(1, 1), Count: 3}}, full, nil, never), "there is room; something else is in the way")
 }
 
 func never(int, int) bool { return false }
@@ -60,7 +67,7 @@ func TestRoomOnNodesThatRefuseTheDemandIsOfNoUse(t *testing.T) {
 	cpu := func(amount int64) resources.List { return resources.List{corev1.ResourceCPU: amount} }
 	demand := []Demand{{Requests: cpu(2), Count: 2}}
 	nodes := []Node{{Name: "tainted", Free: cpu(64)}, {Name: "full", Free: cpu(1)}}
-	short := Lacking(demand, nodes, func(_, node int) bool { return node == 0 })
+	short := Lacking(demand, nodes, IndexOf(nodes, nil), func(_, node int) bool { return node == 0 })
 	require.NotNil(t, short, "what is free on the one node counts for nothing")
 	short.Free("tainted", cpu(64))
 	assert.False(t, short.Covered())
@@ -73,11 +80,19 @@ func TestRoomOnNodesThatRefuseTheDemandIsOfNoUse(t *testing.T) {
 	for i := range maxClosed + 1 {
 		many = append(many, Node{Name: fmt.Sprintf("node-%05d", i), Free: cpu(64)})
 	}
-	short = Lacking(demand, many, func(int, int) bool { return true })
+	short = Lacking(demand, many, IndexOf(many, nil), func(int, int) bool { return true })
 	short.Free(many[maxClosed-1].Name, cpu(64))
 	assert.False(t, short.Covered())
 	short.Free(many[maxClosed].Name, cpu(64))
 	assert.True(t, short.Covered(), "who is forgotten counts")
+}
+
+func TestShortfallsOnTheSameNodesShareAnIndex(t *testing.T) {
+	nodes := []Node{{Name: "a"}, {Name: "b"}}
+	index := IndexOf(nodes, nil)
+	assert.Same(t, index, IndexOf(nodes, index))
+	assert.NotSame(t, index, IndexOf(nodes[:1], index))
+	assert.Equal(t, map[string]int{"b": 0, "a": 1}, IndexOf([]Node{nodes[1], nodes[0]}, index).at)
 }
 
 // TestAShortfallNeverHidesRoom lets room come free at random, on nodes and with new ones: whenever the demands fit, the shortfall is
@@ -110,7 +125,7 @@ func TestAShortfallNeverHidesRoom(t *testing.T) {
 			}
 		}
 		fits := func(demand, node int) bool { return !refused[[2]int{demand, node}] }
-		short := Lacking(demands, all, func(demand, node int) bool { return known[[2]int{demand, node}] })
+		short := Lacking(demands, all, IndexOf(all, nil), func(demand, node int) bool { return known[[2]int{demand, node}] })
 		for range rapid.IntRange(0, 8).Draw(t, "steps") {
 			freed, where := amount("freed", 0, 6), ""
 			if n := rapid.IntRange(0, len(all)).Draw(t, "node"); n < len(all) {
@@ -139,7 +154,7 @@ func TestAThousandLackTheLastPlaceUntilItComes(t *testing.T) {
 		nodes = append(nodes, Node{Name: fmt.Sprint("node", n), Free: resources.List{corev1.ResourcePods: places}})
 	}
 	require.NotEqual(t, Possible, Make(demands, nodes, anywhere).Verdict)
-	short := Lacking(demands, nodes, never)
+	short := Lacking(demands, nodes, IndexOf(nodes, nil), never)
 	require.False(t, short.Covered())
 	short.Free("node9", place)
 	assert.True(t, short.Covered())
@@ -164,8 +179,10 @@ func BenchmarkLacking(b *testing.B) {
 	for name, refuses := range map[string]Refuses{"nobody refuses": never, "half refuse": func(_, n int) bool { return n%2 == 0 }} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
+			index := IndexOf(nodes, nil)
 			for b.Loop() {
-				Lacking(demands, nodes, refuses)
+				index = IndexOf(nodes, index)
+				Lacking(demands, nodes, index, refuses)
 			}
 		})
 	}
@@ -175,7 +192,7 @@ func BenchmarkFree(b *testing.B) {
 	demands, nodes := largeCluster()
 	for name, refuses := range map[string]Refuses{"nobody refuses": never, "half refuse": func(_, n int) bool { return n%2 == 0 }} {
 		b.Run(name, func(b *testing.B) {
-			short, freed := Lacking(demands, nodes, refuses), resources.List{corev1.ResourceCPU: 1000}
+			short, freed := Lacking(demands, nodes, IndexOf(nodes, nil), refuses), resources.List{corev1.ResourceCPU: 1000}
 			b.ReportAllocs()
 			for n := 0; b.Loop(); n++ {
 				short.Free(nodes[n%len(nodes)].Name, freed)

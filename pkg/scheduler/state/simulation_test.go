@@ -346,7 +346,7 @@ func (s *simulation) judge(scout *corev1.Pod) bool {
 		if round.Choose {
 			s.setAside(round, demands, nodes)
 		}
-		round.Shortfall = plan.Lacking(demands, nodes, func(int, int) bool { return false })
+		round.Shortfall = plan.Lacking(demands, nodes, plan.IndexOf(nodes, nil), func(int, int) bool { return false })
 		s.store.Park(round, scout, "room", scout, "NodeResourcesFit")
 		return false
 	}

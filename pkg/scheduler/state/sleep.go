@@ -8,6 +8,8 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/muster-sched/muster/pkg/resources"
 )
 
 // sleepAfter is how long a gang is parked in the scheduling queue before it goes to sleep. On a busy cluster most parked gangs are
@@ -40,6 +42,9 @@ type Hint struct {
 	Event fwk.ClusterEvent
 	// Ask wakes the gang of a scout if the event may help it.
 	Ask fwk.QueueingHintFn
+	// Frees says how much room comes free by the event, on a node or with a node: then the name is "". Gangs for which it is too little are
+	// not asked about. nil, or false, if that is not known.
+	Frees func(oldObj, newObj any) (node string, amount resources.List, known bool)
 }
 
 // Sleep has gangs that are parked for long leave the queue. Whoever calls it has the Store hear of every event: see Happened.
@@ -60,7 +65,7 @@ func (s *Store) Listen(profile string, hints []Hint) {
 			continue
 		}
 		for _, event := range framework.UnrollPodEvent(h.Event) { // as the queue does with the hints that it asks
-			unrolled = append(unrolled, Hint{h.Plugin, event, h.Ask})
+			unrolled = append(unrolled, Hint{h.Plugin, event, h.Ask, h.Frees})
 		}
 	}
 	s.asleep.hints[profile] = unrolled
@@ -129,7 +134,7 @@ func (s *Store) Awake(pods map[string]*corev1.Pod) {
 // Happened puts an event to the hints of those plugins that stood in the way of gangs that sleep, as the queue does for the pods that
 // are in it. The arguments are those of the queue's MoveAllToActiveOrBackoffQueue.
 func (s *Store) Happened(logger klog.Logger, event fwk.ClusterEvent, oldObj, newObj any, concerns func(*corev1.Pod) bool) {
-	for _, w := range s.sleepersFor(event) {
+	for _, w := range s.sleepersFor(event, oldObj, newObj) {
 		for _, scout := range w.scouts {
 			if concerns == nil || concerns(scout) {
 				_, _ = w.ask(logger, scout, oldObj, newObj) // it wakes by itself whom the event may help, also where it fails
@@ -144,7 +149,7 @@ type waiters struct {
 	scouts []*corev1.Pod
 }
 
-func (s *Store) sleepersFor(event fwk.ClusterEvent) []waiters {
+func (s *Store) sleepersFor(event fwk.ClusterEvent, oldObj, newObj any) []waiters {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.excuseUnasked(event) // once more: some may have been called since it happened
@@ -157,7 +162,7 @@ func (s *Store) sleepersFor(event fwk.ClusterEvent) []waiters {
 			if len(s.asleep.behind[h.Plugin]) == 0 || !framework.MatchClusterEvents(h.Event, event) {
 				continue
 			}
-			if scouts := s.scoutsAsleep(profile, h.Plugin); len(scouts) > 0 {
+			if scouts := s.scoutsAsleep(profile, h.Plugin, h.tooLittleFor(s, oldObj, newObj)); len(scouts) > 0 {
 				all = append(all, waiters{h.Ask, scouts})
 			}
 		}
@@ -165,16 +170,31 @@ func (s *Store) sleepersFor(event fwk.ClusterEvent) []waiters {
 	return all
 }
 
-// scoutsAsleep are the scouts of a profile's gangs that sleep behind a plugin. It forgets those of whom that is not true any more.
-func (s *Store) scoutsAsleep(profile, plugin string) []*corev1.Pod {
+// tooLittleFor says of which gangs it is certain that they still lack room after an event. It is to be asked once for each gang: what has
+// come free adds up. Hundreds may wait while thousands of pods end, so that this comes before all other questions.
+func (h *Hint) tooLittleFor(s *Store, oldObj, newObj any) func(*group) bool {
+	if h.Frees != nil {
+		if node, amount, known := h.Frees(oldObj, newObj); known {
+			return func(g *group) bool { return g.parked && !s.mayBeEnough(g, node, amount) }
+		}
+	}
+	return func(*group) bool { return false }
+}
+
+// scoutsAsleep are the scouts of a profile's gangs that sleep behind a plugin, without those that need not be asked. It forgets those of
+// whom that is not true any more.
+func (s *Store) scoutsAsleep(profile, plugin string, needless func(*group) bool) []*corev1.Pod {
 	var scouts []*corev1.Pod
 	for key, g := range s.asleep.behind[plugin] {
 		m := g.Member(g.scout)
-		if m == nil || !s.sleeps(m.Pod) {
-			delete(s.asleep.behind[plugin], key)
+		if m != nil && m.Pod.Spec.SchedulerName != profile {
 			continue
 		}
-		if m.Pod.Spec.SchedulerName == profile {
+		switch _, sleeps := s.asleep.pods[g.scout]; {
+		case sleeps && needless(g):
+		case m == nil || !s.sleeps(m.Pod):
+			delete(s.asleep.behind[plugin], key)
+		default:
 			scouts = append(scouts, m.Pod)
 		}
 	}

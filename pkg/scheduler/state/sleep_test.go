@@ -9,8 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/plan"
 	"github.com/muster-sched/muster/pkg/resources"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
@@ -42,6 +46,41 @@ func TestWhoSleepsWaitsForNothingOfItsOwn(t *testing.T) {
 	assert.False(t, s.WaitsBehind(scout))
 	assert.Empty(t, s.next(quotaKey).activate)
 	assert.Empty(t, s.next(asideKey).activate)
+}
+
+// TestWhoSleepsIsNotAskedAboutRoomThatIsTooLittle: hundreds may sleep while thousands of pods end. The gang is of one of two profiles,
+// which ask for the same events; what comes free counts once.
+func TestWhoSleepsIsNotAskedAboutRoomThatIsTooLittle(t *testing.T) {
+	s, clock := newTestStore()
+	s.Sleep(noQueue{})
+	s.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1))
+	scout := memberNamed("m").Obj()
+	s.SetPod(scout)
+	require.Empty(t, s.Gate(scout))
+	cpu := func(amount int64) resources.List { return resources.List{corev1.ResourceCPU: amount} }
+	nodes := []plan.Node{{Name: "n", Free: cpu(1000)}}
+	round := s.Judge(scout)
+	round.Shortfall = plan.Lacking([]plan.Demand{{Requests: cpu(4000), Count: 1}}, nodes, plan.IndexOf(nodes, nil), func(int, int) bool { return false })
+	s.Park(round, scout, "no room", scout, "NodeResourcesFit")
+	clock.Step(sleepAfter)
+	require.Len(t, s.next(theGang).dismiss, 1)
+
+	asked := 0
+	hint := Hint{
+		Plugin: "NodeResourcesFit",
+		Event:  framework.EventAssignedPodDelete,
+		Ask: func(klog.Logger, *corev1.Pod, any, any) (fwk.QueueingHint, error) {
+			asked++
+			return fwk.QueueSkip, nil
+		},
+		Frees: func(any, any) (string, resources.List, bool) { return "n", cpu(1000), true },
+	}
+	s.Listen(scout.Spec.SchedulerName, []Hint{hint})
+	s.Listen("another", []Hint{hint})
+	for i, want := range []int{0, 0, 1, 2} { // 2, 3, and at last 4 are free
+		s.Happened(klog.Background(), framework.EventAssignedPodDelete, nil, nil, nil)
+		assert.Equal(t, want, asked, "after %d pods", i+1)
+	}
 }
 
 // TestTheNetIsCastOverAllGangsInTime: of many that wait a few are judged at each look, those first that have waited longest.

@@ -345,7 +345,12 @@ func (s *Store) MayBeEnough(pod *corev1.Pod, node string, amount resources.List)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g, _ := s.find(pod.UID)
-	if g == nil || !g.parked || g.shortfall == nil {
+	return g == nil || !g.parked || s.mayBeEnough(g, node, amount)
+}
+
+// mayBeEnough is MayBeEnough for a gang that is parked.
+func (s *Store) mayBeEnough(g *group, node string, amount resources.List) bool {
+	if g.shortfall == nil {
 		return true
 	}
 	g.shortfall.Free(node, amount)

@@ -23,6 +23,8 @@ import (
 
 	"github.com/muster-sched/muster/pkg/apis/config"
 	"github.com/muster-sched/muster/pkg/apis/config/validation"
+	"github.com/muster-sched/muster/pkg/plan"
+	"github.com/muster-sched/muster/pkg/resources"
 	"github.com/muster-sched/muster/pkg/scheduler/state"
 )
 
@@ -35,7 +37,8 @@ type Coscheduling struct {
 	handle framework.Framework
 	freed  freed
 
-	nextNode atomic.Int64 // where the next plan on a few nodes begins
+	nextNode atomic.Int64               // where the next plan on a few nodes begins
+	index    atomic.Pointer[plan.Index] // of the nodes on which a gang was found short of room last
 }
 
 var (
@@ -103,7 +106,11 @@ func (c *Coscheduling) EventsToRegister(ctx context.Context) ([]fwk.ClusterEvent
 				ours.PreQueueingHintFn = c.preHintFor(plugin.Name())
 			}
 			events = append(events, ours)
-			hints = append(hints, state.Hint{Plugin: plugin.Name(), Event: event.Event, Ask: ours.QueueingHintFn})
+			hint := state.Hint{Plugin: plugin.Name(), Event: event.Event, Ask: ours.QueueingHintFn}
+			if plugin.Name() == names.NodeResourcesFit {
+				hint.Frees = c.frees
+			}
+			hints = append(hints, hint)
 		}
 	}
 	c.store.Listen(c.handle.ProfileName(), hints)
@@ -121,15 +128,22 @@ func (c *Coscheduling) hintFor(plugin string, hint fwk.QueueingHintFn) fwk.Queue
 			}
 			return fwk.QueueSkip, nil
 		}
-		if !mayHelpAny(logger, hint, rejected, oldObj, newObj) {
+		// What comes free counts whatever the hint says of it: it may be enough together with what comes next.
+		if r, known := c.freed.by(oldObj, newObj); known && plugin == names.NodeResourcesFit && !c.store.MayBeEnough(pod, r.node, r.amount) {
 			return fwk.QueueSkip, nil
 		}
-		if r, known := c.freed.by(oldObj, newObj); known && plugin == names.NodeResourcesFit && !c.store.MayBeEnough(pod, r.node, r.amount) {
+		if !mayHelpAny(logger, hint, rejected, oldObj, newObj) {
 			return fwk.QueueSkip, nil
 		}
 		c.store.Help(pod)
 		return fwk.QueueSkip, nil
 	}
+}
+
+// frees says how much room comes free by an event.
+func (c *Coscheduling) frees(oldObj, newObj any) (node string, amount resources.List, known bool) {
+	r, known := c.freed.by(oldObj, newObj)
+	return r.node, r.amount, known
 }
 
 // mostAsked limits for how many kinds of members a hint is asked about one event: it runs under the queue's lock.

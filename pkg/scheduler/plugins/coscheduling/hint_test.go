@@ -114,7 +114,7 @@ func TestAGangWakesForAnyKindOfItsMembers(t *testing.T) {
 func TestAGangWakesWhenANodeHasGotItsDevices(t *testing.T) {
 	pod := mustertesting.MakePod("p").UID("p").Group("g").SchedulerName("muster").Requests("cpu", "3", "nvidia.com/gpu", "1").Obj()
 	full := plan.Node{Name: "full", Free: resources.List{corev1.ResourceCPU: 1000}}
-	short := plan.Lacking([]plan.Demand{{Requests: resources.List{corev1.ResourceCPU: 3000, "nvidia.com/gpu": 1}, Count: 1}}, []plan.Node{full}, func(int, int) bool { return false })
+	short := plan.Lacking([]plan.Demand{{Requests: resources.List{corev1.ResourceCPU: 3000, "nvidia.com/gpu": 1}, Count: 1}}, []plan.Node{full}, plan.IndexOf([]plan.Node{full}, nil), func(int, int) bool { return false })
 	require.NotNil(t, short)
 	c, store := parkedGang(t, short, pod)
 	bare := mustertesting.MakeNode("n").Allocatable("cpu", "4").Obj()
@@ -132,6 +132,25 @@ func TestAGangWakesWhenANodeHasGotItsDevices(t *testing.T) {
 	_, err = hint(klog.Background(), pod, bare, ready)
 	require.NoError(t, err)
 	assert.False(t, isParked(store, pod), "the gang fits on the node now")
+}
+
+// TestANodeThatHasGrownTooLittleCountsWithThePodThatGoesNext: neither is enough by itself.
+func TestANodeThatHasGrownTooLittleCountsWithThePodThatGoesNext(t *testing.T) {
+	pod := mustertesting.MakePod("p").UID("p").Group("g").SchedulerName("muster").Requests("cpu", "4").Obj()
+	nodes := []plan.Node{{Name: "n", Free: resources.List{corev1.ResourceCPU: 1000}}}
+	short := plan.Lacking([]plan.Demand{{Requests: resources.List{corev1.ResourceCPU: 4000}, Count: 1}}, nodes, plan.IndexOf(nodes, nil), func(int, int) bool { return false })
+	c, store := parkedGang(t, short, pod)
+	answer := func(hint fwk.QueueingHint) fwk.QueueingHintFn {
+		return func(klog.Logger, *corev1.Pod, any, any) (fwk.QueueingHint, error) { return hint, nil }
+	}
+	was, is := mustertesting.MakeNode("n").Allocatable("cpu", "8").Obj(), mustertesting.MakeNode("n").Allocatable("cpu", "10").Obj()
+	_, err := c.hintFor(names.NodeResourcesFit, answer(fwk.QueueSkip))(klog.Background(), pod, was, is)
+	require.NoError(t, err)
+	require.True(t, isParked(store, pod), "three are free")
+	gone := mustertesting.MakePod("gone").Requests("cpu", "1").Node("n").Obj()
+	_, err = c.hintFor(names.NodeResourcesFit, answer(fwk.Queue))(klog.Background(), pod, gone, nil)
+	require.NoError(t, err)
+	assert.False(t, isParked(store, pod), "four are free")
 }
 
 // TestAGangSleepsOnWhileRoomComesFreeOnNodesThatRefuseIt goes from what the filters said about the nodes to what the events are worth.
@@ -161,7 +180,7 @@ func TestAGangSleepsOnWhileRoomComesFreeOnNodesThatRefuseIt(t *testing.T) {
 	} {
 		for node, wakes := range map[string]bool{"full": test.full, "tainted": test.tainted} {
 			t.Run(name+": "+node, func(t *testing.T) {
-				k := &cast{demands: []plan.Demand{{Requests: cpu(2000), Count: 1}}, nodes: nodes, trials: []*trialRun{test.trial}, refused: test.refused}
+				k := &cast{plugin: &Coscheduling{}, demands: []plan.Demand{{Requests: cpu(2000), Count: 1}}, nodes: nodes, trials: []*trialRun{test.trial}, refused: test.refused}
 				c, store := parkedGang(t, k.shortfall(), pod)
 				_, err := c.hintFor(names.NodeResourcesFit, always)(klog.Background(), pod, gone(node), nil)
 				require.NoError(t, err)

@@ -302,7 +302,9 @@ func (k *cast) others(culprit *corev1.Pod) []*corev1.Pod {
 // shortfall is what must come free before the gang can fit, on nodes that nothing else keeps it off; nil if there is room enough on
 // these.
 func (k *cast) shortfall() *plan.Shortfall {
-	return plan.Lacking(k.demands, k.nodes, k.refuses)
+	index := plan.IndexOf(k.nodes, k.plugin.index.Load())
+	k.plugin.index.Store(index)
+	return plan.Lacking(k.demands, k.nodes, index, k.refuses)
 }
 
 func (k *cast) worst(result plan.Result) int {
