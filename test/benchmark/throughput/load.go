@@ -307,11 +307,13 @@ func podSpecOf(cpu string) corev1.PodSpec {
 	}
 }
 
+func podName(gang string, index int) string { return fmt.Sprintf("%s-%d", gang, index) }
+
 // podOf is a member of a gang.
 func podOf(gang string, index int, cpu string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name:        fmt.Sprintf("%s-%d", gang, index),
+			Name:        podName(gang, index),
 			Annotations: map[string]string{schedulingv1beta1.GroupNameAnnotation: gang},
 		},
 		Spec: podSpecOf(cpu),

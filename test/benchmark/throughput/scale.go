@@ -28,8 +28,6 @@ type scaling struct {
 	nodes  int
 	shape  shape
 	parked int
-	// rested: the load comes when all programs have had time for what they still do about the parked pods, if there are any.
-	rested bool
 	// ignored: the parked pods name a scheduler that does not run. What they cost then, it costs that they exist.
 	ignored bool
 }
@@ -39,6 +37,9 @@ type scalingRow struct {
 	scalings []scaling
 	// variants to run it with.
 	variants []string
+	// turns: all its clusters run at the same time, and the load goes from one to the next in each round. So what is compared is less than
+	// a minute apart, where the machine's mood is much the same, and pods are parked once. Otherwise each run has a cluster of its own.
+	turns bool
 	// goal is the least ratio that the second is to reach, which runs right before or after the first; 0 if there is none.
 	goal float64
 	// memory is the most that our scheduler may take at the end of the last, as a ratio to the stock scheduler's; 0 if that is not asked.
@@ -49,10 +50,10 @@ var both = []string{"stock", "podgroups"}
 
 var scalingRows = []scalingRow{
 	{variants: both, scalings: []scaling{{name: "nodes", nodes: 500, shape: shape{50, 100}}, {name: "nodes", nodes: 5000, shape: shape{50, 100}}}},
-	{goal: 0.95, variants: both[1:], scalings: []scaling{ // only gangs can wait together
-		{name: "parked", nodes: 500, shape: shape{50, 100}, rested: true},
-		{name: "parked", nodes: 500, shape: shape{50, 100}, rested: true, parked: 10_000},
-		{name: "parked", nodes: 500, shape: shape{50, 100}, rested: true, parked: 10_000, ignored: true},
+	{turns: true, goal: 0.95, variants: both[1:], scalings: []scaling{ // only gangs can wait together
+		{name: "parked", nodes: 500, shape: shape{50, 100}},
+		{name: "parked", nodes: 500, shape: shape{50, 100}, parked: 10_000},
+		{name: "parked", nodes: 500, shape: shape{50, 100}, parked: 10_000, ignored: true},
 	}},
 	{memory: 1.2, variants: both, scalings: []scaling{{name: "pods", nodes: 5000, shape: shape{50, 100}}, {name: "pods", nodes: 5000, shape: shape{500, 100}}}},
 }
@@ -72,6 +73,7 @@ type scaleResult struct {
 	SchedulerBytes float64         `json:"schedulerResidentBytes"`
 	Costs          map[string]cost `json:"costs"`
 	// ReportWrites is what the scheduler wrote until all parked pods had said why they wait, RestWrites what it wrote in the rest after it.
+	// The first round has them.
 	ReportWrites float64 `json:"reportWrites"`
 	RestWrites   float64 `json:"restWrites"`
 }
@@ -109,7 +111,14 @@ func (row *scalingRow) in(round int) []scaling {
 }
 
 // run runs each variant of each scaling in every round, and prints them.
-func (row *scalingRow) run(ctx context.Context, o *options) (all []scaleResult, err error) {
+func (row *scalingRow) run(ctx context.Context, o *options) ([]scaleResult, error) {
+	if row.turns {
+		return row.runInTurns(ctx, o)
+	}
+	return row.runApart(ctx, o)
+}
+
+func (row *scalingRow) runApart(ctx context.Context, o *options) (all []scaleResult, err error) {
 	for round := range row.rounds(o) {
 		for _, variant := range inTurn(row.variants, round) {
 			for _, s := range inTurn(row.in(round), round) {
@@ -119,13 +128,53 @@ func (row *scalingRow) run(ctx context.Context, o *options) (all []scaleResult, 
 				}
 				r.Round = round
 				all = append(all, r)
-				fmt.Fprintf(os.Stdout, "scaling %-7s %-10s %4d nodes %6d pods %6d %-7s  %5.0f pods/s%s  scheduler %4.0f MiB%s%s\n",
-					s.name, variant, r.Nodes, r.Pods, r.Parked, s.beside(), r.PodsPerSecond, row.ratioToFirst(all, r),
-					r.SchedulerBytes/(1<<20), describe(r.Costs, s.shape), r.writes())
+				row.print(all, r)
 			}
 		}
 	}
 	return all, nil
+}
+
+// runInTurns brings up a cluster for each scaling and parks the pods, and then has the load go around.
+func (row *scalingRow) runInTurns(ctx context.Context, o *options) (all []scaleResult, err error) {
+	ctx, cancel := context.WithTimeout(ctx, scaleWindow+time.Duration(o.rounds)*window)
+	defer cancel()
+	variant := row.variants[0]
+	clusters := make([]*waitingRoom, 0, len(row.scalings))
+	for _, s := range row.scalings {
+		b, err := o.up(ctx, variants[variant], s.nodes, "32")
+		if err != nil {
+			return nil, fmt.Errorf("scaling %s: %w", s.name, err)
+		}
+		defer b.Down(ctx)
+		clusters = append(clusters, &waitingRoom{bench: b, scaling: s, scheduler: variants[variant].scheduler})
+	}
+	if err := parkAndRest(ctx, clusters); err != nil {
+		return nil, err
+	}
+	for round := range o.rounds {
+		for _, c := range inTurn(clusters, round) {
+			r, err := c.runLoad(ctx, o, variant, fmt.Sprintf("-%d", round+1))
+			if err == nil {
+				err = c.clear(ctx, c.shape)
+			}
+			if err != nil {
+				return all, fmt.Errorf("scaling %s with %s: %w", c.name, variant, err)
+			}
+			if r.Round = round; round == 0 {
+				r.ReportWrites, r.RestWrites = c.telling, c.resting
+			}
+			all = append(all, r)
+			row.print(all, r)
+		}
+	}
+	return all, nil
+}
+
+func (row *scalingRow) print(all []scaleResult, r scaleResult) {
+	fmt.Fprintf(os.Stdout, "scaling %-7s %-10s %4d nodes %6d pods %6d %-7s  %5.0f pods/s%s  scheduler %4.0f MiB%s%s\n",
+		r.Name, r.Variant, r.Nodes, r.Pods, r.Parked, r.beside(), r.PodsPerSecond, row.ratioToFirst(all, r),
+		r.SchedulerBytes/(1<<20), describe(r.Costs, r.shape), r.writes())
 }
 
 // ratioToFirst is empty for what runs before the first of the row: the medians at the end have it.
@@ -202,8 +251,8 @@ func judgeWrites(all []scaleResult) (missed error) {
 	return missed
 }
 
-// reports says whether there are parked pods that the scheduler reports on.
-func (s scaling) reports() bool { return s.parked > 0 && !s.ignored }
+// reports says whether the result has what the scheduler has written about parked pods.
+func (r scaleResult) reports() bool { return r.parked > 0 && !r.ignored && r.Round == 0 }
 
 // writes says what the parked pods cost until the load came.
 func (r scaleResult) writes() string {
@@ -221,26 +270,38 @@ func (s scaling) beside() string {
 	return "parked"
 }
 
-func scale(ctx context.Context, o *options, s scaling, name string) (scaleResult, error) {
+// scale runs the load of a scaling in a cluster of its own.
+func scale(ctx context.Context, o *options, s scaling, variant string) (scaleResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, scaleWindow)
 	defer cancel()
-	v := variants[name]
-	b, err := o.up(ctx, v, s.nodes, "32")
+	b, err := o.up(ctx, variants[variant], s.nodes, "32")
 	if err != nil {
 		return scaleResult{}, err
 	}
 	defer b.Down(ctx)
-	r := scaleResult{scaling: s, Name: s.name, Variant: name, Nodes: s.nodes, Pods: s.shape.Gangs * s.shape.Pods, Parked: s.parked, Ignored: s.ignored}
-	if s.rested {
-		if r.ReportWrites, r.RestWrites, err = b.parkAndRest(ctx, s, v); err != nil {
-			return scaleResult{}, err
-		}
+	return (&waitingRoom{bench: b, scaling: s, scheduler: variants[variant].scheduler}).runLoad(ctx, o, variant, "")
+}
+
+// waitingRoom is a cluster in which a load runs, beside pods that wait if the scaling says so.
+type waitingRoom struct {
+	*bench
+	scaling
+	scheduler string
+	// How often the scheduler wrote until it had said why the parked pods wait, and how often in the rest after that.
+	telling, resting float64
+}
+
+// runLoad measures the load; suffix makes the names of its profiles unique.
+func (c *waitingRoom) runLoad(ctx context.Context, o *options, variant, suffix string) (scaleResult, error) {
+	r := scaleResult{
+		scaling: c.scaling, Name: c.name, Variant: variant, Nodes: c.nodes, Pods: c.shape.Gangs * c.shape.Pods, Parked: c.parked, Ignored: c.ignored,
 	}
 	profiled := func() error { return nil }
 	if o.profiles != "" {
-		profiled = b.profile(ctx, o.profiles, fmt.Sprintf("%s-%d-%s-%d-%s-%s", s.name, s.nodes, s.shape, s.parked, s.beside(), name), o.profileFor)
+		name := fmt.Sprintf("%s-%d-%s-%d-%s-%s%s", c.name, c.nodes, c.shape, c.parked, c.beside(), variant, suffix)
+		profiled = c.profile(ctx, o.profiles, name, o.profileFor)
 	}
-	measured, err := b.measure(ctx, s.shape, v)
+	measured, err := c.measure(ctx, c.shape, variants[variant])
 	if err != nil {
 		return scaleResult{}, err
 	}
@@ -248,41 +309,64 @@ func scale(ctx context.Context, o *options, s scaling, name string) (scaleResult
 		return scaleResult{}, err
 	}
 	r.PodsPerSecond, r.Costs = float64(r.Pods)/measured.seconds, measured.costs
-	r.SchedulerBytes = measured.costs[v.scheduler].Memory
+	r.SchedulerBytes = measured.costs[c.scheduler].Memory
 	return r, nil
 }
 
-// parkAndRest parks pods, leaves the cluster alone for a while, and then has other pods written. It returns how often the scheduler
-// wrote until it had said why they wait, and how often in the rest after that.
-func (b *bench) parkAndRest(ctx context.Context, s scaling, v variant) (telling, resting float64, err error) {
-	before, err := b.costs(ctx)
-	if err != nil {
-		return 0, 0, err
-	}
-	if err := b.park(ctx, s); err != nil {
-		return 0, 0, err
-	}
-	if err := b.settle(ctx); err != nil {
-		return 0, 0, err
-	}
-	told, err := b.costs(ctx)
-	if err != nil {
-		return 0, 0, err
+// parkAndRest parks pods, leaves the clusters alone for a while, and then has other pods written.
+func parkAndRest(ctx context.Context, clusters []*waitingRoom) error {
+	told := make([]map[string]cost, len(clusters))
+	for i, c := range clusters {
+		before, err := c.costs(ctx)
+		if err != nil {
+			return err
+		}
+		if err := c.park(ctx, c.scaling); err != nil {
+			return err
+		}
+		if err := c.settle(ctx); err != nil {
+			return err
+		}
+		if told[i], err = c.costs(ctx); err != nil {
+			return err
+		}
+		c.telling = spent(before, told[i])[c.scheduler].Writes
 	}
 	rest(ctx)
-	after, err := b.costs(ctx)
-	if err != nil {
-		return 0, 0, err
+	for i, c := range clusters {
+		after, err := c.costs(ctx)
+		if err != nil {
+			return err
+		}
+		c.resting = spent(told[i], after)[c.scheduler].Writes
+		if err := c.writeOthers(ctx); err != nil {
+			return err
+		}
 	}
-	if err := b.writeOthers(ctx); err != nil {
-		return 0, 0, err
-	}
-	return spent(before, told)[v.scheduler].Writes, spent(told, after)[v.scheduler].Writes, nil
+	return nil
 }
 
-// restFor is how long all programs have for what they still do about the parked pods when these are there: it is the pods that wait
-// whose cost is asked for, not their coming. Where there are none they have it too: a program that has rested begins otherwise, with
-// memory that it has given back and with a collector that expects little.
+// clear takes a load away again.
+func (b *bench) clear(ctx context.Context, s shape) error {
+	now := int64(0)
+	err := meter.InParallel(ctx, s.Gangs*s.Pods, func(i int) error {
+		name := podName(gangName(i/s.Pods), i%s.Pods)
+		return b.Kube.CoreV1().Pods(corev1.NamespaceDefault).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now})
+	})
+	if err != nil {
+		return fmt.Errorf("deleting pods: %w", err)
+	}
+	err = meter.InParallel(ctx, s.Gangs, func(g int) error {
+		return b.Muster.SchedulingV1beta1().PodGroups(corev1.NamespaceDefault).Delete(ctx, gangName(g), metav1.DeleteOptions{})
+	})
+	if err != nil {
+		return fmt.Errorf("deleting PodGroups: %w", err)
+	}
+	return b.settle(ctx)
+}
+
+// restFor is how long all programs have at least for what they still do about the parked pods when these are there: it is the pods that
+// wait whose cost is asked for, not their coming.
 const restFor = 90 * time.Second
 
 func rest(ctx context.Context) {
