@@ -128,6 +128,8 @@ type Round struct {
 	Others []*corev1.Pod
 	// Shortfall is the room that the judgement found to be missing, nil if that is not known.
 	Shortfall *plan.Shortfall
+	// Regardless: the gang would lack room, too, if all that Elsewhere has were given back. Then the Shortfall is that.
+	Regardless bool
 	// Turns has all members in the order in which they must be tried, each where the plan says, because it depends on where the others
 	// are whether they may go there; nil if it does not.
 	Turns []types.UID
@@ -340,13 +342,22 @@ func (s *Store) Park(round *Round, scout *corev1.Pod, why string, rejected *core
 	if round.Quota != nil {
 		s.quotaParked.Insert(g.key)
 	}
-	if len(round.Elsewhere) > 0 {
+	switch {
+	case round.mayWaitForPromises():
 		s.promiseParked.Insert(g.key)
+	case len(round.Elsewhere) > 0:
+		s.judgeAgainIn(g, max(refreshPause, s.rewordPause())) // its text counts what is promised as taken
 	}
 	if s.asleep.queue != nil {
 		s.waker.AddAfter(g.key, sleepAfter)
 	}
 	return s.tell(g, reason, why)
+}
+
+// mayWaitForPromises says whether the gang may fit when what is promised to others is given back, or set aside for nobody any more. Each
+// round that ends has these judged again, and while many gangs start, one comes after the other.
+func (r *Round) mayWaitForPromises() bool {
+	return len(r.Elsewhere) > 0 && (r.Behind || !r.Regardless)
 }
 
 // tell returns the report that stands: the new one, or the last while it is young. Then the gang is judged again when it is
@@ -371,7 +382,7 @@ func (s *Store) hasChanged(g *group, round *Round) bool {
 	if round.Quota != nil {
 		return s.quotaFor(g, requests(round.Members)) == nil
 	}
-	return len(round.Elsewhere) > 0 && round.roundsEnded != s.roundsEnded
+	return round.mayWaitForPromises() && round.roundsEnded != s.roundsEnded
 }
 
 // QuotaShortage says which queue has no room for a single pod: one without a gang, or beyond the minimum of its gang. A

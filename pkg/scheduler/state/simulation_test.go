@@ -346,7 +346,12 @@ func (s *simulation) judge(scout *corev1.Pod) bool {
 		if round.Choose {
 			s.setAside(round, demands, nodes)
 		}
-		round.Shortfall = plan.Lacking(demands, nodes, plan.IndexOf(nodes, nil), func(int, int) bool { return false })
+		index, never := plan.IndexOf(nodes, nil), func(int, int) bool { return false }
+		if short := plan.Lacking(demands, s.freeNodes(nil), index, never); len(round.Elsewhere) > 0 && short != nil {
+			round.Shortfall, round.Regardless = short, true
+		} else {
+			round.Shortfall = plan.Lacking(demands, nodes, index, never)
+		}
 		s.store.Park(round, scout, "room", scout, "NodeResourcesFit")
 		return false
 	}

@@ -83,6 +83,38 @@ func TestWhoSleepsIsNotAskedAboutRoomThatIsTooLittle(t *testing.T) {
 	}
 }
 
+// TestOnlyWhoMayFitWithoutPromisesIsJudgedWhenOneEnds: where the room would be short regardless, the end of another gang's round is nothing
+// to it. Behind what is set aside it is judged for the sake of its report.
+func TestOnlyWhoMayFitWithoutPromisesIsJudgedWhenOneEnds(t *testing.T) {
+	for name, test := range map[string]struct {
+		elsewhere, regardless, behind bool
+		judged                        bool
+	}{
+		"nothing is promised":      {},
+		"it may fit without":       {elsewhere: true, judged: true},
+		"it lacks room as well":    {elsewhere: true, regardless: true},
+		"behind what is set aside": {elsewhere: true, regardless: true, behind: true, judged: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := newTestStore()
+			s.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1))
+			scout := memberNamed("m").Obj()
+			s.SetPod(scout)
+			require.Empty(t, s.Gate(scout))
+			round := s.Judge(scout)
+			if test.elsewhere {
+				round.Elsewhere["n"] = resources.List{corev1.ResourceCPU: 1}
+			}
+			round.Regardless, round.Behind = test.regardless, test.behind
+			s.Park(round, scout, "no room", scout, "NodeResourcesFit")
+			g := s.gangs[theGang]
+			require.True(t, g.parked)
+			s.dropPromise(s.group(Key{Namespace: "ns", Name: "another"}))
+			assert.Equal(t, test.judged, !g.parked)
+		})
+	}
+}
+
 // TestTheNetIsCastOverAllGangsInTime: of many that wait a few are judged at each look, those first that have waited longest.
 func TestTheNetIsCastOverAllGangsInTime(t *testing.T) {
 	const gangs = 3*netPeriod - 1

@@ -134,6 +134,42 @@ func TestAGangWakesWhenANodeHasGotItsDevices(t *testing.T) {
 	assert.False(t, isParked(store, pod), "the gang fits on the node now")
 }
 
+// TestAGangThatLacksRoomRegardlessDoesNotWaitForPromises: hundreds of gangs were judged again at the end of each round of another one, for
+// the sake of what was promised to that one, though none of them would have fitted without it.
+func TestAGangThatLacksRoomRegardlessDoesNotWaitForPromises(t *testing.T) {
+	cpu := func(amount int64) resources.List { return resources.List{corev1.ResourceCPU: amount} }
+	for name, test := range map[string]struct {
+		promised   int64
+		regardless bool
+		frees      int64 // what is to come free then
+	}{
+		"it would fit without":           {3000, false, 3000},
+		"it would lack room without":     {2000, true, 1000},
+		"nothing is promised to anybody": {0, false, 1000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			free := 3000 - test.promised
+			if test.promised == 3000 {
+				free = 1000 // 4 in all
+			}
+			k := &cast{
+				plugin: &Coscheduling{}, round: &state.Round{}, demands: []plan.Demand{{Requests: cpu(4000), Count: 1}}, trials: []*trialRun{nil},
+				nodes: []plan.Node{{Name: "n", Free: cpu(free)}},
+			}
+			if test.promised > 0 {
+				k.round.Elsewhere = map[string]resources.List{"n": cpu(test.promised)}
+			}
+			short, regardless := k.shortfall()
+			assert.Equal(t, test.regardless, regardless)
+			require.NotNil(t, short)
+			short.Free("n", cpu(test.frees-1))
+			assert.False(t, short.Covered())
+			short.Free("n", cpu(1))
+			assert.True(t, short.Covered())
+		})
+	}
+}
+
 // TestANodeThatHasGrownTooLittleCountsWithThePodThatGoesNext: neither is enough by itself.
 func TestANodeThatHasGrownTooLittleCountsWithThePodThatGoesNext(t *testing.T) {
 	pod := mustertesting.MakePod("p").UID("p").Group("g").SchedulerName("muster").Requests("cpu", "4").Obj()
@@ -180,8 +216,9 @@ func TestAGangSleepsOnWhileRoomComesFreeOnNodesThatRefuseIt(t *testing.T) {
 	} {
 		for node, wakes := range map[string]bool{"full": test.full, "tainted": test.tainted} {
 			t.Run(name+": "+node, func(t *testing.T) {
-				k := &cast{plugin: &Coscheduling{}, demands: []plan.Demand{{Requests: cpu(2000), Count: 1}}, nodes: nodes, trials: []*trialRun{test.trial}, refused: test.refused}
-				c, store := parkedGang(t, k.shortfall(), pod)
+				k := &cast{plugin: &Coscheduling{}, round: &state.Round{}, demands: []plan.Demand{{Requests: cpu(2000), Count: 1}}, nodes: nodes, trials: []*trialRun{test.trial}, refused: test.refused}
+				short, _ := k.shortfall()
+				c, store := parkedGang(t, short, pod)
 				_, err := c.hintFor(names.NodeResourcesFit, always)(klog.Background(), pod, gone(node), nil)
 				require.NoError(t, err)
 				assert.Equal(t, wakes, !isParked(store, pod))

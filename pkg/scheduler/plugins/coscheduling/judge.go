@@ -61,7 +61,7 @@ func (c *Coscheduling) park(scout *corev1.Pod, cast *cast, result plan.Result) s
 	why, culprit := cast.explain(result)+cast.outlook(), cast.culprit(result)
 	round.Others, round.Laborious = append(cast.others(culprit), cast.substitutes...), cast.apart || len(cast.substitutes) > 0
 	if len(cast.substitutes) == 0 {
-		round.Shortfall = cast.shortfall() // else it is not known what comes free for whom
+		round.Shortfall, round.Regardless = cast.shortfall() // else it is not known what comes free for whom
 	}
 	return c.store.Park(round, scout, why, culprit, sets.List(cast.rejectors)...)
 }
@@ -300,11 +300,28 @@ func (k *cast) others(culprit *corev1.Pod) []*corev1.Pod {
 }
 
 // shortfall is what must come free before the gang can fit, on nodes that nothing else keeps it off; nil if there is room enough on
-// these.
-func (k *cast) shortfall() *plan.Shortfall {
+// these. Where that is so even if all that is promised to others were given back, it is regardless of that.
+func (k *cast) shortfall() (short *plan.Shortfall, regardless bool) {
 	index := plan.IndexOf(k.nodes, k.plugin.index.Load())
 	k.plugin.index.Store(index)
-	return plan.Lacking(k.demands, k.nodes, index, k.refuses)
+	if len(k.round.Elsewhere) > 0 {
+		if short := plan.Lacking(k.demands, k.withoutPromises(), index, k.refuses); short != nil {
+			return short, true
+		}
+	}
+	return plan.Lacking(k.demands, k.nodes, index, k.refuses), false
+}
+
+// withoutPromises are the nodes with what is free on them if nothing is promised to others.
+func (k *cast) withoutPromises() []plan.Node {
+	nodes := slices.Clone(k.nodes)
+	for n := range nodes {
+		if promised := k.round.Elsewhere[nodes[n].Name]; len(promised) > 0 {
+			nodes[n].Free = nodes[n].Free.Clone()
+			nodes[n].Free.Add(promised)
+		}
+	}
+	return nodes
 }
 
 func (k *cast) worst(result plan.Result) int {
