@@ -22,10 +22,6 @@ type Growth struct {
 	Percent, Ceiling uint64
 	// LeastPercent of what is live is how much it may grow in any case.
 	LeastPercent int
-	// Idle is how long a program must allocate next to nothing for its garbage to be collected, if there is so much that it matters: what
-	// comes next finds the heap as empty as it can be, and pays for no collection that could have been made while nobody waited. The
-	// memory stays with the program. 0 leaves it alone.
-	Idle time.Duration
 	// Rest is how long a program must go without a collection to be at rest; its heap is collected then, and what is free given
 	// back to the system. Left alone, Go keeps for minutes what a program needed only once, to fill its caches. 0 leaves it alone.
 	Rest time.Duration
@@ -34,17 +30,12 @@ type Growth struct {
 var (
 	// ForSpeed suits a program that many pods wait for: a heap is collected rarely while it is small or middling, a large one somewhat
 	// more often than Go does by default, because with 50,000 pods what is garbage would be as much memory as what is known of them.
-	ForSpeed = Growth{Floor: 384 << 20, Percent: 400, Ceiling: 704 << 20, LeastPercent: 70, Idle: time.Second}
+	ForSpeed = Growth{Floor: 384 << 20, Percent: 400, Ceiling: 704 << 20, LeastPercent: 70}
 	// ForSize suits a program that has much in its caches and little to do most of the time.
 	ForSize = Growth{Floor: 128 << 20, LeastPercent: 20, Rest: 5 * time.Second}
 )
 
-// Bytes, as Go counts them.
-const (
-	liveMetric      = "/gc/heap/live:bytes"                // what the last collection has found
-	inUseMetric     = "/memory/classes/heap/objects:bytes" // that, and what was allocated since
-	allocatedMetric = "/gc/heap/allocs:bytes"              // all that was ever allocated
-)
+const liveMetric = "/gc/heap/live:bytes"
 
 // Pace adjusts the collector's percentage to the live heap after each collection, and gives memory back at rest, until the
 // context ends. It does nothing where the environment variable GOGC says what is wanted.
@@ -54,27 +45,22 @@ func Pace(ctx context.Context, growth Growth) {
 	}
 	collected := make(chan struct{}, 1)
 	notifyOfCollections(ctx, collected)
-	idle := newIdleness(growth.Idle)
-	defer idle.stop()
-	var rest <-chan time.Time
 	last, collections := 0, 0 // collections since memory was given back
 	for {
-		if percent := growth.percentFor(read(liveMetric)); percent != last {
+		if percent := growth.percentFor(live()); percent != last {
 			debug.SetGCPercent(percent)
 			last = percent
 		}
+		var rest <-chan time.Time
+		if growth.Rest > 0 && collections > 1 { // the first is what giving back began with
+			rest = time.After(growth.Rest)
+		}
 		select {
 		case <-collected:
-			if collections++; growth.Rest > 0 && collections > 1 { // the first is what giving back began with
-				rest = time.After(growth.Rest)
-			}
+			collections++
 		case <-rest:
 			debug.FreeOSMemory()
-			rest, collections = nil, 0
-		case <-idle.look:
-			if growth.worthCollecting(idle.allocated(), read(liveMetric), read(inUseMetric)) {
-				runtime.GC()
-			}
+			collections = 0
 		case <-ctx.Done():
 			return
 		}
@@ -97,40 +83,8 @@ func notifyOfCollections(ctx context.Context, collected chan<- struct{}) {
 	}, struct{}{})
 }
 
-// idleness looks every now and then at how much a program allocates.
-type idleness struct {
-	look   <-chan time.Time // nil if nobody asks
-	stop   func()
-	before uint64
-}
-
-func newIdleness(period time.Duration) *idleness {
-	if period == 0 {
-		return &idleness{stop: func() {}}
-	}
-	ticker := time.NewTicker(period)
-	return &idleness{look: ticker.C, stop: ticker.Stop, before: read(allocatedMetric)}
-}
-
-// allocated is how many bytes were allocated since the last look.
-func (i *idleness) allocated() uint64 {
-	before := i.before
-	i.before = read(allocatedMetric)
-	return i.before - before
-}
-
-// nextToNothing is what programs allocate that have nothing to do: they renew a lease, answer probes, look after what waits.
-const nextToNothing = 4 << 20
-
-// worthCollecting says whether a program that has allocated so little is idle, and has spent so much of what its heap may grow that
-// a collection now spares it one when it is busy.
-func (g Growth) worthCollecting(allocated, live, inUse uint64) bool {
-	const part = 4 // of the growth; a smaller one does not matter
-	return allocated < nextToNothing && inUse > live && inUse-live > live*uint64(g.percentFor(live))/100/part
-}
-
-func read(metric string) uint64 {
-	sample := []metrics.Sample{{Name: metric}}
+func live() uint64 {
+	sample := []metrics.Sample{{Name: liveMetric}}
 	metrics.Read(sample)
 	if sample[0].Value.Kind() != metrics.KindUint64 {
 		return 0

@@ -58,7 +58,7 @@ func TestTheCollectorIsPaced(t *testing.T) {
 	before := debug.SetGCPercent(100)
 	t.Cleanup(func() { debug.SetGCPercent(before) })
 	runtime.GC() // so that the live heap is known
-	require.Positive(t, read(liveMetric))
+	require.Positive(t, live())
 
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -98,52 +98,6 @@ func TestAHeapThatIsFilledAtOnceIsNotTenTimesAsLarge(t *testing.T) {
 	}
 	runtime.KeepAlive(kept)
 	assert.Less(t, most, uint64(128<<20)*3, "twice what is kept, and a margin for what is allocated while it is collected")
-}
-
-// TestGarbageIsCollectedWhileNobodyWaits: a burst of pods found a heap that was nearly full, and was held up by its collection.
-func TestGarbageIsCollectedWhileNobodyWaits(t *testing.T) {
-	t.Setenv("GOGC", "")
-	before := debug.SetGCPercent(100)
-	t.Cleanup(func() { debug.SetGCPercent(before) })
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		Pace(ctx, Growth{Floor: 1 << 30, LeastPercent: 100, Idle: 50 * time.Millisecond})
-	}()
-	t.Cleanup(func() { cancel(); <-ended })
-	runtime.GC()
-	require.Eventually(t, func() bool { // the program may grow to the floor
-		percent := debug.SetGCPercent(100)
-		debug.SetGCPercent(percent)
-		return percent > 1000
-	}, 10*time.Second, 10*time.Millisecond)
-
-	collections := func() uint32 {
-		var stats runtime.MemStats
-		runtime.ReadMemStats(&stats)
-		return stats.NumGC
-	}
-	n := collections()
-	fill(500 << 20)
-	require.Eventually(t, func() bool { return collections() > n && read(inUseMetric) < 200<<20 }, 30*time.Second, 10*time.Millisecond)
-}
-
-func TestOnlyAnIdleProgramWithMuchGarbageIsCollected(t *testing.T) {
-	const mib = 1 << 20
-	tests := map[string]struct {
-		allocated, live, inUse uint64
-		want                   bool
-	}{
-		"idle, much garbage":        {1 * mib, 100 * mib, 300 * mib, true},
-		"idle, just collected":      {1 * mib, 100 * mib, 100 * mib, false},
-		"idle, little garbage":      {1 * mib, 100 * mib, 190 * mib, false},
-		"busy":                      {5 * mib, 100 * mib, 300 * mib, false},
-		"swept since it was marked": {0, 100 * mib, 90 * mib, false},
-	}
-	for name, tc := range tests {
-		assert.Equal(t, tc.want, ForSpeed.worthCollecting(tc.allocated, tc.live, tc.inUse), name)
-	}
 }
 
 // TestMemoryIsGivenBackAtRest: what a program needed only once does not stay with it.
