@@ -141,12 +141,16 @@ func (row *scalingRow) runInTurns(ctx context.Context, o *options) (all []scaleR
 	defer cancel()
 	variant := row.variants[0]
 	clusters := make([]*waitingRoom, 0, len(row.scalings))
+	defer func() {
+		for _, c := range clusters {
+			c.Down(ctx)
+		}
+	}()
 	for _, s := range row.scalings {
 		b, err := o.up(ctx, variants[variant], s.nodes, "32")
 		if err != nil {
 			return nil, fmt.Errorf("scaling %s: %w", s.name, err)
 		}
-		defer b.Down(ctx)
 		clusters = append(clusters, &waitingRoom{bench: b, scaling: s, scheduler: variants[variant].scheduler})
 	}
 	if err := parkAndRest(ctx, clusters); err != nil {
