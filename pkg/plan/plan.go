@@ -201,6 +201,9 @@ func covered(wanted resources.List) bool {
 
 // bySize orders the demands by the largest share of the biggest node that one pod takes.
 func bySize(demands []Demand, nodes []Node) []int {
+	if len(demands) == 1 {
+		return []int{0}
+	}
 	biggest := map[corev1.ResourceName]int64{}
 	for _, node := range nodes {
 		for name, amount := range node.Free {

@@ -89,7 +89,8 @@ type shortage struct {
 	index     int       // its place there plus one, 0 if it is not there
 	since     time.Time // when it was judged so first
 	overtaken int       // how many have started before it while it was the first
-	hopeless  bool      // it would not fit into an empty cluster
+	hopeless  bool      // it would not fit if all that may end had ended
+	beyond    bool      // it would not fit into an empty cluster
 	retryAt   time.Time // when to look again, if it is hopeless or was in vain
 	retries   int
 }
@@ -136,11 +137,26 @@ func (s *Store) fellShort(g *group) {
 	if g.short.since.IsZero() {
 		g.short.since = s.clock.Now()
 	}
+	g.short.beyond = false
 	if g.short.index == 0 && !g.short.hopeless {
 		s.gangPriority(g)
 		g.short.of = g
 		heap.Push(&s.asides.lacking, &g.short)
 	}
+}
+
+// isBeyond notes that a gang was judged to need more than all nodes have. It is not one of those for which room may be set aside, until it
+// is judged otherwise.
+func (s *Store) isBeyond(g *group) {
+	if g.short.since.IsZero() {
+		g.short.since = s.clock.Now()
+	}
+	g.short.beyond = true
+	s.notShort(g)
+	if g.isSavedFor() {
+		s.savedInVain(g)
+	}
+	s.callDue()
 }
 
 // foundRoom takes a gang out of those that wait for room that was judged to have it: should it fail all the same, again and again, it
@@ -202,7 +218,7 @@ func (s *Store) firstBroken() *group {
 	var first *group
 	now := s.clock.Now()
 	for _, g := range s.asides.broken {
-		if !s.waitsForRoom(g) || g.phase != idle || g.backsOff(now) || g.short.hopeless || g.lack.lacks != nil {
+		if !s.waitsForRoom(g) || g.phase != idle || g.backsOff(now) || g.short.hopeless || g.short.beyond || g.lack.lacks != nil {
 			continue
 		}
 		s.gangPriority(g)

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
@@ -36,4 +37,19 @@ func TestMembersThatAreAlikeShareTheirRequests(t *testing.T) {
 	assert.Equal(t, "cpu=2, pods=1", requestsOf("worker-0").String())
 	set("worker-0", "worker", "3")
 	assert.Equal(t, address("worker-0"), address("worker-1"))
+}
+
+func TestRequestsAreReadAgainWhenTheSpecHasChanged(t *testing.T) {
+	read := func(generation int64, old *gang.Member, cpu string) *gang.Member {
+		pod := memberNamed("a").Requests("cpu", cpu).Obj()
+		pod.Generation = generation
+		return member(pod, old)
+	}
+	first := read(1, nil, "1")
+	assert.Equal(t, "cpu=1, pods=1", first.Requests.String())
+	same := read(1, first, "1")
+	assert.Equal(t, reflect.ValueOf(first.Requests).Pointer(), reflect.ValueOf(same.Requests).Pointer())
+	assert.Equal(t, "cpu=2, pods=1", read(2, same, "2").Requests.String(), "resized in place")
+	unnumbered := read(0, nil, "1")
+	assert.Equal(t, "cpu=2, pods=1", read(0, unnumbered, "2").Requests.String(), "an API server that does not count changes")
 }

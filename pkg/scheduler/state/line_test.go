@@ -282,6 +282,21 @@ func TestAGangThatNoNodesHoldHasNoQuotaSetAside(t *testing.T) {
 	assert.True(t, l.start(l.single("a", "cpu", "1", 0)))
 }
 
+func TestAGangThatNeedsMoreThanAllNodesHaveHasNoQuotaSetAside(t *testing.T) {
+	l := newLineTest(t)
+	running := l.single("a", "cpu", "2", 0)
+	require.True(t, l.start(running))
+	big := l.gang("big", "a", 5)
+	l.waitLong(big)
+	l.DeletePod(running)
+	round := l.Judge(big.Members()[0].Pod)
+	require.Nil(t, round.Quota)
+	round.Beyond = true
+	l.Park(round, big.Members()[0].Pod, "no room", big.Members()[0].Pod, "NodeResourcesFit")
+	assert.False(t, big.isSavedFor())
+	assert.True(t, l.start(l.single("a", "cpu", "1", 0)))
+}
+
 func TestAPromiseTakesThePlaceOfWhatIsSetAside(t *testing.T) {
 	l := newLineTest(t)
 	running := l.single("a", "cpu", "2", 0)

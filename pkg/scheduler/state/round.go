@@ -116,8 +116,10 @@ type Round struct {
 	Renew bool
 	// Avoid are nodes on which it has waited in vain before.
 	Avoid sets.Set[string]
-	// Hopeless: the gang would not fit into a cluster that has run empty.
+	// Hopeless: the gang would not fit into a cluster in which all has ended that may end.
 	Hopeless bool
+	// Beyond: the gang was judged to need more than all nodes have.
+	Beyond bool
 	// Exceeds: the gang asks for more than the capability of its queue, or of an ancestor.
 	Exceeds bool
 	// Saved: quota is set aside for the gang.
@@ -325,10 +327,13 @@ func (s *Store) Park(round *Round, scout *corev1.Pod, why string, rejected *core
 	g.rejectors, g.shortfall = sets.New(rejectors...), round.Shortfall
 	s.judgedForQuota(g, round)
 	reason, level, result := ReasonUnschedulable, levelNone, resultNoRoom
-	if round.Quota != nil {
+	switch {
+	case round.Quota != nil:
 		reason, level, result = ReasonWaitingForQuota, levelQuota, resultNoQuota
 		s.notShort(g)
-	} else {
+	case round.Beyond:
+		s.isBeyond(g)
+	default:
 		s.fellShort(g)
 	}
 	s.observeJudgement(round, level, result)

@@ -343,7 +343,8 @@ func (s *simulation) judge(scout *corev1.Pod) bool {
 	demands := []plan.Demand{{Requests: cpuRequest(scout), Count: len(round.Members)}}
 	result := plan.Make(demands, nodes, anywhere)
 	if result.Verdict != plan.Possible {
-		if round.Choose {
+		round.Beyond = int64(len(round.Members)) > int64(len(s.nodes))*(nodeSize/cpuOf(scout))
+		if round.Choose && !round.Beyond {
 			s.setAside(round, demands, nodes)
 		}
 		index, never := plan.IndexOf(nodes, nil), func(int, int) bool { return false }
@@ -568,7 +569,7 @@ func (s *simulation) restart(key Key) {
 	for _, uid := range uidsOf(s.pods) {
 		pod := s.pods[uid]
 		if k, _ := groupOf(pod); k == key {
-			m := member(pod)
+			m := member(pod, nil)
 			version, cpu, priority = max(version, m.Version), cpuOf(pod), *pod.Spec.Priority
 			old = append(old, uid)
 			going := pod.DeepCopy()

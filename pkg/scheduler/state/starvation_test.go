@@ -451,6 +451,51 @@ func TestRoomIsSetAsideForAPartialGangAtOnce(t *testing.T) {
 		s.Park(round, waiting, "no room", waiting, "NodeResourcesFit")
 		assert.Nil(t, s.firstDue(), "others have their turn")
 	})
+	t.Run("nor if it needs more than all nodes have", func(t *testing.T) {
+		s, waiting := partial(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
+		round := s.Judge(waiting)
+		round.Beyond = true
+		s.Park(round, waiting, "no room", waiting, "NodeResourcesFit")
+		assert.Nil(t, s.firstDue(), "others have their turn")
+	})
+}
+
+// TestNobodyLooksForRoomForGangsThatNeedMoreThanThereIs: hundreds of gangs, each of which asks for more than all nodes have, had places
+// looked for, one after the other, when they had waited for long, and again and again after that.
+func TestNobodyLooksForRoomForGangsThatNeedMoreThanThereIs(t *testing.T) {
+	s, clock := newTestStore()
+	s.args.MaxOvertakeTime.Duration = time.Minute
+	park := func(name string, beyond bool) *Round {
+		scout := s.gangs[Key{Namespace: "ns", Name: name}].Members()[0].Pod
+		round := s.Judge(scout)
+		require.NotNil(t, round)
+		round.Beyond = beyond
+		s.Park(round, scout, "no room", scout, "NodeResourcesFit")
+		return round
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		gate(s, name, 1, 1)
+	}
+	park("a", true)
+	park("b", true)
+	park("c", false)
+	clock.Step(time.Minute)
+	s.tendAside()
+	assert.True(t, s.gangs[Key{Namespace: "ns", Name: "a"}].parked)
+	assert.False(t, s.gangs[Key{Namespace: "ns", Name: "c"}].parked, "the first of those that may fit some time is called")
+	for range 3 {
+		assert.False(t, park("a", true).Choose)
+		assert.False(t, park("b", true).Choose)
+		assert.True(t, park("c", false).Choose)
+		clock.Step(time.Hour)
+	}
+	assert.False(t, park("a", false).Choose, "nodes have come")
+	assert.True(t, park("a", false).Choose, "it has waited long enough since it came")
+	s.SetAside(park("a", false), map[types.UID]string{"a-0": "n"}, nil)
+	require.True(t, s.isAsideFor(s.gangs[Key{Namespace: "ns", Name: "a"}]))
+	park("a", true)
+	assert.False(t, s.isAsideFor(s.gangs[Key{Namespace: "ns", Name: "a"}]), "they have gone: others may have the rest")
+	assert.True(t, park("c", false).Choose)
 }
 
 // TestAGangThatIsFoundToFitAndFailsKeepsNobodyFromBeingTheFirst: its members cannot be placed together for a reason that the judgement does

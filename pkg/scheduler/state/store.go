@@ -239,7 +239,7 @@ func (s *Store) setPod(pod *corev1.Pod) *group {
 	}
 	g := s.group(key)
 	if old := g.Member(pod.UID); old == nil || old.Pod != pod { // else the gate has seen it first
-		s.setMember(g, old, member(pod))
+		s.setMember(g, old, member(pod, old))
 	}
 	return g
 }
@@ -650,14 +650,14 @@ func requests(members []*gang.Member) resources.List {
 	return sum
 }
 
-// member reads a pod.
-func member(pod *corev1.Pod) *gang.Member {
+// member reads a pod. old is what the member was like, nil if it is new.
+func member(pod *corev1.Pod, old *gang.Member) *gang.Member {
 	m := &gang.Member{
 		UID:         pod.UID,
 		Pod:         pod,
 		Task:        pod.Annotations[batchv1alpha1.TaskSpecKey],
 		Priority:    corev1helpers.PodPriority(pod),
-		Requests:    resources.PodRequests(pod),
+		Requests:    requestsOf(pod, old),
 		Terminating: pod.DeletionTimestamp != nil,
 	}
 	if index, err := strconv.Atoi(pod.Annotations[batchv1alpha1.TaskIndexKey]); err == nil {
@@ -670,6 +670,14 @@ func member(pod *corev1.Pod) *gang.Member {
 		m.State = gang.Bound
 	}
 	return m
+}
+
+// requestsOf is what a pod requests, which only a change of its spec changes. Most changes are of its status.
+func requestsOf(pod *corev1.Pod, old *gang.Member) resources.List {
+	if old != nil && pod.Generation > 0 && pod.Generation == old.Pod.Generation {
+		return old.Requests
+	}
+	return resources.PodRequests(pod)
 }
 
 // gangPriority is the value of the PodGroup's class, or the highest priority among the members. It is fixed when the gate

@@ -23,6 +23,7 @@ const (
 	quotaBehind = "quota is set aside for a gang that has waited longer"
 
 	hopeless = "it would not fit either if everything of its priority and below had ended"
+	beyond   = "it would not fit into an empty cluster either"
 )
 
 // passBig lets pods start before the gang "big", one by one as the pods on the first node end, until what comes free is set
@@ -98,11 +99,37 @@ func TestOrdinaryPodsStandBackAndAreWokenWhenTheGangHasGone(t *testing.T) {
 	w.expectBound(1, "another")
 }
 
-func TestHigherPrioritiesAndDaemonSetsPass(t *testing.T) {
-	w := newWorld(t, 2)
+// urgent makes a class of a higher priority, for pods that preempt nobody.
+func (w *world) urgent() func(*corev1.Pod) {
+	w.t.Helper()
 	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}, Value: 1000, PreemptionPolicy: new(corev1.PreemptNever)}
 	_, err := kube.SchedulingV1().PriorityClasses().Create(w.ctx, class, metav1.CreateOptions{})
-	require.NoError(t, err)
+	require.NoError(w.t, err)
+	return func(p *corev1.Pod) { p.Spec.PriorityClassName = w.namespace }
+}
+
+func TestNothingIsSetAsideForAGangThatIsInNeedOfWhatMoreImportantPodsHave(t *testing.T) {
+	w := newWorld(t, 2)
+	w.create(w.pod("urgent", "", w.urgent()))
+	w.expectBound(1, "urgent")
+	w.create(w.pod("first", ""))
+	w.expectBound(1, "first")
+	w.gang("big", 2)
+	w.expect(2, "big", "waiting", says("0 of 2 members of the gang fit"))
+	for i := range 2 * maxOvertakes {
+		name := fmt.Sprintf("small-%d", i)
+		w.create(w.pod(name, ""))
+		w.remove(w.pods("", func(p *corev1.Pod) bool { return isBound(p) && p.Name != "urgent" })[0])
+		w.expectBound(1, name)
+	}
+	w.expect(2, "big", "said to be hopeless", says(hopeless))
+	w.remove(w.pods("", isBound)...)
+	w.expectBound(2, "big")
+}
+
+func TestHigherPrioritiesAndDaemonSetsPass(t *testing.T) {
+	w := newWorld(t, 2)
+	urgent := w.urgent()
 	w.fill(2)
 	w.gang("big", 2)
 	w.expect(2, "big", "waiting", says("0 of 2 members of the gang fit"))
@@ -113,7 +140,7 @@ func TestHigherPrioritiesAndDaemonSetsPass(t *testing.T) {
 	w.expect(1, "ordinary", "standing back", says(behind))
 	daemons := mustertesting.MakePod("x").Namespace(w.namespace).Requests("cpu", "500m").SchedulerName("default-scheduler").Label("app", "daemon").Obj()
 	daemons.Spec.RestartPolicy = corev1.RestartPolicyAlways
-	_, err = kube.AppsV1().DaemonSets(w.namespace).Create(w.ctx, &appsv1.DaemonSet{
+	_, err := kube.AppsV1().DaemonSets(w.namespace).Create(w.ctx, &appsv1.DaemonSet{
 		ObjectMeta: metav1.ObjectMeta{Name: "daemon", Namespace: w.namespace},
 		Spec: appsv1.DaemonSetSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "daemon"}},
@@ -122,7 +149,7 @@ func TestHigherPrioritiesAndDaemonSetsPass(t *testing.T) {
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	w.expectBound(2, "daemon")
-	w.create(w.pod("urgent", "", func(p *corev1.Pod) { p.Spec.PriorityClassName = w.namespace }))
+	w.create(w.pod("urgent", "", urgent))
 	w.expectBound(1, "urgent")
 	// The gang starts nonetheless, when they leave room for it.
 	w.remove("urgent")
@@ -134,14 +161,15 @@ func TestNothingIsSetAsideForAGangThatCanNeverFit(t *testing.T) {
 	w := newWorld(t, 2)
 	w.fill(2)
 	w.gang("huge", 3)
-	w.expect(3, "huge", "waiting", says("0 of 3 members of the gang fit"))
+	w.expect(3, "huge", "waiting, and said to be too large", func(p *corev1.Pod) bool {
+		return says("0 of 3 members of the gang fit")(p) && says(beyond)(p)
+	})
 	for i := range 2 * maxOvertakes {
 		name := fmt.Sprintf("small-%d", i)
 		w.gang(name, 1)
 		w.remove(w.pods("", isBound)[0])
 		w.expectBound(1, name)
 	}
-	w.expect(3, "huge", "said to be hopeless", says(hopeless))
 	// A gang behind it has its turn.
 	w.gang("big", 2)
 	w.expect(2, "big", "waiting", says("0 of 2 members of the gang fit"))

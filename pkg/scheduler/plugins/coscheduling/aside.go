@@ -1,6 +1,8 @@
 package coscheduling
 
 import (
+	"maps"
+	"slices"
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,7 +29,8 @@ type limits struct {
 	node     string         // the node that the plan has for the pod, "" for any
 	aside    *state.Aside   // what is set aside against the pod, nil if nothing is
 	requests resources.List // with aside: what the pod takes
-	barred   atomic.Bool    // a node was refused because of aside
+	takes    []corev1.ResourceName
+	barred   atomic.Bool // a node was refused because of aside
 }
 
 // Clone returns the limits themselves: they hold for the cycle and all copies of its state.
@@ -51,6 +54,7 @@ func (c *Coscheduling) limit(cycle fwk.CycleState, pod *corev1.Pod, node string)
 	}
 	if l.aside != nil {
 		l.requests = resources.PodRequests(pod)
+		l.takes = slices.Collect(maps.Keys(l.requests))
 	}
 	cycle.Write(bounds, l)
 	if node == "" {
@@ -68,7 +72,7 @@ func (l *limits) refuses(node fwk.NodeInfo) *fwk.Status {
 	if l.aside == nil || !l.aside.On(name) {
 		return nil
 	}
-	if l.aside.Bars(name, freeOn(node, sets.New[corev1.ResourceName]()), l.requests) {
+	if l.aside.Bars(name, freeOn(node, l.takes), l.requests) {
 		l.barred.Store(true)
 		return fwk.NewStatus(fwk.Unschedulable, behindAside)
 	}
@@ -166,11 +170,55 @@ func (k *cast) drain(endless bool) []plan.Drained {
 		later := node.Free.Clone()
 		later.Add(k.round.Elsewhere[node.Name])
 		for _, pod := range k.leaving(n, endless) {
-			later.Add(resources.PodRequests(pod.GetPod()))
+			addAll(later, pod.CalculateResource().Resource)
+			later[corev1.ResourcePods]++
 		}
 		drained[n] = plan.Drained{Name: node.Name, Now: node.Free, Later: later}
 	}
 	return drained
+}
+
+// addAll adds what the scheduler counts for a pod, as it has done when the pod came to its node.
+func addAll(sum resources.List, taken fwk.Resource) {
+	sum.Add(resources.List{
+		corev1.ResourceCPU:              taken.GetMilliCPU(),
+		corev1.ResourceMemory:           taken.GetMemory(),
+		corev1.ResourceEphemeralStorage: taken.GetEphemeralStorage(),
+	})
+	for name, amount := range taken.GetScalarResources() {
+		sum.Add(resources.List{name: amount})
+	}
+}
+
+// isBeyond says whether some demand asks for more than all nodes have that do not refuse its pods, whatever runs there. It costs next to
+// nothing beside the search for places.
+func (k *cast) isBeyond() bool {
+	for d, demand := range k.demands {
+		left := demand.Count
+		for n := 0; n < len(k.infos) && left > 0; n++ {
+			if !k.refuses(d, n) {
+				left -= slotsIn(demand, k.infos[n].GetAllocatable())
+			}
+		}
+		if left > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// slotsIn is the number of pods of a demand that a node holds when it is empty.
+func slotsIn(demand plan.Demand, has fwk.Resource) int {
+	slots := int64(demand.Count)
+	if demand.MaxPerNode > 0 {
+		slots = min(slots, int64(demand.MaxPerNode))
+	}
+	for name, amount := range demand.Requests {
+		if amount > 0 {
+			slots = min(slots, amountIn(has, name)/amount)
+		}
+	}
+	return int(max(0, slots))
 }
 
 // leaving are the pods on a node that will end.
@@ -221,7 +269,7 @@ func (k *cast) decide() plan.Result {
 			return k.rehearse(result)
 		}
 	}
-	if k.round.Choose {
+	if k.round.Beyond = k.isBeyond(); k.round.Choose && !k.round.Beyond {
 		places, avoid := k.setAside()
 		k.plugin.store.SetAside(k.round, places, avoid)
 	}
@@ -234,9 +282,11 @@ func (k *cast) decide() plan.Result {
 // outlook says what will become of a gang that does not fit.
 func (k *cast) outlook() string {
 	switch {
-	case k.round.Before != nil:
+	case k.round.Beyond && len(k.substitutes) == 0:
+		return "; it would not fit into an empty cluster either"
+	case k.round.Before != nil && !k.round.Beyond:
 		return isSetAside
-	case k.round.Hopeless:
+	case k.round.Hopeless || k.round.Beyond:
 		return "; nothing is set aside for it: it would not fit either if everything of its priority and below had ended"
 	case k.round.Behind:
 		return "; " + behindAside

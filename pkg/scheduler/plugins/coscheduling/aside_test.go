@@ -42,6 +42,47 @@ func daemon(pod *corev1.Pod) {
 	pod.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Name: "d", Controller: new(true)}}
 }
 
+// everything is what the nodes of these tests have.
+var everything = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourcePods}
+
+func TestWhichGangsAreBeyondTheCluster(t *testing.T) {
+	full := []fwk.NodeInfo{nodeWith("n1", running("p", "4")), nodeWith("n2", running("q", "4", daemon))}
+	cpus := func(cpus int64) resources.List {
+		return resources.List{corev1.ResourceCPU: 1000 * cpus, corev1.ResourcePods: 1}
+	}
+	tests := map[string]struct {
+		nodes   []fwk.NodeInfo
+		demands []plan.Demand
+		refused []place
+		want    bool
+	}{
+		"not while there is room in all, whatever runs there": {full, []plan.Demand{{Requests: cpus(2), Count: 4}}, nil, false},
+		"one pod more":                   {full, []plan.Demand{{Requests: cpus(2), Count: 5}}, nil, true},
+		"a pod larger than any node":     {full, []plan.Demand{{Requests: cpus(5), Count: 1}}, nil, true},
+		"more pods than nodes may have":  {full, []plan.Demand{{Requests: cpus(0), Count: 21}}, nil, true},
+		"more pods than may be together": {full, []plan.Demand{{Requests: cpus(1), Count: 3, MaxPerNode: 1}}, nil, true},
+		"a resource that no node has": {full,
+			[]plan.Demand{{Requests: resources.List{"nvidia.com/gpu": 1}, Count: 1}}, nil, true},
+		"the second demand":          {full, []plan.Demand{{Requests: cpus(1), Count: 1}, {Requests: cpus(3), Count: 3}}, nil, true},
+		"not if each fits by itself": {full, []plan.Demand{{Requests: cpus(3), Count: 2}, {Requests: cpus(2), Count: 2}}, nil, false},
+		"nodes that refuse its pods": {full, []plan.Demand{{Requests: cpus(2), Count: 4}}, []place{{0, 1}}, true},
+		"nodes that refuse others":   {full, []plan.Demand{{Requests: cpus(1), Count: 1}, {Requests: cpus(2), Count: 4}}, []place{{0, 1}}, false},
+		"no nodes":                   {nil, []plan.Demand{{Requests: cpus(1), Count: 1}}, nil, true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			k := &cast{infos: test.nodes, demands: test.demands, refused: map[place]bool{}}
+			for range test.demands {
+				k.trials = append(k.trials, &trialRun{})
+			}
+			for _, p := range test.refused {
+				k.refused[p] = true
+			}
+			assert.Equal(t, test.want, k.isBeyond())
+		})
+	}
+}
+
 func TestNodesAreChosenByWhatWillEndThere(t *testing.T) {
 	a, b := types.UID("a"), types.UID("b")
 	tests := map[string]struct {
@@ -97,7 +138,7 @@ func TestNodesAreChosenByWhatWillEndThere(t *testing.T) {
 			k := &cast{round: round, infos: test.nodes, groups: [][]*gang.Member{round.Members},
 				demands: []plan.Demand{{Requests: round.Members[0].Requests, Count: 2}}}
 			for _, info := range test.nodes {
-				k.nodes = append(k.nodes, plan.Node{Name: info.Node().Name, Free: freeOn(info, sets.New[corev1.ResourceName]())})
+				k.nodes = append(k.nodes, plan.Node{Name: info.Node().Name, Free: freeOn(info, everything)})
 			}
 			k.drainedFits = func(_, node int, _ bool) bool { return k.nodes[node].Name != test.bars }
 			places, vain := k.setAside()

@@ -78,7 +78,7 @@ func (c *Coscheduling) send(cycle fwk.CycleState, pod *corev1.Pod, entry state.E
 // do not do, moreNodes times as many are tried, and in the end all.
 const (
 	nodesPerMember = 4
-	firstNodes     = 16
+	firstNodes     = 8
 	moreNodes      = 8
 )
 
@@ -164,13 +164,6 @@ type trialRun struct {
 func (c *Coscheduling) newCast(ctx context.Context, round *state.Round, infos []fwk.NodeInfo) *cast {
 	k := &cast{plugin: c, ctx: ctx, round: round, infos: infos, rejectors: sets.New[string](), refused: map[place]bool{}, reasons: sets.New[string]()}
 	k.onlyRoom, k.drainedFits = k.lacksOnlyRoom, k.fitsDrained
-	advertised := sets.New[corev1.ResourceName]()
-	k.nodes = make([]plan.Node, len(infos))
-	for i, info := range infos {
-		free := freeOn(info, advertised)
-		free.Sub(round.Elsewhere[info.Node().Name])
-		k.nodes[i] = plan.Node{Name: info.Node().Name, Free: free}
-	}
 	namespace := sync.OnceValue(k.namespaceOf)
 	byShape, shapes := map[string]int{}, c.shapesOf(round.Members)
 	for _, m := range round.Members {
@@ -180,10 +173,20 @@ func (c *Coscheduling) newCast(ctx context.Context, round *state.Round, infos []
 			i = len(k.groups)
 			byShape[shape] = i
 			k.groups = append(k.groups, nil)
-			k.demands = append(k.demands, plan.Demand{Requests: known(m.Requests, advertised), MaxPerNode: maxPerNode(m.Pod, namespace)})
+			k.demands = append(k.demands, plan.Demand{Requests: m.Requests, MaxPerNode: maxPerNode(m.Pod, namespace)})
 		}
 		k.groups[i] = append(k.groups[i], m)
 		k.demands[i].Count++
+	}
+	wanted := advertised(k.demands, infos)
+	for d := range k.demands {
+		k.demands[d].Requests = known(k.demands[d].Requests, wanted)
+	}
+	k.nodes = make([]plan.Node, len(infos))
+	for i, info := range infos {
+		free := freeOn(info, wanted)
+		free.Sub(round.Elsewhere[info.Node().Name])
+		k.nodes[i] = plan.Node{Name: info.Node().Name, Free: free}
 	}
 	k.trials = make([]*trialRun, len(k.demands))
 	k.ties = newTies(k.examples(), namespace)
@@ -374,32 +377,39 @@ const nearestCandidates = 64
 func (k *cast) nearest(demand int, left []resources.List) string {
 	type candidate struct {
 		node  int
-		lack  resources.List
-		share float64
+		share float64 // of what a pod takes that is missing, added up over the resources
 	}
-	var candidates []candidate
+	requests := k.demands[demand].Requests
+	candidates := make([]candidate, 0, len(left))
 	for n, free := range left {
-		c := candidate{node: n, lack: resources.List{}}
-		for name, amount := range k.demands[demand].Requests {
-			if missing := amount - max(0, free[name]); missing > 0 {
-				c.lack[name] = missing
-				c.share += float64(missing) / float64(amount)
+		share := 0.0
+		for name, amount := range requests {
+			if missing := lacks(amount, free[name]); missing > 0 {
+				share += float64(missing) / float64(amount)
 			}
 		}
-		if len(c.lack) > 0 {
-			candidates = append(candidates, c)
+		if share > 0 {
+			candidates = append(candidates, candidate{n, share})
 		}
 	}
 	slices.SortFunc(candidates, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(a.share, b.share), cmp.Compare(k.nodes[a.node].Name, k.nodes[b.node].Name))
 	})
 	for _, c := range candidates[:min(len(candidates), nearestCandidates)] {
-		if k.onlyRoom(demand, c.node) {
-			return fmt.Sprintf("nearest: %s lacks %s", k.nodes[c.node].Name, c.lack.InWords())
+		if !k.onlyRoom(demand, c.node) {
+			continue
 		}
+		missing := resources.List{}
+		for name, amount := range requests {
+			missing[name] = lacks(amount, left[c.node][name])
+		}
+		return fmt.Sprintf("nearest: %s lacks %s", k.nodes[c.node].Name, missing.InWords())
 	}
 	return ""
 }
+
+// lacks is how much of a request is missing where so much is free. A node may be overcommitted: that is not the pod's.
+func lacks(request, free int64) int64 { return max(0, request-max(0, free)) }
 
 // lacksOnlyRoom says whether the first filter that keeps a pod of the demand off a node is the one that looks at room, or none
 // does: room may be promised to others.
@@ -435,30 +445,65 @@ func (k *cast) placesOf(found [][]plan.Place) map[types.UID]string {
 	return places
 }
 
-// freeOn is what is left on a node, and adds the resources that it has at all to advertised.
-func freeOn(info fwk.NodeInfo, advertised sets.Set[corev1.ResourceName]) resources.List {
+// freeOn is what is left of some resources on a node. To count all that it has takes twice as long, for each judgement on each node.
+func freeOn(info fwk.NodeInfo, names []corev1.ResourceName) resources.List {
 	has, used := info.GetAllocatable(), info.GetRequested()
-	free := resources.List{
-		corev1.ResourceCPU:              has.GetMilliCPU() - used.GetMilliCPU(),
-		corev1.ResourceMemory:           has.GetMemory() - used.GetMemory(),
-		corev1.ResourceEphemeralStorage: has.GetEphemeralStorage() - used.GetEphemeralStorage(),
-		corev1.ResourcePods:             int64(has.GetAllowedPodNumber() - len(info.GetPods())),
-	}
-	for name, amount := range has.GetScalarResources() {
-		free[name] = amount - used.GetScalarResources()[name]
-	}
-	for name := range free {
-		advertised.Insert(name)
+	free := make(resources.List, len(names))
+	for _, name := range names {
+		switch name {
+		case corev1.ResourcePods:
+			free[name] = int64(has.GetAllowedPodNumber() - len(info.GetPods()))
+		default:
+			free[name] = amountIn(has, name) - amountIn(used, name)
+		}
 	}
 	return free
 }
 
+// amountIn is the amount of a resource in what the scheduler counts.
+func amountIn(counted fwk.Resource, name corev1.ResourceName) int64 {
+	switch name {
+	case corev1.ResourceCPU:
+		return counted.GetMilliCPU()
+	case corev1.ResourceMemory:
+		return counted.GetMemory()
+	case corev1.ResourceEphemeralStorage:
+		return counted.GetEphemeralStorage()
+	case corev1.ResourcePods:
+		return int64(counted.GetAllowedPodNumber())
+	}
+	return counted.GetScalarResources()[name]
+}
+
+// advertised are the resources that the demands request and some node has, sorted.
+func advertised(demands []plan.Demand, infos []fwk.NodeInfo) []corev1.ResourceName {
+	names := sets.New[corev1.ResourceName]()
+	for _, demand := range demands {
+		for name := range demand.Requests {
+			if !names.Has(name) && slices.ContainsFunc(infos, func(info fwk.NodeInfo) bool { return isOn(info, name) }) {
+				names.Insert(name)
+			}
+		}
+	}
+	return sets.List(names)
+}
+
+// isOn says whether a node has a resource at all. What each is made of it has.
+func isOn(info fwk.NodeInfo, name corev1.ResourceName) bool {
+	switch name {
+	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourcePods:
+		return true
+	}
+	_, has := info.GetAllocatable().GetScalarResources()[name]
+	return has
+}
+
 // known drops the requests for resources that no node has: whether they can be had at all (from a device class, say, or
 // not) is for the filters to tell.
-func known(requests resources.List, advertised sets.Set[corev1.ResourceName]) resources.List {
-	out := resources.List{}
-	for name, amount := range requests {
-		if advertised.Has(name) {
+func known(requests resources.List, advertised []corev1.ResourceName) resources.List {
+	out := make(resources.List, len(requests))
+	for _, name := range advertised {
+		if amount, requested := requests[name]; requested {
 			out[name] = amount
 		}
 	}

@@ -8,11 +8,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/plan"
 	"github.com/muster-sched/muster/pkg/resources"
 	"github.com/muster-sched/muster/pkg/scheduler/state"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
 func memberOf(change func(*corev1.Pod)) *gang.Member {
@@ -151,6 +154,16 @@ func TestExplain(t *testing.T) {
 }
 
 func TestResourcesThatNoNodeHasAreLeftToTheFilters(t *testing.T) {
-	requests := resources.List{corev1.ResourceCPU: 1, "example.com/from-a-device-class": 1}
-	assert.Equal(t, resources.List{corev1.ResourceCPU: 1}, known(requests, sets.New(corev1.ResourceCPU)))
+	with := func(name, scalar string) fwk.NodeInfo {
+		info := framework.NewNodeInfo(running("p", "1"))
+		info.SetNode(mustertesting.MakeNode(name).Allocatable("cpu", "4", scalar, "10").Obj())
+		return info
+	}
+	nodes := []fwk.NodeInfo{with("a", "pods"), with("b", "nvidia.com/gpu")}
+	requests := resources.List{corev1.ResourceCPU: 1, "nvidia.com/gpu": 1, "example.com/from-a-device-class": 1}
+	wanted := advertised([]plan.Demand{{Requests: requests}}, nodes)
+	assert.Equal(t, resources.List{corev1.ResourceCPU: 1, "nvidia.com/gpu": 1}, known(requests, wanted))
+	assert.Equal(t, resources.List{corev1.ResourceCPU: 3000, "nvidia.com/gpu": 0}, freeOn(nodes[0], wanted))
+	assert.Equal(t, resources.List{corev1.ResourceCPU: 3000, "nvidia.com/gpu": 10}, freeOn(nodes[1], wanted))
+	assert.Empty(t, advertised([]plan.Demand{{Requests: requests}}, nil))
 }
