@@ -1,5 +1,5 @@
 // Package hooks connects the Store with those ends of an upstream scheduler that plugins cannot reach: its queue, what it does with
-// pods that could not be scheduled, and the moment when it begins to lead.
+// pods that could not be scheduled, the moment when it begins to lead, and how it finds nodes for pods that are alike.
 package hooks
 
 import (
@@ -9,12 +9,13 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/muster-sched/muster/pkg/scheduler/batching"
 	"github.com/muster-sched/muster/pkg/scheduler/state"
 )
 
 // Install connects a Store with a scheduler that does not run yet. From then on gangs that have waited for a while leave the
 // scheduling queue, and it is left to the Store to say why members of gangs wait. Who leads takes pods from the queue: so the
-// Store learns it. The first pod is taken when the Store knows what there is.
+// Store learns it. The first pod is taken when the Store knows what there is. Pods that are alike find their nodes by package batching.
 func Install(s *scheduler.Scheduler, store *state.Store) {
 	installQueue(s, store)
 	next := s.NextEntity
@@ -25,4 +26,5 @@ func Install(s *scheduler.Scheduler, store *state.Store) {
 		return next(logger)
 	}
 	s.FailureHandler = store.HandleFailures(s.FailureHandler)
+	batching.Install(s)
 }

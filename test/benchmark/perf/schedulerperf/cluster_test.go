@@ -28,6 +28,7 @@ import (
 	"github.com/muster-sched/muster/manifests"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
+	"github.com/muster-sched/muster/pkg/scheduler/batching"
 	"github.com/muster-sched/muster/pkg/scheduler/plugins"
 	"github.com/muster-sched/muster/pkg/scheduler/state"
 )
@@ -42,6 +43,7 @@ type cluster struct {
 
 	install      sync.Once
 	installErr   error
+	connected    sync.Once
 	createGroups sync.Once
 }
 
@@ -117,10 +119,15 @@ func waitEstablished(ctx context.Context, client apiextensions.Interface, name s
 	})
 }
 
-// connect does what muster-scheduler does beside registering its plugins: the Store says why members of gangs wait.
+// connect does what muster-scheduler does beside registering its plugins: the Store says why members of gangs wait, and pods that are alike
+// find their nodes by our batching. The queue is out of reach here: the scheduler runs already. It is called after each op that creates
+// nodes.
 func (c *cluster) connect(_ ktesting.TContext, sched *scheduler.Scheduler) error {
 	if c.store != nil {
-		sched.FailureHandler = c.store.HandleFailures(sched.FailureHandler)
+		c.connected.Do(func() {
+			sched.FailureHandler = c.store.HandleFailures(sched.FailureHandler)
+			batching.Install(sched)
+		})
 	}
 	return nil
 }

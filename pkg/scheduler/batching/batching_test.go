@@ -1,0 +1,381 @@
+package batching
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	schedulerscheme "k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	upstream "k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"k8s.io/kubernetes/pkg/scheduler/metrics"
+	"pgregory.net/rapid"
+
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+)
+
+// opinion is a plugin of somebody else's. What it says of a node never changes, but what that counts for depends on what runs on all.
+type opinion struct{}
+
+const opinionName = "Opinion"
+
+// crowd is how many pods run on the nodes.
+type crowd int64
+
+func (c crowd) Clone() fwk.StateData { return c }
+
+func (opinion) Name() string { return opinionName }
+
+func (opinion) PreScore(_ context.Context, state fwk.CycleState, _ *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
+	all := crowd(0)
+	for _, node := range nodes {
+		all += crowd(len(node.GetPods()))
+	}
+	state.Write(opinionName, all)
+	return nil
+}
+
+func (opinion) Score(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
+	name := node.Node().Name
+	return int64(name[len(name)-1]), nil
+}
+
+func (o opinion) ScoreExtensions() fwk.ScoreExtensions { return o }
+
+func (opinion) NormalizeScore(_ context.Context, state fwk.CycleState, _ *corev1.Pod, scores fwk.NodeScoreList) *fwk.Status {
+	all, err := state.Read(opinionName)
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
+	for i := range scores {
+		scores[i].Score = scores[i].Score * int64(all.(crowd)) % (fwk.MaxScore + 1)
+	}
+	return nil
+}
+
+// profileOf is a framework with the plugins of the default profile that look at nodes and room, and more that score.
+func profileOf(t testing.TB, snapshot *cache.Snapshot, strategy schedulerconfig.ScoringStrategyType, more ...string) framework.Framework {
+	t.Helper()
+	metrics.Register()
+	stock := []byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n")
+	obj, _, err := schedulerscheme.Codecs.UniversalDecoder().Decode(stock, nil, nil)
+	require.NoError(t, err)
+	args := obj.(*schedulerconfig.KubeSchedulerConfiguration).Profiles[0].PluginConfig
+	for _, a := range args {
+		if fit, ok := a.Args.(*schedulerconfig.NodeResourcesFitArgs); ok {
+			fit.ScoringStrategy.Type = strategy
+		}
+	}
+	plugins := func(names ...string) (set schedulerconfig.PluginSet) {
+		for i, name := range names {
+			set.Enabled = append(set.Enabled, schedulerconfig.Plugin{Name: name, Weight: int32(i%3 + 1)})
+		}
+		return set
+	}
+	scores := append([]string{names.NodeResourcesFit, names.NodeResourcesBalancedAllocation, names.TaintToleration, names.NodeAffinity,
+		names.ImageLocality}, more...)
+	registry := upstream.NewInTreeRegistry()
+	registry[opinionName] = func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return opinion{}, nil }
+	profile := &schedulerconfig.KubeSchedulerProfile{
+		SchedulerName: "muster",
+		PluginConfig:  args,
+		Plugins: &schedulerconfig.Plugins{
+			QueueSort: plugins(names.PrioritySort), Bind: plugins(names.DefaultBinder),
+			PreFilter: plugins(names.NodeAffinity, names.NodeResourcesFit), Filter: plugins(names.NodeAffinity, names.NodeResourcesFit),
+			PreScore: plugins(append(slices.Clone(scores[:4]), more...)...), Score: plugins(scores...),
+		},
+	}
+	client := fake.NewClientset()
+	factory := informers.NewSharedInformerFactory(client, 0)
+	made, err := frameworkruntime.NewFramework(t.Context(), registry, profile,
+		frameworkruntime.WithClientSet(client), frameworkruntime.WithInformerFactory(factory),
+		frameworkruntime.WithSnapshotSharedLister(snapshot),
+		frameworkruntime.WithPodNominator(queue.NewSchedulingQueue(nil, factory)))
+	require.NoError(t, err)
+	return made
+}
+
+var signature = fwk.PodSignature("alike")
+
+// loop is what the scheduling loop does with a framework, as far as it concerns hints.
+type loop struct {
+	framework.Framework
+	nodes   fwk.NodeInfoLister
+	pod     *corev1.Pod
+	count   int64
+	pods    int
+	hints   int
+	created func(chosen string, others []fwk.NodePluginScores) // told when all nodes have been scored
+}
+
+// begin is a cycle as far as the hint.
+func (l *loop) begin(t require.TestingT, ctx context.Context) (fwk.CycleState, string) {
+	l.count++
+	state := framework.NewCycleState()
+	_, status, _ := l.RunPreFilterPlugins(ctx, state, l.pod)
+	require.True(t, status.IsSuccess())
+	return state, l.GetNodeHint(ctx, l.pod, signature, state, l.count)
+}
+
+// end is the rest of the cycle. It returns the node that the pod has been put on, "" if there is none.
+func (l *loop) end(t require.TestingT, ctx context.Context, state fwk.CycleState, hint string) string {
+	chosen := ""
+	if hint != "" && l.fits(ctx, state, hint) {
+		chosen = hint
+		l.hints++
+		l.StoreScheduleResults(ctx, signature, hint, chosen, nil, l.count)
+	} else if chosen = l.chooseOfAll(t, ctx, state, hint); chosen == "" {
+		return ""
+	}
+	l.put(t, chosen)
+	return chosen
+}
+
+func (l *loop) fits(ctx context.Context, state fwk.CycleState, node string) bool {
+	info, err := l.nodes.Get(node)
+	return err == nil && l.RunFilterPlugins(ctx, state, l.pod, info).IsSuccess()
+}
+
+func (l *loop) chooseOfAll(t require.TestingT, ctx context.Context, state fwk.CycleState, hint string) string {
+	all, err := l.nodes.List()
+	require.NoError(t, err)
+	var feasible []fwk.NodeInfo
+	for _, info := range all {
+		if l.fits(ctx, state, info.Node().Name) {
+			feasible = append(feasible, info)
+		}
+	}
+	if len(feasible) == 0 {
+		return ""
+	}
+	require.True(t, l.RunPreScorePlugins(ctx, state, l.pod, feasible).IsSuccess())
+	scores, status := l.RunScorePlugins(ctx, state, l.pod, feasible)
+	require.True(t, status.IsSuccess())
+	sorted := framework.NewSortedScoredNodes(scores)
+	chosen := sorted.Pop().Name
+	if l.created != nil {
+		l.created(chosen, sorted.UnorderedList())
+	}
+	l.StoreScheduleResults(ctx, signature, hint, chosen, sorted, l.count)
+	return chosen
+}
+
+func (l *loop) put(t require.TestingT, node string) {
+	info, err := l.nodes.Get(node)
+	require.NoError(t, err)
+	pod := l.pod.DeepCopy()
+	l.pods++
+	pod.Name, pod.Spec.NodeName = fmt.Sprintf("pod-%d", l.pods), node
+	added, err := framework.NewPodInfo(pod)
+	require.NoError(t, err)
+	info.AddPodInfo(added)
+}
+
+// oracle does what upstream does: it scores the node of the last pod anew, and normalizes the scores of all.
+type oracle struct {
+	*loop
+	others []fwk.NodePluginScores
+	last   string
+}
+
+func (o *oracle) scores(t require.TestingT, ctx context.Context, state fwk.CycleState) map[string]int64 {
+	if o.fits(ctx, state, o.last) {
+		last, err := o.nodes.Get(o.last)
+		require.NoError(t, err)
+		infos := []fwk.NodeInfo{last}
+		for _, other := range o.others {
+			info, err := o.nodes.Get(other.Name)
+			require.NoError(t, err)
+			infos = append(infos, info)
+		}
+		state = state.Clone()
+		require.True(t, o.RunPreScorePlugins(ctx, state, o.pod, infos).IsSuccess())
+		raw, status := o.RunRawScorePlugins(ctx, state, o.pod, last)
+		require.True(t, status.IsSuccess())
+		o.others = append(o.others, fwk.NodePluginScores{Name: o.last, RawScores: raw})
+		require.True(t, o.NormalizeScores(ctx, state, o.pod, o.others).IsSuccess())
+	}
+	totals := map[string]int64{}
+	for _, other := range o.others {
+		totals[other.Name] = other.TotalScore
+	}
+	return totals
+}
+
+func (o *oracle) take(node string) {
+	o.last = node
+	o.others = slices.DeleteFunc(o.others, func(n fwk.NodePluginScores) bool { return n.Name == node })
+}
+
+// TestTheHintIsTheBestNodeByUpstreamsRules puts pods on clusters of all sorts, and compares each hint with the scores that upstream would
+// make, while others put pods on the nodes, too, and nodes change.
+func TestTheHintIsTheBestNodeByUpstreamsRules(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		var nodes []*corev1.Node
+		draw := func(what string, of int) bool { return rapid.IntRange(0, of-1).Draw(r, what) == 0 }
+		taints, disks := draw("some have taints", 2), draw("disks make a difference", 2)
+		for i := range rapid.IntRange(2, 8).Draw(r, "nodes") {
+			node := mustertesting.MakeNode(fmt.Sprintf("node-%d", i)).
+				Allocatable("cpu", fmt.Sprint(rapid.IntRange(1, 6).Draw(r, "cpu")), "memory", "16Gi", "pods", "110").Obj()
+			if taints && draw("taint", 2) {
+				node.Spec.Taints = []corev1.Taint{{Key: "busy", Effect: corev1.TaintEffectPreferNoSchedule}}
+			}
+			if disks {
+				node.Labels["disk"] = rapid.SampledFrom([]string{"none", "small", "large"}).Draw(r, "disk")
+			}
+			nodes = append(nodes, node)
+		}
+		pod := mustertesting.MakePod("pod").Requests("cpu", "1", "memory", "1Gi").Obj()
+		if disks {
+			pod.Spec.Affinity = prefersDisk
+		}
+		var more []string
+		if draw("another plugin scores", 4) {
+			more = []string{opinionName}
+		}
+		strategy := rapid.SampledFrom([]schedulerconfig.ScoringStrategyType{schedulerconfig.LeastAllocated, schedulerconfig.MostAllocated}).Draw(r, "strategy")
+		snapshot := cache.NewSnapshot(nil, nodes)
+		l := &loop{Framework: New(profileOf(t, snapshot, strategy, more...)), nodes: snapshot.NodeInfos(), pod: pod}
+		o := &oracle{loop: l}
+		l.created = func(chosen string, others []fwk.NodePluginScores) { o.others = others }
+		for range 30 {
+			if !oneCycle(r, t.Context(), l, o) {
+				return // the cluster is full
+			}
+			node := rapid.SampledFrom(nodes).Draw(r, "node").Name
+			switch rapid.IntRange(0, 9).Draw(r, "what others do") {
+			case 0:
+				l.put(r, node)
+			case 1:
+				change(r, l.nodes, o.last)
+			case 2:
+				change(r, l.nodes, node)
+			case 3:
+				l.count++ // a pod of another profile
+			}
+		}
+	})
+}
+
+var prefersDisk = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{
+	{Weight: 5, Preference: hasDisk("small", "large")}, {Weight: 5, Preference: hasDisk("large")},
+}}}
+
+func hasDisk(sizes ...string) corev1.NodeSelectorTerm {
+	return corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "disk", Operator: corev1.NodeSelectorOpIn, Values: sizes}}}
+}
+
+func oneCycle(r *rapid.T, ctx context.Context, l *loop, o *oracle) (found bool) {
+	state, hint := l.begin(r, ctx)
+	if hint != "" {
+		totals := o.scores(r, ctx, state)
+		require.Contains(r, totals, hint)
+		for node, total := range totals {
+			require.LessOrEqual(r, total, totals[hint], "%s is better than the hint, %s", node, hint)
+		}
+	}
+	chosen := l.end(r, ctx, state, hint)
+	o.take(chosen)
+	return chosen != ""
+}
+
+// change has a node be tainted or not, as it was not before.
+func change(t require.TestingT, nodes fwk.NodeInfoLister, name string) {
+	info, err := nodes.Get(name)
+	require.NoError(t, err)
+	node := info.Node().DeepCopy()
+	if node.Spec.Taints = nil; len(info.Node().Spec.Taints) == 0 {
+		node.Spec.Taints = []corev1.Taint{{Key: "busy", Effect: corev1.TaintEffectPreferNoSchedule}}
+	}
+	info.(*framework.NodeInfo).SetNode(node)
+}
+
+func plainNodes(n int) *cache.Snapshot {
+	nodes := make([]*corev1.Node, 0, n)
+	for i := range n {
+		nodes = append(nodes, mustertesting.MakeNode(fmt.Sprintf("node-%d", i)).Allocatable("cpu", "1000", "memory", "1000Gi", "pods", "100000").Obj())
+	}
+	return cache.NewSnapshot(nil, nodes)
+}
+
+func plainLoop(t testing.TB, n int, with func(framework.Framework) framework.Framework) *loop {
+	snapshot := plainNodes(n)
+	return &loop{
+		Framework: with(profileOf(t, snapshot, schedulerconfig.LeastAllocated)), nodes: snapshot.NodeInfos(),
+		pod: mustertesting.MakePod("pod").Requests("cpu", "1", "memory", "1Gi").Obj(),
+	}
+}
+
+// TestNoHint: the scores of the last pod do not serve for one that is not like it, does not follow it or has a node in mind.
+func TestNoHint(t *testing.T) {
+	for name, change := range map[string]func(l *loop) fwk.PodSignature{
+		"another signature":          func(*loop) fwk.PodSignature { return fwk.PodSignature("other") },
+		"no signature":               func(*loop) fwk.PodSignature { return nil },
+		"another pod came between":   func(l *loop) fwk.PodSignature { l.count++; return signature },
+		"the pod is nominated":       func(l *loop) fwk.PodSignature { l.pod.Status.NominatedNodeName = "node-1"; return signature },
+		"the scores are of long ago": func(l *loop) fwk.PodSignature { age(l); return signature },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := plainLoop(t, 3, New)
+			for range 3 {
+				state, hint := l.begin(t, t.Context())
+				require.NotEmpty(t, l.end(t, t.Context(), state, hint))
+			}
+			require.Equal(t, 2, l.hints)
+			signature := change(l)
+			assert.Empty(t, l.GetNodeHint(t.Context(), l.pod, signature, framework.NewCycleState(), l.count+1))
+		})
+	}
+}
+
+func age(l *loop) {
+	b := l.Framework.(*batching).batch
+	b.since = b.since.Add(-2 * longest)
+}
+
+// TestAHintOfNoUse: when the pod does not go where it should have gone, in the one cycle that the pods of a native PodGroup have, the next
+// is not told the same again, and the node of the last pod is not there twice.
+func TestAHintOfNoUse(t *testing.T) {
+	l := plainLoop(t, 3, New)
+	state, hint := l.begin(t, t.Context())
+	l.end(t, t.Context(), state, hint)
+	_, first := l.begin(t, t.Context())
+	require.NotEmpty(t, first)
+	f := l.Framework.(*batching)
+	require.Equal(t, 2, f.batch.nodes.Len())
+	require.Empty(t, f.putBack(t.Context(), l.pod, state))
+	assert.Equal(t, 2, f.batch.nodes.Len())
+	assert.NotContains(t, []string{f.batch.nodes.scores[0].Name, f.batch.nodes.scores[1].Name}, first)
+}
+
+// BenchmarkHint has pods find their nodes one after the other, by the hints of upstream's batching and of ours.
+func BenchmarkHint(b *testing.B) {
+	for _, n := range []int{100, 500, 5000} {
+		for name, with := range map[string]func(framework.Framework) framework.Framework{
+			"upstream": func(f framework.Framework) framework.Framework { return f }, "muster": New,
+		} {
+			b.Run(fmt.Sprintf("%s/%d nodes", name, n), func(b *testing.B) {
+				l := plainLoop(b, n, with)
+				b.ReportAllocs()
+				for b.Loop() {
+					state, hint := l.begin(b, b.Context())
+					l.end(b, b.Context(), state, hint)
+				}
+				b.ReportMetric(float64(l.hints)/float64(b.N), "hints/op")
+			})
+		}
+	}
+}
