@@ -23,9 +23,11 @@ const (
 var kinds = map[string]kind{
 	names.NodeResourcesFit:                byRoom,
 	names.NodeResourcesBalancedAllocation: byRoom,
+	names.DynamicResources:                byNode, // always 0 for pods without claims; no others are alike
 	names.ImageLocality:                   byNode,
 	names.NodeAffinity:                    byNode,
 	names.TaintToleration:                 byNode,
+	names.VolumeBinding:                   byNode, // on its volumes
 }
 
 // nodes are scored nodes, the best first.
@@ -52,10 +54,10 @@ func (n *nodes) like(last *fwk.NodePluginScores) *fwk.NodePluginScores {
 	switch {
 	case n.alike && len(n.scores) > 0:
 		return &n.scores[0]
-	case !n.fewer:
-		return last
+	case n.fewer || last == nil || slices.ContainsFunc(last.RawScores, isUnknown):
+		return nil
 	}
-	return nil
+	return last
 }
 
 // best takes out the best node.
@@ -85,20 +87,14 @@ func (n *nodes) Pop() any {
 	return last
 }
 
+// isUnknown says whether it is not known on what a score rests.
+func isUnknown(s fwk.PluginScore) bool { return kinds[s.Name] == unknown }
+
 // differInRoomAlone says whether two nodes were scored by the same plugins, with the same result but for room.
 func differInRoomAlone(a, b []fwk.PluginScore) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		switch {
-		case a[i].Name != b[i].Name || kinds[a[i].Name] == unknown:
-			return false
-		case kinds[a[i].Name] != byRoom && a[i].Score != b[i].Score:
-			return false
-		}
-	}
-	return true
+	return slices.EqualFunc(a, b, func(a, b fwk.PluginScore) bool {
+		return a.Name == b.Name && !isUnknown(a) && (kinds[a.Name] == byRoom || a.Score == b.Score)
+	})
 }
 
 // weigh makes the scores of a node of what the plugins say of it, if that differs from what they say of a like node in room alone.

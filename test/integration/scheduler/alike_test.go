@@ -1,0 +1,40 @@
+package scheduler_test
+
+import (
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestMembersThatAreAlikeFindTheirNodesByHints: they spread over the nodes as they would if all nodes were scored for each of them. If the
+// node that the last one has taken were not scored anew, some nodes would have none and others four.
+func TestMembersThatAreAlikeFindTheirNodesByHints(t *testing.T) {
+	const nodes, each = 5, 3
+	w := newQuietWorld(t, nodes)
+	hints := func() int {
+		n, _ := strconv.Atoi(w.metric(`scheduler_batch_attempts_total{profile="muster",result="hint_used"}`))
+		return n
+	}
+	before := hints()
+	w.createGroup("g", nodes*each, "")
+	w.createGang("g", nodes*each, func(pod *corev1.Pod) {
+		pod.Spec.SchedulerName = "muster" // whose arguments let pods be alike
+		pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("1")
+	})
+	w.expectBound("g", nodes*each)
+	require.Greater(t, hints(), before)
+
+	pods, err := kube.CoreV1().Pods(w.namespace).List(w.ctx, metav1.ListOptions{})
+	require.NoError(t, err)
+	on := map[string]int{}
+	for i := range pods.Items {
+		on[pods.Items[i].Spec.NodeName]++
+	}
+	for node, n := range on {
+		require.Equal(t, each, n, "pods on %s of %v", node, on)
+	}
+}
