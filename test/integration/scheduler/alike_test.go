@@ -16,13 +16,12 @@ func TestMembersThatAreAlikeFindTheirNodesByHints(t *testing.T) {
 	const nodes, each = 5, 3
 	w := newQuietWorld(t, nodes)
 	hints := func() int {
-		n, _ := strconv.Atoi(w.metric(`scheduler_batch_attempts_total{profile="muster",result="hint_used"}`))
+		n, _ := strconv.Atoi(w.metric(`scheduler_batch_attempts_total{profile="default-scheduler",result="hint_used"}`))
 		return n
 	}
 	before := hints()
 	w.createGroup("g", nodes*each, "")
 	w.createGang("g", nodes*each, func(pod *corev1.Pod) {
-		pod.Spec.SchedulerName = "muster" // whose arguments let pods be alike
 		pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("1")
 	})
 	w.expectBound("g", nodes*each)
