@@ -218,10 +218,10 @@ func (f *batching) scoreAll(ctx context.Context, pod *corev1.Pod, state fwk.Cycl
 	if !status.IsSuccess() {
 		return metrics.BatchFlushRescoreError
 	}
-	all := append(f.batch.nodes.scores, fwk.NodePluginScores{Name: node.Node().Name, RawScores: raw})
-	if !f.NormalizeScores(ctx, state, pod, all).IsSuccess() {
+	f.batch.nodes.scores = append(f.batch.nodes.scores, fwk.NodePluginScores{Name: node.Node().Name, RawScores: raw})
+	if !f.NormalizeScores(ctx, state, pod, f.batch.nodes.scores).IsSuccess() {
 		return metrics.BatchFlushNormalizeError
 	}
-	f.batch.nodes = nodesOf(all)
+	f.batch.nodes = nodesOf(f.batch.nodes.scores)
 	return ""
 }

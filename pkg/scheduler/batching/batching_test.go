@@ -120,7 +120,7 @@ type loop struct {
 }
 
 // begin is a cycle as far as the hint.
-func (l *loop) begin(t require.TestingT, ctx context.Context) (fwk.CycleState, string) {
+func (l *loop) begin(ctx context.Context, t require.TestingT) (fwk.CycleState, string) {
 	l.count++
 	state := framework.NewCycleState()
 	_, status, _ := l.RunPreFilterPlugins(ctx, state, l.pod)
@@ -129,13 +129,13 @@ func (l *loop) begin(t require.TestingT, ctx context.Context) (fwk.CycleState, s
 }
 
 // end is the rest of the cycle. It returns the node that the pod has been put on, "" if there is none.
-func (l *loop) end(t require.TestingT, ctx context.Context, state fwk.CycleState, hint string) string {
+func (l *loop) end(ctx context.Context, t require.TestingT, state fwk.CycleState, hint string) string {
 	chosen := ""
 	if hint != "" && l.fits(ctx, state, hint) {
 		chosen = hint
 		l.hints++
 		l.StoreScheduleResults(ctx, signature, hint, chosen, nil, l.count)
-	} else if chosen = l.chooseOfAll(t, ctx, state, hint); chosen == "" {
+	} else if chosen = l.chooseOfAll(ctx, t, state, hint); chosen == "" {
 		return ""
 	}
 	l.put(t, chosen)
@@ -147,7 +147,7 @@ func (l *loop) fits(ctx context.Context, state fwk.CycleState, node string) bool
 	return err == nil && l.RunFilterPlugins(ctx, state, l.pod, info).IsSuccess()
 }
 
-func (l *loop) chooseOfAll(t require.TestingT, ctx context.Context, state fwk.CycleState, hint string) string {
+func (l *loop) chooseOfAll(ctx context.Context, t require.TestingT, state fwk.CycleState, hint string) string {
 	all, err := l.nodes.List()
 	require.NoError(t, err)
 	var feasible []fwk.NodeInfo
@@ -189,7 +189,7 @@ type oracle struct {
 	last   string
 }
 
-func (o *oracle) scores(t require.TestingT, ctx context.Context, state fwk.CycleState) map[string]int64 {
+func (o *oracle) scores(ctx context.Context, t require.TestingT, state fwk.CycleState) map[string]int64 {
 	if o.fits(ctx, state, o.last) {
 		last, err := o.nodes.Get(o.last)
 		require.NoError(t, err)
@@ -250,7 +250,7 @@ func TestTheHintIsTheBestNodeByUpstreamsRules(t *testing.T) {
 		o := &oracle{loop: l}
 		l.created = func(chosen string, others []fwk.NodePluginScores) { o.others = others }
 		for range 30 {
-			if !oneCycle(r, t.Context(), l, o) {
+			if !oneCycle(t.Context(), r, l, o) {
 				return // the cluster is full
 			}
 			node := rapid.SampledFrom(nodes).Draw(r, "node").Name
@@ -276,16 +276,16 @@ func hasDisk(sizes ...string) corev1.NodeSelectorTerm {
 	return corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "disk", Operator: corev1.NodeSelectorOpIn, Values: sizes}}}
 }
 
-func oneCycle(r *rapid.T, ctx context.Context, l *loop, o *oracle) (found bool) {
-	state, hint := l.begin(r, ctx)
+func oneCycle(ctx context.Context, r *rapid.T, l *loop, o *oracle) (found bool) {
+	state, hint := l.begin(ctx, r)
 	if hint != "" {
-		totals := o.scores(r, ctx, state)
+		totals := o.scores(ctx, r, state)
 		require.Contains(r, totals, hint)
 		for node, total := range totals {
 			require.LessOrEqual(r, total, totals[hint], "%s is better than the hint, %s", node, hint)
 		}
 	}
-	chosen := l.end(r, ctx, state, hint)
+	chosen := l.end(ctx, r, state, hint)
 	o.take(chosen)
 	return chosen != ""
 }
@@ -329,8 +329,8 @@ func TestNoHint(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := plainLoop(t, 3, New)
 			for range 3 {
-				state, hint := l.begin(t, t.Context())
-				require.NotEmpty(t, l.end(t, t.Context(), state, hint))
+				state, hint := l.begin(t.Context(), t)
+				require.NotEmpty(t, l.end(t.Context(), t, state, hint))
 			}
 			require.Equal(t, 2, l.hints)
 			signature := change(l)
@@ -346,9 +346,9 @@ func age(l *loop, since time.Time) { l.Framework.(*batching).batch.since = since
 // taken back by then what others had, so that nothing is known of the node of the last pod.
 func TestAHintOfNoUse(t *testing.T) {
 	l := plainLoop(t, 3, New)
-	state, hint := l.begin(t, t.Context())
-	l.end(t, t.Context(), state, hint)
-	state, hint = l.begin(t, t.Context())
+	state, hint := l.begin(t.Context(), t)
+	l.end(t.Context(), t, state, hint)
+	state, hint = l.begin(t.Context(), t)
 	require.NotEmpty(t, hint)
 	assert.Equal(t, metrics.BatchFlushPodFailed, l.Framework.(*batching).putBack(t.Context(), l.pod, state))
 }
@@ -356,13 +356,13 @@ func TestAHintOfNoUse(t *testing.T) {
 // TestANodeThatIsGoneIsNoHint: upstream notices when it gathers the nodes.
 func TestANodeThatIsGoneIsNoHint(t *testing.T) {
 	l := plainLoop(t, 3, New)
-	state, hint := l.begin(t, t.Context())
-	l.end(t, t.Context(), state, hint)
+	state, hint := l.begin(t.Context(), t)
+	l.end(t.Context(), t, state, hint)
 	f := l.Framework.(*batching)
 	for i := range f.batch.nodes.scores {
 		f.batch.nodes.scores[i].Name += "-gone"
 	}
-	_, hint = l.begin(t, t.Context())
+	_, hint = l.begin(t.Context(), t)
 	assert.Empty(t, hint)
 }
 
@@ -387,8 +387,8 @@ func TestTheOthersAreNotScoredAnew(t *testing.T) {
 				return New(counted)
 			}, disks...)
 			for range 30 {
-				state, hint := l.begin(t, t.Context())
-				require.NotEmpty(t, l.end(t, t.Context(), state, hint))
+				state, hint := l.begin(t.Context(), t)
+				require.NotEmpty(t, l.end(t.Context(), t, state, hint))
 				age(l, time.Now()) // whatever time the test takes
 			}
 			assert.Equal(t, 29, l.hints)
@@ -407,8 +407,8 @@ func BenchmarkHint(b *testing.B) {
 				l := plainLoop(b, n, with)
 				b.ReportAllocs()
 				for b.Loop() {
-					state, hint := l.begin(b, b.Context())
-					l.end(b, b.Context(), state, hint)
+					state, hint := l.begin(b.Context(), b)
+					l.end(b.Context(), b, state, hint)
 				}
 				b.ReportMetric(float64(l.hints)/float64(b.N), "hints/op")
 			})

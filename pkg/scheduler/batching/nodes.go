@@ -63,10 +63,10 @@ func (n *nodes) like(last *fwk.NodePluginScores) *fwk.NodePluginScores {
 // best takes out the best node.
 func (n *nodes) best() fwk.NodePluginScores { return heap.Pop(n).(fwk.NodePluginScores) }
 
-// Len, Less, Swap, Push and Pop make a heap of the nodes. Ties are decided as upstream decides them.
+// Len says how many nodes there are. This method and those that follow make a heap of them, as package heap wants it.
 func (n *nodes) Len() int { return len(n.scores) }
 
-// Less says whether a node is better than another.
+// Less says whether a node is better than another. Ties are decided as upstream decides them.
 func (n *nodes) Less(i, j int) bool {
 	a, b := &n.scores[i], &n.scores[j]
 	return a.TotalScore > b.TotalScore || a.TotalScore == b.TotalScore && a.Randomizer > b.Randomizer
