@@ -130,7 +130,7 @@ func (l *loop) begin(ctx context.Context, t require.TestingT) (fwk.CycleState, s
 
 // end is the rest of the cycle. It returns the node that the pod has been put on, "" if there is none.
 func (l *loop) end(ctx context.Context, t require.TestingT, state fwk.CycleState, hint string) string {
-	chosen := ""
+	var chosen string
 	if hint != "" && l.fits(ctx, state, hint) {
 		chosen = hint
 		l.hints++
