@@ -75,7 +75,7 @@ image: ## Build the container image IMAGE with CONTAINER_ENGINE.
 
 .PHONY: bench
 bench: controlplane ## Upstream's scheduler_perf with our plugins, as ratios (ARGS="--rounds 1 --workloads SchedulingBasic" for less).
-	@go -C test/benchmark/perf run . --json "$(CURDIR)/test-results/bench.json" --logs "$(CURDIR)/test-results/bench" $(ARGS)
+	@go -C test/benchmark/perf run . $(ARGS)
 
 .PHONY: bench-e2e
 bench-e2e: build ## Pods bound per second beside the stock scheduler, as ratios (ARGS="--rounds 1 --shapes 20x100" for less).

@@ -164,12 +164,17 @@ func parse(args []string) (*options, error) {
 // memory is where Linux keeps files in memory.
 const memory = "/dev/shm"
 
-// findFolders makes paths absolute, since the benchmark runs elsewhere, and finds those that were not given.
+// findFolders makes paths absolute, since the benchmark runs elsewhere, and finds those that were not given. Relative ones begin at the
+// root of the repository, where make was called; the program itself runs in the folder of its module.
 func (o *options) findFolders() error {
+	repository, err := filepath.Abs("../../..")
+	if err != nil {
+		return fmt.Errorf("finding the repository: %w", err)
+	}
 	if o.etcd == "" {
-		found, err := filepath.Glob("../../../bin/controlplane/*/etcd")
+		found, err := filepath.Glob(filepath.Join(repository, "bin/controlplane/*/etcd"))
 		if err != nil || len(found) == 0 {
-			return fmt.Errorf("there is no etcd in bin/controlplane: run make controlplane")
+			return errors.New("there is no etcd in bin/controlplane: run make controlplane")
 		}
 		o.etcd = filepath.Dir(found[len(found)-1])
 	}
@@ -177,11 +182,9 @@ func (o *options) findFolders() error {
 		o.scratch = os.TempDir()
 	}
 	for _, path := range []*string{&o.etcd, &o.scratch, &o.logs, &o.json} {
-		absolute, err := filepath.Abs(*path)
-		if err != nil {
-			return fmt.Errorf("finding %s: %w", *path, err)
+		if !filepath.IsAbs(*path) {
+			*path = filepath.Join(repository, *path)
 		}
-		*path = absolute
 	}
 	return nil
 }

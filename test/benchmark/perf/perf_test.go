@@ -244,3 +244,16 @@ func TestWorkloadsAreChosenByTheBeginningsOfTheirNames(t *testing.T) {
 	_, err = chooseVariants("stock,nobody")
 	assert.ErrorContains(t, err, `"nobody" is unknown`)
 }
+
+func TestRelativePathsBeginWhereMakeWasCalled(t *testing.T) {
+	repository, err := filepath.Abs("../../..")
+	require.NoError(t, err)
+	elsewhere := t.TempDir()
+
+	o, err := parse([]string{"--json", "test-results/gangs.json", "--etcd", "bin/etcd", "--scratch", elsewhere})
+	require.NoError(t, err)
+	assert.Equal(t, filepath.Join(repository, "test-results", "gangs.json"), o.json)
+	assert.Equal(t, filepath.Join(repository, "test-results", "bench"), o.logs)
+	assert.Equal(t, filepath.Join(repository, "bin", "etcd"), o.etcd)
+	assert.Equal(t, elsewhere, o.scratch)
+}
