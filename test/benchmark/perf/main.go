@@ -172,7 +172,7 @@ func (o *options) findFolders() error {
 		return fmt.Errorf("finding the repository: %w", err)
 	}
 	if o.etcd == "" {
-		found, err := filepath.Glob(filepath.Join(repository, "bin/controlplane/*/etcd"))
+		found, err := filepath.Glob(filepath.Join(repository, "bin", "controlplane", "*", "etcd"))
 		if err != nil || len(found) == 0 {
 			return errors.New("there is no etcd in bin/controlplane: run make controlplane")
 		}
