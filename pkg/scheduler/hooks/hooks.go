@@ -1,5 +1,6 @@
 // Package hooks connects the Store with those ends of an upstream scheduler that plugins cannot reach: its queue, what it does with
-// pods that could not be scheduled, the moment when it begins to lead, and how it finds nodes for pods that are alike.
+// pods that could not be scheduled, the moment when it begins to lead, whom it has nominated to a node, and how it finds nodes for pods
+// that are alike.
 package hooks
 
 import (
@@ -18,6 +19,7 @@ import (
 // Store learns it. The first pod is taken when the Store knows what there is. Pods that are alike find their nodes by package batching.
 func Install(s *scheduler.Scheduler, store *state.Store) {
 	installQueue(s, store)
+	InstallNominator(s)
 	next := s.NextEntity
 	var begin sync.Once
 	s.NextEntity = func(logger klog.Logger) (framework.QueuedEntityInfo, error) {

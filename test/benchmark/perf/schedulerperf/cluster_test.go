@@ -29,6 +29,7 @@ import (
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
 	"github.com/muster-sched/muster/pkg/scheduler/batching"
+	"github.com/muster-sched/muster/pkg/scheduler/hooks"
 	"github.com/muster-sched/muster/pkg/scheduler/plugins"
 	"github.com/muster-sched/muster/pkg/scheduler/state"
 )
@@ -119,13 +120,14 @@ func waitEstablished(ctx context.Context, client apiextensions.Interface, name s
 	})
 }
 
-// connect does what muster-scheduler does beside registering its plugins: the Store says why members of gangs wait, and pods that are alike
-// find their nodes by our batching. The queue is out of reach here: the scheduler runs already. It is called after each op that creates
+// connect does what muster-scheduler does beside registering its plugins: the Store says why members of gangs wait, nominated pods
+// are added up once, and pods that are alike find their nodes by our batching. The queue is out of reach here: the scheduler runs already. It is called after each op that creates
 // nodes.
 func (c *cluster) connect(_ ktesting.TContext, sched *scheduler.Scheduler) error {
 	if c.store != nil {
 		c.connected.Do(func() {
 			sched.FailureHandler = c.store.HandleFailures(sched.FailureHandler)
+			hooks.InstallNominator(sched)
 			batching.Install(sched)
 		})
 	}
