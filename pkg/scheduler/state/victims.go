@@ -39,13 +39,6 @@ type Standing struct {
 // GangOf says which gang a pod names; false for a pod without one.
 func GangOf(pod *corev1.Pod) (Key, bool) { return groupOf(pod) }
 
-// HasGangs says whether there is any gang, be it only one that pods name.
-func (s *Store) HasGangs() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.gangs) > 0
-}
-
 // Standing says how a gang stands now. It is false for a gang that needs no care: one without a PodGroup has no minimum, and
 // its pods are like any others.
 func (s *Store) Standing(key Key) (Standing, bool) {

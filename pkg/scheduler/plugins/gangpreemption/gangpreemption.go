@@ -87,11 +87,8 @@ func (p *GangPreemption) PostFilter(ctx context.Context, cycle fwk.CycleState, p
 	return result, status
 }
 
-// preempt runs upstream's search and eviction with our choice of victims, or with upstream's where there is no gang to look at.
+// preempt runs upstream's search and eviction with our choice of victims.
 func (p *GangPreemption) preempt(ctx context.Context, cycle fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader, breakGangs bool) (*fwk.PostFilterResult, *fwk.Status) {
-	if !p.store.HasGangs() {
-		return preemption.NewEvaluator(Name, p.handle, p.DefaultPreemption, p.Executor).Preempt(ctx, cycle, pod, statuses)
-	}
 	a := &attempt{
 		DefaultPreemption: p.DefaultPreemption,
 		handle:            p.handle,

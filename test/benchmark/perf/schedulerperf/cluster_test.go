@@ -120,9 +120,9 @@ func waitEstablished(ctx context.Context, client apiextensions.Interface, name s
 	})
 }
 
-// connect does what muster-scheduler does beside registering its plugins: the Store says why members of gangs wait, nominated pods
-// are added up once, and pods that are alike find their nodes by our batching. The queue is out of reach here: the scheduler runs already. It is called after each op that creates
-// nodes.
+// connect does what muster-scheduler does beside registering its plugins: the Store says why members of gangs wait, nominated pods are added
+// up once, and pods that are alike find their nodes by our batching. The queue is out of reach here: the scheduler runs already. It is
+// called after each op that creates nodes.
 func (c *cluster) connect(_ ktesting.TContext, sched *scheduler.Scheduler) error {
 	if c.store != nil {
 		c.connected.Do(func() {
