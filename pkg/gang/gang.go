@@ -3,6 +3,7 @@
 package gang
 
 import (
+	"maps"
 	"slices"
 	"sort"
 
@@ -20,11 +21,18 @@ type State int
 const (
 	// Waiting: the member has no node.
 	Waiting State = iota
-	// Reserved: the member holds room on a node and waits for the others, or is being bound.
+	// Reserved: the member holds room on a node and waits in Permit, or is on its way there.
 	Reserved
+	// Released: Permit has let the member go; it is being bound.
+	Released
 	// Bound: the API says that the member has a node.
 	Bound
+	// Returning: the member still holds room on a node and is about to give it back. It does not count as held.
+	Returning
 )
+
+// Holds says whether a member in this state has room that counts for its gang.
+func (s State) Holds() bool { return s == Reserved || s == Released || s == Bound }
 
 // Member is a pod of a gang.
 type Member struct {
@@ -66,17 +74,17 @@ type Spec struct {
 // questions are kept as members change; they cost the same whatever the size.
 type Gang struct {
 	Spec
-	members  map[types.UID]*Member
-	version  int64            // the current incarnation: the highest that any member has
-	ofIt     int              // the members of it, terminating ones too
-	reserved int              // the Reserved members of any incarnation
-	tasks    map[string]tally // the members that count, by task
-	total    tally            // the sum of tasks
+	members map[types.UID]*Member
+	version int64              // the current incarnation: the highest that any member has
+	current int                // the members of it, terminating ones too
+	states  [Returning + 1]int // the members in each state, of any incarnation
+	tasks   map[string]counts  // the members that count, by task
+	total   counts             // the sum of tasks
 }
 
-// tally counts members that are of the current incarnation and not terminating.
-type tally struct {
-	all, held, bound int
+// counts are numbers of members of the current incarnation that are not terminating.
+type counts struct {
+	all, waiting, held, bound int
 }
 
 // Vouches tells whether a pod shows that a PodGroup of a Job has been admitted, whatever its status says yet: the job
@@ -90,14 +98,14 @@ func Vouches(pod *corev1.Pod, job types.UID) bool {
 	return owner != nil && owner.UID == job
 }
 
-// Put adds a member, or replaces what is known of it. A Reserved member stays so until its pod is seen bound.
+// Put adds a member, or replaces what is known of it. A member that holds room stays as it is until its pod is seen bound.
 func (g *Gang) Put(m *Member) {
 	if g.members == nil {
 		g.members = map[types.UID]*Member{}
 	}
 	if old, ok := g.members[m.UID]; ok {
-		if old.State == Reserved && m.State == Waiting {
-			m.State = Reserved
+		if m.State == Waiting && old.State != Bound {
+			m.State = old.State // the scheduler knows more than the API
 		}
 		g.Remove(m.UID)
 	}
@@ -117,7 +125,7 @@ func (g *Gang) Remove(uid types.UID) *Member {
 	}
 	delete(g.members, uid)
 	g.count(m, -1)
-	if g.ofIt == 0 {
+	if g.current == 0 {
 		g.recount() // an earlier incarnation becomes the current one
 	}
 	return m
@@ -135,32 +143,33 @@ func (g *Gang) SetState(m *Member, state State) {
 
 // count adds a member to the counts, or takes it out with -1.
 func (g *Gang) count(m *Member, one int) {
-	if m.State == Reserved {
-		g.reserved += one
-	}
+	g.states[m.State] += one
 	if m.Version != g.version {
 		return
 	}
-	g.ofIt += one
+	g.current += one
 	if m.Terminating {
 		return
 	}
-	t := g.tasks[m.Task]
-	for _, t := range []*tally{&t, &g.total} {
-		t.all += one
-		if m.State != Waiting {
-			t.held += one
+	ofTask := g.tasks[m.Task]
+	for _, c := range []*counts{&ofTask, &g.total} {
+		c.all += one
+		switch {
+		case m.State == Waiting:
+			c.waiting += one
+		case m.State.Holds():
+			c.held += one
 		}
 		if m.State == Bound {
-			t.bound += one
+			c.bound += one
 		}
 	}
-	g.tasks[m.Task] = t
+	g.tasks[m.Task] = ofTask
 }
 
 // recount finds the current incarnation and counts its members from scratch.
 func (g *Gang) recount() {
-	g.version, g.ofIt, g.reserved, g.total, g.tasks = 0, 0, 0, tally{}, map[string]tally{}
+	g.version, g.current, g.states, g.total, g.tasks = 0, 0, [Returning + 1]int{}, counts{}, map[string]counts{}
 	first := true
 	for _, m := range g.members {
 		if first || m.Version > g.version {
@@ -197,8 +206,8 @@ func (g *Gang) Counts(m *Member) bool {
 	return m != nil && !m.Terminating && m.Version == g.version
 }
 
-// current are the members that count and satisfy the predicate.
-func (g *Gang) current(which func(*Member) bool) []*Member {
+// counting returns the members that count and satisfy the predicate.
+func (g *Gang) counting(which func(*Member) bool) []*Member {
 	var members []*Member
 	for _, m := range g.members {
 		if g.Counts(m) && which(m) {
@@ -235,9 +244,9 @@ func (g *Gang) taskMinimums() map[string]int {
 	return g.MinTaskMember
 }
 
-// shortOf is the number of members that are missing to the minimum and to that of every task, when n of each tally are there.
+// shortOf is the number of members that are missing to the minimum and to that of every task, when n of the counts are there.
 // Which task a succeeded member was of is not known any more: it fills any gap.
-func (g *Gang) shortOf(n func(tally) int) int {
+func (g *Gang) shortOf(n func(counts) int) int {
 	taskGaps := 0
 	for task, minimum := range g.taskMinimums() {
 		taskGaps += max(0, minimum-n(g.tasks[task]))
@@ -246,13 +255,13 @@ func (g *Gang) shortOf(n func(tally) int) int {
 	return max(0, g.MinMember-n(g.total)-succeeded, taskGaps-succeeded)
 }
 
-func all(t tally) int   { return t.all }
-func held(t tally) int  { return t.held }
-func bound(t tally) int { return t.bound }
+func all(c counts) int   { return c.all }
+func held(c counts) int  { return c.held }
+func bound(c counts) int { return c.bound }
 
 func isWaiting(m *Member) bool { return m.State == Waiting }
 func isBound(m *Member) bool   { return m.State == Bound }
-func holdsRoom(m *Member) bool { return m.State != Waiting }
+func holdsRoom(m *Member) bool { return m.State.Holds() }
 
 // Complete says whether enough members exist for the minimum and that of every task.
 func (g *Gang) Complete() bool { return g.shortOf(all) == 0 }
@@ -282,56 +291,62 @@ func (g *Gang) Started() bool { return g.shortOf(bound) == 0 }
 
 // SeatedWith says whether the gang is seated once some members that have no room yet hold it.
 func (g *Gang) SeatedWith(members []*Member) bool {
-	return g.seatsOf(slices.Concat(g.current(holdsRoom), members)).short(g) == 0
+	return g.seatsOf(slices.Concat(g.counting(holdsRoom), members)).short(g) == 0
 }
 
-// Broken says whether some members are bound, yet too few, even with those that are about to be.
-func (g *Gang) Broken() bool { return g.total.bound > 0 && !g.Seated() }
+// Partial says whether some members are bound, yet too few, even with those that are about to be.
+func (g *Gang) Partial() bool { return g.total.bound > 0 && !g.Seated() }
 
-// HasWaiting says whether a current member has no node.
-func (g *Gang) HasWaiting() bool { return g.CountWaiting() > 0 }
+// CountWaiting is the number of current members that have no node and hold no room.
+func (g *Gang) CountWaiting() int { return g.total.waiting }
 
-// CountWaiting is the number of current members without a node.
-func (g *Gang) CountWaiting() int { return g.total.all - g.total.held }
+// CountBound is the number of current members that are bound.
+func (g *Gang) CountBound() int { return g.total.bound }
 
-// Waiting returns the current members without a node, in the order in which they start.
-func (g *Gang) Waiting() []*Member { return inOrder(g.current(isWaiting)) }
+// CountSurplus is the number of current members that hold room beyond the minimum.
+func (g *Gang) CountSurplus() int { return max(0, g.total.held+g.succeeded()-g.MinMember) }
 
-// HasReserved says whether a member holds room without being bound.
-func (g *Gang) HasReserved() bool { return g.reserved > 0 }
+// Waiting returns the current members that wait for room, in the order in which they start.
+func (g *Gang) Waiting() []*Member { return inOrder(g.counting(isWaiting)) }
 
-// CountReserved is the number of members that hold room without being bound, of whatever incarnation.
-func (g *Gang) CountReserved() int { return g.reserved }
+// CountIn is the number of members in a state, of any incarnation.
+func (g *Gang) CountIn(state State) int { return g.states[state] }
 
-// Reserved returns the members that hold room without being bound, of whatever incarnation, terminating ones included, in no
-// particular order.
-func (g *Gang) Reserved() []*Member {
-	if g.reserved == 0 {
+// In returns the members in a state, of any incarnation, terminating ones included, in no particular order.
+func (g *Gang) In(state State) []*Member {
+	if g.states[state] == 0 {
 		return nil
 	}
-	var reserved []*Member
+	members := make([]*Member, 0, g.states[state])
 	for _, m := range g.members {
-		if m.State == Reserved {
-			reserved = append(reserved, m)
+		if m.State == state {
+			members = append(members, m)
 		}
 	}
-	return reserved
+	return members
+}
+
+// Clone copies the gang. The members are shared.
+func (g *Gang) Clone() *Gang {
+	clone := *g
+	clone.members, clone.tasks = maps.Clone(g.members), maps.Clone(g.tasks)
+	return &clone
 }
 
 // Bound returns the current members that are bound.
-func (g *Gang) Bound() []*Member { return inOrder(g.current(isBound)) }
+func (g *Gang) Bound() []*Member { return inOrder(g.counting(isBound)) }
 
 // Choose picks the members that start: the fewest waiting ones that, with those that hold room already, seat the gang. The
 // minimum of each task comes first, then the highest priority and the lowest index. It returns nil when there are too
 // few, or when the gang is seated.
-func (g *Gang) Choose() []*Member { return g.ChooseFrom(g.current(isWaiting)) }
+func (g *Gang) Choose() []*Member { return g.ChooseFrom(g.counting(isWaiting)) }
 
 // ChooseFrom is Choose with only some of the waiting members.
 func (g *Gang) ChooseFrom(waiting []*Member) []*Member {
 	if g.Seated() {
 		return nil
 	}
-	seats := g.seatsOf(g.current(holdsRoom))
+	seats := g.seatsOf(g.counting(holdsRoom))
 	var chosen, rest []*Member
 	for _, m := range inOrder(waiting) {
 		if seats.ofTask[m.Task] < seats.minimums[m.Task] {
@@ -362,7 +377,7 @@ func (g *Gang) withoutSpare(chosen []*Member) []*Member {
 	inOrder(chosen)
 	for i := len(chosen) - 1; i >= 0; i-- {
 		fewer := slices.Delete(slices.Clone(chosen), i, i+1)
-		if g.seatsOf(slices.Concat(g.current(holdsRoom), fewer)).short(g) == 0 {
+		if g.seatsOf(slices.Concat(g.counting(holdsRoom), fewer)).short(g) == 0 {
 			chosen = fewer
 		}
 	}

@@ -62,7 +62,8 @@ func (o *model) missing(which func(State) bool) int {
 }
 
 func anyState(State) bool      { return true }
-func hasRoom(state State) bool { return state != Waiting }
+func hasRoom(state State) bool { return state == Reserved || state == Released || state == Bound }
+func waits(state State) bool   { return state == Waiting }
 func isThere(state State) bool { return state == Bound }
 
 // TestHistories drives a gang through random histories of pods that come, change, are reserved, let go and bound, go and are
@@ -108,16 +109,16 @@ func (h *history) step() {
 		known.State = map[bool]State{true: Bound, false: Waiting}[known.State == Bound]
 		h.put(known)
 	default:
-		known.State = State(h.draw("state", 0, 2))
+		known.State = State(h.draw("state", 0, int(Returning)))
 		h.model.pods[uid] = known
 		h.gang.SetState(h.gang.Member(uid), known.State)
 	}
 }
 
-// put is news of a pod. Who has reserved stays reserved until it is seen bound.
+// put is an event of a pod. A pod that holds room keeps its state until it is seen bound.
 func (h *history) put(m Member) {
-	if old, exists := h.model.pods[m.UID]; exists && old.State == Reserved && m.State == Waiting {
-		m.State = Reserved
+	if old, exists := h.model.pods[m.UID]; exists && old.State != Bound && m.State == Waiting {
+		m.State = old.State
 	}
 	h.model.pods[m.UID] = m
 	m.Pod = podNamed(m.UID)
@@ -134,8 +135,7 @@ func (h *history) changeSpec() {
 
 func (h *history) compare() {
 	g, o := h.gang, h.model
-	total, _ := o.counting(anyState)
-	held, _ := o.counting(hasRoom)
+	waiting, _ := o.counting(waits)
 	there, _ := o.counting(isThere)
 	reserved := 0
 	for _, pod := range o.pods {
@@ -152,11 +152,11 @@ func (h *history) compare() {
 		{"Missing", g.Missing(), o.missing(anyState)},
 		{"Complete", g.Complete(), o.missing(anyState) == 0},
 		{"Seated", g.Seated(), seated},
-		{"Broken", g.Broken(), there > 0 && !seated},
-		{"HasWaiting", g.HasWaiting(), total > held},
-		{"HasReserved", g.HasReserved(), reserved > 0},
-		{"Waiting", len(g.Waiting()), total - held},
-		{"Reserved", len(g.Reserved()), reserved},
+		{"Partial", g.Partial(), there > 0 && !seated},
+		{"CountWaiting", g.CountWaiting(), waiting},
+		{"CountIn(Reserved)", g.CountIn(Reserved), reserved},
+		{"Waiting", len(g.Waiting()), waiting},
+		{"In(Reserved)", len(g.In(Reserved)), reserved},
 		{"Bound", len(g.Bound()), there},
 	} {
 		if answer.got != answer.want {
@@ -169,7 +169,8 @@ func (h *history) compare() {
 func (h *history) start() {
 	g, o := h.gang, h.model
 	chosen := g.Choose()
-	if wanted := !g.Seated() && g.Complete(); wanted != (len(chosen) > 0) {
+	enough := o.missing(func(s State) bool { return hasRoom(s) || waits(s) }) == 0
+	if wanted := !g.Seated() && enough; wanted != (len(chosen) > 0) {
 		h.t.Fatalf("%d members are chosen of a gang that is complete: %v, seated: %v", len(chosen), g.Complete(), g.Seated())
 	}
 	if len(chosen) > 0 && !g.SeatedWith(chosen) {

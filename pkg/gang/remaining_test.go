@@ -29,26 +29,26 @@ func TestSpare(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			roll := Call(test.spec, all)
-			assert.Equal(t, test.want, names(roll.Spare(test.goFirst)))
-			assert.Equal(t, len(all), roll.Len(), "the roll stays as it is")
+			remaining := NewRemaining(test.spec, all)
+			assert.Equal(t, test.want, names(remaining.Spare(test.goFirst)))
+			assert.Equal(t, len(all), remaining.Len(), "the remaining stays as it is")
 		})
 	}
 }
 
 func TestAtRestIsWholeOrNotAtAll(t *testing.T) {
 	members := []*Member{m("a"), m("b"), m("c")}
-	roll := Call(Spec{MinMember: 2}, members)
-	assert.True(t, roll.AtRest())
-	roll.Strike(members[0])
-	assert.True(t, roll.AtRest())
-	roll.Strike(members[1])
-	assert.False(t, roll.AtRest())
-	roll.Strike(members[2])
-	assert.True(t, roll.AtRest())
+	remaining := NewRemaining(Spec{MinMember: 2}, members)
+	assert.True(t, remaining.IsWholeOrGone())
+	remaining.Remove(members[0])
+	assert.True(t, remaining.IsWholeOrGone())
+	remaining.Remove(members[1])
+	assert.False(t, remaining.IsWholeOrGone())
+	remaining.Remove(members[2])
+	assert.True(t, remaining.IsWholeOrGone())
 }
 
-// A roll agrees with the gang itself, and nobody more could be spared.
+// A remaining agrees with the gang itself, and nobody more could be spared.
 func TestSpareIsAllThatCanGo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec := Spec{
@@ -61,10 +61,10 @@ func TestSpareIsAllThatCanGo(t *testing.T) {
 			members = append(members, m(name, state(Bound), task(rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "task"), 0)))
 		}
 		g := gangOf(spec, members...)
-		roll := Call(spec, members)
-		assert.Equal(t, g.Seated(), roll.Seated())
-		for _, spare := range roll.Spare(members) {
-			roll.Strike(spare)
+		remaining := NewRemaining(spec, members)
+		assert.Equal(t, g.Seated(), remaining.Seated())
+		for _, spare := range remaining.Spare(members) {
+			remaining.Remove(spare)
 			g.Remove(spare.UID)
 			assert.True(t, g.Seated(), "without %s", spare.Pod.Name)
 		}

@@ -1,0 +1,137 @@
+package reservations
+
+import (
+	"maps"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/muster-sched/muster/pkg/resources"
+)
+
+// repairPriority is that of a reservation for a gang under repair: only system-critical pods go first.
+const repairPriority = 2_000_000_000 - 1
+
+// Nodes are the places that are reserved for a gang. They do not change; another value takes their place.
+type Nodes[K comparable] struct {
+	// Key is the gang.
+	Key K
+	// Priority: gangs and pods of a higher one may take what is reserved.
+	Priority int32
+	// Version of the amounts.
+	Version int
+	// Places has the node of each member.
+	Places map[types.UID]string
+	// Amounts is what is reserved on each node.
+	Amounts map[string]resources.List
+
+	avoid sets.Set[string] // nodes on which the gang has waited in vain
+	since time.Time        // when the gang began to wait for these nodes
+}
+
+// On says whether something is reserved on a node.
+func (n *Nodes[K]) On(node string) bool {
+	_, ok := n.Amounts[node]
+	return ok
+}
+
+// Bars says whether a node on which so much is free has no room for the requests beside what is reserved.
+func (n *Nodes[K]) Bars(node string, free, requests resources.List) bool {
+	reserved, ok := n.Amounts[node]
+	if !ok {
+		return false
+	}
+	for name, amount := range requests {
+		if amount > 0 && amount > free[name]-reserved[name] {
+			return true
+		}
+	}
+	return false
+}
+
+// Nodes returns what is reserved on nodes, nil if nothing is.
+func (b *Book[K]) Nodes() *Nodes[K] { return b.nodes }
+
+// IsHolder says whether places are reserved for a gang.
+func (b *Book[K]) IsHolder(key K) bool { return b.nodes != nil && b.nodes.Key == key }
+
+// ReserveNodes reserves places for a gang, in place of what was reserved before. amounts is what its members take on each node. It says
+// whether the amounts are others than before.
+func (b *Book[K]) ReserveNodes(key K, places map[types.UID]string, amounts map[string]resources.List, avoid sets.Set[string], now time.Time) (changed bool) {
+	w := b.gangs[key]
+	if w == nil {
+		return false
+	}
+	old := b.nodes
+	next := &Nodes[K]{Key: key, Priority: w.rank.Priority, Places: places, Amounts: amounts, avoid: avoid, since: now}
+	if w.rank.Repair {
+		next.Priority = repairPriority
+	}
+	b.chosenAt = now
+	if old != nil && old.Key == key && now.Sub(old.since) < b.renewal() {
+		next.since = old.since
+	}
+	b.nodes = next
+	if old != nil && old.Key == key && maps.EqualFunc(old.Amounts, amounts, resources.List.Equal) {
+		next.Version = old.Version
+		return false
+	}
+	b.version++
+	next.Version = b.version
+	b.events.RoomFreed = b.events.RoomFreed || old != nil
+	return true
+}
+
+// GiveUp reserves no places for a gang until it is time to look again; the next in order has its turn.
+func (b *Book[K]) GiveUp(key K, now time.Time) {
+	w := b.gangs[key]
+	if w == nil {
+		return
+	}
+	b.chosenAt = now
+	w.room.givenUp = true
+	w.room.retryAt = now.Add(b.retryAfter(w.room.retries))
+	w.room.retries++
+	b.leaveRoom(w)
+	b.endQuotaTurn(w, now)
+	b.decideFirst(now)
+}
+
+// leaveRoom takes a gang off the list of those that lack room.
+func (b *Book[K]) leaveRoom(w *waiting[K]) {
+	if b.room.remove(w) {
+		b.events.HoldFreed = true
+	}
+	if b.IsHolder(w.key) {
+		b.nodes, b.events.RoomFreed = nil, true
+	}
+}
+
+// firstStarving returns the first gang that lacks room if it is starving, else nil.
+func (b *Book[K]) firstStarving(now time.Time) *waiting[K] {
+	w := b.room.first()
+	if w == nil || !w.rank.Repair && w.reserved.IsZero() && !b.isStarving(&w.room, now) {
+		return nil
+	}
+	return w
+}
+
+// decideFirst has the gang decided for which places should be reserved.
+func (b *Book[K]) decideFirst(now time.Time) {
+	if w := b.firstStarving(now); w != nil && !b.IsHolder(w.key) {
+		b.events.Decide = append(b.events.Decide, w.key)
+	}
+}
+
+// Holds returns what the first waiting gangs of at least a priority need of nodes: surplus pods must not take it from them.
+func (b *Book[K]) Holds(priority int32) []Need {
+	if b.room.members.Len() == 0 {
+		return nil
+	}
+	var needs []Need
+	for _, w := range b.room.firsts(mostHolds, func(w *waiting[K]) bool { return w.need != nil && w.rank.Priority >= priority }) {
+		needs = append(needs, w.need)
+	}
+	return needs
+}

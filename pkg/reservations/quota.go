@@ -1,0 +1,95 @@
+package reservations
+
+import (
+	"slices"
+	"time"
+
+	"github.com/muster-sched/muster/pkg/quota"
+)
+
+// line is the list of the gangs that lack the quota of a queue.
+func (b *Book[K]) line(queue string) *list[K] {
+	line := b.quota[queue]
+	if line == nil {
+		made := newList[K]()
+		line = &made
+		b.quota[queue] = line
+	}
+	return line
+}
+
+// leaveQuota takes a gang off the list of those that lack quota. What is reserved for it is reserved no more.
+func (b *Book[K]) leaveQuota(w *waiting[K]) {
+	line := b.quota[w.claim.Queue]
+	if line == nil || !line.remove(w) {
+		return
+	}
+	w.reserved, b.events.QuotaFreed = time.Time{}, true
+	if line.members.Len() == 0 {
+		delete(b.quota, w.claim.Queue)
+	}
+}
+
+// settleQuota reserves quota for the first gang of a queue if it is starving.
+func (b *Book[K]) settleQuota(queue string, now time.Time) {
+	line := b.quota[queue]
+	if line == nil {
+		return
+	}
+	w := line.first()
+	if w == nil || !w.reserved.IsZero() || !b.isStarving(&w.quota, now) {
+		return
+	}
+	for other := range line.members {
+		if !other.reserved.IsZero() { // one at a time
+			other.reserved, b.events.QuotaFreed = time.Time{}, true
+		}
+	}
+	w.reserved = now
+	b.events.Decide = append(b.events.Decide, w.key)
+}
+
+// endQuotaTurn gives back what was reserved in vain. The gang is on no list until its pause is over.
+func (b *Book[K]) endQuotaTurn(w *waiting[K], now time.Time) {
+	if w.reserved.IsZero() {
+		return
+	}
+	queue := w.claim.Queue
+	_, others := quota.Turn(b.renewal(), w.quota.retries)
+	w.quota.retryAt = now.Add(others)
+	w.quota.retries++
+	b.leaveQuota(w)
+	b.events.Decide = append(b.events.Decide, w.key)
+	b.settleQuota(queue, now)
+}
+
+// QuotaRetryIn is how long a gang whose turn was in vain stays off the list; 0 if it does not.
+func (b *Book[K]) QuotaRetryIn(key K, now time.Time) time.Duration {
+	if w := b.gangs[key]; w != nil {
+		return max(0, w.quota.retryAt.Sub(now))
+	}
+	return 0
+}
+
+// Claims returns the quota that is reserved against a gang, or against a pod without one (key is its zero value), in the order of the
+// claims. A surplus pod stands back for gangs that wait for quota even before it is reserved for them.
+func (b *Book[K]) Claims(key K, priority int32, surplus bool) []quota.Claim {
+	var before []*waiting[K]
+	for _, line := range b.quota {
+		first := line.first()
+		for w := range line.members {
+			if !w.attempting && w.rank.Priority >= priority && (!w.reserved.IsZero() || surplus && w == first) {
+				before = append(before, w)
+			}
+		}
+	}
+	slices.SortFunc(before, func(a, b *waiting[K]) int { return a.rank.Compare(b.rank) })
+	var claims []quota.Claim
+	for _, w := range before {
+		if w.key == key {
+			break
+		}
+		claims = append(claims, w.claim)
+	}
+	return claims
+}

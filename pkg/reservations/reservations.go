@@ -1,0 +1,467 @@
+// Package reservations keeps the list of gangs that wait for room or for quota, and what is reserved for them.
+//
+// Smaller gangs and single pods may bypass a gang that does not fit, but not for ever. A waiting gang that has been bypassed too often, or
+// has waited too long, is starving. For the first starving gang that lacks room, places on nodes are reserved; for the first one in each
+// queue that lacks quota, quota is reserved. What is reserved is kept from gangs and pods of the same and of lower priority. A gang that a
+// crash left below its minimum ranks first and counts as starving at once.
+//
+// A reservation that does not help ends: quota is reserved in turns (quota.Turn), and a gang for which there are no places even if all
+// that may end has ended is given up for a while.
+//
+// The package is pure: it knows no lock, no client and no clock.
+package reservations
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/muster-sched/muster/pkg/quota"
+	"github.com/muster-sched/muster/pkg/resources"
+)
+
+const (
+	// placesPause is the least time between two choices of places for the same gang.
+	placesPause = time.Second
+	// firstRetry is how long a gang is given up for the first time; it doubles up to the renewal time.
+	firstRetry = 10 * time.Second
+	// defaultRenewal is the renewal time where waiting is not bounded by time.
+	defaultRenewal = 10 * time.Minute
+	// mostHolds is the number of waiting gangs against which surplus pods are checked.
+	mostHolds = 32
+)
+
+// Bounds say when a waiting gang is starving.
+type Bounds struct {
+	// Bypasses is the number of starts that may bypass a gang. 0 means any number.
+	Bypasses int
+	// Age is how long a gang may wait. 0 means any time.
+	Age time.Duration
+}
+
+// Rank orders waiting gangs.
+type Rank struct {
+	// Repair: a crash left the gang below its minimum. It goes first.
+	Repair bool
+	// Priority of the gang; higher goes first.
+	Priority int32
+	// Since is the creation time of the gang; earlier goes first.
+	Since time.Time
+	// Seen numbers the gangs as they are first seen; it orders those of the same second.
+	Seen int64
+}
+
+// Compare is negative if a gang of this rank goes before one of the other.
+func (r Rank) Compare(other Rank) int {
+	if r.Repair != other.Repair {
+		return cmp.Compare(boolToInt(other.Repair), boolToInt(r.Repair))
+	}
+	return cmp.Or(cmp.Compare(other.Priority, r.Priority), r.Since.Compare(other.Since), cmp.Compare(r.Seen, other.Seen))
+}
+
+func boolToInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// Need is what a gang that lacks room asks of a node.
+type Need interface {
+	// IsHurtBy says whether fewer pods of the gang find room on a node with so much free if some of it is taken.
+	IsHurtBy(node string, free, taken resources.List) bool
+}
+
+// Start is a gang or a pod that starts. It bypasses waiting gangs that rank before it.
+type Start struct {
+	// Rank of the gang, or of the pod.
+	Rank Rank
+	// Surplus: a pod beyond the minimum of its gang.
+	Surplus bool
+	// Path is the queue and its ancestors, nil if no quota is used.
+	Path []string
+	// Amount is what is used of the quota.
+	Amount resources.List
+}
+
+// bypasses says whether what starts comes behind a gang.
+func (s *Start) bypasses(r Rank) bool {
+	return s.Rank.Priority < r.Priority || s.Rank.Priority == r.Priority && (s.Surplus || !s.Rank.Since.Before(r.Since))
+}
+
+// Events are what a change of the book means for others. The caller acts on them.
+type Events[K comparable] struct {
+	// RoomFreed: places that were reserved are reserved no more.
+	RoomFreed bool
+	// HoldFreed: a gang that lacked room waits no more, so surplus pods need not stand back for it.
+	HoldFreed bool
+	// QuotaFreed: quota is reserved no more, or a gang that lacked it waits no more.
+	QuotaFreed bool
+	// Decide are waiting gangs that should be decided again, because a reservation is due or at its end.
+	Decide []K
+}
+
+// Book is the list of waiting gangs and the reservations. K names a gang.
+type Book[K comparable] struct {
+	bounds   Bounds
+	gangs    map[K]*waiting[K]
+	room     list[K]             // those that lack room
+	quota    map[string]*list[K] // queue -> those that lack its quota
+	nodes    *Nodes[K]           // places reserved, nil if there are none
+	version  int                 // of the amounts in nodes
+	chosenAt time.Time           // when places were chosen last
+	events   Events[K]
+}
+
+// waiting is a gang and what it has gone through since it was first found to lack something.
+type waiting[K comparable] struct {
+	key        K
+	rank       Rank
+	attempting bool // it has what was reserved for it, for now
+	need       Need // of nodes; nil if that is not known
+	room       history
+	quota      history
+	lacks      *quota.Shortage // of quota, as last decided
+	claim      quota.Claim
+	reserved   time.Time // since when quota is reserved for it; zero if none is
+}
+
+// history is how long a gang has waited for room, or for quota.
+type history struct {
+	since    time.Time // when it was first found to lack it
+	bypassed int
+	retryAt  time.Time // it is given up until then
+	retries  int
+	givenUp  bool
+}
+
+// New makes an empty book.
+func New[K comparable]() *Book[K] {
+	return &Book[K]{gangs: map[K]*waiting[K]{}, quota: map[string]*list[K]{}, room: newList[K]()}
+}
+
+// SetBounds says from now on when a gang is starving.
+func (b *Book[K]) SetBounds(bounds Bounds) { b.bounds = bounds }
+
+// TakeEvents returns what has happened since it was called last.
+func (b *Book[K]) TakeEvents() Events[K] {
+	events := b.events
+	b.events = Events[K]{}
+	return events
+}
+
+// WaitForRoom puts a gang on the list of those that lack room. need may be nil.
+func (b *Book[K]) WaitForRoom(key K, rank Rank, need Need, now time.Time) {
+	w := b.gang(key, rank)
+	if w.room.since.IsZero() {
+		w.room.since = now
+	}
+	w.need = need
+	if w.reserved.IsZero() {
+		b.leaveQuota(w)
+	}
+	if !w.room.givenUp {
+		b.room.add(w)
+	}
+	b.decideFirst(now)
+}
+
+// WaitForQuota puts a gang on the list of those that lack the quota of a queue. canNever says that the gang asks for more than the whole
+// capability: it waits for a change of the queue, and nothing is reserved for it.
+func (b *Book[K]) WaitForQuota(key K, rank Rank, claim quota.Claim, lacks *quota.Shortage, canNever bool, now time.Time) {
+	w := b.gang(key, rank)
+	b.leaveRoom(w)
+	if !w.reserved.IsZero() && !w.claim.Want.Equal(claim.Want) {
+		b.events.QuotaFreed = true
+	}
+	if w.claim.Queue != claim.Queue {
+		b.leaveQuota(w)
+	}
+	w.claim, w.lacks = claim, lacks
+	if w.quota.since.IsZero() {
+		w.quota.since = now
+	}
+	if canNever || rank.Repair || now.Before(w.quota.retryAt) {
+		b.leaveQuota(w)
+	} else {
+		b.line(claim.Queue).add(w)
+	}
+	b.settleQuota(claim.Queue, now)
+}
+
+// HasQuota notes that a gang lacks quota no more, though it may lack room. What is reserved for it stays.
+func (b *Book[K]) HasQuota(key K, claim quota.Claim) {
+	w := b.gangs[key]
+	if w == nil {
+		return
+	}
+	w.lacks = nil
+	if w.reserved.IsZero() {
+		b.leaveQuota(w)
+		return
+	}
+	if !w.claim.Want.Equal(claim.Want) {
+		w.claim, b.events.QuotaFreed = claim, true
+	}
+}
+
+// TooLarge notes that a gang asks for more than all nodes have: nothing is gained by reserving places for it.
+func (b *Book[K]) TooLarge(key K, rank Rank, now time.Time) {
+	w := b.gang(key, rank)
+	if w.room.since.IsZero() {
+		w.room.since = now
+	}
+	b.leaveRoom(w)
+	b.endQuotaTurn(w, now)
+	b.decideFirst(now)
+}
+
+// Attempts notes that a gang has got places, and whether these are certain. It leaves the lists, but keeps what is reserved for it.
+func (b *Book[K]) Attempts(key K, certain bool) {
+	w := b.gangs[key]
+	if w == nil {
+		return
+	}
+	w.attempting = true
+	if w.reserved.IsZero() {
+		b.leaveQuota(w)
+	} else {
+		b.events.QuotaFreed = true // the gang may have assumed less than was reserved for it
+	}
+	if certain && !b.IsHolder(key) {
+		b.leaveRoom(w)
+	}
+}
+
+// Failed notes that the attempt of a gang has been rolled back.
+func (b *Book[K]) Failed(key K) {
+	if w := b.gangs[key]; w != nil {
+		w.attempting = false
+	}
+}
+
+// Rerank gives a waiting gang another rank. A reservation for repair ends when the gang is under repair no more.
+func (b *Book[K]) Rerank(key K, rank Rank) {
+	w := b.gangs[key]
+	if w == nil || w.rank == rank {
+		return
+	}
+	repaired := w.rank.Repair && !rank.Repair
+	b.setRank(w, rank)
+	if repaired && b.IsHolder(key) {
+		b.nodes, b.events.RoomFreed = nil, true
+	}
+}
+
+// Suspend takes a gang off the lists while something else than room and quota keeps it from starting. It keeps its history.
+func (b *Book[K]) Suspend(key K) {
+	if w := b.gangs[key]; w != nil {
+		w.attempting = false
+		b.leaveRoom(w)
+		b.leaveQuota(w)
+	}
+}
+
+// Forget removes a gang with its history: it has started, or is another one now.
+func (b *Book[K]) Forget(key K) {
+	b.Suspend(key)
+	delete(b.gangs, key)
+}
+
+// ForgetQuota removes the part of a gang's history that is about quota.
+func (b *Book[K]) ForgetQuota(key K) {
+	if w := b.gangs[key]; w != nil {
+		b.leaveQuota(w)
+		w.quota, w.lacks, w.claim = history{}, nil, quota.Claim{}
+	}
+}
+
+// Bypassed counts a start against the first gang that lacks room, and against the first of each queue that lacks what the start uses.
+func (b *Book[K]) Bypassed(start *Start, now time.Time) {
+	for queue, line := range b.quota {
+		w := line.first()
+		if w == nil || w.lacks == nil || !start.bypasses(w.rank) {
+			continue
+		}
+		if slices.Contains(start.Path, w.lacks.Queue) && start.Amount[w.lacks.Resource] > 0 {
+			w.quota.bypassed++
+			b.settleQuota(queue, now)
+		}
+	}
+	if w := b.room.first(); w != nil && start.bypasses(w.rank) {
+		w.room.bypassed++
+		b.decideFirst(now)
+	}
+}
+
+// Tick ends turns that are over, and has starving gangs decided.
+func (b *Book[K]) Tick(now time.Time) {
+	for queue, line := range b.quota {
+		for w := range line.members {
+			if own, _ := quota.Turn(b.renewal(), w.quota.retries); !w.reserved.IsZero() && !w.attempting && now.Sub(w.reserved) >= own {
+				b.endQuotaTurn(w, now)
+				break
+			}
+		}
+		b.settleQuota(queue, now)
+	}
+	for _, w := range b.gangs {
+		if w.room.givenUp && !now.Before(w.room.retryAt) {
+			w.room.givenUp = false
+			b.events.Decide = append(b.events.Decide, w.key)
+		}
+	}
+	b.decideFirst(now)
+	if n := b.nodes; n != nil && now.Sub(n.since) >= b.renewal() {
+		b.events.Decide = append(b.events.Decide, n.Key)
+	}
+}
+
+// gang returns what is known of a waiting gang.
+func (b *Book[K]) gang(key K, rank Rank) *waiting[K] {
+	w := b.gangs[key]
+	if w == nil {
+		w = &waiting[K]{key: key}
+		b.gangs[key] = w
+	}
+	b.setRank(w, rank)
+	w.attempting = false
+	return w
+}
+
+func (b *Book[K]) setRank(w *waiting[K], rank Rank) {
+	if w.rank == rank {
+		return
+	}
+	lists := []*list[K]{&b.room}
+	if line := b.quota[w.claim.Queue]; line != nil {
+		lists = append(lists, line)
+	}
+	for _, l := range lists {
+		if l.has(w) {
+			defer l.add(w)
+			l.remove(w)
+		}
+	}
+	w.rank = rank
+}
+
+// isStarving says whether a gang has waited for long enough, or was bypassed often enough.
+func (b *Book[K]) isStarving(h *history, now time.Time) bool {
+	return b.bounds.Bypasses > 0 && h.bypassed >= b.bounds.Bypasses ||
+		b.bounds.Age > 0 && !h.since.IsZero() && now.Sub(h.since) >= b.bounds.Age
+}
+
+// renewal is for how long a gang waits for the same reserved places.
+func (b *Book[K]) renewal() time.Duration { return cmp.Or(b.bounds.Age, defaultRenewal) }
+
+// retryAfter is for how long a gang is given up that was given up so many times before.
+func (b *Book[K]) retryAfter(retries int) time.Duration {
+	wait := firstRetry
+	for range retries {
+		wait = min(2*wait, b.renewal())
+	}
+	return wait
+}
+
+// IsWaiting says whether a gang is on a list.
+func (b *Book[K]) IsWaiting(key K) bool {
+	w := b.gangs[key]
+	return w != nil && (b.room.has(w) || b.quota[w.claim.Queue] != nil && b.quota[w.claim.Queue].has(w))
+}
+
+// list is a set of waiting gangs of which the first is asked for often.
+type list[K comparable] struct {
+	members sets.Set[*waiting[K]]
+	head    *waiting[K] // the first, nil if it must be found
+}
+
+func newList[K comparable]() list[K] { return list[K]{members: sets.New[*waiting[K]]()} }
+
+func (l *list[K]) has(w *waiting[K]) bool { return l.members.Has(w) }
+
+func (l *list[K]) add(w *waiting[K]) {
+	if l.members.Len() > 0 && l.head == nil {
+		l.members.Insert(w)
+		return
+	}
+	l.members.Insert(w)
+	if l.head == nil || w.rank.Compare(l.head.rank) < 0 {
+		l.head = w
+	}
+}
+
+func (l *list[K]) remove(w *waiting[K]) bool {
+	if !l.members.Has(w) {
+		return false
+	}
+	l.members.Delete(w)
+	if l.head == w {
+		l.head = nil
+	}
+	return true
+}
+
+// first returns the first member, nil if there is none.
+func (l *list[K]) first() *waiting[K] {
+	if l.head == nil {
+		for w := range l.members {
+			if l.head == nil || w.rank.Compare(l.head.rank) < 0 {
+				l.head = w
+			}
+		}
+	}
+	return l.head
+}
+
+// firsts returns up to n members in order that satisfy a condition.
+func (l *list[K]) firsts(n int, which func(*waiting[K]) bool) []*waiting[K] {
+	var some []*waiting[K]
+	for w := range l.members {
+		if which(w) {
+			some = append(some, w)
+		}
+	}
+	slices.SortFunc(some, func(a, b *waiting[K]) int { return a.rank.Compare(b.rank) })
+	return some[:min(n, len(some))]
+}
+
+// Standing is what a decision on a gang must know of the book.
+type Standing struct {
+	// Places are reserved for the gang already, nil if there are none.
+	Places map[types.UID]string
+	// Avoid are nodes on which the gang has waited in vain.
+	Avoid sets.Set[string]
+	// Renew: the gang has waited for its places in vain.
+	Renew bool
+	// Choose: places are to be reserved if the gang does not fit.
+	Choose bool
+	// GivenUp: there are no places to reserve, for now.
+	GivenUp bool
+	// QuotaReserved: quota is reserved for the gang.
+	QuotaReserved bool
+	// RetryIn is when places may be chosen again; 0 if that is now, or of no use.
+	RetryIn time.Duration
+}
+
+// StandingOf says how a gang stands.
+func (b *Book[K]) StandingOf(key K, now time.Time) Standing {
+	w := b.gangs[key]
+	if w == nil {
+		return Standing{}
+	}
+	s := Standing{GivenUp: w.room.givenUp && now.Before(w.room.retryAt), QuotaReserved: !w.reserved.IsZero()}
+	if !b.IsHolder(key) {
+		s.Choose = b.firstStarving(now) == w
+		return s
+	}
+	s.Places, s.Avoid, s.Renew = b.nodes.Places, b.nodes.avoid, now.Sub(b.nodes.since) >= b.renewal()
+	left := placesPause - now.Sub(b.chosenAt)
+	if s.Choose = s.Renew || left <= 0; !s.Choose {
+		s.RetryIn = left
+	}
+	return s
+}
