@@ -62,8 +62,8 @@ func TestACycleOfParentsEnds(t *testing.T) {
 	assert.Equal(t, cpu(1), tree.Total(Root))
 }
 
-// TestTotalsAreTheSumOfWhatWasAdded drives the tree through random histories and compares every total with one that is
-// summed from scratch along the declared parents.
+// TestTotalsAreTheSumOfWhatWasAdded drives the tree through random histories. It compares every total with one that is
+// summed from scratch along the declared parents, and the names with the declared and used queues.
 func TestTotalsAreTheSumOfWhatWasAdded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tree := NewTree()
@@ -91,7 +91,11 @@ func TestTotalsAreTheSumOfWhatWasAdded(t *testing.T) {
 			}
 		}
 		want := map[string]int64{}
+		names := []string{Root}
 		for queue, amount := range own {
+			if _, declared := parents[queue]; !declared && amount > 0 {
+				names = append(names, queue)
+			}
 			for at := queue; ; {
 				want[at] += amount
 				if at == Root {
@@ -107,6 +111,10 @@ func TestTotalsAreTheSumOfWhatWasAdded(t *testing.T) {
 		for _, queue := range []string{"a", "b", "c", "d", "e", Root} {
 			assert.Equal(t, want[queue], tree.Total(queue)[corev1.ResourceCPU], queue)
 		}
+		for queue := range parents {
+			names = append(names, queue)
+		}
+		assert.ElementsMatch(t, names, tree.Names(), "a queue that is neither declared nor used is forgotten")
 	})
 }
 
@@ -172,42 +180,102 @@ func TestExceeds(t *testing.T) {
 	assert.False(t, tree.Exceeds("unknown", cpu(1<<40)))
 }
 
-// TestWhatIsSetAsideIsThereInTheEnd lets others come and go wherever there is room for them beside a claim: nobody takes of what
-// is set aside, and when all have gone that were there before, the one who claims has its amount.
+// TestWhatIsSetAsideIsThereInTheEnd adds requests beside a claim wherever the tree has room for them. A model that adds up all requests
+// says which of them must fit. Once the requests from before the claim are gone, the claim must fit.
 func TestWhatIsSetAsideIsThereInTheEnd(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		tree, queues := NewTree(), []string{"org", "a", "b", "leaf"}
+		tree := NewTree()
 		tree.Set("org", "", cpu(20))
 		tree.Set("a", "org", cpu(10))
 		tree.Set("b", "org", cpu(15))
 		tree.Set("leaf", "a", cpu(8))
-		type use struct {
-			queue  string
-			amount int64
+		model := model{
+			paths:  map[string][]string{"org": {"org"}, "a": {"a", "org"}, "b": {"b", "org"}, "leaf": {"leaf", "a", "org"}},
+			limits: map[string]int64{"org": 20, "a": 10, "b": 15, "leaf": 8},
+			used:   map[string]int64{},
 		}
-		take := func(ahead ...Claim) (use, bool) {
-			u := use{rapid.SampledFrom(queues).Draw(t, "queue"), rapid.Int64Range(1, 6).Draw(t, "amount")}
-			if tree.Room(u.queue, cpu(u.amount), ahead...) != nil {
-				return u, false
+		take := func(ahead ...request) (request, bool) {
+			r := request{rapid.SampledFrom([]string{"org", "a", "b", "leaf"}).Draw(t, "queue"), rapid.Int64Range(1, 6).Draw(t, "amount")}
+			var claims []Claim
+			for _, claim := range ahead {
+				claims = append(claims, Claim{claim.queue, cpu(claim.amount)})
 			}
-			tree.Add(u.queue, cpu(u.amount))
-			return u, true
+			fits := model.fits(r, ahead...)
+			require.Equal(t, fits, tree.Room(r.queue, cpu(r.amount), claims...) == nil, "%+v behind %+v with %v in use", r, ahead, model.used)
+			if fits {
+				tree.Add(r.queue, cpu(r.amount))
+				model.add(r, 1)
+			}
+			return r, fits
 		}
-		var before []use
+		var before []request
 		for range rapid.IntRange(0, 12).Draw(t, "before") {
-			if u, ok := take(); ok {
-				before = append(before, u)
+			if r, ok := take(); ok {
+				before = append(before, r)
 			}
 		}
-		claim := Claim{"leaf", cpu(rapid.Int64Range(1, 8).Draw(t, "claim"))}
+		claim := request{"leaf", rapid.Int64Range(1, 8).Draw(t, "claim")}
 		for len(before) > 0 {
 			for range rapid.IntRange(0, 3).Draw(t, "passing") {
 				take(claim) // and stays
 			}
 			i := rapid.IntRange(0, len(before)-1).Draw(t, "ends")
 			tree.Sub(before[i].queue, cpu(before[i].amount))
+			model.add(before[i], -1)
 			before = slices.Delete(before, i, i+1)
 		}
-		assert.Nil(t, tree.Room(claim.Queue, claim.Want))
+		require.True(t, model.fits(claim), "%+v does not fit, in use are %v", claim, model.used)
+		require.Nil(t, tree.Room(claim.queue, cpu(claim.amount)))
 	})
+}
+
+// request is an amount that is asked of a queue.
+type request struct {
+	queue  string
+	amount int64
+}
+
+// model is a tree of queues as tables, with one resource.
+type model struct {
+	paths  map[string][]string // queue -> itself and its ancestors
+	limits map[string]int64
+	used   map[string]int64 // by the queue and all queues below it
+}
+
+func (m *model) add(r request, sign int64) {
+	for _, name := range m.paths[r.queue] {
+		m.used[name] += sign * r.amount
+	}
+}
+
+// fits tells whether a request stays within the limits beside what is in use and what the claims ahead of it keep. A claim keeps, on
+// each level, no more than is free there, and no more than it keeps one level below.
+func (m *model) fits(r request, ahead ...request) bool {
+	kept := map[string]int64{}
+	for _, claim := range ahead {
+		amount := claim.amount
+		for _, name := range m.paths[claim.queue] {
+			amount = max(0, min(amount, m.limits[name]-m.used[name]-kept[name]))
+			kept[name] += amount
+		}
+	}
+	for _, name := range m.paths[r.queue] {
+		if m.used[name]+kept[name]+r.amount > m.limits[name] {
+			return false
+		}
+	}
+	return true
+}
+
+func TestTheFirstShortResourceByNameIsReported(t *testing.T) {
+	tree := NewTree()
+	limits, want := resources.List{}, resources.List{}
+	for _, name := range []corev1.ResourceName{"b", "d", "a", "e", "c"} {
+		limits[name], want[name] = 1, 2
+	}
+	limits["a"] = 2
+	tree.Set("q", "", limits)
+	for range 50 { // the order of a map differs from one range over it to the next
+		require.Equal(t, Shortage{Queue: "q", Resource: "b", Want: 2, Free: 1}, *tree.Room("q", want))
+	}
 }
