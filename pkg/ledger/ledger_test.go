@@ -52,6 +52,71 @@ func TestAChargeMovesWithItsQueue(t *testing.T) {
 	assert.True(t, l.Used("root").IsZero())
 }
 
+func TestAChargeTellsWhetherItReplacedAnother(t *testing.T) {
+	for name, c := range map[string]struct {
+		queue    string
+		amount   int64
+		replaced bool
+	}{
+		"the same again": {"a", 100, false},
+		"more":           {"a", 300, true},
+		"less":           {"a", 50, true},
+		"another queue":  {"b", 100, true},
+	} {
+		l := New()
+		assert.False(t, l.Charge("pod", "a", cpu(100)), name)
+		assert.Equal(t, c.replaced, l.Charge("pod", c.queue, cpu(c.amount)), name)
+		queue, amount, charged := l.Charged("pod")
+		assert.True(t, charged, name)
+		assert.Equal(t, c.queue, queue, name)
+		assert.Equal(t, cpu(c.amount), amount, name)
+		assert.Equal(t, cpu(c.amount), l.Used("root"), name)
+	}
+	_, _, charged := New().Charged("pod")
+	assert.False(t, charged)
+}
+
+// TestAPromiseTellsWhetherItFreesRoom: admission is asked again only if there may be more room than before, in any queue.
+func TestAPromiseTellsWhetherItFreesRoom(t *testing.T) {
+	const gpu = corev1.ResourceName("nvidia.com/gpu")
+	before := resources.List{corev1.ResourceCPU: 100, gpu: 2}
+	for name, c := range map[string]struct {
+		queue  string
+		amount resources.List
+		freed  bool
+	}{
+		"the same again":                 {"a", before, false},
+		"more":                           {"a", resources.List{corev1.ResourceCPU: 200, gpu: 2}, false},
+		"less of one resource":           {"a", resources.List{corev1.ResourceCPU: 200, gpu: 1}, true},
+		"nothing of one resource":        {"a", cpu(100), true},
+		"the same in another queue":      {"b", before, true},
+		"more in another queue":          {"b", resources.List{corev1.ResourceCPU: 200, gpu: 4}, true},
+		"nothing":                        {"a", nil, true},
+		"zero, which is the same":        {"a", resources.List{corev1.ResourceCPU: 0}, true},
+		"another resource on top of all": {"a", resources.List{corev1.ResourceCPU: 100, gpu: 2, corev1.ResourceMemory: 1}, false},
+	} {
+		l := New()
+		assert.False(t, l.Promise("gang", "a", before), name)
+		assert.Equal(t, c.freed, l.Promise("gang", c.queue, c.amount), name)
+		_, all := l.Totals("root")
+		want := c.amount.Clone()
+		want.Sub(all)
+		assert.True(t, want.IsZero(), "%s: %v is promised", name, all)
+	}
+	assert.False(t, New().DropPromise("gang"), "nothing was promised")
+}
+
+// TestAPromiseIsACopy: the holder goes on to count with its own list.
+func TestAPromiseIsACopy(t *testing.T) {
+	l := New()
+	amount := cpu(1000)
+	l.Promise("gang", "q", amount)
+	amount[corev1.ResourceCPU] = 400
+	l.DropPromise("gang")
+	_, all := l.Totals("q")
+	assert.True(t, all.IsZero(), "%v is left of a promise of 1000m", all)
+}
+
 // TestTheLedgerIsWhatItsEntriesSay repeats, shuffles and loses news of pods and gangs and compares the ledger with its
 // entries after each: every charge counts once, and nothing is left behind.
 func TestTheLedgerIsWhatItsEntriesSay(t *testing.T) {
