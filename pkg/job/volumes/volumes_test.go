@@ -15,9 +15,10 @@ import (
 func TestNamesOfClaims(t *testing.T) {
 	made := batchv1alpha1.VolumeSpec{MountPath: "/a", VolumeClaim: &corev1.PersistentVolumeClaimSpec{}}
 	job := mustertesting.MakeJob("j").UID("u").Obj()
-	name := volumes.ClaimName(job, &made)
-	assert.Regexp(t, `^j-pvc-[0-9a-z]{12}$`, name)
-	assert.Equal(t, name, volumes.ClaimName(job.DeepCopy(), made.DeepCopy()), "the same for the same Job")
+	// The last 12 digits of the SHA-256 of the UID, a zero byte and the path, to the base 36. A later version of the controller that
+	// made other names would give running Jobs new, empty claims.
+	const name = "j-pvc-6fplgyb630di"
+	assert.Equal(t, name, volumes.ClaimName(job, &made))
 	assert.True(t, volumes.IsMade(job, &made))
 
 	filled := made
@@ -27,8 +28,8 @@ func TestNamesOfClaims(t *testing.T) {
 
 	elsewhere := made
 	elsewhere.MountPath = "/b"
-	assert.NotEqual(t, name, volumes.ClaimName(job, &elsewhere))
-	assert.NotEqual(t, name, volumes.ClaimName(mustertesting.MakeJob("j").UID("v").Obj(), &made), "another Job of that name")
+	assert.Equal(t, "j-pvc-wjybij5onb0c", volumes.ClaimName(job, &elsewhere))
+	assert.Equal(t, "j-pvc-9n1uxwfkqu3q", volumes.ClaimName(mustertesting.MakeJob("j").UID("v").Obj(), &made), "another Job of that name")
 
 	assert.Equal(t, "data", volumes.ClaimName(job, &batchv1alpha1.VolumeSpec{VolumeClaimName: "data"}))
 	assert.Empty(t, volumes.ClaimName(job, &batchv1alpha1.VolumeSpec{MountPath: "/a"}))
@@ -43,7 +44,7 @@ func TestMount(t *testing.T) {
 		Volume(batchv1alpha1.VolumeSpec{MountPath: "/out", VolumeClaim: &corev1.PersistentVolumeClaimSpec{}}).
 		Volume(batchv1alpha1.VolumeSpec{MountPath: "/gone", VolumeClaimName: "gone"}).
 		Volume(batchv1alpha1.VolumeSpec{MountPath: "/tmp2"}).
-		Status(batchv1alpha1.JobStatus{ControlledResources: map[string]string{volumes.EmptyDirKey("gone"): "gone"}}).Obj()
+		Status(batchv1alpha1.JobStatus{ControlledResources: map[string]string{"volume-emptyDir-gone": "gone"}}).Obj()
 	spec := corev1.PodSpec{
 		InitContainers: []corev1.Container{{Name: "init"}}, Containers: []corev1.Container{{Name: "a"}, {Name: "b"}},
 	}
@@ -54,7 +55,7 @@ func TestMount(t *testing.T) {
 		assert.NotNil(t, spec.Volumes[n].EmptyDir, spec.Volumes[n].Name)
 	}
 	assert.Equal(t, "data", spec.Volumes[1].PersistentVolumeClaim.ClaimName)
-	assert.Equal(t, volumes.GeneratedName(job, &job.Spec.Volumes[3]), spec.Volumes[2].PersistentVolumeClaim.ClaimName)
+	assert.Equal(t, "j-pvc-4iuk1h97r69p", spec.Volumes[2].PersistentVolumeClaim.ClaimName)
 	want := []corev1.VolumeMount{
 		{Name: "job-volume-0", MountPath: "/scratch"}, {Name: "job-volume-1", MountPath: "/data"},
 		{Name: "job-volume-1", MountPath: "/again"}, {Name: "job-volume-3", MountPath: "/out"},
@@ -62,5 +63,14 @@ func TestMount(t *testing.T) {
 	}
 	for _, c := range append(spec.InitContainers, spec.Containers...) {
 		assert.Equal(t, want, c.VolumeMounts, c.Name)
+	}
+}
+
+// TestKeys: a running Job's status has these keys, so they must stay what they are.
+func TestKeys(t *testing.T) {
+	assert.Equal(t, "volume-pvc-data", volumes.ClaimKey("data"))
+	assert.Equal(t, "volume-emptyDir-data", volumes.EmptyDirKey("data"))
+	for key, want := range map[string]bool{"volume-pvc-data": true, "volume-emptyDir-data": true, "plugin-svc": false, "volume-": false, "": false} {
+		assert.Equal(t, want, volumes.IsKey(key), key)
 	}
 }
