@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -216,6 +217,29 @@ func TestAPartitionIsRestartedWhole(t *testing.T) {
 	assert.Empty(t, d.Targets.Tasks)
 	for index, want := range []int32{0, 0, 1, 1, 2, 2} {
 		assert.Equal(t, want, PartitionID(&spec.Tasks[0], int32(index)))
+	}
+}
+
+// TestPartitionsCoverATask: every index is in exactly one partition, and no partition has an index that the task has not. The replicas
+// of a Job that was stored before the schema checked them may not fill the last partition.
+func TestPartitionsCoverATask(t *testing.T) {
+	for _, c := range []struct {
+		replicas, size int32
+		want           []string // the partition of each index
+	}{
+		{4, 2, []string{"0-1", "0-1", "2-3", "2-3"}},
+		{5, 2, []string{"0-1", "0-1", "2-3", "2-3", "4-4"}},
+		{3, 5, []string{"0-2", "0-2", "0-2"}},
+		{2, 1, []string{"0-0", "1-1"}},
+		{2, 0, []string{"0-0", "1-1"}},
+	} {
+		task := &batchv1alpha1.TaskSpec{Replicas: c.replicas, PartitionPolicy: &batchv1alpha1.PartitionPolicySpec{PartitionSize: c.size}}
+		var got []string
+		for index := range c.replicas {
+			first, last := Partition(task, index)
+			got = append(got, fmt.Sprintf("%d-%d", first, last))
+		}
+		assert.Equal(t, c.want, got, "%d replicas, partitions of %d", c.replicas, c.size)
 	}
 }
 
