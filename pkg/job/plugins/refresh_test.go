@@ -39,6 +39,21 @@ func TestRefreshLeavesWhatTheServerHasChosen(t *testing.T) {
 	assert.Nil(t, live.Spec.Selector, "the live object is of a cache: it must stay as it is")
 }
 
+// TestRefreshKeepsNodePortsByName: a port is the same one if it has the same name, whatever its number is.
+func TestRefreshKeepsNodePortsByName(t *testing.T) {
+	live := &corev1.Service{Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{
+		{Name: "moved", Port: 1, NodePort: 30001}, {Name: "gone", Port: 2, NodePort: 30002}, {Name: "same", Port: 3, NodePort: 30003},
+	}}}
+	wanted := &corev1.Service{Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{
+		{Name: "same", Port: 3}, {Name: "new", Port: 2}, {Name: "moved", Port: 10},
+	}}}
+	changed, err := plugins.Refresh(live, wanted)
+	require.NoError(t, err)
+	assert.Equal(t, []corev1.ServicePort{
+		{Name: "same", Port: 3, NodePort: 30003}, {Name: "new", Port: 2}, {Name: "moved", Port: 10, NodePort: 30001},
+	}, changed.(*corev1.Service).Spec.Ports)
+}
+
 func TestRefreshMendsWhatOthersHaveChanged(t *testing.T) {
 	set, errs := plugins.For(distributed("j").Plugin("ssh").Plugin("ray").Plugin("svc").Obj())
 	require.Empty(t, errs)
