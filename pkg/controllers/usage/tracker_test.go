@@ -204,6 +204,54 @@ func TestWatchersHearOfUseAndOfRoom(t *testing.T) {
 	assert.Equal(t, []news{{"q", true}}, heard)
 }
 
+// TestWatchersHearOfHolds: admission starts a new round only when a watcher says that room has come free.
+func TestWatchersHearOfHolds(t *testing.T) {
+	w := newWorld(t)
+	var freed []string
+	w.Watch(func(queue string, isFreed bool) {
+		if isFreed {
+			freed = append(freed, queue)
+		}
+	})
+	heard := func() []string {
+		defer func() { freed = nil }()
+		return freed
+	}
+	g, moved := group().Obj(), group().Queue("q2").Obj()
+	want := MinimumOf(g)
+	w.Hold(g, want)
+	assert.Empty(t, heard(), "a new hold frees nothing")
+	w.Hold(g, want)
+	assert.Empty(t, heard(), "nothing has changed")
+	w.Hold(g, resources.List{corev1.ResourceCPU: 500})
+	assert.Equal(t, []string{"q"}, heard(), "a smaller hold")
+	w.Hold(moved, want)
+	assert.Equal(t, []string{"q"}, heard(), "the hold has moved to another queue")
+	w.LetGo(g.Namespace, g.Name, "another")
+	assert.Empty(t, heard(), "the hold is of another PodGroup")
+	w.LetGo(g.Namespace, g.Name, g.UID)
+	assert.Equal(t, []string{"q2"}, heard())
+	w.LetGo(g.Namespace, g.Name, g.UID)
+	assert.Empty(t, heard(), "there is no hold any more")
+}
+
+// TestAReplacedPodGroupHoldsNothing: after a lost watch an informer shows a deletion and a creation as one update.
+func TestAReplacedPodGroupHoldsNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		uid  string
+		free int64
+	}{"another PodGroup of its name": {"new", 10000}, "the same PodGroup": {"g", 8000}} {
+		w := newWorld(t)
+		w.onQueue(mustertesting.MakeQueue("q").Capability("cpu", "10").Obj())
+		old := group().Obj()
+		w.putGroup(old)
+		w.Hold(old, MinimumOf(old))
+		w.putGroup(group().UID(c.uid).MinMember(1).Obj())
+		w.deliverAll()
+		assert.Equal(t, c.free, w.freeCPU("q"), name)
+	}
+}
+
 // TestTheLedgerFollowsTheStores changes pods and groups at random, delivers the events late and in batches, and checks
 // that the ledger says in the end what the stores say.
 func TestTheLedgerFollowsTheStores(t *testing.T) {
