@@ -117,6 +117,40 @@ func TestReportsGiveWayToWork(t *testing.T) {
 	assert.Empty(t, reports.stages)
 }
 
+// TestReportsInProgressCount: syncs that end while two reports are in progress release no third one.
+func TestReportsInProgressCount(t *testing.T) {
+	c := testingclock.NewFakePassiveClock(time.Now())
+	reports := newReports(c)
+	reports.lastForce = c.Now()
+	d, works := newDesk(reports), newDesk(reports)
+	works.add("work", 0, 0)
+	for _, key := range []string{"a", "b", "c", "d", "e"} {
+		d.add(key, 0, 1)
+	}
+	d.syncs(t)
+	require.Empty(t, d.told())
+	works.syncs(t)
+
+	var inProgress []string
+	for range reportsAtOnce {
+		require.Positive(t, d.worker.queue.Len())
+		key, _ := d.worker.queue.Get()
+		reports.begin(d.worker, key)
+		inProgress = append(inProgress, key)
+	}
+	require.Equal(t, []string{"a", "b"}, inProgress)
+	for range 3 {
+		works.add("work", 0, 0)
+		works.syncs(t)
+		require.Zero(t, d.worker.queue.Len(), "a third report was released")
+	}
+	d.worker.queue.Done("a")
+	reports.end(d.worker, "a")
+	require.Equal(t, 1, d.worker.queue.Len(), "one has ended, so the next is released")
+	key, _ := d.worker.queue.Get()
+	require.Equal(t, "c", key)
+}
+
 // TestSomeReportsAreWrittenHoweverMuchThereIsToDo: people see progress also while there is no end of work: one report for
 // every interval, each key in turn.
 func TestSomeReportsAreWrittenHoweverMuchThereIsToDo(t *testing.T) {

@@ -170,3 +170,35 @@ func TestRunReturnsWhenSyncsUnderWayAreDone(t *testing.T) {
 		t.Fatal("Run did not return")
 	}
 }
+
+// TestKeysAreNotSyncedAfterTheStop: the keys left in the queue would only cost requests that fail.
+func TestKeysAreNotSyncedAfterTheStop(t *testing.T) {
+	entered, release := make(chan struct{}), make(chan struct{})
+	r := newRecorder(func(call int, _ string) (time.Duration, error) {
+		if call == 1 {
+			close(entered)
+			<-release
+		}
+		return 0, nil
+	})
+	w := New("test", r)
+	for _, key := range []string{"a", "b", "c"} {
+		w.Enqueue(key)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w.Run(ctx, 1)
+	}()
+	<-entered
+	cancel()
+	close(release)
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		t.Fatal("Run did not return")
+	}
+	r.expect(t, "a")
+	assert.Empty(t, r.calls)
+}
