@@ -1,0 +1,130 @@
+package placement
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	"github.com/muster-sched/muster/pkg/resources"
+)
+
+// explain says in a sentence what is missing. The text changes only when that changes.
+func (o *outcome) explain() string {
+	worst := o.worst()
+	m := o.classes[worst][0]
+	more := "more"
+	if m.Task != "" {
+		more = fmt.Sprintf("more of task %q", m.Task)
+	}
+	requests := m.Requests.Clone()
+	delete(requests, corev1.ResourcePods)
+	need := requests.InWords()
+	if need == "" {
+		need = "a place"
+	}
+	text := fmt.Sprintf("%d of %d members of the gang fit; %d %s need %s each", sum(o.Placed), len(o.problem.Members),
+		o.demands[worst].Count-o.Placed[worst], more, need)
+	if o.apart {
+		text += " where the inter-pod constraints of the gang let them go"
+	}
+	if near := o.nearest(worst); near != "" {
+		text += "; " + near
+	}
+	if o.reasons.Len() > 0 {
+		text += " (" + strings.Join(sets.List(o.reasons), ", ") + ")"
+	}
+	return text
+}
+
+// outlook says what will happen to a gang that does not fit. othersTried says whether other members were tried in place of these.
+func (o *outcome) outlook(othersTried bool) string {
+	reserved := o.problem.Reserved != nil || o.reserve != nil
+	switch {
+	case o.tooLarge && !othersTried:
+		return "; it would not fit into an empty cluster either"
+	case o.tooLarge || o.givenUp || o.problem.GivenUp && !reserved:
+		return "; no room is reserved for it: it would not fit either if everything of its priority and below had ended"
+	case reserved:
+		return "; room is being reserved for it"
+	case o.problem.HeldByReservation:
+		return "; room is reserved for a gang that has waited longer"
+	}
+	return ""
+}
+
+// worst is the demand with the most pods that have no place.
+func (o *outcome) worst() int {
+	worst, most := 0, -1
+	for d := range o.demands {
+		if missing := o.demands[d].Count - o.Placed[d]; missing > most {
+			worst, most = d, missing
+		}
+	}
+	return worst
+}
+
+// mostRejected is the member that found no devices, or else a pod of the demand with the most pods that have no place.
+func (o *outcome) mostRejected() *corev1.Pod {
+	if o.unplaced != nil {
+		return o.unplaced
+	}
+	return o.example(o.worst())
+}
+
+// maxNearest limits how many nodes are asked for the sake of a message.
+const maxNearest = 64
+
+// nearest names the node on which one more pod of the demand lacks least, and what it lacks there: among the nodes where it lacks nothing
+// but room.
+func (o *outcome) nearest(demand int) string {
+	type candidate struct {
+		node  int
+		share float64 // of what a pod takes that is missing, summed over the resources
+	}
+	requests := o.demands[demand].Requests
+	candidates := make([]candidate, 0, len(o.Left))
+	for n, free := range o.Left {
+		share := 0.0
+		for name, amount := range requests {
+			if missing := missingOf(amount, free[name]); missing > 0 {
+				share += float64(missing) / float64(amount)
+			}
+		}
+		if share > 0 {
+			candidates = append(candidates, candidate{n, share})
+		}
+	}
+	slices.SortFunc(candidates, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.share, b.share), cmp.Compare(o.nodes[a.node].Name, o.nodes[b.node].Name))
+	})
+	for _, c := range candidates[:min(len(candidates), maxNearest)] {
+		if !o.lacksOnlyRoom(demand, c.node) {
+			continue
+		}
+		missing := resources.List{}
+		for name, amount := range requests {
+			missing[name] = missingOf(amount, o.Left[c.node][name])
+		}
+		return fmt.Sprintf("nearest: %s lacks %s", o.nodes[c.node].Name, missing.InWords())
+	}
+	return ""
+}
+
+// missingOf is how much of a request is missing. What a node is overcommitted by is not counted.
+func missingOf(request, free int64) int64 { return max(0, request-max(0, free)) }
+
+// lacksOnlyRoom says whether the first filter that rejects a pod of the demand on a node is the one that looks at room, or no filter does,
+// as other gangs may hold the room.
+func (v *view) lacksOnlyRoom(demand, node int) bool {
+	f := v.filter(demand)
+	if !f.leaves(v.nodes[node].Name) {
+		return false
+	}
+	status := v.profile.RunFilterPluginsWithNominatedPods(v.ctx, f.cycle, v.example(demand), v.infos[node])
+	return status.IsSuccess() || status.Plugin() == names.NodeResourcesFit
+}

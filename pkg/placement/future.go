@@ -1,0 +1,182 @@
+package placement
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/muster-sched/muster/pkg/resources"
+)
+
+// waiting says for which pods, and on which nodes, a reservation waits.
+type waiting struct {
+	avoid       sets.Set[string] // nodes that are not used
+	keepEndless bool             // pods that never end by themselves are not waited for
+}
+
+// chooseReservation chooses the places to reserve for a gang that does not fit; nil if there are none even when all pods that it may
+// wait for have ended. If possible the gang waits neither for pods that never end by themselves nor on nodes where it waited in vain.
+func (v *view) chooseReservation() *Places {
+	before := v.reservedPlaces()
+	avoid := v.problem.Avoid.Clone()
+	if v.problem.Renew {
+		before = v.withoutVain(before, avoid)
+	}
+	options := []waiting{{nil, true}, {nil, false}}
+	if avoid.Len() > 0 {
+		options = append([]waiting{{avoid, true}, {avoid, false}}, options...)
+	}
+	for _, w := range options {
+		if places, ok := v.placesLater(w, before); ok {
+			return &Places{Of: v.nodesOf(places), Avoid: w.avoid}
+		}
+	}
+	return nil
+}
+
+// placesLater finds places on which the gang fits in the end, those of before if possible.
+func (v *view) placesLater(w waiting, before [][]Place) ([][]Place, bool) {
+	if v.constraints != nil {
+		return v.searchLater(w, before)
+	}
+	fits := func(demand, node int) bool {
+		return !w.avoid.Has(v.nodes[node].Name) && v.fitsLater(demand, node, w.keepEndless)
+	}
+	return PackLater(v.demands, v.nodes, v.freeLater(w.keepEndless), fits, before)
+}
+
+// reservedPlaces are the places that are reserved for the gang, by demand.
+func (v *view) reservedPlaces() [][]Place {
+	index := make(map[string]int, len(v.nodes))
+	for n, node := range v.nodes {
+		index[node.Name] = n
+	}
+	places := make([][]Place, len(v.demands))
+	for d, class := range v.classes {
+		counts := map[int]int{}
+		for _, m := range class {
+			if n, ok := index[v.problem.Reserved[m.UID]]; ok {
+				counts[n]++
+			}
+		}
+		for n := range v.nodes {
+			if counts[n] > 0 {
+				places[d] = append(places[d], Place{Node: n, Count: counts[n]})
+			}
+		}
+	}
+	return places
+}
+
+// withoutVain drops the places whose room has not come free, and adds their nodes to those to avoid.
+func (v *view) withoutVain(before [][]Place, avoid sets.Set[string]) [][]Place {
+	wanted := make([]resources.List, len(v.nodes))
+	for d := range before {
+		for _, place := range before[d] {
+			total := wanted[place.Node].Clone()
+			total.Add(v.demands[d].Requests.Scale(int64(place.Count)))
+			wanted[place.Node] = total
+		}
+	}
+	for n, amount := range wanted {
+		if Slots(Demand{Requests: amount}, v.nodes[n].Free) == 0 {
+			avoid.Insert(v.nodes[n].Name)
+		}
+	}
+	kept := make([][]Place, len(before))
+	for d := range before {
+		for _, place := range before[d] {
+			if !avoid.Has(v.nodes[place.Node].Name) {
+				kept[d] = append(kept[d], place)
+			}
+		}
+	}
+	return kept
+}
+
+// freeLater is what will be free on each node.
+func (v *view) freeLater(keepEndless bool) []resources.List {
+	free := make([]resources.List, len(v.nodes))
+	for n, node := range v.nodes {
+		free[n] = node.Free.Clone()
+		free[n].Add(v.problem.Held[node.Name])
+		for _, pod := range v.leaving(n, keepEndless) {
+			addAmounts(free[n], pod.CalculateResource().Resource)
+			free[n][corev1.ResourcePods]++
+		}
+	}
+	return free
+}
+
+// leaving are the pods on a node that a reservation may wait for.
+func (v *view) leaving(node int, keepEndless bool) []fwk.PodInfo {
+	var leaving []fwk.PodInfo
+	for _, pod := range v.infos[node].GetPods() {
+		if !v.problem.stays(pod.GetPod(), keepEndless) {
+			leaving = append(leaving, pod)
+		}
+	}
+	return leaving
+}
+
+// stays says whether a reservation does not wait for a pod: it has a higher priority, is tied to its node or is of the gang itself. With
+// keepEndless that is so, too, for single pods that never end by themselves.
+func (p *Problem) stays(pod *corev1.Pod, keepEndless bool) bool {
+	switch {
+	case p.SameGang != nil && p.SameGang(pod):
+		return true
+	case corev1helpers.PodPriority(pod) > p.Priority || isOfDaemonSet(pod):
+		return true
+	case pod.Annotations[corev1.MirrorPodAnnotationKey] != "":
+		return true
+	case p.InGang != nil && p.InGang(pod):
+		return false
+	}
+	return keepEndless && pod.Spec.RestartPolicy == corev1.RestartPolicyAlways && pod.DeletionTimestamp == nil
+}
+
+func isOfDaemonSet(pod *corev1.Pod) bool {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	return owner != nil && owner.Kind == "DaemonSet"
+}
+
+// fitsLater asks the profile's filters whether a pod of a demand may go to a node when the pods that leave have ended.
+func (v *view) fitsLater(demand, node int, keepEndless bool) bool {
+	f := v.filter(demand)
+	if !f.leaves(v.nodes[node].Name) {
+		return false
+	}
+	cycle, info := f.cycle, v.infos[node]
+	if leaving := v.leaving(node, keepEndless); len(leaving) > 0 {
+		cycle, info = cycle.Clone(), info.Snapshot()
+		for _, pod := range leaving {
+			if err := info.RemovePod(klog.FromContext(v.ctx), pod.GetPod()); err != nil {
+				return false
+			}
+			if !v.profile.RunPreFilterExtensionRemovePod(v.ctx, cycle, v.example(demand), pod, info).IsSuccess() {
+				return false
+			}
+		}
+	}
+	return v.profile.RunFilterPlugins(v.ctx, cycle, v.example(demand), info).IsSuccess()
+}
+
+// isTooLarge says whether some demand asks for more than all nodes have that do not refuse its pods, even when they are empty.
+func (v *view) isTooLarge() bool {
+	for d, demand := range v.demands {
+		missing := demand.Count
+		for n := 0; n < len(v.infos) && missing > 0; n++ {
+			if !v.refuses(d, n) {
+				has := v.infos[n].GetAllocatable()
+				missing -= slotsIn(demand, func(name corev1.ResourceName) int64 { return amountOf(has, name) })
+			}
+		}
+		if missing > 0 {
+			return true
+		}
+	}
+	return false
+}

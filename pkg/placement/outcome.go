@@ -1,0 +1,85 @@
+package placement
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// outcome is what was found for one choice of members.
+type outcome struct {
+	*view
+	Packing
+	order    []types.UID // in which the members must be placed, nil for any
+	apart    bool        // there is room, but not where the inter-pod constraints let the members go
+	tooLarge bool
+	reserve  *Places
+	givenUp  bool
+}
+
+// solve finds places for the members on the nodes of the view, on reserved places too, and chooses places to reserve if that is asked for.
+func (v *view) solve() *outcome {
+	o := &outcome{view: v, Packing: v.dryRunReserve(Pack(v.demands, v.nodes, v.fits))}
+	if v.constraints != nil && o.Verdict != Impossible {
+		o.search()
+	}
+	if o.Verdict == Possible {
+		return o
+	}
+	if v.problem.Reserved != nil && v.constraints == nil {
+		if places, ok := PackLater(v.demands, v.nodes, freeOf(v.nodes), v.fits, v.reservedPlaces()); ok {
+			o.Verdict, o.Places = Possible, places
+			o.Packing = v.dryRunReserve(o.Packing)
+			return o
+		}
+	}
+	o.tooLarge = v.isTooLarge()
+	if v.problem.Reserve && !o.tooLarge {
+		o.reserve = v.chooseReservation()
+		o.givenUp = o.reserve == nil
+	}
+	if v.problem.Reserved != nil || o.reserve != nil {
+		o.Verdict = Impossible // its reserved places will come free: it need not be tried on others
+	}
+	return o
+}
+
+// search finds places for members with inter-pod constraints, after the packing has found that there may be room enough.
+func (o *outcome) search() {
+	s, prefer := o.newSearch(), o.problem.Reserved
+	if prefer == nil && o.Verdict == Possible {
+		prefer = o.nodesOf(o.Places)
+	}
+	packed := o.Verdict
+	o.Packing, o.order = s.run(prefer)
+	switch {
+	case o.Verdict == Possible:
+	case packed == Uncertain || s.calls <= 0:
+		o.Verdict = Uncertain
+	default:
+		o.apart = true
+	}
+}
+
+// shortfall is the room that must come free before the gang can fit, on nodes that do not refuse its pods; nil if there is enough. If the
+// gang lacks room even when all that is held for other gangs is given back, the shortfall is counted without it.
+func (o *outcome) shortfall(index *Index) (short *Shortfall, withoutHeld bool) {
+	if len(o.problem.Held) > 0 {
+		if short := Lacking(o.demands, o.nodesWithoutHeld(), index, o.refuses); short != nil {
+			return short, true
+		}
+	}
+	return Lacking(o.demands, o.nodes, index, o.refuses), false
+}
+
+// nodesWithoutHeld are the nodes with what is free on them if nothing is held for other gangs.
+func (v *view) nodesWithoutHeld() []Node {
+	nodes := slices.Clone(v.nodes)
+	for n := range nodes {
+		if held := v.problem.Held[nodes[n].Name]; len(held) > 0 {
+			nodes[n].Free = nodes[n].Free.Clone()
+			nodes[n].Free.Add(held)
+		}
+	}
+	return nodes
+}

@@ -1,0 +1,183 @@
+// Package placement decides where the pods of a gang may go together, or says what is missing. It is pure but for the
+// filters of the scheduling profile, which it asks about pods and nodes of one snapshot.
+package placement
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/resources"
+)
+
+// Problem is a gang to be placed, and what other gangs hold already. It does not change while it is solved.
+type Problem struct {
+	// Members are those that start together: the minimum.
+	Members []*gang.Member
+	// Spare are the members that wait and need not start.
+	Spare []*gang.Member
+	// Choose returns the members that start if only the given ones wait; nil if these are too few, or if the queue has no quota for
+	// them.
+	Choose func(waiting []*gang.Member) []*gang.Member
+	// SameGang says whether a pod on a node is of this gang; nil if none is.
+	SameGang func(*corev1.Pod) bool
+	// InGang says whether a pod on a node is of any gang, which ends with its job; nil if none is. A reservation waits for other pods that
+	// are always restarted only if there is no other way.
+	InGang func(*corev1.Pod) bool
+	// Priority of the gang.
+	Priority int32
+	// Held is, for each node, what is assumed by other gangs' attempts and reserved against this gang.
+	Held map[string]resources.List
+	// HeldByReservation says that part of Held is a reservation of another gang.
+	HeldByReservation bool
+	// Exact: the members must go exactly where the decision says, as they went to other nodes the last time and failed.
+	Exact bool
+	// Reserved are the places that are reserved for the gang already, nil if there are none.
+	Reserved map[types.UID]string
+	// Reserve asks for places to reserve if the gang does not fit.
+	Reserve bool
+	// Renew: the reserved places have not come free in time; other places are chosen.
+	Renew bool
+	// Avoid are nodes whose room has not come free in time before.
+	Avoid sets.Set[string]
+	// GivenUp: no places could be reserved, not even if all pods of the gang's priority and below had ended.
+	GivenUp bool
+}
+
+// Decision is the answer to a Problem: places, or why there are none.
+type Decision struct {
+	// Verdict says whether the gang fits.
+	Verdict Verdict
+	// Members that start: those of the Problem, or others chosen in their place.
+	Members []*gang.Member
+	// Places has the node of each member if the Verdict is Possible, else it is nil.
+	Places map[types.UID]string
+	// Order is the order in which the members must be placed, each where Places says, because they have inter-pod constraints; nil for any
+	// order.
+	Order []types.UID
+
+	// Message says in a sentence what is missing. This and the fields below, down to SearchTime, are set if the Verdict is
+	// Impossible.
+	Message string
+	// Rejectors are the plugins that rejected members.
+	Rejectors sets.Set[string]
+	// Rejected are the pod that was rejected most, and one of each other demand class that was tried.
+	Rejected []*corev1.Pod
+	// Shortfall is the room that must come free at the least, nil if that is not known.
+	Shortfall *Shortfall
+	// ShortWithoutHeld: the gang would lack room even if all of Held were given back. The Shortfall is counted without it then.
+	ShortWithoutHeld bool
+	// TooLarge: the gang asks for more than all nodes have that do not refuse it, even when they are empty.
+	TooLarge bool
+	// SearchTime is how long the decision has taken if it tried many arrangements and none fits; 0 if there was no such search.
+	SearchTime time.Duration
+
+	// Reserve are the places to reserve for the Problem's Members; nil if none were asked for or found. This and GivenUp are set whatever
+	// the Verdict is.
+	Reserve *Places
+	// GivenUp: places to reserve were asked for, and there are none.
+	GivenUp bool
+}
+
+// Places are nodes for the members of a gang that has to wait for them.
+type Places struct {
+	// Of has the node of each member.
+	Of map[types.UID]string
+	// Avoid are the nodes that were avoided.
+	Avoid sets.Set[string]
+}
+
+// Planner solves problems with the filters of one scheduling profile. It is used by one scheduling cycle at a time.
+type Planner struct {
+	profile Profile
+	next    int    // where the next search on a few nodes begins
+	index   *Index // of the nodes on which a gang was found short of room last
+}
+
+// NewPlanner makes a planner for a profile.
+func NewPlanner(profile Profile) *Planner { return &Planner{profile: profile} }
+
+// A small gang in a large cluster is tried on a few nodes first: so many for each member, and at least firstNodes. If it does not fit
+// there, moreNodes times as many are tried, and in the end all.
+const (
+	nodesPerMember = 4
+	firstNodes     = 8
+	moreNodes      = 8
+)
+
+// Decide solves a problem on the nodes of the current snapshot. If the members do not fit it tries to replace them by spare ones.
+func (p *Planner) Decide(ctx context.Context, problem *Problem, nodes []fwk.NodeInfo) *Decision {
+	begun := time.Now()
+	first := p.solve(ctx, problem, nodes)
+	best := first
+	var tried []*corev1.Pod
+	if first.Verdict == Impossible {
+		var other *outcome
+		if other, tried = p.solveOthers(ctx, first, nodes); other != nil {
+			best = other
+		}
+	}
+	decision := &Decision{
+		Verdict: best.Verdict, Members: best.problem.Members, Order: best.order,
+		TooLarge: best.tooLarge, Reserve: first.reserve, GivenUp: first.givenUp,
+	}
+	switch decision.Verdict {
+	case Possible:
+		decision.Places = best.nodesOf(best.Places)
+	case Impossible:
+		p.reject(decision, first, tried)
+		if first.apart || len(tried) > 0 {
+			decision.SearchTime = time.Since(begun)
+		}
+	}
+	return decision
+}
+
+// reject fills in why a gang does not fit. One pod of each demand class that was tried instead is given.
+func (p *Planner) reject(decision *Decision, o *outcome, tried []*corev1.Pod) {
+	decision.Message = o.explain() + o.outlook(len(tried) > 0)
+	most := o.mostRejected()
+	decision.Rejected = []*corev1.Pod{most}
+	for _, class := range o.classes {
+		if !slices.ContainsFunc(class, func(m *gang.Member) bool { return m.Pod == most }) {
+			decision.Rejected = append(decision.Rejected, class[0].Pod)
+		}
+	}
+	decision.Rejected = append(decision.Rejected, tried...)
+	// Where the filters were not asked, as no node has room, room must still retry the gang.
+	decision.Rejectors = o.rejectors.Insert(names.NodeResourcesFit)
+	if len(tried) == 0 { // else it is not known which room is of use
+		p.index = IndexOf(o.nodes, p.index)
+		decision.Shortfall, decision.ShortWithoutHeld = o.shortfall(p.index)
+	}
+}
+
+// solve finds places for the members of a problem. If they do not fit, the outcome is about all nodes.
+func (p *Planner) solve(ctx context.Context, problem *Problem, nodes []fwk.NodeInfo) *outcome {
+	m := membersOf(p.profile, problem)
+	// Constraints and reservations concern all nodes.
+	if m.constraints == nil && !problem.Exact && !problem.Reserve && problem.Reserved == nil {
+		for few := max(firstNodes, nodesPerMember*len(problem.Members)); few < len(nodes)/2; few *= moreNodes {
+			v := newView(ctx, p.profile, problem, m, p.nextNodes(nodes, few))
+			if packing := v.dryRunReserve(Pack(v.demands, v.nodes, v.fits)); packing.Verdict == Possible {
+				return &outcome{view: v, Packing: packing}
+			}
+		}
+	}
+	return newView(ctx, p.profile, problem, m, nodes).solve()
+}
+
+// nextNodes returns the nodes after those of the search before, in a circle, as the upstream scheduler goes around the nodes.
+func (p *Planner) nextNodes(nodes []fwk.NodeInfo, count int) []fwk.NodeInfo {
+	from := p.next % len(nodes)
+	p.next = from + count
+	some := slices.Clone(nodes[from:min(len(nodes), from+count)])
+	return append(some, nodes[:count-len(some)]...)
+}

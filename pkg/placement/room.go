@@ -1,0 +1,88 @@
+package placement
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/muster-sched/muster/pkg/resources"
+)
+
+// FreeOn is what is left of the named resources on a node. It may be below 0. To count all resources of a node takes twice as long.
+func FreeOn(info fwk.NodeInfo, names []corev1.ResourceName) resources.List {
+	has, used := info.GetAllocatable(), info.GetRequested()
+	free := make(resources.List, len(names))
+	for _, name := range names {
+		switch name {
+		case corev1.ResourcePods:
+			free[name] = int64(has.GetAllowedPodNumber() - len(info.GetPods()))
+		default:
+			free[name] = amountOf(has, name) - amountOf(used, name)
+		}
+	}
+	return free
+}
+
+// amountOf is the amount of a resource in what the scheduler counts.
+func amountOf(counted fwk.Resource, name corev1.ResourceName) int64 {
+	switch name {
+	case corev1.ResourceCPU:
+		return counted.GetMilliCPU()
+	case corev1.ResourceMemory:
+		return counted.GetMemory()
+	case corev1.ResourceEphemeralStorage:
+		return counted.GetEphemeralStorage()
+	case corev1.ResourcePods:
+		return int64(counted.GetAllowedPodNumber())
+	}
+	return counted.GetScalarResources()[name]
+}
+
+// addAmounts adds what the scheduler counts for a pod on its node.
+func addAmounts(total resources.List, counted fwk.Resource) {
+	total.Add(resources.List{
+		corev1.ResourceCPU:              counted.GetMilliCPU(),
+		corev1.ResourceMemory:           counted.GetMemory(),
+		corev1.ResourceEphemeralStorage: counted.GetEphemeralStorage(),
+	})
+	for name, amount := range counted.GetScalarResources() {
+		total.Add(resources.List{name: amount})
+	}
+}
+
+// advertisedBy are the resources that the demands request and some node has, sorted.
+func advertisedBy(infos []fwk.NodeInfo, demands []Demand) []corev1.ResourceName {
+	names := sets.New[corev1.ResourceName]()
+	for _, demand := range demands {
+		for name := range demand.Requests {
+			if !names.Has(name) && slices.ContainsFunc(infos, func(info fwk.NodeInfo) bool { return isOn(info, name) }) {
+				names.Insert(name)
+			}
+		}
+	}
+	return sets.List(names)
+}
+
+// isOn says whether a node has a resource at all. Every node has those that are not extended resources.
+func isOn(info fwk.NodeInfo, name corev1.ResourceName) bool {
+	switch name {
+	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourcePods:
+		return true
+	}
+	_, has := info.GetAllocatable().GetScalarResources()[name]
+	return has
+}
+
+// only keeps the requests for the named resources. The filters decide on the others: a device class may stand for a resource that no node
+// has.
+func only(names []corev1.ResourceName, requests resources.List) resources.List {
+	kept := make(resources.List, len(names))
+	for _, name := range names {
+		if amount, requested := requests[name]; requested {
+			kept[name] = amount
+		}
+	}
+	return kept
+}

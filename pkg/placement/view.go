@@ -1,0 +1,207 @@
+package placement
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	"github.com/muster-sched/muster/pkg/gang"
+)
+
+// members are the members that are to start, by demand class. They are the same on whatever nodes places are searched.
+type members struct {
+	classes     [][]*gang.Member
+	demands     []Demand     // of each class
+	constraints *constraints // nil if there are none
+}
+
+// membersOf sorts the members of a problem into their demand classes.
+func membersOf(profile Profile, problem *Problem) *members {
+	m := &members{}
+	namespace := sync.OnceValue(func() labels.Set { return namespaceLabels(profile, problem.Members[0].Pod.Namespace) })
+	indexes, classifier := map[string]int{}, classifierFor(profile, problem.Members)
+	for _, member := range problem.Members {
+		class := classifier.classOf(member)
+		d, known := indexes[class]
+		if !known {
+			d = len(m.classes)
+			indexes[class] = d
+			m.classes = append(m.classes, nil)
+			m.demands = append(m.demands, Demand{Requests: member.Requests, MaxPerNode: maxPerNode(member.Pod, namespace)})
+		}
+		m.classes[d] = append(m.classes[d], member)
+		m.demands[d].Count++
+	}
+	m.constraints = newConstraints(m.examples(), namespace)
+	return m
+}
+
+// namespaceLabels returns the labels of a namespace, by which terms of pods in other namespaces may select its pods; none if it is not
+// known.
+func namespaceLabels(profile Profile, name string) labels.Set {
+	namespace, err := profile.SharedInformerFactory().Core().V1().Namespaces().Lister().Get(name)
+	if err != nil {
+		return nil
+	}
+	return namespace.Labels
+}
+
+// example is a pod of a demand.
+func (m *members) example(demand int) *corev1.Pod { return m.classes[demand][0].Pod }
+
+// examples are a pod of each demand.
+func (m *members) examples() []*corev1.Pod {
+	examples := make([]*corev1.Pod, len(m.classes))
+	for d := range m.classes {
+		examples[d] = m.example(d)
+	}
+	return examples
+}
+
+// view is a problem on some of the nodes of the snapshot.
+type view struct {
+	*members
+	ctx     context.Context
+	profile Profile
+	problem *Problem
+	demands []Demand // without the resources that no node has
+	infos   []fwk.NodeInfo
+	nodes   []Node
+
+	filters   []*filterState // of each demand, made when first asked for
+	refused   map[pair]bool  // nodes that refuse the pods of a demand, whatever room they have
+	rejectors sets.Set[string]
+	reasons   sets.Set[string]
+	unplaced  *corev1.Pod // the member that found no node in the dry-run reserve
+}
+
+// pair is a node for a demand, by their indexes.
+type pair struct{ demand, node int }
+
+// filterState is the state in which the filters are asked about the pods of a demand. It is marked as a dry-run.
+type filterState struct {
+	cycle        fwk.CycleState
+	status       *fwk.Status      // of PreFilter
+	nodes        sets.Set[string] // the only nodes that PreFilter leaves, nil for all
+	othersRefuse bool             // the other nodes refuse the pods, whatever room they have
+}
+
+// leaves says whether PreFilter leaves a node to the pods.
+func (f *filterState) leaves(node string) bool {
+	return f.status.IsSuccess() && (f.nodes == nil || f.nodes.Has(node))
+}
+
+func newView(ctx context.Context, profile Profile, problem *Problem, m *members, infos []fwk.NodeInfo) *view {
+	v := &view{
+		members: m, ctx: ctx, profile: profile, problem: problem, demands: slices.Clone(m.demands), infos: infos,
+		nodes: make([]Node, len(infos)), filters: make([]*filterState, len(m.demands)), refused: map[pair]bool{},
+		rejectors: sets.New[string](), reasons: sets.New[string](),
+	}
+	advertised := advertisedBy(infos, m.demands)
+	for d := range v.demands {
+		v.demands[d].Requests = only(advertised, v.demands[d].Requests)
+	}
+	for n, info := range infos {
+		free := FreeOn(info, advertised)
+		free.Sub(problem.Held[info.Node().Name])
+		v.nodes[n] = Node{Name: info.Node().Name, Free: free}
+	}
+	return v
+}
+
+// fits asks the profile's filters whether a pod of a demand may go to a node, with regard to nominated pods. Where that depends on the
+// places of other members it says yes.
+func (v *view) fits(demand, node int) bool {
+	f := v.filter(demand)
+	if !f.leaves(v.nodes[node].Name) {
+		return false
+	}
+	status := v.profile.RunFilterPluginsWithNominatedPods(v.ctx, f.cycle, v.example(demand), v.infos[node])
+	if v.constraints.mayPassLater(demand, status) {
+		return true
+	}
+	v.note(status)
+	if refusesForGood(status) {
+		v.refused[pair{demand, node}] = true
+	}
+	return status.IsSuccess()
+}
+
+// staticFilters look only at a pod and at fields of the node. No placement changes their answers, and they register the events of nodes
+// that do. That is not certain of other filters: some track devices or volumes in memory and send no event when these are released.
+var staticFilters = sets.New(names.NodeAffinity, names.NodeName, names.NodeUnschedulable, names.TaintToleration)
+
+// refusesForGood says whether a pod is rejected, whatever room there is, until the node changes.
+func refusesForGood(status *fwk.Status) bool {
+	return status.IsRejected() && staticFilters.Has(status.Plugin())
+}
+
+// refuses says whether a node is known to refuse the pods of a demand, whatever room it has. The plugin is one of the rejectors then, so
+// its events retry the gang.
+func (v *view) refuses(demand, node int) bool {
+	f := v.filters[demand]
+	switch {
+	case f == nil:
+		return false // no node has room, so the filters were not asked
+	case f.status.IsRejected():
+		return refusesForGood(f.status)
+	case f.othersRefuse && !f.nodes.Has(v.nodes[node].Name):
+		return true
+	}
+	return v.refused[pair{demand, node}]
+}
+
+// filter returns the state in which the filters are asked about a demand.
+func (v *view) filter(demand int) *filterState {
+	if v.filters[demand] == nil {
+		v.filters[demand] = v.newFilterState(v.example(demand))
+	}
+	return v.filters[demand]
+}
+
+func (v *view) newFilterState(pod *corev1.Pod) *filterState {
+	f := &filterState{cycle: framework.NewCycleState()}
+	MarkDryRun(f.cycle)
+	result, status, plugins := v.profile.RunPreFilterPlugins(v.ctx, f.cycle, pod)
+	f.status = status
+	v.note(status)
+	if !result.AllNodes() {
+		f.nodes, f.othersRefuse = result.NodeNames, staticFilters.IsSuperset(plugins)
+		v.rejectors = v.rejectors.Union(plugins)
+	}
+	return f
+}
+
+// note remembers which plugin rejected a pod, and why.
+func (v *view) note(status *fwk.Status) {
+	if status.IsSuccess() {
+		return
+	}
+	if status.Plugin() != "" {
+		v.rejectors.Insert(status.Plugin())
+	}
+	v.reasons.Insert(status.Reasons()...)
+}
+
+// nodesOf assigns the members of each demand to its places, in their order.
+func (v *view) nodesOf(places [][]Place) map[types.UID]string {
+	nodes := make(map[types.UID]string, len(v.problem.Members))
+	for d, class := range v.classes {
+		next := 0
+		for _, place := range places[d] {
+			for range place.Count {
+				nodes[class[next].UID] = v.nodes[place.Node].Name
+				next++
+			}
+		}
+	}
+	return nodes
+}
