@@ -22,11 +22,13 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	musterfake "github.com/muster-sched/muster/pkg/client/clientset/versioned/fake"
 	"github.com/muster-sched/muster/pkg/client/informers/externalversions"
 	"github.com/muster-sched/muster/pkg/controllers/worker"
 	"github.com/muster-sched/muster/pkg/job/defaults"
+	"github.com/muster-sched/muster/pkg/job/plugins/plugin"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -52,6 +54,8 @@ func newDesk(t *testing.T) *desk {
 		Kube: d.kube, Muster: d.muster, KubeInformers: informers.NewSharedInformerFactory(d.kube, 0), MusterInformers: musterInformers,
 		Recorder: d.events, Clock: d.time,
 	})
+	mustertesting.CheckPreconditions(&d.kube.Fake, d.kube.Tracker())
+	mustertesting.CheckPreconditions(&d.muster.Fake, d.muster.Tracker())
 	d.groups = musterInformers.Scheduling().V1beta1().PodGroups().Informer().GetIndexer()
 	d.shows(mustertesting.MakeQueue(schedulingv1beta1.DefaultQueue).State(schedulingv1beta1.QueueStateOpen).Obj())
 	t.Cleanup(func() {
@@ -75,9 +79,11 @@ func (d *desk) shows(object runtime.Object) {
 		index, resource = d.queueIndex, schedulingv1beta1.SchemeGroupVersion.WithResource("queues")
 	case *corev1.Pod:
 		tracker, index, resource = d.kube.Tracker(), d.podIndex, corev1.SchemeGroupVersion.WithResource("pods")
-	case *corev1.Service:
-		tracker, index = d.kube.Tracker(), d.kinds.services.watched().GetIndexer()
-		resource = corev1.SchemeGroupVersion.WithResource("services")
+	case *busv1alpha1.Command:
+		index, resource = d.commandIndex, busv1alpha1.SchemeGroupVersion.WithResource("commands")
+	case plugin.Object:
+		kind := d.kindOf(object)
+		tracker, index, resource = d.kube.Tracker(), kind.watched().GetIndexer(), kind.resource().WithVersion("v1")
 	}
 	require.NoError(d.t, index.Update(object))
 	namespace := object.(metav1.Object).GetNamespace()
@@ -86,6 +92,17 @@ func (d *desk) shows(object runtime.Object) {
 		err = tracker.Update(resource, object, namespace)
 	}
 	require.NoError(d.t, err)
+}
+
+// kindOf returns the kind of an object that plugins make, or of a claim.
+func (d *desk) kindOf(object runtime.Object) kind {
+	d.t.Helper()
+	if _, isClaim := object.(*corev1.PersistentVolumeClaim); isClaim {
+		return d.kinds.claims
+	}
+	kind, err := d.kinds.of(object.(plugin.Object))
+	require.NoError(d.t, err)
+	return kind
 }
 
 // looks at the Job j.
