@@ -1,0 +1,272 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/informers"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/record"
+
+	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	musterfake "github.com/muster-sched/muster/pkg/client/clientset/versioned/fake"
+	musterinformers "github.com/muster-sched/muster/pkg/client/informers/externalversions"
+	"github.com/muster-sched/muster/pkg/controllers/usage"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+)
+
+// stage is a Controller that syncs when a test tells it to. Its informers never start. Each write of a Queue gives it the next resource
+// version, as in the API.
+type stage struct {
+	*Controller
+	t         *testing.T
+	muster    *musterfake.Clientset
+	events    *record.FakeRecorder
+	informers musterinformers.SharedInformerFactory
+	version   int
+}
+
+func newStage(t *testing.T) *stage {
+	s := &stage{t: t, muster: musterfake.NewSimpleClientset(), events: record.NewFakeRecorder(100), version: 100}
+	mustertesting.CheckPreconditions(&s.muster.Fake, s.muster.Tracker())
+	s.muster.PrependReactor("update", "queues", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		s.version++
+		action.(clienttesting.UpdateAction).GetObject().(*schedulingv1beta1.Queue).ResourceVersion = fmt.Sprint(s.version)
+		return false, nil, nil
+	})
+	s.informers = musterinformers.NewSharedInformerFactory(s.muster, 0)
+	tracker, err := usage.New(informers.NewSharedInformerFactory(kubefake.NewClientset(), 0), s.informers)
+	require.NoError(t, err)
+	s.Controller, err = New(Config{MusterClient: s.muster, MusterInformers: s.informers, Usage: tracker, Recorder: s.events})
+	require.NoError(t, err)
+	return s
+}
+
+// add puts an open queue into the API and where the informer shows it.
+func (s *stage) add(name, parent string) {
+	s.t.Helper()
+	queue := mustertesting.MakeQueue(name).Parent(parent).State(open).Obj()
+	queue.UID, queue.ResourceVersion = mustertesting.MakePod("x").UID(name).Obj().UID, "1"
+	require.NoError(s.t, s.muster.Tracker().Add(queue))
+	require.NoError(s.t, s.informers.Scheduling().V1beta1().Queues().Informer().GetIndexer().Add(queue))
+}
+
+// show has the informer show a queue as it is in the API.
+func (s *stage) show(name string) {
+	s.t.Helper()
+	require.NoError(s.t, s.informers.Scheduling().V1beta1().Queues().Informer().GetIndexer().Update(s.queue(name)))
+}
+
+func (s *stage) queue(name string) *schedulingv1beta1.Queue {
+	s.t.Helper()
+	queue, err := s.muster.SchedulingV1beta1().Queues().Get(s.t.Context(), name, metav1.GetOptions{})
+	require.NoError(s.t, err)
+	return queue
+}
+
+// command puts a Command into the API and where the informer shows it.
+func (s *stage) command(name, queue, action string) *busv1alpha1.Command {
+	s.t.Helper()
+	command := commandFor(queue, action)
+	command.Name, command.UID = name, mustertesting.MakePod("x").UID(name).Obj().UID
+	command.ResourceVersion = fmt.Sprint(len(s.commands.List()) + 1)
+	require.NoError(s.t, s.muster.Tracker().Add(command))
+	require.NoError(s.t, s.commands.Add(command))
+	return command
+}
+
+// exists tells whether the API has a Command.
+func (s *stage) exists(name string) bool {
+	s.t.Helper()
+	_, err := s.muster.BusV1alpha1().Commands("ns").Get(s.t.Context(), name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false
+	}
+	require.NoError(s.t, err)
+	return true
+}
+
+func (s *stage) sync(name string) (time.Duration, error) {
+	s.t.Helper()
+	return s.Sync(s.t.Context(), name)
+}
+
+// refuse makes the API server answer with an error, until allow is called.
+func (s *stage) refuse(verb, resource string, answer error) (allow func()) {
+	refused := true
+	s.muster.PrependReactor(verb, resource, func(clienttesting.Action) (bool, runtime.Object, error) { return refused, nil, answer })
+	return func() { refused = false }
+}
+
+var (
+	commandResource = schema.GroupResource{Resource: "commands"}
+	queueResource   = schema.GroupResource{Resource: "queues"}
+)
+
+// TestACommandIsExecutedOnceThoughItCannotBeDeleted: a queue that is opened meanwhile stays open.
+func TestACommandIsExecutedOnceThoughItCannotBeDeleted(t *testing.T) {
+	s := newStage(t)
+	s.add("q", "root")
+	s.command("close", "q", "CloseQueue")
+	allow := s.refuse("delete", "commands", apierrors.NewForbidden(commandResource, "close", errors.New("not today")))
+	_, err := s.sync("q")
+	require.Error(t, err, "the deletion is tried again")
+	require.Equal(t, closed, s.queue("q").Status.State)
+
+	reopened := s.queue("q")
+	reopened.Status.State = open
+	_, err = s.muster.SchedulingV1beta1().Queues().UpdateStatus(t.Context(), reopened, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	s.show("q")
+	_, err = s.sync("q")
+	require.Error(t, err)
+	allow()
+	_, err = s.sync("q")
+	require.NoError(t, err)
+	assert.Equal(t, open, s.queue("q").Status.State)
+	assert.False(t, s.exists("close"))
+	assert.Len(t, s.events.Events, 1, "there is one event")
+}
+
+// TestACommandIsDeletedOnlyOnceItHasHadItsEffect: a controller that stops in between finds it again.
+func TestACommandIsDeletedOnlyOnceItHasHadItsEffect(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer error
+		after  time.Duration
+		fails  bool
+	}{
+		"the queue was changed meanwhile": {apierrors.NewConflict(queueResource, "q", errors.New("changed")), afterConflict, false},
+		"the queue is gone":               {apierrors.NewNotFound(queueResource, "q"), afterConflict, false},
+		"the write is refused":            {apierrors.NewForbidden(queueResource, "q", errors.New("not today")), 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			s.add("q", "root")
+			s.command("close", "q", "CloseQueue")
+			allow := s.refuse("update", "queues", c.answer)
+			after, err := s.sync("q")
+			assert.Equal(t, c.after, after)
+			assert.Equal(t, c.fails, err != nil)
+			assert.True(t, s.exists("close"))
+			assert.Empty(t, s.events.Events)
+
+			allow()
+			_, err = s.sync("q")
+			require.NoError(t, err)
+			assert.Equal(t, closed, s.queue("q").Status.State)
+			assert.False(t, s.exists("close"))
+			assert.Len(t, s.events.Events, 1)
+		})
+	}
+}
+
+// TestANamesakeOfACommandIsNotDeleted: the Command was deleted, and another of its name was created, before the informer showed it.
+func TestANamesakeOfACommandIsNotDeleted(t *testing.T) {
+	s := newStage(t)
+	s.add("q", "root")
+	seen := s.command("c", "q", "CloseQueue")
+	namesake := seen.DeepCopy()
+	namesake.UID, namesake.Action = "another", "OpenQueue"
+	require.NoError(t, s.muster.Tracker().Update(busv1alpha1.SchemeGroupVersion.WithResource("commands"), namesake, "ns"))
+	_, err := s.sync("q")
+	require.NoError(t, err)
+	require.True(t, s.exists("c"))
+
+	require.NoError(t, s.commands.Update(namesake))
+	_, err = s.sync("q")
+	require.NoError(t, err)
+	assert.False(t, s.exists("c"))
+	assert.Equal(t, open, s.queue("q").Status.State)
+}
+
+// TestCommandsForAQueueThatDoesNotExistAreDeleted: a queue that exists and that the informer does not show yet executes them.
+func TestCommandsForAQueueThatDoesNotExistAreDeleted(t *testing.T) {
+	s := newStage(t)
+	s.command("c", "none", "CloseQueue")
+	_, err := s.sync("none")
+	require.NoError(t, err)
+	assert.False(t, s.exists("c"))
+
+	s.add("new", "root")
+	s.command("d", "new", "CloseQueue")
+	require.NoError(t, s.informers.Scheduling().V1beta1().Queues().Informer().GetIndexer().Delete(s.queue("new")))
+	_, err = s.sync("new")
+	require.NoError(t, err)
+	assert.False(t, s.exists("d"))
+	assert.Equal(t, closed, s.queue("new").Status.State)
+}
+
+// TestAChildFollowsBeforeTheInformerShowsItsParent: it follows what was last written of the parent.
+func TestAChildFollowsBeforeTheInformerShowsItsParent(t *testing.T) {
+	s := newStage(t)
+	s.add("p", "root")
+	s.add("c", "p")
+	for _, step := range []struct {
+		action string
+		want   schedulingv1beta1.QueueState
+		mark   string
+	}{{"CloseQueue", closed, "true"}, {"OpenQueue", open, "false"}} {
+		command := s.command(step.action, "p", step.action)
+		_, err := s.sync("p")
+		require.NoError(t, err)
+		require.NoError(t, s.commands.Delete(command))
+		require.Equal(t, step.want, s.queue("p").Status.State)
+		_, err = s.sync("c")
+		require.NoError(t, err)
+		assert.Equal(t, step.want, s.queue("c").Status.State)
+		assert.Equal(t, step.mark, s.queue("c").Annotations[schedulingv1beta1.ClosedByParentAnnotation])
+	}
+}
+
+// TestTheMarkOfAClosedChildSurvivesACrash: it is set before the child is closed, and taken back after the child is open. A controller
+// that stops in between, here because the second write is refused, leaves a child that the next one brings in line.
+func TestTheMarkOfAClosedChildSurvivesACrash(t *testing.T) {
+	for name, c := range map[string]struct {
+		parent, child schedulingv1beta1.QueueState
+		mark          string
+		refused       string // the verb of the second write
+		between       string // the mark after the first write
+		state         schedulingv1beta1.QueueState
+		want          schedulingv1beta1.QueueState
+	}{
+		"the child closes": {parent: closed, child: open, mark: "false", refused: "update", between: "true", state: open, want: closed},
+		"the child opens":  {parent: open, child: closed, mark: "true", refused: "patch", between: "true", state: open, want: open},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			s.add("p", "root")
+			s.add("c", "p")
+			for name, state := range map[string]schedulingv1beta1.QueueState{"p": c.parent, "c": c.child} {
+				queue := s.queue(name)
+				queue.Status.State = state
+				if name == "c" {
+					queue.Annotations = map[string]string{schedulingv1beta1.ClosedByParentAnnotation: c.mark}
+				}
+				require.NoError(t, s.muster.Tracker().Update(schedulingv1beta1.SchemeGroupVersion.WithResource("queues"), queue, ""))
+				s.show(name)
+			}
+			allow := s.refuse(c.refused, "queues", apierrors.NewForbidden(queueResource, "c", errors.New("not today")))
+			_, err := s.sync("c")
+			require.Error(t, err)
+			assert.Equal(t, c.between, s.queue("c").Annotations[schedulingv1beta1.ClosedByParentAnnotation])
+			assert.Equal(t, c.state, s.queue("c").Status.State)
+
+			allow()
+			s.show("c")
+			_, err = s.sync("c")
+			require.NoError(t, err)
+			assert.Equal(t, c.want, s.queue("c").Status.State)
+			assert.Equal(t, fmt.Sprint(c.want == closed), s.queue("c").Annotations[schedulingv1beta1.ClosedByParentAnnotation])
+		})
+	}
+}
