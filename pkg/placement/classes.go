@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,14 +14,39 @@ import (
 	"github.com/muster-sched/muster/pkg/gang"
 )
 
-// classifier finds the demand classes of members: two members are of one class if no filter can tell them apart. It is the set of the keys
-// of the labels that affinity, anti-affinity and spreading select by. Other labels make no difference, and many controllers give each
-// pod a label of its own, such as its index.
-type classifier sets.Set[string]
+// classifier finds the demand classes of members: two members are of one class if no filter can tell them apart.
+type classifier struct {
+	// labels are the keys of the labels that affinity, anti-affinity and spreading select by. Other labels make no difference, and many
+	// controllers give each pod a label of its own, such as its index.
+	labels sets.Set[string]
+	// examples are one member of each class found so far among the pods of each template.
+	examples map[template][]example
+}
+
+// template is what the pods of a Job's task were made from.
+type template struct {
+	name, version string
+	priority      int32
+}
+
+// example is one member of a demand class. Pods of one template may differ: webhooks, controllers that assign ranks to nodes, and the
+// API server (matchLabelKeys) change single pods.
+type example struct {
+	member *gang.Member
+	rules  []byte // see rulesOf
+	class  string
+}
+
+// maxExamples of a template are compared with. Where pods have been changed one by one, each further pod is written in full.
+const maxExamples = 4
+
+func newClassifier(labels ...string) classifier {
+	return classifier{labels: sets.New(labels...), examples: map[template][]example{}}
+}
 
 // classifierFor makes a classifier for some members among the pods of the snapshot.
 func classifierFor(profile Profile, members []*gang.Member) classifier {
-	c := classifier{}
+	c := newClassifier()
 	for _, m := range members {
 		c.addSelected(&m.Pod.Spec)
 	}
@@ -33,7 +59,7 @@ func classifierFor(profile Profile, members []*gang.Member) classifier {
 			for _, term := range pod.GetRequiredAntiAffinityTerms() {
 				requirements, _ := term.Selector.Requirements()
 				for _, requirement := range requirements {
-					sets.Set[string](c).Insert(requirement.Key())
+					c.labels.Insert(requirement.Key())
 				}
 			}
 		}
@@ -62,58 +88,81 @@ func (c classifier) addSelected(spec *corev1.PodSpec) {
 }
 
 func (c classifier) addSelector(selector *metav1.LabelSelector, keys []string) {
-	labels := sets.Set[string](c)
-	labels.Insert(keys...)
+	c.labels.Insert(keys...)
 	if selector == nil {
 		return
 	}
 	for key := range selector.MatchLabels {
-		labels.Insert(key)
+		c.labels.Insert(key)
 	}
 	for _, expression := range selector.MatchExpressions {
-		labels.Insert(expression.Key)
+		c.labels.Insert(expression.Key)
 	}
 }
 
-// classOf returns a key that is equal for members of one class.
+// classOf returns a key that is equal for members of one class. To write a pod in full takes ten times as long as to compare it with
+// another pod of its template, and most pods of a template are alike.
 func (c classifier) classOf(m *gang.Member) string {
-	name, version := m.Pod.Annotations[batchv1alpha1.PodTemplateKey], m.Pod.Annotations[batchv1alpha1.JobVersionKey]
-	part := partForFilters
-	if name != "" {
-		part = changeablePart
+	made := template{m.Pod.Annotations[batchv1alpha1.PodTemplateKey], m.Pod.Annotations[batchv1alpha1.JobVersionKey], m.Priority}
+	if made.name == "" {
+		return c.fullKey(m)
 	}
-	written, err := part(&m.Pod.Spec).Marshal() // many times as fast as JSON, and deterministic
+	known, added := c.examples[made], example{member: m, rules: rulesOf(&m.Pod.Spec)}
+	for i := range known {
+		if c.alike(&known[i], &added) {
+			return known[i].class
+		}
+	}
+	added.class = made.name + "\x00" + c.fullKey(m) // tasks are told apart, as messages name them
+	if len(known) < maxExamples {
+		c.examples[made] = append(known, added)
+	}
+	return added.class
+}
+
+// fullKey writes all that a filter may look at.
+func (c classifier) fullKey(m *gang.Member) string {
+	key, err := partForFilters(&m.Pod.Spec).Marshal() // many times as fast as JSON, and deterministic
 	if err != nil {
 		return string(m.UID)
 	}
-	// Tasks are told apart, as messages name them.
-	key := fmt.Appendf(written, "\x00%s\x00%s\x00%d", name, version, m.Priority)
-	for _, resource := range slices.Sorted(maps.Keys(m.Requests)) {
-		key = fmt.Appendf(key, "\x00%s=%d", resource, m.Requests[resource])
-	}
-	for _, label := range slices.Sorted(maps.Keys(c)) {
+	for _, label := range sets.List(c.labels) {
 		value, ok := m.Pod.Labels[label]
 		key = fmt.Appendf(key, "\x00%s=%t:%s", label, ok, value)
 	}
 	return string(key)
 }
 
-// changeablePart is what may differ between pods of one template: webhooks, controllers that assign ranks to nodes, and the API server
-// (matchLabelKeys) change single pods. Requests are compared as a sum.
-func changeablePart(spec *corev1.PodSpec) *corev1.PodSpec {
-	return &corev1.PodSpec{
-		NodeSelector: spec.NodeSelector, Tolerations: spec.Tolerations, Affinity: spec.Affinity,
-		TopologySpreadConstraints: spec.TopologySpreadConstraints, ResourceClaims: spec.ResourceClaims, Volumes: constrainingVolumes(spec),
-		InitContainers: portsOf(spec.InitContainers), Containers: portsOf(spec.Containers),
+// alike says whether no filter can tell two members of one template apart.
+func (c classifier) alike(a, b *example) bool {
+	for label := range c.labels {
+		x, hasX := a.member.Pod.Labels[label]
+		y, hasY := b.member.Pod.Labels[label]
+		if x != y || hasX != hasY {
+			return false
+		}
 	}
+	samePorts := func(x, y corev1.Container) bool { return slices.Equal(x.Ports, y.Ports) } // requests are compared as a sum
+	x, y := &a.member.Pod.Spec, &b.member.Pod.Spec
+	return maps.Equal(a.member.Requests, b.member.Requests) &&
+		maps.Equal(x.NodeSelector, y.NodeSelector) &&
+		slices.EqualFunc(x.Tolerations, y.Tolerations, func(a, b corev1.Toleration) bool { return a.MatchToleration(&b) }) &&
+		slices.EqualFunc(x.Containers, y.Containers, samePorts) &&
+		slices.EqualFunc(x.InitContainers, y.InitContainers, samePorts) &&
+		bytes.Equal(a.rules, b.rules)
 }
 
-func portsOf(containers []corev1.Container) []corev1.Container {
-	ports := make([]corev1.Container, len(containers))
-	for i := range containers {
-		ports[i].Ports = containers[i].Ports
+// rulesOf writes the parts of a spec that are costly to compare; nil for a pod without them.
+func rulesOf(spec *corev1.PodSpec) []byte {
+	rules := corev1.PodSpec{
+		Affinity: spec.Affinity, TopologySpreadConstraints: spec.TopologySpreadConstraints, ResourceClaims: spec.ResourceClaims,
+		Volumes: constrainingVolumes(spec),
 	}
-	return ports
+	if rules.Affinity == nil && len(rules.TopologySpreadConstraints) == 0 && len(rules.ResourceClaims) == 0 && len(rules.Volumes) == 0 {
+		return nil
+	}
+	written, _ := rules.Marshal() // it fails for no pod that was read from the API
+	return written
 }
 
 // partForFilters is a spec without what differs from pod to pod and no filter looks at. It shares the rest.
