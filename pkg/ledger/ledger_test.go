@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/quota"
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
@@ -104,6 +105,47 @@ func TestAPromiseTellsWhetherItFreesRoom(t *testing.T) {
 		assert.True(t, want.IsZero(), "%s: %v is promised", name, all)
 	}
 	assert.False(t, New().DropPromise("gang"), "nothing was promised")
+}
+
+// TestRoomForTheHolderOfAPromise: its own promise does not count, and what is reserved for others does, with or without a promise. The
+// queue has 10 cores, of which a pod uses 2.
+func TestRoomForTheHolderOfAPromise(t *testing.T) {
+	for name, c := range map[string]struct {
+		promised int64 // to the holder; 0 for nothing
+		others   int64 // promised to another holder
+		ahead    []quota.Claim
+		want     int64
+		fits     bool
+		behind   bool
+	}{
+		"without a promise":              {want: 8000, fits: true},
+		"without a promise, too much":    {want: 8001},
+		"its own promise":                {promised: 6000, want: 8000, fits: true},
+		"its own promise, too much":      {promised: 6000, want: 8001},
+		"the promise of another":         {promised: 4000, others: 2000, want: 6000, fits: true},
+		"the promise of another, more":   {promised: 4000, others: 2000, want: 6001},
+		"a claim ahead":                  {ahead: []quota.Claim{{Queue: "q", Want: cpu(3000)}}, want: 5000, fits: true},
+		"a claim ahead, more":            {ahead: []quota.Claim{{Queue: "q", Want: cpu(3000)}}, want: 5001, behind: true},
+		"a promise and a claim":          {promised: 6000, ahead: []quota.Claim{{Queue: "q", Want: cpu(3000)}}, want: 5000, fits: true},
+		"a promise and a claim, more":    {promised: 6000, ahead: []quota.Claim{{Queue: "q", Want: cpu(3000)}}, want: 5001, behind: true},
+		"a claim in a queue without any": {promised: 6000, ahead: []quota.Claim{{Queue: "other", Want: cpu(3000)}}, want: 8000, fits: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := New()
+			l.SetQueue(queue("q", "", "10"))
+			l.Charge("pod", "q", cpu(2000))
+			l.Promise("gang", "q", cpu(c.promised))
+			l.Promise("another", "q", cpu(c.others))
+			_, before := l.Totals("q")
+			shortage := l.RoomFor("gang", c.ahead, "q", cpu(c.want))
+			assert.Equal(t, c.fits, shortage == nil, "%v", shortage)
+			if shortage != nil {
+				assert.Equal(t, c.behind, shortage.Behind)
+			}
+			_, after := l.Totals("q")
+			assert.Equal(t, before, after, "a question changes nothing")
+		})
+	}
 }
 
 // TestAPromiseIsACopy: the holder goes on to count with its own list.
