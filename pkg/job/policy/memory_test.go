@@ -1,11 +1,13 @@
 package policy
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
@@ -33,6 +35,26 @@ func TestRenewAllIsRenewForEach(t *testing.T) {
 		got, _ := all.Record("a")
 		require.Equal(t, want, got)
 	})
+}
+
+// TestRewind: the pods that were stopped run anew, and those that had finished before do not. A finished index stays known as created:
+// if its failure is handled once more, a missing pod must look evicted.
+func TestRewind(t *testing.T) {
+	stopped := func(indexes ...int32) map[int32]*corev1.Pod {
+		pods := map[int32]*corev1.Pod{}
+		for _, index := range indexes {
+			pods[index] = pod(PodName("j", "a", index), corev1.PodFailed)
+			pods[index].UID = types.UID(fmt.Sprint("uid-", index))
+		}
+		return pods
+	}
+	m := Memory{Created: indexes.Of(0, 1, 2, 3, 4), Succeeded: indexes.Of(0), Failed: indexes.Of(1), Completed: true, Handled: map[int32]types.UID{9: "u"}}
+	m.Rewind(stopped(1, 2, 3))
+	assert.Equal(t, "0-1", m.Created.String())
+	assert.Equal(t, "0", m.Succeeded.String())
+	assert.Equal(t, "1", m.Failed.String())
+	assert.True(t, m.Completed, "none of the succeeded pods runs anew")
+	assert.Equal(t, map[int32]types.UID{2: "uid-2", 3: "uid-3", 9: "u"}, m.Handled, "these pods are to go")
 }
 
 // TestReopen: an event that was handled, but whose answer was not executed, is seen again.

@@ -160,6 +160,7 @@ func TestDecide(t *testing.T) {
 		"completion has to be named":         {job: policies(on(anything, restart), on(busv1alpha1.TaskCompletedEvent, busv1alpha1.CompleteJobAction)), happens: []Happening{completed}, want: "CompleteJob spec.policies[1]"},
 		"a task's policy is not for Unknown": {task: policies(on(anything, restart)), happens: []Happening{unknown}},
 		"the weightiest action wins":         {job: policies(on(busv1alpha1.PodFailedEvent, restart), on(busv1alpha1.PodEvictedEvent, terminate)), happens: []Happening{failed, evicted}, want: "TerminateJob spec.policies[1]"},
+		"the first of equal actions":         {job: policies(on(busv1alpha1.PodEvictedEvent, restart), on(busv1alpha1.PodFailedEvent, restart)), happens: []Happening{failed, evicted}, want: "RestartJob spec.policies[1]"},
 		"restarting a pod of no pod":         {task: policies(on(anything, busv1alpha1.RestartPodAction)), happens: []Happening{taskFailed}},
 		"restarting a task of no task":       {job: policies(on(anything, busv1alpha1.RestartTaskAction)), happens: []Happening{unknown}},
 		"to resume is asked for too":         {job: policies(on(busv1alpha1.JobUpdatedEvent, busv1alpha1.ResumeJobAction)), happens: []Happening{updated}, want: "ResumeJob spec.policies[0]"},
