@@ -204,6 +204,20 @@ func TestWatchersHearOfUseAndOfRoom(t *testing.T) {
 	assert.Equal(t, []news{{"q", true}}, heard)
 }
 
+// TestWatchersHearOfBothQueuesWhenAGroupMoves: the queue that the pods leave has more room, the other one has less.
+func TestWatchersHearOfBothQueuesWhenAGroupMoves(t *testing.T) {
+	w := newWorld(t)
+	w.putGroup(group().Obj())
+	w.putPod(bound("a").Obj())
+	w.deliverAll()
+	heard := map[string]bool{} // queue -> has it more room
+	w.Watch(func(queue string, freed bool) { heard[queue] = heard[queue] || freed })
+	w.putGroup(group().Queue("q2").Obj())
+	w.deliverAll()
+	assert.True(t, heard["q"])
+	assert.Contains(t, heard, "q2")
+}
+
 // TestWatchersHearOfHolds: admission starts a new round only when a watcher says that room has come free.
 func TestWatchersHearOfHolds(t *testing.T) {
 	w := newWorld(t)
