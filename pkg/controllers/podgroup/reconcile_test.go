@@ -95,6 +95,74 @@ func TestNoEventWithoutAStatus(t *testing.T) {
 	}
 }
 
+// TestAnUrgentStatusIsWrittenAtOnce: counts wait until the last write is long enough ago, a new phase does not.
+func TestAnUrgentStatusIsWrittenAtOnce(t *testing.T) {
+	s := newStage(t)
+	group := s.started()
+	_, err := s.Sync(t.Context(), "default/g")
+	require.NoError(t, err)
+	require.Equal(t, schedulingv1beta1.PodGroupRunning, s.group("g").Status.Phase)
+	group.Status = s.group("g").Status
+	s.cache(group)
+
+	s.cache(mustertesting.MakePod("c").UID("c").Group("g").Node("n").Phase(corev1.PodRunning).Obj())
+	after, err := s.Sync(t.Context(), "default/g")
+	require.NoError(t, err)
+	assert.Positive(t, after, "the count of running members waits")
+	assert.EqualValues(t, 2, s.group("g").Status.Running)
+	s.time.Step(after)
+	_, err = s.Sync(t.Context(), "default/g")
+	require.NoError(t, err)
+	assert.EqualValues(t, 3, s.group("g").Status.Running)
+	group.Status = s.group("g").Status
+	s.cache(group)
+
+	for _, name := range []string{"a", "b", "c"} {
+		s.cache(mustertesting.MakePod(name).UID(name).Group("g").Node("n").Phase(corev1.PodSucceeded).Obj())
+	}
+	_, err = s.Sync(t.Context(), "default/g")
+	require.NoError(t, err)
+	assert.Equal(t, schedulingv1beta1.PodGroupCompleted, s.group("g").Status.Phase)
+}
+
+// TestADecisionIsKeptUntilTheStatusHasIt: after that it would only take memory, and stand in for a status that says otherwise.
+func TestADecisionIsKeptUntilTheStatusHasIt(t *testing.T) {
+	s := newStage(t)
+	group := mustertesting.MakePodGroup("g").UID("g").Queue("q").MinMember(1).Obj()
+	s.serve(group)
+	s.cache(group)
+	s.admission.notice(group)
+	require.True(t, s.admission.admit("default/g", "g"))
+	for range 2 {
+		_, err := s.Sync(t.Context(), "default/g")
+		require.NoError(t, err)
+		assert.True(t, s.Admitted(group), "the informer does not show the status yet")
+	}
+	require.Equal(t, inqueue, s.group("g").Status.Phase)
+	s.cache(s.group("g"))
+	_, err := s.Sync(t.Context(), "default/g")
+	require.NoError(t, err)
+	assert.Empty(t, s.admission.verdicts)
+	assert.True(t, s.Admitted(s.group("g")))
+}
+
+// TestADeletedGroupKeepsNoRoom: it was admitted, and is gone before it started.
+func TestADeletedGroupKeepsNoRoom(t *testing.T) {
+	s := newStage(t)
+	s.usage.Ledger().SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "4").Obj())
+	group := mustertesting.MakePodGroup("g").UID("g").Queue("q").MinMember(2).MinResources("cpu", "3").Phase(inqueue).Obj()
+	s.serve(group)
+	s.cache(group)
+	_, err := s.Sync(t.Context(), "default/g")
+	require.NoError(t, err)
+	want := resources.List{corev1.ResourceCPU: 2000}
+	require.NotNil(t, s.usage.Ledger().Room("q", want))
+	require.NoError(t, s.musterInformers.Scheduling().V1beta1().PodGroups().Informer().GetStore().Delete(group))
+	_, err = s.Sync(t.Context(), "default/g")
+	require.NoError(t, err)
+	assert.Nil(t, s.usage.Ledger().Room("q", want))
+}
+
 // TestRecallIsOfTheOwningJob: a Job that was deleted and created anew has the name, and not the UID, of the owner.
 func TestRecallIsOfTheOwningJob(t *testing.T) {
 	status := batchv1alpha1.JobStatus{Version: 3, Succeeded: 2}

@@ -1,0 +1,108 @@
+package podgroup
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+)
+
+const (
+	openState    = schedulingv1beta1.QueueStateOpen
+	closedState  = schedulingv1beta1.QueueStateClosed
+	closingState = schedulingv1beta1.QueueStateClosing
+)
+
+// TestAQueueTakesWorkIfItAndAllAboveItAreOpen has the queues org, team below it, and leaf below that.
+func TestAQueueTakesWorkIfItAndAllAboveItAreOpen(t *testing.T) {
+	for name, c := range map[string]struct {
+		org, team, leaf schedulingv1beta1.QueueState
+		want            string
+	}{
+		"all are open":                    {openState, openState, openState, ""},
+		"it is closed":                    {openState, openState, closedState, `queue "leaf" is Closed`},
+		"it is closing":                   {openState, openState, closingState, `queue "leaf" is Closing`},
+		"it has no state yet":             {openState, openState, "", `queue "leaf" is not open yet`},
+		"its parent is closed":            {openState, closedState, openState, `queue "team", above queue "leaf", is Closed`},
+		"the parent of that is closing":   {closingState, openState, openState, `queue "org", above queue "leaf", is Closing`},
+		"its parent has no state yet":     {openState, "", openState, ""},
+		"of two the nearest is named":     {closedState, closingState, openState, `queue "team", above queue "leaf", is Closing`},
+		"the queue itself is named first": {closedState, closedState, closedState, `queue "leaf" is Closed`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			s.cache(mustertesting.MakeQueue("root").State(openState).Obj())
+			s.cache(mustertesting.MakeQueue("org").Parent("root").State(c.org).Obj())
+			s.cache(mustertesting.MakeQueue("team").Parent("org").State(c.team).Obj())
+			s.cache(mustertesting.MakeQueue("leaf").Parent("team").State(c.leaf).Obj())
+			assert.Equal(t, c.want, s.admission.notOpen("leaf"))
+		})
+	}
+	assert.Equal(t, `queue "none" does not exist`, newStage(t).admission.notOpen("none"))
+}
+
+// TestTheQueuePriorityGoesFromTheRootDown: a high priority of a child counts only among the queues of its parent.
+func TestTheQueuePriorityGoesFromTheRootDown(t *testing.T) {
+	s := newStage(t)
+	priority := func(queue *mustertesting.QueueWrapper, value int32) *schedulingv1beta1.Queue {
+		obj := queue.Obj()
+		obj.Spec.Priority = value
+		return obj
+	}
+	s.cache(priority(mustertesting.MakeQueue("root"), 99))
+	s.cache(priority(mustertesting.MakeQueue("org").Parent("root"), 1))
+	s.cache(priority(mustertesting.MakeQueue("team").Parent("org"), 2))
+	s.cache(priority(mustertesting.MakeQueue("leaf").Parent("team"), 3))
+	assert.Equal(t, []int32{1, 2, 3}, s.admission.queuePriority("leaf"))
+	assert.Equal(t, []int32{1}, s.admission.queuePriority("org"))
+	assert.Empty(t, s.admission.queuePriority("root"))
+	assert.Equal(t, []int32{0}, s.admission.queuePriority("none"))
+}
+
+// TestAChangeOfAQueueStartsARound: a group waits for the queue, and no other event tells that it may be admitted.
+func TestAChangeOfAQueueStartsARound(t *testing.T) {
+	queue := func(generation int64, cpu string, state schedulingv1beta1.QueueState) *schedulingv1beta1.Queue {
+		obj := mustertesting.MakeQueue("q").Capability("cpu", cpu).State(state).Obj()
+		obj.Generation = generation
+		return obj
+	}
+	for name, c := range map[string]struct{ before, after *schedulingv1beta1.Queue }{
+		"it comes":                 {nil, queue(1, "4", openState)},
+		"it opens":                 {queue(1, "4", closedState), queue(1, "4", openState)},
+		"its capability is raised": {queue(1, "1", openState), queue(2, "4", openState)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			if c.before != nil {
+				s.cache(c.before)
+			}
+			group := mustertesting.MakePodGroup("g").UID("g").Queue("q").MinMember(1).MinResources("cpu", "3").Obj()
+			s.cache(group)
+			require.True(t, s.admission.takeOver(group))
+			_, err := s.admission.Sync(t.Context(), allCandidates)
+			require.NoError(t, err)
+			require.False(t, s.Admitted(group))
+
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				s.admission.loop.Run(ctx, 1)
+			}()
+			s.cache(c.after)
+			if c.before == nil {
+				s.queueHandler().OnAdd(c.after, false)
+			} else {
+				s.queueHandler().OnUpdate(c.before, c.after)
+			}
+			assert.Eventually(t, func() bool { return s.Admitted(group) }, 10*time.Second, 5*time.Millisecond)
+			cancel()
+			<-done
+		})
+	}
+}
