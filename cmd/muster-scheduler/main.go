@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
 
@@ -11,12 +10,11 @@ import (
 	_ "k8s.io/component-base/logs/json/register"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo"
 	_ "k8s.io/component-base/metrics/prometheus/version"
-	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 	"k8s.io/utils/clock"
 
-	"github.com/muster-sched/muster/pkg/heap"
+	"github.com/muster-sched/muster/pkg/scheduler/gangs"
 	"github.com/muster-sched/muster/pkg/scheduler/plugins"
-	"github.com/muster-sched/muster/pkg/scheduler/state"
+	"github.com/muster-sched/muster/pkg/scheduler/upstream"
 )
 
 func main() {
@@ -24,12 +22,10 @@ func main() {
 		fmt.Fprintln(os.Stderr, "muster-scheduler:", err)
 		os.Exit(1)
 	}
-	go heap.Pace(context.Background(), heap.ForSpeed)
-	store := state.New(clock.RealClock{}) // one for all profiles
-	var options []app.Option
-	for name, factory := range plugins.NewRegistry(store) {
-		options = append(options, app.WithPlugin(name, factory))
-	}
-	command := newCommand(store, options...)
-	os.Exit(cli.Run(command))
+	tracker := gangs.New(clock.RealClock{}) // one for all profiles
+	os.Exit(cli.Run(upstream.NewCommand(upstream.Program{
+		Plugins:     plugins.NewRegistry(tracker),
+		Speaker:     tracker,
+		QuotaReason: gangs.ReasonWaitingForQuota,
+	})))
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/muster-sched/muster/pkg/scheduler/state"
+	"github.com/muster-sched/muster/pkg/scheduler/gangs"
 )
 
 // gangMetricsPage lists the scheduler's own metrics, as the code declares them.
@@ -14,7 +14,7 @@ func gangMetricsPage() (string, error) {
 	page.WriteString("# Metrics of muster-scheduler's own\n\n")
 	page.WriteString("Served beside [those of the upstream scheduler](metrics.md). None has a label that grows with the number of gangs or pods.\n\n")
 	page.WriteString("| metric | kind | what it tells |\n|---|---|---|\n")
-	for _, metric := range state.MetricsReference() {
+	for _, metric := range gangs.MetricsReference() {
 		fmt.Fprintf(&page, "| `%s` | %s | %s |\n", metric, metric.Kind, metric.Help)
 	}
 	return page.String(), nil

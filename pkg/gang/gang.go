@@ -87,10 +87,10 @@ type counts struct {
 	all, waiting, held, bound int
 }
 
-// Vouches tells whether a pod shows that a PodGroup of a Job has been admitted, whatever its status says yet: the job
+// ShowsAdmission says whether a pod shows that a PodGroup of a Job has been admitted, whatever its status says yet: the job
 // controller creates pods for admitted PodGroups only. Neither a pod that has finished nor one that goes does, which may be
 // from an earlier PodGroup of the Job. The PodGroup is controlled by the Job with that UID; "" stands for none.
-func Vouches(pod *corev1.Pod, job types.UID) bool {
+func ShowsAdmission(pod *corev1.Pod, job types.UID) bool {
 	if job == "" || pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return false
 	}

@@ -153,7 +153,7 @@ func TestChosenMembersSeatTheGangAndNoneIsTooMany(t *testing.T) {
 				task(rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "task"), i),
 				priority(rapid.Int32Range(0, 2).Draw(t, "priority")),
 				version(rapid.Int64Range(0, 1).Draw(t, "version")),
-				state(State(rapid.IntRange(0, int(Returning)).Draw(t, "state"))),
+				state(State(rapid.IntRange(0, int(Bound)).Draw(t, "state"))),
 				func(m *Member) { m.Terminating = rapid.Bool().Draw(t, "terminating") }))
 		}
 		chosen := g.Choose()
@@ -210,7 +210,7 @@ func TestCountsAreWhatCountingGives(t *testing.T) {
 	})
 }
 
-func TestWhoVouchesForAPodGroup(t *testing.T) {
+func TestWhichPodsShowAdmission(t *testing.T) {
 	job := mustertesting.MakeJob("j").UID("job").Obj()
 	made := func() *mustertesting.PodWrapper { return mustertesting.MakePod("p").Owner(job) }
 	another := made().Obj()
@@ -235,6 +235,6 @@ func TestWhoVouchesForAPodGroup(t *testing.T) {
 		"one of a kind that waits for nobody":  {another, "job", false},
 		"one of a Job of batch/v1, a namesake": {batch, "job", false},
 	} {
-		assert.Equal(t, c.want, Vouches(c.pod, c.job), name)
+		assert.Equal(t, c.want, ShowsAdmission(c.pod, c.job), name)
 	}
 }

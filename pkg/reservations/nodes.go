@@ -2,6 +2,7 @@ package reservations
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -63,6 +64,7 @@ func (b *Book[K]) ReserveNodes(key K, places map[types.UID]string, amounts map[s
 	if w == nil {
 		return false
 	}
+	b.settled(key)
 	old := b.nodes
 	next := &Nodes[K]{Key: key, Priority: w.rank.Priority, Places: places, Amounts: amounts, avoid: avoid, since: now}
 	if w.rank.Repair {
@@ -89,6 +91,7 @@ func (b *Book[K]) GiveUp(key K, now time.Time) {
 	if w == nil {
 		return
 	}
+	b.settled(key)
 	b.chosenAt = now
 	w.room.givenUp = true
 	w.room.retryAt = now.Add(b.retryAfter(w.room.retries))
@@ -96,6 +99,11 @@ func (b *Book[K]) GiveUp(key K, now time.Time) {
 	b.leaveRoom(w)
 	b.endQuotaTurn(w, now)
 	b.decideFirst(now)
+}
+
+// settled says that a gang need not be decided any more for the sake of its places.
+func (b *Book[K]) settled(key K) {
+	b.events.Decide = slices.DeleteFunc(b.events.Decide, func(k K) bool { return k == key })
 }
 
 // leaveRoom takes a gang off the list of those that lack room.

@@ -155,7 +155,7 @@ func (c *Controller) listen(cfg Config) error {
 }
 
 // Admitted tells whether a PodGroup is in its queue: its status says so, or will. A Job's pods need not wait for the status, as
-// they show by themselves that their PodGroup is admitted (gang.Vouches): to a restarted controller, and to the scheduler.
+// they show by themselves that their PodGroup is admitted (gang.ShowsAdmission): to a restarted controller, and to the scheduler.
 func (c *Controller) Admitted(group *schedulingv1beta1.PodGroup) bool {
 	return group.Status.Phase.Admitted() || c.admission.verdict(group.Namespace+"/"+group.Name, group.UID).admitted
 }

@@ -115,7 +115,7 @@ func (c *Controller) acceptVouched(group *schedulingv1beta1.PodGroup, pods []*co
 	if job == nil || c.Admitted(group) {
 		return false
 	}
-	if !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return gang.Vouches(pod, job.UID) }) {
+	if !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return gang.ShowsAdmission(pod, job.UID) }) {
 		return false
 	}
 	c.usage.Hold(group, usage.MinimumOf(group)) // before others are

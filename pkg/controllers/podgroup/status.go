@@ -186,7 +186,7 @@ func isUrgent(last, next *schedulingv1beta1.PodGroupStatus) bool {
 // isReport says whether a change of status only tells people that members of an admitted PodGroup have come, have found
 // nodes, or run. Nothing in Muster waits for that: who looks for members counts them itself. That some have finished is worth
 // more: the scheduler learns from the status of those that are gone. That the PodGroup is admitted at all is what pods wait
-// for, but not those of a Job, which are created after it and show it (gang.Vouches).
+// for, but not those of a Job, which are created after it and show it (gang.ShowsAdmission).
 func isReport(last, next *schedulingv1beta1.PodGroupStatus, ofJob bool) bool {
 	if ptr.Deref(last.JobVersion, 0) != ptr.Deref(next.JobVersion, 0) || last.Succeeded != next.Succeeded || last.Failed != next.Failed {
 		return false

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,6 +24,7 @@ import (
 	musterfake "github.com/muster-sched/muster/pkg/client/clientset/versioned/fake"
 	musterinformers "github.com/muster-sched/muster/pkg/client/informers/externalversions"
 	"github.com/muster-sched/muster/pkg/controllers/usage"
+	"github.com/muster-sched/muster/pkg/resources"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -269,4 +272,89 @@ func TestTheMarkOfAClosedChildSurvivesACrash(t *testing.T) {
 			assert.Equal(t, fmt.Sprint(c.want == closed), s.queue("c").Annotations[schedulingv1beta1.ClosedByParentAnnotation])
 		})
 	}
+}
+
+// run starts the worker until the test ends.
+func (s *stage) run() {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.worker.Run(ctx, 1)
+	}()
+	s.t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+}
+
+// soon waits until met.
+func soon(t *testing.T, what string, met func() bool) {
+	t.Helper()
+	assert.Eventually(t, met, 10*time.Second, 5*time.Millisecond, what)
+}
+
+// TestChildrenAreSyncedWhenTheirParentChanges: no event of their own tells them.
+func TestChildrenAreSyncedWhenTheirParentChanges(t *testing.T) {
+	s := newStage(t)
+	for name, parent := range map[string]string{"p": "root", "c": "p", "d": "p", "other": "root"} {
+		s.add(name, parent)
+	}
+	before := s.queue("p")
+	after := before.DeepCopy()
+	after.Status.State = closing
+	require.NoError(t, s.muster.Tracker().Update(schedulingv1beta1.SchemeGroupVersion.WithResource("queues"), after, ""))
+	s.show("p")
+	s.queueHandler().OnUpdate(before, after)
+	s.run()
+	for _, name := range []string{"c", "d"} {
+		soon(t, name+" is closed", func() bool { return s.queue(name).Status.State == closed })
+	}
+	assert.Equal(t, open, s.queue("other").Status.State)
+}
+
+// TestUsageIsCountedUpToTheRoot: a queue uses what all queues below it use.
+func TestUsageIsCountedUpToTheRoot(t *testing.T) {
+	s := newStage(t)
+	s.add("root", "")
+	s.add("p", "root")
+	s.add("c", "p")
+	for _, name := range []string{"root", "p", "c"} {
+		s.usage.Ledger().SetQueue(s.queue(name))
+	}
+	s.usage.Ledger().Charge("pod", "c", resources.List{corev1.ResourceCPU: 1500})
+	s.countLater("c")
+	s.run()
+	for _, name := range []string{"c", "p", "root"} {
+		soon(t, name+" says what is used", func() bool { return s.queue(name).Status.Allocated.Cpu().MilliValue() == 1500 })
+	}
+}
+
+// TestBuiltInQueues: those that must exist are created, and one that somebody has created before the informer shows it is kept.
+func TestBuiltInQueues(t *testing.T) {
+	for name, isThere := range map[string]bool{"there is none": false, "it was created meanwhile": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			if isThere {
+				theirs := mustertesting.MakeQueue("default").Parent("root").Capability("cpu", "7").Obj()
+				require.NoError(t, s.muster.Tracker().Add(theirs))
+			}
+			_, err := s.sync("default")
+			require.NoError(t, err)
+			queue := s.queue("default")
+			assert.Equal(t, open, queue.Status.State)
+			assert.Equal(t, "root", queue.Spec.Parent)
+			assert.Equal(t, isThere, queue.Spec.Capability.Cpu().Value() == 7)
+
+			_, err = s.sync("root")
+			require.NoError(t, err)
+			assert.Equal(t, open, s.queue("root").Status.State)
+			assert.Empty(t, s.queue("root").Spec.Parent)
+		})
+	}
+	s := newStage(t)
+	_, err := s.sync("mine")
+	require.NoError(t, err)
+	_, err = s.muster.SchedulingV1beta1().Queues().Get(t.Context(), "mine", metav1.GetOptions{})
+	assert.True(t, apierrors.IsNotFound(err), "no other queue is created")
 }

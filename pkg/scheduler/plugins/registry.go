@@ -2,28 +2,32 @@
 package plugins
 
 import (
+	"context"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
 	schedulerscheme "k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 	schedulerconfigv1 "k8s.io/kubernetes/pkg/scheduler/apis/config/v1"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	configscheme "github.com/muster-sched/muster/pkg/apis/config/scheme"
+	"github.com/muster-sched/muster/pkg/scheduler/gangs"
 	"github.com/muster-sched/muster/pkg/scheduler/plugins/capacity"
 	"github.com/muster-sched/muster/pkg/scheduler/plugins/coscheduling"
 	"github.com/muster-sched/muster/pkg/scheduler/plugins/gangpreemption"
 	"github.com/muster-sched/muster/pkg/scheduler/plugins/taskpriority"
-	"github.com/muster-sched/muster/pkg/scheduler/state"
+	"github.com/muster-sched/muster/pkg/scheduler/report"
 )
 
-// NewRegistry makes the factories of all plugins on a Store, which is one for all profiles of a scheduler.
-func NewRegistry(store *state.Store) frameworkruntime.Registry {
+// NewRegistry makes the factories of all plugins on a tracker of gangs, which is one for all profiles of a scheduler.
+func NewRegistry(tracker *gangs.Tracker) frameworkruntime.Registry {
+	tracker.OnStart(func(ctx context.Context, handle fwk.Handle) { report.Run(ctx, handle, tracker) })
 	return frameworkruntime.Registry{
-		capacity.Name:       capacity.New(store),
-		coscheduling.Name:   coscheduling.New(store),
-		gangpreemption.Name: gangpreemption.New(store),
-		taskpriority.Name:   taskpriority.New(store),
+		capacity.Name:       capacity.New(tracker),
+		coscheduling.Name:   coscheduling.New(tracker),
+		gangpreemption.Name: gangpreemption.New(tracker),
+		taskpriority.Name:   taskpriority.New(tracker),
 	}
 }
 

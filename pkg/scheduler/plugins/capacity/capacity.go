@@ -1,8 +1,8 @@
 // Package capacity keeps what a queue's pods use within the capability of the queue and of all its ancestors.
 //
-// Gangs are judged against their queue as a whole, by Coscheduling, when this plugin is part of the profile; here stand the
-// pods that come alone: those beyond the minimum of their gang, and those without a gang that name a queue themselves. A pod that
-// names no queue is charged nowhere.
+// Gangs are checked against their queue as a whole, by Coscheduling, when this plugin is part of the profile. This plugin checks the pods that
+// come alone: those beyond the minimum of their gang, and those without a gang that name a queue themselves. It charges all pods. A pod
+// that names no queue is charged nowhere.
 package capacity
 
 import (
@@ -16,7 +16,10 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/muster-sched/muster/pkg/apis/config"
-	"github.com/muster-sched/muster/pkg/scheduler/state"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/placement"
+	"github.com/muster-sched/muster/pkg/resources"
+	"github.com/muster-sched/muster/pkg/scheduler/gangs"
 )
 
 // Name of the plugin in a scheduler configuration.
@@ -24,7 +27,7 @@ const Name = "Capacity"
 
 // Capacity is the plugin.
 type Capacity struct {
-	store *state.Store
+	tracker *gangs.Tracker
 }
 
 var (
@@ -35,17 +38,17 @@ var (
 	_ fwk.SignPlugin        = (*Capacity)(nil)
 )
 
-// New makes the factory of the plugin on a Store.
-func New(store *state.Store) frameworkruntime.PluginFactory {
+// New makes the factory of the plugin on a tracker of gangs.
+func New(tracker *gangs.Tracker) frameworkruntime.PluginFactory {
 	return func(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		if _, ok := obj.(*config.CapacityArgs); !ok {
 			return nil, fmt.Errorf("the arguments of %s are of type %T, CapacityArgs needed", Name, obj)
 		}
-		store.EnforceQuota()
-		if err := store.Start(ctx, handle); err != nil {
-			return nil, fmt.Errorf("starting the state of %s: %w", Name, err)
+		tracker.EnforceQuota()
+		if err := tracker.Start(ctx, handle); err != nil {
+			return nil, fmt.Errorf("starting the tracker of gangs for %s: %w", Name, err)
 		}
-		return &Capacity{store: store}, nil
+		return &Capacity{tracker: tracker}, nil
 	}
 }
 
@@ -57,16 +60,17 @@ func (*Capacity) SignPod(context.Context, *corev1.Pod) ([]fwk.SignFragment, *fwk
 	return nil, nil
 }
 
-// EventsToRegister is empty: the Store sees every charge that is taken back and every queue that changes, and wakes the pods
-// that wait for quota itself.
+// EventsToRegister is empty: the tracker sees every charge that is taken back and every queue that changes, and activates the pods that
+// wait for quota itself.
 func (*Capacity) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return nil, nil
 }
 
 // PreFilter rejects a pod for which its queue, or an ancestor, has no room. Pods are scheduled one after the other and charged
 // in Reserve, so that what was free here is free there.
-func (c *Capacity) PreFilter(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	if shortage := c.store.QuotaShortage(pod); shortage != nil {
+func (c *Capacity) PreFilter(ctx context.Context, cycle fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	c.tracker.AwaitRead(ctx)
+	if shortage := c.tracker.QuotaShortage(pod); shortage != nil {
 		cycle.Write(shortageKey, short{})
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "waiting for quota: "+shortage.Error())
 	}
@@ -93,26 +97,38 @@ func (c *Capacity) PostFilter(_ context.Context, cycle fwk.CycleState, _ *corev1
 	return framework.NewPostFilterResultWithNominatedNode(""), fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 }
 
-// Reserve charges the pod to its queue. Coscheduling may have done so already: a pod is charged once. While upstream tries a native
-// pod group, each pod takes its part of the queue for the next ones to see.
-func (c *Capacity) Reserve(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+// Reserve charges the pod to its queue. While upstream tries a native pod group, each pod assumes its part of the queue for the next ones to
+// see.
+func (c *Capacity) Reserve(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod, _ string) *fwk.Status {
 	switch {
-	case state.IsTrial(cycle):
+	case placement.IsDryRun(cycle):
 	case cycle.IsPodGroupSchedulingCycle():
-		c.store.TryNative(pod)
+		c.assume(pod)
 	default:
-		c.store.Reserve(pod, node)
+		c.tracker.Charge(pod)
 	}
 	return nil
 }
 
-// Unreserve takes the charge back, or what the pod took for the time of the trial.
+// Unreserve takes the charge back, or what the pod assumed while its native pod group was tried.
 func (c *Capacity) Unreserve(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod, _ string) {
 	switch {
-	case state.IsTrial(cycle):
+	case placement.IsDryRun(cycle):
 	case cycle.IsPodGroupSchedulingCycle():
-		c.store.EndTryOfNative(pod)
+		c.tracker.Ledger().DropPromise(assumptionOf(pod))
 	default:
-		c.store.Unreserve(pod)
+		c.tracker.Refund(pod)
 	}
 }
+
+// assume sets aside the quota of a pod of a native pod group that names a queue. Upstream tries all pods of such a group first, takes
+// everything back, and then reserves for those that found a place, without asking the plugins again whether there is room: so the pods of
+// the group must see each other's part of the queue. It is no charge: a charge of the same pod that comes from the API meanwhile must stay.
+func (c *Capacity) assume(pod *corev1.Pod) {
+	if queue := pod.Annotations[schedulingv1beta1.QueueNameAnnotation]; queue != "" {
+		c.tracker.Ledger().Promise(assumptionOf(pod), queue, resources.PodRequests(pod))
+	}
+}
+
+// assumptionOf is the key under which a pod assumes quota. It cannot be a gang's, which has a slash.
+func assumptionOf(pod *corev1.Pod) string { return "native:" + string(pod.UID) }

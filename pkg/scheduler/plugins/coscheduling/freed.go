@@ -26,8 +26,8 @@ type room struct {
 	amount resources.List
 }
 
-// by returns what an event sets free: a pod that goes, a node that comes or grows. Of other events that is not known. A node that has grown
-// counts as a whole: while no member fitted there, nobody counted what it had, as when its devices are registered after it has come.
+// by returns what an event sets free: a pod that is deleted, a node that is added or grows. Of other events that is not known. A node that
+// has grown counts as a whole, because what it had before was not counted while no member fitted there.
 func (f *freed) by(oldObj, newObj any) (r room, known bool) {
 	if last := f.last.Load(); last != nil && last.oldObj == oldObj && last.newObj == newObj {
 		return last.room, last.known
@@ -37,6 +37,7 @@ func (f *freed) by(oldObj, newObj any) (r room, known bool) {
 	return r, known
 }
 
+// roomBy is what by returns, computed.
 func roomBy(oldObj, newObj any) (r room, known bool) {
 	switch is := newObj.(type) {
 	case nil:

@@ -11,7 +11,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
-	"k8s.io/klog/v2"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
@@ -19,58 +18,51 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/util"
 
 	"github.com/muster-sched/muster/pkg/gang"
-	"github.com/muster-sched/muster/pkg/scheduler/state"
+	"github.com/muster-sched/muster/pkg/placement"
+	"github.com/muster-sched/muster/pkg/scheduler/gangs"
 )
 
-// attempt is one search for victims. What is not said here is as in the upstream DefaultPreemption.
+// attempt is one search for victims. Everything that is not said here is as in the upstream DefaultPreemption.
 type attempt struct {
 	*defaultpreemption.DefaultPreemption
 	handle    fwk.Handle
-	store     *state.Store
+	tracker   *gangs.Tracker
 	preemptor *corev1.Pod
 	// breakGangs takes pods one by one, whatever gang they are of.
 	breakGangs bool
 
 	mu     sync.Mutex // nodes are looked at in parallel
-	gangs  map[state.Key]*victimGang
-	placed map[state.Key]map[types.UID]fwk.PodInfo // the pods of all gangs in the snapshot, made when first asked for
+	gangs  map[gangs.Key]*placement.GangVictims
+	placed map[gangs.Key]map[types.UID]fwk.PodInfo // the pods of all gangs in the snapshot, collected when first asked for
 	plans  map[string]plan
 }
 
-// plan is what would go from a node, and from others along with it.
+// plan is what would be evicted from a node, and from others along with it.
 type plan struct {
 	victims    []*corev1.Pod
 	violations int
-	gangs      int // how many gangs go whole
-	ordinary   int // how many pods go that no gang needs and none can spare
-	surplus    int // how many members go that their gangs can spare
+	wholeGangs int // gangs that are evicted whole
+	singlePods int // pods that no gang needs and that are no surplus
+	surplus    int // members that their gangs can spare
 	status     *fwk.Status
-}
-
-// victimGang is a gang as the attempt sees it: it does not change while nodes are compared.
-type victimGang struct {
-	state.Standing
-	key      state.Key
-	roll     *gang.Roll
-	priority int32 // of the gang as a whole
 }
 
 var _ preemption.Interface = (*attempt)(nil)
 
-// SelectVictimsOnNode finds the fewest victims whose going makes room for the preemptor on a node. Where no gang is
-// concerned the upstream scheduler does it.
+// SelectVictimsOnNode finds the fewest victims without which the preemptor fits on a node. Where no gang is concerned the upstream scheduler
+// does it.
 func (a *attempt) SelectVictimsOnNode(ctx context.Context, cycle fwk.CycleState, preemptor *corev1.Pod, node fwk.NodeInfo,
 	possible []*preemption.DomainVictim, pdbs []*policyv1.PodDisruptionBudget) ([]*corev1.Pod, int, *fwk.Status) {
-	if a.breakGangs || !slices.ContainsFunc(possible, a.concernsAGang) {
+	if a.breakGangs || !slices.ContainsFunc(possible, a.concernsGang) {
 		pods, violations, status := a.DefaultPreemption.SelectVictimsOnNode(ctx, cycle, preemptor, node, possible, pdbs)
-		a.keep(node, plan{victims: pods, violations: violations, ordinary: len(pods), status: status})
+		a.keep(node, plan{victims: pods, violations: violations, singlePods: len(pods), status: status})
 		return pods, violations, status
 	}
-	best := a.plan(ctx, cycle.Clone(), node.Snapshot(), possible, pdbs, leastImportantFirst)
-	if !best.status.IsSuccess() || best.gangs > 0 {
+	best := a.plan(ctx, cycle.Clone(), node.Snapshot(), possible, pdbs, placement.LeastImportantFirst)
+	if !best.status.IsSuccess() || best.wholeGangs > 0 {
 		// To spare the small members of a gang instead of the important ones may leave more room.
-		other := a.plan(ctx, cycle, node, possible, pdbs, largestFirst)
-		if other.status.IsSuccess() && (!best.status.IsSuccess() || other.gangs < best.gangs) {
+		other := a.plan(ctx, cycle, node, possible, pdbs, placement.LargestFirst)
+		if other.status.IsSuccess() && (!best.status.IsSuccess() || other.wholeGangs < best.wholeGangs) {
 			best = other
 		}
 	}
@@ -84,32 +76,31 @@ func (a *attempt) keep(node fwk.NodeInfo, p plan) {
 	a.plans[node.Node().Name] = p
 }
 
-func (a *attempt) concernsAGang(victim *preemption.DomainVictim) bool {
+func (a *attempt) concernsGang(victim *preemption.DomainVictim) bool {
 	return slices.ContainsFunc(victim.Pods(), func(info fwk.PodInfo) bool {
 		_, m := a.member(info.GetPod())
 		return m != nil
 	})
 }
 
-// plan chooses victims on a node; spareFirst says which members a gang with surplus loses first.
+// plan chooses victims on a node; order says which surplus members are evicted first.
 func (a *attempt) plan(ctx context.Context, cycle fwk.CycleState, node fwk.NodeInfo, possible []*preemption.DomainVictim,
-	pdbs []*policyv1.PodDisruptionBudget, spareFirst order) plan {
-	units := rank(a.units(possible, spareFirst), pdbs)
-	if len(units) == 0 {
+	pdbs []*policyv1.PodDisruptionBudget, order placement.EvictionOrder) plan {
+	candidates := placement.RankVictims(a.candidates(possible, order), pdbs)
+	if len(candidates) == 0 {
 		return plan{status: fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "No preemption victims found for incoming pod")}
 	}
-	on := &nodeStage{ctx: ctx, handle: a.handle, cycle: cycle, preemptor: a.preemptor, node: node}
-	victims, status := choose(units, on)
+	victims, status := placement.ChooseVictims(candidates, placement.SimulateOnNode(ctx, a.handle, cycle, a.preemptor, node))
 	p := plan{status: status}
-	for _, u := range victims {
-		p.victims = append(p.victims, u.pods()...)
-		p.violations += u.violations
-		switch u.kind {
-		case core:
-			p.gangs++
-		case ordinary:
-			p.ordinary++
-		case surplus:
+	for _, v := range victims {
+		p.victims = append(p.victims, v.AllPods()...)
+		p.violations += v.Violations
+		switch v.Kind {
+		case placement.WholeGang:
+			p.wholeGangs++
+		case placement.SinglePod:
+			p.singlePods++
+		case placement.SurplusMember:
 			p.surplus++
 		}
 	}
@@ -120,104 +111,45 @@ func (a *attempt) plan(ctx context.Context, cycle fwk.CycleState, node fwk.NodeI
 	return p
 }
 
-// units are what may be evicted from a node for the preemptor.
-func (a *attempt) units(possible []*preemption.DomainVictim, spareFirst order) []*unit {
-	var units []*unit
-	here := map[state.Key][]*gang.Member{}
-	var gangs []*victimGang
+// candidates are what may be evicted from a node for the preemptor.
+func (a *attempt) candidates(possible []*preemption.DomainVictim, order placement.EvictionOrder) []*placement.Victim {
+	var candidates []*placement.Victim
+	here := map[*placement.GangVictims][]*gang.Member{}
+	var concerned []*placement.GangVictims
+	below := corev1helpers.PodPriority(a.preemptor)
+	own := ownGang(a.preemptor)
 	for _, victim := range possible {
 		g, m := a.member(victim.Pods()[0].GetPod())
 		switch {
 		case m == nil:
-			if a.above(victim.Priority()) {
-				units = append(units, &unit{Victim: victim, kind: ordinary})
+			if victim.Priority() < below {
+				candidates = append(candidates, &placement.Victim{Victim: victim, Kind: placement.SinglePod})
 			}
-		case g.key == a.ownGang():
-			// A pod does not preempt its own gang.
+		case g.Key == own: // a pod does not preempt its own gang
 		default:
-			if len(here[g.key]) == 0 {
-				gangs = append(gangs, g)
+			if len(here[g]) == 0 {
+				concerned = append(concerned, g)
 			}
-			here[g.key] = append(here[g.key], m)
+			here[g] = append(here[g], m)
 		}
 	}
-	for _, g := range gangs {
-		units = append(units, a.unitsOf(g, here[g.key], spareFirst)...)
+	for _, g := range concerned {
+		candidates = append(candidates, g.Candidates(here[g], below, order)...)
 	}
-	return units
+	return candidates
 }
 
-// unitsOf splits a gang with members on a node: those that it can spare go one by one, the rest only with all of the gang.
-func (a *attempt) unitsOf(g *victimGang, here []*gang.Member, spareFirst order) []*unit {
-	var candidates []*gang.Member
-	for _, m := range here {
-		if a.above(max(m.Priority, g.Floor)) {
-			candidates = append(candidates, m)
-		}
+// ownGang is the gang of a pod as victims name it, "" for a pod without one.
+func ownGang(pod *corev1.Pod) string {
+	if key, ok := gangs.KeyOf(pod); ok {
+		return key.String()
 	}
-	slices.SortFunc(candidates, spareFirst)
-	infos := a.podInfos(g.key)
-	var units []*unit
-	spare := map[types.UID]bool{}
-	for _, m := range g.roll.Spare(candidates) {
-		spare[m.UID] = true
-		if victim, err := preemption.NewVictim([]fwk.PodInfo{infos[m.UID]}, max(m.Priority, g.Floor), fwk.PodKeyType); err == nil {
-			units = append(units, &unit{Victim: victim, kind: surplus, gang: g.key})
-		}
-	}
-	if len(spare) < len(here) && a.above(g.priority) {
-		units = append(units, coreOf(g, infos, spare))
-	}
-	return units
-}
-
-// coreOf is the unit of all members of a gang but those it can spare.
-func coreOf(g *victimGang, infos map[types.UID]fwk.PodInfo, spare map[types.UID]bool) *unit {
-	var seen []fwk.PodInfo
-	u := &unit{kind: core, gang: g.key}
-	for uid, m := range g.Holding {
-		switch info, ok := infos[uid]; {
-		case spare[uid]:
-		case ok:
-			seen = append(seen, info)
-		case m.Pod.Spec.NodeName != "":
-			u.unseen = append(u.unseen, m.Pod)
-		}
-	}
-	u.Victim, _ = preemption.NewVictim(seen, g.priority, fwk.PodKeyType) // fails only without pods, and one is on the node
-	return u
-}
-
-// order says which of two members a gang loses first.
-type order func(a, b *gang.Member) int
-
-func leastImportantFirst(a, b *gang.Member) int {
-	return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(b.Index, a.Index), cmp.Compare(b.Pod.Name, a.Pod.Name))
-}
-
-// largestFirst compares the requests for each resource in turn, so that it is an order even where neither is larger in all.
-func largestFirst(a, b *gang.Member) int {
-	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
-		if order := cmp.Compare(b.Requests[name], a.Requests[name]); order != 0 {
-			return order
-		}
-	}
-	return leastImportantFirst(a, b)
-}
-
-// above says whether the preemptor's priority is above that of a victim.
-func (a *attempt) above(priority int32) bool {
-	return priority < corev1helpers.PodPriority(a.preemptor)
-}
-
-func (a *attempt) ownGang() state.Key {
-	key, _ := state.GangOf(a.preemptor)
-	return key
+	return ""
 }
 
 // member returns the gang of a pod and its member there; nil if no gang needs the pod.
-func (a *attempt) member(pod *corev1.Pod) (*victimGang, *gang.Member) {
-	key, ok := state.GangOf(pod)
+func (a *attempt) member(pod *corev1.Pod) (*placement.GangVictims, *gang.Member) {
+	key, ok := gangs.KeyOf(pod)
 	if !ok {
 		return nil, nil
 	}
@@ -225,7 +157,7 @@ func (a *attempt) member(pod *corev1.Pod) (*victimGang, *gang.Member) {
 	defer a.mu.Unlock()
 	g, known := a.gangs[key]
 	if !known {
-		g = a.look(key)
+		g = a.read(key)
 		a.gangs[key] = g
 	}
 	if g == nil {
@@ -234,54 +166,53 @@ func (a *attempt) member(pod *corev1.Pod) (*victimGang, *gang.Member) {
 	return g, g.Holding[pod.UID]
 }
 
-func (a *attempt) look(key state.Key) *victimGang {
-	standing, ok := a.store.Standing(key)
+// read takes a gang as the tracker has it now. The lock is held.
+func (a *attempt) read(key gangs.Key) *placement.GangVictims {
+	standing, ok := a.tracker.Standing(key)
 	if !ok {
 		return nil
 	}
-	g := &victimGang{Standing: standing, key: key, priority: standing.Floor}
 	members := make([]*gang.Member, 0, len(standing.Holding))
 	for _, m := range standing.Holding {
 		members = append(members, m)
-		g.priority = max(g.priority, m.Priority)
 	}
-	g.roll = gang.Call(standing.Spec, members)
-	return g
+	return &placement.GangVictims{
+		Key: key.String(), Floor: standing.Floor, Holding: standing.Holding, Pods: a.podInfos(key), Spare: gang.NewRemaining(standing.Spec, members).Spare,
+	}
 }
 
-// podInfos are the pods of a gang in the scheduler's snapshot.
-func (a *attempt) podInfos(key state.Key) map[types.UID]fwk.PodInfo {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.placed == nil {
-		a.placed = map[state.Key]map[types.UID]fwk.PodInfo{}
-		nodes, err := a.handle.SnapshotSharedLister().NodeInfos().List()
-		if err != nil {
-			nodes = nil // the snapshot is in memory and does not fail
-		}
-		for _, node := range nodes {
-			for _, info := range node.GetPods() {
-				if key, ok := state.GangOf(info.GetPod()); ok {
-					if a.placed[key] == nil {
-						a.placed[key] = map[types.UID]fwk.PodInfo{}
-					}
-					a.placed[key][info.GetPod().UID] = info
+// podInfos are the pods of a gang in the scheduler's snapshot. The lock is held.
+func (a *attempt) podInfos(key gangs.Key) map[types.UID]fwk.PodInfo {
+	if a.placed != nil {
+		return a.placed[key]
+	}
+	a.placed = map[gangs.Key]map[types.UID]fwk.PodInfo{}
+	nodes, err := a.handle.SnapshotSharedLister().NodeInfos().List()
+	if err != nil {
+		nodes = nil // the snapshot is in memory and does not fail
+	}
+	for _, node := range nodes {
+		for _, info := range node.GetPods() {
+			if key, ok := gangs.KeyOf(info.GetPod()); ok {
+				if a.placed[key] == nil {
+					a.placed[key] = map[types.UID]fwk.PodInfo{}
 				}
+				a.placed[key][info.GetPod().UID] = info
 			}
 		}
 	}
 	return a.placed[key]
 }
 
-// OrderedScoreFuncs compares nodes as the upstream scheduler does, and, among nodes whose most important victim is alike,
-// prefers those where fewer gangs go, and then those where members go that their gangs can spare.
+// OrderedScoreFuncs compares nodes as the upstream scheduler does, and, among nodes whose most important victim is alike, prefers those where
+// fewer gangs are evicted, and then those where surplus is.
 func (a *attempt) OrderedScoreFuncs(ctx context.Context, victims map[string]*extenderv1.Victims) []func(node string) int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	plans, concerned := map[string]plan{}, false
 	for node := range victims {
 		plans[node] = a.plans[node]
-		concerned = concerned || plans[node].gangs > 0 || plans[node].surplus > 0
+		concerned = concerned || plans[node].wholeGangs > 0 || plans[node].surplus > 0
 	}
 	if !concerned {
 		return a.DefaultPreemption.OrderedScoreFuncs(ctx, victims)
@@ -289,8 +220,8 @@ func (a *attempt) OrderedScoreFuncs(ctx context.Context, victims map[string]*ext
 	return []func(node string) int64{
 		func(node string) int64 { return -victims[node].NumPDBViolations },
 		func(node string) int64 { return -int64(corev1helpers.PodPriority(victims[node].Pods[0])) },
-		func(node string) int64 { return -int64(plans[node].gangs) },
-		func(node string) int64 { return -int64(plans[node].ordinary) },
+		func(node string) int64 { return -int64(plans[node].wholeGangs) },
+		func(node string) int64 { return -int64(plans[node].singlePods) },
 		func(node string) int64 {
 			sum := int64(0)
 			for _, pod := range victims[node].Pods {
@@ -307,55 +238,4 @@ func (a *attempt) OrderedScoreFuncs(ctx context.Context, victims map[string]*ext
 			return math.MinInt64
 		},
 	}
-}
-
-// nodeStage tries the profile's filters on copies of a node and of the cycle's state. Of other nodes, whose pods go along,
-// the node infos stay as they are: only what plugins keep of those pods in the state changes.
-type nodeStage struct {
-	ctx       context.Context
-	handle    fwk.Handle
-	cycle     fwk.CycleState
-	preemptor *corev1.Pod
-	node      fwk.NodeInfo
-}
-
-func (s *nodeStage) remove(u *unit) error {
-	return s.each(u, func(info fwk.PodInfo, node fwk.NodeInfo) error {
-		if node == s.node {
-			if err := node.RemovePod(klog.FromContext(s.ctx), info.GetPod()); err != nil {
-				return err
-			}
-		}
-		return s.handle.RunPreFilterExtensionRemovePod(s.ctx, s.cycle, s.preemptor, info, node).AsError()
-	})
-}
-
-func (s *nodeStage) add(u *unit) error {
-	return s.each(u, func(info fwk.PodInfo, node fwk.NodeInfo) error {
-		if node == s.node {
-			node.AddPodInfo(info)
-		}
-		return s.handle.RunPreFilterExtensionAddPod(s.ctx, s.cycle, s.preemptor, info, node).AsError()
-	})
-}
-
-// each calls do for each pod of a unit with its node.
-func (s *nodeStage) each(u *unit, do func(fwk.PodInfo, fwk.NodeInfo) error) error {
-	for _, info := range u.Pods() {
-		node := s.node
-		if name := info.GetPod().Spec.NodeName; name != node.Node().Name {
-			var err error
-			if node, err = s.handle.SnapshotSharedLister().NodeInfos().Get(name); err != nil {
-				return err
-			}
-		}
-		if err := do(info, node); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s *nodeStage) fits() *fwk.Status {
-	return s.handle.RunFilterPluginsWithNominatedPods(s.ctx, s.cycle, s.preemptor, s.node)
 }

@@ -17,7 +17,6 @@ import (
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/apis/scheduling"
 	upstreamconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
@@ -26,7 +25,9 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 
 	"github.com/muster-sched/muster/pkg/apis/config"
-	"github.com/muster-sched/muster/pkg/scheduler/state"
+	"github.com/muster-sched/muster/pkg/placement"
+	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+	"github.com/muster-sched/muster/pkg/scheduler/upstream"
 )
 
 // Name of the plugin in a scheduler configuration. It takes the place of DefaultPreemption, which must be disabled.
@@ -35,8 +36,8 @@ const Name = "GangPreemption"
 // GangPreemption is the plugin.
 type GangPreemption struct {
 	*defaultpreemption.DefaultPreemption
-	store  *state.Store
-	handle fwk.Handle
+	tracker *gangs.Tracker
+	handle  fwk.Handle
 }
 
 var (
@@ -46,8 +47,8 @@ var (
 	_ fwk.PodGroupPostFilterPlugin = (*GangPreemption)(nil)
 )
 
-// New makes the factory of the plugin on a Store.
-func New(store *state.Store) frameworkruntime.PluginFactory {
+// New makes the factory of the plugin on a tracker of gangs.
+func New(tracker *gangs.Tracker) frameworkruntime.PluginFactory {
 	return func(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		args, ok := obj.(*config.GangPreemptionArgs)
 		if !ok {
@@ -60,10 +61,10 @@ func New(store *state.Store) frameworkruntime.PluginFactory {
 		if err != nil {
 			return nil, fmt.Errorf("making the upstream plugin within %s: %w", Name, err)
 		}
-		if err := store.Start(ctx, handle); err != nil {
-			return nil, fmt.Errorf("starting the state of %s: %w", Name, err)
+		if err := tracker.Start(ctx, handle); err != nil {
+			return nil, fmt.Errorf("starting the tracker of gangs for %s: %w", Name, err)
 		}
-		plugin := &GangPreemption{DefaultPreemption: upstream, store: store, handle: handle}
+		plugin := &GangPreemption{DefaultPreemption: upstream, tracker: tracker, handle: handle}
 		upstream.Executor.PreemptPod = plugin.evictWith(upstream.Executor.PreemptPod)
 		return plugin, nil
 	}
@@ -76,7 +77,7 @@ func (*GangPreemption) Name() string { return Name }
 func (p *GangPreemption) PostFilter(ctx context.Context, cycle fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	metrics.PreemptionAttempts.Inc()
 	// While evictions for the pod go on it does not come here. What it has claimed before and not got is free again.
-	p.store.DropClaims(pod.UID)
+	p.tracker.DropClaims(pod.UID)
 	result, status := p.preempt(ctx, cycle, pod, statuses, false)
 	if noVictims := status.Code() == fwk.Unschedulable && result != nil; noVictims && isCritical(corev1helpers.PodPriority(pod)) {
 		result, status = p.preempt(ctx, cycle, pod, statuses, true)
@@ -92,16 +93,16 @@ func (p *GangPreemption) preempt(ctx context.Context, cycle fwk.CycleState, pod 
 	a := &attempt{
 		DefaultPreemption: p.DefaultPreemption,
 		handle:            p.handle,
-		store:             p.store,
+		tracker:           p.tracker,
 		preemptor:         pod,
 		breakGangs:        breakGangs,
-		gangs:             map[state.Key]*victimGang{},
+		gangs:             map[gangs.Key]*placement.GangVictims{},
 		plans:             map[string]plan{},
 	}
 	result, status := preemption.NewEvaluator(Name, p.handle, a, p.Executor).Preempt(ctx, cycle, pod, statuses)
 	if status.IsSuccess() && result != nil && result.NominatingInfo != nil {
 		// At once, so that the next pod's search knows, although the evictions are still to come.
-		p.store.ClaimVictims(pod.UID, uids(a.plans[result.NominatedNodeName].victims))
+		p.tracker.ClaimVictims(pod.UID, uids(a.plans[result.NominatedNodeName].victims))
 	}
 	return result, status
 }
@@ -112,23 +113,23 @@ func (p *GangPreemption) evictWith(upstream evictFunc) evictFunc {
 		// The evictions of native pod groups are planned elsewhere, without regard to our gangs.
 		native := preemptor.Type() != string(fwk.PodKeyType)
 		force := isCritical(preemptor.Priority()) || native
-		if !p.store.BeginEviction(preemptor.UID(), uids(candidate.Victims().Pods), force) {
+		if !p.tracker.BeginEviction(preemptor.UID(), uids(candidate.Victims().Pods), force) {
 			return false, fmt.Errorf("evicting %s for %s: a gang has changed since the victims were chosen", klog.KObj(victim), klog.KObj(preemptor))
 		}
-		if p.store.HoldsNothingInTheAPI(victim.UID) {
+		if p.tracker.HoldsNothingInTheAPI(victim.UID) {
 			p.takeBack(ctx, preemptor, victim, plugin)
-			p.store.DropClaims(preemptor.UID(), victim.UID)
+			p.tracker.DropClaims(preemptor.UID(), victim.UID)
 			return true, nil
 		}
 		if !native {
-			p.store.Evicting(preemptor.UID(), candidate.Name(), victim) // before, as the preemptor may be bound at once
+			p.tracker.Evictions().Begin(preemptor.UID(), candidate.Name(), victim) // before, as the preemptor may be bound at once
 		}
 		inMemory, err := upstream(ctx, candidate, preemptor, victim, plugin)
 		if !native && (inMemory || err != nil) {
-			p.store.NotEvicted(preemptor.UID())
+			p.tracker.Evictions().Cancel(preemptor.UID())
 		}
 		if inMemory {
-			p.store.DropClaims(preemptor.UID(), victim.UID)
+			p.tracker.DropClaims(preemptor.UID(), victim.UID)
 		}
 		return inMemory, err
 	}
@@ -149,7 +150,7 @@ func (p *GangPreemption) takeBack(ctx context.Context, preemptor preemption.Exec
 		"Preempted by %s %v while waiting for its gang", preemptor.Type(), preemptor.UID())
 }
 
-func isCritical(priority int32) bool { return priority >= scheduling.SystemCriticalPriority }
+func isCritical(priority int32) bool { return priority >= upstream.SystemCriticalPriority }
 
 func uids(pods []*corev1.Pod) []types.UID {
 	uids := make([]types.UID, 0, len(pods))

@@ -3,8 +3,8 @@
 // minimum of each gang before what lies beyond it, the older gang first, and within a gang by the priority and the index of
 // its tasks. Pods without a gang are ordered by priority and age, as the upstream scheduler does.
 //
-// The gate is here, and not in Coscheduling, because this plugin waits for no cluster events: the queue asks the hints of
-// the gating plugin about every gated pod at every event, and gated pods may be many. The Store opens the gate itself.
+// The gate is here, and not in Coscheduling, because this plugin waits for no cluster events: the queue asks the hints of the gating plugin
+// about every gated pod at every event, and gated pods may be many. The tracker activates them itself.
 package taskpriority
 
 import (
@@ -17,7 +17,7 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/muster-sched/muster/pkg/apis/config"
-	"github.com/muster-sched/muster/pkg/scheduler/state"
+	"github.com/muster-sched/muster/pkg/scheduler/gangs"
 )
 
 // Name of the plugin in a scheduler configuration.
@@ -25,7 +25,7 @@ const Name = "TaskPriority"
 
 // TaskPriority is the plugin.
 type TaskPriority struct {
-	store *state.Store
+	tracker *gangs.Tracker
 }
 
 var (
@@ -34,16 +34,16 @@ var (
 	_ fwk.QueueSortPlugin   = (*TaskPriority)(nil)
 )
 
-// New makes the factory of the plugin on a Store.
-func New(store *state.Store) frameworkruntime.PluginFactory {
+// New makes the factory of the plugin on a tracker of gangs.
+func New(tracker *gangs.Tracker) frameworkruntime.PluginFactory {
 	return func(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		if _, ok := obj.(*config.TaskPriorityArgs); !ok {
 			return nil, fmt.Errorf("the arguments of %s are of type %T, TaskPriorityArgs needed", Name, obj)
 		}
-		if err := store.Start(ctx, handle); err != nil {
-			return nil, fmt.Errorf("starting the state of %s: %w", Name, err)
+		if err := tracker.Start(ctx, handle); err != nil {
+			return nil, fmt.Errorf("starting the tracker of gangs for %s: %w", Name, err)
 		}
-		return &TaskPriority{store: store}, nil
+		return &TaskPriority{tracker: tracker}, nil
 	}
 }
 
@@ -53,13 +53,13 @@ func (*TaskPriority) Name() string { return Name }
 // PreEnqueue is the gate: it holds the members of a gang whose turn has not come, and fixes what the others are sorted by. It
 // runs under the queue's lock.
 func (t *TaskPriority) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
-	if reason := t.store.Gate(pod); reason != "" {
+	if reason := t.tracker.Gate(pod); reason != "" {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason)
 	}
 	return nil
 }
 
-// EventsToRegister is empty: the Store activates pods when their turn has come.
+// EventsToRegister is empty: the tracker activates pods when they may pass.
 func (*TaskPriority) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return nil, nil
 }
@@ -72,9 +72,9 @@ func (t *TaskPriority) Less(a, b fwk.QueuedEntityInfo) bool {
 }
 
 // key is the sort key of a pod, or of a native pod group as a whole.
-func (t *TaskPriority) key(entity fwk.QueuedEntityInfo) state.OrderKey {
+func (t *TaskPriority) key(entity fwk.QueuedEntityInfo) gangs.OrderKey {
 	if queued, ok := entity.(interface{ GetPod() *corev1.Pod }); ok {
-		return t.store.OrderKey(queued.GetPod(), entity.GetTimestamp())
+		return t.tracker.OrderKey(queued.GetPod(), entity.GetTimestamp())
 	}
-	return state.GroupOrderKey(entity.GetPriority(), entity.GetTimestamp())
+	return gangs.GroupOrderKey(entity.GetPriority(), entity.GetTimestamp())
 }

@@ -1,0 +1,276 @@
+package gangs
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/muster-sched/muster/pkg/gang"
+)
+
+// PluginName is the name under which members wait in Permit.
+const PluginName = "Coscheduling"
+
+// Two keys stand for pods without a gang that wait: for quota, and for room that is reserved.
+var (
+	quotaKey    = Key{}
+	heldBackKey = Key{Foreign: true}
+)
+
+// scoutPatience is how long a gang waits for its scout. One that stands in a long queue of pods comes later; then two are tried.
+const scoutPatience = 5 * time.Second
+
+// Actions are what is to be done outside the lock.
+type Actions struct {
+	// Activate are pods that may enter the scheduling queue now.
+	Activate []*corev1.Pod
+	// Allow are pods that may leave Permit to be bound.
+	Allow []types.UID
+	// Reject are pods that must leave Permit and give back their room.
+	Reject []types.UID
+}
+
+func (a *Actions) add(more Actions) {
+	a.Activate = append(a.Activate, more.Activate...)
+	a.Allow = append(a.Allow, more.Allow...)
+	a.Reject = append(a.Reject, more.Reject...)
+}
+
+// dispatch acts on gangs that have changed until the context ends. What it does follows from the state of a gang alone, so it does not matter
+// how often or why it looks. All that are due at the same time are served together: pods that are activated in one call are sorted by
+// the queue before the first of them is tried.
+func (t *Tracker) dispatch(ctx context.Context, handle fwk.Handle) {
+	for {
+		key, shutdown := t.dirty.Get()
+		if shutdown {
+			return
+		}
+		keys := []Key{key}
+		for t.dirty.Len() > 0 {
+			if key, shutdown = t.dirty.Get(); shutdown {
+				return
+			}
+			keys = append(keys, key)
+		}
+		var all Actions
+		for _, key := range keys {
+			all.add(t.nextActions(key))
+		}
+		t.apply(ctx, handle, all)
+		for _, key := range keys {
+			t.dirty.Done(key)
+		}
+	}
+}
+
+// apply carries actions out. It takes the scheduling queue's lock, so the tracker must not be locked.
+func (t *Tracker) apply(ctx context.Context, handle fwk.Handle, a Actions) {
+	for _, uid := range a.Allow {
+		if waiting := handle.GetWaitingPod(uid); waiting != nil {
+			waiting.Allow(PluginName)
+		}
+	}
+	for _, uid := range a.Reject {
+		if waiting := handle.GetWaitingPod(uid); waiting != nil {
+			waiting.Reject(PluginName, "the gang's minimum could not be placed together")
+			t.metrics.rejections.Inc()
+		}
+	}
+	if len(a.Activate) == 0 {
+		return
+	}
+	byName := make(map[string]*corev1.Pod, len(a.Activate))
+	for _, pod := range a.Activate {
+		byName[pod.Namespace+"/"+pod.Name] = pod
+	}
+	handle.Activate(klog.FromContext(ctx), byName)
+	t.metrics.activations.Inc()
+}
+
+// nextActions decides what a gang needs now.
+func (t *Tracker) nextActions(key Key) Actions {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case !t.synced:
+		return Actions{}
+	case key == quotaKey:
+		return Actions{Activate: takeAll(t.quota.pods)}
+	case key == heldBackKey:
+		return Actions{Activate: takeAll(t.heldBack)}
+	}
+	actions := t.detachedActions()
+	g := t.gangs[key]
+	if g == nil {
+		return actions
+	}
+	now := t.clock.Now()
+	if g.attempt != nil && g.attempt.isLate(now) {
+		t.rollBack(g, t.firstLate(g))
+	}
+	if d := g.decision; d != nil && !d.woken && !d.wakeAt.IsZero() && !now.Before(d.wakeAt) {
+		d.woken = true
+	}
+	status := t.status(g)
+	actions.add(t.actionsFor(g, status, now))
+	if g.inPermit {
+		actions.add(g.settlePermit(status))
+	}
+	if !status.Until.IsZero() {
+		t.lookAfter(key, status.Until.Sub(now))
+	}
+	if g.attempt != nil {
+		t.lookAfter(key, g.attempt.deadline.Sub(now))
+	}
+	return actions
+}
+
+// actionsFor is what a gang in a phase needs.
+func (t *Tracker) actionsFor(g *group, status gang.Status, now time.Time) (a Actions) {
+	switch status.Phase {
+	case gang.Running:
+		if status.Reason == "" && (!g.surplusOpen || g.turnedAway) {
+			a.Activate = pods(g.Waiting())
+			g.surplusOpen, g.turnedAway = true, false
+		}
+		return a
+	case gang.Attempting:
+		if status.Reason != "" {
+			break
+		}
+		for _, m := range g.Waiting() {
+			if _, chosen := g.attempt.toCome[m.UID]; chosen && g.attempt.isNext(m.UID) {
+				a.Activate = append(a.Activate, m.Pod)
+			}
+		}
+	case gang.Ready:
+		if d := g.decision; d != nil && now.Before(d.nextAt) {
+			t.lookAfter(g.key, d.nextAt.Sub(now))
+			break
+		}
+		if scout := t.nextScout(g); scout != nil {
+			a.Activate = []*corev1.Pod{scout}
+		}
+	}
+	g.surplusOpen = false
+	return a
+}
+
+// nextScout returns the scout's pod if its cycle is not expected yet. The first waiting member becomes the scout if there is none.
+func (t *Tracker) nextScout(g *group) *corev1.Pod {
+	m := g.Member(g.scout.uid)
+	if m == nil || m.State != gang.Waiting || !g.Counts(m) {
+		waiting := g.Waiting()
+		if len(waiting) == 0 {
+			return nil
+		}
+		m = waiting[0]
+		g.scout = scout{}
+	}
+	if !g.scout.called.IsZero() {
+		return nil
+	}
+	t.callScout(g, m)
+	return m.Pod
+}
+
+// replaceScout calls the next of the waiting members if the scout was called and does not come: another plugin's gate may be closed to it
+// alone. Should it come after all, the first of both is the scout (Enter).
+func (t *Tracker) replaceScout(g *group, now time.Time) {
+	if g.scout.called.IsZero() || now.Sub(g.scout.called) < scoutPatience {
+		return
+	}
+	waiting := g.Waiting()
+	at := slices.IndexFunc(waiting, func(m *gang.Member) bool { return m.UID == g.scout.uid })
+	if len(waiting) > 0 {
+		g.scout = scout{uid: waiting[(at+1)%len(waiting)].UID, replaced: true}
+	}
+}
+
+// settlePermit sees to members that were released, or are to give back their room, before they had come to wait in Permit.
+func (g *group) settlePermit(status gang.Status) (a Actions) {
+	g.inPermit = false
+	a.Reject = uids(g.In(gang.Returning))
+	switch status.Phase {
+	case gang.Running:
+		a.Allow = uids(g.In(gang.Released))
+	case gang.Attempting:
+	default:
+		a.Reject = append(a.Reject, uids(g.In(gang.Released))...) // no effect on those that are being bound
+		a.Reject = append(a.Reject, uids(g.In(gang.Reserved))...)
+	}
+	return a
+}
+
+// firstLate is the first chosen member that has not come, "" if there is none.
+func (t *Tracker) firstLate(g *group) types.UID {
+	for _, m := range g.Waiting() {
+		if _, chosen := g.attempt.toCome[m.UID]; chosen {
+			return m.UID
+		}
+	}
+	return noUID
+}
+
+// detachedActions are for pods that have left their gang.
+func (t *Tracker) detachedActions() (a Actions) {
+	for uid, pod := range t.detached {
+		a.Activate = append(a.Activate, pod)
+		a.Reject = append(a.Reject, uid)
+	}
+	return a
+}
+
+// takeAll empties a set of waiting pods.
+func takeAll(waiting map[types.UID]*corev1.Pod) []*corev1.Pod {
+	all := make([]*corev1.Pod, 0, len(waiting))
+	for uid, pod := range waiting {
+		all = append(all, pod)
+		delete(waiting, uid)
+	}
+	return all
+}
+
+// tickPeriod is how often all gangs that are not at rest are looked at, in case an action came too early.
+const tickPeriod = time.Second
+
+// tick looks at the clock: for gangs that are not at rest, for reservations, and for what was expected and has not come.
+func (t *Tracker) tick() (Actions, []repair) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.clock.Now()
+	t.sweepClaims()
+	t.evictions.sweep()
+	t.book.Tick(now)
+	t.applyReservations()
+	var repairs []repair
+	for key, g := range t.gangs {
+		repairs = append(repairs, t.repairsOf(g, now)...)
+		if t.isAtRest(g) {
+			continue
+		}
+		t.replaceScout(g, now)
+		g.inPermit = true
+		t.look(key)
+	}
+	actions := t.detachedActions()
+	actions.Activate = append(actions.Activate, t.nextProbe()...)
+	return actions, repairs
+}
+
+// isAtRest says whether nothing but an event changes what a gang needs.
+func (t *Tracker) isAtRest(g *group) bool {
+	if g.attempt != nil || g.CountIn(gang.Reserved)+g.CountIn(gang.Released)+g.CountIn(gang.Returning) > 0 {
+		return false
+	}
+	switch t.status(g).Phase {
+	case gang.Ready, gang.BackingOff:
+		return false
+	}
+	return true
+}

@@ -1,0 +1,339 @@
+package gangs
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/reservations"
+	"github.com/muster-sched/muster/pkg/resources"
+)
+
+// Role says what a pod is in the scheduling cycle that begins.
+type Role int
+
+// The roles.
+const (
+	// Single: the pod has no gang, or its gang runs and it is surplus. It stands for itself.
+	Single Role = iota
+	// Chosen: the pod is one of those that start together; a decision has found places for them.
+	Chosen
+	// Scout: the gang is to be decided.
+	Scout
+	// Held: the pod must not be tried now. Its gang has changed after it had passed the gate.
+	Held
+)
+
+// Entry says what to do with a pod at the start of its scheduling cycle.
+type Entry struct {
+	// Role of the pod.
+	Role Role
+	// Node is where a chosen pod must go, "" for any.
+	Node string
+	// Next is the member that comes after a chosen pod, nil if they come in any order.
+	Next *corev1.Pod
+	// Reason says why a pod is held.
+	Reason string
+	// Reserved is what is reserved on nodes against the pod, nil if nothing is.
+	Reserved *Reserved
+	// Holds are what waiting gangs need of nodes; a surplus pod must not take it.
+	Holds []reservations.Need
+
+	freed int // what Tracker.freed was
+}
+
+// Reserved is what is reserved on nodes for a gang.
+type Reserved = reservations.Nodes[Key]
+
+// Enter says what a pod is at the start of its scheduling cycle.
+func (t *Tracker) Enter(pod *corev1.Pod) Entry {
+	t.Lead()
+	key, ok := KeyOf(pod)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !ok {
+		delete(t.detached, pod.UID)
+		return Entry{Role: Single, Reserved: t.reservedAgainst(nil, pod), freed: t.freed}
+	}
+	g, m := t.find(pod.UID)
+	if m == nil {
+		return Entry{Role: Held, Reason: notSeen}
+	}
+	if g.attempt != nil {
+		g.attempt.failed.Delete(pod.UID) // it is tried again
+	} else if g.scout.replaced {
+		g.scout.uid = noUID // the first of the scouts that comes is it
+	}
+	if reason := t.closedTo(key, m.Pod); reason != "" {
+		g.turnedAway = true
+		if g.scout.uid == pod.UID {
+			g.scout.called = time.Time{} // it has come
+			t.look(g.key)
+		}
+		return Entry{Role: Held, Reason: reason}
+	}
+	entry := Entry{Reserved: t.reservedAgainst(g, pod), freed: t.freed}
+	switch {
+	case g.attempt != nil:
+		entry.Role = Chosen
+		if g.attempt.exact || g.attempt.order != nil {
+			entry.Node, entry.Next = g.attempt.toCome[pod.UID], t.secondToCome(g)
+		}
+	case g.Seated():
+		entry.Role, entry.Holds = Single, t.book.Holds(t.priorityOf(g))
+	default:
+		entry.Role = Scout
+	}
+	return entry
+}
+
+// secondToCome is the member that comes after the next one, nil if there is none or they come in any order.
+func (t *Tracker) secondToCome(g *group) *corev1.Pod {
+	if len(g.attempt.order) < 2 {
+		return nil
+	}
+	if m := g.Member(g.attempt.order[1]); m != nil {
+		return m.Pod
+	}
+	return nil
+}
+
+// Reserve notes that a member has its room on a node, in place of what was assumed for it. Whoever reserves charges the pod (Charge).
+func (t *Tracker) Reserve(pod *corev1.Pod) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.heldBack, pod.UID)
+	g, m := t.find(pod.UID)
+	if m == nil || m.State == gang.Bound {
+		return // bound by somebody else; Permit rejects it
+	}
+	g.setState(m, gang.Reserved)
+	t.took(g, m)
+}
+
+// took ends what was assumed for a member that has its room now.
+func (t *Tracker) took(g *group, m *gang.Member) {
+	a := g.attempt
+	if a == nil || !a.take(m) {
+		return
+	}
+	if more := t.clock.Now().Add(t.args.PermitTimeout.Duration); more.After(a.deadline) {
+		a.deadline = more // the members come
+	}
+	if a.order != nil && len(a.order) == 0 {
+		t.look(g.key) // a member whose binding has failed may come now
+	}
+	t.assumeQuota(g)
+}
+
+// assumeQuota sets aside in the ledger what the members that are to come request.
+func (t *Tracker) assumeQuota(g *group) {
+	if g.podGroup.queue != "" {
+		t.quota.ledger.Promise(g.key.String(), g.podGroup.queue, g.attempt.quota)
+	}
+}
+
+// Unreserve notes that a member has lost its room. If it was part of an attempt, the attempt is over for the whole gang; if its gang had been
+// released already, the member alone is placed anew. It may be called for pods that hold no room.
+func (t *Tracker) Unreserve(pod *corev1.Pod) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.detached, pod.UID)
+	g, m := t.find(pod.UID)
+	if m == nil || m.State == gang.Bound || m.State == gang.Waiting {
+		return // gone; or the API has bound it after all; or it held nothing
+	}
+	was := m.State
+	g.setState(m, gang.Waiting)
+	switch {
+	case was == gang.Released && g.Counts(m) && g.podGroup.exists && !g.Seated():
+		if g.SeatedWith(append(g.membersToCome(), m)) {
+			t.placeAnew(g, m, pod.Spec.NodeName)
+			return
+		}
+		t.rollBack(g, noUID) // the minimum was raised since the release: to place this one is not enough
+	case was == gang.Reserved && g.attempt != nil:
+		t.rollBack(g, pod.UID)
+	}
+	t.changed(g)
+	t.settleRepair(g)
+	t.look(g.key)
+}
+
+// placeAnew takes a member whose binding has failed into an attempt: the others are bound, or about to be, so the gang is not decided
+// again. The member's room stays assumed for it, so that nothing that waits for room comes in between; it ranks before everything but
+// system-critical pods; and the first time it is tried at once.
+func (t *Tracker) placeAnew(g *group, m *gang.Member, node string) {
+	now := t.clock.Now()
+	if g.attempt == nil {
+		a := newAttempt()
+		a.startAt = now
+		if g.retry.binding > 0 {
+			a.startAt = now.Add(t.backoff(g.retry.binding - 1))
+		}
+		g.retry.binding++
+		a.deadline = a.startAt.Add(t.args.PermitTimeout.Duration)
+		g.attempt, g.scout, g.decision = a, scout{}, nil
+		t.attempting[g.key] = g
+		t.lookAfter(g.key, a.startAt.Sub(now))
+		t.lookAfter(g.key, a.deadline.Sub(now))
+	}
+	g.attempt.assume(m, node)
+	g.attempt.failed.Insert(m.UID)
+	t.assumeQuota(g)
+}
+
+// Verdict of Permit.
+type Verdict int
+
+// The verdicts.
+const (
+	// Allow: the pod may be bound.
+	Allow Verdict = iota
+	// Wait: the rest of the minimum is on its way.
+	Wait
+	// Reject: the attempt is over.
+	Reject
+)
+
+// Permit says whether a pod that holds its room may be bound. The pod that completes the minimum gets the UIDs of those that wait for it.
+func (t *Tracker) Permit(pod *corev1.Pod) (verdict Verdict, release []types.UID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	g, m := t.find(pod.UID)
+	if m == nil {
+		if IsMember(pod) {
+			return Reject, nil // deleted in the meantime
+		}
+		t.book.Bypassed(t.startOf(pod), t.clock.Now())
+		t.applyReservations()
+		return Allow, nil
+	}
+	switch {
+	case !g.podGroup.exists || !g.Counts(m) || m.State != gang.Reserved:
+		g.turnedAway = true
+		return Reject, nil
+	case g.Seated() && g.attempt != nil:
+		return Allow, t.release(g)
+	case g.Seated():
+		g.setState(m, gang.Released)
+		t.book.Bypassed(t.startOfGang(g, []*gang.Member{m}, true), t.clock.Now())
+		t.applyReservations()
+		return Allow, nil
+	case g.attempt != nil:
+		return Wait, nil
+	}
+	g.turnedAway = true // surplus, if the others of the minimum are about to lose their room
+	return Reject, nil
+}
+
+// release ends the attempt of a gang whose minimum has its room, and returns the members that may be bound.
+func (t *Tracker) release(g *group) []types.UID {
+	reserved := g.In(gang.Reserved)
+	for _, m := range reserved {
+		g.setState(m, gang.Released)
+	}
+	t.metrics.attempts.WithLabelValues(resultSeated).Inc()
+	g.scout, g.retry.exact, g.retry.failures, g.retry.until = scout{}, false, 0, time.Time{}
+	g.decision = nil
+	g.surplusOpen = false // members that were kept out during the attempt must be let in
+	t.endAttempt(g)
+	t.book.Forget(g.key)
+	t.book.Bypassed(t.startOfGang(g, reserved, false), t.clock.Now())
+	t.applyReservations()
+	t.look(g.key)
+	return uids(reserved)
+}
+
+// endIfSeated ends the attempt of a gang whose minimum got its room without a cycle of its own. Its members wait in Permit.
+func (t *Tracker) endIfSeated(g *group) {
+	if g.attempt != nil && g.Seated() {
+		t.release(g)
+		g.inPermit = true // the dispatcher allows them
+	}
+}
+
+// rollBack ends an attempt without success, for the whole gang and at once. The dispatcher has the members that hold room rejected. failed
+// is the pod that could not be placed, or "" when the gang itself has changed.
+//
+// The decision was yes, so something is there that it could not see, or the members went to other places than those it had found. The first
+// time, the next attempt goes exactly where its decision says; after that the gang backs off.
+func (t *Tracker) rollBack(g *group, failed types.UID) {
+	if g.attempt == nil {
+		return
+	}
+	a := g.attempt
+	for _, m := range g.In(gang.Reserved) {
+		g.setState(m, gang.Returning)
+	}
+	g.scout, g.turnedAway, g.inPermit = scout{}, true, true
+	t.metrics.attempts.WithLabelValues(resultRolledBack).Inc()
+	t.endAttempt(g)
+	t.book.Failed(g.key)
+	t.settleRepair(g)
+	t.look(g.key)
+	t.report(g.key)
+	switch exact := a.exact || a.order != nil; {
+	case failed == noUID:
+		g.retry.exact, g.retry.failures = false, 0
+		return
+	case a.certain && !exact:
+		g.retry.exact = true
+		g.scout.uid = failed
+		return
+	}
+	g.scout.uid = failed
+	now := t.clock.Now()
+	wait := t.backoff(g.retry.failures)
+	g.retry = retry{failures: g.retry.failures + 1, until: now.Add(wait), binding: g.retry.binding}
+	t.lookAfter(g.key, wait)
+	if g.retry.failures >= maxFailuresReserved && t.book.IsHolder(g.key) {
+		t.book.GiveUp(g.key, now)
+	}
+	t.applyReservations()
+}
+
+// maxFailuresReserved is how many attempts of a gang may fail although there seemed to be room, before the nodes that are reserved for it
+// are given back.
+const maxFailuresReserved = 10
+
+func (t *Tracker) backoff(failures int) time.Duration {
+	wait := t.args.InitialBackoff.Duration
+	for range failures {
+		wait = min(2*wait, t.args.MaxBackoff.Duration)
+	}
+	return wait
+}
+
+// Fail ends the attempt of a chosen pod that found no node; one that is not the next to come was only too early. It says whether the pod
+// belongs to a gang whose minimum has no room yet: such a pod must not preempt others by itself.
+func (t *Tracker) Fail(pod *corev1.Pod) (inGang bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	g, m := t.find(pod.UID)
+	if m == nil || g.Seated() {
+		return false
+	}
+	if g.attempt != nil {
+		if _, chosen := g.attempt.toCome[pod.UID]; chosen && g.attempt.isNext(pod.UID) {
+			t.rollBack(g, pod.UID)
+		}
+	}
+	return true
+}
+
+// isLate says whether the members of an attempt have not come in time.
+func (a *attempt) isLate(now time.Time) bool { return !now.Before(a.deadline) }
+
+// amountsOf adds up what members take on each node.
+func amountsOf(members []*gang.Member, places map[types.UID]string) map[string]resources.List {
+	amounts := map[string]resources.List{}
+	for _, m := range members {
+		sum := amounts[places[m.UID]].Clone()
+		sum.Add(m.Requests)
+		amounts[places[m.UID]] = sum
+	}
+	return amounts
+}

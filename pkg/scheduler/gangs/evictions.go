@@ -1,0 +1,89 @@
+package gangs
+
+import (
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-base/metrics"
+	"k8s.io/utils/clock"
+)
+
+// useWithin is how long after its victims' grace periods a preemptor may take to be bound until their evictions count as wasted.
+const useWithin = time.Minute
+
+// Evictions counts pods that were evicted in vain: for a pod that was then not bound to their node.
+type Evictions struct {
+	clock  clock.Clock
+	wasted *metrics.Counter
+
+	mu   sync.Mutex
+	made map[types.UID]eviction // preemptor -> what was evicted for it
+}
+
+// eviction is how many pods were evicted for a pod that is not bound yet.
+type eviction struct {
+	node  string // where the pod was to go
+	count int
+	until time.Time // by then it should be bound
+}
+
+// Begin notes that a pod is about to be evicted for one that is to be bound to a node. What was evicted for it elsewhere was in vain.
+func (e *Evictions) Begin(preemptor types.UID, node string, victim *corev1.Pod) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	made := e.made[preemptor]
+	if made.node != node {
+		e.waste(preemptor)
+		made = eviction{node: node}
+	}
+	grace := int64(corev1.DefaultTerminationGracePeriodSeconds)
+	if seconds := victim.Spec.TerminationGracePeriodSeconds; seconds != nil {
+		grace = *seconds
+	}
+	if until := e.clock.Now().Add(time.Duration(grace)*time.Second + useWithin); until.After(made.until) {
+		made.until = until
+	}
+	made.count++
+	e.made[preemptor] = made
+}
+
+// Cancel takes back what Begin has noted: the eviction has failed, or took nothing that is in the API.
+func (e *Evictions) Cancel(preemptor types.UID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	made, ok := e.made[preemptor]
+	if made.count--; made.count <= 0 {
+		delete(e.made, preemptor)
+	} else if ok {
+		e.made[preemptor] = made
+	}
+}
+
+// use settles what was evicted for a pod: either it was bound there, or it was in vain.
+func (e *Evictions) use(pod *corev1.Pod) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if made, ok := e.made[pod.UID]; ok && made.node == pod.Spec.NodeName {
+		delete(e.made, pod.UID)
+	} else if ok {
+		e.waste(pod.UID)
+	}
+}
+
+// sweep counts what was evicted for pods that have not come in time.
+func (e *Evictions) sweep() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for preemptor, made := range e.made {
+		if e.clock.Now().After(made.until) {
+			e.waste(preemptor)
+		}
+	}
+}
+
+func (e *Evictions) waste(preemptor types.UID) {
+	e.wasted.Add(float64(e.made[preemptor].count))
+	delete(e.made, preemptor)
+}

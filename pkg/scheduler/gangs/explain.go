@@ -1,0 +1,203 @@
+package gangs
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	schedulingx "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/gang"
+)
+
+// The reasons of the condition PodScheduled=False of a member. Cluster autoscalers make nodes for pods whose reason is Unschedulable, and
+// only for them: a gang has it where nodes would help.
+const (
+	// ReasonUnschedulable: the gang was decided, and lacks room or nodes that its members may go to.
+	ReasonUnschedulable = corev1.PodReasonUnschedulable
+	// ReasonWaitingForPodGroup: the PodGroup that the pod names does not exist.
+	ReasonWaitingForPodGroup = "WaitingForPodGroup"
+	// ReasonWaitingForAdmission: the queue has not admitted the PodGroup. The PodGroup says why.
+	ReasonWaitingForAdmission = "WaitingForAdmission"
+	// ReasonWaitingForQuota: the capability of the queue, or of an ancestor, has no room.
+	ReasonWaitingForQuota = "WaitingForQuota"
+	// ReasonNotEnoughPods: fewer members exist than the minimum.
+	ReasonNotEnoughPods = schedulingv1beta1.NotEnoughPodsReason
+	// ReasonNotEnoughPodsOfTask: fewer members of a task exist than its minimum.
+	ReasonNotEnoughPodsOfTask = schedulingv1beta1.NotEnoughPodsOfTaskReason
+)
+
+// Explanation says why all members of a gang wait. The zero value says that they do not, or will not for long.
+type Explanation struct {
+	// Reason for the condition PodScheduled=False.
+	Reason string
+	// Message is a sentence for people. It is the same as long as nothing changes that it speaks of.
+	Message string
+	// FoundAt is when the message was found first; zero where it speaks of nothing that may be out of date.
+	FoundAt time.Time
+}
+
+// IsZero says that there is nothing to say.
+func (e Explanation) IsZero() bool { return e.Reason == "" }
+
+// Text is the message with the time at which its numbers were found.
+func (e Explanation) Text() string {
+	if e.FoundAt.IsZero() {
+		return e.Message
+	}
+	return e.Message + " (found at " + e.FoundAt.UTC().Format(time.RFC3339) + ")"
+}
+
+// Waiting is a gang that waits, for the reporter.
+type Waiting struct {
+	Explanation
+	// PodGroup is the gang's, as events name it.
+	PodGroup *corev1.ObjectReference
+	// HasPodGroup: it exists.
+	HasPodGroup bool
+	// Joined is when the last member came.
+	Joined time.Time
+	// Count is the number of members that wait.
+	Count int
+	// Version is another one whenever a member may carry another condition than before.
+	Version int
+}
+
+// WaitingMember is a pod that waits.
+type WaitingMember struct {
+	// Namespace, Name and UID of the pod.
+	Namespace, Name string
+	UID             types.UID
+}
+
+// TakeReport says why a gang waits, and takes it off the list of those that the reporter should look at.
+func (t *Tracker) TakeReport(key Key) Waiting {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	g := t.gangs[key]
+	if g == nil {
+		return Waiting{}
+	}
+	g.reporting = false
+	if !t.synced {
+		return Waiting{}
+	}
+	w := Waiting{Explanation: t.explanationOf(g), PodGroup: reference(g), HasPodGroup: g.podGroup.exists, Joined: g.joined, Version: g.conditions}
+	if !w.IsZero() {
+		w.Count = g.CountWaiting()
+	}
+	return w
+}
+
+// WaitingMembers are the members of a gang that wait, in the order in which they start.
+func (t *Tracker) WaitingMembers(key Key) []WaitingMember {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	g := t.gangs[key]
+	if g == nil {
+		return nil
+	}
+	waiting := g.Waiting()
+	members := make([]WaitingMember, 0, len(waiting))
+	for _, m := range waiting {
+		members = append(members, WaitingMember{Namespace: m.Pod.Namespace, Name: m.Pod.Name, UID: m.UID})
+	}
+	return members
+}
+
+// StillWaits says whether an explanation still holds for a member.
+func (t *Tracker) StillWaits(key Key, member types.UID, e Explanation) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	g := t.gangs[key]
+	if g == nil || t.explanationOf(g) != e {
+		return false
+	}
+	m := g.Member(member)
+	return g.Counts(m) && m.State == gang.Waiting
+}
+
+// SpeaksFor says whether the reporter says why a pod waits: it is of a gang whose minimum has no room yet.
+func (t *Tracker) SpeaksFor(pod *corev1.Pod) bool {
+	if !IsMember(pod) {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	g, m := t.find(pod.UID)
+	return m == nil || !g.Seated()
+}
+
+// WaitsForQuota says whether a pod that stands for itself waits for quota.
+func (t *Tracker) WaitsForQuota(pod *corev1.Pod) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, waits := t.quota.pods[pod.UID]
+	return waits
+}
+
+// explanationOf says why a gang waits. It costs the same whatever the size of the gang.
+func (t *Tracker) explanationOf(g *group) Explanation {
+	status := t.status(g)
+	switch status.Phase {
+	case gang.Running, gang.Attempting:
+		return Explanation{}
+	case gang.NotAdmitted:
+		return Explanation{Reason: ReasonWaitingForAdmission, Message: waitTexts[status.Reason]}
+	case gang.Incomplete:
+		switch status.Reason {
+		case gang.NoPodGroup:
+			return Explanation{Reason: ReasonWaitingForPodGroup, Message: waitTexts[status.Reason]}
+		case gang.TooFewMembers:
+			return missingMembers(g)
+		}
+		return Explanation{}
+	}
+	switch {
+	case g.decision != nil && g.decision.lacks == gang.Quota:
+		return Explanation{ReasonWaitingForQuota, g.decision.message, g.decision.foundAt}
+	case g.decision != nil:
+		return Explanation{ReasonUnschedulable, g.decision.message, g.decision.foundAt}
+	case g.retry.failures > 0:
+		return Explanation{Reason: ReasonUnschedulable, Message: couldNotBePlaced}
+	}
+	return Explanation{} // about to be decided
+}
+
+// missingMembers says what is asked for, and not what is there: that changes with every pod that is created.
+func missingMembers(g *group) Explanation {
+	if task, minimum := g.ShortTask(); task != "" {
+		return Explanation{Reason: ReasonNotEnoughPodsOfTask,
+			Message: fmt.Sprintf("waiting for members: fewer pods of task %q exist than the %d that its minimum asks for", task, minimum)}
+	}
+	return Explanation{Reason: ReasonNotEnoughPods,
+		Message: fmt.Sprintf("waiting for members: fewer pods exist than the %d that start together", g.MinMember)}
+}
+
+// reference is the PodGroup of a gang, as events name it.
+func reference(g *group) *corev1.ObjectReference {
+	version := schedulingv1beta1.SchemeGroupVersion
+	if g.key.Foreign {
+		version = schedulingx.SchemeGroupVersion
+	}
+	return &corev1.ObjectReference{
+		APIVersion: version.String(), Kind: "PodGroup", Namespace: g.key.Namespace, Name: g.key.Name, UID: g.podGroup.uid,
+	}
+}
+
+// reportDelay lets the members of a gang gather that are held at the same time.
+const reportDelay = 100 * time.Millisecond
+
+// report has the reporter look at a gang in a moment.
+func (t *Tracker) report(key Key) {
+	if g := t.gangs[key]; g != nil && !g.reporting {
+		g.reporting = true
+		t.reports.AddAfter(key, reportDelay)
+	}
+}
+
+// Reports has the gangs that the reporter should look at.
+func (t *Tracker) Reports() workqueue.TypedDelayingInterface[Key] { return t.reports }

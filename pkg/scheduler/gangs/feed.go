@@ -1,0 +1,210 @@
+package gangs
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
+	"github.com/muster-sched/muster/pkg/client/informers/externalversions"
+	"github.com/muster-sched/muster/pkg/connection"
+	"github.com/muster-sched/muster/pkg/scheduler/upstream"
+)
+
+// readTimeout is how long pods that have nothing to do with gangs and queues wait until these have been read. Where the CRDs are missing they
+// never are.
+const readTimeout = 30 * time.Second
+
+// feed is what the tracker is told by.
+type feed struct {
+	once    sync.Once
+	err     error
+	connect Connector
+	onStart []func(context.Context, fwk.Handle)
+	started bool
+	read    latch // opens when everything has been read, or when nothing will be any more
+}
+
+func newFeed() feed { return feed{connect: connect, read: newLatch()} }
+
+// Connector makes the clients that the tracker reads PodGroups and Queues with, ours and those of scheduler-plugins.
+type Connector func(*rest.Config) (versioned.Interface, dynamic.Interface, error)
+
+// ConnectBy has the tracker make its clients in another way than from the scheduler's configuration: for programs that keep the API in
+// memory. It must be called before Start.
+func (t *Tracker) ConnectBy(connect Connector) { t.feed.connect = connect }
+
+// OnStart has a function run, in a goroutine of its own, when everything has been read. It must be called before Start.
+func (t *Tracker) OnStart(run func(context.Context, fwk.Handle)) {
+	t.feed.onStart = append(t.feed.onStart, run)
+}
+
+// Start feeds the tracker from the API, once in a process: further calls return the result of the first. It returns at once; until the
+// caches are synced, gangs are held at the gate.
+func (t *Tracker) Start(ctx context.Context, handle fwk.Handle) error {
+	t.feed.once.Do(func() { t.feed.err = t.start(ctx, handle) })
+	return t.feed.err
+}
+
+// connect is the Connector for an API server.
+func connect(config *rest.Config) (versioned.Interface, dynamic.Interface, error) {
+	// The scheduler's own configuration asks for protobuf, which custom resources do not have.
+	config = connection.Own(config)
+	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
+	client, err := versioned.NewForConfig(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making a client for PodGroups and Queues: %w", err)
+	}
+	foreign, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making a client for the PodGroups of scheduler-plugins: %w", err)
+	}
+	return client, foreign, nil
+}
+
+func (t *Tracker) start(ctx context.Context, handle fwk.Handle) error {
+	if err := t.metrics.register(t); err != nil {
+		return err
+	}
+	client, foreign, err := t.feed.connect(handle.KubeConfig())
+	if err != nil {
+		return err
+	}
+	ours := externalversions.NewSharedInformerFactoryWithOptions(client, 0, externalversions.WithTransform(dropManagedFields))
+	core := handle.SharedInformerFactory()
+	classes := core.Scheduling().V1().PriorityClasses()
+	t.classes = classes.Lister()
+
+	handlers := []struct {
+		informer cache.SharedIndexInformer
+		handler  cache.ResourceEventHandler
+	}{
+		{core.Core().V1().Pods().Informer(), handlerFor(t.SetPod, t.DeletePod)},
+		{ours.Scheduling().V1beta1().PodGroups().Informer(), handlerFor(t.SetPodGroup, t.DeletePodGroup)},
+		{ours.Scheduling().V1beta1().Queues().Informer(), handlerFor(t.SetQueue, t.DeleteQueue)},
+		{classes.Informer(), cache.ResourceEventHandlerFuncs{}},
+	}
+	synced := make([]cache.InformerSynced, 0, len(handlers)+1)
+	for _, h := range handlers {
+		registration, err := h.informer.AddEventHandler(h.handler)
+		if err != nil {
+			return fmt.Errorf("watching for changes: %w", err)
+		}
+		synced = append(synced, registration.HasSynced)
+	}
+	foreignRead := newLatch()
+	ours.Start(ctx.Done())
+	t.feed.started = true
+	go t.run(ctx, handle, append(synced, foreignRead.isOpen))
+	go t.watchForeign(ctx, foreign, foreignRead)
+	return nil
+}
+
+// run opens the gate when everything has been read, and then looks after the gangs.
+func (t *Tracker) run(ctx context.Context, handle fwk.Handle, synced []cache.InformerSynced) {
+	go func() {
+		<-ctx.Done()
+		t.dirty.ShutDown()
+		t.reports.ShutDown()
+	}()
+	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
+		t.feed.read.open()
+		return
+	}
+	t.Open()
+	pods := handle.SharedInformerFactory().Core().V1().Pods().Lister()
+	repairs := newRepairer(handle.ClientSet(), pods)
+	go repairs.run(ctx)
+	go wait.UntilWithContext(ctx, func(ctx context.Context) {
+		actions, due := t.tick()
+		t.apply(ctx, handle, actions)
+		for _, repair := range due {
+			repairs.queue.Add(repair)
+		}
+	}, tickPeriod)
+	go t.runSelfCheck(ctx, pods)
+	for _, run := range t.feed.onStart {
+		go run(ctx, handle)
+	}
+	t.dispatch(ctx, handle)
+}
+
+// Open lets gangs pass the gate. Until then nothing is known of what is bound and assumed.
+func (t *Tracker) Open() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.synced = true
+	for key := range t.gangs {
+		t.look(key)
+	}
+	t.feed.read.open()
+}
+
+// AwaitRead returns when everything has been read that the plugins ask the tracker about, or when that takes too long. Until then no pod may
+// be tried: a queue whose capability is not known has room for everything, and of a gang whose PodGroup is not known a pod of higher
+// priority would have single members evicted. The scheduler itself waits for what it reads, and for nothing else.
+func (t *Tracker) AwaitRead(ctx context.Context) {
+	if !t.feed.started || t.feed.read.isOpen() {
+		return
+	}
+	select {
+	case <-ctx.Done():
+	case <-t.feed.read.opened:
+	case <-t.clock.After(readTimeout):
+		klog.FromContext(ctx).Error(nil, "PodGroups and Queues have not been read: pods without a gang are scheduled without regard to them. Are the CRDs installed?",
+			"waited", readTimeout)
+		t.feed.read.open()
+	}
+}
+
+// latch is opened once, however often open is called.
+type latch struct {
+	once   *sync.Once
+	opened chan struct{}
+}
+
+func newLatch() latch { return latch{&sync.Once{}, make(chan struct{})} }
+
+func (l latch) isOpen() bool {
+	select {
+	case <-l.opened:
+		return true
+	default:
+		return false
+	}
+}
+
+func (l latch) open() { l.once.Do(func() { close(l.opened) }) }
+
+// handlerFor adapts two verbs to an informer.
+func handlerFor[T any](set, remove func(*T)) cache.ResourceEventHandler {
+	return upstream.TellApart(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { set(obj.(*T)) },
+		UpdateFunc: func(_, obj any) { set(obj.(*T)) },
+		DeleteFunc: func(obj any) {
+			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = tombstone.Obj
+			}
+			if typed, ok := obj.(*T); ok {
+				remove(typed)
+			}
+		},
+	})
+}
+
+func dropManagedFields(obj any) (any, error) {
+	if accessor, ok := obj.(metav1.Object); ok {
+		accessor.SetManagedFields(nil)
+	}
+	return obj, nil
+}

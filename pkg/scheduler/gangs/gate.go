@@ -1,0 +1,125 @@
+package gangs
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/muster-sched/muster/pkg/gang"
+)
+
+// Why the gate is closed to a pod. Constant texts: they may end up where changes are counted.
+const (
+	notSynced        = "waiting until the scheduler has read the PodGroups"
+	notSeen          = "waiting until the scheduler has read the pod"
+	notCaughtUp      = "waiting until the scheduler has read the PodGroup as it was when the pod was created"
+	oldIncarnation   = "the pod is of an earlier incarnation of its gang"
+	terminating      = "the pod is being deleted"
+	alreadyBound     = "the pod is bound already"
+	behindScout      = "another pod of the gang is tried on behalf of all"
+	behindChosen     = "waiting until the minimum of the gang has started"
+	behindOther      = "waiting until a member that must be placed before has its room"
+	holdsRoom        = "the pod holds room already"
+	couldNotBePlaced = "the gang was found to fit, but its members could not be placed together; it is tried again"
+	gangHasChanged   = "the gang has changed"
+)
+
+// waitTexts say what a gang waits for.
+var waitTexts = map[gang.WaitReason]string{
+	gang.NoPodGroup:     "waiting for the pod's PodGroup to be created",
+	gang.TooFewMembers:  "waiting for the minimum of the gang's pods to be created",
+	gang.OutcomeUnknown: "waiting to learn how a member of the gang has ended",
+	gang.Admission:      "waiting for the PodGroup to be admitted by its queue",
+	gang.Room:           "the gang does not fit",
+	gang.Quota:          "the gang waits for quota",
+	gang.Rollback:       "waiting until the gang has given back the room of its last attempt",
+	gang.BackOff:        "the gang could not be placed and backs off",
+	gang.Preemption:     "the gang is being preempted",
+}
+
+// Gate says why a pod may not enter the scheduling queue now, or "" when it may. Pods without a gang pass. Of a gang that is Ready exactly
+// one passes, the scout; of one that is Attempting, the chosen; of one that is Running, all. It runs under the scheduling queue's lock.
+//
+// The queue's pod may be older than the tracker's: the queue may not have heard yet that it is bound, or gone. So the gate learns nothing
+// from it, and holds a pod that the tracker has not been told of; the dispatcher activates it later.
+func (t *Tracker) Gate(pod *corev1.Pod) string {
+	key, ok := KeyOf(pod)
+	if !ok {
+		return ""
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if g := t.members[pod.UID]; g != nil && g.key == key {
+		delete(t.detached, pod.UID) // the queue knows of its gang
+	}
+	reason := t.closedTo(key, pod)
+	if reason == "" || t.isProbe(pod) {
+		if g, m := t.find(pod.UID); m != nil {
+			t.freezeOrder(g, m)
+		}
+		return ""
+	}
+	if g := t.gangs[key]; g != nil {
+		g.turnedAway = true
+		t.report(key)
+	}
+	return reason
+}
+
+// closedTo says why a pod must wait, or "". A waiting member of a gang that is Ready and has no scout becomes it.
+func (t *Tracker) closedTo(key Key, pod *corev1.Pod) string {
+	g, m := t.find(pod.UID)
+	switch {
+	case !t.synced:
+		return notSynced
+	case m == nil || g.key != key:
+		return notSeen
+	case m.Terminating:
+		return terminating
+	case m.State == gang.Bound:
+		return alreadyBound
+	case g.podGroup.exists && g.lagsBehind(pod):
+		return notCaughtUp
+	}
+	status := t.status(g)
+	switch {
+	case status.Phase == gang.Incomplete && !g.podGroup.exists, status.Phase == gang.NotAdmitted:
+		return waitTexts[status.Reason]
+	case !g.Counts(m):
+		return oldIncarnation
+	case status.Phase == gang.Running && status.Reason == "":
+		return ""
+	case status.Phase == gang.Attempting:
+		return g.attempt.closedTo(m.UID, status)
+	case status.Phase != gang.Ready && status.Phase != gang.Unschedulable:
+		return waitTexts[status.Reason]
+	case m.State != gang.Waiting:
+		return holdsRoom
+	case g.scout.uid != noUID && g.scout.uid != m.UID:
+		return behindScout
+	}
+	t.callScout(g, m)
+	return ""
+}
+
+// closedTo says why a member must wait while the chosen members are on their way, or "".
+func (a *attempt) closedTo(member types.UID, status gang.Status) string {
+	_, chosen := a.toCome[member]
+	switch {
+	case !chosen:
+		return behindChosen
+	case status.Reason == gang.BackOff:
+		return waitTexts[gang.BackOff]
+	case !a.isNext(member):
+		return behindOther
+	}
+	return ""
+}
+
+// callScout makes a member the scout, whose scheduling cycle is expected from now on.
+func (t *Tracker) callScout(g *group, m *gang.Member) {
+	g.scout.uid = m.UID
+	if g.scout.called.IsZero() {
+		g.scout.called = t.clock.Now()
+	}
+	t.reachQuorum(g)
+}

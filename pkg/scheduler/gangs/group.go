@@ -1,0 +1,274 @@
+package gangs
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/placement"
+	"github.com/muster-sched/muster/pkg/resources"
+)
+
+// group is a gang with what the scheduler knows of it.
+type group struct {
+	gang.Gang
+	key      Key
+	seen     int64 // numbers the gangs as they are first seen
+	podGroup podGroup
+	priority *int32                    // of the whole gang, fixed when it is asked for first, because it orders the gang in a heap
+	requests map[string]resources.List // task -> what the last of its members requests
+	ranks    map[types.UID]int         // of the waiting members, from 0; nil if they must be counted anew
+
+	attempt  *attempt  // the scheduling attempt that is going on, nil if there is none
+	decision *decision // the last decision, if it was no
+	scout    scout
+	retry    retry
+
+	minimumBound bool      // the minimum of the current incarnation was bound once
+	partialSince time.Time // bound below the minimum since then; zero if it is not, or needs no repair
+	outcomeUntil time.Time // a bound member is gone: until then the PodGroup's status may say how it ended
+	surplusOpen  bool      // the waiting members were activated when the gang began to run
+	turnedAway   bool      // the gate was closed to a member since then
+	inPermit     bool      // members may wait in Permit that were released, or are to give back their room
+	milestones   milestones
+	joined       time.Time // when the last member came
+	reporting    bool      // the reporter is about to look
+	conditions   int       // how often members' conditions may have changed
+	changes      int       // how often what a decision is made on has changed
+}
+
+// podGroup is what a PodGroup says.
+type podGroup struct {
+	exists   bool
+	uid      types.UID
+	version  string // resourceVersion
+	created  time.Time
+	queue    string
+	class    string // priority class
+	phase    schedulingv1beta1.PodGroupPhase
+	failed   int32     // members that have failed
+	job      types.UID // the Job that the PodGroup is of; "" if it is of none
+	admitted bool      // a member of the Job shows that the PodGroup is admitted, whatever its phase says yet
+	bound    int64     // the last incarnation whose minimum was bound, as the status says; -1 if none was
+}
+
+// attempt is a scheduling attempt: from the decision that gave the gang places until all its members hold room, or it is rolled back.
+type attempt struct {
+	toCome   map[types.UID]string      // the chosen members that hold no room yet, and the node of each ("" = any)
+	assumed  map[string]resources.List // on each node, for those
+	quota    resources.List            // what those request in all
+	certain  bool                      // the decision had a place for each member
+	exact    bool                      // each member must go to its node
+	order    []types.UID               // the members to come in the order in which they must come; nil for any order
+	failed   sets.Set[types.UID]       // members whose binding failed and that were not tried again yet
+	deadline time.Time                 // when the attempt is rolled back
+	startAt  time.Time                 // the attempt pauses until then
+	version  int                       // of the reserved nodes when it began
+}
+
+// decision is a no: what is missing, and what may help.
+type decision struct {
+	lacks     gang.WaitReason // Room or Quota
+	message   string
+	foundAt   time.Time // when this message was found first
+	woken     bool      // something has happened that may help, or the gang has changed
+	rejectors sets.Set[string]
+	rejected  []*corev1.Pod        // the pod that was rejected most, and one of each other demand class
+	shortfall *placement.Shortfall // what must come free at the least; nil if that is not known
+	nextAt    time.Time            // the next decision is not made before
+	wakeAt    time.Time            // the gang is woken then; zero if only an event wakes it
+}
+
+// scout is the member whose scheduling cycle has the gang decided.
+type scout struct {
+	uid      types.UID // "" if there is none
+	called   time.Time // since when its cycle is expected; zero if it is not
+	replaced bool      // another was the scout before, and may come yet
+}
+
+// retry is what is remembered of failed attempts.
+type retry struct {
+	exact    bool      // the next attempt goes exactly where its decision says
+	failures int       // attempts in a row that failed although the decision was yes
+	until    time.Time // the gang backs off until then
+	binding  int       // attempts in a row that a failed binding has caused
+}
+
+// status computes the phase of the gang.
+func (t *Tracker) status(g *group) gang.Status {
+	facts := gang.Facts{
+		Exists:       g.podGroup.exists,
+		Admitted:     t.isAdmitted(g),
+		Attempting:   g.attempt != nil,
+		Preempted:    t.isPreempted(g),
+		BackOffUntil: g.retry.until,
+	}
+	if g.attempt != nil {
+		facts.BackOffUntil = g.attempt.startAt
+	}
+	if g.decision != nil && !g.decision.woken {
+		facts.Lacks = g.decision.lacks
+	}
+	if g.minimumBound {
+		facts.OutcomeUntil = g.outcomeUntil
+	}
+	return g.Status(facts, t.clock.Now())
+}
+
+// share has a member point to the same requests as the other members of its task, which are alike as a rule: a list is larger than all else
+// that is known of a member.
+func (g *group) share(m *gang.Member) {
+	if last := g.requests[m.Task]; last.Equal(m.Requests) {
+		m.Requests = last
+		return
+	}
+	if g.requests == nil {
+		g.requests = map[string]resources.List{}
+	}
+	g.requests[m.Task] = m.Requests
+}
+
+// setState changes how far a member has come.
+func (g *group) setState(m *gang.Member, state gang.State) {
+	g.SetState(m, state)
+	g.ranks = nil
+}
+
+// rankOf is the position of a waiting member in the order in which members start.
+func (g *group) rankOf(uid types.UID) int {
+	if g.ranks == nil {
+		g.ranks = map[types.UID]int{}
+		for i, m := range g.Waiting() {
+			g.ranks[m.UID] = i
+		}
+	}
+	return g.ranks[uid]
+}
+
+// lagsBehind says whether what is known of the PodGroup is older than what the pod was created for.
+func (g *group) lagsBehind(pod *corev1.Pod) bool {
+	want := pod.Annotations[schedulingv1beta1.GroupResourceVersionAnnotation]
+	if want == "" || g.key.Foreign {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(g.podGroup.version, want)
+	return err == nil && order < 0
+}
+
+// needsRepair says whether a crash has left the gang bound below its minimum, and it must be completed. One whose minimum was bound once
+// need not be: its policies decide. Nor need one without a queue, which is never evicted either.
+func (g *group) needsRepair() bool {
+	return g.podGroup.exists && !g.minimumBound && g.podGroup.queue != "" && g.Partial()
+}
+
+// beginIncarnation forgets what holds for earlier incarnations of the gang only: this one has yet to be bound.
+func (g *group) beginIncarnation() {
+	g.minimumBound = g.podGroup.bound >= g.Version()
+	g.partialSince, g.outcomeUntil = time.Time{}, time.Time{}
+}
+
+// membersToCome are the chosen members that hold no room yet.
+func (g *group) membersToCome() []*gang.Member {
+	if g.attempt == nil {
+		return nil
+	}
+	var members []*gang.Member
+	for uid := range g.attempt.toCome {
+		if m := g.Member(uid); m != nil {
+			members = append(members, m)
+		}
+	}
+	return members
+}
+
+// isNeeded says whether an attempt fails without a member: it is part of it, or the minimum needs it.
+func (g *group) isNeeded(m *gang.Member) bool {
+	return g.isInAttempt(m) || !g.SeatedWith(g.membersToCome())
+}
+
+// isInAttempt says whether a member is part of the attempt that is going on: chosen, or reserved already.
+func (g *group) isInAttempt(m *gang.Member) bool {
+	if g.attempt == nil {
+		return false
+	}
+	_, chosen := g.attempt.toCome[m.UID]
+	return chosen || m.State == gang.Reserved
+}
+
+// isNext says whether a chosen member may be tried now, as far as the order of the attempt goes.
+func (a *attempt) isNext(uid types.UID) bool { return len(a.order) == 0 || a.order[0] == uid }
+
+// assume adds a member that is to come, on a node ("" for any).
+func (a *attempt) assume(m *gang.Member, node string) {
+	a.toCome[m.UID] = node
+	if node != "" {
+		sum := a.assumed[node].Clone()
+		sum.Add(m.Requests)
+		a.assumed[node] = sum
+	}
+	a.quota.Add(m.Requests)
+}
+
+// take ends the assumption for a member that holds room now. It says false for one that was not to come.
+func (a *attempt) take(m *gang.Member) bool {
+	node, ok := a.toCome[m.UID]
+	if !ok {
+		return false
+	}
+	delete(a.toCome, m.UID)
+	if len(a.order) > 0 && a.isNext(m.UID) {
+		a.order = a.order[1:]
+	}
+	if node != "" {
+		rest := a.assumed[node].Clone()
+		rest.Sub(m.Requests)
+		a.assumed[node] = rest
+	}
+	a.quota.Sub(m.Requests)
+	return true
+}
+
+func newAttempt() *attempt {
+	return &attempt{toCome: map[types.UID]string{}, assumed: map[string]resources.List{}, quota: resources.List{}, failed: sets.New[types.UID]()}
+}
+
+func requests(members []*gang.Member) resources.List {
+	sum := resources.List{}
+	for _, m := range members {
+		sum.Add(m.Requests)
+	}
+	return sum
+}
+
+func uids(members []*gang.Member) []types.UID {
+	out := make([]types.UID, 0, len(members))
+	for _, m := range members {
+		out = append(out, m.UID)
+	}
+	return out
+}
+
+func pods(members []*gang.Member) []*corev1.Pod {
+	out := make([]*corev1.Pod, 0, len(members))
+	for _, m := range members {
+		out = append(out, m.Pod)
+	}
+	return out
+}
+
+func sameMembers(a, b []*gang.Member) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i].UID != b[i].UID {
+			return false
+		}
+	}
+	return true
+}

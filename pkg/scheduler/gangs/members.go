@@ -1,0 +1,206 @@
+package gangs
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/resources"
+	"github.com/muster-sched/muster/pkg/scheduler/upstream"
+)
+
+// outcomePause is how long a gang waits to learn how a terminated member has ended. The PodGroup's status may never say.
+const outcomePause = 500 * time.Millisecond
+
+// SetPod takes over what a pod looks like now. It may be called for the same pod any number of times.
+func (t *Tracker) SetPod(pod *corev1.Pod) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if pod.Spec.NodeName != "" {
+		t.evictions.use(pod)
+		t.probeGone(pod.UID)
+	}
+	key, isMember := KeyOf(pod)
+	t.detachUnless(key, isMember, pod)
+	if !isMember || t.isOfOthers(pod) {
+		t.charge(pod, "", nil)
+		return
+	}
+	g := t.group(key)
+	if old := g.Member(pod.UID); old == nil || old.Pod != pod {
+		t.setMember(g, old, memberOf(pod, old))
+	}
+}
+
+// setMember takes over what a member is like now. old is what it was like, nil if it is new.
+func (t *Tracker) setMember(g *group, old, m *gang.Member) {
+	incarnation := g.Version()
+	t.record(g, old, m)
+	if old != nil && old.State == m.State && old.Terminating == m.Terminating && old.Version == m.Version && old.Task == m.Task {
+		if m.State == gang.Waiting && mayFitNow(old.Pod, m.Pod) {
+			t.changed(g)
+			t.look(g.key)
+		}
+		if m.State == gang.Waiting && !upstream.SameScheduledCondition(old.Pod, m.Pod) {
+			g.conditions++
+			t.report(g.key)
+		}
+		return
+	}
+	switch {
+	case g.attempt != nil && (g.Version() != incarnation || m.Terminating && g.isNeeded(m)):
+		t.rollBack(g, "")
+	case g.attempt != nil && m.State == gang.Bound: // though the answer to the binding said that it was not, or by somebody else
+		t.took(g, m)
+		t.endIfSeated(g)
+	case g.scout.uid == m.UID && (m.Terminating || m.State == gang.Bound):
+		g.scout = scout{}
+	}
+	t.changed(g)
+	if g.retry.binding > 0 && g.Seated() && g.CountIn(gang.Reserved)+g.CountIn(gang.Released) == 0 {
+		g.retry.binding = 0 // bound as a whole
+	}
+	t.reachBinding(g)
+	t.settleRepair(g)
+	t.look(g.key)
+}
+
+// record writes down what a member is like now.
+func (t *Tracker) record(g *group, old, m *gang.Member) {
+	incarnation := g.Version()
+	g.share(m)
+	g.Put(m)
+	g.ranks = nil
+	t.observeAdmission(g, m)
+	if old == nil {
+		g.joined = t.clock.Now()
+	}
+	if g.Version() > incarnation {
+		g.beginIncarnation()
+	}
+	t.members[m.UID] = g
+	if m.State == gang.Bound {
+		delete(t.detached, m.UID)
+	}
+	t.charge(m.Pod, g.podGroup.queue, m.Requests)
+}
+
+// mayFitNow says whether a change of a waiting pod may let it onto a node that it had no place on. The queue tells the plugins of it when
+// they rejected this very pod; but a gang is unschedulable under the name of its scout.
+func mayFitNow(old, pod *corev1.Pod) bool {
+	return slices.ContainsFunc(framework.PodSchedulingPropertiesChange(pod, old, true), func(e fwk.ClusterEvent) bool {
+		return e.ActionType != fwk.Update // which stands for changes that upstream's plugins do not look at
+	})
+}
+
+// isOfOthers says whether a pod waits for something that is not ours to give: another scheduler, or the removal of its scheduling gates. It
+// becomes a member when it has a node or the gates are gone.
+func (t *Tracker) isOfOthers(pod *corev1.Pod) bool {
+	return pod.Spec.NodeName == "" && (len(pod.Spec.SchedulingGates) > 0 || !t.schedulers.Has(pod.Spec.SchedulerName))
+}
+
+// detachUnless takes a pod out of its gang if it names another now, or none. Until it is seen in a scheduling cycle, or bound, it is
+// activated and rejected from Permit again and again: the queue may not have heard yet, and it may be on its way to Permit.
+func (t *Tracker) detachUnless(key Key, isMember bool, pod *corev1.Pod) {
+	if pod.Spec.NodeName != "" {
+		delete(t.detached, pod.UID)
+	}
+	g, m := t.find(pod.UID)
+	if m == nil || isMember && g.key == key {
+		return
+	}
+	t.leave(g, m)
+	if pod.Spec.NodeName == "" {
+		t.detached[pod.UID] = pod
+		t.look(g.key)
+	}
+}
+
+// DeletePod forgets a pod and takes its charge back.
+func (t *Tracker) DeletePod(pod *corev1.Pod) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.order.Delete(pod.UID)
+	t.evictions.use(pod)
+	t.probeGone(pod.UID)
+	delete(t.detached, pod.UID)
+	delete(t.heldBack, pod.UID)
+	t.quota.forget(pod.UID)
+	if t.quota.ledger.Release(pod.UID) {
+		t.wakeQuotaWaiters()
+	}
+	if g, m := t.find(pod.UID); m != nil {
+		t.awaitOutcome(g, m, pod)
+		t.leave(g, m)
+	}
+}
+
+// awaitOutcome has a gang wait for a moment when a bound pod vanished without a deletion: it has ended, and only the PodGroup's status says
+// whether it has succeeded, and counts. (The scheduler does not see pods that have succeeded.) Until then a replacement, or surplus, would
+// be taken for what the minimum lacks, and go before all others.
+func (t *Tracker) awaitOutcome(g *group, m *gang.Member, last *corev1.Pod) {
+	now := t.clock.Now()
+	if g.podGroup.exists && m.State == gang.Bound && g.Counts(m) && last.DeletionTimestamp == nil && !(g.minimumBound && now.Before(g.outcomeUntil)) {
+		g.outcomeUntil = now.Add(outcomePause)
+	}
+}
+
+// leave takes a pod out of its gang.
+func (t *Tracker) leave(g *group, m *gang.Member) {
+	delete(t.members, m.UID)
+	inAttempt := g.isInAttempt(m)
+	if g.Remove(m.UID); g.Len() == 0 {
+		g.requests = nil
+	}
+	if g.scout.uid == m.UID {
+		g.scout = scout{}
+	}
+	if g.attempt != nil && (inAttempt || !g.SeatedWith(g.membersToCome())) {
+		t.rollBack(g, "")
+	}
+	t.changed(g)
+	t.settleRepair(g)
+	t.look(g.key)
+	t.dropIfEmpty(g)
+}
+
+// memberOf reads a pod. old is what the member was like, nil if it is new.
+func memberOf(pod *corev1.Pod, old *gang.Member) *gang.Member {
+	m := &gang.Member{
+		UID:         pod.UID,
+		Pod:         pod,
+		Task:        pod.Annotations[batchv1alpha1.TaskSpecKey],
+		Priority:    corev1helpers.PodPriority(pod),
+		Requests:    requestsOf(pod, old),
+		Terminating: pod.DeletionTimestamp != nil,
+	}
+	if index, err := strconv.Atoi(pod.Annotations[batchv1alpha1.TaskIndexKey]); err == nil {
+		m.Index = index
+	}
+	if version, err := strconv.ParseInt(pod.Annotations[batchv1alpha1.JobVersionKey], 10, 64); err == nil {
+		m.Version = version
+	}
+	if pod.Spec.NodeName != "" {
+		m.State = gang.Bound
+	}
+	return m
+}
+
+// requestsOf is what a pod requests, which only a change of its spec changes. Most changes are of its status.
+func requestsOf(pod *corev1.Pod, old *gang.Member) resources.List {
+	if old != nil && pod.Generation > 0 && pod.Generation == old.Pod.Generation {
+		return old.Requests
+	}
+	return resources.PodRequests(pod)
+}
+
+// noUID stands for no particular pod.
+const noUID types.UID = ""

@@ -1,0 +1,233 @@
+package gangs
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+
+	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/resources"
+)
+
+// Results of a decision, and of the attempt that a yes begins.
+const (
+	resultAdmitted   = "admitted"
+	resultNoRoom     = "no_room"
+	resultNoQuota    = "no_quota"
+	resultChanged    = "changed"
+	resultSeated     = "seated"
+	resultRolledBack = "rolled_back"
+)
+
+// Levels of a decision: how far it had to go.
+const (
+	levelQuota = "quota" // the queue had no room
+	levelNone  = "none"  // there are no places
+	levelSome  = "some"  // no places were found, but there may be some: the gang is tried
+	levelPlan  = "plan"  // there is a place for each member
+)
+
+// gangMetrics are what the tracker counts and times. No label has values that grow with the number of gangs.
+type gangMetrics struct {
+	attempts    *metrics.CounterVec
+	decisions   *metrics.HistogramVec
+	quorum      *metrics.HistogramVec
+	admit       *metrics.HistogramVec
+	bind        *metrics.HistogramVec
+	reports     *metrics.CounterVec
+	rejections  *metrics.Counter
+	wasted      *metrics.Counter
+	activations *metrics.Counter
+	lostWakeups *metrics.Counter
+	drift       *metrics.Gauge
+	gangs       *metrics.Desc // these and the following are computed when they are collected
+	used        *metrics.Desc
+	assumed     *metrics.Desc
+	reference   []MetricReference
+}
+
+// MetricReference describes a metric for the reference page.
+type MetricReference struct {
+	// Name of the metric.
+	Name string
+	// Kind is counter, histogram or gauge.
+	Kind string
+	// Labels of the metric.
+	Labels []string
+	// Help says what it counts or measures.
+	Help string
+}
+
+// MetricsReference lists the metrics of the plugins beside those of the upstream scheduler.
+func MetricsReference() []MetricReference { return newGangMetrics().reference }
+
+func newGangMetrics() *gangMetrics {
+	m := &gangMetrics{}
+	counter := func(name, help string, labels ...string) *metrics.CounterVec {
+		m.describe(name, "counter", help, labels)
+		return metrics.NewCounterVec(&metrics.CounterOpts{Name: name, Help: help, StabilityLevel: metrics.ALPHA}, labels)
+	}
+	plain := func(name, help string) *metrics.Counter {
+		m.describe(name, "counter", help, nil)
+		return metrics.NewCounter(&metrics.CounterOpts{Name: name, Help: help, StabilityLevel: metrics.ALPHA})
+	}
+	histogram := func(name, help string, start float64, label string) *metrics.HistogramVec {
+		m.describe(name, "histogram", help, []string{label})
+		return metrics.NewHistogramVec(&metrics.HistogramOpts{
+			Name: name, Help: help, Buckets: metrics.ExponentialBuckets(start, 2, 16), StabilityLevel: metrics.ALPHA,
+		}, []string{label})
+	}
+	read := func(name, help string, labels ...string) *metrics.Desc {
+		m.describe(name, "gauge", help, labels)
+		return metrics.NewDesc(name, help, labels, nil, metrics.ALPHA, "")
+	}
+	m.gangs = read("muster_gangs", "Gangs by queue and by phase: Incomplete, NotAdmitted, Ready, Attempting, RollingBack, BackingOff, Unschedulable, Running.",
+		"queue", "phase")
+	m.attempts = counter("muster_gang_attempts_total", "Decisions on whole gangs by result: admitted, no_room, no_quota, changed (during the decision); "+
+		"and how the attempts of admitted gangs ended: seated, or rolled_back.", "result")
+	m.decisions = histogram("muster_gang_decision_duration_seconds", "Time to decide on a gang, by level: quota (the queue had no room), none (there are "+
+		"no places), some (none were found, but there may be some), plan (each member has a place).", 0.00005, "level")
+	m.quorum = histogram("muster_gang_quorum_duration_seconds", "Time from the creation of the PodGroup until enough of its members exist, in seconds.", 0.01, "queue")
+	m.admit = histogram("muster_gang_admit_duration_seconds", "Time from quorum until the gang was found to fit, in seconds.", 0.001, "queue")
+	m.bind = histogram("muster_gang_bind_duration_seconds", "Time from that decision until the minimum is bound, in seconds.", 0.001, "queue")
+	m.reports = counter("muster_gang_reports_total", "Conditions of waiting members written, by reason.", "reason")
+	m.used = read("muster_queue_used", "What the pods of a queue and of its children are charged, in base units (cores, bytes).", "queue", "resource")
+	m.assumed = read("muster_queue_assumed", "Quota that starting gangs of a queue and of its children have assumed and not used yet.", "queue", "resource")
+	m.rejections = plain("muster_gang_waiting_rejected_total", "Members that gave back their room, as their gang could not be placed.")
+	m.wasted = plain("muster_wasted_evictions_total", "Pods evicted to make room on a node for a pod that was then not bound there: it was bound elsewhere, was "+
+		"deleted, or was not bound within a minute of the grace period. Evictions for native pod groups do not count.")
+	m.activations = plain("muster_activate_calls_total", "Calls that asked the scheduling queue to try pods at once.")
+	m.lostWakeups = plain("muster_lost_wakeup_recovered_total", "Unschedulable gangs that were found to fit though no event had woken them. "+
+		"Anything but 0 is a defect.")
+	const drift, driftHelp = "muster_state_drift", "Pods on which the scheduler's own state has differed from the API for a minute or longer. Anything but 0 is a defect."
+	m.describe(drift, "gauge", driftHelp, nil)
+	m.drift = metrics.NewGauge(&metrics.GaugeOpts{Name: drift, Help: driftHelp, StabilityLevel: metrics.ALPHA})
+	return m
+}
+
+func (m *gangMetrics) describe(name, kind, help string, labels []string) {
+	m.reference = append(m.reference, MetricReference{Name: name, Kind: kind, Labels: labels, Help: help})
+}
+
+// register serves the metrics with those of the scheduler. A process has one tracker; where a test or a benchmark makes another, the first
+// one's are served.
+func (m *gangMetrics) register(t *Tracker) error {
+	for _, metric := range []metrics.Registerable{
+		m.attempts, m.decisions, m.quorum, m.admit, m.bind, m.reports, m.rejections, m.wasted, m.activations, m.lostWakeups, m.drift,
+	} {
+		var registered prometheus.AlreadyRegisteredError
+		if err := legacyregistry.Register(metric); errors.As(err, &registered) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("registering the metrics of gangs: %w", err)
+		}
+	}
+	if err := legacyregistry.CustomRegister(&gauges{tracker: t}); err != nil {
+		return fmt.Errorf("registering the metrics of gangs and queues: %w", err)
+	}
+	return nil
+}
+
+// gauges are metrics that are computed when they are collected, so that they cost nothing until then.
+type gauges struct {
+	metrics.BaseStableCollector
+	tracker *Tracker
+}
+
+// DescribeWithStability lists them.
+func (g *gauges) DescribeWithStability(ch chan<- *metrics.Desc) {
+	m := g.tracker.metrics
+	ch <- m.gangs
+	ch <- m.used
+	ch <- m.assumed
+}
+
+// CollectWithStability reads them.
+func (g *gauges) CollectWithStability(ch chan<- metrics.Metric) {
+	m := g.tracker.metrics
+	for key, n := range g.tracker.countGangs() {
+		ch <- metrics.NewLazyConstMetric(m.gangs, metrics.GaugeValue, float64(n), key.queue, key.phase)
+	}
+	for _, queue := range g.tracker.quota.ledger.Queues() {
+		used, all := g.tracker.quota.ledger.Totals(queue)
+		all.Sub(used)
+		for desc, amounts := range map[*metrics.Desc]resources.List{m.used: used, m.assumed: all} {
+			for name, amount := range amounts {
+				quantity := resources.Quantity(name, amount)
+				ch <- metrics.NewLazyConstMetric(desc, metrics.GaugeValue, quantity.AsApproximateFloat64(), queue, string(name))
+			}
+		}
+	}
+}
+
+// queuePhase is what gangs are counted by.
+type queuePhase struct {
+	queue, phase string
+}
+
+func (t *Tracker) countGangs() map[queuePhase]int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	counts := map[queuePhase]int{}
+	for _, g := range t.gangs {
+		counts[queuePhase{g.podGroup.queue, string(t.status(g).Phase)}]++
+	}
+	return counts
+}
+
+// milestones are when a gang reached what is timed.
+type milestones struct {
+	complete, admitted time.Time
+	started            bool // it was bound as a whole before
+}
+
+// reachQuorum notes that enough members exist for a decision.
+func (t *Tracker) reachQuorum(g *group) {
+	if !g.milestones.complete.IsZero() {
+		return
+	}
+	g.milestones.complete = t.clock.Now()
+	if !g.milestones.started {
+		t.metrics.quorum.WithLabelValues(g.podGroup.queue).Observe(t.clock.Since(g.podGroup.created).Seconds())
+	}
+}
+
+// reachAdmission notes that a gang was found to fit.
+func (t *Tracker) reachAdmission(g *group) {
+	if g.milestones.complete.IsZero() || !g.milestones.admitted.IsZero() {
+		return
+	}
+	g.milestones.admitted = t.clock.Now()
+	t.metrics.admit.WithLabelValues(g.podGroup.queue).Observe(t.clock.Since(g.milestones.complete).Seconds())
+}
+
+// reachBinding is called whenever a member is seen bound.
+func (t *Tracker) reachBinding(g *group) {
+	if g.milestones.admitted.IsZero() || g.CountIn(gang.Reserved)+g.CountIn(gang.Released) > 0 || !g.Seated() {
+		return
+	}
+	t.metrics.bind.WithLabelValues(g.podGroup.queue).Observe(t.clock.Since(g.milestones.admitted).Seconds())
+	g.milestones = milestones{started: true}
+}
+
+// observeDecision notes how a decision went.
+func (t *Tracker) observeDecision(s *Snapshot, level, result string) {
+	t.metrics.decisions.WithLabelValues(level).Observe(t.clock.Since(s.begun).Seconds())
+	t.metrics.attempts.WithLabelValues(result).Inc()
+}
+
+// Reported counts a condition that was written.
+func (t *Tracker) Reported(reason string) { t.metrics.reports.WithLabelValues(reason).Inc() }
+
+// String prints a metric's name with its labels.
+func (r MetricReference) String() string {
+	if len(r.Labels) == 0 {
+		return r.Name
+	}
+	return r.Name + "{" + strings.Join(r.Labels, ", ") + "}"
+}

@@ -1,0 +1,116 @@
+package gangs
+
+import (
+	"cmp"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+
+	"github.com/muster-sched/muster/pkg/gang"
+)
+
+// OrderKey is what a pod is sorted by. It is made when the pod passes the gate, before it enters the queue's heap, and
+// never changes there.
+type OrderKey struct {
+	// Rank: system-critical pods, then members of gangs that are bound below their minimum, then everything else.
+	Rank int
+	// JobPriority is the priority of the whole gang, or of a pod without one. Higher goes first.
+	JobPriority int32
+	// Surplus: the minimum of its gang does not need the pod.
+	Surplus bool
+	// Share is how many pods of its gang run beyond the minimum when a surplus pod has started, so that gangs of the same priority share
+	// what is left evenly. 0 for pods that are no surplus.
+	Share int
+	// Since is when the gang was created, or when a pod without one entered the queue.
+	Since time.Time
+	// Seen orders gangs of the same second as they were first seen, and keeps the members of a gang together.
+	Seen int64
+	// TaskPriority orders within the gang. Higher goes first.
+	TaskPriority int32
+	// Index of the pod in its task.
+	Index int
+	// Pod settles ties.
+	Pod types.UID
+}
+
+// The ranks.
+const (
+	rankCritical = iota
+	rankPartial
+	rankNormal
+)
+
+// Before says whether a goes ahead of b. It is a strict weak order: a comparison of tuples.
+func (a *OrderKey) Before(b *OrderKey) bool {
+	return cmp.Or(
+		cmp.Compare(a.Rank, b.Rank),
+		cmp.Compare(b.JobPriority, a.JobPriority),
+		compareBool(a.Surplus, b.Surplus),
+		cmp.Compare(a.Share, b.Share),
+		a.Since.Compare(b.Since),
+		cmp.Compare(a.Seen, b.Seen),
+		cmp.Compare(b.TaskPriority, a.TaskPriority),
+		cmp.Compare(a.Index, b.Index),
+		cmp.Compare(a.Pod, b.Pod),
+	) < 0
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// OrderKey returns what a pod in the queue is sorted by. A pod without a gang is sorted by its priority and the time it entered
+// the queue, as the upstream scheduler does.
+func (t *Tracker) OrderKey(pod *corev1.Pod, queued time.Time) OrderKey {
+	if _, ok := KeyOf(pod); ok {
+		if key, ok := t.order.Load(pod.UID); ok {
+			return *key.(*OrderKey)
+		}
+	}
+	priority := corev1helpers.PodPriority(pod)
+	return OrderKey{Rank: rankOf(priority, false), JobPriority: priority, Since: queued, TaskPriority: priority, Pod: pod.UID}
+}
+
+func rankOf(priority int32, partial bool) int {
+	switch {
+	case priority >= systemCritical:
+		return rankCritical
+	case partial:
+		return rankPartial
+	}
+	return rankNormal
+}
+
+// freezeOrder fixes what a member is sorted by while it is in the queue.
+func (t *Tracker) freezeOrder(g *group, m *gang.Member) {
+	priority := t.priorityOf(g)
+	share := 0
+	if g.Seated() {
+		share = g.CountSurplus() + 1 + g.rankOf(m.UID)
+	}
+	t.order.Store(m.UID, &OrderKey{
+		Rank:         rankOf(priority, g.Partial() || g.attempt != nil && g.attempt.failed.Len() > 0),
+		JobPriority:  priority,
+		Surplus:      g.Seated(),
+		Share:        share,
+		Since:        g.podGroup.created,
+		Seen:         g.seen,
+		TaskPriority: m.Priority,
+		Index:        m.Index,
+		Pod:          m.UID,
+	})
+}
+
+// GroupOrderKey is what a native pod group is sorted by: like a pod without a gang.
+func GroupOrderKey(priority int32, queued time.Time) OrderKey {
+	return OrderKey{Rank: rankOf(priority, false), JobPriority: priority, Since: queued, TaskPriority: priority}
+}

@@ -1,0 +1,211 @@
+package gangs
+
+import (
+	"math"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/apis/config"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/reservations"
+)
+
+// SetPodGroup takes over what a PodGroup asks for.
+func (t *Tracker) SetPodGroup(pg *schedulingv1beta1.PodGroup) {
+	t.setPodGroup(Key{Namespace: pg.Namespace, Name: pg.Name}, pg)
+}
+
+func (t *Tracker) setPodGroup(key Key, pg *schedulingv1beta1.PodGroup) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	g := t.group(key)
+	if !g.podGroup.exists || g.podGroup.uid != pg.UID {
+		t.renew(g, pg)
+	}
+	moved := g.podGroup.queue != pg.Spec.Queue
+	if moved {
+		t.rollBack(g, "") // what is assumed for it is of the quota of another queue
+		t.book.ForgetQuota(g.key)
+	}
+	if g.Succeeded != int(pg.Status.Succeeded) || g.podGroup.failed != pg.Status.Failed {
+		g.outcomeUntil = time.Time{}
+	}
+	g.take(pg)
+	if !g.podGroup.phase.Admitted() {
+		for _, m := range g.Members() {
+			t.observeAdmission(g, m)
+		}
+	}
+	if moved {
+		t.moveCharges(g)
+		t.wakeQuotaWaiters() // of its own waiting members, too
+	}
+	t.changed(g)
+	t.endIfSeated(g) // the minimum may have been lowered to what is reserved already
+	if g.attempt != nil && !g.SeatedWith(g.membersToCome()) {
+		t.rollBack(g, "") // the minimum was raised above those that were chosen
+	}
+	t.applyReservations()
+	t.settleRepair(g)
+	t.look(g.key)
+}
+
+// renew makes a gang that of another PodGroup.
+func (t *Tracker) renew(g *group, pg *schedulingv1beta1.PodGroup) {
+	t.rollBack(g, "")
+	t.book.Forget(g.key)
+	g.podGroup = podGroup{queue: g.podGroup.queue, created: pg.CreationTimestamp.Time}
+	g.priority, g.decision = nil, nil
+	g.minimumBound, g.milestones, g.outcomeUntil = false, milestones{}, time.Time{}
+}
+
+// take copies what a PodGroup says.
+func (g *group) take(pg *schedulingv1beta1.PodGroup) {
+	g.podGroup = podGroup{
+		exists: true, uid: pg.UID, version: pg.ResourceVersion, created: g.podGroup.created, queue: pg.Spec.Queue, class: pg.Spec.PriorityClassName,
+		phase: pg.Status.Phase, failed: pg.Status.Failed, job: jobOf(pg), admitted: g.podGroup.admitted, bound: lastBound(pg),
+	}
+	g.minimumBound = g.minimumBound || g.podGroup.bound >= g.Version()
+	g.Spec = gang.Spec{
+		MinMember: int(pg.Spec.MinMember), MinTaskMember: map[string]int{},
+		Succeeded: int(pg.Status.Succeeded), SucceededOf: incarnationOf(pg),
+	}
+	for task, n := range pg.Spec.MinTaskMember {
+		g.MinTaskMember[task] = int(n)
+	}
+}
+
+// incarnationOf is the incarnation that a PodGroup's status is about. One that does not say so is about any.
+func incarnationOf(pg *schedulingv1beta1.PodGroup) int64 {
+	if pg.Status.JobVersion == nil {
+		return math.MaxInt64
+	}
+	return int64(*pg.Status.JobVersion)
+}
+
+// lastBound is the last incarnation of a gang whose minimum was bound at some time, -1 if none was. While a Job restarts, the phase is
+// still that of the pods that go.
+func lastBound(pg *schedulingv1beta1.PodGroup) int64 {
+	version, restarted := incarnationOf(pg), ptr.Deref(pg.Status.JobVersion, 0) > 0
+	switch pg.Status.Phase {
+	case schedulingv1beta1.PodGroupRunning, schedulingv1beta1.PodGroupCompleted, schedulingv1beta1.PodGroupUnknown:
+		if !restarted {
+			return version
+		}
+	}
+	for _, condition := range pg.Status.Conditions {
+		if condition.Type == schedulingv1beta1.PodGroupScheduled {
+			return version
+		}
+	}
+	return -1
+}
+
+// jobOf is the UID of the Job that a PodGroup is of; "" if it is of none.
+func jobOf(pg *schedulingv1beta1.PodGroup) types.UID {
+	if owner := batchv1alpha1.JobOf(pg); owner != nil {
+		return owner.UID
+	}
+	return ""
+}
+
+// DeletePodGroup forgets a PodGroup. Its members wait for another of the same name.
+func (t *Tracker) DeletePodGroup(pg *schedulingv1beta1.PodGroup) {
+	t.deletePodGroup(Key{Namespace: pg.Namespace, Name: pg.Name}, pg.UID)
+}
+
+func (t *Tracker) deletePodGroup(key Key, uid types.UID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	g, ok := t.gangs[key]
+	if !ok || g.podGroup.exists && g.podGroup.uid != uid {
+		return
+	}
+	t.rollBack(g, "")
+	t.book.Forget(g.key)
+	g.podGroup = podGroup{created: g.podGroup.created, bound: -1}
+	g.minimumBound, g.priority = false, nil
+	t.moveCharges(g)
+	t.changed(g)
+	t.settleRepair(g)
+	t.look(g.key)
+	t.dropIfEmpty(g)
+}
+
+// isAdmitted says whether a gang need not wait for its queue. PodGroups of scheduler-plugins never do.
+func (t *Tracker) isAdmitted(g *group) bool {
+	return g.podGroup.phase.Admitted() || g.podGroup.admitted || g.key.Foreign || t.args.Admission != config.AdmissionRequired
+}
+
+// observeAdmission notes that a member shows its PodGroup to be admitted. While the API server is busy the status says so later: a Job's
+// pods need not wait for that.
+func (t *Tracker) observeAdmission(g *group, m *gang.Member) {
+	if g.podGroup.exists && !g.podGroup.phase.Admitted() && !g.podGroup.admitted && gang.ShowsAdmission(m.Pod, g.podGroup.job) {
+		g.podGroup.admitted = true
+		t.look(g.key) // members may have been turned away
+	}
+}
+
+// settleRepair keeps the quota assumed that a gang lacks which was found bound below its minimum: it must be able to complete. What it does
+// not lack any more others may have.
+func (t *Tracker) settleRepair(g *group) {
+	g.minimumBound = g.minimumBound || g.podGroup.exists && g.Started()
+	if g.priority != nil {
+		t.book.Rerank(g.key, t.rank(g))
+		t.applyReservations()
+	}
+	if g.attempt != nil {
+		return
+	}
+	partial := g.podGroup.exists && g.podGroup.queue != "" && g.Partial()
+	lacks := requests(nil)
+	switch {
+	case !partial:
+		g.partialSince = time.Time{}
+	case g.partialSince.IsZero():
+		g.partialSince = t.clock.Now()
+		fallthrough
+	default:
+		lacks = requests(g.Choose())
+	}
+	if t.quota.ledger.Promise(g.key.String(), g.podGroup.queue, lacks) {
+		t.wakeQuotaWaiters()
+	}
+}
+
+// rank orders the gang among those that wait.
+func (t *Tracker) rank(g *group) reservations.Rank {
+	return reservations.Rank{Repair: g.needsRepair(), Priority: t.priorityOf(g), Since: g.podGroup.created, Seen: g.seen}
+}
+
+// priorityOf is the value of the PodGroup's class, or the highest priority among the members.
+func (t *Tracker) priorityOf(g *group) int32 {
+	if g.priority != nil {
+		return *g.priority
+	}
+	priority, ok := t.classValue(g.podGroup.class)
+	if !ok {
+		for i, m := range g.Members() {
+			if i == 0 || m.Priority > priority {
+				priority = m.Priority
+			}
+		}
+	}
+	g.priority = &priority
+	return priority
+}
+
+func (t *Tracker) classValue(name string) (int32, bool) {
+	if name == "" || t.classes == nil {
+		return 0, false
+	}
+	class, err := t.classes.Get(name)
+	if err != nil {
+		return 0, false
+	}
+	return class.Value, true
+}

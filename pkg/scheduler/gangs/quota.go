@@ -1,0 +1,188 @@
+package gangs
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/ledger"
+	"github.com/muster-sched/muster/pkg/quota"
+	"github.com/muster-sched/muster/pkg/reservations"
+	"github.com/muster-sched/muster/pkg/resources"
+	"github.com/muster-sched/muster/pkg/scheduler/upstream"
+)
+
+// systemCritical is the priority from which pods stand back for nothing.
+const systemCritical = upstream.SystemCriticalPriority
+
+// quotas is what pods are charged, and what waits for quota.
+type quotas struct {
+	ledger   *ledger.Ledger
+	enforced bool                      // the Capacity plugin is part of a profile
+	bound    sets.Set[types.UID]       // pods that are charged and, as the API says, bound: their charge stays until they are gone
+	pods     map[types.UID]*corev1.Pod // single pods and surplus that wait for quota
+	gangs    sets.Set[Key]             // gangs that wait for quota
+}
+
+func newQuotas() quotas {
+	return quotas{ledger: ledger.New(), bound: sets.New[types.UID](), pods: map[types.UID]*corev1.Pod{}, gangs: sets.New[Key]()}
+}
+
+func (q *quotas) forget(pod types.UID) {
+	delete(q.pods, pod)
+	q.bound.Delete(pod)
+}
+
+// queueOf is the queue that a pod without a gang names, "" for none.
+func queueOf(pod *corev1.Pod) string { return pod.Annotations[schedulingv1beta1.QueueNameAnnotation] }
+
+// charge books what a bound pod uses of its queue: that of its gang, or "" and it names one itself. A pod without a queue is charged nowhere.
+// requests are the pod's, or nil: then they are counted if they are needed.
+func (t *Tracker) charge(pod *corev1.Pod, queue string, requests resources.List) {
+	if pod.Spec.NodeName == "" {
+		return
+	}
+	if queue == "" {
+		queue = queueOf(pod)
+	}
+	var freed bool
+	if queue == "" {
+		t.quota.bound.Delete(pod.UID)
+		freed = t.quota.ledger.Release(pod.UID)
+	} else {
+		t.quota.bound.Insert(pod.UID)
+		if requests == nil {
+			requests = resources.PodRequests(pod)
+		}
+		freed = t.quota.ledger.Charge(pod.UID, queue, requests)
+	}
+	if freed {
+		t.wakeQuotaWaiters()
+	}
+}
+
+// moveCharges books what the members of a gang use in the queue that it belongs to now.
+func (t *Tracker) moveCharges(g *group) {
+	for _, m := range g.Members() {
+		t.charge(m.Pod, g.podGroup.queue, m.Requests)
+	}
+}
+
+// Charge books what a pod is about to use that holds room on a node.
+func (t *Tracker) Charge(pod *corev1.Pod) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.quota.pods, pod.UID)
+	queue, requests := queueOf(pod), resources.List(nil)
+	if g, m := t.find(pod.UID); m != nil {
+		if m.State == gang.Bound {
+			return // it is charged
+		}
+		requests = m.Requests
+		if g.podGroup.queue != "" {
+			queue = g.podGroup.queue
+		}
+	}
+	if queue == "" {
+		return
+	}
+	if requests == nil {
+		requests = resources.PodRequests(pod)
+	}
+	t.quota.ledger.Charge(pod.UID, queue, requests)
+}
+
+// Refund takes the charge of a pod back that has lost its room, unless the API says that it is bound after all.
+func (t *Tracker) Refund(pod *corev1.Pod) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.quota.bound.Has(pod.UID) && t.quota.ledger.Release(pod.UID) {
+		t.wakeQuotaWaiters()
+	}
+}
+
+// SetQueue takes over the parent and the capability of a queue.
+func (t *Tracker) SetQueue(queue *schedulingv1beta1.Queue) {
+	t.quota.ledger.SetQueue(queue)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.wakeQuotaWaiters()
+}
+
+// DeleteQueue forgets a queue.
+func (t *Tracker) DeleteQueue(queue *schedulingv1beta1.Queue) {
+	t.quota.ledger.DeleteQueue(queue.Name)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.wakeQuotaWaiters()
+}
+
+// wakeQuotaWaiters has everything tried again that waits for quota.
+func (t *Tracker) wakeQuotaWaiters() {
+	t.wakeAll(t.quota.gangs)
+	if len(t.quota.pods) > 0 {
+		t.look(quotaKey)
+	}
+}
+
+// quotaFor says which queue is short of what the gang's members request in all, or nil.
+func (t *Tracker) quotaFor(g *group, wants resources.List) *quota.Shortage {
+	return t.quota.ledger.RoomFor(g.key.String(), t.claimsBefore(g, t.priorityOf(g), false), g.podGroup.queue, wants)
+}
+
+// claimsBefore is the quota that is reserved against a gang of the priority, or a pod without a gang (nil). Gangs under repair stand back
+// for no other.
+func (t *Tracker) claimsBefore(g *group, priority int32, surplus bool) []quota.Claim {
+	if priority >= systemCritical || g != nil && g.Partial() {
+		return nil
+	}
+	key := Key{}
+	if g != nil && !surplus {
+		key = g.key
+	}
+	return t.book.Claims(key, priority, surplus)
+}
+
+// QuotaShortage says which queue has no room for a single pod: one without a gang, or surplus. A chosen pod has its quota assumed. The pod
+// is activated when quota may have come free.
+func (t *Tracker) QuotaShortage(pod *corev1.Pod) *quota.Shortage {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	queue, priority := queueOf(pod), corev1helpers.PodPriority(pod)
+	g, m := t.find(pod.UID)
+	if m != nil {
+		if !g.Seated() {
+			return nil
+		}
+		queue, priority = g.podGroup.queue, t.priorityOf(g)
+	}
+	if queue == "" {
+		return nil
+	}
+	shortage := t.quota.ledger.RoomBehind(t.claimsBefore(g, priority, m != nil), queue, resources.PodRequests(pod))
+	if shortage != nil {
+		t.quota.pods[pod.UID] = pod
+	}
+	return shortage
+}
+
+// startOf is the start of a pod without a gang.
+func (t *Tracker) startOf(pod *corev1.Pod) *reservations.Start {
+	start := &reservations.Start{Rank: reservations.Rank{Priority: corev1helpers.PodPriority(pod), Since: pod.CreationTimestamp.Time}}
+	if queue := queueOf(pod); queue != "" {
+		start.Path, start.Amount = t.quota.ledger.Path(queue), resources.PodRequests(pod)
+	}
+	return start
+}
+
+// startOfGang is the start of the minimum of a gang, or of a member beyond it.
+func (t *Tracker) startOfGang(g *group, members []*gang.Member, surplus bool) *reservations.Start {
+	start := &reservations.Start{Rank: t.rank(g), Surplus: surplus}
+	if g.podGroup.queue != "" {
+		start.Path, start.Amount = t.quota.ledger.Path(g.podGroup.queue), requests(members)
+	}
+	return start
+}

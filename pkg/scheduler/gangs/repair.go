@@ -1,0 +1,124 @@
+package gangs
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+
+	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/scheduler/upstream"
+)
+
+// repair is a write that a tick has found to be due. It is done by a worker of its own, so that a slow API server holds up nothing else.
+type repair struct {
+	namespace, name string
+	uid             types.UID
+	// evict the pod: its gang was bound below its minimum and could not be completed. Else its nomination is dropped.
+	evict bool
+}
+
+// repairsOf are the writes that a gang needs.
+//
+// A gang that a crash left below its minimum, and that could not be completed in time, is evicted whole and starts over. The scheduler keeps
+// the room of nominated pods from others, and a member whose gang waits may never come for it: its nomination is from before a restart, or
+// from before the gang fell apart.
+func (t *Tracker) repairsOf(g *group, now time.Time) (repairs []repair) {
+	if g.attempt != nil || !t.leads.Load() {
+		return nil
+	}
+	if g.needsRepair() && !g.partialSince.IsZero() && now.Sub(g.partialSince) > t.args.PartialGangTimeout.Duration {
+		for _, m := range g.Bound() {
+			repairs = append(repairs, repair{m.Pod.Namespace, m.Pod.Name, m.UID, true})
+		}
+	}
+	if g.CountIn(gang.Waiting) == 0 || t.status(g).Phase == gang.Running {
+		return repairs
+	}
+	for _, m := range g.In(gang.Waiting) {
+		if m.Pod.Status.NominatedNodeName != "" {
+			repairs = append(repairs, repair{m.Pod.Namespace, m.Pod.Name, m.UID, false})
+		}
+	}
+	return repairs
+}
+
+// repairer carries repairs out.
+type repairer struct {
+	client kubernetes.Interface
+	pods   corelisters.PodLister
+	queue  workqueue.TypedRateLimitingInterface[repair]
+}
+
+func newRepairer(client kubernetes.Interface, pods corelisters.PodLister) *repairer {
+	return &repairer{client: client, pods: pods, queue: workqueue.NewTypedRateLimitingQueueWithConfig(
+		workqueue.DefaultTypedControllerRateLimiter[repair](), workqueue.TypedRateLimitingQueueConfig[repair]{Name: "gang_repairs"})}
+}
+
+// run carries out repairs until the context ends.
+func (r *repairer) run(ctx context.Context) {
+	go func() {
+		<-ctx.Done()
+		r.queue.ShutDown()
+	}()
+	for {
+		job, shutdown := r.queue.Get()
+		if shutdown {
+			return
+		}
+		if err := r.do(ctx, job); err != nil {
+			klog.FromContext(ctx).Error(err, "Repairing a gang failed, trying again", "pod", klog.KRef(job.namespace, job.name), "evict", job.evict)
+			r.queue.AddRateLimited(job)
+		} else {
+			r.queue.Forget(job)
+		}
+		r.queue.Done(job)
+	}
+}
+
+func (r *repairer) do(ctx context.Context, job repair) error {
+	pod, err := r.pods.Pods(job.namespace).Get(job.name)
+	if err != nil || pod.UID != job.uid || pod.DeletionTimestamp != nil {
+		return nil //nolint:nilerr // it is gone; the informer is up to date or will be
+	}
+	if job.evict {
+		return r.evict(ctx, pod)
+	}
+	if pod.Spec.NodeName != "" {
+		return nil
+	}
+	without := pod.Status.DeepCopy()
+	without.NominatedNodeName = ""
+	return ignoreGone(upstream.PatchPodStatus(ctx, r.client, pod, without))
+}
+
+// evict marks a pod as disrupted by the scheduler and deletes it.
+func (r *repairer) evict(ctx context.Context, pod *corev1.Pod) error {
+	client := r.client.CoreV1().Pods(pod.Namespace)
+	marked := pod.DeepCopy()
+	upstream.UpdatePodCondition(&marked.Status, &corev1.PodCondition{
+		Type:    corev1.DisruptionTarget,
+		Status:  corev1.ConditionTrue,
+		Reason:  corev1.PodReasonPreemptionByScheduler,
+		Message: "The pod's gang was bound below its minimum and could not be completed; it starts over.",
+	})
+	if _, err := client.UpdateStatus(ctx, marked, metav1.UpdateOptions{}); err != nil {
+		return ignoreGone(err)
+	}
+	return ignoreGone(client.Delete(ctx, pod.Name, *metav1.NewPreconditionDeleteOptions(string(pod.UID))))
+}
+
+// ignoreGone drops errors that say that the pod has changed or is gone. The next tick looks again.
+func ignoreGone(err error) error {
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,80 @@
+package gangs
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/klog/v2"
+
+	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/resources"
+)
+
+// selfCheckPeriod is how often the state is compared with what the API says.
+const selfCheckPeriod = time.Minute
+
+// runSelfCheck compares the state with the API until the context ends, and publishes the differences. A pod counts when it
+// differs twice in a row: events are always on their way.
+func (t *Tracker) runSelfCheck(ctx context.Context, pods corelisters.PodLister) {
+	logger := klog.FromContext(ctx)
+	var last sets.Set[types.UID]
+	wait.UntilWithContext(ctx, func(context.Context) {
+		all, err := pods.List(labels.Everything())
+		if err != nil {
+			logger.Error(err, "Listing the pods for the self-check failed")
+			return
+		}
+		differing := t.differing(all)
+		drift := differing.Intersection(last)
+		last = differing
+		t.metrics.drift.Set(float64(drift.Len()))
+		if drift.Len() > 0 {
+			logger.Error(nil, "The scheduler's state differs from the API", "pods", drift.Len(), "example", sets.List(drift)[0])
+		}
+	}, selfCheckPeriod)
+}
+
+// differing returns the pods on which the state and the API disagree: on what a pod is charged, and on whether a member of a
+// gang is bound.
+func (t *Tracker) differing(all []*corev1.Pod) sets.Set[types.UID] {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	differing := sets.New(t.quota.ledger.Pods()...)
+	for _, pod := range all {
+		if t.agreesOn(pod) {
+			differing.Delete(pod.UID)
+		} else {
+			differing.Insert(pod.UID)
+		}
+	}
+	return differing
+}
+
+func (t *Tracker) agreesOn(pod *corev1.Pod) bool {
+	g, m := t.find(pod.UID)
+	queue := queueOf(pod)
+	if m != nil {
+		if bound := pod.Spec.NodeName != ""; bound != (m.State == gang.Bound) && m.State != gang.Reserved && m.State != gang.Released && m.State != gang.Returning {
+			return false
+		}
+		if g.podGroup.queue != "" {
+			queue = g.podGroup.queue
+		}
+	} else if _, member := KeyOf(pod); member && !t.isOfOthers(pod) {
+		return false
+	}
+	chargedTo, amount, charged := t.quota.ledger.Charged(pod.UID)
+	switch {
+	case pod.Spec.NodeName == "":
+		return true // charged if it holds room, which only the scheduler knows
+	case queue == "":
+		return !charged
+	}
+	return charged && chargedTo == queue && amount.Equal(resources.PodRequests(pod))
+}

@@ -1,0 +1,247 @@
+// Package gangs keeps what the scheduler knows of gangs, and decides what happens to them. There is one Tracker in a process; the plugins of
+// all profiles share it.
+//
+// Three loops use it. Informers tell it of pods, PodGroups and queues (SetPod and the like). A scheduling cycle of a gang's scout takes a
+// Snapshot, has package placement decide, and calls Commit; the cycles of the members that start then call Reserve and Permit. The
+// dispatcher asks for each gang that has changed what is to be done (nextActions), and does it.
+//
+// Locks: the scheduling queue calls the Tracker while it holds its own lock (PreEnqueue, queueing hints). So the Tracker never calls the
+// queue while it is locked: it marks the gang (look), and the dispatcher acts.
+package gangs
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	schedulinglisters "k8s.io/client-go/listers/scheduling/v1"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+
+	"github.com/muster-sched/muster/pkg/apis/config"
+	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/ledger"
+	"github.com/muster-sched/muster/pkg/reservations"
+)
+
+// Tracker is what all plugins share. Make it with New, start it with Start.
+type Tracker struct {
+	clock     clock.Clock
+	metrics   *gangMetrics
+	feed      feed
+	dirty     workqueue.TypedDelayingInterface[Key] // gangs to be looked at by the dispatcher
+	reports   workqueue.TypedDelayingInterface[Key] // gangs to be looked at by the reporter
+	leads     atomic.Bool                           // this process schedules; only then it writes to the API
+	order     sync.Map                              // pod UID -> *OrderKey; QueueSort reads it without the lock
+	evictions *Evictions
+	binds     *BindLimiter
+	classes   schedulinglisters.PriorityClassLister
+
+	mu         sync.Mutex
+	args       config.CoschedulingArgs
+	argsOf     map[string]config.CoschedulingArgs // by profile
+	synced     bool                               // everything has been read
+	probe      types.UID                          // see leader.go; "" if there is none
+	schedulers sets.Set[string]                   // the profiles: whose waiting pods are ours
+	gangs      map[Key]*group
+	attempting map[Key]*group            // those of them whose attempt is going on
+	members    map[types.UID]*group      // pod -> its gang
+	detached   map[types.UID]*corev1.Pod // pods that have left their gang, until the queue knows
+	quota      quotas
+	claims     map[types.UID]claim // members that are about to be evicted by preemption
+	book       *reservations.Book[Key]
+	heldBack   map[types.UID]*corev1.Pod // pods that found no node because room is reserved
+	onHeld     sets.Set[Key]             // unschedulable gangs that may fit when room that others hold is given back
+	released   int                       // how often room that was held has been given back
+	freed      int                       // how often nodes were reserved, or needed by waiting gangs, no more
+	seen       int64                     // gangs seen so far
+}
+
+// New makes an empty tracker.
+func New(c clock.Clock) *Tracker {
+	t := &Tracker{
+		clock:      c,
+		metrics:    newGangMetrics(),
+		feed:       newFeed(),
+		dirty:      newQueue(c, "gang_actions"),
+		reports:    newQueue(c, "gang_reports"),
+		evictions:  &Evictions{clock: c, made: map[types.UID]eviction{}},
+		args:       config.CoschedulingArgs{Admission: config.AdmissionRequired},
+		argsOf:     map[string]config.CoschedulingArgs{},
+		schedulers: sets.New[string](),
+		gangs:      map[Key]*group{},
+		attempting: map[Key]*group{},
+		members:    map[types.UID]*group{},
+		detached:   map[types.UID]*corev1.Pod{},
+		quota:      newQuotas(),
+		claims:     map[types.UID]claim{},
+		book:       reservations.New[Key](),
+		heldBack:   map[types.UID]*corev1.Pod{},
+		onHeld:     sets.New[Key](),
+	}
+	t.evictions.wasted = t.metrics.wasted
+	t.binds = NewBindLimiter()
+	return t
+}
+
+func newQueue(c clock.Clock, name string) workqueue.TypedDelayingInterface[Key] {
+	config := workqueue.TypedDelayingQueueConfig[Key]{Name: name}
+	if ticker, ok := c.(clock.WithTicker); ok {
+		config.Clock = ticker
+	}
+	return workqueue.NewTypedDelayingQueueWithConfig(config)
+}
+
+// Configure takes over the arguments of the Coscheduling plugin in a profile. All profiles share one tracker, because a gang may have
+// pods of several: it is an error if their arguments differ.
+func (t *Tracker) Configure(profile string, args config.CoschedulingArgs) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, other := range slices.Sorted(maps.Keys(t.argsOf)) {
+		if field := differing(t.argsOf[other], args); other != profile && field != "" {
+			return fmt.Errorf("%s has another value in profile %q than in profile %q: a gang may have pods of both, so give it the same value in all profiles",
+				field, profile, other)
+		}
+	}
+	t.argsOf[profile], t.args = args, args
+	t.schedulers.Insert(profile)
+	t.book.SetBounds(reservations.Bounds{Bypasses: int(args.MaxOvertakes), Age: args.MaxOvertakeTime.Duration})
+	return nil
+}
+
+// differing names the first argument that two profiles have different values of, as it is written in a configuration; "" if none.
+func differing(a, b config.CoschedulingArgs) string {
+	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
+	for i := range x.NumField() {
+		name := x.Type().Field(i).Name
+		if name != "TypeMeta" && !x.Field(i).Equal(y.Field(i)) {
+			return strings.ToLower(name[:1]) + name[1:]
+		}
+	}
+	return ""
+}
+
+// EnforceQuota makes gangs wait for the quota of their queue. The Capacity plugin calls it.
+func (t *Tracker) EnforceQuota() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.quota.enforced = true
+}
+
+// Ledger is the ledger of charges and of assumed quota.
+func (t *Tracker) Ledger() *ledger.Ledger { return t.quota.ledger }
+
+// Evictions counts pods that were evicted in vain.
+func (t *Tracker) Evictions() *Evictions { return t.evictions }
+
+// look has the dispatcher look at a gang.
+func (t *Tracker) look(key Key) { t.dirty.Add(key) }
+
+// lookAfter has the dispatcher look at a gang after a while.
+func (t *Tracker) lookAfter(key Key, wait time.Duration) { t.dirty.AddAfter(key, wait) }
+
+func (t *Tracker) group(key Key) *group {
+	g, ok := t.gangs[key]
+	if !ok {
+		t.seen++
+		g = &group{key: key, seen: t.seen, podGroup: podGroup{created: t.clock.Now(), bound: -1}}
+		t.gangs[key] = g
+	}
+	return g
+}
+
+// dropIfEmpty forgets a gang that has neither a PodGroup nor members.
+func (t *Tracker) dropIfEmpty(g *group) {
+	if g.podGroup.exists || g.Len() > 0 {
+		return
+	}
+	t.book.Forget(g.key)
+	t.applyReservations()
+	t.quota.ledger.DropPromise(g.key.String())
+	t.quota.gangs.Delete(g.key)
+	t.onHeld.Delete(g.key)
+	delete(t.gangs, g.key)
+}
+
+// find returns a pod's gang and its member there, or nil.
+func (t *Tracker) find(uid types.UID) (*group, *gang.Member) {
+	g := t.members[uid]
+	if g == nil {
+		return nil, nil
+	}
+	return g, g.Member(uid)
+}
+
+// changed notes that a gang is not what the last decision was made on.
+func (t *Tracker) changed(g *group) {
+	g.changes++
+	g.conditions++
+	g.ranks = nil
+	if g.decision != nil {
+		g.decision.woken = true
+	}
+	switch t.status(g).Phase {
+	case gang.Incomplete, gang.NotAdmitted, gang.Running:
+		t.book.Suspend(g.key)
+		t.applyReservations()
+	}
+	t.report(g.key)
+}
+
+// wake has an unschedulable gang decided again. It goes past the back-off of the scheduling queue, where it would stand behind whatever has
+// not been tried lately. A short delay lets all gangs that one event may help gather, so that they are tried in order.
+func (t *Tracker) wake(g *group) {
+	if g.decision == nil || g.decision.woken {
+		return
+	}
+	g.decision.woken = true
+	t.lookAfter(g.key, max(wakeDelay, g.decision.nextAt.Sub(t.clock.Now())))
+}
+
+const (
+	wakeDelay = 2 * time.Millisecond
+	// decisionPause is the least time between two decisions on a gang that does not fit: on a busy cluster every pod that goes is an event.
+	decisionPause = 50 * time.Millisecond
+	// searchPause is how many times as long as a search in vain took the gang is left alone after it, so that it takes only a small part of
+	// the scheduler's time.
+	searchPause = 20
+)
+
+// wakeAll wakes the gangs of a set and empties it.
+func (t *Tracker) wakeAll(keys sets.Set[Key]) {
+	for key := range keys {
+		if g := t.gangs[key]; g != nil {
+			t.wake(g)
+		}
+	}
+	keys.Clear()
+}
+
+// endAttempt ends the attempt of a gang and gives back what was assumed for its members.
+func (t *Tracker) endAttempt(g *group) {
+	g.attempt = nil
+	delete(t.attempting, g.key)
+	t.quota.ledger.DropPromise(g.key.String())
+	t.heldIsFree()
+}
+
+// heldIsFree wakes all that may have waited for room or quota that another gang held.
+func (t *Tracker) heldIsFree() {
+	t.released++
+	t.wakeQuotaWaiters()
+	t.wakeAll(t.onHeld)
+}
+
+// Binds bounds how many members are bound at the same time.
+func (t *Tracker) Binds() *BindLimiter { return t.binds }
+
+// Bound forgets the sort key of a pod that has left the scheduling queue for good.
+func (t *Tracker) Bound(pod types.UID) { t.order.Delete(pod) }

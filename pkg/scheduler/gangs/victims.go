@@ -1,0 +1,179 @@
+package gangs
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/muster-sched/muster/pkg/gang"
+)
+
+// claimFor is how long a claim on a victim stands when neither its end nor its failure is seen.
+const claimFor = 30 * time.Second
+
+// claim marks a member that a preemptor is about to have evicted.
+type claim struct {
+	by    types.UID
+	since time.Time
+	begun bool // an eviction of the preemptor's may have been carried out
+}
+
+// Standing is what preemption must know about a gang.
+type Standing struct {
+	// Spec of the gang.
+	Spec gang.Spec
+	// Floor is the priority that the PodGroup's class gives to the gang, the lowest there is if it names none. No member is
+	// worth less.
+	Floor int32
+	// Holding are copies of the members that hold room, count for the gang, and are on nobody's list of victims.
+	Holding map[types.UID]*gang.Member
+}
+
+// Standing says how a gang stands now. It is false for a gang that needs no care: one without a PodGroup has no minimum, and
+// its pods are like any others.
+func (t *Tracker) Standing(key Key) (Standing, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	g := t.gangs[key]
+	if g == nil || !g.podGroup.exists {
+		return Standing{}, false
+	}
+	standing := Standing{Spec: g.Asks(), Floor: math.MinInt32, Holding: map[types.UID]*gang.Member{}}
+	if value, ok := t.classValue(g.podGroup.class); ok {
+		standing.Floor = value
+	}
+	for _, m := range t.holding(g, "") {
+		held := *m
+		standing.Holding[m.UID] = &held
+	}
+	return standing, true
+}
+
+// holding are the members that hold room and are not about to be evicted for anyone but the given preemptor, "" for nobody.
+func (t *Tracker) holding(g *group, but types.UID) []*gang.Member {
+	var members []*gang.Member
+	for _, m := range g.Members() {
+		if g.Counts(m) && m.State.Holds() && !t.claimed(m.UID, but) {
+			members = append(members, m)
+		}
+	}
+	return members
+}
+
+// claimed says whether someone else than the given preemptor is about to have a pod evicted.
+func (t *Tracker) claimed(uid, but types.UID) bool {
+	c, ok := t.claims[uid]
+	return ok && c.by != but && t.clock.Since(c.since) < claimFor
+}
+
+// ClaimVictims puts pods on the list of those that are about to be evicted for a preemptor. Plans that are made from now on
+// count them as gone, and the gate holds what would join a gang that goes whole.
+func (t *Tracker) ClaimVictims(preemptor types.UID, victims []types.UID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.claimVictims(preemptor, victims, false)
+}
+
+func (t *Tracker) claimVictims(preemptor types.UID, victims []types.UID, begun bool) {
+	for _, uid := range victims {
+		if _, m := t.find(uid); m == nil || m.Terminating {
+			continue
+		}
+		old := t.claims[uid]
+		t.claims[uid] = claim{by: preemptor, since: t.clock.Now(), begun: begun || old.by == preemptor && old.begun}
+	}
+}
+
+// BeginEviction is asked before each eviction of a plan, and says whether the plan may be carried out: no gang may be left
+// between one member and its minimum, as things are now. Once begun, a plan is carried through, as half of it would be
+// worse. With force it is never refused.
+func (t *Tracker) BeginEviction(preemptor types.UID, victims []types.UID, force bool) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, uid := range victims {
+		if c := t.claims[uid]; c.by == preemptor && c.begun {
+			return true
+		}
+	}
+	if !force && !t.wholeWithout(preemptor, victims) {
+		return false
+	}
+	t.claimVictims(preemptor, victims, true)
+	return true
+}
+
+// wholeWithout says whether each gang is whole or gone when a preemptor's victims are.
+func (t *Tracker) wholeWithout(preemptor types.UID, victims []types.UID) bool {
+	remaining := map[*group]*gang.Remaining{}
+	for _, uid := range victims {
+		g, m := t.find(uid)
+		if m == nil || !g.podGroup.exists || !g.Counts(m) || !m.State.Holds() || t.claimed(uid, preemptor) {
+			continue
+		}
+		if remaining[g] == nil {
+			remaining[g] = gang.NewRemaining(g.Asks(), t.holding(g, preemptor))
+		}
+		remaining[g].Remove(m)
+	}
+	for _, rest := range remaining {
+		if !rest.IsWholeOrGone() {
+			return false
+		}
+	}
+	return true
+}
+
+// DropClaims takes back what a preemptor has claimed: all of it if no pods are named. An eviction has failed, or was not
+// needed.
+func (t *Tracker) DropClaims(preemptor types.UID, victims ...types.UID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for uid, c := range t.claims {
+		if c.by == preemptor && (len(victims) == 0 || slices.Contains(victims, uid)) {
+			t.dropClaim(uid)
+		}
+	}
+}
+
+// sweepClaims forgets claims on pods that are gone or going, and those of which nothing has come.
+func (t *Tracker) sweepClaims() {
+	for uid := range t.claims {
+		if _, m := t.find(uid); m == nil || m.Terminating || !t.claimed(uid, "") {
+			t.dropClaim(uid)
+		}
+	}
+}
+
+// dropClaim lets members come that were held at the gate on account of a claim.
+func (t *Tracker) dropClaim(uid types.UID) {
+	delete(t.claims, uid)
+	if g, _ := t.find(uid); g != nil {
+		g.surplusOpen = false // so that the surplus is activated anew
+		t.look(g.key)
+	}
+}
+
+// isPreempted says whether so many members of a gang are about to be evicted that the rest is below the minimum. A member that started now
+// would be left alone.
+func (t *Tracker) isPreempted(g *group) bool {
+	for uid := range t.claims {
+		if t.members[uid] == g && t.claimed(uid, "") {
+			return !gang.NewRemaining(g.Asks(), t.holding(g, "")).Seated()
+		}
+	}
+	return false
+}
+
+// HoldsNothingInTheAPI says whether a pod has no node in the API, and will have none: it was let go, or is part of a gang that
+// is still gathering. To take its room no API call is needed, and one member taken back takes the whole round back.
+func (t *Tracker) HoldsNothingInTheAPI(uid types.UID) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	g, m := t.find(uid)
+	if m == nil || m.State == gang.Bound {
+		return false
+	}
+	return !m.State.Holds() || !g.Seated() && m.State == gang.Reserved
+}

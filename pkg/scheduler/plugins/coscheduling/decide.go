@@ -1,0 +1,85 @@
+package coscheduling
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/muster-sched/muster/pkg/placement"
+	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+)
+
+const (
+	hasChanged    = "the gang has changed"
+	behindMinimum = "waiting until the minimum of the gang has started"
+	// capacityPlugin is the plugin that quota is enforced by.
+	capacityPlugin = "Capacity"
+)
+
+// decide decides on the whole gang of a scout. It returns what the scout itself is then, or why it must wait.
+func (c *Coscheduling) decide(ctx context.Context, cycle fwk.CycleState, scout *corev1.Pod, nodes []fwk.NodeInfo) (entry gangs.Entry, message string) {
+	snapshot := c.tracker.Snapshot(scout)
+	if snapshot == nil {
+		return entry, hasChanged
+	}
+	decision := lacksQuota(snapshot, scout)
+	if decision == nil {
+		decision = c.planner.Decide(ctx, &snapshot.Problem, nodes)
+	}
+	activate, ok := c.tracker.Commit(snapshot, decision)
+	switch {
+	case !ok:
+		return entry, hasChanged
+	case decision.Verdict == placement.Impossible:
+		return entry, decision.Message
+	}
+	activateWith(cycle, scout, activate)
+	if entry = c.tracker.Enter(scout); entry.Role != gangs.Chosen {
+		return entry, behindMinimum // the scout is not one of those that start: it has done its work
+	}
+	return entry, ""
+}
+
+// lacksQuota is the decision on a gang that lacks quota, or nil.
+func lacksQuota(s *gangs.Snapshot, scout *corev1.Pod) *placement.Decision {
+	if s.Lacks == nil {
+		return nil
+	}
+	outlook := ""
+	switch {
+	case s.ExceedsCapability:
+		outlook = "; nothing is reserved for it: it asks for more than the whole capability"
+	case s.QuotaReserved:
+		outlook = "; what comes free is reserved for it"
+	}
+	return &placement.Decision{
+		Verdict:   placement.Impossible,
+		Members:   s.Problem.Members,
+		Message:   fmt.Sprintf("the gang's %d members wait for quota: %v%s", len(s.Problem.Members), s.Lacks, outlook),
+		Rejectors: sets.New(capacityPlugin),
+		Rejected:  []*corev1.Pod{scout},
+	}
+}
+
+// activateWith hands pods to the scheduler, which moves them to the front when the cycle of a pod has succeeded.
+func activateWith(cycle fwk.CycleState, from *corev1.Pod, pods []*corev1.Pod) {
+	data, err := cycle.Read(framework.PodsToActivateKey)
+	if err != nil {
+		return // the dispatcher does it
+	}
+	toActivate, ok := data.(*framework.PodsToActivate)
+	if !ok {
+		return
+	}
+	toActivate.Lock()
+	defer toActivate.Unlock()
+	for _, pod := range pods {
+		if pod.UID != from.UID {
+			toActivate.Map[pod.Namespace+"/"+pod.Name] = pod
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package coscheduling
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+)
+
+// EventsToRegister are the events of all plugins of the profile: what wakes a pod that such a plugin has rejected must wake a gang that the
+// plugin has rejected. Each event is put to that plugin's own hint, with the pod that was rejected.
+func (c *Coscheduling) EventsToRegister(ctx context.Context) ([]fwk.ClusterEventWithHint, error) {
+	var events []fwk.ClusterEventWithHint
+	for _, plugin := range c.handle.EnqueueExtensions() {
+		if plugin.Name() == Name {
+			continue
+		}
+		theirs, err := plugin.EventsToRegister(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("asking %s for its events: %w", plugin.Name(), err)
+		}
+		for _, event := range theirs {
+			ours := fwk.ClusterEventWithHint{Event: event.Event, QueueingHintFn: c.hintFor(plugin.Name(), event.QueueingHintFn)}
+			if event.PreQueueingHintFn != nil {
+				ours.PreQueueingHintFn = c.preHintFor(plugin.Name())
+			}
+			events = append(events, ours)
+		}
+	}
+	return events, nil
+}
+
+// hintFor puts an event to the hint of a plugin, if that plugin has rejected the pod's gang. It never has the queue move the pod: a gang that
+// may be helped is woken by the tracker, past the queue's back-off and in order with others.
+func (c *Coscheduling) hintFor(plugin string, hint fwk.QueueingHintFn) fwk.QueueingHintFn {
+	looksAtRoom := plugin == names.NodeResourcesFit
+	return func(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+		rejected, ask := c.tracker.RejectedBy(plugin, pod)
+		if !ask {
+			if looksAtRoom && hint != nil && c.tracker.IsHeldBack(pod) {
+				return hint(logger, pod, oldObj, newObj) // a single pod: room beside what is reserved helps it
+			}
+			return fwk.QueueSkip, nil
+		}
+		// What comes free counts whatever the hint says of it: it may be enough together with what comes next.
+		if r, known := c.freed.by(oldObj, newObj); known && looksAtRoom && !c.tracker.Free(pod, r.node, r.amount) {
+			return fwk.QueueSkip, nil
+		}
+		if mayHelpAny(logger, hint, rejected, oldObj, newObj) {
+			c.tracker.Wake(pod)
+		}
+		return fwk.QueueSkip, nil
+	}
+}
+
+// mostAsked limits for how many demand classes a hint is asked about one event: it runs under the queue's lock.
+const mostAsked = 16
+
+// mayHelpAny says whether an event may help one of the pods. A gang of very many demand classes is taken to be helped.
+func mayHelpAny(logger klog.Logger, hint fwk.QueueingHintFn, pods []*corev1.Pod, oldObj, newObj any) bool {
+	if hint == nil || len(pods) > mostAsked {
+		return true
+	}
+	return slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
+		answer, err := hint(logger, pod, oldObj, newObj)
+		return err != nil || answer != fwk.QueueSkip
+	})
+}
+
+// preHintFor names the pods whose hint is to be asked about an event for which a plugin names its own. The plugin knows those that it has
+// rejected, not the scouts that wait in their name.
+func (c *Coscheduling) preHintFor(plugin string) fwk.PreQueueingHintFn {
+	return func(klog.Logger, any, any) (fwk.PreQueueingHintResult, error) {
+		return fwk.PreQueueingHintResult{Pods: c.tracker.ScoutsBehind(plugin)}, nil
+	}
+}

@@ -1,0 +1,91 @@
+package coscheduling
+
+import (
+	"maps"
+	"slices"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/muster-sched/muster/pkg/placement"
+	"github.com/muster-sched/muster/pkg/resources"
+	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+)
+
+const (
+	limitsKey fwk.StateKey = "Limits" + Name
+
+	roomReserved  = "room is reserved for a gang that has waited longer"
+	minimumWaits  = "the minimum of a gang waits for this room"
+	otherNodeOnly = "the gang was decided to fit with the pod on another node"
+)
+
+// limits are what a pod is held to in its cycle. Pods that are held to nothing have none, and skip Filter.
+type limits struct {
+	rejected bool // in PreFilter
+	entry    gangs.Entry
+	requests resources.List // what the pod takes, if something is reserved or needed by others
+	names    []corev1.ResourceName
+	barred   atomic.Bool // a node was refused because of that
+}
+
+// Clone returns the limits themselves: they hold for the cycle and all copies of its state.
+func (l *limits) Clone() fwk.StateData { return l }
+
+func limitsOf(cycle fwk.CycleState) *limits {
+	data, err := cycle.Read(limitsKey)
+	if err != nil {
+		return nil
+	}
+	l, _ := data.(*limits)
+	return l
+}
+
+// reject rejects a pod in PreFilter.
+func reject(cycle fwk.CycleState, why string) (*fwk.PreFilterResult, *fwk.Status) {
+	cycle.Write(limitsKey, &limits{rejected: true})
+	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
+}
+
+// limit holds a pod to its node, and off what is reserved. The result of PreFilter is not enough: a nominated node or a hint is tried before
+// and regardless of it, so Filter checks again.
+func limit(cycle fwk.CycleState, pod *corev1.Pod, entry gangs.Entry) (*fwk.PreFilterResult, *fwk.Status) {
+	l := &limits{entry: entry}
+	if entry.Reserved != nil || len(entry.Holds) > 0 {
+		l.requests = resources.PodRequests(pod)
+		l.names = slices.Collect(maps.Keys(l.requests))
+	} else if entry.Node == "" {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	cycle.Write(limitsKey, l)
+	if entry.Node == "" {
+		return nil, nil
+	}
+	return &fwk.PreFilterResult{NodeNames: sets.New(entry.Node)}, nil
+}
+
+// refuses says why a pod may not go to a node, or nil.
+func (l *limits) refuses(node fwk.NodeInfo) *fwk.Status {
+	name := node.Node().Name
+	if l.entry.Node != "" && l.entry.Node != name {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, otherNodeOnly)
+	}
+	reserved := l.entry.Reserved != nil && l.entry.Reserved.On(name)
+	if !reserved && len(l.entry.Holds) == 0 {
+		return nil
+	}
+	free := placement.FreeOn(node, l.names)
+	if reserved && l.entry.Reserved.Bars(name, free, l.requests) {
+		l.barred.Store(true)
+		return fwk.NewStatus(fwk.Unschedulable, roomReserved)
+	}
+	for _, need := range l.entry.Holds {
+		if need.IsHurtBy(name, free, l.requests) {
+			l.barred.Store(true)
+			return fwk.NewStatus(fwk.Unschedulable, minimumWaits)
+		}
+	}
+	return nil
+}

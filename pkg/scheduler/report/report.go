@@ -1,0 +1,214 @@
+// Package report tells users why gangs wait: every waiting member by its condition PodScheduled, and the PodGroup and the first waiting pod by
+// one event. It works beside the scheduling loop, and a report never has anything scheduled or decided.
+package report
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
+
+	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+	"github.com/muster-sched/muster/pkg/scheduler/upstream"
+)
+
+const (
+	// qps and burst bound the reporter's requests to the API server, which must bind pods first.
+	qps, burst = 100, 100
+	// batch is how many members of one gang are written before other gangs have their turn.
+	batch = 100
+	// retryAfter is when a report is repeated that another writer has overtaken, or that failed.
+	retryAfter = time.Second
+	// failedScheduling is the reason of the event on a pod. kube-scheduler uses it.
+	failedScheduling = "FailedScheduling"
+	// unschedulable is the reason of the event on the PodGroup. Volcano's clients know it.
+	unschedulable = "Unschedulable"
+	// component is the source of the events.
+	component = "muster-scheduler"
+)
+
+// Tracker is what the reporter asks.
+type Tracker interface {
+	// Leads says whether this process may write.
+	Leads() bool
+	// TakeReport says why a gang waits.
+	TakeReport(key gangs.Key) gangs.Waiting
+	// WaitingMembers are the members of a gang that wait.
+	WaitingMembers(key gangs.Key) []gangs.WaitingMember
+	// StillWaits says whether an explanation still holds for a member.
+	StillWaits(key gangs.Key, member types.UID, e gangs.Explanation) bool
+	// Reported counts a condition that was written.
+	Reported(reason string)
+}
+
+// Reporter writes reports.
+type Reporter struct {
+	tracker Tracker
+	clock   clock.Clock
+	client  kubernetes.Interface
+	pods    corelisters.PodLister
+	events  record.EventRecorder
+	limiter flowcontrol.RateLimiter
+	gangs   map[gangs.Key]*history
+	waiting int // pods in gangs that wait, as far as reported
+}
+
+// Run reports for the gangs of a tracker until the context ends.
+func Run(ctx context.Context, handle fwk.Handle, tracker *gangs.Tracker) {
+	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+	defer broadcaster.Shutdown()
+	client := handle.ClientSet()
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
+	r := New(tracker, clock.RealClock{}, client, handle.SharedInformerFactory().Core().V1().Pods().Lister(),
+		broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: component}))
+	queue := tracker.Reports()
+	for {
+		key, shutdown := queue.Get()
+		if shutdown {
+			return
+		}
+		if again := r.Look(ctx, key); again > 0 {
+			queue.AddAfter(key, again)
+		}
+		queue.Done(key)
+	}
+}
+
+// New makes a reporter. It is used by one goroutine.
+func New(tracker Tracker, c clock.Clock, client kubernetes.Interface, pods corelisters.PodLister, events record.EventRecorder) *Reporter {
+	return &Reporter{
+		tracker: tracker, clock: c, client: client, pods: pods, events: events,
+		limiter: flowcontrol.NewTokenBucketRateLimiter(qps, burst), gangs: map[gangs.Key]*history{},
+	}
+}
+
+// Look writes what is to be written for a gang now. It returns when to look again, 0 for when something changes.
+func (r *Reporter) Look(ctx context.Context, key gangs.Key) (again time.Duration) {
+	if !r.tracker.Leads() {
+		return 0 // the process looks at all gangs when it begins to lead
+	}
+	w := r.tracker.TakeReport(key)
+	h := r.gangs[key]
+	if h == nil {
+		h = &history{}
+	}
+	r.waiting += w.Count - h.members
+	h.members = w.Count
+	if w.IsZero() {
+		delete(r.gangs, key)
+		return 0
+	}
+	r.gangs[key] = h
+	now := r.clock.Now()
+	if w.Explanation == h.written && w.Version == h.complete {
+		return 0
+	}
+	if wait := h.observe(w, now, r.rewordPause()); wait > 0 {
+		return wait
+	}
+	h.begin(w, now)
+	return r.write(ctx, key, h, w)
+}
+
+// write brings the conditions of all waiting members up to date, a batch at a time.
+func (r *Reporter) write(ctx context.Context, key gangs.Key, h *history, w gangs.Waiting) (again time.Duration) {
+	failed, written := false, 0
+	for _, m := range r.tracker.WaitingMembers(key) {
+		pod := r.outdated(m, w.Explanation)
+		switch {
+		case pod == nil:
+			continue
+		case written == batch:
+			return time.Millisecond
+		case !r.tracker.StillWaits(key, m.UID, w.Explanation):
+			continue // what has changed brings the gang here again
+		}
+		if err := r.limiter.Wait(ctx); err != nil {
+			return 0 // the context has ended
+		}
+		switch err := r.patch(ctx, pod, w.Explanation); {
+		case err == nil:
+			written++
+			r.tracker.Reported(w.Reason)
+			r.announce(h, w, pod)
+		case apierrors.IsConflict(err):
+			failed = true // another writer was faster; what the informer shows next is compared anew
+		case apierrors.IsNotFound(err): // deleted
+		default:
+			failed = true
+			klog.FromContext(ctx).Error(err, "Reporting why a member waits failed, trying again", "pod", klog.KObj(pod))
+		}
+	}
+	if failed {
+		return retryAfter
+	}
+	h.complete = w.Version
+	return 0
+}
+
+// outdated returns a waiting member's pod if its condition does not carry the explanation yet.
+func (r *Reporter) outdated(m gangs.WaitingMember, e gangs.Explanation) *corev1.Pod {
+	pod, err := r.pods.Pods(m.Namespace).Get(m.Name)
+	if err != nil || pod.UID != m.UID || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
+		return nil
+	}
+	condition := upstream.PodScheduledCondition(pod)
+	if condition != nil && condition.Status == corev1.ConditionFalse && condition.Reason == e.Reason && condition.Message == e.Text() {
+		return nil
+	}
+	return pod
+}
+
+// patch writes a condition, unless the pod has changed since it was seen: it may be bound by now.
+func (r *Reporter) patch(ctx context.Context, pod *corev1.Pod, e gangs.Explanation) error {
+	condition := map[string]any{
+		"type":    corev1.PodScheduled,
+		"status":  corev1.ConditionFalse,
+		"reason":  e.Reason,
+		"message": e.Text(),
+	}
+	if generation := upstream.ObservedGeneration(pod); generation > 0 {
+		condition["observedGeneration"] = generation
+	}
+	if last := upstream.PodScheduledCondition(pod); last == nil || last.Status != corev1.ConditionFalse {
+		condition["lastTransitionTime"] = metav1.NewTime(r.clock.Now())
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": pod.UID, "resourceVersion": pod.ResourceVersion},
+		"status":   map[string]any{"conditions": []any{condition}},
+	})
+	if err != nil {
+		return fmt.Errorf("writing the patch: %w", err)
+	}
+	_, err = r.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	return err
+}
+
+// announce makes the events of an explanation, once: on the PodGroup and on the first waiting pod.
+func (r *Reporter) announce(h *history, w gangs.Waiting, pod *corev1.Pod) {
+	if !h.news {
+		return
+	}
+	h.news = false
+	r.events.Event(pod, corev1.EventTypeWarning, failedScheduling, w.Text())
+	if w.HasPodGroup && saysOnPodGroup(w.Explanation) {
+		r.events.Event(w.PodGroup, corev1.EventTypeWarning, unschedulable, w.Text())
+	}
+}
+
+// saysOnPodGroup says whether the scheduler makes the event on the PodGroup. For the admission the podgroup controller does.
+func saysOnPodGroup(e gangs.Explanation) bool { return e.Reason != gangs.ReasonWaitingForAdmission }

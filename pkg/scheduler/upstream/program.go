@@ -1,0 +1,154 @@
+// Package upstream has everything that reaches beyond the plugin interfaces of kube-scheduler: what muster-scheduler changes in the upstream
+// scheduler, each with the reason why a plugin cannot do it, and helpers of upstream that are not published as a library. docs/benchmarks.md
+// has what each is worth.
+package upstream
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apiserver/pkg/server"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/component-base/cli/flag"
+	"k8s.io/component-base/cli/globalflag"
+	basecompatibility "k8s.io/component-base/compatibility"
+	"k8s.io/component-base/featuregate"
+	"k8s.io/component-base/logs"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	"k8s.io/component-base/term"
+	"k8s.io/component-base/version/verflag"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app"
+	schedulerconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+)
+
+// Program is kube-scheduler's program with what muster-scheduler changes.
+type Program struct {
+	// Plugins are the out-of-tree plugins.
+	Plugins frameworkruntime.Registry
+	// Speaker says who tells users why a pod waits.
+	Speaker Speaker
+	// QuotaReason is the reason of the condition of a single pod that waits for quota.
+	QuotaReason string
+}
+
+// NewCommand is app.NewSchedulerCommand with two differences, the switches of which are KeepInformer and KeepFailureHandler. That command
+// gives no hold for them, so its steps stand here.
+func NewCommand(p Program) *cobra.Command {
+	opts := options.NewOptions()
+	command := &cobra.Command{
+		Use:  "muster-scheduler",
+		Long: "muster-scheduler is the upstream kube-scheduler with Muster's plugins: Coscheduling, Capacity, TaskPriority and GangPreemption.",
+		Args: cobra.NoArgs,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			return opts.ComponentGlobalsRegistry.Set() // before RunE, which reads the feature gates
+		},
+		RunE: func(command *cobra.Command, _ []string) error {
+			return run(command, opts, p)
+		},
+	}
+	sections := opts.Flags
+	verflag.AddFlags(sections.FlagSet("global"))
+	globalflag.AddGlobalFlags(sections.FlagSet("global"), command.Name(), logs.SkipLoggingConfigurationFlags())
+	for _, section := range sections.FlagSets {
+		command.Flags().AddFlagSet(section)
+	}
+	columns, _, err := term.TerminalSize(command.OutOrStdout())
+	if err != nil {
+		columns = 0 // not a terminal: lines are not broken
+	}
+	flag.SetUsageAndHelpFunc(command, *sections, columns)
+	return command
+}
+
+// run is the life of the program.
+func run(command *cobra.Command, opts *options.Options, p Program) error {
+	verflag.PrintAndExitIfRequested()
+	gates := opts.ComponentGlobalsRegistry.FeatureGateFor(basecompatibility.DefaultKubeComponent)
+	if err := logsapi.ValidateAndApply(opts.Logs, gates); err != nil {
+		return fmt.Errorf("setting up the log: %w", err)
+	}
+	flag.PrintFlags(command.Flags())
+	if opts.InformerName == nil {
+		name, err := cache.NewInformerName(command.Name())
+		if err != nil {
+			return fmt.Errorf("naming the informers: %w", err)
+		}
+		opts.InformerName = name
+	}
+
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		<-server.SetupSignalHandler()
+		cancel()
+	}()
+	config, sched, err := setUp(ctx, opts, p.Plugins)
+	if err != nil {
+		return fmt.Errorf("making the scheduler: %w", err)
+	}
+	HandleFailures(sched, p.Speaker, p.QuotaReason)
+	if mutable, ok := gates.(featuregate.MutableFeatureGate); ok {
+		mutable.AddMetrics()
+	}
+	opts.ComponentGlobalsRegistry.AddMetrics()
+	return app.Run(ctx, config, sched)
+}
+
+// setUp makes the upstream scheduler from its options, as its own program does, but for where it learns of pods from.
+func setUp(ctx context.Context, opts *options.Options, plugins frameworkruntime.Registry) (*schedulerconfig.CompletedConfig, *scheduler.Scheduler, error) {
+	defaults, err := latest.Default()
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the default configuration: %w", err)
+	}
+	opts.ComponentConfig = defaults
+	if errs := opts.Validate(); len(errs) > 0 {
+		return nil, nil, utilerrors.NewAggregate(errs)
+	}
+	informerName := opts.InformerName
+	opts.InformerName = nil // a name is for one informer of pods, and those made here are not used
+	base, err := opts.Config(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	client, err := kubernetes.NewForConfig(rest.AddUserAgent(base.KubeConfig, "scheduler"))
+	if err != nil {
+		return nil, nil, fmt.Errorf("making the client: %w", err)
+	}
+	base.InformerFactory = tellPodsApart(scheduler.NewInformerFactory(client, 0, informerName), client, informerName)
+	completed := base.Complete()
+	settings := &completed.ComponentConfig
+
+	var profiles []config.KubeSchedulerProfile
+	sched, err := scheduler.New(ctx, completed.Client, completed.InformerFactory, completed.DynInformerFactory,
+		func(name string) events.EventRecorderLogger { return completed.EventBroadcaster.NewRecorder(name) },
+		scheduler.WithKubeConfig(completed.KubeConfig),
+		scheduler.WithComponentConfigVersion(settings.APIVersion),
+		scheduler.WithProfiles(settings.Profiles...),
+		scheduler.WithExtenders(settings.Extenders...),
+		scheduler.WithParallelism(settings.Parallelism),
+		scheduler.WithPercentageOfNodesToScore(settings.PercentageOfNodesToScore),
+		scheduler.WithPodInitialBackoffSeconds(settings.PodInitialBackoffSeconds),
+		scheduler.WithPodMaxBackoffSeconds(settings.PodMaxBackoffSeconds),
+		scheduler.WithPodMaxInUnschedulablePodsDuration(completed.PodMaxInUnschedulablePodsDuration),
+		scheduler.WithFrameworkOutOfTreeRegistry(plugins),
+		scheduler.WithBuildFrameworkCapturer(func(profile config.KubeSchedulerProfile) { profiles = append(profiles, profile) }),
+	)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := options.LogOrWriteConfig(klog.FromContext(ctx), opts.WriteConfigTo, settings, profiles); err != nil {
+		return nil, nil, err
+	}
+	return &completed, sched, nil
+}
