@@ -1,0 +1,232 @@
+package gangs
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/component-base/metrics"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/muster-sched/muster/pkg/apis/config"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/placement"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+)
+
+// testArgs are the arguments of the trackers of these tests.
+var testArgs = config.CoschedulingArgs{
+	Admission:          config.AdmissionRequired,
+	PermitTimeout:      metav1.Duration{Duration: time.Minute},
+	PartialGangTimeout: metav1.Duration{Duration: time.Hour},
+	InitialBackoff:     metav1.Duration{Duration: time.Second},
+	MaxBackoff:         metav1.Duration{Duration: 10 * time.Second},
+}
+
+// newTestTracker makes a tracker that has read everything, leads and enforces quota, with a clock that stands.
+func newTestTracker(t testing.TB) (*Tracker, *clocktesting.FakeClock) {
+	t.Helper()
+	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
+	tr := New(clock)
+	t.Cleanup(tr.dirty.ShutDown)
+	t.Cleanup(tr.reports.ShutDown)
+	require.NoError(t, tr.Configure("muster", testArgs))
+	tr.EnforceQuota()
+	tr.Open()
+	tr.Lead()
+	return tr, clock
+}
+
+// openTracker is a newTestTracker whose clock does not matter.
+func openTracker(t testing.TB) *Tracker {
+	t.Helper()
+	tr, _ := newTestTracker(t)
+	return tr
+}
+
+// theGang is the key of the gang of groupIn and memberNamed.
+var theGang = Key{Namespace: metav1.NamespaceDefault, Name: "g"}
+
+// groupIn makes the PodGroup of theGang, in queue q.
+func groupIn(phase schedulingv1beta1.PodGroupPhase, minMember int32) *schedulingv1beta1.PodGroup {
+	return mustertesting.MakePodGroup("g").UID("g").MinMember(minMember).Queue("q").Phase(phase).Obj()
+}
+
+// memberNamed makes a pod of theGang that requests one CPU. Its UID is its name.
+func memberNamed(name string) *mustertesting.PodWrapper {
+	return mustertesting.MakePod(name).UID(name).Group("g").SchedulerName("muster").Requests("cpu", "1")
+}
+
+// singleNamed makes a pod without a gang that requests one CPU of a queue. Its UID is its name.
+func singleNamed(name, queue string) *mustertesting.PodWrapper {
+	return mustertesting.MakePod(name).UID(name).SchedulerName("muster").Requests("cpu", "1").QueueName(queue)
+}
+
+// gangOf has a gang without a queue come, with n members of one CPU: <name>-0 and so on.
+func gangOf(tr *Tracker, name string, minMember int32, n int) []*corev1.Pod {
+	tr.SetPodGroup(mustertesting.MakePodGroup(name).UID(name).MinMember(minMember).Phase(schedulingv1beta1.PodGroupInqueue).Obj())
+	pods := make([]*corev1.Pod, n)
+	for i := range pods {
+		member := fmt.Sprintf("%s-%d", name, i)
+		pods[i] = mustertesting.MakePod(member).UID(member).Group(name).SchedulerName("muster").Requests("cpu", "1").Obj()
+		tr.SetPod(pods[i])
+	}
+	return pods
+}
+
+func keyNamed(name string) Key { return Key{Namespace: metav1.NamespaceDefault, Name: name} }
+
+// setPods tells a tracker of pods.
+func setPods(tr *Tracker, pods ...*corev1.Pod) {
+	for _, pod := range pods {
+		tr.SetPod(pod)
+	}
+}
+
+// on is a pod that is bound to a node.
+func on(pod *corev1.Pod, node string) *corev1.Pod {
+	pod = pod.DeepCopy()
+	pod.Spec.NodeName = node
+	return pod
+}
+
+// deleting is a pod that is being deleted.
+func deleting(pod *corev1.Pod) *corev1.Pod {
+	pod = pod.DeepCopy()
+	pod.DeletionTimestamp = &metav1.Time{Time: time.Unix(2000, 0)}
+	return pod
+}
+
+func namesOf(pods []*corev1.Pod) []string {
+	names := []string{}
+	for _, pod := range pods {
+		names = append(names, pod.Name)
+	}
+	return names
+}
+
+// yes is the decision that a gang fits. Without places it is uncertain where.
+func yes(s *Snapshot, places map[types.UID]string) *placement.Decision {
+	d := &placement.Decision{Verdict: placement.Uncertain, Members: s.Problem.Members, Places: places}
+	if places != nil {
+		d.Verdict = placement.Possible
+	}
+	return d
+}
+
+// no is the decision that a gang does not fit, because a plugin has rejected a pod.
+func no(s *Snapshot, message string, rejected *corev1.Pod, plugin string) *placement.Decision {
+	return &placement.Decision{
+		Verdict: placement.Impossible, Members: s.Problem.Members, Message: message, Rejected: []*corev1.Pod{rejected}, Rejectors: sets.New(plugin),
+	}
+}
+
+// begin has the scout's gang decided to fit, and returns the pods to activate.
+func begin(t testing.TB, tr *Tracker, scout *corev1.Pod, places map[types.UID]string) []*corev1.Pod {
+	t.Helper()
+	s := tr.Snapshot(scout)
+	require.NotNil(t, s)
+	activate, ok := tr.Commit(s, yes(s, places))
+	require.True(t, ok)
+	return activate
+}
+
+// refuse has the scout's gang decided not to fit.
+func refuse(t testing.TB, tr *Tracker, scout *corev1.Pod, message string) {
+	t.Helper()
+	s := tr.Snapshot(scout)
+	require.NotNil(t, s)
+	_, ok := tr.Commit(s, no(s, message, scout, "NodeResourcesFit"))
+	require.True(t, ok)
+}
+
+// reserve is what the plugins do with a pod in Reserve, and unreserve in Unreserve, in the order of the profiles.
+func reserve(tr *Tracker, pod *corev1.Pod) {
+	tr.Charge(pod)
+	tr.Reserve(pod)
+}
+
+func unreserve(tr *Tracker, pod *corev1.Pod) {
+	tr.Unreserve(pod)
+	tr.Refund(pod)
+}
+
+// permit reserves for a pod and asks Permit.
+func permit(tr *Tracker, pod *corev1.Pod) (Verdict, []types.UID) {
+	reserve(tr, pod)
+	return tr.Permit(pod)
+}
+
+// startAttempt has theGang, of the members m0 to m(n-1), decided to fit, and the first of them reserved.
+func startAttempt(t testing.TB, tr *Tracker, n int) {
+	t.Helper()
+	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, int32(n)))
+	for i := range n {
+		tr.SetPod(memberNamed(fmt.Sprint("m", i)).Obj())
+	}
+	first := memberNamed("m0").Obj()
+	require.Empty(t, tr.Gate(first))
+	begin(t, tr, first, nil)
+	reserve(tr, first)
+	require.Equal(t, gang.Attempting, phaseOf(tr, theGang))
+}
+
+// release brings a gang to where its members are being bound, each on a node of its name.
+func release(t testing.TB, tr *Tracker, pods []*corev1.Pod) {
+	t.Helper()
+	begin(t, tr, pods[0], nil)
+	for i, pod := range pods {
+		verdict, _ := permit(tr, pod)
+		require.Equal(t, i == len(pods)-1, verdict == Allow)
+	}
+}
+
+func statusOf(tr *Tracker, key Key) gang.Status {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	return tr.status(tr.gangs[key])
+}
+
+func phaseOf(tr *Tracker, key Key) gang.Phase { return statusOf(tr, key).Phase }
+
+// toLookAt are the gangs that the dispatcher is about to look at. It looks at them no more.
+func toLookAt(tr *Tracker) []Key {
+	var keys []Key
+	for tr.dirty.Len() > 0 {
+		key, _ := tr.dirty.Get()
+		keys = append(keys, key)
+		tr.dirty.Done(key)
+	}
+	return keys
+}
+
+// lookAgain waits until the dispatcher is about to look at something, and returns it.
+func lookAgain(t testing.TB, tr *Tracker) []Key {
+	t.Helper()
+	require.Eventually(t, func() bool { return tr.dirty.Len() > 0 }, 10*time.Second, time.Millisecond)
+	return toLookAt(tr)
+}
+
+// counting registers a metric, which counts only from then on, and returns what reads it.
+func counting(t testing.TB, counter metrics.Registerable) func() float64 {
+	t.Helper()
+	registry := metrics.NewKubeRegistry()
+	registry.MustRegister(counter)
+	return func() float64 {
+		families, err := registry.Gather()
+		require.NoError(t, err)
+		sum := 0.0
+		for _, family := range families {
+			for _, metric := range family.Metric {
+				sum += metric.Counter.GetValue()
+			}
+		}
+		return sum
+	}
+}
