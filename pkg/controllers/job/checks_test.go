@@ -64,22 +64,22 @@ func TestWhatAPolicyAnswersIsChecked(t *testing.T) {
 		live       *corev1.Pod // nil if the API has none
 		want       bool
 	}{
-		"it failed":                               {failed, pod("p", corev1.PodFailed), false, pod("p", corev1.PodFailed), true},
-		"it failed, and is gone":                  {failed, pod("p", corev1.PodFailed), false, nil, true},
-		"it failed, and another has come":         {failed, pod("p", corev1.PodFailed), false, pod("q", corev1.PodRunning), false},
-		"it failed, and the name is a stranger's": {failed, pod("p", corev1.PodFailed), false, foreign, true},
-		"it failed before":                        {failed, nil, true, pod("q", corev1.PodRunning), true},
-		"it is gone":                              {evicted, nil, false, nil, true},
-		"it is gone, and another has come":        {evicted, nil, false, pod("q", corev1.PodRunning), false},
-		"it goes":                                 {evicted, going, false, nil, true},
-		"it was evicted before, and is gone":      {evicted, nil, true, nil, true},
-		"it was evicted before, a new one waits":  {evicted, nil, true, pod("q", corev1.PodPending), true},
-		"it was evicted before, a new one runs":   {evicted, nil, true, pod("q", corev1.PodRunning), false},
-		"it was evicted before, a new one ended":  {evicted, nil, true, pod("q", corev1.PodSucceeded), false},
-		"it is pending":                           {pending, pod("p", corev1.PodPending), false, pod("p", corev1.PodPending), true},
-		"it was pending, and runs":                {pending, pod("p", corev1.PodPending), false, pod("p", corev1.PodRunning), false},
-		"it was pending, and is gone":             {pending, pod("p", corev1.PodPending), false, nil, false},
-		"it was pending, and another is":          {pending, pod("p", corev1.PodPending), false, pod("q", corev1.PodPending), false},
+		"it failed":                                 {failed, pod("p", corev1.PodFailed), false, pod("p", corev1.PodFailed), true},
+		"it failed, and is gone":                    {failed, pod("p", corev1.PodFailed), false, nil, true},
+		"it failed, and another pod exists":         {failed, pod("p", corev1.PodFailed), false, pod("q", corev1.PodRunning), false},
+		"it failed, and another owner has the name": {failed, pod("p", corev1.PodFailed), false, foreign, true},
+		"it failed before":                          {failed, nil, true, pod("q", corev1.PodRunning), true},
+		"it is gone":                                {evicted, nil, false, nil, true},
+		"it is gone, and another pod exists":        {evicted, nil, false, pod("q", corev1.PodRunning), false},
+		"it goes":                                   {evicted, going, false, nil, true},
+		"it was evicted before, and is gone":        {evicted, nil, true, nil, true},
+		"it was evicted before, a new one waits":    {evicted, nil, true, pod("q", corev1.PodPending), true},
+		"it was evicted before, a new one runs":     {evicted, nil, true, pod("q", corev1.PodRunning), false},
+		"it was evicted before, a new one ended":    {evicted, nil, true, pod("q", corev1.PodSucceeded), false},
+		"it is pending":                             {pending, pod("p", corev1.PodPending), false, pod("p", corev1.PodPending), true},
+		"it was pending, and runs":                  {pending, pod("p", corev1.PodPending), false, pod("p", corev1.PodRunning), false},
+		"it was pending, and is gone":               {pending, pod("p", corev1.PodPending), false, nil, false},
+		"it was pending, and another pod is":        {pending, pod("p", corev1.PodPending), false, pod("q", corev1.PodPending), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t)
@@ -93,7 +93,7 @@ func TestWhatAPolicyAnswersIsChecked(t *testing.T) {
 	d := newDesk(t)
 	refuses(&d.kube.Fake, "get", "pods")
 	assert.False(t, d.isStillSo(t.Context(), job, &policy.Happening{Event: failed, Pod: pod("p", corev1.PodFailed)}), "the API has no answer")
-	assert.True(t, d.isStillSo(t.Context(), job, nil), "no policy: a Command or the spec")
+	assert.True(t, d.isStillSo(t.Context(), job, nil), "a Command or the spec asks, not a policy")
 	assert.True(t, d.isStillSo(t.Context(), job, &policy.Happening{Event: busv1alpha1.TaskCompletedEvent, Index: -1}), "no single pod")
 }
 
@@ -139,8 +139,8 @@ func TestPodsAreCreatedForThePodGroupAsItIsNow(t *testing.T) {
 	}
 }
 
-// TestAReasonIsSaidOnce: the status is written again for its counts while the Job waits for the same.
-func TestAReasonIsSaidOnce(t *testing.T) {
+// TestAReasonHasOneEvent: the status is written again for its counts while the Job waits for the same reason.
+func TestAReasonHasOneEvent(t *testing.T) {
 	d := newDesk(t)
 	d.stands(mustertesting.MakeJob("j").MinAvailable(2).Task(mustertesting.MakeTask("a", 2)), batchv1alpha1.Pending, 0)
 	group, err := d.muster.SchedulingV1beta1().PodGroups(metav1.NamespaceDefault).Get(t.Context(), "j-u", metav1.GetOptions{})
@@ -157,8 +157,8 @@ func TestAReasonIsSaidOnce(t *testing.T) {
 	assert.Equal(t, []string{"Warning PodGroupPending PodGroup default:j unschedulable, reason: no node is large enough"}, d.told())
 }
 
-// TestTheClaimsOfANamesakeAreNotNamed: the Job was deleted and created anew, and the informer does not show that yet. Names are made
-// of the UID, so those of the old Job must not get into the spec of the new one.
+// TestTheClaimsOfANamesakeAreNotNamed: the Job was deleted and created anew, and the informer does not show that yet. The names contain
+// the UID, so the spec of the new Job must not get those of the old one.
 func TestTheClaimsOfANamesakeAreNotNamed(t *testing.T) {
 	for name, isReplaced := range map[string]bool{"the same Job": false, "another Job": true} {
 		t.Run(name, func(t *testing.T) {
