@@ -294,7 +294,7 @@ func soon(t *testing.T, what string, met func() bool) {
 	assert.Eventually(t, met, 10*time.Second, 5*time.Millisecond, what)
 }
 
-// TestChildrenAreSyncedWhenTheirParentChanges: no event of their own tells them.
+// TestChildrenAreSyncedWhenTheirParentChanges: the children have no event of their own then.
 func TestChildrenAreSyncedWhenTheirParentChanges(t *testing.T) {
 	s := newStage(t)
 	for name, parent := range map[string]string{"p": "root", "c": "p", "d": "p", "other": "root"} {
@@ -326,11 +326,11 @@ func TestUsageIsCountedUpToTheRoot(t *testing.T) {
 	s.countLater("c")
 	s.run()
 	for _, name := range []string{"c", "p", "root"} {
-		soon(t, name+" says what is used", func() bool { return s.queue(name).Status.Allocated.Cpu().MilliValue() == 1500 })
+		soon(t, name+" counts what is used", func() bool { return s.queue(name).Status.Allocated.Cpu().MilliValue() == 1500 })
 	}
 }
 
-// TestBuiltInQueues: those that must exist are created, and one that somebody has created before the informer shows it is kept.
+// TestBuiltInQueues: root and default are created. One that exists, and that the informer does not show yet, is kept.
 func TestBuiltInQueues(t *testing.T) {
 	for name, isThere := range map[string]bool{"there is none": false, "it was created meanwhile": true} {
 		t.Run(name, func(t *testing.T) {
