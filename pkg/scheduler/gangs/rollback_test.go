@@ -1,0 +1,370 @@
+package gangs
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/resources"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+)
+
+// The tests below are what random histories through the real scheduling queue have found, one at a time.
+
+func TestMembersOfAGangWithMinimumZeroAreActivatedWhenItIsAdmitted(t *testing.T) {
+	tr := openTracker(t)
+	pod := memberNamed("m").Obj()
+	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupPending, 0))
+	tr.SetPod(pod)
+	require.Equal(t, "waiting for the PodGroup to be admitted by its queue", tr.Gate(pod))
+	require.Empty(t, tr.nextActions(theGang).Activate)
+	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 0))
+	assert.Equal(t, []string{"m"}, namesOf(tr.nextActions(theGang).Activate))
+	assert.Empty(t, tr.nextActions(theGang).Activate, "once is enough")
+}
+
+func TestMembersThatCameBeforeTheCachesWereReadAreActivatedWhenTheirGangIsAdmitted(t *testing.T) {
+	tr := openTracker(t)
+	tr.synced = false
+	pod := memberNamed("m").Obj()
+	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupPending, 0))
+	tr.SetPod(pod)
+	require.Equal(t, notSynced, tr.Gate(pod))
+	tr.Open()
+	require.Empty(t, tr.nextActions(theGang).Activate)
+	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 0))
+	assert.Equal(t, []string{"m"}, namesOf(tr.nextActions(theGang).Activate))
+}
+
+// TestTheFirstPodOfAJobShowsThatItsPodGroupIsAdmitted: the controller creates it after the admission, which may stand in the status much
+// later.
+func TestTheFirstPodOfAJobShowsThatItsPodGroupIsAdmitted(t *testing.T) {
+	job := mustertesting.MakeJob("j").UID("job").Obj()
+	groupOfJob := func(uid string) *schedulingv1beta1.PodGroup {
+		return mustertesting.MakePodGroup("g").UID(uid).Queue("q").Owner(job).Obj()
+	}
+	waitsForAdmission := func(tr *Tracker) bool { return phaseOf(tr, theGang) == gang.NotAdmitted }
+	tr, clock := newTestTracker(t)
+	foreign := memberNamed("foreign").Obj()
+	tr.SetPodGroup(groupOfJob("first"))
+	tr.SetPod(foreign)
+	require.NotEmpty(t, tr.Gate(foreign), "a pod that the Job does not control shows nothing")
+	require.True(t, waitsForAdmission(tr))
+	require.Empty(t, tr.nextActions(theGang).Activate)
+
+	own := memberNamed("own").Owner(job)
+	tr.SetPod(own.Obj())
+	require.Empty(t, tr.Gate(own.Obj()))
+	tr.SetPod(own.Terminating(clock.Now()).Obj())
+	assert.Contains(t, namesOf(tr.nextActions(theGang).Activate), "foreign", "the gang goes on though its own pod is being deleted")
+	assert.False(t, waitsForAdmission(tr), "an admission that was shown stays")
+
+	tr.SetPodGroup(groupOfJob("second"))
+	assert.True(t, waitsForAdmission(tr), "pods that are being deleted are of the PodGroup before")
+	tr.SetPod(memberNamed("next").Owner(job).Obj())
+	assert.False(t, waitsForAdmission(tr))
+
+	late := openTracker(t)
+	late.SetPod(memberNamed("own").Owner(job).Obj())
+	late.SetPodGroup(groupOfJob("first"))
+	assert.False(t, waitsForAdmission(late), "the pod was known first")
+}
+
+// TestRoomOfAnAttemptThatWasRolledBackIsNoPartOfTheNext: the member that could not be placed may be back in the queue before the others
+// have lost their room. Decided then, the gang needed a place for that one only, was released, and lost the others.
+func TestRoomOfAnAttemptThatWasRolledBackIsNoPartOfTheNext(t *testing.T) {
+	tr := openTracker(t)
+	startAttempt(t, tr, 3)
+	tr.gangs[theGang].attempt.certain = true // there was a place for each: the next attempt goes exactly there, at once
+	reserved, failed := memberNamed("m0").Obj(), memberNamed("m1").Obj()
+	require.Empty(t, tr.Gate(failed))
+	require.True(t, tr.Fail(failed), "no node had room for it")
+	require.Equal(t, gang.RollingBack, phaseOf(tr, theGang))
+
+	assert.Equal(t, "waiting until the gang has given back the room of its last attempt", tr.Gate(failed))
+	assert.Equal(t, Held, tr.Enter(failed).Role)
+	assert.Nil(t, tr.Snapshot(failed))
+	actions := tr.nextActions(theGang)
+	assert.Equal(t, []types.UID{"m0"}, actions.Reject)
+	assert.Empty(t, actions.Activate)
+
+	unreserve(tr, reserved)
+	assert.Equal(t, []string{"m1"}, namesOf(tr.nextActions(theGang).Activate))
+	require.Empty(t, tr.Gate(failed))
+	s := tr.Snapshot(failed)
+	require.NotNil(t, s)
+	assert.Len(t, s.Problem.Members, 3, "all are placed anew")
+	assert.True(t, s.Problem.Exact)
+}
+
+func TestAMinimumRaisedAboveTheChosenMembersRollsBack(t *testing.T) {
+	tr := openTracker(t)
+	startAttempt(t, tr, 2)
+	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 5))
+	assert.Nil(t, tr.gangs[theGang].attempt)
+	assert.Equal(t, []types.UID{"m0"}, tr.nextActions(theGang).Reject)
+}
+
+func TestAMinimumThatStaysDoesNotRollBack(t *testing.T) {
+	tr := openTracker(t)
+	startAttempt(t, tr, 2)
+	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
+	assert.Equal(t, gang.Attempting, phaseOf(tr, theGang))
+}
+
+func TestANewIncarnationRollsBack(t *testing.T) {
+	tr := openTracker(t)
+	startAttempt(t, tr, 2)
+	tr.SetPod(memberNamed("new").Version(1).Obj())
+	assert.Nil(t, tr.gangs[theGang].attempt)
+	assert.Equal(t, []types.UID{"m0"}, tr.nextActions(theGang).Reject)
+}
+
+func TestAScoutThatIsNotChosenHasTheChosenMembersActivated(t *testing.T) {
+	tr := openTracker(t)
+	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1))
+	scout := memberNamed("scout").Obj()
+	tr.SetPod(scout)
+	require.Empty(t, tr.Gate(scout))
+	tr.SetPod(memberNamed("higher").Priority(10).Obj())
+	s := tr.Snapshot(scout)
+	toLookAt(tr)
+	_, ok := tr.Commit(s, yes(s, nil))
+	require.True(t, ok)
+	assert.Contains(t, toLookAt(tr), theGang, "the cycle of the scout fails, and activates none")
+	assert.Equal(t, []string{"higher"}, namesOf(tr.nextActions(theGang).Activate))
+}
+
+func TestPodsOfADeletedPodGroupAreChargedNowhere(t *testing.T) {
+	tr := openTracker(t)
+	group := groupIn(schedulingv1beta1.PodGroupRunning, 1)
+	tr.SetPodGroup(group)
+	tr.SetPod(memberNamed("m").Node("node").Obj())
+	require.Equal(t, int64(1000), tr.Ledger().Used("q")[corev1.ResourceCPU])
+	tr.DeletePodGroup(group)
+	assert.True(t, tr.Ledger().Used("q").IsZero())
+}
+
+func TestAGangThatMovesToAnotherQueueMakesRoomInItsOld(t *testing.T) {
+	tr := openTracker(t)
+	tr.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "1").Obj())
+	group := groupIn(schedulingv1beta1.PodGroupRunning, 1)
+	tr.SetPodGroup(group)
+	tr.SetPod(memberNamed("m").Node("node").Obj())
+	single := singleNamed("single", "q").Obj()
+	require.NotNil(t, tr.QuotaShortage(single))
+	require.True(t, tr.WaitsForQuota(single))
+	group.Spec.Queue = "other"
+	tr.SetPodGroup(group)
+	assert.Equal(t, []string{"single"}, namesOf(tr.nextActions(quotaKey).Activate))
+	assert.Nil(t, tr.QuotaShortage(single))
+	assert.False(t, tr.WaitsForQuota(single))
+}
+
+func TestQuotaThatWasReservedInTheOldQueueIsFreeWhenThePodIsBound(t *testing.T) {
+	for _, queue := range []string{"other", ""} {
+		tr := openTracker(t)
+		tr.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "1").Obj())
+		startAttempt(t, tr, 1)
+		single := singleNamed("single", "q").Obj()
+		moved := groupIn(schedulingv1beta1.PodGroupInqueue, 1)
+		moved.Spec.Queue = queue
+		tr.SetPodGroup(moved)
+		tr.nextActions(quotaKey)
+		require.NotNil(t, tr.QuotaShortage(single), "the pod was charged to the old queue")
+		tr.SetPod(memberNamed("m0").Node("node").Obj())
+		assert.Equal(t, []string{"single"}, namesOf(tr.nextActions(quotaKey).Activate), queue)
+		assert.Nil(t, tr.QuotaShortage(single))
+	}
+}
+
+// T12: what is held for a gang whose members do not come in time is given back: its places, and its queue's quota.
+func TestT12_AnAttemptTimesOutAndGivesQuotaBack(t *testing.T) {
+	tr, clock := newTestTracker(t)
+	tr.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "2").Obj())
+	startAttempt(t, tr, 2)
+	one := resources.List{corev1.ResourceCPU: 1000}
+	require.NotNil(t, tr.Ledger().Room("q", one), "one member is charged, for the other quota is assumed")
+	clock.Step(time.Minute - time.Second)
+	require.Empty(t, tr.nextActions(theGang).Reject)
+	clock.Step(time.Second)
+	require.Equal(t, []types.UID{"m0"}, tr.nextActions(theGang).Reject, "the one that waits for the other is rejected")
+	require.Nil(t, tr.Ledger().Room("q", one), "nothing is assumed any more")
+	unreserve(tr, memberNamed("m0").Obj())
+	require.Nil(t, tr.Ledger().Room("q", resources.List{corev1.ResourceCPU: 2000}), "nothing is charged any more")
+	other := gangOf(tr, "other", 1, 1)[0]
+	require.Empty(t, tr.Gate(other))
+	require.Empty(t, tr.Snapshot(other).Problem.Held, "no room on nodes is assumed any more")
+}
+
+// When a member changes, the queue tells the plugins that rejected that member. The gang is unschedulable under the name of its scout, which
+// may be another: here it waits for the claim of g-0.
+func TestAnUnschedulableGangIsDecidedAgainWhenAMemberChanges(t *testing.T) {
+	claimed := func(pod *corev1.Pod) {
+		pod.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "device", ResourceClaimName: ptr.To("g-0-device")}}
+	}
+	reported := func(pod *corev1.Pod) {
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse}}
+	}
+	for name, tc := range map[string]struct {
+		change func(*corev1.Pod)
+		want   []string
+	}{
+		"it has got its claim":       {claimed, []string{"g-1"}},
+		"its condition is written":   {reported, []string{}},
+		"it tolerates another taint": {func(pod *corev1.Pod) { pod.Spec.Tolerations = []corev1.Toleration{{Key: "a"}} }, []string{"g-1"}},
+	} {
+		for _, late := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, while it is decided: %t", name, late), func(t *testing.T) {
+				tr, clock := newTestTracker(t)
+				pods := gangOf(tr, "g", 2, 2)
+				scout := pods[1]
+				require.Empty(t, tr.Gate(scout))
+				tr.nextActions(theGang)
+				s := tr.Snapshot(scout)
+				require.NotNil(t, s)
+				changed := pods[0].DeepCopy()
+				tc.change(changed)
+				if late {
+					tr.SetPod(changed)
+					tr.nextActions(theGang) // the dispatcher is quicker than the decision
+				}
+				_, ok := tr.Commit(s, no(s, "one has no claim", pods[0], "DynamicResources"))
+				require.True(t, ok)
+				if !late {
+					tr.SetPod(changed)
+				}
+				require.Empty(t, tr.nextActions(theGang).Activate, "not again within a moment")
+				clock.Step(decisionPause)
+				assert.Equal(t, tc.want, namesOf(tr.nextActions(theGang).Activate), "the scout is called again")
+			})
+		}
+	}
+}
+
+func TestScoutsOfTheGangsThatAPluginHasRejected(t *testing.T) {
+	tr := openTracker(t)
+	for name, plugin := range map[string]string{"a": "DynamicResources", "b": "NodeResourcesFit", "c": ""} {
+		pods := gangOf(tr, name, 2, 2)
+		require.Empty(t, tr.Gate(pods[1]))
+		if plugin != "" {
+			s := tr.Snapshot(pods[1])
+			_, ok := tr.Commit(s, no(s, "rejected", pods[0], plugin))
+			require.True(t, ok)
+		}
+	}
+	assert.Equal(t, []types.NamespacedName{{Namespace: "default", Name: "a-1"}}, tr.ScoutsBehind("DynamicResources"))
+	assert.Empty(t, tr.ScoutsBehind("VolumeBinding"))
+}
+
+// TestAPodWaitsForThePodGroupItWasCreatedFor: pods and PodGroups are watched apart. A gang runs and its minimum is raised; new members that
+// the scheduler sees before that are not surplus.
+func TestAPodWaitsForThePodGroupItWasCreatedFor(t *testing.T) {
+	tr := openTracker(t)
+	group := func(version string, minMember int32) *schedulingv1beta1.PodGroup {
+		pg := groupIn(schedulingv1beta1.PodGroupRunning, minMember)
+		pg.ResourceVersion = version
+		return pg
+	}
+	tr.SetPodGroup(group("9", 2))
+	setPods(tr, memberNamed("m0").Node("n").Obj(), memberNamed("m1").Node("n").Obj())
+	surplus := memberNamed("surplus").Obj()
+	raised := memberNamed("raised").Annotation(schedulingv1beta1.GroupResourceVersionAnnotation, "12").Obj()
+	setPods(tr, surplus, raised)
+	require.Empty(t, tr.Gate(surplus), "beyond the minimum")
+	require.Equal(t, notCaughtUp, tr.Gate(raised))
+	tr.SetPodGroup(group("11", 2))
+	require.Equal(t, notCaughtUp, tr.Gate(raised), "something else has changed")
+	tr.SetPodGroup(group("12", 5))
+	require.Equal(t, "waiting for the minimum of the gang's pods to be created", tr.Gate(raised))
+	tr.SetPodGroup(group("30", 2))
+	require.Empty(t, tr.Gate(raised), "what comes later says what holds now")
+
+	raised.Annotations[schedulingv1beta1.GroupResourceVersionAnnotation] = "nonsense"
+	require.Empty(t, tr.Gate(raised))
+}
+
+// What an attempt has assumed is of the quota of the queue that it began in.
+func TestAGangThatChangesItsQueueInAnAttemptIsRolledBack(t *testing.T) {
+	tr := openTracker(t)
+	startAttempt(t, tr, 2)
+	moved := groupIn(schedulingv1beta1.PodGroupInqueue, 2)
+	moved.Spec.Queue = "other"
+	tr.SetPodGroup(moved)
+	assert.Nil(t, tr.gangs[theGang].attempt)
+	assert.Equal(t, []types.UID{"m0"}, tr.nextActions(theGang).Reject)
+	for _, queue := range []string{"q", "other"} {
+		used, all := tr.Ledger().Totals(queue)
+		assert.Equal(t, used, all, "nothing is assumed of either")
+	}
+}
+
+func TestADecisionOnAGangThatHasChangedIsRefused(t *testing.T) {
+	for name, change := range map[string]func(*Tracker, *schedulingv1beta1.PodGroup){
+		"its PodGroup is gone":   func(tr *Tracker, pg *schedulingv1beta1.PodGroup) { tr.DeletePodGroup(pg) },
+		"it is in another queue": func(tr *Tracker, pg *schedulingv1beta1.PodGroup) { pg.Spec.Queue = "other"; tr.SetPodGroup(pg) },
+		"another one is not admitted yet": func(tr *Tracker, pg *schedulingv1beta1.PodGroup) {
+			pg.UID, pg.Status.Phase = "another", schedulingv1beta1.PodGroupPending
+			tr.SetPodGroup(pg)
+		},
+		"its member is gone":           func(tr *Tracker, _ *schedulingv1beta1.PodGroup) { tr.DeletePod(memberNamed("m").Obj()) },
+		"another member starts":        func(tr *Tracker, _ *schedulingv1beta1.PodGroup) { tr.SetPod(memberNamed("higher").Priority(1).Obj()) },
+		"more members start":           func(tr *Tracker, pg *schedulingv1beta1.PodGroup) { pg.Spec.MinMember = 2; tr.SetPodGroup(pg) },
+		"it is seated in the meantime": func(tr *Tracker, _ *schedulingv1beta1.PodGroup) { tr.SetPod(memberNamed("m").Node("n").Obj()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := openTracker(t)
+			tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1))
+			pod := memberNamed("m").Obj()
+			tr.SetPod(pod)
+			require.Empty(t, tr.Gate(pod))
+			s := tr.Snapshot(pod)
+			require.NotNil(t, s)
+			change(tr, groupIn(schedulingv1beta1.PodGroupInqueue, 1))
+			_, ok := tr.Commit(s, yes(s, map[types.UID]string{"m": "node"}))
+			assert.False(t, ok)
+			if g := tr.gangs[theGang]; g != nil {
+				assert.Nil(t, g.attempt)
+			}
+			used, all := tr.Ledger().Totals("q")
+			assert.Equal(t, used, all, "nothing is assumed")
+		})
+	}
+}
+
+// A pod that waits in Permit is of no use to a gang that it has left, nor to the one that it has joined.
+func TestAPodThatLeavesItsGangWhileItHoldsRoomGivesItBack(t *testing.T) {
+	tr := openTracker(t)
+	startAttempt(t, tr, 2)
+	tr.SetPod(memberNamed("m0").Group("another").Obj())
+	assert.Equal(t, []types.UID{"m0"}, tr.nextActions(theGang).Reject)
+	actions, _ := tr.tick()
+	assert.Equal(t, []types.UID{"m0"}, actions.Reject, "it may have been on its way to Permit")
+	unreserve(tr, memberNamed("m0").Obj())
+	assert.True(t, tr.Ledger().Used("q").IsZero())
+	actions, _ = tr.tick()
+	assert.Empty(t, actions.Reject)
+	assert.Empty(t, tr.nextActions(theGang).Reject)
+}
+
+// An attempt of thousands of members takes as long as it takes, as long as they come.
+func TestAnAttemptThatGoesOnHasTime(t *testing.T) {
+	tr, clock := newTestTracker(t)
+	startAttempt(t, tr, 3)
+	clock.Step(time.Minute - time.Second)
+	verdict, _ := permit(tr, memberNamed("m1").Obj())
+	require.Equal(t, Wait, verdict)
+	clock.Step(time.Minute - time.Second)
+	tr.nextActions(theGang)
+	assert.Equal(t, gang.Attempting, phaseOf(tr, theGang))
+	clock.Step(time.Second)
+	assert.ElementsMatch(t, []types.UID{"m0", "m1"}, tr.nextActions(theGang).Reject, "the last has not come")
+}
