@@ -18,12 +18,12 @@ type waiting struct {
 }
 
 // chooseReservation chooses the places to reserve for a gang that does not fit; nil if there are none even when all pods that it may
-// wait for have ended. If possible the gang waits neither for pods that never end by themselves nor on nodes where it waited in vain.
+// wait for have ended. If possible the gang waits neither for pods that never end by themselves nor on nodes that are to be avoided.
 func (v *view) chooseReservation() *Places {
 	before := v.reservedPlaces()
 	avoid := v.problem.Avoid.Clone()
 	if v.problem.Renew {
-		before = v.withoutVain(before, avoid)
+		before = v.withoutLate(before, avoid)
 	}
 	options := []waiting{{nil, true}, {nil, false}}
 	if avoid.Len() > 0 {
@@ -71,8 +71,8 @@ func (v *view) reservedPlaces() [][]Place {
 	return places
 }
 
-// withoutVain drops the places whose room has not come free, and adds their nodes to those to avoid.
-func (v *view) withoutVain(before [][]Place, avoid sets.Set[string]) [][]Place {
+// withoutLate drops the places whose room has not come free, and adds their nodes to those to avoid.
+func (v *view) withoutLate(before [][]Place, avoid sets.Set[string]) [][]Place {
 	wanted := make([]resources.List, len(v.nodes))
 	for d := range before {
 		for _, place := range before[d] {

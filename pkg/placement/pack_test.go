@@ -47,7 +47,11 @@ func TestPack(t *testing.T) {
 			Impossible, []int{1, 0}},
 		"fits in sum but not in pieces": {[]Demand{{cpu(6), 1, 0}, {cpu(5), 2, 0}}, nodes(8, 9), anywhere, Uncertain, nil},
 		"the sum is one short":          {[]Demand{{cpu(6), 1, 0}, {cpu(5), 2, 0}}, nodes(8, 7), anywhere, Impossible, nil},
-		"the sum is just enough":        {[]Demand{{cpu(6), 1, 0}, {cpu(5), 2, 0}}, nodes(8, 8), anywhere, Uncertain, nil},
+		"memory that a node lacks is not missing on another": {
+			[]Demand{{resources.List{corev1.ResourceCPU: 6, corev1.ResourceMemory: 1}, 1, 0}, {cpu(5), 2, 0}},
+			[]Node{{Free: resources.List{corev1.ResourceCPU: 8, corev1.ResourceMemory: 1}}, {Free: resources.List{corev1.ResourceCPU: 9, corev1.ResourceMemory: -5}}},
+			anywhere, Uncertain, nil},
+		"the sum is just enough": {[]Demand{{cpu(6), 1, 0}, {cpu(5), 2, 0}}, nodes(8, 8), anywhere, Uncertain, nil},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

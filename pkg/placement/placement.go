@@ -1,5 +1,5 @@
-// Package placement decides where the pods of a gang may go together, or says what is missing. It is pure but for the
-// filters of the scheduling profile, which it asks about pods and nodes of one snapshot.
+// Package placement finds places for all pods of a gang, or says what is missing; places to reserve for a gang that waits; and victims. It
+// is pure but for the filters of the scheduling profile, which it asks about pods and nodes of one snapshot.
 package placement
 
 import (
@@ -19,7 +19,7 @@ import (
 
 // Problem is a gang to be placed, and what other gangs hold already. It does not change while it is solved.
 type Problem struct {
-	// Members are those that start together: the minimum.
+	// Members are those that start together: the minimum, at least one.
 	Members []*gang.Member
 	// Spare are the members that wait and need not start.
 	Spare []*gang.Member
@@ -125,8 +125,7 @@ func (p *Planner) Decide(ctx context.Context, problem *Problem, nodes []fwk.Node
 		}
 	}
 	decision := &Decision{
-		Verdict: best.Verdict, Members: best.problem.Members, Order: best.order,
-		TooLarge: best.tooLarge, Reserve: first.reserve, GivenUp: first.givenUp,
+		Verdict: best.Verdict, Members: best.problem.Members, Order: best.order, Reserve: first.reserve, GivenUp: first.givenUp,
 	}
 	switch decision.Verdict {
 	case Possible:
@@ -142,7 +141,7 @@ func (p *Planner) Decide(ctx context.Context, problem *Problem, nodes []fwk.Node
 
 // reject fills in why a gang does not fit. One pod of each demand class that was tried instead is given.
 func (p *Planner) reject(decision *Decision, o *outcome, tried []*corev1.Pod) {
-	decision.Message = o.explain() + o.outlook(len(tried) > 0)
+	decision.Message, decision.TooLarge = o.explain()+o.outlook(len(tried) > 0), o.tooLarge
 	most := o.mostRejected()
 	decision.Rejected = []*corev1.Pod{most}
 	for _, class := range o.classes {

@@ -52,6 +52,9 @@ func TestPackLater(t *testing.T) {
 		"one pod on each node": {
 			demands: []Demand{{cpu(1), 2, 1}}, nodes: []futureNode{{4, 4}, {0, 4}}, fits: anywhere,
 			before: [][]Place{{{0, 2}}}, places: [][]Place{{{0, 1}, {1, 1}}}},
+		"an earlier place counts once, now or later": {
+			demands: []Demand{{cpu(4), 2, 0}}, nodes: []futureNode{{4, 8}, {0, 4}}, fits: anywhere,
+			before: [][]Place{{{0, 1}, {1, 1}}}, places: [][]Place{{{0, 1}, {1, 1}}}},
 		"more in use than there is": {
 			demands: []Demand{{cpu(1), 1, 0}}, nodes: []futureNode{{-5, 4}, {0, 4}}, fits: anywhere,
 			places: [][]Place{{{1, 1}}}},

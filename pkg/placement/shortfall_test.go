@@ -251,6 +251,15 @@ func TestShortfallOfAThousandPodsThatLackOnePlace(t *testing.T) {
 	assert.Equal(t, Possible, Pack(demands, nodes, anywhere).Verdict)
 }
 
+func TestWhichNodesAGangNeeds(t *testing.T) {
+	cluster := []Node{{Name: "refuses", Free: cpu(9)}, {Name: "n", Free: cpu(9)}}
+	short := Lacking([]Demand{{Requests: cpu(4), Count: 3}}, cluster, IndexOf(cluster, nil), func(_, n int) bool { return n == 0 })
+	assert.True(t, short.IsHurtBy("n", cpu(9), cpu(2)), "one of two pods has no room left")
+	assert.False(t, short.IsHurtBy("n", cpu(9), cpu(1)), "both have")
+	assert.False(t, short.IsHurtBy("n", cpu(3), cpu(3)), "none had")
+	assert.False(t, short.IsHurtBy("refuses", cpu(9), cpu(9)))
+}
+
 // The benchmarks measure the cost of an unschedulable gang in a cluster of 5000 nodes: once for the decision, and for each pod that ends.
 
 func largeCluster() ([]Demand, []Node) {

@@ -45,7 +45,7 @@ func (s *Shortage) Error() string {
 	text := fmt.Sprintf("queue %q has %s %s free of its capability, %s needed", s.Queue,
 		resources.Format(s.Resource, s.Free), s.Resource, resources.Format(s.Resource, s.Want))
 	if s.Behind {
-		text += "; quota is set aside for a gang that has waited longer"
+		text += "; quota is reserved for a gang that has waited longer"
 	}
 	return text
 }

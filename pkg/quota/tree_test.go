@@ -162,7 +162,7 @@ func TestWhatIsSetAside(t *testing.T) {
 			require.NotNil(t, shortage)
 			assert.Equal(t, c.short, shortage.Queue)
 			assert.Equal(t, c.behind, shortage.Behind)
-			assert.Equal(t, c.behind, strings.HasSuffix(shortage.Error(), "; quota is set aside for a gang that has waited longer"))
+			assert.Equal(t, c.behind, strings.HasSuffix(shortage.Error(), "; quota is reserved for a gang that has waited longer"))
 		})
 	}
 }

@@ -102,7 +102,7 @@ func (t *Tracker) nextActions(key Key) Actions {
 	case key == quotaKey:
 		return Actions{Activate: takeAll(t.quota.pods)}
 	case key == heldBackKey:
-		return Actions{Activate: takeAll(t.heldBack)}
+		return Actions{Activate: takeAll(t.held.pods)}
 	}
 	actions := t.detachedActions()
 	g := t.gangs[key]

@@ -55,7 +55,7 @@ func (t *Tracker) Enter(pod *corev1.Pod) Entry {
 	defer t.mu.Unlock()
 	if !ok {
 		delete(t.detached, pod.UID)
-		return Entry{Role: Single, Reserved: t.reservedAgainst(nil, pod), freed: t.freed}
+		return Entry{Role: Single, Reserved: t.reservedAgainst(nil, pod), freed: t.held.freed}
 	}
 	g, m := t.find(pod.UID)
 	if m == nil {
@@ -74,7 +74,7 @@ func (t *Tracker) Enter(pod *corev1.Pod) Entry {
 		}
 		return Entry{Role: Held, Reason: reason}
 	}
-	entry := Entry{Reserved: t.reservedAgainst(g, pod), freed: t.freed}
+	entry := Entry{Reserved: t.reservedAgainst(g, pod), freed: t.held.freed}
 	switch {
 	case g.attempt != nil:
 		entry.Role = Chosen
@@ -104,7 +104,7 @@ func (t *Tracker) secondToCome(g *group) *corev1.Pod {
 func (t *Tracker) Reserve(pod *corev1.Pod) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.heldBack, pod.UID)
+	delete(t.held.pods, pod.UID)
 	g, m := t.find(pod.UID)
 	if m == nil || m.State == gang.Bound {
 		return // bound by somebody else; Permit rejects it
@@ -119,7 +119,7 @@ func (t *Tracker) took(g *group, m *gang.Member) {
 	if a == nil || !a.take(m) {
 		return
 	}
-	if more := t.clock.Now().Add(t.args.PermitTimeout.Duration); more.After(a.deadline) {
+	if more := t.clock.Now().Add(t.settings.args.PermitTimeout.Duration); more.After(a.deadline) {
 		a.deadline = more // the members come
 	}
 	if a.order != nil && len(a.order) == 0 {
@@ -174,7 +174,7 @@ func (t *Tracker) placeAnew(g *group, m *gang.Member, node string) {
 			a.startAt = now.Add(t.backoff(g.retry.binding - 1))
 		}
 		g.retry.binding++
-		a.deadline = a.startAt.Add(t.args.PermitTimeout.Duration)
+		a.deadline = a.startAt.Add(t.settings.args.PermitTimeout.Duration)
 		g.attempt, g.scout, g.decision = a, scout{}, nil
 		t.attempting[g.key] = g
 		t.lookAfter(g.key, a.startAt.Sub(now))
@@ -300,9 +300,9 @@ func (t *Tracker) rollBack(g *group, failed types.UID) {
 const maxFailuresReserved = 10
 
 func (t *Tracker) backoff(failures int) time.Duration {
-	wait := t.args.InitialBackoff.Duration
+	wait := t.settings.args.InitialBackoff.Duration
 	for range failures {
-		wait = min(2*wait, t.args.MaxBackoff.Duration)
+		wait = min(2*wait, t.settings.args.MaxBackoff.Duration)
 	}
 	return wait
 }

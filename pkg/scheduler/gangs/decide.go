@@ -53,7 +53,7 @@ func (t *Tracker) Snapshot(scoutPod *corev1.Pod) *Snapshot {
 	now := t.clock.Now()
 	g.scout = scout{uid: m.UID}
 	s := &Snapshot{
-		Key: g.key, scout: m.UID, queue: g.podGroup.queue, changes: g.changes, released: t.released, begun: now, unwoken: phase == gang.Unschedulable,
+		Key: g.key, scout: m.UID, queue: g.podGroup.queue, changes: g.changes, released: t.held.returned, begun: now, unwoken: phase == gang.Unschedulable,
 	}
 	standing := t.book.StandingOf(g.key, now)
 	s.QuotaReserved, s.retryIn = standing.QuotaReserved, standing.RetryIn
@@ -156,7 +156,7 @@ func (t *Tracker) Commit(s *Snapshot, d *placement.Decision) (activate []*corev1
 func (t *Tracker) begin(g *group, s *Snapshot, d *placement.Decision) (activate []*corev1.Pod) {
 	a := newAttempt()
 	a.certain, a.exact, a.order = d.Verdict == placement.Possible, s.Problem.Exact, d.Order
-	a.deadline = t.clock.Now().Add(t.args.PermitTimeout.Duration)
+	a.deadline = t.clock.Now().Add(t.settings.args.PermitTimeout.Duration)
 	a.version = t.reservedVersion()
 	for _, m := range d.Members {
 		a.assume(m, d.Places[m.UID])
@@ -171,7 +171,7 @@ func (t *Tracker) begin(g *group, s *Snapshot, d *placement.Decision) (activate 
 	t.book.Attempts(g.key, a.certain)
 	t.applyReservations()
 	t.assumeQuota(g)
-	t.lookAfter(g.key, t.args.PermitTimeout.Duration)
+	t.lookAfter(g.key, t.settings.args.PermitTimeout.Duration)
 	if _, chosen := a.toCome[s.scout]; !chosen || !a.isNext(s.scout) {
 		t.look(g.key) // only the success of a cycle activates, and the scout's will have none
 	}
@@ -203,7 +203,7 @@ func (t *Tracker) refuse(g *group, s *Snapshot, d *placement.Decision) {
 	case s.Lacks != nil:
 		t.quota.gangs.Insert(g.key)
 	case mayFitWithHeld(s, d):
-		t.onHeld.Insert(g.key)
+		t.held.gangs.Insert(g.key)
 	}
 	t.report(g.key)
 }
@@ -244,7 +244,7 @@ func (t *Tracker) isStale(g *group, s *Snapshot, d *placement.Decision) bool {
 	case d.Reserve != nil && s.Problem.HeldByReservation:
 		return true // its own reservation takes the place of the one that was in its way
 	}
-	return mayFitWithHeld(s, d) && t.released != s.released
+	return mayFitWithHeld(s, d) && t.held.returned != s.released
 }
 
 // noteYes notes that a gang was found to fit. If nothing had woken it, a wake-up was lost.
@@ -258,5 +258,6 @@ func (t *Tracker) noteYes(g *group, s *Snapshot, certain bool) {
 	if s.unwoken && s.Problem.Reserved == nil && !s.Problem.Reserve { // else time alone decides about what is reserved for it
 		klog.Background().Info("A gang fits that no event has woken", "podGroup", klog.KRef(g.key.Namespace, g.key.Name))
 		t.metrics.lostWakeups.Inc()
+		t.metrics.lost++
 	}
 }

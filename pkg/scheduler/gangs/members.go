@@ -104,7 +104,7 @@ func mayFitNow(old, pod *corev1.Pod) bool {
 // isOfOthers says whether a pod waits for something that is not ours to give: another scheduler, or the removal of its scheduling gates. It
 // becomes a member when it has a node or the gates are gone.
 func (t *Tracker) isOfOthers(pod *corev1.Pod) bool {
-	return pod.Spec.NodeName == "" && (len(pod.Spec.SchedulingGates) > 0 || !t.schedulers.Has(pod.Spec.SchedulerName))
+	return pod.Spec.NodeName == "" && (len(pod.Spec.SchedulingGates) > 0 || !t.settings.profiles.Has(pod.Spec.SchedulerName))
 }
 
 // detachUnless takes a pod out of its gang if it names another now, or none. Until it is seen in a scheduling cycle, or bound, it is
@@ -132,7 +132,7 @@ func (t *Tracker) DeletePod(pod *corev1.Pod) {
 	t.evictions.use(pod)
 	t.probeGone(pod.UID)
 	delete(t.detached, pod.UID)
-	delete(t.heldBack, pod.UID)
+	delete(t.held.pods, pod.UID)
 	t.quota.forget(pod.UID)
 	if t.quota.ledger.Release(pod.UID) {
 		t.wakeQuotaWaiters()

@@ -44,6 +44,7 @@ type gangMetrics struct {
 	wasted      *metrics.Counter
 	activations *metrics.Counter
 	lostWakeups *metrics.Counter
+	lost        int // the same, under the tracker's lock: a counter that is not registered counts nothing
 	drift       *metrics.Gauge
 	gangs       *metrics.Desc // these and the following are computed when they are collected
 	used        *metrics.Desc
@@ -219,6 +220,13 @@ func (t *Tracker) reachBinding(g *group) {
 func (t *Tracker) observeDecision(s *Snapshot, level, result string) {
 	t.metrics.decisions.WithLabelValues(level).Observe(t.clock.Since(s.begun).Seconds())
 	t.metrics.attempts.WithLabelValues(result).Inc()
+}
+
+// LostWakeups is how many gangs were found to fit that no event had woken.
+func (t *Tracker) LostWakeups() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.metrics.lost
 }
 
 // Reported counts a condition that was written.

@@ -138,7 +138,7 @@ func (t *Tracker) deletePodGroup(key Key, uid types.UID) {
 
 // isAdmitted says whether a gang need not wait for its queue. PodGroups of scheduler-plugins never do.
 func (t *Tracker) isAdmitted(g *group) bool {
-	return g.podGroup.phase.Admitted() || g.podGroup.admitted || g.key.Foreign || t.args.Admission != config.AdmissionRequired
+	return g.podGroup.phase.Admitted() || g.podGroup.admitted || g.key.Foreign || t.settings.args.Admission != config.AdmissionRequired
 }
 
 // observeAdmission notes that a member shows its PodGroup to be admitted. While the API server is busy the status says so later: a Job's

@@ -34,7 +34,7 @@ func (t *Tracker) repairsOf(g *group, now time.Time) (repairs []repair) {
 	if g.attempt != nil || !t.leads.Load() {
 		return nil
 	}
-	if g.needsRepair() && !g.partialSince.IsZero() && now.Sub(g.partialSince) > t.args.PartialGangTimeout.Duration {
+	if g.needsRepair() && !g.partialSince.IsZero() && now.Sub(g.partialSince) > t.settings.args.PartialGangTimeout.Duration {
 		for _, m := range g.Bound() {
 			repairs = append(repairs, repair{m.Pod.Namespace, m.Pod.Name, m.UID, true})
 		}

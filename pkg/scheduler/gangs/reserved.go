@@ -26,8 +26,8 @@ func (t *Tracker) applyReservations() {
 		t.heldIsFree()
 	}
 	if events.RoomFreed || events.HoldFreed {
-		t.freed++
-		if len(t.heldBack) > 0 {
+		t.held.freed++
+		if len(t.held.pods) > 0 {
 			t.look(heldBackKey)
 		}
 	}
@@ -79,6 +79,14 @@ func (t *Tracker) reservedAgainst(g *group, pod *corev1.Pod) *Reserved {
 	return reserved
 }
 
+// ReservedAgainst returns what is reserved on nodes against a pod, nil if nothing is.
+func (t *Tracker) ReservedAgainst(pod *corev1.Pod) *Reserved {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	g, _ := t.find(pod.UID)
+	return t.reservedAgainst(g, pod)
+}
+
 // reservedVersion tells what is reserved on nodes now from what was at another time.
 func (t *Tracker) reservedVersion() int {
 	if reserved := t.book.Nodes(); reserved != nil {
@@ -91,8 +99,8 @@ func (t *Tracker) reservedVersion() int {
 func (t *Tracker) WaitForReserved(pod *corev1.Pod, entry Entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.heldBack[pod.UID] = pod
-	if entry.freed != t.freed {
+	t.held.pods[pod.UID] = pod
+	if entry.freed != t.held.freed {
 		t.look(heldBackKey)
 	}
 }

@@ -46,11 +46,9 @@ type Tracker struct {
 	classes   schedulinglisters.PriorityClassLister
 
 	mu         sync.Mutex
-	args       config.CoschedulingArgs
-	argsOf     map[string]config.CoschedulingArgs // by profile
-	synced     bool                               // everything has been read
-	probe      types.UID                          // see leader.go; "" if there is none
-	schedulers sets.Set[string]                   // the profiles: whose waiting pods are ours
+	settings   settings
+	synced     bool      // everything has been read
+	probe      types.UID // see leader.go; "" if there is none
 	gangs      map[Key]*group
 	attempting map[Key]*group            // those of them whose attempt is going on
 	members    map[types.UID]*group      // pod -> its gang
@@ -58,25 +56,37 @@ type Tracker struct {
 	quota      quotas
 	claims     map[types.UID]claim // members that are about to be evicted by preemption
 	book       *reservations.Book[Key]
-	heldBack   map[types.UID]*corev1.Pod // pods that found no node because room is reserved
-	onHeld     sets.Set[Key]             // unschedulable gangs that may fit when room that others hold is given back
-	released   int                       // how often room that was held has been given back
-	freed      int                       // how often nodes were reserved, or needed by waiting gangs, no more
-	seen       int64                     // gangs seen so far
+	held       held
+	seen       int64 // gangs seen so far
+}
+
+// settings are the arguments of the Coscheduling plugin.
+type settings struct {
+	args     config.CoschedulingArgs
+	of       map[string]config.CoschedulingArgs // by profile
+	profiles sets.Set[string]                   // whose waiting pods are ours
+}
+
+// held is what waits for room that other gangs hold.
+type held struct {
+	gangs    sets.Set[Key]             // unschedulable gangs that may fit when assumed or reserved room is given back
+	pods     map[types.UID]*corev1.Pod // pods that found no node because room is reserved, or needed by waiting gangs
+	returned int                       // how often room or quota that was held has been given back
+	freed    int                       // how often nodes were reserved, or needed by waiting gangs, no more
 }
 
 // New makes an empty tracker.
 func New(c clock.Clock) *Tracker {
 	t := &Tracker{
-		clock:      c,
-		metrics:    newGangMetrics(),
-		feed:       newFeed(),
-		dirty:      newQueue(c, "gang_actions"),
-		reports:    newQueue(c, "gang_reports"),
-		evictions:  &Evictions{clock: c, made: map[types.UID]eviction{}},
-		args:       config.CoschedulingArgs{Admission: config.AdmissionRequired},
-		argsOf:     map[string]config.CoschedulingArgs{},
-		schedulers: sets.New[string](),
+		clock:     c,
+		metrics:   newGangMetrics(),
+		feed:      newFeed(),
+		dirty:     newQueue(c, "gang_actions"),
+		reports:   newQueue(c, "gang_reports"),
+		evictions: &Evictions{clock: c, made: map[types.UID]eviction{}},
+		settings: settings{
+			args: config.CoschedulingArgs{Admission: config.AdmissionRequired}, of: map[string]config.CoschedulingArgs{}, profiles: sets.New[string](),
+		},
 		gangs:      map[Key]*group{},
 		attempting: map[Key]*group{},
 		members:    map[types.UID]*group{},
@@ -84,8 +94,7 @@ func New(c clock.Clock) *Tracker {
 		quota:      newQuotas(),
 		claims:     map[types.UID]claim{},
 		book:       reservations.New[Key](),
-		heldBack:   map[types.UID]*corev1.Pod{},
-		onHeld:     sets.New[Key](),
+		held:       held{gangs: sets.New[Key](), pods: map[types.UID]*corev1.Pod{}},
 	}
 	t.evictions.wasted = t.metrics.wasted
 	t.binds = NewBindLimiter()
@@ -105,14 +114,14 @@ func newQueue(c clock.Clock, name string) workqueue.TypedDelayingInterface[Key] 
 func (t *Tracker) Configure(profile string, args config.CoschedulingArgs) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, other := range slices.Sorted(maps.Keys(t.argsOf)) {
-		if field := differing(t.argsOf[other], args); other != profile && field != "" {
+	for _, other := range slices.Sorted(maps.Keys(t.settings.of)) {
+		if field := differing(t.settings.of[other], args); other != profile && field != "" {
 			return fmt.Errorf("%s has another value in profile %q than in profile %q: a gang may have pods of both, so give it the same value in all profiles",
 				field, profile, other)
 		}
 	}
-	t.argsOf[profile], t.args = args, args
-	t.schedulers.Insert(profile)
+	t.settings.of[profile], t.settings.args = args, args
+	t.settings.profiles.Insert(profile)
 	t.book.SetBounds(reservations.Bounds{Bypasses: int(args.MaxOvertakes), Age: args.MaxOvertakeTime.Duration})
 	return nil
 }
@@ -167,7 +176,7 @@ func (t *Tracker) dropIfEmpty(g *group) {
 	t.applyReservations()
 	t.quota.ledger.DropPromise(g.key.String())
 	t.quota.gangs.Delete(g.key)
-	t.onHeld.Delete(g.key)
+	t.held.gangs.Delete(g.key)
 	delete(t.gangs, g.key)
 }
 
@@ -235,9 +244,9 @@ func (t *Tracker) endAttempt(g *group) {
 
 // heldIsFree wakes all that may have waited for room or quota that another gang held.
 func (t *Tracker) heldIsFree() {
-	t.released++
+	t.held.returned++
 	t.wakeQuotaWaiters()
-	t.wakeAll(t.onHeld)
+	t.wakeAll(t.held.gangs)
 }
 
 // Binds bounds how many members are bound at the same time.

@@ -43,7 +43,7 @@ func (t *Tracker) ScoutsBehind(plugin string) []types.NamespacedName {
 func (t *Tracker) IsHeldBack(pod *corev1.Pod) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	_, ok := t.heldBack[pod.UID]
+	_, ok := t.held.pods[pod.UID]
 	return ok
 }
 

@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	setAside = "what comes free is being set aside for it"
-	behind   = "room is set aside for a gang that has waited longer"
+	reservedFor = "is being reserved for it"
+	behind      = "room is reserved for a gang that has waited longer"
 	// quotaBehind is what those say who would have quota.
-	quotaBehind = "quota is set aside for a gang that has waited longer"
+	quotaBehind = "quota is reserved for a gang that has waited longer"
 
 	hopeless = "it would not fit either if everything of its priority and below had ended"
 	beyond   = "it would not fit into an empty cluster either"
@@ -30,7 +30,7 @@ const (
 // aside for it. It returns how many have started before it. In the end the first node is empty, and no other pod waits.
 func (w *world) passBig(create func(name string)) (passed int) {
 	w.t.Helper()
-	isAside := func() bool { return len(w.pods("big", says(setAside))) > 0 }
+	isAside := func() bool { return len(w.pods("big", says(reservedFor))) > 0 }
 	for i := 0; !isAside(); i++ {
 		name := fmt.Sprintf("passing-%d", i)
 		create(name)
@@ -228,7 +228,7 @@ func TestABigGangGetsItsQuotaHoweverManySmallGangsCome(t *testing.T) {
 	}
 	w.expectBound(3, "first")
 	w.gangIn(org, "huge", 4)
-	w.expect(4, "huge", "said to be hopeless", says("nothing is set aside for it: it asks for more than the whole capability"))
+	w.expect(4, "huge", "said to be hopeless", says("no quota is reserved for it: it asks for more than the whole capability"))
 	w.gangIn(org, "big", 3)
 	w.expect(3, "big", "waiting", says("wait for quota"))
 	// One after the other ends, and another takes its place, until enough have passed.
@@ -240,7 +240,7 @@ func TestABigGangGetsItsQuotaHoweverManySmallGangsCome(t *testing.T) {
 		w.expectBound(1, name)
 		running = name + "-0"
 	}
-	w.expect(3, "big", "having quota set aside", says(setAside))
+	w.expect(3, "big", "having quota set aside", says(reservedFor))
 	w.gangIn(team, "late", 1)
 	w.create(w.pod("single", "", inQueue(org)))
 	w.remove(running)

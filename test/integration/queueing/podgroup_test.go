@@ -124,7 +124,7 @@ func TestNobodyIsPassedForEver(t *testing.T) {
 		s.waitsSince("large", time.Now().Add(-overtakeTime))
 		create("later", "1")
 	})
-	aside := fmt.Sprintf("queue %q has 1 cpu free of its capability, 1 needed; quota is set aside for a gang that has waited longer", team)
+	aside := fmt.Sprintf("queue %q has 1 cpu free of its capability, 1 needed; quota is reserved for a gang that has waited longer", team)
 	s.why("later", aside)
 
 	s.deleteGroup("runs")

@@ -105,14 +105,14 @@ func TestGangThatLacksDevicesIsPromisedNoneOnALargeCluster(t *testing.T) {
 	w.createDeviceClass()
 	withDevice := w.claimTemplate()
 	w.addDeviceForAll()
-	before := w.metric(letGo)
+	before := w.metric(rolledBack)
 	w.createGroup("g", 2, "")
 	w.createGang("g", 2, withDevice)
 	w.expectHeld("g", "1 of 2 members of the gang fit")
-	require.Equal(t, before, w.metric(letGo), "gangs that were promised what they could not have")
+	require.Equal(t, before, w.metric(rolledBack), "gangs that were promised what they could not have")
 }
 
-const letGo = `muster_gang_attempts_total{result="let_go"}`
+const rolledBack = `muster_gang_attempts_total{result="rolled_back"}`
 
 // metric is the value of one of the scheduler's metrics, "" if it has none yet.
 func (w *world) metric(name string) string {

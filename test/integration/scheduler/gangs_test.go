@@ -362,7 +362,7 @@ func TestRoomIsSetAsideForAPartialGang(t *testing.T) {
 	w.createGroup("g", 2, "")
 	w.bind(w.pod("g-0", "g"), fmt.Sprintf("%s-0", w.namespace))
 	w.create(w.pod("g-1", "g"))
-	w.eventually("room is set aside", func() bool { return w.reported("g-1", []string{"what comes free is being set aside for it"}) })
+	w.eventually("room is reserved", func() bool { return w.reported("g-1", []string{"room is being reserved for it"}) })
 	w.remove("running")
 	w.expectBound("g", 2)
 	w.expectStays("rival", 0)

@@ -195,7 +195,7 @@ func TestT4_PodsThatAreReplacedWhileTheirGangStartsLeaveNothingBehind(t *testing
 	w.expectBound("next", size)
 	label := fmt.Sprintf(`{queue=%q,resource="cpu"}`, w.namespace)
 	w.eventually("the queue is charged for these alone", func() bool {
-		return w.metric("muster_queue_used"+label) == "9" && w.metric("muster_queue_promised"+label) == "0"
+		return w.metric("muster_queue_used"+label) == "9" && w.metric("muster_queue_assumed"+label) == "0"
 	})
 }
 

@@ -54,7 +54,7 @@ func TestWorkersThatNeedAnotherMemberStartWithIt(t *testing.T) {
 			w := newQuietWorld(t, 0)
 			w.addNode(0, inZone("a"))
 			w.addNode(1, inZone("b"), withCPUs("9"))
-			before := w.metric(letGo)
+			before := w.metric(rolledBack)
 			w.createGroup("g", 3, "")
 			for i := range 2 {
 				w.create(w.pod(fmt.Sprintf("g-%d", i), "g", hasRole("worker"), nearRole(key, "ps")))
@@ -62,7 +62,7 @@ func TestWorkersThatNeedAnotherMemberStartWithIt(t *testing.T) {
 			w.create(w.pod("g-ps", "g", hasRole("ps")))
 			w.expectBound("g", 3)
 			require.Equal(t, w.namespace+"-1", w.nodeOf("g-ps"), "nowhere else is there room for all three")
-			require.Equal(t, before, w.metric(letGo), "rounds that failed")
+			require.Equal(t, before, w.metric(rolledBack), "rounds that failed")
 		})
 	}
 }
@@ -73,11 +73,11 @@ func TestAGangThatIsSpreadFillsTheEmptierZoneFirst(t *testing.T) {
 	w.addNode(0, inZone("a"), withCPUs("12"))
 	w.addNode(1, inZone("b"), withCPUs("3"))
 	w.create(w.pod("first", "", hasRole("worker"), func(p *corev1.Pod) { p.Spec.NodeName = w.namespace + "-0" }))
-	before := w.metric(letGo)
+	before := w.metric(rolledBack)
 	w.createGroup("g", 2, "")
 	w.createGang("g", 2, hasRole("worker"), spreadOver(corev1.LabelTopologyZone, "worker"))
 	w.expectBound("g", 2)
-	require.Equal(t, before, w.metric(letGo), "rounds that failed")
+	require.Equal(t, before, w.metric(rolledBack), "rounds that failed")
 }
 
 // TestAGangThatMustBeInOneZoneWaitsForOneThatIsLargeEnough: there is room for it in three zones, and in none.
@@ -86,15 +86,15 @@ func TestAGangThatMustBeInOneZoneWaitsForOneThatIsLargeEnough(t *testing.T) {
 	for i := range 3 {
 		w.addNode(i, inZone(fmt.Sprint("z", i)), withCPUs("15"))
 	}
-	before := w.metric(letGo)
+	before := w.metric(rolledBack)
 	w.createGroup("g", 8, "")
 	w.createGang("g", 8, hasRole("worker"), nearRole(corev1.LabelTopologyZone, "worker"))
-	w.expectHeld("g", "5 of 8 members of the gang fit; 3 more need 3 cpu each where the rules of the gang's pods for each other let them go",
+	w.expectHeld("g", "5 of 8 members of the gang fit; 3 more need 3 cpu each where the inter-pod constraints of the gang let them go",
 		"node(s) didn't match pod affinity rules")
-	require.Equal(t, before, w.metric(letGo), "it was tried though it cannot start")
+	require.Equal(t, before, w.metric(rolledBack), "it was tried though it cannot start")
 	w.addNode(3, inZone("z1"), withCPUs("9"))
 	w.expectBound("g", 8)
-	require.Equal(t, before, w.metric(letGo), "rounds that failed")
+	require.Equal(t, before, w.metric(rolledBack), "rounds that failed")
 }
 
 func (w *world) nodeOf(name string) string {

@@ -176,8 +176,8 @@ func TestAGangOfAThousandWaitsWholeForTheLastPlace(t *testing.T) {
 
 // tries is what the scheduler has tried to place gangs, in all.
 type tries struct {
-	noRoom, admitted, seated, letGo int // how judgements, and then rounds, have ended
-	rejected                        int // members that held room and lost it
+	noRoom, admitted, seated, rolledBack int // how judgements, and then rounds, have ended
+	rejected                             int // members that held room and lost it
 }
 
 func (w *world) tries() tries {
@@ -193,11 +193,11 @@ func (w *world) tries() tries {
 	}
 	const attempts = "muster_gang_attempts_total{result=%q}"
 	return tries{
-		noRoom:   count(fmt.Sprintf(attempts, "no_room")),
-		admitted: count(fmt.Sprintf(attempts, "admitted")),
-		seated:   count(fmt.Sprintf(attempts, "seated")),
-		letGo:    count(fmt.Sprintf(attempts, "let_go")),
-		rejected: count("muster_gang_waiting_rejected_total"),
+		noRoom:     count(fmt.Sprintf(attempts, "no_room")),
+		admitted:   count(fmt.Sprintf(attempts, "admitted")),
+		seated:     count(fmt.Sprintf(attempts, "seated")),
+		rolledBack: count(fmt.Sprintf(attempts, "rolled_back")),
+		rejected:   count("muster_gang_waiting_rejected_total"),
 	}
 }
 

@@ -52,9 +52,9 @@ func lacksQuota(s *gangs.Snapshot, scout *corev1.Pod) *placement.Decision {
 	outlook := ""
 	switch {
 	case s.ExceedsCapability:
-		outlook = "; nothing is reserved for it: it asks for more than the whole capability"
+		outlook = "; no quota is reserved for it: it asks for more than the whole capability"
 	case s.QuotaReserved:
-		outlook = "; what comes free is reserved for it"
+		outlook = "; quota is being reserved for it"
 	}
 	return &placement.Decision{
 		Verdict:   placement.Impossible,

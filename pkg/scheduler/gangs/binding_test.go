@@ -1,0 +1,167 @@
+package gangs
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/resources"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+)
+
+// The tests below are of members whose binding fails after their gang was released.
+
+func TestAMemberWhoseBindingFailsIsTriedAgainAtOnceAndFirst(t *testing.T) {
+	tr, clock := newTestTracker(t)
+	key := keyNamed("g")
+	pods := gangOf(tr, "g", 3, 3)
+	release(t, tr, pods)
+	tr.SetPod(on(pods[0], "g-0"))
+
+	failed := on(pods[1], "g-1")
+	fail := func() {
+		unreserve(tr, failed)
+		unreserve(tr, failed) // a second time changes nothing
+	}
+	fail()
+	assert.Empty(t, tr.Gate(pods[1]), "the gate is open to it")
+	assert.Equal(t, []string{"g-1"}, namesOf(tr.nextActions(key).Activate))
+	order := tr.OrderKey(pods[1], clock.Now())
+	assert.Equal(t, rankPartial, order.Rank)
+	assert.Equal(t, Entry{Role: Chosen}, tr.Enter(pods[1]), "the gang is not decided again")
+
+	// Another gang that is decided in the meantime sees that the room is taken.
+	other := gangOf(tr, "h", 1, 1)[0]
+	require.Empty(t, tr.Gate(other))
+	s := tr.Snapshot(other)
+	require.NotNil(t, s)
+	assert.Equal(t, resources.List{corev1.ResourceCPU: 1000, corev1.ResourcePods: 1}, s.Problem.Held["g-1"])
+
+	// Another binding fails, too; the gang is not rolled back.
+	unreserve(tr, on(pods[2], "g-2"))
+	assert.Empty(t, tr.Gate(pods[2]))
+	assert.Empty(t, tr.Gate(pods[1]))
+
+	// It fails again: the first time it was at once, now it backs off.
+	for i, pod := range pods[1:] {
+		require.Equal(t, Chosen, tr.Enter(pod).Role)
+		verdict, _ := permit(tr, pod)
+		require.Equal(t, []Verdict{Wait, Allow}[i], verdict)
+	}
+	fail()
+	assert.Equal(t, "the gang could not be placed and backs off", tr.Gate(pods[1]))
+	assert.Equal(t, gang.Status{Phase: gang.Attempting, Reason: gang.BackOff, Until: clock.Now().Add(time.Second)}, statusOf(tr, key))
+	assert.Empty(t, tr.nextActions(key).Activate)
+	clock.Step(time.Second)
+	assert.Empty(t, tr.Gate(pods[1]))
+	assert.Equal(t, []string{"g-1"}, namesOf(tr.nextActions(key).Activate))
+
+	// It finds no node any more: now the gang is decided like others, and it still goes first.
+	require.Equal(t, Chosen, tr.Enter(pods[1]).Role)
+	assert.True(t, tr.Fail(pods[1]))
+	clock.Step(10 * time.Second)
+	tr.SetPod(on(pods[2], "g-2"))
+	assert.Empty(t, tr.Gate(pods[1]))
+	assert.Equal(t, rankPartial, tr.OrderKey(pods[1], clock.Now()).Rank)
+	assert.Equal(t, Scout, tr.Enter(pods[1]).Role)
+}
+
+func TestTheQuotaOfAMemberWhoseBindingFailsStaysAssumed(t *testing.T) {
+	tr := openTracker(t)
+	tr.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "2").Obj())
+	startAttempt(t, tr, 2)
+	verdict, _ := permit(tr, memberNamed("m1").Obj())
+	require.Equal(t, Allow, verdict)
+	tr.SetPod(memberNamed("m0").Node("n").Obj())
+	unreserve(tr, memberNamed("m1").Node("n").Obj())
+	single := singleNamed("single", "q").Obj()
+	assert.NotNil(t, tr.QuotaShortage(single), "nothing comes in between")
+	assert.Nil(t, tr.QuotaShortage(memberNamed("m1").Obj()), "the member has its quota")
+	verdict, _ = permit(tr, memberNamed("m1").Obj())
+	assert.Equal(t, Allow, verdict)
+	assert.EqualValues(t, 2000, tr.Ledger().Used("q")[corev1.ResourceCPU])
+}
+
+func TestABindingThatFailedIsForgottenWhenItsGangIsBoundAsAWhole(t *testing.T) {
+	tr := openTracker(t)
+	pods := gangOf(tr, "g", 2, 2)
+	release(t, tr, pods)
+	unreserve(tr, on(pods[1], "n"))
+	require.Equal(t, Chosen, tr.Enter(pods[1]).Role)
+	verdict, _ := permit(tr, pods[1])
+	require.Equal(t, Allow, verdict)
+	setPods(tr, on(pods[0], "n"), on(pods[1], "n"))
+	require.Equal(t, gang.Running, phaseOf(tr, keyNamed("g")))
+
+	// The next failure is the first again: the member is tried at once.
+	tr.SetPod(deleting(on(pods[1], "n")))
+	tr.DeletePod(deleting(on(pods[1], "n")))
+	replacement := mustertesting.MakePod("new").UID("new").Group("g").SchedulerName("muster").Requests("cpu", "1").Obj()
+	tr.SetPod(replacement)
+	require.Empty(t, tr.Gate(replacement))
+	begin(t, tr, replacement, nil)
+	verdict, _ = permit(tr, replacement)
+	require.Equal(t, Allow, verdict)
+	unreserve(tr, on(replacement, "n"))
+	assert.Empty(t, tr.Gate(replacement))
+	assert.Equal(t, []string{"new"}, namesOf(tr.nextActions(keyNamed("g")).Activate))
+}
+
+func TestAMemberThatIsPlacedAnewIsRolledBackWhenBoundOnesAreLost(t *testing.T) {
+	for name, lose := range map[string]func(*Tracker, *corev1.Pod){
+		"deleted":       func(tr *Tracker, pod *corev1.Pod) { tr.DeletePod(pod) },
+		"being deleted": func(tr *Tracker, pod *corev1.Pod) { tr.SetPod(deleting(pod)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := openTracker(t)
+			pods := gangOf(tr, "g", 3, 3)
+			release(t, tr, pods)
+			setPods(tr, on(pods[0], "g-0"), on(pods[1], "g-1"))
+			unreserve(tr, on(pods[2], "g-2"))
+			require.Equal(t, Chosen, tr.Enter(pods[2]).Role)
+
+			// Before it has its room again, two that it needs go. The gang has no other pods, so the attempt cannot end well.
+			lose(tr, on(pods[0], "g-0"))
+			lose(tr, on(pods[1], "g-1"))
+			assert.Nil(t, tr.gangs[keyNamed("g")].attempt)
+			assert.Equal(t, Held, tr.Enter(pods[2]).Role)
+		})
+	}
+}
+
+// TestAGangIsDecidedAgainWhenABindingFailsAfterTheMinimumWasRaised: the random histories found that the member took its room again alone,
+// and held it until the attempt expired, though the gang had no chance.
+func TestAGangIsDecidedAgainWhenABindingFailsAfterTheMinimumWasRaised(t *testing.T) {
+	tr := openTracker(t)
+	pods := gangOf(tr, "g", 1, 2)
+	release(t, tr, pods[:1])
+	tr.SetPodGroup(mustertesting.MakePodGroup("g").UID("g").MinMember(2).Phase("Inqueue").Obj())
+	unreserve(tr, on(pods[0], "g-0"))
+	assert.Equal(t, gang.Ready, phaseOf(tr, keyNamed("g")))
+	assert.Empty(t, tr.Gate(pods[0]))
+	assert.Equal(t, Scout, tr.Enter(pods[0]).Role)
+}
+
+// TestAMemberThatIsBoundAfterAllEndsItsAttempt: the random histories found that what was assumed for a member whose binding succeeded,
+// though its answer was lost, kept its room from others a second time.
+func TestAMemberThatIsBoundAfterAllEndsItsAttempt(t *testing.T) {
+	tr := openTracker(t)
+	pods := gangOf(tr, "g", 3, 3)
+	release(t, tr, pods)
+	unreserve(tr, on(pods[1], "g-1"))
+	require.NotNil(t, tr.gangs[keyNamed("g")].attempt)
+	tr.SetPod(on(pods[1], "g-1"))
+	assert.Equal(t, gang.Running, phaseOf(tr, keyNamed("g")))
+	assert.Nil(t, tr.gangs[keyNamed("g")].attempt)
+
+	tr.DeletePod(pods[0])
+	other := gangOf(tr, "h", 1, 1)[0]
+	require.Empty(t, tr.Gate(other))
+	s := tr.Snapshot(other)
+	require.NotNil(t, s)
+	assert.Empty(t, s.Problem.Held["g-1"])
+}
