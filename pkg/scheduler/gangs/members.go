@@ -82,6 +82,8 @@ func (t *Tracker) record(g *group, old, m *gang.Member) {
 	t.observeAdmission(g, m)
 	if old == nil {
 		g.joined = t.clock.Now()
+		g.turnedAway = g.turnedAway || g.unseen.Has(m.UID)
+		g.unseen.Delete(m.UID)
 	}
 	if g.Version() > incarnation {
 		g.beginIncarnation()

@@ -161,7 +161,7 @@ func (t *Tracker) group(key Key) *group {
 	g, ok := t.gangs[key]
 	if !ok {
 		t.seen++
-		g = &group{key: key, seen: t.seen, podGroup: podGroup{created: t.clock.Now(), bound: -1}}
+		g = &group{key: key, seen: t.seen, unseen: sets.New[types.UID](), podGroup: podGroup{created: t.clock.Now(), bound: -1}}
 		t.gangs[key] = g
 	}
 	return g

@@ -1,0 +1,501 @@
+package gangs
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/placement"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+)
+
+// The tests below are of changes that come at an unlucky moment: informers, scheduling cycles and the dispatcher are not in step.
+
+// breakGang has a gang of two found with one of them bound, in a queue that has room for both, and a pod that waits for quota because the
+// other's is assumed.
+func breakGang(t *testing.T, tr *Tracker) (waits *corev1.Pod) {
+	t.Helper()
+	tr.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "2").Obj())
+	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
+	setPods(tr, memberNamed("bound").Node("node").Obj(), memberNamed("missing").Obj())
+	waits = singleNamed("single", "q").Obj()
+	require.NotNil(t, tr.QuotaShortage(waits))
+	return waits
+}
+
+// TestQuotaThatAPartialGangNoLongerLacksIsFree: the random histories found that what was assumed outlived the PodGroup; and that nothing was
+// activated when it became smaller.
+func TestQuotaThatAPartialGangNoLongerLacksIsFree(t *testing.T) {
+	for name, change := range map[string]func(*Tracker){
+		"PodGroup deleted":     func(tr *Tracker) { tr.DeletePodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2)) },
+		"minimum lowered":      func(tr *Tracker) { tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1)) },
+		"member being deleted": func(tr *Tracker) { tr.SetPod(deleting(memberNamed("missing").Obj())) },
+		"queue left": func(tr *Tracker) {
+			left := groupIn(schedulingv1beta1.PodGroupInqueue, 2)
+			left.Spec.Queue = ""
+			tr.SetPodGroup(left)
+		},
+		"queue changed": func(tr *Tracker) {
+			moved := groupIn(schedulingv1beta1.PodGroupInqueue, 2)
+			moved.Spec.Queue = "other"
+			tr.SetPodGroup(moved)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := openTracker(t)
+			single := breakGang(t, tr)
+			toLookAt(tr)
+			change(tr)
+			assert.Contains(t, toLookAt(tr), quotaKey)
+			assert.Equal(t, []string{"single"}, namesOf(tr.nextActions(quotaKey).Activate))
+			assert.Nil(t, tr.QuotaShortage(single))
+			used, all := tr.Ledger().Totals("q")
+			assert.Equal(t, used, all, "nothing is assumed")
+		})
+	}
+}
+
+func TestTheQuotaOfAPartialGangOutlivesAnAttemptThatFails(t *testing.T) {
+	tr := openTracker(t)
+	single := breakGang(t, tr)
+	missing := memberNamed("missing").Obj()
+	require.Empty(t, tr.Gate(missing))
+	begin(t, tr, missing, nil)
+	require.True(t, tr.Fail(missing))
+	assert.NotNil(t, tr.QuotaShortage(single), "the gang must be able to complete")
+}
+
+func TestTheSurplusOfAGangThatChangesItsQueueTriesTheNewOne(t *testing.T) {
+	tr := openTracker(t)
+	tr.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "0").Obj())
+	group := groupIn(schedulingv1beta1.PodGroupInqueue, 0)
+	tr.SetPodGroup(group)
+	pod := memberNamed("m").Obj()
+	tr.SetPod(pod)
+	require.Empty(t, tr.Gate(pod))
+	require.NotNil(t, tr.QuotaShortage(pod))
+	tr.nextActions(theGang)
+	toLookAt(tr)
+	group.Spec.Queue = "other"
+	tr.SetPodGroup(group)
+	assert.Contains(t, toLookAt(tr), quotaKey)
+	assert.Equal(t, []string{"m"}, namesOf(tr.nextActions(quotaKey).Activate))
+}
+
+// TestTheGateLearnsNothingFromTheQueue: the random histories found that a pod which the scheduling queue did not know to be deleted came back
+// as a member, was chosen, and never came.
+func TestTheGateLearnsNothingFromTheQueue(t *testing.T) {
+	pod := memberNamed("m").Obj()
+	for name, tc := range map[string]struct {
+		event  func(*Tracker)
+		reason string
+	}{
+		"the pod is gone":          {func(tr *Tracker) { tr.DeletePod(pod) }, notSeen},
+		"the pod is being deleted": {func(tr *Tracker) { tr.SetPod(deleting(pod)) }, terminating},
+		"the pod is bound":         {func(tr *Tracker) { tr.SetPod(on(pod, "node")) }, alreadyBound},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := openTracker(t)
+			tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
+			setPods(tr, memberNamed("other").Obj(), pod)
+			require.Empty(t, tr.Gate(pod))
+			tc.event(tr)
+			g := tr.gangs[theGang]
+			before := g.Len()
+			assert.Equal(t, tc.reason, tr.Gate(pod))
+			assert.Equal(t, Held, tr.Enter(pod).Role)
+			assert.Equal(t, before, g.Len())
+			for _, m := range g.Waiting() {
+				assert.NotEqual(t, pod.UID, m.UID)
+			}
+		})
+	}
+}
+
+// TestAPodThatTheTrackerHasNotSeenIsActivatedOnceItHas: the queue may know a pod before the tracker does.
+func TestAPodThatTheTrackerHasNotSeenIsActivatedOnceItHas(t *testing.T) {
+	for name, minMember := range map[string]int32{"as the scout": 1, "as surplus": 0} {
+		t.Run(name, func(t *testing.T) {
+			tr := openTracker(t)
+			tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, minMember))
+			tr.nextActions(theGang)
+			pod := memberNamed("m").Obj()
+			require.Equal(t, "waiting until the scheduler has read the pod", tr.Gate(pod))
+			assert.Zero(t, tr.gangs[theGang].Len(), "the pod is no member yet")
+			assert.Empty(t, tr.nextActions(theGang).Activate)
+			toLookAt(tr)
+			tr.SetPod(pod)
+			require.Contains(t, toLookAt(tr), theGang)
+			assert.Equal(t, []string{"m"}, namesOf(tr.nextActions(theGang).Activate))
+			assert.Empty(t, tr.Gate(pod))
+		})
+	}
+	t.Run("as the probe", func(t *testing.T) {
+		tr := openTracker(t)
+		tr.leads.Store(false)
+		tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 0))
+		tr.nextActions(theGang)
+		pod := memberNamed("m").Obj()
+		require.Empty(t, tr.Gate(pod))
+		require.Equal(t, Held, tr.Enter(pod).Role)
+		tr.nextActions(theGang)
+		tr.SetPod(pod)
+		assert.Equal(t, []string{"m"}, namesOf(tr.nextActions(theGang).Activate))
+	})
+	t.Run("without a PodGroup the gate makes no gang", func(t *testing.T) {
+		tr := openTracker(t)
+		require.Equal(t, notSeen, tr.Gate(memberNamed("m").Obj()))
+		assert.Empty(t, tr.gangs)
+	})
+}
+
+func TestAPodThatComesBackIsAMemberAgain(t *testing.T) {
+	tr := openTracker(t)
+	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1))
+	pod := memberNamed("m").Obj()
+	tr.SetPod(pod)
+	tr.DeletePod(pod) // an informer that has to list anew may be told less than it knew
+	tr.SetPod(pod)
+	assert.Empty(t, tr.Gate(pod))
+}
+
+func TestAMemberThatIsFoundBoundWhileItIsTriedKeepsItsCharge(t *testing.T) {
+	tr := openTracker(t)
+	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1))
+	pod := memberNamed("m").Obj()
+	tr.SetPod(pod)
+	require.Empty(t, tr.Gate(pod))
+	begin(t, tr, pod, nil)
+	tr.SetPod(on(pod, "node")) // an earlier binding succeeded, though its answer was lost
+	verdict, _ := permit(tr, pod)
+	assert.Equal(t, Reject, verdict)
+	unreserve(tr, on(pod, "another"))
+	assert.Equal(t, int64(1000), tr.Ledger().Used("q")[corev1.ResourceCPU])
+	assert.Empty(t, tr.gangs[theGang].Waiting())
+	assert.Equal(t, gang.Running, phaseOf(tr, theGang))
+}
+
+// TestAPodThatIsFoundBoundWhileItIsBoundKeepsItsCharge: the binding succeeds and the watch shows it, and then the request fails, of which the
+// answer was lost.
+func TestAPodThatIsFoundBoundWhileItIsBoundKeepsItsCharge(t *testing.T) {
+	for name, single := range map[string]*corev1.Pod{
+		"without a gang":    singleNamed("p", "q").Obj(),
+		"of a native group": singleNamed("p", "q").NativeGroup("native").Obj(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := openTracker(t)
+			tr.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "1").Obj())
+			other := singleNamed("other", "q").Obj()
+			require.Nil(t, tr.QuotaShortage(single))
+			reserve(tr, single)
+			tr.SetPod(on(single, "node"))
+			unreserve(tr, on(single, "node"))
+			assert.EqualValues(t, 1000, tr.Ledger().Used("q")[corev1.ResourceCPU])
+			assert.NotNil(t, tr.QuotaShortage(other))
+
+			tr.DeletePod(on(single, "node"))
+			assert.Nil(t, tr.QuotaShortage(other))
+			reserve(tr, single) // it was being tried when it was deleted
+			unreserve(tr, single)
+			assert.Nil(t, tr.QuotaShortage(other), "the charge of a pod that was never seen bound is taken back")
+			assert.Empty(t, tr.quota.bound)
+		})
+	}
+}
+
+// TestNoMemberIsBoundOnRoomThatIsAboutToBeGivenBack: the dispatcher is about to reject the members that hold room, as one of the minimum is
+// gone. Before it does so the minimum is lowered to their number.
+func TestNoMemberIsBoundOnRoomThatIsAboutToBeGivenBack(t *testing.T) {
+	for name, reservesFirst := range map[string]bool{"the last one reserves before": true, "it reserves after": false} {
+		t.Run(name, func(t *testing.T) {
+			tr := openTracker(t)
+			startAttempt(t, tr, 5)
+			waiting := []*corev1.Pod{memberNamed("m0").Obj(), memberNamed("m1").Obj(), memberNamed("m2").Obj()}
+			for _, pod := range waiting {
+				verdict, _ := permit(tr, pod)
+				require.Equal(t, Wait, verdict)
+			}
+			inFlight := memberNamed("m4").Obj()
+			require.Equal(t, Chosen, tr.Enter(inFlight).Role)
+			if reservesFirst {
+				reserve(tr, inFlight)
+			}
+			tr.DeletePod(memberNamed("m3").Obj())
+			require.Subset(t, tr.nextActions(theGang).Reject, []types.UID{"m0", "m1", "m2"})
+			tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 3))
+
+			if !reservesFirst {
+				reserve(tr, inFlight)
+			}
+			verdict, _ := tr.Permit(inFlight)
+			assert.Equal(t, Reject, verdict)
+			again := tr.nextActions(theGang)
+			assert.Empty(t, again.Allow)
+			assert.Empty(t, again.Activate)
+			for _, pod := range append(slices.Clone(waiting), inFlight) {
+				require.Equal(t, gang.RollingBack, phaseOf(tr, theGang))
+				unreserve(tr, pod)
+			}
+			assert.True(t, tr.Ledger().Used("q").IsZero())
+			require.Len(t, tr.nextActions(theGang).Activate, 1, "the gang is decided anew")
+
+			begin(t, tr, waiting[0], nil)
+			for i, pod := range waiting {
+				verdict, _ := permit(tr, pod)
+				assert.Equal(t, i == 2, verdict == Allow)
+			}
+		})
+	}
+}
+
+func TestAMemberIsNotBoundWithoutItsPodGroup(t *testing.T) {
+	tr := openTracker(t)
+	startAttempt(t, tr, 2)
+	last := memberNamed("m1").Obj()
+	require.Equal(t, Chosen, tr.Enter(last).Role)
+	reserve(tr, last)
+	tr.DeletePodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
+	verdict, _ := tr.Permit(last)
+	assert.Equal(t, Reject, verdict)
+	unreserve(tr, last)
+	assert.Equal(t, []types.UID{"m0"}, tr.nextActions(theGang).Reject, "nor are those that wait for it")
+}
+
+// TestMembersOfAnAttemptThatFailedComeWhenTheirGangIsSeatedAtOnce: the random histories found that a gang which the dispatcher had last seen
+// running, and sees running again, had lost an attempt in between, and its members waited for ever.
+func TestMembersOfAnAttemptThatFailedComeWhenTheirGangIsSeatedAtOnce(t *testing.T) {
+	for name, lose := range map[string]func(*testing.T, *Tracker, *corev1.Pod){
+		"rolled back": func(t *testing.T, tr *Tracker, pod *corev1.Pod) {
+			begin(t, tr, pod, nil)
+			reserve(tr, pod)
+			unreserve(tr, pod)
+		},
+		"unschedulable": func(t *testing.T, tr *Tracker, pod *corev1.Pod) { refuse(t, tr, pod, "no room") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := openTracker(t)
+			tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 0))
+			pod := memberNamed("m").Obj()
+			tr.SetPod(pod)
+			require.Empty(t, tr.Gate(pod))
+			tr.nextActions(theGang)
+			require.Empty(t, tr.nextActions(theGang).Activate)
+
+			tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1))
+			require.Equal(t, Scout, tr.Enter(pod).Role)
+			lose(t, tr, pod)
+			tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 0))
+			assert.Equal(t, []string{"m"}, namesOf(tr.nextActions(theGang).Activate))
+		})
+	}
+}
+
+func TestAPodThatNamesAnotherGangLeavesItsOld(t *testing.T) {
+	tr := openTracker(t)
+	startAttempt(t, tr, 2)
+	other := memberNamed("m1").Group("other").Obj()
+	tr.SetPod(other)
+	assert.Equal(t, 1, tr.gangs[theGang].Len())
+	assert.Nil(t, tr.gangs[theGang].attempt, "the attempt cannot do without it")
+	assert.Equal(t, "waiting for the pod's PodGroup to be created", tr.Gate(other))
+	none := memberNamed("m1").Obj()
+	none.Annotations = nil
+	tr.SetPod(none)
+	assert.Empty(t, tr.Gate(none))
+	assert.NotContains(t, tr.gangs, keyNamed("other"))
+}
+
+// TestAPodThatHasLeftItsGangIsActivatedUntilTheQueueKnows: the queue may not have heard of the change yet, and then holds the pod again.
+func TestAPodThatHasLeftItsGangIsActivatedUntilTheQueueKnows(t *testing.T) {
+	none := memberNamed("m0").Obj()
+	none.Annotations = nil
+	for name, tc := range map[string]struct {
+		now    *corev1.Pod
+		settle func(*Tracker, *corev1.Pod)
+	}{
+		"another gang, at the gate":  {memberNamed("m0").Group("other").Obj(), func(tr *Tracker, pod *corev1.Pod) { tr.Gate(pod) }},
+		"no gang, tried":             {none, func(tr *Tracker, pod *corev1.Pod) { tr.Enter(pod) }},
+		"no gang, rejected":          {none, unreserve},
+		"no gang, bound":             {none, func(tr *Tracker, pod *corev1.Pod) { tr.SetPod(on(pod, "node")) }},
+		"another gang, deleted":      {memberNamed("m0").Group("other").Obj(), func(tr *Tracker, pod *corev1.Pod) { tr.DeletePod(pod) }},
+		"another gang, bound there":  {memberNamed("m0").Group("other").Obj(), func(tr *Tracker, pod *corev1.Pod) { tr.SetPod(on(pod, "node")) }},
+		"another gang, and back":     {memberNamed("m0").Group("other").Obj(), func(tr *Tracker, _ *corev1.Pod) { tr.SetPod(memberNamed("m0").Obj()); tr.Gate(memberNamed("m0").Obj()) }},
+		"no gang, of others instead": {none, func(tr *Tracker, pod *corev1.Pod) { tr.DeletePod(pod) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := openTracker(t)
+			tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
+			old := memberNamed("m0").Obj()
+			tr.SetPod(old)
+			toLookAt(tr)
+			tr.SetPod(tc.now)
+			require.Contains(t, toLookAt(tr), theGang)
+			assert.Equal(t, []string{"m0"}, namesOf(tr.nextActions(theGang).Activate))
+			require.NotEmpty(t, tr.Gate(old), "the queue has an old pod")
+			for range 2 {
+				actions, _ := tr.tick()
+				assert.Equal(t, []string{"m0"}, namesOf(actions.Activate))
+			}
+			tc.settle(tr, tc.now)
+			actions, _ := tr.tick()
+			assert.Empty(t, actions.Activate)
+			assert.Empty(t, actions.Reject)
+		})
+	}
+}
+
+func TestAMemberWhoseBindingFailsTakesItsRoomThoughItIsReserved(t *testing.T) {
+	tr := openTracker(t)
+	pods := gangOf(tr, "g", 2, 2)
+	scout := gangOf(tr, "big", 1, 1)[0]
+	s := tr.Snapshot(scout)
+	d := no(s, "no room", scout, "NodeResourcesFit")
+	d.Reserve = &placement.Places{Of: map[types.UID]string{scout.UID: "g-1"}}
+	_, ok := tr.Commit(s, d)
+	require.True(t, ok)
+	require.Empty(t, tr.Gate(pods[0]))
+	begin(t, tr, pods[0], nil)
+	reserved := tr.Enter(pods[0]).Reserved
+	require.NotNil(t, reserved)
+	require.True(t, reserved.On("g-1"))
+	for i, pod := range pods {
+		verdict, _ := permit(tr, pod)
+		require.Equal(t, i == 1, verdict == Allow)
+	}
+	unreserve(tr, on(pods[1], "g-1"))
+	again := tr.Enter(pods[1])
+	require.Equal(t, Chosen, again.Role)
+	assert.Nil(t, again.Reserved)
+}
+
+// TestAPodThatWasCreatedAnewUnseenTakesTheOldOnesPlace: after a lost watch an informer tells of both in one update.
+func TestAPodThatWasCreatedAnewUnseenTakesTheOldOnesPlace(t *testing.T) {
+	tr := openTracker(t)
+	again := gangOf(tr, "g", 1, 1)[0]
+	old := on(again, "n")
+	tr.SetPod(old)
+	require.Equal(t, gang.Running, phaseOf(tr, keyNamed("g")))
+	again = again.DeepCopy()
+	again.UID = "another"
+	handlerFor(tr.SetPod, tr.DeletePod).OnUpdate(old, again)
+	assert.Equal(t, 1, tr.gangs[keyNamed("g")].Len())
+	assert.NotEqual(t, gang.Running, phaseOf(tr, keyNamed("g")))
+	assert.Equal(t, notSeen, tr.Gate(old))
+}
+
+// TestAGangThatWaitsIsDecidedWhenAPodJoins: the gate is closed to the pod behind the scout. The dispatcher calls the scout, which may be
+// unschedulable.
+func TestAGangThatWaitsIsDecidedWhenAPodJoins(t *testing.T) {
+	for name, before := range map[string]func(*Tracker){
+		"one more":                func(*Tracker) {},
+		"for one that is deleted": func(tr *Tracker) { tr.DeletePod(memberNamed("b").Obj()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr, clock := newTestTracker(t)
+			tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
+			scout := memberNamed("a").Obj()
+			setPods(tr, scout, memberNamed("b").Obj())
+			require.Empty(t, tr.Gate(scout))
+			refuse(t, tr, scout, "no room")
+			before(tr)
+			for _, key := range toLookAt(tr) {
+				require.Empty(t, tr.nextActions(key).Activate)
+			}
+
+			joins := memberNamed("c").Obj()
+			tr.SetPod(joins)
+			require.Equal(t, behindScout, tr.Gate(joins))
+			for _, key := range toLookAt(tr) {
+				require.Empty(t, tr.nextActions(key).Activate, "not again within a moment")
+			}
+			clock.Step(decisionPause)
+			require.Contains(t, lookAgain(t, tr), theGang)
+			assert.Equal(t, []string{"a"}, namesOf(tr.nextActions(theGang).Activate))
+		})
+	}
+}
+
+// TestAGangBacksOffForNoLongerThanItMust: of several times for one gang the dispatcher's queue keeps the first only.
+func TestAGangBacksOffForNoLongerThanItMust(t *testing.T) {
+	tr, clock := newTestTracker(t)
+	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1))
+	pod := memberNamed("a").Obj()
+	tr.SetPod(pod)
+	tr.gangs[theGang].retry.until = clock.Now().Add(time.Second)
+	toLookAt(tr)
+	assert.Equal(t, gang.Status{Phase: gang.BackingOff, Reason: gang.BackOff, Until: clock.Now().Add(time.Second)}, statusOf(tr, theGang))
+	assert.Equal(t, "the gang could not be placed and backs off", tr.Gate(pod))
+	require.Empty(t, tr.nextActions(theGang).Activate, "it is looked at for another reason")
+	clock.Step(time.Second)
+	lookAgain(t, tr)
+	assert.Equal(t, []string{"a"}, namesOf(tr.nextActions(theGang).Activate))
+}
+
+func TestAnAttemptEndsInTimeWhateverElseTheDispatcherWasToLookFor(t *testing.T) {
+	tr, clock := newTestTracker(t)
+	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1))
+	scout := memberNamed("a").Obj()
+	tr.SetPod(scout)
+	require.Empty(t, tr.Gate(scout))
+	toLookAt(tr)
+	tr.lookAfter(theGang, time.Millisecond)
+	begin(t, tr, scout, nil)
+	toLookAt(tr)
+	tr.lookAfter(Key{Name: "marker"}, time.Microsecond) // when it comes the queue has taken in what was added before
+	clock.Step(time.Microsecond)
+	lookAgain(t, tr)
+	for _, wait := range []time.Duration{time.Millisecond, time.Minute} {
+		require.Equal(t, gang.Attempting, phaseOf(tr, theGang))
+		clock.Step(wait)
+		for _, key := range lookAgain(t, tr) {
+			tr.nextActions(key)
+		}
+	}
+	assert.Nil(t, tr.gangs[theGang].attempt)
+}
+
+// TestAGangIsNotDecidedAgainAtEveryEvent: on a busy cluster every pod that ends is an event. But a gang whose last decision is older is called
+// with all others that the event may help: else it would find the room taken by gangs that come after it.
+func TestAGangIsNotDecidedAgainAtEveryEvent(t *testing.T) {
+	for searched, pause := range map[time.Duration]time.Duration{0: decisionPause, 100 * time.Millisecond: 20 * 100 * time.Millisecond} {
+		tr, clock := newTestTracker(t)
+		tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1))
+		scout := memberNamed("a").Obj()
+		tr.SetPod(scout)
+		require.Empty(t, tr.Gate(scout))
+		decide := func() {
+			s := tr.Snapshot(scout)
+			d := no(s, "no room", scout, "NodeResourcesFit")
+			d.SearchTime = searched
+			_, ok := tr.Commit(s, d)
+			require.True(t, ok)
+			toLookAt(tr)
+		}
+		isCalledIn := func(d time.Duration) bool {
+			marker := Key{Name: "marker"}
+			tr.lookAfter(marker, d)
+			clock.Step(d)
+			var seen []Key
+			require.Eventually(t, func() bool {
+				seen = append(seen, toLookAt(tr)...)
+				return slices.Contains(seen, marker)
+			}, 10*time.Second, time.Millisecond)
+			return slices.Contains(seen, theGang) && len(tr.nextActions(theGang).Activate) > 0
+		}
+		decide()
+		clock.Step(pause)
+		tr.Wake(scout)
+		require.True(t, isCalledIn(wakeDelay))
+		decide()
+		tr.Wake(scout)
+		assert.False(t, isCalledIn(pause-time.Millisecond))
+		assert.True(t, isCalledIn(time.Millisecond))
+	}
+}
