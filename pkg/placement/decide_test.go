@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -185,6 +186,11 @@ func TestRoomIsReservedForTheFirstMembersOnly(t *testing.T) {
 	assert.Equal(t, map[types.UID]string{"m1": "n0"}, decision.Places)
 	require.NotNil(t, decision.Reserve)
 	assert.Equal(t, map[types.UID]string{"m0": "n1"}, decision.Reserve.Of)
+
+	alternative := planner.newAlternatives(problem).next(&outcome{
+		view: viewOf(t, planner, problem, infos), Packing: Packing{Placed: []int{0}},
+	})
+	assert.False(t, alternative.Reserve || alternative.Renew || alternative.Reserved != nil)
 }
 
 func TestMessages(t *testing.T) {
@@ -325,6 +331,23 @@ func TestNodesThatRefuseThePodsCountForNothing(t *testing.T) {
 	assert.True(t, decision.Shortfall.Covered())
 	assert.Contains(t, asked.nodes, "n1")
 	assert.Equal(t, sets.New(names.NodeAffinity, names.TaintToleration, names.NodeResourcesFit), decision.Rejectors)
+}
+
+// TestPluginsThatLeaveFewNodesAreRejectors: PreFilter of NodeAffinity leaves only the named node, so Filter rejects no pod.
+func TestPluginsThatLeaveFewNodesAreRejectors(t *testing.T) {
+	planner, infos := plannerOn(t, []*corev1.Node{nodeIn("a", "n0", 1), nodeIn("a", "n1", 8)})
+	named := func(p *corev1.Pod) {
+		p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{
+				{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{"n0"}}}}}}}}
+	}
+	decision := planner.Decide(t.Context(), problemOf(some(2, "worker", named)), infos)
+	require.Equal(t, Impossible, decision.Verdict)
+	assert.Contains(t, decision.Message, "1 of 2 members of the gang fit")
+	assert.Equal(t, sets.New(names.NodeAffinity, names.NodeResourcesFit), decision.Rejectors)
+	require.NotNil(t, decision.Shortfall)
+	decision.Shortfall.Free("n1", resources.List{corev1.ResourceCPU: 1000})
+	assert.False(t, decision.Shortfall.Covered(), "the other node refuses the pods")
 }
 
 func TestDryRunMark(t *testing.T) {

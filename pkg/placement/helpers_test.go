@@ -1,7 +1,9 @@
 package placement
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -59,6 +61,8 @@ func plannerOn(t testing.TB, nodes []*corev1.Node, pods ...*corev1.Pod) (*Planne
 	factory.WaitForCacheSync(t.Context().Done())
 	infos, err := snapshot.NodeInfos().List()
 	require.NoError(t, err)
+	// The snapshot lists the nodes in random order.
+	infos = slices.SortedFunc(slices.Values(infos), func(a, b fwk.NodeInfo) int { return cmp.Compare(a.Node().Name, b.Node().Name) })
 	return NewPlanner(made), infos
 }
 
