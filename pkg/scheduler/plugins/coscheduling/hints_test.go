@@ -234,7 +234,9 @@ func TestEventsOfAllOtherPluginsAreRegistered(t *testing.T) {
 	c, tracker := unschedulableGang(t, nil, pod)
 	node := fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}
 	claim := fwk.ClusterEvent{Resource: fwk.ResourceClaim, ActionType: fwk.Add}
-	named := func(klog.Logger, any, any) (fwk.PreQueueingHintResult, error) { return fwk.PreQueueingHintResult{}, nil }
+	named := func(klog.Logger, any, any) (fwk.PreQueueingHintResult, error) {
+		return fwk.PreQueueingHintResult{}, nil
+	}
 	c.handle = extended{plugins: []fwk.EnqueueExtensions{
 		c,
 		events{name: names.NodeResourcesFit, events: []fwk.ClusterEventWithHint{

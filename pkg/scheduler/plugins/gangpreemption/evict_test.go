@@ -1,0 +1,223 @@
+package gangpreemption
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	extenderv1 "k8s.io/kube-scheduler/extender/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/apis/scheduling"
+	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
+
+	"github.com/muster-sched/muster/pkg/placement"
+	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+)
+
+// candidate is a plan as the executor gets it.
+type candidate struct{ pods []*corev1.Pod }
+
+func (c candidate) Victims() *extenderv1.Victims { return &extenderv1.Victims{Pods: c.pods} }
+func (candidate) Name() string                   { return nodeName(0) }
+func (candidate) NumPodGroupDisruptions() int    { return 0 }
+
+// preemptor is the pod that it is for.
+type preemptor struct{ *corev1.Pod }
+
+func (p preemptor) UID() types.UID               { return p.Pod.UID }
+func (preemptor) SchedulerName() string          { return "muster" }
+func (p preemptor) Obj() runtime.Object          { return p.Pod }
+func (p preemptor) Pods() map[string]*corev1.Pod { return map[string]*corev1.Pod{p.Name: p.Pod} }
+func (p preemptor) Priority() int32              { return *p.Spec.Priority }
+func (preemptor) Type() string                   { return string(fwk.PodKeyType) }
+
+// permitHandle is what the evictions need of the scheduler.
+type permitHandle struct {
+	fwk.Handle
+	waiting map[types.UID]*waiter
+	events  *events.FakeRecorder
+}
+
+type waiter struct {
+	fwk.WaitingPod
+	preempted bool
+}
+
+func (w *waiter) Preempt(string, string) bool {
+	first := !w.preempted
+	w.preempted = true
+	return first
+}
+
+func (r *permitHandle) GetWaitingPod(uid types.UID) fwk.WaitingPod {
+	if w, ok := r.waiting[uid]; ok {
+		return w
+	}
+	return nil
+}
+
+func (r *permitHandle) EventRecorder() events.EventRecorderLogger { return r.events }
+
+// eviction is a plugin whose upstream evictions are recorded.
+type eviction struct {
+	*cluster
+	room    *permitHandle
+	evict   evictFunc
+	evicted []string
+	err     error // what upstream answers
+	memory  bool  // upstream answers that the pod held nothing in the API
+}
+
+func newEviction() *eviction {
+	e := &eviction{cluster: newCluster(), room: &permitHandle{waiting: map[types.UID]*waiter{}, events: events.NewFakeRecorder(10)}}
+	plugin := &GangPreemption{tracker: e.tracker, handle: e.room}
+	e.evict = plugin.evictWith(func(_ context.Context, _ preemption.Candidate, _ preemption.ExecutorPreemptor, victim *corev1.Pod, _ string) (bool, error) {
+		e.evicted = append(e.evicted, victim.Name)
+		return e.memory, e.err
+	})
+	return e
+}
+
+// run evicts some pods of a plan for a preemptor, one after the other, and returns the first error.
+func (e *eviction) run(priority int32, plan []*corev1.Pod, victims ...*corev1.Pod) error {
+	pod := mustertesting.MakePod("urgent").UID("urgent").Priority(priority).Obj()
+	for _, victim := range victims {
+		if _, err := e.evict(context.Background(), candidate{plan}, preemptor{pod}, victim, Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func boundMember(name string) *corev1.Pod {
+	return mustertesting.MakePod(name).Group("g").Node(nodeName(0)).Requests("cpu", "1").Obj()
+}
+
+func TestPlanIsCheckedAgainBeforeItsFirstEviction(t *testing.T) {
+	tests := map[string]struct {
+		priority int32
+		change   func(e *eviction) // between the plan and the eviction
+		refused  bool
+	}{
+		"nothing has changed": {10, func(*eviction) {}, false},
+		"a member that the gang could spare is needed now": {10, func(e *eviction) {
+			e.tracker.DeletePod(e.pods[2])
+		}, true},
+		"the minimum was raised": {10, func(e *eviction) {
+			e.group(mustertesting.MakePodGroup("g").UID("g").MinMember(3).Obj())
+		}, true},
+		"system-critical pods are not refused": {scheduling.SystemCriticalPriority, func(e *eviction) {
+			e.tracker.DeletePod(e.pods[2])
+		}, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			e := newEviction()
+			e.group(mustertesting.MakePodGroup("g").UID("g").MinMember(2).Obj())
+			e.add(boundMember("g0"), boundMember("g1"), boundMember("g2"))
+			e.tracker.ClaimVictims("urgent", uids(e.pods[:1]))
+			test.change(e)
+			err := e.run(test.priority, e.pods[:1], e.pods[0])
+			if test.refused {
+				require.ErrorContains(t, err, "has changed since the victims were chosen")
+				assert.Empty(t, e.evicted)
+				return
+			}
+			require.NoError(t, err)
+			assert.Equal(t, []string{"g0"}, e.evicted)
+		})
+	}
+}
+
+func TestPlanThatHasBegunIsCarriedThrough(t *testing.T) {
+	e := newEviction()
+	e.group(mustertesting.MakePodGroup("g").UID("g").MinMember(2).Obj())
+	e.add(boundMember("g0"), boundMember("g1"))
+	victims := []*corev1.Pod{e.pods[0], e.pods[1]}
+	e.tracker.ClaimVictims("urgent", uids(victims))
+	require.NoError(t, e.run(10, victims, victims[0]), "the first alone would break the gang, but the plan is for both")
+	e.add(boundMember("g2")) // a member that joins now does not save the rest: it would be a gang of one or two
+	require.NoError(t, e.run(10, victims, victims...))
+	assert.Equal(t, []string{"g0", "g0", "g1"}, e.evicted)
+}
+
+func TestErrorsOfEvictionsAreReturned(t *testing.T) {
+	e := newEviction()
+	e.err = errors.New("the API server is away")
+	e.add(mustertesting.MakePod("single").Node(nodeName(0)).Obj())
+	require.ErrorIs(t, e.run(10, e.pods, e.pods[0]), e.err)
+}
+
+// TestAGangInAnAttemptIsRolledBackWithoutDeletingPods: its members have no node in the API yet. The rejection of the first member rolls the
+// others back; when their evictions come they do not wait in Permit any more, and must not be deleted for that.
+func TestAGangInAnAttemptIsRolledBackWithoutDeletingPods(t *testing.T) {
+	e := newEviction()
+	e.group(mustertesting.MakePodGroup("g").UID("g").MinMember(3).Phase("Inqueue").Obj())
+	e.tracker.Open()
+	for _, name := range []string{"g0", "g1", "g2"} {
+		e.add(mustertesting.MakePod(name).Group("g").SchedulerName("muster").Requests("cpu", "1").Obj())
+	}
+	scout := e.pods[0]
+	require.Empty(t, e.tracker.Gate(scout))
+	snapshot := e.tracker.Snapshot(scout)
+	require.NotNil(t, snapshot)
+	_, ok := e.tracker.Commit(snapshot, &placement.Decision{Verdict: placement.Uncertain, Members: snapshot.Problem.Members})
+	require.True(t, ok)
+	for _, pod := range e.pods[:2] {
+		e.tracker.Reserve(pod)
+		verdict, _ := e.tracker.Permit(pod)
+		require.Equal(t, gangs.Wait, verdict)
+		e.room.waiting[pod.UID] = &waiter{}
+	}
+	first := e.room.waiting["g0"]
+	require.NoError(t, e.run(10, e.pods[:2], e.pods[0]))
+	assert.True(t, first.preempted)
+	assert.Len(t, e.room.events.Events, 1)
+	// The scheduler unreserves it, and that rolls the other back.
+	e.tracker.Unreserve(e.pods[0])
+	e.room.waiting = nil
+	require.NoError(t, e.run(10, e.pods[:2], e.pods[1]))
+	e.tracker.Unreserve(e.pods[1])
+	require.NoError(t, e.run(10, e.pods[:2], e.pods[1]))
+	assert.Empty(t, e.evicted, "pods that have no node are not deleted")
+}
+
+// TestAVictimThatHeldNothingInTheAPIIsNoVictimAnyMore: it may hold room again, and then it counts for its gang.
+func TestAVictimThatHeldNothingInTheAPIIsNoVictimAnyMore(t *testing.T) {
+	for name, memory := range map[string]bool{"in memory": true, "in the API": false} {
+		t.Run(name, func(t *testing.T) {
+			e := newEviction()
+			e.memory = memory
+			e.group(mustertesting.MakePodGroup("g").UID("g").MinMember(1).Obj())
+			e.add(boundMember("g0"), boundMember("g1"))
+			e.tracker.ClaimVictims("urgent", uids(e.pods[:1]))
+			require.NoError(t, e.run(10, e.pods[:1], e.pods[0]))
+			standing, ok := e.tracker.Standing(gangs.Key{Namespace: "default", Name: "g"})
+			require.True(t, ok)
+			assert.Equal(t, memory, standing.Holding["g0"] != nil)
+		})
+	}
+}
+
+// nativePreemptor is a native pod group that preempts.
+type nativePreemptor struct{ preemptor }
+
+func (nativePreemptor) Type() string { return "podGroup" }
+
+// TestVictimsOfNativePodGroupsAreEvicted: upstream plans them without regard to our gangs, and half of a plan would be worse.
+func TestVictimsOfNativePodGroupsAreEvicted(t *testing.T) {
+	e := newEviction()
+	e.group(mustertesting.MakePodGroup("g").UID("g").MinMember(2).Obj())
+	e.add(boundMember("g0"), boundMember("g1"))
+	pod := mustertesting.MakePod("urgent").UID("urgent").Priority(10).Obj()
+	_, err := e.evict(t.Context(), candidate{e.pods[:1]}, nativePreemptor{preemptor{pod}}, e.pods[0], Name)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"g0"}, e.evicted)
+}

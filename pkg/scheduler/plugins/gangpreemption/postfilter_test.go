@@ -1,0 +1,205 @@
+package gangpreemption
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/apis/scheduling"
+	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
+	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	upstreamplugins "k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"k8s.io/kubernetes/pkg/scheduler/metrics"
+
+	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+)
+
+// world is the plugin in a profile with NodeResourcesFit, on one node that pods fill.
+type world struct {
+	framework.Framework
+	plugin  *GangPreemption
+	tracker *gangs.Tracker
+	client  *fake.Clientset
+	node    fwk.NodeInfo
+}
+
+// newWorld makes a world with a node of 4 CPUs, and a pod that is to preempt.
+func newWorld(t *testing.T, c *cluster, preemptor *corev1.Pod) *world {
+	t.Helper()
+	metrics.Register()
+	objects := []runtime.Object{preemptor}
+	for _, pod := range c.pods {
+		objects = append(objects, pod)
+	}
+	w := &world{tracker: c.tracker, client: fake.NewClientset(objects...)}
+	factory := informers.NewSharedInformerFactory(w.client, 0)
+	snapshot := cache.NewSnapshot(c.pods, []*corev1.Node{mustertesting.MakeNode(nodeName(0)).Allocatable("cpu", "4", "pods", "10").Obj()})
+	registry := upstreamplugins.NewInTreeRegistry()
+	registry[Name] = func(ctx context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+		upstream, err := defaultpreemption.New(ctx, &schedulerconfig.DefaultPreemptionArgs{MinCandidateNodesPercentage: 10, MinCandidateNodesAbsolute: 100}, handle,
+			feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate))
+		if err != nil {
+			return nil, err
+		}
+		w.plugin = &GangPreemption{DefaultPreemption: upstream, tracker: w.tracker, handle: handle}
+		upstream.Executor.PreemptPod = w.plugin.evictWith(upstream.Executor.PreemptPod)
+		return w.plugin, nil
+	}
+	set := func(name string) schedulerconfig.PluginSet {
+		return schedulerconfig.PluginSet{Enabled: []schedulerconfig.Plugin{{Name: name}}}
+	}
+	stock, err := latest.Default()
+	require.NoError(t, err)
+	w.Framework, err = frameworkruntime.NewFramework(t.Context(), registry, &schedulerconfig.KubeSchedulerProfile{
+		SchedulerName: "muster", PluginConfig: stock.Profiles[0].PluginConfig,
+		Plugins: &schedulerconfig.Plugins{
+			QueueSort: set(names.PrioritySort), Bind: set(names.DefaultBinder), PostFilter: set(Name), PreFilter: set(names.NodeResourcesFit),
+			Filter: set(names.NodeResourcesFit),
+		},
+	},
+		frameworkruntime.WithClientSet(w.client), frameworkruntime.WithInformerFactory(factory), frameworkruntime.WithSnapshotSharedLister(snapshot),
+		frameworkruntime.WithMutableSnapshotLister(snapshot),
+		frameworkruntime.WithEventRecorder(events.NewFakeRecorder(100)), frameworkruntime.WithWaitingPods(frameworkruntime.NewWaitingPodsMap()),
+		frameworkruntime.WithPodsInPreBind(frameworkruntime.NewPodsInPreBindMap()), frameworkruntime.WithLogger(klog.Background()),
+		frameworkruntime.WithPodNominator(queue.NewSchedulingQueue(nil, factory)))
+	require.NoError(t, err)
+	w.SetPodActivator(activator{})
+	factory.Start(t.Context().Done())
+	factory.WaitForCacheSync(t.Context().Done())
+	w.node, err = snapshot.NodeInfos().Get(nodeName(0))
+	require.NoError(t, err)
+	return w
+}
+
+type activator struct{}
+
+func (activator) Activate(klog.Logger, map[string]*corev1.Pod) {}
+
+// postFilter runs the cycle of a pod that fits on no node.
+func (w *world) postFilter(t *testing.T, pod *corev1.Pod) (*fwk.PostFilterResult, *fwk.Status) {
+	t.Helper()
+	cycle := framework.NewCycleState()
+	_, status, _ := w.RunPreFilterPlugins(t.Context(), cycle, pod)
+	require.True(t, status.IsSuccess(), status)
+	status = w.RunFilterPlugins(t.Context(), cycle, pod, w.node)
+	require.False(t, status.IsSuccess())
+	statuses := framework.NewDefaultNodeToStatus()
+	statuses.Set(nodeName(0), status)
+	return w.plugin.PostFilter(t.Context(), cycle, pod, statuses)
+}
+
+// deleted are the pods that were deleted in the API.
+func (w *world) deleted() sets.Set[string] {
+	gone := sets.New[string]()
+	for _, action := range w.client.Actions() {
+		if deletion, ok := action.(clienttesting.DeleteAction); ok && action.GetVerb() == "delete" {
+			gone.Insert(deletion.GetName())
+		}
+	}
+	return gone
+}
+
+// fullOf is a cluster whose node the members of a gang fill, two of 2 CPUs.
+func fullOf(minimum int32) *cluster {
+	c := newCluster()
+	c.group(mustertesting.MakePodGroup("g").UID("g").MinMember(minimum).Obj())
+	for _, name := range []string{"g0", "g1"} {
+		c.add(mustertesting.MakePod(name).Group("g").Node(nodeName(0)).SchedulerName("muster").Requests("cpu", "2").Priority(0).Obj())
+	}
+	return c
+}
+
+func urgentPod(priority int32) *corev1.Pod {
+	return mustertesting.MakePod("urgent").UID("urgent").SchedulerName("muster").Requests("cpu", "2").Priority(priority).Obj()
+}
+
+// TestAPodThatFitsNowhereHasVictimsEvicted, gangs whole unless the pod is critical for the cluster.
+func TestAPodThatFitsNowhereHasVictimsEvicted(t *testing.T) {
+	for name, test := range map[string]struct {
+		minimum  int32
+		priority int32
+		gone     int
+	}{
+		"a gang whole":               {2, 10, 2},
+		"surplus":                    {1, 10, 1},
+		"a critical pod may do more": {2, scheduling.SystemCriticalPriority, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := urgentPod(test.priority)
+			w := newWorld(t, fullOf(test.minimum), pod)
+			result, status := w.postFilter(t, pod)
+			require.True(t, status.IsSuccess(), status)
+			assert.Equal(t, nodeName(0), result.NominatedNodeName)
+			standing, ok := w.tracker.Standing(gangs.Key{Namespace: "default", Name: "g"})
+			require.True(t, ok)
+			assert.Len(t, standing.Holding, 2-test.gone, "at once, the victims count as gone")
+			require.Eventually(t, func() bool { return len(w.deleted()) == test.gone }, 10*time.Second, time.Millisecond)
+			for _, pod := range w.deleted().UnsortedList() {
+				assert.Contains(t, []string{"g0", "g1"}, pod)
+			}
+		})
+	}
+}
+
+// TestACriticalPodBreaksAGangThatMayNotBeEvictedWhole: a member of it is as important as the pod.
+func TestACriticalPodBreaksAGangThatMayNotBeEvictedWhole(t *testing.T) {
+	for name, test := range map[string]struct {
+		priority int32
+		code     fwk.Code
+		message  string
+	}{
+		"critical":  {scheduling.SystemCriticalPriority, fwk.Success, ""},
+		"important": {scheduling.SystemCriticalPriority - 1, fwk.Unschedulable, "preemption: 0/1 nodes are available"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster()
+			c.group(mustertesting.MakePodGroup("g").UID("g").MinMember(2).Obj())
+			for member, priority := range map[string]int32{"g0": 0, "g1": test.priority} {
+				c.add(mustertesting.MakePod(member).Group("g").Node(nodeName(0)).SchedulerName("muster").Requests("cpu", "2").Priority(priority).Obj())
+			}
+			pod := urgentPod(test.priority)
+			w := newWorld(t, c, pod)
+			_, status := w.postFilter(t, pod)
+			require.Equal(t, test.code, status.Code(), status)
+			assert.Contains(t, status.Message(), test.message)
+			if test.code == fwk.Success {
+				require.Eventually(t, func() bool { return w.deleted().Equal(sets.New("g0")) }, 10*time.Second, time.Millisecond)
+			} else {
+				assert.Empty(t, w.deleted())
+			}
+		})
+	}
+}
+
+// TestAPodThatComesAgainClaimsNothingOfBefore: what it has claimed and not got is free for others.
+func TestAPodThatComesAgainClaimsNothingOfBefore(t *testing.T) {
+	pod := urgentPod(0) // as important as the gang: it preempts nothing
+	w := newWorld(t, fullOf(2), pod)
+	w.tracker.ClaimVictims(pod.UID, []types.UID{"g0", "g1"})
+	_, status := w.postFilter(t, pod)
+	require.Equal(t, fwk.Unschedulable, status.Code(), status)
+	standing, ok := w.tracker.Standing(gangs.Key{Namespace: "default", Name: "g"})
+	require.True(t, ok)
+	assert.Len(t, standing.Holding, 2)
+}
