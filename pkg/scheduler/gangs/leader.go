@@ -3,6 +3,8 @@ package gangs
 import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/muster-sched/muster/pkg/gang"
 )
 
 // Of two replicas of a scheduler only the leader runs scheduling cycles. The tracker follows until it sees the first: what it knows of
@@ -28,10 +30,13 @@ func (t *Tracker) Lead() {
 // Leads says whether this process runs scheduling cycles. Only then it may write to the API.
 func (t *Tracker) Leads() bool { return t.leads.Load() }
 
-// isProbe says whether a pod passes the gate as the probe. The first that is asked about becomes it.
+// isProbe says whether a pod passes the gate as the probe. The first waiting member that is asked about becomes it.
 func (t *Tracker) isProbe(pod *corev1.Pod) bool {
-	if t.leads.Load() || !t.synced || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
+	if t.leads.Load() || !t.synced || pod.DeletionTimestamp != nil {
 		return false
+	}
+	if _, m := t.find(pod.UID); m == nil || m.State != gang.Waiting || m.Terminating {
+		return false // it may be bound or gone, or wait for the removal of its scheduling gates: it would never be taken from the queue
 	}
 	if t.probe == noUID {
 		t.probe = pod.UID

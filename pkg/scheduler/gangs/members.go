@@ -26,7 +26,9 @@ func (t *Tracker) SetPod(pod *corev1.Pod) {
 	defer t.mu.Unlock()
 	if pod.Spec.NodeName != "" {
 		t.evictions.use(pod)
-		t.probeGone(pod.UID)
+	}
+	if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
+		t.probeGone(pod.UID) // the scheduler does not try it any more
 	}
 	key, isMember := KeyOf(pod)
 	t.detachUnless(key, isMember, pod)

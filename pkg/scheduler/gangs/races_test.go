@@ -137,13 +137,11 @@ func TestAPodThatTheTrackerHasNotSeenIsActivatedOnceItHas(t *testing.T) {
 			assert.Empty(t, tr.Gate(pod))
 		})
 	}
-	t.Run("as the probe", func(t *testing.T) {
+	t.Run("in its cycle", func(t *testing.T) {
 		tr := openTracker(t)
-		tr.leads.Store(false)
 		tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 0))
 		tr.nextActions(theGang)
 		pod := memberNamed("m").Obj()
-		require.Empty(t, tr.Gate(pod))
 		require.Equal(t, Held, tr.Enter(pod).Role)
 		tr.nextActions(theGang)
 		tr.SetPod(pod)
@@ -320,14 +318,13 @@ func TestAPodThatHasLeftItsGangIsActivatedUntilTheQueueKnows(t *testing.T) {
 		now    *corev1.Pod
 		settle func(*Tracker, *corev1.Pod)
 	}{
-		"another gang, at the gate":  {memberNamed("m0").Group("other").Obj(), func(tr *Tracker, pod *corev1.Pod) { tr.Gate(pod) }},
-		"no gang, tried":             {none, func(tr *Tracker, pod *corev1.Pod) { tr.Enter(pod) }},
-		"no gang, rejected":          {none, unreserve},
-		"no gang, bound":             {none, func(tr *Tracker, pod *corev1.Pod) { tr.SetPod(on(pod, "node")) }},
-		"another gang, deleted":      {memberNamed("m0").Group("other").Obj(), func(tr *Tracker, pod *corev1.Pod) { tr.DeletePod(pod) }},
-		"another gang, bound there":  {memberNamed("m0").Group("other").Obj(), func(tr *Tracker, pod *corev1.Pod) { tr.SetPod(on(pod, "node")) }},
-		"another gang, and back":     {memberNamed("m0").Group("other").Obj(), func(tr *Tracker, _ *corev1.Pod) { tr.SetPod(memberNamed("m0").Obj()); tr.Gate(memberNamed("m0").Obj()) }},
-		"no gang, of others instead": {none, func(tr *Tracker, pod *corev1.Pod) { tr.DeletePod(pod) }},
+		"another gang, at the gate": {memberNamed("m0").Group("other").Obj(), func(tr *Tracker, pod *corev1.Pod) { tr.Gate(pod) }},
+		"no gang, tried":            {none, func(tr *Tracker, pod *corev1.Pod) { tr.Enter(pod) }},
+		"no gang, rejected":         {none, unreserve},
+		"no gang, bound":            {none, func(tr *Tracker, pod *corev1.Pod) { tr.SetPod(on(pod, "node")) }},
+		"another gang, deleted":     {memberNamed("m0").Group("other").Obj(), func(tr *Tracker, pod *corev1.Pod) { tr.DeletePod(pod) }},
+		"another gang, bound there": {memberNamed("m0").Group("other").Obj(), func(tr *Tracker, pod *corev1.Pod) { tr.SetPod(on(pod, "node")) }},
+		"another gang, and back":    {memberNamed("m0").Group("other").Obj(), func(tr *Tracker, _ *corev1.Pod) { tr.SetPod(memberNamed("m0").Obj()); tr.Gate(memberNamed("m0").Obj()) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tr := openTracker(t)

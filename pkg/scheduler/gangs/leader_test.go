@@ -1,0 +1,162 @@
+package gangs
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+)
+
+// newFollower makes a tracker that has seen no scheduling cycle.
+func newFollower(t *testing.T) (*Tracker, *clocktesting.FakeClock) {
+	t.Helper()
+	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
+	tr := New(clock)
+	t.Cleanup(tr.dirty.ShutDown)
+	t.Cleanup(tr.reports.ShutDown)
+	require.NoError(t, tr.Configure("muster", testArgs))
+	tr.Open()
+	return tr, clock
+}
+
+// passing are the pods that may pass the gate.
+func passing(tr *Tracker, pods ...*corev1.Pod) []string {
+	names := []string{}
+	for _, pod := range pods {
+		if tr.Gate(pod) == "" {
+			names = append(names, pod.Name)
+		}
+	}
+	return names
+}
+
+// heldPods are the members of two gangs that are not complete.
+func heldPods(tr *Tracker) []*corev1.Pod {
+	return append(gangOf(tr, "a", 3, 2), gangOf(tr, "b", 3, 2)...)
+}
+
+func TestATrackerFollowsUntilItSeesACycle(t *testing.T) {
+	tr, _ := newFollower(t)
+	require.False(t, tr.Leads())
+	pods := heldPods(tr)
+	passing(tr, pods...)
+	require.False(t, tr.Leads(), "the gate is asked in a standby, too")
+	assert.Equal(t, Held, tr.Enter(pods[0]).Role)
+	assert.True(t, tr.Leads())
+
+	single, _ := newFollower(t)
+	single.Enter(singleNamed("single", "").Obj())
+	assert.True(t, single.Leads(), "any cycle shows that this process schedules")
+}
+
+func TestExactlyOneHeldMemberPassesTheGateOfAFollower(t *testing.T) {
+	tr, _ := newFollower(t)
+	pods := heldPods(tr)
+	assert.Equal(t, []string{"a-0"}, passing(tr, pods...))
+	assert.Equal(t, []string{"a-0"}, passing(tr, pods...), "it stays the same")
+
+	ready := gangOf(tr, "ready", 1, 1)
+	assert.Equal(t, []string{"a-0", "ready-0"}, passing(tr, append(pods, ready...)...), "pods that are not held pass as always")
+
+	tr.Lead()
+	assert.Equal(t, []string{"ready-0"}, passing(tr, append(pods, ready...)...), "a leader needs no probe")
+}
+
+func TestThereIsNoProbeBeforeEverythingIsRead(t *testing.T) {
+	tr, _ := newFollower(t)
+	tr.synced = false
+	pods := heldPods(tr)
+	require.Empty(t, passing(tr, pods...))
+	tr.Open()
+	assert.Len(t, passing(tr, pods...), 1)
+}
+
+func TestTheProbeMovesOn(t *testing.T) {
+	for name, gone := range map[string]func(*Tracker, *corev1.Pod){
+		"when the pod is bound":         func(tr *Tracker, pod *corev1.Pod) { tr.SetPod(on(pod, "node")) },
+		"when the pod is deleted":       func(tr *Tracker, pod *corev1.Pod) { tr.DeletePod(pod) },
+		"when the pod is being deleted": func(tr *Tracker, pod *corev1.Pod) { tr.SetPod(deleting(pod)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr, _ := newFollower(t)
+			pods := heldPods(tr)
+			require.Equal(t, []string{"a-0"}, passing(tr, pods...))
+			actions, _ := tr.tick()
+			require.Empty(t, actions.Activate, "there is one")
+			gone(tr, pods[0])
+			actions, _ = tr.tick()
+			require.Len(t, actions.Activate, 1, "the gate is asked about another one")
+			assert.Contains(t, []string{"a-1", "b-0"}, actions.Activate[0].Name, "the first of its gang that waits")
+			assert.Equal(t, namesOf(actions.Activate), passing(tr, append(actions.Activate, pods...)...)[:1])
+			assert.Len(t, passing(tr, pods...), 1)
+		})
+	}
+}
+
+// A pod that the scheduler does not try tells nothing, and nothing else would come.
+func TestOnlyAMemberThatWaitsIsTheProbe(t *testing.T) {
+	tr, _ := newFollower(t)
+	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 5))
+	bound, goes := memberNamed("bound").Obj(), memberNamed("goes").Obj()
+	setPods(tr, on(bound, "node"), deleting(goes))
+	gated := memberNamed("gated").Obj()
+	gated.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "quota"}}
+	tr.SetPod(gated)
+	unseen := memberNamed("unseen").Obj()
+	assert.Empty(t, passing(tr, bound, goes, gated, unseen))
+	actions, _ := tr.tick()
+	assert.Empty(t, actions.Activate)
+
+	waits := memberNamed("waits").Obj()
+	tr.SetPod(waits)
+	actions, _ = tr.tick()
+	assert.Equal(t, []string{"waits"}, namesOf(actions.Activate))
+	assert.Equal(t, []string{"waits"}, passing(tr, bound, goes, gated, unseen, waits))
+}
+
+func TestALeaderActivatesNoProbe(t *testing.T) {
+	tr, _ := newFollower(t)
+	heldPods(tr)
+	tr.Lead()
+	actions, _ := tr.tick()
+	assert.Empty(t, actions.Activate)
+}
+
+// TestAFollowerWritesNothing: a standby does not know of attempts, and would evict a gang whose members are being bound.
+func TestAFollowerWritesNothing(t *testing.T) {
+	tr, clock := newFollower(t)
+	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
+	nominated := memberNamed("nominated").Obj()
+	nominated.Status.NominatedNodeName = "node"
+	setPods(tr, memberNamed("bound").Node("node").Obj(), nominated)
+	clock.Step(2 * time.Hour)
+	for range 2 {
+		_, repairs := tr.tick()
+		require.Empty(t, repairs)
+	}
+	tr.Lead()
+	assert.Equal(t, []string{"bound"}, toEvict(tr))
+	assert.Equal(t, []string{"nominated"}, toDenominate(tr))
+}
+
+func TestAllGangsAreLookedAtWhenThisProcessBeginsToLead(t *testing.T) {
+	tr, clock := newFollower(t)
+	heldPods(tr)
+	toLookAt(tr)
+	for _, name := range []string{"a", "b"} {
+		tr.TakeReport(keyNamed(name)) // the reporter has looked, and has written nothing
+	}
+	for tr.reports.Len() > 0 {
+		key, _ := tr.reports.Get()
+		tr.reports.Done(key)
+	}
+	tr.Lead()
+	assert.ElementsMatch(t, []Key{keyNamed("a"), keyNamed("b")}, toLookAt(tr))
+	clock.Step(reportDelay)
+	require.Eventually(t, func() bool { return tr.reports.Len() == 2 }, 10*time.Second, time.Millisecond)
+}
