@@ -1,0 +1,202 @@
+package capacity
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/muster-sched/muster/pkg/apis/config"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/placement"
+	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+)
+
+// newPlugin is the plugin beside a queue "q" of 4 CPUs below "parent" of 6.
+func newPlugin(t *testing.T) (*Capacity, *gangs.Tracker) {
+	t.Helper()
+	tracker := gangs.New(clocktesting.NewFakeClock(time.Unix(1000, 0)))
+	require.NoError(t, tracker.Configure("muster", config.CoschedulingArgs{Admission: config.AdmissionRequired}))
+	tracker.EnforceQuota()
+	tracker.Open()
+	tracker.SetQueue(mustertesting.MakeQueue("parent").Capability("cpu", "6").Obj())
+	tracker.SetQueue(mustertesting.MakeQueue("q").Parent("parent").Capability("cpu", "4").Obj())
+	return &Capacity{tracker: tracker}, tracker
+}
+
+// inQueue is a pod that names a queue itself.
+func inQueue(name, queue, cpu string) *corev1.Pod {
+	return mustertesting.MakePod(name).UID(name).SchedulerName("muster").QueueName(queue).Requests("cpu", cpu).Obj()
+}
+
+// nativeCycle is the cycle of a pod whose native pod group upstream tries.
+func nativeCycle() *framework.CycleState {
+	cycle := framework.NewCycleState()
+	cycle.SetPodGroupSchedulingCycle(framework.NewCycleState())
+	return cycle
+}
+
+// passes says whether PreFilter lets a pod pass.
+func passes(t *testing.T, c *Capacity, pod *corev1.Pod) bool {
+	t.Helper()
+	_, status := c.PreFilter(t.Context(), framework.NewCycleState(), pod, nil)
+	if !status.IsSkip() {
+		assert.Equal(t, fwk.UnschedulableAndUnresolvable, status.Code(), "no victim helps")
+	}
+	return status.IsSkip()
+}
+
+// isCharged says whether a pod is charged.
+func isCharged(tracker *gangs.Tracker, uid types.UID) bool {
+	_, _, charged := tracker.Ledger().Charged(uid)
+	return charged
+}
+
+func TestASinglePodWaitsForTheQuotaOfItsQueueAndOfItsAncestors(t *testing.T) {
+	c, tracker := newPlugin(t)
+	reserve := func(pod *corev1.Pod) {
+		require.True(t, c.Reserve(t.Context(), framework.NewCycleState(), pod, "n").IsSuccess())
+	}
+	reserve(inQueue("first", "q", "3"))
+	assert.True(t, passes(t, c, inQueue("small", "q", "1")))
+	large := inQueue("large", "q", "2")
+	assert.False(t, passes(t, c, large))
+	assert.True(t, tracker.WaitsForQuota(large), "it is activated when quota comes free")
+	assert.True(t, passes(t, c, inQueue("beside", "parent", "3")))
+	assert.False(t, passes(t, c, inQueue("too-much", "parent", "4")), "a child uses the quota of its parent")
+	assert.True(t, passes(t, c, inQueue("free", "", "99")), "a pod that names no queue")
+
+	_, status := c.PreFilter(t.Context(), framework.NewCycleState(), large, nil)
+	assert.Contains(t, status.Message(), `waiting for quota: queue "q" has 1 cpu free`)
+	c.Unreserve(t.Context(), framework.NewCycleState(), inQueue("first", "q", "3"), "n")
+	assert.True(t, passes(t, c, large))
+	reserve(large)
+	assert.False(t, tracker.WaitsForQuota(large))
+}
+
+func TestSurplusWaitsForQuotaAndTheMinimumDoesNot(t *testing.T) {
+	c, tracker := newPlugin(t)
+	tracker.SetPodGroup(mustertesting.MakePodGroup("g").UID("g").Queue("q").MinMember(1).Phase(schedulingv1beta1.PodGroupInqueue).Obj())
+	member := func(name string) *mustertesting.PodWrapper {
+		return mustertesting.MakePod(name).UID(name).Group("g").SchedulerName("muster").Requests("cpu", "3")
+	}
+	tracker.SetPod(member("g-0").Obj())
+	tracker.SetPod(member("g-1").Obj())
+	require.True(t, c.Reserve(t.Context(), framework.NewCycleState(), inQueue("used", "q", "3"), "n").IsSuccess())
+	assert.True(t, passes(t, c, member("g-0").Obj()), "the gang is checked as a whole")
+	tracker.SetPod(member("g-0").Node("n").Obj())
+	assert.False(t, passes(t, c, member("g-1").Obj()))
+}
+
+// TestTheCycleOfAPodThatLacksQuotaEnds: the plugins behind have not seen it in PreFilter. Those of other pods go on.
+func TestTheCycleOfAPodThatLacksQuotaEnds(t *testing.T) {
+	c, _ := newPlugin(t)
+	cycle := framework.NewCycleState()
+	pod := inQueue("large", "q", "5")
+	_, status := c.PreFilter(t.Context(), cycle, pod, nil)
+	require.Equal(t, fwk.UnschedulableAndUnresolvable, status.Code())
+	result, status := c.PostFilter(t.Context(), cycle.Clone(), pod, nil)
+	assert.Equal(t, fwk.UnschedulableAndUnresolvable, status.Code())
+	require.NotNil(t, result)
+	assert.Equal(t, fwk.ModeOverride, result.Mode(), "a nomination ends")
+	assert.Empty(t, result.NominatedNodeName)
+
+	cycle = framework.NewCycleState()
+	_, status = c.PreFilter(t.Context(), cycle, inQueue("small", "q", "1"), nil)
+	require.True(t, status.IsSkip())
+	result, status = c.PostFilter(t.Context(), cycle, pod, nil)
+	assert.Nil(t, result)
+	assert.Equal(t, fwk.Unschedulable, status.Code())
+}
+
+func TestReserveChargesAndUnreserveTakesTheChargeBack(t *testing.T) {
+	for name, test := range map[string]struct {
+		cycle   func() *framework.CycleState
+		charged bool
+		assumed bool
+	}{
+		"a scheduling cycle": {framework.NewCycleState, true, false},
+		"a dry run": {func() *framework.CycleState {
+			cycle := framework.NewCycleState()
+			placement.MarkDryRun(cycle)
+			return cycle
+		}, false, false},
+		"a native pod group is tried": {nativeCycle, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, tracker := newPlugin(t)
+			pod := inQueue("p", "q", "3")
+			require.True(t, c.Reserve(t.Context(), test.cycle(), pod, "n").IsSuccess())
+			assert.Equal(t, test.charged, isCharged(tracker, "p"))
+			assert.Equal(t, !test.charged && !test.assumed, passes(t, c, inQueue("other", "q", "2")), "the next pod sees what is taken")
+			c.Unreserve(t.Context(), test.cycle(), pod, "n")
+			assert.False(t, isCharged(tracker, "p"))
+			assert.True(t, passes(t, c, inQueue("other", "q", "4")))
+		})
+	}
+}
+
+// TestADryRunChangesNoCharge: it may try a pod that another cycle has charged, or assumed.
+func TestADryRunChangesNoCharge(t *testing.T) {
+	c, tracker := newPlugin(t)
+	dryRun := framework.NewCycleState()
+	placement.MarkDryRun(dryRun)
+	require.True(t, c.Reserve(t.Context(), framework.NewCycleState(), inQueue("p", "q", "3"), "n").IsSuccess())
+	c.Unreserve(t.Context(), dryRun, inQueue("p", "q", "3"), "n")
+	assert.True(t, isCharged(tracker, "p"))
+}
+
+// TestThePodsOfANativePodGroupSeeEachOther: upstream tries them all before it reserves for one, and does not ask again.
+func TestThePodsOfANativePodGroupSeeEachOther(t *testing.T) {
+	c, tracker := newPlugin(t)
+	pods := []*corev1.Pod{inQueue("a", "q", "2"), inQueue("b", "q", "2"), inQueue("c", "q", "2")}
+	for _, pod := range pods[:2] {
+		assert.True(t, passes(t, c, pod))
+		require.True(t, c.Reserve(t.Context(), nativeCycle(), pod, "n").IsSuccess())
+	}
+	assert.False(t, passes(t, c, pods[2]))
+	// The API says meanwhile that the first is bound: its charge stays when the trial is taken back.
+	bound := pods[0].DeepCopy()
+	bound.Spec.NodeName = "n"
+	tracker.SetPod(bound)
+	for _, pod := range pods[:2] {
+		c.Unreserve(t.Context(), nativeCycle(), pod, "n")
+	}
+	assert.True(t, isCharged(tracker, "a"))
+	assert.True(t, passes(t, c, pods[1]))
+	assert.False(t, passes(t, c, inQueue("d", "q", "3")))
+	// A pod that names no queue assumes nothing.
+	require.True(t, c.Reserve(t.Context(), nativeCycle(), inQueue("free", "", "9"), "n").IsSuccess())
+	assert.True(t, passes(t, c, pods[1]))
+}
+
+// TestAChargeOfABoundPodStays: a binding may have been carried out although its answer said that it failed.
+func TestAChargeOfABoundPodStays(t *testing.T) {
+	c, tracker := newPlugin(t)
+	pod := inQueue("p", "q", "3")
+	require.True(t, c.Reserve(t.Context(), framework.NewCycleState(), pod, "n").IsSuccess())
+	bound := pod.DeepCopy()
+	bound.Spec.NodeName = "n"
+	tracker.SetPod(bound)
+	c.Unreserve(t.Context(), framework.NewCycleState(), pod, "n")
+	assert.True(t, isCharged(tracker, "p"))
+}
+
+// TestQuotaDependsOnNoNode: pods that are alike are so with the plugin, and no event of the cluster concerns it.
+func TestQuotaDependsOnNoNode(t *testing.T) {
+	c, _ := newPlugin(t)
+	fragments, status := c.SignPod(t.Context(), inQueue("p", "q", "1"))
+	assert.Empty(t, fragments)
+	assert.True(t, status.IsSuccess())
+	events, err := c.EventsToRegister(t.Context())
+	require.NoError(t, err)
+	assert.Empty(t, events)
+	assert.Nil(t, c.PreFilterExtensions())
+}
