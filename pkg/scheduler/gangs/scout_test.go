@@ -1,0 +1,78 @@
+package gangs
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+)
+
+// waitingGang has three members wait of which two make the minimum. The first has passed the gate.
+func waitingGang(t *testing.T, tr *Tracker) []*corev1.Pod {
+	t.Helper()
+	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
+	var pods []*corev1.Pod
+	for _, name := range []string{"m0", "m1", "m2"} {
+		pods = append(pods, memberNamed(name).Obj())
+	}
+	setPods(tr, pods...)
+	require.Empty(t, tr.Gate(pods[0]))
+	toLookAt(tr)
+	return pods
+}
+
+// The gate of another plugin may be closed to the scout alone: its claim does not exist.
+func TestAScoutThatDoesNotComeIsReplaced(t *testing.T) {
+	tr, clock := newTestTracker(t)
+	pods := waitingGang(t, tr)
+	called := func() []string {
+		tr.tick()
+		return namesOf(tr.nextActions(theGang).Activate)
+	}
+	require.Empty(t, called(), "it has passed the gate: its cycle is expected")
+	require.Equal(t, behindScout, tr.Gate(pods[1]))
+	clock.Step(scoutPatience - 1)
+	require.Empty(t, called())
+	clock.Step(1)
+	require.Equal(t, []string{"m1"}, called())
+	require.Empty(t, tr.Gate(pods[1]))
+	clock.Step(scoutPatience - 1)
+	require.Empty(t, called(), "it has as much time")
+	clock.Step(1)
+	require.Equal(t, []string{"m2"}, called())
+	clock.Step(scoutPatience)
+	require.Equal(t, []string{"m0"}, called(), "and so on")
+
+	assert.Equal(t, Scout, tr.Enter(pods[1]).Role, "the first that comes has the gang decided")
+	require.NotNil(t, tr.Snapshot(pods[1]))
+	assert.Equal(t, Held, tr.Enter(pods[2]).Role, "and no other has it decided again")
+	assert.Zero(t, tr.LostWakeups())
+}
+
+// A Ready gang whose scout was not called, as if the activation was lost, is found by the next tick.
+func TestAGangWhoseScoutWasNotCalledIsFoundByATick(t *testing.T) {
+	tr, _ := newTestTracker(t)
+	pods := waitingGang(t, tr)
+	tr.gangs[theGang].scout.called = time.Time{}
+	tr.tick()
+	require.Contains(t, toLookAt(tr), theGang)
+	require.Equal(t, []string{"m0"}, namesOf(tr.nextActions(theGang).Activate))
+	require.Equal(t, Scout, tr.Enter(pods[0]).Role)
+	begin(t, tr, pods[0], nil)
+	assert.Zero(t, tr.LostWakeups())
+}
+
+// A scout whose gang has changed after it had passed the gate is held in its cycle. The gang is decided when that is over.
+func TestAScoutThatIsHeldInItsCycleIsCalledAgain(t *testing.T) {
+	tr := openTracker(t)
+	pods := waitingGang(t, tr)
+	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 4))
+	require.Equal(t, Held, tr.Enter(pods[0]).Role)
+	require.Empty(t, tr.nextActions(theGang).Activate)
+	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
+	assert.Equal(t, []string{"m0"}, namesOf(tr.nextActions(theGang).Activate))
+}

@@ -1,0 +1,147 @@
+package gangs
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/gang"
+)
+
+// beginInSequence has an attempt begun whose members must come in the given order; m0 is the scout.
+func beginInSequence(t *testing.T, tr *Tracker, order ...types.UID) map[types.UID]*corev1.Pod {
+	t.Helper()
+	pods, places := map[types.UID]*corev1.Pod{}, map[types.UID]string{}
+	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, int32(len(order))))
+	for i := range order {
+		pod := memberNamed(fmt.Sprint("m", i)).Obj()
+		pods[pod.UID], places[pod.UID] = pod, "node-of-"+pod.Name
+		tr.SetPod(pod)
+	}
+	require.Empty(t, tr.Gate(pods["m0"]))
+	s := tr.Snapshot(pods["m0"])
+	require.NotNil(t, s)
+	d := yes(s, places)
+	d.Order = order
+	activate, ok := tr.Commit(s, d)
+	require.True(t, ok)
+	require.Empty(t, activate, "each activates the next")
+	return pods
+}
+
+func TestMembersComeInTheOrderOfTheirAttempt(t *testing.T) {
+	tr := openTracker(t)
+	pods := beginInSequence(t, tr, "m2", "m0", "m1")
+	assert.Equal(t, Held, tr.Enter(pods["m0"]).Role)
+	assert.True(t, tr.Fail(pods["m0"]))
+	require.Equal(t, gang.Attempting, phaseOf(tr, theGang), "the scout was only too early")
+	assert.Equal(t, []string{"m2"}, namesOf(tr.nextActions(theGang).Activate))
+
+	assert.Equal(t, Entry{Role: Chosen, Node: "node-of-m2", Next: pods["m0"]}, tr.Enter(pods["m2"]))
+	verdict, _ := permit(tr, pods["m2"])
+	require.Equal(t, Wait, verdict)
+	assert.Equal(t, "waiting until a member that must be placed before has its room", tr.Gate(pods["m1"]))
+	assert.Empty(t, tr.Gate(pods["m0"]))
+	assert.Equal(t, []string{"m0"}, namesOf(tr.nextActions(theGang).Activate), "also if it was not activated by the one before")
+	assert.Equal(t, Entry{Role: Chosen, Node: "node-of-m0", Next: pods["m1"]}, tr.Enter(pods["m0"]))
+	verdict, _ = permit(tr, pods["m0"])
+	require.Equal(t, Wait, verdict)
+	assert.Equal(t, Entry{Role: Chosen, Node: "node-of-m1"}, tr.Enter(pods["m1"]))
+	verdict, release := permit(tr, pods["m1"])
+	assert.Equal(t, Allow, verdict)
+	assert.ElementsMatch(t, []types.UID{"m0", "m1", "m2"}, release)
+}
+
+// TestAnAttemptInSequenceThatFailsBacksOff: its members were held to their places, so there is no other way to try the same decision.
+func TestAnAttemptInSequenceThatFailsBacksOff(t *testing.T) {
+	tr, clock := newTestTracker(t)
+	pods := beginInSequence(t, tr, "m0", "m1")
+	reserve(tr, pods["m0"])
+	assert.True(t, tr.Fail(pods["m1"]))
+	assert.Equal(t, gang.RollingBack, phaseOf(tr, theGang))
+	unreserve(tr, pods["m0"])
+	assert.Equal(t, gang.Status{Phase: gang.BackingOff, Reason: gang.BackOff, Until: clock.Now().Add(time.Second)}, statusOf(tr, theGang))
+	assert.Equal(t, "the gang could not be placed and backs off", tr.Gate(pods["m0"]))
+	clock.Step(time.Second)
+	require.Empty(t, tr.Gate(pods["m1"]))
+	assert.False(t, tr.Snapshot(pods["m1"]).Problem.Exact)
+}
+
+// failAttempt has the gang of one pod decided to fit, and the pod find no node. It says whether the attempt was exact.
+func failAttempt(t *testing.T, tr *Tracker, pod *corev1.Pod, places map[types.UID]string) (exact bool) {
+	t.Helper()
+	require.Empty(t, tr.Gate(pod))
+	s := tr.Snapshot(pod)
+	require.NotNil(t, s)
+	_, ok := tr.Commit(s, yes(s, places))
+	require.True(t, ok)
+	entry := tr.Enter(pod)
+	require.Equal(t, Chosen, entry.Role)
+	require.Equal(t, s.Problem.Exact, entry.Node != "")
+	require.True(t, tr.Fail(pod))
+	return s.Problem.Exact
+}
+
+func TestTheBackOffDoubles(t *testing.T) {
+	tr, clock := newTestTracker(t)
+	pod := gangOf(tr, "g", 1, 1)[0]
+	for _, wait := range []time.Duration{1, 2, 4, 8, 10, 10} {
+		require.False(t, failAttempt(t, tr, pod, nil))
+		clock.Step(wait*time.Second - 1)
+		require.Equal(t, gang.Status{Phase: gang.BackingOff, Reason: gang.BackOff, Until: clock.Now().Add(1)}, statusOf(tr, keyNamed("g")), wait)
+		require.Nil(t, tr.Snapshot(pod))
+		clock.Step(1)
+		require.Equal(t, gang.Ready, phaseOf(tr, keyNamed("g")), wait)
+	}
+	release(t, tr, []*corev1.Pod{pod})
+	tr.DeletePod(on(pod, "g-0"))
+	tr.SetPod(pod)
+	failAttempt(t, tr, pod, nil)
+	clock.Step(time.Second)
+	assert.Equal(t, gang.Ready, phaseOf(tr, keyNamed("g")), "a start ends the series")
+}
+
+// TestAnAttemptWithCertainPlacesIsRepeatedExactlyAtOnce: there was a place for each member, but they went to other nodes.
+func TestAnAttemptWithCertainPlacesIsRepeatedExactlyAtOnce(t *testing.T) {
+	tr, clock := newTestTracker(t)
+	pod := gangOf(tr, "g", 1, 1)[0]
+	places := map[types.UID]string{"g-0": "node"}
+	for _, wait := range []time.Duration{1, 2} {
+		require.False(t, failAttempt(t, tr, pod, places))
+		require.Equal(t, gang.Ready, phaseOf(tr, keyNamed("g")))
+		require.True(t, failAttempt(t, tr, pod, places))
+		clock.Step(wait*time.Second - 1)
+		require.Equal(t, gang.BackingOff, phaseOf(tr, keyNamed("g")))
+		clock.Step(1)
+	}
+}
+
+func TestAfterALongSearchAGangIsLeftAloneForLonger(t *testing.T) {
+	const took = 100 * time.Millisecond
+	for searched, pause := range map[time.Duration]time.Duration{0: 0, took: searchPause * took} {
+		tr, clock := newTestTracker(t)
+		tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1))
+		pod := memberNamed("m0").Obj()
+		tr.SetPod(pod)
+		require.Empty(t, tr.Gate(pod))
+		s := tr.Snapshot(pod)
+		clock.Step(took)
+		d := no(s, "no room", pod, "InterPodAffinity")
+		d.SearchTime = searched
+		_, ok := tr.Commit(s, d)
+		require.True(t, ok)
+		tr.Wake(pod)
+		if pause > 0 {
+			clock.Step(pause - 1)
+			require.Empty(t, tr.nextActions(theGang).Activate)
+			clock.Step(1)
+		}
+		assert.Len(t, tr.nextActions(theGang).Activate, 1)
+	}
+}
