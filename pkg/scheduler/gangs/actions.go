@@ -248,6 +248,10 @@ func (t *Tracker) tick() (Actions, []repair) {
 	t.evictions.sweep()
 	t.book.Tick(now)
 	t.applyReservations()
+	if t.held.taken && len(t.held.pods) > 0 {
+		t.look(heldBackKey)
+	}
+	t.held.taken = false
 	var repairs []repair
 	for key, g := range t.gangs {
 		repairs = append(repairs, t.repairsOf(g, now)...)

@@ -106,6 +106,7 @@ func (t *Tracker) Reserve(pod *corev1.Pod) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.held.pods, pod.UID)
+	t.held.taken = true
 	g, m := t.find(pod.UID)
 	if m == nil || m.State == gang.Bound {
 		return // bound by somebody else; Permit rejects it

@@ -123,7 +123,7 @@ func (t *Tracker) run(ctx context.Context, handle fwk.Handle, synced []cache.Inf
 	}
 	t.Open()
 	pods := handle.SharedInformerFactory().Core().V1().Pods().Lister()
-	repairs := newRepairer(handle.ClientSet(), pods)
+	repairs := newRepairer(t.isDue, handle.ClientSet(), pods)
 	go repairs.run(ctx)
 	go wait.UntilWithContext(ctx, func(ctx context.Context) {
 		actions, due := t.tick()

@@ -31,15 +31,15 @@ type repair struct {
 // the room of nominated pods from others, and a member whose gang waits may never come for it: its nomination is from before a restart, or
 // from before the gang fell apart.
 func (t *Tracker) repairsOf(g *group, now time.Time) (repairs []repair) {
-	if g.attempt != nil || !t.leads.Load() {
+	if !t.leads.Load() {
 		return nil
 	}
-	if g.needsRepair() && !g.partialSince.IsZero() && now.Sub(g.partialSince) > t.settings.args.PartialGangTimeout.Duration {
+	if t.startsOver(g, now) {
 		for _, m := range g.Bound() {
 			repairs = append(repairs, repair{m.Pod.Namespace, m.Pod.Name, m.UID, true})
 		}
 	}
-	if g.CountIn(gang.Waiting) == 0 || t.status(g).Phase == gang.Running {
+	if g.CountIn(gang.Waiting) == 0 || !t.dropsNominations(g) {
 		return repairs
 	}
 	for _, m := range g.In(gang.Waiting) {
@@ -50,15 +50,38 @@ func (t *Tracker) repairsOf(g *group, now time.Time) (repairs []repair) {
 	return repairs
 }
 
+// startsOver says whether a gang is to be evicted whole.
+func (t *Tracker) startsOver(g *group, now time.Time) bool {
+	return g.attempt == nil && g.needsRepair() && !g.partialSince.IsZero() && now.Sub(g.partialSince) > t.settings.args.PartialGangTimeout.Duration
+}
+
+// dropsNominations says whether the waiting members of a gang must not be nominated.
+func (t *Tracker) dropsNominations(g *group) bool { return g.attempt == nil && t.status(g).Phase != gang.Running }
+
+// isDue says whether a repair is still due. One that is tried again may be old: the gang may have been completed.
+func (t *Tracker) isDue(r repair) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	g, m := t.find(r.uid)
+	switch {
+	case m == nil:
+		return false
+	case r.evict:
+		return t.startsOver(g, t.clock.Now())
+	}
+	return t.dropsNominations(g)
+}
+
 // repairer carries repairs out.
 type repairer struct {
+	isDue  func(repair) bool
 	client kubernetes.Interface
 	pods   corelisters.PodLister
 	queue  workqueue.TypedRateLimitingInterface[repair]
 }
 
-func newRepairer(client kubernetes.Interface, pods corelisters.PodLister) *repairer {
-	return &repairer{client: client, pods: pods, queue: workqueue.NewTypedRateLimitingQueueWithConfig(
+func newRepairer(isDue func(repair) bool, client kubernetes.Interface, pods corelisters.PodLister) *repairer {
+	return &repairer{isDue: isDue, client: client, pods: pods, queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 		workqueue.DefaultTypedControllerRateLimiter[repair](), workqueue.TypedRateLimitingQueueConfig[repair]{Name: "gang_repairs"})}
 }
 
@@ -85,7 +108,7 @@ func (r *repairer) run(ctx context.Context) {
 
 func (r *repairer) do(ctx context.Context, job repair) error {
 	pod, err := r.pods.Pods(job.namespace).Get(job.name)
-	if err != nil || pod.UID != job.uid || pod.DeletionTimestamp != nil {
+	if err != nil || pod.UID != job.uid || pod.DeletionTimestamp != nil || !r.isDue(job) {
 		return nil //nolint:nilerr // it is gone; the informer is up to date or will be
 	}
 	if job.evict {

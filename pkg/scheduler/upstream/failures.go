@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -19,6 +20,8 @@ import (
 type Speaker interface {
 	// SpeaksFor says whether a reporter of our own says why a pod waits.
 	SpeaksFor(pod *corev1.Pod) bool
+	// Fail notes that a pod has found no node.
+	Fail(pod *corev1.Pod) (inGang bool)
 	// WaitsForQuota says whether a pod waits for quota, so that no node would help it.
 	WaitsForQuota(pod *corev1.Pod) bool
 }
@@ -36,6 +39,9 @@ func HandleFailures(sched *scheduler.Scheduler, speaker Speaker, quotaReason str
 // change the reason.
 func handleFailures(next scheduler.FailureHandlerFn, speaker Speaker, quotaReason string) scheduler.FailureHandlerFn {
 	return func(ctx context.Context, profile framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
+		if errors.Is(status.AsError(), scheduler.ErrNoNodesAvailable) {
+			speaker.Fail(pod.Pod) // in a cluster without nodes no plugin is asked
+		}
 		if status.IsRejected() {
 			switch {
 			case speaker.SpeaksFor(pod.Pod):

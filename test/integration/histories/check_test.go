@@ -193,7 +193,7 @@ func (w *world) checkCharges() {
 			used += cpuOf(pod).Value()
 		}
 	}
-	if charged := w.process.store.Ledger().Used(queueName)["cpu"]; charged < used*1000 {
+	if charged := w.process.tracker.Ledger().Used(queueName)["cpu"]; charged < used*1000 {
 		w.blame("the queue is charged %dm CPUs, the pods that are known to be bound have %d", charged, used)
 	}
 }
@@ -222,7 +222,7 @@ func (w *world) checkRest() {
 			used += cpuOf(pod).Value()
 		}
 	}
-	if charged := w.process.store.Ledger().Used(queueName)["cpu"]; charged != used*1000 {
+	if charged := w.process.tracker.Ledger().Used(queueName)["cpu"]; charged != used*1000 {
 		w.blame("the queue is charged %dm CPUs, its bound pods have %d", charged, used)
 	}
 	left := v.capacity - used - v.promised()
@@ -234,7 +234,7 @@ func (w *world) checkRest() {
 	for name, group := range v.groups {
 		w.checkGangAtRest(v, name, group, left)
 	}
-	if lost := w.process.store.LostWakeups(); lost > 0 {
+	if lost := w.process.tracker.LostWakeups(); lost > 0 {
 		w.blame("%d wake-ups were lost", lost)
 	}
 	if len(w.wrong) > 0 {
@@ -253,9 +253,41 @@ func (w *world) checkGangAtRest(v view, name string, group *schedulingv1beta1.Po
 	if lacks > 0 && group.Spec.Queue != "" {
 		left += v.promisedTo(name)
 	}
+	if lacks == 0 && w.isNeededByAMinimum(v, group, members[0]) {
+		return // surplus stands back
+	}
 	if w.fits(v, members[0], max(1, lacks), left) {
 		w.blame("%s needs %d more to start, %d wait, they fit and wait", name, lacks, waiting)
 	}
+}
+
+// isNeededByAMinimum says whether the room that a surplus pod could take, on some node or in the queue, is needed by the minimum of another
+// gang that waits, has the same priority, and is not larger than the cluster or the capability.
+func (w *world) isNeededByAMinimum(v view, of *schedulingv1beta1.PodGroup, surplus *corev1.Pod) bool {
+	for name, group := range v.groups {
+		members := v.members(name)
+		lacks := v.missing(group, bound(members))
+		if group == of || lacks == 0 || v.missing(group, members) > 0 || group.Status.Phase == schedulingv1beta1.PodGroupPending {
+			continue
+		}
+		each, places := cpuOf(members[0]).Value(), int64(0)
+		for _, node := range v.nodes {
+			places += node.Status.Allocatable.Cpu().Value() / each
+		}
+		if places < int64(lacks) {
+			continue // it waits for more than the cluster has
+		}
+		if group.Spec.Queue != "" && v.queued(surplus) && int64(lacks)*each <= v.capacity {
+			return true
+		}
+		for _, node := range v.nodes {
+			free := v.free(node)
+			if !node.Spec.Unschedulable && free >= each && free/each > (free-cpuOf(surplus).Value())/each {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // promised is what gangs that are bound below their minimum have been promised of the queue.
@@ -276,14 +308,14 @@ func (v view) promisedTo(name string) int64 {
 	return int64(lacks) * cpuOf(members[0]).Value()
 }
 
-// fits says whether n pods like one fit, all at once, beside what is set aside against it.
+// fits says whether n pods like one fit, all at once, beside what is reserved against it.
 func (w *world) fits(v view, pod *corev1.Pod, n int, left int64) bool {
 	cpu := cpuOf(pod).Value()
-	aside := w.process.store.AsideFrom(pod)
-	if aside != nil {
-		partial := v.groups[aside.For().Name]
-		if members := v.members(aside.For().Name); partial == nil || len(bound(members)) == 0 || v.missing(partial, bound(members)) == 0 {
-			w.blame("room is set aside for %s, which is not partial", aside.For().Name)
+	reserved := w.process.tracker.ReservedAgainst(pod)
+	if reserved != nil {
+		partial := v.groups[reserved.Key.Name]
+		if members := v.members(reserved.Key.Name); partial == nil || len(bound(members)) == 0 || v.missing(partial, bound(members)) == 0 {
+			w.blame("room is reserved for %s, which is not partial", reserved.Key.Name)
 		}
 	}
 	if v.queued(pod) && int64(n)*cpu > left {
@@ -292,7 +324,7 @@ func (w *world) fits(v view, pod *corev1.Pod, n int, left int64) bool {
 	places := int64(0)
 	for _, node := range v.nodes {
 		if !node.Spec.Unschedulable {
-			for free := v.free(node); free >= cpu && (aside == nil || !aside.Bars(node.Name, cpus(free), cpus(cpu))); free -= cpu {
+			for free := v.free(node); free >= cpu && (reserved == nil || !reserved.Bars(node.Name, cpus(free), cpus(cpu))); free -= cpu {
 				places++
 			}
 		}

@@ -32,12 +32,12 @@ import (
 
 	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
 	musterfake "github.com/muster-sched/muster/pkg/client/clientset/versioned/fake"
-	"github.com/muster-sched/muster/pkg/scheduler/hooks"
+	"github.com/muster-sched/muster/pkg/scheduler/gangs"
 	"github.com/muster-sched/muster/pkg/scheduler/plugins/capacity"
 	"github.com/muster-sched/muster/pkg/scheduler/plugins/coscheduling"
 	"github.com/muster-sched/muster/pkg/scheduler/plugins/gangpreemption"
 	"github.com/muster-sched/muster/pkg/scheduler/plugins/taskpriority"
-	"github.com/muster-sched/muster/pkg/scheduler/state"
+	"github.com/muster-sched/muster/pkg/scheduler/upstream"
 )
 
 // process is one run of the scheduler, from its start to its violent end: the upstream scheduler with the profile "muster" as it
@@ -46,7 +46,7 @@ type process struct {
 	api      *api
 	judge    judge
 	cancel   context.CancelFunc
-	store    *state.Store
+	tracker  *gangs.Tracker
 	profile  framework.Framework
 	queue    backend.SchedulingQueue
 	shutdown func()
@@ -107,8 +107,7 @@ func startProcess(a *api, j judge) (*process, error) {
 	p.cancel = cancel
 	client := kubefake.NewSimpleClientset()
 	p.serve(&client.Fake)
-	store := p.newStore()
-	p.store = store
+	p.tracker = p.newTracker()
 	informers := scheduler.NewInformerFactory(client, 0, nil)
 	s, err := scheduler.New(ctx, client, informers, nil,
 		func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
@@ -117,10 +116,10 @@ func startProcess(a *api, j judge) (*process, error) {
 		// Nothing may rely on the flush of pods that have waited for long.
 		scheduler.WithPodMaxInUnschedulablePodsDuration(1000*time.Hour),
 		scheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{
-			coscheduling.Name:   coscheduling.New(store),
-			capacity.Name:       capacity.New(store),
-			taskpriority.Name:   taskpriority.New(store),
-			gangpreemption.Name: gangpreemption.New(store),
+			coscheduling.Name:   coscheduling.New(p.tracker),
+			capacity.Name:       capacity.New(p.tracker),
+			taskpriority.Name:   taskpriority.New(p.tracker),
+			gangpreemption.Name: gangpreemption.New(p.tracker),
 			fateName: func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
 				return p, nil
 			},
@@ -129,7 +128,7 @@ func startProcess(a *api, j judge) (*process, error) {
 		cancel()
 		return nil, err
 	}
-	hooks.Install(s, store)
+	upstream.HandleFailures(s, p.tracker, gangs.ReasonWaitingForQuota)
 	p.profile, p.queue, p.shutdown = s.Profiles[shipped.SchedulerName], s.SchedulingQueue, informers.Shutdown
 	informers.Start(ctx.Done())
 	informers.WaitForCacheSync(ctx.Done())
@@ -172,9 +171,9 @@ func (p *process) turn() bool {
 	}
 }
 
-func (p *process) newStore() *state.Store {
-	store := state.New(clock.RealClock{}) // which in a bubble is not real
-	store.ConnectBy(func(*rest.Config) (versioned.Interface, dynamic.Interface, error) {
+func (p *process) newTracker() *gangs.Tracker {
+	tracker := gangs.New(clock.RealClock{}) // which in a bubble is not real
+	tracker.ConnectBy(func(*rest.Config) (versioned.Interface, dynamic.Interface, error) {
 		client := musterfake.NewSimpleClientset()
 		p.serve(&client.Fake)
 		// The PodGroups of scheduler-plugins are not installed.
@@ -185,7 +184,7 @@ func (p *process) newStore() *state.Store {
 		})
 		return client, foreign, nil
 	})
-	return store
+	return tracker
 }
 
 // serve has a client talk to the API as long as the process lives.
