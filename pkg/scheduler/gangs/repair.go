@@ -56,7 +56,9 @@ func (t *Tracker) startsOver(g *group, now time.Time) bool {
 }
 
 // dropsNominations says whether the waiting members of a gang must not be nominated.
-func (t *Tracker) dropsNominations(g *group) bool { return g.attempt == nil && t.status(g).Phase != gang.Running }
+func (t *Tracker) dropsNominations(g *group) bool {
+	return g.attempt == nil && t.status(g).Phase != gang.Running
+}
 
 // isDue says whether a repair is still due. One that is tried again may be old: the gang may have been completed.
 func (t *Tracker) isDue(r repair) bool {

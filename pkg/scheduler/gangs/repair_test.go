@@ -1,0 +1,278 @@
+package gangs
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+)
+
+// TestOnlyAGangThatNeverReachedItsMinimumIsEvicted: a gang that was bound as a whole is not evicted when it loses a member later, also if its
+// PodGroup's status does not say that it was: under load the status is written later.
+func TestOnlyAGangThatNeverReachedItsMinimumIsEvicted(t *testing.T) {
+	for name, c := range map[string]struct {
+		bound   int // of three
+		evicted []string
+	}{
+		"whole, and then it lost one": {bound: 3, evicted: nil},
+		"never whole":                 {bound: 2, evicted: []string{"m0", "m1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr, clock := newTestTracker(t)
+			tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 3))
+			for i, member := range []string{"m0", "m1", "m2"} {
+				pod := memberNamed(member).Obj()
+				if i < c.bound {
+					pod = on(pod, "node")
+				}
+				tr.SetPod(pod)
+			}
+			tr.DeletePod(memberNamed("m2").Obj())
+			assert.Empty(t, toEvict(tr), "there is time to complete it")
+			clock.Step(time.Hour)
+			assert.Empty(t, toEvict(tr))
+			clock.Step(time.Second)
+			assert.Equal(t, c.evicted, toEvict(tr))
+		})
+	}
+}
+
+func TestAPartialGangIsNotEvictedWhileItIsCompleted(t *testing.T) {
+	tr, clock := newTestTracker(t)
+	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
+	missing := memberNamed("missing").Obj()
+	setPods(tr, memberNamed("bound").Node("node").Obj(), missing)
+	clock.Step(2 * time.Hour)
+	require.Empty(t, tr.Gate(missing))
+	begin(t, tr, missing, nil)
+	assert.Empty(t, toEvict(tr), "a member is on its way")
+	verdict, _ := permit(tr, missing)
+	require.Equal(t, Allow, verdict)
+	assert.Empty(t, toEvict(tr), "its binding takes long")
+	tr.SetPod(on(missing, "node"))
+	assert.Empty(t, toEvict(tr))
+}
+
+func TestAWaitingMemberKeepsNoNomination(t *testing.T) {
+	tr := openTracker(t)
+	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
+	pod := memberNamed("m").Obj()
+	pod.Status.NominatedNodeName = "node"
+	tr.SetPod(pod)
+	assert.Equal(t, []string{"m"}, toDenominate(tr), "its gang is not complete: others may have the room")
+	pod = pod.DeepCopy()
+	pod.Status.NominatedNodeName = ""
+	tr.SetPod(pod)
+	assert.Empty(t, toDenominate(tr))
+}
+
+func TestSurplusOfARunningGangKeepsItsNomination(t *testing.T) {
+	tr := openTracker(t)
+	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 0))
+	pod := memberNamed("m").Obj()
+	pod.Status.NominatedNodeName = "node"
+	tr.SetPod(pod)
+	assert.Empty(t, toDenominate(tr))
+}
+
+// repairs runs a repairer against an API that has some pods, of which the informer may show others.
+func repairs(t *testing.T, api, informer []*corev1.Pod) (*repairer, *fake.Clientset) {
+	t.Helper()
+	client := fake.NewClientset()
+	mustertesting.CheckPreconditions(&client.Fake, client.Tracker())
+	for _, pod := range api {
+		require.NoError(t, client.Tracker().Add(pod))
+	}
+	// As the API server does: an update is about one object, not about a name.
+	client.PrependReactor("update", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		pod := action.(clienttesting.UpdateAction).GetObject().(*corev1.Pod)
+		live, err := client.Tracker().Get(action.GetResource(), pod.Namespace, pod.Name)
+		if err == nil && live.(*corev1.Pod).UID != pod.UID {
+			return true, nil, apierrors.NewConflict(action.GetResource().GroupResource(), pod.Name, errors.New("another UID"))
+		}
+		return false, nil, nil
+	})
+	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	for _, pod := range informer {
+		require.NoError(t, indexer.Add(pod))
+	}
+	r := newRepairer(func(repair) bool { return true }, client, corelisters.NewPodLister(indexer))
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	return r, client
+}
+
+func writes(client *fake.Clientset) (verbs []string) {
+	for _, action := range client.Actions() {
+		verbs = append(verbs, action.GetVerb())
+	}
+	return verbs
+}
+
+func isGone(client *fake.Clientset, name string) bool {
+	_, err := client.Tracker().Get(corev1.SchemeGroupVersion.WithResource("pods"), metav1.NamespaceDefault, name)
+	return apierrors.IsNotFound(err)
+}
+
+func evictionOf(pod *corev1.Pod) repair { return repair{pod.Namespace, pod.Name, pod.UID, true} }
+
+func TestAPodIsMarkedAndDeletedByItsEviction(t *testing.T) {
+	pod := memberNamed("m").Node("n").Obj()
+	r, client := repairs(t, []*corev1.Pod{pod}, []*corev1.Pod{pod})
+	r.queue.Add(evictionOf(pod))
+	require.Eventually(t, func() bool { return isGone(client, "m") }, 10*time.Second, time.Millisecond)
+	require.Equal(t, []string{"update", "delete"}, writes(client))
+	marked := client.Actions()[0].(clienttesting.UpdateAction)
+	require.Equal(t, "status", marked.GetSubresource())
+	conditions := marked.GetObject().(*corev1.Pod).Status.Conditions
+	require.Len(t, conditions, 1)
+	assert.Equal(t, corev1.DisruptionTarget, conditions[0].Type)
+	assert.Equal(t, corev1.ConditionTrue, conditions[0].Status)
+	assert.Equal(t, "PreemptionByScheduler", conditions[0].Reason)
+}
+
+func TestARepairThatFailsIsTriedAgain(t *testing.T) {
+	for _, verb := range []string{"update", "delete"} {
+		t.Run(verb, func(t *testing.T) {
+			pod := memberNamed("m").Node("n").Obj()
+			r, client := repairs(t, []*corev1.Pod{pod}, []*corev1.Pod{pod})
+			failures := 3
+			client.PrependReactor(verb, "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+				if failures--; failures >= 0 {
+					return true, nil, apierrors.NewInternalError(errors.New("the API server is overloaded"))
+				}
+				return false, nil, nil
+			})
+			r.queue.Add(evictionOf(pod))
+			require.Eventually(t, func() bool { return isGone(client, "m") }, 10*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return r.queue.NumRequeues(evictionOf(pod)) == 0 }, 10*time.Second, time.Millisecond, "it is forgotten")
+		})
+	}
+}
+
+// TestARepairThatIsTriedAgainMustStillBeDue: while the API server refused the eviction the gang was completed.
+func TestARepairThatIsTriedAgainMustStillBeDue(t *testing.T) {
+	pod, missing := memberNamed("m").Node("n").Obj(), memberNamed("missing").Obj()
+	for name, tc := range map[string]struct {
+		happens func(*testing.T, *Tracker)
+		due     bool
+	}{
+		"nothing":              {func(*testing.T, *Tracker) {}, true},
+		"it is being placed":   {func(t *testing.T, tr *Tracker) { begin(t, tr, missing, nil) }, false},
+		"it was completed":     {func(_ *testing.T, tr *Tracker) { tr.SetPod(on(missing, "n")) }, false},
+		"the minimum is lower": {func(_ *testing.T, tr *Tracker) { tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1)) }, false},
+		"the pod is gone":      {func(_ *testing.T, tr *Tracker) { tr.DeletePod(pod) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr, clock := newTestTracker(t)
+			tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
+			setPods(tr, pod, missing)
+			clock.Step(2 * time.Hour)
+			require.Equal(t, []string{"m"}, toEvict(tr))
+			require.True(t, tr.isDue(evictionOf(pod)))
+			tc.happens(t, tr)
+			assert.Equal(t, tc.due, tr.isDue(evictionOf(pod)))
+
+			r, client := repairs(t, []*corev1.Pod{pod}, []*corev1.Pod{pod})
+			r.isDue = tr.isDue
+			require.NoError(t, r.do(context.Background(), evictionOf(pod)))
+			assert.Equal(t, tc.due, isGone(client, "m"))
+		})
+	}
+}
+
+func TestANominationIsDroppedWhileItIsOfNoUse(t *testing.T) {
+	tr := openTracker(t)
+	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1))
+	pod := memberNamed("m").Obj()
+	pod.Status.NominatedNodeName = "n"
+	tr.SetPod(pod)
+	job := repair{pod.Namespace, pod.Name, pod.UID, false}
+	assert.True(t, tr.isDue(job))
+	begin(t, tr, pod, nil)
+	assert.False(t, tr.isDue(job), "the member is on its way")
+}
+
+// TestAPodThatWasReplacedIsNotEvicted: pods of Jobs have the names of those before them.
+func TestAPodThatWasReplacedIsNotEvicted(t *testing.T) {
+	old := memberNamed("m").Node("n").Obj()
+	replaced := memberNamed("m").UID("another").Node("n").Obj()
+	marker := memberNamed("marker").Node("n").Obj() // evicted when the repair before is done
+	for name, seen := range map[string]*corev1.Pod{"the informer shows the new one": replaced, "it still shows the old one": old} {
+		t.Run(name, func(t *testing.T) {
+			r, client := repairs(t, []*corev1.Pod{replaced, marker}, []*corev1.Pod{seen, marker})
+			r.queue.Add(evictionOf(old))
+			r.queue.Add(evictionOf(marker))
+			require.Eventually(t, func() bool { return isGone(client, "marker") }, 10*time.Second, time.Millisecond)
+			live, err := client.Tracker().Get(corev1.SchemeGroupVersion.WithResource("pods"), metav1.NamespaceDefault, "m")
+			require.NoError(t, err)
+			assert.Equal(t, replaced, live)
+			assert.Zero(t, r.queue.NumRequeues(evictionOf(old)), "it is not tried again")
+		})
+	}
+}
+
+// The informer shows the old pod until the API server has marked it; between marking and deletion it may be replaced.
+func TestTheDeletionOfAnEvictionIsForOnePod(t *testing.T) {
+	pod := memberNamed("m").Node("n").Obj()
+	r, client := repairs(t, []*corev1.Pod{pod}, []*corev1.Pod{pod})
+	r.queue.Add(evictionOf(pod))
+	require.Eventually(t, func() bool { return isGone(client, "m") }, 10*time.Second, time.Millisecond)
+	deletion := client.Actions()[1].(clienttesting.DeleteActionImpl)
+	require.NotNil(t, deletion.DeleteOptions.Preconditions)
+	assert.Equal(t, pod.UID, *deletion.DeleteOptions.Preconditions.UID)
+}
+
+func TestPodsThatAreGoneOrBeingDeletedNeedNoRepair(t *testing.T) {
+	gone := memberNamed("gone").Node("n").Obj()
+	goes := deleting(memberNamed("goes").Node("n").Obj())
+	marker := memberNamed("marker").Node("n").Obj()
+	r, client := repairs(t, []*corev1.Pod{marker}, []*corev1.Pod{goes, marker})
+	for _, pod := range []*corev1.Pod{gone, goes, marker} {
+		r.queue.Add(evictionOf(pod))
+	}
+	require.Eventually(t, func() bool { return isGone(client, "marker") }, 10*time.Second, time.Millisecond)
+	assert.Equal(t, []string{"update", "delete"}, writes(client), "of the marker")
+}
+
+func TestANominationIsDroppedUnlessThePodIsBound(t *testing.T) {
+	nominated := func(name, node string) *corev1.Pod {
+		pod := memberNamed(name).Node(node).Obj()
+		pod.Status.NominatedNodeName = "n"
+		return pod
+	}
+	waits, bound := nominated("waits", ""), nominated("bound", "n")
+	all := []*corev1.Pod{waits, bound}
+	r, client := repairs(t, all, all)
+	nomination := func(name string) string {
+		live, err := client.Tracker().Get(corev1.SchemeGroupVersion.WithResource("pods"), metav1.NamespaceDefault, name)
+		require.NoError(t, err)
+		return live.(*corev1.Pod).Status.NominatedNodeName
+	}
+	r.queue.Add(repair{bound.Namespace, bound.Name, bound.UID, false})
+	r.queue.Add(repair{waits.Namespace, waits.Name, waits.UID, false})
+	require.Eventually(t, func() bool { return nomination("waits") == "" }, 10*time.Second, time.Millisecond)
+	assert.Equal(t, "n", nomination("bound"))
+}
