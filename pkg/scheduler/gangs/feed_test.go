@@ -1,0 +1,63 @@
+package gangs
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/tools/cache"
+	fwk "k8s.io/kube-scheduler/framework"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+// TestPodsAreTriedWhenEverythingHasBeenRead: or when it is clear that it will not be, or not for a long time.
+func TestPodsAreTriedWhenEverythingHasBeenRead(t *testing.T) {
+	for name, end := range map[string]func(*Tracker, *clocktesting.FakeClock){
+		"read":         func(tr *Tracker, _ *clocktesting.FakeClock) { tr.Open() },
+		"missing CRDs": func(_ *Tracker, clock *clocktesting.FakeClock) { clock.Step(readTimeout) },
+		"the end of the program": func(tr *Tracker, _ *clocktesting.FakeClock) {
+			ctx, cancel := context.WithCancel(context.Background())
+			cancel()
+			tr.run(ctx, struct{ fwk.Handle }{}, []cache.InformerSynced{func() bool { return false }})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
+			tr := New(clock)
+			tr.feed.started = true
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				tr.AwaitRead(context.Background())
+			}()
+			isDone := func() bool {
+				select {
+				case <-done:
+					return true
+				default:
+					return false
+				}
+			}
+			assert.False(t, isDone())
+			require.Eventually(t, func() bool {
+				end(tr, clock)
+				return isDone()
+			}, 10*time.Second, time.Millisecond)
+			tr.AwaitRead(context.Background()) // and not again
+		})
+	}
+}
+
+func TestACycleThatEndsWaitsNoLonger(*testing.T) {
+	tr := New(clocktesting.NewFakeClock(time.Unix(1000, 0)))
+	tr.feed.started = true
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	tr.AwaitRead(ctx)
+}
+
+func TestNoPodWaitsForATrackerThatReadsNothing(*testing.T) {
+	New(clocktesting.NewFakeClock(time.Unix(1000, 0))).AwaitRead(context.Background())
+}

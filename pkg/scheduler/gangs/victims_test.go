@@ -1,0 +1,86 @@
+package gangs
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/gang"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+)
+
+// trackerWithGang has theGang with a minimum and so many bound members, g0 and so on, and one that waits: surplus.
+func trackerWithGang(t *testing.T, minMember int32, bound int) (*Tracker, *clocktesting.FakeClock, *corev1.Pod) {
+	t.Helper()
+	tr, clock := newTestTracker(t)
+	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, minMember))
+	for i := range bound {
+		tr.SetPod(memberNamed(fmt.Sprint("g", i)).Node("node").Obj())
+	}
+	waiting := memberNamed("late").Obj()
+	tr.SetPod(waiting)
+	return tr, clock, waiting
+}
+
+func TestVictimsOfOthersCountAsGone(t *testing.T) {
+	tr, clock, _ := trackerWithGang(t, 2, 4)
+	held := func() int {
+		standing, ok := tr.Standing(theGang)
+		require.True(t, ok)
+		return len(standing.Holding)
+	}
+	require.Equal(t, 4, held())
+	tr.ClaimVictims("a", []types.UID{"g0"})
+	require.Equal(t, 3, held())
+	assert.True(t, tr.BeginEviction("b", []types.UID{"g1"}, false), "two are left")
+	assert.False(t, tr.BeginEviction("c", []types.UID{"g2"}, false), "one would be left")
+	assert.True(t, tr.BeginEviction("c", []types.UID{"g2", "g3"}, false), "none would be left")
+	tr.DropClaims("b")
+	tr.DropClaims("c")
+	require.Equal(t, 3, held())
+	clock.Step(claimFor)
+	require.Equal(t, 4, held(), "a claim that is not followed by an eviction does not stand for ever")
+}
+
+func TestClaimsEndWithTheirPods(t *testing.T) {
+	tr, _, _ := trackerWithGang(t, 2, 3)
+	tr.ClaimVictims("a", []types.UID{"g0", "g1", "unknown"})
+	require.Len(t, tr.claims, 2)
+	tr.SetPod(memberNamed("g0").Node("node").Terminating(time.Unix(1000, 0)).Obj())
+	tr.DeletePod(memberNamed("g1").Obj())
+	tr.tick()
+	assert.Empty(t, tr.claims)
+}
+
+func TestSurplusDoesNotJoinAGangThatIsBeingEvicted(t *testing.T) {
+	tr, clock, late := trackerWithGang(t, 2, 3)
+	require.Empty(t, tr.Gate(late), "surplus may come")
+	tr.ClaimVictims("a", []types.UID{"g0"})
+	require.Empty(t, tr.Gate(late), "the gang stays")
+	tr.ClaimVictims("a", []types.UID{"g0", "g1", "g2"})
+	require.Equal(t, "the gang is being preempted", tr.Gate(late))
+	require.Equal(t, gang.Status{Phase: gang.Running, Reason: gang.Preemption}, statusOf(tr, theGang))
+
+	isCalled := func() bool { return len(tr.nextActions(theGang).Activate) > 0 }
+	isCalled() // what was to be done before
+	require.False(t, isCalled())
+	clock.Step(claimFor)
+	tr.tick()
+	require.Empty(t, tr.Gate(late))
+	assert.True(t, isCalled(), "pods that were held at the gate are activated when the claim ends")
+}
+
+func TestAGangWithoutPodGroupNeedsNoCare(t *testing.T) {
+	tr, _, _ := trackerWithGang(t, 2, 2)
+	tr.SetPod(mustertesting.MakePod("h0").UID("h0").Group("h").Node("node").Obj())
+	_, ok := tr.Standing(keyNamed("h"))
+	assert.False(t, ok)
+	assert.True(t, tr.BeginEviction("a", []types.UID{"h0", "single"}, false))
+}
