@@ -27,5 +27,8 @@ func main() {
 		Plugins:     plugins.NewRegistry(tracker),
 		Speaker:     tracker,
 		QuotaReason: gangs.ReasonWaitingForQuota,
+
+		KeepInformer:       os.Getenv(upstream.KeepInformerVariable) != "",
+		KeepFailureHandler: os.Getenv(upstream.KeepFailureHandlerVariable) != "",
 	})))
 }

@@ -40,10 +40,21 @@ type Program struct {
 	Speaker Speaker
 	// QuotaReason is the reason of the condition of a single pod that waits for quota.
 	QuotaReason string
+	// KeepInformer leaves the scheduler the informer of pods that upstream makes, which does not tell pods of one name apart.
+	KeepInformer bool
+	// KeepFailureHandler leaves the scheduler its failure handler, which writes a condition and an event for each pod that was tried.
+	KeepFailureHandler bool
 }
 
+// The environment variables that set KeepInformer and KeepFailureHandler of muster-scheduler, for benchmarks: what a part is worth is the
+// difference between off and on.
+const (
+	KeepInformerVariable       = "MUSTER_KEEP_UPSTREAM_INFORMER"
+	KeepFailureHandlerVariable = "MUSTER_KEEP_UPSTREAM_FAILURE_HANDLER"
+)
+
 // NewCommand is app.NewSchedulerCommand with two differences, the switches of which are KeepInformer and KeepFailureHandler. That command
-// gives no hold for them, so its steps stand here.
+// has no options for them, so its steps stand here.
 func NewCommand(p Program) *cobra.Command {
 	opts := options.NewOptions()
 	command := &cobra.Command{
@@ -93,11 +104,13 @@ func run(command *cobra.Command, opts *options.Options, p Program) error {
 		<-server.SetupSignalHandler()
 		cancel()
 	}()
-	config, sched, err := setUp(ctx, opts, p.Plugins)
+	config, sched, err := setUp(ctx, opts, p)
 	if err != nil {
 		return fmt.Errorf("making the scheduler: %w", err)
 	}
-	HandleFailures(sched, p.Speaker, p.QuotaReason)
+	if !p.KeepFailureHandler {
+		HandleFailures(sched, p.Speaker, p.QuotaReason)
+	}
 	if mutable, ok := gates.(featuregate.MutableFeatureGate); ok {
 		mutable.AddMetrics()
 	}
@@ -105,8 +118,8 @@ func run(command *cobra.Command, opts *options.Options, p Program) error {
 	return app.Run(ctx, config, sched)
 }
 
-// setUp makes the upstream scheduler from its options, as its own program does, but for where it learns of pods from.
-func setUp(ctx context.Context, opts *options.Options, plugins frameworkruntime.Registry) (*schedulerconfig.CompletedConfig, *scheduler.Scheduler, error) {
+// setUp makes the upstream scheduler from its options, as its own program does, but for the informer of pods.
+func setUp(ctx context.Context, opts *options.Options, p Program) (*schedulerconfig.CompletedConfig, *scheduler.Scheduler, error) {
 	defaults, err := latest.Default()
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the default configuration: %w", err)
@@ -116,16 +129,20 @@ func setUp(ctx context.Context, opts *options.Options, plugins frameworkruntime.
 		return nil, nil, utilerrors.NewAggregate(errs)
 	}
 	informerName := opts.InformerName
-	opts.InformerName = nil // a name is for one informer of pods, and those made here are not used
+	if !p.KeepInformer {
+		opts.InformerName = nil // a name is for one informer of pods, and those made here are not used
+	}
 	base, err := opts.Config(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	client, err := kubernetes.NewForConfig(rest.AddUserAgent(base.KubeConfig, "scheduler"))
-	if err != nil {
-		return nil, nil, fmt.Errorf("making the client: %w", err)
+	if !p.KeepInformer {
+		client, err := kubernetes.NewForConfig(rest.AddUserAgent(base.KubeConfig, "scheduler"))
+		if err != nil {
+			return nil, nil, fmt.Errorf("making the client: %w", err)
+		}
+		base.InformerFactory = tellPodsApart(scheduler.NewInformerFactory(client, 0, informerName), client, informerName)
 	}
-	base.InformerFactory = tellPodsApart(scheduler.NewInformerFactory(client, 0, informerName), client, informerName)
 	completed := base.Complete()
 	settings := &completed.ComponentConfig
 
@@ -141,7 +158,7 @@ func setUp(ctx context.Context, opts *options.Options, plugins frameworkruntime.
 		scheduler.WithPodInitialBackoffSeconds(settings.PodInitialBackoffSeconds),
 		scheduler.WithPodMaxBackoffSeconds(settings.PodMaxBackoffSeconds),
 		scheduler.WithPodMaxInUnschedulablePodsDuration(completed.PodMaxInUnschedulablePodsDuration),
-		scheduler.WithFrameworkOutOfTreeRegistry(plugins),
+		scheduler.WithFrameworkOutOfTreeRegistry(p.Plugins),
 		scheduler.WithBuildFrameworkCapturer(func(profile config.KubeSchedulerProfile) { profiles = append(profiles, profile) }),
 	)
 	if err != nil {
