@@ -12,6 +12,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	"pgregory.net/rapid"
 
+	"github.com/muster-sched/muster/pkg/resources"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -210,6 +211,22 @@ func TestReservationsRespectConstraints(t *testing.T) {
 	none := planner.Decide(t.Context(), problem, infos)
 	assert.Nil(t, none.Reserve)
 	assert.True(t, none.GivenUp, "no zone is large enough")
+}
+
+// TestTheSearchForAReservationChangesNothing: the message is about the cluster as it is, where a running pod keeps the gang off the node,
+// although the search for places to reserve has removed that pod.
+func TestTheSearchForAReservationChangesNothing(t *testing.T) {
+	nodes := []*corev1.Node{nodeIn("a", "a0", 4), nodeIn("b", "b0", 1)}
+	planner, infos := plannerOn(t, nodes, in("job", "j0", on("a0"), ends))
+	problem := problemOf(some(2, "worker", func(p *corev1.Pod) {
+		terms := append(rule(zone, "worker"), rule(corev1.LabelHostname, "job")...)
+		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms}}
+	}))
+	problem.Reserve, problem.Held = true, map[string]resources.List{"a0": {corev1.ResourceCPU: 3000}}
+	decision := planner.Decide(t.Context(), problem, infos)
+	require.NotNil(t, decision.Reserve, decision.Message)
+	assert.Equal(t, 1, countOf(decision.Reserve.Of, "a0"))
+	assert.NotContains(t, decision.Message, "nearest: a0")
 }
 
 // large are gangs of a thousand on 500 nodes in three zones that have room for twice as many, and their verdicts.
