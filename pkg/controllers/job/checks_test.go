@@ -183,3 +183,34 @@ func TestTheClaimsOfANamesakeAreNotNamed(t *testing.T) {
 		})
 	}
 }
+
+// TestAPodOfAnotherOwnerIsInTheWay: it has the name that a pod of the Job is to have.
+func TestAPodOfAnotherOwnerIsInTheWay(t *testing.T) {
+	d := newDesk(t)
+	job := d.stands(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)), batchv1alpha1.Pending)
+	require.NoError(t, d.kube.Tracker().Add(mustertesting.MakePod("j-a-0").UID("theirs").Obj()))
+	require.NoError(t, d.settles())
+	assert.Equal(t, eventFailedCreate, d.job().Status.State.Reason)
+	told := d.told()
+	require.Len(t, told, 1)
+	assert.Contains(t, told[0], "pod j-a-0: the name is taken by a pod of another owner")
+	pod, err := d.kube.CoreV1().Pods(job.Namespace).Get(t.Context(), "j-a-0", metav1.GetOptions{})
+	require.NoError(t, err)
+	assert.Equal(t, types.UID("theirs"), pod.UID)
+}
+
+// TestAJobThatIsBeingDeletedIsLeftAlone: the garbage collector deletes what belongs to it.
+func TestAJobThatIsBeingDeletedIsLeftAlone(t *testing.T) {
+	d := newDesk(t)
+	d.stands(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 2)), batchv1alpha1.Running, 0)
+	job := d.job()
+	job.DeletionTimestamp, job.Finalizers = &metav1.Time{Time: d.time.Now()}, []string{"example.com/keep"}
+	d.shows(job)
+	d.kube.ClearActions()
+	d.muster.ClearActions()
+	after, err := d.Sync(t.Context(), keyOf(job))
+	require.NoError(t, err)
+	assert.Zero(t, after)
+	assert.Empty(t, d.kube.Actions())
+	assert.Empty(t, d.muster.Actions())
+}
