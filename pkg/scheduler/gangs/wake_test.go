@@ -1,0 +1,177 @@
+package gangs
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/placement"
+	"github.com/muster-sched/muster/pkg/resources"
+)
+
+// lackingFour is the shortfall of a gang of four pods of one CPU on a node that is full.
+func lackingFour() *placement.Shortfall {
+	each := resources.List{corev1.ResourceCPU: 1000}
+	nodes := []placement.Node{{Name: "n", Free: resources.List{corev1.ResourceCPU: 0}}}
+	return placement.Lacking([]placement.Demand{{Requests: each, Count: 4}}, nodes, placement.IndexOf(nodes, nil), func(int, int) bool { return false })
+}
+
+// TestAWakeUpIsLostIfNothingHasHappened: the queue tries an unschedulable pod again after minutes in any case. If its gang fits then though
+// no event has woken it, a wake-up was lost.
+func TestAWakeUpIsLostIfNothingHasHappened(t *testing.T) {
+	scout := memberNamed("a").Obj()
+	for name, test := range map[string]struct {
+		happens func(*Tracker)
+		lost    int
+	}{
+		"nothing":                {func(*Tracker) {}, 1},
+		"an event of others":     {func(tr *Tracker) { tr.Wake(memberNamed("unknown").Obj()) }, 1},
+		"an event that may help": {func(tr *Tracker) { tr.Wake(scout) }, 0},
+		"the minimum is lowered": {func(tr *Tracker) { tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1)) }, 0},
+		"a member goes":          {func(tr *Tracker) { tr.DeletePod(memberNamed("c").Obj()) }, 0},
+		"held room is returned": {func(tr *Tracker) {
+			tr.mu.Lock()
+			defer tr.mu.Unlock()
+			tr.heldIsFree()
+		}, 0},
+		"the PodGroup is created anew": {func(tr *Tracker) {
+			tr.DeletePodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
+			tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
+		}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr, clock := newTestTracker(t)
+			lost := counting(t, tr.metrics.lostWakeups)
+			tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
+			setPods(tr, scout, memberNamed("b").Obj(), memberNamed("c").Obj())
+			require.Empty(t, tr.Gate(scout))
+			refuse(t, tr, scout, "no room")
+			require.Equal(t, gang.Status{Phase: gang.Unschedulable, Reason: gang.Room}, statusOf(tr, theGang))
+			tr.held.gangs.Insert(theGang)
+			clock.Step(decisionPause)
+
+			test.happens(tr)
+			begin(t, tr, scout, nil)
+			assert.Equal(t, test.lost, tr.LostWakeups())
+			assert.InDelta(t, float64(test.lost), lost(), 0)
+		})
+	}
+}
+
+// TestAnUnschedulableGangAnswersToThePluginsThatRejectedIt, for its scout alone, and for all pods that were rejected.
+func TestAnUnschedulableGangAnswersToThePluginsThatRejectedIt(t *testing.T) {
+	tr := openTracker(t)
+	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
+	scout, other := memberNamed("a").Obj(), memberNamed("b").Obj()
+	setPods(tr, scout, other)
+	require.Empty(t, tr.Gate(scout))
+	asks := func(plugin string, pod *corev1.Pod) []string {
+		rejected, ask := tr.RejectedBy(plugin, pod)
+		if !ask {
+			return nil
+		}
+		return namesOf(rejected)
+	}
+	require.Nil(t, asks("NodeAffinity", scout), "not decided yet")
+	s := tr.Snapshot(scout)
+	_, ok := tr.Commit(s, no(s, "no node", other, "NodeAffinity"))
+	require.True(t, ok)
+	assert.Equal(t, []string{"b"}, asks("NodeAffinity", scout))
+	assert.Nil(t, asks("VolumeBinding", scout))
+	assert.Nil(t, asks("NodeAffinity", other), "the scout stands for all")
+	tr.Wake(scout)
+	assert.Nil(t, asks("NodeAffinity", scout), "it is about to be decided again")
+	assert.Empty(t, tr.ScoutsBehind("NodeAffinity"))
+}
+
+func TestAGangIsWokenWhenEnoughRoomMayHaveComeFree(t *testing.T) {
+	tr := openTracker(t)
+	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1))
+	scout := memberNamed("a").Obj()
+	tr.SetPod(scout)
+	require.Empty(t, tr.Gate(scout))
+	s := tr.Snapshot(scout)
+	d := no(s, "no room", scout, "NodeResourcesFit")
+	d.Shortfall = lackingFour()
+	_, ok := tr.Commit(s, d)
+	require.True(t, ok)
+	two := resources.List{corev1.ResourceCPU: 2000}
+	assert.False(t, tr.Free(scout, "n", two))
+	assert.True(t, tr.Free(scout, "n", two), "what comes free is added up")
+	assert.True(t, tr.Free(memberNamed("unknown").Obj(), "n", two), "in doubt it is enough")
+}
+
+// TestAPodThatStoodBackIsActivatedWhenReservedRoomIsFree, also if that happens during its cycle.
+func TestAPodThatStoodBackIsActivatedWhenReservedRoomIsFree(t *testing.T) {
+	for name, during := range map[string]bool{"after its cycle": false, "during its cycle": true} {
+		t.Run(name, func(t *testing.T) {
+			tr := openTracker(t)
+			scout := gangOf(tr, "big", 1, 1)[0]
+			s := tr.Snapshot(scout)
+			d := no(s, "no room", scout, "NodeResourcesFit")
+			d.Reserve = &placement.Places{Of: map[types.UID]string{scout.UID: "n"}}
+			_, ok := tr.Commit(s, d)
+			require.True(t, ok)
+			single := singleNamed("single", "").Obj()
+			entry := tr.Enter(single)
+			require.NotNil(t, entry.Reserved)
+			toLookAt(tr)
+			if during {
+				tr.DeletePod(scout)
+			}
+			tr.WaitForReserved(single, entry)
+			assert.True(t, tr.IsHeldBack(single))
+			if !during {
+				require.NotContains(t, toLookAt(tr), heldBackKey)
+				tr.DeletePod(scout)
+			}
+			assert.Contains(t, toLookAt(tr), heldBackKey)
+			assert.Equal(t, []string{"single"}, namesOf(tr.nextActions(heldBackKey).Activate))
+			assert.False(t, tr.IsHeldBack(single))
+			assert.Nil(t, tr.Enter(single).Reserved)
+		})
+	}
+}
+
+// TestDriftIsFound has the state made wrong in each way that the self-check looks for.
+func TestDriftIsFound(t *testing.T) {
+	bound, waiting := memberNamed("bound").Node("n").Obj(), memberNamed("waiting").Obj()
+	single, plain := singleNamed("single", "q").Node("n").Obj(), singleNamed("plain", "").Node("n").Obj()
+	all := []*corev1.Pod{bound, waiting, single, plain}
+	for name, tc := range map[string]struct {
+		spoil  func(*Tracker)
+		differ []types.UID
+	}{
+		"nothing":               {func(*Tracker) {}, nil},
+		"a charge is missing":   {func(tr *Tracker) { tr.Ledger().Release("single") }, []types.UID{"single"}},
+		"a charge is too large": {func(tr *Tracker) { tr.Ledger().Charge("bound", "q", resources.List{corev1.ResourceCPU: 2000}) }, []types.UID{"bound"}},
+		"another queue is charged": {func(tr *Tracker) {
+			tr.Ledger().Charge("bound", "other", resources.PodRequests(bound))
+		}, []types.UID{"bound"}},
+		"a pod without a queue is charged": {func(tr *Tracker) { tr.Ledger().Charge("plain", "q", resources.PodRequests(plain)) }, []types.UID{"plain"}},
+		"a pod that is gone is charged":    {func(tr *Tracker) { tr.Ledger().Charge("gone", "q", resources.PodRequests(plain)) }, []types.UID{"gone"}},
+		"a member is unknown":              {func(tr *Tracker) { tr.DeletePod(waiting) }, []types.UID{"waiting"}},
+		"a binding was missed": {func(tr *Tracker) {
+			g, m := tr.find("bound")
+			g.setState(m, gang.Waiting)
+		}, []types.UID{"bound"}},
+		"a member is being bound": {func(tr *Tracker) {
+			g, m := tr.find("waiting")
+			g.setState(m, gang.Released)
+			tr.Charge(waiting)
+		}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := openTracker(t)
+			tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1))
+			setPods(tr, all...)
+			tc.spoil(tr)
+			assert.ElementsMatch(t, tc.differ, tr.differing(all).UnsortedList())
+		})
+	}
+}
