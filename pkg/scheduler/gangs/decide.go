@@ -60,6 +60,7 @@ func (t *Tracker) Snapshot(scoutPod *corev1.Pod) *Snapshot {
 	s.Problem = placement.Problem{
 		Members:  members,
 		SameGang: func(pod *corev1.Pod) bool { key, ok := KeyOf(pod); return ok && key == s.Key },
+		InGang:   IsMember,
 		Priority: t.priorityOf(g),
 		Held:     t.assumedByOthers(g),
 		Exact:    g.retry.exact,
