@@ -154,12 +154,12 @@ func TestDecide(t *testing.T) {
 		"nobody behind an impatient one takes what it lacks": {
 			candidates: []*candidate{wants("a", "t", "2"), impatient("b", "t", "3"), wants("c", "t", "1"), wants("d", "f", "1")},
 			want: []string{"", `queue "t" has 2 cpu free of its capability, 3 needed`,
-				`queue "t" has 2 cpu free of its capability, 1 needed; quota is set aside for a gang that has waited longer`, ""},
+				`queue "t" has 2 cpu free of its capability, 1 needed; quota is reserved for a gang that has waited longer`, ""},
 		},
 		"nor does a sibling, if it is the parent that has no room": {
 			candidates: []*candidate{wants("a", "l", "2"), impatient("b", "l", "3"), wants("c", "r", "1")},
 			want: []string{"", `queue "p" has 2 cpu free of its capability, 3 needed`,
-				`queue "p" has 2 cpu free of its capability, 1 needed; quota is set aside for a gang that has waited longer`},
+				`queue "p" has 2 cpu free of its capability, 1 needed; quota is reserved for a gang that has waited longer`},
 		},
 		"an impatient one that fits needs no claim": {
 			candidates: []*candidate{impatient("a", "t", "3"), wants("b", "t", "1")},
@@ -177,12 +177,12 @@ func TestDecide(t *testing.T) {
 		"of two impatient ones the first in turn comes first": {
 			candidates: []*candidate{wants("a", "t", "2"), impatient("b", "t", "4"), impatient("c", "t", "2")},
 			want: []string{"", `queue "t" has 2 cpu free of its capability, 4 needed`,
-				`queue "t" has 2 cpu free of its capability, 2 needed; quota is set aside for a gang that has waited longer`},
+				`queue "t" has 2 cpu free of its capability, 2 needed; quota is reserved for a gang that has waited longer`},
 		},
 		"what one cannot use of the parent is kept for another": {
 			candidates: []*candidate{wants("a", "n", "1"), impatient("b", "n", "1"), impatient("c", "l", "4"), wants("d", "r", "1")},
 			want: []string{"", `queue "n" has 0 cpu free of its capability, 1 needed`, `queue "p" has 3 cpu free of its capability, 4 needed`,
-				`queue "p" has 3 cpu free of its capability, 1 needed; quota is set aside for a gang that has waited longer`},
+				`queue "p" has 3 cpu free of its capability, 1 needed; quota is reserved for a gang that has waited longer`},
 		},
 		"no such queue": {
 			candidates: []*candidate{wants("a", "x", "3")},
