@@ -1,0 +1,144 @@
+package gangs
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+)
+
+// counterNamed replaces a metric of a tracker by another counter.
+func counterNamed(name, help string) *metrics.CounterVec {
+	return metrics.NewCounterVec(&metrics.CounterOpts{Name: name, Help: help, StabilityLevel: metrics.ALPHA}, []string{"result"})
+}
+
+func TestMetricsThatCannotBeRegisteredAreAnError(t *testing.T) {
+	legacyregistry.MustRegister(counterNamed("muster_test_conflict", "Of another program."))
+	for name, counter := range map[string]*metrics.CounterVec{
+		"an invalid name":       counterNamed("\xff", "Not UTF-8."),
+		"a conflict of another": counterNamed("muster_test_conflict", "Of this program."),
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := openTracker(t)
+			tr.metrics.attempts = counter
+			require.ErrorContains(t, tr.metrics.register(tr), "registering the metrics of gangs: ")
+		})
+	}
+}
+
+func TestTheMetricsOfTheFirstTrackerAreServed(t *testing.T) {
+	first := openTracker(t)
+	require.NoError(t, first.metrics.register(first))
+	again := openTracker(t)
+	require.NoError(t, again.metrics.register(again), "a test or a benchmark makes another tracker")
+}
+
+// gather reads a collector or a metric.
+func gather(t *testing.T, register func(metrics.KubeRegistry)) map[string]float64 {
+	t.Helper()
+	registry := metrics.NewKubeRegistry()
+	register(registry)
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	values := map[string]float64{}
+	for _, family := range families {
+		for _, metric := range family.Metric {
+			name := family.GetName()
+			for _, label := range metric.Label {
+				name += " " + label.GetValue()
+			}
+			values[name] = metric.GetGauge().GetValue() + metric.GetCounter().GetValue() + float64(metric.GetHistogram().GetSampleCount())
+		}
+	}
+	return values
+}
+
+func TestGangsAndQuotaAreCountedWhenTheyAreCollected(t *testing.T) {
+	tr := openTracker(t)
+	tr.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "4").Obj())
+	startAttempt(t, tr, 2)
+	gangOf(tr, "short", 2, 1)
+	running := gangOf(tr, "running", 1, 1)[0]
+	tr.SetPod(on(running, "n"))
+	values := gather(t, func(r metrics.KubeRegistry) { r.CustomMustRegister(&gauges{tracker: tr}) })
+	assert.Subset(t, values, map[string]float64{
+		"muster_gangs Attempting q": 1, "muster_gangs Incomplete ": 1, "muster_gangs Running ": 1,
+		"muster_queue_used q cpu": 1, "muster_queue_assumed q cpu": 1,
+	})
+}
+
+// TestTheTimesOfAGang has a gang created at 0 s, complete at 2 s, found to fit at 5 s and bound at 9 s.
+func TestTheTimesOfAGang(t *testing.T) {
+	tr, clock := newTestTracker(t)
+	registry := metrics.NewKubeRegistry()
+	registry.MustRegister(tr.metrics.quorum, tr.metrics.admit, tr.metrics.bind)
+	group := groupIn(schedulingv1beta1.PodGroupInqueue, 2)
+	group.CreationTimestamp.Time = clock.Now()
+	tr.SetPodGroup(group)
+	first, second := memberNamed("m0").Obj(), memberNamed("m1").Obj()
+	tr.SetPod(first)
+	require.NotEmpty(t, tr.Gate(first))
+	clock.Step(2 * time.Second)
+	tr.SetPod(second)
+	require.Empty(t, tr.Gate(second))
+	clock.Step(3 * time.Second)
+	begin(t, tr, second, nil)
+	for _, member := range []string{"m0", "m1"} {
+		permit(tr, memberNamed(member).Obj())
+	}
+	tr.SetPod(on(first, "n"))
+	clock.Step(4 * time.Second)
+	tr.SetPod(on(second, "n"))
+	tr.SetPod(on(second, "n")) // once only
+
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	sums := map[string]float64{}
+	for _, family := range families {
+		require.Len(t, family.Metric, 1)
+		require.EqualValues(t, 1, family.Metric[0].GetHistogram().GetSampleCount(), family.GetName())
+		sums[family.GetName()] = family.Metric[0].GetHistogram().GetSampleSum()
+	}
+	assert.Equal(t, map[string]float64{
+		"muster_gang_quorum_duration_seconds": 2, "muster_gang_admit_duration_seconds": 3, "muster_gang_bind_duration_seconds": 4,
+	}, sums)
+}
+
+func TestTheResultsOfAttemptsAreCounted(t *testing.T) {
+	tr, clock := newTestTracker(t)
+	registry := metrics.NewKubeRegistry()
+	registry.MustRegister(tr.metrics.attempts)
+	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1))
+	pod := memberNamed("m").Obj()
+	tr.SetPod(pod)
+	s := tr.Snapshot(pod)
+	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 0))
+	_, ok := tr.Commit(s, yes(s, nil))
+	require.False(t, ok)
+	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1))
+	refuse(t, tr, pod, "no room")
+	tr.Wake(pod)
+	begin(t, tr, pod, map[types.UID]string{"m": "n"})
+	require.True(t, tr.Fail(pod))
+	tr.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "0").Obj())
+	refuse(t, tr, pod, "no quota")
+	tr.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "1").Obj())
+	clock.Step(time.Minute)
+	begin(t, tr, pod, nil)
+	verdict, _ := permit(tr, pod)
+	require.Equal(t, Allow, verdict)
+	counts := map[string]float64{}
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	for _, metric := range families[0].Metric {
+		counts[metric.Label[0].GetValue()] = metric.Counter.GetValue()
+	}
+	assert.Equal(t, map[string]float64{"changed": 1, "no_room": 1, "no_quota": 1, "admitted": 2, "rolled_back": 1, "seated": 1}, counts)
+}
