@@ -263,6 +263,7 @@ func (t *Tracker) tick() (Actions, []repair) {
 		t.look(key)
 	}
 	actions := t.detachedActions()
+	actions.Activate = append(actions.Activate, takeAll(t.unseen)...) // the gate notes those again that are still unseen
 	actions.Activate = append(actions.Activate, t.nextProbe()...)
 	return actions, repairs
 }

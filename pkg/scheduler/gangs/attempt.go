@@ -59,7 +59,7 @@ func (t *Tracker) Enter(pod *corev1.Pod) Entry {
 	}
 	g, m := t.find(pod.UID)
 	if m == nil {
-		t.noteUnseen(key, pod.UID)
+		t.unseen[pod.UID] = pod
 		return Entry{Role: Held, Reason: notSeen}
 	}
 	if g.attempt != nil {

@@ -63,16 +63,9 @@ func (t *Tracker) Gate(pod *corev1.Pod) string {
 		t.report(key)
 	}
 	if reason == notSeen {
-		t.noteUnseen(key, pod.UID)
+		t.unseen[pod.UID] = pod // it is activated when the tracker has seen it
 	}
 	return reason
-}
-
-// noteUnseen notes that a pod is held because the tracker has not seen it: it is activated when the tracker has.
-func (t *Tracker) noteUnseen(key Key, pod types.UID) {
-	if g := t.gangs[key]; g != nil {
-		g.unseen.Insert(pod)
-	}
 }
 
 // closedTo says why a pod must wait, or "". A waiting member of a gang that is Ready and has no scout becomes it.

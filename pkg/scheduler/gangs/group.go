@@ -29,13 +29,12 @@ type group struct {
 	scout    scout
 	retry    retry
 
-	minimumBound bool                // the minimum of the current incarnation was bound once
-	partialSince time.Time           // bound below the minimum since then; zero if it is not, or needs no repair
-	outcomeUntil time.Time           // a bound member is gone: until then the PodGroup's status may say how it ended
-	surplusOpen  bool                // the waiting members were activated when the gang began to run
-	turnedAway   bool                // the gate was closed to a member since then
-	unseen       sets.Set[types.UID] // pods that the gate held because the tracker had not seen them
-	inPermit     bool                // members may wait in Permit that were released, or are to give back their room
+	minimumBound bool      // the minimum of the current incarnation was bound once
+	partialSince time.Time // bound below the minimum since then; zero if it is not, or needs no repair
+	outcomeUntil time.Time // a bound member is gone: until then the PodGroup's status may say how it ended
+	surplusOpen  bool      // the waiting members were activated when the gang began to run
+	turnedAway   bool      // the gate was closed to a member since then
+	inPermit     bool      // members may wait in Permit that were released, or are to give back their room
 	milestones   milestones
 	joined       time.Time // when the last member came
 	reporting    bool      // the reporter is about to look

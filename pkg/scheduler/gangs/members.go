@@ -84,8 +84,8 @@ func (t *Tracker) record(g *group, old, m *gang.Member) {
 	t.observeAdmission(g, m)
 	if old == nil {
 		g.joined = t.clock.Now()
-		g.turnedAway = g.turnedAway || g.unseen.Has(m.UID)
-		g.unseen.Delete(m.UID)
+		g.turnedAway = g.turnedAway || t.unseen[m.UID] != nil
+		delete(t.unseen, m.UID)
 	}
 	if g.Version() > incarnation {
 		g.beginIncarnation()
@@ -136,6 +136,7 @@ func (t *Tracker) DeletePod(pod *corev1.Pod) {
 	t.evictions.use(pod)
 	t.probeGone(pod.UID)
 	delete(t.detached, pod.UID)
+	delete(t.unseen, pod.UID)
 	delete(t.held.pods, pod.UID)
 	t.quota.forget(pod.UID)
 	if t.quota.ledger.Release(pod.UID) {

@@ -53,6 +53,7 @@ type Tracker struct {
 	attempting map[Key]*group            // those of them whose attempt is going on
 	members    map[types.UID]*group      // pod -> its gang
 	detached   map[types.UID]*corev1.Pod // pods that have left their gang, until the queue knows
+	unseen     map[types.UID]*corev1.Pod // pods that the gate held because the tracker had not seen them
 	quota      quotas
 	claims     map[types.UID]claim // members that are about to be evicted by preemption
 	book       *reservations.Book[Key]
@@ -92,6 +93,7 @@ func New(c clock.Clock) *Tracker {
 		attempting: map[Key]*group{},
 		members:    map[types.UID]*group{},
 		detached:   map[types.UID]*corev1.Pod{},
+		unseen:     map[types.UID]*corev1.Pod{},
 		quota:      newQuotas(),
 		claims:     map[types.UID]claim{},
 		book:       reservations.New[Key](),
@@ -162,7 +164,7 @@ func (t *Tracker) group(key Key) *group {
 	g, ok := t.gangs[key]
 	if !ok {
 		t.seen++
-		g = &group{key: key, seen: t.seen, unseen: sets.New[types.UID](), podGroup: podGroup{created: t.clock.Now(), bound: -1}}
+		g = &group{key: key, seen: t.seen, podGroup: podGroup{created: t.clock.Now(), bound: -1}}
 		t.gangs[key] = g
 	}
 	return g
