@@ -3,6 +3,8 @@ package report
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
 )
 
@@ -38,8 +40,9 @@ type history struct {
 	writtenAt   time.Time
 	announced   gangs.Explanation // what the last event says
 	announcedAt time.Time
-	news        bool // no event says it yet
-	complete    int  // the version of the gang in which all members carried it
+	announcedOf types.UID // the PodGroup that it is about
+	news        bool      // no event says it yet
+	complete    int       // the version of the gang in which all members carried it
 }
 
 // observe takes note of an explanation, and returns for how long it must not be written yet.
@@ -72,8 +75,8 @@ func (h *history) begin(w gangs.Waiting, now time.Time) {
 	if w.Explanation != h.written {
 		h.written, h.writtenAt = w.Explanation, now
 	}
-	if w.Reason != h.announced.Reason || w.Message != h.announced.Message && now.Sub(h.announcedAt) >= eventPause {
-		h.announced, h.announcedAt, h.news = w.Explanation, now, true
+	if w.Reason != h.announced.Reason || w.PodGroup.UID != h.announcedOf || w.Message != h.announced.Message && now.Sub(h.announcedAt) >= eventPause {
+		h.announced, h.announcedAt, h.announcedOf, h.news = w.Explanation, now, w.PodGroup.UID, true
 	}
 }
 
