@@ -271,14 +271,14 @@ func (w *world) isNeededByAMinimum(v view, of *schedulingv1beta1.PodGroup, surpl
 			continue
 		}
 		each, places := cpuOf(members[0]).Value(), int64(0)
+		if group.Spec.Queue != "" && v.queued(surplus) && int64(lacks)*each <= v.capacity {
+			return true // quota is looked at before nodes, so also where these would not do
+		}
 		for _, node := range v.nodes {
 			places += node.Status.Allocatable.Cpu().Value() / each
 		}
 		if places < int64(lacks) {
 			continue // it waits for more than the cluster has
-		}
-		if group.Spec.Queue != "" && v.queued(surplus) && int64(lacks)*each <= v.capacity {
-			return true
 		}
 		for _, node := range v.nodes {
 			free := v.free(node)

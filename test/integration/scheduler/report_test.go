@@ -135,7 +135,7 @@ func (w *world) noWrites(seen *writes, prefix string, n, each int) {
 		for i := range n {
 			name := fmt.Sprintf("%s-%d", prefix, i)
 			require.Equal(w.t, each, seen.of(name), "writes to %s", name)
-			require.Empty(w.t, w.eventsOf("Pod", name, "FailedScheduling"))
+			require.Len(w.t, w.eventsOf("Pod", name, "FailedScheduling"), map[bool]int{true: 1}[i == 0], "one event for each gang, on its first pod")
 		}
 		require.Len(w.t, w.eventsOf("PodGroup", prefix, "Unschedulable"), 1)
 		return false, nil
