@@ -51,7 +51,7 @@ func (t *Tracker) Snapshot(scoutPod *corev1.Pod) *Snapshot {
 		return nil
 	}
 	now := t.clock.Now()
-	g.scout = scout{uid: m.UID}
+	g.scout = scout{uid: m.UID, called: now} // it is not called again before the decision
 	s := &Snapshot{
 		Key: g.key, scout: m.UID, queue: g.podGroup.queue, changes: g.changes, released: t.held.returned, begun: now, unwoken: phase == gang.Unschedulable,
 	}
@@ -146,6 +146,11 @@ func (t *Tracker) Commit(s *Snapshot, d *placement.Decision) (activate []*corev1
 		return nil, true
 	}
 	if g.changes != s.changes && !sameMembers(g.Choose(), d.Members) {
+		t.metrics.attempts.WithLabelValues(resultChanged).Inc()
+		t.look(g.key)
+		return nil, false
+	}
+	if s.wants != nil && t.quotaFor(g, requests(d.Members)) != nil { // the queue has changed, or a pod was bound by somebody else
 		t.metrics.attempts.WithLabelValues(resultChanged).Inc()
 		t.look(g.key)
 		return nil, false
