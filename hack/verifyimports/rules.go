@@ -9,6 +9,11 @@ import (
 // module is what the names of the project's own packages begin with.
 const module = "github.com/muster-sched/muster/"
 
+// noControllers keeps the scheduler free of the controllers.
+var noControllers = map[string]string{
+	module + "pkg/controllers": "the controllers and the scheduler meet in the API only",
+}
+
 // layer is a folder and its place in the order: packages import only from layers of lower rank.
 type layer struct {
 	// folder, relative to the module; it stands for itself and what is below it.
@@ -42,13 +47,25 @@ var noScheduler = map[string]string{
 	module + "pkg/scheduler":          "the controllers and the scheduler meet in the API only",
 }
 
+// decides keep what decides about gangs from acting: it may ask the filters of a profile, and reads no API by itself.
+var decides = map[string]string{
+	module + "pkg/client":         "the decision knows no client",
+	"k8s.io/client-go/kubernetes": "the decision knows no client",
+	"k8s.io/client-go/tools":      "the decision knows no client",
+	"sync":                        "the decision takes no lock",
+	"os":                          "the decision does no I/O",
+	"net":                         "the decision does no I/O",
+}
+
 // layers is the order of the folders. The first that matches counts, so a special folder stands before a general one.
 var layers = []layer{
-	{folder: "cmd", rank: 5},
+	{folder: "cmd", rank: 6},
 
-	{folder: "pkg/scheduler/state", rank: 3, peers: []string{"pkg/ledger"}},
-	{folder: "pkg/scheduler", rank: 4, banned: map[string]string{
-		module + "pkg/controllers": "the controllers and the scheduler meet in the API only",
+	{folder: "pkg/scheduler/plugins", rank: 5, banned: noControllers},
+	{folder: "pkg/scheduler/report", rank: 4, banned: noControllers},
+	{folder: "pkg/scheduler/gangs", rank: 3, peers: []string{"pkg/ledger"}, banned: noControllers},
+	{folder: "pkg/scheduler/upstream", rank: 1, banned: map[string]string{
+		module + "pkg/client": "it knows the scheduler's own clients only",
 	}},
 	{folder: "pkg/controllers/worker", rank: 3, banned: noScheduler},
 	{folder: "pkg/controllers/usage", rank: 3, peers: []string{"pkg/ledger", "pkg/controllers/worker"}, banned: noScheduler},
@@ -58,7 +75,8 @@ var layers = []layer{
 
 	{folder: "pkg/gang", rank: 2, peers: []string{"pkg/job"}, banned: pure},
 	{folder: "pkg/quota", rank: 2, banned: pure},
-	{folder: "pkg/plan", rank: 2, peers: []string{"pkg/gang"}, banned: pure},
+	{folder: "pkg/placement", rank: 2, peers: []string{"pkg/gang"}, banned: decides},
+	{folder: "pkg/reservations", rank: 2, peers: []string{"pkg/quota"}, banned: pure},
 	{folder: "pkg/job", rank: 2, banned: pure},
 
 	{folder: "pkg/client", rank: 1},
@@ -73,13 +91,46 @@ var layers = []layer{
 	{folder: "pkg/testing", rank: side, peers: []string{"pkg/watchlog"}, banned: noScheduler},
 	{folder: "pkg/watchlog", rank: side, banned: noScheduler},
 
-	{folder: "test", rank: 6},
-	{folder: "hack", rank: 6},
+	{folder: "test", rank: 7},
+	{folder: "hack", rank: 7},
 }
 
-// onlyIn are beginnings of import paths that only the given folder may use.
-var onlyIn = map[string]string{
-	"k8s.io/kubernetes/cmd/kube-scheduler": "cmd/muster-scheduler",
+// upstream is what the import paths of the scheduler itself begin with. It is no library: what is not a plugin interface may change with
+// every release.
+const upstream = "k8s.io/kubernetes"
+
+// freeOfUpstream is the folder that may import all of upstream.
+const freeOfUpstream = "pkg/scheduler/upstream"
+
+// pluginInterfaces are the packages of upstream that out-of-tree plugins are made of.
+var pluginInterfaces = []string{
+	upstream + "/pkg/scheduler/apis/config",
+	upstream + "/pkg/scheduler/apis/config/scheme",
+	upstream + "/pkg/scheduler/apis/config/v1",
+	upstream + "/pkg/scheduler/framework",
+	upstream + "/pkg/scheduler/framework/plugins/defaultpreemption",
+	upstream + "/pkg/scheduler/framework/plugins/feature",
+	upstream + "/pkg/scheduler/framework/plugins/names",
+	upstream + "/pkg/scheduler/framework/preemption",
+	upstream + "/pkg/scheduler/framework/runtime",
+	upstream + "/pkg/scheduler/metrics",
+}
+
+// moreOfUpstream are further packages of upstream that a folder may import.
+var moreOfUpstream = map[string][]string{
+	// To compare nodes as upstream's preemption does.
+	"pkg/scheduler/plugins/gangpreemption": {upstream + "/pkg/scheduler/util"},
+	// A program of the user's own is built like this.
+	"test/integration/plainprogram/scheduler": {upstream + "/cmd/kube-scheduler/app"},
+	// The templates of a Job's pods are checked and completed as the API server does with pods.
+	"pkg/job/validation":       {upstream + "/pkg/api/pod", upstream + "/pkg/apis/core", upstream + "/pkg/apis/core/v1", upstream + "/pkg/apis/core/validation"},
+	"pkg/controllers/job":      {upstream + "/pkg/apis/core/v1", upstream + "/pkg/controller/util/consistency"},
+	"pkg/controllers/podgroup": {upstream + "/pkg/apis/scheduling"},
+}
+
+// mayUse says whether a package (relative to the module) may import a path of upstream.
+func mayUse(pkg, path string) bool {
+	return within(pkg, freeOfUpstream) || slices.Contains(pluginInterfaces, path) || slices.Contains(moreOfUpstream[pkg], path)
 }
 
 // within says whether a path is a folder or below it.
@@ -110,10 +161,8 @@ func objections(pkg string, imports []string) []string {
 		if reason := own.objection(path); reason != "" {
 			wrong = append(wrong, fmt.Sprintf("%s imports %s: %s", from, strings.TrimPrefix(path, module), reason))
 		}
-		for prefix, folder := range onlyIn {
-			if within(path, prefix) && !within(from, folder) {
-				wrong = append(wrong, fmt.Sprintf("%s imports %s: only %s may", from, path, folder))
-			}
+		if within(path, upstream) && !mayUse(from, path) {
+			wrong = append(wrong, fmt.Sprintf("%s imports %s: only %s may, as it is no plugin interface", from, path, freeOfUpstream))
 		}
 	}
 	return wrong

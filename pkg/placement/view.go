@@ -3,7 +3,6 @@ package placement
 import (
 	"context"
 	"slices"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -26,7 +25,7 @@ type members struct {
 // membersOf sorts the members of a problem into their demand classes.
 func membersOf(profile Profile, problem *Problem) *members {
 	m := &members{}
-	namespace := sync.OnceValue(func() labels.Set { return namespaceLabels(profile, problem.Members[0].Pod.Namespace) })
+	namespace := func() labels.Set { return namespaceLabels(profile, problem.Members[0].Pod.Namespace) }
 	indexes, classifier := map[string]int{}, classifierFor(profile, problem.Members)
 	for _, member := range problem.Members {
 		class := classifier.classOf(member)
