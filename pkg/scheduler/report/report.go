@@ -98,10 +98,10 @@ func New(tracker Tracker, c clock.Clock, client kubernetes.Interface, pods corel
 
 // Look writes what is to be written for a gang now. It returns when to look again, 0 for when something changes.
 func (r *Reporter) Look(ctx context.Context, key gangs.Key) (again time.Duration) {
+	w := r.tracker.TakeReport(key) // also in a standby, or the gang would stay on the list and never be put there again
 	if !r.tracker.Leads() {
 		return 0 // the process looks at all gangs when it begins to lead
 	}
-	w := r.tracker.TakeReport(key)
 	h := r.gangs[key]
 	if h == nil {
 		h = &history{}

@@ -18,8 +18,10 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/muster-sched/muster/pkg/apis/config"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
@@ -39,10 +41,14 @@ type stage struct {
 	members  []gangs.WaitingMember
 	started  map[types.UID]bool // members that wait no more
 	reported []string
+	taken    int // reports
 }
 
-func (s *stage) Leads() bool                                    { return !s.follows }
-func (s *stage) TakeReport(gangs.Key) gangs.Waiting             { return s.waiting }
+func (s *stage) Leads() bool { return !s.follows }
+func (s *stage) TakeReport(gangs.Key) gangs.Waiting {
+	s.taken++
+	return s.waiting
+}
 func (s *stage) WaitingMembers(gangs.Key) []gangs.WaitingMember { return s.members }
 func (s *stage) Reported(reason string)                         { s.reported = append(s.reported, reason) }
 func (s *stage) StillWaits(_ gangs.Key, m types.UID, e gangs.Explanation) bool {
@@ -201,13 +207,14 @@ func TestMembersThatWaitNoMoreAreLeftAlone(t *testing.T) {
 	assert.Equal(t, []string{"m6"}, written)
 }
 
-// TestAStandbyReportsNothing.
+// TestAStandbyReportsNothing, but takes gangs off the list: they are put there again when it begins to lead.
 func TestAStandbyReportsNothing(t *testing.T) {
 	s := newStage(t, 1)
 	s.look(t)
-	s.follows = true
+	s.follows, s.taken = true, 0
 	s.clock.Step(time.Hour)
 	written, again := s.look(t)
+	assert.Equal(t, 1, s.taken)
 	assert.Empty(t, written)
 	assert.Zero(t, again)
 	assert.Empty(t, s.events())
@@ -353,4 +360,26 @@ func TestALargeGangIsWrittenInBatches(t *testing.T) {
 	assert.Len(t, written, 1)
 	assert.Zero(t, again)
 	require.Len(t, s.events(), 2)
+}
+
+// TestAProcessThatBeginsToLeadReportsWhatWaits, also the gangs that it looked at as a standby.
+func TestAProcessThatBeginsToLeadReportsWhatWaits(t *testing.T) {
+	tracker := gangs.New(clock.RealClock{})
+	require.NoError(t, tracker.Configure("muster", config.CoschedulingArgs{Admission: config.AdmissionIgnore}))
+	tracker.Open()
+	t.Cleanup(tracker.Reports().ShutDown)
+	pod := mustertesting.MakePod("p").UID("p").Group("g").SchedulerName("muster").Obj()
+	tracker.SetPod(pod)
+	client := fake.NewClientset(pod)
+	store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	r := New(tracker, clock.RealClock{}, client, corelisters.NewPodLister(store), record.NewFakeRecorder(10))
+	look := func() time.Duration {
+		key, _ := tracker.Reports().Get()
+		defer tracker.Reports().Done(key)
+		assert.Equal(t, theGang, key)
+		return r.Look(t.Context(), key)
+	}
+	assert.Zero(t, look(), "a standby")
+	tracker.Lead()
+	assert.Positive(t, look(), "the gang waits for its PodGroup")
 }

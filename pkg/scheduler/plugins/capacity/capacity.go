@@ -70,6 +70,7 @@ func (*Capacity) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 // in Reserve, so that what was free here is free there.
 func (c *Capacity) PreFilter(ctx context.Context, cycle fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	c.tracker.AwaitRead(ctx)
+	c.tracker.Lead() // here, too: Coscheduling does not see a pod that is rejected
 	if shortage := c.tracker.QuotaShortage(pod); shortage != nil {
 		cycle.Write(shortageKey, short{})
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "waiting for quota: "+shortage.Error())

@@ -200,3 +200,11 @@ func TestQuotaDependsOnNoNode(t *testing.T) {
 	assert.Empty(t, events)
 	assert.Nil(t, c.PreFilterExtensions())
 }
+
+// TestAProcessWhosePodsAllLackQuotaLeads: Coscheduling, which comes next, does not see them.
+func TestAProcessWhosePodsAllLackQuotaLeads(t *testing.T) {
+	c, tracker := newPlugin(t)
+	require.False(t, tracker.Leads())
+	assert.False(t, passes(t, c, inQueue("large", "q", "5")))
+	assert.True(t, tracker.Leads())
+}
