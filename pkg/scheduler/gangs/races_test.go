@@ -152,6 +152,10 @@ func TestAPodThatTheTrackerHasNotSeenIsActivatedOnceItHas(t *testing.T) {
 		tr := openTracker(t)
 		require.Equal(t, notSeen, tr.Gate(memberNamed("m").Obj()))
 		assert.Empty(t, tr.gangs)
+		actions, _ := tr.tick()
+		assert.Equal(t, []string{"m"}, namesOf(actions.Activate), "in case it was seen before its gang was known")
+		actions, _ = tr.tick()
+		assert.Empty(t, actions.Activate, "unless the gate holds it again")
 	})
 }
 
