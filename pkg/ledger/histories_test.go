@@ -72,7 +72,7 @@ func (h *history) step() {
 	case 3:
 		h.release(pod)
 	case 4:
-		h.ledger.DropPromise(holder)
+		h.ledger.DropAssumed(holder)
 		delete(h.promises, holder)
 	case 5:
 		h.reserve(pod, b)
@@ -119,7 +119,7 @@ func (h *history) promise(holder string, b booking) {
 	if h.ledger.RoomFor(holder, nil, b.queue, cpu(b.amount)) != nil {
 		return
 	}
-	h.ledger.Promise(holder, b.queue, cpu(b.amount))
+	h.ledger.Assume(holder, b.queue, cpu(b.amount))
 	h.promises[holder] = b
 	h.withinCapability(b)
 }
@@ -133,7 +133,7 @@ func (h *history) reservePromised(holder string, pod types.UID) {
 	part := booking{queue: b.queue, amount: min(b.amount, int64(h.draw("part", 1, 40))*100)}
 	b.amount -= part.amount
 	before := h.total(b.queue)
-	h.ledger.Promise(holder, b.queue, cpu(b.amount))
+	h.ledger.Assume(holder, b.queue, cpu(b.amount))
 	h.ledger.Charge(pod, b.queue, cpu(part.amount))
 	h.promises[holder], h.charges[pod] = b, part
 	if after := h.total(b.queue); after != before {
@@ -205,7 +205,7 @@ func (h *history) releaseAll() {
 		h.release(pod)
 	}
 	for holder := range h.promises {
-		h.ledger.DropPromise(holder)
+		h.ledger.DropAssumed(holder)
 	}
 	for _, name := range append([]string{"root"}, names...) {
 		if left := h.ledger.tree.Total(name); !left.IsZero() {

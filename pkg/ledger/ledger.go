@@ -1,5 +1,5 @@
-// Package ledger keeps the charges of pods and the promises to gangs on the tree of queues. Every charge is by pod UID
-// and is released exactly once, however often and in whatever order the news of it arrive.
+// Package ledger keeps the charges of pods and what is assumed for gangs on the tree of queues. Every charge is by pod UID and is released
+// exactly once, however often and in whatever order its events arrive.
 package ledger
 
 import (
@@ -16,11 +16,11 @@ import (
 
 // Ledger is safe for concurrent use.
 type Ledger struct {
-	mu       sync.Mutex
-	tree     *quota.Tree         // used + promised
-	used     *quota.Tree         // used alone
-	charges  map[types.UID]entry // pod -> what it was charged
-	promises map[string]entry    // whoever was promised something -> what
+	mu      sync.Mutex
+	tree    *quota.Tree         // used + assumed
+	used    *quota.Tree         // used alone
+	charges map[types.UID]entry // pod -> what it was charged
+	assumed map[string]entry    // by the keys of the holders
 }
 
 // entry is an amount that was written to a queue. It remembers the queue, so that it is taken back from where it is.
@@ -32,10 +32,10 @@ type entry struct {
 // New makes an empty ledger.
 func New() *Ledger {
 	return &Ledger{
-		tree:     quota.NewTree(),
-		used:     quota.NewTree(),
-		charges:  map[types.UID]entry{},
-		promises: map[string]entry{},
+		tree:    quota.NewTree(),
+		used:    quota.NewTree(),
+		charges: map[types.UID]entry{},
+		assumed: map[string]entry{},
 	}
 }
 
@@ -93,55 +93,54 @@ func (l *Ledger) Release(pod types.UID) bool {
 	return charged
 }
 
-// Promise sets aside an amount for the holder of a key, in place of what was promised to it before. It says whether some of that
-// has come free.
-func (l *Ledger) Promise(key, queue string, amount resources.List) (freed bool) {
+// Assume books an amount for the holder of a key, in place of what was assumed for it before. It says whether some of that has come free.
+func (l *Ledger) Assume(key, queue string, amount resources.List) (freed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	old := l.promises[key]
-	l.dropPromise(key)
+	old := l.assumed[key]
+	l.dropAssumed(key)
 	for name, before := range old.amount {
 		freed = freed || before > 0 && (old.queue != queue || before > amount[name])
 	}
 	if amount.IsZero() {
 		return freed
 	}
-	promise := entry{queue: queue, amount: amount.Clone()}
-	l.promises[key] = promise
-	l.tree.Add(queue, promise.amount)
+	assumed := entry{queue: queue, amount: amount.Clone()}
+	l.assumed[key] = assumed
+	l.tree.Add(queue, assumed.amount)
 	return freed
 }
 
-// DropPromise takes back what was promised to the holder of a key, and says whether there was something.
-func (l *Ledger) DropPromise(key string) (freed bool) {
-	return l.Promise(key, "", nil)
+// DropAssumed takes back what was assumed for the holder of a key, and says whether there was something.
+func (l *Ledger) DropAssumed(key string) (freed bool) {
+	return l.Assume(key, "", nil)
 }
 
-// Room says whether an amount fits in the queue and in each of its ancestors beside all that is used and promised there;
+// Room says whether an amount fits in the queue and in each of its ancestors beside all that is used and assumed there;
 // nil means yes.
 func (l *Ledger) Room(queue string, want resources.List) *quota.Shortage {
 	return l.RoomBehind(nil, queue, want)
 }
 
-// RoomBehind is Room beside what is set aside for those who claim it.
+// RoomBehind is Room beside what is reserved for claims that come first.
 func (l *Ledger) RoomBehind(ahead []quota.Claim, queue string, want resources.List) *quota.Shortage {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.tree.Room(queue, want, ahead...)
 }
 
-// RoomBeside is Room beside what has been set aside.
-func (l *Ledger) RoomBeside(aside quota.Aside, queue string, want resources.List) *quota.Shortage {
+// RoomBesideReserved is Room beside what is reserved.
+func (l *Ledger) RoomBesideReserved(reserved quota.Reserved, queue string, want resources.List) *quota.Shortage {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.tree.RoomBeside(aside, queue, want)
+	return l.tree.RoomBesideReserved(reserved, queue, want)
 }
 
-// SetAside adds what of a claim is free to what is set aside.
-func (l *Ledger) SetAside(aside quota.Aside, claim quota.Claim) {
+// AddReserved adds the part of a claim that is free to what is reserved.
+func (l *Ledger) AddReserved(reserved quota.Reserved, claim quota.Claim) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.tree.SetAside(aside, claim)
+	l.tree.AddReserved(reserved, claim)
 }
 
 // Exceeds says whether an amount is more than the queue or an ancestor could have even if nothing was used.
@@ -151,16 +150,16 @@ func (l *Ledger) Exceeds(queue string, want resources.List) bool {
 	return l.tree.Exceeds(queue, want)
 }
 
-// RoomFor is RoomBehind for the holder of a promise, whose own promise does not stand in its way.
+// RoomFor is RoomBehind for the holder of a key. What is assumed for itself does not count.
 func (l *Ledger) RoomFor(key string, ahead []quota.Claim, queue string, want resources.List) *quota.Shortage {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	promise, promised := l.promises[key]
-	if !promised {
+	own, ok := l.assumed[key]
+	if !ok {
 		return l.tree.Room(queue, want, ahead...)
 	}
-	l.tree.Sub(promise.queue, promise.amount)
-	defer l.tree.Add(promise.queue, promise.amount)
+	l.tree.Sub(own.queue, own.amount)
+	defer l.tree.Add(own.queue, own.amount)
 	return l.tree.Room(queue, want, ahead...)
 }
 
@@ -193,7 +192,7 @@ func (l *Ledger) Queues() []string {
 	return l.tree.Names()
 }
 
-// Totals is what a queue and its descendants use, and that with what they were promised.
+// Totals is what a queue and its descendants use, and that with what is assumed for them.
 func (l *Ledger) Totals(queue string) (used, all resources.List) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -213,9 +212,9 @@ func (l *Ledger) release(pod types.UID, charge entry) {
 	l.used.Sub(charge.queue, charge.amount)
 }
 
-func (l *Ledger) dropPromise(key string) {
-	if promise, promised := l.promises[key]; promised {
-		delete(l.promises, key)
-		l.tree.Sub(promise.queue, promise.amount)
+func (l *Ledger) dropAssumed(key string) {
+	if assumed, ok := l.assumed[key]; ok {
+		delete(l.assumed, key)
+		l.tree.Sub(assumed.queue, assumed.amount)
 	}
 }

@@ -31,14 +31,14 @@ func queue(name, parent, capability string) *schedulingv1beta1.Queue {
 func TestPromisesTakeRoomButAreNotUsed(t *testing.T) {
 	l := New()
 	l.SetQueue(queue("q", "", "3"))
-	l.Promise("gang", "q", cpu(2000))
+	l.Assume("gang", "q", cpu(2000))
 	l.Charge("pod", "q", cpu(500))
 
 	assert.Equal(t, cpu(500), l.Used("q"))
 	require.NotNil(t, l.Room("q", cpu(1000)))
 	assert.Nil(t, l.RoomFor("gang", nil, "q", cpu(2500)), "a promise does not stand in its holder's way")
 	assert.NotNil(t, l.Room("q", cpu(1000)), "asking changes nothing")
-	l.DropPromise("gang")
+	l.DropAssumed("gang")
 	assert.Nil(t, l.Room("q", cpu(2500)))
 }
 
@@ -97,14 +97,14 @@ func TestAPromiseTellsWhetherItFreesRoom(t *testing.T) {
 		"another resource on top of all": {"a", resources.List{corev1.ResourceCPU: 100, gpu: 2, corev1.ResourceMemory: 1}, false},
 	} {
 		l := New()
-		assert.False(t, l.Promise("gang", "a", before), name)
-		assert.Equal(t, c.freed, l.Promise("gang", c.queue, c.amount), name)
+		assert.False(t, l.Assume("gang", "a", before), name)
+		assert.Equal(t, c.freed, l.Assume("gang", c.queue, c.amount), name)
 		_, all := l.Totals("root")
 		want := c.amount.Clone()
 		want.Sub(all)
 		assert.True(t, want.IsZero(), "%s: %v is promised", name, all)
 	}
-	assert.False(t, New().DropPromise("gang"), "nothing was promised")
+	assert.False(t, New().DropAssumed("gang"), "nothing was promised")
 }
 
 // TestRoomForTheHolderOfAPromise: its own promise does not count, and what is reserved for others does, with or without a promise. The
@@ -134,8 +134,8 @@ func TestRoomForTheHolderOfAPromise(t *testing.T) {
 			l := New()
 			l.SetQueue(queue("q", "", "10"))
 			l.Charge("pod", "q", cpu(2000))
-			l.Promise("gang", "q", cpu(c.promised))
-			l.Promise("another", "q", cpu(c.others))
+			l.Assume("gang", "q", cpu(c.promised))
+			l.Assume("another", "q", cpu(c.others))
 			_, before := l.Totals("q")
 			shortage := l.RoomFor("gang", c.ahead, "q", cpu(c.want))
 			assert.Equal(t, c.fits, shortage == nil, "%v", shortage)
@@ -152,9 +152,9 @@ func TestRoomForTheHolderOfAPromise(t *testing.T) {
 func TestAPromiseIsACopy(t *testing.T) {
 	l := New()
 	amount := cpu(1000)
-	l.Promise("gang", "q", amount)
+	l.Assume("gang", "q", amount)
 	amount[corev1.ResourceCPU] = 400
-	l.DropPromise("gang")
+	l.DropAssumed("gang")
 	_, all := l.Totals("q")
 	assert.True(t, all.IsZero(), "%v is left of a promise of 1000m", all)
 }
@@ -180,10 +180,10 @@ func TestTheLedgerIsWhatItsEntriesSay(t *testing.T) {
 				assert.Equal(t, charged, l.Release(pod))
 				delete(charges, pod)
 			case 2:
-				l.Promise(gang, e.queue, e.amount)
+				l.Assume(gang, e.queue, e.amount)
 				promises[gang] = e
 			case 3:
-				l.DropPromise(gang)
+				l.DropAssumed(gang)
 				delete(promises, gang)
 			case 4:
 				l.RoomFor(gang, nil, e.queue, e.amount)

@@ -1,4 +1,4 @@
-// Package quota is the arithmetic of the queue tree: what each queue may use, uses, and has promised. It knows no lock
+// Package quota is the arithmetic of the queue tree: what each queue may use, uses, and has assumed. It knows no lock
 // and no client.
 package quota
 
@@ -25,11 +25,11 @@ type Shortage struct {
 	Want int64
 	// Free is the amount that is left; negative when the capability was lowered below what is used.
 	Free int64
-	// Behind: that would be enough, but it is set aside for those who claim it.
+	// Behind: that would be enough, but it is reserved for claims that come first.
 	Behind bool
 }
 
-// Claim is what somebody waits for in a queue: what is free of it is set aside, there and in the ancestors.
+// Claim is what a gang waits for in a queue. The part that is free is reserved, there and in the ancestors.
 type Claim struct {
 	// Queue that is asked.
 	Queue string
@@ -37,8 +37,8 @@ type Claim struct {
 	Want resources.List
 }
 
-// Aside is what is set aside in each queue, by its name.
-type Aside map[string]resources.List
+// Reserved is what is reserved in each queue, by its name.
+type Reserved map[string]resources.List
 
 // Error describes the shortage in a sentence that stays the same as long as the amounts do.
 func (s *Shortage) Error() string {
@@ -62,7 +62,7 @@ type queue struct {
 	parent     string         // as declared; "" means the root
 	known      bool           // false: only used, or only named as a parent
 	capability resources.List // only the resources that are limited
-	own        resources.List // used and promised by this queue itself
+	own        resources.List // used and assumed by this queue itself
 	total      resources.List // own and the totals of all children
 }
 
@@ -124,7 +124,7 @@ func (t *Tree) Sub(name string, amount resources.List) {
 	t.forgetUnused(q)
 }
 
-// Total is what the queue and its descendants use and have promised.
+// Total is what the queue and its descendants use and have assumed.
 func (t *Tree) Total(name string) resources.List {
 	if q, ok := t.queues[name]; ok {
 		return q.total.Clone()
@@ -132,33 +132,32 @@ func (t *Tree) Total(name string) resources.List {
 	return resources.List{}
 }
 
-// Room says whether the queue and each of its ancestors has room for an amount beside what is set aside for those who claim
-// it; nil means yes. Resources of which nothing is wanted do not matter, even where the capability was lowered below what is
-// used.
+// Room says whether the queue and each of its ancestors has room for an amount beside what is reserved for the claims ahead; nil means yes.
+// Resources of which nothing is wanted do not matter, even where the capability was lowered below what is used.
 func (t *Tree) Room(name string, want resources.List, ahead ...Claim) *Shortage {
-	if shortage := t.RoomBeside(nil, name, want); shortage != nil || len(ahead) == 0 {
+	if shortage := t.RoomBesideReserved(nil, name, want); shortage != nil || len(ahead) == 0 {
 		return shortage
 	}
-	aside := Aside{}
+	reserved := Reserved{}
 	for _, claim := range ahead {
-		t.SetAside(aside, claim)
+		t.AddReserved(reserved, claim)
 	}
-	return t.RoomBeside(aside, name, want)
+	return t.RoomBesideReserved(reserved, name, want)
 }
 
-// RoomBeside is Room beside what has been set aside already.
-func (t *Tree) RoomBeside(aside Aside, name string, want resources.List) *Shortage {
+// RoomBesideReserved is Room beside what is reserved already.
+func (t *Tree) RoomBesideReserved(reserved Reserved, name string, want resources.List) *Shortage {
 	path := t.path(t.find(name))
 	for _, node := range path {
 		if shortage := node.room(want, nil); shortage != nil {
 			return shortage
 		}
 	}
-	if len(aside) == 0 {
+	if len(reserved) == 0 {
 		return nil
 	}
 	for _, node := range path {
-		if shortage := node.room(want, aside[node.name]); shortage != nil {
+		if shortage := node.room(want, reserved[node.name]); shortage != nil {
 			shortage.Behind = true
 			return shortage
 		}
@@ -166,15 +165,15 @@ func (t *Tree) RoomBeside(aside Aside, name string, want resources.List) *Shorta
 	return nil
 }
 
-// SetAside adds what of a claim is free in each queue beside what was set aside before. What a queue lacks is not kept free in its
-// ancestors either: when it comes free in the queue, it does so there at the same time.
-func (t *Tree) SetAside(aside Aside, claim Claim) {
+// AddReserved adds the part of a claim that is free in each queue beside what is reserved already. What a queue lacks is not kept free in
+// its ancestors either: when it comes free in the queue, it does so there at the same time.
+func (t *Tree) AddReserved(reserved Reserved, claim Claim) {
 	amount := claim.Want
 	for _, node := range t.path(t.find(claim.Queue)) {
-		amount = node.freeOf(amount, aside[node.name])
-		sum := aside[node.name].Clone()
+		amount = node.freeOf(amount, reserved[node.name])
+		sum := reserved[node.name].Clone()
 		sum.Add(amount)
-		aside[node.name] = sum
+		reserved[node.name] = sum
 	}
 }
 
@@ -199,9 +198,9 @@ func (t *Tree) Path(name string) []string {
 	return names
 }
 
-// room says whether there is room beside what is set aside. It reports the resource that is short by name order, so that the
+// room says whether there is room beside what is reserved. It reports the resource that is short by name order, so that the
 // answer does not depend on map order.
-func (q *queue) room(want, aside resources.List) *Shortage {
+func (q *queue) room(want, reserved resources.List) *Shortage {
 	var short *Shortage
 	for resource, limit := range q.capability {
 		amount := want[resource]
@@ -209,19 +208,19 @@ func (q *queue) room(want, aside resources.List) *Shortage {
 			continue
 		}
 		free := q.free(resource, limit)
-		if amount > free-aside[resource] && (short == nil || resource < short.Resource) {
+		if amount > free-reserved[resource] && (short == nil || resource < short.Resource) {
 			short = &Shortage{Queue: q.name, Resource: resource, Want: amount, Free: free}
 		}
 	}
 	return short
 }
 
-// freeOf is what of an amount is free beside what is set aside already.
-func (q *queue) freeOf(amount, aside resources.List) resources.List {
+// freeOf is the part of an amount that is free beside what is reserved already.
+func (q *queue) freeOf(amount, reserved resources.List) resources.List {
 	free := amount.Clone()
 	for resource, limit := range q.capability {
 		if free[resource] > 0 {
-			free[resource] = max(0, min(free[resource], q.free(resource, limit)-aside[resource]))
+			free[resource] = max(0, min(free[resource], q.free(resource, limit)-reserved[resource]))
 		}
 	}
 	return free

@@ -262,11 +262,11 @@ func (a *admission) rules() rules {
 			queue, err := a.queues.Get(name)
 			return err == nil && queue.Spec.DequeueStrategy == schedulingv1beta1.DequeueStrategyFIFO
 		},
-		beyond:   func(want resources.List) *excess { return beyondCluster(want, total, a.factor) },
-		room:     books.RoomBeside,
-		setAside: books.SetAside,
-		exceeds:  books.Exceeds,
-		hold:     func(c *candidate) { a.tracker.Hold(c.group, c.want) },
+		beyond:      func(want resources.List) *excess { return beyondCluster(want, total, a.factor) },
+		room:        books.RoomBesideReserved,
+		addReserved: books.AddReserved,
+		exceeds:     books.Exceeds,
+		hold:        func(c *candidate) { a.tracker.Hold(c.group, c.want) },
 	}
 }
 

@@ -117,10 +117,10 @@ type rules struct {
 	fifo func(queue string) bool
 	// beyond says why the cluster can never hold an amount; nil if it can.
 	beyond func(want resources.List) *excess
-	// room says what a queue or one of its ancestors lacks for an amount beside what is set aside; nil if nothing.
-	room func(aside quota.Aside, queue string, want resources.List) *quota.Shortage
-	// setAside adds what is free of a claim to what is set aside.
-	setAside func(aside quota.Aside, claim quota.Claim)
+	// room says what a queue or one of its ancestors lacks for an amount beside what is reserved; nil if nothing.
+	room func(reserved quota.Reserved, queue string, want resources.List) *quota.Shortage
+	// addReserved adds the free part of a claim to what is reserved.
+	addReserved func(reserved quota.Reserved, claim quota.Claim)
 	// exceeds says whether an amount is more than the queue or an ancestor could have even if nothing was used.
 	exceeds func(queue string, want resources.List) bool
 	// hold sets aside what the candidate wants.
@@ -132,16 +132,16 @@ type rules struct {
 func decide(candidates []*candidate, r rules) []verdict {
 	verdicts := make([]verdict, 0, len(candidates))
 	line := map[string]*candidate{} // queue -> the candidate that holds its line
-	aside := quota.Aside{}          // for those whose turn it is
+	reserved := quota.Reserved{}    // for gangs whose turn it is
 	for _, c := range candidates {
-		v := r.judge(c, line[c.queue], aside)
+		v := r.judge(c, line[c.queue], reserved)
 		if v.admitted {
 			r.hold(c)
 		} else if line[c.queue] == nil && r.fifo(c.queue) {
 			line[c.queue] = c
 		}
 		if c.turn > 0 && v.lacksRoom() && !r.exceeds(c.queue, c.want) {
-			r.setAside(aside, quota.Claim{Queue: c.queue, Want: c.want})
+			r.addReserved(reserved, quota.Claim{Queue: c.queue, Want: c.want})
 			v.keeps = true
 		}
 		verdicts = append(verdicts, v)
@@ -149,7 +149,7 @@ func decide(candidates []*candidate, r rules) []verdict {
 	return verdicts
 }
 
-func (r *rules) judge(c, ahead *candidate, aside quota.Aside) verdict {
+func (r *rules) judge(c, ahead *candidate, reserved quota.Reserved) verdict {
 	if reason := r.notOpen(c.queue); reason != "" {
 		return heldBack(obstacleKind{text: reason}, words(reason))
 	}
@@ -160,7 +160,7 @@ func (r *rules) judge(c, ahead *candidate, aside quota.Aside) verdict {
 	if e := r.beyond(c.want); e != nil {
 		return heldBack(obstacleKind{resource: e.resource}, e)
 	}
-	if s := r.room(aside, c.queue, c.want); s != nil {
+	if s := r.room(reserved, c.queue, c.want); s != nil {
 		return heldBack(obstacleKind{queue: s.Queue, resource: s.Resource, want: s.Want, behind: s.Behind}, s)
 	}
 	return verdict{admitted: true}

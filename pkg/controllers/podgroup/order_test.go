@@ -106,11 +106,11 @@ func (s *scene) rules() rules {
 		fifo: func(name string) bool {
 			return s.queues[name] != nil && s.queues[name].Spec.DequeueStrategy == schedulingv1beta1.DequeueStrategyFIFO
 		},
-		beyond:   func(want resources.List) *excess { return beyondCluster(want, s.total, s.factor) },
-		room:     s.books.RoomBeside,
-		setAside: s.books.SetAside,
-		exceeds:  s.books.Exceeds,
-		hold:     func(c *candidate) { s.books.Promise(c.key, c.queue, c.want) },
+		beyond:      func(want resources.List) *excess { return beyondCluster(want, s.total, s.factor) },
+		room:        s.books.RoomBesideReserved,
+		addReserved: s.books.AddReserved,
+		exceeds:     s.books.Exceeds,
+		hold:        func(c *candidate) { s.books.Assume(c.key, c.queue, c.want) },
 	}
 }
 
@@ -236,7 +236,7 @@ func TestAdmissionNeverExceedsACapability(t *testing.T) {
 			checkLeftOut(t, s, admittedCPU, waiting, verdicts)
 			waiting = left
 			for _, key := range rapid.SliceOf(rapid.SampledFrom(keysOf(admittedCPU))).Draw(t, fmt.Sprint("gone", round)) {
-				s.books.DropPromise(key)
+				s.books.DropAssumed(key)
 				delete(admittedCPU, key)
 			}
 		}
@@ -272,12 +272,12 @@ func TestImpatientCandidatesAreAdmittedInTheEnd(t *testing.T) {
 			left := slices.DeleteFunc(slices.Clone(waiting), func(c *candidate) bool { return verdicts[slices.Index(waiting, c)].admitted })
 			progress = len(left) < len(waiting)
 			for _, c := range waiting {
-				s.books.DropPromise(c.key) // who was admitted runs and ends at once
+				s.books.DropAssumed(c.key) // who was admitted runs and ends at once
 			}
 			waiting = left
 			if len(before) > 0 {
 				gone := rapid.SampledFrom(keysOf(before)[:len(before)]).Draw(t, "gone") // "none" comes last
-				s.books.DropPromise(gone)
+				s.books.DropAssumed(gone)
 				delete(before, gone)
 				progress = true
 			}

@@ -165,7 +165,7 @@ func (t *Tracker) LetGoOthers(namespace, name string, uid types.UID) {
 
 func (t *Tracker) drop(key string, last hold) {
 	delete(t.holds, key)
-	t.ledger.DropPromise(key)
+	t.ledger.DropAssumed(key)
 	t.notify(last.queue, true)
 }
 
@@ -266,7 +266,7 @@ func (t *Tracker) promise(group string) {
 	if !held {
 		return
 	}
-	t.ledger.Promise(group, h.queue, remainder(h.want, t.taken[group]))
+	t.ledger.Assume(group, h.queue, remainder(h.want, t.taken[group]))
 }
 
 func (t *Tracker) notify(queue string, freed bool) {

@@ -130,10 +130,10 @@ func (t *Tracker) took(g *group, m *gang.Member) {
 	t.assumeQuota(g)
 }
 
-// assumeQuota sets aside in the ledger what the members that are to come request.
+// assumeQuota books in the ledger what the members that are to come request.
 func (t *Tracker) assumeQuota(g *group) {
 	if g.podGroup.queue != "" {
-		t.quota.ledger.Promise(g.key.String(), g.podGroup.queue, g.attempt.quota)
+		t.quota.ledger.Assume(g.key.String(), g.podGroup.queue, g.attempt.quota)
 	}
 }
 

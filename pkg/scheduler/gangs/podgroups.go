@@ -172,7 +172,7 @@ func (t *Tracker) settleRepair(g *group) {
 	default:
 		lacks = requests(g.Choose())
 	}
-	if t.quota.ledger.Promise(g.key.String(), g.podGroup.queue, lacks) {
+	if t.quota.ledger.Assume(g.key.String(), g.podGroup.queue, lacks) {
 		t.wakeQuotaWaiters()
 	}
 }

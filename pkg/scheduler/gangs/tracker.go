@@ -177,7 +177,7 @@ func (t *Tracker) dropIfEmpty(g *group) {
 	}
 	t.book.Forget(g.key)
 	t.applyReservations()
-	t.quota.ledger.DropPromise(g.key.String())
+	t.quota.ledger.DropAssumed(g.key.String())
 	t.quota.gangs.Delete(g.key)
 	t.held.gangs.Delete(g.key)
 	delete(t.gangs, g.key)
@@ -241,7 +241,7 @@ func (t *Tracker) wakeAll(keys sets.Set[Key]) {
 func (t *Tracker) endAttempt(g *group) {
 	g.attempt = nil
 	delete(t.attempting, g.key)
-	t.quota.ledger.DropPromise(g.key.String())
+	t.quota.ledger.DropAssumed(g.key.String())
 	t.heldIsFree()
 }
 

@@ -18,6 +18,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -71,6 +72,7 @@ func newStage(t *testing.T, n int) *stage {
 		return false, nil, nil
 	})
 	s.Reporter = New(s, s.clock, s.client, corelisters.NewPodLister(s.store), s.recorder)
+	s.limiter = flowcontrol.NewFakeAlwaysRateLimiter()
 	s.waiting = gangs.Waiting{
 		Explanation: gangs.Explanation{Reason: gangs.ReasonUnschedulable, Message: "no room"}, HasPodGroup: true, Joined: s.clock.Now(), Version: 1,
 		PodGroup: &corev1.ObjectReference{Kind: "PodGroup", Namespace: "default", Name: "g"},

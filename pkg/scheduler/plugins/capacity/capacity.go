@@ -116,18 +116,18 @@ func (c *Capacity) Unreserve(_ context.Context, cycle fwk.CycleState, pod *corev
 	switch {
 	case placement.IsDryRun(cycle):
 	case cycle.IsPodGroupSchedulingCycle():
-		c.tracker.Ledger().DropPromise(assumptionOf(pod))
+		c.tracker.Ledger().DropAssumed(assumptionOf(pod))
 	default:
 		c.tracker.Refund(pod)
 	}
 }
 
-// assume sets aside the quota of a pod of a native pod group that names a queue. Upstream tries all pods of such a group first, takes
+// assume books the quota of a pod of a native pod group that names a queue. Upstream tries all pods of such a group first, takes
 // everything back, and then reserves for those that found a place, without asking the plugins again whether there is room: so the pods of
 // the group must see each other's part of the queue. It is no charge: a charge of the same pod that comes from the API meanwhile must stay.
 func (c *Capacity) assume(pod *corev1.Pod) {
 	if queue := pod.Annotations[schedulingv1beta1.QueueNameAnnotation]; queue != "" {
-		c.tracker.Ledger().Promise(assumptionOf(pod), queue, resources.PodRequests(pod))
+		c.tracker.Ledger().Assume(assumptionOf(pod), queue, resources.PodRequests(pod))
 	}
 }
 
