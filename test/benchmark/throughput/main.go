@@ -159,12 +159,16 @@ func parse(args []string) (*options, error) {
 		"feature gates of the schedulers, stock and ours; each gate that matters must be named, as ours has settings of its own")
 	flags.StringVar(&o.profiles, "profiles", "", "folder to write profiles of CPU time and heaps of the scheduler and the controller to")
 	flags.DurationVar(&o.profileFor, "profile-for", 10*time.Second, "how long each profile lasts, from the first create")
+	quick := flags.Bool("quick", false, "three rounds of two shapes, for development: some ten minutes")
 	flags.BoolVar(&o.wake, "wake", false, "measure wake-ups instead: how soon after room has come free the next gang is bound")
 	flags.BoolVar(&o.scale, "scale", false, "measure scaling instead: ten times the nodes, ten times the pods, 10,000 parked pods; hours")
 	scaled := flags.String("scalings", "nodes,parked,pods", "what to measure with --scale")
 	flags.StringVar(&o.jsonPath, "json", "", "file to write all results to")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
+	}
+	if *quick {
+		*shapes, *names, o.rounds = "20x100,5x1000", "stock,podgroups,plain,jobs", 3
 	}
 	for _, text := range strings.Split(*shapes, ",") {
 		gangs, pods, ok := strings.Cut(text, "x")
@@ -190,17 +194,17 @@ func parse(args []string) (*options, error) {
 	return o, nil
 }
 
-// goalOf is the least ratio to the stock scheduler that a variant is to reach; 0 if there is no goal.
+// goalOf is the least ratio to the stock scheduler that a variant is to reach with all writes counted; 0 if there is no goal.
 func goalOf(variant string, s shape) float64 {
 	switch {
 	case variant == "podgroups" && s.Pods > 1: // what is alone needs no gang
 		return 0.95
 	case variant == "plain":
-		return 0.98
+		return 0.97
 	case variant == "jobs" && s.Pods == 1:
 		return 0.35 // a Job, a PodGroup and their statuses for each pod
 	case variant == "jobs":
-		return 0.85
+		return 0.80
 	}
 	return 0
 }
@@ -211,7 +215,7 @@ func reportThroughput(o *options, results []result) error {
 	base := o.variants[0]
 	var missed []string
 	w := tabwriter.NewWriter(os.Stdout, 0, 4, 2, ' ', 0)
-	fmt.Fprintf(w, "shape\tvariant\tpods/s (median)\tratio to %s (median)\tgoal\t\twith all events\tCPU per pod to %s\n", base, base)
+	fmt.Fprintf(w, "shape\tvariant\tpods/s (median)\tratio to %s (median)\twith all events\tgoal\t\tCPU per pod to %s\n", base, base)
 	for _, s := range o.shapes {
 		for _, variant := range o.variants {
 			var speeds, ratios, told, costs []float64
@@ -225,12 +229,12 @@ func reportThroughput(o *options, results []result) error {
 			goal, verdict := "", ""
 			if least := goalOf(variant, s); least > 0 && base == "stock" {
 				goal, verdict = fmt.Sprintf(">= %.2f", least), "met"
-				if report.Median(ratios) < least {
+				if report.Median(told) < least {
 					verdict, missed = "MISSED", append(missed, fmt.Sprintf("%s of %s", variant, s))
 				}
 			}
-			fmt.Fprintf(w, "%s\t%s\t%.0f\t%.2f\t%s\t%s\t%.2f\t%.2f\n",
-				s, variant, report.Median(speeds), report.Median(ratios), goal, verdict, report.Median(told), report.Median(costs))
+			fmt.Fprintf(w, "%s\t%s\t%.0f\t%.2f\t%.2f\t%s\t%s\t%.2f\n",
+				s, variant, report.Median(speeds), report.Median(ratios), report.Median(told), goal, verdict, report.Median(costs))
 		}
 	}
 	if err := w.Flush(); err != nil {

@@ -28,10 +28,9 @@ import (
 	"github.com/muster-sched/muster/manifests"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
-	"github.com/muster-sched/muster/pkg/scheduler/batching"
-	"github.com/muster-sched/muster/pkg/scheduler/hooks"
+	musterscheduler "github.com/muster-sched/muster/pkg/scheduler/gangs"
 	"github.com/muster-sched/muster/pkg/scheduler/plugins"
-	"github.com/muster-sched/muster/pkg/scheduler/state"
+	"github.com/muster-sched/muster/pkg/scheduler/upstream"
 )
 
 // cluster makes of scheduler_perf's cluster one that Muster is installed in.
@@ -40,7 +39,7 @@ type cluster struct {
 	gangs     int
 	minMember int32
 
-	store *state.Store // nil without Muster's plugins
+	tracker *musterscheduler.Tracker // nil without Muster's plugins
 
 	install      sync.Once
 	installErr   error
@@ -54,8 +53,8 @@ func (c *cluster) registry(wanted bool) frameworkruntime.Registry {
 	if !wanted {
 		return nil
 	}
-	c.store = state.New(clock.RealClock{})
-	registry := plugins.NewRegistry(c.store)
+	c.tracker = musterscheduler.New(clock.RealClock{})
+	registry := plugins.NewRegistry(c.tracker)
 	for name, factory := range registry {
 		registry[name] = func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 			if err := c.installCRDs(ctx, handle.KubeConfig()); err != nil {
@@ -120,16 +119,11 @@ func waitEstablished(ctx context.Context, client apiextensions.Interface, name s
 	})
 }
 
-// connect does what muster-scheduler does beside registering its plugins: the Store says why members of gangs wait, nominated pods are added
-// up once, and pods that are alike find their nodes by our batching. The queue is out of reach here: the scheduler runs already. It is
-// called after each op that creates nodes.
+// connect does what muster-scheduler does beside registering its plugins: the failure handler leaves it to the reporter to say why members of
+// gangs wait. It is called after each op that creates nodes.
 func (c *cluster) connect(_ ktesting.TContext, sched *scheduler.Scheduler) error {
-	if c.store != nil {
-		c.connected.Do(func() {
-			sched.FailureHandler = c.store.HandleFailures(sched.FailureHandler)
-			hooks.InstallNominator(sched)
-			batching.Install(sched)
-		})
+	if c.tracker != nil {
+		c.connected.Do(func() { upstream.HandleFailures(sched, c.tracker, musterscheduler.ReasonWaitingForQuota) })
 	}
 	return nil
 }
