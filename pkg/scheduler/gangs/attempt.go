@@ -101,7 +101,7 @@ func (t *Tracker) secondToCome(g *group) *corev1.Pod {
 	return nil
 }
 
-// Reserve notes that a member has its room on a node, in place of what was assumed for it. Whoever reserves charges the pod (Charge).
+// Reserve notes that a member has its room on a node, in place of what was assumed for it. The caller charges the pod as well (Charge).
 func (t *Tracker) Reserve(pod *corev1.Pod) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -109,7 +109,7 @@ func (t *Tracker) Reserve(pod *corev1.Pod) {
 	t.held.taken = true
 	g, m := t.find(pod.UID)
 	if m == nil || m.State == gang.Bound {
-		return // bound by somebody else; Permit rejects it
+		return // bound by another scheduler; Permit rejects it
 	}
 	g.setState(m, gang.Reserved)
 	t.took(g, m)

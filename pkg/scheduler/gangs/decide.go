@@ -150,7 +150,7 @@ func (t *Tracker) Commit(s *Snapshot, d *placement.Decision) (activate []*corev1
 		t.look(g.key)
 		return nil, false
 	}
-	if s.wants != nil && t.quotaFor(g, requests(d.Members)) != nil { // the queue has changed, or a pod was bound by somebody else
+	if s.wants != nil && t.quotaFor(g, requests(d.Members)) != nil { // the queue has changed, or a pod was bound by another scheduler
 		t.metrics.attempts.WithLabelValues(resultChanged).Inc()
 		t.look(g.key)
 		return nil, false

@@ -35,7 +35,7 @@ type group struct {
 	surplusOpen  bool      // the waiting members were activated when the gang began to run
 	turnedAway   bool      // the gate was closed to a member since then
 	inPermit     bool      // members may wait in Permit that were released, or are to give back their room
-	milestones   milestones
+	timestamps   timestamps
 	joined       time.Time // when the last member came
 	reporting    bool      // the reporter is about to look
 	conditions   int       // how often members' conditions may have changed

@@ -60,7 +60,7 @@ func (t *Tracker) setMember(g *group, old, m *gang.Member) {
 	switch {
 	case g.attempt != nil && (g.Version() != incarnation || m.Terminating && g.isNeeded(m)):
 		t.rollBack(g, "")
-	case g.attempt != nil && m.State == gang.Bound: // though the answer to the binding said that it was not, or by somebody else
+	case g.attempt != nil && m.State == gang.Bound: // though the answer to the binding said that it was not, or by another scheduler
 		t.took(g, m)
 		t.endIfSeated(g)
 	case g.scout.uid == m.UID && (m.Terminating || m.State == gang.Bound):

@@ -181,39 +181,39 @@ func (t *Tracker) countGangs() map[queuePhase]int {
 	return counts
 }
 
-// milestones are when a gang reached what is timed.
-type milestones struct {
+// timestamps are when a gang reached what is timed.
+type timestamps struct {
 	complete, admitted time.Time
 	started            bool // it was bound as a whole before
 }
 
 // reachQuorum notes that enough members exist for a decision.
 func (t *Tracker) reachQuorum(g *group) {
-	if !g.milestones.complete.IsZero() {
+	if !g.timestamps.complete.IsZero() {
 		return
 	}
-	g.milestones.complete = t.clock.Now()
-	if !g.milestones.started {
+	g.timestamps.complete = t.clock.Now()
+	if !g.timestamps.started {
 		t.metrics.quorum.WithLabelValues(g.podGroup.queue).Observe(t.clock.Since(g.podGroup.created).Seconds())
 	}
 }
 
 // reachAdmission notes that a gang was found to fit.
 func (t *Tracker) reachAdmission(g *group) {
-	if g.milestones.complete.IsZero() || !g.milestones.admitted.IsZero() {
+	if g.timestamps.complete.IsZero() || !g.timestamps.admitted.IsZero() {
 		return
 	}
-	g.milestones.admitted = t.clock.Now()
-	t.metrics.admit.WithLabelValues(g.podGroup.queue).Observe(t.clock.Since(g.milestones.complete).Seconds())
+	g.timestamps.admitted = t.clock.Now()
+	t.metrics.admit.WithLabelValues(g.podGroup.queue).Observe(t.clock.Since(g.timestamps.complete).Seconds())
 }
 
 // reachBinding is called whenever a member is seen bound.
 func (t *Tracker) reachBinding(g *group) {
-	if g.milestones.admitted.IsZero() || g.CountIn(gang.Reserved)+g.CountIn(gang.Released) > 0 || !g.Seated() {
+	if g.timestamps.admitted.IsZero() || g.CountIn(gang.Reserved)+g.CountIn(gang.Released) > 0 || !g.Seated() {
 		return
 	}
-	t.metrics.bind.WithLabelValues(g.podGroup.queue).Observe(t.clock.Since(g.milestones.admitted).Seconds())
-	g.milestones = milestones{started: true}
+	t.metrics.bind.WithLabelValues(g.podGroup.queue).Observe(t.clock.Since(g.timestamps.admitted).Seconds())
+	g.timestamps = timestamps{started: true}
 }
 
 // observeDecision notes how a decision went.

@@ -60,7 +60,7 @@ func (t *Tracker) renew(g *group, pg *schedulingv1beta1.PodGroup) {
 	t.book.Forget(g.key)
 	g.podGroup = podGroup{queue: g.podGroup.queue, created: pg.CreationTimestamp.Time}
 	g.priority, g.decision = nil, nil
-	g.minimumBound, g.milestones, g.outcomeUntil = false, milestones{}, time.Time{}
+	g.minimumBound, g.timestamps, g.outcomeUntil = false, timestamps{}, time.Time{}
 }
 
 // take copies what a PodGroup says.

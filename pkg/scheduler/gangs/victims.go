@@ -27,7 +27,7 @@ type Standing struct {
 	// Floor is the priority that the PodGroup's class gives to the gang, the lowest there is if it names none. No member is
 	// worth less.
 	Floor int32
-	// Holding are copies of the members that hold room, count for the gang, and are on nobody's list of victims.
+	// Holding are copies of the members that hold room, count for the gang, and are no preemptor's victims.
 	Holding map[types.UID]*gang.Member
 }
 
@@ -51,7 +51,7 @@ func (t *Tracker) Standing(key Key) (Standing, bool) {
 	return standing, true
 }
 
-// holding are the members that hold room and are not about to be evicted for anyone but the given preemptor, "" for nobody.
+// holding are the members that hold room and are not about to be evicted for anyone but the given preemptor; "" for none.
 func (t *Tracker) holding(g *group, but types.UID) []*gang.Member {
 	var members []*gang.Member
 	for _, m := range g.Members() {
@@ -166,8 +166,8 @@ func (t *Tracker) isPreempted(g *group) bool {
 	return false
 }
 
-// HoldsNothingInTheAPI says whether a pod has no node in the API, and will have none: it was let go, or is part of a gang that
-// is still gathering. To take its room no API call is needed, and one member taken back takes the whole round back.
+// HoldsNothingInTheAPI says whether a pod has no node in the API, and will have none: it was rolled back, or its gang's attempt goes on. To
+// take its room no API call is needed, and the rejection of one member rolls the whole gang back.
 func (t *Tracker) HoldsNothingInTheAPI(uid types.UID) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

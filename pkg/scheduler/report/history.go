@@ -33,16 +33,16 @@ func (r *Reporter) rewordPause() time.Duration {
 
 // history is what has been reported of a gang.
 type history struct {
-	members     int // that wait
-	current     gangs.Explanation
-	since       time.Time // since when it stands
-	written     gangs.Explanation
-	writtenAt   time.Time
-	announced   gangs.Explanation // what the last event says
-	announcedAt time.Time
-	announcedOf types.UID // the PodGroup that it is about
-	news        bool      // no event says it yet
-	complete    int       // the version of the gang in which all members carried it
+	members    int // that wait
+	current    gangs.Explanation
+	since      time.Time // since when it stands
+	written    gangs.Explanation
+	writtenAt  time.Time
+	event      gangs.Explanation // what the last event says
+	eventAt    time.Time
+	eventOf    types.UID // the PodGroup that it is about
+	eventIsDue bool      // the event is not made yet
+	complete   int       // the version of the gang in which all members carried it
 }
 
 // observe takes note of an explanation, and returns for how long it must not be written yet.
@@ -75,8 +75,8 @@ func (h *history) begin(w gangs.Waiting, now time.Time) {
 	if w.Explanation != h.written {
 		h.written, h.writtenAt = w.Explanation, now
 	}
-	if w.Reason != h.announced.Reason || w.PodGroup.UID != h.announcedOf || w.Message != h.announced.Message && now.Sub(h.announcedAt) >= eventPause {
-		h.announced, h.announcedAt, h.announcedOf, h.news = w.Explanation, now, w.PodGroup.UID, true
+	if w.Reason != h.event.Reason || w.PodGroup.UID != h.eventOf || w.Message != h.event.Message && now.Sub(h.eventAt) >= eventPause {
+		h.event, h.eventAt, h.eventOf, h.eventIsDue = w.Explanation, now, w.PodGroup.UID, true
 	}
 }
 

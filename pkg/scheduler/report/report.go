@@ -31,7 +31,7 @@ const (
 	qps, burst = 100, 100
 	// batch is how many members of one gang are written before other gangs have their turn.
 	batch = 100
-	// retryAfter is when a report is repeated that another writer has overtaken, or that failed.
+	// retryAfter is when a report is repeated because another writer was faster, or because it failed.
 	retryAfter = time.Second
 	// failedScheduling is the reason of the event on a pod. kube-scheduler uses it.
 	failedScheduling = "FailedScheduling"
@@ -144,7 +144,7 @@ func (r *Reporter) write(ctx context.Context, key gangs.Key, h *history, w gangs
 		case err == nil:
 			written++
 			r.tracker.Reported(w.Reason)
-			r.announce(h, w, pod)
+			r.recordEvents(h, w, pod)
 		case apierrors.IsConflict(err):
 			failed = true // another writer was faster; what the informer shows next is compared anew
 		case apierrors.IsNotFound(err): // deleted
@@ -198,12 +198,12 @@ func (r *Reporter) patch(ctx context.Context, pod *corev1.Pod, e gangs.Explanati
 	return err
 }
 
-// announce makes the events of an explanation, once: on the PodGroup and on the first waiting pod.
-func (r *Reporter) announce(h *history, w gangs.Waiting, pod *corev1.Pod) {
-	if !h.news {
+// recordEvents makes the events of an explanation, once: on the PodGroup and on the first waiting pod.
+func (r *Reporter) recordEvents(h *history, w gangs.Waiting, pod *corev1.Pod) {
+	if !h.eventIsDue {
 		return
 	}
-	h.news = false
+	h.eventIsDue = false
 	r.events.Event(pod, corev1.EventTypeWarning, failedScheduling, w.Text())
 	if w.HasPodGroup && saysOnPodGroup(w.Explanation) {
 		r.events.Event(w.PodGroup, corev1.EventTypeWarning, unschedulable, w.Text())

@@ -8,8 +8,8 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// freed says how much room an event sets free. The queue puts one event to the hints of all parked pods, so the last answer is
-// kept.
+// freed says how much room an event sets free. The queue asks the hints of all unschedulable pods about one event, so the last answer
+// is kept.
 type freed struct {
 	last atomic.Pointer[freedBy]
 }

@@ -110,7 +110,7 @@ func (p *GangPreemption) preempt(ctx context.Context, cycle fwk.CycleState, pod 
 // evictWith looks again, at the moment of eviction, whether gangs stay whole, and evicts in upstream's way.
 func (p *GangPreemption) evictWith(upstream evictFunc) evictFunc {
 	return func(ctx context.Context, candidate preemption.Candidate, preemptor preemption.ExecutorPreemptor, victim *corev1.Pod, plugin string) (bool, error) {
-		// The evictions of native pod groups are planned elsewhere, without regard to our gangs.
+		// Upstream chooses the victims of native pod groups without regard to our gangs.
 		native := preemptor.Type() != string(fwk.PodKeyType)
 		force := isCritical(preemptor.Priority()) || native
 		if !p.tracker.BeginEviction(preemptor.UID(), uids(candidate.Victims().Pods), force) {
@@ -137,8 +137,8 @@ func (p *GangPreemption) evictWith(upstream evictFunc) evictFunc {
 
 type evictFunc = func(ctx context.Context, candidate preemption.Candidate, preemptor preemption.ExecutorPreemptor, victim *corev1.Pod, plugin string) (bool, error)
 
-// takeBack ends the wait of a member whose gang is still gathering, and with it the round of the whole gang. Members of the
-// same round that are victims too may have been let go by that already: such a pod must not be deleted.
+// takeBack rejects a member that waits in Permit, which rolls its whole gang back. Other victims of that gang may have been rolled back by
+// that already: such a pod must not be deleted.
 func (p *GangPreemption) takeBack(ctx context.Context, preemptor preemption.ExecutorPreemptor, victim *corev1.Pod, plugin string) {
 	waiting := p.handle.GetWaitingPod(victim.UID)
 	if waiting == nil || !waiting.Preempt(plugin, "preempted") {
