@@ -1,0 +1,615 @@
+package gangs
+
+import (
+	"slices"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/component-base/metrics/testutil"
+	"k8s.io/utils/ptr"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/placement"
+)
+
+// books are what a simulation knows of gangs, rooms and quota: from what the Tracker was told, and from what the simulated scheduler did. They
+// count by themselves, with none of the code under test, and judge what it does.
+type books struct {
+	*simulation
+	pods    map[types.UID]*corev1.Pod           // as the Tracker was told
+	told    map[Key]*schedulingv1beta1.PodGroup // as the Tracker was told
+	limits  map[string]simLimit                 // of queues, as the Tracker was told
+	holding map[types.UID]*simHold              // pods that hold room and are not known to be bound
+	excess  map[string]int64                    // how much more than its capability a queue may use, as something outside has changed
+	chosen  map[Key]sets.Set[types.UID]         // members that were given places and have not come
+	lacking map[Key]simLack                     // gangs that were found to lack room
+	kept    *simKept                            // what was reserved on nodes last
+	started map[simRun]bool                     // runs of gangs whose minimum was bound once
+	evicted map[simRun]sets.Set[types.UID]      // members that were evicted, as their gang could not be completed
+	failed  sets.Set[Key]                       // gangs for which no places could be reserved
+}
+
+// simLimit is the capability of a queue in millicores, and its parent.
+type simLimit struct {
+	cpu    int64
+	parent string
+}
+
+// simHold is room that a pod holds.
+type simHold struct {
+	pod      *corev1.Pod
+	node     string
+	queue    string // charged, "" for none
+	rejected bool
+	allowed  bool
+}
+
+// simLack is a gang that was found to lack room.
+type simLack struct {
+	run      simRun
+	cpu      int64
+	priority int32
+	since    time.Time
+}
+
+// simRun is an incarnation of a gang.
+type simRun struct {
+	key     Key
+	group   types.UID
+	version int64
+}
+
+// simKept is what was reserved on nodes for a gang.
+type simKept struct {
+	key     Key
+	amounts map[string]int64
+}
+
+func newBooks(s *simulation) *books {
+	return &books{
+		simulation: s, pods: map[types.UID]*corev1.Pod{}, told: map[Key]*schedulingv1beta1.PodGroup{}, limits: map[string]simLimit{},
+		holding: map[types.UID]*simHold{}, excess: map[string]int64{}, chosen: map[Key]sets.Set[types.UID]{}, lacking: map[Key]simLack{},
+		started: map[simRun]bool{}, evicted: map[simRun]sets.Set[types.UID]{}, failed: sets.New[Key](),
+	}
+}
+
+// Entries.
+
+func (b *books) setPod(pod *corev1.Pod) {
+	b.pods[pod.UID] = pod
+	if pod.Spec.NodeName != "" {
+		hold := b.holding[pod.UID]
+		delete(b.holding, pod.UID)
+		if hold == nil || hold.queue != b.queueOf(pod) {
+			b.excuse() // it was not known to have room, or its gang is in another queue since
+		}
+	}
+	b.review()
+}
+
+func (b *books) deletePod(pod *corev1.Pod) {
+	delete(b.pods, pod.UID)
+	b.review()
+}
+
+func (b *books) setGroup(pg *schedulingv1beta1.PodGroup) {
+	key := Key{Name: pg.Name}
+	old := b.told[key]
+	b.told[key] = pg
+	if slices.ContainsFunc(pg.Status.Conditions, func(c schedulingv1beta1.PodGroupCondition) bool { return c.Type == schedulingv1beta1.PodGroupScheduled }) {
+		b.started[simRun{key, pg.UID, int64(ptr.Deref(pg.Status.JobVersion, 0))}] = true
+	}
+	if old == nil || old.Spec.Queue != pg.Spec.Queue {
+		b.excuse() // what its members use is moved
+	}
+	b.review()
+}
+
+func (b *books) deleteGroup(pg *schedulingv1beta1.PodGroup) {
+	delete(b.told, Key{Name: pg.Name})
+	b.review()
+}
+
+func (b *books) setQueue(queue *schedulingv1beta1.Queue) {
+	b.limits[queue.Name] = simLimit{queue.Spec.Capability.Cpu().MilliValue(), queue.Spec.Parent}
+	b.excuse()
+}
+
+// review notes which gangs have been bound as a whole, and drops what does not wait any more.
+func (b *books) review() {
+	for key := range b.told {
+		if b.short(key, b.isBound) == 0 {
+			b.started[b.runOf(key)] = true
+		}
+	}
+	for key, lack := range b.lacking {
+		if !b.waits(key) || b.runOf(key) != lack.run {
+			delete(b.lacking, key)
+		}
+	}
+}
+
+// decided notes a decision.
+func (b *books) decided(s *Snapshot, d *placement.Decision) {
+	delete(b.lacking, s.Key)
+	delete(b.chosen, s.Key)
+	if d.Verdict != placement.Impossible {
+		b.chosen[s.Key] = sets.New(uids(d.Members)...)
+		return
+	}
+	if b.kept != nil && b.kept.key == s.Key && d.Reserve == nil && (s.Lacks != nil || d.TooLarge || d.GivenUp) {
+		b.kept = nil
+	}
+	if d.GivenUp {
+		b.failed.Insert(s.Key)
+	}
+	pod := d.Members[0].Pod
+	if s.Lacks == nil && !d.TooLarge && b.waits(s.Key) {
+		b.lacking[s.Key] = simLack{b.runOf(s.Key), simCPU(pod), *pod.Spec.Priority, b.clock.Now()}
+	}
+	if d.Reserve != nil {
+		b.kept = &simKept{s.Key, map[string]int64{}}
+		for _, node := range d.Reserve.Of {
+			b.kept.amounts[node] += simCPU(pod)
+		}
+	}
+}
+
+// reserve notes that a pod takes room on a node, and checks that it may.
+func (b *books) reserve(pod *corev1.Pod, node string) {
+	b.assertf(b.free(node) >= simCPU(pod), "%s was placed on %s where there is no room", pod.Name, node)
+	key, inGang := simKeyOf(pod)
+	surplus := inGang && b.told[key] != nil && b.short(key, b.holds) == 0
+	if surplus {
+		b.checkSurplus(pod, node)
+	}
+	b.chosen[key].Delete(pod.UID)
+	b.holding[pod.UID] = &simHold{pod: pod, node: node, queue: b.queueOf(pod)}
+	b.checkQuota(pod)
+}
+
+func (b *books) unreserve(uid types.UID) {
+	if hold := b.holding[uid]; hold != nil {
+		key, _ := simKeyOf(hold.pod)
+		if b.chosen[key] == nil {
+			b.chosen[key] = sets.New[types.UID]()
+		}
+		if hold.allowed {
+			b.chosen[key].Insert(uid) // it is placed anew
+		}
+		delete(b.holding, uid)
+		if hold.queue != b.queueOf(hold.pod) {
+			b.excuse() // in the queue that its gang is in now
+		}
+	}
+}
+
+func (b *books) reject(uid types.UID) {
+	if hold := b.holding[uid]; hold != nil {
+		hold.rejected = true
+	}
+}
+
+// Questions.
+
+// members are those of a gang that count: of the current incarnation, and not going.
+func (b *books) members(key Key) []*corev1.Pod {
+	current := b.versionOf(key)
+	var members []*corev1.Pod
+	for _, uid := range simUIDs(b.pods) {
+		pod := b.pods[uid]
+		if k, _ := simKeyOf(pod); k == key && simVersionOf(pod) == current && pod.DeletionTimestamp == nil {
+			members = append(members, pod)
+		}
+	}
+	return members
+}
+
+func (b *books) versionOf(key Key) int64 {
+	current := int64(0)
+	for _, pod := range b.pods {
+		if k, _ := simKeyOf(pod); k == key {
+			current = max(current, simVersionOf(pod))
+		}
+	}
+	return current
+}
+
+func (b *books) runOf(key Key) simRun {
+	run := simRun{key: key, version: b.versionOf(key)}
+	if pg := b.told[key]; pg != nil {
+		run.group = pg.UID
+	}
+	return run
+}
+
+func (b *books) isBound(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" }
+
+// holds says whether a pod has room that it will not give back, as far as it has been told.
+func (b *books) holds(pod *corev1.Pod) bool {
+	hold := b.holding[pod.UID]
+	return b.isBound(pod) || hold != nil && !hold.rejected
+}
+
+func exists(*corev1.Pod) bool { return true }
+
+// short is how many members are missing to the minimum and those of the tasks, when some members count. Succeeded members fill any gap.
+func (b *books) short(key Key, counts func(*corev1.Pod) bool) int {
+	pg := b.told[key]
+	total, ofTask := 0, map[string]int{}
+	for _, pod := range b.members(key) {
+		if counts(pod) {
+			total++
+			ofTask[pod.Annotations[batchv1alpha1.TaskSpecKey]]++
+		}
+	}
+	succeeded := 0
+	if int64(ptr.Deref(pg.Status.JobVersion, 0)) >= b.versionOf(key) {
+		succeeded = int(pg.Status.Succeeded)
+	}
+	gaps, sum := 0, 0
+	for task, n := range pg.Spec.MinTaskMember {
+		sum += int(n)
+		gaps += max(0, int(n)-ofTask[task])
+	}
+	if sum > int(pg.Spec.MinMember) {
+		gaps = 0 // the minimum has no room for those of the tasks
+	}
+	return max(0, int(pg.Spec.MinMember)-total-succeeded, gaps-succeeded)
+}
+
+// startedIn says whether the minimum of a gang is bound in the API.
+func (b *books) startedIn(api map[types.UID]*corev1.Pod, pg *schedulingv1beta1.PodGroup) bool {
+	other := &books{simulation: b.simulation, pods: api, told: map[Key]*schedulingv1beta1.PodGroup{{Name: pg.Name}: pg}}
+	return other.short(Key{Name: pg.Name}, other.isBound) == 0
+}
+
+// waits says whether a gang is complete and admitted, and its minimum has no room.
+func (b *books) waits(key Key) bool {
+	pg := b.told[key]
+	return pg != nil && b.admitted(pg) && b.short(key, exists) == 0 && b.short(key, b.holds) > 0
+}
+
+func (b *books) admitted(pg *schedulingv1beta1.PodGroup) bool {
+	return pg.Status.Phase != "" && pg.Status.Phase != schedulingv1beta1.PodGroupPending
+}
+
+// queueOf is the queue that a pod is charged to, "" for none.
+func (b *books) queueOf(pod *corev1.Pod) string {
+	if key, inGang := simKeyOf(pod); inGang {
+		if pg := b.told[key]; pg != nil {
+			return pg.Spec.Queue
+		}
+		return ""
+	}
+	return pod.Annotations[schedulingv1beta1.QueueNameAnnotation]
+}
+
+// path is a queue and its ancestors.
+func (b *books) path(queue string) []string {
+	var path []string
+	for queue != "" && !slices.Contains(path, queue) {
+		path = append(path, queue)
+		queue = b.limits[queue].parent
+	}
+	return path
+}
+
+// uses is what the pods of a queue and of its children take, and with chosen also what those will take that were given places.
+func (b *books) uses(queue string, chosen bool) int64 {
+	sum := int64(0)
+	for _, pod := range b.pods {
+		if b.isBound(pod) && slices.Contains(b.path(b.queueOf(pod)), queue) {
+			sum += simCPU(pod)
+		}
+	}
+	for uid, hold := range b.holding {
+		if b.pods[uid] != nil && !b.isBound(b.pods[uid]) && slices.Contains(b.path(hold.queue), queue) {
+			sum += simCPU(hold.pod)
+		}
+	}
+	for key, members := range b.chosen {
+		for uid := range members {
+			if pod := b.pods[uid]; chosen && pod != nil && b.told[key] != nil && slices.Contains(b.path(b.told[key].Spec.Queue), queue) {
+				sum += simCPU(pod)
+			}
+		}
+	}
+	return sum
+}
+
+// freeQuota is what is left of a queue and its ancestors.
+func (b *books) freeQuota(queue string) map[string]int64 {
+	free := map[string]int64{}
+	for _, name := range b.path(queue) {
+		if limit, known := b.limits[name]; known {
+			free[name] = limit.cpu - b.uses(name, false)
+		}
+	}
+	return free
+}
+
+// excuse allows queues to use more than their capability, as something outside has changed.
+func (b *books) excuse() {
+	for name, limit := range b.limits {
+		b.excess[name] = max(b.excess[name], b.uses(name, true)-limit.cpu)
+	}
+}
+
+// Checks.
+
+// allow checks that a pod may be bound: the minimum of its gang holds room.
+func (b *books) allow(pod *corev1.Pod) {
+	if hold := b.holding[pod.UID]; hold != nil {
+		hold.allowed = true
+	}
+	key, inGang := simKeyOf(pod)
+	if !inGang || b.pods[pod.UID] == nil {
+		return
+	}
+	b.assertf(b.told[key] != nil, "%s is let go, but its PodGroup does not exist", pod.Name)
+	if b.told[key] == nil {
+		return
+	}
+	b.assertf(simVersionOf(pod) == b.versionOf(key) && b.pods[pod.UID].DeletionTimestamp == nil, "%s is let go, but it does not count", pod.Name)
+	short := b.short(key, b.holds)
+	b.assertf(short == 0, "%s is let go, but %d members of the minimum of %s hold no room", pod.Name, short, key)
+}
+
+// checkQuota checks that no queue uses more than its capability when a pod has taken its room.
+func (b *books) checkQuota(pod *corev1.Pod) {
+	for _, queue := range b.path(b.queueOf(pod)) {
+		limit, known := b.limits[queue]
+		if !known {
+			continue
+		}
+		b.excess[queue] = max(0, min(b.excess[queue], b.uses(queue, true)-limit.cpu))
+		used := b.uses(queue, false)
+		b.assertf(used <= limit.cpu+b.excess[queue], "when %s got its room, queue %s used %d of %d (%d are excused)", pod.Name, queue, used, limit.cpu, b.excess[queue])
+	}
+}
+
+// checkSurplus checks that a surplus pod takes no room that a waiting minimum could use.
+func (b *books) checkSurplus(pod *corev1.Pod, node string) {
+	free := b.free(node)
+	for key, lack := range b.lacking {
+		if lack.priority < *pod.Spec.Priority || b.failed.Has(key) || len(b.lacking) > 32 {
+			continue
+		}
+		hurt := (free-simCPU(pod))/lack.cpu < free/lack.cpu
+		b.assertf(!hurt, "surplus %s takes room on %s that the minimum of %s waits for", pod.Name, node, key)
+	}
+}
+
+// evict checks that a gang is evicted only when it is bound below its minimum and never was as a whole.
+func (b *books) evict(pod *corev1.Pod) {
+	key, _ := simKeyOf(pod)
+	if b.told[key] == nil || b.pods[pod.UID] == nil {
+		return // what the Tracker knew has changed since
+	}
+	b.assertf(b.told[key].Spec.Queue != "", "%s is evicted, but it is in no queue", pod.Name)
+}
+
+// checkRest is for a cluster where nothing happens any more.
+func (b *books) checkRest() {
+	lost, err := testutil.GetCounterMetricValue(b.tracker.metrics.lostWakeups)
+	assert.NoError(b.t, err)
+	assert.Zero(b.t, lost, "wake-ups were lost")
+	assert.Empty(b.t, b.holding, "pods hold room without being bound")
+	b.checkCharges()
+	for _, key := range b.keys() {
+		b.checkWhole(key)
+		b.checkMinimum(key)
+	}
+	for _, uid := range simUIDs(b.pods) {
+		b.checkPod(b.pods[uid])
+	}
+}
+
+// checkCharges checks that what is charged is what is bound, and what is assumed is what members request without which gangs are partial.
+func (b *books) checkCharges() {
+	ledger := b.tracker.Ledger()
+	charged := sets.New(ledger.Pods()...)
+	for uid, pod := range b.pods {
+		if queue := b.queueOf(pod); b.isBound(pod) && queue != "" {
+			to, amount, ok := ledger.Charged(uid)
+			b.assertf(ok && to == queue && amount[corev1.ResourceCPU] == simCPU(pod), "%s is charged %v in queue %q", uid, amount, to)
+			charged.Delete(uid)
+		}
+	}
+	b.assertf(charged.Len() == 0, "charged, but not bound: %v", sets.List(charged))
+	for queue := range b.limits {
+		want := int64(0)
+		for key, pg := range b.told {
+			bound := slices.ContainsFunc(b.members(key), b.isBound)
+			if short := b.short(key, b.isBound); bound && short > 0 && b.short(key, exists) == 0 && slices.Contains(b.path(pg.Spec.Queue), queue) {
+				want += int64(short) * simCPU(b.members(key)[0])
+			}
+		}
+		used, all := ledger.Totals(queue)
+		assumed := all[corev1.ResourceCPU] - used[corev1.ResourceCPU]
+		b.assertf(assumed == want, "%d of queue %s are assumed, %d should be", assumed, queue, want)
+	}
+}
+
+// checkWhole checks that a gang that a crash left below its minimum was completed, or evicted whole.
+func (b *books) checkWhole(key Key) {
+	pg := b.told[key]
+	bound := slices.ContainsFunc(b.members(key), b.isBound)
+	if pg.Spec.Queue != "" && bound && !b.started[b.runOf(key)] {
+		short := b.short(key, b.isBound)
+		b.assertf(short == 0, "%s was neither completed nor evicted: %d members are missing", key, short)
+	}
+}
+
+// against is what is reserved on a node against a gang or pod, and partial says that it stands back for no other.
+func (b *books) against(key Key, partial bool, node string) int64 {
+	if b.kept == nil || b.kept.key == key || partial || !b.mayWait(b.kept.key) {
+		return 0
+	}
+	return b.kept.amounts[node]
+}
+
+func (b *books) mayWait(key Key) bool { return b.told[key] != nil && b.waits(key) }
+
+// hasQuota says whether there is quota for an amount, beside what gangs of the priority or above wait for if these go first.
+func (b *books) hasQuota(key Key, queue string, amount int64, priority int32, standsBack bool) bool {
+	free := map[string]int64{}
+	for name := range b.limits {
+		free[name] = b.freeQuota(name)[name]
+		free[name] -= b.promisedToPartial(key, name)
+	}
+	enough := func(queue string, amount int64) bool {
+		for _, name := range b.path(queue) {
+			if left, limited := free[name]; limited && left < amount {
+				return false
+			}
+		}
+		return true
+	}
+	if !enough(queue, amount) {
+		return false
+	}
+	for _, other := range b.keys() {
+		pg := b.told[other]
+		if !standsBack || other == key || pg == nil || pg.Spec.Queue == "" || !b.waits(other) || *b.members(other)[0].Spec.Priority < priority {
+			continue
+		}
+		want := int64(b.short(other, b.holds)) * simCPU(b.members(other)[0])
+		if b.exceeds(pg.Spec.Queue, want) || !b.reserves() && enough(pg.Spec.Queue, want) { // what is reserved for a gang stays while it lacks room
+			continue
+		}
+		for _, name := range b.path(pg.Spec.Queue) {
+			if left, limited := free[name]; limited {
+				want = max(0, min(want, left))
+				free[name] -= want
+			}
+		}
+	}
+	return enough(queue, amount)
+}
+
+// promisedToPartial is what gangs below their minimum, other than the one named, will take of a queue when they are completed.
+func (b *books) promisedToPartial(but Key, queue string) int64 {
+	sum := int64(0)
+	for key, pg := range b.told {
+		bound := slices.ContainsFunc(b.members(key), b.isBound)
+		if key != but && bound && b.waits(key) && slices.Contains(b.path(pg.Spec.Queue), queue) {
+			sum += int64(b.short(key, b.holds)) * simCPU(b.members(key)[0])
+		}
+	}
+	return sum
+}
+
+func (b *books) exceeds(queue string, amount int64) bool {
+	for _, name := range b.path(queue) {
+		if limit, known := b.limits[name]; known && limit.cpu < amount {
+			return true
+		}
+	}
+	return false
+}
+
+// reserves says whether room and quota are reserved for gangs that have waited too long.
+func (b *books) reserves() bool {
+	return b.args.MaxOvertakes > 0 || b.args.MaxOvertakeTime.Duration > 0
+}
+
+// checkMinimum checks that the minimum of a gang does not wait if there is room and quota for it.
+func (b *books) checkMinimum(key Key) {
+	if !b.mayWait(key) {
+		return
+	}
+	members := b.members(key)
+	missing, cpu, priority := b.short(key, b.holds), simCPU(members[0]), *members[0].Spec.Priority
+	partial := slices.ContainsFunc(members, b.isBound)
+	places := 0
+	for node := range b.nodes {
+		places += int(max(0, b.free(node)-b.against(key, partial, node)) / cpu)
+	}
+	fits := places >= missing && b.hasQuota(key, b.told[key].Spec.Queue, int64(missing)*cpu, priority, b.reserves() && !partial)
+	b.assertf(!fits, "the minimum of %s fits and does not start", key)
+}
+
+// checkPod checks that a single pod or a surplus pod does not wait if there is room and quota for it, beside what waiting minimums need.
+func (b *books) checkPod(pod *corev1.Pod) {
+	key, inGang := simKeyOf(pod)
+	if b.isBound(pod) || pod.DeletionTimestamp != nil {
+		return
+	}
+	if inGang && (b.told[key] == nil || !b.admitted(b.told[key]) || b.short(key, b.holds) > 0 || simVersionOf(pod) != b.versionOf(key)) {
+		return
+	}
+	if !b.hasQuota(key, b.queueOf(pod), simCPU(pod), *pod.Spec.Priority, b.reserves() || inGang) {
+		return
+	}
+	for node := range b.nodes {
+		free := b.free(node)
+		fits := free-b.against(key, false, node) >= simCPU(pod)
+		for other := range b.told {
+			if inGang && other != key && b.waits(other) && *b.members(other)[0].Spec.Priority >= *pod.Spec.Priority {
+				cpu := simCPU(b.members(other)[0])
+				fits = fits && (free-simCPU(pod))/cpu >= free/cpu
+			}
+		}
+		b.assertf(!fits, "%s fits on %s and does not start", pod.Name, node)
+	}
+}
+
+// checkAllHadTheirTurn ends what runs, round by round, until everything has run that fits into an empty cluster.
+func (b *books) checkAllHadTheirTurn(endRound func()) {
+	want := sets.New[Key]()
+	for key, pg := range b.told {
+		if !b.mayWait(key) || slices.ContainsFunc(b.members(key), b.isBound) {
+			continue
+		}
+		members := b.members(key)
+		cpu, missing, places := simCPU(members[0]), int64(b.short(key, b.holds)), int64(0)
+		for _, size := range b.nodes {
+			places += size / cpu
+		}
+		if places >= int64(len(members)) && !b.exceeds(pg.Spec.Queue, missing*cpu) && !b.exceeds(pg.Spec.Queue, int64(len(members))*cpu) {
+			want.Insert(key)
+		}
+	}
+	for range 60 {
+		endRound()
+		for key := range want {
+			if b.told[key] == nil || !b.mayWait(key) {
+				want.Delete(key)
+			}
+		}
+		if want.Len() == 0 {
+			return
+		}
+	}
+	b.assertf(false, "these gangs fit into an empty cluster and never start: %v", want.UnsortedList())
+}
+
+// checkNothingLeft is for an empty cluster: the Tracker remembers nothing.
+func (b *books) checkNothingLeft() {
+	t := b.tracker
+	assert.Empty(b.t, t.gangs, "gangs")
+	assert.Empty(b.t, t.attempting, "attempts")
+	assert.Empty(b.t, t.members, "members")
+	assert.Empty(b.t, t.detached, "detached pods")
+	assert.Empty(b.t, t.unseen, "unseen pods")
+	assert.Empty(b.t, t.held.pods, "pods held back")
+	assert.Empty(b.t, t.quota.pods, "pods that wait for quota")
+	assert.Empty(b.t, t.quota.gangs, "gangs that wait for quota")
+	assert.Empty(b.t, t.quota.bound, "charges")
+	assert.Empty(b.t, t.held.gangs, "gangs that wait for held room")
+	assert.Nil(b.t, t.book.Nodes(), "reserved nodes")
+	assert.Empty(b.t, t.book.Claims(Key{}, 0, true), "claims")
+	for queue := range b.limits {
+		used, all := t.Ledger().Totals(queue)
+		assert.Zero(b.t, used[corev1.ResourceCPU]+all[corev1.ResourceCPU], "used of %s", queue)
+	}
+	orders := 0
+	t.order.Range(func(any, any) bool { orders++; return true })
+	assert.Zero(b.t, orders, "sort keys")
+}
