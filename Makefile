@@ -109,6 +109,10 @@ test-e2e: build ## Run the tests that play whole stories on a local cluster.
 verify: ## Check generated code, formatting, lint, imports, modules and manifests; changes nothing.
 	@hack/verify-all.sh
 
+.PHONY: measure
+measure: ## Print how plain the scheduler is (sizes, words, imports) beside the goals; fails when one is missed.
+	@go run ./hack/measure
+
 .PHONY: lint
 lint: ## Run golangci-lint.
 	@hack/verify-lint.sh
