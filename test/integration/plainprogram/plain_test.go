@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/muster-sched/muster/manifests"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
 	"github.com/muster-sched/muster/pkg/localcluster"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
@@ -30,7 +31,7 @@ import (
 
 const (
 	// soon bounds what takes seconds. It only matters when something is broken, or the machine is very busy.
-	soon = 2 * time.Minute
+	soon = 90 * time.Second
 	// ofGang is the size of the gangs, and their minimum.
 	ofGang = 4
 )
@@ -260,8 +261,8 @@ func TestGangsStartThoughTheLeaderIsKilled(t *testing.T) {
 	}), "all gangs are bound: %v", boundOf())
 	assert.Zero(t, boundOf()["too-large"])
 	assert.Zero(t, boundOf()["too-few"])
-	expectReason(t, namespace, "too-large", corev1.PodReasonUnschedulable, "the gang's 2 members")
-	expectReason(t, namespace, "too-few", "NotEnoughPods", "fewer pods exist than the 3 that start together")
+	expectReason(t, namespace, "too-large", corev1.PodReasonUnschedulable, "0 of 2 members of the gang fit")
+	expectReason(t, namespace, "too-few", schedulingv1beta1.NotEnoughPodsReason, "fewer pods exist than the 3 that start together")
 	evicted := log.Pods(func(p watchlog.Pod) bool { return p.Node != "" && !p.Live() })
 	assert.Empty(t, evicted, "no gang whose minimum runs loses a member")
 	assert.Empty(t, watchlog.GangViolations(log.Incarnations(), soon))
@@ -318,7 +319,7 @@ func TestAStandbyWritesNothing(t *testing.T) {
 		}
 		return repaired, nil
 	}), "the new leader evicts the partial gang and drops the nomination")
-	expectReason(t, namespace, "partial", "NotEnoughPods", "fewer pods exist than the 3 that start together") // the evicted one counts no more
+	expectReason(t, namespace, "partial", schedulingv1beta1.NotEnoughPodsReason, "fewer pods exist than the 3 that start together") // the evicted one counts no more
 }
 
 // versions are the resource versions of pods.
