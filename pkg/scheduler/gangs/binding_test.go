@@ -165,3 +165,16 @@ func TestAMemberThatIsBoundAfterAllEndsItsAttempt(t *testing.T) {
 	require.NotNil(t, s)
 	assert.Empty(t, s.Problem.Held["g-1"])
 }
+
+// TestAMemberGoesFirstThoughNoOtherIsBoundYet: they are being bound. Once it is tried it is like any other of its gang.
+func TestAMemberGoesFirstThoughNoOtherIsBoundYet(t *testing.T) {
+	tr, clock := newTestTracker(t)
+	pods := gangOf(tr, "g", 2, 2)
+	release(t, tr, pods)
+	unreserve(tr, on(pods[0], "n"))
+	require.Empty(t, tr.Gate(pods[0]))
+	assert.Equal(t, rankPartial, tr.OrderKey(pods[0], clock.Now()).Rank)
+	require.Equal(t, Chosen, tr.Enter(pods[0]).Role)
+	require.Empty(t, tr.Gate(pods[0]))
+	assert.Equal(t, rankNormal, tr.OrderKey(pods[0], clock.Now()).Rank)
+}

@@ -76,3 +76,19 @@ func TestAScoutThatIsHeldInItsCycleIsCalledAgain(t *testing.T) {
 	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
 	assert.Equal(t, []string{"m0"}, namesOf(tr.nextActions(theGang).Activate))
 }
+
+func TestTheNextMemberIsTheScoutWhenOneGoes(t *testing.T) {
+	for name, goes := range map[string]func(*Tracker, *corev1.Pod){
+		"deleted":       func(tr *Tracker, pod *corev1.Pod) { tr.DeletePod(pod) },
+		"being deleted": func(tr *Tracker, pod *corev1.Pod) { tr.SetPod(deleting(pod)) },
+		"bound":         func(tr *Tracker, pod *corev1.Pod) { tr.SetPod(on(pod, "node")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := openTracker(t)
+			pods := waitingGang(t, tr)
+			goes(tr, pods[0])
+			assert.Empty(t, tr.Gate(pods[2]), "the first that comes")
+			assert.Equal(t, behindScout, tr.Gate(pods[1]))
+		})
+	}
+}
