@@ -24,11 +24,12 @@ const (
 
 // limits are what a pod is held to in its cycle. Pods that are held to nothing have none, and skip Filter.
 type limits struct {
-	rejected bool // in PreFilter
-	entry    gangs.Entry
-	requests resources.List // what the pod takes, if something is reserved or needed by others
-	names    []corev1.ResourceName
-	barred   atomic.Bool // a node was refused because of that
+	rejected  bool // in PreFilter
+	entry     gangs.Entry
+	nominated string         // the node that is kept for the pod already, "" for none
+	requests  resources.List // what the pod takes, if something is reserved or needed by others
+	names     []corev1.ResourceName
+	barred    atomic.Bool // a node was refused because of that
 }
 
 // Clone returns the limits themselves: they hold for the cycle and all copies of its state.
@@ -52,7 +53,7 @@ func reject(cycle fwk.CycleState, why string) (*fwk.PreFilterResult, *fwk.Status
 // limit holds a pod to its node, and off what is reserved. The result of PreFilter is not enough: a nominated node or a hint is tried before
 // and regardless of it, so Filter checks again.
 func limit(cycle fwk.CycleState, pod *corev1.Pod, entry gangs.Entry) (*fwk.PreFilterResult, *fwk.Status) {
-	l := &limits{entry: entry}
+	l := &limits{entry: entry, nominated: pod.Status.NominatedNodeName}
 	if entry.Reserved != nil || len(entry.Holds) > 0 {
 		l.requests = resources.PodRequests(pod)
 		l.names = slices.Collect(maps.Keys(l.requests))
@@ -80,6 +81,9 @@ func (l *limits) refuses(node fwk.NodeInfo) *fwk.Status {
 	if reserved && l.entry.Reserved.Bars(name, free, l.requests) {
 		l.barred.Store(true)
 		return fwk.NewStatus(fwk.Unschedulable, roomReserved)
+	}
+	if l.nominated == name {
+		return nil // no gang gets this room: it would be kept for the pod for nothing
 	}
 	for _, need := range l.entry.Holds {
 		if need.IsHurtBy(name, free, l.requests) {

@@ -118,6 +118,15 @@ func TestSurplusLeavesTheRoomThatAWaitingMinimumNeeds(t *testing.T) {
 	_, status = plugin.PostFilter(t.Context(), cycle, pod, nil)
 	assert.Equal(t, fwk.Unschedulable, status.Code())
 	assert.True(t, plugin.tracker.IsHeldBack(pod))
+
+	// A node that was nominated for the pod is kept for it anyway: no gang would get its room.
+	pod.Status.NominatedNodeName = "n2"
+	cycle = newCycle()
+	_, status = limit(cycle, pod, gangs.Entry{Holds: []reservations.Need{need("n2"), need("n3")}})
+	require.True(t, status.IsSuccess(), status)
+	for node, reason := range map[string]string{"n2": "", "n3": minimumWaits} {
+		assert.Equal(t, reason, plugin.Filter(t.Context(), cycle, pod, nodeWith(node)).Message(), node)
+	}
 }
 
 // TestAMemberGoesToItsNode: a nominated node or a hint is tried before the nodes that PreFilter leaves, and regardless of them.
