@@ -227,7 +227,6 @@ func (s *simulation) changeGroup(key Key, change func(*schedulingv1beta1.PodGrou
 func (s *simulation) evict() {
 	for _, r := range s.evictions {
 		if pod, ok := s.api[r.uid]; ok && r.evict {
-			s.books.evict(pod)
 			s.terminate(pod)
 		}
 	}

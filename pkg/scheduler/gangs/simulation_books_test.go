@@ -29,7 +29,6 @@ type books struct {
 	lacking map[Key]simLack                     // gangs that were found to lack room
 	kept    *simKept                            // what was reserved on nodes last
 	started map[simRun]bool                     // runs of gangs whose minimum was bound once
-	evicted map[simRun]sets.Set[types.UID]      // members that were evicted, as their gang could not be completed
 	failed  sets.Set[Key]                       // gangs for which no places could be reserved
 }
 
@@ -73,7 +72,7 @@ func newBooks(s *simulation) *books {
 	return &books{
 		simulation: s, pods: map[types.UID]*corev1.Pod{}, told: map[Key]*schedulingv1beta1.PodGroup{}, limits: map[string]simLimit{},
 		holding: map[types.UID]*simHold{}, excess: map[string]int64{}, chosen: map[Key]sets.Set[types.UID]{}, lacking: map[Key]simLack{},
-		started: map[simRun]bool{}, evicted: map[simRun]sets.Set[types.UID]{}, failed: sets.New[Key](),
+		started: map[simRun]bool{}, failed: sets.New[Key](),
 	}
 }
 
@@ -385,13 +384,25 @@ func (b *books) checkSurplus(pod *corev1.Pod, node string) {
 	}
 }
 
-// evict checks that a gang is evicted only when it is bound below its minimum and never was as a whole.
-func (b *books) evict(pod *corev1.Pod) {
-	key, _ := simKeyOf(pod)
-	if b.told[key] == nil || b.pods[pod.UID] == nil {
-		return // what the Tracker knew has changed since
+// evicts checks that a gang is evicted whole, and only if it is bound below its minimum and never was bound as a whole.
+func (b *books) evicts(repairs []repair) {
+	evicted := map[Key]sets.Set[types.UID]{}
+	for _, r := range repairs {
+		if pod := b.pods[r.uid]; r.evict && pod != nil {
+			key, _ := simKeyOf(pod)
+			if evicted[key] == nil {
+				evicted[key] = sets.New[types.UID]()
+			}
+			evicted[key].Insert(r.uid)
+		}
 	}
-	b.assertf(b.told[key].Spec.Queue != "", "%s is evicted, but it is in no queue", pod.Name)
+	for key, members := range evicted {
+		b.assertf(b.told[key] != nil && b.told[key].Spec.Queue != "", "%s is evicted, but it is in no queue", key)
+		b.assertf(b.short(key, b.isBound) > 0 && !b.started[b.runOf(key)], "%s is evicted, but its minimum is bound, or was", key)
+		for _, pod := range b.members(key) {
+			b.assertf(!b.isBound(pod) || members.Has(pod.UID), "%s is evicted, but not %s", key, pod.Name)
+		}
+	}
 }
 
 // checkRest is for a cluster where nothing happens any more.
@@ -578,6 +589,11 @@ func (b *books) checkAllHadTheirTurn(endRound func()) {
 	}
 	for range 60 {
 		endRound()
+		for _, uid := range simUIDs(b.pods) {
+			if _, inGang := simKeyOf(b.pods[uid]); !inGang {
+				b.checkPod(b.pods[uid])
+			}
+		}
 		for key := range want {
 			if b.told[key] == nil || !b.mayWait(key) {
 				want.Delete(key)

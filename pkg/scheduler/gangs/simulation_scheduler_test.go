@@ -460,6 +460,7 @@ func (s *simulation) tick() {
 	actions, repairs := s.tracker.tick()
 	s.observe("tick")
 	s.tracker.apply(context.Background(), s, actions)
+	s.books.evicts(repairs)
 	s.evictions = append(s.evictions, repairs...)
 }
 
