@@ -135,10 +135,10 @@ func (o *options) addControllerFlags(fs *pflag.FlagSet) {
 	fs.Float64Var(&o.overcommitFactor, "overcommit-factor", o.overcommitFactor,
 		"A PodGroup stays Pending while its minimum needs more than so many times what all nodes have together. 0 switches the check off.")
 	fs.DurationVar(&o.holdTimeout, "hold-timeout", o.holdTimeout,
-		"How long a queue keeps room aside for a PodGroup that is admitted and cannot start. It stays admitted after that, but others "+
-			"may be admitted in its place. 0 keeps the room for as long as it waits.")
+		"How long a queue holds quota for a PodGroup that is admitted and cannot start. It stays admitted after that, but others "+
+			"may be admitted in its place. 0 holds the quota for as long as it waits.")
 	fs.DurationVar(&o.overtakeTime, "max-overtake-time", o.overtakeTime,
-		"How long others may be admitted past a PodGroup that lacks room in its queue. After that, what comes free there is kept for it "+
+		"How long others may be admitted past a PodGroup that lacks room in its queue. After that, quota that comes free there is kept for it "+
 			"from those that are behind it. 0 lets others pass for ever.")
 	fs.StringVar(&o.dependsOnCondition, "depends-on-condition", o.dependsOnCondition,
 		"What a task waits for of those that it depends on, where its dependsOn does not say: Completed, or Ready as in Volcano.")

@@ -31,6 +31,7 @@ var exceptions = []struct{ text, reason string }{
 	{"MaxOvertakeTime", "the same in Go"},
 	{"maxOvertakes", "a field of the plugin's arguments, which users have in their configurations"},
 	{"MaxOvertakes", "the same in Go"},
+	{"--max-overtake-time", "a flag of muster-controller"},
 	{".Round(", "a method of time.Duration"},
 	{"math.Round", "a function of the standard library"},
 	{"round trip", "a term of networks"},

@@ -7,40 +7,40 @@ import (
 	"github.com/muster-sched/muster/pkg/quota"
 )
 
-// line is the list of the gangs that lack the quota of a queue.
-func (b *Book[K]) line(queue string) *list[K] {
-	line := b.quota[queue]
-	if line == nil {
+// waitList is the list of the gangs that lack the quota of a queue.
+func (b *Book[K]) waitList(queue string) *list[K] {
+	waiters := b.quota[queue]
+	if waiters == nil {
 		made := newList[K]()
-		line = &made
-		b.quota[queue] = line
+		waiters = &made
+		b.quota[queue] = waiters
 	}
-	return line
+	return waiters
 }
 
 // leaveQuota takes a gang off the list of those that lack quota. What is reserved for it is reserved no more.
 func (b *Book[K]) leaveQuota(w *waiting[K]) {
-	line := b.quota[w.claim.Queue]
-	if line == nil || !line.remove(w) {
+	waiters := b.quota[w.claim.Queue]
+	if waiters == nil || !waiters.remove(w) {
 		return
 	}
 	w.reserved, b.events.QuotaFreed = time.Time{}, true
-	if line.members.Len() == 0 {
+	if waiters.members.Len() == 0 {
 		delete(b.quota, w.claim.Queue)
 	}
 }
 
 // settleQuota reserves quota for the first gang of a queue if it is starving.
 func (b *Book[K]) settleQuota(queue string, now time.Time) {
-	line := b.quota[queue]
-	if line == nil {
+	waiters := b.quota[queue]
+	if waiters == nil {
 		return
 	}
-	w := line.first()
+	w := waiters.first()
 	if w == nil || !w.reserved.IsZero() || !b.isStarving(&w.quota, now) {
 		return
 	}
-	for other := range line.members {
+	for other := range waiters.members {
 		if !other.reserved.IsZero() { // one at a time
 			other.reserved, b.events.QuotaFreed = time.Time{}, true
 		}
@@ -75,9 +75,9 @@ func (b *Book[K]) QuotaRetryIn(key K, now time.Time) time.Duration {
 // claims. A surplus pod stands back for gangs that wait for quota even before it is reserved for them.
 func (b *Book[K]) Claims(key K, priority int32, surplus bool) []quota.Claim {
 	var before []*waiting[K]
-	for _, line := range b.quota {
-		first := line.first()
-		for w := range line.members {
+	for _, waiters := range b.quota {
+		first := waiters.first()
+		for w := range waiters.members {
 			if !w.attempting && w.rank.Priority >= priority && (!w.reserved.IsZero() || surplus && w == first) {
 				before = append(before, w)
 			}

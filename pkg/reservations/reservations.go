@@ -187,7 +187,7 @@ func (b *Book[K]) WaitForQuota(key K, rank Rank, claim quota.Claim, lacks *quota
 	if canNever || rank.Repair || now.Before(w.quota.retryAt) {
 		b.leaveQuota(w)
 	} else {
-		b.line(claim.Queue).add(w)
+		b.waitList(claim.Queue).add(w)
 	}
 	b.settleQuota(claim.Queue, now)
 }
