@@ -23,7 +23,8 @@ var (
 	// all is what is read for long functions and words.
 	all = []string{"pkg/scheduler", "pkg/gang", "pkg/placement", "pkg/quota", "pkg/ledger", "pkg/reservations"}
 	// pages are the docs about the scheduler.
-	pages = []string{"docs/concepts.md", "docs/gangs.md", "docs/plain-scheduler.md", "docs/why-pending.md", "docs/reference/scheduler-metrics.md"}
+	pages = []string{"docs/concepts.md", "docs/gangs.md", "docs/plain-scheduler.md", "docs/why-pending.md", "docs/install.md",
+		"docs/reference/scheduler-metrics.md", "docs/reference/plugin-arguments.md", "docs/reference/reasons.md"}
 )
 
 // lifecycle is the file that derives a gang's phase.

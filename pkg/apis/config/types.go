@@ -35,11 +35,11 @@ type CoschedulingArgs struct {
 	// MaxBackoff is the longest such wait.
 	MaxBackoff metav1.Duration
 	// MaxOvertakes is how many starts of equal or lower priority may pass the first gang that waits for room, or for the quota
-	// of its queue, before what comes free is set aside for it. A start is that of a gang, or of a single pod. 0 sets no bound
+	// of its queue, before room or quota that comes free is reserved for it. A start is that of a gang, or of a single pod. 0 sets no bound
 	// to their number.
 	MaxOvertakes int32
 	// MaxOvertakeTime is how long the first gang that waits for room, or for quota, may be passed, before what comes free is
-	// set aside for it. 0 sets no bound to the time.
+	// reserved for it. 0 sets no bound to the time.
 	MaxOvertakeTime metav1.Duration
 }
 

@@ -25,11 +25,11 @@ type CoschedulingArgs struct {
 	// MaxBackoff is the longest such wait. At least initialBackoff. Default 10s.
 	MaxBackoff *metav1.Duration `json:"maxBackoff,omitempty"`
 	// MaxOvertakes is how many starts of equal or lower priority may pass the first gang that waits for room, or for the quota
-	// of its queue, before what comes free is set aside for it. A start is that of a gang, or of a single pod. 0 sets no bound
+	// of its queue, before room or quota that comes free is reserved for it. A start is that of a gang, or of a single pod. 0 sets no bound
 	// to their number. Not negative. Default 100.
 	MaxOvertakes *int32 `json:"maxOvertakes,omitempty"`
 	// MaxOvertakeTime is how long the first gang that waits for room, or for quota, may be passed, before what comes free is
-	// set aside for it; after as long again without a start, other nodes are chosen. 0 sets no bound to the time. Not negative.
+	// reserved for it; after as long again without a start, other nodes are chosen. 0 sets no bound to the time. Not negative.
 	// Default 10m.
 	MaxOvertakeTime *metav1.Duration `json:"maxOvertakeTime,omitempty"`
 }
