@@ -27,8 +27,16 @@ import (
 // speaker says about pods by their names.
 type speaker struct{}
 
+// failed are the pods for which no plugin was asked. Tests of this package do not run in parallel.
+var failed []string
+
+// Fail writes down a pod.
+func (speaker) Fail(pod *corev1.Pod) bool {
+	failed = append(failed, pod.Name)
+	return true
+}
+
 func (speaker) SpeaksFor(pod *corev1.Pod) bool     { return pod.Name == "member" }
-func (speaker) Fail(*corev1.Pod) bool              { return false }
 func (speaker) WaitsForQuota(pod *corev1.Pod) bool { return pod.Name == "short" }
 
 // usedByFailures has the methods of a profile that upstream's failure handler uses, and those that our handler uses beside them. All others are
@@ -106,7 +114,7 @@ func fitError(pod string) *fwk.Status {
 // TestFailures: for a member the reporter speaks, a single pod that lacks quota gets its own reason, and all else is upstream's. The
 // nomination is written in any case.
 func TestFailures(t *testing.T) {
-	failed := func(string) *fwk.Status { return fwk.AsStatus(errors.New("the API server is away")) }
+	broken := func(string) *fwk.Status { return fwk.AsStatus(errors.New("the API server is away")) }
 	for name, test := range map[string]struct {
 		pod     string
 		status  func(string) *fwk.Status
@@ -116,8 +124,8 @@ func TestFailures(t *testing.T) {
 		"a member":                             {"member", fitError, "", false},
 		"a single pod":                         {"single", fitError, corev1.PodReasonUnschedulable, true},
 		"a single pod that lacks quota":        {"short", fitError, "WaitingForQuota", true},
-		"a member whose cycle failed":          {"member", failed, corev1.PodReasonSchedulerError, true},
-		"a pod without quota that also failed": {"short", failed, corev1.PodReasonSchedulerError, true},
+		"a member whose cycle failed":          {"member", broken, corev1.PodReasonSchedulerError, true},
+		"a pod without quota that also failed": {"short", broken, corev1.PodReasonSchedulerError, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			profile := fail(t, test.pod, test.status(test.pod), nil)
@@ -177,4 +185,21 @@ func TestTheRecorderOfAQuietProfileDropsEvents(t *testing.T) {
 	renaming := &quietProfile{Framework: own, ctx: context.Background(), reason: "r"}
 	renaming.EventRecorder().WithLogger(klog.Background()).Eventf(podNamed("p", "p"), nil, "Warning", "r", "a", "note")
 	assert.Len(t, own.events.Events, 1)
+}
+
+// TestInAClusterWithoutNodesTheTrackerIsTold: upstream asks no plugin about the pod then, so its gang's attempt would go on.
+func TestInAClusterWithoutNodesTheTrackerIsTold(t *testing.T) {
+	for name, test := range map[string]struct {
+		status *fwk.Status
+		want   []string
+	}{
+		"no nodes": {fwk.NewStatus(fwk.UnschedulableAndUnresolvable).WithError(scheduler.ErrNoNodesAvailable), []string{"member"}},
+		"no room":  {fitError("member"), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			failed = nil
+			fail(t, "member", test.status, nil)
+			assert.Equal(t, test.want, failed)
+		})
+	}
 }
