@@ -14,7 +14,7 @@ import (
 
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
 	"github.com/muster-sched/muster/pkg/scheduler/plugins"
-	"github.com/muster-sched/muster/pkg/scheduler/upstream"
+	"github.com/muster-sched/muster/pkg/scheduler/upstream/program"
 )
 
 func main() {
@@ -23,12 +23,12 @@ func main() {
 		os.Exit(1)
 	}
 	tracker := gangs.New(clock.RealClock{}) // one for all profiles
-	os.Exit(cli.Run(upstream.NewCommand(upstream.Program{
+	os.Exit(cli.Run(program.NewCommand(program.Program{
 		Plugins:     plugins.NewRegistry(tracker),
 		Speaker:     tracker,
 		QuotaReason: gangs.ReasonWaitingForQuota,
 
-		KeepInformer:       os.Getenv(upstream.KeepInformerVariable) != "",
-		KeepFailureHandler: os.Getenv(upstream.KeepFailureHandlerVariable) != "",
+		KeepInformer:       os.Getenv(program.KeepInformerVariable) != "",
+		KeepFailureHandler: os.Getenv(program.KeepFailureHandlerVariable) != "",
 	})))
 }

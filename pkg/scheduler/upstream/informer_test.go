@@ -107,7 +107,7 @@ func TestEachMethodThatTakesAHandlerWrapsIt(t *testing.T) {
 func TestTheSchedulersPodsComeFromOneInformer(t *testing.T) {
 	client := fake.NewClientset()
 	own := scheduler.NewInformerFactory(client, 0, nil)
-	factory := tellPodsApart(own, client, nil)
+	factory := TellPodsApart(own, client, nil)
 	assert.IsType(t, podInformer{}, factory.InformerFor(&corev1.Pod{}, nil))
 	require.NoError(t, own.Core().V1().Pods().Informer().GetStore().Add(podNamed("p", "p")))
 	_, err := factory.Core().V1().Pods().Lister().Pods("ns").Get("p")
@@ -115,7 +115,7 @@ func TestTheSchedulersPodsComeFromOneInformer(t *testing.T) {
 }
 
 // TestAReplacedPodArrivesAsDeletionAndAddition at a handler of the factory, and as an update at one of upstream's own, which is why we have
-// ours. If the second changes, tellPodsApart may go.
+// ours. If the second changes, TellPodsApart may go.
 func TestAReplacedPodArrivesAsDeletionAndAddition(t *testing.T) {
 	for name, test := range map[string]struct {
 		wrap bool
@@ -128,7 +128,7 @@ func TestAReplacedPodArrivesAsDeletionAndAddition(t *testing.T) {
 			client := fake.NewClientset(podNamed("p", "old"))
 			var factory informers.SharedInformerFactory = scheduler.NewInformerFactory(client, 0, nil)
 			if test.wrap {
-				factory = tellPodsApart(factory, client, nil)
+				factory = TellPodsApart(factory, client, nil)
 			}
 			var c calls
 			registration, err := factory.Core().V1().Pods().Informer().AddEventHandler(c.handler())

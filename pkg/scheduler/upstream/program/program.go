@@ -1,7 +1,6 @@
-// Package upstream has everything that reaches beyond the plugin interfaces of kube-scheduler: what muster-scheduler changes in the upstream
-// scheduler, each with the reason why a plugin cannot do it, and helpers of upstream that are not published as a library. docs/benchmarks.md
-// has what each is worth.
-package upstream
+// Package program is kube-scheduler's program with what muster-scheduler changes. It is apart from package upstream because it depends on a
+// whole API server's libraries, with which tests cannot use the race detector in reasonable time.
+package program
 
 import (
 	"context"
@@ -30,6 +29,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"github.com/muster-sched/muster/pkg/scheduler/upstream"
 )
 
 // Program is kube-scheduler's program with what muster-scheduler changes.
@@ -37,7 +38,7 @@ type Program struct {
 	// Plugins are the out-of-tree plugins.
 	Plugins frameworkruntime.Registry
 	// Speaker says who tells users why a pod waits.
-	Speaker Speaker
+	Speaker upstream.Speaker
 	// QuotaReason is the reason of the condition of a single pod that waits for quota.
 	QuotaReason string
 	// KeepInformer leaves the scheduler the informer of pods that upstream makes, which does not tell pods of one name apart.
@@ -109,7 +110,7 @@ func run(command *cobra.Command, opts *options.Options, p Program) error {
 		return fmt.Errorf("making the scheduler: %w", err)
 	}
 	if !p.KeepFailureHandler {
-		HandleFailures(sched, p.Speaker, p.QuotaReason)
+		upstream.HandleFailures(sched, p.Speaker, p.QuotaReason)
 	}
 	if mutable, ok := gates.(featuregate.MutableFeatureGate); ok {
 		mutable.AddMetrics()
@@ -141,7 +142,7 @@ func setUp(ctx context.Context, opts *options.Options, p Program) (*schedulercon
 		if err != nil {
 			return nil, nil, fmt.Errorf("making the client: %w", err)
 		}
-		base.InformerFactory = tellPodsApart(scheduler.NewInformerFactory(client, 0, informerName), client, informerName)
+		base.InformerFactory = upstream.TellPodsApart(scheduler.NewInformerFactory(client, 0, informerName), client, informerName)
 	}
 	completed := base.Complete()
 	settings := &completed.ComponentConfig
