@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -168,7 +169,7 @@ func measureAll() ([]measure, error) {
 
 // objections are what verifyimports prints, among it imports of k8s.io/kubernetes beyond the plugin interfaces.
 func objections() ([]string, error) {
-	out, err := exec.Command("go", "run", "./hack/verifyimports").Output()
+	out, err := exec.CommandContext(context.Background(), "go", "run", "./hack/verifyimports").Output()
 	lines := strings.FieldsFunc(string(out), func(r rune) bool { return r == '\n' })
 	if err != nil && len(lines) == 0 {
 		return nil, fmt.Errorf("running verifyimports: %w", err)

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/kubernetes/pkg/scheduler"
@@ -126,7 +125,7 @@ func TestAReplacedPodArrivesAsDeletionAndAddition(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := fake.NewClientset(podNamed("p", "old"))
-			var factory informers.SharedInformerFactory = scheduler.NewInformerFactory(client, 0, nil)
+			factory := scheduler.NewInformerFactory(client, 0, nil)
 			if test.wrap {
 				factory = TellPodsApart(factory, client, nil)
 			}

@@ -94,7 +94,7 @@ func (c *Coscheduling) PreFilter(ctx context.Context, cycle fwk.CycleState, pod 
 	c.tracker.AwaitRead(ctx)
 	entry := c.tracker.Enter(pod)
 	if entry.Role == gangs.Scout {
-		message := ""
+		var message string
 		if entry, message = c.decide(ctx, cycle, pod, nodes); message != "" {
 			return reject(cycle, message)
 		}
