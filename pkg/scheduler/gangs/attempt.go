@@ -150,7 +150,7 @@ func (t *Tracker) Unreserve(pod *corev1.Pod) {
 	was := m.State
 	g.setState(m, gang.Waiting)
 	switch {
-	case was == gang.Released && g.Counts(m) && g.podGroup.exists && !g.Seated():
+	case was == gang.Released && g.Counts(m) && g.podGroup.exists && t.isAdmitted(g) && !g.Seated():
 		if g.SeatedWith(append(g.membersToCome(), m)) {
 			t.placeAnew(g, m, pod.Spec.NodeName)
 			return

@@ -45,6 +45,9 @@ func (t *Tracker) setPodGroup(key Key, pg *schedulingv1beta1.PodGroup) {
 		t.wakeQuotaWaiters() // of its own waiting members, too
 	}
 	t.changed(g)
+	if !t.isAdmitted(g) {
+		t.rollBack(g, "") // its queue has taken the admission back
+	}
 	t.endIfSeated(g) // the minimum may have been lowered to what is reserved already
 	if g.attempt != nil && !g.SeatedWith(g.membersToCome()) {
 		t.rollBack(g, "") // the minimum was raised above those that were chosen
