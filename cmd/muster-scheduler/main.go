@@ -25,7 +25,7 @@ func main() {
 	tracker := gangs.New(clock.RealClock{}) // one for all profiles
 	os.Exit(cli.Run(program.NewCommand(program.Program{
 		Plugins:     plugins.NewRegistry(tracker),
-		Speaker:     tracker,
+		Speaker:     tracker.Reports,
 		QuotaReason: gangs.ReasonWaitingForQuota,
 
 		KeepInformer:       os.Getenv(program.KeepInformerVariable) != "",

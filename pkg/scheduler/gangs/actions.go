@@ -41,35 +41,38 @@ func (a *Actions) add(more Actions) {
 	a.Reject = append(a.Reject, more.Reject...)
 }
 
+// dispatcher acts on gangs that have changed.
+type dispatcher struct{ t *Tracker }
+
 // dispatch acts on gangs that have changed until the context ends. What it does follows from the state of a gang alone, so it does not matter
 // how often or why it looks. All that are due at the same time are served together: pods that are activated in one call are sorted by
 // the queue before the first of them is tried.
-func (t *Tracker) dispatch(ctx context.Context, handle fwk.Handle) {
+func (d *dispatcher) dispatch(ctx context.Context, handle fwk.Handle) {
 	for {
-		key, shutdown := t.dirty.Get()
+		key, shutdown := d.t.dirty.Get()
 		if shutdown {
 			return
 		}
 		keys := []Key{key}
-		for t.dirty.Len() > 0 {
-			if key, shutdown = t.dirty.Get(); shutdown {
+		for d.t.dirty.Len() > 0 {
+			if key, shutdown = d.t.dirty.Get(); shutdown {
 				return
 			}
 			keys = append(keys, key)
 		}
 		var all Actions
 		for _, key := range keys {
-			all.add(t.nextActions(key))
+			all.add(d.nextActions(key))
 		}
-		t.apply(ctx, handle, all)
+		d.apply(ctx, handle, all)
 		for _, key := range keys {
-			t.dirty.Done(key)
+			d.t.dirty.Done(key)
 		}
 	}
 }
 
 // apply carries actions out. It takes the scheduling queue's lock, so the tracker must not be locked.
-func (t *Tracker) apply(ctx context.Context, handle fwk.Handle, a Actions) {
+func (d *dispatcher) apply(ctx context.Context, handle fwk.Handle, a Actions) {
 	for _, uid := range a.Allow {
 		if waiting := handle.GetWaitingPod(uid); waiting != nil {
 			waiting.Allow(PluginName)
@@ -78,7 +81,7 @@ func (t *Tracker) apply(ctx context.Context, handle fwk.Handle, a Actions) {
 	for _, uid := range a.Reject {
 		if waiting := handle.GetWaitingPod(uid); waiting != nil {
 			waiting.Reject(PluginName, "the gang's minimum could not be placed together")
-			t.metrics.rejections.Inc()
+			d.t.metrics.rejections.Inc()
 		}
 	}
 	if len(a.Activate) == 0 {
@@ -89,49 +92,49 @@ func (t *Tracker) apply(ctx context.Context, handle fwk.Handle, a Actions) {
 		byName[pod.Namespace+"/"+pod.Name] = pod
 	}
 	handle.Activate(klog.FromContext(ctx), byName)
-	t.metrics.activations.Inc()
+	d.t.metrics.activations.Inc()
 }
 
 // nextActions decides what a gang needs now.
-func (t *Tracker) nextActions(key Key) Actions {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (d *dispatcher) nextActions(key Key) Actions {
+	d.t.mu.Lock()
+	defer d.t.mu.Unlock()
 	switch {
-	case !t.synced:
+	case !d.t.synced:
 		return Actions{}
 	case key == quotaKey:
-		return Actions{Activate: takeAll(t.quota.pods)}
+		return Actions{Activate: takeAll(d.t.Quota.pods)}
 	case key == heldBackKey:
-		return Actions{Activate: takeAll(t.held.pods)}
+		return Actions{Activate: takeAll(d.t.WaitList.held.pods)}
 	}
-	actions := t.detachedActions()
-	g := t.gangs[key]
+	actions := d.detachedActions()
+	g := d.t.gangs[key]
 	if g == nil {
 		return actions
 	}
-	now := t.clock.Now()
+	now := d.t.clock.Now()
 	if g.attempt != nil && g.attempt.isLate(now) {
-		t.rollBack(g, t.firstLate(g))
+		d.t.rollBack(g, d.firstLate(g))
 	}
-	if d := g.decision; d != nil && !d.woken && !d.wakeAt.IsZero() && !now.Before(d.wakeAt) {
-		d.woken = true
+	if last := g.decision; last != nil && !last.woken && !last.wakeAt.IsZero() && !now.Before(last.wakeAt) {
+		last.woken = true
 	}
-	status := t.status(g)
-	actions.add(t.actionsFor(g, status, now))
+	status := d.t.status(g)
+	actions.add(d.actionsFor(g, status, now))
 	if g.inPermit {
 		actions.add(g.settlePermit(status))
 	}
 	if !status.Until.IsZero() {
-		t.lookAfter(key, status.Until.Sub(now))
+		d.t.lookAfter(key, status.Until.Sub(now))
 	}
 	if g.attempt != nil {
-		t.lookAfter(key, g.attempt.deadline.Sub(now))
+		d.t.lookAfter(key, g.attempt.deadline.Sub(now))
 	}
 	return actions
 }
 
 // actionsFor is what a gang in a phase needs.
-func (t *Tracker) actionsFor(g *group, status gang.Status, now time.Time) (a Actions) {
+func (d *dispatcher) actionsFor(g *group, status gang.Status, now time.Time) (a Actions) {
 	switch status.Phase {
 	case gang.Running:
 		if status.Reason == "" && (!g.surplusOpen || g.turnedAway) {
@@ -149,11 +152,11 @@ func (t *Tracker) actionsFor(g *group, status gang.Status, now time.Time) (a Act
 			}
 		}
 	case gang.Ready:
-		if d := g.decision; d != nil && now.Before(d.nextAt) {
-			t.lookAfter(g.key, d.nextAt.Sub(now))
+		if last := g.decision; last != nil && now.Before(last.nextAt) {
+			d.t.lookAfter(g.key, last.nextAt.Sub(now))
 			break
 		}
-		if scout := t.nextScout(g); scout != nil {
+		if scout := d.nextScout(g); scout != nil {
 			a.Activate = []*corev1.Pod{scout}
 		}
 	}
@@ -162,7 +165,7 @@ func (t *Tracker) actionsFor(g *group, status gang.Status, now time.Time) (a Act
 }
 
 // nextScout returns the scout's pod if its cycle is not expected yet. The first waiting member becomes the scout if there is none.
-func (t *Tracker) nextScout(g *group) *corev1.Pod {
+func (d *dispatcher) nextScout(g *group) *corev1.Pod {
 	m := g.Member(g.scout.uid)
 	if m == nil || m.State != gang.Waiting || !g.Counts(m) {
 		waiting := g.Waiting()
@@ -175,13 +178,13 @@ func (t *Tracker) nextScout(g *group) *corev1.Pod {
 	if !g.scout.called.IsZero() {
 		return nil
 	}
-	t.callScout(g, m)
+	d.t.callScout(g, m)
 	return m.Pod
 }
 
 // replaceScout calls the next of the waiting members if the scout was called and does not come: another plugin's gate may be closed to it
 // alone. Should it come after all, the first of both is the scout (Enter).
-func (t *Tracker) replaceScout(g *group, now time.Time) {
+func (d *dispatcher) replaceScout(g *group, now time.Time) {
 	if g.scout.called.IsZero() || now.Sub(g.scout.called) < scoutPatience {
 		return
 	}
@@ -208,7 +211,7 @@ func (g *group) settlePermit(status gang.Status) (a Actions) {
 }
 
 // firstLate is the first chosen member that has not come, "" if there is none.
-func (t *Tracker) firstLate(g *group) types.UID {
+func (d *dispatcher) firstLate(g *group) types.UID {
 	for _, m := range g.Waiting() {
 		if _, chosen := g.attempt.toCome[m.UID]; chosen {
 			return m.UID
@@ -218,8 +221,8 @@ func (t *Tracker) firstLate(g *group) types.UID {
 }
 
 // detachedActions are for pods that have left their gang.
-func (t *Tracker) detachedActions() (a Actions) {
-	for uid, pod := range t.detached {
+func (d *dispatcher) detachedActions() (a Actions) {
+	for uid, pod := range d.t.detached {
 		a.Activate = append(a.Activate, pod)
 		a.Reject = append(a.Reject, uid)
 	}
@@ -240,40 +243,40 @@ func takeAll(waiting map[types.UID]*corev1.Pod) []*corev1.Pod {
 const tickPeriod = time.Second
 
 // tick looks at the clock: for gangs that are not at rest, for reservations, and for what was expected and has not come.
-func (t *Tracker) tick() (Actions, []repair) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	now := t.clock.Now()
-	t.sweepClaims()
-	t.evictions.sweep()
-	t.book.Tick(now)
-	t.applyReservations()
-	if t.held.taken && len(t.held.pods) > 0 {
-		t.look(heldBackKey)
+func (d *dispatcher) tick() (Actions, []repair) {
+	d.t.mu.Lock()
+	defer d.t.mu.Unlock()
+	now := d.t.clock.Now()
+	d.t.Victims.sweepClaims()
+	d.t.Evictions.sweep()
+	d.t.WaitList.book.Tick(now)
+	d.t.WaitList.applyReservations()
+	if d.t.WaitList.held.taken && len(d.t.WaitList.held.pods) > 0 {
+		d.t.look(heldBackKey)
 	}
-	t.held.taken = false
+	d.t.WaitList.held.taken = false
 	var repairs []repair
-	for key, g := range t.gangs {
-		repairs = append(repairs, t.repairsOf(g, now)...)
-		if t.isAtRest(g) {
+	for key, g := range d.t.gangs {
+		repairs = append(repairs, (&due{d.t}).repairsOf(g, now)...)
+		if d.isAtRest(g) {
 			continue
 		}
-		t.replaceScout(g, now)
+		d.replaceScout(g, now)
 		g.inPermit = true
-		t.look(key)
+		d.t.look(key)
 	}
-	actions := t.detachedActions()
-	actions.Activate = append(actions.Activate, takeAll(t.unseen)...) // the gate notes those again that are still unseen
-	actions.Activate = append(actions.Activate, t.nextProbe()...)
+	actions := d.detachedActions()
+	actions.Activate = append(actions.Activate, takeAll(d.t.unseen)...) // the gate notes those again that are still unseen
+	actions.Activate = append(actions.Activate, d.t.Leadership.nextProbe()...)
 	return actions, repairs
 }
 
 // isAtRest says whether nothing but an event changes what a gang needs.
-func (t *Tracker) isAtRest(g *group) bool {
+func (d *dispatcher) isAtRest(g *group) bool {
 	if g.attempt != nil || g.CountIn(gang.Reserved)+g.CountIn(gang.Released)+g.CountIn(gang.Returning) > 0 {
 		return false
 	}
-	switch t.status(g).Phase {
+	switch d.t.status(g).Phase {
 	case gang.Ready, gang.BackingOff:
 		return false
 	}

@@ -49,13 +49,13 @@ type Reserved = reservations.Nodes[Key]
 
 // Enter says what a pod is at the start of its scheduling cycle.
 func (t *Tracker) Enter(pod *corev1.Pod) Entry {
-	t.Lead()
+	t.Leadership.Lead()
 	key, ok := KeyOf(pod)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !ok {
 		delete(t.detached, pod.UID)
-		return Entry{Role: Single, Reserved: t.reservedAgainst(nil, pod), freed: t.held.freed}
+		return Entry{Role: Single, Reserved: t.WaitList.reservedAgainst(nil, pod), freed: t.WaitList.held.freed}
 	}
 	g, m := t.find(pod.UID)
 	if m == nil {
@@ -75,7 +75,7 @@ func (t *Tracker) Enter(pod *corev1.Pod) Entry {
 		}
 		return Entry{Role: Held, Reason: reason}
 	}
-	entry := Entry{Reserved: t.reservedAgainst(g, pod), freed: t.held.freed}
+	entry := Entry{Reserved: t.WaitList.reservedAgainst(g, pod), freed: t.WaitList.held.freed}
 	switch {
 	case g.attempt != nil:
 		entry.Role = Chosen
@@ -83,7 +83,7 @@ func (t *Tracker) Enter(pod *corev1.Pod) Entry {
 			entry.Node, entry.Next = g.attempt.toCome[pod.UID], t.secondToCome(g)
 		}
 	case g.Seated():
-		entry.Role, entry.Holds = Single, t.book.Holds(t.priorityOf(g))
+		entry.Role, entry.Holds = Single, t.WaitList.book.Holds(t.priorityOf(g))
 	default:
 		entry.Role = Scout
 	}
@@ -105,8 +105,8 @@ func (t *Tracker) secondToCome(g *group) *corev1.Pod {
 func (t *Tracker) Reserve(pod *corev1.Pod) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.held.pods, pod.UID)
-	t.held.taken = true
+	delete(t.WaitList.held.pods, pod.UID)
+	t.WaitList.held.taken = true
 	g, m := t.find(pod.UID)
 	if m == nil || m.State == gang.Bound {
 		return // bound by another scheduler; Permit rejects it
@@ -133,7 +133,7 @@ func (t *Tracker) took(g *group, m *gang.Member) {
 // assumeQuota books in the ledger what the members that are to come request.
 func (t *Tracker) assumeQuota(g *group) {
 	if g.podGroup.queue != "" {
-		t.quota.ledger.Assume(g.key.String(), g.podGroup.queue, g.attempt.quota)
+		t.Quota.Ledger.Assume(g.key.String(), g.podGroup.queue, g.attempt.quota)
 	}
 }
 
@@ -209,8 +209,8 @@ func (t *Tracker) Permit(pod *corev1.Pod) (verdict Verdict, release []types.UID)
 		if IsMember(pod) {
 			return Reject, nil // deleted in the meantime
 		}
-		t.book.Bypassed(t.startOf(pod), t.clock.Now())
-		t.applyReservations()
+		t.WaitList.book.Bypassed(t.Quota.startOf(pod), t.clock.Now())
+		t.WaitList.applyReservations()
 		return Allow, nil
 	}
 	switch {
@@ -221,8 +221,8 @@ func (t *Tracker) Permit(pod *corev1.Pod) (verdict Verdict, release []types.UID)
 		return Allow, t.release(g)
 	case g.Seated():
 		g.setState(m, gang.Released)
-		t.book.Bypassed(t.startOfGang(g, []*gang.Member{m}, true), t.clock.Now())
-		t.applyReservations()
+		t.WaitList.book.Bypassed(t.Quota.startOfGang(g, []*gang.Member{m}, true), t.clock.Now())
+		t.WaitList.applyReservations()
 		return Allow, nil
 	case g.attempt != nil:
 		return Wait, nil
@@ -242,9 +242,9 @@ func (t *Tracker) release(g *group) []types.UID {
 	g.decision = nil
 	g.surplusOpen = false // members that were kept out during the attempt must be let in
 	t.endAttempt(g)
-	t.book.Forget(g.key)
-	t.book.Bypassed(t.startOfGang(g, reserved, false), t.clock.Now())
-	t.applyReservations()
+	t.WaitList.book.Forget(g.key)
+	t.WaitList.book.Bypassed(t.Quota.startOfGang(g, reserved, false), t.clock.Now())
+	t.WaitList.applyReservations()
 	t.look(g.key)
 	return uids(reserved)
 }
@@ -273,10 +273,10 @@ func (t *Tracker) rollBack(g *group, failed types.UID) {
 	g.scout, g.turnedAway, g.inPermit = scout{}, true, true
 	t.metrics.attempts.WithLabelValues(resultRolledBack).Inc()
 	t.endAttempt(g)
-	t.book.Failed(g.key)
+	t.WaitList.book.Failed(g.key)
 	t.settleRepair(g)
 	t.look(g.key)
-	t.report(g.key)
+	t.Reports.report(g.key)
 	switch exact := a.exact || a.order != nil; {
 	case failed == noUID:
 		g.retry.exact, g.retry.failures = false, 0
@@ -291,10 +291,10 @@ func (t *Tracker) rollBack(g *group, failed types.UID) {
 	wait := t.backoff(g.retry.failures)
 	g.retry = retry{failures: g.retry.failures + 1, until: now.Add(wait), binding: g.retry.binding}
 	t.lookAfter(g.key, wait)
-	if g.retry.failures >= maxFailuresReserved && t.book.IsHolder(g.key) {
-		t.book.GiveUp(g.key, now)
+	if g.retry.failures >= maxFailuresReserved && t.WaitList.book.IsHolder(g.key) {
+		t.WaitList.book.GiveUp(g.key, now)
 	}
-	t.applyReservations()
+	t.WaitList.applyReservations()
 }
 
 // maxFailuresReserved is how many attempts of a gang may fail although there seemed to be room, before the nodes that are reserved for it

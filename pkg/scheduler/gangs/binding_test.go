@@ -29,15 +29,15 @@ func TestAMemberWhoseBindingFailsIsTriedAgainAtOnceAndFirst(t *testing.T) {
 	}
 	fail()
 	assert.Empty(t, tr.Gate(pods[1]), "the gate is open to it")
-	assert.Equal(t, []string{"g-1"}, namesOf(tr.nextActions(key).Activate))
-	order := tr.OrderKey(pods[1], clock.Now())
+	assert.Equal(t, []string{"g-1"}, namesOf((&dispatcher{tr}).nextActions(key).Activate))
+	order := tr.Order.OrderKey(pods[1], clock.Now())
 	assert.Equal(t, rankPartial, order.Rank)
 	assert.Equal(t, Entry{Role: Chosen}, tr.Enter(pods[1]), "the gang is not decided again")
 
 	// Another gang that is decided in the meantime sees that the room is taken.
 	other := gangOf(tr, "h", 1, 1)[0]
 	require.Empty(t, tr.Gate(other))
-	s := tr.Snapshot(other)
+	s := tr.Decisions.Snapshot(other)
 	require.NotNil(t, s)
 	assert.Equal(t, resources.List{corev1.ResourceCPU: 1000, corev1.ResourcePods: 1}, s.Problem.Held["g-1"])
 
@@ -55,10 +55,10 @@ func TestAMemberWhoseBindingFailsIsTriedAgainAtOnceAndFirst(t *testing.T) {
 	fail()
 	assert.Equal(t, "the gang could not be placed and backs off", tr.Gate(pods[1]))
 	assert.Equal(t, gang.Status{Phase: gang.Attempting, Reason: gang.BackOff, Until: clock.Now().Add(time.Second)}, statusOf(tr, key))
-	assert.Empty(t, tr.nextActions(key).Activate)
+	assert.Empty(t, (&dispatcher{tr}).nextActions(key).Activate)
 	clock.Step(time.Second)
 	assert.Empty(t, tr.Gate(pods[1]))
-	assert.Equal(t, []string{"g-1"}, namesOf(tr.nextActions(key).Activate))
+	assert.Equal(t, []string{"g-1"}, namesOf((&dispatcher{tr}).nextActions(key).Activate))
 
 	// It finds no node any more: now the gang is decided like others, and it still goes first.
 	require.Equal(t, Chosen, tr.Enter(pods[1]).Role)
@@ -66,24 +66,24 @@ func TestAMemberWhoseBindingFailsIsTriedAgainAtOnceAndFirst(t *testing.T) {
 	clock.Step(10 * time.Second)
 	tr.SetPod(on(pods[2], "g-2"))
 	assert.Empty(t, tr.Gate(pods[1]))
-	assert.Equal(t, rankPartial, tr.OrderKey(pods[1], clock.Now()).Rank)
+	assert.Equal(t, rankPartial, tr.Order.OrderKey(pods[1], clock.Now()).Rank)
 	assert.Equal(t, Scout, tr.Enter(pods[1]).Role)
 }
 
 func TestTheQuotaOfAMemberWhoseBindingFailsStaysAssumed(t *testing.T) {
 	tr := openTracker(t)
-	tr.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "2").Obj())
+	tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "2").Obj())
 	startAttempt(t, tr, 2)
 	verdict, _ := permit(tr, memberNamed("m1").Obj())
 	require.Equal(t, Allow, verdict)
 	tr.SetPod(memberNamed("m0").Node("n").Obj())
 	unreserve(tr, memberNamed("m1").Node("n").Obj())
 	single := singleNamed("single", "q").Obj()
-	assert.NotNil(t, tr.QuotaShortage(single), "nothing comes in between")
-	assert.Nil(t, tr.QuotaShortage(memberNamed("m1").Obj()), "the member has its quota")
+	assert.NotNil(t, tr.Quota.QuotaShortage(single), "nothing comes in between")
+	assert.Nil(t, tr.Quota.QuotaShortage(memberNamed("m1").Obj()), "the member has its quota")
 	verdict, _ = permit(tr, memberNamed("m1").Obj())
 	assert.Equal(t, Allow, verdict)
-	assert.EqualValues(t, 2000, tr.Ledger().Used("q")[corev1.ResourceCPU])
+	assert.EqualValues(t, 2000, tr.Quota.Ledger.Used("q")[corev1.ResourceCPU])
 }
 
 func TestABindingThatFailedIsForgottenWhenItsGangIsBoundAsAWhole(t *testing.T) {
@@ -108,7 +108,7 @@ func TestABindingThatFailedIsForgottenWhenItsGangIsBoundAsAWhole(t *testing.T) {
 	require.Equal(t, Allow, verdict)
 	unreserve(tr, on(replacement, "n"))
 	assert.Empty(t, tr.Gate(replacement))
-	assert.Equal(t, []string{"new"}, namesOf(tr.nextActions(keyNamed("g")).Activate))
+	assert.Equal(t, []string{"new"}, namesOf((&dispatcher{tr}).nextActions(keyNamed("g")).Activate))
 }
 
 func TestAMemberThatIsPlacedAnewIsRolledBackWhenBoundOnesAreLost(t *testing.T) {
@@ -161,7 +161,7 @@ func TestAMemberThatIsBoundAfterAllEndsItsAttempt(t *testing.T) {
 	tr.DeletePod(pods[0])
 	other := gangOf(tr, "h", 1, 1)[0]
 	require.Empty(t, tr.Gate(other))
-	s := tr.Snapshot(other)
+	s := tr.Decisions.Snapshot(other)
 	require.NotNil(t, s)
 	assert.Empty(t, s.Problem.Held["g-1"])
 }
@@ -173,8 +173,8 @@ func TestAMemberGoesFirstThoughNoOtherIsBoundYet(t *testing.T) {
 	release(t, tr, pods)
 	unreserve(tr, on(pods[0], "n"))
 	require.Empty(t, tr.Gate(pods[0]))
-	assert.Equal(t, rankPartial, tr.OrderKey(pods[0], clock.Now()).Rank)
+	assert.Equal(t, rankPartial, tr.Order.OrderKey(pods[0], clock.Now()).Rank)
 	require.Equal(t, Chosen, tr.Enter(pods[0]).Role)
 	require.Empty(t, tr.Gate(pods[0]))
-	assert.Equal(t, rankNormal, tr.OrderKey(pods[0], clock.Now()).Rank)
+	assert.Equal(t, rankNormal, tr.Order.OrderKey(pods[0], clock.Now()).Rank)
 }

@@ -37,50 +37,53 @@ type Snapshot struct {
 	unwoken  bool          // the gang is decided though nothing has happened that could help it
 }
 
+// Decisions are what a scout's cycle does.
+type Decisions struct{ t *Tracker }
+
 // Snapshot begins the decision on the gang of a scout. It returns nil when there is nothing to decide any more, or not yet.
-func (t *Tracker) Snapshot(scoutPod *corev1.Pod) *Snapshot {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	g, m := t.find(scoutPod.UID)
+func (c *Decisions) Snapshot(scoutPod *corev1.Pod) *Snapshot {
+	c.t.mu.Lock()
+	defer c.t.mu.Unlock()
+	g, m := c.t.find(scoutPod.UID)
 	if m == nil {
 		return nil
 	}
-	phase := t.status(g).Phase
+	phase := c.t.status(g).Phase
 	members := g.Choose()
 	if phase != gang.Ready && phase != gang.Unschedulable || len(members) == 0 {
 		return nil
 	}
-	now := t.clock.Now()
+	now := c.t.clock.Now()
 	g.scout = scout{uid: m.UID, called: now} // it is not called again before the decision
 	s := &Snapshot{
-		Key: g.key, scout: m.UID, queue: g.podGroup.queue, changes: g.changes, released: t.held.returned, begun: now, unwoken: phase == gang.Unschedulable,
+		Key: g.key, scout: m.UID, queue: g.podGroup.queue, changes: g.changes, released: c.t.WaitList.held.returned, begun: now, unwoken: phase == gang.Unschedulable,
 	}
-	standing := t.book.StandingOf(g.key, now)
+	standing := c.t.WaitList.book.StandingOf(g.key, now)
 	s.QuotaReserved, s.retryIn = standing.QuotaReserved, standing.RetryIn
 	s.Problem = placement.Problem{
 		Members:  members,
 		SameGang: func(pod *corev1.Pod) bool { key, ok := KeyOf(pod); return ok && key == s.Key },
 		InGang:   IsMember,
-		Priority: t.priorityOf(g),
-		Held:     t.assumedByOthers(g),
+		Priority: c.t.priorityOf(g),
+		Held:     c.assumedByOthers(g),
 		Exact:    g.retry.exact,
 		Reserved: standing.Places, Reserve: standing.Choose, Renew: standing.Renew, Avoid: standing.Avoid, GivenUp: standing.GivenUp,
 	}
-	t.addReserved(g, &s.Problem)
-	if t.quota.enforced && s.queue != "" {
+	c.addReserved(g, &s.Problem)
+	if c.t.Quota.enforced && s.queue != "" {
 		s.wants = requests(members)
-		if s.Lacks = t.quotaFor(g, s.wants); s.Lacks != nil {
-			s.ExceedsCapability = t.quota.ledger.Exceeds(s.queue, s.wants)
+		if s.Lacks = c.t.Quota.quotaFor(g, s.wants); s.Lacks != nil {
+			s.ExceedsCapability = c.t.Quota.Ledger.Exceeds(s.queue, s.wants)
 		}
 	}
 	if g.CountWaiting() > len(members) {
-		t.addSpare(g, s)
+		c.addSpare(g, s)
 	}
 	return s
 }
 
 // addSpare adds the members that wait and need not start, and the rule by which they may start in place of others.
-func (t *Tracker) addSpare(g *group, s *Snapshot) {
+func (c *Decisions) addSpare(g *group, s *Snapshot) {
 	starting := sets.New(uids(s.Problem.Members)...)
 	for _, m := range g.Waiting() {
 		if !starting.Has(m.UID) {
@@ -90,24 +93,24 @@ func (t *Tracker) addSpare(g *group, s *Snapshot) {
 	rules, limited := g.Gang.Clone(), s.wants != nil
 	s.Problem.Choose = func(waiting []*gang.Member) []*gang.Member {
 		members := rules.ChooseFrom(waiting)
-		if len(members) > 0 && limited && !t.hasQuota(s.Key, requests(members)) {
+		if len(members) > 0 && limited && !c.hasQuota(s.Key, requests(members)) {
 			return nil
 		}
 		return members
 	}
 }
 
-func (t *Tracker) hasQuota(key Key, wants resources.List) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	g := t.gangs[key]
-	return g != nil && t.quotaFor(g, wants) == nil
+func (c *Decisions) hasQuota(key Key, wants resources.List) bool {
+	c.t.mu.Lock()
+	defer c.t.mu.Unlock()
+	g := c.t.gangs[key]
+	return g != nil && c.t.Quota.quotaFor(g, wants) == nil
 }
 
 // assumedByOthers is what the attempts of other gangs have assumed on each node.
-func (t *Tracker) assumedByOthers(g *group) map[string]resources.List {
+func (c *Decisions) assumedByOthers(g *group) map[string]resources.List {
 	held := map[string]resources.List{}
-	for _, other := range t.attempting {
+	for _, other := range c.t.attempting {
 		if other != g {
 			addAmounts(held, other.attempt.assumed)
 		}
@@ -116,8 +119,8 @@ func (t *Tracker) assumedByOthers(g *group) map[string]resources.List {
 }
 
 // addReserved adds what is reserved against the gang.
-func (t *Tracker) addReserved(g *group, problem *placement.Problem) {
-	if reserved := t.book.Nodes(); reserved != nil && t.standsBack(g, reserved) {
+func (c *Decisions) addReserved(g *group, problem *placement.Problem) {
+	if reserved := c.t.WaitList.book.Nodes(); reserved != nil && c.t.WaitList.standsBack(g, reserved) {
 		problem.HeldByReservation = true
 		addAmounts(problem.Held, reserved.Amounts)
 	}
@@ -133,37 +136,37 @@ func addAmounts(sums, amounts map[string]resources.List) {
 
 // Commit carries out a decision: a yes begins an attempt, and returns the pods to activate; a no makes the gang wait for an event that may
 // help it. It returns false, and does nothing, when the gang has changed since the snapshot.
-func (t *Tracker) Commit(s *Snapshot, d *placement.Decision) (activate []*corev1.Pod, ok bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	g := t.gangs[s.Key]
-	if g == nil || g.attempt != nil || !g.podGroup.exists || !t.isAdmitted(g) || g.podGroup.queue != s.queue || g.Seated() {
-		t.metrics.attempts.WithLabelValues(resultChanged).Inc()
+func (c *Decisions) Commit(s *Snapshot, d *placement.Decision) (activate []*corev1.Pod, ok bool) {
+	c.t.mu.Lock()
+	defer c.t.mu.Unlock()
+	g := c.t.gangs[s.Key]
+	if g == nil || g.attempt != nil || !g.podGroup.exists || !c.t.isAdmitted(g) || g.podGroup.queue != s.queue || g.Seated() {
+		c.t.metrics.attempts.WithLabelValues(resultChanged).Inc()
 		return nil, false
 	}
 	if d.Verdict == placement.Impossible {
-		t.refuse(g, s, d)
+		c.refuse(g, s, d)
 		return nil, true
 	}
 	if g.changes != s.changes && !sameMembers(g.Choose(), d.Members) {
-		t.metrics.attempts.WithLabelValues(resultChanged).Inc()
-		t.look(g.key)
+		c.t.metrics.attempts.WithLabelValues(resultChanged).Inc()
+		c.t.look(g.key)
 		return nil, false
 	}
-	if s.wants != nil && t.quotaFor(g, requests(d.Members)) != nil { // the queue has changed, or a pod was bound by another scheduler
-		t.metrics.attempts.WithLabelValues(resultChanged).Inc()
-		t.look(g.key)
+	if s.wants != nil && c.t.Quota.quotaFor(g, requests(d.Members)) != nil { // the queue has changed, or a pod was bound by another scheduler
+		c.t.metrics.attempts.WithLabelValues(resultChanged).Inc()
+		c.t.look(g.key)
 		return nil, false
 	}
-	return t.begin(g, s, d), true
+	return c.begin(g, s, d), true
 }
 
 // begin starts the attempt: what the members need is assumed, on nodes and in the queue.
-func (t *Tracker) begin(g *group, s *Snapshot, d *placement.Decision) (activate []*corev1.Pod) {
+func (c *Decisions) begin(g *group, s *Snapshot, d *placement.Decision) (activate []*corev1.Pod) {
 	a := newAttempt()
 	a.certain, a.exact, a.order = d.Verdict == placement.Possible, s.Problem.Exact, d.Order
-	a.deadline = t.clock.Now().Add(t.settings.args.PermitTimeout.Duration)
-	a.version = t.reservedVersion()
+	a.deadline = c.t.clock.Now().Add(c.t.settings.args.PermitTimeout.Duration)
+	a.version = c.t.WaitList.reservedVersion()
 	for _, m := range d.Members {
 		a.assume(m, d.Places[m.UID])
 		activate = append(activate, m.Pod)
@@ -171,23 +174,23 @@ func (t *Tracker) begin(g *group, s *Snapshot, d *placement.Decision) (activate 
 	if a.order != nil {
 		activate = nil // each activates the next
 	}
-	t.noteYes(g, s, a.certain)
+	c.noteYes(g, s, a.certain)
 	g.attempt, g.scout, g.decision = a, scout{}, nil
-	t.attempting[g.key] = g
-	t.book.Attempts(g.key, a.certain)
-	t.applyReservations()
-	t.assumeQuota(g)
-	t.lookAfter(g.key, t.settings.args.PermitTimeout.Duration)
+	c.t.attempting[g.key] = g
+	c.t.WaitList.book.Attempts(g.key, a.certain)
+	c.t.WaitList.applyReservations()
+	c.t.assumeQuota(g)
+	c.t.lookAfter(g.key, c.t.settings.args.PermitTimeout.Duration)
 	if _, chosen := a.toCome[s.scout]; !chosen || !a.isNext(s.scout) {
-		t.look(g.key) // only the success of a cycle activates, and the scout's will have none
+		c.t.look(g.key) // only the success of a cycle activates, and the scout's will have none
 	}
 	return activate
 }
 
 // refuse has a gang wait until something happens that could help it: an event that one of the rejecting plugins answers to for the pod that
 // it rejected, or a change of the gang itself.
-func (t *Tracker) refuse(g *group, s *Snapshot, d *placement.Decision) {
-	now := t.clock.Now()
+func (c *Decisions) refuse(g *group, s *Snapshot, d *placement.Decision) {
+	now := c.t.clock.Now()
 	no := &decision{
 		lacks: gang.Room, message: d.Message, foundAt: s.begun, rejectors: d.Rejectors, rejected: d.Rejected, shortfall: d.Shortfall,
 		nextAt: s.begun.Add(max(decisionPause, now.Sub(s.begun)+searchPause*d.SearchTime)),
@@ -199,40 +202,40 @@ func (t *Tracker) refuse(g *group, s *Snapshot, d *placement.Decision) {
 	if s.Lacks != nil {
 		no.lacks, level, result = gang.Quota, levelQuota, resultNoQuota
 	}
-	t.observeDecision(s, level, result)
+	c.observeDecision(s, level, result)
 	g.decision, g.turnedAway, g.scout = no, true, scout{uid: s.scout}
-	stale := t.isStale(g, s, d)
-	t.waitInBook(g, s, d, now)
+	stale := c.isStale(g, s, d)
+	c.waitInBook(g, s, d, now)
 	switch {
 	case stale:
-		t.wake(g)
+		c.t.wake(g)
 	case s.Lacks != nil:
-		t.quota.gangs.Insert(g.key)
+		c.t.Quota.gangs.Insert(g.key)
 	case mayFitWithHeld(s, d):
-		t.held.gangs.Insert(g.key)
+		c.t.WaitList.held.gangs.Insert(g.key)
 	}
-	t.report(g.key)
+	c.t.Reports.report(g.key)
 }
 
 // waitInBook puts the gang on the lists of those that wait, and reserves the places that were found for it.
-func (t *Tracker) waitInBook(g *group, s *Snapshot, d *placement.Decision, now time.Time) {
-	rank, claim, again := t.rank(g), quota.Claim{Queue: s.queue, Want: s.wants}, s.retryIn
+func (c *Decisions) waitInBook(g *group, s *Snapshot, d *placement.Decision, now time.Time) {
+	rank, claim, again := c.t.rank(g), quota.Claim{Queue: s.queue, Want: s.wants}, s.retryIn
 	switch {
 	case s.Lacks != nil:
-		t.book.WaitForQuota(g.key, rank, claim, s.Lacks, s.ExceedsCapability, now)
-		again = t.book.QuotaRetryIn(g.key, now)
+		c.t.WaitList.book.WaitForQuota(g.key, rank, claim, s.Lacks, s.ExceedsCapability, now)
+		again = c.t.WaitList.book.QuotaRetryIn(g.key, now)
 	case d.TooLarge:
-		t.book.TooLarge(g.key, rank, now)
+		c.t.WaitList.book.TooLarge(g.key, rank, now)
 	default:
-		t.book.HasQuota(g.key, claim)
-		t.book.WaitForRoom(g.key, rank, needOf(d.Shortfall), now)
-		t.reserveNodes(g, d, now)
+		c.t.WaitList.book.HasQuota(g.key, claim)
+		c.t.WaitList.book.WaitForRoom(g.key, rank, needOf(d.Shortfall), now)
+		c.t.WaitList.reserveNodes(g, d, now)
 	}
 	if again > 0 {
 		g.decision.wakeAt = now.Add(again)
-		t.lookAfter(g.key, again)
+		c.t.lookAfter(g.key, again)
 	}
-	t.applyReservations()
+	c.t.WaitList.applyReservations()
 }
 
 // mayFitWithHeld says whether the gang may fit when what others hold is given back.
@@ -241,29 +244,29 @@ func mayFitWithHeld(s *Snapshot, d *placement.Decision) bool {
 }
 
 // isStale says whether the gang, or what it was found to lack and of which no event tells, has changed since the snapshot.
-func (t *Tracker) isStale(g *group, s *Snapshot, d *placement.Decision) bool {
+func (c *Decisions) isStale(g *group, s *Snapshot, d *placement.Decision) bool {
 	switch {
 	case g.changes != s.changes:
 		return true
 	case s.Lacks != nil:
-		return t.quotaFor(g, s.wants) == nil
+		return c.t.Quota.quotaFor(g, s.wants) == nil
 	case d.Reserve != nil && s.Problem.HeldByReservation:
 		return true // its own reservation takes the place of the one that was in its way
 	}
-	return mayFitWithHeld(s, d) && t.held.returned != s.released
+	return mayFitWithHeld(s, d) && c.t.WaitList.held.returned != s.released
 }
 
 // noteYes notes that a gang was found to fit. If nothing had woken it, a wake-up was lost.
-func (t *Tracker) noteYes(g *group, s *Snapshot, certain bool) {
+func (c *Decisions) noteYes(g *group, s *Snapshot, certain bool) {
 	level := levelSome
 	if certain {
 		level = levelPlan
 	}
-	t.observeDecision(s, level, resultAdmitted)
-	t.reachAdmission(g)
+	c.observeDecision(s, level, resultAdmitted)
+	c.t.metrics.reachAdmission(g, c.t.clock.Now())
 	if s.unwoken && s.Problem.Reserved == nil && !s.Problem.Reserve { // else time alone decides about what is reserved for it
 		klog.Background().Info("A gang fits that no event has woken", "podGroup", klog.KRef(g.key.Namespace, g.key.Name))
-		t.metrics.lostWakeups.Inc()
-		t.metrics.lost++
+		c.t.metrics.lostWakeups.Inc()
+		c.t.metrics.lost++
 	}
 }

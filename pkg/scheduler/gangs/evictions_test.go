@@ -31,21 +31,21 @@ func TestEvictionsAreWastedUnlessThePodComesToTheirNode(t *testing.T) {
 		"it only changes": {func(tr *Tracker, _ *clocktesting.FakeClock) { tr.SetPod(waiting().Label("a", "b").Obj()) }, 0, true},
 		"not bound in time": {func(tr *Tracker, clock *clocktesting.FakeClock) {
 			clock.Step(30*time.Second + useWithin + 1)
-			tr.tick()
+			(&dispatcher{tr}).tick()
 		}, 2, false},
 		"there is time": {func(tr *Tracker, clock *clocktesting.FakeClock) {
 			clock.Step(30*time.Second + useWithin)
-			tr.tick()
+			(&dispatcher{tr}).tick()
 		}, 0, true},
-		"others are evicted elsewhere": {func(tr *Tracker, _ *clocktesting.FakeClock) { tr.Evictions().Begin(uid, "m", victim) }, 2, true},
-		"others are evicted there":     {func(tr *Tracker, _ *clocktesting.FakeClock) { tr.Evictions().Begin(uid, "n", victim) }, 0, true},
+		"others are evicted elsewhere": {func(tr *Tracker, _ *clocktesting.FakeClock) { tr.Evictions.Begin(uid, "m", victim) }, 2, true},
+		"others are evicted there":     {func(tr *Tracker, _ *clocktesting.FakeClock) { tr.Evictions.Begin(uid, "n", victim) }, 0, true},
 		"one was not evicted after all": {func(tr *Tracker, _ *clocktesting.FakeClock) {
-			tr.Evictions().Cancel(uid)
+			tr.Evictions.Cancel(uid)
 			tr.DeletePod(waiting().Obj())
 		}, 1, false},
 		"none was": {func(tr *Tracker, _ *clocktesting.FakeClock) {
 			for range 3 {
-				tr.Evictions().Cancel(uid)
+				tr.Evictions.Cancel(uid)
 			}
 			tr.DeletePod(waiting().Obj())
 		}, 0, false},
@@ -54,11 +54,11 @@ func TestEvictionsAreWastedUnlessThePodComesToTheirNode(t *testing.T) {
 			tr, clock := newTestTracker(t)
 			wasted := counting(t, tr.metrics.wasted)
 			tr.SetPod(waiting().Obj())
-			tr.Evictions().Begin(uid, "n", victim)
-			tr.Evictions().Begin(uid, "n", victim)
+			tr.Evictions.Begin(uid, "n", victim)
+			tr.Evictions.Begin(uid, "n", victim)
 			test.then(tr, clock)
 			assert.InDelta(t, test.wasted, wasted(), 0)
-			assert.Equal(t, test.open, len(tr.evictions.made) > 0)
+			assert.Equal(t, test.open, len(tr.Evictions.made) > 0)
 		})
 	}
 }

@@ -73,19 +73,25 @@ type WaitingMember struct {
 	UID             types.UID
 }
 
+// Reports are what the reporter asks.
+type Reports struct {
+	t     *Tracker
+	queue workqueue.TypedDelayingInterface[Key] // gangs that the reporter should look at
+}
+
 // TakeReport says why a gang waits, and takes it off the list of those that the reporter should look at.
-func (t *Tracker) TakeReport(key Key) Waiting {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	g := t.gangs[key]
+func (r *Reports) TakeReport(key Key) Waiting {
+	r.t.mu.Lock()
+	defer r.t.mu.Unlock()
+	g := r.t.gangs[key]
 	if g == nil {
 		return Waiting{}
 	}
 	g.reporting = false
-	if !t.synced {
+	if !r.t.synced {
 		return Waiting{}
 	}
-	w := Waiting{Explanation: t.explanationOf(g), PodGroup: reference(g), HasPodGroup: g.podGroup.exists, Joined: g.joined, Version: g.conditions}
+	w := Waiting{Explanation: r.explanationOf(g), PodGroup: reference(g), HasPodGroup: g.podGroup.exists, Joined: g.joined, Version: g.conditions}
 	if !w.IsZero() {
 		w.Count = g.CountWaiting()
 	}
@@ -93,10 +99,10 @@ func (t *Tracker) TakeReport(key Key) Waiting {
 }
 
 // WaitingMembers are the members of a gang that wait, in the order in which they start.
-func (t *Tracker) WaitingMembers(key Key) []WaitingMember {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	g := t.gangs[key]
+func (r *Reports) WaitingMembers(key Key) []WaitingMember {
+	r.t.mu.Lock()
+	defer r.t.mu.Unlock()
+	g := r.t.gangs[key]
 	if g == nil {
 		return nil
 	}
@@ -109,11 +115,11 @@ func (t *Tracker) WaitingMembers(key Key) []WaitingMember {
 }
 
 // StillWaits says whether an explanation still holds for a member.
-func (t *Tracker) StillWaits(key Key, member types.UID, e Explanation) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	g := t.gangs[key]
-	if g == nil || t.explanationOf(g) != e {
+func (r *Reports) StillWaits(key Key, member types.UID, e Explanation) bool {
+	r.t.mu.Lock()
+	defer r.t.mu.Unlock()
+	g := r.t.gangs[key]
+	if g == nil || r.explanationOf(g) != e {
 		return false
 	}
 	m := g.Member(member)
@@ -121,27 +127,33 @@ func (t *Tracker) StillWaits(key Key, member types.UID, e Explanation) bool {
 }
 
 // SpeaksFor says whether the reporter says why a pod waits: it is of a gang whose minimum has no room yet.
-func (t *Tracker) SpeaksFor(pod *corev1.Pod) bool {
+func (r *Reports) SpeaksFor(pod *corev1.Pod) bool {
 	if !IsMember(pod) {
 		return false
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	g, m := t.find(pod.UID)
+	r.t.mu.Lock()
+	defer r.t.mu.Unlock()
+	g, m := r.t.find(pod.UID)
 	return m == nil || !g.Seated()
 }
 
+// Leads says whether this process may write to the API.
+func (r *Reports) Leads() bool { return r.t.Leadership.Leads() }
+
+// Fail notes that a pod has found no node; see Tracker.Fail.
+func (r *Reports) Fail(pod *corev1.Pod) (inGang bool) { return r.t.Fail(pod) }
+
 // WaitsForQuota says whether a pod that stands for itself waits for quota.
-func (t *Tracker) WaitsForQuota(pod *corev1.Pod) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	_, waits := t.quota.pods[pod.UID]
+func (r *Reports) WaitsForQuota(pod *corev1.Pod) bool {
+	r.t.mu.Lock()
+	defer r.t.mu.Unlock()
+	_, waits := r.t.Quota.pods[pod.UID]
 	return waits
 }
 
 // explanationOf says why a gang waits. It costs the same whatever the size of the gang.
-func (t *Tracker) explanationOf(g *group) Explanation {
-	status := t.status(g)
+func (r *Reports) explanationOf(g *group) Explanation {
+	status := r.t.status(g)
 	switch status.Phase {
 	case gang.Running, gang.Attempting:
 		return Explanation{}
@@ -192,12 +204,12 @@ func reference(g *group) *corev1.ObjectReference {
 const reportDelay = 100 * time.Millisecond
 
 // report has the reporter look at a gang in a moment.
-func (t *Tracker) report(key Key) {
-	if g := t.gangs[key]; g != nil && !g.reporting {
+func (r *Reports) report(key Key) {
+	if g := r.t.gangs[key]; g != nil && !g.reporting {
 		g.reporting = true
-		t.reports.AddAfter(key, reportDelay)
+		r.queue.AddAfter(key, reportDelay)
 	}
 }
 
-// Reports has the gangs that the reporter should look at.
-func (t *Tracker) Reports() workqueue.TypedDelayingInterface[Key] { return t.reports }
+// Queue has the gangs that the reporter should look at.
+func (r *Reports) Queue() workqueue.TypedDelayingInterface[Key] { return r.queue }

@@ -54,25 +54,25 @@ func TestWhyAGangWaits(t *testing.T) {
 		"no room, about to be decided again": {func(t *testing.T, tr *Tracker, _ *clocktesting.FakeClock) {
 			tr.SetPodGroup(groupIn(inqueue, 1))
 			refuse(t, tr, pod, "no room")
-			tr.Wake(pod)
+			tr.Hints.Wake(pod)
 		}, Explanation{Reason: "Unschedulable", Message: "no room", FoundAt: now}},
 		"no quota": {func(t *testing.T, tr *Tracker, _ *clocktesting.FakeClock) {
 			tr.SetPodGroup(groupIn(inqueue, 1))
-			tr.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "0").Obj())
+			tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "0").Obj())
 			refuse(t, tr, pod, "no quota")
 		}, Explanation{Reason: "WaitingForQuota", Message: "no quota", FoundAt: now}},
 		"room, it seemed": {func(t *testing.T, tr *Tracker, _ *clocktesting.FakeClock) {
 			tr.SetPodGroup(groupIn(inqueue, 1))
 			refuse(t, tr, pod, "no room")
-			tr.Wake(pod)
+			tr.Hints.Wake(pod)
 			begin(t, tr, pod, nil)
 			require.True(t, tr.Fail(pod))
 		}, Explanation{Reason: "Unschedulable", Message: couldNot}},
 		"quota, and room, it seemed": {func(t *testing.T, tr *Tracker, _ *clocktesting.FakeClock) {
 			tr.SetPodGroup(groupIn(inqueue, 1))
-			tr.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "0").Obj())
+			tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "0").Obj())
 			refuse(t, tr, pod, "no quota")
-			tr.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "1").Obj())
+			tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "1").Obj())
 			for range 2 { // the second time it goes exactly where the decision says
 				begin(t, tr, pod, map[types.UID]string{"m": "n"})
 				require.True(t, tr.Fail(pod))
@@ -97,7 +97,7 @@ func TestWhyAGangWaits(t *testing.T) {
 			tr, clock := newTestTracker(t)
 			tr.SetPod(pod)
 			tc.prepare(t, tr, clock)
-			got := tr.TakeReport(theGang).Explanation
+			got := tr.Reports.TakeReport(theGang).Explanation
 			assert.Equal(t, tc.want, got)
 			assert.Equal(t, tc.want == Explanation{}, got.IsZero())
 		})
@@ -114,21 +114,21 @@ func TestAnExplanationHoldsForMembersThatWait(t *testing.T) {
 	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupPending, 2))
 	setPods(tr, memberNamed("m1").Obj(), memberNamed("m0").Obj(), memberNamed("bound").Node("n").Obj())
 	e := Explanation{Reason: ReasonWaitingForAdmission, Message: "waiting for the PodGroup to be admitted by its queue"}
-	assert.Equal(t, []WaitingMember{{"default", "m0", "m0"}, {"default", "m1", "m1"}}, tr.WaitingMembers(theGang))
-	assert.True(t, tr.StillWaits(theGang, "m0", e))
-	assert.False(t, tr.StillWaits(theGang, "bound", e))
-	assert.False(t, tr.StillWaits(theGang, "gone", e))
-	assert.False(t, tr.StillWaits(keyNamed("other"), "m0", e))
+	assert.Equal(t, []WaitingMember{{"default", "m0", "m0"}, {"default", "m1", "m1"}}, tr.Reports.WaitingMembers(theGang))
+	assert.True(t, tr.Reports.StillWaits(theGang, "m0", e))
+	assert.False(t, tr.Reports.StillWaits(theGang, "bound", e))
+	assert.False(t, tr.Reports.StillWaits(theGang, "gone", e))
+	assert.False(t, tr.Reports.StillWaits(keyNamed("other"), "m0", e))
 	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 5))
-	assert.False(t, tr.StillWaits(theGang, "m0", e))
+	assert.False(t, tr.Reports.StillWaits(theGang, "m0", e))
 }
 
 func TestTheReporterSpeaksForMembersOfGangsThatDoNotRun(t *testing.T) {
 	tr := openTracker(t)
 	waiting, surplus := gangOf(tr, "waiting", 2, 1)[0], gangOf(tr, "running", 1, 2)
 	tr.SetPod(on(surplus[0], "n"))
-	assert.True(t, tr.SpeaksFor(waiting))
-	assert.True(t, tr.SpeaksFor(memberNamed("unseen").Obj()))
-	assert.False(t, tr.SpeaksFor(surplus[1]), "it stands for itself")
-	assert.False(t, tr.SpeaksFor(singleNamed("single", "q").Obj()))
+	assert.True(t, tr.Reports.SpeaksFor(waiting))
+	assert.True(t, tr.Reports.SpeaksFor(memberNamed("unseen").Obj()))
+	assert.False(t, tr.Reports.SpeaksFor(surplus[1]), "it stands for itself")
+	assert.False(t, tr.Reports.SpeaksFor(singleNamed("single", "q").Obj()))
 }

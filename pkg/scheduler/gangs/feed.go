@@ -25,8 +25,9 @@ import (
 // never are.
 const readTimeout = 30 * time.Second
 
-// feed is what the tracker is told by.
-type feed struct {
+// Feed has the tracker told of what is in the API.
+type Feed struct {
+	t       *Tracker
 	once    sync.Once
 	err     error
 	connect Connector
@@ -35,25 +36,25 @@ type feed struct {
 	read    latch // opens when everything has been read, or when nothing will be any more
 }
 
-func newFeed() feed { return feed{connect: connect, read: newLatch()} }
+func newFeed(t *Tracker) *Feed { return &Feed{t: t, connect: connect, read: newLatch()} }
 
 // Connector makes the clients that the tracker reads PodGroups and Queues with, ours and those of scheduler-plugins.
 type Connector func(*rest.Config) (versioned.Interface, dynamic.Interface, error)
 
 // ConnectBy has the tracker make its clients in another way than from the scheduler's configuration: for programs that keep the API in
 // memory. It must be called before Start.
-func (t *Tracker) ConnectBy(connect Connector) { t.feed.connect = connect }
+func (f *Feed) ConnectBy(connect Connector) { f.connect = connect }
 
 // OnStart has a function run, in a goroutine of its own, when everything has been read. It must be called before Start.
-func (t *Tracker) OnStart(run func(context.Context, fwk.Handle)) {
-	t.feed.onStart = append(t.feed.onStart, run)
+func (f *Feed) OnStart(run func(context.Context, fwk.Handle)) {
+	f.onStart = append(f.onStart, run)
 }
 
 // Start feeds the tracker from the API, once in a process: further calls return the result of the first. It returns at once; until the
 // caches are synced, gangs are held at the gate.
-func (t *Tracker) Start(ctx context.Context, handle fwk.Handle) error {
-	t.feed.once.Do(func() { t.feed.err = t.start(ctx, handle) })
-	return t.feed.err
+func (f *Feed) Start(ctx context.Context, handle fwk.Handle) error {
+	f.once.Do(func() { f.err = f.start(ctx, handle) })
+	return f.err
 }
 
 // connect is the Connector for an API server.
@@ -72,26 +73,26 @@ func connect(config *rest.Config) (versioned.Interface, dynamic.Interface, error
 	return client, foreign, nil
 }
 
-func (t *Tracker) start(ctx context.Context, handle fwk.Handle) error {
-	if err := t.metrics.register(t); err != nil {
+func (f *Feed) start(ctx context.Context, handle fwk.Handle) error {
+	if err := f.t.metrics.register(f.t); err != nil {
 		return err
 	}
-	client, foreign, err := t.feed.connect(handle.KubeConfig())
+	client, foreign, err := f.connect(handle.KubeConfig())
 	if err != nil {
 		return err
 	}
 	ours := externalversions.NewSharedInformerFactoryWithOptions(client, 0, externalversions.WithTransform(dropManagedFields))
 	core := handle.SharedInformerFactory()
 	classes := core.Scheduling().V1().PriorityClasses()
-	t.classes = classes.Lister()
+	f.t.classes = classes.Lister()
 
 	handlers := []struct {
 		informer cache.SharedIndexInformer
 		handler  cache.ResourceEventHandler
 	}{
-		{core.Core().V1().Pods().Informer(), handlerFor(t.SetPod, t.DeletePod)},
-		{ours.Scheduling().V1beta1().PodGroups().Informer(), handlerFor(t.SetPodGroup, t.DeletePodGroup)},
-		{ours.Scheduling().V1beta1().Queues().Informer(), handlerFor(t.SetQueue, t.DeleteQueue)},
+		{core.Core().V1().Pods().Informer(), handlerFor(f.t.SetPod, f.t.DeletePod)},
+		{ours.Scheduling().V1beta1().PodGroups().Informer(), handlerFor(f.t.SetPodGroup, f.t.DeletePodGroup)},
+		{ours.Scheduling().V1beta1().Queues().Informer(), handlerFor(f.t.Quota.SetQueue, f.t.Quota.DeleteQueue)},
 		{classes.Informer(), cache.ResourceEventHandlerFuncs{}},
 	}
 	synced := make([]cache.InformerSynced, 0, len(handlers)+1)
@@ -104,66 +105,67 @@ func (t *Tracker) start(ctx context.Context, handle fwk.Handle) error {
 	}
 	foreignRead := newLatch()
 	ours.Start(ctx.Done())
-	t.feed.started = true
-	go t.run(ctx, handle, append(synced, foreignRead.isOpen))
-	go t.watchForeign(ctx, foreign, foreignRead)
+	f.started = true
+	go f.run(ctx, handle, append(synced, foreignRead.isOpen))
+	go f.watchForeign(ctx, foreign, foreignRead)
 	return nil
 }
 
 // run opens the gate when everything has been read, and then looks after the gangs.
-func (t *Tracker) run(ctx context.Context, handle fwk.Handle, synced []cache.InformerSynced) {
+func (f *Feed) run(ctx context.Context, handle fwk.Handle, synced []cache.InformerSynced) {
 	go func() {
 		<-ctx.Done()
-		t.dirty.ShutDown()
-		t.reports.ShutDown()
+		f.t.dirty.ShutDown()
+		f.t.Reports.queue.ShutDown()
 	}()
 	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
-		t.feed.read.open()
+		f.read.open()
 		return
 	}
-	t.Open()
+	f.Open()
+	dispatcher := &dispatcher{f.t}
 	pods := handle.SharedInformerFactory().Core().V1().Pods().Lister()
-	repairs := newRepairer(t.isDue, handle.ClientSet(), pods)
+	repairs := newRepairer((&due{f.t}).isDue, handle.ClientSet(), pods)
 	go repairs.run(ctx)
 	go wait.UntilWithContext(ctx, func(ctx context.Context) {
-		actions, due := t.tick()
-		t.apply(ctx, handle, actions)
+		actions, due := dispatcher.tick()
+		dispatcher.apply(ctx, handle, actions)
 		for _, repair := range due {
 			repairs.queue.Add(repair)
 		}
 	}, tickPeriod)
-	go t.runSelfCheck(ctx, pods)
-	for _, run := range t.feed.onStart {
+	go (&selfCheck{f.t}).runSelfCheck(ctx, pods)
+	for _, run := range f.onStart {
 		go run(ctx, handle)
 	}
-	t.dispatch(ctx, handle)
+	dispatcher.dispatch(ctx, handle)
 }
 
 // Open lets gangs pass the gate. Until then nothing is known of what is bound and assumed.
-func (t *Tracker) Open() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.synced = true
-	for key := range t.gangs {
-		t.look(key)
+func (f *Feed) Open() {
+	f.t.mu.Lock()
+	defer f.t.mu.Unlock()
+	f.t.synced = true
+	for key := range f.t.gangs {
+		f.t.look(key)
 	}
-	t.feed.read.open()
+	f.read.open()
 }
 
 // AwaitRead returns when everything has been read that the plugins ask the tracker about, or when that takes too long. Until then no pod may
 // be tried: a queue whose capability is not known has room for everything, and of a gang whose PodGroup is not known a pod of higher
 // priority would have single members evicted. The scheduler itself waits for what it reads, and for nothing else.
-func (t *Tracker) AwaitRead(ctx context.Context) {
-	if !t.feed.started || t.feed.read.isOpen() {
+func (f *Feed) AwaitRead(ctx context.Context) {
+	if !f.started || f.read.isOpen() {
 		return
 	}
 	select {
 	case <-ctx.Done():
-	case <-t.feed.read.opened:
-	case <-t.clock.After(readTimeout):
+	case <-f.read.opened:
+	case <-f.t.clock.After(readTimeout):
 		klog.FromContext(ctx).Error(nil, "PodGroups and Queues have not been read: pods without a gang are scheduled without regard to them. Are the CRDs installed?",
 			"waited", readTimeout)
-		t.feed.read.open()
+		f.read.open()
 	}
 }
 

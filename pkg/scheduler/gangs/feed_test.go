@@ -15,22 +15,22 @@ import (
 // TestPodsAreTriedWhenEverythingHasBeenRead: or when it is clear that it will not be, or not for a long time.
 func TestPodsAreTriedWhenEverythingHasBeenRead(t *testing.T) {
 	for name, end := range map[string]func(*Tracker, *clocktesting.FakeClock){
-		"read":         func(tr *Tracker, _ *clocktesting.FakeClock) { tr.Open() },
+		"read":         func(tr *Tracker, _ *clocktesting.FakeClock) { tr.Feed.Open() },
 		"missing CRDs": func(_ *Tracker, clock *clocktesting.FakeClock) { clock.Step(readTimeout) },
 		"the end of the program": func(tr *Tracker, _ *clocktesting.FakeClock) {
 			ctx, cancel := context.WithCancel(context.Background())
 			cancel()
-			tr.run(ctx, struct{ fwk.Handle }{}, []cache.InformerSynced{func() bool { return false }})
+			tr.Feed.run(ctx, struct{ fwk.Handle }{}, []cache.InformerSynced{func() bool { return false }})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
 			tr := New(clock)
-			tr.feed.started = true
+			tr.Feed.started = true
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
-				tr.AwaitRead(context.Background())
+				tr.Feed.AwaitRead(context.Background())
 			}()
 			isDone := func() bool {
 				select {
@@ -45,19 +45,19 @@ func TestPodsAreTriedWhenEverythingHasBeenRead(t *testing.T) {
 				end(tr, clock)
 				return isDone()
 			}, 10*time.Second, time.Millisecond)
-			tr.AwaitRead(context.Background()) // and not again
+			tr.Feed.AwaitRead(context.Background()) // and not again
 		})
 	}
 }
 
 func TestACycleThatEndsWaitsNoLonger(*testing.T) {
 	tr := New(clocktesting.NewFakeClock(time.Unix(1000, 0)))
-	tr.feed.started = true
+	tr.Feed.started = true
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	tr.AwaitRead(ctx)
+	tr.Feed.AwaitRead(ctx)
 }
 
 func TestNoPodWaitsForATrackerThatReadsNothing(*testing.T) {
-	New(clocktesting.NewFakeClock(time.Unix(1000, 0))).AwaitRead(context.Background())
+	New(clocktesting.NewFakeClock(time.Unix(1000, 0))).Feed.AwaitRead(context.Background())
 }

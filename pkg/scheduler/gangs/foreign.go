@@ -25,7 +25,7 @@ const foreignLookPeriod = 30 * time.Second
 // watchForeign follows the PodGroups of scheduler-plugins, so that its users can move over: at once if their CRD is there, else
 // as soon as it is. Until then pods that carry the label wait at the gate, as they would for a PodGroup that is missing. read opens
 // when they have been read, or cannot be.
-func (t *Tracker) watchForeign(ctx context.Context, client dynamic.Interface, read latch) {
+func (f *Feed) watchForeign(ctx context.Context, client dynamic.Interface, read latch) {
 	defer read.open()
 	resource := schedulingx.SchemeGroupVersion.WithResource("podgroups")
 	logger := klog.FromContext(ctx)
@@ -44,7 +44,7 @@ func (t *Tracker) watchForeign(ctx context.Context, client dynamic.Interface, re
 	}
 	factory := dynamicinformer.NewDynamicSharedInformerFactory(client, 0)
 	informer := factory.ForResource(resource).Informer()
-	registration, err := informer.AddEventHandler(handlerFor(t.setForeign(logger), t.deleteForeign))
+	registration, err := informer.AddEventHandler(handlerFor(f.setForeign(logger), f.deleteForeign))
 	if err != nil {
 		logger.Error(err, "Watching the PodGroups of scheduler-plugins failed")
 		return
@@ -56,19 +56,19 @@ func (t *Tracker) watchForeign(ctx context.Context, client dynamic.Interface, re
 }
 
 // setForeign takes over a PodGroup of scheduler-plugins: it has a minimum, and neither queue nor tasks.
-func (t *Tracker) setForeign(logger klog.Logger) func(*unstructured.Unstructured) {
+func (f *Feed) setForeign(logger klog.Logger) func(*unstructured.Unstructured) {
 	return func(obj *unstructured.Unstructured) {
 		pg, err := fromForeign(obj)
 		if err != nil {
 			logger.Error(err, "Reading a PodGroup failed", "podGroup", klog.KObj(obj))
 			return
 		}
-		t.setPodGroup(foreignKey(obj), pg)
+		f.t.setPodGroup(foreignKey(obj), pg)
 	}
 }
 
-func (t *Tracker) deleteForeign(obj *unstructured.Unstructured) {
-	t.deletePodGroup(foreignKey(obj), obj.GetUID())
+func (f *Feed) deleteForeign(obj *unstructured.Unstructured) {
+	f.t.deletePodGroup(foreignKey(obj), obj.GetUID())
 }
 
 func foreignKey(obj *unstructured.Unstructured) Key {

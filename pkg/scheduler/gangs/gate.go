@@ -52,15 +52,15 @@ func (t *Tracker) Gate(pod *corev1.Pod) string {
 		delete(t.detached, pod.UID) // the queue knows of its gang
 	}
 	reason := t.closedTo(key, pod)
-	if reason == "" || t.isProbe(pod) {
+	if reason == "" || t.Leadership.isProbe(pod) {
 		if g, m := t.find(pod.UID); m != nil {
-			t.freezeOrder(g, m)
+			t.Order.freezeOrder(g, m)
 		}
 		return ""
 	}
 	if g := t.gangs[key]; g != nil {
 		g.turnedAway = true
-		t.report(key)
+		t.Reports.report(key)
 	}
 	if reason == notSeen {
 		t.unseen[pod.UID] = pod // it is activated when the tracker has seen it
@@ -124,5 +124,5 @@ func (t *Tracker) callScout(g *group, m *gang.Member) {
 	if g.scout.called.IsZero() {
 		g.scout.called = t.clock.Now()
 	}
-	t.reachQuorum(g)
+	t.metrics.reachQuorum(g, t.clock.Now())
 }

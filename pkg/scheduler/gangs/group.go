@@ -105,7 +105,7 @@ func (t *Tracker) status(g *group) gang.Status {
 		Exists:       g.podGroup.exists,
 		Admitted:     t.isAdmitted(g),
 		Attempting:   g.attempt != nil,
-		Preempted:    t.isPreempted(g),
+		Preempted:    t.Victims.isPreempted(g),
 		BackOffUntil: g.retry.until,
 	}
 	if g.attempt != nil {

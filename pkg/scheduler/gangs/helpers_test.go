@@ -35,11 +35,11 @@ func newTestTracker(t testing.TB) (*Tracker, *clocktesting.FakeClock) {
 	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
 	tr := New(clock)
 	t.Cleanup(tr.dirty.ShutDown)
-	t.Cleanup(tr.reports.ShutDown)
+	t.Cleanup(tr.Reports.queue.ShutDown)
 	require.NoError(t, tr.Configure("muster", testArgs))
-	tr.EnforceQuota()
-	tr.Open()
-	tr.Lead()
+	tr.Quota.EnforceQuota()
+	tr.Feed.Open()
+	tr.Leadership.Lead()
 	return tr, clock
 }
 
@@ -130,9 +130,9 @@ func no(s *Snapshot, message string, rejected *corev1.Pod, plugin string) *place
 // begin has the scout's gang decided to fit, and returns the pods to activate.
 func begin(t testing.TB, tr *Tracker, scout *corev1.Pod, places map[types.UID]string) []*corev1.Pod {
 	t.Helper()
-	s := tr.Snapshot(scout)
+	s := tr.Decisions.Snapshot(scout)
 	require.NotNil(t, s)
-	activate, ok := tr.Commit(s, yes(s, places))
+	activate, ok := tr.Decisions.Commit(s, yes(s, places))
 	require.True(t, ok)
 	return activate
 }
@@ -140,21 +140,21 @@ func begin(t testing.TB, tr *Tracker, scout *corev1.Pod, places map[types.UID]st
 // refuse has the scout's gang decided not to fit.
 func refuse(t testing.TB, tr *Tracker, scout *corev1.Pod, message string) {
 	t.Helper()
-	s := tr.Snapshot(scout)
+	s := tr.Decisions.Snapshot(scout)
 	require.NotNil(t, s)
-	_, ok := tr.Commit(s, no(s, message, scout, "NodeResourcesFit"))
+	_, ok := tr.Decisions.Commit(s, no(s, message, scout, "NodeResourcesFit"))
 	require.True(t, ok)
 }
 
 // reserve is what the plugins do with a pod in Reserve, and unreserve in Unreserve, in the order of the profiles.
 func reserve(tr *Tracker, pod *corev1.Pod) {
-	tr.Charge(pod)
+	tr.Quota.Charge(pod)
 	tr.Reserve(pod)
 }
 
 func unreserve(tr *Tracker, pod *corev1.Pod) {
 	tr.Unreserve(pod)
-	tr.Refund(pod)
+	tr.Quota.Refund(pod)
 }
 
 // permit reserves for a pod and asks Permit.

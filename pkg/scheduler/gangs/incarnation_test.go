@@ -30,7 +30,7 @@ func toEvict(tr *Tracker) (names []string)      { return repairsAt(tr, true) }
 func toDenominate(tr *Tracker) (names []string) { return repairsAt(tr, false) }
 
 func repairsAt(tr *Tracker, evict bool) (names []string) {
-	_, repairs := tr.tick()
+	_, repairs := (&dispatcher{tr}).tick()
 	for _, r := range repairs {
 		if r.evict == evict {
 			names = append(names, r.name)
@@ -113,23 +113,23 @@ func TestAGangWaitsForTheOutcomeOfATerminatedMember(t *testing.T) {
 	tr.DeletePod(ends) // as its watch shows a pod that has succeeded
 	require.Equal(t, outcomeUnknown, tr.Gate(surplus))
 	assert.Equal(t, gang.Status{Phase: gang.Incomplete, Reason: gang.OutcomeUnknown, Until: clock.Now().Add(outcomePause)}, statusOf(tr, theGang))
-	assert.Empty(t, tr.nextActions(theGang).Activate)
-	assert.Zero(t, tr.TakeReport(theGang).Explanation, "nothing is reported that is over in a moment")
+	assert.Empty(t, (&dispatcher{tr}).nextActions(theGang).Activate)
+	assert.Zero(t, tr.Reports.TakeReport(theGang).Explanation, "nothing is reported that is over in a moment")
 
 	known := pg.DeepCopy()
 	known.Status.Succeeded = 1
 	tr.SetPodGroup(known)
-	assert.Equal(t, []string{"surplus"}, namesOf(tr.nextActions(theGang).Activate))
+	assert.Equal(t, []string{"surplus"}, namesOf((&dispatcher{tr}).nextActions(theGang).Activate))
 	assert.Empty(t, tr.Gate(surplus))
 	assert.Equal(t, Single, tr.Enter(surplus).Role, "the minimum has what it needs")
 
 	tr.DeletePod(stays) // and its outcome is never written
 	require.Equal(t, outcomeUnknown, tr.Gate(surplus))
 	toLookAt(tr)
-	require.Empty(t, tr.nextActions(theGang).Activate)
+	require.Empty(t, (&dispatcher{tr}).nextActions(theGang).Activate)
 	clock.Step(outcomePause)
 	require.Contains(t, lookAgain(t, tr), theGang, "the dispatcher looks again by itself")
-	assert.Equal(t, []string{"surplus"}, namesOf(tr.nextActions(theGang).Activate))
+	assert.Equal(t, []string{"surplus"}, namesOf((&dispatcher{tr}).nextActions(theGang).Activate))
 	assert.Equal(t, Scout, tr.Enter(surplus).Role, "it takes the place of the member that is gone")
 }
 
@@ -178,11 +178,11 @@ func TestAMemberThatIsBeingBoundHoldsUpNoOther(t *testing.T) {
 	replacement := memberNamed("replacement").Obj()
 	tr.SetPod(replacement)
 	require.Empty(t, tr.Gate(replacement))
-	assert.Empty(t, tr.nextActions(theGang).Reject, "the member that is being bound keeps its room")
-	s := tr.Snapshot(replacement)
+	assert.Empty(t, (&dispatcher{tr}).nextActions(theGang).Reject, "the member that is being bound keeps its room")
+	s := tr.Decisions.Snapshot(replacement)
 	require.NotNil(t, s)
 	assert.Len(t, s.Problem.Members, 1)
-	_, ok := tr.Commit(s, yes(s, nil))
+	_, ok := tr.Decisions.Commit(s, yes(s, nil))
 	require.True(t, ok)
 	verdict, _ = permit(tr, replacement)
 	assert.Equal(t, Allow, verdict)
@@ -230,8 +230,8 @@ func TestAMemberThatWasReleasedTooEarlyIsReleasedAgainWhileTheMinimumIsThere(t *
 				unreserve(tr, memberNamed("m0").Obj())
 				tr.DeletePod(deleting(memberNamed("m0").Obj()))
 			}
-			tr.tick()
-			actions := tr.nextActions(theGang)
+			(&dispatcher{tr}).tick()
+			actions := (&dispatcher{tr}).nextActions(theGang)
 			assert.ElementsMatch(t, tc.allow, actions.Allow)
 			assert.ElementsMatch(t, tc.reject, actions.Reject)
 		})

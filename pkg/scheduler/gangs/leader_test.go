@@ -18,9 +18,9 @@ func newFollower(t *testing.T) (*Tracker, *clocktesting.FakeClock) {
 	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
 	tr := New(clock)
 	t.Cleanup(tr.dirty.ShutDown)
-	t.Cleanup(tr.reports.ShutDown)
+	t.Cleanup(tr.Reports.queue.ShutDown)
 	require.NoError(t, tr.Configure("muster", testArgs))
-	tr.Open()
+	tr.Feed.Open()
 	return tr, clock
 }
 
@@ -42,16 +42,16 @@ func heldPods(tr *Tracker) []*corev1.Pod {
 
 func TestATrackerFollowsUntilItSeesACycle(t *testing.T) {
 	tr, _ := newFollower(t)
-	require.False(t, tr.Leads())
+	require.False(t, tr.Leadership.Leads())
 	pods := heldPods(tr)
 	passing(tr, pods...)
-	require.False(t, tr.Leads(), "the gate is asked in a standby, too")
+	require.False(t, tr.Leadership.Leads(), "the gate is asked in a standby, too")
 	assert.Equal(t, Held, tr.Enter(pods[0]).Role)
-	assert.True(t, tr.Leads())
+	assert.True(t, tr.Leadership.Leads())
 
 	single, _ := newFollower(t)
 	single.Enter(singleNamed("single", "").Obj())
-	assert.True(t, single.Leads(), "any cycle shows that this process schedules")
+	assert.True(t, single.Leadership.Leads(), "any cycle shows that this process schedules")
 }
 
 func TestExactlyOneHeldMemberPassesTheGateOfAFollower(t *testing.T) {
@@ -63,7 +63,7 @@ func TestExactlyOneHeldMemberPassesTheGateOfAFollower(t *testing.T) {
 	ready := gangOf(tr, "ready", 1, 1)
 	assert.Equal(t, []string{"a-0", "ready-0"}, passing(tr, append(pods, ready...)...), "pods that are not held pass as always")
 
-	tr.Lead()
+	tr.Leadership.Lead()
 	assert.Equal(t, []string{"ready-0"}, passing(tr, append(pods, ready...)...), "a leader needs no probe")
 }
 
@@ -72,7 +72,7 @@ func TestThereIsNoProbeBeforeEverythingIsRead(t *testing.T) {
 	tr.synced = false
 	pods := heldPods(tr)
 	require.Empty(t, passing(tr, pods...))
-	tr.Open()
+	tr.Feed.Open()
 	assert.Len(t, passing(tr, pods...), 1)
 }
 
@@ -86,10 +86,10 @@ func TestTheProbeMovesOn(t *testing.T) {
 			tr, _ := newFollower(t)
 			pods := heldPods(tr)
 			require.Equal(t, []string{"a-0"}, passing(tr, pods...))
-			actions, _ := tr.tick()
+			actions, _ := (&dispatcher{tr}).tick()
 			require.Empty(t, actions.Activate, "there is one")
 			gone(tr, pods[0])
-			actions, _ = tr.tick()
+			actions, _ = (&dispatcher{tr}).tick()
 			require.Len(t, actions.Activate, 1, "the gate is asked about another one")
 			assert.Contains(t, []string{"a-1", "b-0"}, actions.Activate[0].Name, "the first of its gang that waits")
 			assert.Equal(t, namesOf(actions.Activate), passing(tr, append(actions.Activate, pods...)...)[:1])
@@ -109,12 +109,12 @@ func TestOnlyAMemberThatWaitsIsTheProbe(t *testing.T) {
 	tr.SetPod(gated)
 	unseen := memberNamed("unseen").Obj()
 	assert.Empty(t, passing(tr, bound, goes, gated, unseen))
-	assert.Empty(t, tr.nextProbe())
+	assert.Empty(t, tr.Leadership.nextProbe())
 
 	waits := memberNamed("waits").Obj()
 	tr.SetPod(waits)
-	assert.Equal(t, []string{"waits"}, namesOf(tr.nextProbe()))
-	actions, _ := tr.tick()
+	assert.Equal(t, []string{"waits"}, namesOf(tr.Leadership.nextProbe()))
+	actions, _ := (&dispatcher{tr}).tick()
 	assert.Contains(t, namesOf(actions.Activate), "waits")
 	assert.Equal(t, []string{"waits"}, passing(tr, bound, goes, gated, unseen, waits))
 }
@@ -122,8 +122,8 @@ func TestOnlyAMemberThatWaitsIsTheProbe(t *testing.T) {
 func TestALeaderActivatesNoProbe(t *testing.T) {
 	tr, _ := newFollower(t)
 	heldPods(tr)
-	tr.Lead()
-	actions, _ := tr.tick()
+	tr.Leadership.Lead()
+	actions, _ := (&dispatcher{tr}).tick()
 	assert.Empty(t, actions.Activate)
 }
 
@@ -136,10 +136,10 @@ func TestAFollowerWritesNothing(t *testing.T) {
 	setPods(tr, memberNamed("bound").Node("node").Obj(), nominated)
 	clock.Step(2 * time.Hour)
 	for range 2 {
-		_, repairs := tr.tick()
+		_, repairs := (&dispatcher{tr}).tick()
 		require.Empty(t, repairs)
 	}
-	tr.Lead()
+	tr.Leadership.Lead()
 	assert.Equal(t, []string{"bound"}, toEvict(tr))
 	assert.Equal(t, []string{"nominated"}, toDenominate(tr))
 }
@@ -149,14 +149,14 @@ func TestAllGangsAreLookedAtWhenThisProcessBeginsToLead(t *testing.T) {
 	heldPods(tr)
 	toLookAt(tr)
 	for _, name := range []string{"a", "b"} {
-		tr.TakeReport(keyNamed(name)) // the reporter has looked, and has written nothing
+		tr.Reports.TakeReport(keyNamed(name)) // the reporter has looked, and has written nothing
 	}
-	for tr.reports.Len() > 0 {
-		key, _ := tr.reports.Get()
-		tr.reports.Done(key)
+	for tr.Reports.queue.Len() > 0 {
+		key, _ := tr.Reports.queue.Get()
+		tr.Reports.queue.Done(key)
 	}
-	tr.Lead()
+	tr.Leadership.Lead()
 	assert.ElementsMatch(t, []Key{keyNamed("a"), keyNamed("b")}, toLookAt(tr))
 	clock.Step(reportDelay)
-	require.Eventually(t, func() bool { return tr.reports.Len() == 2 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return tr.Reports.queue.Len() == 2 }, 10*time.Second, time.Millisecond)
 }

@@ -80,8 +80,8 @@ func TestThePictureOfTheLifecycle(t *testing.T) {
 
 // attempt begins an attempt of the gang g, without the queue.
 func (s *simulation) attempt() {
-	snapshot := s.tracker.Snapshot(s.memberNumber(0))
-	s.tracker.Commit(snapshot, s.place(&snapshot.Problem))
+	snapshot := s.tracker.Decisions.Snapshot(s.memberNumber(0))
+	s.tracker.Decisions.Commit(snapshot, s.place(&snapshot.Problem))
 	s.observe("Commit")
 }
 
@@ -203,7 +203,7 @@ func TestAnAttemptEndsWhenTheAdmissionIsTakenBack(t *testing.T) {
 	assert.Empty(t, s.tracker.attempting)
 	s.settle()
 	assert.Empty(t, s.room, "all room is given back")
-	used, all := s.tracker.Ledger().Totals("q")
+	used, all := s.tracker.Quota.Ledger.Totals("q")
 	assert.True(t, used.IsZero() && all.IsZero(), "all quota is given back")
 	s.changeGroup(key, func(pg *schedulingv1beta1.PodGroup) { pg.Status.Phase = schedulingv1beta1.PodGroupInqueue })
 	s.run(2 * time.Second)

@@ -25,15 +25,15 @@ func (t *Tracker) SetPod(pod *corev1.Pod) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if pod.Spec.NodeName != "" {
-		t.evictions.use(pod)
+		t.Evictions.use(pod)
 	}
 	if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
-		t.probeGone(pod.UID) // the scheduler does not try it any more
+		t.Leadership.probeGone(pod.UID) // the scheduler does not try it any more
 	}
 	key, isMember := KeyOf(pod)
 	t.detachUnless(key, isMember, pod)
 	if !isMember || t.isOfOthers(pod) {
-		t.charge(pod, "", nil)
+		t.Quota.charge(pod, "", nil)
 		return
 	}
 	g := t.group(key)
@@ -53,7 +53,7 @@ func (t *Tracker) setMember(g *group, old, m *gang.Member) {
 		}
 		if m.State == gang.Waiting && !upstream.SameScheduledCondition(old.Pod, m.Pod) {
 			g.conditions++
-			t.report(g.key)
+			t.Reports.report(g.key)
 		}
 		return
 	}
@@ -70,7 +70,7 @@ func (t *Tracker) setMember(g *group, old, m *gang.Member) {
 	if g.retry.binding > 0 && g.Seated() && g.CountIn(gang.Reserved)+g.CountIn(gang.Released) == 0 {
 		g.retry.binding = 0 // bound as a whole
 	}
-	t.reachBinding(g)
+	t.metrics.reachBinding(g, t.clock.Now())
 	t.settleRepair(g)
 	t.look(g.key)
 }
@@ -94,7 +94,7 @@ func (t *Tracker) record(g *group, old, m *gang.Member) {
 	if m.State == gang.Bound {
 		delete(t.detached, m.UID)
 	}
-	t.charge(m.Pod, g.podGroup.queue, m.Requests)
+	t.Quota.charge(m.Pod, g.podGroup.queue, m.Requests)
 }
 
 // mayFitNow says whether a change of a waiting pod may let it onto a node that it had no place on. The queue tells the plugins of it when
@@ -132,15 +132,15 @@ func (t *Tracker) detachUnless(key Key, isMember bool, pod *corev1.Pod) {
 func (t *Tracker) DeletePod(pod *corev1.Pod) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.order.Delete(pod.UID)
-	t.evictions.use(pod)
-	t.probeGone(pod.UID)
+	t.Order.keys.Delete(pod.UID)
+	t.Evictions.use(pod)
+	t.Leadership.probeGone(pod.UID)
 	delete(t.detached, pod.UID)
 	delete(t.unseen, pod.UID)
-	delete(t.held.pods, pod.UID)
-	t.quota.forget(pod.UID)
-	if t.quota.ledger.Release(pod.UID) {
-		t.wakeQuotaWaiters()
+	delete(t.WaitList.held.pods, pod.UID)
+	t.Quota.forget(pod.UID)
+	if t.Quota.Ledger.Release(pod.UID) {
+		t.Quota.wakeQuotaWaiters()
 	}
 	if g, m := t.find(pod.UID); m != nil {
 		t.awaitOutcome(g, m, pod)

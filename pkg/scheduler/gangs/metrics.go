@@ -151,11 +151,11 @@ func (g *gauges) DescribeWithStability(ch chan<- *metrics.Desc) {
 // CollectWithStability reads them.
 func (g *gauges) CollectWithStability(ch chan<- metrics.Metric) {
 	m := g.tracker.metrics
-	for key, n := range g.tracker.countGangs() {
+	for key, n := range g.countGangs() {
 		ch <- metrics.NewLazyConstMetric(m.gangs, metrics.GaugeValue, float64(n), key.queue, key.phase)
 	}
-	for _, queue := range g.tracker.quota.ledger.Queues() {
-		used, all := g.tracker.quota.ledger.Totals(queue)
+	for _, queue := range g.tracker.Quota.Ledger.Queues() {
+		used, all := g.tracker.Quota.Ledger.Totals(queue)
 		all.Sub(used)
 		for desc, amounts := range map[*metrics.Desc]resources.List{m.used: used, m.assumed: all} {
 			for name, amount := range amounts {
@@ -171,12 +171,13 @@ type queuePhase struct {
 	queue, phase string
 }
 
-func (t *Tracker) countGangs() map[queuePhase]int {
+func (g *gauges) countGangs() map[queuePhase]int {
+	t := g.tracker
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	counts := map[queuePhase]int{}
-	for _, g := range t.gangs {
-		counts[queuePhase{g.podGroup.queue, string(t.status(g).Phase)}]++
+	for _, gang := range t.gangs {
+		counts[queuePhase{gang.podGroup.queue, string(t.status(gang).Phase)}]++
 	}
 	return counts
 }
@@ -188,38 +189,38 @@ type timestamps struct {
 }
 
 // reachQuorum notes that enough members exist for a decision.
-func (t *Tracker) reachQuorum(g *group) {
+func (m *gangMetrics) reachQuorum(g *group, now time.Time) {
 	if !g.timestamps.complete.IsZero() {
 		return
 	}
-	g.timestamps.complete = t.clock.Now()
+	g.timestamps.complete = now
 	if !g.timestamps.started {
-		t.metrics.quorum.WithLabelValues(g.podGroup.queue).Observe(t.clock.Since(g.podGroup.created).Seconds())
+		m.quorum.WithLabelValues(g.podGroup.queue).Observe(now.Sub(g.podGroup.created).Seconds())
 	}
 }
 
 // reachAdmission notes that a gang was found to fit.
-func (t *Tracker) reachAdmission(g *group) {
+func (m *gangMetrics) reachAdmission(g *group, now time.Time) {
 	if g.timestamps.complete.IsZero() || !g.timestamps.admitted.IsZero() {
 		return
 	}
-	g.timestamps.admitted = t.clock.Now()
-	t.metrics.admit.WithLabelValues(g.podGroup.queue).Observe(t.clock.Since(g.timestamps.complete).Seconds())
+	g.timestamps.admitted = now
+	m.admit.WithLabelValues(g.podGroup.queue).Observe(now.Sub(g.timestamps.complete).Seconds())
 }
 
 // reachBinding is called whenever a member is seen bound.
-func (t *Tracker) reachBinding(g *group) {
+func (m *gangMetrics) reachBinding(g *group, now time.Time) {
 	if g.timestamps.admitted.IsZero() || g.CountIn(gang.Reserved)+g.CountIn(gang.Released) > 0 || !g.Seated() {
 		return
 	}
-	t.metrics.bind.WithLabelValues(g.podGroup.queue).Observe(t.clock.Since(g.timestamps.admitted).Seconds())
+	m.bind.WithLabelValues(g.podGroup.queue).Observe(now.Sub(g.timestamps.admitted).Seconds())
 	g.timestamps = timestamps{started: true}
 }
 
 // observeDecision notes how a decision went.
-func (t *Tracker) observeDecision(s *Snapshot, level, result string) {
-	t.metrics.decisions.WithLabelValues(level).Observe(t.clock.Since(s.begun).Seconds())
-	t.metrics.attempts.WithLabelValues(result).Inc()
+func (c *Decisions) observeDecision(s *Snapshot, level, result string) {
+	c.t.metrics.decisions.WithLabelValues(level).Observe(c.t.clock.Since(s.begun).Seconds())
+	c.t.metrics.attempts.WithLabelValues(result).Inc()
 }
 
 // LostWakeups is how many gangs were found to fit that no event had woken.
@@ -230,7 +231,7 @@ func (t *Tracker) LostWakeups() int {
 }
 
 // Reported counts a condition that was written.
-func (t *Tracker) Reported(reason string) { t.metrics.reports.WithLabelValues(reason).Inc() }
+func (r *Reports) Reported(reason string) { r.t.metrics.reports.WithLabelValues(reason).Inc() }
 
 // String prints a metric's name with its labels.
 func (r MetricReference) String() string {

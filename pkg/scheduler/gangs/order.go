@@ -2,6 +2,7 @@ package gangs
 
 import (
 	"cmp"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -68,11 +69,17 @@ func compareBool(a, b bool) int {
 	return 1
 }
 
+// Order is what pods are sorted by in the scheduling queue.
+type Order struct {
+	t    *Tracker
+	keys sync.Map // pod UID -> *OrderKey; QueueSort reads it without the lock
+}
+
 // OrderKey returns what a pod in the queue is sorted by. A pod without a gang is sorted by its priority and the time it entered
 // the queue, as the upstream scheduler does.
-func (t *Tracker) OrderKey(pod *corev1.Pod, queued time.Time) OrderKey {
+func (o *Order) OrderKey(pod *corev1.Pod, queued time.Time) OrderKey {
 	if _, ok := KeyOf(pod); ok {
-		if key, ok := t.order.Load(pod.UID); ok {
+		if key, ok := o.keys.Load(pod.UID); ok {
 			return *key.(*OrderKey)
 		}
 	}
@@ -91,13 +98,13 @@ func rankOf(priority int32, partial bool) int {
 }
 
 // freezeOrder fixes what a member is sorted by while it is in the queue.
-func (t *Tracker) freezeOrder(g *group, m *gang.Member) {
-	priority := t.priorityOf(g)
+func (o *Order) freezeOrder(g *group, m *gang.Member) {
+	priority := o.t.priorityOf(g)
 	share := 0
 	if g.Seated() {
 		share = g.CountSurplus() + 1 + g.rankOf(m.UID)
 	}
-	t.order.Store(m.UID, &OrderKey{
+	o.keys.Store(m.UID, &OrderKey{
 		Rank:         rankOf(priority, g.Partial() || g.attempt != nil && g.attempt.failed.Len() > 0),
 		JobPriority:  priority,
 		Surplus:      g.Seated(),
@@ -114,3 +121,6 @@ func (t *Tracker) freezeOrder(g *group, m *gang.Member) {
 func GroupOrderKey(priority int32, queued time.Time) OrderKey {
 	return OrderKey{Rank: rankOf(priority, false), JobPriority: priority, Since: queued, TaskPriority: priority}
 }
+
+// Bound forgets the sort key of a pod that has left the scheduling queue for good.
+func (o *Order) Bound(pod types.UID) { o.keys.Delete(pod) }

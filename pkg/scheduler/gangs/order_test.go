@@ -64,9 +64,9 @@ func TestPodsWithoutAGangAreOrderedByPriorityAndTheTimeTheyCame(t *testing.T) {
 	pod := func(name string, priority int32) *corev1.Pod {
 		return mustertesting.MakePod(name).UID(name).Priority(priority).Obj()
 	}
-	first := tr.OrderKey(pod("a", 0), time.Unix(1, 0))
-	second := tr.OrderKey(pod("b", 0), time.Unix(2, 0))
-	urgent := tr.OrderKey(pod("c", 10), time.Unix(3, 0))
+	first := tr.Order.OrderKey(pod("a", 0), time.Unix(1, 0))
+	second := tr.Order.OrderKey(pod("b", 0), time.Unix(2, 0))
+	urgent := tr.Order.OrderKey(pod("c", 10), time.Unix(3, 0))
 	assert.True(t, first.Before(&second))
 	assert.True(t, urgent.Before(&first))
 	// A pod of a native pod group that carries our annotation as well is no member.
@@ -80,7 +80,7 @@ func queued(t *testing.T, tr *Tracker, pods ...*corev1.Pod) []string {
 		require.Empty(t, tr.Gate(pod), pod.Name)
 	}
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
-		x, y := tr.OrderKey(a, time.Time{}), tr.OrderKey(b, time.Time{})
+		x, y := tr.Order.OrderKey(a, time.Time{}), tr.Order.OrderKey(b, time.Time{})
 		return compareBool(y.Before(&x), x.Before(&y))
 	})
 	return namesOf(pods)
@@ -144,11 +144,11 @@ func TestThePositionOfAQueuedPodIsFixed(t *testing.T) {
 	tr := openTracker(t)
 	pods := runningGang(tr, "a", time.Unix(1, 0), 3, 1)
 	require.Empty(t, tr.Gate(pods[1]))
-	before := tr.OrderKey(pods[1], time.Time{})
+	before := tr.Order.OrderKey(pods[1], time.Time{})
 	tr.SetPod(on(pods[0], "node"))
-	assert.Equal(t, before, tr.OrderKey(pods[1], time.Time{}))
+	assert.Equal(t, before, tr.Order.OrderKey(pods[1], time.Time{}))
 	require.Empty(t, tr.Gate(pods[1]))
-	assert.Equal(t, before.Share, tr.OrderKey(pods[1], time.Time{}).Share, "one more runs, and one fewer waits before it")
-	tr.Bound(pods[1].UID)
-	assert.Equal(t, time.Unix(7, 0), tr.OrderKey(pods[1], time.Unix(7, 0)).Since, "it is forgotten")
+	assert.Equal(t, before.Share, tr.Order.OrderKey(pods[1], time.Time{}).Share, "one more runs, and one fewer waits before it")
+	tr.Order.Bound(pods[1].UID)
+	assert.Equal(t, time.Unix(7, 0), tr.Order.OrderKey(pods[1], time.Unix(7, 0)).Since, "it is forgotten")
 }

@@ -29,7 +29,7 @@ func (t *Tracker) setPodGroup(key Key, pg *schedulingv1beta1.PodGroup) {
 	moved := g.podGroup.queue != pg.Spec.Queue
 	if moved {
 		t.rollBack(g, "") // what is assumed for it is of the quota of another queue
-		t.book.ForgetQuota(g.key)
+		t.WaitList.book.ForgetQuota(g.key)
 	}
 	if g.Succeeded != int(pg.Status.Succeeded) || g.podGroup.failed != pg.Status.Failed {
 		g.outcomeUntil = time.Time{}
@@ -41,8 +41,8 @@ func (t *Tracker) setPodGroup(key Key, pg *schedulingv1beta1.PodGroup) {
 		}
 	}
 	if moved {
-		t.moveCharges(g)
-		t.wakeQuotaWaiters() // of its own waiting members, too
+		t.Quota.moveCharges(g)
+		t.Quota.wakeQuotaWaiters() // of its own waiting members, too
 	}
 	t.changed(g)
 	if !t.isAdmitted(g) {
@@ -52,7 +52,7 @@ func (t *Tracker) setPodGroup(key Key, pg *schedulingv1beta1.PodGroup) {
 	if g.attempt != nil && !g.SeatedWith(g.membersToCome()) {
 		t.rollBack(g, "") // the minimum was raised above those that were chosen
 	}
-	t.applyReservations()
+	t.WaitList.applyReservations()
 	t.settleRepair(g)
 	t.look(g.key)
 }
@@ -60,7 +60,7 @@ func (t *Tracker) setPodGroup(key Key, pg *schedulingv1beta1.PodGroup) {
 // renew makes a gang that of another PodGroup.
 func (t *Tracker) renew(g *group, pg *schedulingv1beta1.PodGroup) {
 	t.rollBack(g, "")
-	t.book.Forget(g.key)
+	t.WaitList.book.Forget(g.key)
 	g.podGroup = podGroup{queue: g.podGroup.queue, created: pg.CreationTimestamp.Time}
 	g.priority, g.decision = nil, nil
 	g.minimumBound, g.timestamps, g.outcomeUntil = false, timestamps{}, time.Time{}
@@ -129,10 +129,10 @@ func (t *Tracker) deletePodGroup(key Key, uid types.UID) {
 		return
 	}
 	t.rollBack(g, "")
-	t.book.Forget(g.key)
+	t.WaitList.book.Forget(g.key)
 	g.podGroup = podGroup{created: g.podGroup.created, bound: -1}
 	g.minimumBound, g.priority = false, nil
-	t.moveCharges(g)
+	t.Quota.moveCharges(g)
 	t.changed(g)
 	t.settleRepair(g)
 	t.look(g.key)
@@ -158,8 +158,8 @@ func (t *Tracker) observeAdmission(g *group, m *gang.Member) {
 func (t *Tracker) settleRepair(g *group) {
 	g.minimumBound = g.minimumBound || g.podGroup.exists && g.Started()
 	if g.priority != nil {
-		t.book.Rerank(g.key, t.rank(g))
-		t.applyReservations()
+		t.WaitList.book.Rerank(g.key, t.rank(g))
+		t.WaitList.applyReservations()
 	}
 	if g.attempt != nil {
 		return
@@ -175,8 +175,8 @@ func (t *Tracker) settleRepair(g *group) {
 	default:
 		lacks = requests(g.Choose())
 	}
-	if t.quota.ledger.Assume(g.key.String(), g.podGroup.queue, lacks) {
-		t.wakeQuotaWaiters()
+	if t.Quota.Ledger.Assume(g.key.String(), g.podGroup.queue, lacks) {
+		t.Quota.wakeQuotaWaiters()
 	}
 }
 

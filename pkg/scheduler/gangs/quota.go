@@ -18,20 +18,22 @@ import (
 // systemCritical is the priority from which pods stand back for nothing.
 const systemCritical = upstream.SystemCriticalPriority
 
-// quotas is what pods are charged, and what waits for quota.
-type quotas struct {
-	ledger   *ledger.Ledger
+// Quota is what pods are charged, and what waits for quota.
+type Quota struct {
+	t *Tracker
+	// Ledger of charges and of assumed quota.
+	Ledger   *ledger.Ledger
 	enforced bool                      // the Capacity plugin is part of a profile
 	bound    sets.Set[types.UID]       // pods that are charged and, as the API says, bound: their charge stays until they are gone
 	pods     map[types.UID]*corev1.Pod // single pods and surplus that wait for quota
 	gangs    sets.Set[Key]             // gangs that wait for quota
 }
 
-func newQuotas() quotas {
-	return quotas{ledger: ledger.New(), bound: sets.New[types.UID](), pods: map[types.UID]*corev1.Pod{}, gangs: sets.New[Key]()}
+func newQuota(t *Tracker) *Quota {
+	return &Quota{t: t, Ledger: ledger.New(), bound: sets.New[types.UID](), pods: map[types.UID]*corev1.Pod{}, gangs: sets.New[Key]()}
 }
 
-func (q *quotas) forget(pod types.UID) {
+func (q *Quota) forget(pod types.UID) {
 	delete(q.pods, pod)
 	q.bound.Delete(pod)
 }
@@ -41,7 +43,7 @@ func queueOf(pod *corev1.Pod) string { return pod.Annotations[schedulingv1beta1.
 
 // charge books what a bound pod uses of its queue: that of its gang, or "" and it names one itself. A pod without a queue is charged nowhere.
 // requests are the pod's, or nil: then they are counted if they are needed.
-func (t *Tracker) charge(pod *corev1.Pod, queue string, requests resources.List) {
+func (q *Quota) charge(pod *corev1.Pod, queue string, requests resources.List) {
 	if pod.Spec.NodeName == "" {
 		return
 	}
@@ -50,34 +52,34 @@ func (t *Tracker) charge(pod *corev1.Pod, queue string, requests resources.List)
 	}
 	var freed bool
 	if queue == "" {
-		t.quota.bound.Delete(pod.UID)
-		freed = t.quota.ledger.Release(pod.UID)
+		q.bound.Delete(pod.UID)
+		freed = q.Ledger.Release(pod.UID)
 	} else {
-		t.quota.bound.Insert(pod.UID)
+		q.bound.Insert(pod.UID)
 		if requests == nil {
 			requests = resources.PodRequests(pod)
 		}
-		freed = t.quota.ledger.Charge(pod.UID, queue, requests)
+		freed = q.Ledger.Charge(pod.UID, queue, requests)
 	}
 	if freed {
-		t.wakeQuotaWaiters()
+		q.wakeQuotaWaiters()
 	}
 }
 
 // moveCharges books what the members of a gang use in the queue that it belongs to now.
-func (t *Tracker) moveCharges(g *group) {
+func (q *Quota) moveCharges(g *group) {
 	for _, m := range g.Members() {
-		t.charge(m.Pod, g.podGroup.queue, m.Requests)
+		q.charge(m.Pod, g.podGroup.queue, m.Requests)
 	}
 }
 
 // Charge books what a pod is about to use that holds room on a node.
-func (t *Tracker) Charge(pod *corev1.Pod) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.quota.pods, pod.UID)
+func (q *Quota) Charge(pod *corev1.Pod) {
+	q.t.mu.Lock()
+	defer q.t.mu.Unlock()
+	delete(q.pods, pod.UID)
 	queue, requests := queueOf(pod), resources.List(nil)
-	if g, m := t.find(pod.UID); m != nil {
+	if g, m := q.t.find(pod.UID); m != nil {
 		if m.State == gang.Bound {
 			return // it is charged
 		}
@@ -92,50 +94,50 @@ func (t *Tracker) Charge(pod *corev1.Pod) {
 	if requests == nil {
 		requests = resources.PodRequests(pod)
 	}
-	t.quota.ledger.Charge(pod.UID, queue, requests)
+	q.Ledger.Charge(pod.UID, queue, requests)
 }
 
 // Refund takes the charge of a pod back that has lost its room, unless the API says that it is bound after all.
-func (t *Tracker) Refund(pod *corev1.Pod) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.quota.bound.Has(pod.UID) && t.quota.ledger.Release(pod.UID) {
-		t.wakeQuotaWaiters()
+func (q *Quota) Refund(pod *corev1.Pod) {
+	q.t.mu.Lock()
+	defer q.t.mu.Unlock()
+	if !q.bound.Has(pod.UID) && q.Ledger.Release(pod.UID) {
+		q.wakeQuotaWaiters()
 	}
 }
 
 // SetQueue takes over the parent and the capability of a queue.
-func (t *Tracker) SetQueue(queue *schedulingv1beta1.Queue) {
-	t.quota.ledger.SetQueue(queue)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.wakeQuotaWaiters()
+func (q *Quota) SetQueue(queue *schedulingv1beta1.Queue) {
+	q.Ledger.SetQueue(queue)
+	q.t.mu.Lock()
+	defer q.t.mu.Unlock()
+	q.wakeQuotaWaiters()
 }
 
 // DeleteQueue forgets a queue.
-func (t *Tracker) DeleteQueue(queue *schedulingv1beta1.Queue) {
-	t.quota.ledger.DeleteQueue(queue.Name)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.wakeQuotaWaiters()
+func (q *Quota) DeleteQueue(queue *schedulingv1beta1.Queue) {
+	q.Ledger.DeleteQueue(queue.Name)
+	q.t.mu.Lock()
+	defer q.t.mu.Unlock()
+	q.wakeQuotaWaiters()
 }
 
 // wakeQuotaWaiters has everything tried again that waits for quota.
-func (t *Tracker) wakeQuotaWaiters() {
-	t.wakeAll(t.quota.gangs)
-	if len(t.quota.pods) > 0 {
-		t.look(quotaKey)
+func (q *Quota) wakeQuotaWaiters() {
+	q.t.WaitList.wakeAll(q.gangs)
+	if len(q.pods) > 0 {
+		q.t.look(quotaKey)
 	}
 }
 
 // quotaFor says which queue is short of what the gang's members request in all, or nil.
-func (t *Tracker) quotaFor(g *group, wants resources.List) *quota.Shortage {
-	return t.quota.ledger.RoomFor(g.key.String(), t.claimsBefore(g, t.priorityOf(g), false), g.podGroup.queue, wants)
+func (q *Quota) quotaFor(g *group, wants resources.List) *quota.Shortage {
+	return q.Ledger.RoomFor(g.key.String(), q.claimsBefore(g, q.t.priorityOf(g), false), g.podGroup.queue, wants)
 }
 
 // claimsBefore is the quota that is reserved against a gang of the priority, or a pod without a gang (nil). Gangs under repair stand back
 // for no other.
-func (t *Tracker) claimsBefore(g *group, priority int32, surplus bool) []quota.Claim {
+func (q *Quota) claimsBefore(g *group, priority int32, surplus bool) []quota.Claim {
 	if priority >= systemCritical || g != nil && g.Partial() {
 		return nil
 	}
@@ -143,46 +145,46 @@ func (t *Tracker) claimsBefore(g *group, priority int32, surplus bool) []quota.C
 	if g != nil && !surplus {
 		key = g.key
 	}
-	return t.book.Claims(key, priority, surplus)
+	return q.t.WaitList.book.Claims(key, priority, surplus)
 }
 
 // QuotaShortage says which queue has no room for a single pod: one without a gang, or surplus. A chosen pod has its quota assumed. The pod
 // is activated when quota may have come free.
-func (t *Tracker) QuotaShortage(pod *corev1.Pod) *quota.Shortage {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (q *Quota) QuotaShortage(pod *corev1.Pod) *quota.Shortage {
+	q.t.mu.Lock()
+	defer q.t.mu.Unlock()
 	queue, priority := queueOf(pod), corev1helpers.PodPriority(pod)
-	g, m := t.find(pod.UID)
+	g, m := q.t.find(pod.UID)
 	if m != nil {
 		if !g.Seated() {
 			return nil
 		}
-		queue, priority = g.podGroup.queue, t.priorityOf(g)
+		queue, priority = g.podGroup.queue, q.t.priorityOf(g)
 	}
 	if queue == "" {
 		return nil
 	}
-	shortage := t.quota.ledger.RoomBehind(t.claimsBefore(g, priority, m != nil), queue, resources.PodRequests(pod))
+	shortage := q.Ledger.RoomBehind(q.claimsBefore(g, priority, m != nil), queue, resources.PodRequests(pod))
 	if shortage != nil {
-		t.quota.pods[pod.UID] = pod
+		q.pods[pod.UID] = pod
 	}
 	return shortage
 }
 
 // startOf is the start of a pod without a gang.
-func (t *Tracker) startOf(pod *corev1.Pod) *reservations.Start {
+func (q *Quota) startOf(pod *corev1.Pod) *reservations.Start {
 	start := &reservations.Start{Rank: reservations.Rank{Priority: corev1helpers.PodPriority(pod), Since: pod.CreationTimestamp.Time}}
 	if queue := queueOf(pod); queue != "" {
-		start.Path, start.Amount = t.quota.ledger.Path(queue), resources.PodRequests(pod)
+		start.Path, start.Amount = q.Ledger.Path(queue), resources.PodRequests(pod)
 	}
 	return start
 }
 
 // startOfGang is the start of the minimum of a gang, or of a member beyond it.
-func (t *Tracker) startOfGang(g *group, members []*gang.Member, surplus bool) *reservations.Start {
-	start := &reservations.Start{Rank: t.rank(g), Surplus: surplus}
+func (q *Quota) startOfGang(g *group, members []*gang.Member, surplus bool) *reservations.Start {
+	start := &reservations.Start{Rank: q.t.rank(g), Surplus: surplus}
 	if g.podGroup.queue != "" {
-		start.Path, start.Amount = t.quota.ledger.Path(g.podGroup.queue), requests(members)
+		start.Path, start.Amount = q.Ledger.Path(g.podGroup.queue), requests(members)
 	}
 	return start
 }

@@ -23,11 +23,11 @@ import (
 // other's is assumed.
 func breakGang(t *testing.T, tr *Tracker) (waits *corev1.Pod) {
 	t.Helper()
-	tr.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "2").Obj())
+	tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "2").Obj())
 	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
 	setPods(tr, memberNamed("bound").Node("node").Obj(), memberNamed("missing").Obj())
 	waits = singleNamed("single", "q").Obj()
-	require.NotNil(t, tr.QuotaShortage(waits))
+	require.NotNil(t, tr.Quota.QuotaShortage(waits))
 	return waits
 }
 
@@ -55,9 +55,9 @@ func TestQuotaThatAPartialGangNoLongerLacksIsFree(t *testing.T) {
 			toLookAt(tr)
 			change(tr)
 			assert.Contains(t, toLookAt(tr), quotaKey)
-			assert.Equal(t, []string{"single"}, namesOf(tr.nextActions(quotaKey).Activate))
-			assert.Nil(t, tr.QuotaShortage(single))
-			used, all := tr.Ledger().Totals("q")
+			assert.Equal(t, []string{"single"}, namesOf((&dispatcher{tr}).nextActions(quotaKey).Activate))
+			assert.Nil(t, tr.Quota.QuotaShortage(single))
+			used, all := tr.Quota.Ledger.Totals("q")
 			assert.Equal(t, used, all, "nothing is assumed")
 		})
 	}
@@ -70,24 +70,24 @@ func TestTheQuotaOfAPartialGangOutlivesAnAttemptThatFails(t *testing.T) {
 	require.Empty(t, tr.Gate(missing))
 	begin(t, tr, missing, nil)
 	require.True(t, tr.Fail(missing))
-	assert.NotNil(t, tr.QuotaShortage(single), "the gang must be able to complete")
+	assert.NotNil(t, tr.Quota.QuotaShortage(single), "the gang must be able to complete")
 }
 
 func TestTheSurplusOfAGangThatChangesItsQueueTriesTheNewOne(t *testing.T) {
 	tr := openTracker(t)
-	tr.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "0").Obj())
+	tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "0").Obj())
 	group := groupIn(schedulingv1beta1.PodGroupInqueue, 0)
 	tr.SetPodGroup(group)
 	pod := memberNamed("m").Obj()
 	tr.SetPod(pod)
 	require.Empty(t, tr.Gate(pod))
-	require.NotNil(t, tr.QuotaShortage(pod))
-	tr.nextActions(theGang)
+	require.NotNil(t, tr.Quota.QuotaShortage(pod))
+	(&dispatcher{tr}).nextActions(theGang)
 	toLookAt(tr)
 	group.Spec.Queue = "other"
 	tr.SetPodGroup(group)
 	assert.Contains(t, toLookAt(tr), quotaKey)
-	assert.Equal(t, []string{"m"}, namesOf(tr.nextActions(quotaKey).Activate))
+	assert.Equal(t, []string{"m"}, namesOf((&dispatcher{tr}).nextActions(quotaKey).Activate))
 }
 
 // TestTheGateLearnsNothingFromTheQueue: the random histories found that a pod which the scheduling queue did not know to be deleted came back
@@ -126,35 +126,35 @@ func TestAPodThatTheTrackerHasNotSeenIsActivatedOnceItHas(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tr := openTracker(t)
 			tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, minMember))
-			tr.nextActions(theGang)
+			(&dispatcher{tr}).nextActions(theGang)
 			pod := memberNamed("m").Obj()
 			require.Equal(t, "waiting until the scheduler has read the pod", tr.Gate(pod))
 			assert.Zero(t, tr.gangs[theGang].Len(), "the pod is no member yet")
-			assert.Empty(t, tr.nextActions(theGang).Activate)
+			assert.Empty(t, (&dispatcher{tr}).nextActions(theGang).Activate)
 			toLookAt(tr)
 			tr.SetPod(pod)
 			require.Contains(t, toLookAt(tr), theGang)
-			assert.Equal(t, []string{"m"}, namesOf(tr.nextActions(theGang).Activate))
+			assert.Equal(t, []string{"m"}, namesOf((&dispatcher{tr}).nextActions(theGang).Activate))
 			assert.Empty(t, tr.Gate(pod))
 		})
 	}
 	t.Run("in its cycle", func(t *testing.T) {
 		tr := openTracker(t)
 		tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 0))
-		tr.nextActions(theGang)
+		(&dispatcher{tr}).nextActions(theGang)
 		pod := memberNamed("m").Obj()
 		require.Equal(t, Held, tr.Enter(pod).Role)
-		tr.nextActions(theGang)
+		(&dispatcher{tr}).nextActions(theGang)
 		tr.SetPod(pod)
-		assert.Equal(t, []string{"m"}, namesOf(tr.nextActions(theGang).Activate))
+		assert.Equal(t, []string{"m"}, namesOf((&dispatcher{tr}).nextActions(theGang).Activate))
 	})
 	t.Run("without a PodGroup the gate makes no gang", func(t *testing.T) {
 		tr := openTracker(t)
 		require.Equal(t, notSeen, tr.Gate(memberNamed("m").Obj()))
 		assert.Empty(t, tr.gangs)
-		actions, _ := tr.tick()
+		actions, _ := (&dispatcher{tr}).tick()
 		assert.Equal(t, []string{"m"}, namesOf(actions.Activate), "in case it was seen before its gang was known")
-		actions, _ = tr.tick()
+		actions, _ = (&dispatcher{tr}).tick()
 		assert.Empty(t, actions.Activate, "unless the gate holds it again")
 	})
 }
@@ -180,7 +180,7 @@ func TestAMemberThatIsFoundBoundWhileItIsTriedKeepsItsCharge(t *testing.T) {
 	verdict, _ := permit(tr, pod)
 	assert.Equal(t, Reject, verdict)
 	unreserve(tr, on(pod, "another"))
-	assert.Equal(t, int64(1000), tr.Ledger().Used("q")[corev1.ResourceCPU])
+	assert.Equal(t, int64(1000), tr.Quota.Ledger.Used("q")[corev1.ResourceCPU])
 	assert.Empty(t, tr.gangs[theGang].Waiting())
 	assert.Equal(t, gang.Running, phaseOf(tr, theGang))
 }
@@ -194,21 +194,21 @@ func TestAPodThatIsFoundBoundWhileItIsBoundKeepsItsCharge(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tr := openTracker(t)
-			tr.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "1").Obj())
+			tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "1").Obj())
 			other := singleNamed("other", "q").Obj()
-			require.Nil(t, tr.QuotaShortage(single))
+			require.Nil(t, tr.Quota.QuotaShortage(single))
 			reserve(tr, single)
 			tr.SetPod(on(single, "node"))
 			unreserve(tr, on(single, "node"))
-			assert.EqualValues(t, 1000, tr.Ledger().Used("q")[corev1.ResourceCPU])
-			assert.NotNil(t, tr.QuotaShortage(other))
+			assert.EqualValues(t, 1000, tr.Quota.Ledger.Used("q")[corev1.ResourceCPU])
+			assert.NotNil(t, tr.Quota.QuotaShortage(other))
 
 			tr.DeletePod(on(single, "node"))
-			assert.Nil(t, tr.QuotaShortage(other))
+			assert.Nil(t, tr.Quota.QuotaShortage(other))
 			reserve(tr, single) // it was being tried when it was deleted
 			unreserve(tr, single)
-			assert.Nil(t, tr.QuotaShortage(other), "the charge of a pod that was never seen bound is taken back")
-			assert.Empty(t, tr.quota.bound)
+			assert.Nil(t, tr.Quota.QuotaShortage(other), "the charge of a pod that was never seen bound is taken back")
+			assert.Empty(t, tr.Quota.bound)
 		})
 	}
 }
@@ -231,7 +231,7 @@ func TestNoMemberIsBoundOnRoomThatIsAboutToBeGivenBack(t *testing.T) {
 				reserve(tr, inFlight)
 			}
 			tr.DeletePod(memberNamed("m3").Obj())
-			require.Subset(t, tr.nextActions(theGang).Reject, []types.UID{"m0", "m1", "m2"})
+			require.Subset(t, (&dispatcher{tr}).nextActions(theGang).Reject, []types.UID{"m0", "m1", "m2"})
 			tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 3))
 
 			if !reservesFirst {
@@ -239,15 +239,15 @@ func TestNoMemberIsBoundOnRoomThatIsAboutToBeGivenBack(t *testing.T) {
 			}
 			verdict, _ := tr.Permit(inFlight)
 			assert.Equal(t, Reject, verdict)
-			again := tr.nextActions(theGang)
+			again := (&dispatcher{tr}).nextActions(theGang)
 			assert.Empty(t, again.Allow)
 			assert.Empty(t, again.Activate)
 			for _, pod := range append(slices.Clone(waiting), inFlight) {
 				require.Equal(t, gang.RollingBack, phaseOf(tr, theGang))
 				unreserve(tr, pod)
 			}
-			assert.True(t, tr.Ledger().Used("q").IsZero())
-			require.Len(t, tr.nextActions(theGang).Activate, 1, "the gang is decided anew")
+			assert.True(t, tr.Quota.Ledger.Used("q").IsZero())
+			require.Len(t, (&dispatcher{tr}).nextActions(theGang).Activate, 1, "the gang is decided anew")
 
 			begin(t, tr, waiting[0], nil)
 			for i, pod := range waiting {
@@ -268,7 +268,7 @@ func TestAMemberIsNotBoundWithoutItsPodGroup(t *testing.T) {
 	verdict, _ := tr.Permit(last)
 	assert.Equal(t, Reject, verdict)
 	unreserve(tr, last)
-	assert.Equal(t, []types.UID{"m0"}, tr.nextActions(theGang).Reject, "nor are those that wait for it")
+	assert.Equal(t, []types.UID{"m0"}, (&dispatcher{tr}).nextActions(theGang).Reject, "nor are those that wait for it")
 }
 
 // TestMembersOfAnAttemptThatFailedComeWhenTheirGangIsSeatedAtOnce: the random histories found that a gang which the dispatcher had last seen
@@ -288,14 +288,14 @@ func TestMembersOfAnAttemptThatFailedComeWhenTheirGangIsSeatedAtOnce(t *testing.
 			pod := memberNamed("m").Obj()
 			tr.SetPod(pod)
 			require.Empty(t, tr.Gate(pod))
-			tr.nextActions(theGang)
-			require.Empty(t, tr.nextActions(theGang).Activate)
+			(&dispatcher{tr}).nextActions(theGang)
+			require.Empty(t, (&dispatcher{tr}).nextActions(theGang).Activate)
 
 			tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1))
 			require.Equal(t, Scout, tr.Enter(pod).Role)
 			lose(t, tr, pod)
 			tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 0))
-			assert.Equal(t, []string{"m"}, namesOf(tr.nextActions(theGang).Activate))
+			assert.Equal(t, []string{"m"}, namesOf((&dispatcher{tr}).nextActions(theGang).Activate))
 		})
 	}
 }
@@ -339,14 +339,14 @@ func TestAPodThatHasLeftItsGangIsActivatedUntilTheQueueKnows(t *testing.T) {
 			toLookAt(tr)
 			tr.SetPod(tc.now)
 			require.Contains(t, toLookAt(tr), theGang)
-			assert.Equal(t, []string{"m0"}, namesOf(tr.nextActions(theGang).Activate))
+			assert.Equal(t, []string{"m0"}, namesOf((&dispatcher{tr}).nextActions(theGang).Activate))
 			require.NotEmpty(t, tr.Gate(old), "the queue has an old pod")
 			for range 2 {
-				actions, _ := tr.tick()
+				actions, _ := (&dispatcher{tr}).tick()
 				assert.Equal(t, sets.New("m0"), sets.New(namesOf(actions.Activate)...))
 			}
 			tc.settle(tr, tc.now)
-			actions, _ := tr.tick()
+			actions, _ := (&dispatcher{tr}).tick()
 			assert.Empty(t, actions.Activate)
 			assert.Empty(t, actions.Reject)
 		})
@@ -357,10 +357,10 @@ func TestAMemberWhoseBindingFailsTakesItsRoomThoughItIsReserved(t *testing.T) {
 	tr := openTracker(t)
 	pods := gangOf(tr, "g", 2, 2)
 	scout := gangOf(tr, "big", 1, 1)[0]
-	s := tr.Snapshot(scout)
+	s := tr.Decisions.Snapshot(scout)
 	d := no(s, "no room", scout, "NodeResourcesFit")
 	d.Reserve = &placement.Places{Of: map[types.UID]string{scout.UID: "g-1"}}
-	_, ok := tr.Commit(s, d)
+	_, ok := tr.Decisions.Commit(s, d)
 	require.True(t, ok)
 	require.Empty(t, tr.Gate(pods[0]))
 	begin(t, tr, pods[0], nil)
@@ -408,18 +408,18 @@ func TestAGangThatWaitsIsDecidedWhenAPodJoins(t *testing.T) {
 			refuse(t, tr, scout, "no room")
 			before(tr)
 			for _, key := range toLookAt(tr) {
-				require.Empty(t, tr.nextActions(key).Activate)
+				require.Empty(t, (&dispatcher{tr}).nextActions(key).Activate)
 			}
 
 			joins := memberNamed("c").Obj()
 			tr.SetPod(joins)
 			require.Equal(t, behindScout, tr.Gate(joins))
 			for _, key := range toLookAt(tr) {
-				require.Empty(t, tr.nextActions(key).Activate, "not again within a moment")
+				require.Empty(t, (&dispatcher{tr}).nextActions(key).Activate, "not again within a moment")
 			}
 			clock.Step(decisionPause)
 			require.Contains(t, lookAgain(t, tr), theGang)
-			assert.Equal(t, []string{"a"}, namesOf(tr.nextActions(theGang).Activate))
+			assert.Equal(t, []string{"a"}, namesOf((&dispatcher{tr}).nextActions(theGang).Activate))
 		})
 	}
 }
@@ -434,10 +434,10 @@ func TestAGangBacksOffForNoLongerThanItMust(t *testing.T) {
 	toLookAt(tr)
 	assert.Equal(t, gang.Status{Phase: gang.BackingOff, Reason: gang.BackOff, Until: clock.Now().Add(time.Second)}, statusOf(tr, theGang))
 	assert.Equal(t, "the gang could not be placed and backs off", tr.Gate(pod))
-	require.Empty(t, tr.nextActions(theGang).Activate, "it is looked at for another reason")
+	require.Empty(t, (&dispatcher{tr}).nextActions(theGang).Activate, "it is looked at for another reason")
 	clock.Step(time.Second)
 	lookAgain(t, tr)
-	assert.Equal(t, []string{"a"}, namesOf(tr.nextActions(theGang).Activate))
+	assert.Equal(t, []string{"a"}, namesOf((&dispatcher{tr}).nextActions(theGang).Activate))
 }
 
 func TestAnAttemptEndsInTimeWhateverElseTheDispatcherWasToLookFor(t *testing.T) {
@@ -457,7 +457,7 @@ func TestAnAttemptEndsInTimeWhateverElseTheDispatcherWasToLookFor(t *testing.T) 
 		require.Equal(t, gang.Attempting, phaseOf(tr, theGang))
 		clock.Step(wait)
 		for _, key := range lookAgain(t, tr) {
-			tr.nextActions(key)
+			(&dispatcher{tr}).nextActions(key)
 		}
 	}
 	assert.Nil(t, tr.gangs[theGang].attempt)
@@ -473,10 +473,10 @@ func TestAGangIsNotDecidedAgainAtEveryEvent(t *testing.T) {
 		tr.SetPod(scout)
 		require.Empty(t, tr.Gate(scout))
 		decide := func() {
-			s := tr.Snapshot(scout)
+			s := tr.Decisions.Snapshot(scout)
 			d := no(s, "no room", scout, "NodeResourcesFit")
 			d.SearchTime = searched
-			_, ok := tr.Commit(s, d)
+			_, ok := tr.Decisions.Commit(s, d)
 			require.True(t, ok)
 			toLookAt(tr)
 		}
@@ -489,14 +489,14 @@ func TestAGangIsNotDecidedAgainAtEveryEvent(t *testing.T) {
 				seen = append(seen, toLookAt(tr)...)
 				return slices.Contains(seen, marker)
 			}, 10*time.Second, time.Millisecond)
-			return slices.Contains(seen, theGang) && len(tr.nextActions(theGang).Activate) > 0
+			return slices.Contains(seen, theGang) && len((&dispatcher{tr}).nextActions(theGang).Activate) > 0
 		}
 		decide()
 		clock.Step(pause)
-		tr.Wake(scout)
+		tr.Hints.Wake(scout)
 		require.True(t, isCalledIn(wakeDelay))
 		decide()
-		tr.Wake(scout)
+		tr.Hints.Wake(scout)
 		assert.False(t, isCalledIn(pause-time.Millisecond))
 		assert.True(t, isCalledIn(time.Millisecond))
 	}

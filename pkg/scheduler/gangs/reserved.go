@@ -5,11 +5,19 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/muster-sched/muster/pkg/placement"
 	"github.com/muster-sched/muster/pkg/reservations"
 )
+
+// WaitList is the book of gangs that wait, and what waits for room that others hold.
+type WaitList struct {
+	t    *Tracker
+	book *reservations.Book[Key]
+	held held
+}
 
 // needOf is what a gang lacks on nodes, nil if that is not known.
 func needOf(shortfall *placement.Shortfall) reservations.Need {
@@ -20,47 +28,47 @@ func needOf(shortfall *placement.Shortfall) reservations.Need {
 }
 
 // applyReservations acts on what has changed in the book of waiting gangs.
-func (t *Tracker) applyReservations() {
-	events := t.book.TakeEvents()
+func (w *WaitList) applyReservations() {
+	events := w.book.TakeEvents()
 	if events.RoomFreed {
-		t.heldIsFree()
+		w.heldIsFree()
 	}
 	if events.RoomFreed || events.HoldFreed {
-		t.held.freed++
-		if len(t.held.pods) > 0 {
-			t.look(heldBackKey)
+		w.held.freed++
+		if len(w.held.pods) > 0 {
+			w.t.look(heldBackKey)
 		}
 	}
 	if events.QuotaFreed {
-		t.wakeQuotaWaiters()
+		w.t.Quota.wakeQuotaWaiters()
 	}
 	for _, key := range events.Decide {
-		if g := t.gangs[key]; g != nil {
-			t.wake(g)
+		if g := w.t.gangs[key]; g != nil {
+			w.t.wake(g)
 		}
 	}
 }
 
 // reserveNodes reserves the places that a decision has found for a gang that has to wait, or gives it up if it has found none.
-func (t *Tracker) reserveNodes(g *group, d *placement.Decision, now time.Time) {
+func (w *WaitList) reserveNodes(g *group, d *placement.Decision, now time.Time) {
 	switch {
 	case d.GivenUp:
-		t.book.GiveUp(g.key, now)
+		w.book.GiveUp(g.key, now)
 	case d.Reserve != nil:
-		t.book.ReserveNodes(g.key, d.Reserve.Of, amountsOf(d.Members, d.Reserve.Of), d.Reserve.Avoid, now)
+		w.book.ReserveNodes(g.key, d.Reserve.Of, amountsOf(d.Members, d.Reserve.Of), d.Reserve.Avoid, now)
 	}
 }
 
 // standsBack says whether a gang must leave to another what is reserved for that. Gangs under repair need not.
-func (t *Tracker) standsBack(g *group, reserved *Reserved) bool {
-	priority := t.priorityOf(g)
+func (w *WaitList) standsBack(g *group, reserved *Reserved) bool {
+	priority := w.t.priorityOf(g)
 	return g.key != reserved.Key && priority <= reserved.Priority && priority < systemCritical && !g.Partial()
 }
 
 // reservedAgainst returns what is reserved on nodes against a pod that is about to be tried, nil if nothing is. Pods of DaemonSets can go
 // nowhere else, and those of native pod groups are upstream's: both pass.
-func (t *Tracker) reservedAgainst(g *group, pod *corev1.Pod) *Reserved {
-	reserved := t.book.Nodes()
+func (w *WaitList) reservedAgainst(g *group, pod *corev1.Pod) *Reserved {
+	reserved := w.book.Nodes()
 	if reserved == nil || pod.Spec.SchedulingGroup != nil || isOfDaemonSet(pod) {
 		return nil
 	}
@@ -70,7 +78,7 @@ func (t *Tracker) reservedAgainst(g *group, pod *corev1.Pod) *Reserved {
 		}
 		return reserved
 	}
-	if !t.standsBack(g, reserved) {
+	if !w.standsBack(g, reserved) {
 		return nil
 	}
 	if g.attempt != nil && g.attempt.version != reserved.Version {
@@ -80,32 +88,49 @@ func (t *Tracker) reservedAgainst(g *group, pod *corev1.Pod) *Reserved {
 }
 
 // ReservedAgainst returns what is reserved on nodes against a pod, nil if nothing is.
-func (t *Tracker) ReservedAgainst(pod *corev1.Pod) *Reserved {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	g, _ := t.find(pod.UID)
-	return t.reservedAgainst(g, pod)
+func (w *WaitList) ReservedAgainst(pod *corev1.Pod) *Reserved {
+	w.t.mu.Lock()
+	defer w.t.mu.Unlock()
+	g, _ := w.t.find(pod.UID)
+	return w.reservedAgainst(g, pod)
 }
 
 // reservedVersion tells what is reserved on nodes now from what was at another time.
-func (t *Tracker) reservedVersion() int {
-	if reserved := t.book.Nodes(); reserved != nil {
+func (w *WaitList) reservedVersion() int {
+	if reserved := w.book.Nodes(); reserved != nil {
 		return reserved.Version
 	}
 	return 0
 }
 
 // WaitForReserved notes that a pod found no node because of what is reserved, or needed by a waiting gang. It is activated when that changes.
-func (t *Tracker) WaitForReserved(pod *corev1.Pod, entry Entry) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.held.pods[pod.UID] = pod
-	if entry.freed != t.held.freed {
-		t.look(heldBackKey)
+func (w *WaitList) WaitForReserved(pod *corev1.Pod, entry Entry) {
+	w.t.mu.Lock()
+	defer w.t.mu.Unlock()
+	w.held.pods[pod.UID] = pod
+	if entry.freed != w.held.freed {
+		w.t.look(heldBackKey)
 	}
 }
 
 func isOfDaemonSet(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	return owner != nil && owner.Kind == "DaemonSet"
+}
+
+// wakeAll wakes the gangs of a set and empties it.
+func (w *WaitList) wakeAll(keys sets.Set[Key]) {
+	for key := range keys {
+		if g := w.t.gangs[key]; g != nil {
+			w.t.wake(g)
+		}
+	}
+	keys.Clear()
+}
+
+// heldIsFree wakes all that may have waited for room or quota that another gang held.
+func (w *WaitList) heldIsFree() {
+	w.held.returned++
+	w.t.Quota.wakeQuotaWaiters()
+	w.wakeAll(w.held.gangs)
 }

@@ -25,10 +25,10 @@ func TestMembersOfAGangWithMinimumZeroAreActivatedWhenItIsAdmitted(t *testing.T)
 	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupPending, 0))
 	tr.SetPod(pod)
 	require.Equal(t, "waiting for the PodGroup to be admitted by its queue", tr.Gate(pod))
-	require.Empty(t, tr.nextActions(theGang).Activate)
+	require.Empty(t, (&dispatcher{tr}).nextActions(theGang).Activate)
 	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 0))
-	assert.Equal(t, []string{"m"}, namesOf(tr.nextActions(theGang).Activate))
-	assert.Empty(t, tr.nextActions(theGang).Activate, "once is enough")
+	assert.Equal(t, []string{"m"}, namesOf((&dispatcher{tr}).nextActions(theGang).Activate))
+	assert.Empty(t, (&dispatcher{tr}).nextActions(theGang).Activate, "once is enough")
 }
 
 func TestMembersThatCameBeforeTheCachesWereReadAreActivatedWhenTheirGangIsAdmitted(t *testing.T) {
@@ -38,10 +38,10 @@ func TestMembersThatCameBeforeTheCachesWereReadAreActivatedWhenTheirGangIsAdmitt
 	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupPending, 0))
 	tr.SetPod(pod)
 	require.Equal(t, notSynced, tr.Gate(pod))
-	tr.Open()
-	require.Empty(t, tr.nextActions(theGang).Activate)
+	tr.Feed.Open()
+	require.Empty(t, (&dispatcher{tr}).nextActions(theGang).Activate)
 	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 0))
-	assert.Equal(t, []string{"m"}, namesOf(tr.nextActions(theGang).Activate))
+	assert.Equal(t, []string{"m"}, namesOf((&dispatcher{tr}).nextActions(theGang).Activate))
 }
 
 // TestTheFirstPodOfAJobShowsThatItsPodGroupIsAdmitted: the controller creates it after the admission, which may stand in the status much
@@ -58,13 +58,13 @@ func TestTheFirstPodOfAJobShowsThatItsPodGroupIsAdmitted(t *testing.T) {
 	tr.SetPod(foreign)
 	require.NotEmpty(t, tr.Gate(foreign), "a pod that the Job does not control shows nothing")
 	require.True(t, waitsForAdmission(tr))
-	require.Empty(t, tr.nextActions(theGang).Activate)
+	require.Empty(t, (&dispatcher{tr}).nextActions(theGang).Activate)
 
 	own := memberNamed("own").Owner(job)
 	tr.SetPod(own.Obj())
 	require.Empty(t, tr.Gate(own.Obj()))
 	tr.SetPod(own.Terminating(clock.Now()).Obj())
-	assert.Contains(t, namesOf(tr.nextActions(theGang).Activate), "foreign", "the gang goes on though its own pod is being deleted")
+	assert.Contains(t, namesOf((&dispatcher{tr}).nextActions(theGang).Activate), "foreign", "the gang goes on though its own pod is being deleted")
 	assert.False(t, waitsForAdmission(tr), "an admission that was shown stays")
 
 	tr.SetPodGroup(groupOfJob("second"))
@@ -91,15 +91,15 @@ func TestRoomOfAnAttemptThatWasRolledBackIsNoPartOfTheNext(t *testing.T) {
 
 	assert.Equal(t, "waiting until the gang has given back the room of its last attempt", tr.Gate(failed))
 	assert.Equal(t, Held, tr.Enter(failed).Role)
-	assert.Nil(t, tr.Snapshot(failed))
-	actions := tr.nextActions(theGang)
+	assert.Nil(t, tr.Decisions.Snapshot(failed))
+	actions := (&dispatcher{tr}).nextActions(theGang)
 	assert.Equal(t, []types.UID{"m0"}, actions.Reject)
 	assert.Empty(t, actions.Activate)
 
 	unreserve(tr, reserved)
-	assert.Equal(t, []string{"m1"}, namesOf(tr.nextActions(theGang).Activate))
+	assert.Equal(t, []string{"m1"}, namesOf((&dispatcher{tr}).nextActions(theGang).Activate))
 	require.Empty(t, tr.Gate(failed))
-	s := tr.Snapshot(failed)
+	s := tr.Decisions.Snapshot(failed)
 	require.NotNil(t, s)
 	assert.Len(t, s.Problem.Members, 3, "all are placed anew")
 	assert.True(t, s.Problem.Exact)
@@ -110,7 +110,7 @@ func TestAMinimumRaisedAboveTheChosenMembersRollsBack(t *testing.T) {
 	startAttempt(t, tr, 2)
 	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 5))
 	assert.Nil(t, tr.gangs[theGang].attempt)
-	assert.Equal(t, []types.UID{"m0"}, tr.nextActions(theGang).Reject)
+	assert.Equal(t, []types.UID{"m0"}, (&dispatcher{tr}).nextActions(theGang).Reject)
 }
 
 func TestAMinimumThatStaysDoesNotRollBack(t *testing.T) {
@@ -125,7 +125,7 @@ func TestANewIncarnationRollsBack(t *testing.T) {
 	startAttempt(t, tr, 2)
 	tr.SetPod(memberNamed("new").Version(1).Obj())
 	assert.Nil(t, tr.gangs[theGang].attempt)
-	assert.Equal(t, []types.UID{"m0"}, tr.nextActions(theGang).Reject)
+	assert.Equal(t, []types.UID{"m0"}, (&dispatcher{tr}).nextActions(theGang).Reject)
 }
 
 func TestAScoutThatIsNotChosenHasTheChosenMembersActivated(t *testing.T) {
@@ -135,12 +135,12 @@ func TestAScoutThatIsNotChosenHasTheChosenMembersActivated(t *testing.T) {
 	tr.SetPod(scout)
 	require.Empty(t, tr.Gate(scout))
 	tr.SetPod(memberNamed("higher").Priority(10).Obj())
-	s := tr.Snapshot(scout)
+	s := tr.Decisions.Snapshot(scout)
 	toLookAt(tr)
-	_, ok := tr.Commit(s, yes(s, nil))
+	_, ok := tr.Decisions.Commit(s, yes(s, nil))
 	require.True(t, ok)
 	assert.Contains(t, toLookAt(tr), theGang, "the cycle of the scout fails, and activates none")
-	assert.Equal(t, []string{"higher"}, namesOf(tr.nextActions(theGang).Activate))
+	assert.Equal(t, []string{"higher"}, namesOf((&dispatcher{tr}).nextActions(theGang).Activate))
 }
 
 func TestPodsOfADeletedPodGroupAreChargedNowhere(t *testing.T) {
@@ -148,61 +148,61 @@ func TestPodsOfADeletedPodGroupAreChargedNowhere(t *testing.T) {
 	group := groupIn(schedulingv1beta1.PodGroupRunning, 1)
 	tr.SetPodGroup(group)
 	tr.SetPod(memberNamed("m").Node("node").Obj())
-	require.Equal(t, int64(1000), tr.Ledger().Used("q")[corev1.ResourceCPU])
+	require.Equal(t, int64(1000), tr.Quota.Ledger.Used("q")[corev1.ResourceCPU])
 	tr.DeletePodGroup(group)
-	assert.True(t, tr.Ledger().Used("q").IsZero())
+	assert.True(t, tr.Quota.Ledger.Used("q").IsZero())
 }
 
 func TestAGangThatMovesToAnotherQueueMakesRoomInItsOld(t *testing.T) {
 	tr := openTracker(t)
-	tr.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "1").Obj())
+	tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "1").Obj())
 	group := groupIn(schedulingv1beta1.PodGroupRunning, 1)
 	tr.SetPodGroup(group)
 	tr.SetPod(memberNamed("m").Node("node").Obj())
 	single := singleNamed("single", "q").Obj()
-	require.NotNil(t, tr.QuotaShortage(single))
-	require.True(t, tr.WaitsForQuota(single))
+	require.NotNil(t, tr.Quota.QuotaShortage(single))
+	require.True(t, tr.Reports.WaitsForQuota(single))
 	group.Spec.Queue = "other"
 	tr.SetPodGroup(group)
-	assert.Equal(t, []string{"single"}, namesOf(tr.nextActions(quotaKey).Activate))
-	assert.Nil(t, tr.QuotaShortage(single))
-	assert.False(t, tr.WaitsForQuota(single))
+	assert.Equal(t, []string{"single"}, namesOf((&dispatcher{tr}).nextActions(quotaKey).Activate))
+	assert.Nil(t, tr.Quota.QuotaShortage(single))
+	assert.False(t, tr.Reports.WaitsForQuota(single))
 }
 
 func TestQuotaThatWasReservedInTheOldQueueIsFreeWhenThePodIsBound(t *testing.T) {
 	for _, queue := range []string{"other", ""} {
 		tr := openTracker(t)
-		tr.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "1").Obj())
+		tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "1").Obj())
 		startAttempt(t, tr, 1)
 		single := singleNamed("single", "q").Obj()
 		moved := groupIn(schedulingv1beta1.PodGroupInqueue, 1)
 		moved.Spec.Queue = queue
 		tr.SetPodGroup(moved)
-		tr.nextActions(quotaKey)
-		require.NotNil(t, tr.QuotaShortage(single), "the pod was charged to the old queue")
+		(&dispatcher{tr}).nextActions(quotaKey)
+		require.NotNil(t, tr.Quota.QuotaShortage(single), "the pod was charged to the old queue")
 		tr.SetPod(memberNamed("m0").Node("node").Obj())
-		assert.Equal(t, []string{"single"}, namesOf(tr.nextActions(quotaKey).Activate), queue)
-		assert.Nil(t, tr.QuotaShortage(single))
+		assert.Equal(t, []string{"single"}, namesOf((&dispatcher{tr}).nextActions(quotaKey).Activate), queue)
+		assert.Nil(t, tr.Quota.QuotaShortage(single))
 	}
 }
 
 // T12: what is held for a gang whose members do not come in time is given back: its places, and its queue's quota.
 func TestT12_AnAttemptTimesOutAndGivesQuotaBack(t *testing.T) {
 	tr, clock := newTestTracker(t)
-	tr.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "2").Obj())
+	tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "2").Obj())
 	startAttempt(t, tr, 2)
 	one := resources.List{corev1.ResourceCPU: 1000}
-	require.NotNil(t, tr.Ledger().Room("q", one), "one member is charged, for the other quota is assumed")
+	require.NotNil(t, tr.Quota.Ledger.Room("q", one), "one member is charged, for the other quota is assumed")
 	clock.Step(time.Minute - time.Second)
-	require.Empty(t, tr.nextActions(theGang).Reject)
+	require.Empty(t, (&dispatcher{tr}).nextActions(theGang).Reject)
 	clock.Step(time.Second)
-	require.Equal(t, []types.UID{"m0"}, tr.nextActions(theGang).Reject, "the one that waits for the other is rejected")
-	require.Nil(t, tr.Ledger().Room("q", one), "nothing is assumed any more")
+	require.Equal(t, []types.UID{"m0"}, (&dispatcher{tr}).nextActions(theGang).Reject, "the one that waits for the other is rejected")
+	require.Nil(t, tr.Quota.Ledger.Room("q", one), "nothing is assumed any more")
 	unreserve(tr, memberNamed("m0").Obj())
-	require.Nil(t, tr.Ledger().Room("q", resources.List{corev1.ResourceCPU: 2000}), "nothing is charged any more")
+	require.Nil(t, tr.Quota.Ledger.Room("q", resources.List{corev1.ResourceCPU: 2000}), "nothing is charged any more")
 	other := gangOf(tr, "other", 1, 1)[0]
 	require.Empty(t, tr.Gate(other))
-	require.Empty(t, tr.Snapshot(other).Problem.Held, "no room on nodes is assumed any more")
+	require.Empty(t, tr.Decisions.Snapshot(other).Problem.Held, "no room on nodes is assumed any more")
 }
 
 // When a member changes, the queue tells the plugins that rejected that member. The gang is unschedulable under the name of its scout, which
@@ -228,23 +228,23 @@ func TestAnUnschedulableGangIsDecidedAgainWhenAMemberChanges(t *testing.T) {
 				pods := gangOf(tr, "g", 2, 2)
 				scout := pods[1]
 				require.Empty(t, tr.Gate(scout))
-				tr.nextActions(theGang)
-				s := tr.Snapshot(scout)
+				(&dispatcher{tr}).nextActions(theGang)
+				s := tr.Decisions.Snapshot(scout)
 				require.NotNil(t, s)
 				changed := pods[0].DeepCopy()
 				tc.change(changed)
 				if late {
 					tr.SetPod(changed)
-					tr.nextActions(theGang) // the dispatcher is quicker than the decision
+					(&dispatcher{tr}).nextActions(theGang) // the dispatcher is quicker than the decision
 				}
-				_, ok := tr.Commit(s, no(s, "one has no claim", pods[0], "DynamicResources"))
+				_, ok := tr.Decisions.Commit(s, no(s, "one has no claim", pods[0], "DynamicResources"))
 				require.True(t, ok)
 				if !late {
 					tr.SetPod(changed)
 				}
-				require.Empty(t, tr.nextActions(theGang).Activate, "not again within a moment")
+				require.Empty(t, (&dispatcher{tr}).nextActions(theGang).Activate, "not again within a moment")
 				clock.Step(decisionPause)
-				assert.Equal(t, tc.want, namesOf(tr.nextActions(theGang).Activate), "the scout is called again")
+				assert.Equal(t, tc.want, namesOf((&dispatcher{tr}).nextActions(theGang).Activate), "the scout is called again")
 			})
 		}
 	}
@@ -256,13 +256,13 @@ func TestScoutsOfTheGangsThatAPluginHasRejected(t *testing.T) {
 		pods := gangOf(tr, name, 2, 2)
 		require.Empty(t, tr.Gate(pods[1]))
 		if plugin != "" {
-			s := tr.Snapshot(pods[1])
-			_, ok := tr.Commit(s, no(s, "rejected", pods[0], plugin))
+			s := tr.Decisions.Snapshot(pods[1])
+			_, ok := tr.Decisions.Commit(s, no(s, "rejected", pods[0], plugin))
 			require.True(t, ok)
 		}
 	}
-	assert.Equal(t, []types.NamespacedName{{Namespace: "default", Name: "a-1"}}, tr.ScoutsBehind("DynamicResources"))
-	assert.Empty(t, tr.ScoutsBehind("VolumeBinding"))
+	assert.Equal(t, []types.NamespacedName{{Namespace: "default", Name: "a-1"}}, tr.Hints.ScoutsBehind("DynamicResources"))
+	assert.Empty(t, tr.Hints.ScoutsBehind("VolumeBinding"))
 }
 
 // TestAPodWaitsForThePodGroupItWasCreatedFor: pods and PodGroups are watched apart. A gang runs and its minimum is raised; new members that
@@ -300,9 +300,9 @@ func TestAGangThatChangesItsQueueInAnAttemptIsRolledBack(t *testing.T) {
 	moved.Spec.Queue = "other"
 	tr.SetPodGroup(moved)
 	assert.Nil(t, tr.gangs[theGang].attempt)
-	assert.Equal(t, []types.UID{"m0"}, tr.nextActions(theGang).Reject)
+	assert.Equal(t, []types.UID{"m0"}, (&dispatcher{tr}).nextActions(theGang).Reject)
 	for _, queue := range []string{"q", "other"} {
-		used, all := tr.Ledger().Totals(queue)
+		used, all := tr.Quota.Ledger.Totals(queue)
 		assert.Equal(t, used, all, "nothing is assumed of either")
 	}
 }
@@ -326,15 +326,15 @@ func TestADecisionOnAGangThatHasChangedIsRefused(t *testing.T) {
 			pod := memberNamed("m").Obj()
 			tr.SetPod(pod)
 			require.Empty(t, tr.Gate(pod))
-			s := tr.Snapshot(pod)
+			s := tr.Decisions.Snapshot(pod)
 			require.NotNil(t, s)
 			change(tr, groupIn(schedulingv1beta1.PodGroupInqueue, 1))
-			_, ok := tr.Commit(s, yes(s, map[types.UID]string{"m": "node"}))
+			_, ok := tr.Decisions.Commit(s, yes(s, map[types.UID]string{"m": "node"}))
 			assert.False(t, ok)
 			if g := tr.gangs[theGang]; g != nil {
 				assert.Nil(t, g.attempt)
 			}
-			used, all := tr.Ledger().Totals("q")
+			used, all := tr.Quota.Ledger.Totals("q")
 			assert.Equal(t, used, all, "nothing is assumed")
 		})
 	}
@@ -345,14 +345,14 @@ func TestAPodThatLeavesItsGangWhileItHoldsRoomGivesItBack(t *testing.T) {
 	tr := openTracker(t)
 	startAttempt(t, tr, 2)
 	tr.SetPod(memberNamed("m0").Group("another").Obj())
-	assert.Equal(t, []types.UID{"m0"}, tr.nextActions(theGang).Reject)
-	actions, _ := tr.tick()
+	assert.Equal(t, []types.UID{"m0"}, (&dispatcher{tr}).nextActions(theGang).Reject)
+	actions, _ := (&dispatcher{tr}).tick()
 	assert.Equal(t, []types.UID{"m0"}, actions.Reject, "it may have been on its way to Permit")
 	unreserve(tr, memberNamed("m0").Obj())
-	assert.True(t, tr.Ledger().Used("q").IsZero())
-	actions, _ = tr.tick()
+	assert.True(t, tr.Quota.Ledger.Used("q").IsZero())
+	actions, _ = (&dispatcher{tr}).tick()
 	assert.Empty(t, actions.Reject)
-	assert.Empty(t, tr.nextActions(theGang).Reject)
+	assert.Empty(t, (&dispatcher{tr}).nextActions(theGang).Reject)
 }
 
 // An attempt of thousands of members takes as long as it takes, as long as they come.
@@ -363,8 +363,8 @@ func TestAnAttemptThatGoesOnHasTime(t *testing.T) {
 	verdict, _ := permit(tr, memberNamed("m1").Obj())
 	require.Equal(t, Wait, verdict)
 	clock.Step(time.Minute - time.Second)
-	tr.nextActions(theGang)
+	(&dispatcher{tr}).nextActions(theGang)
 	assert.Equal(t, gang.Attempting, phaseOf(tr, theGang))
 	clock.Step(time.Second)
-	assert.ElementsMatch(t, []types.UID{"m0", "m1"}, tr.nextActions(theGang).Reject, "the last has not come")
+	assert.ElementsMatch(t, []types.UID{"m0", "m1"}, (&dispatcher{tr}).nextActions(theGang).Reject, "the last has not come")
 }

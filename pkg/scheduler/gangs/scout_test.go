@@ -30,8 +30,8 @@ func TestAScoutThatDoesNotComeIsReplaced(t *testing.T) {
 	tr, clock := newTestTracker(t)
 	pods := waitingGang(t, tr)
 	called := func() []string {
-		tr.tick()
-		return namesOf(tr.nextActions(theGang).Activate)
+		(&dispatcher{tr}).tick()
+		return namesOf((&dispatcher{tr}).nextActions(theGang).Activate)
 	}
 	require.Empty(t, called(), "it has passed the gate: its cycle is expected")
 	require.Equal(t, behindScout, tr.Gate(pods[1]))
@@ -48,7 +48,7 @@ func TestAScoutThatDoesNotComeIsReplaced(t *testing.T) {
 	require.Equal(t, []string{"m0"}, called(), "and so on")
 
 	assert.Equal(t, Scout, tr.Enter(pods[1]).Role, "the first that comes has the gang decided")
-	require.NotNil(t, tr.Snapshot(pods[1]))
+	require.NotNil(t, tr.Decisions.Snapshot(pods[1]))
 	assert.Equal(t, Held, tr.Enter(pods[2]).Role, "and no other has it decided again")
 	assert.Zero(t, tr.LostWakeups())
 }
@@ -58,9 +58,9 @@ func TestAGangWhoseScoutWasNotCalledIsFoundByATick(t *testing.T) {
 	tr, _ := newTestTracker(t)
 	pods := waitingGang(t, tr)
 	tr.gangs[theGang].scout.called = time.Time{}
-	tr.tick()
+	(&dispatcher{tr}).tick()
 	require.Contains(t, toLookAt(tr), theGang)
-	require.Equal(t, []string{"m0"}, namesOf(tr.nextActions(theGang).Activate))
+	require.Equal(t, []string{"m0"}, namesOf((&dispatcher{tr}).nextActions(theGang).Activate))
 	require.Equal(t, Scout, tr.Enter(pods[0]).Role)
 	begin(t, tr, pods[0], nil)
 	assert.Zero(t, tr.LostWakeups())
@@ -72,9 +72,9 @@ func TestAScoutThatIsHeldInItsCycleIsCalledAgain(t *testing.T) {
 	pods := waitingGang(t, tr)
 	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 4))
 	require.Equal(t, Held, tr.Enter(pods[0]).Role)
-	require.Empty(t, tr.nextActions(theGang).Activate)
+	require.Empty(t, (&dispatcher{tr}).nextActions(theGang).Activate)
 	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
-	assert.Equal(t, []string{"m0"}, namesOf(tr.nextActions(theGang).Activate))
+	assert.Equal(t, []string{"m0"}, namesOf((&dispatcher{tr}).nextActions(theGang).Activate))
 }
 
 func TestTheNextMemberIsTheScoutWhenOneGoes(t *testing.T) {

@@ -19,9 +19,12 @@ import (
 // selfCheckPeriod is how often the state is compared with what the API says.
 const selfCheckPeriod = time.Minute
 
+// selfCheck compares the tracker with the API.
+type selfCheck struct{ t *Tracker }
+
 // runSelfCheck compares the state with the API until the context ends, and publishes the differences. A pod counts when it
 // differs twice in a row: events are always on their way.
-func (t *Tracker) runSelfCheck(ctx context.Context, pods corelisters.PodLister) {
+func (s *selfCheck) runSelfCheck(ctx context.Context, pods corelisters.PodLister) {
 	logger := klog.FromContext(ctx)
 	var last sets.Set[types.UID]
 	wait.UntilWithContext(ctx, func(context.Context) {
@@ -30,10 +33,10 @@ func (t *Tracker) runSelfCheck(ctx context.Context, pods corelisters.PodLister) 
 			logger.Error(err, "Listing the pods for the self-check failed")
 			return
 		}
-		differing := t.differing(all)
+		differing := s.differing(all)
 		drift := differing.Intersection(last)
 		last = differing
-		t.metrics.drift.Set(float64(drift.Len()))
+		s.t.metrics.drift.Set(float64(drift.Len()))
 		if drift.Len() > 0 {
 			logger.Error(nil, "The scheduler's state differs from the API", "pods", drift.Len(), "example", sets.List(drift)[0])
 		}
@@ -42,12 +45,12 @@ func (t *Tracker) runSelfCheck(ctx context.Context, pods corelisters.PodLister) 
 
 // differing returns the pods on which the state and the API disagree: on what a pod is charged, and on whether a member of a
 // gang is bound.
-func (t *Tracker) differing(all []*corev1.Pod) sets.Set[types.UID] {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	differing := sets.New(t.quota.ledger.Pods()...)
+func (s *selfCheck) differing(all []*corev1.Pod) sets.Set[types.UID] {
+	s.t.mu.Lock()
+	defer s.t.mu.Unlock()
+	differing := sets.New(s.t.Quota.Ledger.Pods()...)
 	for _, pod := range all {
-		if t.agreesOn(pod) {
+		if s.agreesOn(pod) {
 			differing.Delete(pod.UID)
 		} else {
 			differing.Insert(pod.UID)
@@ -56,8 +59,8 @@ func (t *Tracker) differing(all []*corev1.Pod) sets.Set[types.UID] {
 	return differing
 }
 
-func (t *Tracker) agreesOn(pod *corev1.Pod) bool {
-	g, m := t.find(pod.UID)
+func (s *selfCheck) agreesOn(pod *corev1.Pod) bool {
+	g, m := s.t.find(pod.UID)
 	queue := queueOf(pod)
 	if m != nil {
 		if bound := pod.Spec.NodeName != ""; bound != (m.State == gang.Bound) && m.State != gang.Reserved && m.State != gang.Released && m.State != gang.Returning {
@@ -66,10 +69,10 @@ func (t *Tracker) agreesOn(pod *corev1.Pod) bool {
 		if g.podGroup.queue != "" {
 			queue = g.podGroup.queue
 		}
-	} else if _, member := KeyOf(pod); member && !t.isOfOthers(pod) {
+	} else if _, member := KeyOf(pod); member && !s.t.isOfOthers(pod) {
 		return false
 	}
-	chargedTo, amount, charged := t.quota.ledger.Charged(pod.UID)
+	chargedTo, amount, charged := s.t.Quota.Ledger.Charged(pod.UID)
 	switch {
 	case pod.Spec.NodeName == "":
 		return true // charged if it holds room, which only the scheduler knows

@@ -25,11 +25,11 @@ func beginInSequence(t *testing.T, tr *Tracker, order ...types.UID) map[types.UI
 		tr.SetPod(pod)
 	}
 	require.Empty(t, tr.Gate(pods["m0"]))
-	s := tr.Snapshot(pods["m0"])
+	s := tr.Decisions.Snapshot(pods["m0"])
 	require.NotNil(t, s)
 	d := yes(s, places)
 	d.Order = order
-	activate, ok := tr.Commit(s, d)
+	activate, ok := tr.Decisions.Commit(s, d)
 	require.True(t, ok)
 	require.Empty(t, activate, "each activates the next")
 	return pods
@@ -41,14 +41,14 @@ func TestMembersComeInTheOrderOfTheirAttempt(t *testing.T) {
 	assert.Equal(t, Held, tr.Enter(pods["m0"]).Role)
 	assert.True(t, tr.Fail(pods["m0"]))
 	require.Equal(t, gang.Attempting, phaseOf(tr, theGang), "the scout was only too early")
-	assert.Equal(t, []string{"m2"}, namesOf(tr.nextActions(theGang).Activate))
+	assert.Equal(t, []string{"m2"}, namesOf((&dispatcher{tr}).nextActions(theGang).Activate))
 
 	assert.Equal(t, Entry{Role: Chosen, Node: "node-of-m2", Next: pods["m0"]}, tr.Enter(pods["m2"]))
 	verdict, _ := permit(tr, pods["m2"])
 	require.Equal(t, Wait, verdict)
 	assert.Equal(t, "waiting until a member that must be placed before has its room", tr.Gate(pods["m1"]))
 	assert.Empty(t, tr.Gate(pods["m0"]))
-	assert.Equal(t, []string{"m0"}, namesOf(tr.nextActions(theGang).Activate), "also if it was not activated by the one before")
+	assert.Equal(t, []string{"m0"}, namesOf((&dispatcher{tr}).nextActions(theGang).Activate), "also if it was not activated by the one before")
 	assert.Equal(t, Entry{Role: Chosen, Node: "node-of-m0", Next: pods["m1"]}, tr.Enter(pods["m0"]))
 	verdict, _ = permit(tr, pods["m0"])
 	require.Equal(t, Wait, verdict)
@@ -70,16 +70,16 @@ func TestAnAttemptInSequenceThatFailsBacksOff(t *testing.T) {
 	assert.Equal(t, "the gang could not be placed and backs off", tr.Gate(pods["m0"]))
 	clock.Step(time.Second)
 	require.Empty(t, tr.Gate(pods["m1"]))
-	assert.False(t, tr.Snapshot(pods["m1"]).Problem.Exact)
+	assert.False(t, tr.Decisions.Snapshot(pods["m1"]).Problem.Exact)
 }
 
 // failAttempt has the gang of one pod decided to fit, and the pod find no node. It says whether the attempt was exact.
 func failAttempt(t *testing.T, tr *Tracker, pod *corev1.Pod, places map[types.UID]string) (exact bool) {
 	t.Helper()
 	require.Empty(t, tr.Gate(pod))
-	s := tr.Snapshot(pod)
+	s := tr.Decisions.Snapshot(pod)
 	require.NotNil(t, s)
-	_, ok := tr.Commit(s, yes(s, places))
+	_, ok := tr.Decisions.Commit(s, yes(s, places))
 	require.True(t, ok)
 	entry := tr.Enter(pod)
 	require.Equal(t, Chosen, entry.Role)
@@ -95,7 +95,7 @@ func TestTheBackOffDoubles(t *testing.T) {
 		require.False(t, failAttempt(t, tr, pod, nil))
 		clock.Step(wait*time.Second - 1)
 		require.Equal(t, gang.Status{Phase: gang.BackingOff, Reason: gang.BackOff, Until: clock.Now().Add(1)}, statusOf(tr, keyNamed("g")), wait)
-		require.Nil(t, tr.Snapshot(pod))
+		require.Nil(t, tr.Decisions.Snapshot(pod))
 		clock.Step(1)
 		require.Equal(t, gang.Ready, phaseOf(tr, keyNamed("g")), wait)
 	}
@@ -130,18 +130,18 @@ func TestAfterALongSearchAGangIsLeftAloneForLonger(t *testing.T) {
 		pod := memberNamed("m0").Obj()
 		tr.SetPod(pod)
 		require.Empty(t, tr.Gate(pod))
-		s := tr.Snapshot(pod)
+		s := tr.Decisions.Snapshot(pod)
 		clock.Step(took)
 		d := no(s, "no room", pod, "InterPodAffinity")
 		d.SearchTime = searched
-		_, ok := tr.Commit(s, d)
+		_, ok := tr.Decisions.Commit(s, d)
 		require.True(t, ok)
-		tr.Wake(pod)
+		tr.Hints.Wake(pod)
 		if pause > 0 {
 			clock.Step(pause - 1)
-			require.Empty(t, tr.nextActions(theGang).Activate)
+			require.Empty(t, (&dispatcher{tr}).nextActions(theGang).Activate)
 			clock.Step(1)
 		}
-		assert.Len(t, tr.nextActions(theGang).Activate, 1)
+		assert.Len(t, (&dispatcher{tr}).nextActions(theGang).Activate, 1)
 	}
 }

@@ -64,7 +64,7 @@ func (s *simulation) tellQueue(queue *schedulingv1beta1.Queue) {
 	s.queues[queue.Name] = queue
 	s.ofGroups = append(s.ofGroups, func() {
 		s.books.setQueue(queue)
-		s.tracker.SetQueue(queue)
+		s.tracker.Quota.SetQueue(queue)
 	})
 }
 

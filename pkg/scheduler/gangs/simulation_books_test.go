@@ -423,7 +423,7 @@ func (b *books) checkRest() {
 
 // checkCharges checks that what is charged is what is bound, and what is assumed is what members request without which gangs are partial.
 func (b *books) checkCharges() {
-	ledger := b.tracker.Ledger()
+	ledger := b.tracker.Quota.Ledger
 	charged := sets.New(ledger.Pods()...)
 	for uid, pod := range b.pods {
 		if queue := b.queueOf(pod); b.isBound(pod) && queue != "" {
@@ -614,18 +614,18 @@ func (b *books) checkNothingLeft() {
 	assert.Empty(b.t, t.members, "members")
 	assert.Empty(b.t, t.detached, "detached pods")
 	assert.Empty(b.t, t.unseen, "unseen pods")
-	assert.Empty(b.t, t.held.pods, "pods held back")
-	assert.Empty(b.t, t.quota.pods, "pods that wait for quota")
-	assert.Empty(b.t, t.quota.gangs, "gangs that wait for quota")
-	assert.Empty(b.t, t.quota.bound, "charges")
-	assert.Empty(b.t, t.held.gangs, "gangs that wait for held room")
-	assert.Nil(b.t, t.book.Nodes(), "reserved nodes")
-	assert.Empty(b.t, t.book.Claims(Key{}, 0, true), "claims")
+	assert.Empty(b.t, t.WaitList.held.pods, "pods held back")
+	assert.Empty(b.t, t.Quota.pods, "pods that wait for quota")
+	assert.Empty(b.t, t.Quota.gangs, "gangs that wait for quota")
+	assert.Empty(b.t, t.Quota.bound, "charges")
+	assert.Empty(b.t, t.WaitList.held.gangs, "gangs that wait for held room")
+	assert.Nil(b.t, t.WaitList.book.Nodes(), "reserved nodes")
+	assert.Empty(b.t, t.WaitList.book.Claims(Key{}, 0, true), "claims")
 	for queue := range b.limits {
-		used, all := t.Ledger().Totals(queue)
+		used, all := t.Quota.Ledger.Totals(queue)
 		assert.Zero(b.t, used[corev1.ResourceCPU]+all[corev1.ResourceCPU], "used of %s", queue)
 	}
 	orders := 0
-	t.order.Range(func(any, any) bool { orders++; return true })
+	t.Order.keys.Range(func(any, any) bool { orders++; return true })
 	assert.Zero(b.t, orders, "sort keys")
 }

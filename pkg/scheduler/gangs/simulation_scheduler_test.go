@@ -87,7 +87,7 @@ func (s *simulation) scheduleOne() bool {
 		return false
 	}
 	sort.SliceStable(queue, func(i, j int) bool {
-		a, b := s.tracker.OrderKey(s.known[queue[i]], s.active[queue[i]]), s.tracker.OrderKey(s.known[queue[j]], s.active[queue[j]])
+		a, b := s.tracker.Order.OrderKey(s.known[queue[i]], s.active[queue[i]]), s.tracker.Order.OrderKey(s.known[queue[j]], s.active[queue[j]])
 		return a.Before(&b)
 	})
 	pod := s.known[queue[0]]
@@ -111,7 +111,7 @@ func (s *simulation) cycle(pod *corev1.Pod) {
 	assumed.Spec.NodeName = node
 	s.books.reserve(pod, node)
 	s.room[pod.UID] = &simRoom{node: node, cpu: simCPU(pod)}
-	s.tracker.Charge(pod)
+	s.tracker.Quota.Charge(pod)
 	s.tracker.Reserve(pod)
 	s.observe("Reserve")
 	if s.fault("reserveFails", 30) {
@@ -154,7 +154,7 @@ func (s *simulation) allowed(assumed *corev1.Pod) {
 
 // findNode does what PreFilter, Filter and PostFilter do.
 func (s *simulation) findNode(pod *corev1.Pod, activate *[]*corev1.Pod) (node string, noRoom bool) {
-	if s.tracker.QuotaShortage(pod) != nil {
+	if s.tracker.Quota.QuotaShortage(pod) != nil {
 		return "", false
 	}
 	entry := s.tracker.Enter(pod)
@@ -198,7 +198,7 @@ func (s *simulation) findNode(pod *corev1.Pod, activate *[]*corev1.Pod) (node st
 	}
 	node, ok := simPick(s, "node", fit)
 	if !ok && !s.tracker.Fail(pod) && barred {
-		s.tracker.WaitForReserved(pod, entry)
+		s.tracker.WaitList.WaitForReserved(pod, entry)
 	}
 	s.observe("Fail")
 	return node, noRoom
@@ -215,7 +215,7 @@ func simHurts(entry Entry, node string, free, request resources.List) bool {
 
 // decide decides on the gang of a scout, as package placement does.
 func (s *simulation) decide(scoutPod *corev1.Pod, activate *[]*corev1.Pod) bool {
-	snapshot := s.tracker.Snapshot(scoutPod)
+	snapshot := s.tracker.Decisions.Snapshot(scoutPod)
 	if snapshot == nil {
 		return false
 	}
@@ -229,7 +229,7 @@ func (s *simulation) decide(scoutPod *corev1.Pod, activate *[]*corev1.Pod) bool 
 	if s.fault("changesMeanwhile", 20) {
 		s.arrive()
 	}
-	pods, ok := s.tracker.Commit(snapshot, decision)
+	pods, ok := s.tracker.Decisions.Commit(snapshot, decision)
 	if ok {
 		s.books.decided(snapshot, decision)
 	}
@@ -330,7 +330,7 @@ func (s *simulation) reserve(problem *placement.Problem, d *placement.Decision, 
 func (s *simulation) giveUp(assumed *corev1.Pod, isError bool) {
 	uid := assumed.UID
 	s.tracker.Unreserve(assumed)
-	s.tracker.Refund(assumed)
+	s.tracker.Quota.Refund(assumed)
 	s.books.unreserve(uid)
 	s.observe("Unreserve")
 	if r := s.room[uid]; r != nil && !r.bound {
@@ -379,12 +379,12 @@ func (s *simulation) hint(uid types.UID, event freedRoom) {
 	if pod == nil || !parked || uid == event.by {
 		return
 	}
-	if _, ask := s.tracker.RejectedBy(names.NodeResourcesFit, pod); ask {
-		if s.tracker.Free(pod, event.node, resources.List{corev1.ResourceCPU: event.cpu}) {
-			s.tracker.Wake(pod)
+	if _, ask := s.tracker.Hints.RejectedBy(names.NodeResourcesFit, pod); ask {
+		if s.tracker.Hints.Free(pod, event.node, resources.List{corev1.ResourceCPU: event.cpu}) {
+			s.tracker.Hints.Wake(pod)
 			s.observe("Wake")
 		}
-	} else if s.parked[uid] || s.tracker.IsHeldBack(pod) {
+	} else if s.parked[uid] || s.tracker.Hints.IsHeldBack(pod) {
 		s.enqueue(uid)
 	}
 }
@@ -435,7 +435,7 @@ func (s *simulation) bind() (some bool) {
 			s.giveUp(assumed, true)
 			continue
 		}
-		s.tracker.Bound(uid)
+		s.tracker.Order.Bound(uid)
 		s.forced.Delete(uid)
 	}
 	return some
@@ -446,20 +446,20 @@ func (s *simulation) dispatch() (some bool) {
 	keys := s.dirty.take()
 	var all Actions
 	for _, key := range keys {
-		all.add(s.tracker.nextActions(key))
+		all.add((&dispatcher{s.tracker}).nextActions(key))
 	}
 	s.observe("nextActions")
-	s.tracker.apply(context.Background(), s, all)
-	for _, key := range s.tracker.reports.(*simQueue).take() {
-		s.tracker.TakeReport(key)
+	(&dispatcher{s.tracker}).apply(context.Background(), s, all)
+	for _, key := range s.tracker.Reports.queue.(*simQueue).take() {
+		s.tracker.Reports.TakeReport(key)
 	}
 	return len(keys) > 0
 }
 
 func (s *simulation) tick() {
-	actions, repairs := s.tracker.tick()
+	actions, repairs := (&dispatcher{s.tracker}).tick()
 	s.observe("tick")
-	s.tracker.apply(context.Background(), s, actions)
+	(&dispatcher{s.tracker}).apply(context.Background(), s, actions)
 	s.books.evicts(repairs)
 	s.evictions = append(s.evictions, repairs...)
 }

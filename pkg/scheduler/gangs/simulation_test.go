@@ -239,9 +239,9 @@ func noDraw(_ string, lowest, _ int) int { return lowest }
 func (s *simulation) start() {
 	s.tracker, s.dirty = New(s.clock), &simQueue{clock: s.clock, later: map[Key]time.Time{}}
 	s.tracker.dirty.ShutDown()
-	s.tracker.reports.ShutDown()
+	s.tracker.Reports.queue.ShutDown()
 	s.tracker.dirty = s.dirty
-	s.tracker.reports = &simQueue{clock: s.clock, later: map[Key]time.Time{}}
+	s.tracker.Reports.queue = &simQueue{clock: s.clock, later: map[Key]time.Time{}}
 	s.tracker.metrics.lostWakeups.Create(nil)
 	s.ofPods, s.ofGroups, s.toScheduler, s.evictions = nil, nil, nil, nil
 	s.room, s.known, s.active = map[types.UID]*simRoom{}, map[types.UID]*corev1.Pod{}, map[types.UID]time.Time{}
@@ -251,7 +251,7 @@ func (s *simulation) start() {
 	if err := s.tracker.Configure("muster", s.args); err != nil {
 		s.t.Errorf("%v", err)
 	}
-	s.tracker.EnforceQuota()
+	s.tracker.Quota.EnforceQuota()
 	s.books = newBooks(s)
 	for _, name := range slices.Sorted(maps.Keys(s.queues)) {
 		s.tellQueue(s.queues[name])
@@ -267,7 +267,7 @@ func (s *simulation) start() {
 	}
 	s.deliverAll(&s.ofGroups)
 	s.deliverAll(&s.ofPods)
-	s.tracker.Open()
+	s.tracker.Feed.Open()
 	s.deliverAll(&s.toScheduler)
 }
 

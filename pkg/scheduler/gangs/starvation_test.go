@@ -130,8 +130,8 @@ func (s *stream) come(spec gangSpec, patience int) {
 	if n := int(s.args.MaxOvertakes); n > 0 {
 		assert.LessOrEqual(s.t, s.passed, n+late, "the big gang was passed more often than it must bear")
 	}
-	assert.False(s.t, s.tracker.book.IsHolder(s.big), "reserved room is given back")
-	assert.False(s.t, s.tracker.book.StandingOf(s.big, s.clock.Now()).QuotaReserved, "reserved quota is given back")
+	assert.False(s.t, s.tracker.WaitList.book.IsHolder(s.big), "reserved room is given back")
+	assert.False(s.t, s.tracker.WaitList.book.StandingOf(s.big, s.clock.Now()).QuotaReserved, "reserved quota is given back")
 }
 
 // TestABigGangStartsHoweverManySmallOnesCome keeps a cluster full of small gangs and pods, and has a gang come that needs most of it, or all: it
@@ -202,7 +202,7 @@ func TestAGangThatCanNeverFitHoldsNothing(t *testing.T) {
 		s.createGang(fmt.Sprint("small", i), gangSpec{size: 1, minimum: 1, cpu: 1000})
 		s.settle()
 		s.step(time.Second)
-		assert.Nil(t, s.tracker.book.Nodes())
+		assert.Nil(t, s.tracker.WaitList.book.Nodes())
 	}
 	total := 0
 	for _, key := range s.keys() {

@@ -16,7 +16,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,37 +27,48 @@ import (
 
 	"github.com/muster-sched/muster/pkg/apis/config"
 	"github.com/muster-sched/muster/pkg/gang"
-	"github.com/muster-sched/muster/pkg/ledger"
 	"github.com/muster-sched/muster/pkg/reservations"
 )
 
-// Tracker is what all plugins share. Make it with New, start it with Start.
+// Tracker is what all plugins share. Make it with New, start it with Feed.Start. Its parts, one for each of those who use it, share its lock.
 type Tracker struct {
-	clock     clock.Clock
-	metrics   *gangMetrics
-	feed      feed
-	dirty     workqueue.TypedDelayingInterface[Key] // gangs to be looked at by the dispatcher
-	reports   workqueue.TypedDelayingInterface[Key] // gangs to be looked at by the reporter
-	leads     atomic.Bool                           // this process schedules; only then it writes to the API
-	order     sync.Map                              // pod UID -> *OrderKey; QueueSort reads it without the lock
-	evictions *Evictions
-	binds     *BindLimiter
-	classes   schedulinglisters.PriorityClassLister
+	// Feed has the tracker told of what is in the API.
+	Feed *Feed
+	// Leadership is whether this process runs scheduling cycles.
+	Leadership *Leadership
+	// Order is what pods are sorted by.
+	Order *Order
+	// Decisions are what a scout's cycle does.
+	Decisions *Decisions
+	// WaitList is the book of gangs that wait.
+	WaitList *WaitList
+	// Quota is what pods are charged.
+	Quota *Quota
+	// Hints are what queueing hints ask.
+	Hints *Hints
+	// Reports are what the reporter asks.
+	Reports *Reports
+	// Victims is what preemption asks.
+	Victims *Victims
+	// Evictions counts pods that were evicted in vain.
+	Evictions *Evictions
+	// Binds bounds how many members are bound at the same time.
+	Binds *BindLimiter
+
+	clock   clock.Clock
+	metrics *gangMetrics
+	dirty   workqueue.TypedDelayingInterface[Key] // gangs to be looked at by the dispatcher
+	classes schedulinglisters.PriorityClassLister
 
 	mu         sync.Mutex
 	settings   settings
-	synced     bool      // everything has been read
-	probe      types.UID // see leader.go; "" if there is none
+	synced     bool // everything has been read
 	gangs      map[Key]*group
 	attempting map[Key]*group            // those of them whose attempt is going on
 	members    map[types.UID]*group      // pod -> its gang
 	detached   map[types.UID]*corev1.Pod // pods that have left their gang, until the queue knows
 	unseen     map[types.UID]*corev1.Pod // pods that the gate held because the tracker had not seen them
-	quota      quotas
-	claims     map[types.UID]claim // members that are about to be evicted by preemption
-	book       *reservations.Book[Key]
-	held       held
-	seen       int64 // gangs seen so far
+	seen       int64                     // gangs seen so far
 }
 
 // settings are the arguments of the Coscheduling plugin.
@@ -80,12 +90,9 @@ type held struct {
 // New makes an empty tracker.
 func New(c clock.Clock) *Tracker {
 	t := &Tracker{
-		clock:     c,
-		metrics:   newGangMetrics(),
-		feed:      newFeed(),
-		dirty:     newQueue(c, "gang_actions"),
-		reports:   newQueue(c, "gang_reports"),
-		evictions: &Evictions{clock: c, made: map[types.UID]eviction{}},
+		clock:   c,
+		metrics: newGangMetrics(),
+		dirty:   newQueue(c, "gang_actions"),
 		settings: settings{
 			args: config.CoschedulingArgs{Admission: config.AdmissionRequired}, of: map[string]config.CoschedulingArgs{}, profiles: sets.New[string](),
 		},
@@ -94,13 +101,14 @@ func New(c clock.Clock) *Tracker {
 		members:    map[types.UID]*group{},
 		detached:   map[types.UID]*corev1.Pod{},
 		unseen:     map[types.UID]*corev1.Pod{},
-		quota:      newQuotas(),
-		claims:     map[types.UID]claim{},
-		book:       reservations.New[Key](),
-		held:       held{gangs: sets.New[Key](), pods: map[types.UID]*corev1.Pod{}},
+		Binds:      NewBindLimiter(),
 	}
-	t.evictions.wasted = t.metrics.wasted
-	t.binds = NewBindLimiter()
+	t.Evictions = &Evictions{clock: c, made: map[types.UID]eviction{}, wasted: t.metrics.wasted}
+	t.Feed, t.Quota = newFeed(t), newQuota(t)
+	t.Leadership, t.Order, t.Decisions, t.Hints = &Leadership{t: t}, &Order{t: t}, &Decisions{t}, &Hints{t}
+	t.Reports = &Reports{t: t, queue: newQueue(c, "gang_reports")}
+	t.Victims = &Victims{t: t, claims: map[types.UID]claim{}}
+	t.WaitList = &WaitList{t: t, book: reservations.New[Key](), held: held{gangs: sets.New[Key](), pods: map[types.UID]*corev1.Pod{}}}
 	return t
 }
 
@@ -125,7 +133,7 @@ func (t *Tracker) Configure(profile string, args config.CoschedulingArgs) error 
 	}
 	t.settings.of[profile], t.settings.args = args, args
 	t.settings.profiles.Insert(profile)
-	t.book.SetBounds(reservations.Bounds{Bypasses: int(args.MaxOvertakes), Age: args.MaxOvertakeTime.Duration})
+	t.WaitList.book.SetBounds(reservations.Bounds{Bypasses: int(args.MaxOvertakes), Age: args.MaxOvertakeTime.Duration})
 	return nil
 }
 
@@ -142,17 +150,11 @@ func differing(a, b config.CoschedulingArgs) string {
 }
 
 // EnforceQuota makes gangs wait for the quota of their queue. The Capacity plugin calls it.
-func (t *Tracker) EnforceQuota() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.quota.enforced = true
+func (q *Quota) EnforceQuota() {
+	q.t.mu.Lock()
+	defer q.t.mu.Unlock()
+	q.enforced = true
 }
-
-// Ledger is the ledger of charges and of assumed quota.
-func (t *Tracker) Ledger() *ledger.Ledger { return t.quota.ledger }
-
-// Evictions counts pods that were evicted in vain.
-func (t *Tracker) Evictions() *Evictions { return t.evictions }
 
 // look has the dispatcher look at a gang.
 func (t *Tracker) look(key Key) { t.dirty.Add(key) }
@@ -175,11 +177,11 @@ func (t *Tracker) dropIfEmpty(g *group) {
 	if g.podGroup.exists || g.Len() > 0 {
 		return
 	}
-	t.book.Forget(g.key)
-	t.applyReservations()
-	t.quota.ledger.DropAssumed(g.key.String())
-	t.quota.gangs.Delete(g.key)
-	t.held.gangs.Delete(g.key)
+	t.WaitList.book.Forget(g.key)
+	t.WaitList.applyReservations()
+	t.Quota.Ledger.DropAssumed(g.key.String())
+	t.Quota.gangs.Delete(g.key)
+	t.WaitList.held.gangs.Delete(g.key)
 	delete(t.gangs, g.key)
 }
 
@@ -202,10 +204,10 @@ func (t *Tracker) changed(g *group) {
 	}
 	switch t.status(g).Phase {
 	case gang.Incomplete, gang.NotAdmitted, gang.Running:
-		t.book.Suspend(g.key)
-		t.applyReservations()
+		t.WaitList.book.Suspend(g.key)
+		t.WaitList.applyReservations()
 	}
-	t.report(g.key)
+	t.Reports.report(g.key)
 }
 
 // wake has an unschedulable gang decided again. It goes past the back-off of the scheduling queue, where it would stand behind whatever has
@@ -227,33 +229,10 @@ const (
 	searchPause = 20
 )
 
-// wakeAll wakes the gangs of a set and empties it.
-func (t *Tracker) wakeAll(keys sets.Set[Key]) {
-	for key := range keys {
-		if g := t.gangs[key]; g != nil {
-			t.wake(g)
-		}
-	}
-	keys.Clear()
-}
-
 // endAttempt ends the attempt of a gang and gives back what was assumed for its members.
 func (t *Tracker) endAttempt(g *group) {
 	g.attempt = nil
 	delete(t.attempting, g.key)
-	t.quota.ledger.DropAssumed(g.key.String())
-	t.heldIsFree()
+	t.Quota.Ledger.DropAssumed(g.key.String())
+	t.WaitList.heldIsFree()
 }
-
-// heldIsFree wakes all that may have waited for room or quota that another gang held.
-func (t *Tracker) heldIsFree() {
-	t.held.returned++
-	t.wakeQuotaWaiters()
-	t.wakeAll(t.held.gangs)
-}
-
-// Binds bounds how many members are bound at the same time.
-func (t *Tracker) Binds() *BindLimiter { return t.binds }
-
-// Bound forgets the sort key of a pod that has left the scheduling queue for good.
-func (t *Tracker) Bound(pod types.UID) { t.order.Delete(pod) }

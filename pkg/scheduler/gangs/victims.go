@@ -20,6 +20,12 @@ type claim struct {
 	begun bool // an eviction of the preemptor's may have been carried out
 }
 
+// Victims is what preemption asks of gangs, and does to them.
+type Victims struct {
+	t      *Tracker
+	claims map[types.UID]claim // members that are about to be evicted by preemption
+}
+
 // Standing is what preemption must know about a gang.
 type Standing struct {
 	// Spec of the gang.
@@ -33,18 +39,18 @@ type Standing struct {
 
 // Standing says how a gang stands now. It is false for a gang that needs no care: one without a PodGroup has no minimum, and
 // its pods are like any others.
-func (t *Tracker) Standing(key Key) (Standing, bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	g := t.gangs[key]
+func (v *Victims) Standing(key Key) (Standing, bool) {
+	v.t.mu.Lock()
+	defer v.t.mu.Unlock()
+	g := v.t.gangs[key]
 	if g == nil || !g.podGroup.exists {
 		return Standing{}, false
 	}
 	standing := Standing{Spec: g.Asks(), Floor: math.MinInt32, Holding: map[types.UID]*gang.Member{}}
-	if value, ok := t.classValue(g.podGroup.class); ok {
+	if value, ok := v.t.classValue(g.podGroup.class); ok {
 		standing.Floor = value
 	}
-	for _, m := range t.holding(g, "") {
+	for _, m := range v.holding(g, "") {
 		held := *m
 		standing.Holding[m.UID] = &held
 	}
@@ -52,10 +58,10 @@ func (t *Tracker) Standing(key Key) (Standing, bool) {
 }
 
 // holding are the members that hold room and are not about to be evicted for anyone but the given preemptor; "" for none.
-func (t *Tracker) holding(g *group, but types.UID) []*gang.Member {
+func (v *Victims) holding(g *group, but types.UID) []*gang.Member {
 	var members []*gang.Member
 	for _, m := range g.Members() {
-		if g.Counts(m) && m.State.Holds() && !t.claimed(m.UID, but) {
+		if g.Counts(m) && m.State.Holds() && !v.claimed(m.UID, but) {
 			members = append(members, m)
 		}
 	}
@@ -63,57 +69,57 @@ func (t *Tracker) holding(g *group, but types.UID) []*gang.Member {
 }
 
 // claimed says whether someone else than the given preemptor is about to have a pod evicted.
-func (t *Tracker) claimed(uid, but types.UID) bool {
-	c, ok := t.claims[uid]
-	return ok && c.by != but && t.clock.Since(c.since) < claimFor
+func (v *Victims) claimed(uid, but types.UID) bool {
+	c, ok := v.claims[uid]
+	return ok && c.by != but && v.t.clock.Since(c.since) < claimFor
 }
 
 // ClaimVictims puts pods on the list of those that are about to be evicted for a preemptor. Plans that are made from now on
 // count them as gone, and the gate holds what would join a gang that goes whole.
-func (t *Tracker) ClaimVictims(preemptor types.UID, victims []types.UID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.claimVictims(preemptor, victims, false)
+func (v *Victims) ClaimVictims(preemptor types.UID, victims []types.UID) {
+	v.t.mu.Lock()
+	defer v.t.mu.Unlock()
+	v.claimVictims(preemptor, victims, false)
 }
 
-func (t *Tracker) claimVictims(preemptor types.UID, victims []types.UID, begun bool) {
+func (v *Victims) claimVictims(preemptor types.UID, victims []types.UID, begun bool) {
 	for _, uid := range victims {
-		if _, m := t.find(uid); m == nil || m.Terminating {
+		if _, m := v.t.find(uid); m == nil || m.Terminating {
 			continue
 		}
-		old := t.claims[uid]
-		t.claims[uid] = claim{by: preemptor, since: t.clock.Now(), begun: begun || old.by == preemptor && old.begun}
+		old := v.claims[uid]
+		v.claims[uid] = claim{by: preemptor, since: v.t.clock.Now(), begun: begun || old.by == preemptor && old.begun}
 	}
 }
 
 // BeginEviction is asked before each eviction of a plan, and says whether the plan may be carried out: no gang may be left
 // between one member and its minimum, as things are now. Once begun, a plan is carried through, as half of it would be
 // worse. With force it is never refused.
-func (t *Tracker) BeginEviction(preemptor types.UID, victims []types.UID, force bool) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (v *Victims) BeginEviction(preemptor types.UID, victims []types.UID, force bool) bool {
+	v.t.mu.Lock()
+	defer v.t.mu.Unlock()
 	for _, uid := range victims {
-		if c := t.claims[uid]; c.by == preemptor && c.begun {
+		if c := v.claims[uid]; c.by == preemptor && c.begun {
 			return true
 		}
 	}
-	if !force && !t.wholeWithout(preemptor, victims) {
+	if !force && !v.wholeWithout(preemptor, victims) {
 		return false
 	}
-	t.claimVictims(preemptor, victims, true)
+	v.claimVictims(preemptor, victims, true)
 	return true
 }
 
 // wholeWithout says whether each gang is whole or gone when a preemptor's victims are.
-func (t *Tracker) wholeWithout(preemptor types.UID, victims []types.UID) bool {
+func (v *Victims) wholeWithout(preemptor types.UID, victims []types.UID) bool {
 	remaining := map[*group]*gang.Remaining{}
 	for _, uid := range victims {
-		g, m := t.find(uid)
-		if m == nil || !g.podGroup.exists || !g.Counts(m) || !m.State.Holds() || t.claimed(uid, preemptor) {
+		g, m := v.t.find(uid)
+		if m == nil || !g.podGroup.exists || !g.Counts(m) || !m.State.Holds() || v.claimed(uid, preemptor) {
 			continue
 		}
 		if remaining[g] == nil {
-			remaining[g] = gang.NewRemaining(g.Asks(), t.holding(g, preemptor))
+			remaining[g] = gang.NewRemaining(g.Asks(), v.holding(g, preemptor))
 		}
 		remaining[g].Remove(m)
 	}
@@ -127,40 +133,40 @@ func (t *Tracker) wholeWithout(preemptor types.UID, victims []types.UID) bool {
 
 // DropClaims takes back what a preemptor has claimed: all of it if no pods are named. An eviction has failed, or was not
 // needed.
-func (t *Tracker) DropClaims(preemptor types.UID, victims ...types.UID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for uid, c := range t.claims {
+func (v *Victims) DropClaims(preemptor types.UID, victims ...types.UID) {
+	v.t.mu.Lock()
+	defer v.t.mu.Unlock()
+	for uid, c := range v.claims {
 		if c.by == preemptor && (len(victims) == 0 || slices.Contains(victims, uid)) {
-			t.dropClaim(uid)
+			v.dropClaim(uid)
 		}
 	}
 }
 
 // sweepClaims forgets claims on pods that are gone or going, and those of which nothing has come.
-func (t *Tracker) sweepClaims() {
-	for uid := range t.claims {
-		if _, m := t.find(uid); m == nil || m.Terminating || !t.claimed(uid, "") {
-			t.dropClaim(uid)
+func (v *Victims) sweepClaims() {
+	for uid := range v.claims {
+		if _, m := v.t.find(uid); m == nil || m.Terminating || !v.claimed(uid, "") {
+			v.dropClaim(uid)
 		}
 	}
 }
 
 // dropClaim lets members come that were held at the gate on account of a claim.
-func (t *Tracker) dropClaim(uid types.UID) {
-	delete(t.claims, uid)
-	if g, _ := t.find(uid); g != nil {
+func (v *Victims) dropClaim(uid types.UID) {
+	delete(v.claims, uid)
+	if g, _ := v.t.find(uid); g != nil {
 		g.surplusOpen = false // so that the surplus is activated anew
-		t.look(g.key)
+		v.t.look(g.key)
 	}
 }
 
 // isPreempted says whether so many members of a gang are about to be evicted that the rest is below the minimum. A member that started now
 // would be left alone.
-func (t *Tracker) isPreempted(g *group) bool {
-	for uid := range t.claims {
-		if t.members[uid] == g && t.claimed(uid, "") {
-			return !gang.NewRemaining(g.Asks(), t.holding(g, "")).Seated()
+func (v *Victims) isPreempted(g *group) bool {
+	for uid := range v.claims {
+		if v.t.members[uid] == g && v.claimed(uid, "") {
+			return !gang.NewRemaining(g.Asks(), v.holding(g, "")).Seated()
 		}
 	}
 	return false
@@ -168,10 +174,10 @@ func (t *Tracker) isPreempted(g *group) bool {
 
 // HoldsNothingInTheAPI says whether a pod has no node in the API, and will have none: it was rolled back, or its gang's attempt goes on. To
 // take its room no API call is needed, and the rejection of one member rolls the whole gang back.
-func (t *Tracker) HoldsNothingInTheAPI(uid types.UID) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	g, m := t.find(uid)
+func (v *Victims) HoldsNothingInTheAPI(uid types.UID) bool {
+	v.t.mu.Lock()
+	defer v.t.mu.Unlock()
+	g, m := v.t.find(uid)
 	if m == nil || m.State == gang.Bound {
 		return false
 	}

@@ -32,18 +32,18 @@ func trackerWithGang(t *testing.T, minMember int32, bound int) (*Tracker, *clock
 func TestVictimsOfOthersCountAsGone(t *testing.T) {
 	tr, clock, _ := trackerWithGang(t, 2, 4)
 	held := func() int {
-		standing, ok := tr.Standing(theGang)
+		standing, ok := tr.Victims.Standing(theGang)
 		require.True(t, ok)
 		return len(standing.Holding)
 	}
 	require.Equal(t, 4, held())
-	tr.ClaimVictims("a", []types.UID{"g0"})
+	tr.Victims.ClaimVictims("a", []types.UID{"g0"})
 	require.Equal(t, 3, held())
-	assert.True(t, tr.BeginEviction("b", []types.UID{"g1"}, false), "two are left")
-	assert.False(t, tr.BeginEviction("c", []types.UID{"g2"}, false), "one would be left")
-	assert.True(t, tr.BeginEviction("c", []types.UID{"g2", "g3"}, false), "none would be left")
-	tr.DropClaims("b")
-	tr.DropClaims("c")
+	assert.True(t, tr.Victims.BeginEviction("b", []types.UID{"g1"}, false), "two are left")
+	assert.False(t, tr.Victims.BeginEviction("c", []types.UID{"g2"}, false), "one would be left")
+	assert.True(t, tr.Victims.BeginEviction("c", []types.UID{"g2", "g3"}, false), "none would be left")
+	tr.Victims.DropClaims("b")
+	tr.Victims.DropClaims("c")
 	require.Equal(t, 3, held())
 	clock.Step(claimFor)
 	require.Equal(t, 4, held(), "a claim that is not followed by an eviction does not stand for ever")
@@ -51,28 +51,28 @@ func TestVictimsOfOthersCountAsGone(t *testing.T) {
 
 func TestClaimsEndWithTheirPods(t *testing.T) {
 	tr, _, _ := trackerWithGang(t, 2, 3)
-	tr.ClaimVictims("a", []types.UID{"g0", "g1", "unknown"})
-	require.Len(t, tr.claims, 2)
+	tr.Victims.ClaimVictims("a", []types.UID{"g0", "g1", "unknown"})
+	require.Len(t, tr.Victims.claims, 2)
 	tr.SetPod(memberNamed("g0").Node("node").Terminating(time.Unix(1000, 0)).Obj())
 	tr.DeletePod(memberNamed("g1").Obj())
-	tr.tick()
-	assert.Empty(t, tr.claims)
+	(&dispatcher{tr}).tick()
+	assert.Empty(t, tr.Victims.claims)
 }
 
 func TestSurplusDoesNotJoinAGangThatIsBeingEvicted(t *testing.T) {
 	tr, clock, late := trackerWithGang(t, 2, 3)
 	require.Empty(t, tr.Gate(late), "surplus may come")
-	tr.ClaimVictims("a", []types.UID{"g0"})
+	tr.Victims.ClaimVictims("a", []types.UID{"g0"})
 	require.Empty(t, tr.Gate(late), "the gang stays")
-	tr.ClaimVictims("a", []types.UID{"g0", "g1", "g2"})
+	tr.Victims.ClaimVictims("a", []types.UID{"g0", "g1", "g2"})
 	require.Equal(t, "the gang is being preempted", tr.Gate(late))
 	require.Equal(t, gang.Status{Phase: gang.Running, Reason: gang.Preemption}, statusOf(tr, theGang))
 
-	isCalled := func() bool { return len(tr.nextActions(theGang).Activate) > 0 }
+	isCalled := func() bool { return len((&dispatcher{tr}).nextActions(theGang).Activate) > 0 }
 	isCalled() // what was to be done before
 	require.False(t, isCalled())
 	clock.Step(claimFor)
-	tr.tick()
+	(&dispatcher{tr}).tick()
 	require.Empty(t, tr.Gate(late))
 	assert.True(t, isCalled(), "pods that were held at the gate are activated when the claim ends")
 }
@@ -80,7 +80,7 @@ func TestSurplusDoesNotJoinAGangThatIsBeingEvicted(t *testing.T) {
 func TestAGangWithoutPodGroupNeedsNoCare(t *testing.T) {
 	tr, _, _ := trackerWithGang(t, 2, 2)
 	tr.SetPod(mustertesting.MakePod("h0").UID("h0").Group("h").Node("node").Obj())
-	_, ok := tr.Standing(keyNamed("h"))
+	_, ok := tr.Victims.Standing(keyNamed("h"))
 	assert.False(t, ok)
-	assert.True(t, tr.BeginEviction("a", []types.UID{"h0", "single"}, false))
+	assert.True(t, tr.Victims.BeginEviction("a", []types.UID{"h0", "single"}, false))
 }

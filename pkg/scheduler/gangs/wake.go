@@ -8,13 +8,16 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
+// Hints are what queueing hints ask, and tell.
+type Hints struct{ t *Tracker }
+
 // RejectedBy says whether an event that a plugin waits for may help the gang for which a pod is the scout, and with which pods to ask that
 // plugin: what helps one of them may help the gang. Events of the gang's own pods count, too: room that its members gave up may be
 // seen only after the gang was decided again.
-func (t *Tracker) RejectedBy(plugin string, scoutPod *corev1.Pod) (rejected []*corev1.Pod, ask bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	g, m := t.find(scoutPod.UID)
+func (h *Hints) RejectedBy(plugin string, scoutPod *corev1.Pod) (rejected []*corev1.Pod, ask bool) {
+	h.t.mu.Lock()
+	defer h.t.mu.Unlock()
+	g, m := h.t.find(scoutPod.UID)
 	if m == nil || !g.waitsFor(plugin) || g.scout.uid != scoutPod.UID {
 		return nil, false
 	}
@@ -27,11 +30,11 @@ func (g *group) waitsFor(plugin string) bool {
 }
 
 // ScoutsBehind returns the scouts of the gangs that are unschedulable because of a plugin.
-func (t *Tracker) ScoutsBehind(plugin string) []types.NamespacedName {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (h *Hints) ScoutsBehind(plugin string) []types.NamespacedName {
+	h.t.mu.Lock()
+	defer h.t.mu.Unlock()
 	var scouts []types.NamespacedName
-	for _, g := range t.gangs {
+	for _, g := range h.t.gangs {
 		if m := g.Member(g.scout.uid); m != nil && g.waitsFor(plugin) {
 			scouts = append(scouts, types.NamespacedName{Namespace: m.Pod.Namespace, Name: m.Pod.Name})
 		}
@@ -40,19 +43,19 @@ func (t *Tracker) ScoutsBehind(plugin string) []types.NamespacedName {
 }
 
 // IsHeldBack says whether a pod found no node because of what is reserved. More room on a node may help it, too.
-func (t *Tracker) IsHeldBack(pod *corev1.Pod) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	_, ok := t.held.pods[pod.UID]
+func (h *Hints) IsHeldBack(pod *corev1.Pod) bool {
+	h.t.mu.Lock()
+	defer h.t.mu.Unlock()
+	_, ok := h.t.WaitList.held.pods[pod.UID]
 	return ok
 }
 
 // Free notes that room has come free since the gang of a scout was decided, and says whether all that has come free may be enough for it.
 // The amount came free on a node; or a node has come or changed: then the name is "".
-func (t *Tracker) Free(scoutPod *corev1.Pod, node string, amount resources.List) (enough bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	g, m := t.find(scoutPod.UID)
+func (h *Hints) Free(scoutPod *corev1.Pod, node string, amount resources.List) (enough bool) {
+	h.t.mu.Lock()
+	defer h.t.mu.Unlock()
+	g, m := h.t.find(scoutPod.UID)
 	if m == nil || g.decision == nil || g.decision.shortfall == nil || g.decision.woken {
 		return true
 	}
@@ -61,10 +64,10 @@ func (t *Tracker) Free(scoutPod *corev1.Pod, node string, amount resources.List)
 }
 
 // Wake has the gang of a scout decided again, as an event may have helped it.
-func (t *Tracker) Wake(scoutPod *corev1.Pod) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if g, m := t.find(scoutPod.UID); m != nil && t.status(g).Phase == gang.Unschedulable {
-		t.wake(g)
+func (h *Hints) Wake(scoutPod *corev1.Pod) {
+	h.t.mu.Lock()
+	defer h.t.mu.Unlock()
+	if g, m := h.t.find(scoutPod.UID); m != nil && h.t.status(g).Phase == gang.Unschedulable {
+		h.t.wake(g)
 	}
 }

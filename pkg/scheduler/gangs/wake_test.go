@@ -30,14 +30,14 @@ func TestAWakeUpIsLostIfNothingHasHappened(t *testing.T) {
 		lost    int
 	}{
 		"nothing":                {func(*Tracker) {}, 1},
-		"an event of others":     {func(tr *Tracker) { tr.Wake(memberNamed("unknown").Obj()) }, 1},
-		"an event that may help": {func(tr *Tracker) { tr.Wake(scout) }, 0},
+		"an event of others":     {func(tr *Tracker) { tr.Hints.Wake(memberNamed("unknown").Obj()) }, 1},
+		"an event that may help": {func(tr *Tracker) { tr.Hints.Wake(scout) }, 0},
 		"the minimum is lowered": {func(tr *Tracker) { tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1)) }, 0},
 		"a member goes":          {func(tr *Tracker) { tr.DeletePod(memberNamed("c").Obj()) }, 0},
 		"held room is returned": {func(tr *Tracker) {
 			tr.mu.Lock()
 			defer tr.mu.Unlock()
-			tr.heldIsFree()
+			tr.WaitList.heldIsFree()
 		}, 0},
 		"the PodGroup is created anew": {func(tr *Tracker) {
 			tr.DeletePodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
@@ -52,7 +52,7 @@ func TestAWakeUpIsLostIfNothingHasHappened(t *testing.T) {
 			require.Empty(t, tr.Gate(scout))
 			refuse(t, tr, scout, "no room")
 			require.Equal(t, gang.Status{Phase: gang.Unschedulable, Reason: gang.Room}, statusOf(tr, theGang))
-			tr.held.gangs.Insert(theGang)
+			tr.WaitList.held.gangs.Insert(theGang)
 			clock.Step(decisionPause)
 
 			test.happens(tr)
@@ -71,22 +71,22 @@ func TestAnUnschedulableGangAnswersToThePluginsThatRejectedIt(t *testing.T) {
 	setPods(tr, scout, other)
 	require.Empty(t, tr.Gate(scout))
 	asks := func(plugin string, pod *corev1.Pod) []string {
-		rejected, ask := tr.RejectedBy(plugin, pod)
+		rejected, ask := tr.Hints.RejectedBy(plugin, pod)
 		if !ask {
 			return nil
 		}
 		return namesOf(rejected)
 	}
 	require.Nil(t, asks("NodeAffinity", scout), "not decided yet")
-	s := tr.Snapshot(scout)
-	_, ok := tr.Commit(s, no(s, "no node", other, "NodeAffinity"))
+	s := tr.Decisions.Snapshot(scout)
+	_, ok := tr.Decisions.Commit(s, no(s, "no node", other, "NodeAffinity"))
 	require.True(t, ok)
 	assert.Equal(t, []string{"b"}, asks("NodeAffinity", scout))
 	assert.Nil(t, asks("VolumeBinding", scout))
 	assert.Nil(t, asks("NodeAffinity", other), "the scout stands for all")
-	tr.Wake(scout)
+	tr.Hints.Wake(scout)
 	assert.Nil(t, asks("NodeAffinity", scout), "it is about to be decided again")
-	assert.Empty(t, tr.ScoutsBehind("NodeAffinity"))
+	assert.Empty(t, tr.Hints.ScoutsBehind("NodeAffinity"))
 }
 
 func TestAGangIsWokenWhenEnoughRoomMayHaveComeFree(t *testing.T) {
@@ -95,15 +95,15 @@ func TestAGangIsWokenWhenEnoughRoomMayHaveComeFree(t *testing.T) {
 	scout := memberNamed("a").Obj()
 	tr.SetPod(scout)
 	require.Empty(t, tr.Gate(scout))
-	s := tr.Snapshot(scout)
+	s := tr.Decisions.Snapshot(scout)
 	d := no(s, "no room", scout, "NodeResourcesFit")
 	d.Shortfall = lackingFour()
-	_, ok := tr.Commit(s, d)
+	_, ok := tr.Decisions.Commit(s, d)
 	require.True(t, ok)
 	two := resources.List{corev1.ResourceCPU: 2000}
-	assert.False(t, tr.Free(scout, "n", two))
-	assert.True(t, tr.Free(scout, "n", two), "what comes free is added up")
-	assert.True(t, tr.Free(memberNamed("unknown").Obj(), "n", two), "in doubt it is enough")
+	assert.False(t, tr.Hints.Free(scout, "n", two))
+	assert.True(t, tr.Hints.Free(scout, "n", two), "what comes free is added up")
+	assert.True(t, tr.Hints.Free(memberNamed("unknown").Obj(), "n", two), "in doubt it is enough")
 }
 
 // TestAPodThatStoodBackIsActivatedWhenReservedRoomIsFree, also if that happens during its cycle.
@@ -112,10 +112,10 @@ func TestAPodThatStoodBackIsActivatedWhenReservedRoomIsFree(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tr := openTracker(t)
 			scout := gangOf(tr, "big", 1, 1)[0]
-			s := tr.Snapshot(scout)
+			s := tr.Decisions.Snapshot(scout)
 			d := no(s, "no room", scout, "NodeResourcesFit")
 			d.Reserve = &placement.Places{Of: map[types.UID]string{scout.UID: "n"}}
-			_, ok := tr.Commit(s, d)
+			_, ok := tr.Decisions.Commit(s, d)
 			require.True(t, ok)
 			single := singleNamed("single", "").Obj()
 			entry := tr.Enter(single)
@@ -124,15 +124,15 @@ func TestAPodThatStoodBackIsActivatedWhenReservedRoomIsFree(t *testing.T) {
 			if during {
 				tr.DeletePod(scout)
 			}
-			tr.WaitForReserved(single, entry)
-			assert.True(t, tr.IsHeldBack(single))
+			tr.WaitList.WaitForReserved(single, entry)
+			assert.True(t, tr.Hints.IsHeldBack(single))
 			if !during {
 				require.NotContains(t, toLookAt(tr), heldBackKey)
 				tr.DeletePod(scout)
 			}
 			assert.Contains(t, toLookAt(tr), heldBackKey)
-			assert.Equal(t, []string{"single"}, namesOf(tr.nextActions(heldBackKey).Activate))
-			assert.False(t, tr.IsHeldBack(single))
+			assert.Equal(t, []string{"single"}, namesOf((&dispatcher{tr}).nextActions(heldBackKey).Activate))
+			assert.False(t, tr.Hints.IsHeldBack(single))
 			assert.Nil(t, tr.Enter(single).Reserved)
 		})
 	}
@@ -148,13 +148,13 @@ func TestDriftIsFound(t *testing.T) {
 		differ []types.UID
 	}{
 		"nothing":               {func(*Tracker) {}, nil},
-		"a charge is missing":   {func(tr *Tracker) { tr.Ledger().Release("single") }, []types.UID{"single"}},
-		"a charge is too large": {func(tr *Tracker) { tr.Ledger().Charge("bound", "q", resources.List{corev1.ResourceCPU: 2000}) }, []types.UID{"bound"}},
+		"a charge is missing":   {func(tr *Tracker) { tr.Quota.Ledger.Release("single") }, []types.UID{"single"}},
+		"a charge is too large": {func(tr *Tracker) { tr.Quota.Ledger.Charge("bound", "q", resources.List{corev1.ResourceCPU: 2000}) }, []types.UID{"bound"}},
 		"another queue is charged": {func(tr *Tracker) {
-			tr.Ledger().Charge("bound", "other", resources.PodRequests(bound))
+			tr.Quota.Ledger.Charge("bound", "other", resources.PodRequests(bound))
 		}, []types.UID{"bound"}},
-		"a pod without a queue is charged": {func(tr *Tracker) { tr.Ledger().Charge("plain", "q", resources.PodRequests(plain)) }, []types.UID{"plain"}},
-		"a pod that is gone is charged":    {func(tr *Tracker) { tr.Ledger().Charge("gone", "q", resources.PodRequests(plain)) }, []types.UID{"gone"}},
+		"a pod without a queue is charged": {func(tr *Tracker) { tr.Quota.Ledger.Charge("plain", "q", resources.PodRequests(plain)) }, []types.UID{"plain"}},
+		"a pod that is gone is charged":    {func(tr *Tracker) { tr.Quota.Ledger.Charge("gone", "q", resources.PodRequests(plain)) }, []types.UID{"gone"}},
 		"a member is unknown":              {func(tr *Tracker) { tr.DeletePod(waiting) }, []types.UID{"waiting"}},
 		"a binding was missed": {func(tr *Tracker) {
 			g, m := tr.find("bound")
@@ -163,7 +163,7 @@ func TestDriftIsFound(t *testing.T) {
 		"a member is being bound": {func(tr *Tracker) {
 			g, m := tr.find("waiting")
 			g.setState(m, gang.Released)
-			tr.Charge(waiting)
+			tr.Quota.Charge(waiting)
 		}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -171,7 +171,7 @@ func TestDriftIsFound(t *testing.T) {
 			tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1))
 			setPods(tr, all...)
 			tc.spoil(tr)
-			assert.ElementsMatch(t, tc.differ, tr.differing(all).UnsortedList())
+			assert.ElementsMatch(t, tc.differ, (&selfCheck{tr}).differing(all).UnsortedList())
 		})
 	}
 }

@@ -22,7 +22,7 @@ import (
 
 // NewRegistry makes the factories of all plugins on a tracker of gangs, which is one for all profiles of a scheduler.
 func NewRegistry(tracker *gangs.Tracker) frameworkruntime.Registry {
-	tracker.OnStart(func(ctx context.Context, handle fwk.Handle) { report.Run(ctx, handle, tracker) })
+	tracker.Feed.OnStart(func(ctx context.Context, handle fwk.Handle) { report.Run(ctx, handle, tracker) })
 	return frameworkruntime.Registry{
 		capacity.Name:       capacity.New(tracker),
 		coscheduling.Name:   coscheduling.New(tracker),

@@ -45,7 +45,7 @@ func newProgram(t *testing.T, pods []runtime.Object, groups ...runtime.Object) *
 	t.Helper()
 	metrics.Register()
 	p := &program{client: fake.NewClientset(pods...), tracker: gangs.New(clock.RealClock{})}
-	p.tracker.ConnectBy(func(*rest.Config) (versioned.Interface, dynamic.Interface, error) {
+	p.tracker.Feed.ConnectBy(func(*rest.Config) (versioned.Interface, dynamic.Interface, error) {
 		return musterfake.NewSimpleClientset(groups...), dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
 			map[schema.GroupVersionResource]string{schedulingx.SchemeGroupVersion.WithResource("podgroups"): "PodGroupList"}), nil
 	})
@@ -121,7 +121,7 @@ func TestPodsThatOurPluginsRejectInPreFilterAreNotShownToPluginsBehind(t *testin
 	group := mustertesting.MakePodGroup("g").UID("g").MinMember(1).Phase(schedulingv1beta1.PodGroupInqueue).Obj()
 	p := newProgram(t, []runtime.Object{single, member}, mustertesting.MakeQueue("q").Capability("cpu", "1").Obj(), group)
 	p.start(t)
-	p.tracker.AwaitRead(t.Context())
+	p.tracker.Feed.AwaitRead(t.Context())
 	require.Eventually(t, func() bool { return p.tracker.Gate(member) == "" }, 10*time.Second, time.Millisecond)
 	for pod, plugin := range map[*corev1.Pod]string{single: "Capacity", member: "Coscheduling"} {
 		cycle := newCycle()
@@ -140,7 +140,7 @@ func TestTheReporterRunsWithThePlugins(t *testing.T) {
 	group := mustertesting.MakePodGroup("g").UID("g").MinMember(1).Phase(schedulingv1beta1.PodGroupInqueue).Obj()
 	p := newProgram(t, []runtime.Object{member}, group)
 	p.start(t)
-	p.tracker.AwaitRead(t.Context())
+	p.tracker.Feed.AwaitRead(t.Context())
 	require.Eventually(t, func() bool { return p.tracker.Gate(member) == "" }, 10*time.Second, time.Millisecond)
 	_, status, _ := p.RunPreFilterPlugins(t.Context(), newCycle(), member)
 	require.False(t, status.IsSuccess())

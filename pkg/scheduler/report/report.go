@@ -73,9 +73,9 @@ func Run(ctx context.Context, handle fwk.Handle, tracker *gangs.Tracker) {
 	defer broadcaster.Shutdown()
 	client := handle.ClientSet()
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
-	r := New(tracker, clock.RealClock{}, client, handle.SharedInformerFactory().Core().V1().Pods().Lister(),
+	r := New(tracker.Reports, clock.RealClock{}, client, handle.SharedInformerFactory().Core().V1().Pods().Lister(),
 		broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: component}))
-	queue := tracker.Reports()
+	queue := tracker.Reports.Queue()
 	for {
 		key, shutdown := queue.Get()
 		if shutdown {

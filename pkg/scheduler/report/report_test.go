@@ -368,20 +368,20 @@ func TestALargeGangIsWrittenInBatches(t *testing.T) {
 func TestAProcessThatBeginsToLeadReportsWhatWaits(t *testing.T) {
 	tracker := gangs.New(clock.RealClock{})
 	require.NoError(t, tracker.Configure("muster", config.CoschedulingArgs{Admission: config.AdmissionIgnore}))
-	tracker.Open()
-	t.Cleanup(tracker.Reports().ShutDown)
+	tracker.Feed.Open()
+	t.Cleanup(tracker.Reports.Queue().ShutDown)
 	pod := mustertesting.MakePod("p").UID("p").Group("g").SchedulerName("muster").Obj()
 	tracker.SetPod(pod)
 	client := fake.NewClientset(pod)
 	store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
-	r := New(tracker, clock.RealClock{}, client, corelisters.NewPodLister(store), record.NewFakeRecorder(10))
+	r := New(tracker.Reports, clock.RealClock{}, client, corelisters.NewPodLister(store), record.NewFakeRecorder(10))
 	look := func() time.Duration {
-		key, _ := tracker.Reports().Get()
-		defer tracker.Reports().Done(key)
+		key, _ := tracker.Reports.Queue().Get()
+		defer tracker.Reports.Queue().Done(key)
 		assert.Equal(t, theGang, key)
 		return r.Look(t.Context(), key)
 	}
 	assert.Zero(t, look(), "a standby")
-	tracker.Lead()
+	tracker.Leadership.Lead()
 	assert.Positive(t, look(), "the gang waits for its PodGroup")
 }

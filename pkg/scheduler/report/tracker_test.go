@@ -43,9 +43,9 @@ func newTracked(t *testing.T) *tracked {
 	}
 	s.Tracker = gangs.New(s.clock)
 	require.NoError(t, s.Configure("muster", config.CoschedulingArgs{Admission: config.AdmissionRequired}))
-	s.Open()
-	s.Lead()
-	s.Reporter = New(s.Tracker, s.clock, s.client, corelisters.NewPodLister(s.informer), s.recorder)
+	s.Feed.Open()
+	s.Leadership.Lead()
+	s.Reporter = New(s.Tracker.Reports, s.clock, s.client, corelisters.NewPodLister(s.informer), s.recorder)
 	s.limiter = flowcontrol.NewFakeAlwaysRateLimiter() // a thousand conditions are written at once
 	return s
 }
@@ -76,10 +76,10 @@ func (s *tracked) see(t *testing.T, pod *corev1.Pod) {
 func (s *tracked) refuse(t *testing.T, message string) {
 	t.Helper()
 	scout := s.pod(t, "m0")
-	s.Wake(scout)
-	snapshot := s.Snapshot(scout)
+	s.Hints.Wake(scout)
+	snapshot := s.Decisions.Snapshot(scout)
 	require.NotNil(t, snapshot)
-	_, ok := s.Commit(snapshot, &placement.Decision{
+	_, ok := s.Decisions.Commit(snapshot, &placement.Decision{
 		Verdict: placement.Impossible, Members: snapshot.Problem.Members, Message: message,
 		Rejected: []*corev1.Pod{scout}, Rejectors: sets.New("NodeResourcesFit"),
 	})
@@ -250,7 +250,7 @@ func TestAReportHasNothingDecidedAgain(t *testing.T) {
 	for range 3 {
 		s.clock.Step(time.Hour)
 		s.look(t)
-		rejected, waits := s.RejectedBy("NodeResourcesFit", s.pod(t, "m0"))
+		rejected, waits := s.Hints.RejectedBy("NodeResourcesFit", s.pod(t, "m0"))
 		assert.True(t, waits, "the gang is still unschedulable")
 		assert.Len(t, rejected, 1)
 	}
@@ -262,8 +262,8 @@ func TestAFollowerReportsWhenItBeginsToLead(t *testing.T) {
 	s := newTracked(t)
 	follower := gangs.New(s.clock)
 	require.NoError(t, follower.Configure("muster", config.CoschedulingArgs{Admission: config.AdmissionRequired}))
-	follower.Open()
-	s.Tracker, s.Reporter.tracker = follower, follower
+	follower.Feed.Open()
+	s.Tracker, s.Reporter.tracker = follower, follower.Reports
 	s.SetPodGroup(groupIn(schedulingv1beta1.PodGroupPending, 1))
 	s.create(t, "m0")
 	for range 3 {
@@ -272,7 +272,7 @@ func TestAFollowerReportsWhenItBeginsToLead(t *testing.T) {
 		require.Empty(t, written)
 		require.Zero(t, again)
 	}
-	s.Lead()
+	s.Leadership.Lead()
 	_, again := s.look(t)
 	s.clock.Step(again)
 	s.look(t)

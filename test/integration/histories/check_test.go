@@ -193,7 +193,7 @@ func (w *world) checkCharges() {
 			used += cpuOf(pod).Value()
 		}
 	}
-	if charged := w.process.tracker.Ledger().Used(queueName)["cpu"]; charged < used*1000 {
+	if charged := w.process.tracker.Quota.Ledger.Used(queueName)["cpu"]; charged < used*1000 {
 		w.blame("the queue is charged %dm CPUs, the pods that are known to be bound have %d", charged, used)
 	}
 }
@@ -222,7 +222,7 @@ func (w *world) checkRest() {
 			used += cpuOf(pod).Value()
 		}
 	}
-	if charged := w.process.tracker.Ledger().Used(queueName)["cpu"]; charged != used*1000 {
+	if charged := w.process.tracker.Quota.Ledger.Used(queueName)["cpu"]; charged != used*1000 {
 		w.blame("the queue is charged %dm CPUs, its bound pods have %d", charged, used)
 	}
 	left := v.capacity - used - v.promised()
@@ -311,7 +311,7 @@ func (v view) promisedTo(name string) int64 {
 // fits says whether n pods like one fit, all at once, beside what is reserved against it.
 func (w *world) fits(v view, pod *corev1.Pod, n int, left int64) bool {
 	cpu := cpuOf(pod).Value()
-	reserved := w.process.tracker.ReservedAgainst(pod)
+	reserved := w.process.tracker.WaitList.ReservedAgainst(pod)
 	if reserved != nil {
 		partial := v.groups[reserved.Key.Name]
 		if members := v.members(reserved.Key.Name); partial == nil || len(bound(members)) == 0 || v.missing(partial, bound(members)) == 0 {

@@ -128,7 +128,7 @@ func startProcess(a *api, j judge) (*process, error) {
 		cancel()
 		return nil, err
 	}
-	upstream.HandleFailures(s, p.tracker, gangs.ReasonWaitingForQuota)
+	upstream.HandleFailures(s, p.tracker.Reports, gangs.ReasonWaitingForQuota)
 	p.profile, p.queue, p.shutdown = s.Profiles[shipped.SchedulerName], s.SchedulingQueue, informers.Shutdown
 	informers.Start(ctx.Done())
 	informers.WaitForCacheSync(ctx.Done())
@@ -173,7 +173,7 @@ func (p *process) turn() bool {
 
 func (p *process) newTracker() *gangs.Tracker {
 	tracker := gangs.New(clock.RealClock{}) // which in a bubble is not real
-	tracker.ConnectBy(func(*rest.Config) (versioned.Interface, dynamic.Interface, error) {
+	tracker.Feed.ConnectBy(func(*rest.Config) (versioned.Interface, dynamic.Interface, error) {
 		client := musterfake.NewSimpleClientset()
 		p.serve(&client.Fake)
 		// The PodGroups of scheduler-plugins are not installed.

@@ -44,8 +44,8 @@ func New(tracker *gangs.Tracker) frameworkruntime.PluginFactory {
 		if _, ok := obj.(*config.CapacityArgs); !ok {
 			return nil, fmt.Errorf("the arguments of %s are of type %T, CapacityArgs needed", Name, obj)
 		}
-		tracker.EnforceQuota()
-		if err := tracker.Start(ctx, handle); err != nil {
+		tracker.Quota.EnforceQuota()
+		if err := tracker.Feed.Start(ctx, handle); err != nil {
 			return nil, fmt.Errorf("starting the tracker of gangs for %s: %w", Name, err)
 		}
 		return &Capacity{tracker: tracker}, nil
@@ -69,9 +69,9 @@ func (*Capacity) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 // PreFilter rejects a pod for which its queue, or an ancestor, has no room. Pods are scheduled one after the other and charged
 // in Reserve, so that what was free here is free there.
 func (c *Capacity) PreFilter(ctx context.Context, cycle fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	c.tracker.AwaitRead(ctx)
-	c.tracker.Lead() // here, too: Coscheduling does not see a pod that is rejected
-	if shortage := c.tracker.QuotaShortage(pod); shortage != nil {
+	c.tracker.Feed.AwaitRead(ctx)
+	c.tracker.Leadership.Lead() // here, too: Coscheduling does not see a pod that is rejected
+	if shortage := c.tracker.Quota.QuotaShortage(pod); shortage != nil {
 		cycle.Write(shortageKey, short{})
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "waiting for quota: "+shortage.Error())
 	}
@@ -106,7 +106,7 @@ func (c *Capacity) Reserve(_ context.Context, cycle fwk.CycleState, pod *corev1.
 	case cycle.IsPodGroupSchedulingCycle():
 		c.assume(pod)
 	default:
-		c.tracker.Charge(pod)
+		c.tracker.Quota.Charge(pod)
 	}
 	return nil
 }
@@ -116,9 +116,9 @@ func (c *Capacity) Unreserve(_ context.Context, cycle fwk.CycleState, pod *corev
 	switch {
 	case placement.IsDryRun(cycle):
 	case cycle.IsPodGroupSchedulingCycle():
-		c.tracker.Ledger().DropAssumed(assumptionOf(pod))
+		c.tracker.Quota.Ledger.DropAssumed(assumptionOf(pod))
 	default:
-		c.tracker.Refund(pod)
+		c.tracker.Quota.Refund(pod)
 	}
 }
 
@@ -127,7 +127,7 @@ func (c *Capacity) Unreserve(_ context.Context, cycle fwk.CycleState, pod *corev
 // the group must see each other's part of the queue. It is no charge: a charge of the same pod that comes from the API meanwhile must stay.
 func (c *Capacity) assume(pod *corev1.Pod) {
 	if queue := pod.Annotations[schedulingv1beta1.QueueNameAnnotation]; queue != "" {
-		c.tracker.Ledger().Assume(assumptionOf(pod), queue, resources.PodRequests(pod))
+		c.tracker.Quota.Ledger.Assume(assumptionOf(pod), queue, resources.PodRequests(pod))
 	}
 }
 

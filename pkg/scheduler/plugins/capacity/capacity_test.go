@@ -24,10 +24,10 @@ func newPlugin(t *testing.T) (*Capacity, *gangs.Tracker) {
 	t.Helper()
 	tracker := gangs.New(clocktesting.NewFakeClock(time.Unix(1000, 0)))
 	require.NoError(t, tracker.Configure("muster", config.CoschedulingArgs{Admission: config.AdmissionRequired}))
-	tracker.EnforceQuota()
-	tracker.Open()
-	tracker.SetQueue(mustertesting.MakeQueue("parent").Capability("cpu", "6").Obj())
-	tracker.SetQueue(mustertesting.MakeQueue("q").Parent("parent").Capability("cpu", "4").Obj())
+	tracker.Quota.EnforceQuota()
+	tracker.Feed.Open()
+	tracker.Quota.SetQueue(mustertesting.MakeQueue("parent").Capability("cpu", "6").Obj())
+	tracker.Quota.SetQueue(mustertesting.MakeQueue("q").Parent("parent").Capability("cpu", "4").Obj())
 	return &Capacity{tracker: tracker}, tracker
 }
 
@@ -55,7 +55,7 @@ func passes(t *testing.T, c *Capacity, pod *corev1.Pod) bool {
 
 // isCharged says whether a pod is charged.
 func isCharged(tracker *gangs.Tracker, uid types.UID) bool {
-	_, _, charged := tracker.Ledger().Charged(uid)
+	_, _, charged := tracker.Quota.Ledger.Charged(uid)
 	return charged
 }
 
@@ -68,7 +68,7 @@ func TestASinglePodWaitsForTheQuotaOfItsQueueAndOfItsAncestors(t *testing.T) {
 	assert.True(t, passes(t, c, inQueue("small", "q", "1")))
 	large := inQueue("large", "q", "2")
 	assert.False(t, passes(t, c, large))
-	assert.True(t, tracker.WaitsForQuota(large), "it is activated when quota comes free")
+	assert.True(t, tracker.Reports.WaitsForQuota(large), "it is activated when quota comes free")
 	assert.True(t, passes(t, c, inQueue("beside", "parent", "3")))
 	assert.False(t, passes(t, c, inQueue("too-much", "parent", "4")), "a child uses the quota of its parent")
 	assert.True(t, passes(t, c, inQueue("free", "", "99")), "a pod that names no queue")
@@ -78,7 +78,7 @@ func TestASinglePodWaitsForTheQuotaOfItsQueueAndOfItsAncestors(t *testing.T) {
 	c.Unreserve(t.Context(), framework.NewCycleState(), inQueue("first", "q", "3"), "n")
 	assert.True(t, passes(t, c, large))
 	reserve(large)
-	assert.False(t, tracker.WaitsForQuota(large))
+	assert.False(t, tracker.Reports.WaitsForQuota(large))
 }
 
 func TestSurplusWaitsForQuotaAndTheMinimumDoesNot(t *testing.T) {
@@ -204,7 +204,7 @@ func TestQuotaDependsOnNoNode(t *testing.T) {
 // TestAProcessWhosePodsAllLackQuotaLeads: Coscheduling, which comes next, does not see them.
 func TestAProcessWhosePodsAllLackQuotaLeads(t *testing.T) {
 	c, tracker := newPlugin(t)
-	require.False(t, tracker.Leads())
+	require.False(t, tracker.Leadership.Leads())
 	assert.False(t, passes(t, c, inQueue("large", "q", "5")))
-	assert.True(t, tracker.Leads())
+	assert.True(t, tracker.Leadership.Leads())
 }

@@ -70,7 +70,7 @@ func New(tracker *gangs.Tracker) frameworkruntime.PluginFactory {
 		if err := tracker.Configure(profile.ProfileName(), *args); err != nil {
 			return nil, fmt.Errorf("the arguments of %s are invalid: %w", Name, err)
 		}
-		if err := tracker.Start(ctx, handle); err != nil {
+		if err := tracker.Feed.Start(ctx, handle); err != nil {
 			return nil, fmt.Errorf("starting the tracker of gangs for %s: %w", Name, err)
 		}
 		return &Coscheduling{tracker: tracker, handle: profile, planner: placement.NewPlanner(profile)}, nil
@@ -91,7 +91,7 @@ func (c *Coscheduling) PreFilter(ctx context.Context, cycle fwk.CycleState, pod 
 	if placement.IsDryRun(cycle) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	c.tracker.AwaitRead(ctx)
+	c.tracker.Feed.AwaitRead(ctx)
 	entry := c.tracker.Enter(pod)
 	if entry.Role == gangs.Scout {
 		var message string
@@ -128,7 +128,7 @@ func (c *Coscheduling) PostFilter(_ context.Context, cycle fwk.CycleState, pod *
 		return framework.NewPostFilterResultWithNominatedNode(""), fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 	}
 	if l != nil && l.barred.Load() {
-		c.tracker.WaitForReserved(pod, l.entry)
+		c.tracker.WaitList.WaitForReserved(pod, l.entry)
 	}
 	return nil, fwk.NewStatus(fwk.Unschedulable)
 }
@@ -144,7 +144,7 @@ func (c *Coscheduling) Reserve(_ context.Context, cycle fwk.CycleState, pod *cor
 // Unreserve notes that a member has lost its room; in an attempt, the whole gang is rolled back.
 func (c *Coscheduling) Unreserve(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod, _ string) {
 	if !cycle.IsPodGroupSchedulingCycle() && !placement.IsDryRun(cycle) {
-		c.tracker.Binds().Release(pod.UID)
+		c.tracker.Binds.Release(pod.UID)
 		c.tracker.Unreserve(pod)
 	}
 }
@@ -183,13 +183,13 @@ func (c *Coscheduling) PreBind(ctx context.Context, _ fwk.CycleState, pod *corev
 	if !gangs.IsMember(pod) {
 		return nil
 	}
-	return fwk.AsStatus(c.tracker.Binds().Acquire(ctx, pod.UID))
+	return fwk.AsStatus(c.tracker.Binds.Acquire(ctx, pod.UID))
 }
 
 // PostBind ends the turn of a member. It has left the scheduling queue.
 func (c *Coscheduling) PostBind(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
 	if gangs.IsMember(pod) {
-		c.tracker.Binds().Release(pod.UID)
-		c.tracker.Bound(pod.UID)
+		c.tracker.Binds.Release(pod.UID)
+		c.tracker.Order.Bound(pod.UID)
 	}
 }

@@ -123,7 +123,7 @@ func TestPodsThatStandForThemselvesMayPreempt(t *testing.T) {
 		result, status := w.plugin.PostFilter(t.Context(), cycle, pod, nil)
 		assert.Nil(t, result, pod.Name)
 		assert.Equal(t, fwk.Unschedulable, status.Code(), pod.Name)
-		assert.False(t, w.tracker.IsHeldBack(pod), "nothing is reserved")
+		assert.False(t, w.tracker.Hints.IsHeldBack(pod), "nothing is reserved")
 		assert.Equal(t, fwk.Success, w.permit(t, pod), pod.Name)
 	}
 }
@@ -162,13 +162,13 @@ func TestMembersThatMustComeInOrderActivateEachOther(t *testing.T) {
 	w := newWorld(t, nodesOf(3))
 	pods := w.gangOf("g", 3, 3, "1")
 	require.Empty(t, w.tracker.Gate(pods[0]))
-	s := w.tracker.Snapshot(pods[0])
+	s := w.tracker.Decisions.Snapshot(pods[0])
 	places, order := map[types.UID]string{}, []types.UID{}
 	for i, m := range s.Problem.Members {
 		places[m.UID] = fmt.Sprint("n", i)
 		order = append(order, m.UID)
 	}
-	_, ok := w.tracker.Commit(s, &placement.Decision{Verdict: placement.Possible, Members: s.Problem.Members, Places: places, Order: order})
+	_, ok := w.tracker.Decisions.Commit(s, &placement.Decision{Verdict: placement.Possible, Members: s.Problem.Members, Places: places, Order: order})
 	require.True(t, ok)
 	for i, m := range s.Problem.Members {
 		cycle, result, status := w.preFilter(t, m.Pod)
@@ -190,7 +190,7 @@ func TestADecisionTriesPodsWithoutEffect(t *testing.T) {
 	require.Empty(t, w.tracker.Gate(pods[0]))
 	_, status := w.plugin.PreFilter(t.Context(), dryRunCycle(), pods[0], w.nodes)
 	assert.True(t, status.IsSkip())
-	assert.False(t, w.tracker.Leads(), "it is no scheduling cycle")
+	assert.False(t, w.tracker.Leadership.Leads(), "it is no scheduling cycle")
 
 	w.start(t, pods[0])
 	require.True(t, w.plugin.Reserve(t.Context(), dryRunCycle(), pods[0], "n0").IsSuccess())
@@ -282,9 +282,9 @@ func TestAMemberThatIsBoundHasNoSortKey(t *testing.T) {
 	tracker := openTracker(t)
 	pod := gangIn(tracker, "g", "", 1, 1, "1")[0]
 	require.Empty(t, tracker.Gate(pod))
-	require.NotZero(t, tracker.OrderKey(pod, time.Unix(0, 0)).Seen)
+	require.NotZero(t, tracker.Order.OrderKey(pod, time.Unix(0, 0)).Seen)
 	(&Coscheduling{tracker: tracker}).PostBind(t.Context(), framework.NewCycleState(), pod, "n")
-	assert.Zero(t, tracker.OrderKey(pod, time.Unix(0, 0)).Seen)
+	assert.Zero(t, tracker.Order.OrderKey(pod, time.Unix(0, 0)).Seen)
 }
 
 // TestSignaturesAreLeftToOtherPlugins: else pods that are alike would be filtered and scored one by one.
@@ -306,16 +306,16 @@ func TestAGangThatLacksQuotaIsNotPlaced(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, nodesOf(4))
-			w.tracker.EnforceQuota()
-			w.tracker.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "4").Obj())
-			w.tracker.Charge(mustertesting.MakePod("used").UID("used").QueueName("q").Requests("cpu", "2").Obj())
+			w.tracker.Quota.EnforceQuota()
+			w.tracker.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "4").Obj())
+			w.tracker.Quota.Charge(mustertesting.MakePod("used").UID("used").QueueName("q").Requests("cpu", "2").Obj())
 			pods := gangIn(w.tracker, "g", "q", test.members, test.members, "1")
 			require.Empty(t, w.tracker.Gate(pods[0]))
 			_, _, status := w.preFilter(t, pods[0])
 			assert.Equal(t, fwk.UnschedulableAndUnresolvable, status.Code())
 			assert.Contains(t, status.Message(), test.message)
 			assert.NotContains(t, status.Message(), test.absent)
-			w.tracker.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "8").Obj())
+			w.tracker.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "8").Obj())
 			w.start(t, pods[0])
 			assert.Equal(t, fwk.Wait, w.permit(t, pods[0]))
 		})
@@ -325,12 +325,12 @@ func TestAGangThatLacksQuotaIsNotPlaced(t *testing.T) {
 func TestWhatIsSaidOfReservedQuota(t *testing.T) {
 	assert.Nil(t, lacksQuota(&gangs.Snapshot{}, nil))
 	w := newWorld(t, nodesOf(1))
-	w.tracker.EnforceQuota()
-	w.tracker.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "1").Obj())
-	w.tracker.Charge(mustertesting.MakePod("used").UID("used").QueueName("q").Requests("cpu", "1").Obj())
+	w.tracker.Quota.EnforceQuota()
+	w.tracker.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "1").Obj())
+	w.tracker.Quota.Charge(mustertesting.MakePod("used").UID("used").QueueName("q").Requests("cpu", "1").Obj())
 	scout := gangIn(w.tracker, "g", "q", 1, 1, "1")[0]
 	require.Empty(t, w.tracker.Gate(scout))
-	s := w.tracker.Snapshot(scout)
+	s := w.tracker.Decisions.Snapshot(scout)
 	s.QuotaReserved = true
 	d := lacksQuota(s, scout)
 	require.NotNil(t, d)

@@ -22,7 +22,7 @@ const (
 
 // decide decides on the whole gang of a scout. It returns what the scout itself is then, or why it must wait.
 func (c *Coscheduling) decide(ctx context.Context, cycle fwk.CycleState, scout *corev1.Pod, nodes []fwk.NodeInfo) (entry gangs.Entry, message string) {
-	snapshot := c.tracker.Snapshot(scout)
+	snapshot := c.tracker.Decisions.Snapshot(scout)
 	if snapshot == nil {
 		return entry, hasChanged
 	}
@@ -30,7 +30,7 @@ func (c *Coscheduling) decide(ctx context.Context, cycle fwk.CycleState, scout *
 	if decision == nil {
 		decision = c.planner.Decide(ctx, &snapshot.Problem, nodes)
 	}
-	activate, ok := c.tracker.Commit(snapshot, decision)
+	activate, ok := c.tracker.Decisions.Commit(snapshot, decision)
 	switch {
 	case !ok:
 		return entry, hasChanged

@@ -47,7 +47,7 @@ func openTracker(t testing.TB) *gangs.Tracker {
 	t.Helper()
 	tracker := gangs.New(clocktesting.NewFakeClock(time.Unix(1000, 0)))
 	require.NoError(t, tracker.Configure("muster", testArgs))
-	tracker.Open()
+	tracker.Feed.Open()
 	return tracker
 }
 

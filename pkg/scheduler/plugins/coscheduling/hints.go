@@ -39,19 +39,19 @@ func (c *Coscheduling) EventsToRegister(ctx context.Context) ([]fwk.ClusterEvent
 func (c *Coscheduling) hintFor(plugin string, hint fwk.QueueingHintFn) fwk.QueueingHintFn {
 	looksAtRoom := plugin == names.NodeResourcesFit
 	return func(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
-		rejected, ask := c.tracker.RejectedBy(plugin, pod)
+		rejected, ask := c.tracker.Hints.RejectedBy(plugin, pod)
 		if !ask {
-			if looksAtRoom && hint != nil && c.tracker.IsHeldBack(pod) {
+			if looksAtRoom && hint != nil && c.tracker.Hints.IsHeldBack(pod) {
 				return hint(logger, pod, oldObj, newObj) // a single pod: room beside what is reserved helps it
 			}
 			return fwk.QueueSkip, nil
 		}
 		// What comes free counts whatever the hint says of it: it may be enough together with what comes next.
-		if r, known := c.freed.by(oldObj, newObj); known && looksAtRoom && !c.tracker.Free(pod, r.node, r.amount) {
+		if r, known := c.freed.by(oldObj, newObj); known && looksAtRoom && !c.tracker.Hints.Free(pod, r.node, r.amount) {
 			return fwk.QueueSkip, nil
 		}
 		if mayHelpAny(logger, hint, rejected, oldObj, newObj) {
-			c.tracker.Wake(pod)
+			c.tracker.Hints.Wake(pod)
 		}
 		return fwk.QueueSkip, nil
 	}
@@ -75,6 +75,6 @@ func mayHelpAny(logger klog.Logger, hint fwk.QueueingHintFn, pods []*corev1.Pod,
 // rejected, not the scouts that wait in their name.
 func (c *Coscheduling) preHintFor(plugin string) fwk.PreQueueingHintFn {
 	return func(klog.Logger, any, any) (fwk.PreQueueingHintResult, error) {
-		return fwk.PreQueueingHintResult{Pods: c.tracker.ScoutsBehind(plugin)}, nil
+		return fwk.PreQueueingHintResult{Pods: c.tracker.Hints.ScoutsBehind(plugin)}, nil
 	}
 }

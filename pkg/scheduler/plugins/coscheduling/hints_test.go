@@ -44,16 +44,16 @@ func unschedulableGang(t *testing.T, shortfall *placement.Shortfall, classes ...
 func refuse(t *testing.T, tracker *gangs.Tracker, scout *corev1.Pod, d *placement.Decision) {
 	t.Helper()
 	require.Empty(t, tracker.Gate(scout))
-	snapshot := tracker.Snapshot(scout)
+	snapshot := tracker.Decisions.Snapshot(scout)
 	require.NotNil(t, snapshot)
 	d.Verdict, d.Members, d.Message, d.Rejectors = placement.Impossible, snapshot.Problem.Members, "no room", sets.New(names.NodeResourcesFit)
-	_, ok := tracker.Commit(snapshot, d)
+	_, ok := tracker.Decisions.Commit(snapshot, d)
 	require.True(t, ok)
 }
 
 // waits says whether a gang still waits for events of NodeResourcesFit.
 func waits(tracker *gangs.Tracker, scout *corev1.Pod) bool {
-	_, ask := tracker.RejectedBy(names.NodeResourcesFit, scout)
+	_, ask := tracker.Hints.RejectedBy(names.NodeResourcesFit, scout)
 	return ask
 }
 
@@ -79,7 +79,7 @@ func TestAScoutThatOnceWaitedAloneWakesItsGang(t *testing.T) {
 	hint := c.hintFor(names.NodeResourcesFit, answering(fwk.Queue))
 	gone := mustertesting.MakePod("gone").Requests("cpu", "1").Node("n").Obj()
 
-	tracker.WaitForReserved(pod, gangs.Entry{})
+	tracker.WaitList.WaitForReserved(pod, gangs.Entry{})
 	answer, err := hint(klog.Background(), pod, gone, nil)
 	require.NoError(t, err)
 	assert.Equal(t, fwk.Queue, answer, "alone, the queue moves it")

@@ -95,7 +95,7 @@ func TestAPodThatAReservationKeptOutWaitsForItsEnd(t *testing.T) {
 			result, status := plugin.PostFilter(t.Context(), cycle, pod, nil)
 			assert.Nil(t, result)
 			assert.Equal(t, fwk.Unschedulable, status.Code(), "the plugins behind may preempt for it")
-			assert.Equal(t, test.waits, plugin.tracker.IsHeldBack(pod))
+			assert.Equal(t, test.waits, plugin.tracker.Hints.IsHeldBack(pod))
 		})
 	}
 }
@@ -117,7 +117,7 @@ func TestSurplusLeavesTheRoomThatAWaitingMinimumNeeds(t *testing.T) {
 	}
 	_, status = plugin.PostFilter(t.Context(), cycle, pod, nil)
 	assert.Equal(t, fwk.Unschedulable, status.Code())
-	assert.True(t, plugin.tracker.IsHeldBack(pod))
+	assert.True(t, plugin.tracker.Hints.IsHeldBack(pod))
 
 	// A node that was nominated for the pod is kept for it anyway: no gang would get its room.
 	pod.Status.NominatedNodeName = "n2"

@@ -168,7 +168,7 @@ func (a *attempt) member(pod *corev1.Pod) (*placement.GangVictims, *gang.Member)
 
 // read takes a gang as the tracker has it now. The lock is held.
 func (a *attempt) read(key gangs.Key) *placement.GangVictims {
-	standing, ok := a.tracker.Standing(key)
+	standing, ok := a.tracker.Victims.Standing(key)
 	if !ok {
 		return nil
 	}

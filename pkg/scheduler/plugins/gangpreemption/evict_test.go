@@ -122,7 +122,7 @@ func TestPlanIsCheckedAgainBeforeItsFirstEviction(t *testing.T) {
 			e := newEviction()
 			e.group(mustertesting.MakePodGroup("g").UID("g").MinMember(2).Obj())
 			e.add(boundMember("g0"), boundMember("g1"), boundMember("g2"))
-			e.tracker.ClaimVictims("urgent", uids(e.pods[:1]))
+			e.tracker.Victims.ClaimVictims("urgent", uids(e.pods[:1]))
 			test.change(e)
 			err := e.run(test.priority, e.pods[:1], e.pods[0])
 			if test.refused {
@@ -141,7 +141,7 @@ func TestPlanThatHasBegunIsCarriedThrough(t *testing.T) {
 	e.group(mustertesting.MakePodGroup("g").UID("g").MinMember(2).Obj())
 	e.add(boundMember("g0"), boundMember("g1"))
 	victims := []*corev1.Pod{e.pods[0], e.pods[1]}
-	e.tracker.ClaimVictims("urgent", uids(victims))
+	e.tracker.Victims.ClaimVictims("urgent", uids(victims))
 	require.NoError(t, e.run(10, victims, victims[0]), "the first alone would break the gang, but the plan is for both")
 	e.add(boundMember("g2")) // a member that joins now does not save the rest: it would be a gang of one or two
 	require.NoError(t, e.run(10, victims, victims...))
@@ -160,15 +160,15 @@ func TestErrorsOfEvictionsAreReturned(t *testing.T) {
 func TestAGangInAnAttemptIsRolledBackWithoutDeletingPods(t *testing.T) {
 	e := newEviction()
 	e.group(mustertesting.MakePodGroup("g").UID("g").MinMember(3).Phase("Inqueue").Obj())
-	e.tracker.Open()
+	e.tracker.Feed.Open()
 	for _, name := range []string{"g0", "g1", "g2"} {
 		e.add(mustertesting.MakePod(name).Group("g").SchedulerName("muster").Requests("cpu", "1").Obj())
 	}
 	scout := e.pods[0]
 	require.Empty(t, e.tracker.Gate(scout))
-	snapshot := e.tracker.Snapshot(scout)
+	snapshot := e.tracker.Decisions.Snapshot(scout)
 	require.NotNil(t, snapshot)
-	_, ok := e.tracker.Commit(snapshot, &placement.Decision{Verdict: placement.Uncertain, Members: snapshot.Problem.Members})
+	_, ok := e.tracker.Decisions.Commit(snapshot, &placement.Decision{Verdict: placement.Uncertain, Members: snapshot.Problem.Members})
 	require.True(t, ok)
 	for _, pod := range e.pods[:2] {
 		e.tracker.Reserve(pod)
@@ -197,9 +197,9 @@ func TestAVictimThatHeldNothingInTheAPIIsNoVictimAnyMore(t *testing.T) {
 			e.memory = memory
 			e.group(mustertesting.MakePodGroup("g").UID("g").MinMember(1).Obj())
 			e.add(boundMember("g0"), boundMember("g1"))
-			e.tracker.ClaimVictims("urgent", uids(e.pods[:1]))
+			e.tracker.Victims.ClaimVictims("urgent", uids(e.pods[:1]))
 			require.NoError(t, e.run(10, e.pods[:1], e.pods[0]))
-			standing, ok := e.tracker.Standing(gangs.Key{Namespace: "default", Name: "g"})
+			standing, ok := e.tracker.Victims.Standing(gangs.Key{Namespace: "default", Name: "g"})
 			require.True(t, ok)
 			assert.Equal(t, memory, standing.Holding["g0"] != nil)
 		})

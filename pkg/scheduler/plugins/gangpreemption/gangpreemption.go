@@ -61,7 +61,7 @@ func New(tracker *gangs.Tracker) frameworkruntime.PluginFactory {
 		if err != nil {
 			return nil, fmt.Errorf("making the upstream plugin within %s: %w", Name, err)
 		}
-		if err := tracker.Start(ctx, handle); err != nil {
+		if err := tracker.Feed.Start(ctx, handle); err != nil {
 			return nil, fmt.Errorf("starting the tracker of gangs for %s: %w", Name, err)
 		}
 		plugin := &GangPreemption{DefaultPreemption: upstream, tracker: tracker, handle: handle}
@@ -77,7 +77,7 @@ func (*GangPreemption) Name() string { return Name }
 func (p *GangPreemption) PostFilter(ctx context.Context, cycle fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	metrics.PreemptionAttempts.Inc()
 	// While evictions for the pod go on it does not come here. What it has claimed before and not got is free again.
-	p.tracker.DropClaims(pod.UID)
+	p.tracker.Victims.DropClaims(pod.UID)
 	result, status := p.preempt(ctx, cycle, pod, statuses, false)
 	if noVictims := status.Code() == fwk.Unschedulable && result != nil; noVictims && isCritical(corev1helpers.PodPriority(pod)) {
 		result, status = p.preempt(ctx, cycle, pod, statuses, true)
@@ -102,7 +102,7 @@ func (p *GangPreemption) preempt(ctx context.Context, cycle fwk.CycleState, pod 
 	result, status := preemption.NewEvaluator(Name, p.handle, a, p.Executor).Preempt(ctx, cycle, pod, statuses)
 	if status.IsSuccess() && result != nil && result.NominatingInfo != nil {
 		// At once, so that the next pod's search knows, although the evictions are still to come.
-		p.tracker.ClaimVictims(pod.UID, uids(a.plans[result.NominatedNodeName].victims))
+		p.tracker.Victims.ClaimVictims(pod.UID, uids(a.plans[result.NominatedNodeName].victims))
 	}
 	return result, status
 }
@@ -113,23 +113,23 @@ func (p *GangPreemption) evictWith(upstream evictFunc) evictFunc {
 		// Upstream chooses the victims of native pod groups without regard to our gangs.
 		native := preemptor.Type() != string(fwk.PodKeyType)
 		force := isCritical(preemptor.Priority()) || native
-		if !p.tracker.BeginEviction(preemptor.UID(), uids(candidate.Victims().Pods), force) {
+		if !p.tracker.Victims.BeginEviction(preemptor.UID(), uids(candidate.Victims().Pods), force) {
 			return false, fmt.Errorf("evicting %s for %s: a gang has changed since the victims were chosen", klog.KObj(victim), klog.KObj(preemptor))
 		}
-		if p.tracker.HoldsNothingInTheAPI(victim.UID) {
+		if p.tracker.Victims.HoldsNothingInTheAPI(victim.UID) {
 			p.takeBack(ctx, preemptor, victim, plugin)
-			p.tracker.DropClaims(preemptor.UID(), victim.UID)
+			p.tracker.Victims.DropClaims(preemptor.UID(), victim.UID)
 			return true, nil
 		}
 		if !native {
-			p.tracker.Evictions().Begin(preemptor.UID(), candidate.Name(), victim) // before, as the preemptor may be bound at once
+			p.tracker.Evictions.Begin(preemptor.UID(), candidate.Name(), victim) // before, as the preemptor may be bound at once
 		}
 		inMemory, err := upstream(ctx, candidate, preemptor, victim, plugin)
 		if !native && (inMemory || err != nil) {
-			p.tracker.Evictions().Cancel(preemptor.UID())
+			p.tracker.Evictions.Cancel(preemptor.UID())
 		}
 		if inMemory {
-			p.tracker.DropClaims(preemptor.UID(), victim.UID)
+			p.tracker.Victims.DropClaims(preemptor.UID(), victim.UID)
 		}
 		return inMemory, err
 	}

@@ -151,7 +151,7 @@ func TestAPodThatFitsNowhereHasVictimsEvicted(t *testing.T) {
 			result, status := w.postFilter(t, pod)
 			require.True(t, status.IsSuccess(), status)
 			assert.Equal(t, nodeName(0), result.NominatedNodeName)
-			standing, ok := w.tracker.Standing(gangs.Key{Namespace: "default", Name: "g"})
+			standing, ok := w.tracker.Victims.Standing(gangs.Key{Namespace: "default", Name: "g"})
 			require.True(t, ok)
 			assert.Len(t, standing.Holding, 2-test.gone, "at once, the victims count as gone")
 			require.Eventually(t, func() bool { return len(w.deleted()) == test.gone }, 10*time.Second, time.Millisecond)
@@ -196,10 +196,10 @@ func TestACriticalPodBreaksAGangThatMayNotBeEvictedWhole(t *testing.T) {
 func TestAPodThatComesAgainClaimsNothingOfBefore(t *testing.T) {
 	pod := urgentPod(0) // as important as the gang: it preempts nothing
 	w := newWorld(t, fullOf(2), pod)
-	w.tracker.ClaimVictims(pod.UID, []types.UID{"g0", "g1"})
+	w.tracker.Victims.ClaimVictims(pod.UID, []types.UID{"g0", "g1"})
 	_, status := w.postFilter(t, pod)
 	require.Equal(t, fwk.Unschedulable, status.Code(), status)
-	standing, ok := w.tracker.Standing(gangs.Key{Namespace: "default", Name: "g"})
+	standing, ok := w.tracker.Victims.Standing(gangs.Key{Namespace: "default", Name: "g"})
 	require.True(t, ok)
 	assert.Len(t, standing.Holding, 2)
 }

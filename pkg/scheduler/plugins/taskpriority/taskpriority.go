@@ -40,7 +40,7 @@ func New(tracker *gangs.Tracker) frameworkruntime.PluginFactory {
 		if _, ok := obj.(*config.TaskPriorityArgs); !ok {
 			return nil, fmt.Errorf("the arguments of %s are of type %T, TaskPriorityArgs needed", Name, obj)
 		}
-		if err := tracker.Start(ctx, handle); err != nil {
+		if err := tracker.Feed.Start(ctx, handle); err != nil {
 			return nil, fmt.Errorf("starting the tracker of gangs for %s: %w", Name, err)
 		}
 		return &TaskPriority{tracker: tracker}, nil
@@ -74,7 +74,7 @@ func (t *TaskPriority) Less(a, b fwk.QueuedEntityInfo) bool {
 // key is the sort key of a pod, or of a native pod group as a whole.
 func (t *TaskPriority) key(entity fwk.QueuedEntityInfo) gangs.OrderKey {
 	if queued, ok := entity.(interface{ GetPod() *corev1.Pod }); ok {
-		return t.tracker.OrderKey(queued.GetPod(), entity.GetTimestamp())
+		return t.tracker.Order.OrderKey(queued.GetPod(), entity.GetTimestamp())
 	}
 	return gangs.GroupOrderKey(entity.GetPriority(), entity.GetTimestamp())
 }

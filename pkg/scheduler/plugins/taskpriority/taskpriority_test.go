@@ -22,8 +22,8 @@ func newPlugin(t *testing.T) (*TaskPriority, *gangs.Tracker) {
 	t.Helper()
 	tracker := gangs.New(clocktesting.NewFakeClock(time.Unix(1000, 0)))
 	require.NoError(t, tracker.Configure("muster", config.CoschedulingArgs{Admission: config.AdmissionRequired}))
-	tracker.Open()
-	tracker.Lead()
+	tracker.Feed.Open()
+	tracker.Leadership.Lead()
 	return &TaskPriority{tracker: tracker}, tracker
 }
 

@@ -123,7 +123,7 @@ func waitEstablished(ctx context.Context, client apiextensions.Interface, name s
 // gangs wait. It is called after each op that creates nodes.
 func (c *cluster) connect(_ ktesting.TContext, sched *scheduler.Scheduler) error {
 	if c.tracker != nil {
-		c.connected.Do(func() { upstream.HandleFailures(sched, c.tracker, musterscheduler.ReasonWaitingForQuota) })
+		c.connected.Do(func() { upstream.HandleFailures(sched, c.tracker.Reports, musterscheduler.ReasonWaitingForQuota) })
 	}
 	return nil
 }
