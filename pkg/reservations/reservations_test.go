@@ -1,0 +1,346 @@
+package reservations
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/muster-sched/muster/pkg/quota"
+	"github.com/muster-sched/muster/pkg/resources"
+)
+
+var start = time.Unix(1000, 0)
+
+// at is some seconds after the start.
+func at(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
+
+// rankAt is the rank of a gang of priority 0 that was created some seconds after the start.
+func rankAt(seconds int) Rank { return Rank{Since: at(seconds)} }
+
+func cpu(cores int64) resources.List { return resources.List{corev1.ResourceCPU: cores * 1000} }
+
+func claimOf(queue string, cores int64) quota.Claim {
+	return quota.Claim{Queue: queue, Want: cpu(cores)}
+}
+
+var lacksCPU = &quota.Shortage{Queue: "org", Resource: corev1.ResourceCPU}
+
+func newBook(bypasses int, age time.Duration) *Book[string] {
+	b := New[string]()
+	b.SetBounds(Bounds{Bypasses: bypasses, Age: age})
+	return b
+}
+
+// reserveOn reserves a place on a node for a gang.
+func reserveOn(b *Book[string], key, node string, now time.Time) bool {
+	return b.ReserveNodes(key, map[types.UID]string{"pod": node}, map[string]resources.List{node: cpu(1)}, nil, now)
+}
+
+func TestRanks(t *testing.T) {
+	inOrder := []Rank{
+		{Repair: true, Priority: 0, Since: at(9)},
+		{Priority: 5, Since: at(9)},
+		{Priority: 0, Since: at(1), Seen: 9},
+		{Priority: 0, Since: at(2), Seen: 1},
+		{Priority: 0, Since: at(2), Seen: 2},
+		{Priority: -1, Since: at(0)},
+	}
+	for i, a := range inOrder {
+		for j, b := range inOrder {
+			switch order := a.Compare(b); {
+			case i < j:
+				assert.Negative(t, order, "%v, %v", a, b)
+			case i > j:
+				assert.Positive(t, order, "%v, %v", a, b)
+			default:
+				assert.Zero(t, order)
+			}
+		}
+	}
+}
+
+func TestWhichStartsBypassAGang(t *testing.T) {
+	waits := Rank{Priority: 5, Since: at(100)}
+	for name, c := range map[string]struct {
+		start     Start
+		bypassing bool
+	}{
+		"a younger one":               {Start{Rank: Rank{Priority: 5, Since: at(101)}}, true},
+		"one of the same time":        {Start{Rank: Rank{Priority: 5, Since: at(100)}}, true},
+		"an older one":                {Start{Rank: Rank{Priority: 5, Since: at(99)}}, false},
+		"surplus of an older one":     {Start{Rank: Rank{Priority: 5, Since: at(99)}, Surplus: true}, true},
+		"an older one, less priority": {Start{Rank: Rank{Priority: 4, Since: at(99)}}, true},
+		"a higher priority":           {Start{Rank: Rank{Priority: 6, Since: at(101)}}, false},
+		"surplus of higher priority":  {Start{Rank: Rank{Priority: 6, Since: at(101)}, Surplus: true}, false},
+	} {
+		assert.Equal(t, c.bypassing, c.start.bypasses(waits), name)
+	}
+}
+
+func TestAGangIsStarvingWhenItWasBypassedTooOften(t *testing.T) {
+	b := newBook(2, 0)
+	b.WaitForRoom("first", rankAt(0), nil, at(0))
+	b.WaitForRoom("second", rankAt(1), nil, at(1))
+	for i, want := range []bool{false, true} {
+		b.Bypassed(&Start{Rank: rankAt(5)}, at(5))
+		assert.Equal(t, want, b.StandingOf("first", at(5)).Choose, "bypassed %d times", i+1)
+		assert.Equal(t, want, slices.Contains(b.TakeEvents().Decide, "first"))
+	}
+	assert.False(t, b.StandingOf("second", at(5)).Choose, "only the first counts")
+	b.Forget("first")
+	assert.False(t, b.StandingOf("second", at(500)).Choose, "it has its own count")
+}
+
+func TestAGangIsStarvingWhenItHasWaitedTooLong(t *testing.T) {
+	b := newBook(0, time.Minute)
+	b.WaitForRoom("g", rankAt(0), nil, at(10))
+	b.Tick(at(69))
+	assert.Empty(t, b.TakeEvents().Decide)
+	b.Tick(at(70))
+	assert.Equal(t, []string{"g"}, b.TakeEvents().Decide)
+	b.Attempts("g", true)
+	b.WaitForRoom("g", rankAt(0), nil, at(80))
+	assert.True(t, b.StandingOf("g", at(80)).Choose, "what it has gone through is not forgotten")
+	b.Suspend("g")
+	assert.False(t, b.StandingOf("g", at(80)).Choose, "something else keeps it from starting")
+}
+
+func TestWithoutBoundsNothingIsReserved(t *testing.T) {
+	b := newBook(0, 0)
+	b.WaitForRoom("r", rankAt(0), nil, at(0))
+	b.WaitForQuota("q", rankAt(0), claimOf("a", 1), lacksCPU, false, at(0))
+	for range 100 {
+		b.Bypassed(&Start{Rank: rankAt(5), Path: []string{"org"}, Amount: cpu(1)}, at(5))
+	}
+	b.Tick(at(1_000_000))
+	assert.Empty(t, b.TakeEvents().Decide)
+	assert.Empty(t, b.Claims("", 0, false))
+}
+
+func TestAGangUnderRepairIsFirstAndStarvingAtOnce(t *testing.T) {
+	b := newBook(0, 0)
+	b.WaitForRoom("older", Rank{Priority: 100, Since: at(0)}, nil, at(0))
+	repair := Rank{Repair: true, Since: at(5)}
+	b.WaitForRoom("broken", repair, nil, at(5))
+	require.Equal(t, []string{"broken"}, b.TakeEvents().Decide)
+	require.True(t, reserveOn(b, "broken", "n", at(5)))
+	assert.Equal(t, int32(repairPriority), b.Nodes().Priority)
+	b.Rerank("broken", Rank{Since: at(5)})
+	assert.Nil(t, b.Nodes(), "it is under repair no more")
+	assert.True(t, b.TakeEvents().RoomFreed)
+}
+
+func TestReservedNodes(t *testing.T) {
+	b := newBook(1, 0)
+	b.WaitForRoom("g", Rank{Priority: 7, Since: at(0)}, nil, at(0))
+	assert.True(t, reserveOn(b, "g", "n", at(1)))
+	nodes := b.Nodes()
+	assert.Equal(t, int32(7), nodes.Priority)
+	assert.True(t, nodes.On("n"))
+	assert.False(t, nodes.On("other"))
+	for name, c := range map[string]struct {
+		node           string
+		free, requests resources.List
+		barred         bool
+	}{
+		"room beside it":            {"n", cpu(2), cpu(1), false},
+		"no room beside it":         {"n", cpu(2), cpu(2), true},
+		"none at all":               {"n", cpu(0), cpu(1), true},
+		"nothing of that resource":  {"n", cpu(0), resources.List{corev1.ResourceMemory: 0}, false},
+		"on another node":           {"other", cpu(1), cpu(1), false},
+		"another resource in short": {"n", resources.List{corev1.ResourceCPU: 2000}, resources.List{corev1.ResourceMemory: 1}, true},
+	} {
+		assert.Equal(t, c.barred, nodes.Bars(c.node, c.free, c.requests), name)
+	}
+	assert.False(t, reserveOn(b, "g", "n", at(2)), "the same amounts")
+	assert.Equal(t, nodes.Version, b.Nodes().Version)
+	b.TakeEvents()
+	assert.True(t, reserveOn(b, "g", "m", at(3)))
+	assert.NotEqual(t, nodes.Version, b.Nodes().Version)
+	assert.True(t, b.TakeEvents().RoomFreed, "what was reserved before is free")
+	assert.False(t, reserveOn(b, "unknown", "n", at(3)))
+}
+
+func TestReservedNodesAreGivenBack(t *testing.T) {
+	for name, end := range map[string]func(b *Book[string]){
+		"it starts":             func(b *Book[string]) { b.Forget("g") },
+		"it changes":            func(b *Book[string]) { b.Suspend("g") },
+		"it lacks quota":        func(b *Book[string]) { b.WaitForQuota("g", rankAt(0), claimOf("a", 1), lacksCPU, false, at(1)) },
+		"no nodes are as large": func(b *Book[string]) { b.TooLarge("g", rankAt(0), at(1)) },
+		"there are no places":   func(b *Book[string]) { b.GiveUp("g", at(1)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBook(1, 0)
+			b.WaitForRoom("g", rankAt(0), nil, at(0))
+			reserveOn(b, "g", "n", at(0))
+			b.TakeEvents()
+			end(b)
+			assert.Nil(t, b.Nodes())
+			assert.False(t, b.IsHolder("g"))
+			assert.True(t, b.TakeEvents().RoomFreed)
+		})
+	}
+	b := newBook(1, 0)
+	b.WaitForRoom("g", rankAt(0), nil, at(0))
+	reserveOn(b, "g", "n", at(0))
+	b.Attempts("g", true)
+	assert.True(t, b.IsHolder("g"), "an attempt keeps them: it may fail")
+	b.Failed("g")
+	assert.True(t, b.IsHolder("g"))
+}
+
+func TestPlacesAreChosenOnceASecondAndRenewed(t *testing.T) {
+	b := newBook(1, time.Minute)
+	b.WaitForRoom("g", rankAt(0), nil, at(0))
+	b.ReserveNodes("g", map[types.UID]string{"pod": "n"}, map[string]resources.List{"n": cpu(1)}, sets.New("avoided"), at(0))
+	s := b.StandingOf("g", at(0).Add(400*time.Millisecond))
+	assert.Equal(t, Standing{Places: map[types.UID]string{"pod": "n"}, Avoid: sets.New("avoided"), RetryIn: 600 * time.Millisecond}, s)
+	assert.True(t, b.StandingOf("g", at(1)).Choose)
+	reserveOn(b, "g", "n", at(30))
+	assert.False(t, b.StandingOf("g", at(59)).Renew)
+	assert.True(t, b.StandingOf("g", at(60)).Renew, "the clock runs since the first choice")
+	b.TakeEvents()
+	b.Tick(at(60))
+	assert.Contains(t, b.TakeEvents().Decide, "g")
+	reserveOn(b, "g", "m", at(60))
+	assert.False(t, b.StandingOf("g", at(119)).Renew)
+}
+
+func TestAGangThatIsGivenUpIsTriedLessAndLessOften(t *testing.T) {
+	b := newBook(1, time.Minute)
+	b.WaitForRoom("next", rankAt(1), nil, at(0))
+	now := at(0)
+	for _, pause := range []int{10, 20, 40, 60, 60} {
+		b.WaitForRoom("g", rankAt(0), nil, now)
+		b.GiveUp("g", now)
+		b.WaitForRoom("g", rankAt(0), nil, now)
+		assert.True(t, b.StandingOf("g", now).GivenUp)
+		assert.False(t, b.IsWaiting("g"), "the next in order has its turn")
+		b.Tick(now.Add(time.Duration(pause)*time.Second - 1))
+		assert.NotContains(t, b.TakeEvents().Decide, "g")
+		now = now.Add(time.Duration(pause) * time.Second)
+		b.Tick(now)
+		assert.Contains(t, b.TakeEvents().Decide, "g")
+		assert.False(t, b.StandingOf("g", now).GivenUp)
+	}
+}
+
+func TestQuotaIsReservedForTheFirstOfAQueueThatIsStarving(t *testing.T) {
+	b := newBook(1, 0)
+	b.WaitForQuota("first", rankAt(0), claimOf("a", 6), lacksCPU, false, at(0))
+	b.WaitForQuota("second", rankAt(1), claimOf("a", 5), lacksCPU, false, at(1))
+	b.WaitForQuota("beside", rankAt(2), claimOf("b", 4), lacksCPU, false, at(2))
+	for name, start := range map[string]*Start{
+		"another branch":   {Rank: rankAt(9), Path: []string{"c", "root"}, Amount: cpu(1)},
+		"another resource": {Rank: rankAt(9), Path: []string{"a", "org"}, Amount: resources.List{corev1.ResourceMemory: 1}},
+		"an older gang":    {Rank: rankAt(-1), Path: []string{"a", "org"}, Amount: cpu(1)},
+		"no queue":         {Rank: rankAt(9)},
+	} {
+		b.Bypassed(start, at(3))
+		assert.Empty(t, b.Claims("", 0, false), name)
+	}
+	b.Bypassed(&Start{Rank: rankAt(9), Path: []string{"c", "org"}, Amount: cpu(1)}, at(3))
+	assert.Equal(t, []quota.Claim{claimOf("a", 6), claimOf("b", 4)}, b.Claims("", 0, false), "one for each queue, in order")
+	assert.Empty(t, b.Claims("", 1, false), "a higher priority stands back for none of them")
+	assert.Empty(t, b.Claims("first", 0, false), "nor a gang for those behind it")
+	assert.Equal(t, []quota.Claim{claimOf("a", 6)}, b.Claims("beside", 0, false))
+	assert.True(t, b.StandingOf("first", at(3)).QuotaReserved)
+	b.Attempts("first", true)
+	assert.Equal(t, []quota.Claim{claimOf("b", 4)}, b.Claims("", 0, false), "its part is assumed")
+	b.Failed("first")
+	assert.Len(t, b.Claims("", 0, false), 2)
+	b.Forget("first")
+	assert.Equal(t, []quota.Claim{claimOf("b", 4)}, b.Claims("", 0, false), "the next has its own count")
+	assert.True(t, b.TakeEvents().QuotaFreed)
+}
+
+func TestSurplusStandsBackForTheFirstOfAQueue(t *testing.T) {
+	b := newBook(0, 0)
+	b.WaitForQuota("first", Rank{Priority: 5, Since: at(0)}, claimOf("a", 6), lacksCPU, false, at(0))
+	b.WaitForQuota("second", Rank{Priority: 5, Since: at(1)}, claimOf("a", 5), lacksCPU, false, at(1))
+	assert.Equal(t, []quota.Claim{claimOf("a", 6)}, b.Claims("", 5, true))
+	assert.Empty(t, b.Claims("", 6, true))
+	assert.Empty(t, b.Claims("", 5, false))
+}
+
+func TestAGangThatAsksForTooMuchOfAQueueIsOnNoList(t *testing.T) {
+	b := newBook(1, time.Minute)
+	b.WaitForQuota("huge", rankAt(0), claimOf("a", 100), lacksCPU, true, at(0))
+	b.WaitForQuota("next", rankAt(1), claimOf("a", 5), lacksCPU, false, at(0))
+	b.Tick(at(60))
+	assert.Equal(t, []quota.Claim{claimOf("a", 5)}, b.Claims("", 0, false))
+	b.WaitForQuota("huge", rankAt(0), claimOf("a", 100), lacksCPU, false, at(61))
+	assert.Equal(t, []quota.Claim{claimOf("a", 100)}, b.Claims("", 0, false), "the capability was raised: one at a time")
+}
+
+func TestTurnsAtQuota(t *testing.T) {
+	b := newBook(0, time.Minute)
+	now := at(0)
+	wait := func() { b.WaitForQuota("g", rankAt(0), claimOf("a", 6), lacksCPU, false, now) }
+	wait()
+	now = at(60)
+	b.Tick(now)
+	for retries := range quota.LongestTurn + 2 {
+		own, others := quota.Turn(time.Minute, retries)
+		require.Len(t, b.Claims("", 0, false), 1)
+		b.TakeEvents()
+		b.Tick(now.Add(own - 1))
+		require.Len(t, b.Claims("", 0, false), 1)
+		now = now.Add(own)
+		b.Tick(now)
+		events := b.TakeEvents()
+		assert.True(t, events.QuotaFreed)
+		assert.Contains(t, events.Decide, "g")
+		wait()
+		assert.Empty(t, b.Claims("", 0, true), "others have their turn")
+		assert.Equal(t, others, b.QuotaRetryIn("g", now))
+		now = now.Add(others)
+		wait()
+	}
+}
+
+func TestQuotaStaysReservedWhileRoomIsLacking(t *testing.T) {
+	b := newBook(0, time.Minute)
+	b.WaitForQuota("g", rankAt(0), claimOf("a", 6), lacksCPU, false, at(0))
+	b.Tick(at(60))
+	b.HasQuota("g", claimOf("a", 5))
+	b.WaitForRoom("g", rankAt(0), nil, at(61))
+	assert.Equal(t, []quota.Claim{claimOf("a", 5)}, b.Claims("", 0, false), "as much as it asks for now")
+	assert.True(t, b.StandingOf("g", at(61)).Choose, "it is starving for room, too")
+	reserveOn(b, "g", "n", at(61))
+	b.Tick(at(60 + 4*60))
+	assert.Empty(t, b.Claims("", 0, false), "not for ever")
+	b.WaitForRoom("other", rankAt(1), nil, at(0))
+	b.HasQuota("other", claimOf("a", 1))
+	assert.Empty(t, b.Claims("", 0, true), "one for which nothing is reserved is off the list")
+}
+
+func TestReservedQuotaEndsWithTheHopeForRoom(t *testing.T) {
+	for name, end := range map[string]func(b *Book[string]){
+		"no nodes are as large": func(b *Book[string]) { b.TooLarge("g", rankAt(0), at(61)) },
+		"there are no places":   func(b *Book[string]) { b.GiveUp("g", at(61)) },
+		"it goes to another queue": func(b *Book[string]) {
+			b.ForgetQuota("g")
+			b.WaitForQuota("g", rankAt(0), claimOf("b", 6), lacksCPU, false, at(61))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBook(0, time.Minute)
+			b.WaitForQuota("g", rankAt(0), claimOf("a", 6), lacksCPU, false, at(0))
+			b.Tick(at(60))
+			require.Len(t, b.Claims("", 0, false), 1)
+			b.HasQuota("g", claimOf("a", 6))
+			b.WaitForRoom("g", rankAt(0), nil, at(61))
+			b.TakeEvents()
+			end(b)
+			assert.Empty(t, b.Claims("", 0, false))
+			assert.True(t, b.TakeEvents().QuotaFreed)
+		})
+	}
+}
