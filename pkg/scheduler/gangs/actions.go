@@ -257,7 +257,7 @@ func (d *dispatcher) tick() (Actions, []repair) {
 	d.t.WaitList.held.taken = false
 	var repairs []repair
 	for key, g := range d.t.gangs {
-		repairs = append(repairs, (&due{d.t}).repairsOf(g, now)...)
+		repairs = append(repairs, (&repairRules{d.t}).repairsOf(g, now)...)
 		if d.isAtRest(g) {
 			continue
 		}

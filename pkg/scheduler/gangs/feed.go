@@ -125,7 +125,7 @@ func (f *Feed) run(ctx context.Context, handle fwk.Handle, synced []cache.Inform
 	f.Open()
 	dispatcher := &dispatcher{f.t}
 	pods := handle.SharedInformerFactory().Core().V1().Pods().Lister()
-	repairs := newRepairer((&due{f.t}).isDue, handle.ClientSet(), pods)
+	repairs := newRepairer((&repairRules{f.t}).isDue, handle.ClientSet(), pods)
 	go repairs.run(ctx)
 	go wait.UntilWithContext(ctx, func(ctx context.Context) {
 		actions, due := dispatcher.tick()

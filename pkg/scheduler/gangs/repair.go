@@ -25,24 +25,24 @@ type repair struct {
 	evict bool
 }
 
-// due says which repairs are due.
-type due struct{ t *Tracker }
+// repairRules say which repairs a gang needs.
+type repairRules struct{ t *Tracker }
 
 // repairsOf are the writes that a gang needs.
 //
 // A gang that a crash left below its minimum, and that could not be completed in time, is evicted whole and starts over. The scheduler keeps
 // the room of nominated pods from others, and a member whose gang waits may never come for it: its nomination is from before a restart, or
 // from before the gang fell apart.
-func (d *due) repairsOf(g *group, now time.Time) (repairs []repair) {
-	if !d.t.Leadership.leads.Load() {
+func (r *repairRules) repairsOf(g *group, now time.Time) (repairs []repair) {
+	if !r.t.Leadership.leads.Load() {
 		return nil
 	}
-	if d.startsOver(g, now) {
+	if r.startsOver(g, now) {
 		for _, m := range g.Bound() {
 			repairs = append(repairs, repair{m.Pod.Namespace, m.Pod.Name, m.UID, true})
 		}
 	}
-	if g.CountIn(gang.Waiting) == 0 || !d.dropsNominations(g) {
+	if g.CountIn(gang.Waiting) == 0 || !r.dropsNominations(g) {
 		return repairs
 	}
 	for _, m := range g.In(gang.Waiting) {
@@ -54,27 +54,27 @@ func (d *due) repairsOf(g *group, now time.Time) (repairs []repair) {
 }
 
 // startsOver says whether a gang is to be evicted whole.
-func (d *due) startsOver(g *group, now time.Time) bool {
-	return g.attempt == nil && g.needsRepair() && !g.partialSince.IsZero() && now.Sub(g.partialSince) > d.t.settings.args.PartialGangTimeout.Duration
+func (r *repairRules) startsOver(g *group, now time.Time) bool {
+	return g.attempt == nil && g.needsRepair() && !g.partialSince.IsZero() && now.Sub(g.partialSince) > r.t.settings.args.PartialGangTimeout.Duration
 }
 
 // dropsNominations says whether the waiting members of a gang must not be nominated.
-func (d *due) dropsNominations(g *group) bool {
-	return g.attempt == nil && d.t.status(g).Phase != gang.Running
+func (r *repairRules) dropsNominations(g *group) bool {
+	return g.attempt == nil && r.t.status(g).Phase != gang.Running
 }
 
 // isDue says whether a repair is still due. One that is tried again may be old: the gang may have been completed.
-func (d *due) isDue(r repair) bool {
-	d.t.mu.Lock()
-	defer d.t.mu.Unlock()
-	g, m := d.t.find(r.uid)
+func (r *repairRules) isDue(job repair) bool {
+	r.t.mu.Lock()
+	defer r.t.mu.Unlock()
+	g, m := r.t.find(job.uid)
 	switch {
 	case m == nil:
 		return false
-	case r.evict:
-		return d.startsOver(g, d.t.clock.Now())
+	case job.evict:
+		return r.startsOver(g, r.t.clock.Now())
 	}
-	return d.dropsNominations(g)
+	return r.dropsNominations(g)
 }
 
 // repairer carries repairs out.

@@ -191,12 +191,12 @@ func TestARepairThatIsTriedAgainMustStillBeDue(t *testing.T) {
 			setPods(tr, pod, missing)
 			clock.Step(2 * time.Hour)
 			require.Equal(t, []string{"m"}, toEvict(tr))
-			require.True(t, (&due{tr}).isDue(evictionOf(pod)))
+			require.True(t, (&repairRules{tr}).isDue(evictionOf(pod)))
 			tc.happens(t, tr)
-			assert.Equal(t, tc.due, (&due{tr}).isDue(evictionOf(pod)))
+			assert.Equal(t, tc.due, (&repairRules{tr}).isDue(evictionOf(pod)))
 
 			r, client := repairs(t, []*corev1.Pod{pod}, []*corev1.Pod{pod})
-			r.isDue = (&due{tr}).isDue
+			r.isDue = (&repairRules{tr}).isDue
 			require.NoError(t, r.do(context.Background(), evictionOf(pod)))
 			assert.Equal(t, tc.due, isGone(client, "m"))
 		})
@@ -210,9 +210,9 @@ func TestANominationIsDroppedWhileItIsOfNoUse(t *testing.T) {
 	pod.Status.NominatedNodeName = "n"
 	tr.SetPod(pod)
 	job := repair{pod.Namespace, pod.Name, pod.UID, false}
-	assert.True(t, (&due{tr}).isDue(job))
+	assert.True(t, (&repairRules{tr}).isDue(job))
 	begin(t, tr, pod, nil)
-	assert.False(t, (&due{tr}).isDue(job), "the member is on its way")
+	assert.False(t, (&repairRules{tr}).isDue(job), "the member is on its way")
 }
 
 // TestAPodThatWasReplacedIsNotEvicted: pods of Jobs have the names of those before them.
