@@ -1,0 +1,394 @@
+package gangs
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/placement"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+)
+
+// quotaTest is a tracker with an org of 10 cores, its children a, with 6, and b, without a limit, and a queue beside them. A gang may be bypassed
+// once, or wait for a minute.
+type quotaTest struct {
+	*testing.T
+	*Tracker
+	clock *clocktesting.FakeClock
+	next  int
+}
+
+func newQuotaTest(t *testing.T) *quotaTest {
+	t.Helper()
+	tr, clock := newTestTracker(t)
+	args := testArgs
+	args.MaxOvertakes, args.MaxOvertakeTime = 1, metav1.Duration{Duration: time.Minute}
+	require.NoError(t, tr.Configure("muster", args))
+	tr.Quota.SetQueue(mustertesting.MakeQueue("org").Capability("cpu", "10").Obj())
+	tr.Quota.SetQueue(mustertesting.MakeQueue("a").Parent("org").Capability("cpu", "6").Obj())
+	tr.Quota.SetQueue(mustertesting.MakeQueue("b").Parent("org").Obj())
+	tr.Quota.SetQueue(mustertesting.MakeQueue("other").Capability("cpu", "6").Obj())
+	return &quotaTest{T: t, Tracker: tr, clock: clock}
+}
+
+// gang makes a gang of pods of one core.
+func (q *quotaTest) gang(name, queue string, size int) *group {
+	q.Helper()
+	q.clock.Step(time.Second)
+	q.SetPodGroup(mustertesting.MakePodGroup(name).UID(name).Queue(queue).MinMember(int32(size)).
+		Phase(schedulingv1beta1.PodGroupInqueue).Created(q.clock.Now()).Obj())
+	for i := range size {
+		q.SetPod(mustertesting.MakePod(fmt.Sprint(name, i)).UID(fmt.Sprint(name, i)).Group(name).SchedulerName("muster").Requests("cpu", "1").Obj())
+	}
+	return q.gangs[keyNamed(name)]
+}
+
+// single is a pod without a gang that names a queue.
+func (q *quotaTest) single(queue, requested, amount string, priority int32) *corev1.Pod {
+	q.next++
+	name := fmt.Sprint("single", q.next)
+	pod := mustertesting.MakePod(name).UID(name).QueueName(queue).SchedulerName("muster").Requests(requested, amount).Priority(priority).Obj()
+	pod.CreationTimestamp = metav1.NewTime(q.clock.Now())
+	return pod
+}
+
+// start has a pod without a gang start if there is quota for it.
+func (q *quotaTest) start(pod *corev1.Pod) bool {
+	if q.Quota.QuotaShortage(pod) != nil {
+		return false
+	}
+	verdict, _ := permit(q.Tracker, pod)
+	require.Equal(q, Allow, verdict)
+	return true
+}
+
+// decide has a gang decided; if it has its quota, there is no room for it. change may change the decision.
+func (q *quotaTest) decide(g *group, change ...func(*placement.Decision)) *Snapshot {
+	q.Helper()
+	if g.decision != nil {
+		g.decision.woken = true
+	}
+	scout := g.Waiting()[0].Pod
+	require.Empty(q, q.Gate(scout))
+	s := q.Decisions.Snapshot(scout)
+	require.NotNil(q, s)
+	d := no(s, "why", scout, "Capacity")
+	for _, change := range change {
+		change(d)
+	}
+	_, ok := q.Decisions.Commit(s, d)
+	require.True(q, ok)
+	return s
+}
+
+// isReserved says whether quota is reserved for a gang.
+func (q *quotaTest) isReserved(g *group) bool {
+	return q.WaitList.book.StandingOf(g.key, q.clock.Now()).QuotaReserved
+}
+
+// isWoken says whether a gang is about to be decided again.
+func isWoken(g *group) bool { return g.decision == nil || g.decision.woken }
+
+// waitLong has a gang decided that lacks quota, and bypassed by the start of a pod.
+func (q *quotaTest) waitLong(g *group) {
+	q.Helper()
+	require.NotNil(q, q.decide(g).Lacks)
+	q.clock.Step(time.Second)
+	require.True(q, q.start(q.single(g.podGroup.queue, "cpu", "1", 0)))
+	require.True(q, q.isReserved(g))
+}
+
+func TestWhatStandsBackForAGangThatQuotaIsReservedFor(t *testing.T) {
+	for name, c := range map[string]struct {
+		queue, resource string
+		priority        int32
+		may             bool
+	}{
+		"equal priority":                 {"a", "cpu", 0, false},
+		"lower priority":                 {"a", "cpu", -1, false},
+		"higher priority":                {"a", "cpu", 1, true},
+		"system-critical":                {"a", "cpu", systemCritical, true},
+		"another resource":               {"a", "memory", 0, true},
+		"a sibling, within what a lacks": {"b", "cpu", 0, true},
+		"a queue that it has no part in": {"other", "cpu", 0, true},
+		"no queue":                       {"", "cpu", 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := newQuotaTest(t)
+			require.True(t, q.start(q.single("a", "cpu", "2", 0)))
+			q.waitLong(q.gang("big", "a", 6))
+			shortage := q.Quota.QuotaShortage(q.single(c.queue, c.resource, "1", c.priority))
+			assert.Equal(t, c.may, shortage == nil)
+			// a has 3 of its 6 free, and so has the gang: of the 7 that the org has free, 4 are for all.
+			assert.Nil(t, q.Quota.QuotaShortage(q.single("b", "cpu", "4", 0)))
+			assert.NotNil(t, q.Quota.QuotaShortage(q.single("b", "cpu", "5", 0)))
+		})
+	}
+}
+
+func TestWhatStoodBackIsWokenWhenQuotaIsReservedNoMore(t *testing.T) {
+	for name, end := range map[string]func(q *quotaTest, g *group){
+		"its PodGroup is deleted":  func(q *quotaTest, _ *group) { q.DeletePodGroup(mustertesting.MakePodGroup("big").UID("big").Obj()) },
+		"a member is deleted":      func(q *quotaTest, g *group) { q.DeletePod(g.Members()[0].Pod) },
+		"it goes to another queue": func(q *quotaTest, _ *group) { q.setBig("other", schedulingv1beta1.PodGroupInqueue) },
+		"its queue does not admit it any more": func(q *quotaTest, _ *group) {
+			q.setBig("a", schedulingv1beta1.PodGroupPending)
+		},
+		"the capability is lowered below what it asks for": func(q *quotaTest, g *group) {
+			q.Quota.SetQueue(mustertesting.MakeQueue("a").Parent("org").Capability("cpu", "5").Obj())
+			require.True(q, q.decide(g).ExceedsCapability)
+		},
+		"its turn was in vain": func(q *quotaTest, _ *group) { q.clock.Step(4 * time.Minute); (&dispatcher{q.Tracker}).tick() },
+		"no nodes are as large": func(q *quotaTest, g *group) {
+			q.DeletePod(mustertesting.MakePod("single1").UID("single1").Obj())
+			q.DeletePod(mustertesting.MakePod("single2").UID("single2").Obj())
+			require.Nil(q, q.decide(g, func(d *placement.Decision) { d.TooLarge = true }).Lacks)
+		},
+		"there are no places for it": func(q *quotaTest, g *group) {
+			q.DeletePod(mustertesting.MakePod("single1").UID("single1").Obj())
+			q.DeletePod(mustertesting.MakePod("single2").UID("single2").Obj())
+			require.Nil(q, q.decide(g, func(d *placement.Decision) { d.GivenUp = true }).Lacks)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := newQuotaTest(t)
+			require.True(t, q.start(q.single("a", "cpu", "1", 0)))
+			big := q.gang("big", "a", 6)
+			q.waitLong(big)
+			small, single := q.gang("small", "a", 1), q.single("a", "cpu", "1", 0)
+			require.NotNil(t, q.decide(small).Lacks)
+			require.NotNil(t, q.Quota.QuotaShortage(single))
+			toLookAt(q.Tracker)
+			end(q, big)
+			assert.False(t, q.isReserved(big))
+			assert.True(t, isWoken(small), "the gang is decided again")
+			assert.Contains(t, toLookAt(q.Tracker), quotaKey)
+			assert.Equal(t, []string{single.Name}, namesOf((&dispatcher{q.Tracker}).nextActions(quotaKey).Activate), "the pod is activated")
+			assert.Nil(t, q.decide(small).Lacks)
+		})
+	}
+}
+
+// setBig changes the PodGroup of the gang big.
+func (q *quotaTest) setBig(queue string, phase schedulingv1beta1.PodGroupPhase) {
+	q.SetPodGroup(mustertesting.MakePodGroup("big").UID("big").Queue(queue).MinMember(6).Phase(phase).Obj())
+}
+
+func TestAGangThatAsksForMoreThanTheCapabilityReservesNothing(t *testing.T) {
+	q := newQuotaTest(t)
+	huge := q.gang("huge", "a", 7)
+	require.True(t, q.decide(huge).ExceedsCapability)
+	q.clock.Step(time.Hour)
+	for range 6 {
+		require.True(t, q.start(q.single("a", "cpu", "1", 0)))
+		(&dispatcher{q.Tracker}).tick()
+		q.decide(huge)
+		assert.False(t, q.isReserved(huge))
+	}
+	// The one behind it has its turn; it has its own when the capability is raised.
+	big := q.gang("big", "a", 3)
+	require.NotNil(t, q.decide(big).Lacks)
+	q.clock.Step(time.Minute)
+	(&dispatcher{q.Tracker}).tick()
+	assert.True(t, q.isReserved(big))
+	q.Quota.SetQueue(mustertesting.MakeQueue("a").Parent("org").Capability("cpu", "8").Obj())
+	assert.True(t, isWoken(huge))
+	require.False(t, q.decide(huge).ExceedsCapability)
+	assert.True(t, q.isReserved(huge))
+	assert.False(t, q.isReserved(big))
+}
+
+func TestQuotaIsReservedForTwoGangsBelowOneParentInOrder(t *testing.T) {
+	q := newQuotaTest(t)
+	running := []*corev1.Pod{q.single("a", "cpu", "3", 0), q.single("b", "cpu", "4", 0)}
+	for _, pod := range running {
+		require.True(t, q.start(pod))
+	}
+	older, younger := q.gang("older", "b", 6), q.gang("younger", "a", 6)
+	require.NotNil(t, q.decide(older).Lacks)
+	require.NotNil(t, q.decide(younger).Lacks)
+	q.clock.Step(time.Minute)
+	(&dispatcher{q.Tracker}).tick()
+	require.True(t, q.isReserved(older) && q.isReserved(younger))
+	assert.NotNil(t, q.Quota.QuotaShortage(q.single("b", "cpu", "1", 0)))
+	for _, pod := range running {
+		q.DeletePod(pod)
+	}
+	assert.NotNil(t, q.decide(younger).Lacks, "the younger one stands back")
+	assert.Nil(t, q.decide(older).Lacks)
+}
+
+func TestAGangKeepsItsQuotaWhileItLacksRoom(t *testing.T) {
+	q := newQuotaTest(t)
+	running := q.single("a", "cpu", "2", 0)
+	require.True(t, q.start(running))
+	big := q.gang("big", "a", 5)
+	q.waitLong(big)
+	q.DeletePod(running)
+	require.Nil(t, q.decide(big).Lacks, "there is no room for it")
+	require.True(t, q.isReserved(big))
+	assert.NotNil(t, q.Quota.QuotaShortage(q.single("a", "cpu", "1", 0)))
+	reserveNode := func(d *placement.Decision) {
+		d.Reserve = &placement.Places{Of: map[types.UID]string{}}
+		for _, m := range d.Members {
+			d.Reserve.Of[m.UID] = "n"
+		}
+	}
+	s := q.decide(big, reserveNode)
+	require.True(t, s.Problem.Reserve, "it is starving")
+	assert.True(t, q.WaitList.book.IsHolder(big.key))
+	// Not for ever: it has neither in the end, and others their turn.
+	q.clock.Step(4 * time.Minute)
+	(&dispatcher{q.Tracker}).tick()
+	assert.False(t, q.isReserved(big))
+	assert.True(t, q.start(q.single("a", "cpu", "1", 0)))
+	require.NotNil(t, q.decide(big).Lacks)
+	assert.False(t, q.WaitList.book.IsHolder(big.key))
+	assert.False(t, q.isReserved(big), "it pauses")
+	q.clock.Step(time.Minute)
+	q.decide(big)
+	assert.True(t, q.isReserved(big), "and has another turn")
+}
+
+func TestWhatIsAssumedTakesThePlaceOfWhatIsReserved(t *testing.T) {
+	q := newQuotaTest(t)
+	running := q.single("a", "cpu", "2", 0)
+	require.True(t, q.start(running))
+	big := q.gang("big", "a", 5)
+	q.waitLong(big)
+	q.DeletePod(running)
+	begin(t, q.Tracker, big.Waiting()[0].Pod, nil)
+	assert.Empty(t, q.WaitList.book.Claims(Key{}, 0, false), "it counts once")
+	assert.Nil(t, q.Quota.QuotaShortage(q.single("b", "cpu", "4", 0)))
+	assert.NotNil(t, q.Quota.QuotaShortage(q.single("b", "cpu", "5", 0)))
+	for _, m := range big.Waiting() {
+		permit(q.Tracker, m.Pod)
+	}
+	require.True(t, big.Seated())
+	assert.False(t, q.isReserved(big))
+	assert.False(t, q.WaitList.book.IsWaiting(big.key))
+}
+
+// TestRoomIsReservedForAPartialGangAtOnce: a scheduler that comes up finds a gang of which one member is bound and another waits.
+func TestRoomIsReservedForAPartialGangAtOnce(t *testing.T) {
+	partial := func(t *testing.T, group *schedulingv1beta1.PodGroup) (*Tracker, *Snapshot, *corev1.Pod) {
+		t.Helper()
+		tr := openTracker(t)
+		waiting := memberNamed("b").Obj()
+		tr.SetPodGroup(group)
+		setPods(tr, memberNamed("a").Node("n").Obj(), waiting)
+		require.Empty(t, tr.Gate(waiting))
+		refuse(t, tr, waiting, "no room")
+		s := tr.Decisions.Snapshot(waiting)
+		require.NotNil(t, s)
+		return tr, s, waiting
+	}
+	commit := func(tr *Tracker, s *Snapshot, waiting *corev1.Pod, change func(*placement.Decision)) {
+		d := no(s, "no room", waiting, "NodeResourcesFit")
+		change(d)
+		tr.Decisions.Commit(s, d)
+	}
+	onM := func(d *placement.Decision) { d.Reserve = &placement.Places{Of: map[types.UID]string{"b": "m"}} }
+	passes := func(tr *Tracker, priority int32) bool {
+		return tr.Enter(mustertesting.MakePod("p").UID("p").SchedulerName("muster").Priority(priority).Obj()).Reserved == nil
+	}
+	for name, end := range map[string]func(tr *Tracker){
+		"until it is complete":        func(tr *Tracker) { tr.SetPod(memberNamed("b").Node("m").Obj()) },
+		"until it is partial no more": func(tr *Tracker) { tr.DeletePod(memberNamed("a").Node("n").Obj()) },
+		"until it is gone":            func(tr *Tracker) { tr.DeletePodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr, s, waiting := partial(t, groupIn(schedulingv1beta1.PodGroupInqueue, 2))
+			require.True(t, s.Problem.Reserve)
+			commit(tr, s, waiting, onM)
+			assert.False(t, passes(tr, 1000), "only what is critical goes before it")
+			assert.True(t, passes(tr, systemCritical))
+			end(tr)
+			assert.True(t, passes(tr, 0))
+		})
+	}
+	t.Run("not if it had started", func(t *testing.T) {
+		_, s, _ := partial(t, groupIn(schedulingv1beta1.PodGroupRunning, 2))
+		assert.False(t, s.Problem.Reserve, "it has lost a member: its policies decide")
+	})
+	t.Run("nor if it is in no queue", func(t *testing.T) {
+		group := groupIn(schedulingv1beta1.PodGroupInqueue, 2)
+		group.Spec.Queue = ""
+		_, s, _ := partial(t, group)
+		assert.False(t, s.Problem.Reserve, "it would not be evicted in the end")
+	})
+	for name, change := range map[string]func(*placement.Decision){
+		"nor if it would not fit into an empty cluster": func(d *placement.Decision) { d.GivenUp = true },
+		"nor if it needs more than all nodes have":      func(d *placement.Decision) { d.TooLarge = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr, s, waiting := partial(t, groupIn(schedulingv1beta1.PodGroupInqueue, 2))
+			commit(tr, s, waiting, change)
+			assert.True(t, passes(tr, 0))
+			assert.False(t, tr.WaitList.book.StandingOf(theGang, tr.clock.Now()).Choose, "others have their turn")
+		})
+	}
+}
+
+// TestAGangThatIsFoundToFitAndFailsBlocksNoOtherFromBeingFirst: its members cannot be placed together for a reason that the decision does not
+// see. It lacked room once, and is older than one that lacks it truly.
+func TestAGangThatIsFoundToFitAndFailsBlocksNoOtherFromBeingFirst(t *testing.T) {
+	prepare := func(t *testing.T) (q *quotaTest, older, younger *group) {
+		t.Helper()
+		q = newQuotaTest(t)
+		older, younger = q.gang("older", "", 1), q.gang("younger", "", 1)
+		q.decide(older)
+		q.decide(younger)
+		q.clock.Step(time.Minute)
+		require.True(t, q.decide(older).Problem.Reserve)
+		require.False(t, q.decide(younger).Problem.Reserve)
+		return q, older, younger
+	}
+	fail := func(q *quotaTest, g *group, places map[types.UID]string) {
+		q.Helper()
+		q.clock.Step(time.Minute)
+		scout := g.Members()[0].Pod
+		g.retry.until = time.Time{}
+		begin(q.T, q.Tracker, scout, places)
+		require.True(q.T, q.Tracker.Fail(scout))
+		q.clock.Step(time.Minute) // the pause is over
+	}
+	somewhere := map[types.UID]string{"older0": "n"}
+	t.Run("while it is found to fit", func(t *testing.T) {
+		q, older, younger := prepare(t)
+		for range 3 {
+			fail(q, older, somewhere)
+			assert.True(t, q.decide(younger).Problem.Reserve)
+		}
+		q.decide(older)
+		assert.False(t, q.decide(younger).Problem.Reserve)
+		assert.True(t, q.decide(older).Problem.Reserve, "what it has gone through is not forgotten")
+	})
+	t.Run("not if it is not certain that it fits", func(t *testing.T) {
+		q, older, younger := prepare(t)
+		fail(q, older, nil)
+		assert.False(t, q.decide(younger).Problem.Reserve)
+		assert.True(t, q.decide(older).Problem.Reserve)
+	})
+	t.Run("not at once if room is reserved for it", func(t *testing.T) {
+		q, older, younger := prepare(t)
+		q.decide(older, func(d *placement.Decision) { d.Reserve = &placement.Places{Of: somewhere} })
+		failures := 0
+		for q.WaitList.book.IsHolder(older.key) {
+			assert.False(t, q.decide(younger).Problem.Reserve)
+			fail(q, older, somewhere)
+			failures++
+			require.LessOrEqual(t, failures, 2*maxFailuresReserved)
+		}
+		assert.Greater(t, failures, maxFailuresReserved)
+		assert.True(t, q.decide(younger).Problem.Reserve)
+	})
+}
