@@ -340,13 +340,11 @@ func (b *Book[K]) setRank(w *waiting[K], rank Rank) {
 	if line := b.quota[w.claim.Queue]; line != nil {
 		lists = append(lists, line)
 	}
-	for _, l := range lists {
-		if l.has(w) {
-			defer l.add(w)
-			l.remove(w)
-		}
-	}
+	lists = slices.DeleteFunc(lists, func(l *list[K]) bool { return !l.remove(w) })
 	w.rank = rank
+	for _, l := range lists {
+		l.add(w)
+	}
 }
 
 // isStarving says whether a gang has waited for long enough, or was bypassed often enough.

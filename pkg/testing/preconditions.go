@@ -17,7 +17,7 @@ func CheckPreconditions(fake *clienttesting.Fake, tracker clienttesting.ObjectTr
 		wanted := deletion.DeleteOptions.Preconditions
 		object, err := tracker.Get(action.GetResource(), action.GetNamespace(), deletion.Name)
 		if err != nil || wanted == nil {
-			return false, nil, nil // what the fake client does about it is right
+			return false, nil, nil //nolint:nilerr // what the fake client does about it is right
 		}
 		live, err := meta.Accessor(object)
 		if err != nil {

@@ -64,14 +64,14 @@ func newStage(t *testing.T) *stage {
 func (s *stage) cache(object runtime.Object) {
 	s.t.Helper()
 	var err error
-	switch object.(type) {
+	switch object := object.(type) {
 	case *corev1.Pod:
 		err = s.kubeInformers.Core().V1().Pods().Informer().GetStore().Add(object)
 	case *schedulingv1beta1.PodGroup:
 		err = s.musterInformers.Scheduling().V1beta1().PodGroups().Informer().GetStore().Add(object)
 	case *schedulingv1beta1.Queue:
 		err = s.musterInformers.Scheduling().V1beta1().Queues().Informer().GetStore().Add(object)
-		s.usage.Ledger().SetQueue(object.(*schedulingv1beta1.Queue))
+		s.usage.Ledger().SetQueue(object)
 	case *batchv1alpha1.Job:
 		err = s.musterInformers.Batch().V1alpha1().Jobs().Informer().GetStore().Add(object)
 	default:

@@ -47,14 +47,7 @@ func (t *Tracker) setMember(g *group, old, m *gang.Member) {
 	incarnation := g.Version()
 	t.record(g, old, m)
 	if old != nil && old.State == m.State && old.Terminating == m.Terminating && old.Version == m.Version && old.Task == m.Task {
-		if m.State == gang.Waiting && mayFitNow(old.Pod, m.Pod) {
-			t.changed(g)
-			t.look(g.key)
-		}
-		if m.State == gang.Waiting && !upstream.SameScheduledCondition(old.Pod, m.Pod) {
-			g.conditions++
-			t.Reports.report(g.key)
-		}
+		t.podChanged(g, old, m)
 		return
 	}
 	switch {
@@ -73,6 +66,21 @@ func (t *Tracker) setMember(g *group, old, m *gang.Member) {
 	t.metrics.reachBinding(g, t.clock.Now())
 	t.settleRepair(g)
 	t.look(g.key)
+}
+
+// podChanged looks at a change of a pod that is the same to its gang.
+func (t *Tracker) podChanged(g *group, old, m *gang.Member) {
+	if m.State != gang.Waiting {
+		return
+	}
+	if mayFitNow(old.Pod, m.Pod) {
+		t.changed(g)
+		t.look(g.key)
+	}
+	if !upstream.SameScheduledCondition(old.Pod, m.Pod) {
+		g.conditions++
+		t.Reports.report(g.key)
+	}
 }
 
 // record writes down what a member is like now.
@@ -153,7 +161,8 @@ func (t *Tracker) DeletePod(pod *corev1.Pod) {
 // be taken for what the minimum lacks, and go before all others.
 func (t *Tracker) awaitOutcome(g *group, m *gang.Member, last *corev1.Pod) {
 	now := t.clock.Now()
-	if g.podGroup.exists && m.State == gang.Bound && g.Counts(m) && last.DeletionTimestamp == nil && !(g.minimumBound && now.Before(g.outcomeUntil)) {
+	waits := g.minimumBound && now.Before(g.outcomeUntil)
+	if !waits && g.podGroup.exists && m.State == gang.Bound && g.Counts(m) && last.DeletionTimestamp == nil {
 		g.outcomeUntil = now.Add(outcomePause)
 	}
 }

@@ -91,9 +91,9 @@ func failAttempt(t *testing.T, tr *Tracker, pod *corev1.Pod, places map[types.UI
 func TestTheBackOffDoubles(t *testing.T) {
 	tr, clock := newTestTracker(t)
 	pod := gangOf(tr, "g", 1, 1)[0]
-	for _, wait := range []time.Duration{1, 2, 4, 8, 10, 10} {
+	for _, wait := range []int{1, 2, 4, 8, 10, 10} {
 		require.False(t, failAttempt(t, tr, pod, nil))
-		clock.Step(wait*time.Second - 1)
+		clock.Step(time.Duration(wait)*time.Second - 1)
 		require.Equal(t, gang.Status{Phase: gang.BackingOff, Reason: gang.BackOff, Until: clock.Now().Add(1)}, statusOf(tr, keyNamed("g")), wait)
 		require.Nil(t, tr.Decisions.Snapshot(pod))
 		clock.Step(1)
@@ -112,11 +112,11 @@ func TestAnAttemptWithCertainPlacesIsRepeatedExactlyAtOnce(t *testing.T) {
 	tr, clock := newTestTracker(t)
 	pod := gangOf(tr, "g", 1, 1)[0]
 	places := map[types.UID]string{"g-0": "node"}
-	for _, wait := range []time.Duration{1, 2} {
+	for _, wait := range []int{1, 2} {
 		require.False(t, failAttempt(t, tr, pod, places))
 		require.Equal(t, gang.Ready, phaseOf(tr, keyNamed("g")))
 		require.True(t, failAttempt(t, tr, pod, places))
-		clock.Step(wait*time.Second - 1)
+		clock.Step(time.Duration(wait)*time.Second - 1)
 		require.Equal(t, gang.BackingOff, phaseOf(tr, keyNamed("g")))
 		clock.Step(1)
 	}

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/component-base/metrics/testutil"
 	"k8s.io/utils/ptr"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
@@ -407,9 +406,7 @@ func (b *books) evicts(repairs []repair) {
 
 // checkRest is for a cluster where nothing happens any more.
 func (b *books) checkRest() {
-	lost, err := testutil.GetCounterMetricValue(b.tracker.metrics.lostWakeups)
-	assert.NoError(b.t, err)
-	assert.Zero(b.t, lost, "wake-ups were lost")
+	assert.Zero(b.t, b.tracker.LostWakeups(), "wake-ups were lost")
 	assert.Empty(b.t, b.holding, "pods hold room without being bound")
 	b.checkCharges()
 	for _, key := range b.keys() {

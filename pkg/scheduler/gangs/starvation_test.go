@@ -23,8 +23,7 @@ type stream struct {
 	big     Key
 	came    time.Time
 	starts  map[Key]bool // small gangs that have started
-	lacked  bool         // the big gang was found to lack something
-	passed  int          // starts since then, until something was reserved for it or it started
+	passed  int          // starts since the big gang was found to lack something, until something was reserved for it or it started
 }
 
 func newStream(t *rapid.T, queued bool) *stream {
