@@ -23,22 +23,22 @@ type CoschedulingArgs struct {
 
 	// Admission says whether gangs wait for their PodGroup to be admitted.
 	Admission AdmissionMode
-	// PermitTimeout is how long members may hold their room while the next one of the minimum is being placed. From each that is placed it
-	// begins anew; no member waits for more than 15m in all.
+	// PermitTimeout is how long members may hold their room while the next one of the minimum is being placed. It
+	// begins anew with each member that is placed; no member waits for more than 15m in all.
 	PermitTimeout metav1.Duration
-	// PartialGangTimeout is how long a gang found bound below its minimum after a crash, which had never reached
-	// it, may try to complete before it is evicted whole.
+	// PartialGangTimeout is how long a gang that was found bound below its minimum after a crash, and whose minimum was never bound,
+	// may take to complete before it is evicted whole.
 	PartialGangTimeout metav1.Duration
-	// InitialBackoff is how long a gang waits after its members could not be placed although the judgement said they
+	// InitialBackoff is how long a gang backs off after its members could not be placed although the decision said they
 	// could; it doubles up to MaxBackoff.
 	InitialBackoff metav1.Duration
-	// MaxBackoff is the longest such wait.
+	// MaxBackoff is the longest back-off.
 	MaxBackoff metav1.Duration
-	// MaxOvertakes is how many starts of equal or lower priority may pass the first gang that waits for room, or for the quota
+	// MaxOvertakes is how many starts of equal or lower priority may bypass the first gang that waits for room, or for the quota
 	// of its queue, before room or quota that comes free is reserved for it. A start is that of a gang, or of a single pod. 0 sets no bound
 	// to their number.
 	MaxOvertakes int32
-	// MaxOvertakeTime is how long the first gang that waits for room, or for quota, may be passed, before what comes free is
+	// MaxOvertakeTime is how long the first gang that waits for room, or for quota, may be bypassed, before what comes free is
 	// reserved for it. 0 sets no bound to the time.
 	MaxOvertakeTime metav1.Duration
 }

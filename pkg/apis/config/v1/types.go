@@ -12,23 +12,23 @@ type CoschedulingArgs struct {
 
 	// Admission says whether gangs wait for their PodGroup to be admitted: Required (default) or Ignore.
 	Admission *string `json:"admission,omitempty"`
-	// PermitTimeout is how long members may hold their room while the next one of the minimum is being placed. From each that is placed it
-	// begins anew; no member waits for more than 15m in all.
+	// PermitTimeout is how long members may hold their room while the next one of the minimum is being placed. It
+	// begins anew with each member that is placed; no member waits for more than 15m in all.
 	// More than 0, at most 15m. Default 60s.
 	PermitTimeout *metav1.Duration `json:"permitTimeout,omitempty"`
-	// PartialGangTimeout is how long a gang found bound below its minimum after a crash, which had never reached
-	// it, may try to complete before it is evicted whole. More than 0. Default 60s.
+	// PartialGangTimeout is how long a gang that was found bound below its minimum after a crash, and whose minimum was never bound,
+	// may take to complete before it is evicted whole. More than 0. Default 60s.
 	PartialGangTimeout *metav1.Duration `json:"partialGangTimeout,omitempty"`
-	// InitialBackoff is how long a gang waits after its members could not be placed although the judgement said they
+	// InitialBackoff is how long a gang backs off after its members could not be placed although the decision said they
 	// could; it doubles up to maxBackoff. More than 0. Default 1s.
 	InitialBackoff *metav1.Duration `json:"initialBackoff,omitempty"`
-	// MaxBackoff is the longest such wait. At least initialBackoff. Default 10s.
+	// MaxBackoff is the longest back-off. At least initialBackoff. Default 10s.
 	MaxBackoff *metav1.Duration `json:"maxBackoff,omitempty"`
-	// MaxOvertakes is how many starts of equal or lower priority may pass the first gang that waits for room, or for the quota
+	// MaxOvertakes is how many starts of equal or lower priority may bypass the first gang that waits for room, or for the quota
 	// of its queue, before room or quota that comes free is reserved for it. A start is that of a gang, or of a single pod. 0 sets no bound
 	// to their number. Not negative. Default 100.
 	MaxOvertakes *int32 `json:"maxOvertakes,omitempty"`
-	// MaxOvertakeTime is how long the first gang that waits for room, or for quota, may be passed, before what comes free is
+	// MaxOvertakeTime is how long the first gang that waits for room, or for quota, may be bypassed, before what comes free is
 	// reserved for it; after as long again without a start, other nodes are chosen. 0 sets no bound to the time. Not negative.
 	// Default 10m.
 	MaxOvertakeTime *metav1.Duration `json:"maxOvertakeTime,omitempty"`
