@@ -119,6 +119,31 @@ func TestALoweredMinimumSeatsAndARaisedOneBreaks(t *testing.T) {
 	assert.Equal(t, 1, g.Missing())
 }
 
+func TestWhichTaskIsShort(t *testing.T) {
+	driver, first, second := m("d", task("driver", 0)), m("w0", task("worker", 0)), m("w1", task("worker", 1))
+	minimums := map[string]int{"driver": 1, "worker": 2}
+	tests := map[string]struct {
+		gang    *Gang
+		task    string
+		minimum int
+	}{
+		"all tasks have their minimum":           {gangOf(Spec{MinMember: 3, MinTaskMember: minimums}, driver, first, second), "", 0},
+		"the gang as a whole is short":           {gangOf(Spec{MinMember: 3, MinTaskMember: minimums}, driver, first), "", 0},
+		"one task is short":                      {gangOf(Spec{MinMember: 3, MinTaskMember: minimums}, driver, first, m("o", task("other", 0))), "worker", 2},
+		"the first of two tasks by name":         {gangOf(Spec{MinMember: 3, MinTaskMember: minimums}, m("o", task("other", 0)), m("p", task("other", 1)), m("q")), "driver", 1},
+		"a succeeded member counts for the gang": {gangOf(Spec{MinMember: 3, MinTaskMember: minimums, Succeeded: 1}, driver, first), "worker", 2},
+		"a terminating member does not count":    {gangOf(Spec{MinMember: 2, MinTaskMember: map[string]int{"driver": 1}}, first, second, m("d", task("driver", 0), goingAway)), "driver", 1},
+		"task minimums above the gang's":         {gangOf(Spec{MinMember: 2, MinTaskMember: minimums}, driver, m("o", task("other", 0))), "", 0},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			short, minimum := test.gang.ShortTask()
+			assert.Equal(t, test.task, short)
+			assert.Equal(t, test.minimum, minimum)
+		})
+	}
+}
+
 func TestSeatedWith(t *testing.T) {
 	a, b, c := m("a", state(Reserved)), m("b"), m("c")
 	g := gangOf(Spec{MinMember: 2}, a, b, c)

@@ -63,7 +63,10 @@ func TestSpareIsAllThatCanGo(t *testing.T) {
 		g := gangOf(spec, members...)
 		remaining := NewRemaining(spec, members)
 		assert.Equal(t, g.Seated(), remaining.Seated())
-		for _, spare := range remaining.Spare(members) {
+		spares := remaining.Spare(members)
+		assert.Equal(t, spares, remaining.Spare(members), "the first call changes nothing")
+		assert.Equal(t, g.Seated(), remaining.Seated(), "the call changes nothing")
+		for _, spare := range spares {
 			remaining.Remove(spare)
 			g.Remove(spare.UID)
 			assert.True(t, g.Seated(), "without %s", spare.Pod.Name)
