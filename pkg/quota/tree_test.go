@@ -144,6 +144,7 @@ func TestWhatIsSetAside(t *testing.T) {
 		"and bar what is more":                         {4000, 2000, []Claim{{"a", cpu(6000)}, {"b", cpu(7000)}}, "b", cpu(1001), "org", true},
 		"the second claim has what the first leaves":   {4000, 2000, []Claim{{"a", cpu(6000)}, {"b", cpu(1 << 40)}}, "other", cpu(1), "", false},
 		"a capability below the use sets nothing free": {12000, 0, []Claim{{"a", cpu(10000)}}, "b", cpu(8000), "", false},
+		"nor does it make the next claim smaller":      {12000, 0, []Claim{{"a", cpu(10000)}, {"b", cpu(8000)}}, "b", cpu(1), "org", true},
 		"a queue that is not known has no limit":       {0, 0, []Claim{{"new", cpu(1 << 40)}}, "newer", cpu(1), "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
