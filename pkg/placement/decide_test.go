@@ -239,6 +239,16 @@ func TestMessages(t *testing.T) {
 	assert.True(t, decision.Shortfall.Covered(), "what is held counts as free")
 }
 
+// TestMessagesDoNotCountOvercommitment: other gangs hold more than the nodes have, and one pod lacks no more than it requests.
+func TestMessagesDoNotCountOvercommitment(t *testing.T) {
+	planner, infos := plannerOn(t, []*corev1.Node{nodeIn("a", "n0", 2), nodeIn("a", "n1", 2)})
+	problem := problemOf(some(1, "worker"))
+	problem.Held = map[string]resources.List{"n0": {corev1.ResourceCPU: 5000}, "n1": {corev1.ResourceCPU: 3000}}
+	decision := planner.Decide(t.Context(), problem, infos)
+	assert.Equal(t, Impossible, decision.Verdict)
+	assert.Contains(t, decision.Message, "nearest: n0 lacks 1 cpu")
+}
+
 // TestOutlooks: one CPU is free of the two of the only node, and a gang of two or three asks for one each.
 func TestOutlooks(t *testing.T) {
 	const none = "; no room is reserved for it: it would not fit either if everything of its priority and below had ended"
