@@ -459,8 +459,9 @@ func TestRankOfVictims(t *testing.T) {
 		victim("surplus", SurplusMember, "g", 1, 1), victim("young", SinglePod, "", 1, 9), victim("old", SinglePod, "", 1, 1),
 		victim("whole", WholeGang, "g", 1, 1), victim("minor", SinglePod, "", 0, 1), victim("kept", SurplusMember, "h", 0, 1),
 		victim("gang-of-kept", WholeGang, "h", 0, 1), victim("major", SinglePod, "", 2, 1), victim("allowed", SinglePod, "", 0, 5),
+		victim("surplus-beside-kept", SurplusMember, "h", 0, 1),
 	}, []*policyv1.PodDisruptionBudget{budget("kept", 0), budget("allowed", 1)})
-	assert.Equal(t, []string{"gang-of-kept", "kept", "major", "whole", "old", "young", "surplus", "minor", "allowed"}, inOrder(ranked))
+	assert.Equal(t, []string{"gang-of-kept", "kept", "major", "whole", "old", "young", "surplus", "minor", "allowed", "surplus-beside-kept"}, inOrder(ranked))
 	for _, v := range ranked {
 		name := v.AllPods()[0].Name
 		assert.Equal(t, name == "kept" || name == "gang-of-kept", v.Protected, name)
