@@ -17,9 +17,6 @@ import (
 type Growth struct {
 	// Floor is the size in bytes that a heap may reach before it is collected, however little of it is live.
 	Floor uint64
-	// Percent of what is live is how much it may grow beyond Floor until it has the size of Ceiling, in bytes. What a collection
-	// costs follows what is live, so its share of a program's time stays the same over that range.
-	Percent, Ceiling uint64
 	// LeastPercent of what is live is how much it may grow in any case.
 	LeastPercent int
 	// Rest is how long a program must go without a collection to be at rest; its heap is collected then, and what is free given
@@ -27,13 +24,8 @@ type Growth struct {
 	Rest time.Duration
 }
 
-var (
-	// ForSpeed suits a program that many pods wait for: a heap is collected rarely while it is small or middling, a large one somewhat
-	// more often than Go does by default, because with 50,000 pods what is garbage would be as much memory as what is known of them.
-	ForSpeed = Growth{Floor: 384 << 20, Percent: 400, Ceiling: 704 << 20, LeastPercent: 70}
-	// ForSize suits a program that has much in its caches and little to do most of the time.
-	ForSize = Growth{Floor: 128 << 20, LeastPercent: 20, Rest: 5 * time.Second}
-)
+// ForSize suits a program that has much in its caches and little to do most of the time.
+var ForSize = Growth{Floor: 128 << 20, LeastPercent: 20, Rest: 5 * time.Second}
 
 const liveMetric = "/gc/heap/live:bytes"
 
@@ -97,10 +89,9 @@ func live() uint64 {
 func (g Growth) percentFor(live uint64) int {
 	const least, step = 32 << 20, 20
 	live = max(live, least)
-	size := max(g.Floor, min(live+live*g.Percent/100, g.Ceiling))
-	if live >= size {
+	if live >= g.Floor {
 		return g.LeastPercent
 	}
-	percent := int(100 * (size - live) / live)
+	percent := int(100 * (g.Floor - live) / live)
 	return max(g.LeastPercent, percent/step*step)
 }

@@ -34,25 +34,6 @@ func TestSmallHeapsMayGrowToTheFloor(t *testing.T) {
 	assert.Equal(t, 60, ForSize.percentFor(80*mib))
 }
 
-// TestMiddlingHeapsMayGrowManifold: were it the floor alone, a heap that is twice as large would be collected somewhat more often,
-// for twice the price. A scheduler of 500 nodes spent nothing on it, and a fifth of its time beside 10,000 parked pods.
-func TestMiddlingHeapsMayGrowManifold(t *testing.T) {
-	const mib = 1 << 20
-	for live, want := range map[uint64]int{
-		40 * mib:  860, // the floor
-		64 * mib:  500,
-		80 * mib:  400, // Percent
-		140 * mib: 400,
-		176 * mib: 300, // the ceiling
-		352 * mib: 100,
-		420 * mib: 70, // LeastPercent
-		500 * mib: 70,
-		64 << 30:  70,
-	} {
-		assert.Equal(t, want, ForSpeed.percentFor(live), "%d MiB", live/mib)
-	}
-}
-
 func TestTheCollectorIsPaced(t *testing.T) {
 	t.Setenv("GOGC", "")
 	before := debug.SetGCPercent(100)
@@ -62,7 +43,7 @@ func TestTheCollectorIsPaced(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
-	go func() { defer close(ended); Pace(ctx, ForSpeed) }()
+	go func() { defer close(ended); Pace(ctx, ForSize) }()
 	// The only way to read the percentage is to set it; Pace sets it again only if it wants another.
 	assert.Eventually(t, func() bool {
 		percent := debug.SetGCPercent(100)
@@ -135,5 +116,5 @@ var garbage []byte // so that it is allocated
 
 func TestWhoeverRunsTheProgramDecides(t *testing.T) {
 	t.Setenv("GOGC", "50")
-	Pace(context.Background(), ForSpeed) // returns at once
+	Pace(context.Background(), ForSize) // returns at once
 }

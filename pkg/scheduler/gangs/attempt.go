@@ -83,7 +83,7 @@ func (t *Tracker) Enter(pod *corev1.Pod) Entry {
 			entry.Node, entry.Next = g.attempt.toCome[pod.UID], t.secondToCome(g)
 		}
 	case g.Seated():
-		entry.Role, entry.Holds = Single, t.WaitList.book.Holds(t.priorityOf(g))
+		entry.Role, entry.Holds = Single, t.WaitList.book.Holds(t.priorityOf(g), t.clock.Now())
 	default:
 		entry.Role = Scout
 	}

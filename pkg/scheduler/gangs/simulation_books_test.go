@@ -26,6 +26,7 @@ type books struct {
 	excess  map[string]int64                    // how much more than its capability a queue may use, as something outside has changed
 	chosen  map[Key]sets.Set[types.UID]         // members that were given places and have not come
 	lacking map[Key]simLack                     // gangs that were found to lack room
+	since   map[types.UID]time.Time             // PodGroup -> when its gang was first found to lack room
 	kept    *simKept                            // what was reserved on nodes last
 	started map[simRun]bool                     // runs of gangs whose minimum was bound once
 	failed  sets.Set[Key]                       // gangs for which no places could be reserved
@@ -70,7 +71,7 @@ type simKept struct {
 func newBooks(s *simulation) *books {
 	return &books{
 		simulation: s, pods: map[types.UID]*corev1.Pod{}, told: map[Key]*schedulingv1beta1.PodGroup{}, limits: map[string]simLimit{},
-		holding: map[types.UID]*simHold{}, excess: map[string]int64{}, chosen: map[Key]sets.Set[types.UID]{}, lacking: map[Key]simLack{},
+		holding: map[types.UID]*simHold{}, excess: map[string]int64{}, chosen: map[Key]sets.Set[types.UID]{}, lacking: map[Key]simLack{}, since: map[types.UID]time.Time{},
 		started: map[simRun]bool{}, failed: sets.New[Key](),
 	}
 }
@@ -146,6 +147,9 @@ func (b *books) decided(s *Snapshot, d *placement.Decision) {
 		b.failed.Insert(s.Key)
 	}
 	pod := d.Members[0].Pod
+	if group := b.runOf(s.Key).group; s.Lacks == nil && b.since[group].IsZero() {
+		b.since[group] = b.clock.Now()
+	}
 	if s.Lacks == nil && !d.TooLarge && b.waits(s.Key) {
 		b.lacking[s.Key] = simLack{b.runOf(s.Key), simCPU(pod), *pod.Spec.Priority, b.clock.Now()}
 	}
@@ -371,11 +375,14 @@ func (b *books) checkQuota(pod *corev1.Pod) {
 	}
 }
 
-// checkSurplus checks that a surplus pod takes no room that a waiting minimum could use.
+// checkSurplus checks that a surplus pod takes no room that a waiting minimum could use within the bypass bounds. It does not count starts, so
+// it says nothing where their number is bounded.
 func (b *books) checkSurplus(pod *corev1.Pod, node string) {
 	free := b.free(node)
 	for key, lack := range b.lacking {
-		if lack.priority < *pod.Spec.Priority || b.failed.Has(key) || len(b.lacking) > 32 {
+		age, bound := b.clock.Since(b.since[lack.run.group]), b.args.MaxOvertakeTime.Duration
+		beyond := b.args.MaxOvertakes > 0 || bound > 0 && age >= bound
+		if beyond || lack.priority < *pod.Spec.Priority || b.failed.Has(key) || len(b.lacking) > 32 {
 			continue
 		}
 		hurt := (free-simCPU(pod))/lack.cpu < free/lack.cpu

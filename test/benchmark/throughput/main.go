@@ -215,16 +215,17 @@ func reportThroughput(o *options, results []result) error {
 	base := o.variants[0]
 	var missed []string
 	w := tabwriter.NewWriter(os.Stdout, 0, 4, 2, ' ', 0)
-	fmt.Fprintf(w, "shape\tvariant\tpods/s (median)\tratio to %s (median)\twith all events\tgoal\t\tCPU per pod to %s\n", base, base)
+	fmt.Fprintf(w, "shape\tvariant\tpods/s (median)\tratio to %s (median)\twith all events\tgoal\t\tCPU per pod to %s\tscheduler's memory to %s\n", base, base, base)
 	for _, s := range o.shapes {
 		for _, variant := range o.variants {
-			var speeds, ratios, told, costs []float64
+			var speeds, ratios, told, costs, memory []float64
 			for round := range o.rounds {
 				own, to := find(results, s, variant, round), find(results, s, base, round)
 				speeds = append(speeds, own.PodsPerSecond)
 				ratios = append(ratios, own.PodsPerSecond/to.PodsPerSecond)
 				told = append(told, to.Told/own.Told)
 				costs = append(costs, cpuOf(own)/cpuOf(to))
+				memory = append(memory, memoryOf(own)/memoryOf(to))
 			}
 			goal, verdict := "", ""
 			if least := goalOf(variant, s); least > 0 && base == "stock" {
@@ -233,8 +234,8 @@ func reportThroughput(o *options, results []result) error {
 					verdict, missed = "MISSED", append(missed, fmt.Sprintf("%s of %s", variant, s))
 				}
 			}
-			fmt.Fprintf(w, "%s\t%s\t%.0f\t%.2f\t%.2f\t%s\t%s\t%.2f\n",
-				s, variant, report.Median(speeds), report.Median(ratios), report.Median(told), goal, verdict, report.Median(costs))
+			fmt.Fprintf(w, "%s\t%s\t%.0f\t%.2f\t%.2f\t%s\t%s\t%.2f\t%.2f\n",
+				s, variant, report.Median(speeds), report.Median(ratios), report.Median(told), goal, verdict, report.Median(costs), report.Median(memory))
 		}
 	}
 	if err := w.Flush(); err != nil {
@@ -252,6 +253,11 @@ func cpuOf(r result) (seconds float64) {
 		seconds += c.CPU
 	}
 	return seconds
+}
+
+// memoryOf is the resident memory of the scheduler at the end of a run, in bytes.
+func memoryOf(r result) float64 {
+	return r.Costs[localcluster.KubeScheduler].Memory + r.Costs[localcluster.MusterScheduler].Memory
 }
 
 // describe says in a few words what a pod cost each component: CPU in milliseconds, and writes to the API.

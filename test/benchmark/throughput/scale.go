@@ -237,7 +237,7 @@ func (row *scalingRow) judgeMemory(all []scaleResult) error {
 	return nil
 }
 
-// judgeWrites returns an error if gangs that cannot run have cost more writes than one for each pod and one event for each gang, or
+// judgeWrites returns an error if gangs that cannot run have cost more writes than one for each pod and two events for each gang, or
 // any once these had been made. Nothing else is legitimate: there is no lease, and nobody else writes these pods, so that no write is
 // refused and repeated.
 func judgeWrites(all []scaleResult) (missed error) {
@@ -245,7 +245,7 @@ func judgeWrites(all []scaleResult) (missed error) {
 		if !r.reports() {
 			continue
 		}
-		if most := float64(r.Parked + r.Parked/parkedGang); r.ReportWrites > most {
+		if most := float64(r.Parked + 2*r.Parked/parkedGang); r.ReportWrites > most {
 			missed = errors.Join(missed, fmt.Errorf("above the goal: in round %d the first report took %.0f writes, not %.0f", r.Round+1, r.ReportWrites, most))
 		}
 		if r.RestWrites > 0 {
