@@ -141,7 +141,7 @@ func (c *Decisions) Commit(s *Snapshot, d *placement.Decision) (activate []*core
 	defer c.t.mu.Unlock()
 	g := c.t.gangs[s.Key]
 	if g == nil || g.attempt != nil || !g.podGroup.exists || !c.t.isAdmitted(g) || g.podGroup.queue != s.queue || g.Seated() {
-		c.t.metrics.attempts.WithLabelValues(resultChanged).Inc()
+		c.discard(g, s)
 		return nil, false
 	}
 	if d.Verdict == placement.Impossible {
@@ -149,16 +149,26 @@ func (c *Decisions) Commit(s *Snapshot, d *placement.Decision) (activate []*core
 		return nil, true
 	}
 	if g.changes != s.changes && !sameMembers(g.Choose(), d.Members) {
-		c.t.metrics.attempts.WithLabelValues(resultChanged).Inc()
-		c.t.look(g.key)
+		c.discard(g, s)
 		return nil, false
 	}
 	if s.wants != nil && c.t.Quota.quotaFor(g, requests(d.Members)) != nil { // the queue has changed, or a pod was bound by another scheduler
-		c.t.metrics.attempts.WithLabelValues(resultChanged).Inc()
-		c.t.look(g.key)
+		c.discard(g, s)
 		return nil, false
 	}
 	return c.begin(g, s, d), true
+}
+
+// discard ends a decision on a gang that has changed. The cycle of its scout is over, so a scout is called again.
+func (c *Decisions) discard(g *group, s *Snapshot) {
+	c.t.metrics.attempts.WithLabelValues(resultChanged).Inc()
+	if g == nil {
+		return
+	}
+	if g.scout.uid == s.scout {
+		g.scout.called = time.Time{}
+	}
+	c.t.look(g.key)
 }
 
 // begin starts the attempt: what the members need is assumed, on nodes and in the queue.

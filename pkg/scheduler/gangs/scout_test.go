@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
 // waitingGang has three members wait of which two make the minimum. The first has passed the gate.
@@ -89,6 +90,48 @@ func TestTheNextMemberIsTheScoutWhenOneGoes(t *testing.T) {
 			goes(tr, pods[0])
 			assert.Empty(t, tr.Gate(pods[2]), "the first that comes")
 			assert.Equal(t, behindScout, tr.Gate(pods[1]))
+		})
+	}
+}
+
+// TestAGangThatChangesDuringItsDecisionIsDecidedAgain: the decision is refused, and a scout is called at once.
+func TestAGangThatChangesDuringItsDecisionIsDecidedAgain(t *testing.T) {
+	queue := mustertesting.MakeQueue("q").Capability("cpu", "3").Obj()
+	for name, change := range map[string]func(*Tracker){
+		"another member starts": func(tr *Tracker) { tr.SetPod(memberNamed("higher").Priority(1).Obj()) },
+		"more members start": func(tr *Tracker) {
+			tr.SetPod(memberNamed("m3").Obj())
+			tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 3))
+		},
+		"it is in another queue": func(tr *Tracker) {
+			moved := groupIn(schedulingv1beta1.PodGroupInqueue, 2)
+			moved.Spec.Queue = "other"
+			tr.SetPodGroup(moved)
+		},
+		"another scheduler has taken its quota": func(tr *Tracker) {
+			setPods(tr, singleNamed("a", "q").Node("n").Obj(), singleNamed("b", "q").Node("n").Obj())
+		},
+		"its queue has become smaller": func(tr *Tracker) { tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "1").Obj()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := openTracker(t)
+			tr.Quota.SetQueue(queue)
+			tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
+			first := memberNamed("m0").Obj()
+			setPods(tr, first, memberNamed("m1").Obj())
+			require.Empty(t, tr.Gate(first))
+			s := tr.Decisions.Snapshot(first)
+			require.NotNil(t, s)
+			change(tr)
+			for _, key := range toLookAt(tr) {
+				require.Empty(t, (&dispatcher{tr}).nextActions(key).Activate, "the scout's cycle goes on")
+			}
+			_, ok := tr.Decisions.Commit(s, yes(s, nil))
+			require.False(t, ok)
+			require.Contains(t, toLookAt(tr), theGang)
+			activate := (&dispatcher{tr}).nextActions(theGang).Activate
+			require.Len(t, activate, 1)
+			assert.NotNil(t, tr.Decisions.Snapshot(activate[0]))
 		})
 	}
 }
