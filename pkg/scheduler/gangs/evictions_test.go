@@ -37,6 +37,13 @@ func TestEvictionsAreWastedUnlessThePodComesToTheirNode(t *testing.T) {
 			clock.Step(30*time.Second + useWithin)
 			(&dispatcher{tr}).tick()
 		}, 0, true},
+		"the last to go has most time": {func(tr *Tracker, clock *clocktesting.FakeClock) {
+			quick := victim.DeepCopy()
+			quick.Spec.TerminationGracePeriodSeconds = new(int64)
+			tr.Evictions.Begin(uid, "n", quick)
+			clock.Step(30*time.Second + useWithin)
+			(&dispatcher{tr}).tick()
+		}, 0, true},
 		"others are evicted elsewhere": {func(tr *Tracker, _ *clocktesting.FakeClock) { tr.Evictions.Begin(uid, "m", victim) }, 2, true},
 		"others are evicted there":     {func(tr *Tracker, _ *clocktesting.FakeClock) { tr.Evictions.Begin(uid, "n", victim) }, 0, true},
 		"one was not evicted after all": {func(tr *Tracker, _ *clocktesting.FakeClock) {

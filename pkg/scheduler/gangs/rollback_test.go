@@ -143,6 +143,18 @@ func TestAScoutThatIsNotChosenHasTheChosenMembersActivated(t *testing.T) {
 	assert.Equal(t, []string{"higher"}, namesOf((&dispatcher{tr}).nextActions(theGang).Activate))
 }
 
+// TestTheDeletionOfAnEarlierPodGroupIsIgnored: the events of two PodGroups of one name may come in any order.
+func TestTheDeletionOfAnEarlierPodGroupIsIgnored(t *testing.T) {
+	tr := openTracker(t)
+	startAttempt(t, tr, 2)
+	earlier := groupIn(schedulingv1beta1.PodGroupRunning, 2)
+	earlier.UID = "earlier"
+	tr.DeletePodGroup(earlier)
+	assert.Equal(t, gang.Attempting, phaseOf(tr, theGang))
+	tr.DeletePodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
+	assert.Equal(t, gang.Status{Phase: gang.Incomplete, Reason: gang.NoPodGroup}, statusOf(tr, theGang))
+}
+
 func TestPodsOfADeletedPodGroupAreChargedNowhere(t *testing.T) {
 	tr := openTracker(t)
 	group := groupIn(schedulingv1beta1.PodGroupRunning, 1)

@@ -12,6 +12,7 @@ import (
 	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/placement"
 	"github.com/muster-sched/muster/pkg/resources"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
 // lackingFour is the shortfall of a gang of four pods of one CPU on a node that is full.
@@ -136,6 +137,69 @@ func TestAPodThatStoodBackIsActivatedWhenReservedRoomIsFree(t *testing.T) {
 			assert.Nil(t, tr.Enter(single).Reserved)
 		})
 	}
+}
+
+// TestADeletedPodIsNotActivated, whatever it waited for.
+func TestADeletedPodIsNotActivated(t *testing.T) {
+	for name, wait := range map[string]func(*Tracker) *corev1.Pod{
+		"reserved room": func(tr *Tracker) *corev1.Pod {
+			pod := singleNamed("single", "").Obj()
+			tr.WaitList.WaitForReserved(pod, tr.Enter(pod))
+			return pod
+		},
+		"quota": func(tr *Tracker) *corev1.Pod {
+			tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "0").Obj())
+			pod := singleNamed("single", "q").Obj()
+			require.NotNil(t, tr.Quota.QuotaShortage(pod))
+			return pod
+		},
+		"the informer of pods": func(tr *Tracker) *corev1.Pod {
+			pod := memberNamed("m").Obj()
+			require.Equal(t, Held, tr.Enter(pod).Role)
+			return pod
+		},
+		"a cycle outside its former gang": func(tr *Tracker) *corev1.Pod {
+			tr.SetPod(memberNamed("m").Obj())
+			pod := memberNamed("m").Group("another").Obj()
+			tr.SetPod(pod)
+			return pod
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			activated := func(tr *Tracker) (pods []string) {
+				actions, _ := (&dispatcher{tr}).tick()
+				for _, key := range []Key{heldBackKey, quotaKey} {
+					actions.add((&dispatcher{tr}).nextActions(key))
+				}
+				return namesOf(actions.Activate)
+			}
+			tr := openTracker(t)
+			pod := wait(tr)
+			require.Equal(t, []string{pod.Name}, activated(tr))
+			pod = wait(tr)
+			tr.DeletePod(pod)
+			assert.Empty(t, activated(tr))
+		})
+	}
+}
+
+// TestAGangThatTakesOverAReservationIsDecidedAgain: what was in its way is reserved for it now.
+func TestAGangThatTakesOverAReservationIsDecidedAgain(t *testing.T) {
+	tr := openTracker(t)
+	reserveFor := func(scout *corev1.Pod) (heldByReservation bool) {
+		s := tr.Decisions.Snapshot(scout)
+		require.NotNil(t, s)
+		d := no(s, "no room", scout, "NodeResourcesFit")
+		d.Reserve = &placement.Places{Of: map[types.UID]string{scout.UID: "n"}}
+		_, ok := tr.Decisions.Commit(s, d)
+		require.True(t, ok)
+		return s.Problem.HeldByReservation
+	}
+	require.False(t, reserveFor(gangOf(tr, "earlier", 1, 1)[0]))
+	require.False(t, isWoken(tr.gangs[keyNamed("earlier")]), "nothing has changed for it")
+	require.True(t, reserveFor(gangOf(tr, "first", 1, 1)[0]))
+	assert.True(t, tr.WaitList.book.IsHolder(keyNamed("first")))
+	assert.True(t, isWoken(tr.gangs[keyNamed("first")]))
 }
 
 // TestDriftIsFound has the state made wrong in each way that the self-check looks for.
