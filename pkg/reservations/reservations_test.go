@@ -305,6 +305,28 @@ func TestTurnsAtQuota(t *testing.T) {
 	}
 }
 
+// TestATurnAtQuotaDoesNotEndDuringAnAttempt: an attempt that fails late costs the gang no turn.
+func TestATurnAtQuotaDoesNotEndDuringAnAttempt(t *testing.T) {
+	b := newBook(0, time.Minute)
+	b.WaitForQuota("g", rankAt(0), claimOf("a", 6), lacksCPU, false, at(0))
+	b.Tick(at(60))
+	require.True(t, b.StandingOf("g", at(60)).QuotaReserved)
+	b.HasQuota("g", claimOf("a", 6))
+	b.Attempts("g", true)
+	b.TakeEvents()
+	own, _ := quota.Turn(time.Minute, 0)
+	late := at(60).Add(2 * own)
+	b.Tick(late)
+	assert.True(t, b.StandingOf("g", late).QuotaReserved)
+	assert.False(t, b.TakeEvents().QuotaFreed)
+	assert.Empty(t, b.Claims("", 0, false), "the attempt has assumed the quota")
+	b.Failed("g")
+	assert.Len(t, b.Claims("", 0, false), 1)
+	b.Tick(late)
+	assert.False(t, b.StandingOf("g", late).QuotaReserved)
+	assert.True(t, b.TakeEvents().QuotaFreed)
+}
+
 func TestQuotaStaysReservedWhileRoomIsLacking(t *testing.T) {
 	b := newBook(0, time.Minute)
 	b.WaitForQuota("g", rankAt(0), claimOf("a", 6), lacksCPU, false, at(0))
