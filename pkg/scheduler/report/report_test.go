@@ -193,6 +193,27 @@ func TestAPatchIsForThePodThatWasSeen(t *testing.T) {
 }
 
 // TestMembersThatWaitNoMoreAreLeftAlone: bound, deleted, replaced, about to be bound, or gone.
+// TestTheTransitionTimeIsThatOfTheStatus: a condition that was False keeps its time.
+func TestTheTransitionTimeIsThatOfTheStatus(t *testing.T) {
+	for last, isNew := range map[corev1.ConditionStatus]bool{
+		"": true, corev1.ConditionTrue: true, corev1.ConditionUnknown: true, corev1.ConditionFalse: false,
+	} {
+		t.Run(string(last), func(t *testing.T) {
+			s := newStage(t, 1)
+			if last != "" {
+				s.change(t, "m0", func(p *corev1.Pod) {
+					p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: last, Reason: "Other"}}
+				})
+			}
+			s.look(t)
+			s.clock.Step(time.Minute)
+			written, _ := s.look(t)
+			require.Equal(t, []string{"m0"}, written)
+			assert.Equal(t, isNew, !s.condition(t, "m0").LastTransitionTime.IsZero())
+		})
+	}
+}
+
 func TestMembersThatWaitNoMoreAreLeftAlone(t *testing.T) {
 	s := newStage(t, 7)
 	s.look(t)
