@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
@@ -158,6 +159,33 @@ func expectReason(t *testing.T, reason string, conditions []corev1.PodCondition)
 		assert.Equal(t, corev1.PodScheduled, conditions[0].Type)
 		assert.Equal(t, reason, conditions[0].Reason)
 		assert.NotEmpty(t, conditions[0].Message)
+	}
+}
+
+// TestANominationIsWrittenOnlyIfItIsToChange has a pod that is nominated to node n fail.
+func TestANominationIsWrittenOnlyIfItIsToChange(t *testing.T) {
+	for name, test := range map[string]struct {
+		nominating *fwk.NominatingInfo
+		want       string
+	}{
+		"to another node": {&fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: "m"}, "m"},
+		"to none":         {&fwk.NominatingInfo{NominatingMode: fwk.ModeOverride}, ""},
+		"no change":       {&fwk.NominatingInfo{NominatingMode: fwk.ModeNoop}, "n"},
+		"nothing is said": {nil, "n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := mustertesting.MakePod("short").UID("short").Obj()
+			pod.Status.NominatedNodeName = "n"
+			client := fake.NewClientset(pod)
+			writer := &quietWriter{client: client, profile: &quietProfile{ctx: t.Context(), reason: "WaitingForQuota"}}
+			_, err := writer.PatchPodStatus(pod, []*corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse}}, test.nominating)
+			require.NoError(t, err)
+			written, err := client.CoreV1().Pods(pod.Namespace).Get(t.Context(), pod.Name, metav1.GetOptions{})
+			require.NoError(t, err)
+			assert.Equal(t, test.want, written.Status.NominatedNodeName)
+			require.Len(t, written.Status.Conditions, 1)
+			assert.Equal(t, "WaitingForQuota", written.Status.Conditions[0].Reason)
+		})
 	}
 }
 
