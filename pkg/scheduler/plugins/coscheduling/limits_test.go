@@ -44,6 +44,7 @@ func withReservation(t *testing.T) *Coscheduling {
 func TestRoomThatIsReservedIsKept(t *testing.T) {
 	member := func(p *corev1.Pod) { p.Annotations = map[string]string{"scheduling.k8s.io/group-name": "big"} }
 	native := func(p *corev1.Pod) { p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{} }
+	nominated := func(p *corev1.Pod) { p.Status.NominatedNodeName = "n1" }
 	tests := map[string]struct {
 		pod    *corev1.Pod
 		node   fwk.NodeInfo
@@ -58,6 +59,7 @@ func TestRoomThatIsReservedIsKept(t *testing.T) {
 		"a pod of a DaemonSet":        {running("p", "2", daemon), nodeWith("n1"), false},
 		"a member of the gang":        {running("big-0", "3", member), nodeWith("n1"), false},
 		"a pod of a native pod group": {running("p", "2", native), nodeWith("n1"), false},
+		"a pod that is nominated":     {running("p", "2", nominated), nodeWith("n1"), true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
