@@ -116,6 +116,28 @@ func TestAnObjectOfAnotherOwnerIsLeftAlone(t *testing.T) {
 	}
 }
 
+// TestAnObjectThatIsBeingDeletedIsNotUpdated: a plugin wants a Service that differs from the live one.
+func TestAnObjectThatIsBeingDeletedIsNotUpdated(t *testing.T) {
+	for name, isDeleted := range map[string]bool{"it stays": false, "it is being deleted": true} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			job := d.stands(mustertesting.MakeJob("j").Plugin("svc").Task(mustertesting.MakeTask("a", 1)), batchv1alpha1.Pending)
+			live := &corev1.Service{ObjectMeta: metav1.ObjectMeta{
+				Namespace: job.Namespace, Name: "j", UID: "ours", OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, jobKind)},
+			}}
+			if isDeleted {
+				live.DeletionTimestamp, live.Finalizers = &metav1.Time{Time: time.Unix(1000, 0)}, []string{"a/finalizer"}
+			}
+			d.shows(live)
+			require.NoError(t, d.settles())
+			updated, err := d.kube.CoreV1().Services(job.Namespace).Get(t.Context(), "j", metav1.GetOptions{})
+			require.NoError(t, err)
+			assert.Equal(t, isDeleted, len(updated.Spec.Selector) == 0)
+			assert.Equal(t, isDeleted, len(updated.Labels) == 0)
+		})
+	}
+}
+
 // TestAClaimOfAnotherOwnerIsLeftAlone: only the API has it, the informer does not show it yet. A claim of the Job itself, which an
 // earlier look has created, is as good as a new one.
 func TestAClaimOfAnotherOwnerIsLeftAlone(t *testing.T) {
