@@ -106,3 +106,29 @@ func TestAChangeOfAQueueStartsARound(t *testing.T) {
 		})
 	}
 }
+
+// TestTheEndOfAWaitingPodGroupStartsARound: the first PodGroup of a FIFO queue does not fit, and the next one waits for it.
+func TestTheEndOfAWaitingPodGroupStartsARound(t *testing.T) {
+	s := newStage(t)
+	s.cache(mustertesting.MakeQueue("q").Capability("cpu", "4").Dequeue(schedulingv1beta1.DequeueStrategyFIFO).State(openState).Obj())
+	large := mustertesting.MakePodGroup("a").UID("a").Queue("q").MinMember(1).MinResources("cpu", "5").Obj()
+	small := mustertesting.MakePodGroup("b").UID("b").Queue("q").MinMember(1).MinResources("cpu", "1").Obj()
+	for _, group := range []*schedulingv1beta1.PodGroup{large, small} {
+		s.cache(group)
+		require.True(t, s.admission.takeOver(group))
+	}
+	_, err := s.admission.Sync(t.Context(), allCandidates)
+	require.NoError(t, err)
+	require.False(t, s.Admitted(small))
+
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.admission.loop.Run(ctx, 1)
+	}()
+	s.admission.lose(large.Namespace + "/" + large.Name)
+	assert.Eventually(t, func() bool { return s.Admitted(small) }, 10*time.Second, 5*time.Millisecond)
+	cancel()
+	<-done
+}
