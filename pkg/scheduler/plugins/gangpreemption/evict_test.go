@@ -3,6 +3,7 @@ package gangpreemption
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -10,7 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/component-base/metrics/legacyregistry"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/apis/scheduling"
@@ -75,8 +78,10 @@ type eviction struct {
 	memory  bool  // upstream answers that the pod held nothing in the API
 }
 
-func newEviction() *eviction {
-	e := &eviction{cluster: newCluster(), room: &permitHandle{waiting: map[types.UID]*waiter{}, events: events.NewFakeRecorder(10)}}
+func newEviction() *eviction { return newEvictionIn(newCluster()) }
+
+func newEvictionIn(c *cluster) *eviction {
+	e := &eviction{cluster: c, room: &permitHandle{waiting: map[types.UID]*waiter{}, events: events.NewFakeRecorder(10)}}
 	plugin := &GangPreemption{tracker: e.tracker, handle: e.room}
 	e.evict = plugin.evictWith(func(_ context.Context, _ preemption.Candidate, _ preemption.ExecutorPreemptor, victim *corev1.Pod, _ string) (bool, error) {
 		e.evicted = append(e.evicted, victim.Name)
@@ -153,6 +158,54 @@ func TestErrorsOfEvictionsAreReturned(t *testing.T) {
 	e.err = errors.New("the API server is away")
 	e.add(mustertesting.MakePod("single").Node(nodeName(0)).Obj())
 	require.ErrorIs(t, e.run(10, e.pods, e.pods[0]), e.err)
+}
+
+// withoutAPI is the handle of a scheduler that cannot reach its API server.
+type withoutAPI struct{ fwk.Handle }
+
+func (withoutAPI) KubeConfig() *rest.Config { return &rest.Config{Host: "%"} }
+
+// measured is the cluster whose metrics the process serves: those of the first tracker that is started.
+var measured = sync.OnceValue(func() *cluster {
+	c := newCluster()
+	_ = c.tracker.Feed.Start(context.Background(), withoutAPI{}) // it fails, after it has registered the metrics
+	return c
+})
+
+// wastedEvictions is how many evictions are said to be wasted.
+func wastedEvictions(t *testing.T) (wasted float64) {
+	t.Helper()
+	families, err := legacyregistry.DefaultGatherer.Gather()
+	require.NoError(t, err)
+	for _, family := range families {
+		if family.GetName() == "muster_wasted_evictions_total" {
+			wasted += family.Metric[0].Counter.GetValue()
+		}
+	}
+	return wasted
+}
+
+// TestOnlyEvictionsThatWereMadeCountAsWasted: the preemptor is deleted before it is bound.
+func TestOnlyEvictionsThatWereMadeCountAsWasted(t *testing.T) {
+	for name, test := range map[string]struct {
+		err    error
+		memory bool
+		wasted float64
+	}{
+		"the pod was evicted":             {nil, false, 1},
+		"the API refused the eviction":    {errors.New("the API server is away"), false, 0},
+		"the pod held nothing in the API": {nil, true, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEvictionIn(measured())
+			e.err, e.memory = test.err, test.memory
+			victim := mustertesting.MakePod("single").UID("single").Node(nodeName(0)).Obj()
+			before := wastedEvictions(t)
+			require.ErrorIs(t, e.run(10, []*corev1.Pod{victim}, victim), test.err)
+			e.tracker.DeletePod(mustertesting.MakePod("urgent").UID("urgent").Obj())
+			assert.InDelta(t, test.wasted, wastedEvictions(t)-before, 0)
+		})
+	}
 }
 
 // TestAGangInAnAttemptIsRolledBackWithoutDeletingPods: its members have no node in the API yet. The rejection of the first member rolls the
