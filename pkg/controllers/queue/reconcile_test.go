@@ -209,6 +209,34 @@ func TestCommandsForAQueueThatDoesNotExistAreDeleted(t *testing.T) {
 	assert.Equal(t, closed, s.queue("new").Status.State)
 }
 
+// TestAQueueFromABackupIsWritten: after a restore of etcd the resource version is lower than that of the last write.
+func TestAQueueFromABackupIsWritten(t *testing.T) {
+	s := newStage(t)
+	s.add("q", "root")
+	restored := s.queue("q")
+	restored.ResourceVersion = "50"
+	executed := s.command("close", "q", "CloseQueue")
+	_, err := s.sync("q")
+	require.NoError(t, err)
+	require.NoError(t, s.commands.Delete(executed))
+
+	require.NoError(t, s.muster.Tracker().Update(schedulingv1beta1.SchemeGroupVersion.WithResource("queues"), restored, ""))
+	s.show("q")
+	s.muster.PrependReactor("update", "queues", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		sent := action.(clienttesting.UpdateAction).GetObject().(*schedulingv1beta1.Queue)
+		return sent.ResourceVersion != restored.ResourceVersion, nil, apierrors.NewConflict(queueResource, "q", errors.New("changed"))
+	})
+	s.command("open", "q", "OpenQueue")
+	again, err := s.sync("q")
+	require.NoError(t, err)
+	require.Equal(t, afterConflict, again)
+	again, err = s.sync("q")
+	require.NoError(t, err)
+	assert.Zero(t, again)
+	assert.Equal(t, open, s.queue("q").Status.State)
+	assert.False(t, s.exists("open"))
+}
+
 // TestAChildFollowsBeforeTheInformerShowsItsParent: it follows what was last written of the parent.
 func TestAChildFollowsBeforeTheInformerShowsItsParent(t *testing.T) {
 	s := newStage(t)
