@@ -3,7 +3,6 @@
 package gang
 
 import (
-	"maps"
 	"slices"
 	"sort"
 
@@ -300,9 +299,6 @@ func (g *Gang) Partial() bool { return g.total.bound > 0 && !g.Seated() }
 // CountWaiting is the number of current members that have no node and hold no room.
 func (g *Gang) CountWaiting() int { return g.total.waiting }
 
-// CountBound is the number of current members that are bound.
-func (g *Gang) CountBound() int { return g.total.bound }
-
 // CountSurplus is the number of current members that hold room beyond the minimum.
 func (g *Gang) CountSurplus() int { return max(0, g.total.held+g.succeeded()-g.MinMember) }
 
@@ -324,13 +320,6 @@ func (g *Gang) In(state State) []*Member {
 		}
 	}
 	return members
-}
-
-// Clone copies the gang. The members are shared.
-func (g *Gang) Clone() *Gang {
-	clone := *g
-	clone.members, clone.tasks = maps.Clone(g.members), maps.Clone(g.tasks)
-	return &clone
 }
 
 // Bound returns the current members that are bound.

@@ -126,6 +126,21 @@ func TestMembersThatClaimDevicesAreReservedInADryRun(t *testing.T) {
 	}
 }
 
+// TestReservedPlacesWithoutDevicesAreRenewed: the places have CPU and memory, and no devices come. They must not stay reserved for ever.
+func TestReservedPlacesWithoutDevicesAreRenewed(t *testing.T) {
+	planner, infos := plannerOn(t, []*corev1.Node{nodeIn("z", "n0", 3), nodeIn("z", "n1", 3)})
+	withDevices(t, planner, map[string][]string{})
+	problem := problemOf(some(2, "worker", claims("a")))
+	problem.Reserved = map[types.UID]string{}
+	for _, m := range problem.Members {
+		problem.Reserved[m.UID] = "n0"
+	}
+	problem.Reserve, problem.Renew = true, true
+	decision := planner.Decide(t.Context(), problem, infos)
+	require.Equal(t, Impossible, decision.Verdict)
+	assert.True(t, decision.GivenUp || decision.Reserve != nil, "other places are chosen, or the gang is given up")
+}
+
 // kinds are the numbers of free devices of each kind on each node.
 func kinds(devices map[string][]string) map[string]int {
 	counts := map[string]int{}

@@ -30,6 +30,8 @@ func (v *view) solve() *outcome {
 		if places, ok := PackLater(v.demands, v.nodes, freeOf(v.nodes), v.fits, v.reservedPlaces()); ok {
 			o.Verdict, o.Places = Possible, places
 			o.Packing = v.dryRunReserve(o.Packing)
+		}
+		if o.Verdict == Possible {
 			return o
 		}
 	}

@@ -82,6 +82,7 @@ func (b *Book[K]) ReserveNodes(key K, places map[types.UID]string, amounts map[s
 	b.version++
 	next.Version = b.version
 	b.events.RoomFreed = b.events.RoomFreed || old != nil
+	b.events.HoldFreed = true // other nodes need not be left to the gang any more
 	return true
 }
 

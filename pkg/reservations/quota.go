@@ -25,6 +25,9 @@ func (b *Book[K]) leaveQuota(w *waiting[K]) {
 		return
 	}
 	w.reserved, b.events.QuotaFreed = time.Time{}, true
+	if waiters.reserved == w {
+		waiters.reserved = nil
+	}
 	if waiters.members.Len() == 0 {
 		delete(b.quota, w.claim.Queue)
 	}
@@ -40,12 +43,10 @@ func (b *Book[K]) settleQuota(queue string, now time.Time) {
 	if w == nil || !w.reserved.IsZero() || !b.isStarving(&w.quota, now) {
 		return
 	}
-	for other := range waiters.members {
-		if !other.reserved.IsZero() { // one at a time
-			other.reserved, b.events.QuotaFreed = time.Time{}, true
-		}
+	if other := waiters.reserved; other != nil { // one at a time
+		other.reserved, b.events.QuotaFreed = time.Time{}, true
 	}
-	w.reserved = now
+	waiters.reserved, w.reserved = w, now
 	b.events.Decide = append(b.events.Decide, w.key)
 }
 
@@ -76,9 +77,12 @@ func (b *Book[K]) QuotaRetryIn(key K, now time.Time) time.Duration {
 func (b *Book[K]) Claims(key K, priority int32, surplus bool) []quota.Claim {
 	var before []*waiting[K]
 	for _, waiters := range b.quota {
-		first := waiters.first()
-		for w := range waiters.members {
-			if !w.attempting && w.rank.Priority >= priority && (!w.reserved.IsZero() || surplus && w == first) {
+		claimants := []*waiting[K]{waiters.reserved}
+		if first := waiters.first(); surplus && first != waiters.reserved {
+			claimants = append(claimants, first)
+		}
+		for _, w := range claimants {
+			if w != nil && !w.attempting && w.rank.Priority >= priority {
 				before = append(before, w)
 			}
 		}

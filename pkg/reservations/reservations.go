@@ -136,6 +136,7 @@ type history struct {
 	retryAt  time.Time // it is given up until then
 	retries  int
 	givenUp  bool
+	starving bool // as last seen
 }
 
 // New makes an empty book.
@@ -174,7 +175,7 @@ func (b *Book[K]) WaitForRoom(key K, rank Rank, need Need, now time.Time) {
 func (b *Book[K]) WaitForQuota(key K, rank Rank, claim quota.Claim, lacks *quota.Shortage, canNever bool, now time.Time) {
 	w := b.gang(key, rank)
 	b.leaveRoom(w)
-	if !w.reserved.IsZero() && !w.claim.Want.Equal(claim.Want) {
+	if !w.claim.Want.Equal(claim.Want) {
 		b.events.QuotaFreed = true
 	}
 	if w.claim.Queue != claim.Queue {
@@ -293,17 +294,17 @@ func (b *Book[K]) Bypassed(start *Start, now time.Time) {
 	}
 	if w := b.room.first(); w != nil && start.bypasses(w.rank) {
 		w.room.bypassed++
+		b.noteStarving(w, now)
 		b.decideFirst(now)
 	}
 }
 
 // Tick ends turns that are over, and has starving gangs decided.
 func (b *Book[K]) Tick(now time.Time) {
-	for queue, line := range b.quota {
-		for w := range line.members {
-			if own, _ := quota.Turn(b.renewal(), w.quota.retries); !w.reserved.IsZero() && !w.attempting && now.Sub(w.reserved) >= own {
+	for queue, waiters := range b.quota {
+		if w := waiters.reserved; w != nil && !w.attempting {
+			if own, _ := quota.Turn(b.renewal(), w.quota.retries); now.Sub(w.reserved) >= own {
 				b.endQuotaTurn(w, now)
-				break
 			}
 		}
 		b.settleQuota(queue, now)
@@ -313,6 +314,9 @@ func (b *Book[K]) Tick(now time.Time) {
 			w.room.givenUp = false
 			b.events.Decide = append(b.events.Decide, w.key)
 		}
+	}
+	for w := range b.room.members {
+		b.noteStarving(w, now)
 	}
 	b.decideFirst(now)
 	if n := b.nodes; n != nil && now.Sub(n.since) >= b.renewal() {
@@ -353,6 +357,13 @@ func (b *Book[K]) isStarving(h *history, now time.Time) bool {
 		b.bounds.Age > 0 && !h.since.IsZero() && now.Sub(h.since) >= b.bounds.Age
 }
 
+// noteStarving raises an event when a gang that lacks room begins to starve: surplus need not stand back for it any more.
+func (b *Book[K]) noteStarving(w *waiting[K], now time.Time) {
+	if !w.room.starving && b.isStarving(&w.room, now) {
+		w.room.starving, b.events.HoldFreed = true, true
+	}
+}
+
 // renewal is for how long a gang waits for the same reserved places.
 func (b *Book[K]) renewal() time.Duration { return cmp.Or(b.bounds.Age, defaultRenewal) }
 
@@ -375,6 +386,8 @@ func (b *Book[K]) IsWaiting(key K) bool {
 type list[K comparable] struct {
 	members sets.Set[*waiting[K]]
 	head    *waiting[K] // the first, nil if it must be found
+	// reserved is the member for which quota is reserved, nil if there is none.
+	reserved *waiting[K]
 }
 
 func newList[K comparable]() list[K] { return list[K]{members: sets.New[*waiting[K]]()} }

@@ -111,6 +111,31 @@ func TestAGangIsStarvingWhenItHasWaitedTooLong(t *testing.T) {
 	assert.False(t, b.StandingOf("g", at(80)).Choose, "something else keeps it from starting")
 }
 
+// TestSurplusIsToldWhenAGangBeginsToStarve: only the clock says so, and from then on surplus need not stand back.
+func TestSurplusIsToldWhenAGangBeginsToStarve(t *testing.T) {
+	b := newBook(0, time.Minute)
+	b.WaitForRoom("first", rankAt(0), namedNeed("first"), at(0))
+	b.WaitForRoom("second", rankAt(1), namedNeed("second"), at(10))
+	b.TakeEvents()
+	for _, step := range []struct {
+		at    int
+		freed bool
+		holds []Need
+	}{{59, false, []Need{namedNeed("first"), namedNeed("second")}}, {60, true, []Need{namedNeed("second")}}, {61, false, []Need{namedNeed("second")}}, {70, true, nil}} {
+		b.Tick(at(step.at))
+		assert.Equal(t, step.freed, b.TakeEvents().HoldFreed, "after %d s", step.at)
+		assert.Equal(t, step.holds, b.Holds(0, at(step.at)), "after %d s", step.at)
+	}
+}
+
+func TestSurplusIsToldWhenTheFirstOfAQueueAsksForLess(t *testing.T) {
+	b := newBook(0, 0)
+	b.WaitForQuota("g", rankAt(0), claimOf("a", 6), lacksCPU, false, at(0))
+	b.TakeEvents()
+	b.WaitForQuota("g", rankAt(0), claimOf("a", 4), lacksCPU, false, at(1))
+	assert.True(t, b.TakeEvents().QuotaFreed)
+}
+
 func TestWithoutBoundsNothingIsReserved(t *testing.T) {
 	b := newBook(0, 0)
 	b.WaitForRoom("r", rankAt(0), nil, at(0))

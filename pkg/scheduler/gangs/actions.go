@@ -116,8 +116,10 @@ func (d *dispatcher) nextActions(key Key) Actions {
 	if g.attempt != nil && g.attempt.isLate(now) {
 		d.t.rollBack(g, d.firstLate(g))
 	}
-	if last := g.decision; last != nil && !last.woken && !last.wakeAt.IsZero() && !now.Before(last.wakeAt) {
-		last.woken = true
+	if last := g.decision; last != nil && !last.woken && !last.wakeAt.IsZero() {
+		if last.woken = !now.Before(last.wakeAt); !last.woken {
+			d.t.lookAfter(key, last.wakeAt.Sub(now)) // of several times for one key the queue keeps the earliest only
+		}
 	}
 	status := d.t.status(g)
 	actions.add(d.actionsFor(g, status, now))
@@ -185,8 +187,8 @@ func (d *dispatcher) nextScout(g *group) *corev1.Pod {
 // replaceScout calls the next of the waiting members if the scout was called and does not come: another plugin's gate may be closed to it
 // alone. Should it come after all, the first of both is the scout (Enter).
 func (d *dispatcher) replaceScout(g *group, now time.Time) {
-	if g.scout.called.IsZero() || now.Sub(g.scout.called) < scoutPatience {
-		return
+	if !d.t.Leadership.Leads() || g.scout.called.IsZero() || now.Sub(g.scout.called) < scoutPatience {
+		return // in a standby no scout comes
 	}
 	waiting := g.Waiting()
 	at := slices.IndexFunc(waiting, func(m *gang.Member) bool { return m.UID == g.scout.uid })
@@ -267,7 +269,7 @@ func (d *dispatcher) tick() (Actions, []repair) {
 	}
 	actions := d.detachedActions()
 	actions.Activate = append(actions.Activate, takeAll(d.t.unseen)...) // the gate notes those again that are still unseen
-	actions.Activate = append(actions.Activate, d.t.Leadership.nextProbe()...)
+	actions.Activate = append(actions.Activate, d.t.Leadership.nextProbe(now)...)
 	return actions, repairs
 }
 

@@ -41,7 +41,7 @@ type Entry struct {
 	// Holds are what waiting gangs need of nodes; a surplus pod must not take it.
 	Holds []reservations.Need
 
-	freed int // what Tracker.freed was
+	freed int // what held.freed was
 }
 
 // Reserved is what is reserved on nodes for a gang.

@@ -90,21 +90,22 @@ func (c *Decisions) addSpare(g *group, s *Snapshot) {
 			s.Problem.Spare = append(s.Problem.Spare, m)
 		}
 	}
-	rules, limited := g.Gang.Clone(), s.wants != nil
-	s.Problem.Choose = func(waiting []*gang.Member) []*gang.Member {
-		members := rules.ChooseFrom(waiting)
-		if len(members) > 0 && limited && !c.hasQuota(s.Key, requests(members)) {
-			return nil
-		}
-		return members
-	}
+	s.Problem.Choose = func(waiting []*gang.Member) []*gang.Member { return c.choose(s, waiting) }
 }
 
-func (c *Decisions) hasQuota(key Key, wants resources.List) bool {
+// choose returns the members that start if only the given ones wait, nil if these are too few, or if the gang has changed, or lacks quota.
+func (c *Decisions) choose(s *Snapshot, waiting []*gang.Member) []*gang.Member {
 	c.t.mu.Lock()
 	defer c.t.mu.Unlock()
-	g := c.t.gangs[key]
-	return g != nil && c.t.Quota.quotaFor(g, wants) == nil
+	g := c.t.gangs[s.Key]
+	if g == nil || g.changes != s.changes {
+		return nil
+	}
+	members := g.ChooseFrom(waiting)
+	if len(members) == 0 || s.wants != nil && c.t.Quota.quotaFor(g, requests(members)) != nil {
+		return nil
+	}
+	return members
 }
 
 // assumedByOthers is what the attempts of other gangs have assumed on each node.
@@ -238,6 +239,7 @@ func (c *Decisions) waitInBook(g *group, s *Snapshot, d *placement.Decision, now
 		c.t.WaitList.book.TooLarge(g.key, rank, now)
 	default:
 		c.t.WaitList.book.HasQuota(g.key, claim)
+		c.t.WaitList.held.taken = true // it may need less of nodes than before
 		c.t.WaitList.book.WaitForRoom(g.key, rank, needOf(d.Shortfall), now)
 		c.t.WaitList.reserveNodes(g, d, now)
 	}

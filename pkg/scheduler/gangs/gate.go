@@ -1,6 +1,8 @@
 package gangs
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -60,6 +62,9 @@ func (t *Tracker) Gate(pod *corev1.Pod) string {
 	}
 	if g := t.gangs[key]; g != nil {
 		g.turnedAway = true
+		if g.scout.uid == pod.UID {
+			g.scout.called = time.Time{} // it does not come now
+		}
 		t.Reports.report(key)
 	}
 	if reason == notSeen {

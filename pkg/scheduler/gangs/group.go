@@ -105,7 +105,7 @@ func (t *Tracker) status(g *group) gang.Status {
 		Exists:       g.podGroup.exists,
 		Admitted:     t.isAdmitted(g),
 		Attempting:   g.attempt != nil,
-		Preempted:    t.Victims.isPreempted(g),
+		Preempted:    g.Seated() && t.Victims.isPreempted(g),
 		BackOffUntil: g.retry.until,
 	}
 	if g.attempt != nil {
@@ -228,6 +228,9 @@ func (a *attempt) take(m *gang.Member) bool {
 		rest := a.assumed[node].Clone()
 		rest.Sub(m.Requests)
 		a.assumed[node] = rest
+		if rest.IsZero() {
+			delete(a.assumed, node)
+		}
 	}
 	a.quota.Sub(m.Requests)
 	return true

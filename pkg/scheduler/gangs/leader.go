@@ -2,6 +2,7 @@ package gangs
 
 import (
 	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,6 +21,7 @@ type Leadership struct {
 	t     *Tracker
 	leads atomic.Bool
 	probe types.UID // "" if there is none
+	since time.Time // when it became the probe
 }
 
 // Lead says that this process runs scheduling cycles.
@@ -30,7 +32,11 @@ func (l *Leadership) Lead() {
 	l.t.mu.Lock()
 	defer l.t.mu.Unlock()
 	l.probe = noUID
-	for key := range l.t.gangs {
+	now := l.t.clock.Now()
+	for key, g := range l.t.gangs {
+		if !g.partialSince.IsZero() {
+			g.partialSince = now // this process has yet to try to complete it
+		}
 		l.t.Reports.report(key)
 		l.t.look(key)
 	}
@@ -48,7 +54,7 @@ func (l *Leadership) isProbe(pod *corev1.Pod) bool {
 		return false // it may be bound or gone, or wait for the removal of its scheduling gates: it would never be taken from the queue
 	}
 	if l.probe == noUID {
-		l.probe = pod.UID
+		l.probe, l.since = pod.UID, l.t.clock.Now()
 	}
 	return l.probe == pod.UID
 }
@@ -60,11 +66,15 @@ func (l *Leadership) probeGone(pod types.UID) {
 	}
 }
 
-// nextProbe returns a waiting member to activate if there is no probe and one is needed, else nil.
-func (l *Leadership) nextProbe() []*corev1.Pod {
-	if l.leads.Load() || l.probe != noUID {
+// probePatience is how long a member is the probe: another plugin's gate may be closed to it.
+const probePatience = 10 * time.Second
+
+// nextProbe returns a waiting member to activate if another probe is needed, else nil.
+func (l *Leadership) nextProbe(now time.Time) []*corev1.Pod {
+	if l.leads.Load() || l.probe != noUID && now.Sub(l.since) < probePatience {
 		return nil
 	}
+	l.probe = noUID
 	for _, g := range l.t.gangs {
 		if g.CountWaiting() > 0 {
 			return pods(g.Waiting()[:1])

@@ -109,11 +109,11 @@ func TestOnlyAMemberThatWaitsIsTheProbe(t *testing.T) {
 	tr.SetPod(gated)
 	unseen := memberNamed("unseen").Obj()
 	assert.Empty(t, passing(tr, bound, goes, gated, unseen))
-	assert.Empty(t, tr.Leadership.nextProbe())
+	assert.Empty(t, tr.Leadership.nextProbe(tr.clock.Now()))
 
 	waits := memberNamed("waits").Obj()
 	tr.SetPod(waits)
-	assert.Equal(t, []string{"waits"}, namesOf(tr.Leadership.nextProbe()))
+	assert.Equal(t, []string{"waits"}, namesOf(tr.Leadership.nextProbe(tr.clock.Now())))
 	actions, _ := (&dispatcher{tr}).tick()
 	assert.Contains(t, namesOf(actions.Activate), "waits")
 	assert.Equal(t, []string{"waits"}, passing(tr, bound, goes, gated, unseen, waits))
@@ -140,8 +140,36 @@ func TestAFollowerWritesNothing(t *testing.T) {
 		require.Empty(t, repairs)
 	}
 	tr.Leadership.Lead()
-	assert.Equal(t, []string{"bound"}, toEvict(tr))
+	assert.Empty(t, toEvict(tr), "this process has yet to try to complete the gang")
 	assert.Equal(t, []string{"nominated"}, toDenominate(tr))
+	clock.Step(2 * time.Hour)
+	assert.Equal(t, []string{"bound"}, toEvict(tr))
+}
+
+// TestAFollowerReplacesNoScout: no scout comes in a standby, and one member after the other would enter its queue.
+func TestAFollowerReplacesNoScout(t *testing.T) {
+	tr, clock := newFollower(t)
+	waitingGang(t, tr)
+	for range 3 {
+		clock.Step(scoutPatience)
+		(&dispatcher{tr}).tick()
+		require.NotContains(t, namesOf((&dispatcher{tr}).nextActions(theGang).Activate), "m1")
+	}
+}
+
+// TestAProbeThatDoesNotComeIsReplaced: another plugin's gate may be closed to it.
+func TestAProbeThatDoesNotComeIsReplaced(t *testing.T) {
+	tr, clock := newFollower(t)
+	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 5))
+	first := memberNamed("first").Obj()
+	tr.SetPod(first)
+	require.Empty(t, tr.Gate(first))
+	require.Empty(t, tr.Leadership.nextProbe(tr.clock.Now()))
+	clock.Step(probePatience)
+	assert.Equal(t, []string{"first"}, namesOf(tr.Leadership.nextProbe(tr.clock.Now())), "there is no other")
+	second := memberNamed("second").Obj()
+	tr.SetPod(second)
+	require.Empty(t, tr.Gate(second), "the first that comes is the next probe")
 }
 
 func TestAllGangsAreLookedAtWhenThisProcessBeginsToLead(t *testing.T) {

@@ -128,9 +128,8 @@ func (w *WaitList) wakeAll(keys sets.Set[Key]) {
 	keys.Clear()
 }
 
-// heldIsFree wakes all that may have waited for room or quota that another gang held.
+// heldIsFree wakes the gangs that may have waited for room that another gang held.
 func (w *WaitList) heldIsFree() {
 	w.held.returned++
-	w.t.Quota.wakeQuotaWaiters()
 	w.wakeAll(w.held.gangs)
 }

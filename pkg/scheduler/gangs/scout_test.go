@@ -54,6 +54,24 @@ func TestAScoutThatDoesNotComeIsReplaced(t *testing.T) {
 	assert.Zero(t, tr.LostWakeups())
 }
 
+// The gate is closed to a scout whose PodGroup is older than the pod says. It is called again when the PodGroup has come.
+func TestAScoutThatTheGateRefusesIsCalledAgain(t *testing.T) {
+	tr, _ := newTestTracker(t)
+	group := groupIn(schedulingv1beta1.PodGroupInqueue, 1)
+	group.ResourceVersion = "9"
+	tr.SetPodGroup(group)
+	pod := memberNamed("m").Obj()
+	pod.Annotations[schedulingv1beta1.GroupResourceVersionAnnotation] = "12"
+	tr.SetPod(pod)
+	require.Equal(t, []string{"m"}, namesOf((&dispatcher{tr}).nextActions(theGang).Activate))
+	require.Equal(t, notCaughtUp, tr.Gate(pod))
+	newer := group.DeepCopy()
+	newer.ResourceVersion = "12"
+	tr.SetPodGroup(newer)
+	assert.Equal(t, []string{"m"}, namesOf((&dispatcher{tr}).nextActions(theGang).Activate))
+	assert.Empty(t, tr.Gate(pod))
+}
+
 // A Ready gang whose scout was not called, as if the activation was lost, is found by the next tick.
 func TestAGangWhoseScoutWasNotCalledIsFoundByATick(t *testing.T) {
 	tr, _ := newTestTracker(t)

@@ -233,6 +233,8 @@ const (
 func (t *Tracker) endAttempt(g *group) {
 	g.attempt = nil
 	delete(t.attempting, g.key)
-	t.Quota.Ledger.DropAssumed(g.key.String())
+	if t.Quota.Ledger.DropAssumed(g.key.String()) {
+		t.Quota.wakeQuotaWaiters()
+	}
 	t.WaitList.heldIsFree()
 }
