@@ -241,6 +241,26 @@ func takeAll(waiting map[types.UID]*corev1.Pod) []*corev1.Pod {
 	return all
 }
 
+// retriedAtOnce bounds how many pods that are held back are tried again in a tick: each costs a scheduling cycle.
+const retriedAtOnce = 100
+
+// takeSome returns pods that may be in the way of no gang any more, because room was taken.
+func (h *held) takeSome() []*corev1.Pod {
+	if h.taken {
+		h.taken, h.retry = false, len(h.pods)
+	}
+	var some []*corev1.Pod
+	for uid, pod := range h.pods {
+		if len(some) == min(h.retry, retriedAtOnce) {
+			break
+		}
+		some = append(some, pod)
+		delete(h.pods, uid)
+	}
+	h.retry -= len(some)
+	return some
+}
+
 // tickPeriod is how often all gangs that are not at rest are looked at, in case an action came too early.
 const tickPeriod = time.Second
 
@@ -253,10 +273,6 @@ func (d *dispatcher) tick() (Actions, []repair) {
 	d.t.Evictions.sweep()
 	d.t.WaitList.book.Tick(now)
 	d.t.WaitList.applyReservations()
-	if d.t.WaitList.held.taken && len(d.t.WaitList.held.pods) > 0 {
-		d.t.look(heldBackKey)
-	}
-	d.t.WaitList.held.taken = false
 	var repairs []repair
 	for key, g := range d.t.gangs {
 		repairs = append(repairs, (&repairRules{d.t}).repairsOf(g, now)...)
@@ -268,6 +284,7 @@ func (d *dispatcher) tick() (Actions, []repair) {
 		d.t.look(key)
 	}
 	actions := d.detachedActions()
+	actions.Activate = append(actions.Activate, d.t.WaitList.held.takeSome()...)
 	actions.Activate = append(actions.Activate, takeAll(d.t.unseen)...) // the gate notes those again that are still unseen
 	actions.Activate = append(actions.Activate, d.t.Leadership.nextProbe(now)...)
 	return actions, repairs

@@ -83,6 +83,7 @@ type held struct {
 	gangs    sets.Set[Key]             // unschedulable gangs that may fit when assumed or reserved room is given back
 	pods     map[types.UID]*corev1.Pod // pods that found no node because room is reserved, or needed by waiting gangs
 	taken    bool                      // room was taken since the last tick: where less is left, the pods may be in the way of no gang any more
+	retry    int                       // how many of the pods are still to be tried again for that reason
 	returned int                       // how often room or quota that was held has been given back
 	freed    int                       // how often nodes were reserved, or needed by waiting gangs, no more
 }

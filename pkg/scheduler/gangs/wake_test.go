@@ -1,6 +1,7 @@
 package gangs
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -105,6 +106,21 @@ func TestAGangIsWokenWhenEnoughRoomMayHaveComeFree(t *testing.T) {
 	assert.False(t, tr.Hints.Free(scout, "n", two))
 	assert.True(t, tr.Hints.Free(scout, "n", two), "what comes free is added up")
 	assert.True(t, tr.Hints.Free(memberNamed("unknown").Obj(), "n", two), "in doubt it is enough")
+}
+
+// TestPodsThatAreHeldBackAreTriedAgainWhenRoomIsTaken: no event tells that they are in the way of no gang any more. Not all are tried at once.
+func TestPodsThatAreHeldBackAreTriedAgainWhenRoomIsTaken(t *testing.T) {
+	tr := openTracker(t)
+	for i := range 250 {
+		tr.WaitList.WaitForReserved(singleNamed(fmt.Sprint("p", i), "").Obj(), Entry{freed: tr.WaitList.held.freed})
+	}
+	activated := func() int {
+		actions, _ := (&dispatcher{tr}).tick()
+		return len(actions.Activate)
+	}
+	require.Zero(t, activated())
+	tr.Reserve(singleNamed("taker", "").Obj())
+	assert.Equal(t, []int{100, 100, 50, 0}, []int{activated(), activated(), activated(), activated()})
 }
 
 // TestAPodThatStoodBackIsActivatedWhenReservedRoomIsFree, also if that happens during its cycle.
