@@ -125,6 +125,22 @@ func (r *replica) kill(t *testing.T) {
 	<-r.ended
 }
 
+// awaitRenewal returns when the leader renews its Lease.
+func (e *election) awaitRenewal(t *testing.T) {
+	t.Helper()
+	var first time.Time
+	require.NoError(t, wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, soon, true, func(ctx context.Context) (bool, error) {
+		lease, err := kube.CoordinationV1().Leases("kube-system").Get(ctx, e.name, metav1.GetOptions{})
+		if err != nil || lease.Spec.RenewTime == nil {
+			return false, err
+		}
+		if first.IsZero() {
+			first = lease.Spec.RenewTime.Time
+		}
+		return lease.Spec.RenewTime.After(first), nil
+	}), "the leader renews its lease")
+}
+
 // holder is the identity of the leader, "" if there is none.
 func (e *election) holder(ctx context.Context) string {
 	lease, err := kube.CoordinationV1().Leases("kube-system").Get(ctx, e.name, metav1.GetOptions{})
@@ -283,7 +299,7 @@ func TestAStandbyWritesNothing(t *testing.T) {
 		return err == nil && len(pods) == 1 && pods[0].Spec.NodeName != "", err
 	}), "the leader schedules")
 
-	time.Sleep(lease / 10) // it has just renewed its lease, or is about to
+	e.awaitRenewal(t) // so that nearly the whole lease is left
 	leader.signal(t, syscall.SIGSTOP)
 	stopped := time.Now()
 	// One member is bound, the others cannot be, and one is nominated to a node.
@@ -295,12 +311,13 @@ func TestAStandbyWritesNothing(t *testing.T) {
 	require.NoError(t, err)
 	before, err := podsOf(ctx, namespace, "partial")
 	require.NoError(t, err)
-	for time.Since(stopped) < lease/2 { // the standby may lead after most of the lease
-		time.Sleep(200 * time.Millisecond)
-		now, err := podsOf(ctx, namespace, "partial")
+	// The standby may lead after most of the lease.
+	_ = wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, lease/2-time.Since(stopped), true, func(context.Context) (bool, error) {
+		now, err := podsOf(t.Context(), namespace, "partial")
 		require.NoError(t, err)
 		require.Equal(t, versions(before), versions(now), "nothing is written %s after the leader was stopped", time.Since(stopped))
-	}
+		return false, nil
+	})
 	require.Greater(t, time.Since(stopped), 3*partialGangTimeout)
 
 	// As the leader, the same process repairs what it sees.
