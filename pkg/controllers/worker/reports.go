@@ -7,27 +7,33 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// reportInterval is how often a report goes although other work waits.
+// reportInterval is how often a report of a namespace goes although other work of it waits.
 const reportInterval = 200 * time.Millisecond
 
-// reportsAtOnce is how many of the reports that have waited go at the same time once no other work waits. What the workers
+// reportsAtOnce is how many of a namespace's reports that have waited go at the same time once no other work of it waits. What the workers
 // have done is not at its end then: pods that were created are being scheduled, by the same API server.
 const reportsAtOnce = 2
 
 // Reports lets writes that only tell people how things are give way to those that something waits for, while there is more
-// of both than the API server takes. A sync that comes to a report asks MayWrite. As long as any key waits for a worker, the
-// report waits too, and its key is synced again afterwards; some go all the same, so that people see progress, in the order in
-// which they began to wait. What happens meanwhile goes into the same write.
+// of both than the API server takes. A sync that comes to a report asks MayWrite. As long as any key of its namespace waits for
+// a worker, the report waits too, and its key is synced again afterwards; some go all the same, so that people see progress, in
+// the order in which they began to wait. What happens meanwhile goes into the same write. What other namespaces have to do
+// delays no report.
 //
 // A nil *Reports lets everything go at once. It is safe for concurrent use.
 type Reports struct {
 	clock clock.PassiveClock
 
-	mu        sync.Mutex
-	workers   []*Worker
+	mu      sync.Mutex
+	workers []*Worker
+	spaces  map[string]*space // by namespace; those that have nothing to tell and nothing to do are not in it
+}
+
+// space is what a namespace has to report.
+type space struct {
 	waiting   []report         // in the order in which they began to wait
 	stages    map[report]stage // of those that wait, or that may be written
-	lastForce time.Time        // when a report went last although other work waited
+	lastForce time.Time        // when a report went last although other work waited, or the first one began to wait
 }
 
 // report is what the sync of a key by a worker has to tell.
@@ -49,7 +55,7 @@ const (
 func NewReports() *Reports { return newReports(clock.RealClock{}) }
 
 func newReports(c clock.PassiveClock) *Reports {
-	return &Reports{clock: c, stages: map[report]stage{}}
+	return &Reports{clock: c, spaces: map[string]*space{}}
 }
 
 // Share makes the worker's keys go before the reports of all workers that share them. It is called before the worker runs.
@@ -70,14 +76,22 @@ func (r *Reports) MayWrite(w *Worker, key string) bool {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	one := report{w, key}
-	at, known := r.stages[one]
-	if known && at == going || len(r.waiting) == 0 && !r.busy() {
+	namespace, one := namespaceOf(key), report{w, key}
+	s := r.spaces[namespace]
+	if s == nil {
+		if !r.busy(namespace) {
+			return true
+		}
+		s = &space{stages: map[report]stage{}, lastForce: r.clock.Now()}
+		r.spaces[namespace] = s
+	}
+	at, known := s.stages[one]
+	if known && at == going || len(s.waiting) == 0 && !r.busy(namespace) {
 		return true
 	}
 	if !known {
-		r.stages[one] = waits
-		r.waiting = append(r.waiting, one)
+		s.stages[one] = waits
+		s.waiting = append(s.waiting, one)
 	}
 	return false
 }
@@ -89,50 +103,63 @@ func (r *Reports) begin(w *Worker, key string) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if at, known := r.stages[report{w, key}]; known && at == released {
-		r.stages[report{w, key}] = going
+	s := r.spaces[namespaceOf(key)]
+	if s == nil {
+		return
+	}
+	if at, known := s.stages[report{w, key}]; known && at == released {
+		s.stages[report{w, key}] = going
 	}
 }
 
-// end notes that the key has been synced, and lets reports go if it is time.
+// end notes that the key has been synced, and lets reports of its namespace go if it is time.
 func (r *Reports) end(w *Worker, key string) {
 	if r == nil {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.stages[report{w, key}] == going {
-		delete(r.stages, report{w, key})
+	namespace := namespaceOf(key)
+	s := r.spaces[namespace]
+	if s == nil {
+		return
 	}
-	for range r.due() {
-		next := r.waiting[0]
-		r.waiting[0] = report{} // so that what is gone is not kept in memory
-		r.waiting = r.waiting[1:]
-		r.stages[next] = released
+	if s.stages[report{w, key}] == going {
+		delete(s.stages, report{w, key})
+	}
+	busy := r.busy(namespace)
+	for range s.due(busy, r.clock.Now()) {
+		next := s.waiting[0]
+		s.waiting[0] = report{} // so that what is gone is not kept in memory
+		s.waiting = s.waiting[1:]
+		s.stages[next] = released
 		next.worker.Enqueue(next.key)
+	}
+	if len(s.stages) == 0 && !busy {
+		delete(r.spaces, namespace)
 	}
 }
 
-// due is how many reports may go now.
-func (r *Reports) due() int {
-	switch now := r.clock.Now(); {
-	case len(r.waiting) == 0:
+// due is how many reports may go now. busy says that other work of the namespace waits.
+func (s *space) due(busy bool, now time.Time) int {
+	switch {
+	case len(s.waiting) == 0:
 		return 0
-	case !r.busy():
-		onTheirWay := len(r.stages) - len(r.waiting)
-		return min(max(reportsAtOnce-onTheirWay, 0), len(r.waiting))
-	case now.Sub(r.lastForce) >= reportInterval:
-		r.lastForce = now
+	case !busy:
+		onTheirWay := len(s.stages) - len(s.waiting)
+		return min(max(reportsAtOnce-onTheirWay, 0), len(s.waiting))
+	case now.Sub(s.lastForce) >= reportInterval:
+		s.lastForce = now
 		return 1
 	default:
 		return 0
 	}
 }
 
-// busy says whether any key waits for a worker.
-func (r *Reports) busy() bool {
+// busy says whether any key of the namespace waits for a worker.
+func (r *Reports) busy(namespace string) bool {
 	for _, w := range r.workers {
-		if w.queue.Len() > 0 {
+		if w.order.countIn(namespace) > 0 {
 			return true
 		}
 	}

@@ -93,7 +93,6 @@ func TestAReportIsWrittenAtOnceWhileNothingWaits(t *testing.T) {
 func TestReportsGiveWayToWork(t *testing.T) {
 	c := testingclock.NewFakePassiveClock(time.Now())
 	reports := newReports(c)
-	reports.lastForce = c.Now()
 	tells, works := newDesk(reports), newDesk(reports)
 	works.add("work", 1, 0)
 	for _, key := range []string{"a", "b", "c"} {
@@ -113,15 +112,13 @@ func TestReportsGiveWayToWork(t *testing.T) {
 	works.syncs(t)
 	assert.Equal(t, []string{"a", "b", "c"}, tells.told())
 	assert.Equal(t, []string{"work"}, works.told())
-	assert.Empty(t, reports.waiting)
-	assert.Empty(t, reports.stages)
+	assert.Empty(t, reports.spaces)
 }
 
 // TestReportsInProgressCount: syncs that end while two reports are in progress release no third one.
 func TestReportsInProgressCount(t *testing.T) {
 	c := testingclock.NewFakePassiveClock(time.Now())
 	reports := newReports(c)
-	reports.lastForce = c.Now()
 	d, works := newDesk(reports), newDesk(reports)
 	works.add("work", 0, 0)
 	for _, key := range []string{"a", "b", "c", "d", "e"} {
@@ -156,7 +153,6 @@ func TestReportsInProgressCount(t *testing.T) {
 func TestSomeReportsAreWrittenHoweverMuchThereIsToDo(t *testing.T) {
 	c := testingclock.NewFakePassiveClock(time.Now())
 	reports := newReports(c)
-	reports.lastForce = c.Now()
 	d := newDesk(reports)
 	for _, key := range []string{"a", "b", "c"} {
 		d.add(key, 1_000_000, 0)
@@ -174,6 +170,27 @@ func TestSomeReportsAreWrittenHoweverMuchThereIsToDo(t *testing.T) {
 	assert.Equal(t, []string{"a", "b", "c", "a", "b", "c"}, d.told())
 }
 
+// TestReportsOfANamespaceDoNotWaitForAnother: however much one namespace has to do and to tell, what another has to tell is written
+// as if it were alone.
+func TestReportsOfANamespaceDoNotWaitForAnother(t *testing.T) {
+	c := testingclock.NewFakePassiveClock(time.Now())
+	reports := newReports(c)
+	d := newDesk(reports)
+	for i := range 100 {
+		d.add(fmt.Sprintf("busy/%d", i), 1_000_000, 0)
+	}
+	for range 200 {
+		d.worker.syncNext(t.Context())
+	}
+	require.Empty(t, d.told(), "the busy one's own reports wait")
+	d.add("other/a", 0, 1)
+	d.add("other/b", 0, 1)
+	for range 8 { // each of the two gives way to the other once
+		d.worker.syncNext(t.Context())
+	}
+	assert.Equal(t, []string{"other/a", "other/b"}, d.told())
+}
+
 // TestEveryReportIsWrittenInTheEnd: whatever work comes when, with however many workers, nothing is left untold once all is
 // done.
 func TestEveryReportIsWrittenInTheEnd(t *testing.T) {
@@ -185,7 +202,7 @@ func TestEveryReportIsWrittenInTheEnd(t *testing.T) {
 			d := rapid.SampledFrom(desks).Draw(t, "desk")
 			switch rapid.SampledFrom([]string{"add", "add", "sync", "wait"}).Draw(t, "what") {
 			case "add":
-				key := fmt.Sprint(rapid.IntRange(0, 5).Draw(t, "key"))
+				key := fmt.Sprintf("%d/%d", rapid.IntRange(0, 1).Draw(t, "namespace"), rapid.IntRange(0, 3).Draw(t, "key"))
 				d.add(key, rapid.IntRange(0, 2).Draw(t, "work"), rapid.IntRange(0, 1).Draw(t, "news"))
 			case "sync":
 				if d.worker.queue.Len() > 0 {
@@ -204,8 +221,7 @@ func TestEveryReportIsWrittenInTheEnd(t *testing.T) {
 				require.Zero(t, news, "%s has something to tell", key)
 			}
 		}
-		require.Empty(t, reports.waiting)
-		require.Empty(t, reports.stages)
+		require.Empty(t, reports.spaces)
 	})
 }
 

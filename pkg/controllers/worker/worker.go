@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -17,6 +18,9 @@ const (
 	maxBackoff = 30 * time.Second
 )
 
+// loggedConflicts is from how many conflicts of a key in a row on they are logged.
+const loggedConflicts = 3
+
 // Syncer brings the object of one key in line with what is wanted.
 type Syncer interface {
 	// Sync is called with one key at a time per key, never twice at once for the same key. after > 0 asks for
@@ -26,11 +30,13 @@ type Syncer interface {
 }
 
 // Worker feeds keys to a Syncer. A key that is enqueued while it waits is synced once; one that is enqueued while it
-// is being synced is synced again afterwards.
+// is being synced is synced again afterwards. Namespaces take turns, one key each. So a Syncer shares its work out among
+// namespaces if it does a bounded part of it in one sync and enqueues the key again for the rest.
 type Worker struct {
 	name   string
 	syncer Syncer
 	queue  workqueue.TypedRateLimitingInterface[string]
+	order  *fairQueue // of the keys in the queue
 	// reports that give way to the keys; nil if there are none.
 	reports *Reports
 }
@@ -41,12 +47,16 @@ func New(name string, s Syncer) *Worker {
 }
 
 func newWithClock(name string, s Syncer, c clock.WithTicker) *Worker {
+	order := newFairQueue()
+	keys := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: name, Clock: c, Queue: order})
+	later := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[string]{Name: name, Clock: c, Queue: keys})
 	return &Worker{
 		name:   name,
 		syncer: s,
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](minBackoff, maxBackoff),
-			workqueue.TypedRateLimitingQueueConfig[string]{Name: name, Clock: c}),
+			workqueue.TypedRateLimitingQueueConfig[string]{Name: name, Clock: c, DelayingQueue: later}),
+		order: order,
 	}
 }
 
@@ -101,9 +111,12 @@ func (w *Worker) syncNext(ctx context.Context) bool {
 	return true
 }
 
+// retry syncs the key again after a back-off. That another writer was faster is no failure, and mostly over once the informer
+// has caught up; it is logged when it is not.
 func (w *Worker) retry(ctx context.Context, key string, err error) {
-	if ctx.Err() == nil {
-		klog.FromContext(ctx).Error(err, "Sync failed, will retry", "key", key, "failures", w.queue.NumRequeues(key)+1)
+	failures := w.queue.NumRequeues(key) + 1
+	if ctx.Err() == nil && (failures >= loggedConflicts || !apierrors.IsConflict(err)) {
+		klog.FromContext(ctx).Error(err, "Sync failed, will retry", "key", key, "failures", failures)
 	}
 	w.queue.AddRateLimited(key)
 }

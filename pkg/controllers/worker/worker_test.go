@@ -3,12 +3,18 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
 	testingclock "k8s.io/utils/clock/testing"
 )
 
@@ -78,6 +84,60 @@ func TestKeysThatWaitAreSyncedOnce(t *testing.T) {
 	r.expect(t, "b")
 	stop()
 	assert.Empty(t, r.calls)
+}
+
+// TestNamespacesTakeTurns: a key waits for at most one of each other namespace, however many keys they have.
+func TestNamespacesTakeTurns(t *testing.T) {
+	r := newRecorder(nothing)
+	w := New("test", r)
+	for _, key := range []string{"busy/1", "busy/2", "busy/3", "busy/4", "queue", "other/1", "other/2", "third/1"} {
+		w.Enqueue(key)
+	}
+	start(t, w, 1)
+	for _, key := range []string{"busy/1", "queue", "other/1", "third/1", "busy/2", "other/2", "busy/3", "busy/4"} {
+		r.expect(t, key)
+	}
+}
+
+// TestAKeyThatComesBackLetsOthersGo: work that is done in parts is shared out among namespaces.
+func TestAKeyThatComesBackLetsOthersGo(t *testing.T) {
+	var w *Worker
+	r := newRecorder(func(_ int, key string) (time.Duration, error) {
+		if key == "busy/1" {
+			w.Enqueue(key)
+		}
+		return 0, nil
+	})
+	w = New("test", r)
+	w.Enqueue("busy/1")
+	w.Enqueue("busy/2")
+	require.True(t, w.syncNext(t.Context()))
+	w.Enqueue("other/1")
+	for range 3 {
+		require.True(t, w.syncNext(t.Context()))
+	}
+	for _, key := range []string{"busy/1", "busy/2", "other/1", "busy/1"} {
+		r.expect(t, key)
+	}
+}
+
+// TestConflictsBackOff: what another writer overtakes each time is tried more and more seldom, and the log says why from the third
+// time on.
+func TestConflictsBackOff(t *testing.T) {
+	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "queues"}, "q", errors.New("the object has been modified"))
+	r := newRecorder(func(int, string) (time.Duration, error) { return 0, fmt.Errorf("writing: %w", conflict) })
+	w := newWithClock("test", r, testingclock.NewFakeClock(time.Now()))
+	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
+	for range 10 {
+		w.Enqueue("a")
+		require.True(t, w.syncNext(klog.NewContext(t.Context(), logger)))
+	}
+	assert.Equal(t, 10, w.queue.NumRequeues("a"), "each time the pause is twice as long")
+	assert.Zero(t, w.queue.Len())
+	logged := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
+	assert.Equal(t, 8, strings.Count(logged, "the object has been modified"), logged)
+	assert.NotContains(t, logged, "failures=2")
+	assert.Contains(t, logged, "failures=3")
 }
 
 func TestAFailedSyncIsRetriedAndForgottenOnSuccess(t *testing.T) {
