@@ -86,22 +86,22 @@ func TestWhatAPolicyAnswersIsChecked(t *testing.T) {
 			if c.live != nil {
 				require.NoError(t, d.kube.Tracker().Add(c.live))
 			}
-			h := &policy.Happening{Event: c.event, Task: 0, Index: 0, Pod: c.seen, Remembered: c.remembered}
-			assert.Equal(t, c.want, d.isStillSo(t.Context(), job, h))
+			h := &policy.Event{Type: c.event, Task: 0, Index: 0, Pod: c.seen, Remembered: c.remembered}
+			assert.Equal(t, c.want, d.hasHappened(t.Context(), job, h))
 		})
 	}
 	d := newDesk(t)
 	refuses(&d.kube.Fake, "get", "pods")
-	assert.False(t, d.isStillSo(t.Context(), job, &policy.Happening{Event: failed, Pod: pod("p", corev1.PodFailed)}), "the API has no answer")
-	assert.True(t, d.isStillSo(t.Context(), job, nil), "a Command or the spec asks, not a policy")
-	assert.True(t, d.isStillSo(t.Context(), job, &policy.Happening{Event: busv1alpha1.TaskCompletedEvent, Index: -1}), "no single pod")
+	assert.False(t, d.hasHappened(t.Context(), job, &policy.Event{Type: failed, Pod: pod("p", corev1.PodFailed)}), "the API has no answer")
+	assert.True(t, d.hasHappened(t.Context(), job, nil), "a Command or the spec asks, not a policy")
+	assert.True(t, d.hasHappened(t.Context(), job, &policy.Event{Type: busv1alpha1.TaskCompletedEvent, Index: -1}), "no single pod")
 }
 
 // TestADeletionIsAskedForAgain: the informer shows a deletion soon, unless the request was lost.
 func TestADeletionIsAskedForAgain(t *testing.T) {
 	start := time.Unix(1000, 0)
 	pod := func(uid string) *corev1.Pod { return mustertesting.MakePod("p-" + uid).UID(uid).Obj() }
-	n := &notes{}
+	n := &localState{}
 	for _, step := range []struct {
 		after time.Duration
 		pods  []*corev1.Pod

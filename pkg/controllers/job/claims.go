@@ -75,7 +75,7 @@ func (s *claims) survey(job *batchv1alpha1.Job, volume *batchv1alpha1.VolumeSpec
 	}
 }
 
-// complain notes the first problem.
+// complain keeps the first problem.
 func (s *claims) complain(reason, format string, args ...any) {
 	if s.problem == nil {
 		s.problem = &finding{reason, fmt.Sprintf(format, args...)}
@@ -165,20 +165,20 @@ func (c *Controller) makeClaim(ctx context.Context, job *batchv1alpha1.Job, volu
 
 // controlled returns what status.controlledResources should say: what plugins are at work, and what claims there are.
 // It returns nil if it should say what it says.
-func controlled(job *batchv1alpha1.Job, s *scene, k *kit) map[string]string {
-	if s.claims == nil || s.refusal != nil && isFresh(job, s) {
+func controlled(s *snapshot, ps *pluginState) map[string]string {
+	if s.claims == nil || s.held != nil {
 		return nil
 	}
 	entries := s.claims.known
-	if k.set == nil {
-		for key, value := range job.Status.ControlledResources {
+	if ps.set == nil {
+		for key, value := range s.job.Status.ControlledResources {
 			if strings.HasPrefix(key, "plugin-") {
 				entries[key] = value
 			}
 		}
 		return entries
 	}
-	for key, value := range k.set.ControlledResources() {
+	for key, value := range ps.set.ControlledResources() {
 		entries[key] = value
 	}
 	return entries

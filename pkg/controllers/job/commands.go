@@ -25,8 +25,8 @@ var commanded = []busv1alpha1.Action{
 	busv1alpha1.TerminateJobAction, busv1alpha1.CompleteJobAction,
 }
 
-// orders are the Commands that name a Job.
-type orders struct {
+// commands are those that name a Job.
+type commands struct {
 	// next to execute: the oldest that has not been; nil if there is none, or while the one before is still there.
 	// The status remembers one Command only.
 	next *busv1alpha1.Command
@@ -36,9 +36,9 @@ type orders struct {
 	refused map[types.UID]string
 }
 
-// ordersFor returns the Commands for a Job.
-func (c *Controller) ordersFor(job *batchv1alpha1.Job) *orders {
-	o := &orders{}
+// commandsOf returns the Commands for a Job.
+func (c *Controller) commandsOf(job *batchv1alpha1.Job) *commands {
+	o := &commands{}
 	handled := false
 	for _, command := range c.commandsFor(keyOf(job)) {
 		switch {
@@ -60,7 +60,7 @@ func (c *Controller) ordersFor(job *batchv1alpha1.Job) *orders {
 	return o
 }
 
-func (o *orders) refuse(command *busv1alpha1.Command, why string) {
+func (o *commands) refuse(command *busv1alpha1.Command, why string) {
 	o.done = append(o.done, command)
 	if o.refused == nil {
 		o.refused = map[types.UID]string{}
@@ -91,10 +91,10 @@ func older(a, b *busv1alpha1.Command) int {
 	return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
 }
 
-// cleanUp deletes the Commands that need nothing else, and says of those that were refused why.
-func (c *Controller) cleanUp(ctx context.Context, job *batchv1alpha1.Job, o *orders, n *notes) error {
+// deleteCommands deletes the Commands that need nothing else, and says of those that were refused why.
+func (c *Controller) deleteCommands(ctx context.Context, job *batchv1alpha1.Job, o *commands, local *localState) error {
 	for _, command := range o.done {
-		if n.commands.Has(command.UID) {
+		if local.commands.Has(command.UID) {
 			continue
 		}
 		if err := c.deleteCommand(ctx, command); err != nil {
@@ -105,9 +105,9 @@ func (c *Controller) cleanUp(ctx context.Context, job *batchv1alpha1.Job, o *ord
 			c.recorder.Eventf(job, corev1.EventTypeWarning, eventCommandIgnored, "Command %s is not executed: %s", command.Name, why)
 		}
 	}
-	n.commands = sets.New[types.UID]()
+	local.commands = sets.New[types.UID]()
 	for _, command := range o.done {
-		n.commands.Insert(command.UID)
+		local.commands.Insert(command.UID)
 	}
 	return nil
 }

@@ -1,7 +1,7 @@
 // Package job is the controller that turns Jobs into PodGroups and pods and leads them through their life.
 //
-// controller.go watches, reconcile.go tells the story of one look at a Job, judge.go decides without touching
-// anything, and the other files each do one thing that the story names.
+// controller.go and watch.go say what brings a Job to the controller. reconcile.go is the heart: take a snapshot (snapshot.go), make
+// a plan (plan.go, pure), write the status that announces it (write.go; timing.go says when), and carry it out (act.go).
 package job
 
 import (
@@ -109,8 +109,8 @@ type Controller struct {
 	worker          *worker.Worker
 	admission       Admission
 	reports         *worker.Reports
-	notebook        notebook
-	roster          roster
+	localStates     localStates
+	podTracker      podTracker
 	instruments     *instruments
 	requests        chan struct{} // one for each pod that is being created or deleted
 	turns           chan struct{} // one for each Job that has its turn to get pods
@@ -162,34 +162,35 @@ func New(cfg Config) *Controller {
 	}
 	c.worker = worker.New("job", c)
 	c.reports.Share(c.worker)
-	stores := map[schema.GroupResource]consistency.LastSyncRVGetter{
-		podResource:   pods.Informer().GetStore(),
-		groupResource: groups.Informer().GetStore(),
-	}
 	c.kinds = newKinds(cfg.Kube, cfg.KubeInformers)
-	for _, kind := range c.kinds.all() {
-		stores[kind.resource()] = kind.watched().GetStore()
-		must(kind.watched().AddIndexers(cache.Indexers{byOwningJob: owningJob}))
-		c.watch(kind.watched(), c.ownedHandler(0))
-	}
-	c.written = consistency.NewConsistencyStore(stores)
-	must(pods.Informer().AddIndexers(cache.Indexers{byOwningJob: owningJob}))
-	must(jobs.Informer().AddIndexers(cache.Indexers{byQueue: queueOfJob, byClaim: claimsOfJob}))
-	must(queues.Informer().AddIndexers(cache.Indexers{byParent: parentOfQueue}))
-	must(commands.AddIndexers(cache.Indexers{byTargetJob: jobOfCommand}))
-	c.watch(jobs.Informer(), c.jobHandler())
-	c.watch(jobs.Informer(), c.instruments.census())
-	c.watch(commands, c.commandHandler())
-	c.watch(pods.Informer(), c.podHandler())
-	c.watch(groups.Informer(), c.ownedHandler(0))
-	c.watch(c.kinds.claims.watched(), c.claimHandler())
-	c.watch(queues.Informer(), c.queueHandler())
 	c.synced = append(c.synced, classes.Informer().HasSynced)
+	c.watchOwned(pods.Informer(), groups.Informer())
+	c.watch(jobs.Informer(), c.jobHandler(), cache.Indexers{byQueue: queueOfJob, byClaim: claimsOfJob})
+	c.watch(jobs.Informer(), c.instruments.census(), nil)
+	c.watch(queues.Informer(), c.queueHandler(), cache.Indexers{byParent: parentOfQueue})
+	c.watch(commands, c.commandHandler(), cache.Indexers{byTargetJob: jobOfCommand})
 	c.admission.Watch(func(group *schedulingv1beta1.PodGroup) { c.enqueueOwner(group, 0) })
 	return c
 }
 
-func (c *Controller) watch(informer cache.SharedIndexInformer, handler cache.ResourceEventHandler) {
+// watchOwned watches what Jobs own, and remembers what the controller itself has written of it until the informers show that.
+func (c *Controller) watchOwned(pods, groups cache.SharedIndexInformer) {
+	stores := map[schema.GroupResource]consistency.LastSyncRVGetter{
+		podResource:   pods.GetStore(),
+		groupResource: groups.GetStore(),
+	}
+	for _, kind := range c.kinds.all() {
+		stores[kind.resource()] = kind.watched().GetStore()
+		c.watch(kind.watched(), c.ownedHandler(0), cache.Indexers{byOwningJob: owningJob})
+	}
+	c.written = consistency.NewConsistencyStore(stores)
+	c.watch(pods, c.podHandler(), cache.Indexers{byOwningJob: owningJob})
+	c.watch(groups, c.ownedHandler(0), nil)
+	c.watch(c.kinds.claims.watched(), c.claimHandler(), nil)
+}
+
+func (c *Controller) watch(informer cache.SharedIndexInformer, handler cache.ResourceEventHandler, indexers cache.Indexers) {
+	must(informer.AddIndexers(indexers))
 	registration, err := informer.AddEventHandler(handler)
 	must(err)
 	c.synced = append(c.synced, registration.HasSynced)
@@ -208,7 +209,7 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 	if !cache.WaitForCacheSync(ctx.Done(), c.synced...) {
 		return
 	}
-	c.roster.open()
+	c.podTracker.open()
 	c.worker.Run(ctx, workers)
 }
 
@@ -237,21 +238,21 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 		klog.FromContext(ctx).V(4).Info("Waiting to see what was written last", "job", klog.KObj(job), "reason", err.Error())
 		return retrySoon, nil
 	}
-	n := c.notebook.of(key, job.UID)
-	after, err := c.reconcile(ctx, job, n)
+	local := c.localStates.of(key, job.UID)
+	after, err := c.reconcile(ctx, job, local)
 	if err != nil || !phase.Ended(job.Status.State.Phase) {
 		return after, err
 	}
-	c.roster.forget(job.UID)
-	if left := worker.LeastStatusInterval - c.clock.Now().Sub(n.lastWrite); left > 0 {
-		return soonest(after, left), nil // the notes keep its status from being written too often
+	c.podTracker.forget(job.UID)
+	if left := worker.LeastStatusInterval - c.clock.Now().Sub(local.lastWrite); left > 0 {
+		return soonest(after, left), nil // the local state keeps the status from being written too often
 	}
-	c.notebook.forget(key)
+	c.localStates.forget(key)
 	return after, nil
 }
 
 func (c *Controller) forget(owner types.NamespacedName, key string) {
-	c.notebook.forget(key)
+	c.localStates.forget(key)
 	c.writtenJobs.Forget(key)
 	c.written.Clear(owner, "")
 }

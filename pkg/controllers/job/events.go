@@ -21,26 +21,15 @@ const (
 	eventCommandIgnored = "CommandIgnored"
 )
 
-// speak tells people what a status that has been written means: the command that was given, the action that was
+// emitEvents tells people what a status that has been written means: the command that was given, the action that was
 // taken, and what the Job suffers from or waits for now and did not before.
-func (c *Controller) speak(job *batchv1alpha1.Job, before *batchv1alpha1.JobStatus, v *verdict,
-	command *busv1alpha1.Command, said *finding,
-) {
-	switch {
-	case command == nil || string(command.UID) != v.status.HandledCommand: // it is its turn at the next look
-	case v.ignored:
-		c.instruments.commands.WithLabelValues("ignored").Inc()
-		c.recorder.Eventf(job, corev1.EventTypeWarning, eventCommandIgnored,
-			"Command %s is not executed: %s does nothing to a job that is %s", command.Name, command.Action, beginning(before.State.Phase))
-	default:
-		c.instruments.commands.WithLabelValues("executed").Inc()
-		c.recorder.Eventf(job, corev1.EventTypeNormal, eventCommandIssued,
-			"Start to execute command %s, and clean it up to make sure executed not more than once.", command.Action)
+func (c *Controller) emitEvents(job *batchv1alpha1.Job, s *snapshot, p *plan) {
+	c.tellOfCommand(job, s.command, p)
+	if p.request != nil {
+		c.recorder.Eventf(job, corev1.EventTypeNormal, eventExecuteAction, "Start to execute action %s ", p.request.action)
 	}
-	if v.request != nil {
-		c.recorder.Eventf(job, corev1.EventTypeNormal, eventExecuteAction, "Start to execute action %s ", v.request.action)
-	}
-	if said == nil || before.State.Reason == said.reason {
+	said := s.explanation(p.status.State.Phase)
+	if said == nil || job.Status.State.Reason == said.reason {
 		return
 	}
 	switch said.reason {
@@ -57,5 +46,20 @@ func (c *Controller) speak(job *batchv1alpha1.Job, before *batchv1alpha1.JobStat
 		// It passes by itself.
 	default:
 		c.recorder.Event(job, corev1.EventTypeWarning, said.reason, said.message)
+	}
+}
+
+// tellOfCommand tells what has become of the Command, if anything has.
+func (c *Controller) tellOfCommand(job *batchv1alpha1.Job, command *busv1alpha1.Command, p *plan) {
+	switch {
+	case command == nil || string(command.UID) != p.status.HandledCommand: // it is its turn at the next look
+	case p.ignored:
+		c.instruments.commands.WithLabelValues("ignored").Inc()
+		c.recorder.Eventf(job, corev1.EventTypeWarning, eventCommandIgnored,
+			"Command %s is not executed: %s does nothing to a job that is %s", command.Name, command.Action, beginning(job.Status.State.Phase))
+	default:
+		c.instruments.commands.WithLabelValues("executed").Inc()
+		c.recorder.Eventf(job, corev1.EventTypeNormal, eventCommandIssued,
+			"Start to execute command %s, and clean it up to make sure executed not more than once.", command.Action)
 	}
 }

@@ -28,12 +28,6 @@ const (
 	reasonEarlierPods        = "WaitingForEarlierPods"
 )
 
-// isFresh tells whether nothing has been made for the Job yet.
-func isFresh(job *batchv1alpha1.Job, s *scene) bool {
-	p := job.Status.State.Phase
-	return (p == "" || p == batchv1alpha1.Pending) && s.group == nil && len(s.pods)+len(s.ended) == 0
-}
-
 // checkSpec returns why a Job with this spec may not start, or nil. The answer depends on the spec alone.
 func checkSpec(job *batchv1alpha1.Job) *finding {
 	if errs := validation.Job(job); len(errs) > 0 {
@@ -66,25 +60,25 @@ func (c *Controller) checkQueue(job *batchv1alpha1.Job) *finding {
 	return nil
 }
 
-// troubleOf returns what a Job that has started, or may start, suffers from; nil if nothing is known.
-func troubleOf(job *batchv1alpha1.Job, s *scene) *finding {
+// problemOf returns what a Job that has started, or may start, suffers from; nil if nothing is known.
+func problemOf(s *snapshot) *finding {
 	switch {
 	case s.refusal != nil:
 		return s.refusal
 	case s.foreignGroup:
-		return &finding{reasonPodGroupNameTaken, fmt.Sprintf("PodGroup %s belongs to another owner", batchv1alpha1.PodGroupName(job))}
+		return &finding{reasonPodGroupNameTaken, fmt.Sprintf("PodGroup %s belongs to another owner", batchv1alpha1.PodGroupName(s.job))}
 	case s.queueProblem != nil:
 		return s.queueProblem
 	case s.claims != nil && s.claims.problem != nil:
 		return s.claims.problem
 	default:
-		return s.trouble
+		return s.lastError
 	}
 }
 
 // waitingFor returns what a Pending Job waits for; nil if nothing is known.
-func (c *Controller) waitingFor(job *batchv1alpha1.Job, s *scene) *finding {
-	if name := c.unservedScheduler(job); name != "" {
+func (c *Controller) waitingFor(s *snapshot) *finding {
+	if name := c.unservedScheduler(s.job); name != "" {
 		return &finding{reasonSchedulerNotServed, fmt.Sprintf(
 			"scheduler %q is not one of Muster's (%s): it does not keep the Job's pods together",
 			name, strings.Join(c.served, ", "))}

@@ -278,7 +278,7 @@ func TestAnActionIsNotPutOff(t *testing.T) {
 	w.settle()
 	require.Equal(t, batchv1alpha1.Pending, w.phase())
 	w.remove("j-a-1")
-	w.lookAndCrash(inRecess)
+	w.lookAndCrash(statusPaced)
 	w.settle()
 	assert.Equal(t, batchv1alpha1.Pending, w.phase())
 	assert.Equal(t, int32(1), w.job.Status.RetryCount)
@@ -288,7 +288,7 @@ func TestAnActionIsNotPutOff(t *testing.T) {
 // TestWhatWasSeenIsForgottenWithTheStatusThatItWasToFollow: it is not added to another, of a later run, say.
 func TestWhatWasSeenIsForgottenWithTheStatusThatItWasToFollow(t *testing.T) {
 	before := batchv1alpha1.JobStatus{Running: 1}
-	seen := memoryOf(&before, &batchv1alpha1.JobStatus{TaskRecords: []batchv1alpha1.TaskRecord{{Name: "a", Failed: "0"}}})
+	seen := newUnwritten(&before, &batchv1alpha1.JobStatus{TaskRecords: []batchv1alpha1.TaskRecord{{Name: "a", Failed: "0"}}})
 	same, other := before.DeepCopy(), batchv1alpha1.JobStatus{Version: 1}
 	seen.addTo(same)
 	seen.addTo(&other)

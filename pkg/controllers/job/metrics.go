@@ -122,10 +122,10 @@ func (m *instruments) register(register func(...metrics.Registerable)) {
 }
 
 // wrote counts what a status says that has been written.
-func (m *instruments) wrote(job *batchv1alpha1.Job, before *batchv1alpha1.JobStatus, v *verdict) {
-	now := v.status.State.Phase
-	if v.request != nil {
-		m.actions.WithLabelValues(string(v.request.action), causeOf(v.request)).Inc()
+func (m *instruments) wrote(job *batchv1alpha1.Job, before *batchv1alpha1.JobStatus, p *plan) {
+	now := p.status.State.Phase
+	if p.request != nil {
+		m.actions.WithLabelValues(string(p.request.action), causeOf(p.request)).Inc()
 	}
 	if before.State.Phase == now {
 		m.writes.WithLabelValues("counts").Inc()
@@ -139,11 +139,11 @@ func (m *instruments) wrote(job *batchv1alpha1.Job, before *batchv1alpha1.JobSta
 	case batchv1alpha1.Failed:
 		m.failed.WithLabelValues(job.Spec.Queue).Inc()
 	}
-	if before.StartTime == nil && v.status.StartTime != nil {
-		m.starts.Observe(v.status.StartTime.Sub(job.CreationTimestamp.Time).Seconds())
+	if before.StartTime == nil && p.status.StartTime != nil {
+		m.starts.Observe(p.status.StartTime.Sub(job.CreationTimestamp.Time).Seconds())
 	}
-	if phase.Ended(now) && v.status.RunningDuration != nil {
-		m.runs.WithLabelValues(string(now)).Observe(v.status.RunningDuration.Seconds())
+	if phase.Ended(now) && p.status.RunningDuration != nil {
+		m.runs.WithLabelValues(string(now)).Observe(p.status.RunningDuration.Seconds())
 	}
 }
 
@@ -151,7 +151,7 @@ func (m *instruments) wrote(job *batchv1alpha1.Job, before *batchv1alpha1.JobSta
 func causeOf(r *request) string {
 	switch {
 	case r.cause != nil:
-		return string(r.cause.Event)
+		return string(r.cause.Type)
 	case r.commanded:
 		return causeCommand
 	default:

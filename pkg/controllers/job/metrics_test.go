@@ -43,7 +43,7 @@ func TestWhatIsCounted(t *testing.T) {
 		}
 		return s
 	}
-	failed := &request{action: busv1alpha1.RestartJobAction, cause: &policy.Happening{Event: busv1alpha1.PodFailedEvent}}
+	failed := &request{action: busv1alpha1.RestartJobAction, cause: &policy.Event{Type: busv1alpha1.PodFailedEvent}}
 	told := &request{action: busv1alpha1.CompleteJobAction, commanded: true, why: finding{reason: "WhateverTheUserLikes"}}
 	life := []struct {
 		status *batchv1alpha1.JobStatus
@@ -59,7 +59,7 @@ func TestWhatIsCounted(t *testing.T) {
 	}
 	before := &batchv1alpha1.JobStatus{}
 	for _, step := range life {
-		m.wrote(job, before, &verdict{status: step.status, request: step.asked})
+		m.wrote(job, before, &plan{status: step.status, request: step.asked})
 		before = step.status
 	}
 	expect(`

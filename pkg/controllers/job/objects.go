@@ -16,14 +16,14 @@ import (
 	"github.com/muster-sched/muster/pkg/job/plugins/plugin"
 )
 
-// kit is what a Job's plugins make of its spec, and what is known to be there of it.
-type kit struct {
+// pluginState is what a Job's plugins make of its spec, and what is known to be there of it.
+type pluginState struct {
 	generation int64
 	set        *plugins.Set // nil if the plugins refuse the spec
 	refusal    error        // why they do
 	// applied are the objects that were found, or made, as the plugins want them. nil if that was not looked at yet.
 	applied map[applied]string // -> resource version
-	// said are the notes that people have been told.
+	// said are the notes of plugins that people have been told.
 	said sets.Set[plugin.Note]
 }
 
@@ -36,15 +36,15 @@ type applied struct {
 // errObjectTaken says that an object cannot be made because something else has its name.
 var errObjectTaken = errors.New("is there already and belongs to another owner: delete it, or give the Job another name")
 
-// equip makes the plugins of the Job's spec. It does so once for each generation.
-func (k *kit) equip(job *batchv1alpha1.Job) {
-	if k.generation == job.Generation && (k.set != nil || k.refusal != nil) {
+// load makes the plugins of the Job's spec. It does so once for each generation.
+func (ps *pluginState) load(job *batchv1alpha1.Job) {
+	if ps.generation == job.Generation && (ps.set != nil || ps.refusal != nil) {
 		return
 	}
 	set, errs := plugins.For(job)
-	k.generation, k.set, k.refusal, k.applied = job.Generation, set, errs.ToAggregate(), nil
+	ps.generation, ps.set, ps.refusal, ps.applied = job.Generation, set, errs.ToAggregate(), nil
 	if len(errs) == 0 {
-		k.refusal = nil
+		ps.refusal = nil
 	}
 }
 
@@ -58,28 +58,28 @@ func pluginRefusal(err error, fresh bool) *finding {
 }
 
 // tell says what the plugins have to say about the Job, once.
-func (c *Controller) tell(job *batchv1alpha1.Job, k *kit) {
-	for _, note := range k.set.Notes() {
-		if k.said.Has(note) {
+func (c *Controller) tell(job *batchv1alpha1.Job, ps *pluginState) {
+	for _, note := range ps.set.Notes() {
+		if ps.said.Has(note) {
 			continue
 		}
-		if k.said == nil {
-			k.said = sets.New[plugin.Note]()
+		if ps.said == nil {
+			ps.said = sets.New[plugin.Note]()
 		}
-		k.said.Insert(note)
+		ps.said.Insert(note)
 		c.recorder.Event(job, corev1.EventTypeWarning, note.Reason, note.Message)
 	}
 }
 
 // applyObjects makes the objects of the Job's plugins what the plugins want. It does nothing while they are as it has
 // left them.
-func (c *Controller) applyObjects(ctx context.Context, job *batchv1alpha1.Job, k *kit) error {
-	c.tell(job, k)
-	if !k.set.HasObjects() || isApplied(job, k) {
+func (c *Controller) applyObjects(ctx context.Context, job *batchv1alpha1.Job, ps *pluginState) error {
+	c.tell(job, ps)
+	if !ps.set.HasObjects() || isApplied(job, ps) {
 		return nil
 	}
 	secrets := &secretReader{c: c, ctx: ctx, job: job, read: map[string]plugin.Object{}}
-	wanted, err := k.set.Objects(secrets.data)
+	wanted, err := ps.set.Objects(secrets.data)
 	if secrets.err != nil {
 		return secrets.err
 	}
@@ -103,19 +103,19 @@ func (c *Controller) applyObjects(ctx context.Context, job *batchv1alpha1.Job, k
 		}
 		done[applied{kind, object.GetName()}] = live.GetResourceVersion()
 	}
-	k.applied = done
+	ps.applied = done
 	return nil
 }
 
 // isApplied tells whether all objects are there and nobody has changed them since they were applied.
-func isApplied(job *batchv1alpha1.Job, k *kit) bool {
-	for object, version := range k.applied {
+func isApplied(job *batchv1alpha1.Job, ps *pluginState) bool {
+	for object, version := range ps.applied {
 		live := object.kind.cached(job.Namespace, object.name)
 		if live == nil || live.GetResourceVersion() != version {
 			return false
 		}
 	}
-	return k.applied != nil
+	return ps.applied != nil
 }
 
 // applyObject creates an object if live is nil, or updates the live one where it is not as wanted.

@@ -19,8 +19,8 @@ func TestPodsOfTasksThatStartFirstAreCreatedFirst(t *testing.T) {
 	driver.Template.Spec.PriorityClassName = "high"
 	job := mustertesting.MakeJob("j").Task(mustertesting.MakeTask("executor", 2)).Obj()
 	job.Spec.Tasks = append(job.Spec.Tasks, *driver)
-	all := seatAll(&job.Spec, nil, nil)
-	sorted := all.sort(job, recallAll(job, all))
+	all := newPodSet(&job.Spec, nil, nil)
+	sorted := all.sort(job, readRecords(job, all))
 	order := byPriority(&job.Spec, func(class string) int32 { return map[string]int32{"high": 100}[class] })
 
 	var names []string

@@ -86,9 +86,9 @@ func (statusAlone) Watch(func(*schedulingv1beta1.PodGroup)) {}
 // what may run now, and for more with each stage; for less once pods are lost, if others wait. While none does, it is not written
 // for each pod that fails.
 func (c *Controller) ensureGroup(
-	ctx context.Context, whole *batchv1alpha1.Job, v *verdict, group *schedulingv1beta1.PodGroup,
+	ctx context.Context, whole *batchv1alpha1.Job, p *plan, group *schedulingv1beta1.PodGroup,
 ) (*schedulingv1beta1.PodGroup, error) {
-	job := gangOf(whole, v.stage)
+	job := gangOf(whole, p.stage)
 	groups := c.muster.SchedulingV1beta1().PodGroups(job.Namespace)
 	if group == nil {
 		created, err := groups.Create(ctx, newGroup(job, c.priorityOf), metav1.CreateOptions{})
@@ -102,7 +102,7 @@ func (c *Controller) ensureGroup(
 	if apiequality.Semantic.DeepEqual(wanted, group.Spec) {
 		return group, nil
 	}
-	if !v.members.someWait(v.stage) && apiequality.Semantic.DeepEqual(c.wantedSpec(gangOf(whole, v.stage.Whole()), group), group.Spec) {
+	if !p.members.someWait(p.stage) && apiequality.Semantic.DeepEqual(c.wantedSpec(gangOf(whole, p.stage.Whole()), group), group.Spec) {
 		return group, nil
 	}
 	changed := group.DeepCopy()
@@ -134,7 +134,7 @@ func (c *Controller) wantedSpec(job *batchv1alpha1.Job, group *schedulingv1beta1
 
 // deleteGroup deletes the Job's PodGroup if it has one: a Job that has ended or is aborted holds no place in its queue. It is not looked
 // at any more, however long it is still seen: it was admitted, and what takes its place may not be.
-func (c *Controller) deleteGroup(ctx context.Context, job *batchv1alpha1.Job, group *schedulingv1beta1.PodGroup, n *notes) error {
+func (c *Controller) deleteGroup(ctx context.Context, job *batchv1alpha1.Job, group *schedulingv1beta1.PodGroup, local *localState) error {
 	if group == nil || group.DeletionTimestamp != nil {
 		return nil
 	}
@@ -144,7 +144,7 @@ func (c *Controller) deleteGroup(ctx context.Context, job *batchv1alpha1.Job, gr
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("deleting PodGroup %s: %w", group.Name, err)
 	}
-	n.goneGroup = group.UID
+	local.goneGroup = group.UID
 	return nil
 }
 

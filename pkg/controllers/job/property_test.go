@@ -65,7 +65,7 @@ func drawPolicy(t *rapid.T, timeouts []time.Duration, actions []busv1alpha1.Acti
 // watch takes some looks at the Job, or none, each of which may be cut short.
 func watch(t *rapid.T, w *world) {
 	for range rapid.IntRange(0, 3).Draw(t, "looks") {
-		w.lookAndCrash(rapid.SampledFrom([]crash{noCrash, noCrash, noCrash, minorDeferred, inRecess, beforeWrite, beforeActing, whileActing}).Draw(t, "crash"))
+		w.lookAndCrash(rapid.SampledFrom([]crash{noCrash, noCrash, noCrash, statusDeferred, statusPaced, beforeWrite, beforeActing, whileActing}).Draw(t, "crash"))
 	}
 }
 
@@ -276,7 +276,7 @@ func TestFinishedPodsOfAnIncarnationRunOnce(t *testing.T) {
 				noteFinished(t, w, finished)
 			}
 			for range rapid.IntRange(0, 2).Draw(t, "looks") {
-				w.lookAndCrash(rapid.SampledFrom([]crash{noCrash, noCrash, minorDeferred, inRecess, beforeWrite, beforeActing, whileActing}).Draw(t, "crash"))
+				w.lookAndCrash(rapid.SampledFrom([]crash{noCrash, noCrash, statusDeferred, statusPaced, beforeWrite, beforeActing, whileActing}).Draw(t, "crash"))
 				noteFinished(t, w, finished)
 			}
 		}

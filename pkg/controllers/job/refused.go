@@ -16,11 +16,11 @@ import (
 // user wanted. Nothing is created or scaled away, and what would start pods anew is put off. It can still come to its end,
 // and be ended.
 
-// standing returns the Job with room for all that there is of it, whatever its spec says now.
-func standing(job *batchv1alpha1.Job, pods, ended []*corev1.Pod) *batchv1alpha1.Job {
+// withRoomForAll returns the Job with room for all that there is of it, whatever its spec says now.
+func withRoomForAll(job *batchv1alpha1.Job, pods, ended []*corev1.Pod) *batchv1alpha1.Job {
 	kept := *job
 	kept.Spec.Tasks = slices.Clone(job.Spec.Tasks)
-	all := seatAll(&job.Spec, pods, ended)
+	all := newPodSet(&job.Spec, pods, ended)
 	for i := range kept.Spec.Tasks {
 		task := &kept.Spec.Tasks[i]
 		task.Replicas = max(task.Replicas, extent(job, i, all))
@@ -32,10 +32,10 @@ func standing(job *batchv1alpha1.Job, pods, ended []*corev1.Pod) *batchv1alpha1.
 }
 
 // extent is how many indexes of a task there are pods of, or anything is known of.
-func extent(job *batchv1alpha1.Job, position int, all *crew) int32 {
+func extent(job *batchv1alpha1.Job, position int, all *podSet) int32 {
 	name := job.Spec.Tasks[position].Name
-	memory := policy.Recall(job.Status.TaskRecords, name, math.MaxInt32)
-	known := []indexes.Set{memory.Created, memory.Succeeded, memory.Failed}
+	record := policy.ReadRecord(job.Status.TaskRecords, name, math.MaxInt32)
+	known := []indexes.Set{record.Created, record.Succeeded, record.Failed}
 	for i := range job.Status.Delayed {
 		entry := &job.Status.Delayed[i]
 		if set, err := indexes.Parse(entry.Indexes); err == nil && entry.Task == name {
@@ -48,8 +48,8 @@ func extent(job *batchv1alpha1.Job, position int, all *crew) int32 {
 			last = max(last, index)
 		}
 	}
-	for _, s := range all.seated {
-		if s.position == position && s.version >= job.Status.Version && memory.Handled[s.index] != s.pod.UID {
+	for _, s := range all.pods {
+		if s.position == position && s.version >= job.Status.Version && record.Handled[s.index] != s.pod.UID {
 			last = max(last, s.index)
 		}
 	}

@@ -40,7 +40,7 @@ func specMark(job *batchv1alpha1.Job) string {
 
 // noteSpec remembers the spec as the one that policies have been asked about. It returns whether the user has changed
 // it since they were asked last.
-func noteSpec(v *view, status *batchv1alpha1.JobStatus) bool {
+func noteSpec(v *snapshot, status *batchv1alpha1.JobStatus) bool {
 	generation, hash, known := strings.Cut(status.HandledSpec, "-")
 	status.HandledSpec = v.specMark
 	if !known || v.specMark == "" {

@@ -397,5 +397,5 @@ func TestTheStatusOfAnEndedJobIsWrittenSeldom(t *testing.T) {
 	after, err = d.looks()
 	require.NoError(t, err)
 	assert.Zero(t, after)
-	assert.Empty(t, d.notebook.byKey, "nothing is kept in mind of a Job that has ended")
+	assert.Empty(t, d.localStates.byKey, "nothing is kept in mind of a Job that has ended")
 }

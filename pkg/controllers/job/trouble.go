@@ -56,7 +56,7 @@ func (e *actError) Unwrap() error { return e.err }
 
 // report makes trouble with the API a reason, a message and an event, and says how to go on: soon, or with the error
 // for a back-off.
-func (c *Controller) report(job *batchv1alpha1.Job, err error, n *notes) (time.Duration, error) {
+func (c *Controller) report(job *batchv1alpha1.Job, err error, local *localState) (time.Duration, error) {
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		// The Job is about to be deleted with its namespace.
@@ -68,8 +68,8 @@ func (c *Controller) report(job *batchv1alpha1.Job, err error, n *notes) (time.D
 	if trouble == nil {
 		return 0, err
 	}
-	isNew := n.trouble == nil || *n.trouble != *trouble
-	n.trouble = trouble
+	isNew := local.lastError == nil || *local.lastError != *trouble
+	local.lastError = trouble
 	if !errors.Is(err, errEarlierPod) { // nothing is wrong then
 		c.instruments.troubles.WithLabelValues(trouble.reason).Inc()
 		// What plugins refuse has the same reason, and its event comes with the status, where that has room for a reason.
@@ -81,7 +81,7 @@ func (c *Controller) report(job *batchv1alpha1.Job, err error, n *notes) (time.D
 	for _, taken := range []error{errNameTaken, errEarlierPod, errObjectTaken, errClaimTaken} {
 		if errors.Is(err, taken) {
 			// The name of what an earlier Job had is free as soon as that is gone; another owner may keep it.
-			return n.nextPause(isNew), nil
+			return local.nextPause(isNew), nil
 		}
 	}
 	return 0, err
@@ -90,13 +90,13 @@ func (c *Controller) report(job *batchv1alpha1.Job, err error, n *notes) (time.D
 // reportUnwritten tells people that the API server refuses a Job's status, once for as long as it gives the same reason: an
 // event is all that can tell. Nothing that matters later is done to a Job before its status says so, so that it goes on when it
 // can be written.
-func (c *Controller) reportUnwritten(job *batchv1alpha1.Job, err error, n *notes) {
+func (c *Controller) reportUnwritten(job *batchv1alpha1.Job, err error, local *localState) {
 	c.instruments.troubles.WithLabelValues(eventStatusError).Inc()
 	var answer apierrors.APIStatus
-	if !errors.As(err, &answer) || n.unwritten == err.Error() {
+	if !errors.As(err, &answer) || local.writeError == err.Error() {
 		return // an API server that does not answer takes no events either
 	}
-	n.unwritten = err.Error()
+	local.writeError = err.Error()
 	what := "update"
 	if job.Status.State.Phase == "" {
 		what = "initialize"

@@ -62,7 +62,7 @@ func TestReport(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			recorder := record.NewFakeRecorder(1)
 			controller := &Controller{recorder: recorder, instruments: newInstruments()}
-			n := &notes{}
+			n := &localState{}
 			for range 2 {
 				n.pause = 0
 				after, err := controller.report(mustertesting.MakeJob("j").Obj(), c.err, n)
@@ -75,7 +75,7 @@ func TestReport(t *testing.T) {
 			}
 			assert.Equal(t, c.event, got)
 			assert.Empty(t, recorder.Events, "the same is said once")
-			assert.Equal(t, c.event != "", n.trouble != nil)
+			assert.Equal(t, c.event != "", n.lastError != nil)
 		})
 	}
 }
@@ -83,7 +83,7 @@ func TestReport(t *testing.T) {
 // TestANameThatIsTakenIsTriedEverMoreSeldom: another owner may keep it for good.
 func TestANameThatIsTakenIsTriedEverMoreSeldom(t *testing.T) {
 	controller := &Controller{recorder: record.NewFakeRecorder(10), instruments: newInstruments()}
-	n := &notes{}
+	n := &localState{}
 	pause := func(err error) time.Duration {
 		after, err := controller.report(mustertesting.MakeJob("j").Obj(), err, n)
 		require.NoError(t, err)
@@ -134,7 +134,7 @@ func TestEarlierPodsAreWaitedForQuietly(t *testing.T) {
 func TestReportUnwritten(t *testing.T) {
 	recorder := record.NewFakeRecorder(5)
 	controller := &Controller{recorder: recorder, instruments: newInstruments()}
-	n := &notes{}
+	n := &localState{}
 	job := mustertesting.MakeJob("j").Obj()
 	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "jobs"}, "j", errors.New("not today"))
 	for range 3 {
@@ -142,7 +142,7 @@ func TestReportUnwritten(t *testing.T) {
 	}
 	controller.reportUnwritten(job, errors.New("connection refused"), n)
 	job.Status.State.Phase = "Running"
-	n.unwritten = ""
+	n.writeError = ""
 	controller.reportUnwritten(job, refused, n)
 	require.Len(t, recorder.Events, 2)
 	const why = ` job status, err: jobs "j" is forbidden: not today`

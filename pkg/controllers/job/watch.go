@@ -26,20 +26,20 @@ func (c *Controller) jobHandler() cache.ResourceEventHandler {
 		AddFunc: enqueue,
 		UpdateFunc: func(before, after any) {
 			if old := before.(*batchv1alpha1.Job); old.UID != after.(*batchv1alpha1.Job).UID {
-				c.roster.forget(old.UID)
+				c.podTracker.forget(old.UID)
 			}
 			enqueue(after)
 		},
 		DeleteFunc: func(obj any) {
 			if job, ok := worker.LastKnown[*batchv1alpha1.Job](obj); ok {
-				c.roster.forget(job.UID)
+				c.podTracker.forget(job.UID)
 			}
 			enqueue(obj)
 		},
 	}
 }
 
-// podHandler keeps the roster, and asks for a look at a Job a moment after anything has become of its pods.
+// podHandler keeps the podTracker, and asks for a look at a Job a moment after anything has become of its pods.
 func (c *Controller) podHandler() cache.ResourceEventHandler {
 	others := c.ownedHandler(gatherPods)
 	return cache.ResourceEventHandlerDetailedFuncs{
@@ -62,7 +62,7 @@ func (c *Controller) podHandler() cache.ResourceEventHandler {
 
 func (c *Controller) noteCame(pod *corev1.Pod) {
 	if owner := batchv1alpha1.JobOf(pod); owner != nil {
-		c.roster.came(owner.UID, pod)
+		c.podTracker.came(owner.UID, pod)
 	}
 }
 
@@ -76,7 +76,7 @@ func (c *Controller) noteChange(old, pod *corev1.Pod) {
 		c.noteCame(pod)
 		c.enqueueOwner(old, gatherPods)
 	case policy.IsFinished(pod):
-		c.roster.changed(after, old, pod)
+		c.podTracker.changed(after, old, pod)
 	}
 }
 
@@ -94,7 +94,7 @@ func (c *Controller) noteLeft(pod *corev1.Pod) {
 		return
 	}
 	job, err := c.jobs.Jobs(pod.Namespace).Get(owner.Name)
-	c.roster.left(owner.UID, pod, err == nil && job.UID == owner.UID)
+	c.podTracker.left(owner.UID, pod, err == nil && job.UID == owner.UID)
 }
 
 // gatherPods is how long the controller waits for more news of a Job's pods before it looks at them all: pods come, run and

@@ -20,37 +20,37 @@ import (
 	"github.com/muster-sched/muster/pkg/job/policy"
 )
 
-// world is a Job and its pods, without an API server: what a verdict asks for is done at once.
+// world is a Job and its pods, without an API server: what a plan asks for is done at once.
 type world struct {
 	t    require.TestingT
 	job  *batchv1alpha1.Job
 	pods map[string]*corev1.Pod // by name
-	// roster of the controller. What happens to pods it hears of at once.
-	roster roster
-	now    time.Time
-	uids   int
-	ran    map[string]int // pod name -> how many pods of that name were created
+	// podTracker of the controller. What happens to pods it hears of at once.
+	podTracker podTracker
+	now        time.Time
+	uids       int
+	ran        map[string]int // pod name -> how many pods of that name were created
 	// command that the next look finds; nil if there is none.
 	command *busv1alpha1.Command
 	// refused says that the spec is one that cannot run.
 	refused bool
-	// unwritten is the memory of a status that waits to be written; nil if none does.
-	unwritten *memory
+	// unwritten is what a status that waits to be written remembers; nil if none does.
+	unwritten *unwrittenStatus
 }
 
 // dies has another controller go on, which knows what the status says and sees what is there.
 func (w *world) dies() {
-	w.roster, w.unwritten = roster{}, nil
+	w.podTracker, w.unwritten = podTracker{}, nil
 	for _, pod := range w.pods {
-		w.roster.came(w.job.UID, pod)
+		w.podTracker.came(w.job.UID, pod)
 	}
-	w.roster.open()
+	w.podTracker.open()
 }
 
 func newWorld(t require.TestingT, job *batchv1alpha1.Job) *world {
 	job.UID = "job-uid"
 	w := &world{t: t, job: job, pods: map[string]*corev1.Pod{}, now: time.Unix(1000, 0), ran: map[string]int{}}
-	w.roster.open()
+	w.podTracker.open()
 	return w
 }
 
@@ -59,33 +59,34 @@ func newWorld(t require.TestingT, job *batchv1alpha1.Job) *world {
 type crash int
 
 const (
-	noCrash       crash = iota
-	beforeWrite         // nothing of it is left
-	beforeActing        // the status is written, nothing is done
-	whileActing         // half of the pods are deleted, or half created
-	minorDeferred       // no crash: a status of no importance is not written yet
-	inRecess            // no crash: the last status was written so lately that nothing is done yet that needs another of the same phase
+	noCrash        crash = iota
+	beforeWrite          // nothing of it is left
+	beforeActing         // the status is written, nothing is done
+	whileActing          // half of the pods are deleted, or half created
+	statusDeferred       // no crash: a status that may follow what is done is not written yet
+	statusPaced          // no crash: the last status was written so lately that one which must come first, and can wait, does
 )
 
-// look takes one look at the Job: judge, write the status, delete and create. Deleted pods stay until they are reaped.
-func (w *world) look() *verdict { return w.lookAndCrash(noCrash) }
+// look takes one look at the Job: make a plan, write its status, delete and create. Deleted pods stay until they are reaped.
+func (w *world) look() *plan { return w.lookAndCrash(noCrash) }
 
-func (w *world) lookAndCrash(at crash) *verdict {
+func (w *world) lookAndCrash(at crash) *plan {
 	filled := defaults.Job(w.job, "")
 	var pods []*corev1.Pod
 	for _, pod := range w.pods {
 		pods = append(pods, pod)
 	}
-	ends, _ := w.roster.look(w.job.UID, pods)
+	ends, _ := w.podTracker.look(w.job.UID, pods)
 	mark := specMark(filled)
 	if w.refused {
-		filled = standing(filled, pods, ends)
+		filled = withRoomForAll(filled, pods, ends)
 	}
 	w.unwritten.addTo(&filled.Status)
 	w.unwritten = nil
-	told := tellsEnds(w.job)
-	result := judge(&view{job: filled, pods: pods, ended: ends, command: w.command, specMark: mark, refused: w.refused, now: w.now})
-	if first := firstStatus(&view{job: filled, now: w.now}, result); first != nil {
+	told := recordsEnds(w.job)
+	s := &snapshot{job: filled, pods: pods, ended: ends, command: w.command, specMark: mark, refused: w.refused, now: w.now}
+	result := makePlan(s)
+	if first := firstStatus(&snapshot{job: filled, now: w.now}, result); first != nil {
 		if at != beforeWrite {
 			w.job.Status = *first
 		}
@@ -95,19 +96,20 @@ func (w *world) lookAndCrash(at crash) *verdict {
 	if at == beforeWrite {
 		return result
 	}
-	if at == inRecess && recess(&w.job.Status, result) > 0 {
-		w.unwritten = memoryOf(w.job.Status.DeepCopy(), result.status)
+	when := timingOf(s, &w.job.Status, result)
+	if at == statusPaced && when.beforeActing && when.after > 0 {
+		w.unwritten = newUnwritten(w.job.Status.DeepCopy(), result.status)
 		return result
 	}
-	if at == minorDeferred && isMinor(&w.job.Status, result) {
-		w.unwritten = memoryOf(w.job.Status.DeepCopy(), result.status)
+	if at == statusDeferred && !when.beforeActing {
+		w.unwritten = newUnwritten(w.job.Status.DeepCopy(), result.status)
 	} else {
 		w.job.Status = *result.status.DeepCopy()
 		if told {
-			w.roster.drop(w.job.UID, ends)
+			w.podTracker.drop(w.job.UID, ends)
 		}
 	}
-	requireAgenda(w.t, filled, result)
+	requireDelayed(w.t, filled, result)
 	if at == beforeActing {
 		return result
 	}
@@ -138,7 +140,7 @@ func (w *world) askToGo(name string) {
 		}
 		gone.DeletionTimestamp, gone.DeletionGracePeriodSeconds = &metav1.Time{Time: w.now}, &grace
 	}
-	w.roster.changed(w.job.UID, w.pods[name], gone)
+	w.podTracker.changed(w.job.UID, w.pods[name], gone)
 	w.pods[name] = gone
 }
 
@@ -167,7 +169,7 @@ func (w *world) create(pod *corev1.Pod) {
 	pod.CreationTimestamp = metav1.NewTime(w.now.Truncate(time.Second))
 	pod.Status.Phase = corev1.PodPending
 	w.pods[pod.Name] = pod
-	w.roster.came(w.job.UID, pod)
+	w.podTracker.came(w.job.UID, pod)
 	w.ran[pod.Name]++
 }
 
@@ -221,7 +223,7 @@ func (w *world) reap() {
 // remove takes a pod away, of which the informer tells as it was last.
 func (w *world) remove(name string) {
 	if pod := w.pods[name]; pod != nil {
-		w.roster.left(w.job.UID, pod, true)
+		w.podTracker.left(w.job.UID, pod, true)
 	}
 	delete(w.pods, name)
 }
@@ -236,7 +238,7 @@ func (w *world) start() {
 func (w *world) phase() batchv1alpha1.JobPhase { return w.job.Status.State.Phase }
 
 // requireConsistent checks what clients rely on in every single write.
-func requireConsistent(t require.TestingT, job *batchv1alpha1.Job, v *verdict) {
+func requireConsistent(t require.TestingT, job *batchv1alpha1.Job, v *plan) {
 	s := v.status
 	switch s.State.Phase {
 	case batchv1alpha1.Restarting, batchv1alpha1.Aborting, batchv1alpha1.Terminating, batchv1alpha1.Completing:
@@ -264,15 +266,15 @@ func conditionPhases(s *batchv1alpha1.JobStatus) map[batchv1alpha1.JobPhase]bool
 	return phases
 }
 
-// requireAgenda checks that the status holds every answer that comes later, before anything is done. It reads the entries of the
+// requireDelayed checks that the status holds every answer that comes later, before anything is done. It reads the entries of the
 // status by itself. A pending pod needs no entry: its creation time is known from the pod.
-func requireAgenda(t require.TestingT, job *batchv1alpha1.Job, v *verdict) {
+func requireDelayed(t require.TestingT, job *batchv1alpha1.Job, v *plan) {
 	if !phase.Runs(v.status.State.Phase) {
 		return
 	}
 	for i := range v.delays {
 		cause := &v.delays[i].Cause
-		if cause.Event == busv1alpha1.PodPendingEvent {
+		if cause.Type == busv1alpha1.PodPendingEvent {
 			continue
 		}
 		task := ""
@@ -280,11 +282,11 @@ func requireAgenda(t require.TestingT, job *batchv1alpha1.Job, v *verdict) {
 			task = job.Spec.Tasks[cause.Task].Name
 		}
 		isOfCause := func(entry batchv1alpha1.DelayedEvent) bool {
-			return entry.Event == cause.Event && entry.Task == task && entry.ExitCode == cause.ExitCode && listsIndex(entry.Indexes, cause.Index)
+			return entry.Event == cause.Type && entry.Task == task && entry.ExitCode == cause.ExitCode && listsIndex(entry.Indexes, cause.Index)
 		}
 		at := slices.IndexFunc(v.status.Delayed, isOfCause)
-		require.GreaterOrEqual(t, at, 0, "%s of task %q, index %d has no entry in the status", cause.Event, task, cause.Index)
-		require.False(t, v.status.Delayed[at].Since.After(cause.Since), "the entry of %s is later than the event", cause.Event)
+		require.GreaterOrEqual(t, at, 0, "%s of task %q, index %d has no entry in the status", cause.Type, task, cause.Index)
+		require.False(t, v.status.Delayed[at].Since.After(cause.Since), "the entry of %s is later than the event", cause.Type)
 	}
 }
 
@@ -303,4 +305,14 @@ func listsIndex(list string, index int32) bool {
 		}
 	}
 	return false
+}
+
+// mayWait tells whether the status of the plan may be written after it is carried out.
+func mayWait(job *batchv1alpha1.Job, p *plan) bool {
+	return !timingOf(&snapshot{job: job}, &job.Status, p).beforeActing
+}
+
+// givesWay tells whether the status of the plan gives way to other work.
+func givesWay(job *batchv1alpha1.Job, before *batchv1alpha1.JobStatus, p *plan) bool {
+	return timingOf(&snapshot{job: job}, before, p).givesWay
 }

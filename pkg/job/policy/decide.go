@@ -27,26 +27,26 @@ func (t *Targets) Has(task int, index int32) bool {
 type Decision struct {
 	// Action to take.
 	Action busv1alpha1.Action
-	// Cause is the happening that the policy answers.
-	Cause Happening
+	// Cause is the event that the policy answers.
+	Cause Event
 	// Policy is the path of the policy in the Job.
 	Policy string
 	// Targets are the pods of a restart of less than the whole Job; empty for the other actions.
 	Targets Targets
-	// Others are the happenings beside the cause that were to be answered now. Where their answers do not add to this one, it has
+	// Others are the events beside the cause that were to be answered now. Where their answers do not add to this one, it has
 	// made them needless, or stands in their way.
-	Others []Happening
+	Others []Event
 
 	timeout time.Duration
 }
 
 // Delay is an answer whose time has not come.
 type Delay struct {
-	// Cause is the happening that will be answered if nothing changes.
-	Cause Happening
+	// Cause is the event that will be answered if nothing changes.
+	Cause Event
 	// Action that will be taken.
 	Action busv1alpha1.Action
-	// Timeout is how long after the happening.
+	// Timeout is how long after the event.
 	Timeout time.Duration
 	// Due is when.
 	Due time.Time
@@ -55,7 +55,7 @@ type Delay struct {
 }
 
 // Reason is a word for status and events: the event that is answered.
-func (d *Decision) Reason() string { return string(d.Cause.Event) }
+func (d *Decision) Reason() string { return string(d.Cause.Type) }
 
 // Message says to people what happened and which policy answers it.
 func (d *Decision) Message() string {
@@ -88,24 +88,24 @@ func isRestart(action busv1alpha1.Action) bool {
 	}
 }
 
-// Decide asks the policies about each happening and returns the answer, nil if none has one now, and the answers
-// whose time has not come. For each happening the policies of its task are asked first, then those of the Job; the
+// Decide asks the policies about each event and returns the answer, nil if none has one now, and the answers
+// whose time has not come. For each event the policies of its task are asked first, then those of the Job; the
 // first that matches answers.
-func Decide(spec *batchv1alpha1.JobSpec, happenings []Happening, now time.Time) (*Decision, []Delay) {
-	return decide(spec, happenings, now, false)
+func Decide(spec *batchv1alpha1.JobSpec, events []Event, now time.Time) (*Decision, []Delay) {
+	return decide(spec, events, now, false)
 }
 
 // DecideWithoutRestarts decides while no pod can be started: answers that restart pods are put off, whatever the time.
-func DecideWithoutRestarts(spec *batchv1alpha1.JobSpec, happenings []Happening, now time.Time) (*Decision, []Delay) {
-	return decide(spec, happenings, now, true)
+func DecideWithoutRestarts(spec *batchv1alpha1.JobSpec, events []Event, now time.Time) (*Decision, []Delay) {
+	return decide(spec, events, now, true)
 }
 
-func decide(spec *batchv1alpha1.JobSpec, happenings []Happening, now time.Time, withoutRestarts bool) (*Decision, []Delay) {
+func decide(spec *batchv1alpha1.JobSpec, events []Event, now time.Time, withoutRestarts bool) (*Decision, []Delay) {
 	var answer *Decision
-	var answered []Happening
+	var answered []Event
 	var delays []Delay
 	targets := Targets{Tasks: map[int]bool{}, Pods: map[int]*indexes.Set{}}
-	for _, h := range happenings {
+	for _, h := range events {
 		next := ask(spec, h)
 		if next == nil {
 			continue
@@ -124,7 +124,7 @@ func decide(spec *batchv1alpha1.JobSpec, happenings []Happening, now time.Time, 
 		}
 	}
 	if answer != nil {
-		answer.Others = slices.DeleteFunc(answered, func(h Happening) bool { return occurrenceOf(h) == occurrenceOf(answer.Cause) })
+		answer.Others = slices.DeleteFunc(answered, func(h Event) bool { return keyOf(h) == keyOf(answer.Cause) })
 	}
 	if answer != nil && weight(answer.Action) >= weight(busv1alpha1.RestartTaskAction) {
 		answer.Targets = targets
@@ -183,7 +183,7 @@ func Partition(task *batchv1alpha1.TaskSpec, index int32) (first, last int32) {
 }
 
 // ask returns the answer of the first policy that matches, or nil.
-func ask(spec *batchv1alpha1.JobSpec, h Happening) *Decision {
+func ask(spec *batchv1alpha1.JobSpec, h Event) *Decision {
 	if h.Task >= 0 {
 		if d := first(spec.Tasks[h.Task].Policies, fmt.Sprintf("spec.tasks[%d].policies", h.Task), h); d != nil {
 			return d
@@ -192,7 +192,7 @@ func ask(spec *batchv1alpha1.JobSpec, h Happening) *Decision {
 	return first(spec.Policies, "spec.policies", h)
 }
 
-func first(policies []batchv1alpha1.LifecyclePolicy, path string, h Happening) *Decision {
+func first(policies []batchv1alpha1.LifecyclePolicy, path string, h Event) *Decision {
 	for i := range policies {
 		if matches(&policies[i], h) {
 			d := &Decision{Action: policies[i].Action, Cause: h, Policy: fmt.Sprintf("%s[%d]", path, i)}
@@ -205,12 +205,12 @@ func first(policies []batchv1alpha1.LifecyclePolicy, path string, h Happening) *
 	return nil
 }
 
-// matches tells whether a policy answers a happening: by its exit code, by its name, or by "*" if it is a failure.
-func matches(p *batchv1alpha1.LifecyclePolicy, h Happening) bool {
+// matches tells whether a policy answers a event: by its exit code, by its name, or by "*" if it is a failure.
+func matches(p *batchv1alpha1.LifecyclePolicy, h Event) bool {
 	if p.ExitCode != nil {
-		return h.Event == busv1alpha1.PodFailedEvent && h.ExitCode == *p.ExitCode
+		return h.Type == busv1alpha1.PodFailedEvent && h.ExitCode == *p.ExitCode
 	}
-	return names(p, h.Event) || names(p, busv1alpha1.AnyEvent) && isFailure(h.Event)
+	return names(p, h.Type) || names(p, busv1alpha1.AnyEvent) && isFailure(h.Type)
 }
 
 // Asks tells whether one of the policies names the event.
@@ -221,7 +221,7 @@ func Asks(policies []batchv1alpha1.LifecyclePolicy, event busv1alpha1.Event) boo
 // AnswersEvictions tells whether any of a Job's policies answers that a pod is evicted.
 func AnswersEvictions(spec *batchv1alpha1.JobSpec) bool {
 	answers := func(p batchv1alpha1.LifecyclePolicy) bool {
-		return matches(&p, Happening{Event: busv1alpha1.PodEvictedEvent})
+		return matches(&p, Event{Type: busv1alpha1.PodEvictedEvent})
 	}
 	return slices.ContainsFunc(spec.Policies, answers) || slices.ContainsFunc(spec.Tasks, func(task batchv1alpha1.TaskSpec) bool {
 		return slices.ContainsFunc(task.Policies, answers)

@@ -70,40 +70,40 @@ func pod(name string, phase corev1.PodPhase, options ...podOption) *corev1.Pod {
 }
 
 // task makes a task "a" of three replicas.
-func task(memory Memory, pods map[int32]*corev1.Pod) Task {
+func task(record Record, pods map[int32]*corev1.Pod) Task {
 	spec := mustertesting.MakeTask("a", 3).MaxRetry(3).Obj()
-	return Task{Spec: spec, Pods: pods, Memory: memory}
+	return Task{Spec: spec, Pods: pods, Record: record}
 }
 
 func TestObserve(t *testing.T) {
 	running := pod("j-a-0", corev1.PodRunning)
-	all := Memory{Created: indexes.Of(0, 1, 2)}
+	all := Record{Created: indexes.Of(0, 1, 2)}
 	for name, c := range map[string]struct {
 		task  Task
 		whole Whole
 		want  []string
 	}{
-		"nothing created yet":                       {task: task(Memory{}, nil)},
+		"nothing created yet":                       {task: task(Record{}, nil)},
 		"all run":                                   {task: task(all, map[int32]*corev1.Pod{0: running, 1: running, 2: running})},
-		"one has never been created":                {task: task(Memory{Created: indexes.Of(0, 1)}, map[int32]*corev1.Pod{0: running, 1: running})},
+		"one has never been created":                {task: task(Record{Created: indexes.Of(0, 1)}, map[int32]*corev1.Pod{0: running, 1: running})},
 		"one has gone":                              {task: task(all, map[int32]*corev1.Pod{0: running, 2: running}), want: []string{"PodEvicted: pod j-a-1 was deleted"}},
 		"one is going":                              {task: task(all, map[int32]*corev1.Pod{0: running, 1: pod("j-a-1", corev1.PodRunning, going), 2: running}), want: []string{"PodEvicted: pod j-a-1 was evicted"}},
-		"one is going before it was noted":          {task: task(Memory{}, map[int32]*corev1.Pod{1: pod("j-a-1", corev1.PodPending, going)}), want: []string{"PodEvicted: pod j-a-1 was evicted"}},
+		"one is going before it was noted":          {task: task(Record{}, map[int32]*corev1.Pod{1: pod("j-a-1", corev1.PodPending, going)}), want: []string{"PodEvicted: pod j-a-1 was evicted"}},
 		"one fails as it is killed":                 {task: task(all, map[int32]*corev1.Pod{0: running, 1: pod("j-a-1", corev1.PodFailed, exits(137), going), 2: running}), want: []string{"PodEvicted: pod j-a-1 was evicted"}},
 		"one failed with the mark of an eviction":   {task: task(all, map[int32]*corev1.Pod{0: running, 1: pod("j-a-1", corev1.PodFailed, exits(137), disrupted), 2: running}), want: []string{"PodEvicted: pod j-a-1 was evicted (PreemptionByScheduler)"}},
 		"one still runs with the mark":              {task: task(all, map[int32]*corev1.Pod{0: running, 1: pod("j-a-1", corev1.PodRunning, disrupted), 2: running})},
 		"one failed":                                {task: task(all, map[int32]*corev1.Pod{0: running, 1: pod("j-a-1", corev1.PodFailed, exits(3)), 2: running}), want: []string{"PodFailed: pod j-a-1 failed with exit code 3"}},
 		"the second container failed":               {task: task(all, map[int32]*corev1.Pod{0: running, 1: pod("j-a-1", corev1.PodFailed, exits(0, 4, 5)), 2: running}), want: []string{"PodFailed: pod j-a-1 failed with exit code 4"}},
-		"a failure that is known":                   {task: task(Memory{Created: indexes.Of(0, 1, 2), Failed: indexes.Of(1)}, map[int32]*corev1.Pod{0: running, 1: pod("j-a-1", corev1.PodFailed, exits(3)), 2: running})},
-		"a known failure that is deleted":           {task: task(Memory{Created: indexes.Of(0, 1, 2), Failed: indexes.Of(1)}, map[int32]*corev1.Pod{0: running, 2: running})},
+		"a failure that is known":                   {task: task(Record{Created: indexes.Of(0, 1, 2), Failed: indexes.Of(1)}, map[int32]*corev1.Pod{0: running, 1: pod("j-a-1", corev1.PodFailed, exits(3)), 2: running})},
+		"a known failure that is deleted":           {task: task(Record{Created: indexes.Of(0, 1, 2), Failed: indexes.Of(1)}, map[int32]*corev1.Pod{0: running, 2: running})},
 		"one ends well as it is killed":             {task: task(all, map[int32]*corev1.Pod{0: running, 1: pod("j-a-1", corev1.PodSucceeded, going), 2: running}), want: []string{"PodEvicted: pod j-a-1 was evicted"}},
 		"one ended well after it was marked":        {task: task(all, map[int32]*corev1.Pod{0: running, 1: pod("j-a-1", corev1.PodSucceeded, disrupted, endedAtSecond(201)), 2: running}), want: []string{"PodEvicted: pod j-a-1 was evicted (PreemptionByScheduler)"}},
 		"one is marked after it ended well":         {task: task(all, map[int32]*corev1.Pod{0: running, 1: pod("j-a-1", corev1.PodSucceeded, disrupted, endedAtSecond(199)), 2: running})},
 		"a succeeded pod that is going":             {task: task(all, map[int32]*corev1.Pod{0: running, 1: pod("j-a-1", corev1.PodSucceeded, removed), 2: running})},
-		"a known success that is deleted":           {task: task(Memory{Created: indexes.Of(0, 1, 2), Succeeded: indexes.Of(1)}, map[int32]*corev1.Pod{0: running, 2: running})},
-		"the last succeeded":                        {task: task(Memory{Created: indexes.Of(0, 1, 2), Succeeded: indexes.Of(0, 1)}, map[int32]*corev1.Pod{2: pod("j-a-2", corev1.PodSucceeded)}), want: []string{"TaskCompleted: all 3 pods of task a have succeeded"}},
-		"all succeeded and that is known":           {task: task(Memory{Created: indexes.Of(0, 1, 2), Succeeded: indexes.Of(0, 1, 2), Completed: true}, map[int32]*corev1.Pod{2: pod("j-a-2", corev1.PodSucceeded)})},
-		"all succeeded when nobody was asked":       {task: task(Memory{Created: indexes.Of(0, 1, 2), Succeeded: indexes.Of(0, 1, 2)}, nil), want: []string{"TaskCompleted: all 3 pods of task a have succeeded"}},
+		"a known success that is deleted":           {task: task(Record{Created: indexes.Of(0, 1, 2), Succeeded: indexes.Of(1)}, map[int32]*corev1.Pod{0: running, 2: running})},
+		"the last succeeded":                        {task: task(Record{Created: indexes.Of(0, 1, 2), Succeeded: indexes.Of(0, 1)}, map[int32]*corev1.Pod{2: pod("j-a-2", corev1.PodSucceeded)}), want: []string{"TaskCompleted: all 3 pods of task a have succeeded"}},
+		"all succeeded and that is known":           {task: task(Record{Created: indexes.Of(0, 1, 2), Succeeded: indexes.Of(0, 1, 2), Completed: true}, map[int32]*corev1.Pod{2: pod("j-a-2", corev1.PodSucceeded)})},
+		"all succeeded when nobody was asked":       {task: task(Record{Created: indexes.Of(0, 1, 2), Succeeded: indexes.Of(0, 1, 2)}, nil), want: []string{"TaskCompleted: all 3 pods of task a have succeeded"}},
 		"containers restarted too often":            {task: task(all, map[int32]*corev1.Pod{0: pod("j-a-0", corev1.PodRunning, restarted(2)), 1: pod("j-a-1", corev1.PodRunning, restarted(1)), 2: running}), want: []string{"TaskFailed: containers of task a were restarted 3 times"}},
 		"containers restarted, but not too often":   {task: task(all, map[int32]*corev1.Pod{0: pod("j-a-0", corev1.PodRunning, restarted(2)), 1: running, 2: running})},
 		"part of the gang cannot be scheduled":      {task: task(all, map[int32]*corev1.Pod{0: running, 1: running, 2: running}), whole: Whole{Unknown: true}, want: []string{"Unknown: part of the gang runs and the rest cannot be scheduled"}},
@@ -114,7 +114,7 @@ func TestObserve(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var got []string
 			for _, h := range Observe(mustertesting.MakeJob("j").Obj(), []Task{c.task}, c.whole) {
-				got = append(got, string(h.Event)+": "+h.Message)
+				got = append(got, string(h.Type)+": "+h.Message)
 			}
 			assert.Equal(t, c.want, got)
 		})
@@ -132,42 +132,42 @@ func onExit(code int32, action busv1alpha1.Action) batchv1alpha1.LifecyclePolicy
 }
 
 func TestDecide(t *testing.T) {
-	failed := Happening{Event: busv1alpha1.PodFailedEvent, Task: 0, Index: 1, ExitCode: 3}
-	evicted := Happening{Event: busv1alpha1.PodEvictedEvent, Task: 0, Index: 2}
-	taskFailed := Happening{Event: busv1alpha1.TaskFailedEvent, Task: 0, Index: -1}
-	completed := Happening{Event: busv1alpha1.TaskCompletedEvent, Task: 0, Index: -1}
-	unknown := Happening{Event: busv1alpha1.JobUnknownEvent, Task: -1, Index: -1}
-	updated := Happening{Event: busv1alpha1.JobUpdatedEvent, Task: -1, Index: -1}
+	failed := Event{Type: busv1alpha1.PodFailedEvent, Task: 0, Index: 1, ExitCode: 3}
+	evicted := Event{Type: busv1alpha1.PodEvictedEvent, Task: 0, Index: 2}
+	taskFailed := Event{Type: busv1alpha1.TaskFailedEvent, Task: 0, Index: -1}
+	completed := Event{Type: busv1alpha1.TaskCompletedEvent, Task: 0, Index: -1}
+	unknown := Event{Type: busv1alpha1.JobUnknownEvent, Task: -1, Index: -1}
+	updated := Event{Type: busv1alpha1.JobUpdatedEvent, Task: -1, Index: -1}
 	anything, restart, terminate := busv1alpha1.AnyEvent, busv1alpha1.RestartJobAction, busv1alpha1.TerminateJobAction
 	for name, c := range map[string]struct {
 		task, job []batchv1alpha1.LifecyclePolicy
-		happens   []Happening
+		happens   []Event
 		want      string
 	}{
-		"no policy":                          {happens: []Happening{failed}},
+		"no policy":                          {happens: []Event{failed}},
 		"nothing happened":                   {job: policies(on(anything, restart))},
-		"the Job's policy":                   {job: policies(on(busv1alpha1.PodFailedEvent, restart)), happens: []Happening{failed}, want: "RestartJob spec.policies[0]"},
-		"the task's comes first":             {task: policies(on(anything, terminate)), job: policies(on(busv1alpha1.PodFailedEvent, restart)), happens: []Happening{failed}, want: "TerminateJob spec.tasks[0].policies[0]"},
-		"the task's does not match":          {task: policies(on(busv1alpha1.PodEvictedEvent, terminate)), job: policies(on(busv1alpha1.PodFailedEvent, restart)), happens: []Happening{failed}, want: "RestartJob spec.policies[0]"},
-		"the first of the list":              {job: policies(onExit(4, terminate), onExit(3, restart), on(busv1alpha1.PodFailedEvent, terminate)), happens: []Happening{failed}, want: "RestartJob spec.policies[1]"},
-		"an exit code is for failures":       {job: policies(onExit(3, terminate)), happens: []Happening{evicted, completed}},
-		"one of several events":              {job: policies(batchv1alpha1.LifecyclePolicy{Events: []busv1alpha1.Event{busv1alpha1.PodEvictedEvent, busv1alpha1.PodFailedEvent}, Action: restart}), happens: []Happening{failed}, want: "RestartJob spec.policies[0]"},
-		"* matches a failure":                {job: policies(on(anything, restart)), happens: []Happening{failed}, want: "RestartJob spec.policies[0]"},
-		"* matches an eviction":              {job: policies(on(anything, restart)), happens: []Happening{evicted}, want: "RestartJob spec.policies[0]"},
-		"* matches a task's failure":         {job: policies(on(anything, restart)), happens: []Happening{taskFailed}, want: "RestartJob spec.policies[0]"},
-		"* matches Unknown":                  {job: policies(on(anything, restart)), happens: []Happening{unknown}, want: "RestartJob spec.policies[0]"},
-		"* does not match completion":        {job: policies(on(anything, restart)), happens: []Happening{completed}},
-		"completion has to be named":         {job: policies(on(anything, restart), on(busv1alpha1.TaskCompletedEvent, busv1alpha1.CompleteJobAction)), happens: []Happening{completed}, want: "CompleteJob spec.policies[1]"},
-		"a task's policy is not for Unknown": {task: policies(on(anything, restart)), happens: []Happening{unknown}},
-		"the weightiest action wins":         {job: policies(on(busv1alpha1.PodFailedEvent, restart), on(busv1alpha1.PodEvictedEvent, terminate)), happens: []Happening{failed, evicted}, want: "TerminateJob spec.policies[1]"},
-		"the first of equal actions":         {job: policies(on(busv1alpha1.PodEvictedEvent, restart), on(busv1alpha1.PodFailedEvent, restart)), happens: []Happening{failed, evicted}, want: "RestartJob spec.policies[1]"},
-		"restarting a pod of no pod":         {task: policies(on(anything, busv1alpha1.RestartPodAction)), happens: []Happening{taskFailed}},
-		"restarting a task of no task":       {job: policies(on(anything, busv1alpha1.RestartTaskAction)), happens: []Happening{unknown}},
-		"to resume is asked for too":         {job: policies(on(busv1alpha1.JobUpdatedEvent, busv1alpha1.ResumeJobAction)), happens: []Happening{updated}, want: "ResumeJob spec.policies[0]"},
-		"but gives way to all else":          {job: policies(on(busv1alpha1.JobUpdatedEvent, busv1alpha1.ResumeJobAction), on(busv1alpha1.PodFailedEvent, busv1alpha1.RestartPodAction)), happens: []Happening{updated, failed}, want: "RestartPod spec.policies[1]"},
-		"* does not match an update":         {job: policies(on(anything, restart)), happens: []Happening{updated}},
-		"no policy is about syncing":         {job: policies(on(anything, busv1alpha1.SyncJobAction)), happens: []Happening{failed}},
-		"restarting a partition of none":     {job: policies(on(anything, busv1alpha1.RestartPartitionAction)), happens: []Happening{failed}},
+		"the Job's policy":                   {job: policies(on(busv1alpha1.PodFailedEvent, restart)), happens: []Event{failed}, want: "RestartJob spec.policies[0]"},
+		"the task's comes first":             {task: policies(on(anything, terminate)), job: policies(on(busv1alpha1.PodFailedEvent, restart)), happens: []Event{failed}, want: "TerminateJob spec.tasks[0].policies[0]"},
+		"the task's does not match":          {task: policies(on(busv1alpha1.PodEvictedEvent, terminate)), job: policies(on(busv1alpha1.PodFailedEvent, restart)), happens: []Event{failed}, want: "RestartJob spec.policies[0]"},
+		"the first of the list":              {job: policies(onExit(4, terminate), onExit(3, restart), on(busv1alpha1.PodFailedEvent, terminate)), happens: []Event{failed}, want: "RestartJob spec.policies[1]"},
+		"an exit code is for failures":       {job: policies(onExit(3, terminate)), happens: []Event{evicted, completed}},
+		"one of several events":              {job: policies(batchv1alpha1.LifecyclePolicy{Events: []busv1alpha1.Event{busv1alpha1.PodEvictedEvent, busv1alpha1.PodFailedEvent}, Action: restart}), happens: []Event{failed}, want: "RestartJob spec.policies[0]"},
+		"* matches a failure":                {job: policies(on(anything, restart)), happens: []Event{failed}, want: "RestartJob spec.policies[0]"},
+		"* matches an eviction":              {job: policies(on(anything, restart)), happens: []Event{evicted}, want: "RestartJob spec.policies[0]"},
+		"* matches a task's failure":         {job: policies(on(anything, restart)), happens: []Event{taskFailed}, want: "RestartJob spec.policies[0]"},
+		"* matches Unknown":                  {job: policies(on(anything, restart)), happens: []Event{unknown}, want: "RestartJob spec.policies[0]"},
+		"* does not match completion":        {job: policies(on(anything, restart)), happens: []Event{completed}},
+		"completion has to be named":         {job: policies(on(anything, restart), on(busv1alpha1.TaskCompletedEvent, busv1alpha1.CompleteJobAction)), happens: []Event{completed}, want: "CompleteJob spec.policies[1]"},
+		"a task's policy is not for Unknown": {task: policies(on(anything, restart)), happens: []Event{unknown}},
+		"the weightiest action wins":         {job: policies(on(busv1alpha1.PodFailedEvent, restart), on(busv1alpha1.PodEvictedEvent, terminate)), happens: []Event{failed, evicted}, want: "TerminateJob spec.policies[1]"},
+		"the first of equal actions":         {job: policies(on(busv1alpha1.PodEvictedEvent, restart), on(busv1alpha1.PodFailedEvent, restart)), happens: []Event{failed, evicted}, want: "RestartJob spec.policies[1]"},
+		"restarting a pod of no pod":         {task: policies(on(anything, busv1alpha1.RestartPodAction)), happens: []Event{taskFailed}},
+		"restarting a task of no task":       {job: policies(on(anything, busv1alpha1.RestartTaskAction)), happens: []Event{unknown}},
+		"to resume is asked for too":         {job: policies(on(busv1alpha1.JobUpdatedEvent, busv1alpha1.ResumeJobAction)), happens: []Event{updated}, want: "ResumeJob spec.policies[0]"},
+		"but gives way to all else":          {job: policies(on(busv1alpha1.JobUpdatedEvent, busv1alpha1.ResumeJobAction), on(busv1alpha1.PodFailedEvent, busv1alpha1.RestartPodAction)), happens: []Event{updated, failed}, want: "RestartPod spec.policies[1]"},
+		"* does not match an update":         {job: policies(on(anything, restart)), happens: []Event{updated}},
+		"no policy is about syncing":         {job: policies(on(anything, busv1alpha1.SyncJobAction)), happens: []Event{failed}},
+		"restarting a partition of none":     {job: policies(on(anything, busv1alpha1.RestartPartitionAction)), happens: []Event{failed}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := &batchv1alpha1.JobSpec{Policies: c.job, Tasks: []batchv1alpha1.TaskSpec{{Name: "a", Policies: c.task}}}
@@ -185,10 +185,10 @@ func TestRestartsOfPodsAddUp(t *testing.T) {
 		{Name: "a", Policies: policies(on(busv1alpha1.PodFailedEvent, busv1alpha1.RestartPodAction))},
 		{Name: "b", Policies: policies(on(busv1alpha1.PodFailedEvent, busv1alpha1.RestartTaskAction))},
 	}}
-	d, _ := Decide(spec, []Happening{
-		{Event: busv1alpha1.PodFailedEvent, Task: 0, Index: 1},
-		{Event: busv1alpha1.PodFailedEvent, Task: 0, Index: 4},
-		{Event: busv1alpha1.PodFailedEvent, Task: 1, Index: 0},
+	d, _ := Decide(spec, []Event{
+		{Type: busv1alpha1.PodFailedEvent, Task: 0, Index: 1},
+		{Type: busv1alpha1.PodFailedEvent, Task: 0, Index: 4},
+		{Type: busv1alpha1.PodFailedEvent, Task: 1, Index: 0},
 	}, time.Now())
 	require.NotNil(t, d)
 	assert.Equal(t, busv1alpha1.RestartTaskAction, d.Action)
@@ -205,11 +205,11 @@ func TestAPartitionIsRestartedWhole(t *testing.T) {
 		{Name: "a", Replicas: 6, PartitionPolicy: &batchv1alpha1.PartitionPolicySpec{TotalPartitions: 3, PartitionSize: 2}},
 		{Name: "b", Replicas: 6},
 	}, Policies: policies(on(busv1alpha1.AnyEvent, busv1alpha1.RestartPartitionAction))}
-	d, _ := Decide(spec, []Happening{
-		{Event: busv1alpha1.PodFailedEvent, Task: 0, Index: 3},
-		{Event: busv1alpha1.PodEvictedEvent, Task: 0, Index: 5},
-		{Event: busv1alpha1.TaskFailedEvent, Task: 0, Index: -1},
-		{Event: busv1alpha1.PodFailedEvent, Task: 1, Index: 0},
+	d, _ := Decide(spec, []Event{
+		{Type: busv1alpha1.PodFailedEvent, Task: 0, Index: 3},
+		{Type: busv1alpha1.PodEvictedEvent, Task: 0, Index: 5},
+		{Type: busv1alpha1.TaskFailedEvent, Task: 0, Index: -1},
+		{Type: busv1alpha1.PodFailedEvent, Task: 1, Index: 0},
 	}, time.Now())
 	require.NotNil(t, d)
 	assert.Equal(t, busv1alpha1.RestartPartitionAction, d.Action)
@@ -244,22 +244,22 @@ func TestPartitionsCoverATask(t *testing.T) {
 	}
 }
 
-func TestMemoryIsWhatTheStatusHolds(t *testing.T) {
-	memory := Memory{Created: indexes.Of(0, 1, 2, 5), Succeeded: indexes.Of(1), Failed: indexes.Of(2), Handled: map[int32]types.UID{5: "u"}}
-	record, found := memory.Record("a")
+func TestRecordIsWhatTheStatusHolds(t *testing.T) {
+	record := Record{Created: indexes.Of(0, 1, 2, 5), Succeeded: indexes.Of(1), Failed: indexes.Of(2), Handled: map[int32]types.UID{5: "u"}}
+	written, found := record.Write("a")
 	require.True(t, found)
-	assert.Equal(t, batchv1alpha1.TaskRecord{Name: "a", Created: "0-2,5", Succeeded: "1", Failed: "2", Handled: map[string]string{"5": "u"}}, record)
+	assert.Equal(t, batchv1alpha1.TaskRecord{Name: "a", Created: "0-2,5", Succeeded: "1", Failed: "2", Handled: map[string]string{"5": "u"}}, written)
 
-	again := Recall([]batchv1alpha1.TaskRecord{{Name: "b", Created: "9"}, record}, "a", 5)
+	again := ReadRecord([]batchv1alpha1.TaskRecord{{Name: "b", Created: "9"}, written}, "a", 5)
 	assert.Equal(t, "0-2", again.Created.String(), "an index that the task has not any more is forgotten")
 	assert.Equal(t, map[int32]types.UID{5: "u"}, again.Handled, "but not a pod that is to go")
 	again.Prune(sets.New[types.UID]("other"))
 	assert.Empty(t, again.Handled)
 
-	_, found = (&Memory{}).Record("a")
+	_, found = (&Record{}).Write("a")
 	assert.False(t, found)
-	broken := Recall([]batchv1alpha1.TaskRecord{{Name: "a", Created: "5-1", Handled: map[string]string{"x": "u"}}}, "a", 5)
-	_, found = broken.Record("a")
+	broken := ReadRecord([]batchv1alpha1.TaskRecord{{Name: "a", Created: "5-1", Handled: map[string]string{"x": "u"}}}, "a", 5)
+	_, found = broken.Write("a")
 	assert.False(t, found, "what cannot be read is forgotten")
 }
 
@@ -306,23 +306,23 @@ func TestTimeouts(t *testing.T) {
 func TestRestartsArePutOffWhileNothingCanStart(t *testing.T) {
 	spec := &mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 3)).
 		Policy(busv1alpha1.PodFailedEvent, busv1alpha1.RestartJobAction).Policy(busv1alpha1.PodEvictedEvent, busv1alpha1.AbortJobAction).Obj().Spec
-	failed := Happening{Event: busv1alpha1.PodFailedEvent, Task: 0, Index: 1}
-	evicted := Happening{Event: busv1alpha1.PodEvictedEvent, Task: 0, Index: 2}
-	d, delays := DecideWithoutRestarts(spec, []Happening{failed}, time.Unix(1000, 0))
+	failed := Event{Type: busv1alpha1.PodFailedEvent, Task: 0, Index: 1}
+	evicted := Event{Type: busv1alpha1.PodEvictedEvent, Task: 0, Index: 2}
+	d, delays := DecideWithoutRestarts(spec, []Event{failed}, time.Unix(1000, 0))
 	assert.Nil(t, d)
 	require.Len(t, delays, 1)
 	assert.True(t, delays[0].PutOff)
-	assert.Contains(t, AgendaOf(delays), occurrenceOf(failed))
-	d, _ = DecideWithoutRestarts(spec, []Happening{failed, evicted}, time.Unix(1000, 0))
+	assert.Contains(t, DelayedBy(delays), keyOf(failed))
+	d, _ = DecideWithoutRestarts(spec, []Event{failed, evicted}, time.Unix(1000, 0))
 	require.NotNil(t, d)
 	assert.Equal(t, busv1alpha1.AbortJobAction, d.Action)
 }
 
 // TestACompletedTaskWhosePodRunsAnewCompletesAgain, but one that is rid of pods that it had beyond that stays completed.
 func TestACompletedTaskWhosePodRunsAnewCompletesAgain(t *testing.T) {
-	memory := Memory{Created: indexes.Of(0, 1), Succeeded: indexes.Of(0, 1), Completed: true}
-	memory.Renew(2, nil)
-	assert.True(t, memory.Completed)
-	memory.Renew(1, nil)
-	assert.False(t, memory.Completed)
+	record := Record{Created: indexes.Of(0, 1), Succeeded: indexes.Of(0, 1), Completed: true}
+	record.Renew(2, nil)
+	assert.True(t, record.Completed)
+	record.Renew(1, nil)
+	assert.False(t, record.Completed)
 }

@@ -17,27 +17,27 @@ import (
 // maxDelayed bounds the entries of a status that tell of what is answered later: it is the maximum of the schema.
 const maxDelayed = 200
 
-// Agenda is what has happened and will be answered later, with the time that each timeout counts from. It stands in
+// DelayedEvents is what has happened and will be answered later, with the time that each timeout counts from. It stands in
 // the Job's status, so that deadlines outlive the controller and the pods.
-type Agenda map[occurrence]time.Time
+type DelayedEvents map[eventKey]time.Time
 
-// occurrence tells one delayed happening from another.
-type occurrence struct {
+// eventKey tells one delayed event from another.
+type eventKey struct {
 	event    busv1alpha1.Event
 	task     int
 	index    int32
 	exitCode int32
 }
 
-func occurrenceOf(h Happening) occurrence { return occurrence{h.Event, h.Task, h.Index, h.ExitCode} }
+func keyOf(h Event) eventKey { return eventKey{h.Type, h.Task, h.Index, h.ExitCode} }
 
-// RecallAgenda reads the agenda of a Job's status. What is about tasks or pods that the Job has not any more, and what
+// ReadDelayed reads status.delayed of a Job. What is about tasks or pods that the Job has not any more, and what
 // cannot be read, is forgotten.
-func RecallAgenda(spec *batchv1alpha1.JobSpec, delayed []batchv1alpha1.DelayedEvent) Agenda {
-	agenda := Agenda{}
-	for i := range delayed {
-		entry := &delayed[i]
-		one := occurrence{event: entry.Event, task: -1, index: -1, exitCode: entry.ExitCode}
+func ReadDelayed(spec *batchv1alpha1.JobSpec, written []batchv1alpha1.DelayedEvent) DelayedEvents {
+	delayed := DelayedEvents{}
+	for i := range written {
+		entry := &written[i]
+		one := eventKey{event: entry.Event, task: -1, index: -1, exitCode: entry.ExitCode}
 		if entry.Task != "" {
 			one.task = slices.IndexFunc(spec.Tasks, func(t batchv1alpha1.TaskSpec) bool { return t.Name == entry.Task })
 			if one.task < 0 {
@@ -45,35 +45,35 @@ func RecallAgenda(spec *batchv1alpha1.JobSpec, delayed []batchv1alpha1.DelayedEv
 			}
 		}
 		if entry.Indexes == "" {
-			agenda[one] = entry.Since.Time
+			delayed[one] = entry.Since.Time
 			continue
 		}
 		if one.task < 0 {
 			continue
 		}
-		for index := range recallSet(entry.Indexes, spec.Tasks[one.task].Replicas).All() {
+		for index := range readSet(entry.Indexes, spec.Tasks[one.task].Replicas).All() {
 			one.index = index
-			agenda[one] = entry.Since.Time
+			delayed[one] = entry.Since.Time
 		}
 	}
-	return agenda
+	return delayed
 }
 
-// AgendaOf returns the agenda that the delays make. A pod that is pending says itself since when.
-func AgendaOf(delays []Delay) Agenda {
-	agenda := Agenda{}
+// DelayedBy returns the events that the delays are about. A pod that is pending says itself since when.
+func DelayedBy(delays []Delay) DelayedEvents {
+	delayed := DelayedEvents{}
 	for _, d := range delays {
-		if d.Cause.Event != busv1alpha1.PodPendingEvent {
-			agenda[occurrenceOf(d.Cause)] = d.Cause.Since
+		if d.Cause.Type != busv1alpha1.PodPendingEvent {
+			delayed[keyOf(d.Cause)] = d.Cause.Since
 		}
 	}
-	return agenda
+	return delayed
 }
 
-// Record writes the agenda for the Job's status, nil if it is empty. Pods to which the same happened at the same time
+// Write returns the events for status.delayed, nil if there is none. Pods to which the same happened at the same time
 // share an entry. Of very many different times some are told less exactly, so that what has to be written stays
 // bounded; those timeouts pass a little earlier.
-func (a Agenda) Record(spec *batchv1alpha1.JobSpec) []batchv1alpha1.DelayedEvent {
+func (a DelayedEvents) Write(spec *batchv1alpha1.JobSpec) []batchv1alpha1.DelayedEvent {
 	for step := time.Second; ; step *= 2 {
 		groups := a.group(step)
 		if len(groups) <= maxDelayed || step > 24*time.Hour {
@@ -85,11 +85,11 @@ func (a Agenda) Record(spec *batchv1alpha1.JobSpec) []batchv1alpha1.DelayedEvent
 // moment is what pods of a task share that one entry of the status tells of. Its index is -1 or, if it is about pods,
 // 0.
 type moment struct {
-	occurrence
+	eventKey
 	since int64
 }
 
-func (a Agenda) group(step time.Duration) map[moment][]int32 {
+func (a DelayedEvents) group(step time.Duration) map[moment][]int32 {
 	groups := map[moment][]int32{}
 	for one, since := range a {
 		index := one.index
@@ -124,20 +124,20 @@ func recordGroups(spec *batchv1alpha1.JobSpec, groups map[moment][]int32) []batc
 // Merge returns what has happened now together with what is to be answered later and still stands. Of what happened
 // before, and again, the first time counts; what says no time happened now, and so did what a node says is to come: its clock
 // is ahead.
-func (a Agenda) Merge(job *batchv1alpha1.Job, tasks []Task, seen []Happening, now time.Time) []Happening {
+func (a DelayedEvents) Merge(job *batchv1alpha1.Job, tasks []Task, seen []Event, now time.Time) []Event {
 	// The status tells times in whole seconds: one look must see the same as the next.
 	now = now.Truncate(time.Second)
-	known := make(map[occurrence]bool, len(seen))
-	all := make([]Happening, 0, len(seen)+len(a))
+	known := make(map[eventKey]bool, len(seen))
+	all := make([]Event, 0, len(seen)+len(a))
 	for _, h := range seen {
-		since, waits := a[occurrenceOf(h)]
+		since, waits := a[keyOf(h)]
 		switch {
-		case waits && h.Event != busv1alpha1.PodPendingEvent:
+		case waits && h.Type != busv1alpha1.PodPendingEvent:
 			h.Since = since
 		case h.Since.IsZero(), h.Since.After(now):
 			h.Since = now
 		}
-		known[occurrenceOf(h)] = true
+		known[keyOf(h)] = true
 		all = append(all, h)
 	}
 	for one, since := range a {
@@ -151,7 +151,7 @@ func (a Agenda) Merge(job *batchv1alpha1.Job, tasks []Task, seen []Happening, no
 
 // stands tells whether what is to be answered later is still so, of what is not seen any more once it has happened:
 // an evicted pod has no new one that runs, a failed one has not been replaced, a completed task is still complete.
-func stands(tasks []Task, one occurrence) bool {
+func stands(tasks []Task, one eventKey) bool {
 	if one.event == busv1alpha1.JobUpdatedEvent {
 		return true
 	}
@@ -161,11 +161,11 @@ func stands(tasks []Task, one occurrence) bool {
 	task := &tasks[one.task]
 	switch one.event {
 	case busv1alpha1.PodEvictedEvent:
-		return !task.Memory.Succeeded.Has(one.index) && !hasRun(task.Pods[one.index])
+		return !task.Record.Succeeded.Has(one.index) && !hasRun(task.Pods[one.index])
 	case busv1alpha1.PodFailedEvent:
-		return task.Memory.Failed.Has(one.index)
+		return task.Record.Failed.Has(one.index)
 	case busv1alpha1.TaskCompletedEvent:
-		return task.Memory.hasCompleted(task.Spec)
+		return task.Record.hasCompleted(task.Spec)
 	default:
 		return false
 	}
@@ -177,8 +177,8 @@ func hasRun(pod *corev1.Pod) bool {
 }
 
 // remember tells again what has happened.
-func remember(job *batchv1alpha1.Job, tasks []Task, one occurrence, since time.Time) Happening {
-	h := Happening{Event: one.event, Task: one.task, Index: one.index, ExitCode: one.exitCode, Since: since, Remembered: true}
+func remember(job *batchv1alpha1.Job, tasks []Task, one eventKey, since time.Time) Event {
+	h := Event{Type: one.event, Task: one.task, Index: one.index, ExitCode: one.exitCode, Since: since, Remembered: true}
 	var task *batchv1alpha1.TaskSpec
 	name := ""
 	if one.task >= 0 {

@@ -11,6 +11,7 @@ import (
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/job/defaults"
 	"github.com/muster-sched/muster/pkg/job/phase"
 	"github.com/muster-sched/muster/pkg/job/volumes"
@@ -274,7 +275,7 @@ func TestTimesMoveWithThePhaseAlone(t *testing.T) {
 
 func TestHeldJobSaysWhy(t *testing.T) {
 	job := mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)).Obj()
-	v := judge(&view{job: defaults.Job(job, ""), held: &finding{"NotSupported", "spec.x"}, now: time.Unix(1000, 0)})
+	v := makePlan(&snapshot{job: defaults.Job(job, ""), held: &finding{"NotSupported", "spec.x"}, now: time.Unix(1000, 0)})
 	assert.Equal(t, batchv1alpha1.Pending, v.status.State.Phase)
 	assert.Equal(t, "NotSupported", v.status.State.Reason)
 	assert.Equal(t, "spec.x", v.status.State.Message)
@@ -286,12 +287,13 @@ func TestUnknownGangIsAnswered(t *testing.T) {
 	w.start()
 	w.remove("j-a-0")
 	w.settle()
-	look := func() *verdict {
+	look := func() *plan {
 		var pods []*corev1.Pod
 		for _, pod := range w.pods {
 			pods = append(pods, pod)
 		}
-		return judge(&view{job: defaults.Job(w.job, ""), pods: pods, groupUnknown: true, now: w.now})
+		unknown := &schedulingv1beta1.PodGroup{Status: schedulingv1beta1.PodGroupStatus{Phase: schedulingv1beta1.PodGroupUnknown}}
+		return makePlan(&snapshot{job: defaults.Job(w.job, ""), pods: pods, group: unknown, now: w.now})
 	}
 	assert.NotNil(t, look().request, "one runs, one waits for a node")
 	w.runAll()
@@ -368,7 +370,7 @@ func TestAnEvictionIsNoticedThoughNoStatusHasToldOfThePod(t *testing.T) {
 		Task(mustertesting.MakeTask("a", 2)).Obj())
 	w.look()
 	require.Len(t, w.pods, 2)
-	require.True(t, isMinor(&w.job.Status, w.lookAndCrash(minorDeferred)))
+	require.True(t, mayWait(w.job, w.lookAndCrash(statusDeferred)))
 	require.Empty(t, w.job.Status.TaskRecords)
 	w.remove("j-a-0")
 	v := w.look()
@@ -383,7 +385,7 @@ func TestAJobGoesOnThoughNoStatusHasToldOfItsBeginning(t *testing.T) {
 		w := newWorld(t, mustertesting.MakeJob("j").Policy(busv1alpha1.PodFailedEvent, busv1alpha1.RestartJobAction).
 			Task(mustertesting.MakeTask("a", 2)).Obj())
 		for range 2 {
-			require.True(t, isReport(&w.job.Spec, &w.job.Status, w.lookAndCrash(minorDeferred)))
+			require.True(t, givesWay(w.job, &w.job.Status, w.lookAndCrash(statusDeferred)))
 		}
 		require.Len(t, w.pods, 2, "the pods do not wait for it")
 		require.Empty(t, w.phase())
@@ -415,8 +417,8 @@ func TestAJobGoesOnThoughNoStatusHasToldOfItsBeginning(t *testing.T) {
 	t.Run("a pod is evicted", func(t *testing.T) {
 		w := newWorld(t, mustertesting.MakeJob("j").Policy(busv1alpha1.PodEvictedEvent, busv1alpha1.RestartJobAction).
 			Task(mustertesting.MakeTask("a", 2)).Obj())
-		w.lookAndCrash(minorDeferred)
-		w.lookAndCrash(minorDeferred)
+		w.lookAndCrash(statusDeferred)
+		w.lookAndCrash(statusDeferred)
 		w.remove("j-a-0")
 		w.look()
 		assert.Equal(t, batchv1alpha1.Pending, w.phase())
@@ -457,10 +459,10 @@ func TestPodsWhoseEvictionIsAnsweredAreNoReport(t *testing.T) {
 			require.Len(t, w.pods, 3, "the second task has started while the Job runs")
 			before := w.job.Status.DeepCopy()
 			before.TaskRecords, before.TaskStatusCount, before.Pending = before.TaskRecords[:1], nil, 0
-			assert.Equal(t, c.want, isReport(&w.job.Spec, before, w.look()), "pods have come")
+			assert.Equal(t, c.want, givesWay(w.job, before, w.look()), "pods have come")
 			before = w.job.Status.DeepCopy()
 			w.set("j-b-0", corev1.PodRunning, 0)
-			assert.True(t, isReport(&w.job.Spec, before, w.look()), "one of them runs")
+			assert.True(t, givesWay(w.job, before, w.look()), "one of them runs")
 		})
 	}
 }
@@ -470,17 +472,17 @@ func TestWhatIsOnlyAReport(t *testing.T) {
 	w := newWorld(t, mustertesting.MakeJob("j").MinAvailable(2).Task(mustertesting.MakeTask("a", 4)).Obj())
 	report := func() bool {
 		before := w.job.Status.DeepCopy()
-		return isReport(&w.job.Spec, before, w.look())
+		return givesWay(w.job, before, w.look())
 	}
 	assert.True(t, report(), "the Job begins")
 	updates := newWorld(t, mustertesting.MakeJob("j").Policy(busv1alpha1.JobUpdatedEvent, busv1alpha1.RestartJobAction).
 		Task(mustertesting.MakeTask("a", 1)).Obj())
-	assert.False(t, isReport(&updates.job.Spec, updates.job.Status.DeepCopy(), updates.look()), "a Job begins whose later specs are compared with this one")
-	begun := &verdict{status: &batchv1alpha1.JobStatus{State: batchv1alpha1.JobState{Phase: batchv1alpha1.Pending}}, members: &members{}}
+	assert.False(t, givesWay(updates.job, updates.job.Status.DeepCopy(), updates.look()), "a Job begins whose later specs are compared with this one")
+	begun := &plan{status: &batchv1alpha1.JobStatus{State: batchv1alpha1.JobState{Phase: batchv1alpha1.Pending}}, members: &members{}}
 	begun.status.ControlledResources = map[string]string{"plugin-svc": "svc"}
-	assert.True(t, isReport(&w.job.Spec, &batchv1alpha1.JobStatus{}, begun), "a Job with a plugin begins")
+	assert.True(t, givesWay(w.job, &batchv1alpha1.JobStatus{}, begun), "a Job with a plugin begins")
 	begun.status.ControlledResources[volumes.EmptyDirKey("data")] = "data"
-	assert.False(t, isReport(&w.job.Spec, &batchv1alpha1.JobStatus{}, begun), "a Job begins whose pods have empty directories in a claim's place")
+	assert.False(t, givesWay(w.job, &batchv1alpha1.JobStatus{}, begun), "a Job begins whose pods have empty directories in a claim's place")
 	assert.True(t, report(), "pods have come")
 	w.set("j-a-0", corev1.PodRunning, 0)
 	assert.True(t, report(), "one runs")

@@ -9,43 +9,43 @@ import (
 	"github.com/muster-sched/muster/pkg/job/policy"
 )
 
-// roster knows which pods of each Job the informer has told of, and how those ended that were removed thereafter, until a status tells
+// podTracker knows which pods of each Job the informer has told of, and how those ended that were removed thereafter, until a status tells
 // of it. A pod that is gone says nothing any more, nor does a failed one that is going: it looks as if it had been told to go and
 // had failed for that. The informer's handlers have seen what came first; its store forgets a pod a moment before they hear of it.
-type roster struct {
+type podTracker struct {
 	mu     sync.Mutex
 	isOpen bool
-	byJob  map[types.UID]*roll // UID of the Job -> its pods
+	byJob  map[types.UID]*trackedPods // UID of the Job -> its pods
 }
 
-// roll is what a roster knows of one Job.
-type roll struct {
+// trackedPods is what a podTracker knows of one Job.
+type trackedPods struct {
 	present map[types.UID]bool        // pods that the handlers have heard of, and not that they are gone -> do they look killed
 	ends    map[types.UID]*corev1.Pod // pods that have ended by themselves and are gone or going, as they were when they had
 }
 
-// open begins to note how pods end. A controller that only stands by does not see what becomes of the notes: another deals with it.
-func (r *roster) open() {
+// open begins to keep how pods end. A standby does not: the leader deals with them, and a standby does not see when.
+func (r *podTracker) open() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.isOpen = true
 }
 
-// came notes that the informer has told of a pod of the Job with that UID.
-func (r *roster) came(job types.UID, pod *corev1.Pod) {
+// came records that the informer has told of a pod of the Job with that UID.
+func (r *podTracker) came(job types.UID, pod *corev1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.byJob == nil {
-		r.byJob = map[types.UID]*roll{}
+		r.byJob = map[types.UID]*trackedPods{}
 	}
 	if r.byJob[job] == nil {
-		r.byJob[job] = &roll{present: map[types.UID]bool{}, ends: map[types.UID]*corev1.Pod{}}
+		r.byJob[job] = &trackedPods{present: map[types.UID]bool{}, ends: map[types.UID]*corev1.Pod{}}
 	}
 	r.byJob[job].present[pod.UID] = looksKilled(pod)
 }
 
-// changed notes how a pod ended that looks killed now and did not before.
-func (r *roster) changed(job types.UID, before, after *corev1.Pod) {
+// changed keeps how a pod ended that looks killed now and did not before.
+func (r *podTracker) changed(job types.UID, before, after *corev1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	known := r.byJob[job]
@@ -61,9 +61,9 @@ func (r *roster) changed(job types.UID, before, after *corev1.Pod) {
 // looksKilled tells whether a pod has ended and looks as if it had been told to before.
 func looksKilled(pod *corev1.Pod) bool { return policy.IsFinished(pod) && !policy.EndedByItself(pod) }
 
-// left notes that a pod is gone, and how it ended if it did by itself and the Job exists: of one that is gone nobody asks any more.
+// left records that a pod is gone, and keeps how it ended if it did by itself and the Job exists: of one that is gone nobody asks any more.
 // The handler of Jobs calls forget once the lister that knows has lost the Job.
-func (r *roster) left(job types.UID, pod *corev1.Pod, jobExists bool) {
+func (r *podTracker) left(job types.UID, pod *corev1.Pod, jobExists bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	known := r.byJob[job]
@@ -83,7 +83,7 @@ func (r *roster) left(job types.UID, pod *corev1.Pod, jobExists bool) {
 // look returns the pods that have ended by themselves and are gone or going, as they were when they had, beside those that the informer's
 // store shows. It returns false if the store is ahead of the handlers, with some that are gone from there or look killed: then nobody
 // knows how they ended, and the news is on its way.
-func (r *roster) look(job types.UID, shown []*corev1.Pod) ([]*corev1.Pod, bool) {
+func (r *podTracker) look(job types.UID, shown []*corev1.Pod) ([]*corev1.Pod, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	known := r.byJob[job]
@@ -114,7 +114,7 @@ func (r *roster) look(job types.UID, shown []*corev1.Pod) ([]*corev1.Pod, bool) 
 }
 
 // drop forgets how pods ended, now that a status tells it.
-func (r *roster) drop(job types.UID, ended []*corev1.Pod) {
+func (r *podTracker) drop(job types.UID, ended []*corev1.Pod) {
 	if len(ended) == 0 {
 		return
 	}
@@ -129,14 +129,14 @@ func (r *roster) drop(job types.UID, ended []*corev1.Pod) {
 }
 
 // forget drops what is known of a Job that is gone, or that has ended.
-func (r *roster) forget(job types.UID) {
+func (r *podTracker) forget(job types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.byJob, job)
 }
 
 // tidy drops a Job of which nothing is known any more.
-func (r *roster) tidy(job types.UID) {
+func (r *podTracker) tidy(job types.UID) {
 	if known := r.byJob[job]; len(known.present) == 0 && len(known.ends) == 0 {
 		delete(r.byJob, job)
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/muster-sched/muster/pkg/job/policy"
 )
 
-// seated is a pod and its place in the Job, as its annotations say.
-type seated struct {
+// jobPod is a pod and its place in the Job, as its annotations say.
+type jobPod struct {
 	pod      *corev1.Pod // as it was when it had ended by itself, if that is known, or else as it is now
 	shown    *corev1.Pod // as it is now; nil if it is gone
 	position int         // of the task in the spec; -1 if it has no such task
@@ -25,17 +25,17 @@ type seated struct {
 	version  int32
 }
 
-// crew are all pods that the Job owns.
-type crew struct {
-	seated []seated
-	names  sets.Set[string]    // of all pods, whatever becomes of them: no pod can be created under one of these
-	uids   sets.Set[types.UID] // of all pods, and of those that are gone and whose end is known: what is remembered of them still counts
+// podSet are all pods that the Job owns.
+type podSet struct {
+	pods  []jobPod
+	names sets.Set[string]    // of all pods, whatever becomes of them: no pod can be created under one of these
+	uids  sets.Set[types.UID] // of all pods, and of those that are gone and whose end is known: what is remembered of them still counts
 }
 
-// seatAll finds the places of the pods, and of those that have ended and are gone or going, which are given as they were when they had.
-// One that has no place is not one of those that we make, although it names the Job as its owner: it is not ours to judge.
-func seatAll(spec *batchv1alpha1.JobSpec, pods, ended []*corev1.Pod) *crew {
-	c := &crew{seated: make([]seated, 0, len(pods)), names: make(sets.Set[string], len(pods)), uids: make(sets.Set[types.UID], len(pods))}
+// newPodSet finds the places of the pods, and of those that have ended and are gone or going, which are given as they were when they had.
+// One that has no place is not one of those that we make, although it names the Job as its owner: nothing is done about it.
+func newPodSet(spec *batchv1alpha1.JobSpec, pods, ended []*corev1.Pod) *podSet {
+	c := &podSet{pods: make([]jobPod, 0, len(pods)), names: make(sets.Set[string], len(pods)), uids: make(sets.Set[types.UID], len(pods))}
 	positions := make(map[string]int, len(spec.Tasks)) // task name -> position in the spec
 	for i := range spec.Tasks {
 		positions[spec.Tasks[i].Name] = i
@@ -48,21 +48,21 @@ func seatAll(spec *batchv1alpha1.JobSpec, pods, ended []*corev1.Pod) *crew {
 		c.names.Insert(pod.Name)
 		c.uids.Insert(pod.UID)
 		if one := asEnded[pod.UID]; one != nil {
-			c.seat(positions, one, pod)
+			c.add(positions, one, pod)
 		} else {
-			c.seat(positions, pod, pod)
+			c.add(positions, pod, pod)
 		}
 	}
 	for _, pod := range ended {
 		if !c.uids.Has(pod.UID) {
 			c.uids.Insert(pod.UID)
-			c.seat(positions, pod, nil)
+			c.add(positions, pod, nil)
 		}
 	}
 	return c
 }
 
-func (c *crew) seat(positions map[string]int, pod, shown *corev1.Pod) {
+func (c *podSet) add(positions map[string]int, pod, shown *corev1.Pod) {
 	index, indexErr := strconv.ParseInt(pod.Annotations[batchv1alpha1.TaskIndexKey], 10, 32)
 	version, versionErr := strconv.ParseInt(pod.Annotations[batchv1alpha1.JobVersionKey], 10, 32)
 	if indexErr != nil || versionErr != nil || index < 0 {
@@ -72,7 +72,7 @@ func (c *crew) seat(positions map[string]int, pod, shown *corev1.Pod) {
 	if !known {
 		position = -1
 	}
-	c.seated = append(c.seated, seated{pod, shown, position, int32(index), int32(version)})
+	c.pods = append(c.pods, jobPod{pod, shown, position, int32(index), int32(version)})
 }
 
 // usesEnds tells whether a Job has to know how pods ended that are gone or going: if it runs or is going to, or may be resumed.
@@ -97,10 +97,10 @@ func ofUse(job *batchv1alpha1.Job, ended []*corev1.Pod) []*corev1.Pod {
 }
 
 // dropKnown drops the pods that are gone if it is remembered how they ended, or that their index runs anew.
-func (c *crew) dropKnown(memories []policy.Memory) {
-	c.seated = slices.DeleteFunc(c.seated, func(s seated) bool {
+func (c *podSet) dropKnown(records []policy.Record) {
+	c.pods = slices.DeleteFunc(c.pods, func(s jobPod) bool {
 		return s.shown == nil && s.position >= 0 &&
-			(memories[s.position].Finished(s.index) || memories[s.position].Handled[s.index] == s.pod.UID)
+			(records[s.position].Finished(s.index) || records[s.position].Handled[s.index] == s.pod.UID)
 	})
 }
 
@@ -114,37 +114,37 @@ type members struct {
 	names sets.Set[string]
 }
 
-// recallAll reads the memories of all tasks from the Job's status, without the pods to be rid of that are gone.
-func recallAll(job *batchv1alpha1.Job, all *crew) []policy.Memory {
-	memories := make([]policy.Memory, len(job.Spec.Tasks))
+// readRecords reads the records of all tasks from the Job's status, without the pods to be rid of that are gone.
+func readRecords(job *batchv1alpha1.Job, all *podSet) []policy.Record {
+	records := make([]policy.Record, len(job.Spec.Tasks))
 	for i := range job.Spec.Tasks {
 		task := &job.Spec.Tasks[i]
-		memories[i] = policy.Recall(job.Status.TaskRecords, task.Name, task.Replicas)
-		memories[i].Prune(all.uids)
-	}
-	return memories
-}
-
-// recordAll writes the memories of all tasks for the Job's status.
-func recordAll(spec *batchv1alpha1.JobSpec, memories []policy.Memory) []batchv1alpha1.TaskRecord {
-	var records []batchv1alpha1.TaskRecord
-	for i := range spec.Tasks {
-		if record, found := memories[i].Record(spec.Tasks[i].Name); found {
-			records = append(records, record)
-		}
+		records[i] = policy.ReadRecord(job.Status.TaskRecords, task.Name, task.Replicas)
+		records[i].Prune(all.uids)
 	}
 	return records
 }
 
+// writeRecords writes the records of all tasks for the Job's status.
+func writeRecords(spec *batchv1alpha1.JobSpec, records []policy.Record) []batchv1alpha1.TaskRecord {
+	var written []batchv1alpha1.TaskRecord
+	for i := range spec.Tasks {
+		if record, found := records[i].Write(spec.Tasks[i].Name); found {
+			written = append(written, record)
+		}
+	}
+	return written
+}
+
 // sort sorts the pods by the Job's phase, its incarnation and what is remembered.
-func (c *crew) sort(job *batchv1alpha1.Job, memories []policy.Memory) *members {
+func (c *podSet) sort(job *batchv1alpha1.Job, records []policy.Record) *members {
 	m := &members{tasks: make([]policy.Task, len(job.Spec.Tasks)), names: c.names}
 	for i := range job.Spec.Tasks {
-		m.tasks[i] = policy.Task{Spec: &job.Spec.Tasks[i], Pods: map[int32]*corev1.Pod{}, Memory: memories[i]}
+		m.tasks[i] = policy.Task{Spec: &job.Spec.Tasks[i], Pods: map[int32]*corev1.Pod{}, Record: records[i]}
 	}
-	for _, s := range c.seated {
+	for _, s := range c.pods {
 		switch {
-		case isDoomed(job, memories, s):
+		case isDoomed(job, records, s):
 			if s.shown != nil {
 				m.doomed = append(m.doomed, s.shown)
 			}
@@ -158,11 +158,11 @@ func (c *crew) sort(job *batchv1alpha1.Job, memories []policy.Memory) *members {
 
 // isDoomed tells whether Muster wants the pod to be gone. It follows from the Job's status and spec alone, so that
 // a controller that starts anew finds the same victims.
-func isDoomed(job *batchv1alpha1.Job, memories []policy.Memory, s seated) bool {
+func isDoomed(job *batchv1alpha1.Job, records []policy.Record, s jobPod) bool {
 	if s.version < job.Status.Version {
 		return true
 	}
-	if s.position >= 0 && memories[s.position].Handled[s.index] == s.pod.UID {
+	if s.position >= 0 && records[s.position].Handled[s.index] == s.pod.UID {
 		return true
 	}
 	if phase.KeepsOnlyFinished(job.Status.State.Phase) || isLastRestart(job) {
@@ -172,7 +172,7 @@ func isDoomed(job *batchv1alpha1.Job, memories []policy.Memory, s seated) bool {
 }
 
 // isSurplus tells whether the Job has been scaled down below the pod's index.
-func isSurplus(job *batchv1alpha1.Job, s seated) bool {
+func isSurplus(job *batchv1alpha1.Job, s jobPod) bool {
 	return s.position < 0 || s.index >= job.Spec.Tasks[s.position].Replicas
 }
 
@@ -209,17 +209,17 @@ func countTask(task *policy.Task) (phases map[corev1.PodPhase]int32, terminating
 	phases = map[corev1.PodPhase]int32{}
 	for index, pod := range task.Pods {
 		switch {
-		case task.Memory.Finished(index):
+		case task.Record.Finished(index):
 		case pod.DeletionTimestamp != nil && !policy.HasSucceeded(pod):
 			terminating++
 		default:
 			phases[countedPhase(pod)]++
 		}
 	}
-	if succeeded := task.Memory.Succeeded.Len(); succeeded > 0 {
+	if succeeded := task.Record.Succeeded.Len(); succeeded > 0 {
 		phases[corev1.PodSucceeded] += succeeded
 	}
-	if failed := task.Memory.Failed.Len(); failed > 0 {
+	if failed := task.Record.Failed.Len(); failed > 0 {
 		phases[corev1.PodFailed] += failed
 	}
 	return phases, terminating
@@ -237,7 +237,7 @@ func countedPhase(pod *corev1.Pod) corev1.PodPhase {
 // stage works out which tasks may run now. The status holds the counts of the members. While a policy is going to restart pods that
 // have failed, or nobody has been asked about them, none is lost.
 func (m *members) stage(job *batchv1alpha1.Job, byDefault batchv1alpha1.DependencyCondition, delays []policy.Delay) dependency.Stage {
-	restarts := slices.ContainsFunc(delays, func(d policy.Delay) bool { return d.IsRestart() && d.Cause.Event == busv1alpha1.PodFailedEvent })
+	restarts := slices.ContainsFunc(delays, func(d policy.Delay) bool { return d.IsRestart() && d.Cause.Type == busv1alpha1.PodFailedEvent })
 	someLost := phase.Runs(job.Status.State.Phase) && !restarts
 	progress := make([]dependency.Task, len(m.tasks))
 	for i := range m.tasks {
@@ -246,10 +246,10 @@ func (m *members) stage(job *batchv1alpha1.Job, byDefault batchv1alpha1.Dependen
 		progress[i] = dependency.Task{
 			Succeeded: count[corev1.PodSucceeded],
 			Failed:    count[corev1.PodFailed],
-			Started:   len(task.Pods) > 0 || task.Memory.Created.Len() > 0,
+			Started:   len(task.Pods) > 0 || task.Record.Created.Len() > 0,
 		}
 		if someLost {
-			progress[i].Lost = task.Memory.Failed.Len()
+			progress[i].Lost = task.Record.Failed.Len()
 		}
 		for _, pod := range task.Pods {
 			if isReady(pod) {
@@ -268,7 +268,7 @@ func (m *members) someWait(stage dependency.Stage) bool {
 			continue
 		}
 		for index := range task.Spec.Replicas {
-			if pod := task.Pods[index]; !task.Memory.Finished(index) && (pod == nil || pod.Spec.NodeName == "" && !policy.IsFinished(pod)) {
+			if pod := task.Pods[index]; !task.Record.Finished(index) && (pod == nil || pod.Spec.NodeName == "" && !policy.IsFinished(pod)) {
 				return true
 			}
 		}
@@ -280,7 +280,7 @@ func (m *members) someWait(stage dependency.Stage) bool {
 func (m *members) someKilled() bool {
 	for i := range m.tasks {
 		for index, pod := range m.tasks[i].Pods {
-			if pod.Status.Phase == corev1.PodFailed && policy.IsEvicted(pod) && !m.tasks[i].Memory.Finished(index) {
+			if pod.Status.Phase == corev1.PodFailed && policy.IsEvicted(pod) && !m.tasks[i].Record.Finished(index) {
 				return true
 			}
 		}
@@ -303,8 +303,8 @@ func isReady(pod *corev1.Pod) bool {
 
 // highestFirst puts pods into the order in which they are to go: those that were created last first, as far as the spec tells.
 func highestFirst(spec *batchv1alpha1.JobSpec, pods []*corev1.Pod) []*corev1.Pod {
-	all := seatAll(spec, pods, nil).seated
-	slices.SortStableFunc(all, func(a, b seated) int {
+	all := newPodSet(spec, pods, nil).pods
+	slices.SortStableFunc(all, func(a, b jobPod) int {
 		return cmp.Or(cmp.Compare(b.position, a.position), cmp.Compare(b.index, a.index))
 	})
 	ordered := make([]*corev1.Pod, 0, len(all))
@@ -326,9 +326,9 @@ func (m *members) victims() []*corev1.Pod {
 }
 
 // unsuccessful returns the pods of the current incarnation that have not succeeded, by the position of their task and by their index.
-func (c *crew) unsuccessful(job *batchv1alpha1.Job) []map[int32]*corev1.Pod {
+func (c *podSet) unsuccessful(job *batchv1alpha1.Job) []map[int32]*corev1.Pod {
 	found := make([]map[int32]*corev1.Pod, len(job.Spec.Tasks))
-	for _, s := range c.seated {
+	for _, s := range c.pods {
 		if s.position < 0 || s.version < job.Status.Version || policy.HasSucceeded(s.pod) {
 			continue
 		}
@@ -357,7 +357,7 @@ func (m *members) missing(jobName string, stage dependency.Stage, order []int) [
 			continue
 		}
 		for index := range task.Spec.Replicas {
-			if task.Pods[index] == nil && task.Memory.MayRun(index) && !m.names.Has(policy.PodName(jobName, task.Spec.Name, index)) {
+			if task.Pods[index] == nil && task.Record.MayRun(index) && !m.names.Has(policy.PodName(jobName, task.Spec.Name, index)) {
 				found = append(found, missing{i, index})
 			}
 		}

@@ -1,5 +1,5 @@
 // Package policy decides what a Job does about what happens to its pods. Nothing is learned from single events: what
-// has happened is worked out of what is seen now and of what has been dealt with before (Memory), so that a lost, late
+// has happened is worked out of what is seen now and of what has been dealt with before (Record), so that a lost, late
 // or repeated observation leads to the same end. It is pure: it looks at nothing but its arguments.
 package policy
 
@@ -21,14 +21,14 @@ type Task struct {
 	Spec *batchv1alpha1.TaskSpec
 	// Pods by index: those of the current incarnation that Muster itself does not want to be gone.
 	Pods map[int32]*corev1.Pod
-	// Memory of what has been dealt with. Its indexes are smaller than the task's replicas.
-	Memory Memory
+	// Record of what has been dealt with. Its indexes are smaller than the task's replicas.
+	Record Record
 }
 
-// Happening is something that has happened to a Job and has not been dealt with yet.
-type Happening struct {
-	// Event is what a policy may answer.
-	Event busv1alpha1.Event
+// Event is something that has happened to a Job and has not been dealt with yet.
+type Event struct {
+	// Type is what a policy may answer.
+	Type busv1alpha1.Event
 	// Task is the position of the task in the Job's spec; -1 if the Job as a whole is concerned.
 	Task int
 	// Index of the pod in its task; -1 if no single pod is concerned.
@@ -57,29 +57,29 @@ type Whole struct {
 const specChanged = "the spec was changed"
 
 // Observe returns what has happened, failures first, each in the order of tasks and indexes.
-func Observe(job *batchv1alpha1.Job, tasks []Task, whole Whole) []Happening {
-	var all []Happening
+func Observe(job *batchv1alpha1.Job, tasks []Task, whole Whole) []Event {
+	var all []Event
 	for i := range tasks {
-		all = append(all, podHappenings(job.Name, i, &tasks[i])...)
-		all = append(all, taskHappenings(i, &tasks[i])...)
+		all = append(all, podEvents(job.Name, i, &tasks[i])...)
+		all = append(all, taskEvents(i, &tasks[i])...)
 		if pending := busv1alpha1.PodPendingEvent; Asks(job.Spec.Policies, pending) || Asks(tasks[i].Spec.Policies, pending) {
 			all = append(all, waits(i, &tasks[i])...)
 		}
 	}
 	if whole.Unknown {
-		all = append(all, Happening{Event: busv1alpha1.JobUnknownEvent, Task: -1, Index: -1,
+		all = append(all, Event{Type: busv1alpha1.JobUnknownEvent, Task: -1, Index: -1,
 			Message: "part of the gang runs and the rest cannot be scheduled"})
 	}
 	if whole.Updated {
-		all = append(all, Happening{Event: busv1alpha1.JobUpdatedEvent, Task: -1, Index: -1, Message: specChanged})
+		all = append(all, Event{Type: busv1alpha1.JobUpdatedEvent, Task: -1, Index: -1, Message: specChanged})
 	}
 	slices.SortStableFunc(all, inOrder)
 	return all
 }
 
-// inOrder orders happenings: by event, then by task and index.
-func inOrder(a, b Happening) int {
-	return cmp.Or(cmp.Compare(rank(a.Event), rank(b.Event)), cmp.Compare(a.Task, b.Task), cmp.Compare(a.Index, b.Index))
+// inOrder orders events: by event, then by task and index.
+func inOrder(a, b Event) int {
+	return cmp.Or(cmp.Compare(rank(a.Type), rank(b.Type)), cmp.Compare(a.Task, b.Task), cmp.Compare(a.Index, b.Index))
 }
 
 // rank orders the events: what is most specific is answered first.
@@ -90,25 +90,25 @@ func rank(event busv1alpha1.Event) int {
 	}, event)
 }
 
-// podHappenings returns the failures and evictions of a task's pods that have not been dealt with.
-func podHappenings(jobName string, position int, task *Task) []Happening {
-	var found []Happening
+// podEvents returns the failures and evictions of a task's pods that have not been dealt with.
+func podEvents(jobName string, position int, task *Task) []Event {
+	var found []Event
 	for index := range task.Spec.Replicas {
 		pod := task.Pods[index]
-		if task.Memory.Finished(index) {
+		if task.Record.Finished(index) {
 			continue
 		}
-		h := Happening{Task: position, Index: index, Pod: pod}
+		h := Event{Task: position, Index: index, Pod: pod}
 		switch {
-		case pod == nil && task.Memory.Created.Has(index):
-			h.Event = busv1alpha1.PodEvictedEvent
+		case pod == nil && task.Record.Created.Has(index):
+			h.Type = busv1alpha1.PodEvictedEvent
 			h.Message = fmt.Sprintf("pod %s was deleted", PodName(jobName, task.Spec.Name, index))
 		case pod == nil || HasSucceeded(pod):
 			continue
 		case IsEvicted(pod):
-			h.Event, h.Message = busv1alpha1.PodEvictedEvent, fmt.Sprintf("pod %s was evicted%s", pod.Name, disruption(pod))
+			h.Type, h.Message = busv1alpha1.PodEvictedEvent, fmt.Sprintf("pod %s was evicted%s", pod.Name, disruption(pod))
 		case pod.Status.Phase == corev1.PodFailed:
-			h.Event, h.ExitCode, h.Since = busv1alpha1.PodFailedEvent, exitCode(pod), failedAt(pod)
+			h.Type, h.ExitCode, h.Since = busv1alpha1.PodFailedEvent, exitCode(pod), failedAt(pod)
 			h.Message = failure(pod.Name, h.ExitCode)
 		default:
 			continue
@@ -215,30 +215,30 @@ func failedAt(pod *corev1.Pod) time.Time {
 }
 
 // waits returns the pods of a task that wait to run.
-func waits(position int, task *Task) []Happening {
-	var found []Happening
+func waits(position int, task *Task) []Event {
+	var found []Event
 	for index := range task.Spec.Replicas {
 		pod := task.Pods[index]
 		if pod == nil || pod.Status.Phase != corev1.PodPending || pod.DeletionTimestamp != nil {
 			continue
 		}
-		found = append(found, Happening{
-			Event: busv1alpha1.PodPendingEvent, Task: position, Index: index, Pod: pod, Since: pod.CreationTimestamp.Time,
+		found = append(found, Event{
+			Type: busv1alpha1.PodPendingEvent, Task: position, Index: index, Pod: pod, Since: pod.CreationTimestamp.Time,
 			Message: fmt.Sprintf("pod %s has been pending since %s", pod.Name, pod.CreationTimestamp.UTC().Format(time.RFC3339)),
 		})
 	}
 	return found
 }
 
-// taskHappenings returns what happened to a task as a whole.
-func taskHappenings(position int, task *Task) []Happening {
-	var found []Happening
+// taskEvents returns what happened to a task as a whole.
+func taskEvents(position int, task *Task) []Event {
+	var found []Event
 	if restarts := restartsOf(task); restarts >= task.Spec.MaxRetry && restarts > 0 {
-		found = append(found, Happening{Event: busv1alpha1.TaskFailedEvent, Task: position, Index: -1,
+		found = append(found, Event{Type: busv1alpha1.TaskFailedEvent, Task: position, Index: -1,
 			Message: fmt.Sprintf("containers of task %s were restarted %d times", task.Spec.Name, restarts)})
 	}
 	if hasCompleted(task) {
-		found = append(found, Happening{Event: busv1alpha1.TaskCompletedEvent, Task: position, Index: -1,
+		found = append(found, Event{Type: busv1alpha1.TaskCompletedEvent, Task: position, Index: -1,
 			Message: completion(task.Spec)})
 	}
 	return found
@@ -268,12 +268,12 @@ func restartsOf(task *Task) int32 {
 // hasCompleted tells whether all of a task's replicas have succeeded and had not when the policies were last asked. There may
 // be fewer replicas than there were then.
 func hasCompleted(task *Task) bool {
-	if task.Memory.Completed || task.Spec.Replicas == 0 {
+	if task.Record.Completed || task.Spec.Replicas == 0 {
 		return false
 	}
-	succeeded := task.Memory.Succeeded.Len()
+	succeeded := task.Record.Succeeded.Len()
 	for index, pod := range task.Pods {
-		if HasSucceeded(pod) && !task.Memory.Finished(index) {
+		if HasSucceeded(pod) && !task.Record.Finished(index) {
 			succeeded++
 		}
 	}

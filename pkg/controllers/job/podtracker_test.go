@@ -26,11 +26,11 @@ func finished(uid types.UID, p corev1.PodPhase) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: string(uid), UID: uid}, Status: corev1.PodStatus{Phase: p}}
 }
 
-func TestRoster(t *testing.T) {
+func TestPodTracker(t *testing.T) {
 	done, failed, cut := finished("done", corev1.PodSucceeded), finished("failed", corev1.PodFailed), finished("cut", corev1.PodRunning)
 	all := []*corev1.Pod{done, failed, cut}
-	newRoster := func() *roster {
-		r := &roster{}
+	newRoster := func() *podTracker {
+		r := &podTracker{}
 		r.open()
 		for _, pod := range all {
 			r.came("j", pod)
@@ -258,7 +258,7 @@ func TestAWriteOfUnknownOutcomeTellsOfEnds(t *testing.T) {
 	for name, isWritten := range map[string]bool{"written": true, "not written": false} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t)
-			d.roster.open()
+			d.podTracker.open()
 			job := d.runsTwo(mustertesting.MakeJob("j").MinAvailable(1).Policy(busv1alpha1.PodFailedEvent, busv1alpha1.RestartTaskAction).
 				Task(mustertesting.MakeTask("a", 2)).Obj(), batchv1alpha1.TaskRecord{Name: "a", Created: "0-1", Succeeded: "0"})
 			pods, err := d.podsOf(job)
@@ -323,10 +323,10 @@ func TestAnEndIsDealtWithOnce(t *testing.T) {
 			require.Equal(t, batchv1alpha1.Restarting, w.phase())
 			w.reap()
 			w.look()
-			w.lookAndCrash(minorDeferred)
+			w.lookAndCrash(statusDeferred)
 			require.Equal(t, 2, w.ran["j-a-0"])
 			w.askToGo("j-a-0")
-			w.lookAndCrash(minorDeferred)
+			w.lookAndCrash(statusDeferred)
 			assert.NotEqual(t, batchv1alpha1.Failed, w.phase())
 			assert.Zero(t, w.job.Status.Failed+w.job.Status.Succeeded)
 			w.reap()
@@ -344,16 +344,16 @@ func (w *world) lastWord() string {
 
 // TestTheStatusTellsBeforeAnEndIsForgotten: a look whose status could not be written, or waits, leaves it to the next.
 func TestTheStatusTellsBeforeAnEndIsForgotten(t *testing.T) {
-	for name, at := range map[string]crash{"not written": beforeWrite, "written later": minorDeferred} {
+	for name, at := range map[string]crash{"not written": beforeWrite, "written later": statusDeferred} {
 		w := newWorld(t, mustertesting.MakeJob("j").MinAvailable(1).Task(mustertesting.MakeTask("a", 2)).Obj())
 		w.start()
 		w.set("j-a-0", corev1.PodSucceeded, 0)
 		w.remove("j-a-0")
 		w.lookAndCrash(at)
-		require.Len(t, w.roster.byJob[w.job.UID].ends, 1, name)
+		require.Len(t, w.podTracker.byJob[w.job.UID].ends, 1, name)
 		w.unwritten = nil // whatever is known of what is not written
 		w.settle()
-		assert.Empty(t, w.roster.byJob[w.job.UID].ends)
+		assert.Empty(t, w.podTracker.byJob[w.job.UID].ends)
 		assert.Equal(t, int32(1), w.job.Status.Succeeded, name)
 		assert.Equal(t, 1, w.ran["j-a-0"], name)
 	}
@@ -381,10 +381,10 @@ func (d *desk) runsTwo(job *batchv1alpha1.Job, record batchv1alpha1.TaskRecord) 
 	return job
 }
 
-// TestTheHandlersKeepTheRoster: through the Controller, with a store that is ahead of its handlers.
-func TestTheHandlersKeepTheRoster(t *testing.T) {
+// TestTheHandlersKeepThePodTracker: through the Controller, with a store that is ahead of its handlers.
+func TestTheHandlersKeepThePodTracker(t *testing.T) {
 	d := newDesk(t)
-	d.roster.open()
+	d.podTracker.open()
 	job := d.runsTwo(mustertesting.MakeJob("j").MinAvailable(1).Task(mustertesting.MakeTask("a", 2)).Obj(), batchv1alpha1.TaskRecord{Name: "a", Created: "0-1"})
 	pods := make([]*corev1.Pod, 2)
 	for index := range pods {
@@ -412,7 +412,7 @@ func TestTheHandlersKeepTheRoster(t *testing.T) {
 	_, err = d.looks()
 	require.NoError(t, err)
 	assert.Equal(t, "0", d.job().Status.TaskRecords[0].Succeeded)
-	ended, told := d.roster.look(job.UID, pods[1:])
+	ended, told := d.podTracker.look(job.UID, pods[1:])
 	assert.True(t, told)
 	assert.Empty(t, ended, "the status tells")
 
@@ -423,17 +423,17 @@ func TestTheHandlersKeepTheRoster(t *testing.T) {
 	going.DeletionTimestamp = &metav1.Time{Time: d.time.Now()}
 	d.podHandler().OnUpdate(failed, going)
 	d.podHandler().OnDelete(going)
-	ended, told = d.roster.look(job.UID, nil)
+	ended, told = d.podTracker.look(job.UID, nil)
 	assert.True(t, told)
 	assert.Equal(t, []*corev1.Pod{failed}, ended, "as it was before it was told to go")
 	d.came(pods[1])
-	d.roster.drop(job.UID, ended)
+	d.podTracker.drop(job.UID, ended)
 
 	// The informer has missed the end of one and the beginning of another, and shows a change. Whoever has made that knew of the end.
 	next := pods[1].DeepCopy()
 	next.UID = "another"
 	d.podHandler().OnUpdate(failed, next)
-	ended, told = d.roster.look(job.UID, []*corev1.Pod{next})
+	ended, told = d.podTracker.look(job.UID, []*corev1.Pod{next})
 	assert.True(t, told)
 	assert.Empty(t, ended)
 
@@ -441,14 +441,14 @@ func TestTheHandlersKeepTheRoster(t *testing.T) {
 	detached := next.DeepCopy()
 	detached.OwnerReferences = nil
 	d.podHandler().OnUpdate(next, detached)
-	_, told = d.roster.look(job.UID, nil)
+	_, told = d.podTracker.look(job.UID, nil)
 	assert.True(t, told, "no news of its deletion is to come")
 	d.podHandler().OnUpdate(detached, next)
-	_, told = d.roster.look(job.UID, nil)
+	_, told = d.podTracker.look(job.UID, nil)
 	assert.False(t, told)
 
 	d.jobHandler().OnDelete(job)
-	assert.Empty(t, d.roster.byJob)
+	assert.Empty(t, d.podTracker.byJob)
 
 	d.came(next)
 	over := d.job()
@@ -456,5 +456,5 @@ func TestTheHandlersKeepTheRoster(t *testing.T) {
 	d.shows(over)
 	_, err = d.looks()
 	require.NoError(t, err)
-	assert.Empty(t, d.roster.byJob, "nothing is kept of a Job that has ended")
+	assert.Empty(t, d.podTracker.byJob, "nothing is kept of a Job that has ended")
 }

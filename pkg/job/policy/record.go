@@ -13,8 +13,8 @@ import (
 	"github.com/muster-sched/muster/pkg/job/indexes"
 )
 
-// Memory is what has been dealt with of one task in the current incarnation: a TaskRecord of the Job's status, read.
-type Memory struct {
+// Record is what has been dealt with of one task in the current incarnation: a TaskRecord of the Job's status, read.
+type Record struct {
 	// Created are the indexes whose pod was seen. An unfinished one without a pod was evicted.
 	Created indexes.Set
 	// Succeeded are the indexes whose pod was seen to have succeeded. They never run again.
@@ -28,30 +28,30 @@ type Memory struct {
 	Handled map[int32]types.UID
 }
 
-// Recall reads the Job's record of the task. What cannot be read is forgotten: what is seen of the pods fills it in
+// ReadRecord reads the Job's record of the task. What cannot be read is forgotten: what is seen of the pods fills it in
 // again.
-func Recall(records []batchv1alpha1.TaskRecord, task string, replicas int32) Memory {
-	memory := Memory{Handled: map[int32]types.UID{}}
+func ReadRecord(records []batchv1alpha1.TaskRecord, task string, replicas int32) Record {
+	record := Record{Handled: map[int32]types.UID{}}
 	for i := range records {
-		record := &records[i]
-		if record.Name != task {
+		written := &records[i]
+		if written.Name != task {
 			continue
 		}
-		memory.Created = recallSet(record.Created, replicas)
-		memory.Succeeded = recallSet(record.Succeeded, replicas)
-		memory.Failed = recallSet(record.Failed, replicas)
-		memory.Completed = record.Completed
-		for index, uid := range record.Handled {
+		record.Created = readSet(written.Created, replicas)
+		record.Succeeded = readSet(written.Succeeded, replicas)
+		record.Failed = readSet(written.Failed, replicas)
+		record.Completed = written.Completed
+		for index, uid := range written.Handled {
 			if n, err := strconv.ParseInt(index, 10, 32); err == nil && n >= 0 {
-				memory.Handled[int32(n)] = types.UID(uid)
+				record.Handled[int32(n)] = types.UID(uid)
 			}
 		}
 	}
-	return memory
+	return record
 }
 
-// recallSet reads a set and drops the indexes that the task no longer has: scaled up again, they start anew.
-func recallSet(text string, replicas int32) indexes.Set {
+// readSet reads a set and drops the indexes that the task no longer has: scaled up again, they start anew.
+func readSet(text string, replicas int32) indexes.Set {
 	set, err := indexes.Parse(text)
 	if err != nil {
 		return indexes.Set{}
@@ -60,9 +60,9 @@ func recallSet(text string, replicas int32) indexes.Set {
 	return set
 }
 
-// Record writes the memory for the Job's status. It returns false if there is nothing to remember.
-func (m *Memory) Record(task string) (batchv1alpha1.TaskRecord, bool) {
-	record := batchv1alpha1.TaskRecord{
+// Write returns the record for the Job's status; false if there is nothing to remember.
+func (m *Record) Write(task string) (batchv1alpha1.TaskRecord, bool) {
+	written := batchv1alpha1.TaskRecord{
 		Name:      task,
 		Created:   m.Created.String(),
 		Succeeded: m.Succeeded.String(),
@@ -70,17 +70,17 @@ func (m *Memory) Record(task string) (batchv1alpha1.TaskRecord, bool) {
 		Completed: m.Completed,
 	}
 	for index, uid := range m.Handled {
-		if record.Handled == nil {
-			record.Handled = make(map[string]string, len(m.Handled))
+		if written.Handled == nil {
+			written.Handled = make(map[string]string, len(m.Handled))
 		}
-		record.Handled[strconv.Itoa(int(index))] = string(uid)
+		written.Handled[strconv.Itoa(int(index))] = string(uid)
 	}
-	return record, record.Created != "" || record.Succeeded != "" || record.Failed != "" || record.Completed || len(record.Handled) > 0
+	return written, written.Created != "" || written.Succeeded != "" || written.Failed != "" || written.Completed || len(written.Handled) > 0
 }
 
-// Clone returns a copy that shares nothing with the memory.
-func (m *Memory) Clone() Memory {
-	return Memory{
+// Clone returns a copy that shares nothing with the record.
+func (m *Record) Clone() Record {
+	return Record{
 		Created:   m.Created.Clone(),
 		Succeeded: m.Succeeded.Clone(),
 		Failed:    m.Failed.Clone(),
@@ -90,15 +90,15 @@ func (m *Memory) Clone() Memory {
 }
 
 // Finished tells whether the pod of that index is known to have finished.
-func (m *Memory) Finished(index int32) bool {
+func (m *Record) Finished(index int32) bool {
 	return m.Succeeded.Has(index) || m.Failed.Has(index)
 }
 
 // MayRun tells whether a pod may be created for that index.
-func (m *Memory) MayRun(index int32) bool { return !m.Finished(index) }
+func (m *Record) MayRun(index int32) bool { return !m.Finished(index) }
 
 // Note remembers what is seen of a task's pods, about which the policies are asked.
-func (m *Memory) Note(task *batchv1alpha1.TaskSpec, pods map[int32]*corev1.Pod) {
+func (m *Record) Note(task *batchv1alpha1.TaskSpec, pods map[int32]*corev1.Pod) {
 	var created, succeeded, failed []int32
 	for index, pod := range pods {
 		if !m.Created.Has(index) {
@@ -120,7 +120,7 @@ func (m *Memory) Note(task *batchv1alpha1.TaskSpec, pods map[int32]*corev1.Pod) 
 
 // NoteSucceeded remembers which of a task's pods have succeeded, and nothing else of what is seen: that is there when the policies can
 // be asked.
-func (m *Memory) NoteSucceeded(pods map[int32]*corev1.Pod) {
+func (m *Record) NoteSucceeded(pods map[int32]*corev1.Pod) {
 	var succeeded []int32
 	for index, pod := range pods {
 		if !m.Finished(index) && HasSucceeded(pod) {
@@ -132,22 +132,22 @@ func (m *Memory) NoteSucceeded(pods map[int32]*corev1.Pod) {
 }
 
 // hasCompleted tells whether all of a task's replicas are known to have succeeded.
-func (m *Memory) hasCompleted(task *batchv1alpha1.TaskSpec) bool {
+func (m *Record) hasCompleted(task *batchv1alpha1.TaskSpec) bool {
 	return task.Replicas > 0 && m.Succeeded.Len() >= task.Replicas
 }
 
-// Settle remembers that a happening of this task has been dealt with. A pod that was taken away is replaced by a new
+// Settle remembers that a event of this task has been dealt with. A pod that was taken away is replaced by a new
 // one once it is gone. One that was killed goes as well, also where nobody else deletes it: whether the killer does, and
 // before or after somebody looks, must not matter.
-func (m *Memory) Settle(h Happening) {
-	if h.Event == busv1alpha1.PodEvictedEvent {
+func (m *Record) Settle(h Event) {
+	if h.Type == busv1alpha1.PodEvictedEvent {
 		m.Renew(h.Index, h.Pod)
 	}
 }
 
-// Reopen forgets that a happening of this task has been dealt with: what was to be done about it was not, for something else was.
-func (m *Memory) Reopen(h Happening) {
-	switch h.Event {
+// Reopen forgets that a event of this task has been dealt with: what was to be done about it was not, for something else was.
+func (m *Record) Reopen(h Event) {
+	switch h.Type {
 	case busv1alpha1.PodFailedEvent:
 		m.Failed.Remove(h.Index)
 	case busv1alpha1.TaskCompletedEvent:
@@ -157,7 +157,7 @@ func (m *Memory) Reopen(h Happening) {
 
 // Renew remembers that the pod is to go, and forgets what its index has done, so that it runs anew. The pod is nil if
 // there is none.
-func (m *Memory) Renew(index int32, pod *corev1.Pod) {
+func (m *Record) Renew(index int32, pod *corev1.Pod) {
 	m.Created.Remove(index)
 	m.Completed = m.Completed && !m.Succeeded.Has(index)
 	m.Succeeded.Remove(index)
@@ -166,7 +166,7 @@ func (m *Memory) Renew(index int32, pod *corev1.Pod) {
 }
 
 // RenewAll does for all of these indexes what Renew does for one, in time that grows with their number and no faster.
-func (m *Memory) RenewAll(renewed indexes.Set, pods map[int32]*corev1.Pod) {
+func (m *Record) RenewAll(renewed indexes.Set, pods map[int32]*corev1.Pod) {
 	m.Created.RemoveAll(renewed)
 	before := m.Succeeded.Len()
 	m.Succeeded.RemoveAll(renewed)
@@ -178,7 +178,7 @@ func (m *Memory) RenewAll(renewed indexes.Set, pods map[int32]*corev1.Pod) {
 }
 
 // rid remembers that the pod is to go; nil is none.
-func (m *Memory) rid(index int32, pod *corev1.Pod) {
+func (m *Record) rid(index int32, pod *corev1.Pod) {
 	if pod == nil {
 		return
 	}
@@ -190,7 +190,7 @@ func (m *Memory) rid(index int32, pod *corev1.Pod) {
 
 // Rewind forgets that the pods that were stopped were ever there: they are to go, and their indexes run anew. What is known to have
 // finished before stays so.
-func (m *Memory) Rewind(stopped map[int32]*corev1.Pod) {
+func (m *Record) Rewind(stopped map[int32]*corev1.Pod) {
 	m.Created = m.Succeeded.Clone()
 	m.Created.AddAll(m.Failed)
 	for index, pod := range stopped {
@@ -201,6 +201,6 @@ func (m *Memory) Rewind(stopped map[int32]*corev1.Pod) {
 }
 
 // Prune forgets the pods to be rid of that exist no more.
-func (m *Memory) Prune(existing sets.Set[types.UID]) {
+func (m *Record) Prune(existing sets.Set[types.UID]) {
 	maps.DeleteFunc(m.Handled, func(_ int32, uid types.UID) bool { return !existing.Has(uid) })
 }

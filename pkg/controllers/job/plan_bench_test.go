@@ -19,7 +19,7 @@ import (
 // many is the greatest number of tasks that the schema lets a Job have.
 const many = 100
 
-// lives are states of a Job of n pods at which a judgement is measured.
+// lives are states of a Job of n pods at which the making of a plan is measured.
 var lives = map[string]func(b *testing.B, n int32) *world{
 	"no pod has come": func(b *testing.B, n int32) *world {
 		return newWorld(b, mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", n)).Obj())
@@ -134,9 +134,9 @@ func (w *world) endEveryOther(p corev1.PodPhase, apart time.Duration) {
 	}
 }
 
-// BenchmarkJudge measures what one look at a Job costs beside its requests: to judge, and to work out whom to delete and whom to
+// BenchmarkPlan measures what one look at a Job costs beside its requests: to make a plan, and to work out whom to delete and whom to
 // create. A look is at the whole Job, so it cannot cost less than in proportion to its pods; ns/pod shows whether it costs more.
-func BenchmarkJudge(b *testing.B) {
+func BenchmarkPlan(b *testing.B) {
 	for _, name := range slices.Sorted(maps.Keys(lives)) {
 		for _, n := range []int32{100, 1000, 10000} {
 			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
@@ -145,7 +145,7 @@ func BenchmarkJudge(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
 					filled := defaults.Job(w.job, "")
-					v := judge(&view{job: filled, pods: pods, now: w.now})
+					v := makePlan(&snapshot{job: filled, pods: pods, now: w.now})
 					v.members.victims()
 					v.members.missing(filled.Name, v.stage, byPriority(&filled.Spec, func(string) int32 { return 0 }))
 				}

@@ -20,7 +20,7 @@ func TestRenewAllIsRenewForEach(t *testing.T) {
 		some := func(label string) indexes.Set {
 			return indexes.Of(rapid.SliceOf(rapid.Int32Range(0, 9)).Draw(t, label)...)
 		}
-		one := Memory{Created: some("created"), Succeeded: some("succeeded"), Failed: some("failed"), Completed: rapid.Bool().Draw(t, "completed")}
+		one := Record{Created: some("created"), Succeeded: some("succeeded"), Failed: some("failed"), Completed: rapid.Bool().Draw(t, "completed")}
 		all := one.Clone()
 		present, renewed := some("present"), some("renewed")
 		pods := map[int32]*corev1.Pod{}
@@ -31,8 +31,8 @@ func TestRenewAllIsRenewForEach(t *testing.T) {
 			one.Renew(index, pods[index])
 		}
 		all.RenewAll(renewed, pods)
-		want, _ := one.Record("a")
-		got, _ := all.Record("a")
+		want, _ := one.Write("a")
+		got, _ := all.Write("a")
 		require.Equal(t, want, got)
 	})
 }
@@ -48,7 +48,7 @@ func TestRewind(t *testing.T) {
 		}
 		return pods
 	}
-	m := Memory{Created: indexes.Of(0, 1, 2, 3, 4), Succeeded: indexes.Of(0), Failed: indexes.Of(1), Completed: true, Handled: map[int32]types.UID{9: "u"}}
+	m := Record{Created: indexes.Of(0, 1, 2, 3, 4), Succeeded: indexes.Of(0), Failed: indexes.Of(1), Completed: true, Handled: map[int32]types.UID{9: "u"}}
 	m.Rewind(stopped(1, 2, 3))
 	assert.Equal(t, "0-1", m.Created.String())
 	assert.Equal(t, "0", m.Succeeded.String())
@@ -59,22 +59,22 @@ func TestRewind(t *testing.T) {
 
 // TestReopen: an event that was handled, but whose answer was not executed, is seen again.
 func TestReopen(t *testing.T) {
-	known := func() Memory {
-		return Memory{Created: indexes.Of(0, 1, 2), Succeeded: indexes.Of(0), Failed: indexes.Of(1, 2), Completed: true}
+	known := func() Record {
+		return Record{Created: indexes.Of(0, 1, 2), Succeeded: indexes.Of(0), Failed: indexes.Of(1, 2), Completed: true}
 	}
 	for name, c := range map[string]struct {
-		happening Happening
+		event     Event
 		failed    string
 		completed bool
 	}{
-		"a failure":               {Happening{Event: busv1alpha1.PodFailedEvent, Index: 1}, "2", true},
-		"a failure not known of":  {Happening{Event: busv1alpha1.PodFailedEvent, Index: 7}, "1-2", true},
-		"a completion":            {Happening{Event: busv1alpha1.TaskCompletedEvent, Index: -1}, "1-2", false},
-		"an eviction":             {Happening{Event: busv1alpha1.PodEvictedEvent, Index: 1}, "1-2", true},
-		"too many restarts of it": {Happening{Event: busv1alpha1.TaskFailedEvent, Index: -1}, "1-2", true},
+		"a failure":               {Event{Type: busv1alpha1.PodFailedEvent, Index: 1}, "2", true},
+		"a failure not known of":  {Event{Type: busv1alpha1.PodFailedEvent, Index: 7}, "1-2", true},
+		"a completion":            {Event{Type: busv1alpha1.TaskCompletedEvent, Index: -1}, "1-2", false},
+		"an eviction":             {Event{Type: busv1alpha1.PodEvictedEvent, Index: 1}, "1-2", true},
+		"too many restarts of it": {Event{Type: busv1alpha1.TaskFailedEvent, Index: -1}, "1-2", true},
 	} {
 		m := known()
-		m.Reopen(c.happening)
+		m.Reopen(c.event)
 		assert.Equal(t, c.failed, m.Failed.String(), name)
 		assert.Equal(t, c.completed, m.Completed, name)
 		assert.Equal(t, "0", m.Succeeded.String(), name)

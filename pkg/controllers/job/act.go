@@ -1,0 +1,108 @@
+package job
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/job/phase"
+)
+
+// act does what the status announces: it deletes whom it counts as terminating, and creates what is missing. What is refused does not
+// keep the rest from being done; the first error is returned.
+func (c *Controller) act(ctx context.Context, job *batchv1alpha1.Job, s *snapshot, p *plan, local *localState) error {
+	victims := highestFirst(&job.Spec, local.notYetDeleted(p.members.victims(), c.clock.Now()))
+	failed := deleteError.of(c.deletePods(ctx, victims))
+	if failed != nil {
+		local.deletions = nil
+	}
+	switch {
+	case phase.Runs(job.Status.State.Phase):
+		return firstOf(failed, c.run(ctx, job, s, p, &local.plugins))
+	case phase.KeepsOnlyFinished(job.Status.State.Phase) && job.Status.Terminating == 0:
+		return firstOf(failed, c.dismantle(ctx, job, s.group, local))
+	default:
+		return failed
+	}
+}
+
+// firstOf returns the first error that is one; nil if none is.
+func firstOf(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dismantle takes away what a Job that has ended, or is aborted, needs no more, and in the end the Job.
+func (c *Controller) dismantle(ctx context.Context, job *batchv1alpha1.Job, group *schedulingv1beta1.PodGroup, local *localState) error {
+	failed := groupDeleteError.of(c.deleteGroup(ctx, job, group, local))
+	if phase.Ended(job.Status.State.Phase) {
+		failed = firstOf(failed, objectDeleteError.of(c.deleteObjects(ctx, job)))
+	}
+	return firstOf(failed, expiryError.of(c.deleteExpired(ctx, job)))
+}
+
+// run gives a live Job its claims, its PodGroup, the objects of its plugins and, once the PodGroup is admitted, its
+// pods. A Job whose data is not there does not ask for room either, and one whose spec cannot run asks for nothing more.
+func (c *Controller) run(ctx context.Context, job *batchv1alpha1.Job, s *snapshot, p *plan, ps *pluginState) error {
+	if s.refusal != nil || s.foreignGroup || s.group == nil && (s.queueProblem != nil || s.claims.problem != nil) {
+		return nil
+	}
+	named, err := c.ensureClaims(ctx, job, s.claims)
+	if err != nil {
+		return claimError.of(err)
+	}
+	if !named {
+		return nil
+	}
+	group, err := c.ensureGroup(ctx, job, p, s.group)
+	if err != nil {
+		return groupError.of(err)
+	}
+	if err := c.applyObjects(ctx, job, ps); err != nil {
+		return pluginError.of(err)
+	}
+	if !c.isAdmitted(s.group) || !s.claims.isReady() {
+		return nil
+	}
+	return createError.of(c.createPods(ctx, job, group, ps.set, p.members.missing(job.Name, p.stage, byPriority(&job.Spec, c.priorityOf))))
+}
+
+// deleteExpired deletes a Job that has ended, or was aborted, longer ago than its ttlSecondsAfterFinished. It returns a conflict if
+// the Job is not as it was seen: its user may have given it more time.
+func (c *Controller) deleteExpired(ctx context.Context, job *batchv1alpha1.Job) error {
+	left, limited := timeToLive(job, c.clock.Now())
+	if !limited || left > 0 {
+		return nil
+	}
+	background := metav1.DeletePropagationBackground
+	seen := c.writtenJobs.Latest(keyOf(job), job) // of its status, this sync may have written another
+	err := c.muster.BatchV1alpha1().Jobs(job.Namespace).Delete(ctx, job.Name, metav1.DeleteOptions{
+		Preconditions:     &metav1.Preconditions{UID: &seen.UID, ResourceVersion: &seen.ResourceVersion},
+		PropagationPolicy: &background,
+	})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting the expired Job: %w", err)
+	}
+	return nil
+}
+
+// timeToLive returns how long a Job that has ended, or was aborted, stays; false if it stays for ever. One that spec.suspend holds
+// waits to go on.
+func timeToLive(job *batchv1alpha1.Job, now time.Time) (time.Duration, bool) {
+	p := job.Status.State.Phase
+	isDone := phase.Ended(p) || p == batchv1alpha1.Aborted && !isSuspended(job)
+	if job.Spec.TTLSecondsAfterFinished == nil || !isDone {
+		return 0, false
+	}
+	expiry := job.Status.State.LastTransitionTime.Add(time.Duration(*job.Spec.TTLSecondsAfterFinished) * time.Second)
+	return expiry.Sub(now), true
+}

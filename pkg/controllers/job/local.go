@@ -1,0 +1,137 @@
+package job
+
+import (
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+)
+
+// deletePatience is how long to wait for the informer to show a deletion before it is asked for again.
+const deletePatience = 10 * time.Second
+
+// localState is what the controller keeps in memory of a live Job between two reconciles. A controller that starts without it
+// decides the same and makes a few more requests. Only one thing is lost: a pod that came and was evicted before any status told of
+// it.
+type localState struct {
+	uid        types.UID
+	checked    int64                   // generation of the spec that refusal, specMark and plugins are about
+	refusal    *finding                // why that spec cannot run
+	specMark   string                  // what tells that spec from another
+	plugins    pluginState             // what the plugins make of that spec
+	planned    int64                   // generation of the spec that the last plan was made for; 0 if there was none
+	lastWrite  time.Time               // of the status
+	writeError string                  // why the status could not be written last
+	unwritten  *unwrittenStatus        // what waits to be written; nil if nothing does
+	uncertain  *uncertainWrite         // a write of which it is not known whether it succeeded; nil if there is none
+	lastError  *finding                // what the last attempt to act ran into
+	deletions  map[types.UID]time.Time // pod UID -> when its deletion was asked for
+	goneGroup  types.UID               // of the PodGroup that was deleted last, which may still be seen
+	commands   sets.Set[types.UID]     // Commands that have been deleted and may still be seen
+	announced  map[delayedAnswer]bool  // what was announced to be answered later
+	pause      time.Duration           // since a name was tried last that is taken
+}
+
+// uncertainWrite is a write of the status of which it is not known whether it succeeded.
+type uncertainWrite struct {
+	status *batchv1alpha1.JobStatus // as it was to be
+	ends   []*corev1.Pod            // of which it tells
+}
+
+// hasSucceeded tells whether a status that was read later is the one that was to be written, as far as what is known of the pods goes.
+func (a *uncertainWrite) hasSucceeded(read *batchv1alpha1.JobStatus) bool {
+	return a != nil && a.status.State.Phase == read.State.Phase && a.status.Version == read.Version && a.status.RetryCount == read.RetryCount &&
+		apiequality.Semantic.DeepEqual(a.status.TaskRecords, read.TaskRecords)
+}
+
+// unwrittenStatus is what a status that waits to be written remembers, so that it is known although the pods are gone.
+type unwrittenStatus struct {
+	base    *batchv1alpha1.JobStatus // the stored status
+	records []batchv1alpha1.TaskRecord
+	delayed []batchv1alpha1.DelayedEvent
+}
+
+// newUnwritten is what a status remembers that is to follow another.
+func newUnwritten(base, status *batchv1alpha1.JobStatus) *unwrittenStatus {
+	return &unwrittenStatus{base, status.TaskRecords, status.Delayed}
+}
+
+// addTo adds it to the stored status, unless that has changed since. It may be nil.
+func (m *unwrittenStatus) addTo(status *batchv1alpha1.JobStatus) {
+	if m != nil && apiequality.Semantic.DeepEqual(m.base, status) {
+		status.TaskRecords, status.Delayed = m.records, m.delayed
+	}
+}
+
+// delayedAnswer is what is answered later about pods of a task.
+type delayedAnswer struct {
+	task   int
+	event  busv1alpha1.Event
+	action busv1alpha1.Action
+}
+
+// refusalOf returns why the Job's spec cannot run, or nil. It is worked out once for each change of the spec.
+func (local *localState) refusalOf(job *batchv1alpha1.Job) *finding {
+	if local.checked != job.Generation {
+		local.checked, local.refusal, local.specMark = job.Generation, checkSpec(job), specMark(job)
+		local.plugins.load(job)
+	}
+	return local.refusal
+}
+
+// notYetDeleted returns the pods whose deletion has not been asked for lately, and remembers that it is now.
+func (local *localState) notYetDeleted(pods []*corev1.Pod, now time.Time) []*corev1.Pod {
+	var fresh []*corev1.Pod
+	asked := make(map[types.UID]time.Time, len(pods))
+	for _, pod := range pods {
+		at, before := local.deletions[pod.UID]
+		if !before || now.Sub(at) >= deletePatience {
+			fresh = append(fresh, pod)
+			at = now
+		}
+		asked[pod.UID] = at
+	}
+	local.deletions = asked
+	return fresh
+}
+
+// nextPause returns how long to wait before a name is tried again that is taken: longer each time.
+func (local *localState) nextPause(isNew bool) time.Duration {
+	if isNew {
+		local.pause = 0
+	}
+	local.pause = min(max(2*local.pause, retrySoon), maxPause)
+	return local.pause
+}
+
+// localStates holds the state of all live Jobs. The state of a Job is used by one sync at a time.
+type localStates struct {
+	mu    sync.Mutex
+	byKey map[string]*localState // ns/name of the Job -> state
+}
+
+// of returns the state of the Job with that key and UID; an empty one if there is none.
+func (b *localStates) of(key string, uid types.UID) *localState {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.byKey == nil {
+		b.byKey = map[string]*localState{}
+	}
+	if b.byKey[key] == nil || b.byKey[key].uid != uid {
+		b.byKey[key] = &localState{uid: uid}
+	}
+	return b.byKey[key]
+}
+
+// forget drops the state of a Job that is gone, or that has ended.
+func (b *localStates) forget(key string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.byKey, key)
+}

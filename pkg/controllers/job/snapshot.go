@@ -1,0 +1,160 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/job/defaults"
+	"github.com/muster-sched/muster/pkg/job/phase"
+)
+
+// snapshot is all that a plan is made from: a Job and what surrounds it at one moment, as the informers show it.
+type snapshot struct {
+	// job has its defaults filled in. Its status also has what is known and waits to be written.
+	job *batchv1alpha1.Job
+	// pods that the Job owns, of whatever incarnation.
+	pods []*corev1.Pod
+	// ended are pods of the Job that ended by themselves and are gone or going, as they were when they ended, as far as no status
+	// tells of them yet.
+	ended []*corev1.Pod
+	// group is the Job's PodGroup; nil if there is none.
+	group *schedulingv1beta1.PodGroup
+	// foreignGroup says that another owner's PodGroup has the name of the Job's.
+	foreignGroup bool
+	// command to execute; nil if there is none.
+	command *busv1alpha1.Command
+	// claims of the Job's volumes; nil if it has ended.
+	claims *claims
+	// controlled is what status.controlledResources should say; nil if it should stay.
+	controlled map[string]string
+	// specMark identifies the Job's spec; empty if no policy asks for its changes.
+	specMark string
+	// specChanged says that the spec has changed since the last plan.
+	specChanged bool
+	// dependency is what a task waits for that does not say.
+	dependency batchv1alpha1.DependencyCondition
+
+	// refusal is why the spec cannot run; nil if it can.
+	refusal *finding
+	// held is why the Job may not start; nil if it may, or has started.
+	held *finding
+	// refused says that the Job has started and that its spec is one that cannot run: nothing can be started anew.
+	refused bool
+	// queueProblem is why the queue does not let the Job in; looked at while it is not in.
+	queueProblem *finding
+	// problem is what a Pending or Running Job suffers from; nil if nothing.
+	problem *finding
+	// lastError is what the last attempt to act ran into; nil if nothing.
+	lastError *finding
+	// waiting is what the Job waits for while it is Pending; nil if nothing is known.
+	waiting *finding
+
+	// now is the time of the snapshot.
+	now time.Time
+}
+
+// finding is a word for programs and a sentence for people.
+type finding struct {
+	reason, message string
+}
+
+// errEndUnknown says that a pod is gone and that the informer's handlers have not told yet how it ended.
+var errEndUnknown = errors.New("the news of a pod that is gone is on its way")
+
+// untilMended says what becomes of a Job that has started and cannot run as its spec is now.
+const untilMended = "no pod is created, restarted or scaled away until this is mended: "
+
+// takeSnapshot looks at the Job and at what surrounds it. It returns errEndUnknown if that will be known in a moment.
+func (c *Controller) takeSnapshot(stored *batchv1alpha1.Job, next *busv1alpha1.Command, local *localState) (*snapshot, error) {
+	job := defaults.Job(stored, c.schedulerName)
+	s := &snapshot{job: job, command: next, dependency: c.dependency, lastError: local.lastError,
+		specChanged: local.planned != 0 && local.planned != job.Generation, now: c.clock.Now()}
+	if err := c.lookAtPods(s, local); err != nil {
+		return nil, err
+	}
+	if err := c.lookAtGroup(s, local); err != nil {
+		return nil, err
+	}
+	fresh := s.isFresh()
+	if !phase.Ended(job.Status.State.Phase) {
+		s.refusal = local.refusalOf(job)
+		s.claims = c.surveyClaims(job)
+	}
+	if s.refusal == nil && local.plugins.refusal != nil {
+		s.refusal = pluginRefusal(local.plugins.refusal, fresh)
+	}
+	s.refused = s.refusal != nil && !fresh
+	switch {
+	case s.refused:
+		s.refusal = &finding{s.refusal.reason, untilMended + s.refusal.message}
+	case s.refusal != nil:
+		s.held = s.refusal
+	}
+	if p := job.Status.State.Phase; (p == "" || phase.Runs(p)) && !c.isAdmitted(s.group) {
+		s.queueProblem = c.checkQueue(job)
+	}
+	s.specMark = local.specMark
+	s.controlled = controlled(s, &local.plugins)
+	s.problem = problemOf(s)
+	s.waiting = c.waitingFor(s)
+	s.complete(local)
+	return s, nil
+}
+
+// complete adds to the Job what its stored status does not tell.
+func (s *snapshot) complete(local *localState) {
+	if s.refused {
+		s.job = withRoomForAll(s.job, s.pods, s.ended)
+	}
+	local.unwritten.addTo(&s.job.Status)
+	s.job.Status.State.Message = withoutUndone(&s.job.Status.State)
+}
+
+// lookAtPods adds the Job's pods to the snapshot.
+func (c *Controller) lookAtPods(s *snapshot, local *localState) error {
+	pods, err := c.podsOf(s.job)
+	if err != nil {
+		return err
+	}
+	if local.uncertain.hasSucceeded(&s.job.Status) {
+		c.podTracker.drop(s.job.UID, local.uncertain.ends)
+		local.uncertain = nil
+	}
+	ended, known := c.podTracker.look(s.job.UID, pods)
+	if !known && usesEnds(s.job) {
+		return errEndUnknown
+	}
+	s.pods, s.ended = pods, ended
+	return nil
+}
+
+// lookAtGroup adds the Job's PodGroup to the snapshot.
+func (c *Controller) lookAtGroup(s *snapshot, local *localState) error {
+	name := batchv1alpha1.PodGroupName(s.job)
+	group, err := c.groups.PodGroups(s.job.Namespace).Get(name)
+	switch {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return fmt.Errorf("looking up PodGroup %s: %w", name, err)
+	case group.UID == local.goneGroup:
+	case metav1.IsControlledBy(group, s.job):
+		s.group = group
+	default:
+		s.foreignGroup = true
+	}
+	return nil
+}
+
+// isFresh tells whether nothing has been made for the Job yet.
+func (s *snapshot) isFresh() bool {
+	p := s.job.Status.State.Phase
+	return (p == "" || p == batchv1alpha1.Pending) && s.group == nil && len(s.pods)+len(s.ended) == 0
+}

@@ -1,0 +1,106 @@
+package job
+
+import (
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/phase"
+)
+
+// explanation returns what there is to say about a Job in that phase beside why it is in it; nil if nothing is.
+func (s *snapshot) explanation(p batchv1alpha1.JobPhase) *finding {
+	switch {
+	case !phase.Runs(p):
+		return nil
+	case s.held != nil:
+		return s.held
+	case s.problem != nil:
+		return s.problem
+	case p == batchv1alpha1.Pending:
+		return s.waiting
+	default:
+		return nil
+	}
+}
+
+// explain says what a live Job suffers from or waits for, or else why it is in its phase. Of a Job that stops, or has, it says both:
+// whether it is resumed, for one, depends on the reason.
+func explain(s *snapshot, status *batchv1alpha1.JobStatus) {
+	if !phase.Runs(status.State.Phase) {
+		if s.lastError != nil && status.State.Phase == s.job.Status.State.Phase {
+			status.State.Message = withUndone(&status.State, s.lastError)
+		}
+		return
+	}
+	status.State.Reason, status.State.Message = "", ""
+	if n := len(status.Conditions); n > 0 && status.Conditions[n-1].Status == status.State.Phase {
+		status.State.Reason, status.State.Message = status.Conditions[n-1].Reason, status.Conditions[n-1].Message
+	}
+	if f := s.explanation(status.State.Phase); f != nil {
+		status.State.Reason, status.State.Message = f.reason, f.message
+	}
+}
+
+// stamp fills in the times and the conditions of a status that another has led to.
+func stamp(status, before *batchv1alpha1.JobStatus, now time.Time) {
+	if status.State.Phase == before.State.Phase {
+		return
+	}
+	at := metav1.NewTime(now)
+	status.State.LastTransitionTime = at
+	if status.State.Phase == batchv1alpha1.Running && status.StartTime == nil {
+		status.StartTime = &at
+	}
+	if phase.Ended(status.State.Phase) {
+		status.CompletionTime = &at
+	}
+	clockOff(status, before, now)
+	entry := batchv1alpha1.JobCondition{
+		Status: status.State.Phase, LastTransitionTime: &at,
+		Reason: status.State.Reason, Message: status.State.Message,
+	}
+	status.Conditions = append(withoutCondition(status.Conditions, entry.Status), entry)
+}
+
+// clockOff adds to the time that a Job has run when it is aborted or ends, or is resumed before it was Aborted: its start is that of the
+// next run then.
+func clockOff(status, before *batchv1alpha1.JobStatus, now time.Time) {
+	p := status.State.Phase
+	isNewStart := before.StartTime != nil && !status.StartTime.Equal(before.StartTime)
+	if before.StartTime == nil || isOffTheClock(before.Conditions) || !phase.Ended(p) && p != batchv1alpha1.Aborted && !isNewStart {
+		return
+	}
+	ran := now.Sub(before.StartTime.Time).Truncate(time.Second)
+	if before.RunningDuration != nil {
+		ran += before.RunningDuration.Duration
+	}
+	status.RunningDuration = &metav1.Duration{Duration: ran}
+}
+
+// isOffTheClock tells whether a Job has been Aborted and not resumed since. Its conditions are in the order in which it entered their
+// phases last.
+func isOffTheClock(conditions []batchv1alpha1.JobCondition) bool {
+	for _, c := range slices.Backward(conditions) {
+		switch {
+		case c.Status == batchv1alpha1.Aborted:
+			return true
+		case c.Status == batchv1alpha1.Restarting || phase.Runs(c.Status):
+			return false
+		}
+	}
+	return false
+}
+
+// withoutCondition returns the conditions but that of a phase: a phase that is entered again moves to the end.
+func withoutCondition(conditions []batchv1alpha1.JobCondition, p batchv1alpha1.JobPhase) []batchv1alpha1.JobCondition {
+	var others []batchv1alpha1.JobCondition
+	for _, c := range conditions {
+		if c.Status != p {
+			others = append(others, c)
+		}
+	}
+	return others
+}

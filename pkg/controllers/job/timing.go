@@ -1,0 +1,93 @@
+package job
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/controllers/worker"
+	"github.com/muster-sched/muster/pkg/job/policy"
+	"github.com/muster-sched/muster/pkg/job/volumes"
+)
+
+// messageInterval is the least time between two writes of a status that change only the words that explain its reason.
+const messageInterval = 5 * time.Second
+
+// timing says when a change of status is written. The zero value is at once, while other things go on.
+type timing struct {
+	// after is the least time since the last write. What changes meanwhile goes into the same write.
+	after time.Duration
+	// beforeActing says that nothing is done until the change is written.
+	beforeActing bool
+	// givesWay says that the change only tells people how things are: it waits while there is other work for the controller.
+	givesWay bool
+}
+
+// timingOf returns when a status is written that is to follow another.
+//
+// The plan is carried out only after its status is written if that announces something: a phase, an action, pods to delete. A pod
+// that is deleted unannounced would look evicted later. The same holds for what is remembered for later and is nowhere else: the
+// events that are answered later, the spec that policies compare others with, what stands in for a claim.
+//
+// A phase, an action, and the first plan after a change of the spec are written at once: what a user asks for is never late. All else is paced,
+// so that a Job with many pods costs few writes.
+func timingOf(s *snapshot, from *batchv1alpha1.JobStatus, p *plan) timing {
+	to := p.status
+	switch {
+	case apiequality.Semantic.DeepEqual(from, to):
+		return timing{}
+	case p.isFirst, p.request != nil, beginning(from.State.Phase) != to.State.Phase, from.HandledCommand != to.HandledCommand:
+		return timing{beforeActing: true}
+	case from.Version != to.Version, from.RetryCount != to.RetryCount, len(p.members.victims()) > 0, isForLater(from, to):
+		return paced(s, timing{after: worker.LeastStatusInterval, beforeActing: true})
+	}
+	t := timing{after: worker.StatusInterval(p.members.names.Len()), givesWay: isReport(&s.job.Spec, from, to)}
+	if onlyRewords(from, to) {
+		t.after = messageInterval
+	}
+	return paced(s, t)
+}
+
+// paced is the timing without its pause if the user has changed the spec.
+func paced(s *snapshot, t timing) timing {
+	if s.specChanged {
+		t.after, t.givesWay = 0, false
+	}
+	return t
+}
+
+// isForLater tells whether a status remembers something new that will be needed and that nothing else tells.
+func isForLater(from, to *batchv1alpha1.JobStatus) bool {
+	return from.HandledSpec != to.HandledSpec || !maps.Equal(claimsIn(from), claimsIn(to)) ||
+		!apiequality.Semantic.DeepEqual(from.Delayed, to.Delayed)
+}
+
+// claimsIn are the entries of status.controlledResources about claims.
+func claimsIn(status *batchv1alpha1.JobStatus) map[string]string {
+	entries := maps.Clone(status.ControlledResources)
+	maps.DeleteFunc(entries, func(key, _ string) bool { return !volumes.IsKey(key) })
+	return entries
+}
+
+// onlyRewords tells whether nothing but the message changes.
+func onlyRewords(from, to *batchv1alpha1.JobStatus) bool {
+	reworded := *from
+	reworded.State.Message = to.State.Message
+	return apiequality.Semantic.DeepEqual(&reworded, to)
+}
+
+// isReport tells whether a change that waits for nothing only tells people that the Job has begun, or that pods have come, or run.
+// That some have finished is also remembered by it, lest they run again. So is that pods have come, for policies that answer if
+// they vanish: after a restart of the controller nothing else might know of them.
+func isReport(spec *batchv1alpha1.JobSpec, from, to *batchv1alpha1.JobStatus) bool {
+	return from.Succeeded == to.Succeeded && from.Failed == to.Failed &&
+		(sameCreated(from.TaskRecords, to.TaskRecords) || !policy.AnswersEvictions(spec))
+}
+
+// sameCreated tells whether two records of the tasks know of the same pods.
+func sameCreated(a, b []batchv1alpha1.TaskRecord) bool {
+	return slices.EqualFunc(a, b, func(a, b batchv1alpha1.TaskRecord) bool { return a.Name == b.Name && a.Created == b.Created })
+}

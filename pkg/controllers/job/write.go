@@ -1,0 +1,74 @@
+package job
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+)
+
+// writeStatus writes the plan's status if it is time. It returns how long a status that is not written has to wait, if that is
+// known, and whether the plan may be carried out.
+func (c *Controller) writeStatus(ctx context.Context, job *batchv1alpha1.Job, s *snapshot, p *plan, local *localState) (time.Duration, bool, error) {
+	if apiequality.Semantic.DeepEqual(&job.Status, p.status) {
+		local.unwritten = nil
+		c.forgetEnds(s, local)
+		return 0, true, nil
+	}
+	t := timingOf(s, &job.Status, p)
+	left := t.after - s.now.Sub(local.lastWrite)
+	if left > 0 || t.givesWay && !c.reports.MayWrite(c.worker, keyOf(job)) {
+		local.unwritten = newUnwritten(&job.Status, p.status)
+		return max(left, 0), !t.beforeActing, nil
+	}
+	changed, err := c.update(ctx, job, s, p, local)
+	switch {
+	case changed:
+		return retrySoon, false, nil
+	case err != nil && !p.isFirst && recordsEnds(s.job):
+		local.uncertain = &uncertainWrite{p.status, s.ended}
+		return 0, false, err
+	case err != nil, p.isFirst: // that the first status is written asks for the next look
+		return retrySoon, false, err
+	}
+	c.forgetEnds(s, local)
+	c.emitEvents(job, s, p)
+	return 0, true, nil
+}
+
+// update writes the status. It returns true if somebody else has changed the Job meanwhile.
+func (c *Controller) update(ctx context.Context, job *batchv1alpha1.Job, s *snapshot, p *plan, local *localState) (hasChanged bool, err error) {
+	changed := *job
+	changed.Status = *p.status
+	updated, err := c.muster.BatchV1alpha1().Jobs(job.Namespace).UpdateStatus(ctx, &changed, metav1.UpdateOptions{})
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return true, nil
+	case err != nil:
+		c.reportUnwritten(job, err, local)
+		return false, fmt.Errorf("writing the status: %w", err)
+	}
+	local.lastWrite, local.writeError, local.unwritten = s.now, "", nil
+	c.instruments.wrote(s.job, &job.Status, p)
+	c.writtenJobs.Put(keyOf(job), updated)
+	return false, nil
+}
+
+// forgetEnds forgets how pods ended that are gone or going, if the status tells it now.
+func (c *Controller) forgetEnds(s *snapshot, local *localState) {
+	local.uncertain = nil
+	if recordsEnds(s.job) {
+		c.podTracker.drop(s.job.UID, s.ended)
+	}
+}
+
+// recordsEnds tells whether the next status of a Job tells how all its pods ended that are gone or going, as far as anybody has to
+// know. While it restarts nobody is asked about those that have failed.
+func recordsEnds(job *batchv1alpha1.Job) bool {
+	return job.Status.State.Phase != batchv1alpha1.Restarting
+}
