@@ -53,7 +53,8 @@ func (c *Controller) checkQueue(job *batchv1alpha1.Job) *finding {
 		return &finding{reasonQueueHasChildren,
 			fmt.Sprintf("can only submit job to leaf queue, queue `%s` has %d child queues", name, children)}
 	}
-	if queue.Status.State != schedulingv1beta1.QueueStateOpen {
+	// A queue without a state is new, and about to be opened. The PodGroup waits for that, and says so if it takes long.
+	if queue.Status.State != "" && queue.Status.State != schedulingv1beta1.QueueStateOpen {
 		return &finding{reasonQueueNotOpen, fmt.Sprintf(
 			"can only submit job to queue with state `Open`, queue `%s` status is `%s`", name, queue.Status.State)}
 	}

@@ -321,3 +321,19 @@ func TestJobsAreSyncedWhenTheirQueueChanges(t *testing.T) {
 		})
 	}
 }
+
+// TestAJobOfANewQueueIsNotWarned: its queue has no state yet, because the queue controller is about to open it.
+func TestAJobOfANewQueueIsNotWarned(t *testing.T) {
+	d := newDesk(t)
+	d.shows(mustertesting.MakeQueue("q").State("").Obj())
+	job := mustertesting.MakeJob("j").UID("u").Queue("q").Task(mustertesting.MakeTask("a", 1)).Obj()
+	job.Generation = 1
+	d.shows(job)
+	go d.worker.Run(t.Context(), 1)
+	d.worker.Enqueue("default/j")
+	assert.Eventually(t, func() bool {
+		_, err := d.muster.SchedulingV1beta1().PodGroups(metav1.NamespaceDefault).Get(t.Context(), "j-u", metav1.GetOptions{})
+		return err == nil
+	}, 10*time.Second, 5*time.Millisecond, "the Job has no PodGroup")
+	assert.Empty(t, d.job().Status.State.Reason)
+}

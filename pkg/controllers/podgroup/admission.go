@@ -32,6 +32,8 @@ const (
 	maxPause = 200 * time.Millisecond
 	// messageAge is how long a message that is wrong only in its numbers is left alone: each costs a status write.
 	messageAge = time.Minute
+	// openingTime is how long the queue controller may take to open a new queue, before people are told that it is not open.
+	openingTime = 10 * time.Second
 )
 
 // admission decides who may leave Pending. It writes nothing but its verdicts: the status is written by Reconciler
@@ -144,13 +146,16 @@ func (a *admission) Sync(ctx context.Context, _ string) (time.Duration, error) {
 	start := a.clock.Now()
 	candidates := a.candidates()
 	verdicts := decide(candidates, a.rules())
-	again := time.Duration(0) // when the first turn ends; 0 if there is none
+	again := time.Duration(0) // when the first turn ends, or the time that a queue has to be opened; 0 if there is none
 	for i, c := range candidates {
 		if a.record(c, verdicts[i]) {
 			a.decided(c.group, verdicts[i])
 		}
 		if verdicts[i].keeps && (again == 0 || c.turn < again) {
 			again = c.turn
+		}
+		if verdicts[i].opening && (again == 0 || openingTime < again) {
+			again = openingTime
 		}
 	}
 	took := a.clock.Since(start)
@@ -164,6 +169,9 @@ func (a *admission) Sync(ctx context.Context, _ string) (time.Duration, error) {
 // record keeps a verdict and says whether anyone should hear of it. A message is only written anew when the obstacle is
 // another one, or when it has been wrong in its numbers for a while.
 func (a *admission) record(c *candidate, v verdict) bool {
+	if v.opening {
+		return false
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	last := a.verdicts[c.key]
@@ -250,6 +258,7 @@ func (a *admission) rules() rules {
 	books := a.tracker.Ledger()
 	notOpen := map[string]string{} // queue -> why it takes no work, asked once a round
 	return rules{
+		opening: a.opening,
 		notOpen: func(name string) string {
 			reason, asked := notOpen[name]
 			if !asked {
@@ -268,6 +277,12 @@ func (a *admission) rules() rules {
 		exceeds:     books.Exceeds,
 		hold:        func(c *candidate) { a.tracker.Hold(c.group, c.want) },
 	}
+}
+
+// opening says whether a queue is new, and the queue controller is about to open it.
+func (a *admission) opening(name string) bool {
+	queue, err := a.queues.Get(name)
+	return err == nil && queue.Status.State == "" && a.clock.Since(queue.CreationTimestamp.Time) < openingTime
 }
 
 // notOpen says why a queue takes no work: it, or one of its ancestors, does not exist or is not open.

@@ -79,6 +79,8 @@ type verdict struct {
 	lacking time.Time
 	// keeps: what is free of that room is kept for it.
 	keeps bool
+	// opening: its queue is new, and about to be opened. That is neither admission nor an obstacle to tell of.
+	opening bool
 }
 
 func (v verdict) blocked() bool { return v.obstacle != nil }
@@ -111,6 +113,8 @@ func (w words) Error() string { return string(w) }
 
 // rules are the questions that admission asks about a candidate.
 type rules struct {
+	// opening says whether a queue is new, and about to be opened.
+	opening func(queue string) bool
 	// notOpen says why a queue takes no work; "" if it does.
 	notOpen func(queue string) string
 	// fifo says whether a blocked PodGroup holds up those behind it in the same queue.
@@ -150,6 +154,9 @@ func decide(candidates []*candidate, r rules) []verdict {
 }
 
 func (r *rules) judge(c, ahead *candidate, reserved quota.Reserved) verdict {
+	if r.opening(c.queue) {
+		return verdict{opening: true}
+	}
 	if reason := r.notOpen(c.queue); reason != "" {
 		return heldBack(obstacleKind{text: reason}, words(reason))
 	}

@@ -97,6 +97,7 @@ func newScene(queues ...*schedulingv1beta1.Queue) *scene {
 
 func (s *scene) rules() rules {
 	return rules{
+		opening: func(string) bool { return false },
 		notOpen: func(name string) string {
 			if s.queues[name] == nil {
 				return quoted(name) + " does not exist"

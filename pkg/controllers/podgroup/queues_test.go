@@ -132,3 +132,38 @@ func TestTheEndOfAWaitingPodGroupStartsARound(t *testing.T) {
 	cancel()
 	<-done
 }
+
+// TestANewQueueIsNoObstacle: the queue controller is about to open it, and until then there is nothing to warn of. If it takes long, people
+// are told.
+func TestANewQueueIsNoObstacle(t *testing.T) {
+	s := newStage(t)
+	queue := mustertesting.MakeQueue("q").State("").Obj()
+	queue.CreationTimestamp.Time = s.time.Now()
+	s.cache(queue)
+	group := mustertesting.MakePodGroup("g").UID("g").Queue("q").MinMember(1).Obj()
+	s.serve(group)
+	s.cache(group)
+	s.admission.notice(group)
+	round := func() time.Duration {
+		after, err := s.admission.Sync(t.Context(), allCandidates)
+		require.NoError(t, err)
+		_, err = s.Sync(t.Context(), "default/g")
+		require.NoError(t, err)
+		return after
+	}
+
+	again := round()
+	assert.Equal(t, openingTime, again, "no other event starts a round")
+	assert.Empty(t, s.told())
+	assert.Empty(t, s.group("g").Status)
+	s.time.Step(again)
+	round()
+	assert.Equal(t, []string{`Warning Unschedulable queue "q" is not open yet`}, s.told())
+	assert.Equal(t, schedulingv1beta1.PodGroupPending, s.group("g").Status.Phase)
+
+	queue = queue.DeepCopy()
+	queue.Status.State = openState
+	s.cache(queue)
+	round()
+	assert.Equal(t, inqueue, s.group("g").Status.Phase)
+}

@@ -18,9 +18,6 @@ import (
 	"github.com/muster-sched/muster/pkg/controllers/worker"
 )
 
-// afterConflict is when a sync is repeated that was overtaken by another writer: the informer needs a moment.
-const afterConflict = 20 * time.Millisecond
-
 // Sync brings the status of one PodGroup up to date.
 func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error) {
 	namespace, name, err := cache.SplitMetaNamespaceKey(key)
@@ -58,21 +55,21 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 	if isReport(&group.Status, next, batchv1alpha1.JobOf(group) != nil) && !c.reports.MayWrite(c.status, key) {
 		return holdLeft, nil
 	}
-	return c.write(ctx, key, group, next, members.gated())
+	return 0, c.write(ctx, key, group, next, members.gated())
 }
 
-func (c *Controller) write(ctx context.Context, key string, group *schedulingv1beta1.PodGroup, next *schedulingv1beta1.PodGroupStatus, gated bool) (time.Duration, error) {
+func (c *Controller) write(ctx context.Context, key string, group *schedulingv1beta1.PodGroup, next *schedulingv1beta1.PodGroupStatus, gated bool) error {
 	update := group.DeepCopy()
 	update.Status = *next
 	updated, err := c.client.SchedulingV1beta1().PodGroups(group.Namespace).UpdateStatus(ctx, update, metav1.UpdateOptions{})
 	switch {
 	case apierrors.IsConflict(err):
 		c.written.Forget(key)
-		return afterConflict, nil
+		return fmt.Errorf("writing the status: %w", err)
 	case apierrors.IsNotFound(err):
-		return 0, nil // the informer will say so
+		return nil // the informer will say so
 	case err != nil:
-		return 0, fmt.Errorf("writing the status: %w", err)
+		return fmt.Errorf("writing the status: %w", err)
 	}
 	if next.JobVersion != nil && updated.Status.JobVersion == nil && !c.versionIsPruned.Swap(true) {
 		klog.FromContext(ctx).Error(nil, "The installed CRD of PodGroups is older than this controller: apply manifests/crds. "+
@@ -85,7 +82,7 @@ func (c *Controller) write(ctx context.Context, key string, group *schedulingv1b
 			"from", group.Status.Phase, "to", next.Phase)
 	}
 	announce(c.recorder, updated, &group.Status, next, gated)
-	return 0, nil
+	return nil
 }
 
 // recall is what the Job remembers that controls the PodGroup.

@@ -18,9 +18,6 @@ import (
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 )
 
-// afterConflict is when a sync is repeated that was overtaken by another writer: the informer needs a moment.
-const afterConflict = 20 * time.Millisecond
-
 // Sync brings one queue in line: it exists if it must, has a parent, obeys its Commands, follows its parent, and says in
 // its status what is in it.
 func (c *Controller) Sync(ctx context.Context, name string) (time.Duration, error) {
@@ -35,14 +32,10 @@ func (c *Controller) Sync(ctx context.Context, name string) (time.Duration, erro
 	if queue == nil {
 		return 0, c.discard(ctx, fresh)
 	}
-	err = c.reconcile(ctx, queue, fresh)
-	switch {
-	case apierrors.IsConflict(err):
-		c.written.Forget(name)
-		return afterConflict, nil
-	case apierrors.IsNotFound(err):
-		return afterConflict, nil // deleted meanwhile; the informer will say so
-	case err != nil:
+	if err := c.reconcile(ctx, queue, fresh); err != nil {
+		if apierrors.IsConflict(err) {
+			c.written.Forget(name)
+		}
 		return 0, err
 	}
 	c.markExecuted(name, fresh)
@@ -159,17 +152,19 @@ func (c *Controller) write(ctx context.Context, queue *schedulingv1beta1.Queue, 
 
 // writeMeta sets the parent of a queue that has none, and the mark.
 func (c *Controller) writeMeta(ctx context.Context, queue *schedulingv1beta1.Queue, closedByParent bool) (*schedulingv1beta1.Queue, error) {
-	patch := map[string]any{}
+	patch, metadata := map[string]any{}, map[string]any{}
 	if queue.Spec.Parent == "" && parentOf(queue) != "" {
 		patch["spec"] = map[string]any{"parent": parentOf(queue)}
 	}
 	mark, marked := queue.Annotations[schedulingv1beta1.ClosedByParentAnnotation]
 	if want := strconv.FormatBool(closedByParent); mark != want && (marked || closedByParent) {
-		patch["metadata"] = map[string]any{"annotations": map[string]any{schedulingv1beta1.ClosedByParentAnnotation: want}}
+		metadata["annotations"] = map[string]any{schedulingv1beta1.ClosedByParentAnnotation: want}
 	}
-	if len(patch) == 0 {
+	if len(patch)+len(metadata) == 0 {
 		return queue, nil
 	}
+	metadata["resourceVersion"] = queue.ResourceVersion // so that no parent is overwritten that a user has set meanwhile
+	patch["metadata"] = metadata
 	body, err := json.Marshal(patch)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the patch of queue %s: %w", queue.Name, err)
