@@ -265,9 +265,6 @@ func holdsRoom(m *Member) bool { return m.State.Holds() }
 // Complete says whether enough members exist for the minimum and that of every task.
 func (g *Gang) Complete() bool { return g.shortOf(all) == 0 }
 
-// Missing is the number of members that must still be created before the gang is Complete.
-func (g *Gang) Missing() int { return g.shortOf(all) }
-
 // ShortTask names a task, the first in the alphabet, of which fewer members exist than its minimum, and that minimum; "" if
 // there is none, or if the gang as a whole is short.
 func (g *Gang) ShortTask() (task string, minimum int) {
@@ -401,6 +398,15 @@ func (s *seats) short(g *Gang) int {
 	}
 	succeeded := g.succeeded()
 	return max(0, g.MinMember-s.total-succeeded, gaps-succeeded)
+}
+
+// UIDs are the UIDs of some members.
+func UIDs(members []*Member) []types.UID {
+	uids := make([]types.UID, 0, len(members))
+	for _, m := range members {
+		uids = append(uids, m.UID)
+	}
+	return uids
 }
 
 // inOrder sorts members by priority, task, index and name, and returns them.

@@ -81,7 +81,7 @@ func TestQuorum(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			assert.Equal(t, test.complete, test.gang.Complete(), "complete")
 			assert.Equal(t, test.seated, test.gang.Seated(), "seated")
-			assert.Equal(t, test.missing, test.gang.Missing(), "missing")
+			assert.Equal(t, test.missing, test.gang.shortOf(all), "missing")
 			assert.Equal(t, test.broken, test.gang.Partial(), "broken")
 		})
 	}
@@ -116,7 +116,7 @@ func TestALoweredMinimumSeatsAndARaisedOneBreaks(t *testing.T) {
 	g.MinMember = 4
 	assert.False(t, g.Complete())
 	assert.True(t, g.Partial())
-	assert.Equal(t, 1, g.Missing())
+	assert.Equal(t, 1, g.shortOf(all))
 }
 
 func TestWhichTaskIsShort(t *testing.T) {

@@ -149,7 +149,7 @@ func (h *history) compare() {
 		got, want any
 	}{
 		{"Len", g.Len(), len(o.pods)},
-		{"Missing", g.Missing(), o.missing(anyState)},
+		{"missing", g.shortOf(all), o.missing(anyState)},
 		{"Complete", g.Complete(), o.missing(anyState) == 0},
 		{"Seated", g.Seated(), seated},
 		{"Partial", g.Partial(), there > 0 && !seated},

@@ -56,13 +56,6 @@ func (l *Ledger) DeleteQueue(name string) {
 	l.used.Remove(name)
 }
 
-// KnowsQueue says whether the queue exists.
-func (l *Ledger) KnowsQueue(name string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.tree.Known(name)
-}
-
 // Charge books what a pod uses. Charging a pod again changes its queue and amount, it never books twice; it then says that
 // another charge was given back for it. The amount is kept, not copied: it must not change any more.
 func (l *Ledger) Charge(pod types.UID, queue string, amount resources.List) (replaced bool) {

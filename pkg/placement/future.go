@@ -128,7 +128,7 @@ func (p *Problem) stays(pod *corev1.Pod, keepEndless bool) bool {
 	switch {
 	case p.SameGang != nil && p.SameGang(pod):
 		return true
-	case corev1helpers.PodPriority(pod) > p.Priority || isOfDaemonSet(pod):
+	case corev1helpers.PodPriority(pod) > p.Priority || IsOfDaemonSet(pod):
 		return true
 	case pod.Annotations[corev1.MirrorPodAnnotationKey] != "":
 		return true
@@ -138,7 +138,8 @@ func (p *Problem) stays(pod *corev1.Pod, keepEndless bool) bool {
 	return keepEndless && pod.Spec.RestartPolicy == corev1.RestartPolicyAlways && pod.DeletionTimestamp == nil
 }
 
-func isOfDaemonSet(pod *corev1.Pod) bool {
+// IsOfDaemonSet says whether a pod is one of a DaemonSet, which can go to no other node.
+func IsOfDaemonSet(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	return owner != nil && owner.Kind == "DaemonSet"
 }

@@ -69,7 +69,7 @@ func (a *alternatives) next(last *outcome) *Problem {
 			a.limits[a.classOf[class[0].UID]] = placed
 		}
 	}
-	started := sets.New(uidsOf(last.problem.Members)...)
+	started := sets.New(gang.UIDs(last.problem.Members)...)
 	spare := slices.DeleteFunc(slices.Clone(a.waiting), func(m *gang.Member) bool { return started.Has(m.UID) })
 	taken, other := map[string]int{}, false
 	var from []*gang.Member
@@ -87,18 +87,10 @@ func (a *alternatives) next(last *outcome) *Problem {
 		return nil
 	}
 	members := last.problem.Choose(from)
-	if len(members) == 0 || slices.Equal(uidsOf(members), uidsOf(last.problem.Members)) {
+	if len(members) == 0 || slices.Equal(gang.UIDs(members), gang.UIDs(last.problem.Members)) {
 		return nil
 	}
 	problem := *last.problem
 	problem.Members, problem.Reserve, problem.Reserved, problem.Renew = members, false, nil, false // room is reserved for the first only
 	return &problem
-}
-
-func uidsOf(members []*gang.Member) []types.UID {
-	uids := make([]types.UID, len(members))
-	for i, m := range members {
-		uids[i] = m.UID
-	}
-	return uids
 }

@@ -94,12 +94,6 @@ func (t *Tree) Remove(name string) {
 	t.forgetUnused(q)
 }
 
-// Known says whether the queue is declared.
-func (t *Tree) Known(name string) bool {
-	q, ok := t.queues[name]
-	return ok && q.known
-}
-
 // Names lists all queues that are declared or used, in the order of the alphabet.
 func (t *Tree) Names() []string {
 	return slices.Sorted(maps.Keys(t.queues))

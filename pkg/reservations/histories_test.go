@@ -157,7 +157,7 @@ func TestTheListOfWaitingGangs(t *testing.T) {
 			want := m.starving(now)
 			for _, key := range slices.Sorted(maps.Keys(m.gangs)) {
 				isHolder := after != nil && after.Key == key
-				assert.Equal(t, m.gangs[key].onList, b.IsWaiting(key), "%s is on the list", key)
+				assert.Equal(t, m.gangs[key].onList, isWaiting(b, key), "%s is on the list", key)
 				if !isHolder {
 					assert.Equal(t, key == want, b.StandingOf(key, now).Choose, "%s is the first and starving", key)
 				}

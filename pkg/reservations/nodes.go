@@ -57,12 +57,11 @@ func (b *Book[K]) Nodes() *Nodes[K] { return b.nodes }
 // IsHolder says whether places are reserved for a gang.
 func (b *Book[K]) IsHolder(key K) bool { return b.nodes != nil && b.nodes.Key == key }
 
-// ReserveNodes reserves places for a gang, in place of what was reserved before. amounts is what its members take on each node. It says
-// whether the amounts are others than before.
-func (b *Book[K]) ReserveNodes(key K, places map[types.UID]string, amounts map[string]resources.List, avoid sets.Set[string], now time.Time) (changed bool) {
+// ReserveNodes reserves places for a gang, in place of what was reserved before. amounts is what its members take on each node.
+func (b *Book[K]) ReserveNodes(key K, places map[types.UID]string, amounts map[string]resources.List, avoid sets.Set[string], now time.Time) {
 	w := b.gangs[key]
 	if w == nil {
-		return false
+		return
 	}
 	b.settled(key)
 	old := b.nodes
@@ -77,13 +76,12 @@ func (b *Book[K]) ReserveNodes(key K, places map[types.UID]string, amounts map[s
 	b.nodes = next
 	if old != nil && old.Key == key && maps.EqualFunc(old.Amounts, amounts, resources.List.Equal) {
 		next.Version = old.Version
-		return false
+		return
 	}
 	b.version++
 	next.Version = b.version
 	b.events.RoomFreed = b.events.RoomFreed || old != nil
 	b.events.HoldFreed = true // other nodes need not be left to the gang any more
-	return true
 }
 
 // GiveUp reserves no places for a gang until it is time to look again; the next in order has its turn.

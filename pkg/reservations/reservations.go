@@ -376,12 +376,6 @@ func (b *Book[K]) retryAfter(retries int) time.Duration {
 	return wait
 }
 
-// IsWaiting says whether a gang is on a list.
-func (b *Book[K]) IsWaiting(key K) bool {
-	w := b.gangs[key]
-	return w != nil && (b.room.has(w) || b.quota[w.claim.Queue] != nil && b.quota[w.claim.Queue].has(w))
-}
-
 // list is a set of waiting gangs of which the first is asked for often.
 type list[K comparable] struct {
 	members sets.Set[*waiting[K]]
@@ -391,8 +385,6 @@ type list[K comparable] struct {
 }
 
 func newList[K comparable]() list[K] { return list[K]{members: sets.New[*waiting[K]]()} }
-
-func (l *list[K]) has(w *waiting[K]) bool { return l.members.Has(w) }
 
 func (l *list[K]) add(w *waiting[K]) {
 	if l.members.Len() > 0 && l.head == nil {

@@ -200,14 +200,14 @@ func (d *dispatcher) replaceScout(g *group, now time.Time) {
 // settlePermit sees to members that were released, or are to give back their room, before they had come to wait in Permit.
 func (g *group) settlePermit(status gang.Status) (a Actions) {
 	g.inPermit = false
-	a.Reject = uids(g.In(gang.Returning))
+	a.Reject = gang.UIDs(g.In(gang.Returning))
 	switch status.Phase {
 	case gang.Running:
-		a.Allow = uids(g.In(gang.Released))
+		a.Allow = gang.UIDs(g.In(gang.Released))
 	case gang.Attempting:
 	default:
-		a.Reject = append(a.Reject, uids(g.In(gang.Released))...) // no effect on those that are being bound
-		a.Reject = append(a.Reject, uids(g.In(gang.Reserved))...)
+		a.Reject = append(a.Reject, gang.UIDs(g.In(gang.Released))...) // no effect on those that are being bound
+		a.Reject = append(a.Reject, gang.UIDs(g.In(gang.Reserved))...)
 	}
 	return a
 }

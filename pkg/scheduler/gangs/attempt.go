@@ -246,7 +246,7 @@ func (t *Tracker) release(g *group) []types.UID {
 	t.WaitList.book.Bypassed(t.Quota.startOfGang(g, reserved, false), t.clock.Now())
 	t.WaitList.applyReservations()
 	t.look(g.key)
-	return uids(reserved)
+	return gang.UIDs(reserved)
 }
 
 // endIfSeated ends the attempt of a gang whose minimum got its room without a cycle of its own. Its members wait in Permit.

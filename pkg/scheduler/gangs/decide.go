@@ -1,6 +1,7 @@
 package gangs
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -84,7 +85,7 @@ func (c *Decisions) Snapshot(scoutPod *corev1.Pod) *Snapshot {
 
 // addSpare adds the members that wait and need not start, and the rule by which they may start in place of others.
 func (c *Decisions) addSpare(g *group, s *Snapshot) {
-	starting := sets.New(uids(s.Problem.Members)...)
+	starting := sets.New(gang.UIDs(s.Problem.Members)...)
 	for _, m := range g.Waiting() {
 		if !starting.Has(m.UID) {
 			s.Problem.Spare = append(s.Problem.Spare, m)
@@ -149,7 +150,7 @@ func (c *Decisions) Commit(s *Snapshot, d *placement.Decision) (activate []*core
 		c.refuse(g, s, d)
 		return nil, true
 	}
-	if g.changes != s.changes && !sameMembers(g.Choose(), d.Members) {
+	if g.changes != s.changes && !slices.Equal(gang.UIDs(g.Choose()), gang.UIDs(d.Members)) {
 		c.discard(g, s)
 		return nil, false
 	}

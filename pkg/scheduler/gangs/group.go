@@ -248,30 +248,10 @@ func requests(members []*gang.Member) resources.List {
 	return sum
 }
 
-func uids(members []*gang.Member) []types.UID {
-	out := make([]types.UID, 0, len(members))
-	for _, m := range members {
-		out = append(out, m.UID)
-	}
-	return out
-}
-
 func pods(members []*gang.Member) []*corev1.Pod {
 	out := make([]*corev1.Pod, 0, len(members))
 	for _, m := range members {
 		out = append(out, m.Pod)
 	}
 	return out
-}
-
-func sameMembers(a, b []*gang.Member) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i].UID != b[i].UID {
-			return false
-		}
-	}
-	return true
 }

@@ -11,6 +11,7 @@ import (
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/scheduler/upstream"
 )
 
 // OrderKey is what a pod is sorted by. It is made when the pod passes the gate, before it enters the queue's heap, and
@@ -89,7 +90,7 @@ func (o *Order) OrderKey(pod *corev1.Pod, queued time.Time) OrderKey {
 
 func rankOf(priority int32, partial bool) int {
 	switch {
-	case priority >= systemCritical:
+	case upstream.IsCritical(priority):
 		return rankCritical
 	case partial:
 		return rankPartial

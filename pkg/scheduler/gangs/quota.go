@@ -15,9 +15,6 @@ import (
 	"github.com/muster-sched/muster/pkg/scheduler/upstream"
 )
 
-// systemCritical is the priority from which pods stand back for nothing.
-const systemCritical = upstream.SystemCriticalPriority
-
 // Quota is what pods are charged, and what waits for quota.
 type Quota struct {
 	t *Tracker
@@ -138,7 +135,7 @@ func (q *Quota) quotaFor(g *group, wants resources.List) *quota.Shortage {
 // claimsBefore is the quota that is reserved against a gang of the priority, or a pod without a gang (nil). Gangs under repair stand back
 // for no other.
 func (q *Quota) claimsBefore(g *group, priority int32, surplus bool) []quota.Claim {
-	if priority >= systemCritical || g != nil && g.Partial() {
+	if upstream.IsCritical(priority) || g != nil && g.Partial() {
 		return nil
 	}
 	key := Key{}

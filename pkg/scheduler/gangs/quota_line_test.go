@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kubernetes/pkg/apis/scheduling"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
@@ -115,7 +116,7 @@ func TestWhatStandsBackForAGangThatQuotaIsReservedFor(t *testing.T) {
 		"equal priority":                 {"a", "cpu", 0, false},
 		"lower priority":                 {"a", "cpu", -1, false},
 		"higher priority":                {"a", "cpu", 1, true},
-		"system-critical":                {"a", "cpu", systemCritical, true},
+		"system-critical":                {"a", "cpu", scheduling.SystemCriticalPriority, true},
 		"another resource":               {"a", "memory", 0, true},
 		"a sibling, within what a lacks": {"b", "cpu", 0, true},
 		"a queue that it has no part in": {"other", "cpu", 0, true},
@@ -274,7 +275,7 @@ func TestWhatIsAssumedTakesThePlaceOfWhatIsReserved(t *testing.T) {
 	}
 	require.True(t, big.Seated())
 	assert.False(t, q.isReserved(big))
-	assert.False(t, q.WaitList.book.IsWaiting(big.key))
+	assert.Empty(t, q.WaitList.book.Claims(Key{}, 0, true), "it is on the list no more")
 }
 
 // TestRoomIsReservedForAPartialGangAtOnce: a scheduler that comes up finds a gang of which one member is bound and another waits.
@@ -310,7 +311,7 @@ func TestRoomIsReservedForAPartialGangAtOnce(t *testing.T) {
 			require.True(t, s.Problem.Reserve)
 			commit(tr, s, waiting, onM)
 			assert.False(t, passes(tr, 1000), "only what is critical goes before it")
-			assert.True(t, passes(tr, systemCritical))
+			assert.True(t, passes(tr, scheduling.SystemCriticalPriority))
 			end(tr)
 			assert.True(t, passes(tr, 0))
 		})

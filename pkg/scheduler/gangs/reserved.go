@@ -4,12 +4,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/muster-sched/muster/pkg/placement"
 	"github.com/muster-sched/muster/pkg/reservations"
+	"github.com/muster-sched/muster/pkg/scheduler/upstream"
 )
 
 // WaitList is the book of gangs that wait, and what waits for room that others hold.
@@ -62,18 +62,18 @@ func (w *WaitList) reserveNodes(g *group, d *placement.Decision, now time.Time) 
 // standsBack says whether a gang must leave to another what is reserved for that. Gangs under repair need not.
 func (w *WaitList) standsBack(g *group, reserved *Reserved) bool {
 	priority := w.t.priorityOf(g)
-	return g.key != reserved.Key && priority <= reserved.Priority && priority < systemCritical && !g.Partial()
+	return g.key != reserved.Key && priority <= reserved.Priority && !upstream.IsCritical(priority) && !g.Partial()
 }
 
 // reservedAgainst returns what is reserved on nodes against a pod that is about to be tried, nil if nothing is. Pods of DaemonSets can go
 // nowhere else, and those of native pod groups are upstream's: both pass.
 func (w *WaitList) reservedAgainst(g *group, pod *corev1.Pod) *Reserved {
 	reserved := w.book.Nodes()
-	if reserved == nil || pod.Spec.SchedulingGroup != nil || isOfDaemonSet(pod) {
+	if reserved == nil || pod.Spec.SchedulingGroup != nil || placement.IsOfDaemonSet(pod) {
 		return nil
 	}
 	if g == nil {
-		if priority := corev1helpers.PodPriority(pod); priority > reserved.Priority || priority >= systemCritical {
+		if priority := corev1helpers.PodPriority(pod); priority > reserved.Priority || upstream.IsCritical(priority) {
 			return nil
 		}
 		return reserved
@@ -111,11 +111,6 @@ func (w *WaitList) WaitForReserved(pod *corev1.Pod, entry Entry) {
 	if entry.freed != w.held.freed {
 		w.t.look(heldBackKey)
 	}
-}
-
-func isOfDaemonSet(pod *corev1.Pod) bool {
-	owner := metav1.GetControllerOfNoCopy(pod)
-	return owner != nil && owner.Kind == "DaemonSet"
 }
 
 // wakeAll wakes the gangs of a set and empties it.

@@ -12,6 +12,7 @@ import (
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/placement"
 )
 
@@ -137,7 +138,7 @@ func (b *books) decided(s *Snapshot, d *placement.Decision) {
 	delete(b.lacking, s.Key)
 	delete(b.chosen, s.Key)
 	if d.Verdict != placement.Impossible {
-		b.chosen[s.Key] = sets.New(uids(d.Members)...)
+		b.chosen[s.Key] = sets.New(gang.UIDs(d.Members)...)
 		return
 	}
 	if b.kept != nil && b.kept.key == s.Key && d.Reserve == nil && (s.Lacks != nil || d.TooLarge || d.GivenUp) {

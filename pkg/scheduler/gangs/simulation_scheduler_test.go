@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
+	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/placement"
 	"github.com/muster-sched/muster/pkg/resources"
 )
@@ -257,7 +258,7 @@ func (s *simulation) place(problem *placement.Problem) *placement.Decision {
 	if packing.Verdict == placement.Possible {
 		d.Verdict, d.Places = placement.Possible, simPlaces(problem, nodes, packing.Places[0])
 		if s.faults && s.draw("inOrder", 0, 3) == 3 {
-			rest := uids(problem.Members)
+			rest := gang.UIDs(problem.Members)
 			for len(rest) > 0 {
 				i := s.draw("order", 0, len(rest)-1)
 				d.Order = append(d.Order, rest[i])

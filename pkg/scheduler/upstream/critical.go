@@ -5,5 +5,5 @@ package upstream
 
 import "k8s.io/kubernetes/pkg/apis/scheduling"
 
-// SystemCriticalPriority is the priority from which pods are critical for the cluster.
-const SystemCriticalPriority = scheduling.SystemCriticalPriority
+// IsCritical says whether a pod of a priority is critical for the cluster: it stands back for nothing.
+func IsCritical(priority int32) bool { return priority >= scheduling.SystemCriticalPriority }

@@ -54,7 +54,7 @@ func New(tracker *gangs.Tracker) frameworkruntime.PluginFactory {
 		if !ok {
 			return nil, fmt.Errorf("the arguments of %s are of type %T, GangPreemptionArgs needed", Name, obj)
 		}
-		upstream, err := defaultpreemption.New(ctx, &upstreamconfig.DefaultPreemptionArgs{
+		inner, err := defaultpreemption.New(ctx, &upstreamconfig.DefaultPreemptionArgs{
 			MinCandidateNodesPercentage: args.MinCandidateNodesPercentage,
 			MinCandidateNodesAbsolute:   args.MinCandidateNodesAbsolute,
 		}, handle, feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate))
@@ -64,8 +64,8 @@ func New(tracker *gangs.Tracker) frameworkruntime.PluginFactory {
 		if err := tracker.Feed.Start(ctx, handle); err != nil {
 			return nil, fmt.Errorf("starting the tracker of gangs for %s: %w", Name, err)
 		}
-		plugin := &GangPreemption{DefaultPreemption: upstream, tracker: tracker, handle: handle}
-		upstream.Executor.PreemptPod = plugin.evictWith(upstream.Executor.PreemptPod)
+		plugin := &GangPreemption{DefaultPreemption: inner, tracker: tracker, handle: handle}
+		inner.Executor.PreemptPod = plugin.evictWith(inner.Executor.PreemptPod)
 		return plugin, nil
 	}
 }
@@ -79,7 +79,7 @@ func (p *GangPreemption) PostFilter(ctx context.Context, cycle fwk.CycleState, p
 	// While evictions for the pod go on it does not come here. What it has claimed before and not got is free again.
 	p.tracker.Victims.DropClaims(pod.UID)
 	result, status := p.preempt(ctx, cycle, pod, statuses, false)
-	if noVictims := status.Code() == fwk.Unschedulable && result != nil; noVictims && isCritical(corev1helpers.PodPriority(pod)) {
+	if noVictims := status.Code() == fwk.Unschedulable && result != nil; noVictims && upstream.IsCritical(corev1helpers.PodPriority(pod)) {
 		result, status = p.preempt(ctx, cycle, pod, statuses, true)
 	}
 	if message := status.Message(); message != "" {
@@ -108,11 +108,11 @@ func (p *GangPreemption) preempt(ctx context.Context, cycle fwk.CycleState, pod 
 }
 
 // evictWith looks again, at the moment of eviction, whether gangs stay whole, and evicts in upstream's way.
-func (p *GangPreemption) evictWith(upstream evictFunc) evictFunc {
+func (p *GangPreemption) evictWith(evict evictFunc) evictFunc {
 	return func(ctx context.Context, candidate preemption.Candidate, preemptor preemption.ExecutorPreemptor, victim *corev1.Pod, plugin string) (bool, error) {
 		// Upstream chooses the victims of native pod groups without regard to our gangs.
 		native := preemptor.Type() != string(fwk.PodKeyType)
-		force := isCritical(preemptor.Priority()) || native
+		force := upstream.IsCritical(preemptor.Priority()) || native
 		if !p.tracker.Victims.BeginEviction(preemptor.UID(), uids(candidate.Victims().Pods), force) {
 			return false, fmt.Errorf("evicting %s for %s: a gang has changed since the victims were chosen", klog.KObj(victim), klog.KObj(preemptor))
 		}
@@ -124,7 +124,7 @@ func (p *GangPreemption) evictWith(upstream evictFunc) evictFunc {
 		if !native {
 			p.tracker.Evictions.Begin(preemptor.UID(), candidate.Name(), victim) // before, as the preemptor may be bound at once
 		}
-		inMemory, err := upstream(ctx, candidate, preemptor, victim, plugin)
+		inMemory, err := evict(ctx, candidate, preemptor, victim, plugin)
 		if !native && (inMemory || err != nil) {
 			p.tracker.Evictions.Cancel(preemptor.UID())
 		}
@@ -149,8 +149,6 @@ func (p *GangPreemption) takeBack(ctx context.Context, preemptor preemption.Exec
 	p.handle.EventRecorder().WithLogger(logger).Eventf(victim, preemptor.Obj(), corev1.EventTypeNormal, "Preempted", "Preempting",
 		"Preempted by %s %v while waiting for its gang", preemptor.Type(), preemptor.UID())
 }
-
-func isCritical(priority int32) bool { return priority >= upstream.SystemCriticalPriority }
 
 func uids(pods []*corev1.Pod) []types.UID {
 	uids := make([]types.UID, 0, len(pods))
