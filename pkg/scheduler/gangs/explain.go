@@ -60,6 +60,8 @@ type Waiting struct {
 	HasPodGroup bool
 	// Joined is when the last member came.
 	Joined time.Time
+	// Attempting: it is being started. If that fails, it waits as before.
+	Attempting bool
 	// Count is the number of members that wait.
 	Count int
 	// Version is another one whenever a member may carry another condition than before.
@@ -91,7 +93,9 @@ func (r *Reports) TakeReport(key Key) Waiting {
 	if !r.t.synced {
 		return Waiting{}
 	}
-	w := Waiting{Explanation: r.explanationOf(g), PodGroup: reference(g), HasPodGroup: g.podGroup.exists, Joined: g.joined, Version: g.conditions}
+	w := Waiting{
+		Explanation: r.explanationOf(g), PodGroup: reference(g), HasPodGroup: g.podGroup.exists, Joined: g.joined, Attempting: g.attempt != nil, Version: g.conditions,
+	}
 	if !w.IsZero() {
 		w.Count = g.CountWaiting()
 	}

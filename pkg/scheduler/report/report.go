@@ -109,7 +109,9 @@ func (r *Reporter) Look(ctx context.Context, key gangs.Key) (again time.Duration
 	r.waiting += w.Count - h.members
 	h.members = w.Count
 	if w.IsZero() {
-		delete(r.gangs, key)
+		if !w.Attempting {
+			delete(r.gangs, key)
+		}
 		return 0
 	}
 	r.gangs[key] = h

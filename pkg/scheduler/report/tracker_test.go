@@ -257,6 +257,38 @@ func TestAReportHasNothingDecidedAgain(t *testing.T) {
 	assert.Contains(t, s.says(t, "m0"), "(found at 1970-01-01T00:16:40Z)")
 }
 
+// TestAnAttemptThatFailsIsNoNewStart: a gang that is tried and waits again for the same reason makes no second event, and its text changes no
+// sooner.
+func TestAnAttemptThatFailsIsNoNewStart(t *testing.T) {
+	s := newTracked(t)
+	s.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1))
+	s.create(t, "m0")
+	s.refuse(t, "no room")
+	_, again := s.look(t)
+	s.clock.Step(again)
+	s.look(t)
+	require.Len(t, s.events(), 2)
+
+	scout := s.pod(t, "m0")
+	s.Hints.Wake(scout)
+	snapshot := s.Decisions.Snapshot(scout)
+	require.NotNil(t, snapshot)
+	_, ok := s.Decisions.Commit(snapshot, &placement.Decision{Verdict: placement.Uncertain, Members: snapshot.Problem.Members})
+	require.True(t, ok)
+	written, again := s.look(t)
+	require.Empty(t, written)
+	require.Zero(t, again, "it is about to start")
+	require.True(t, s.Fail(scout))
+	s.clock.Step(time.Second) // of back-off
+	s.refuse(t, "less room")
+	written, again = s.look(t)
+	assert.Empty(t, written)
+	s.clock.Step(again)
+	written, _ = s.look(t)
+	assert.Equal(t, []string{"m0"}, written, "the last text has stood for five seconds")
+	assert.Empty(t, s.events(), "the last event says the same reason")
+}
+
 // TestAFollowerReportsWhenItBeginsToLead: it writes nothing before, and then it reports what it has seen before.
 func TestAFollowerReportsWhenItBeginsToLead(t *testing.T) {
 	s := newTracked(t)
