@@ -89,7 +89,7 @@ type Start struct {
 
 // bypasses says whether what starts comes behind a gang.
 func (s *Start) bypasses(r Rank) bool {
-	return s.Rank.Priority < r.Priority || s.Rank.Priority == r.Priority && (s.Surplus || !s.Rank.Since.Before(r.Since))
+	return r.Compare(s.Rank) < 0 || s.Surplus && s.Rank.Priority == r.Priority
 }
 
 // Events are what a change of the book means for others. The caller acts on them.

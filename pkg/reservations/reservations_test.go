@@ -74,13 +74,16 @@ func TestRanks(t *testing.T) {
 }
 
 func TestWhichStartsBypassAGang(t *testing.T) {
-	waits := Rank{Priority: 5, Since: at(100)}
+	waits := Rank{Priority: 5, Since: at(100), Seen: 7}
 	for name, c := range map[string]struct {
 		start     Start
 		bypassing bool
 	}{
 		"a younger one":               {Start{Rank: Rank{Priority: 5, Since: at(101)}}, true},
-		"one of the same time":        {Start{Rank: Rank{Priority: 5, Since: at(100)}}, true},
+		"one seen later":              {Start{Rank: Rank{Priority: 5, Since: at(100), Seen: 8}}, true},
+		"one seen before":             {Start{Rank: Rank{Priority: 5, Since: at(100), Seen: 6}}, false},
+		"surplus of one seen before":  {Start{Rank: Rank{Priority: 5, Since: at(100), Seen: 6}, Surplus: true}, true},
+		"one under repair":            {Start{Rank: Rank{Priority: 5, Since: at(101), Repair: true}}, false},
 		"an older one":                {Start{Rank: Rank{Priority: 5, Since: at(99)}}, false},
 		"surplus of an older one":     {Start{Rank: Rank{Priority: 5, Since: at(99)}, Surplus: true}, true},
 		"an older one, less priority": {Start{Rank: Rank{Priority: 4, Since: at(99)}}, true},

@@ -1,6 +1,8 @@
 package gangs
 
 import (
+	"math"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -70,15 +72,19 @@ func (q *Quota) moveCharges(g *group) {
 	}
 }
 
-// Charge books what a pod is about to use that holds room on a node.
-func (q *Quota) Charge(pod *corev1.Pod) {
+// Charge books what a pod is about to use that holds room on a node. It books nothing for surplus for which a queue has no room: the minimum
+// of its gang was lowered since QuotaShortage was asked.
+func (q *Quota) Charge(pod *corev1.Pod) *quota.Shortage {
 	q.t.mu.Lock()
 	defer q.t.mu.Unlock()
 	delete(q.pods, pod.UID)
 	queue, requests := queueOf(pod), resources.List(nil)
 	if g, m := q.t.find(pod.UID); m != nil {
 		if m.State == gang.Bound {
-			return // it is charged
+			return nil // it is charged
+		}
+		if shortage := q.shortageOf(pod); shortage != nil {
+			return shortage
 		}
 		requests = m.Requests
 		if g.podGroup.queue != "" {
@@ -86,12 +92,13 @@ func (q *Quota) Charge(pod *corev1.Pod) {
 		}
 	}
 	if queue == "" {
-		return
+		return nil
 	}
 	if requests == nil {
 		requests = resources.PodRequests(pod)
 	}
 	q.Ledger.Charge(pod.UID, queue, requests)
+	return nil
 }
 
 // Refund takes the charge of a pod back that has lost its room, unless the API says that it is bound after all.
@@ -150,6 +157,10 @@ func (q *Quota) claimsBefore(g *group, priority int32, surplus bool) []quota.Cla
 func (q *Quota) QuotaShortage(pod *corev1.Pod) *quota.Shortage {
 	q.t.mu.Lock()
 	defer q.t.mu.Unlock()
+	return q.shortageOf(pod)
+}
+
+func (q *Quota) shortageOf(pod *corev1.Pod) *quota.Shortage {
 	queue, priority := queueOf(pod), corev1helpers.PodPriority(pod)
 	g, m := q.t.find(pod.UID)
 	if m != nil {
@@ -170,7 +181,8 @@ func (q *Quota) QuotaShortage(pod *corev1.Pod) *quota.Shortage {
 
 // startOf is the start of a pod without a gang.
 func (q *Quota) startOf(pod *corev1.Pod) *reservations.Start {
-	start := &reservations.Start{Rank: reservations.Rank{Priority: corev1helpers.PodPriority(pod), Since: pod.CreationTimestamp.Time}}
+	rank := reservations.Rank{Priority: corev1helpers.PodPriority(pod), Since: pod.CreationTimestamp.Time, Seen: math.MaxInt64} // it is queued later
+	start := &reservations.Start{Rank: rank}
 	if queue := queueOf(pod); queue != "" {
 		start.Path, start.Amount = q.Ledger.Path(queue), resources.PodRequests(pod)
 	}

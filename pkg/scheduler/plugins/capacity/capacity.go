@@ -67,7 +67,7 @@ func (*Capacity) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 }
 
 // PreFilter rejects a pod for which its queue, or an ancestor, has no room. Pods are scheduled one after the other and charged
-// in Reserve, so that what was free here is free there.
+// in Reserve, so that what was free here is free there, as a rule.
 func (c *Capacity) PreFilter(ctx context.Context, cycle fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	c.tracker.Feed.AwaitRead(ctx)
 	c.tracker.Leadership.Lead() // here, too: Coscheduling does not see a pod that is rejected
@@ -106,7 +106,9 @@ func (c *Capacity) Reserve(_ context.Context, cycle fwk.CycleState, pod *corev1.
 	case cycle.IsPodGroupSchedulingCycle():
 		c.assume(pod)
 	default:
-		c.tracker.Quota.Charge(pod)
+		if shortage := c.tracker.Quota.Charge(pod); shortage != nil {
+			return fwk.NewStatus(fwk.Unschedulable, "waiting for quota: "+shortage.Error())
+		}
 	}
 	return nil
 }

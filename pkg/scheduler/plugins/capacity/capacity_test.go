@@ -95,6 +95,32 @@ func TestSurplusWaitsForQuotaAndTheMinimumDoesNot(t *testing.T) {
 	assert.False(t, passes(t, c, member("g-1").Obj()))
 }
 
+// TestAMemberThatBecomesSurplusInItsCycleNeedsQuota: its gang is checked as a whole, until the minimum is lowered to what has room.
+func TestAMemberThatBecomesSurplusInItsCycleNeedsQuota(t *testing.T) {
+	for used, fits := range map[string]bool{"1": true, "3": false} {
+		c, tracker := newPlugin(t)
+		setMinimum := func(minMember int32) {
+			tracker.SetPodGroup(mustertesting.MakePodGroup("g").UID("g").Queue("q").MinMember(minMember).Phase(schedulingv1beta1.PodGroupInqueue).Obj())
+		}
+		member := func(name string) *mustertesting.PodWrapper {
+			return mustertesting.MakePod(name).UID(name).Group("g").SchedulerName("muster").Requests("cpu", "1")
+		}
+		setMinimum(2)
+		tracker.SetPod(member("g-0").Node("n").Obj())
+		pod := member("g-1").Obj()
+		tracker.SetPod(pod)
+		require.True(t, c.Reserve(t.Context(), framework.NewCycleState(), inQueue("used", "q", used), "n").IsSuccess())
+		cycle := framework.NewCycleState()
+		_, status := c.PreFilter(t.Context(), cycle, pod, nil)
+		require.True(t, status.IsSkip())
+		setMinimum(1)
+		status = c.Reserve(t.Context(), cycle, pod, "n")
+		assert.Equal(t, fits, status.IsSuccess(), status)
+		assert.Equal(t, fits, isCharged(tracker, pod.UID))
+		assert.Equal(t, !fits, tracker.Reports.WaitsForQuota(pod), "it is activated when quota comes free")
+	}
+}
+
 // TestTheCycleOfAPodThatLacksQuotaEnds: the plugins behind have not seen it in PreFilter. Those of other pods go on.
 func TestTheCycleOfAPodThatLacksQuotaEnds(t *testing.T) {
 	c, _ := newPlugin(t)
