@@ -4,6 +4,7 @@ package defaults
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 
@@ -73,26 +74,26 @@ func minAvailable(task *batchv1alpha1.TaskSpec) int32 {
 	return task.Replicas
 }
 
-// TasksMinAvailable returns the sum of the minAvailable of the tasks, defaults included.
+// TasksMinAvailable returns the sum of the minAvailable of the tasks, defaults included. It is at most 2147483647.
 func TasksMinAvailable(spec *batchv1alpha1.JobSpec) int32 {
-	var sum int32
+	var sum int64
 	for i := range spec.Tasks {
 		if least := spec.Tasks[i].MinAvailable; least != nil {
-			sum += *least
+			sum += int64(*least)
 		} else {
-			sum += minAvailable(&spec.Tasks[i])
+			sum += int64(minAvailable(&spec.Tasks[i]))
 		}
 	}
-	return sum
+	return int32(min(sum, math.MaxInt32))
 }
 
-// Replicas returns the number of pods of all tasks together.
+// Replicas returns the number of pods of all tasks together. It is at most 2147483647.
 func Replicas(spec *batchv1alpha1.JobSpec) int32 {
-	var sum int32
+	var sum int64
 	for i := range spec.Tasks {
-		sum += spec.Tasks[i].Replicas
+		sum += int64(spec.Tasks[i].Replicas)
 	}
-	return sum
+	return int32(min(sum, math.MaxInt32))
 }
 
 // impliedBy lists, for each plugin that needs others, those others.

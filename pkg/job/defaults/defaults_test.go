@@ -57,6 +57,16 @@ func TestMinAvailableOfPartitions(t *testing.T) {
 	}
 }
 
+// The sums decide what is refused, so they must not wrap around into what is not.
+func TestSumsOfTasksDoNotWrap(t *testing.T) {
+	job := mustertesting.MakeJob("j").Obj()
+	for range 4 {
+		job.Spec.Tasks = append(job.Spec.Tasks, *mustertesting.MakeTask("", 1<<30).Obj())
+	}
+	assert.Equal(t, int32(1<<31-1), Replicas(&job.Spec))
+	assert.Equal(t, int32(1<<31-1), TasksMinAvailable(&job.Spec))
+}
+
 func TestImpliedPlugins(t *testing.T) {
 	for given, want := range map[string][]string{
 		"mpi":        {"mpi", "ssh", "svc"},

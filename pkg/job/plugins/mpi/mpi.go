@@ -3,8 +3,6 @@
 package mpi
 
 import (
-	"strings"
-
 	corev1 "k8s.io/api/core/v1"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
@@ -52,15 +50,16 @@ func New(r *plugin.Request) plugin.Plugin {
 // hostsOf returns the variable with the addresses of the workers. A long list is the one that the svc plugin keeps
 // for all pods.
 func hostsOf(r *plugin.Request, worker *batchv1alpha1.TaskSpec) []corev1.EnvVar {
-	list := strings.Join(plugin.AddressesOf(r.Job, worker), ",")
+	hosts := plugin.HostsOf(r.Job, worker)
+	size := hosts.ListBytes(",")
 	switch {
-	case len(list) <= plugin.MaxInlineBytes:
-		return []corev1.EnvVar{{Name: hostsVar, Value: list}}
-	case plugin.FitsEnv(svc.HostsKey(worker.Name), len(list)) && plugin.FitsEnv(hostsVar, len(list)):
+	case size <= plugin.MaxInlineBytes:
+		return []corev1.EnvVar{{Name: hostsVar, Value: hosts.List(",")}}
+	case plugin.FitsEnv(svc.HostsKey(worker.Name), size) && plugin.FitsEnv(hostsVar, size):
 		return []corev1.EnvVar{{Name: hostsVar, ValueFrom: svc.HostsReference(r.Job, worker.Name)}}
 	default:
 		r.Note(plugin.ReasonTooLong, "%s is left out: %d bytes are more than a variable may have; the file %s of the svc plugin has the same hosts",
-			hostsVar, len(list), svc.FileKey(worker.Name))
+			hostsVar, size, svc.FileKey(worker.Name))
 		return nil
 	}
 }

@@ -11,25 +11,29 @@ import (
 	"github.com/muster-sched/muster/pkg/job/plugins/plugin"
 )
 
-// rsaKeyBytes is more than the files of a new key take in the Secret.
-const rsaKeyBytes = 8 << 10
+// newKeyBytes is more than the files of a new key take in the Secret.
+const newKeyBytes = 8 << 10
 
-// configOf returns ssh's configuration: an entry for each host or, where that would be more than a Secret can hold,
-// an entry for all hosts of each task.
-func configOf(r *plugin.Request, port int, given map[string][]byte) []byte {
-	room := plugin.MaxObjectBytes - max(rsaKeyBytes, keyBytes(given))
-	config := startConfig()
+// start is the beginning of ssh's configuration. The pods' own keys are made when they start, so nobody can know them
+// beforehand.
+const start = "StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n"
+
+// checkConfig tells whether ssh's configuration has an entry for each host. Where that would be more than the Secret
+// can hold, it has one for all hosts of each task, and a note says so. It builds none of them.
+func checkConfig(r *plugin.Request, port int, given map[string][]byte) (eachHost bool) {
+	room := plugin.MaxObjectBytes - max(newKeyBytes, keyBytes(given))
+	size := len(start)
+	entry := len(entryOf("", "", port))
 	for i := range r.Job.Spec.Tasks {
-		for _, peer := range plugin.PeersOf(r.Job, &r.Job.Spec.Tasks[i]) {
-			addHost(config, peer.Host, peer.Address(), port)
-		}
+		hosts := plugin.HostsOf(r.Job, &r.Job.Spec.Tasks[i])
+		size += hosts.Count()*entry + hosts.NameBytes() + hosts.AddressBytes()
 	}
-	if config.Len() <= room {
-		return config.Bytes()
+	if size <= room {
+		return true
 	}
 	r.Note(plugin.ReasonTooLong, "the config in Secret %s has one entry for each task: one for each host would be %d bytes, and there is room for %d",
-		secretName(r.Job), config.Len(), room)
-	return patternConfig(r.Job, port)
+		secretName(r.Job), size, room)
+	return false
 }
 
 func keyBytes(data map[string][]byte) int {
@@ -40,15 +44,19 @@ func keyBytes(data map[string][]byte) int {
 	return sum
 }
 
-func startConfig() *bytes.Buffer {
-	config := &bytes.Buffer{}
-	// The pods' own keys are made when they start, so nobody can know them beforehand.
-	config.WriteString("StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n")
-	return config
+func entryOf(host, address string, port int) string {
+	return "Host " + host + "\n  HostName " + address + "\n  Port " + strconv.Itoa(port) + "\n"
 }
 
-func addHost(config *bytes.Buffer, host, address string, port int) {
-	config.WriteString("Host " + host + "\n  HostName " + address + "\n  Port " + strconv.Itoa(port) + "\n")
+// hostConfig has an entry for each host.
+func hostConfig(job *batchv1alpha1.Job, port int) []byte {
+	config := bytes.NewBufferString(start)
+	for i := range job.Spec.Tasks {
+		for peer := range plugin.HostsOf(job, &job.Spec.Tasks[i]).All() {
+			config.WriteString(entryOf(peer.Host, peer.Address(), port))
+		}
+	}
+	return config.Bytes()
 }
 
 // patternConfig says the same about a Job of any size. The first entry that matches counts, so that a name which
@@ -59,13 +67,13 @@ func patternConfig(job *batchv1alpha1.Job, port int) []byte {
 		tasks[i] = &job.Spec.Tasks[i]
 	}
 	slices.SortStableFunc(tasks, func(a, b *batchv1alpha1.TaskSpec) int { return cmp.Compare(len(b.Name), len(a.Name)) })
-	config := startConfig()
+	config := bytes.NewBufferString(start)
 	for _, task := range tasks {
 		if host := task.Template.Spec.Hostname; host != "" {
-			addHost(config, host, plugin.PeerAt(job, task, 0).Address(), port)
+			config.WriteString(entryOf(host, plugin.PeerAt(job, task, 0).Address(), port))
 			continue
 		}
-		addHost(config, fmt.Sprintf("%s-%s-*", job.Name, task.Name), "%h."+plugin.Subdomain(job, task), port)
+		config.WriteString(entryOf(fmt.Sprintf("%s-%s-*", job.Name, task.Name), "%h."+plugin.Subdomain(job, task), port))
 	}
 	return config.Bytes()
 }

@@ -35,10 +35,11 @@ const (
 )
 
 type ssh struct {
-	job    *batchv1alpha1.Job
-	path   string
-	given  map[string][]byte // the keys in the arguments, or nil
-	config []byte
+	job      *batchv1alpha1.Job
+	path     string
+	given    map[string][]byte // the keys in the arguments, or nil
+	port     int
+	eachHost bool // the configuration has an entry for each host
 }
 
 var _ plugin.ObjectMaker = &ssh{}
@@ -56,7 +57,9 @@ func New(r *plugin.Request) plugin.Plugin {
 	}
 	r.ReserveMount(volumeName(r.Job), *where)
 	given := givenKeys(r, *private, *public)
-	return &ssh{job: r.Job, path: *where, given: given, config: configOf(r, validPort(r, *port), given)}
+	s := &ssh{job: r.Job, path: *where, given: given, port: validPort(r, *port)}
+	s.eachHost = checkConfig(r, s.port, given)
+	return s
 }
 
 // validPort returns the port, or the default one in its place if there is no such port: manifests rely on that.
@@ -100,7 +103,11 @@ func (s *ssh) Objects(secrets plugin.Secrets) ([]plugin.Object, error) {
 		}
 		keys = keyData(string(kept[privateKey]), string(kept[publicKey]))
 	}
-	data := map[string][]byte{configFile: s.config}
+	config := patternConfig
+	if s.eachHost {
+		config = hostConfig
+	}
+	data := map[string][]byte{configFile: config(s.job, s.port)}
 	for name, content := range keys {
 		data[name] = content
 	}

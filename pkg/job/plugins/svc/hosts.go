@@ -26,40 +26,58 @@ func numberKey(task string) string { return "VC_" + strings.ToUpper(snake(task))
 // snake makes a task's name fit for a variable.
 func snake(task string) string { return strings.ReplaceAll(task, "-", "_") }
 
-// hostsOf returns the data of the ConfigMap.
-func hostsOf(r *plugin.Request) map[string]string {
-	data := make(map[string]string, 3*len(r.Job.Spec.Tasks))
+// separator stands between the addresses of a variable. In a file each has a line.
+const separator = ","
+
+// checkHosts refuses a Job whose hosts do not fit into the ConfigMap, and notes the lists that are left out. It
+// builds none of them.
+func checkHosts(r *plugin.Request) {
 	var size int
 	for i := range r.Job.Spec.Tasks {
 		task := &r.Job.Spec.Tasks[i]
-		addresses := plugin.AddressesOf(r.Job, task)
-		lines, list, number := strings.Join(addresses, "\n"), strings.Join(addresses, ","), strconv.Itoa(len(addresses))
-		data[FileKey(task.Name)], data[numberKey(task.Name)] = lines, number
-		size += len(lines) + len(number)
-		if key := HostsKey(task.Name); plugin.FitsEnv(key, len(list)) {
-			data[key] = list
-			size += len(list)
+		hosts := plugin.HostsOf(r.Job, task)
+		size += hosts.ListBytes("\n") + len(strconv.Itoa(hosts.Count()))
+		if list := hosts.ListBytes(separator); fitsVar(hosts, task.Name) {
+			size += list
 		} else {
 			r.Note(plugin.ReasonTooLong, "%s is left out: %d bytes are more than a variable may have; read %s/%s, which has the same hosts line by line",
-				key, len(list), mountPath, FileKey(task.Name))
+				HostsKey(task.Name), list, mountPath, FileKey(task.Name))
 		}
 	}
 	if size > plugin.MaxObjectBytes {
 		r.Refuse("ConfigMap %s would have %d bytes of host names, and may have %d: lower the replicas, or shorten the names of job and tasks",
 			ConfigMapName(r.Job), size, plugin.MaxObjectBytes)
 	}
+}
+
+func fitsVar(hosts plugin.Hosts, task string) bool {
+	return plugin.FitsEnv(HostsKey(task), hosts.ListBytes(separator))
+}
+
+// hostsOf returns the data of the ConfigMap.
+func hostsOf(job *batchv1alpha1.Job) map[string]string {
+	data := make(map[string]string, 3*len(job.Spec.Tasks))
+	for i := range job.Spec.Tasks {
+		task := &job.Spec.Tasks[i]
+		hosts := plugin.HostsOf(job, task)
+		data[FileKey(task.Name)], data[numberKey(task.Name)] = hosts.List("\n"), strconv.Itoa(hosts.Count())
+		if fitsVar(hosts, task.Name) {
+			data[HostsKey(task.Name)] = hosts.List(separator)
+		}
+	}
 	return data
 }
 
 // hostVars returns the variables of all tasks, as references to the ConfigMap.
-func (s *svc) hostVars() []corev1.EnvVar {
+func hostVars(job *batchv1alpha1.Job) []corev1.EnvVar {
 	var vars []corev1.EnvVar
-	for i := range s.job.Spec.Tasks {
-		name := s.job.Spec.Tasks[i].Name
-		if _, there := s.hosts[HostsKey(name)]; there {
-			vars = append(vars, corev1.EnvVar{Name: HostsKey(name), ValueFrom: HostsReference(s.job, name)})
+	for i := range job.Spec.Tasks {
+		task := &job.Spec.Tasks[i]
+		name := task.Name
+		if fitsVar(plugin.HostsOf(job, task), name) {
+			vars = append(vars, corev1.EnvVar{Name: HostsKey(name), ValueFrom: HostsReference(job, name)})
 		}
-		vars = append(vars, corev1.EnvVar{Name: numberKey(name), ValueFrom: reference(s.job, numberKey(name))})
+		vars = append(vars, corev1.EnvVar{Name: numberKey(name), ValueFrom: reference(job, numberKey(name))})
 	}
 	return vars
 }

@@ -20,9 +20,8 @@ const mountPath = "/etc/volcano"
 
 type svc struct {
 	job           *batchv1alpha1.Job
-	publishAll    bool // names of pods that are not ready are published too
-	isolate       bool // make a NetworkPolicy
-	hosts         map[string]string
+	publishAll    bool            // names of pods that are not ready are published too
+	isolate       bool            // make a NetworkPolicy
 	vars          []corev1.EnvVar // the same for all pods
 	configMapName string
 }
@@ -40,15 +39,15 @@ func New(r *plugin.Request) plugin.Plugin {
 		r.Refuse("the Service is named like the Job, %q, and must have a name without dots: %s", r.Job.Name, problem)
 	}
 	r.ReserveMount(ConfigMapName(r.Job), mountPath)
+	checkHosts(r)
 	s := &svc{
 		job:           r.Job,
 		publishAll:    *publishAll,
 		isolate:       !*open,
-		hosts:         hostsOf(r),
 		configMapName: ConfigMapName(r.Job),
 	}
 	if *inject {
-		s.vars = s.hostVars()
+		s.vars = hostVars(r.Job)
 	}
 	return s
 }
@@ -64,7 +63,7 @@ func (s *svc) Objects(plugin.Secrets) ([]plugin.Object, error) {
 				PublishNotReadyAddresses: s.publishAll,
 			},
 		},
-		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: s.configMapName}, Data: s.hosts},
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: s.configMapName}, Data: hostsOf(s.job)},
 	}
 	if s.isolate {
 		objects = append(objects, s.networkPolicy())

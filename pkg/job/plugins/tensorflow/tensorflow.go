@@ -3,9 +3,7 @@
 package tensorflow
 
 import (
-	"encoding/json"
 	"fmt"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,19 +26,11 @@ const (
 	clusterKey = "cluster"
 )
 
-// cluster lists the addresses of each role. The fields stand in the order in which TF_CONFIG has them.
-type cluster struct {
-	PS        []string `json:"ps,omitempty"`
-	Worker    []string `json:"worker,omitempty"`
-	Chief     []string `json:"chief,omitempty"`
-	Evaluator []string `json:"evaluator,omitempty"`
-}
-
 type tensorflow struct {
 	job     *batchv1alpha1.Job
+	cluster cluster
 	roles   map[string]string // task -> what TensorFlow calls it
-	cluster string            // as JSON
-	shared  bool              // the cluster stands in a ConfigMap
+	inline  string            // the cluster as JSON; empty if it stands in a ConfigMap
 }
 
 var _ plugin.ObjectMaker = &tensorflow{}
@@ -58,21 +48,16 @@ func New(r *plugin.Request) plugin.Plugin {
 		// A single process is not distributed. TensorFlow takes no TF_CONFIG for that.
 		return nil
 	}
-	servers := func(task string) []string { return serversOf(r, task, *port) }
-	encoded, err := json.Marshal(cluster{
-		PS: servers(*ps), Worker: servers(*worker), Chief: servers(*chief), Evaluator: servers(*evaluator),
-	})
-	if err != nil {
-		r.Refuse("the cluster cannot be written as JSON: %v", err)
-		return nil
-	}
 	t := &tensorflow{
 		job:     r.Job,
+		cluster: clusterOf(r, *port, *ps, *worker, *chief, *evaluator),
 		roles:   map[string]string{*evaluator: "evaluator", *chief: "chief", *worker: "worker", *ps: "ps"},
-		cluster: string(encoded),
-		shared:  len(encoded) > plugin.MaxInlineBytes,
 	}
-	if size := len(encoded) + len(longestConfig); !plugin.FitsEnv(clusterVar, size) {
+	size := t.cluster.bytes()
+	if size <= plugin.MaxInlineBytes {
+		t.inline = t.cluster.json()
+	}
+	if size += len(longestConfig); !plugin.FitsEnv(clusterVar, size) {
 		r.Note(plugin.ReasonTooLong, "%s is left out: about %d bytes are more than a variable may have; the hosts stand in the files of the svc plugin",
 			configVar, size)
 		return nil
@@ -83,33 +68,21 @@ func New(r *plugin.Request) plugin.Plugin {
 // longestConfig is at least as long as what surrounds the cluster in TF_CONFIG, with a task's name of 63 characters.
 const longestConfig = `{"cluster":,"task":{"type":"012345678901234567890123456789012345678901234567890123456789012","index":2147483647}}`
 
-func serversOf(r *plugin.Request, name string, port int32) []string {
-	task := r.Task(name)
-	if task == nil {
-		return nil
-	}
-	servers := plugin.AddressesOf(r.Job, task)
-	for i := range servers {
-		servers[i] += ":" + strconv.Itoa(int(port))
-	}
-	return servers
-}
-
 // Objects returns the ConfigMap of a large Job.
 func (t *tensorflow) Objects(plugin.Secrets) ([]plugin.Object, error) {
-	if !t.shared {
+	if t.inline != "" {
 		return nil, nil
 	}
 	return []plugin.Object{&corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: t.configMapName()},
-		Data:       map[string]string{clusterKey: t.cluster},
+		Data:       map[string]string{clusterKey: t.cluster.json()},
 	}}, nil
 }
 
 // MutatePod sets TF_CONFIG in all containers. In a large Job it refers to another variable, which kubelet puts in.
 func (t *tensorflow) MutatePod(pod *corev1.Pod, task *batchv1alpha1.TaskSpec, index int32) {
-	hosts := t.cluster
-	if t.shared {
+	hosts := t.inline
+	if hosts == "" {
 		hosts = "$(" + clusterVar + ")"
 		plugin.AddEnv(&pod.Spec, corev1.EnvVar{
 			Name: clusterVar,
