@@ -3,6 +3,8 @@
 //     annotation in which "kubectl apply" keeps what was applied;
 //   - the values of Kubernetes' own types that Go cannot read. One object that has such a value ends every list and watch of its
 //     kind, and so all work on the others.
+//
+// It also bounds the arguments of job plugins: no marker can, as they are lists in a map.
 package main
 
 import (
@@ -39,6 +41,7 @@ func trimFile(path string) error {
 		schema := crd.Spec.Versions[i].Schema.OpenAPIV3Schema
 		trim(schema, false)
 		narrow(schema)
+		boundPlugins(schema)
 	}
 	out, err := yaml.Marshal(map[string]any{
 		"apiVersion": crd.APIVersion, "kind": crd.Kind,
@@ -83,6 +86,22 @@ func narrow(schema *apiextensionsv1.JSONSchemaProps) {
 		schema.MinItems, schema.MaxItems = new(int64(1)), new(int64(0))
 	}
 	each(schema, func(_ string, part *apiextensionsv1.JSONSchemaProps) { narrow(part) })
+}
+
+// Bounds of the arguments of a job plugin. The longest is a private key: one of 16384 bits takes 13 KiB.
+const (
+	maxArguments     = 64
+	maxArgumentBytes = 64 << 10
+)
+
+// boundPlugins bounds the arguments in the "plugins" of a Job's spec.
+func boundPlugins(schema *apiextensionsv1.JSONSchemaProps) {
+	plugins := schema.Properties["spec"].Properties["plugins"].AdditionalProperties
+	if plugins == nil {
+		return
+	}
+	plugins.Schema.MaxItems = new(int64(maxArguments))
+	plugins.Schema.Items.Schema.MaxLength = new(int64(maxArgumentBytes))
 }
 
 // each lets f change the schemas that a schema consists of; name is that of a property, and empty for items and values.

@@ -29,7 +29,12 @@ func Job(job *batchv1alpha1.Job) field.ErrorList {
 	if len(job.Spec.Tasks) == 0 {
 		return append(errs, field.Required(spec.Child("tasks"), "No task specified in job spec: add one"))
 	}
-	if replicas := defaults.Replicas(&job.Spec); job.Spec.MinAvailable > replicas {
+	replicas := defaults.Replicas(&job.Spec)
+	if replicas > batchv1alpha1.MaxReplicas {
+		errs = append(errs, field.Invalid(spec.Child("tasks"), replicas, fmt.Sprintf(
+			"a job may have %d pods in all tasks together, the most that Kubernetes supports in a cluster: lower the replicas", batchv1alpha1.MaxReplicas)))
+	}
+	if job.Spec.MinAvailable > replicas {
 		errs = append(errs, field.Invalid(spec.Child("minAvailable"), job.Spec.MinAvailable, fmt.Sprintf(
 			"job 'minAvailable' should not be greater than total replicas in tasks, %d: lower it, or raise the replicas", replicas)))
 	}

@@ -188,7 +188,9 @@ spec:
   guarantee: {resource: {cpu: 500m}}
   reclaimable: true
   extendClusters: [{name: other, weight: 1, capacity: {cpu: 1}}]
-  affinity: {nodeGroupAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [a]}}
+  affinity:
+    nodeGroupAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [a], preferredDuringSchedulingIgnoredDuringExecution: [b]}
+    nodeGroupAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [c], preferredDuringSchedulingIgnoredDuringExecution: [d]}
   type: team
   parent: root
   priority: 5
@@ -369,6 +371,9 @@ func replaceIn(t *testing.T, container any, steps []string, at string, change fu
 	case "{}":
 		values := container.(map[string]any)
 		step = slices.Sorted(maps.Keys(values))[0]
+		if len(steps) > 1 {
+			return replaceIn(t, values[step], steps[1:], at+"."+step, change)
+		}
 		values[step] = change(values[step])
 		return at + "." + step
 	}

@@ -37,6 +37,14 @@ kind: Queue
 metadata: {name: small}
 `
 
+const smallCommand = `
+apiVersion: bus.volcano.sh/v1alpha1
+kind: Command
+metadata: {name: small}
+action: AbortJob
+target: {apiVersion: batch.volcano.sh/v1alpha1, kind: Job, name: j, uid: u}
+`
+
 // rule is one thing that CEL rules say about objects: a patch that keeps it, and one that breaks it.
 type rule struct {
 	base           string
@@ -76,6 +84,13 @@ var rules = map[string]rule{
 		breaks:  `spec: {minSuccess: 3}`,
 		field:   "spec.minSuccess",
 		message: "should not be greater than total replicas in tasks: lower it, or raise the replicas",
+	},
+	"a Job has no more pods than a cluster": {
+		base:    smallJob,
+		keeps:   []string{`spec: {tasks: [{name: a, replicas: 149999}, {name: b, replicas: 1}]}`, `spec: {tasks: [{replicas: 150000}]}`},
+		breaks:  `spec: {tasks: [{name: a, replicas: 150000}, {name: b, replicas: 1}]}`,
+		field:   "spec.tasks",
+		message: "a job may have 150000 pods in all tasks together",
 	},
 	"a Job names one tier": {
 		base:    smallJob,
@@ -184,21 +199,15 @@ var rules = map[string]rule{
 		field:   "spec.policies[0].exitCode",
 		message: "0 is not a valid error code: name a code that means failure",
 	},
-	"internal events are not for policies": {
-		base:    smallJob,
-		keeps:   []string{policies(`{events: [PodFailed, PodEvicted, TaskCompleted, TaskFailed, Unknown, JobUpdated], action: RestartJob}`)},
-		breaks:  policies(`{events: [PodFailed, PodRunning], action: RestartJob}`),
-		field:   "spec.policies[0]",
-		message: "OutOfSync, CommandIssued and PodRunning are internal",
-	},
 	"an action is one that a policy can take": {
 		base: smallJob,
 		keeps: []string{policies(`{exitCode: 1, action: AbortJob}, {exitCode: 2, action: RestartJob}, {exitCode: 3, action: RestartTask},
 			{exitCode: 4, action: RestartPod}, {exitCode: 5, action: RestartPartition}, {exitCode: 6, action: TerminateJob},
 			{exitCode: 7, action: CompleteJob}, {exitCode: 8, action: ResumeJob}`)},
-		breaks:  policies(`{exitCode: 3, action: SyncJob}`),
-		field:   "spec.policies[0].action",
-		message: "invalid policy action: use AbortJob,",
+		breaks: policies(`{exitCode: 3, action: SyncJob}`),
+		field:  "spec.policies[0].action",
+		message: "invalid policy action: use AbortJob, RestartJob, RestartTask, RestartPod, RestartPartition, TerminateJob, CompleteJob or ResumeJob;" +
+			" to do nothing (None), leave the policy out; SyncJob and UpdateJob happen to every job by themselves",
 	},
 	"waiting for a pod to start has a limit": {
 		base:    smallJob,
@@ -230,6 +239,15 @@ var rules = map[string]rule{
 		breaks:  `spec: {subGroupPolicy: [{name: a, networkTopology: {highestTierName: rack, highestTierAllowed: 0}}]}`,
 		field:   "spec.subGroupPolicy[0].networkTopology",
 		message: "simultaneously: remove one",
+	},
+	"a Command names what can exist": {
+		base: smallCommand,
+		keeps: []string{
+			`target: {name: ` + strings.Repeat("n", 253) + `, uid: ` + strings.Repeat("u", 128) + `}`,
+		},
+		breaks:  `target: {name: ` + strings.Repeat("n", 254) + `}`,
+		field:   "target",
+		message: "is longer than that of any object",
 	},
 	"a queue is not its own parent": {
 		base:    smallQueue,
@@ -317,5 +335,41 @@ func TestTasksAreNeitherAddedNorRemoved(t *testing.T) {
 			}
 			requireRefused(t, err, "spec.tasks", c.refused)
 		})
+	}
+}
+
+// Each part of a Command's target is bounded: what the Job controller says of a Command repeats them.
+func TestTargetsOfCommandsAreBounded(t *testing.T) {
+	for name, limit := range map[string]int{"apiVersion": 317, "kind": 63, "name": 253, "uid": 128} {
+		target := func(length int) map[string]any {
+			return merge(t, parse(t, smallCommand), fmt.Sprintf("target: {%s: %s}", name, strings.Repeat("x", length)))
+		}
+		assert.NoError(t, tryCreate(t, commands, target(limit)), name)
+		requireRefused(t, tryCreate(t, commands, target(limit+1)), "target", "is longer than that of any object")
+	}
+}
+
+// What the API server says is supported is not refused by the next rule: a user who picks one of the values is done.
+func TestSupportedEventsAreTaken(t *testing.T) {
+	err := tryCreate(t, jobs, merge(t, parse(t, smallJob), policies(`{event: PodRunning, action: RestartJob}`)))
+	found := causes(t, err)
+	require.NotEmpty(t, found)
+	_, list, listed := strings.Cut(found[0].Message, "supported values: ")
+	require.True(t, listed, found[0].Message)
+	values := strings.Split(list, ", ")
+	require.Len(t, values, 8)
+	for _, event := range values {
+		patch := policies(fmt.Sprintf(`{event: %s, action: RestartJob, timeout: 1m}`, event))
+		assert.NoError(t, tryCreate(t, jobs, merge(t, parse(t, smallJob), patch)), event)
+	}
+}
+
+// The spellings of the seeds for "nothing special": each is refused with what to write in its place.
+func TestActionsThatArePartOfEveryJob(t *testing.T) {
+	for _, policy := range []string{
+		`{event: PodFailed}`, `{event: PodFailed, action: None}`, `{event: PodEvicted, action: SyncJob}`, `{event: JobUpdated, action: UpdateJob}`,
+	} {
+		err := tryCreate(t, jobs, merge(t, parse(t, smallJob), policies(policy)))
+		requireRefused(t, err, "spec.policies[0].action", "to do nothing (None), leave the policy out; SyncJob and UpdateJob happen to every job by themselves")
 	}
 }

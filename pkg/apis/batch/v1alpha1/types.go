@@ -42,6 +42,7 @@ type Job struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.minAvailable) || !has(self.tasks) || self.minAvailable <= self.tasks.map(t, has(t.replicas) ? t.replicas : 0).sum()",fieldPath=".minAvailable",message="job 'minAvailable' should not be greater than total replicas in tasks: lower it, or raise the replicas"
 // +kubebuilder:validation:XValidation:rule="!has(self.minSuccess) || !has(self.tasks) || self.minSuccess <= self.tasks.map(t, has(t.replicas) ? t.replicas : 0).sum()",fieldPath=".minSuccess",message="'minSuccess' should not be greater than total replicas in tasks: lower it, or raise the replicas"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.tasks) || !has(self.tasks) || oldSelf.tasks.size() == self.tasks.size()",fieldPath=".tasks",message="job updates may not add or remove tasks: create a new job"
+// +kubebuilder:validation:XValidation:rule="!has(self.tasks) || self.tasks.map(t, has(t.replicas) ? t.replicas : 0).sum() <= 150000",fieldPath=".tasks",message="a job may have 150000 pods in all tasks together, the most that Kubernetes supports in a cluster: lower the replicas"
 type JobSpec struct {
 	// SchedulerName is the scheduler of the Job's pods where their template names none. Default: the controller's
 	// --scheduler-name ("muster").
@@ -74,7 +75,8 @@ type JobSpec struct {
 	// +optional
 	Policies LifecyclePolicies `json:"policies,omitempty"`
 
-	// Plugins are the job plugins to use, by name, with their arguments.
+	// Plugins are the job plugins to use, by name, with their arguments as on a command line: at most 64 for each, of at most 65536 bytes.
+	// They are stored in plain text: whoever may read the Job can read a key among them.
 	// +kubebuilder:validation:MaxProperties=32
 	// +optional
 	Plugins map[string][]string `json:"plugins,omitempty"`
@@ -94,8 +96,10 @@ type JobSpec struct {
 	Queue string `json:"queue,omitempty"`
 
 	// MaxRetry is the number of times that the Job runs in all before a restart makes it Failed. 0 means the default, 3.
+	// The maximum keeps the counts of runs far from what 32 bits hold: with a run in ten minutes, a Job reaches it in 19 years.
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000
 	// +optional
 	MaxRetry int32 `json:"maxRetry,omitempty"`
 
@@ -148,6 +152,10 @@ type NetworkTopologySpec struct {
 	// +optional
 	HighestTierName string `json:"highestTierName,omitempty"`
 }
+
+// MaxReplicas is the most pods that all tasks of a Job may have together: Kubernetes supports no more in a cluster, and a gang of more
+// could never start.
+const MaxReplicas = 150_000
 
 // VolumeSpec is one volume of a Job: a claim to be made (volumeClaim), a claim that exists (volumeClaimName), or, with
 // neither, an emptyDir per pod.
@@ -202,6 +210,7 @@ type DependsOn struct {
 	// Name lists the tasks to wait for.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
+	// +kubebuilder:validation:items:MaxLength=63
 	// +optional
 	Name []string `json:"name,omitempty"`
 	// Iteration says whether to wait for any of the tasks or for all. Default all.
@@ -244,9 +253,9 @@ type TaskSpec struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	// +optional
 	Name string `json:"name,omitempty"`
-	// Replicas is the number of pods of the task.
+	// Replicas is the number of pods of the task. All tasks together have at most 150000, the most that Kubernetes supports in a cluster.
 	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:Maximum=1000000
+	// +kubebuilder:validation:Maximum=150000
 	// +optional
 	Replicas int32 `json:"replicas,omitempty"`
 	// MinAvailable is the number of the task's pods that start with the Job. Default: replicas, or
@@ -265,6 +274,7 @@ type TaskSpec struct {
 	TopologyPolicy NumaPolicy `json:"topologyPolicy,omitempty"`
 	// MaxRetry is the number of container restarts that raises TaskFailed. 0 means the default, 3.
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000
 	// +optional
 	MaxRetry int32 `json:"maxRetry,omitempty"`
 	// DependsOn holds the task back until other tasks have come far enough.
@@ -290,14 +300,16 @@ type LifecyclePolicies []LifecyclePolicy
 // +kubebuilder:validation:XValidation:rule="!(has(self.exitCode) && (has(self.event) || has(self.events)))",message="must not specify event and exitCode simultaneously: make two policies"
 // +kubebuilder:validation:XValidation:rule="has(self.exitCode) || has(self.event) || has(self.events) && self.events.size() > 0",message="either event or exitCode should be specified"
 // +kubebuilder:validation:XValidation:rule="!has(self.exitCode) || self.exitCode != 0",fieldPath=".exitCode",message="0 is not a valid error code: name a code that means failure"
-// +kubebuilder:validation:XValidation:rule="!(has(self.event) && self.event in ['OutOfSync','CommandIssued','PodRunning']) && !(has(self.events) && self.events.exists(e, e in ['OutOfSync','CommandIssued','PodRunning']))",message="invalid policy event: OutOfSync, CommandIssued and PodRunning are internal"
-// +kubebuilder:validation:XValidation:rule="has(self.action) && self.action in ['AbortJob','RestartJob','RestartTask','RestartPod','RestartPartition','TerminateJob','CompleteJob','ResumeJob']",fieldPath=".action",message="invalid policy action: use AbortJob, RestartJob, RestartTask, RestartPod, RestartPartition, TerminateJob, CompleteJob or ResumeJob"
+// +kubebuilder:validation:XValidation:rule="has(self.action) && self.action in ['AbortJob','RestartJob','RestartTask','RestartPod','RestartPartition','TerminateJob','CompleteJob','ResumeJob']",fieldPath=".action",message="invalid policy action: use AbortJob, RestartJob, RestartTask, RestartPod, RestartPartition, TerminateJob, CompleteJob or ResumeJob; to do nothing (None), leave the policy out; SyncJob and UpdateJob happen to every job by themselves"
 // +kubebuilder:validation:XValidation:rule="!((has(self.event) && self.event == 'PodPending') || (has(self.events) && 'PodPending' in self.events)) || has(self.timeout)",fieldPath=".timeout",message="a policy for PodPending needs a timeout: say how long a pod may be pending"
 type LifecyclePolicy struct {
-	// Action to take.
+	// Action to take: AbortJob, RestartJob, RestartTask, RestartPod, RestartPartition, TerminateJob, CompleteJob or ResumeJob. There is no
+	// action None: leave the policy out. SyncJob and UpdateJob are no actions of policies: every change of the Job or of its pods leads to
+	// them.
 	// +optional
 	Action busv1alpha1.Action `json:"action,omitempty"`
-	// Event that is answered.
+	// Event that is answered. PodFailed and TaskCompleted need pods that can end: under restartPolicy Always, the default, the
+	// containers of a pod are started again for ever.
 	// +optional
 	Event busv1alpha1.Event `json:"event,omitempty"`
 	// Events that are answered, any of them.
@@ -305,7 +317,7 @@ type LifecyclePolicy struct {
 	// +kubebuilder:validation:MaxItems=10
 	// +optional
 	Events []busv1alpha1.Event `json:"events,omitempty"`
-	// ExitCode of a failed container that is answered.
+	// ExitCode of a failed container that is answered. It needs pods that can fail, as PodFailed does.
 	// +optional
 	ExitCode *int32 `json:"exitCode,omitempty"`
 	// Timeout is how long to wait before the action is taken. At once when unset.
@@ -472,6 +484,7 @@ type JobStatus struct {
 	// Conditions record when the Job entered each phase, the latest last.
 	// +listType=map
 	// +listMapKey=status
+	// +kubebuilder:validation:MaxItems=10
 	// +optional
 	Conditions []JobCondition `json:"conditions,omitempty"`
 	// TaskRecords remember what has been handled in the current incarnation. An extra of Muster's.

@@ -6,10 +6,10 @@ import (
 
 // Event is something that happens to a Job, its tasks or its pods, and that a lifecycle policy may answer.
 //
-// +kubebuilder:validation:Enum="*";PodPending;PodRunning;PodFailed;PodEvicted;Unknown;TaskCompleted;TaskFailed;OutOfSync;CommandIssued;JobUpdated
+// +kubebuilder:validation:Enum="*";PodPending;PodFailed;PodEvicted;Unknown;TaskCompleted;TaskFailed;JobUpdated
 type Event string
 
-// The events. Some are internal: a policy may name them in the schema but they never reach one.
+// The events. Some are internal: no policy may name them.
 const (
 	// AnyEvent matches every failure-like event (PodFailed, PodEvicted, TaskFailed, Unknown). It does not match
 	// TaskCompleted, which a policy must name.
@@ -86,19 +86,23 @@ type Command struct {
 
 	// Action is what to do: AbortJob, ResumeJob, RestartJob, TerminateJob, CompleteJob on a Job, OpenQueue or
 	// CloseQueue on a Queue.
+	// +kubebuilder:validation:MaxLength=32
 	// +optional
 	Action string `json:"action,omitempty"`
 
 	// TargetObject names the Job or Queue that the action is for. A Job is looked for in the Command's
 	// namespace; its uid must be the one given here.
+	// +kubebuilder:validation:XValidation:rule="self.apiVersion.size() <= 317 && self.kind.size() <= 63 && self.name.size() <= 253 && self.uid.size() <= 128",message="target: apiVersion, kind, name or uid is longer than that of any object: name the Job or Queue as the API server does"
 	// +optional
 	TargetObject *metav1.OwnerReference `json:"target,omitempty"`
 
-	// Reason is a one-word, CamelCase reason for the command.
+	// Reason is a one-word, CamelCase reason for the command. The Job's status repeats it.
+	// +kubebuilder:validation:MaxLength=128
 	// +optional
 	Reason string `json:"reason,omitempty"`
 
-	// Message says to people why the command was given.
+	// Message says to people why the command was given. The Job's status repeats it.
+	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Message string `json:"message,omitempty"`
 }

@@ -104,6 +104,7 @@ type NetworkTopologySpec struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.networkTopology) || !(has(self.networkTopology.highestTierAllowed) && has(self.networkTopology.highestTierName))",fieldPath=".networkTopology",message="must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously: remove one"
 type SubGroupPolicySpec struct {
 	// Name of the policy.
+	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	Name string `json:"name,omitempty"`
 	// NetworkTopology constrains each sub group.
@@ -125,6 +126,7 @@ type SubGroupPolicySpec struct {
 	// MatchLabelKeys are the labels whose values tell the sub groups apart.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=317
 	// +optional
 	MatchLabelKeys []string `json:"matchLabelKeys,omitempty"`
 }
@@ -137,6 +139,7 @@ type PodGroupSpec struct {
 	MinMember int32 `json:"minMember,omitempty"`
 	// MinTaskMember is, per task (annotation volcano.sh/task-spec), the number of members that must be among those
 	// that start together. It binds only if minMember is at least the sum of its values.
+	// +kubebuilder:validation:MaxProperties=1000
 	// +optional
 	MinTaskMember map[string]int32 `json:"minTaskMember,omitempty"`
 	// Queue whose quota the members use.
@@ -150,6 +153,7 @@ type PodGroupSpec struct {
 	// +optional
 	PriorityClassName string `json:"priorityClassName,omitempty"`
 	// MinResources is what the minimum needs in all; the PodGroup is admitted when its Queue has room for it.
+	// +kubebuilder:validation:MaxProperties=256
 	// +optional
 	MinResources *corev1.ResourceList `json:"minResources,omitempty"`
 	// NetworkTopology asks for members to be near each other in the network.
@@ -261,12 +265,14 @@ const (
 // Cluster is a member cluster that a Queue may extend to.
 type Cluster struct {
 	// Name of the cluster.
+	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	Name string `json:"name,omitempty"`
 	// Weight of the cluster among the Queue's clusters.
 	// +optional
 	Weight int32 `json:"weight,omitempty"`
 	// Capacity of the cluster.
+	// +kubebuilder:validation:MaxProperties=256
 	// +optional
 	Capacity corev1.ResourceList `json:"capacity,omitempty"`
 }
@@ -274,6 +280,7 @@ type Cluster struct {
 // Guarantee is the part of a Queue that is never lent.
 type Guarantee struct {
 	// Resource is the guaranteed amount.
+	// +kubebuilder:validation:MaxProperties=256
 	// +optional
 	Resource corev1.ResourceList `json:"resource,omitempty"`
 }
@@ -292,10 +299,14 @@ type Affinity struct {
 type NodeGroupAffinity struct {
 	// RequiredDuringSchedulingIgnoredDuringExecution lists the node groups that pods must go to.
 	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1000
+	// +kubebuilder:validation:items:MaxLength=253
 	// +optional
 	RequiredDuringSchedulingIgnoredDuringExecution []string `json:"requiredDuringSchedulingIgnoredDuringExecution,omitempty"`
 	// PreferredDuringSchedulingIgnoredDuringExecution lists the node groups that pods should go to.
 	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1000
+	// +kubebuilder:validation:items:MaxLength=253
 	// +optional
 	PreferredDuringSchedulingIgnoredDuringExecution []string `json:"preferredDuringSchedulingIgnoredDuringExecution,omitempty"`
 }
@@ -304,10 +315,14 @@ type NodeGroupAffinity struct {
 type NodeGroupAntiAffinity struct {
 	// RequiredDuringSchedulingIgnoredDuringExecution lists the node groups that pods must not go to.
 	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1000
+	// +kubebuilder:validation:items:MaxLength=253
 	// +optional
 	RequiredDuringSchedulingIgnoredDuringExecution []string `json:"requiredDuringSchedulingIgnoredDuringExecution,omitempty"`
 	// PreferredDuringSchedulingIgnoredDuringExecution lists the node groups that pods should not go to.
 	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1000
+	// +kubebuilder:validation:items:MaxLength=253
 	// +optional
 	PreferredDuringSchedulingIgnoredDuringExecution []string `json:"preferredDuringSchedulingIgnoredDuringExecution,omitempty"`
 }
@@ -322,6 +337,7 @@ type QueueSpec struct {
 	Weight int32 `json:"weight,omitempty"`
 	// Capability is the hard limit of what the Queue and its children use together. A resource that is not named
 	// is not limited.
+	// +kubebuilder:validation:MaxProperties=256
 	// +optional
 	Capability corev1.ResourceList `json:"capability,omitempty"`
 	// Reclaimable says whether other Queues may take back what this one uses beyond its share. Default true.
@@ -329,6 +345,7 @@ type QueueSpec struct {
 	Reclaimable *bool `json:"reclaimable,omitempty"`
 	// ExtendClusters are clusters that the Queue's Jobs may be forwarded to.
 	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=100
 	// +optional
 	ExtendClusters []Cluster `json:"extendClusters,omitempty"`
 	// Guarantee is the part that is never lent to other Queues.
@@ -347,6 +364,7 @@ type QueueSpec struct {
 	// +optional
 	Parent string `json:"parent,omitempty"`
 	// Deserved is the Queue's share: it may use more while others do not need it.
+	// +kubebuilder:validation:MaxProperties=256
 	// +optional
 	Deserved corev1.ResourceList `json:"deserved,omitempty"`
 	// Priority of the Queue among its siblings; higher goes first.
