@@ -122,8 +122,7 @@ var moreOfUpstream = map[string][]string{
 	"pkg/scheduler/plugins/gangpreemption": {upstream + "/pkg/scheduler/util"},
 	// A program of the user's own is built like this.
 	"test/integration/plainprogram/scheduler": {upstream + "/cmd/kube-scheduler/app"},
-	// The templates of a Job's pods are checked and completed as the API server does with pods.
-	"pkg/job/validation":       {upstream + "/pkg/api/pod", upstream + "/pkg/apis/core", upstream + "/pkg/apis/core/v1", upstream + "/pkg/apis/core/validation"},
+	// The templates of a Job's pods are completed as the API server does with pods.
 	"pkg/controllers/job":      {upstream + "/pkg/apis/core/v1", upstream + "/pkg/controller/util/consistency"},
 	"pkg/controllers/podgroup": {upstream + "/pkg/apis/scheduling"},
 }

@@ -5,15 +5,10 @@ package validation
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	podutil "k8s.io/kubernetes/pkg/api/pod"
-	"k8s.io/kubernetes/pkg/apis/core"
-	corev1conversion "k8s.io/kubernetes/pkg/apis/core/v1"
-	corevalidation "k8s.io/kubernetes/pkg/apis/core/validation"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
@@ -22,7 +17,9 @@ import (
 	"github.com/muster-sched/muster/pkg/job/volumes"
 )
 
-// Job returns what makes the Job one that cannot run. The Job has its defaults filled in.
+// Job returns what makes the Job one that cannot run. The Job has its defaults filled in. Whether its templates make valid
+// pods is for the API server to say when it is asked for the first pod: that server may be of another version than this
+// program, with other feature gates.
 func Job(job *batchv1alpha1.Job) field.ErrorList {
 	spec := field.NewPath("spec")
 	var errs field.ErrorList
@@ -68,7 +65,10 @@ func validateTask(job *batchv1alpha1.Job, task *batchv1alpha1.TaskSpec, path *fi
 	errs = append(errs, validatePartitions(task, path)...)
 	errs = append(errs, validatePolicies(task.Policies, []batchv1alpha1.TaskSpec{*task}, path.Child("policies"))...)
 	errs = append(errs, validateTopology(task, path.Child("template", "spec"))...)
-	return append(errs, validateTemplate(&task.Template, path.Child("template"))...)
+	if len(task.Template.Spec.Containers) == 0 {
+		errs = append(errs, field.Required(path.Child("template", "spec", "containers"), "a pod needs a container: add one"))
+	}
+	return errs
 }
 
 // validateTopology: a policy of the topology manager means nothing to containers that share cores.
@@ -92,24 +92,6 @@ func validateTopology(task *batchv1alpha1.TaskSpec, path *field.Path) field.Erro
 	check(task.Template.Spec.InitContainers, path.Child("initContainers"))
 	check(task.Template.Spec.Containers, path.Child("containers"))
 	return errs
-}
-
-// validateTemplate asks the API server's own validation about the pods to come.
-func validateTemplate(template *corev1.PodTemplateSpec, path *field.Path) field.ErrorList {
-	filled := &corev1.PodTemplate{Template: *template.DeepCopy()}
-	corev1conversion.SetObjectDefaults_PodTemplate(filled)
-	var internal core.PodTemplateSpec
-	if err := corev1conversion.Convert_v1_PodTemplateSpec_To_core_PodTemplateSpec(&filled.Template, &internal, nil); err != nil {
-		return field.ErrorList{field.Invalid(path, "", fmt.Sprintf("reading the template: %v", err))}
-	}
-	options := podutil.GetValidationOptionsFromPodTemplate(&internal, nil)
-	return slices.DeleteFunc(corevalidation.ValidatePodTemplateSpec(&internal, path, options), isAboutPrivilege)
-}
-
-// isAboutPrivilege tells whether an error says that privileged containers are not allowed. Whether they are is for
-// the API server that creates the pods to say.
-func isAboutPrivilege(err *field.Error) bool {
-	return err.Type == field.ErrorTypeForbidden && strings.HasSuffix(err.Detail, "disallowed by cluster policy")
 }
 
 // validateVolumes checks the volumes and their mounts against each other and against the templates.

@@ -35,7 +35,6 @@ func fields(errs field.ErrorList) []string {
 }
 
 func TestJob(t *testing.T) {
-	yes := true
 	for name, c := range map[string]struct {
 		edit func(*batchv1alpha1.Job)
 		want []string // fields
@@ -48,12 +47,7 @@ func TestJob(t *testing.T) {
 		"default names": {edit: func(j *batchv1alpha1.Job) { j.Spec.Tasks[0].Name, j.Spec.Tasks[1].Name = "default1", "" }, want: []string{"spec.tasks[1].name"}, says: "duplicated task name"},
 		"the largest index makes the name too long": {edit: func(j *batchv1alpha1.Job) { j.Name = strings.Repeat("j", 58); j.Spec.Tasks[0].Replicas = 1001 },
 			want: []string{"spec.tasks[0].name"}, says: "validate failed"},
-		"no container":            {edit: func(j *batchv1alpha1.Job) { j.Spec.Tasks[0].Template.Spec.Containers = nil }, want: []string{"spec.tasks[0].template.spec.containers"}},
-		"container without image": {edit: func(j *batchv1alpha1.Job) { j.Spec.Tasks[0].Template.Spec.Containers[0].Image = "" }, want: []string{"spec.tasks[0].template.spec.containers[0].image"}},
-		"restart policy":          {edit: func(j *batchv1alpha1.Job) { j.Spec.Tasks[0].Template.Spec.RestartPolicy = "Sometimes" }, want: []string{"spec.tasks[0].template.spec.restartPolicy"}},
-		"privileged is for the API server to refuse": {edit: func(j *batchv1alpha1.Job) {
-			j.Spec.Tasks[0].Template.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: &yes}
-		}},
+		"no container": {edit: func(j *batchv1alpha1.Job) { j.Spec.Tasks[0].Template.Spec.Containers = nil }, want: []string{"spec.tasks[0].template.spec.containers"}},
 		"half a core": {edit: func(j *batchv1alpha1.Job) {
 			j.Spec.Tasks[0].TopologyPolicy = "single-numa-node"
 			j.Spec.Tasks[0].Template.Spec.Containers[0].Resources.Requests = mustertesting.Resources("cpu", "1500m")
@@ -140,6 +134,25 @@ func TestJob(t *testing.T) {
 			if c.says != "" && len(errs) > 0 {
 				assert.Contains(t, errs.ToAggregate().Error(), c.says)
 			}
+		})
+	}
+}
+
+// A program with an older copy of the rules for pods would keep a Job Invalid for ever that the cluster can run.
+func TestTemplatesAreForTheAPIServerToJudge(t *testing.T) {
+	yes := true
+	for name, edit := range map[string]func(*corev1.PodSpec){
+		"a restart policy of a later version":  func(p *corev1.PodSpec) { p.RestartPolicy = "Sometimes" },
+		"no image":                             func(p *corev1.PodSpec) { p.Containers[0].Image = "" },
+		"a privileged container":               func(p *corev1.PodSpec) { p.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: &yes} },
+		"a volume of a source that is unknown": func(p *corev1.PodSpec) { p.Volumes = []corev1.Volume{{Name: "v"}} },
+		"a field that needs a feature gate":    func(p *corev1.PodSpec) { p.HostUsers, p.HostNetwork = new(false), true },
+		"resources of the whole pod": func(p *corev1.PodSpec) {
+			p.Resources = &corev1.ResourceRequirements{Requests: mustertesting.Resources("example.com/x", "1")}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			assert.Empty(t, Job(change(func(j *batchv1alpha1.Job) { edit(&j.Spec.Tasks[0].Template.Spec) })))
 		})
 	}
 }

@@ -30,8 +30,6 @@ func TestWhatCannotRunSaysSo(t *testing.T) {
 			"Invalid", "spec.plugins[pytorch][0]"},
 		"a circle of dependencies": {mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1).DependsOn("b")).
 			Task(mustertesting.MakeTask("b", 1).DependsOn("a")), "Invalid", "a -> b -> a"},
-		"an invalid template": {mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1).RestartPolicy("Sometimes")),
-			"Invalid", "spec.tasks[0].template.spec.restartPolicy"},
 		"a pod name that is too long": {mustertesting.MakeJob(strings.Repeat("j", 60)).Task(mustertesting.MakeTask("a", 1000)),
 			"Invalid", "spec.tasks[0].name"},
 		"a queue that does not exist": {mustertesting.MakeJob("j").Queue("nowhere").Task(mustertesting.MakeTask("a", 1)),
@@ -57,6 +55,18 @@ func TestWhatCannotRunSaysSo(t *testing.T) {
 			assert.Empty(t, groups.Items)
 		})
 	}
+}
+
+// TestATemplateThatTheServerRefusesSaysWhy: the API server that is asked for a pod judges its template, and its words stand on the Job.
+func TestATemplateThatTheServerRefusesSaysWhy(t *testing.T) {
+	s := newStage(t)
+	job := s.apply(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1).RestartPolicy("Sometimes")))
+	s.admit(job)
+	state := s.JobReason(s.name("j"), "FailedCreate")
+	assert.Equal(t, batchv1alpha1.Pending, state.Phase)
+	assert.Contains(t, state.Message, `spec.restartPolicy: Unsupported value: "Sometimes"`)
+	event := s.Event("Job", s.name("j"), func(e watchlog.Event) bool { return e.Reason == "FailedCreate" })
+	assert.Contains(t, event.Message, "spec.restartPolicy")
 }
 
 // networked is a Job whose pods are to be near each other in the network.
