@@ -193,7 +193,7 @@ func (h *history) compare() {
 		if used, want := h.ledger.Used(name)[corev1.ResourceCPU], h.charged(name); used != want {
 			h.t.Fatalf("queue %s uses %d, its pods have %d", name, used, want)
 		}
-		if all, want := h.ledger.tree.Total(name)[corev1.ResourceCPU], h.total(name); all != want {
+		if all, want := h.ledger.tree.Total(name).List()[corev1.ResourceCPU], h.total(name); all != want {
 			h.t.Fatalf("queue %s has %d used and promised, counted by hand %d", name, all, want)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/quota"
@@ -156,11 +157,11 @@ func (l *Ledger) RoomFor(key string, ahead []quota.Claim, queue string, want res
 	return l.tree.Room(queue, want, ahead...)
 }
 
-// Used is what the queue's pods and those of its descendants are charged.
+// Used is what the queue's pods and those of its descendants are charged. Amounts end at the bounds of int64.
 func (l *Ledger) Used(queue string) resources.List {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.used.Total(queue)
+	return l.used.Total(queue).List()
 }
 
 // Charged is what a pod is charged, and to which queue; false when it is not charged.
@@ -186,10 +187,32 @@ func (l *Ledger) Queues() []string {
 }
 
 // Totals is what a queue and its descendants use, and that with what is assumed for them.
-func (l *Ledger) Totals(queue string) (used, all resources.List) {
+func (l *Ledger) Totals(queue string) (used, all resources.Sums) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.used.Total(queue), l.tree.Total(queue)
+}
+
+// Differing compares the totals of all queues with sums made anew of all charges and all that is assumed, and lists the queues of which
+// they differ. Anything is a defect.
+func (l *Ledger) Differing() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	used, all := map[string]resources.Sums{}, map[string]resources.Sums{}
+	count := func(sums map[string]resources.Sums, e entry) {
+		if sums[e.queue] == nil {
+			sums[e.queue] = resources.Sums{}
+		}
+		sums[e.queue].Add(e.amount)
+	}
+	for _, charge := range l.charges {
+		count(used, charge)
+		count(all, charge)
+	}
+	for _, assumed := range l.assumed {
+		count(all, assumed)
+	}
+	return sets.List(sets.New(l.used.Differing(used)...).Insert(l.tree.Differing(all)...))
 }
 
 // Path lists the names of the queue and its ancestors up to the root.

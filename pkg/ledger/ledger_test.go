@@ -101,7 +101,7 @@ func TestAPromiseTellsWhetherItFreesRoom(t *testing.T) {
 		assert.Equal(t, c.freed, l.Assume("gang", c.queue, c.amount), name)
 		_, all := l.Totals("root")
 		want := c.amount.Clone()
-		want.Sub(all)
+		want.Sub(all.List())
 		assert.True(t, want.IsZero(), "%s: %v is promised", name, all)
 	}
 	assert.False(t, New().DropAssumed("gang"), "nothing was promised")
@@ -198,6 +198,6 @@ func TestTheLedgerIsWhatItsEntriesSay(t *testing.T) {
 			all += e.amount[corev1.ResourceCPU]
 		}
 		assert.Equal(t, used, l.Used("root")[corev1.ResourceCPU])
-		assert.Equal(t, all, l.tree.Total("root")[corev1.ResourceCPU])
+		assert.Equal(t, all, l.tree.Total("root").List()[corev1.ResourceCPU])
 	})
 }

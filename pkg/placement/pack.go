@@ -169,7 +169,7 @@ func possibleAlone(demands []Demand, nodes []Node, fits Fits) bool {
 		}
 		if servesAny(demands, n, nodes[n], fits) {
 			for name, amount := range nodes[n].Free {
-				wanted[name] -= max(0, amount)
+				wanted[name] = max(0, wanted[name]-max(0, amount))
 			}
 		}
 	}

@@ -19,7 +19,7 @@ func FreeOn(info fwk.NodeInfo, names []corev1.ResourceName) resources.List {
 		case corev1.ResourcePods:
 			free[name] = int64(has.GetAllowedPodNumber() - len(info.GetPods()))
 		default:
-			free[name] = amountOf(has, name) - amountOf(used, name)
+			free[name] = resources.Left(amountOf(has, name), amountOf(used, name))
 		}
 	}
 	return free

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/muster-sched/muster/pkg/resources"
 )
@@ -62,8 +63,8 @@ type queue struct {
 	parent     string         // as declared; "" means the root
 	known      bool           // false: only used, or only named as a parent
 	capability resources.List // only the resources that are limited
-	own        resources.List // used and assumed by this queue itself
-	total      resources.List // own and the totals of all children
+	own        resources.Sums // used and assumed by this queue itself
+	total      resources.Sums // own and the totals of all children
 }
 
 // NewTree makes a tree that has only the root, without limits.
@@ -119,11 +120,32 @@ func (t *Tree) Sub(name string, amount resources.List) {
 }
 
 // Total is what the queue and its descendants use and have assumed.
-func (t *Tree) Total(name string) resources.List {
-	if q, ok := t.queues[name]; ok {
-		return q.total.Clone()
+func (t *Tree) Total(name string) resources.Sums { return t.find(name).total.Clone() }
+
+// Differing compares the sums of all queues with those of the amounts that each queue itself uses and has assumed, and lists the queues
+// of which they differ, in the order of the alphabet.
+func (t *Tree) Differing(own map[string]resources.Sums) []string {
+	totals := map[string]resources.Sums{}
+	for name, amounts := range own {
+		for _, node := range t.path(t.find(name)) {
+			if totals[node.name] == nil {
+				totals[node.name] = resources.Sums{}
+			}
+			totals[node.name].AddSums(amounts)
+		}
 	}
-	return resources.List{}
+	differing := sets.New[string]()
+	for name := range own {
+		if _, known := t.queues[name]; !known && !own[name].IsZero() {
+			differing.Insert(name)
+		}
+	}
+	for name, q := range t.queues {
+		if !q.own.Equal(own[name]) || !q.total.Equal(totals[name]) {
+			differing.Insert(name)
+		}
+	}
+	return sets.List(differing)
 }
 
 // Room says whether the queue and each of its ancestors has room for an amount beside what is reserved for the claims ahead; nil means yes.
@@ -201,8 +223,8 @@ func (q *queue) room(want, reserved resources.List) *Shortage {
 		if amount <= 0 {
 			continue
 		}
-		free := q.free(resource, limit)
-		if amount > free-reserved[resource] && (short == nil || resource < short.Resource) {
+		free := q.total.Left(resource, limit)
+		if (amount > free || amount > free-reserved[resource]) && (short == nil || resource < short.Resource) {
 			short = &Shortage{Queue: q.name, Resource: resource, Want: amount, Free: free}
 		}
 	}
@@ -214,17 +236,10 @@ func (q *queue) freeOf(amount, reserved resources.List) resources.List {
 	free := amount.Clone()
 	for resource, limit := range q.capability {
 		if free[resource] > 0 {
-			free[resource] = max(0, min(free[resource], q.free(resource, limit)-reserved[resource]))
+			free[resource] = max(0, min(free[resource], max(0, q.total.Left(resource, limit))-reserved[resource]))
 		}
 	}
 	return free
-}
-
-// free is what is left of a limit.
-func (q *queue) free(resource corev1.ResourceName, limit int64) int64 {
-	left := resources.List{resource: limit}
-	left.Sub(resources.List{resource: q.total[resource]})
-	return left[resource]
 }
 
 // find returns a queue, an empty one if nothing is known of it.
@@ -238,7 +253,7 @@ func (t *Tree) find(name string) *queue {
 func (t *Tree) ensure(name string) *queue {
 	q, ok := t.queues[name]
 	if !ok {
-		q = &queue{name: name, own: resources.List{}, total: resources.List{}}
+		q = &queue{name: name, own: resources.Sums{}, total: resources.Sums{}}
 		t.queues[name] = q
 	}
 	return q
@@ -272,11 +287,11 @@ func contains(path []*queue, q *queue) bool {
 // rebuild sums the totals anew after an edge has moved.
 func (t *Tree) rebuild() {
 	for _, q := range t.queues {
-		q.total = resources.List{}
+		q.total = resources.Sums{}
 	}
 	for _, q := range t.queues {
 		for _, node := range t.path(q) {
-			node.total.Add(q.own)
+			node.total.AddSums(q.own)
 		}
 	}
 }

@@ -46,11 +46,11 @@ func TestQueuesAppearInAnyOrder(t *testing.T) {
 	assert.Equal(t, []string{"leaf", Root}, tree.Path("leaf"))
 	tree.Set("parent", "", cpu(1500))
 	assert.Equal(t, []string{"leaf", "parent", Root}, tree.Path("leaf"))
-	assert.Equal(t, cpu(1000), tree.Total("parent"))
+	assert.Equal(t, cpu(1000), tree.Total("parent").List())
 	assert.NotNil(t, tree.Room("leaf", cpu(1000)))
 	tree.Remove("parent")
 	assert.Nil(t, tree.Room("leaf", cpu(1000)))
-	assert.Equal(t, cpu(1000), tree.Total(Root))
+	assert.Equal(t, cpu(1000), tree.Total(Root).List())
 }
 
 func TestACycleOfParentsEnds(t *testing.T) {
@@ -59,7 +59,7 @@ func TestACycleOfParentsEnds(t *testing.T) {
 	tree.Set("b", "a", nil)
 	tree.Add("a", cpu(1))
 	assert.Equal(t, []string{"a", "b", Root}, tree.Path("a"))
-	assert.Equal(t, cpu(1), tree.Total(Root))
+	assert.Equal(t, cpu(1), tree.Total(Root).List())
 }
 
 // TestTotalsAreTheSumOfWhatWasAdded drives the tree through random histories. It compares every total with one that is
@@ -109,7 +109,7 @@ func TestTotalsAreTheSumOfWhatWasAdded(t *testing.T) {
 			}
 		}
 		for _, queue := range []string{"a", "b", "c", "d", "e", Root} {
-			assert.Equal(t, want[queue], tree.Total(queue)[corev1.ResourceCPU], queue)
+			assert.Equal(t, want[queue], tree.Total(queue).List()[corev1.ResourceCPU], queue)
 		}
 		for queue := range parents {
 			names = append(names, queue)

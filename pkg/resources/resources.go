@@ -1,8 +1,11 @@
-// Package resources holds amounts of compute resources as integers, with arithmetic that cannot overflow.
+// Package resources holds amounts of compute resources as integers.
+//
+// A List has the amounts of one object: a pod, a node, a capability. A Sums adds up those of many objects, and takes them back, exactly.
 package resources
 
 import (
 	"fmt"
+	"iter"
 	"math"
 	"sort"
 	"strings"
@@ -12,11 +15,15 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 )
 
+// MaxAmount stands for itself and every larger amount: 4Ei bytes, or 4.6e15 cores. No cluster has so much.
+// A quantity that is larger is not wrong for the API server, which keeps numbers of any size.
+const MaxAmount = math.MaxInt64/2 + 1
+
 // List maps a resource to an amount: cpu in millicores, everything else in its base unit (bytes, pieces). A resource
 // that is missing counts as zero. The nil List is a valid empty one for reading.
 type List map[corev1.ResourceName]int64
 
-// FromResourceList converts quantities, rounding fractions of a unit up.
+// FromResourceList converts quantities, rounding fractions of a unit up. Amounts end at MaxAmount.
 func FromResourceList(quantities corev1.ResourceList) List {
 	amounts := make(List, len(quantities))
 	for name, quantity := range quantities {
@@ -25,12 +32,27 @@ func FromResourceList(quantities corev1.ResourceList) List {
 	return amounts
 }
 
-// Amount is one quantity in the unit that List uses for the resource. Quantities beyond int64 saturate.
+// Amount is one quantity in the unit that List uses for the resource, from -MaxAmount to MaxAmount. Fractions of a unit are rounded away
+// from zero.
 func Amount(name corev1.ResourceName, quantity resource.Quantity) int64 {
+	scale, units := resource.Scale(0), 1.0
 	if name == corev1.ResourceCPU {
-		return quantity.MilliValue()
+		scale, units = resource.Milli, 1000
 	}
-	return quantity.Value()
+	switch quantity.Sign() {
+	case 0:
+		return 0
+	case -1: // ScaledValue takes some for 0
+		positive := quantity.DeepCopy()
+		positive.Neg()
+		return -Amount(name, positive)
+	}
+	// ScaledValue wraps beyond int64, and to compare quantities builds numbers with as many digits as the exponent says. A float is exact
+	// enough: its error is far smaller than the distance from MaxAmount to the end of int64.
+	if quantity.AsApproximateFloat64()*units > 1.5*MaxAmount {
+		return MaxAmount
+	}
+	return min(MaxAmount, quantity.ScaledValue(scale))
 }
 
 // Quantity is the inverse of Amount.
@@ -50,9 +72,50 @@ func Quantity(name corev1.ResourceName, amount int64) resource.Quantity {
 // PodRequests is what a pod takes from a node, counted as NodeResourcesFit counts it (init containers, sidecars,
 // overhead and pod-level requests included), and 1 of "pods".
 func PodRequests(pod *corev1.Pod) List {
-	amounts := FromResourceList(resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}))
+	amounts := FromResourceList(resourcehelper.PodRequests(bounded(pod), resourcehelper.PodResourcesOptions{}))
 	amounts[corev1.ResourcePods] = 1
 	return amounts
+}
+
+// bounded is the pod, or a copy in which no request is above MaxAmount. To add "1" to "1e100000000" would take minutes.
+func bounded(pod *corev1.Pod) *corev1.Pod {
+	for requests := range requestsIn(pod) {
+		for name, quantity := range requests {
+			if Amount(name, quantity) == MaxAmount {
+				return boundedCopy(pod)
+			}
+		}
+	}
+	return pod
+}
+
+func boundedCopy(pod *corev1.Pod) *corev1.Pod {
+	pod = pod.DeepCopy()
+	for requests := range requestsIn(pod) {
+		for name, quantity := range requests {
+			if Amount(name, quantity) == MaxAmount {
+				requests[name] = Quantity(name, MaxAmount)
+			}
+		}
+	}
+	return pod
+}
+
+// requestsIn are the lists from which the requests of a pod are computed.
+func requestsIn(pod *corev1.Pod) iter.Seq[corev1.ResourceList] {
+	return func(yield func(corev1.ResourceList) bool) {
+		for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+			for i := range containers {
+				if !yield(containers[i].Resources.Requests) {
+					return
+				}
+			}
+		}
+		if pod.Spec.Resources != nil && !yield(pod.Spec.Resources.Requests) {
+			return
+		}
+		yield(pod.Spec.Overhead)
+	}
 }
 
 // ToResourceList converts the amounts to quantities. Zero amounts are kept.
@@ -64,25 +127,50 @@ func (l List) ToResourceList() corev1.ResourceList {
 	return quantities
 }
 
-// Add adds other to l in place, saturating.
+// Validate returns an error that names the first resource, by name, of which there is MaxAmount or more; nil if there is none.
+func (l List) Validate() error {
+	var first *TooMuch
+	for name, amount := range l {
+		if amount >= MaxAmount && (first == nil || name < first.Resource) {
+			first = &TooMuch{Resource: name}
+		}
+	}
+	if first == nil {
+		return nil
+	}
+	return first
+}
+
+// TooMuch says of which resource there is MaxAmount or more.
+type TooMuch struct {
+	// Resource is the first by name.
+	Resource corev1.ResourceName
+}
+
+// Error says how much is too much, as the predicate of a sentence about what asks for it.
+func (e *TooMuch) Error() string {
+	return fmt.Sprintf("asks for %s or more of %s, which no cluster has", Format(e.Resource, MaxAmount), e.Resource)
+}
+
+// Add adds other to l in place. The result ends at the bounds of int64, so it is no sum to take something back from: see Sums.
 func (l List) Add(other List) {
 	for name, amount := range other {
-		l[name] = addSaturating(l[name], amount)
+		l[name] = extended(l[name]).plus(extended(amount)).bounded()
 	}
 }
 
-// Sub takes other from l in place, saturating. Amounts may become negative: whoever asks must be able to see that more
+// Sub takes other from l in place. Amounts may become negative, down to the bounds of int64: whoever asks must be able to see that more
 // was taken than was there.
 func (l List) Sub(other List) {
 	for name, amount := range other {
-		if amount == math.MinInt64 {
-			amount++
-		}
-		l[name] = addSaturating(l[name], -amount)
+		l[name] = Left(l[name], amount)
 	}
 }
 
-// Scale is l taken n times, saturating. n must not be negative.
+// Left is what is left of an amount from which another is taken. It ends at the bounds of int64.
+func Left(amount, taken int64) int64 { return extended(amount).minus(extended(taken)).bounded() }
+
+// Scale is l taken n times. The result ends at the bounds of int64. n must not be negative.
 func (l List) Scale(n int64) List {
 	scaled := make(List, len(l))
 	for name, amount := range l {
@@ -158,15 +246,4 @@ func (l List) join(format string) string {
 func Format(name corev1.ResourceName, amount int64) string {
 	quantity := Quantity(name, amount)
 	return quantity.String()
-}
-
-func addSaturating(a, b int64) int64 {
-	sum := a + b
-	if a > 0 && b > 0 && sum < 0 {
-		return math.MaxInt64
-	}
-	if a < 0 && b < 0 && sum >= 0 {
-		return math.MinInt64
-	}
-	return sum
 }

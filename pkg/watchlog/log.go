@@ -37,7 +37,7 @@ type Log struct {
 	events    map[types.UID]*Event
 	eventSeen []types.UID
 
-	usage map[string]resources.List // by queue, now
+	usage map[string]resources.Sums // by queue, now
 	peak  map[string]resources.List // by queue, the highest so far
 }
 
@@ -50,7 +50,7 @@ func New(now func() time.Time) *Log {
 		jobs:    map[types.NamespacedName]*jobRecord{},
 		groups:  map[types.NamespacedName]*groupRecord{},
 		events:  map[types.UID]*Event{},
-		usage:   map[string]resources.List{},
+		usage:   map[string]resources.Sums{},
 		peak:    map[string]resources.List{},
 	}
 }

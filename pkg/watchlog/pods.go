@@ -154,11 +154,11 @@ func (l *Log) charge(p *Pod) {
 	if uses && p.charged == "" {
 		p.charged = p.Queue
 		if l.usage[p.Queue] == nil {
-			l.usage[p.Queue] = resources.List{}
+			l.usage[p.Queue] = resources.Sums{}
 			l.peak[p.Queue] = resources.List{}
 		}
 		l.usage[p.Queue].Add(p.Requests)
-		for name, amount := range l.usage[p.Queue] {
+		for name, amount := range l.usage[p.Queue].List() {
 			l.peak[p.Queue][name] = max(l.peak[p.Queue][name], amount)
 		}
 	}

@@ -15,18 +15,18 @@ type cluster struct {
 
 	mu    sync.Mutex
 	nodes map[string]resources.List // node -> allocatable
-	total resources.List
+	total resources.Sums
 }
 
 func newCluster(grown func()) *cluster {
-	return &cluster{grown: grown, nodes: map[string]resources.List{}, total: resources.List{}}
+	return &cluster{grown: grown, nodes: map[string]resources.List{}, total: resources.Sums{}}
 }
 
 // allocatable is the sum over all nodes.
 func (c *cluster) allocatable() resources.List {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.total.Clone()
+	return c.total.List()
 }
 
 func (c *cluster) handler() cache.ResourceEventHandler {

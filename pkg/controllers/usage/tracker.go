@@ -41,7 +41,7 @@ type Tracker struct {
 
 	mu       sync.Mutex
 	seats    map[types.UID]seat        // pod -> how it is counted; pods that count for nothing are not in it
-	taken    map[string]resources.List // group -> sum of the amounts of its members in seats
+	taken    map[string]resources.Sums // group -> sum of the amounts of its members in seats
 	holds    map[string]hold           // group -> what is set aside until its members take it up
 	watchers []Watcher
 }
@@ -70,7 +70,7 @@ func New(kube informers.SharedInformerFactory, muster musterinformers.SharedInfo
 		podGroups: scheduling.PodGroups().Informer(),
 		queues:    scheduling.Queues().Informer(),
 		seats:     map[types.UID]seat{},
-		taken:     map[string]resources.List{},
+		taken:     map[string]resources.Sums{},
 		holds:     map[string]hold{},
 	}
 	if err := t.pods.AddIndexers(cache.Indexers{membersIndex: indexByGroup}); err != nil {
@@ -126,8 +126,12 @@ func (t *Tracker) PodGroups(queue string) []*schedulingv1beta1.PodGroup {
 }
 
 // Hold sets aside what an admitted PodGroup wants for its minimum. As members are bound, or have succeeded, what they
-// take up is taken off the hold. Calling it again adjusts the hold to a new queue or amount.
+// take up is taken off the hold. Calling it again adjusts the hold to a new queue or amount. A minimum that no cluster can have holds nothing:
+// it can never be taken up, and would close the queue to all others.
 func (t *Tracker) Hold(group *schedulingv1beta1.PodGroup, want resources.List) {
+	if want.Validate() != nil {
+		want = nil
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	key := groupKey(group.Namespace, group.Name)
@@ -246,7 +250,7 @@ func (t *Tracker) countTaken(group string, amount resources.List, taken bool) {
 	}
 	sum := t.taken[group]
 	if sum == nil {
-		sum = resources.List{}
+		sum = resources.Sums{}
 		t.taken[group] = sum
 	}
 	if taken {
@@ -305,10 +309,10 @@ func takesSeat(pod *corev1.Pod) bool {
 }
 
 // remainder is what of want is not taken, never negative.
-func remainder(want, taken resources.List) resources.List {
+func remainder(want resources.List, taken resources.Sums) resources.List {
 	left := resources.List{}
 	for name, amount := range want {
-		if rest := amount - taken[name]; rest > 0 {
+		if rest := taken.Left(name, amount); rest > 0 {
 			left[name] = rest
 		}
 	}

@@ -295,7 +295,7 @@ func TestTheLedgerFollowsTheStores(t *testing.T) {
 			require.Equal(t, want[queue], w.usedCPU(queue), "queue %s", queue)
 		}
 		for key, sum := range taken {
-			require.Equal(t, sum, w.taken[key][corev1.ResourceCPU], "group %s", key)
+			require.Equal(t, sum, w.taken[key].List()[corev1.ResourceCPU], "group %s", key)
 		}
 		require.Equal(t, want["q"]+want["r"], w.usedCPU("root"))
 	})

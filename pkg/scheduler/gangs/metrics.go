@@ -156,8 +156,8 @@ func (g *gauges) CollectWithStability(ch chan<- metrics.Metric) {
 	}
 	for _, queue := range g.tracker.Quota.Ledger.Queues() {
 		used, all := g.tracker.Quota.Ledger.Totals(queue)
-		all.Sub(used)
-		for desc, amounts := range map[*metrics.Desc]resources.List{m.used: used, m.assumed: all} {
+		all.SubSums(used)
+		for desc, amounts := range map[*metrics.Desc]resources.List{m.used: used.List(), m.assumed: all.List()} {
 			for name, amount := range amounts {
 				quantity := resources.Quantity(name, amount)
 				ch <- metrics.NewLazyConstMetric(desc, metrics.GaugeValue, quantity.AsApproximateFloat64(), queue, string(name))

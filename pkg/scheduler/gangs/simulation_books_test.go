@@ -447,7 +447,7 @@ func (b *books) checkCharges() {
 			}
 		}
 		used, all := ledger.Totals(queue)
-		assumed := all[corev1.ResourceCPU] - used[corev1.ResourceCPU]
+		assumed := all.List()[corev1.ResourceCPU] - used.List()[corev1.ResourceCPU]
 		b.assertf(assumed == want, "%d of queue %s are assumed, %d should be", assumed, queue, want)
 	}
 }
@@ -628,7 +628,7 @@ func (b *books) checkNothingLeft() {
 	assert.Empty(b.t, t.WaitList.book.Claims(Key{}, 0, true), "claims")
 	for queue := range b.limits {
 		used, all := t.Quota.Ledger.Totals(queue)
-		assert.Zero(b.t, used[corev1.ResourceCPU]+all[corev1.ResourceCPU], "used of %s", queue)
+		assert.True(b.t, used.IsZero() && all.IsZero(), "used of %s", queue)
 	}
 	orders := 0
 	t.Order.keys.Range(func(any, any) bool { orders++; return true })
