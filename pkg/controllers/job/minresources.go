@@ -13,16 +13,22 @@ import (
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	"github.com/muster-sched/muster/pkg/job/defaults"
+	"github.com/muster-sched/muster/pkg/resources"
 )
 
 // minResources returns what the minimum of a Job uses of a quota, in the names that a ResourceQuota uses and for
-// extended resources in their own too. The pods of tasks of higher priority are counted first, as they start first.
+// extended resources in their own too. Amounts end at resources.MaxAmount, with which the PodGroup is not admitted. The pods of tasks of higher priority are counted first, as they start first.
 func minResources(spec *batchv1alpha1.JobSpec, priorityOf priorityFunc) corev1.ResourceList {
 	order := byPriority(spec, priorityOf)
 	sum := corev1.ResourceList{}
 	for n, count := range minimumPods(spec, order) {
 		if count > 0 {
 			sum = quota.Add(sum, times(podUsage(&spec.Tasks[order[n]].Template), int64(count)))
+		}
+	}
+	for name, amount := range sum {
+		if resources.Amount(name, amount) == resources.MaxAmount { // its exponent may have more digits than the API takes
+			sum[name] = *resource.NewQuantity(resources.MaxAmount, resource.BinarySI)
 		}
 	}
 	return sum

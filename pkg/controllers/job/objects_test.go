@@ -9,6 +9,7 @@ import (
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/controllers/usage"
 	"github.com/muster-sched/muster/pkg/job/defaults"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
@@ -86,6 +87,21 @@ func TestMinResources(t *testing.T) {
 		got := minResources(job(c.min, c.minA, c.minB), priorities)
 		assert.Equal(t, c.want, got.Cpu().String(), "%+v", c)
 		assert.Equal(t, int64(c.min), got.Pods().Value())
+	}
+}
+
+// TestMinResourcesOfHugeRequestsEndAtTheBound: products do not wrap, and the PodGroup takes the numbers and is not admitted.
+func TestMinResourcesOfHugeRequestsEndAtTheBound(t *testing.T) {
+	for _, quantity := range []string{"8Ei", "10E", "10000000000000000", "1e999", "5Pi"} {
+		spec := &defaults.Job(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1000).Requests("cpu", quantity, "memory", quantity)).
+			Task(mustertesting.MakeTask("b", 1000).Requests("memory", quantity)).Obj(), "").Spec
+		got := minResources(spec, func(string) int32 { return 0 })
+		for _, name := range []corev1.ResourceName{"cpu", "memory", "requests.memory"} {
+			amount := got[name]
+			assert.Equal(t, "4Ei", amount.String(), "%s of %s", quantity, name)
+		}
+		group := &schedulingv1beta1.PodGroup{Spec: schedulingv1beta1.PodGroupSpec{MinResources: &got}}
+		assert.Error(t, usage.MinimumOf(group).Validate(), quantity)
 	}
 }
 

@@ -96,7 +96,7 @@ type obstacle struct {
 	reason error
 }
 
-// obstacleKind is one of: the queue takes no work (text), another PodGroup is before it in the line (text), the cluster is
+// obstacleKind is one of: the queue takes no work (text), the minimum is more than any cluster has (text), another PodGroup is before it in the line (text), the cluster is
 // too small (resource), a queue has no room (queue, resource, want), or what it has is kept for another (behind).
 type obstacleKind struct {
 	text     string
@@ -141,7 +141,7 @@ func decide(candidates []*candidate, r rules) []verdict {
 		v := r.judge(c, line[c.queue], reserved)
 		if v.admitted {
 			r.hold(c)
-		} else if line[c.queue] == nil && r.fifo(c.queue) {
+		} else if line[c.queue] == nil && r.fifo(c.queue) && c.want.Validate() == nil {
 			line[c.queue] = c
 		}
 		if c.turn > 0 && v.lacksRoom() && !r.exceeds(c.queue, c.want) {
@@ -163,6 +163,9 @@ func (r *rules) judge(c, ahead *candidate, reserved quota.Reserved) verdict {
 	if ahead != nil {
 		reason := fmt.Sprintf("queue %q is first in, first out, and %s is still waiting there", c.queue, ahead.key)
 		return heldBack(obstacleKind{text: reason}, words(reason))
+	}
+	if err := c.want.Validate(); err != nil {
+		return heldBack(obstacleKind{text: err.Error()}, fmt.Errorf("the minimum %w: see minResources and minMember", err))
 	}
 	if e := r.beyond(c.want); e != nil {
 		return heldBack(obstacleKind{resource: e.resource}, e)

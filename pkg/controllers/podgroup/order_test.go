@@ -185,6 +185,18 @@ func TestDecide(t *testing.T) {
 			want: []string{"", `queue "n" has 0 cpu free of its capability, 1 needed`, `queue "p" has 3 cpu free of its capability, 4 needed`,
 				`queue "p" has 3 cpu free of its capability, 1 needed; quota is reserved for a gang that has waited longer`},
 		},
+		"more than can be counted holds up nobody, not even a line": {
+			candidates: []*candidate{wants("a", "f", "1e999"), wants("b", "f", "10000000000000000"), impatient("c", "f", "8Ei"), wants("d", "f", "1")},
+			want: []string{
+				"the minimum asks for 4611686018427387904m or more of cpu, which no cluster has: see minResources and minMember",
+				"the minimum asks for 4611686018427387904m or more of cpu, which no cluster has: see minResources and minMember",
+				"the minimum asks for 4611686018427387904m or more of cpu, which no cluster has: see minResources and minMember", "",
+			},
+		},
+		"less than nothing is nothing": {
+			candidates: []*candidate{wants("a", "t", "-8"), wants("b", "t", "4"), wants("c", "t", "1")},
+			want:       []string{"", "", `queue "t" has 0 cpu free of its capability, 1 needed`},
+		},
 		"no such queue": {
 			candidates: []*candidate{wants("a", "x", "3")},
 			want:       []string{`queue "x" does not exist`},

@@ -29,7 +29,7 @@ func QueueOf(group *schedulingv1beta1.PodGroup) string {
 
 // MinimumOf is what a PodGroup's minimum takes, in the names that pods and capabilities use. minResources may be
 // written in the names of a ResourceQuota: requests.cpu counts as cpu unless cpu is given too, and limits play no part.
-// The minimum takes minMember of "pods" unless minResources says otherwise.
+// The minimum takes minMember of "pods" unless minResources says otherwise. Less than nothing counts as nothing.
 func MinimumOf(group *schedulingv1beta1.PodGroup) resources.List {
 	want := resources.List{corev1.ResourcePods: int64(group.Spec.MinMember)}
 	if group.Spec.MinResources == nil {
@@ -41,7 +41,7 @@ func MinimumOf(group *schedulingv1beta1.PodGroup) resources.List {
 		if _, both := given[plain]; !counts || (both && plain != name) {
 			continue
 		}
-		want[plain] = resources.Amount(plain, quantity)
+		want[plain] = max(0, resources.Amount(plain, quantity))
 	}
 	return want
 }

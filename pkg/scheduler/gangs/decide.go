@@ -21,6 +21,8 @@ type Snapshot struct {
 	Key Key
 	// Problem is what is to be solved.
 	Problem placement.Problem
+	// TooMuch says what the members ask for that no cluster has; nil if they do not.
+	TooMuch error
 	// Lacks says which queue is short of quota, nil if none is or quota is not enforced.
 	Lacks *quota.Shortage
 	// ExceedsCapability: the gang asks for more than the whole capability of its queue, or of an ancestor.
@@ -71,8 +73,10 @@ func (c *Decisions) Snapshot(scoutPod *corev1.Pod) *Snapshot {
 		Reserved: standing.Places, Reserve: standing.Choose, Renew: standing.Renew, Avoid: standing.Avoid, GivenUp: standing.GivenUp,
 	}
 	c.addReserved(g, &s.Problem)
-	if c.t.Quota.enforced && s.queue != "" {
-		s.wants = requests(members)
+	wants := requests(members)
+	s.TooMuch = wants.Validate()
+	if s.TooMuch == nil && c.t.Quota.enforced && s.queue != "" {
+		s.wants = wants
 		if s.Lacks = c.t.Quota.quotaFor(g, s.wants); s.Lacks != nil {
 			s.ExceedsCapability = c.t.Quota.Ledger.Exceeds(s.queue, s.wants)
 		}

@@ -66,16 +66,28 @@ func (*Capacity) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 	return nil, nil
 }
 
-// PreFilter rejects a pod for which its queue, or an ancestor, has no room. Pods are scheduled one after the other and charged
-// in Reserve, so that what was free here is free there, as a rule.
+// PreFilter rejects a pod for which its queue, or an ancestor, has no room, or which no cluster could hold. Pods are scheduled one after
+// the other and charged in Reserve, so that what was free here is free there, as a rule.
 func (c *Capacity) PreFilter(ctx context.Context, cycle fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	c.tracker.Feed.AwaitRead(ctx)
 	c.tracker.Leadership.Lead() // here, too: Coscheduling does not see a pod that is rejected
-	if shortage := c.tracker.Quota.QuotaShortage(pod); shortage != nil {
+	if message := c.obstacle(pod); message != "" {
 		cycle.Write(shortageKey, short{})
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "waiting for quota: "+shortage.Error())
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, message)
 	}
 	return nil, fwk.NewStatus(fwk.Skip)
+}
+
+// obstacle says why a pod that stands for itself may not start; "" if it may. Of pods that ask for more than upstream's plugins can count,
+// these count less than nothing, and would bind them.
+func (c *Capacity) obstacle(pod *corev1.Pod) string {
+	if err := resources.PodRequests(pod).Validate(); err != nil && !c.tracker.Reports.SpeaksFor(pod) {
+		return "the pod " + err.Error()
+	}
+	if shortage := c.tracker.Quota.QuotaShortage(pod); shortage != nil {
+		return "waiting for quota: " + shortage.Error()
+	}
+	return ""
 }
 
 // PreFilterExtensions returns nil: preempting a pod on a node does not help, quota is not a node's.
@@ -83,13 +95,13 @@ func (*Capacity) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
 const shortageKey fwk.StateKey = "PreFilter" + Name
 
-// short marks the cycle of a pod that waits for quota.
+// short marks the cycle of a pod that PreFilter has rejected.
 type short struct{}
 
 // Clone returns the mark itself.
 func (short) Clone() fwk.StateData { return short{} }
 
-// PostFilter ends the cycle of a pod that waits for quota: no victim on a node helps it, and the plugins behind have not seen it
+// PostFilter ends the cycle of a pod that PreFilter has rejected: no victim on a node helps it, and the plugins behind have not seen it
 // in PreFilter. A nomination of the pod ends: it would keep room from others.
 func (c *Capacity) PostFilter(_ context.Context, cycle fwk.CycleState, _ *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	if _, err := cycle.Read(shortageKey); err != nil {

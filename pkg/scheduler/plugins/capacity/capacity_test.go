@@ -121,6 +121,45 @@ func TestAMemberThatBecomesSurplusInItsCycleNeedsQuota(t *testing.T) {
 	}
 }
 
+// TestAPodThatAsksForMoreThanCanBeCountedIsRejected, with or without a queue: NodeResourcesFit counts some of these as less than nothing.
+func TestAPodThatAsksForMoreThanCanBeCountedIsRejected(t *testing.T) {
+	c, tracker := newPlugin(t)
+	for _, queue := range []string{"q", ""} {
+		for _, quantity := range []string{"10000000000000000", "10E", "1e2000000000"} {
+			pod := inQueue("huge", queue, quantity)
+			_, status := c.PreFilter(t.Context(), framework.NewCycleState(), pod, nil)
+			assert.Equal(t, fwk.UnschedulableAndUnresolvable, status.Code())
+			assert.Equal(t, "the pod asks for 4611686018427387904m or more of cpu, which no cluster has", status.Message())
+			assert.False(t, tracker.Reports.WaitsForQuota(pod), "no quota helps it")
+		}
+	}
+	tracker.SetPodGroup(mustertesting.MakePodGroup("g").UID("g").MinMember(1).Phase(schedulingv1beta1.PodGroupInqueue).Obj())
+	member := mustertesting.MakePod("m").UID("m").Group("g").SchedulerName("muster").Requests("cpu", "10E").Obj()
+	tracker.SetPod(member)
+	assert.True(t, passes(t, c, member), "the gang is checked as a whole")
+}
+
+// TestABoundPodThatAsksForTooMuchIsChargedExactly: its node was set by hand. It fills the queue for as long as it is there.
+func TestABoundPodThatAsksForTooMuchIsChargedExactly(t *testing.T) {
+	c, tracker := newPlugin(t)
+	running := inQueue("running", "q", "3")
+	running.Spec.NodeName = "n"
+	tracker.SetPod(running)
+	for range 3 {
+		pods := []*corev1.Pod{inQueue("a", "q", "8Ei"), inQueue("b", "q", "10000000000000000"), inQueue("c", "q", "10E")}
+		for _, pod := range pods {
+			pod.Spec.NodeName = "n"
+			tracker.SetPod(pod)
+			require.False(t, passes(t, c, inQueue("small", "q", "1")))
+		}
+		for _, pod := range pods {
+			tracker.DeletePod(pod)
+		}
+	}
+	assert.True(t, passes(t, c, inQueue("small", "q", "1")), "1 is free")
+	assert.False(t, passes(t, c, inQueue("large", "q", "2")), "1 is free")
+}
+
 // TestTheCycleOfAPodThatLacksQuotaEnds: the plugins behind have not seen it in PreFilter. Those of other pods go on.
 func TestTheCycleOfAPodThatLacksQuotaEnds(t *testing.T) {
 	c, _ := newPlugin(t)

@@ -322,6 +322,23 @@ func TestAGangThatLacksQuotaIsNotPlaced(t *testing.T) {
 	}
 }
 
+// TestAGangThatAsksForMoreThanCanBeCountedIsNotPlaced, whether quota is enforced or not, and waits for nothing that others have.
+func TestAGangThatAsksForMoreThanCanBeCountedIsNotPlaced(t *testing.T) {
+	for _, quantity := range []string{"10000000000000000", "10E", "4000000000000000"} {
+		for _, queue := range []string{"q", ""} {
+			w := newWorld(t, nodesOf(4))
+			w.tracker.Quota.EnforceQuota()
+			w.tracker.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "8Ei").Obj())
+			pods := gangIn(w.tracker, "g", queue, 2, 2, quantity)
+			require.Empty(t, w.tracker.Gate(pods[0]))
+			_, _, status := w.preFilter(t, pods[0])
+			assert.Equal(t, fwk.UnschedulableAndUnresolvable, status.Code())
+			assert.Equal(t, "the gang asks for 4611686018427387904m or more of cpu, which no cluster has", status.Message())
+			assert.Nil(t, w.tracker.WaitList.ReservedAgainst(mustertesting.MakePod("other").UID("other").Obj()))
+		}
+	}
+}
+
 func TestWhatIsSaidOfReservedQuota(t *testing.T) {
 	assert.Nil(t, lacksQuota(&gangs.Snapshot{}, nil))
 	w := newWorld(t, nodesOf(1))

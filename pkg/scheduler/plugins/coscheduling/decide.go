@@ -26,7 +26,10 @@ func (c *Coscheduling) decide(ctx context.Context, cycle fwk.CycleState, scout *
 	if snapshot == nil {
 		return entry, hasChanged
 	}
-	decision := lacksQuota(snapshot, scout)
+	decision := asksTooMuch(snapshot)
+	if decision == nil {
+		decision = lacksQuota(snapshot, scout)
+	}
 	if decision == nil {
 		decision = c.planner.Decide(ctx, &snapshot.Problem, nodes)
 	}
@@ -42,6 +45,17 @@ func (c *Coscheduling) decide(ctx context.Context, cycle fwk.CycleState, scout *
 		return entry, behindMinimum // the scout is not one of those that start: it has done its work
 	}
 	return entry, ""
+}
+
+// asksTooMuch is the decision on a gang that no cluster could hold, or nil. Nothing but a change of the gang helps it.
+func asksTooMuch(s *gangs.Snapshot) *placement.Decision {
+	if s.TooMuch == nil {
+		return nil
+	}
+	return &placement.Decision{
+		Verdict: placement.Impossible, Members: s.Problem.Members, TooLarge: true,
+		Message: "the gang " + s.TooMuch.Error(),
+	}
 }
 
 // lacksQuota is the decision on a gang that lacks quota, or nil.
