@@ -112,7 +112,7 @@ func newParts(ctx context.Context, cfg *config) (*parts, error) {
 		musterInformers: musterinformers.NewSharedInformerFactoryWithOptions(musterWatching, 0, musterinformers.WithTransform(lean)),
 		broadcaster:     broadcaster,
 		events:          events.CoreV1().Events(""),
-		recorder:        broadcaster.NewRecorder(eventScheme(), corev1.EventSource{Component: programName}),
+		recorder:        boundedRecorder{broadcaster.NewRecorder(eventScheme(), corev1.EventSource{Component: programName})},
 	}, nil
 }
 

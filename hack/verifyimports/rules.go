@@ -84,6 +84,7 @@ var layers = []layer{
 	{folder: "pkg/apis", rank: 0},
 	{folder: "pkg/resources", rank: 0},
 	{folder: "pkg/heap", rank: 0},
+	{folder: "pkg/text", rank: 0},
 	{folder: "pkg/connection", rank: 0},
 	{folder: "manifests", rank: 0},
 

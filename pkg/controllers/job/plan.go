@@ -96,6 +96,7 @@ func makePlan(s *snapshot) *plan {
 	nameFailure(&s.job.Status, status, sorted)
 	stamp(status, &s.job.Status, s.now)
 	explain(s, status)
+	cutTexts(&status.State)
 	return result
 }
 

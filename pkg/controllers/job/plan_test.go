@@ -1,6 +1,8 @@
 package job
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -279,6 +281,30 @@ func TestHeldJobSaysWhy(t *testing.T) {
 	assert.Equal(t, batchv1alpha1.Pending, v.status.State.Phase)
 	assert.Equal(t, "NotSupported", v.status.State.Reason)
 	assert.Equal(t, "spec.x", v.status.State.Message)
+}
+
+// TestLongWordsOfOthersAreCut: a status of eleven messages that are as long as an object may be could not be written.
+func TestLongWordsOfOthersAreCut(t *testing.T) {
+	w := newWorld(t, mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)).Obj())
+	w.start()
+	long := strings.Repeat("ö", 1<<20)
+	w.command = &busv1alpha1.Command{Action: string(busv1alpha1.AbortJobAction), Reason: long, Message: long}
+	w.look()
+	w.command = nil
+	w.reap()
+	w.settle()
+	assert.Equal(t, batchv1alpha1.Aborted, w.phase())
+	status, err := json.Marshal(&w.job.Status)
+	require.NoError(t, err)
+	assert.Less(t, len(status), 16<<10)
+	before := w.job.Status.DeepCopy()
+	w.look()
+	assert.Equal(t, before, &w.job.Status, "it is cut once")
+
+	held := makePlan(&snapshot{job: w.job, held: &finding{long, long}, now: w.now})
+	assert.LessOrEqual(t, len(held.status.State.Message), 1024)
+	failing := makePlan(&snapshot{job: w.job, lastError: &finding{"FailedDelete", long}, now: w.now})
+	assert.LessOrEqual(t, len(failing.status.State.Message), 1024)
 }
 
 func TestUnknownGangIsAnswered(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	"github.com/muster-sched/muster/pkg/job/phase"
+	"github.com/muster-sched/muster/pkg/text"
 )
 
 // explanation returns what there is to say about a Job in that phase beside why it is in it; nil if nothing is.
@@ -46,6 +47,7 @@ func explain(s *snapshot, status *batchv1alpha1.JobStatus) {
 
 // stamp fills in the times and the conditions of a status that another has led to.
 func stamp(status, before *batchv1alpha1.JobStatus, now time.Time) {
+	cutTexts(&status.State)
 	if status.State.Phase == before.State.Phase {
 		return
 	}
@@ -63,6 +65,11 @@ func stamp(status, before *batchv1alpha1.JobStatus, now time.Time) {
 		Reason: status.State.Reason, Message: status.State.Message,
 	}
 	status.Conditions = append(withoutCondition(status.Conditions, entry.Status), entry)
+}
+
+// cutTexts bounds what the status repeats of others: of a Command, of the API server, of the names in a spec.
+func cutTexts(state *batchv1alpha1.JobState) {
+	state.Reason, state.Message = text.Cut(state.Reason, text.MaxReason), text.Cut(state.Message, text.MaxMessage)
 }
 
 // clockOff adds to the time that a Job has run when it is aborted or ends, or is resumed before it was Aborted: its start is that of the

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/text"
 )
 
 // Request is what a Job asks of a plugin, and what the plugin has to say about that.
@@ -137,13 +138,10 @@ func why(err error, declared *flag.Flag) string {
 // misspelt, so only what stands before its value is repeated.
 func (r *Request) noteUnknown(argument string) {
 	shown, _, _ := strings.Cut(argument, "=")
-	if len(shown) > maxShown {
-		shown = shown[:maxShown] + "..."
-	}
-	r.Note(ReasonArgumentIgnored, "argument %q of plugin %s is ignored: known are %s", shown, r.flags.Name(), r.known())
+	r.Note(ReasonArgumentIgnored, "argument %q of plugin %s is ignored: known are %s", text.Cut(shown, maxShown), r.flags.Name(), r.known())
 }
 
-const maxShown = 40
+const maxShown = 43
 
 // known lists the arguments that are declared.
 func (r *Request) known() string {
@@ -163,7 +161,7 @@ func (r *Request) Refuse(format string, args ...any) {
 
 // Note says what people should be told although the Job runs.
 func (r *Request) Note(reason, format string, args ...any) {
-	r.notes = append(r.notes, Note{Reason: reason, Message: fmt.Sprintf(format, args...)})
+	r.notes = append(r.notes, Note{Reason: reason, Message: text.Cut(fmt.Sprintf(format, args...), text.MaxMessage)})
 }
 
 // Findings returns what the plugin has refused and noted.
