@@ -31,7 +31,8 @@ type Log struct {
 	changed chan struct{} // closed and replaced with every change
 
 	pods      map[types.UID]*Pod
-	podOrder  []types.UID // as first seen
+	podOrder  []types.UID                          // as first seen
+	podsOfJob map[types.NamespacedName][]types.UID // as first seen
 	jobs      map[types.NamespacedName]*jobRecord
 	groups    map[types.NamespacedName]*groupRecord
 	events    map[types.UID]*Event
@@ -44,14 +45,15 @@ type Log struct {
 // New returns an empty Log that is told the time by now.
 func New(now func() time.Time) *Log {
 	return &Log{
-		now:     now,
-		changed: make(chan struct{}),
-		pods:    map[types.UID]*Pod{},
-		jobs:    map[types.NamespacedName]*jobRecord{},
-		groups:  map[types.NamespacedName]*groupRecord{},
-		events:  map[types.UID]*Event{},
-		usage:   map[string]resources.Sums{},
-		peak:    map[string]resources.List{},
+		now:       now,
+		changed:   make(chan struct{}),
+		pods:      map[types.UID]*Pod{},
+		podsOfJob: map[types.NamespacedName][]types.UID{},
+		jobs:      map[types.NamespacedName]*jobRecord{},
+		groups:    map[types.NamespacedName]*groupRecord{},
+		events:    map[types.UID]*Event{},
+		usage:     map[string]resources.Sums{},
+		peak:      map[string]resources.List{},
 	}
 }
 

@@ -79,6 +79,8 @@ func (l *Log) RecordPod(pod *corev1.Pod) {
 			known = &Pod{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Created: now}
 			l.pods[pod.UID] = known
 			l.podOrder = append(l.podOrder, pod.UID)
+			job := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Annotations[batchv1alpha1.JobNameKey]}
+			l.podsOfJob[job] = append(l.podsOfJob[job], pod.UID)
 		}
 		known.see(pod, now)
 		if known.Queue == "" {
@@ -187,5 +189,11 @@ func (l *Log) Pods(fits func(Pod) bool) []Pod {
 
 // PodsOf returns all pods of a Job, of every incarnation, in the order in which they were first seen.
 func (l *Log) PodsOf(job types.NamespacedName) []Pod {
-	return l.Pods(func(p Pod) bool { return p.Namespace == job.Namespace && p.Job == job.Name })
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var found []Pod
+	for _, uid := range l.podsOfJob[job] {
+		found = append(found, *l.pods[uid])
+	}
+	return found
 }

@@ -147,11 +147,16 @@ func (c *crowd) isReached(m *member, s step) bool {
 	if state := c.story.Log.Job(c.story.Name(m.name)); state.Phase != s.phase || state.Retries != s.retries {
 		return false
 	}
-	isTaken := func(p watchlog.Pod) bool { return p.UID == m.taken && p.Gone.IsZero() }
-	if len(c.story.Log.Pods(c.story.In(harness.Of(m.name), isTaken))) > 0 {
-		return false
+	running := 0
+	for _, pod := range c.story.Log.PodsOf(c.story.Name(m.name)) {
+		if pod.UID == m.taken && pod.Gone.IsZero() {
+			return false
+		}
+		if harness.Running(pod) {
+			running++
+		}
 	}
-	return s.running == 0 || len(c.story.Log.Pods(c.story.In(harness.Of(m.name), harness.Running))) == s.running
+	return s.running == 0 || running == s.running
 }
 
 func (c *crowd) take(ctx context.Context, m *member, s step) bool {
@@ -242,25 +247,32 @@ func (c *crowd) verify(t *testing.T) {
 		byJob[name] = append(byJob[name], pod)
 	}
 	for _, m := range c.jobs {
-		status := c.story.Job(c.story.Name(m.name)).Status
-		assert.Equal(t, m.fate.phase, status.State.Phase, "phase of %s", m.name)
-		assert.Equal(t, m.fate.retries, status.RetryCount, "retries of %s", m.name)
-		succeeded := m.fate.succeeded(m.n)
-		assert.EqualValues(t, succeeded, status.Succeeded, "pods of %s that have succeeded, by its status", m.name)
-		assert.Equal(t, succeeded, countPhase(byJob[m.name], corev1.PodSucceeded), "pods of %s that have succeeded", m.name)
-		assert.Zero(t, countPhase(byJob[m.name], corev1.PodRunning)+countPhase(byJob[m.name], corev1.PodPending), "pods of %s that are left over", m.name)
-		c.verifyRuns(t, m)
+		c.verifyMember(t, m, &c.story.Job(c.story.Name(m.name)).Status, byJob[m.name])
 		if t.Failed() {
-			c.describe(t, m)
 			return
 		}
 	}
 	c.verifyNothingIsLeft(t)
 }
 
-// verifyRuns checks that no index of a Job ran more often than its spec asks for.
-func (c *crowd) verifyRuns(t *testing.T, m *member) {
+// verifyMember compares a Job and its pods with those of an undisturbed run.
+func (c *crowd) verifyMember(t *testing.T, m *member, status *batchv1alpha1.JobStatus, pods []corev1.Pod) {
 	t.Helper()
+	succeeded := m.fate.succeeded(m.n)
+	isRight := assert.Equal(t, m.fate.phase, status.State.Phase, "phase of %s", m.name)
+	isRight = assert.Equal(t, m.fate.retries, status.RetryCount, "retries of %s", m.name) && isRight
+	isRight = assert.EqualValues(t, succeeded, status.Succeeded, "pods of %s that have succeeded, by its status", m.name) && isRight
+	isRight = assert.Equal(t, succeeded, countPhase(pods, corev1.PodSucceeded), "pods of %s that have succeeded", m.name) && isRight
+	isRight = assert.Zero(t, countPhase(pods, corev1.PodRunning)+countPhase(pods, corev1.PodPending), "pods of %s that are left over", m.name) && isRight
+	if isRight = c.verifyRuns(t, m) && isRight; !isRight {
+		c.describe(t, m)
+	}
+}
+
+// verifyRuns checks that no index of a Job ran more often than its spec asks for.
+func (c *crowd) verifyRuns(t *testing.T, m *member) bool {
+	t.Helper()
+	isRight := true
 	runs := map[string][]watchlog.Pod{}
 	for _, pod := range c.story.Log.PodsOf(c.story.Name(m.name)) {
 		index := pod.Name + " of run " + pod.Version
@@ -269,13 +281,14 @@ func (c *crowd) verifyRuns(t *testing.T, m *member) {
 		if often, listed := m.fate.again[pod.Task]; listed {
 			most = often
 		}
-		assert.LessOrEqual(t, len(runs[index]), most, "pods named %s", index)
+		isRight = assert.LessOrEqual(t, len(runs[index]), most, "pods named %s", index) && isRight
 	}
 	for index, pods := range runs {
 		for _, earlier := range pods[:len(pods)-1] {
-			assert.NotEqual(t, corev1.PodSucceeded, earlier.Phase, "%s had succeeded and ran again", index)
+			isRight = assert.NotEqual(t, corev1.PodSucceeded, earlier.Phase, "%s had succeeded and ran again", index) && isRight
 		}
 	}
+	return isRight
 }
 
 // verifyNothingIsLeft waits until what ended Jobs do not need is gone.
