@@ -47,6 +47,7 @@ func newControllers(cfg *config, p *parts) ([]controller, error) {
 	if err != nil {
 		return nil, fmt.Errorf("setting up the usage tracker: %w", err)
 	}
+	legacyregistry.MustRegister(used.Drift())
 	queues, err := queue.New(queue.Config{
 		MusterClient: p.muster, MusterInformers: p.musterInformers, Usage: used, Recorder: p.recorder,
 	})
@@ -71,6 +72,7 @@ func newControllers(cfg *config, p *parts) ([]controller, error) {
 		Reports:             reports,
 	})
 	return []controller{
+		used.RunSelfCheck,
 		queues.Run,
 		func(ctx context.Context) { jobs.Run(ctx, cfg.jobSyncs) },
 		func(ctx context.Context) { podGroups.Run(ctx, cfg.podGroupSyncs) },

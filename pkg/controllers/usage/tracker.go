@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/component-base/metrics"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	musterinformers "github.com/muster-sched/muster/pkg/client/informers/externalversions"
@@ -38,6 +39,7 @@ type Tracker struct {
 	podGroups cache.SharedIndexInformer
 	queues    cache.SharedIndexInformer
 	synced    []cache.InformerSynced
+	drift     *metrics.Gauge
 
 	mu       sync.Mutex
 	seats    map[types.UID]seat        // pod -> how it is counted; pods that count for nothing are not in it
@@ -69,6 +71,7 @@ func New(kube informers.SharedInformerFactory, muster musterinformers.SharedInfo
 		pods:      kube.Core().V1().Pods().Informer(),
 		podGroups: scheduling.PodGroups().Informer(),
 		queues:    scheduling.Queues().Informer(),
+		drift:     newDrift(),
 		seats:     map[types.UID]seat{},
 		taken:     map[string]resources.Sums{},
 		holds:     map[string]hold{},
@@ -205,19 +208,13 @@ func (t *Tracker) settle(pod *corev1.Pod) {
 		return
 	}
 	last, seated := t.seats[pod.UID]
-	next := seat{
-		group:   GroupOf(pod),
-		amount:  resources.PodRequests(pod),
-		charged: pod.Status.Phase != corev1.PodSucceeded,
-	}
-	next.queue = t.queueOf(pod, next.group, last)
-	if seated && last.group == next.group && last.queue == next.queue && last.charged == next.charged &&
-		last.amount.Equal(next.amount) {
+	next := t.seatOf(pod, last)
+	if seated && last.equal(next) {
 		return
 	}
 	// The new charge is made before the hold shrinks, so that never less is counted than there is.
 	t.seats[pod.UID] = next
-	if next.charged && next.queue != "" {
+	if next.isCharged() {
 		t.ledger.Charge(pod.UID, next.queue, next.amount)
 	} else {
 		t.ledger.Release(pod.UID)
@@ -231,6 +228,24 @@ func (t *Tracker) settle(pod *corev1.Pod) {
 	}
 	t.notify(next.queue, seated)
 }
+
+// seatOf is how a pod that takes a seat is to be counted, after it was counted as last.
+func (t *Tracker) seatOf(pod *corev1.Pod, last seat) seat {
+	group := GroupOf(pod)
+	return seat{
+		group:   group,
+		queue:   t.queueOf(pod, group, last),
+		amount:  resources.PodRequests(pod),
+		charged: pod.Status.Phase != corev1.PodSucceeded,
+	}
+}
+
+func (s seat) equal(other seat) bool {
+	return s.group == other.group && s.queue == other.queue && s.charged == other.charged && s.amount.Equal(other.amount)
+}
+
+// isCharged says whether the pod is charged to a queue.
+func (s seat) isCharged() bool { return s.charged && s.queue != "" }
 
 func (t *Tracker) unseat(uid types.UID) {
 	last, seated := t.seats[uid]

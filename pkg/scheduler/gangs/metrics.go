@@ -105,7 +105,8 @@ func newGangMetrics() *gangMetrics {
 	m.activations = plain("muster_activate_calls_total", "Calls that asked the scheduling queue to try pods at once.")
 	m.lostWakeups = plain("muster_lost_wakeup_recovered_total", "Unschedulable gangs that were found to fit though no event had woken them. "+
 		"Anything but 0 is a defect.")
-	const drift, driftHelp = "muster_state_drift", "Pods on which the scheduler's own state has differed from the API for a minute or longer. Anything but 0 is a defect."
+	const drift, driftHelp = "muster_state_drift", "Pods on which the scheduler's own state has differed from the API for a minute or longer, " +
+		"and queues whose totals are not the sums of their charges. Anything but 0 is a defect."
 	m.describe(drift, "gauge", driftHelp, nil)
 	m.drift = metrics.NewGauge(&metrics.GaugeOpts{Name: drift, Help: driftHelp, StabilityLevel: metrics.ALPHA})
 	return m

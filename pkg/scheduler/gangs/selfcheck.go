@@ -23,7 +23,8 @@ const selfCheckPeriod = time.Minute
 type selfCheck struct{ t *Tracker }
 
 // runSelfCheck compares the state with the API until the context ends, and publishes the differences. A pod counts when it
-// differs twice in a row: events are always on their way.
+// differs twice in a row: events are always on their way. The totals of queues are compared with the charges of which they are the sums, so
+// they never may differ.
 func (s *selfCheck) runSelfCheck(ctx context.Context, pods corelisters.PodLister) {
 	logger := klog.FromContext(ctx)
 	var last sets.Set[types.UID]
@@ -36,9 +37,13 @@ func (s *selfCheck) runSelfCheck(ctx context.Context, pods corelisters.PodLister
 		differing := s.differing(all)
 		drift := differing.Intersection(last)
 		last = differing
-		s.t.metrics.drift.Set(float64(drift.Len()))
+		queues := s.t.Quota.Ledger.Differing()
+		s.t.metrics.drift.Set(float64(drift.Len() + len(queues)))
 		if drift.Len() > 0 {
 			logger.Error(nil, "The scheduler's state differs from the API", "pods", drift.Len(), "example", sets.List(drift)[0])
+		}
+		if len(queues) > 0 {
+			logger.Error(nil, "The scheduler's totals of queues are not the sums of their charges", "queues", queues)
 		}
 	}, selfCheckPeriod)
 }

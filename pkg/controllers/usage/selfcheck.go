@@ -1,0 +1,100 @@
+package usage
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/component-base/metrics"
+	"k8s.io/klog/v2"
+
+	"github.com/muster-sched/muster/pkg/resources"
+)
+
+// selfCheckPeriod is how often what is booked is compared with what the API says.
+const selfCheckPeriod = time.Minute
+
+func newDrift() *metrics.Gauge {
+	return metrics.NewGauge(&metrics.GaugeOpts{
+		Name: "muster_state_drift", StabilityLevel: metrics.ALPHA,
+		Help: "Pods on which the controller's books have differed from the API for a minute or longer, and PodGroups and queues whose " +
+			"totals are not the sums of their pods. Anything but 0 is a defect.",
+	})
+}
+
+// Drift is the metric of what the self-check finds.
+func (t *Tracker) Drift() metrics.Registerable { return t.drift }
+
+// RunSelfCheck compares what is booked with the API until the context ends, and publishes the differences. A pod counts when it differs
+// twice in a row: events are always on their way. Totals are compared with the entries that they are the sums of, so they never may differ.
+func (t *Tracker) RunSelfCheck(ctx context.Context) {
+	logger := klog.FromContext(ctx)
+	var last sets.Set[types.UID]
+	wait.UntilWithContext(ctx, func(context.Context) {
+		pods, groups, queues := t.differing()
+		lasting := pods.Intersection(last)
+		last = pods
+		t.drift.Set(float64(lasting.Len() + len(groups) + len(queues)))
+		if lasting.Len() > 0 {
+			logger.Error(nil, "The controller's books differ from the API", "pods", lasting.Len(), "example", sets.List(lasting)[0])
+		}
+		if len(groups)+len(queues) > 0 {
+			logger.Error(nil, "The controller's totals are not the sums of their pods", "podGroups", groups, "queues", queues)
+		}
+	}, selfCheckPeriod)
+}
+
+// differing returns the pods that are not counted as the stores say, and the groups and queues whose totals are not those of sums made anew.
+func (t *Tracker) differing() (pods sets.Set[types.UID], groups, queues []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	pods = sets.KeySet(t.seats).Insert(t.ledger.Pods()...)
+	for _, obj := range t.pods.GetIndexer().List() {
+		pod := obj.(*corev1.Pod)
+		if t.agreesOn(pod) {
+			pods.Delete(pod.UID)
+		} else {
+			pods.Insert(pod.UID)
+		}
+	}
+	return pods, t.differingGroups(), t.ledger.Differing()
+}
+
+// agreesOn says whether a pod is counted as it is in the store.
+func (t *Tracker) agreesOn(pod *corev1.Pod) bool {
+	last, seated := t.seats[pod.UID]
+	queue, amount, charged := t.ledger.Charged(pod.UID)
+	if !takesSeat(pod) {
+		return !seated && !charged
+	}
+	next := t.seatOf(pod, last)
+	if !seated || !last.equal(next) || charged != next.isCharged() {
+		return false
+	}
+	return !charged || queue == next.queue && amount.Equal(next.amount)
+}
+
+// differingGroups lists the groups of which other amounts are counted as taken than their members take.
+func (t *Tracker) differingGroups() []string {
+	taken := map[string]resources.Sums{}
+	for _, s := range t.seats {
+		if s.group != "" {
+			if taken[s.group] == nil {
+				taken[s.group] = resources.Sums{}
+			}
+			taken[s.group].Add(s.amount)
+		}
+	}
+	differing := []string{}
+	for group := range sets.KeySet(taken).Union(sets.KeySet(t.taken)) {
+		if !taken[group].Equal(t.taken[group]) {
+			differing = append(differing, group)
+		}
+	}
+	slices.Sort(differing)
+	return differing
+}
