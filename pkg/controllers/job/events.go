@@ -9,13 +9,14 @@ import (
 
 // Reasons of events on Jobs, beside the reasons of what a Job waits for.
 const (
-	eventExecuteAction = "ExecuteAction"
-	eventFailedCreate  = "FailedCreate"
-	eventFailedDelete  = "FailedDelete"
-	eventPodGroupError = "PodGroupError"
-	eventClaimError    = "PVCError"
-	eventPluginError   = "PluginError"
-	eventStatusError   = "JobStatusError"
+	eventExecuteAction    = "ExecuteAction"
+	eventFailedCreate     = "FailedCreate"
+	eventFailedDelete     = "FailedDelete"
+	eventPodGroupError    = "PodGroupError"
+	eventClaimError       = "PVCError"
+	eventPluginError      = "PluginError"
+	eventStatusError      = "JobStatusError"
+	eventPolicyNeverFires = "PolicyNeverFires"
 	// What becomes of a Command.
 	eventCommandIssued  = "CommandIssued"
 	eventCommandIgnored = "CommandIgnored"

@@ -14,6 +14,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	"github.com/muster-sched/muster/pkg/job/plugins"
 	"github.com/muster-sched/muster/pkg/job/plugins/plugin"
+	"github.com/muster-sched/muster/pkg/job/validation"
 )
 
 // pluginState is what a Job's plugins make of its spec, and what is known to be there of it.
@@ -23,6 +24,8 @@ type pluginState struct {
 	refusal    error        // why they do
 	// applied are the objects that were found, or made, as the plugins want them. nil if that was not looked at yet.
 	applied map[applied]string // -> resource version
+	// notes are what people should be told: of the plugins, and of policies that can never fire.
+	notes []plugin.Note
 	// said are the notes of plugins that people have been told.
 	said sets.Set[plugin.Note]
 }
@@ -43,8 +46,12 @@ func (ps *pluginState) load(job *batchv1alpha1.Job) {
 	}
 	set, errs := plugins.For(job)
 	ps.generation, ps.set, ps.refusal, ps.applied = job.Generation, set, errs.ToAggregate(), nil
-	if len(errs) == 0 {
-		ps.refusal = nil
+	if len(errs) > 0 {
+		return
+	}
+	ps.refusal, ps.notes = nil, set.Notes()
+	for _, useless := range validation.NeverFires(job) {
+		ps.notes = append(ps.notes, plugin.Note{Reason: eventPolicyNeverFires, Message: useless})
 	}
 }
 
@@ -57,9 +64,9 @@ func pluginRefusal(err error, fresh bool) *finding {
 	return &finding{eventPluginError, err.Error()}
 }
 
-// tell says what the plugins have to say about the Job, once.
+// tell says what people should be told of the Job, once.
 func (c *Controller) tell(job *batchv1alpha1.Job, ps *pluginState) {
-	for _, note := range ps.set.Notes() {
+	for _, note := range ps.notes {
 		if ps.said.Has(note) {
 			continue
 		}

@@ -69,6 +69,21 @@ func TestATemplateThatTheServerRefusesSaysWhy(t *testing.T) {
 	assert.Contains(t, event.Message, "spec.restartPolicy")
 }
 
+// TestPoliciesThatNeverFireAreNamedOnce: the Job runs, and one event says which of its policies are useless.
+func TestPoliciesThatNeverFireAreNamedOnce(t *testing.T) {
+	s := newStage(t)
+	job := s.apply(mustertesting.MakeJob("j").Policy("PodFailed", "RestartJob").Policy("PodEvicted", "RestartJob").
+		Task(mustertesting.MakeTask("a", 1).RestartPolicy(corev1.RestartPolicyAlways)))
+	isNamed := func(e watchlog.Event) bool { return e.Reason == "PolicyNeverFires" }
+	event := s.Event("Job", s.name("j"), isNamed)
+	assert.Equal(t, corev1.EventTypeWarning, event.Type)
+	assert.Contains(t, event.Message, "spec.policies[0] can never fire: with restartPolicy Always (the default)")
+	s.admit(job)
+	s.run("j-a-0")
+	s.JobPhase(s.name("j"), batchv1alpha1.Running)
+	assert.Equal(t, int32(1), s.Event("Job", s.name("j"), isNamed).Count)
+}
+
 // networked is a Job whose pods are to be near each other in the network.
 func networked() *mustertesting.JobWrapper {
 	return mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)).NetworkTopology(batchv1alpha1.NetworkTopologySpec{})
