@@ -113,7 +113,8 @@ func rowsOf(p batchv1alpha1.JobPhase) string {
 }
 
 var whoGoes = map[phase.Kill]string{
-	phase.KillAll:        "all",
-	phase.KillUnfinished: "those that have not finished",
-	phase.KillTargets:    "those that it is about",
+	phase.KillAll:          "all",
+	phase.KillUnfinished:   "those that have not finished",
+	phase.KillUnsuccessful: "those that have not succeeded",
+	phase.KillTargets:      "those that it is about",
 }

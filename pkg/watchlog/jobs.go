@@ -177,6 +177,10 @@ func disagreement(previous batchv1alpha1.JobPhase, state JobState) string {
 		if state.Pending+state.Running+state.Terminating > 0 {
 			return "some pods are not gone yet"
 		}
+	case batchv1alpha1.Failed:
+		if entered && state.Pending+state.Running+state.Terminating > 0 {
+			return "some pods are not gone yet"
+		}
 	case batchv1alpha1.Running:
 		if entered && state.Running+state.Succeeded < state.Effective {
 			return fmt.Sprintf("fewer run or have succeeded than the minimum of %d", state.Effective)

@@ -13,8 +13,8 @@ import (
 	"github.com/muster-sched/muster/test/e2e/harness"
 )
 
-// TestAResumedJobDoesNotWaitForPodsThatHaveFailed: they are not run again, so the gang is as large as what is left.
-func TestAResumedJobDoesNotWaitForPodsThatHaveFailed(t *testing.T) {
+// TestAResumedJobRunsWhatFailedAgain: the gang is whole again, and succeeds.
+func TestAResumedJobRunsWhatFailedAgain(t *testing.T) {
 	t.Parallel()
 	s := harness.New(t)
 	s.AddNodes(1, "cpu", "3")
@@ -26,11 +26,13 @@ func TestAResumedJobDoesNotWaitForPodsThatHaveFailed(t *testing.T) {
 	s.JobPhases(job, batchv1alpha1.Pending, batchv1alpha1.Running, batchv1alpha1.Aborting, batchv1alpha1.Aborted)
 
 	s.Command(job, busv1alpha1.ResumeJobAction)
-	s.Pods(2, "the others run again", s.In(harness.Running))
+	s.Pods(3, "all run again", s.In(harness.Running))
+	s.JobPhase(job, batchv1alpha1.Running)
 	s.EndPod("resumed-worker-0", 0)
+	s.EndPod("resumed-worker-1", 0)
 	s.EndPod("resumed-worker-2", 0)
-	s.JobPhase(job, batchv1alpha1.Failed)
-	require.EqualValues(t, 2, s.Job(job).Status.Succeeded)
+	s.JobPhase(job, batchv1alpha1.Completed)
+	require.EqualValues(t, 3, s.Job(job).Status.Succeeded)
 }
 
 // TestAPipelineOutlivesTheObjectsOfItsFinishedPods: the gang of a later stage counts on pods that have succeeded, also when their node has

@@ -37,27 +37,43 @@ func (w *world) quorum() int32 {
 	return groupSpec(filled, func(string) int32 { return 0 }).MinMember
 }
 
-func TestAGangDoesNotWaitForPodsThatHaveFailed(t *testing.T) {
-	policy := batchv1alpha1.LifecyclePolicy{Event: busv1alpha1.PodFailedEvent, Action: busv1alpha1.AbortJobAction}
-	w := newWorld(t, mustertesting.MakeJob("j").LifecyclePolicy(policy).Task(mustertesting.MakeTask("a", 3)).Obj())
-	w.start()
-	w.set("j-a-1", corev1.PodFailed, 1)
-	w.settle()
-	w.reap()
-	w.settle()
-	require.Equal(t, batchv1alpha1.Aborted, w.phase())
-	w.ask(busv1alpha1.ResumeJobAction)
-	require.Equal(t, batchv1alpha1.Pending, w.phase())
-	assert.Equal(t, 1, w.ran["j-a-1"], "what has failed stays")
-	assert.Equal(t, 2, w.ran["j-a-0"])
-	assert.EqualValues(t, 2, w.quorum(), "all that can still come")
+// TestAResumeRunsWhatFailedAgain: a gang of three that a failure has aborted is whole again, and can succeed, whether the failed pod
+// is still there or not. The pod that had succeeded does not run again.
+func TestAResumeRunsWhatFailedAgain(t *testing.T) {
+	for name, isRemoved := range map[string]bool{"its pod is there": false, "its pod was removed": true} {
+		t.Run(name, func(t *testing.T) {
+			policy := batchv1alpha1.LifecyclePolicy{Event: busv1alpha1.PodFailedEvent, Action: busv1alpha1.AbortJobAction}
+			w := newWorld(t, mustertesting.MakeJob("j").LifecyclePolicy(policy).Task(mustertesting.MakeTask("a", 3)).Obj())
+			w.start()
+			w.set("j-a-0", corev1.PodSucceeded, 0)
+			w.settle()
+			w.set("j-a-1", corev1.PodFailed, 1)
+			w.settle()
+			w.reap()
+			w.settle()
+			require.Equal(t, batchv1alpha1.Aborted, w.phase())
+			require.EqualValues(t, 1, w.job.Status.Failed)
+			if isRemoved {
+				w.remove("j-a-1")
+				w.dies()
+			}
+			w.ask(busv1alpha1.ResumeJobAction)
+			w.reap()
+			w.settle()
+			require.Equal(t, batchv1alpha1.Pending, w.phase())
+			assert.Equal(t, map[string]int{"j-a-0": 1, "j-a-1": 2, "j-a-2": 2}, w.ran)
+			assert.EqualValues(t, 3, w.quorum(), "the gang is whole")
+			assert.Zero(t, w.job.Status.Failed)
 
-	w.runAll()
-	w.settle()
-	w.set("j-a-0", corev1.PodSucceeded, 0)
-	w.set("j-a-2", corev1.PodSucceeded, 0)
-	w.settle()
-	assert.Equal(t, batchv1alpha1.Failed, w.phase(), "it ends, with fewer successes than minAvailable")
+			w.runAll()
+			w.settle()
+			require.Equal(t, batchv1alpha1.Running, w.phase())
+			w.succeedAll()
+			w.settle()
+			assert.Equal(t, batchv1alpha1.Completed, w.phase())
+			assert.Zero(t, w.job.Status.RetryCount)
+		})
+	}
 }
 
 func TestWhatSucceedsWhileOthersRestartNeverRunsAgain(t *testing.T) {

@@ -240,8 +240,9 @@ func TestResumeByAnEdit(t *testing.T) {
 	w.edit(func(s *batchv1alpha1.JobSpec) { s.PriorityClassName = "high" })
 	w.settle()
 	assert.Equal(t, batchv1alpha1.Pending, w.phase())
+	w.reap()
 	w.start()
-	assert.Equal(t, map[string]int{"j-a-0": 1, "j-a-1": 2}, w.ran)
+	assert.Equal(t, map[string]int{"j-a-0": 2, "j-a-1": 2}, w.ran)
 	assert.Zero(t, w.job.Status.RetryCount)
 
 	yes := true

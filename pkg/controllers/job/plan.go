@@ -321,8 +321,7 @@ func timeLeft(job *batchv1alpha1.Job, now time.Time) (time.Duration, bool) {
 func grant(job *batchv1alpha1.Job, records []policy.Record, all *podSet, asked *request, now time.Time) bool {
 	status := &job.Status
 	before := all.sort(job, records)
-	// Pods that have failed and that nobody was asked about went down with those that were stopped: a rank that loses its peers fails.
-	stopped := all.unsuccessful(job)
+	unsuccessful := all.unsuccessful(job)
 	effect, honoured := phase.Act(status.State.Phase, asked.action, status.RetryCount, job.Spec.MaxRetry)
 	if !honoured {
 		return false
@@ -340,8 +339,7 @@ func grant(job *batchv1alpha1.Job, records []policy.Record, all *podSet, asked *
 		status.Version++
 		clear(records)
 	}
-	resumed := asked.action == busv1alpha1.ResumeJobAction
-	if resumed && status.StartTime != nil {
+	if asked.action == busv1alpha1.ResumeJobAction && status.StartTime != nil {
 		status.StartTime = &metav1.Time{Time: now}
 	}
 	if effect.Next == batchv1alpha1.Aborting {
@@ -355,8 +353,8 @@ func grant(job *batchv1alpha1.Job, records []policy.Record, all *podSet, asked *
 		switch {
 		case effect.Kill == phase.KillTargets:
 			renewTargets(&records[i], i, &before.tasks[i], &asked.targets)
-		case resumed:
-			records[i].Rewind(stopped[i])
+		case effect.Kill == phase.KillUnsuccessful:
+			records[i].Rewind(unsuccessful[i])
 		}
 	}
 	return true

@@ -2,6 +2,7 @@ package job
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -268,7 +269,7 @@ func fulfil(w *world, fates map[string]*fate, looks func(*world)) end {
 func TestFinishedPodsOfAnIncarnationRunOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t, drawJob(t, 4, atOnce, busv1alpha1.RestartJobAction))
-		finished := map[string]bool{} // version and pod name -> seen to have finished
+		finished := map[string]corev1.PodPhase{} // version and pod name -> how it was seen to end
 		for range rapid.IntRange(0, 40).Draw(t, "steps") {
 			somebodyAsks(t, w)
 			for range rapid.IntRange(1, 3).Draw(t, "things at once") {
@@ -283,17 +284,23 @@ func TestFinishedPodsOfAnIncarnationRunOnce(t *testing.T) {
 	})
 }
 
-// noteFinished notes which pods of the current incarnation have finished while the Job runs, and requires that they were the last of
-// their name.
-func noteFinished(t *rapid.T, w *world, finished map[string]bool) {
+// noteFinished notes how pods of the current incarnation have ended while the Job runs, and requires that they were the last of their
+// name. Those that have failed may run again once the Job is aborted, for it may be resumed.
+func noteFinished(t *rapid.T, w *world, finished map[string]corev1.PodPhase) {
+	if phase.IsAborted(w.phase()) {
+		maps.DeleteFunc(finished, func(_ string, end corev1.PodPhase) bool { return end == corev1.PodFailed })
+	}
 	version := fmt.Sprint(w.job.Status.Version)
 	for name, pod := range w.pods {
 		if pod.Annotations[batchv1alpha1.JobVersionKey] != version || !phase.Runs(beginning(w.phase())) {
 			continue
 		}
 		key := version + " " + name
-		require.False(t, finished[key] && !policy.IsFinished(pod), "%s runs again", key)
-		finished[key] = finished[key] || policy.EndedByItself(pod)
+		end, ended := finished[key]
+		require.False(t, ended && !policy.IsFinished(pod), "%s runs again, which has %s", key, end)
+		if !ended && policy.EndedByItself(pod) {
+			finished[key] = pod.Status.Phase
+		}
 	}
 }
 

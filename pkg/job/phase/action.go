@@ -16,6 +16,8 @@ const (
 	KillUnfinished Kill = iota
 	// KillAll deletes every pod.
 	KillAll
+	// KillUnsuccessful deletes the pods that have not succeeded: they run again.
+	KillUnsuccessful
 	// KillTargets deletes the pods that the action is about: one pod, those of a partition or those of a task.
 	KillTargets
 )
@@ -70,7 +72,7 @@ var live = row{
 
 var aborted = row{
 	// To resume is not to retry: the user stopped the Job, it did not fail.
-	busv1alpha1.ResumeJobAction:    {Next: batchv1alpha1.Restarting, Kill: KillUnfinished},
+	busv1alpha1.ResumeJobAction:    {Next: batchv1alpha1.Restarting, Kill: KillUnsuccessful},
 	busv1alpha1.TerminateJobAction: {Next: batchv1alpha1.Terminating, Kill: KillUnfinished},
 }
 

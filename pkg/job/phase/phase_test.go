@@ -27,7 +27,7 @@ func TestEveryCell(t *testing.T) {
 		restartPart = "Restarting targets +retry"
 		again       = "Restarting all +version"
 		againPart   = "Restarting targets"
-		resume      = "Restarting unfinished"
+		resume      = "Restarting unsuccessful"
 		abort       = "Aborting unfinished"
 		complete    = "Completing unfinished"
 		terminate   = "Terminating unfinished"
@@ -66,7 +66,8 @@ func describe(e Effect, honoured bool) string {
 	if !honoured {
 		return "-"
 	}
-	text := fmt.Sprintf("%s %s", e.Next, map[Kill]string{KillAll: "all", KillUnfinished: "unfinished", KillTargets: "targets"}[e.Kill])
+	text := fmt.Sprintf("%s %s", e.Next, map[Kill]string{KillAll: "all", KillUnfinished: "unfinished",
+		KillUnsuccessful: "unsuccessful", KillTargets: "targets"}[e.Kill])
 	if e.Retry {
 		text += " +retry"
 	}
@@ -146,6 +147,8 @@ func TestRules(t *testing.T) {
 		"all finished while others still go":      {job: five, from: batchv1alpha1.Running, counts: counts{0, 0, 3, 2, 1}, want: batchv1alpha1.Completing, reason: ReasonPodsSucceeded},
 		"one task succeeded, the other failed":    {job: two, from: batchv1alpha1.Running, counts: counts{0, 0, 1, 1}, tasks: map[string]int32{"b": 1}, want: batchv1alpha1.Failed, reason: ReasonPodsFailed},
 		"both tasks succeeded":                    {job: two, from: batchv1alpha1.Running, counts: counts{0, 0, 2}, tasks: map[string]int32{"a": 1, "b": 1}, want: batchv1alpha1.Completed, reason: ReasonPodsSucceeded},
+		"too few succeeded, others still go":      {job: five, from: batchv1alpha1.Running, counts: counts{0, 0, 2, 3, 1}, want: batchv1alpha1.Running},
+		"failed before it ran, others still go":   {job: five, from: batchv1alpha1.Pending, counts: counts{0, 0, 1, 4, 1}, want: batchv1alpha1.Pending},
 		"minimum of one of three is enough":       {job: mustertesting.MakeJob("j").MinAvailable(1).Task(mustertesting.MakeTask("a", 3).MinAvailable(1)), from: batchv1alpha1.Running, counts: counts{0, 0, 1, 2}, tasks: map[string]int32{"a": 1}, want: batchv1alpha1.Completed, reason: ReasonPodsSucceeded},
 		"minSuccess reached, others run":          {job: mustertesting.MakeJob("j").MinSuccess(2).Task(mustertesting.MakeTask("a", 3)).Task(mustertesting.MakeTask("b", 1)), from: batchv1alpha1.Running, counts: counts{0, 2, 2}, want: batchv1alpha1.Completing, reason: ReasonMinSuccessReached},
 		"minSuccess reached, nothing runs":        {job: mustertesting.MakeJob("j").MinSuccess(1).Task(mustertesting.MakeTask("a", 2)), from: batchv1alpha1.Running, counts: counts{0, 0, 1, 1}, want: batchv1alpha1.Completed, reason: ReasonMinSuccessReached},
@@ -157,7 +160,8 @@ func TestRules(t *testing.T) {
 		"restarting, too many still go":           {job: five, from: batchv1alpha1.Restarting, counts: counts{0, 0, 0, 0, 3}, want: batchv1alpha1.Restarting},
 		"restarting, enough are gone":             {job: five, from: batchv1alpha1.Restarting, counts: counts{0, 0, 0, 0, 2}, want: batchv1alpha1.Pending},
 		"restarting for the last time but one":    {job: five, from: batchv1alpha1.Restarting, retries: 2, want: batchv1alpha1.Pending},
-		"restarting without a run left":           {job: five, from: batchv1alpha1.Restarting, counts: counts{0, 0, 0, 1, 4}, retries: 3, want: batchv1alpha1.Failed, reason: ReasonMaxRetryReached},
+		"restarting without a run left":           {job: five, from: batchv1alpha1.Restarting, counts: counts{0, 0, 0, 1}, retries: 3, want: batchv1alpha1.Failed, reason: ReasonMaxRetryReached},
+		"without a run left, four still go":       {job: five, from: batchv1alpha1.Restarting, counts: counts{0, 0, 0, 1, 4}, retries: 3, want: batchv1alpha1.Restarting},
 		"aborting, one still goes":                {job: five, from: batchv1alpha1.Aborting, counts: counts{0, 0, 1, 1, 1}, want: batchv1alpha1.Aborting},
 		"aborting, all gone or finished":          {job: five, from: batchv1alpha1.Aborting, counts: counts{0, 0, 1, 1}, want: batchv1alpha1.Aborted},
 		"completing, all gone or finished":        {job: five, from: batchv1alpha1.Completing, counts: counts{0, 0, 1, 1}, want: batchv1alpha1.Completed},
@@ -202,6 +206,16 @@ func TestTheMessageNamesWhatWasMissed(t *testing.T) {
 			step := Next(&job.Spec, dependency.StageOf(&job.Spec, make([]dependency.Task, 1), ""), status)
 			assert.Equal(t, Step{batchv1alpha1.Failed, ReasonPodsFailed, c.want}, step)
 		})
+	}
+}
+
+// TestOneRunIsCalledOneTime: the message of a Job that may run once has the singular.
+func TestOneRunIsCalledOneTime(t *testing.T) {
+	for runs, want := range map[int32]string{1: "the Job has run 1 time, maxRetry is 1", 2: "the Job has run 2 times, maxRetry is 2"} {
+		job := defaults.Job(mustertesting.MakeJob("j").MaxRetry(runs).Task(mustertesting.MakeTask("a", 1)).Obj(), "")
+		status := &batchv1alpha1.JobStatus{State: batchv1alpha1.JobState{Phase: batchv1alpha1.Restarting}, RetryCount: runs}
+		step := Next(&job.Spec, dependency.StageOf(&job.Spec, make([]dependency.Task, 1), ""), status)
+		assert.Equal(t, want, step.Message)
 	}
 }
 

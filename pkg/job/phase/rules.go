@@ -36,8 +36,16 @@ type Step struct {
 }
 
 // Next returns the step that the counts of the status allow from its phase. The spec has its defaults filled in; the
-// stage is the part of it that may run now.
+// stage is the part of it that may run now. A Job that fails stays in its phase until no pod is left that could still do anything.
 func Next(spec *batchv1alpha1.JobSpec, stage dependency.Stage, status *batchv1alpha1.JobStatus) Step {
+	step := next(spec, stage, status)
+	if step.Next == batchv1alpha1.Failed && livePods(status) > 0 {
+		return Step{Next: status.State.Phase}
+	}
+	return step
+}
+
+func next(spec *batchv1alpha1.JobSpec, stage dependency.Stage, status *batchv1alpha1.JobStatus) Step {
 	switch current := status.State.Phase; current {
 	case "":
 		return Step{Next: batchv1alpha1.Pending}
@@ -114,7 +122,11 @@ func fromRestarting(spec *batchv1alpha1.JobSpec, status *batchv1alpha1.JobStatus
 }
 
 func outOfRuns(spec *batchv1alpha1.JobSpec, status *batchv1alpha1.JobStatus) string {
-	message := fmt.Sprintf("the Job has run %d times, maxRetry is %d", status.RetryCount, spec.MaxRetry)
+	times := "times"
+	if status.RetryCount == 1 {
+		times = "time"
+	}
+	message := fmt.Sprintf("the Job has run %d %s, maxRetry is %d", status.RetryCount, times, spec.MaxRetry)
 	if status.State.Message != "" {
 		message += "; last: " + status.State.Message
 	}

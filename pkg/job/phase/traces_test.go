@@ -60,7 +60,8 @@ var traces = map[string]trace{
 			aRun(),
 			[]moment{
 				{does: busv1alpha1.RestartJobAction, want: "Restarting unfinished +retry"},
-				{sees: seen{"a": {going: 1, failed: 1}}, want: "Failed: MaxRetryReached"},
+				{sees: seen{"a": {going: 1, failed: 1}}, want: "Restarting"},
+				{sees: seen{"a": {failed: 1}}, want: "Failed: MaxRetryReached"},
 				{sees: seen{"a": {failed: 1}}, want: "Failed"},
 			},
 		),
@@ -74,7 +75,8 @@ var traces = map[string]trace{
 			aRun(),
 			[]moment{
 				{does: busv1alpha1.RestartJobAction, want: "Restarting unfinished +retry"},
-				{sees: seen{"a": {going: 1, failed: 1}}, want: "Failed: MaxRetryReached"},
+				{sees: seen{"a": {going: 1, failed: 1}}, want: "Restarting"},
+				{sees: seen{"a": {failed: 1}}, want: "Failed: MaxRetryReached"},
 			},
 		),
 		retries: 2, version: 1,
@@ -85,7 +87,8 @@ var traces = map[string]trace{
 			aRun(),
 			[]moment{
 				{does: busv1alpha1.RestartJobAction, want: "Restarting unfinished +retry"},
-				{sees: seen{"a": {going: 1, failed: 1}}, want: "Failed: MaxRetryReached"},
+				{sees: seen{"a": {going: 1, failed: 1}}, want: "Restarting"},
+				{sees: seen{"a": {failed: 1}}, want: "Failed: MaxRetryReached"},
 			},
 		),
 		retries: 1,
@@ -184,7 +187,7 @@ func aPause() []moment {
 		{sees: seen{"a": {going: 1}}, want: "Aborting"},
 		{want: "Aborted"},
 		{want: "Aborted"},
-		{does: busv1alpha1.ResumeJobAction, want: "Restarting unfinished"},
+		{does: busv1alpha1.ResumeJobAction, want: "Restarting unsuccessful"},
 		{want: "Pending"},
 		{sees: seen{"a": {running: 2}}, want: "Running"},
 	}

@@ -30,7 +30,7 @@ var steps = []Way{
 	{batchv1alpha1.Running, batchv1alpha1.Completed, "enough have succeeded", nil},
 	{batchv1alpha1.Running, batchv1alpha1.Failed, "all pods have finished, too few well", nil},
 	{batchv1alpha1.Restarting, batchv1alpha1.Pending, "enough pods are gone", nil},
-	{batchv1alpha1.Restarting, batchv1alpha1.Failed, "maxRetry is reached", nil},
+	{batchv1alpha1.Restarting, batchv1alpha1.Failed, "maxRetry is reached, the pods are gone", nil},
 	{batchv1alpha1.Aborting, batchv1alpha1.Aborted, "the pods are gone", nil},
 	{batchv1alpha1.Completing, batchv1alpha1.Completed, "the pods are gone", nil},
 	{batchv1alpha1.Terminating, batchv1alpha1.Terminated, "the pods are gone", nil},

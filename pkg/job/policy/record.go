@@ -20,7 +20,7 @@ type Record struct {
 	// Succeeded are the indexes whose pod was seen to have succeeded. They never run again.
 	Succeeded indexes.Set
 	// Failed are the indexes whose pod was seen to have failed and whose policies were asked about it. They do not
-	// run again unless a policy says so.
+	// run again unless a policy says so, or the Job is aborted and resumed.
 	Failed indexes.Set
 	// Completed says that all had succeeded when the policies were last asked.
 	Completed bool
@@ -145,12 +145,10 @@ func (m *Record) Settle(h Event) {
 	}
 }
 
-// Reopen forgets that a event of this task has been dealt with: what was to be done about it was not, for something else was.
+// Reopen forgets that the completion of this task has been dealt with: something else was done, and the Job may go on. What was to be
+// done about other events is done by resuming: all pods that have not succeeded run anew then.
 func (m *Record) Reopen(h Event) {
-	switch h.Type {
-	case busv1alpha1.PodFailedEvent:
-		m.Failed.Remove(h.Index)
-	case busv1alpha1.TaskCompletedEvent:
+	if h.Type == busv1alpha1.TaskCompletedEvent {
 		m.Completed = false
 	}
 }
@@ -188,13 +186,12 @@ func (m *Record) rid(index int32, pod *corev1.Pod) {
 	m.Handled[index] = pod.UID
 }
 
-// Rewind forgets that the pods that were stopped were ever there: they are to go, and their indexes run anew. What is known to have
-// finished before stays so.
-func (m *Record) Rewind(stopped map[int32]*corev1.Pod) {
-	m.Created = m.Succeeded.Clone()
-	m.Created.AddAll(m.Failed)
-	for index, pod := range stopped {
-		if !m.Finished(index) {
+// Rewind forgets all of the task but which pods have succeeded: all others are to go, and their indexes run anew, those that have
+// failed included.
+func (m *Record) Rewind(unsuccessful map[int32]*corev1.Pod) {
+	m.Created, m.Failed = m.Succeeded.Clone(), indexes.Set{}
+	for index, pod := range unsuccessful {
+		if !m.Succeeded.Has(index) {
 			m.Renew(index, pod)
 		}
 	}

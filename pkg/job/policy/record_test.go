@@ -37,10 +37,9 @@ func TestRenewAllIsRenewForEach(t *testing.T) {
 	})
 }
 
-// TestRewind: the pods that were stopped run anew, and those that had finished before do not. A finished index stays known as created:
-// if its failure is handled once more, a missing pod must look evicted.
+// TestRewind: all pods run anew but those that have succeeded.
 func TestRewind(t *testing.T) {
-	stopped := func(indexes ...int32) map[int32]*corev1.Pod {
+	ended := func(indexes ...int32) map[int32]*corev1.Pod {
 		pods := map[int32]*corev1.Pod{}
 		for _, index := range indexes {
 			pods[index] = pod(PodName("j", "a", index), corev1.PodFailed)
@@ -49,33 +48,32 @@ func TestRewind(t *testing.T) {
 		return pods
 	}
 	m := Record{Created: indexes.Of(0, 1, 2, 3, 4), Succeeded: indexes.Of(0), Failed: indexes.Of(1), Completed: true, Handled: map[int32]types.UID{9: "u"}}
-	m.Rewind(stopped(1, 2, 3))
-	assert.Equal(t, "0-1", m.Created.String())
+	m.Rewind(ended(1, 2, 3))
+	assert.Equal(t, "0", m.Created.String())
 	assert.Equal(t, "0", m.Succeeded.String())
-	assert.Equal(t, "1", m.Failed.String())
+	assert.Empty(t, m.Failed.String())
 	assert.True(t, m.Completed, "none of the succeeded pods runs anew")
-	assert.Equal(t, map[int32]types.UID{2: "uid-2", 3: "uid-3", 9: "u"}, m.Handled, "these pods are to go")
+	assert.Equal(t, map[int32]types.UID{1: "uid-1", 2: "uid-2", 3: "uid-3", 9: "u"}, m.Handled, "these pods are to go")
 }
 
-// TestReopen: an event that was handled, but whose answer was not executed, is seen again.
+// TestReopen: a completion that was handled, but whose answer was not executed, is seen again. A failed pod runs anew when the Job is
+// resumed.
 func TestReopen(t *testing.T) {
 	known := func() Record {
 		return Record{Created: indexes.Of(0, 1, 2), Succeeded: indexes.Of(0), Failed: indexes.Of(1, 2), Completed: true}
 	}
 	for name, c := range map[string]struct {
 		event     Event
-		failed    string
 		completed bool
 	}{
-		"a failure":               {Event{Type: busv1alpha1.PodFailedEvent, Index: 1}, "2", true},
-		"a failure not known of":  {Event{Type: busv1alpha1.PodFailedEvent, Index: 7}, "1-2", true},
-		"a completion":            {Event{Type: busv1alpha1.TaskCompletedEvent, Index: -1}, "1-2", false},
-		"an eviction":             {Event{Type: busv1alpha1.PodEvictedEvent, Index: 1}, "1-2", true},
-		"too many restarts of it": {Event{Type: busv1alpha1.TaskFailedEvent, Index: -1}, "1-2", true},
+		"a failure":               {Event{Type: busv1alpha1.PodFailedEvent, Index: 1}, true},
+		"a completion":            {Event{Type: busv1alpha1.TaskCompletedEvent, Index: -1}, false},
+		"an eviction":             {Event{Type: busv1alpha1.PodEvictedEvent, Index: 1}, true},
+		"too many restarts of it": {Event{Type: busv1alpha1.TaskFailedEvent, Index: -1}, true},
 	} {
 		m := known()
 		m.Reopen(c.event)
-		assert.Equal(t, c.failed, m.Failed.String(), name)
+		assert.Equal(t, "1-2", m.Failed.String(), name)
 		assert.Equal(t, c.completed, m.Completed, name)
 		assert.Equal(t, "0", m.Succeeded.String(), name)
 		assert.Equal(t, "0-2", m.Created.String(), name)

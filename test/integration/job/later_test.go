@@ -183,8 +183,8 @@ func TestAnEditResumes(t *testing.T) {
 	s.edit("j", func(job *batchv1alpha1.Job) { job.Spec.Tasks[0].Replicas = 2 })
 	s.JobPhase(s.name("j"), batchv1alpha1.Pending)
 	s.admit(job)
-	s.run("j-a-1")
-	assert.Equal(t, []int{1, 1}, []int{s.created("j-a-0"), s.created("j-a-1")}, "what has finished does not run again")
+	s.run("j-a-0", "j-a-1")
+	assert.Equal(t, []int{2, 1}, []int{s.created("j-a-0"), s.created("j-a-1")}, "what has failed runs again")
 	assert.Zero(t, s.get("j").Status.RetryCount)
 }
 

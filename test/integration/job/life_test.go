@@ -86,6 +86,7 @@ func TestRestartJobRunsMaxRetryTimes(t *testing.T) {
 	assert.Equal(t, int32(2), status.RetryCount)
 	assert.Equal(t, "MaxRetryReached", status.State.Reason)
 	assert.Equal(t, corev1.PodFailed, s.pod("j-a-0").Status.Phase, "the last failed pod is kept")
+	assert.Empty(t, watchlog.StatusViolations(log.JobStates(s.name("j"))), "it is Failed when no pod is left")
 	assert.Equal(t, 2, s.created("j-a-0"))
 }
 
