@@ -68,13 +68,6 @@ type Waiting struct {
 	Version int
 }
 
-// WaitingMember is a pod that waits.
-type WaitingMember struct {
-	// Namespace, Name and UID of the pod.
-	Namespace, Name string
-	UID             types.UID
-}
-
 // Reports are what the reporter asks.
 type Reports struct {
 	t     *Tracker
@@ -102,20 +95,14 @@ func (r *Reports) TakeReport(key Key) Waiting {
 	return w
 }
 
-// WaitingMembers are the members of a gang that wait, in the order in which they start.
-func (r *Reports) WaitingMembers(key Key) []WaitingMember {
+// WaitingPods are the pods of a gang that wait, in the order in which they start.
+func (r *Reports) WaitingPods(key Key) []*corev1.Pod {
 	r.t.mu.Lock()
 	defer r.t.mu.Unlock()
-	g := r.t.gangs[key]
-	if g == nil {
-		return nil
+	if g := r.t.gangs[key]; g != nil {
+		return pods(g.Waiting())
 	}
-	waiting := g.Waiting()
-	members := make([]WaitingMember, 0, len(waiting))
-	for _, m := range waiting {
-		members = append(members, WaitingMember{Namespace: m.Pod.Namespace, Name: m.Pod.Name, UID: m.UID})
-	}
-	return members
+	return nil
 }
 
 // StillWaits says whether an explanation still holds for a member.

@@ -114,7 +114,7 @@ func TestAnExplanationHoldsForMembersThatWait(t *testing.T) {
 	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupPending, 2))
 	setPods(tr, memberNamed("m1").Obj(), memberNamed("m0").Obj(), memberNamed("bound").Node("n").Obj())
 	e := Explanation{Reason: ReasonWaitingForAdmission, Message: "waiting for the PodGroup to be admitted by its queue"}
-	assert.Equal(t, []WaitingMember{{"default", "m0", "m0"}, {"default", "m1", "m1"}}, tr.Reports.WaitingMembers(theGang))
+	assert.Equal(t, []string{"m0", "m1"}, namesOf(tr.Reports.WaitingPods(theGang)))
 	assert.True(t, tr.Reports.StillWaits(theGang, "m0", e))
 	assert.False(t, tr.Reports.StillWaits(theGang, "bound", e))
 	assert.False(t, tr.Reports.StillWaits(theGang, "gone", e))

@@ -262,21 +262,6 @@ func TestAnUnschedulableGangIsDecidedAgainWhenAMemberChanges(t *testing.T) {
 	}
 }
 
-func TestScoutsOfTheGangsThatAPluginHasRejected(t *testing.T) {
-	tr := openTracker(t)
-	for name, plugin := range map[string]string{"a": "DynamicResources", "b": "NodeResourcesFit", "c": ""} {
-		pods := gangOf(tr, name, 2, 2)
-		require.Empty(t, tr.Gate(pods[1]))
-		if plugin != "" {
-			s := tr.Decisions.Snapshot(pods[1])
-			_, ok := tr.Decisions.Commit(s, no(s, "rejected", pods[0], plugin))
-			require.True(t, ok)
-		}
-	}
-	assert.Equal(t, []types.NamespacedName{{Namespace: "default", Name: "a-1"}}, tr.Hints.ScoutsBehind("DynamicResources"))
-	assert.Empty(t, tr.Hints.ScoutsBehind("VolumeBinding"))
-}
-
 // TestAPodWaitsForThePodGroupItWasCreatedFor: pods and PodGroups are watched apart. A gang runs and its minimum is raised; new members that
 // the scheduler sees before that are not surplus.
 func TestAPodWaitsForThePodGroupItWasCreatedFor(t *testing.T) {

@@ -2,7 +2,6 @@ package gangs
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/resources"
@@ -18,28 +17,10 @@ func (h *Hints) RejectedBy(plugin string, scoutPod *corev1.Pod) (rejected []*cor
 	h.t.mu.Lock()
 	defer h.t.mu.Unlock()
 	g, m := h.t.find(scoutPod.UID)
-	if m == nil || !g.waitsFor(plugin) || g.scout.uid != scoutPod.UID {
+	if m == nil || g.decision == nil || g.decision.woken || !g.decision.rejectors.Has(plugin) || g.scout.uid != m.UID {
 		return nil, false
 	}
 	return g.decision.rejected, true
-}
-
-// waitsFor says whether the gang is unschedulable because of a plugin, so that the events of the plugin may help it.
-func (g *group) waitsFor(plugin string) bool {
-	return g.decision != nil && !g.decision.woken && g.decision.rejectors.Has(plugin)
-}
-
-// ScoutsBehind returns the scouts of the gangs that are unschedulable because of a plugin.
-func (h *Hints) ScoutsBehind(plugin string) []types.NamespacedName {
-	h.t.mu.Lock()
-	defer h.t.mu.Unlock()
-	var scouts []types.NamespacedName
-	for _, g := range h.t.gangs {
-		if m := g.Member(g.scout.uid); m != nil && g.waitsFor(plugin) {
-			scouts = append(scouts, types.NamespacedName{Namespace: m.Pod.Namespace, Name: m.Pod.Name})
-		}
-	}
-	return scouts
 }
 
 // IsHeldBack says whether a pod found no node because of what is reserved. More room on a node may help it, too.

@@ -88,7 +88,6 @@ func TestAnUnschedulableGangAnswersToThePluginsThatRejectedIt(t *testing.T) {
 	assert.Nil(t, asks("NodeAffinity", other), "the scout stands for all")
 	tr.Hints.Wake(scout)
 	assert.Nil(t, asks("NodeAffinity", scout), "it is about to be decided again")
-	assert.Empty(t, tr.Hints.ScoutsBehind("NodeAffinity"))
 }
 
 func TestAGangIsWokenWhenEnoughRoomMayHaveComeFree(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
 	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -135,8 +136,9 @@ func ours(set schedulerconfig.PluginSet) (ours []string) {
 	return ours
 }
 
-// TestCoschedulingNamesPodsForAnEventIfAnotherPluginDoes: upstream asks only about the pods that are named, once one plugin names pods.
-func TestCoschedulingNamesPodsForAnEventIfAnotherPluginDoes(t *testing.T) {
+// TestCoschedulingHasAllPodsAskedAboutAnEventIfAnotherPluginNamesSome: upstream asks only about the pods that are named, once one plugin names
+// pods.
+func TestCoschedulingHasAllPodsAskedAboutAnEventIfAnotherPluginNamesSome(t *testing.T) {
 	type of = fwk.ClusterEvent
 	theirs, ours := map[of]bool{}, map[of]bool{}
 	for _, plugin := range profiles(t, "second-scheduler.yaml")["muster"].EnqueueExtensions() {
@@ -147,7 +149,9 @@ func TestCoschedulingNamesPodsForAnEventIfAnotherPluginDoes(t *testing.T) {
 				continue
 			}
 			if plugin.Name() == coscheduling.Name {
-				ours[event.Event] = true
+				asked, err := event.PreQueueingHintFn(klog.Background(), nil, nil)
+				require.NoError(t, err)
+				ours[event.Event] = asked.AllPods
 			} else {
 				theirs[event.Event] = true
 			}

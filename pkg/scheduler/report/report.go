@@ -47,8 +47,8 @@ type Tracker interface {
 	Leads() bool
 	// TakeReport says why a gang waits.
 	TakeReport(key gangs.Key) gangs.Waiting
-	// WaitingMembers are the members of a gang that wait.
-	WaitingMembers(key gangs.Key) []gangs.WaitingMember
+	// WaitingPods are the pods of a gang that wait.
+	WaitingPods(key gangs.Key) []*corev1.Pod
 	// StillWaits says whether an explanation still holds for a member.
 	StillWaits(key gangs.Key, member types.UID, e gangs.Explanation) bool
 	// Reported counts a condition that was written.
@@ -129,14 +129,14 @@ func (r *Reporter) Look(ctx context.Context, key gangs.Key) (again time.Duration
 // write brings the conditions of all waiting members up to date, a batch at a time.
 func (r *Reporter) write(ctx context.Context, key gangs.Key, h *history, w gangs.Waiting) (again time.Duration) {
 	failed, written := false, 0
-	for _, m := range r.tracker.WaitingMembers(key) {
-		pod := r.outdated(m, w.Explanation)
+	for _, waiting := range r.tracker.WaitingPods(key) {
+		pod := r.outdated(waiting, w.Explanation)
 		switch {
 		case pod == nil:
 			continue
 		case written == batch:
 			return time.Millisecond
-		case !r.tracker.StillWaits(key, m.UID, w.Explanation):
+		case !r.tracker.StillWaits(key, pod.UID, w.Explanation):
 			continue // what has changed brings the gang here again
 		}
 		if err := r.limiter.Wait(ctx); err != nil {
@@ -162,10 +162,10 @@ func (r *Reporter) write(ctx context.Context, key gangs.Key, h *history, w gangs
 	return 0
 }
 
-// outdated returns a waiting member's pod if its condition does not carry the explanation yet.
-func (r *Reporter) outdated(m gangs.WaitingMember, e gangs.Explanation) *corev1.Pod {
-	pod, err := r.pods.Pods(m.Namespace).Get(m.Name)
-	if err != nil || pod.UID != m.UID || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
+// outdated returns what the informer knows of a waiting pod if its condition does not carry the explanation yet.
+func (r *Reporter) outdated(waiting *corev1.Pod, e gangs.Explanation) *corev1.Pod {
+	pod, err := r.pods.Pods(waiting.Namespace).Get(waiting.Name)
+	if err != nil || pod.UID != waiting.UID || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
 		return nil
 	}
 	condition := upstream.PodScheduledCondition(pod)

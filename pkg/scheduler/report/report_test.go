@@ -39,7 +39,7 @@ type stage struct {
 	// What the tracker says.
 	follows  bool
 	waiting  gangs.Waiting
-	members  []gangs.WaitingMember
+	members  []*corev1.Pod
 	started  map[types.UID]bool // members that wait no more
 	reported []string
 	taken    int // reports
@@ -50,8 +50,8 @@ func (s *stage) TakeReport(gangs.Key) gangs.Waiting {
 	s.taken++
 	return s.waiting
 }
-func (s *stage) WaitingMembers(gangs.Key) []gangs.WaitingMember { return s.members }
-func (s *stage) Reported(reason string)                         { s.reported = append(s.reported, reason) }
+func (s *stage) WaitingPods(gangs.Key) []*corev1.Pod { return s.members }
+func (s *stage) Reported(reason string)              { s.reported = append(s.reported, reason) }
 func (s *stage) StillWaits(_ gangs.Key, m types.UID, e gangs.Explanation) bool {
 	return !s.started[m] && e == s.waiting.Explanation
 }
@@ -90,7 +90,7 @@ func (s *stage) join(t *testing.T, name string) {
 	pod.ResourceVersion = "1"
 	require.NoError(t, s.client.Tracker().Add(pod))
 	require.NoError(t, s.store.Add(pod))
-	s.members = append(s.members, gangs.WaitingMember{Namespace: pod.Namespace, Name: name, UID: pod.UID})
+	s.members = append(s.members, pod)
 	s.waiting.Count++
 }
 

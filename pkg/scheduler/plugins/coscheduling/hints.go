@@ -26,7 +26,7 @@ func (c *Coscheduling) EventsToRegister(ctx context.Context) ([]fwk.ClusterEvent
 		for _, event := range theirs {
 			ours := fwk.ClusterEventWithHint{Event: event.Event, QueueingHintFn: c.hintFor(plugin.Name(), event.QueueingHintFn)}
 			if event.PreQueueingHintFn != nil {
-				ours.PreQueueingHintFn = c.preHintFor(plugin.Name())
+				ours.PreQueueingHintFn = askAboutAll
 			}
 			events = append(events, ours)
 		}
@@ -71,10 +71,8 @@ func mayHelpAny(logger klog.Logger, hint fwk.QueueingHintFn, pods []*corev1.Pod,
 	})
 }
 
-// preHintFor names the pods whose hint is to be asked about an event for which a plugin names its own. The plugin knows those that it has
-// rejected, not the scouts that wait in their name.
-func (c *Coscheduling) preHintFor(plugin string) fwk.PreQueueingHintFn {
-	return func(klog.Logger, any, any) (fwk.PreQueueingHintResult, error) {
-		return fwk.PreQueueingHintResult{Pods: c.tracker.Hints.ScoutsBehind(plugin)}, nil
-	}
+// askAboutAll has all hints asked about an event, although a plugin names the pods that it has rejected: it does not know the scouts that wait
+// in their name.
+func askAboutAll(klog.Logger, any, any) (fwk.PreQueueingHintResult, error) {
+	return fwk.PreQueueingHintResult{AllPods: true}, nil
 }
