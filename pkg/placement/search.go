@@ -28,7 +28,7 @@ const (
 	// nodesPerCall is how many nodes PodTopologySpread counts again in the time of one call.
 	nodesPerCall = 50
 	// randomStrategies is how many random strategies are tried when the others have failed.
-	randomStrategies = 16
+	randomStrategies = 24
 )
 
 // clusterState is what filters see of the cluster.
@@ -165,34 +165,23 @@ type strategy struct {
 	prefer    map[types.UID]string
 }
 
-// strategies are the strategies that are worth a try.
+// strategies are the strategies that are worth a try first.
 func (s *search) strategies(prefer map[types.UID]string) []strategy {
-	var forward []int
+	var demands []int
 	for d := range s.demands {
-		forward = append(forward, d)
+		demands = append(demands, d)
 	}
-	backward := slices.Clone(forward)
-	slices.Reverse(backward)
 	all := s.allowedNodes()
-	strategies := []strategy{{all, forward, false, prefer}}
+	strategies := []strategy{{nodes: all, demands: demands, prefer: prefer}}
 	for _, nodes := range s.nodeOrders(all) {
-		strategies = append(strategies, strategy{nodes, forward, false, nil})
-	}
-	if len(forward) == 1 {
-		return strategies
-	}
-	first := slices.Clone(strategies)
-	for _, alternate := range []bool{false, true} {
-		for _, f := range first {
-			strategies = append(strategies, strategy{f.nodes, backward, alternate, f.prefer})
-		}
+		strategies = append(strategies, strategy{nodes: nodes, demands: demands})
 	}
 	return strategies
 }
 
 // randomStrategy is a random strategy. It never counts as the best try, so that the message for the gang stays the same.
 func (s *search) randomStrategy() strategy {
-	r := strategy{nodes: s.allowedNodes(), demands: rand.Perm(len(s.demands)), alternate: rand.IntN(2) == 0}
+	r := strategy{nodes: s.allowedNodes(), demands: rand.Perm(len(s.demands)), alternate: true}
 	rand.Shuffle(len(r.nodes), func(i, j int) { r.nodes[i], r.nodes[j] = r.nodes[j], r.nodes[i] })
 	return r
 }
