@@ -114,7 +114,11 @@ func (d *dispatcher) nextActions(key Key) Actions {
 	}
 	now := d.t.clock.Now()
 	if g.attempt != nil && g.attempt.isLate(now) {
-		d.t.rollBack(g, d.firstLate(g))
+		late := noUID
+		if members := g.nextToCome(); len(members) > 0 {
+			late = members[0].UID
+		}
+		d.t.rollBack(g, late)
 	}
 	if last := g.decision; last != nil && !last.woken && !last.wakeAt.IsZero() {
 		if last.woken = !now.Before(last.wakeAt); !last.woken {
@@ -148,11 +152,7 @@ func (d *dispatcher) actionsFor(g *group, status gang.Status, now time.Time) (a 
 		if status.Reason != "" {
 			break
 		}
-		for _, m := range g.Waiting() {
-			if _, chosen := g.attempt.toCome[m.UID]; chosen && g.attempt.isNext(m.UID) {
-				a.Activate = append(a.Activate, m.Pod)
-			}
-		}
+		a.Activate = pods(g.nextToCome())
 	case gang.Ready:
 		if last := g.decision; last != nil && now.Before(last.nextAt) {
 			d.t.lookAfter(g.key, last.nextAt.Sub(now))
@@ -210,16 +210,6 @@ func (g *group) settlePermit(status gang.Status) (a Actions) {
 		a.Reject = append(a.Reject, gang.UIDs(g.In(gang.Reserved))...)
 	}
 	return a
-}
-
-// firstLate is the first chosen member that has not come, "" if there is none.
-func (d *dispatcher) firstLate(g *group) types.UID {
-	for _, m := range g.Waiting() {
-		if _, chosen := g.attempt.toCome[m.UID]; chosen {
-			return m.UID
-		}
-	}
-	return noUID
 }
 
 // detachedActions are for pods that have left their gang.

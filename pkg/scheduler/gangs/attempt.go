@@ -32,8 +32,6 @@ type Entry struct {
 	Role Role
 	// Node is where a chosen pod must go, "" for any.
 	Node string
-	// Next is the member that comes after a chosen pod, nil if they come in any order.
-	Next *corev1.Pod
 	// Reason says why a pod is held.
 	Reason string
 	// Reserved is what is reserved on nodes against the pod, nil if nothing is.
@@ -80,7 +78,7 @@ func (t *Tracker) Enter(pod *corev1.Pod) Entry {
 	case g.attempt != nil:
 		entry.Role = Chosen
 		if g.attempt.exact || g.attempt.order != nil {
-			entry.Node, entry.Next = g.attempt.toCome[pod.UID], t.secondToCome(g)
+			entry.Node = g.attempt.toCome[pod.UID]
 		}
 	case g.Seated():
 		entry.Role, entry.Holds = Single, t.WaitList.book.Holds(t.priorityOf(g), t.clock.Now())
@@ -88,17 +86,6 @@ func (t *Tracker) Enter(pod *corev1.Pod) Entry {
 		entry.Role = Scout
 	}
 	return entry
-}
-
-// secondToCome is the member that comes after the next one, nil if there is none or they come in any order.
-func (t *Tracker) secondToCome(g *group) *corev1.Pod {
-	if len(g.attempt.order) < 2 {
-		return nil
-	}
-	if m := g.Member(g.attempt.order[1]); m != nil {
-		return m.Pod
-	}
-	return nil
 }
 
 // Reserve notes that a member has its room on a node, in place of what was assumed for it. The caller charges the pod as well (Charge).
@@ -124,8 +111,8 @@ func (t *Tracker) took(g *group, m *gang.Member) {
 	if more := t.clock.Now().Add(t.settings.args.PermitTimeout.Duration); more.After(a.deadline) {
 		a.deadline = more // the members come
 	}
-	if a.order != nil && len(a.order) == 0 {
-		t.look(g.key) // a member whose binding has failed may come now
+	if a.order != nil {
+		t.look(g.key) // the next may come now
 	}
 	t.assumeQuota(g)
 }

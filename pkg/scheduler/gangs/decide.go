@@ -188,7 +188,7 @@ func (c *Decisions) begin(g *group, s *Snapshot, d *placement.Decision) (activat
 		activate = append(activate, m.Pod)
 	}
 	if a.order != nil {
-		activate = nil // each activates the next
+		activate = nil // one after the other
 	}
 	c.noteYes(g, s, a.certain)
 	g.attempt, g.scout, g.decision = a, scout{}, nil

@@ -1,6 +1,7 @@
 package gangs
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -184,6 +185,20 @@ func (g *group) membersToCome() []*gang.Member {
 		}
 	}
 	return members
+}
+
+// nextToCome are the chosen members that may be tried now, in the order in which they start.
+func (g *group) nextToCome() []*gang.Member {
+	if len(g.attempt.order) > 0 {
+		if m := g.Member(g.attempt.order[0]); g.Counts(m) {
+			return []*gang.Member{m}
+		}
+		return nil
+	}
+	return slices.DeleteFunc(g.Waiting(), func(m *gang.Member) bool {
+		_, chosen := g.attempt.toCome[m.UID]
+		return !chosen
+	})
 }
 
 // isNeeded says whether an attempt fails without a member: it is part of it, or the minimum needs it.

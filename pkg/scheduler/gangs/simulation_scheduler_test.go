@@ -175,9 +175,6 @@ func (s *simulation) findNode(pod *corev1.Pod, activate *[]*corev1.Pod) (node st
 		s.observe("Fail")
 		return "", false
 	}
-	if entry.Next != nil {
-		*activate = append(*activate, entry.Next)
-	}
 	request, barred := simRequest(pod), false
 	var fit []string
 	for _, name := range slices.Sorted(maps.Keys(s.nodes)) {

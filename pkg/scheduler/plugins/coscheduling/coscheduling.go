@@ -99,11 +99,8 @@ func (c *Coscheduling) PreFilter(ctx context.Context, cycle fwk.CycleState, pod 
 			return reject(cycle, message)
 		}
 	}
-	switch {
-	case entry.Role == gangs.Held:
+	if entry.Role == gangs.Held {
 		return reject(cycle, entry.Reason)
-	case entry.Next != nil:
-		activateWith(cycle, pod, []*corev1.Pod{entry.Next})
 	}
 	return limit(cycle, pod, entry)
 }
