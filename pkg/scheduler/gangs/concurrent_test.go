@@ -151,7 +151,7 @@ func askTracker(tr *Tracker, rounds int) {
 	for n := range rounds {
 		name := fmt.Sprint("gang-", n%6)
 		tr.Reports.TakeReport(keyNamed(name))
-		tr.Reports.WaitingMembers(keyNamed(name))
+		tr.Reports.WaitingPods(keyNamed(name))
 		tr.Quota.QuotaShortage(singleNamed("asks", queueOfCaller(n, 0)).Obj())
 		tr.Quota.Ledger.Differing()
 		(&selfCheck{tr}).differing(nil)
