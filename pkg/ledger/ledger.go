@@ -40,13 +40,37 @@ func New() *Ledger {
 	}
 }
 
-// SetQueue takes over the parent and the capability of a queue.
+// SetQueue takes over what a queue says about its place and its share.
 func (l *Ledger) SetQueue(queue *schedulingv1beta1.Queue) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	capability := resources.FromResourceList(queue.Spec.Capability)
-	l.tree.Set(queue.Name, queue.Spec.Parent, capability)
-	l.used.Set(queue.Name, queue.Spec.Parent, capability)
+	terms := termsOf(queue)
+	l.tree.Set(queue.Name, terms)
+	l.used.Set(queue.Name, terms)
+}
+
+func termsOf(queue *schedulingv1beta1.Queue) quota.Terms {
+	return quota.Terms{
+		Parent:     queue.Spec.Parent,
+		Weight:     int64(queue.Spec.Weight),
+		Guarantee:  resources.FromResourceList(queue.Spec.Guarantee.Resource),
+		Deserved:   resources.FromResourceList(queue.Spec.Deserved),
+		Capability: resources.FromResourceList(queue.Spec.Capability),
+	}
+}
+
+// ShareOut works out what each queue deserves of a total, from what its pods use, what is assumed for it and what else waits in it.
+func (l *Ledger) ShareOut(total resources.List, waiting map[string]resources.Sums) quota.Shares {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.tree.ShareOut(total, waiting)
+}
+
+// Ratio is how much of its share a queue and its descendants use, with what is assumed for them.
+func (l *Ledger) Ratio(queue string, shares quota.Shares) quota.Ratio {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.tree.Ratio(queue, shares)
 }
 
 // DeleteQueue forgets a queue. What is charged to it stays charged.

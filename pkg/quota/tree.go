@@ -59,12 +59,11 @@ type Tree struct {
 }
 
 type queue struct {
-	name       string
-	parent     string         // as declared; "" means the root
-	known      bool           // false: only used, or only named as a parent
-	capability resources.List // only the resources that are limited
-	own        resources.Sums // used and assumed by this queue itself
-	total      resources.Sums // own and the totals of all children
+	name  string
+	terms Terms          // as declared
+	known bool           // false: only used
+	own   resources.Sums // used and assumed by this queue itself
+	total resources.Sums // own and the totals of all children
 }
 
 // NewTree makes a tree that has only the root, without limits.
@@ -74,11 +73,11 @@ func NewTree() *Tree {
 	return t
 }
 
-// Set declares a queue, or changes its parent or capability. What the queue uses moves with it.
-func (t *Tree) Set(name, parent string, capability resources.List) {
+// Set declares a queue, or changes its terms. What the queue uses moves with it.
+func (t *Tree) Set(name string, terms Terms) {
 	q := t.ensure(name)
-	edgesMove := !q.known || q.parent != parent
-	q.known, q.parent, q.capability = true, parent, capability
+	edgesMove := !q.known || q.terms.Parent != terms.Parent
+	q.known, q.terms = true, terms
 	if edgesMove {
 		t.rebuild()
 	}
@@ -90,7 +89,7 @@ func (t *Tree) Remove(name string) {
 	if !ok || name == Root {
 		return
 	}
-	q.known, q.parent, q.capability = false, "", nil
+	q.known, q.terms = false, Terms{}
 	t.rebuild()
 	t.forgetUnused(q)
 }
@@ -196,7 +195,7 @@ func (t *Tree) AddReserved(reserved Reserved, claim Claim) {
 // Exceeds says whether an amount is more than the queue or an ancestor could have even if nothing was used.
 func (t *Tree) Exceeds(name string, want resources.List) bool {
 	for _, node := range t.path(t.find(name)) {
-		for resource, limit := range node.capability {
+		for resource, limit := range node.terms.Capability {
 			if want[resource] > max(0, limit) {
 				return true
 			}
@@ -218,7 +217,7 @@ func (t *Tree) Path(name string) []string {
 // answer does not depend on map order.
 func (q *queue) room(want, reserved resources.List) *Shortage {
 	var short *Shortage
-	for resource, limit := range q.capability {
+	for resource, limit := range q.terms.Capability {
 		amount := want[resource]
 		if amount <= 0 {
 			continue
@@ -234,7 +233,7 @@ func (q *queue) room(want, reserved resources.List) *Shortage {
 // freeOf is the part of an amount that is free beside what is reserved already.
 func (q *queue) freeOf(amount, reserved resources.List) resources.List {
 	free := amount.Clone()
-	for resource, limit := range q.capability {
+	for resource, limit := range q.terms.Capability {
 		if free[resource] > 0 {
 			free[resource] = max(0, min(free[resource], max(0, q.total.Left(resource, limit))-reserved[resource]))
 		}
@@ -265,7 +264,7 @@ func (t *Tree) path(q *queue) []*queue {
 	root := t.queues[Root]
 	path := []*queue{q}
 	for q != root {
-		next, ok := t.queues[q.parent]
+		next, ok := t.queues[q.terms.Parent]
 		if !ok || !next.known && next != root || contains(path, next) {
 			next = root
 		}

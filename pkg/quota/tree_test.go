@@ -18,9 +18,9 @@ func cpu(millis int64) resources.List { return resources.List{corev1.ResourceCPU
 
 func TestRoomAsksEveryAncestor(t *testing.T) {
 	tree := NewTree()
-	tree.Set("org", "", cpu(4000))
-	tree.Set("team", "org", cpu(3000))
-	tree.Set("other", "org", nil)
+	tree.Set("org", Terms{Capability: cpu(4000)})
+	tree.Set("team", Terms{Parent: "org", Capability: cpu(3000)})
+	tree.Set("other", Terms{Parent: "org"})
 	tree.Add("other", cpu(2000))
 
 	assert.Nil(t, tree.Room("team", cpu(2000)))
@@ -33,7 +33,7 @@ func TestRoomAsksEveryAncestor(t *testing.T) {
 
 func TestWhatIsNotLimitedOrNotWantedDoesNotMatter(t *testing.T) {
 	tree := NewTree()
-	tree.Set("q", "", cpu(1000))
+	tree.Set("q", Terms{Capability: cpu(1000)})
 	tree.Add("q", cpu(3000)) // the capability was lowered afterwards
 	assert.Nil(t, tree.Room("q", resources.List{corev1.ResourceMemory: 1 << 40}))
 	assert.Equal(t, int64(-2000), tree.Room("q", cpu(1)).Free)
@@ -42,9 +42,9 @@ func TestWhatIsNotLimitedOrNotWantedDoesNotMatter(t *testing.T) {
 func TestQueuesAppearInAnyOrder(t *testing.T) {
 	tree := NewTree()
 	tree.Add("leaf", cpu(1000))
-	tree.Set("leaf", "parent", nil)
+	tree.Set("leaf", Terms{Parent: "parent"})
 	assert.Equal(t, []string{"leaf", Root}, tree.Path("leaf"))
-	tree.Set("parent", "", cpu(1500))
+	tree.Set("parent", Terms{Capability: cpu(1500)})
 	assert.Equal(t, []string{"leaf", "parent", Root}, tree.Path("leaf"))
 	assert.Equal(t, cpu(1000), tree.Total("parent").List())
 	assert.NotNil(t, tree.Room("leaf", cpu(1000)))
@@ -55,8 +55,8 @@ func TestQueuesAppearInAnyOrder(t *testing.T) {
 
 func TestACycleOfParentsEnds(t *testing.T) {
 	tree := NewTree()
-	tree.Set("a", "b", nil)
-	tree.Set("b", "a", nil)
+	tree.Set("a", Terms{Parent: "b"})
+	tree.Set("b", Terms{Parent: "a"})
 	tree.Add("a", cpu(1))
 	assert.Equal(t, []string{"a", "b", Root}, tree.Path("a"))
 	assert.Equal(t, cpu(1), tree.Total(Root).List())
@@ -76,7 +76,7 @@ func TestTotalsAreTheSumOfWhatWasAdded(t *testing.T) {
 			case 0:
 				// Parents come earlier in the alphabet: the model knows no cycles.
 				parent := rapid.SampledFrom([]string{"", "a", "b", "c", "d"}).Filter(func(p string) bool { return p < queue }).Draw(t, "parent")
-				tree.Set(queue, parent, nil)
+				tree.Set(queue, Terms{Parent: parent})
 				parents[queue] = parent
 			case 1:
 				tree.Remove(queue)
@@ -149,10 +149,10 @@ func TestWhatIsSetAside(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tree := NewTree()
-			tree.Set("org", "", cpu(20000))
-			tree.Set("a", "org", cpu(10000))
-			tree.Set("b", "org", nil)
-			tree.Set("other", "", nil)
+			tree.Set("org", Terms{Capability: cpu(20000)})
+			tree.Set("a", Terms{Parent: "org", Capability: cpu(10000)})
+			tree.Set("b", Terms{Parent: "org"})
+			tree.Set("other", Terms{})
 			tree.Add("a", cpu(c.usedInA))
 			tree.Add("b", cpu(c.usedInB))
 			shortage := tree.Room(c.queue, c.want, c.ahead...)
@@ -170,9 +170,9 @@ func TestWhatIsSetAside(t *testing.T) {
 
 func TestExceeds(t *testing.T) {
 	tree := NewTree()
-	tree.Set("org", "", cpu(4000))
-	tree.Set("team", "org", cpu(6000))
-	tree.Set("closed", "org", cpu(0))
+	tree.Set("org", Terms{Capability: cpu(4000)})
+	tree.Set("team", Terms{Parent: "org", Capability: cpu(6000)})
+	tree.Set("closed", Terms{Parent: "org", Capability: cpu(0)})
 	tree.Add("team", cpu(4000))
 	assert.False(t, tree.Exceeds("team", cpu(4000)), "what is used comes free")
 	assert.True(t, tree.Exceeds("team", cpu(5000)), "the parent never has so much")
@@ -186,10 +186,10 @@ func TestExceeds(t *testing.T) {
 func TestWhatIsSetAsideIsThereInTheEnd(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tree := NewTree()
-		tree.Set("org", "", cpu(20))
-		tree.Set("a", "org", cpu(10))
-		tree.Set("b", "org", cpu(15))
-		tree.Set("leaf", "a", cpu(8))
+		tree.Set("org", Terms{Capability: cpu(20)})
+		tree.Set("a", Terms{Parent: "org", Capability: cpu(10)})
+		tree.Set("b", Terms{Parent: "org", Capability: cpu(15)})
+		tree.Set("leaf", Terms{Parent: "a", Capability: cpu(8)})
 		model := model{
 			paths:  map[string][]string{"org": {"org"}, "a": {"a", "org"}, "b": {"b", "org"}, "leaf": {"leaf", "a", "org"}},
 			limits: map[string]int64{"org": 20, "a": 10, "b": 15, "leaf": 8},
@@ -275,7 +275,7 @@ func TestTheFirstShortResourceByNameIsReported(t *testing.T) {
 		limits[name], want[name] = 1, 2
 	}
 	limits["a"] = 2
-	tree.Set("q", "", limits)
+	tree.Set("q", Terms{Capability: limits})
 	for range 50 { // the order of a map differs from one range over it to the next
 		require.Equal(t, Shortage{Queue: "q", Resource: "b", Want: 2, Free: 1}, *tree.Room("q", want))
 	}

@@ -3,7 +3,6 @@ package podgroup
 import (
 	"context"
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 	schedulingv1beta1listers "github.com/muster-sched/muster/pkg/client/listers/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/controllers/usage"
 	"github.com/muster-sched/muster/pkg/controllers/worker"
+	"github.com/muster-sched/muster/pkg/quota"
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
@@ -145,16 +145,16 @@ func (a *admission) forget(key string, uid types.UID) {
 func (a *admission) Sync(ctx context.Context, _ string) (time.Duration, error) {
 	start := a.clock.Now()
 	candidates := a.candidates()
-	verdicts := decide(candidates, a.rules())
+	line := a.line(candidates)
 	again := time.Duration(0) // when the first turn ends, or the time that a queue has to be opened; 0 if there is none
-	for i, c := range candidates {
-		if a.record(c, verdicts[i]) {
-			a.decided(c.group, verdicts[i])
+	for _, d := range decide(line.next, a.rules(line)) {
+		if a.record(d.candidate, d.verdict) {
+			a.decided(d.group, d.verdict)
 		}
-		if verdicts[i].keeps && (again == 0 || c.turn < again) {
-			again = c.turn
+		if d.keeps && (again == 0 || d.turn < again) {
+			again = d.turn
 		}
-		if verdicts[i].opening && (again == 0 || openingTime < again) {
+		if d.opening && (again == 0 || openingTime < again) {
 			again = openingTime
 		}
 	}
@@ -204,10 +204,24 @@ func lackingSince(group *schedulingv1beta1.PodGroup, last verdict) time.Time {
 	return waitingSince(&group.Status)
 }
 
-// candidates are the PodGroups that wait, in turn.
+// line puts the candidates in the order in which they are decided about.
+func (a *admission) line(candidates []*candidate) *line {
+	waiting := map[string]resources.Sums{}
+	for _, c := range candidates {
+		if waiting[c.queue] == nil {
+			waiting[c.queue] = resources.Sums{}
+		}
+		waiting[c.queue].Add(c.want)
+	}
+	books := a.tracker.Ledger()
+	shares := books.ShareOut(a.cluster.allocatable(), waiting)
+	return newLine(candidates, books.Path, a.queuePriority, func(queue string) quota.Ratio { return books.Ratio(queue, shares) })
+}
+
+// candidates are the PodGroups that wait, in no particular order.
 func (a *admission) candidates() []*candidate {
 	waiting := a.waitingGroups()
-	queuePriorities, classes, now := map[string][]int32{}, a.classes(), a.clock.Now()
+	classes, now := a.classes(), a.clock.Now()
 	known := make(map[string]*candidate, len(waiting))
 	candidates := make([]*candidate, 0, len(waiting))
 	for _, group := range waiting {
@@ -224,14 +238,10 @@ func (a *admission) candidates() []*candidate {
 		if since := lackingSince(group, last); !since.IsZero() {
 			c.turn = turnOf(now.Sub(since), a.overtakeTime)
 		}
-		if _, asked := queuePriorities[c.queue]; !asked {
-			queuePriorities[c.queue] = a.queuePriority(c.queue)
-		}
-		c.queuePriority, c.priority = queuePriorities[c.queue], classes[group.Spec.PriorityClassName]
+		c.priority = classes[group.Spec.PriorityClassName]
 		candidates = append(candidates, c)
 	}
 	a.known = known
-	slices.SortFunc(candidates, byTurn)
 	return candidates
 }
 
@@ -253,7 +263,8 @@ func (a *admission) waitingGroups() []*schedulingv1beta1.PodGroup {
 	return groups
 }
 
-func (a *admission) rules() rules {
+// rules are the questions of a round.
+func (a *admission) rules(line *line) rules {
 	total := a.cluster.allocatable()
 	books := a.tracker.Ledger()
 	notOpen := map[string]string{} // queue -> why it takes no work, asked once a round
@@ -275,7 +286,10 @@ func (a *admission) rules() rules {
 		room:        books.RoomBesideReserved,
 		addReserved: books.AddReserved,
 		exceeds:     books.Exceeds,
-		hold:        func(c *candidate) { a.tracker.Hold(c.group, c.want) },
+		hold: func(c *candidate) {
+			a.tracker.Hold(c.group, c.want)
+			line.admitted(c)
+		},
 	}
 }
 
@@ -316,21 +330,13 @@ func stateWord(queue *schedulingv1beta1.Queue) string {
 	return string(queue.Status.State)
 }
 
-// queuePriority is the priority of each queue on the way from the root to the queue.
-func (a *admission) queuePriority(name string) []int32 {
-	path := a.tracker.Ledger().Path(name)
-	priorities := make([]int32, 0, len(path))
-	for _, ancestor := range slices.Backward(path) {
-		if ancestor == schedulingv1beta1.RootQueue {
-			continue
-		}
-		var priority int32
-		if queue, err := a.queues.Get(ancestor); err == nil {
-			priority = queue.Spec.Priority
-		}
-		priorities = append(priorities, priority)
+// queuePriority is the priority of a queue among its siblings.
+func (a *admission) queuePriority(name string) int32 {
+	queue, err := a.queues.Get(name)
+	if err != nil {
+		return 0
 	}
-	return priorities
+	return queue.Spec.Priority
 }
 
 // classes maps the names of PriorityClasses to their values, and "" to that of the global default. What is not in it

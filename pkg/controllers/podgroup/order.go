@@ -3,7 +3,6 @@ package podgroup
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,8 +21,6 @@ type candidate struct {
 	queue string
 	// want is what its minimum takes.
 	want resources.List
-	// queuePriority is the priority of its queue's ancestors below the root and of the queue itself, in this order.
-	queuePriority []int32
 	// priority is the value of its PriorityClass.
 	priority int32
 	// turn is how much longer what comes free of the room that it lacks is kept for it, from those behind it; 0 if it is not.
@@ -53,10 +50,9 @@ func turnOf(waited, overtakeTime time.Duration) time.Duration {
 	}
 }
 
-// byTurn orders candidates by who is admitted first.
+// byTurn orders the candidates of a queue by who is admitted first.
 func byTurn(a, b *candidate) int {
 	return cmp.Or(
-		-slices.Compare(a.queuePriority, b.queuePriority),
 		-cmp.Compare(a.priority, b.priority),
 		a.group.CreationTimestamp.Compare(b.group.CreationTimestamp.Time),
 		cmp.Compare(a.group.Namespace, b.group.Namespace),
@@ -131,26 +127,32 @@ type rules struct {
 	hold func(c *candidate)
 }
 
-// decide goes through the candidates in turn and admits those that fit beside all that were admitted before. What is free of the
-// room that one lacks whose turn it is is kept for it. The verdicts are in the order of the candidates.
-func decide(candidates []*candidate, r rules) []verdict {
-	verdicts := make([]verdict, 0, len(candidates))
-	line := map[string]*candidate{} // queue -> the candidate that holds its line
-	reserved := quota.Reserved{}    // for gangs whose turn it is
-	for _, c := range candidates {
-		v := r.judge(c, line[c.queue], reserved)
+// decision is the verdict on a candidate.
+type decision struct {
+	*candidate
+	verdict
+}
+
+// decide goes through the candidates, which next hands out until it returns nil, and admits those that fit beside all that were admitted
+// before. What is free of the room that one lacks whose turn it is is kept for it.
+func decide(next func() *candidate, r rules) []decision {
+	var decisions []decision
+	ahead := map[string]*candidate{} // queue -> the candidate that holds its line
+	reserved := quota.Reserved{}     // for gangs whose turn it is
+	for c := next(); c != nil; c = next() {
+		v := r.judge(c, ahead[c.queue], reserved)
 		if v.admitted {
 			r.hold(c)
-		} else if line[c.queue] == nil && r.fifo(c.queue) && c.want.Validate() == nil {
-			line[c.queue] = c
+		} else if ahead[c.queue] == nil && r.fifo(c.queue) && c.want.Validate() == nil {
+			ahead[c.queue] = c
 		}
 		if c.turn > 0 && v.lacksRoom() && !r.exceeds(c.queue, c.want) {
 			r.addReserved(reserved, quota.Claim{Queue: c.queue, Want: c.want})
 			v.keeps = true
 		}
-		verdicts = append(verdicts, v)
+		decisions = append(decisions, decision{c, v})
 	}
-	return verdicts
+	return decisions
 }
 
 func (r *rules) judge(c, ahead *candidate, reserved quota.Reserved) verdict {

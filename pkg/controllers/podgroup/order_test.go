@@ -25,23 +25,35 @@ func named(candidates []*candidate) (names []string) {
 	return names
 }
 
+// decideInOrder decides about candidates in the order given.
+func decideInOrder(candidates []*candidate, r rules) []verdict {
+	var verdicts []verdict
+	next := 0
+	for _, d := range decide(func() *candidate {
+		if next == len(candidates) {
+			return nil
+		}
+		next++
+		return candidates[next-1]
+	}, r) {
+		verdicts = append(verdicts, d.verdict)
+	}
+	return verdicts
+}
+
 func TestTurns(t *testing.T) {
 	early, late := time.Unix(100, 0), time.Unix(200, 0)
-	waiting := func(name string, created time.Time, priority int32, queuePriority ...int32) *candidate {
+	waiting := func(name string, created time.Time, priority int32) *candidate {
 		c := newCandidate(mustertesting.MakePodGroup(name).Created(created).Obj())
-		c.queuePriority, c.priority = queuePriority, priority
+		c.priority = priority
 		return c
 	}
 	inTurn := []*candidate{
-		waiting("child of a high queue", late, 0, 9, 1),
-		waiting("in a high queue", late, 0, 9),
-		waiting("high child of a low queue", late, 0, 2, 8),
-		waiting("low child of a low queue", late, 7, 2, 3),
-		waiting("important", late, 5, 1),
-		waiting("early", early, 0, 1),
-		waiting("late a", late, 0, 1),
-		waiting("late b", late, 0, 1),
-		waiting("below all", early, -1, 1),
+		waiting("important", late, 5),
+		waiting("early", early, 0),
+		waiting("late a", late, 0),
+		waiting("late b", late, 0),
+		waiting("below all", early, -1),
 	}
 	for seed := range int64(20) {
 		shuffled := slices.Clone(inTurn)
@@ -213,7 +225,7 @@ func TestDecide(t *testing.T) {
 			s := newScene(traverse, fifo, parent, left, right, narrow)
 			s.total, s.factor = resources.List{corev1.ResourceCPU: 2000}, test.factor
 			var got []string
-			for _, v := range decide(test.candidates, s.rules()) {
+			for _, v := range decideInOrder(test.candidates, s.rules()) {
 				require.Equal(t, !v.admitted, v.blocked())
 				message := ""
 				if v.blocked() {
@@ -236,7 +248,7 @@ func TestAdmissionNeverExceedsACapability(t *testing.T) {
 		admittedCPU := map[string]*candidate{}
 		waiting := drawCandidates(t, queues)
 		for round := range rapid.IntRange(1, 4).Draw(t, "rounds") {
-			verdicts := decide(waiting, s.rules())
+			verdicts := decideInOrder(waiting, s.rules())
 			var left []*candidate
 			for i, v := range verdicts {
 				if v.admitted {
@@ -267,7 +279,7 @@ func TestImpatientCandidatesAreAdmittedInTheEnd(t *testing.T) {
 		s := newScene(queues...)
 		before := map[string]*candidate{}
 		for _, c := range drawCandidates(t, queues) {
-			if decide([]*candidate{c}, s.rules())[0].admitted {
+			if decideInOrder([]*candidate{c}, s.rules())[0].admitted {
 				before[c.key] = c
 			}
 		}
@@ -281,7 +293,7 @@ func TestImpatientCandidatesAreAdmittedInTheEnd(t *testing.T) {
 			for i, c := range behind {
 				c.key = fmt.Sprint("default/behind", round, "-", i) // they stay for ever
 			}
-			verdicts := decide(slices.Concat(waiting, behind), s.rules())
+			verdicts := decideInOrder(slices.Concat(waiting, behind), s.rules())
 			left := slices.DeleteFunc(slices.Clone(waiting), func(c *candidate) bool { return verdicts[slices.Index(waiting, c)].admitted })
 			progress = len(left) < len(waiting)
 			for _, c := range waiting {

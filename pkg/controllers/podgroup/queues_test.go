@@ -46,24 +46,6 @@ func TestAQueueTakesWorkIfItAndAllAboveItAreOpen(t *testing.T) {
 	assert.Equal(t, `queue "none" does not exist`, newStage(t).admission.notOpen("none"))
 }
 
-// TestTheQueuePriorityGoesFromTheRootDown: a high priority of a child counts only among the queues of its parent.
-func TestTheQueuePriorityGoesFromTheRootDown(t *testing.T) {
-	s := newStage(t)
-	priority := func(queue *mustertesting.QueueWrapper, value int32) *schedulingv1beta1.Queue {
-		obj := queue.Obj()
-		obj.Spec.Priority = value
-		return obj
-	}
-	s.cache(priority(mustertesting.MakeQueue("root"), 99))
-	s.cache(priority(mustertesting.MakeQueue("org").Parent("root"), 1))
-	s.cache(priority(mustertesting.MakeQueue("team").Parent("org"), 2))
-	s.cache(priority(mustertesting.MakeQueue("leaf").Parent("team"), 3))
-	assert.Equal(t, []int32{1, 2, 3}, s.admission.queuePriority("leaf"))
-	assert.Equal(t, []int32{1}, s.admission.queuePriority("org"))
-	assert.Empty(t, s.admission.queuePriority("root"))
-	assert.Equal(t, []int32{0}, s.admission.queuePriority("none"))
-}
-
 // TestAChangeOfAQueueStartsARound: a group waits for the queue, and no other event tells that it may be admitted.
 func TestAChangeOfAQueueStartsARound(t *testing.T) {
 	queue := func(generation int64, cpu string, state schedulingv1beta1.QueueState) *schedulingv1beta1.Queue {

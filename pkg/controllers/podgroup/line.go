@@ -1,0 +1,113 @@
+package podgroup
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/muster-sched/muster/pkg/quota"
+)
+
+// line hands out the candidates in the order in which they are decided about: of the queues with the highest priority the one that uses
+// least of its share, and in it the candidate of the highest priority, the oldest first. At each level of the tree of queues the same
+// holds for the children of a queue. Who is admitted adds to the use of its queue, so that queues take turns.
+type line struct {
+	root  *lane
+	lanes map[string]*lane // by queue
+	ratio func(queue string) quota.Ratio
+}
+
+// lane is a queue in which candidates wait, or which is above one.
+type lane struct {
+	queue    string
+	priority int32
+	ratio    quota.Ratio
+	above    *lane // nil for the root
+	below    []*lane
+	own      []*candidate // in turn
+	waiting  int          // candidates here and below
+}
+
+// newLine makes the line of the candidates. path is the way from a queue up to the root, priority that of a queue, and ratio how much
+// of its share a queue uses now.
+func newLine(candidates []*candidate, path func(queue string) []string, priority func(queue string) int32, ratio func(queue string) quota.Ratio) *line {
+	l := &line{root: &lane{queue: quota.Root}, lanes: map[string]*lane{}, ratio: ratio}
+	l.lanes[quota.Root] = l.root
+	for _, c := range candidates {
+		l.laneOf(c.queue, path, priority).own = append(l.lanes[c.queue].own, c)
+	}
+	for _, at := range l.lanes {
+		slices.SortFunc(at.own, byTurn)
+		for up := at; up != nil; up = up.above {
+			up.waiting += len(at.own)
+		}
+	}
+	return l
+}
+
+// laneOf finds the lane of a queue, or makes it and those above it.
+func (l *line) laneOf(queue string, path func(string) []string, priority func(string) int32) *lane {
+	if known := l.lanes[queue]; known != nil {
+		return known
+	}
+	above := l.root
+	for _, name := range slices.Backward(path(queue)) {
+		if l.lanes[name] == nil {
+			l.lanes[name] = &lane{queue: name, priority: priority(name), ratio: l.ratio(name), above: above}
+			above.below = append(above.below, l.lanes[name])
+		}
+		above = l.lanes[name]
+	}
+	return l.lanes[queue]
+}
+
+// next takes the next candidate out of the line; nil if there is none.
+func (l *line) next() *candidate {
+	at := l.root
+	if at.waiting == 0 {
+		return nil
+	}
+	for best := at.best(); best != nil; best = at.best() {
+		at = best
+	}
+	next := at.own[0]
+	at.own = at.own[1:]
+	for up := at; up != nil; up = up.above {
+		up.waiting--
+	}
+	return next
+}
+
+// admitted takes note that the queue of a candidate, and those above it, use more.
+func (l *line) admitted(c *candidate) {
+	for up := l.lanes[c.queue]; up != nil; up = up.above {
+		up.ratio = l.ratio(up.queue)
+	}
+}
+
+// best is the lane below whose candidates come first; nil if nobody waits below.
+func (at *lane) best() *lane {
+	var best *lane
+	for _, lane := range at.below {
+		if lane.waiting > 0 && (best == nil || lane.isBefore(best)) {
+			best = lane
+		}
+	}
+	return best
+}
+
+// isBefore tells whether the candidates of a lane come before those of a sibling.
+func (at *lane) isBefore(other *lane) bool {
+	order := cmp.Or(-cmp.Compare(at.priority, other.priority), at.ratio.Compare(other.ratio))
+	if order == 0 {
+		order = byTurn(at.first(), other.first())
+	}
+	return order < 0
+}
+
+// first is the candidate that comes first in a lane in which somebody waits.
+func (at *lane) first() *candidate {
+	for best := at.best(); best != nil; best = at.best() {
+		at = best
+	}
+	return at.own[0]
+}

@@ -1,0 +1,267 @@
+package quota
+
+import (
+	"cmp"
+	"maps"
+	"math/big"
+	"math/bits"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/muster-sched/muster/pkg/resources"
+)
+
+// Terms are what a queue says about its share of its parent.
+type Terms struct {
+	// Parent of the queue; "" means the root.
+	Parent string
+	// Weight of the queue among its siblings where no share is written; less than 1 counts as 1.
+	Weight int64
+	// Guarantee is what the queue deserves at least, whatever it asks for.
+	Guarantee resources.List
+	// Deserved is the written share. A resource that it does not name is shared by weight.
+	Deserved resources.List
+	// Capability is what the queue deserves at most. A resource that it does not name is not limited.
+	Capability resources.List
+}
+
+// Shares is what each queue deserves, by its name.
+type Shares map[string]resources.List
+
+// ShareOut works out what each queue deserves of a total, resource by resource and from the root down.
+//
+// A queue whose share of a resource is written deserves that, within its guarantee and its capability. What its siblings leave is
+// divided among the others by weight: nobody deserves more than it asks for or may have, nor less than its guarantee, and what one
+// does not need goes to those that do. This is weighted max-min fairness (Bertsekas and Gallager, Data Networks, section 6.5.2), as
+// Volcano's proportion plugin has it. What nobody asks for is deserved by nobody.
+//
+// A queue asks for what is added to it and for what waits in it; its children ask on top of that. One that is its own ancestor counts
+// as a child of the root.
+func (t *Tree) ShareOut(total resources.List, waiting map[string]resources.Sums) Shares {
+	s := &sharing{tree: t, children: t.children(), asks: map[string]resources.Sums{}, floors: map[string]resources.Sums{}, shares: Shares{}}
+	s.gather(Root, waiting)
+	s.shares[Root] = total.Clone()
+	s.divide(Root)
+	return s.shares
+}
+
+// Ratio is how much of its share a queue and its descendants use and have assumed.
+func (t *Tree) Ratio(name string, shares Shares) Ratio {
+	return ratioOf(t.find(name).total, shares[name])
+}
+
+// sharing is one call of ShareOut.
+type sharing struct {
+	tree     *Tree
+	children map[string][]string       // queue -> its children, by name
+	asks     map[string]resources.Sums // queue -> what it and its descendants ask for
+	floors   map[string]resources.Sums // queue -> what it and its descendants are guaranteed
+	shares   Shares
+}
+
+// children lists the children of each queue in the order of the alphabet.
+func (t *Tree) children() map[string][]string {
+	children := map[string][]string{}
+	for _, name := range t.Names() {
+		if name != Root {
+			parent := t.parent(name)
+			children[parent] = append(children[parent], name)
+		}
+	}
+	return children
+}
+
+// parent is the parent of a queue; the root if it has no other, or if the way up comes back to the queue.
+func (t *Tree) parent(name string) string {
+	path := t.path(t.find(name))
+	if t.queues[path[len(path)-2].terms.Parent] == path[0] {
+		return Root // the path ends below the root because it is a circle
+	}
+	return path[1].name
+}
+
+// gather adds up what the queue and its descendants ask for and are guaranteed.
+func (s *sharing) gather(name string, waiting map[string]resources.Sums) {
+	q := s.tree.find(name)
+	asks, floor := q.own.Clone(), resources.Sums{}
+	asks.AddSums(waiting[name])
+	for _, child := range s.children[name] {
+		s.gather(child, waiting)
+		asks.AddSums(s.asks[child])
+		floor.AddSums(s.floors[child])
+	}
+	for resource, amount := range q.terms.Guarantee {
+		if least := floor.List()[resource]; amount > least {
+			floor.Add(resources.List{resource: amount - least})
+		}
+	}
+	s.asks[name], s.floors[name] = asks, floor
+}
+
+// divide works out what the children of a queue deserve of its share, and theirs.
+func (s *sharing) divide(name string) {
+	children := s.children[name]
+	if len(children) == 0 {
+		return
+	}
+	for _, child := range children {
+		s.shares[child] = resources.List{}
+	}
+	for _, resource := range s.resourcesOf(children) {
+		left := s.shares[name][resource]
+		var open []*part
+		for _, child := range children {
+			p := s.part(child, resource)
+			if written, isWritten := s.tree.find(child).terms.Deserved[resource]; isWritten {
+				s.shares[child][resource] = min(max(written, p.least), p.limit)
+				left = max(0, left-s.shares[child][resource])
+				continue
+			}
+			open = append(open, p)
+		}
+		fill(left, open)
+		for _, p := range open {
+			s.shares[p.queue][resource] = p.amount
+		}
+	}
+	for _, child := range children {
+		s.divide(child)
+	}
+}
+
+// resourcesOf lists the resources that the queues ask for, or of which they have a share whether they ask or not.
+func (s *sharing) resourcesOf(names []string) []corev1.ResourceName {
+	found := map[corev1.ResourceName]bool{}
+	for _, name := range names {
+		for resource := range s.asks[name].List() {
+			found[resource] = true
+		}
+		for resource := range s.floors[name].List() {
+			found[resource] = true
+		}
+		for resource := range s.tree.find(name).terms.Deserved {
+			found[resource] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
+// part is what a queue gets of one resource.
+type part struct {
+	queue       string
+	weight      int64
+	least, most int64 // bounds of the amount
+	limit       int64 // of a written share: the capability
+	amount      int64
+}
+
+func (s *sharing) part(name string, resource corev1.ResourceName) *part {
+	terms := s.tree.find(name).terms
+	limit, isLimited := terms.Capability[resource]
+	if !isLimited {
+		limit = resources.MaxAmount
+	}
+	limit = max(0, limit)
+	least := min(max(0, s.floors[name].List()[resource]), limit)
+	asked := max(0, s.asks[name].List()[resource])
+	return &part{queue: name, weight: max(1, terms.Weight), least: least, most: max(least, min(asked, limit)), limit: limit}
+}
+
+// fill divides an amount among the parts: each gets its weight's share, but not less than its least nor more than its most. If the
+// least are more than there is, each gets its least.
+//
+// Parts that a share by weight would take beyond a bound are fixed there, those beyond the nearer side first, and the rest is divided
+// anew, until none is beyond: the same resolution as that of flexible lengths in CSS (CSS Flexible Box Layout, section 9.7).
+func fill(amount int64, parts []*part) {
+	open := slices.Clone(parts)
+	for len(open) > 0 {
+		var weights int64
+		for _, p := range open {
+			weights += p.weight
+		}
+		beyond := new(big.Int) // what the bounds add to the shares by weight, times the sum of weights
+		for _, p := range open {
+			beyond.Add(beyond, p.excess(amount, weights))
+		}
+		var still []*part
+		for _, p := range open {
+			switch side := p.excess(amount, weights).Sign(); {
+			case side > 0 && beyond.Sign() >= 0: // below its least
+				p.amount = p.least
+			case side < 0 && beyond.Sign() <= 0: // above its most
+				p.amount = p.most
+			default:
+				still = append(still, p)
+			}
+		}
+		if len(still) == len(open) {
+			byWeight(amount, weights, open)
+			return
+		}
+		for _, p := range open {
+			if !slices.Contains(still, p) {
+				amount = max(0, amount-p.amount)
+			}
+		}
+		open = still
+	}
+}
+
+// excess is what the bounds add to the share by weight, times the sum of weights: positive below the least, negative above the most.
+func (p *part) excess(amount, weights int64) *big.Int {
+	share := new(big.Int).Mul(big.NewInt(amount), big.NewInt(p.weight))
+	if least := new(big.Int).Mul(big.NewInt(p.least), big.NewInt(weights)); share.Cmp(least) < 0 {
+		return least.Sub(least, share)
+	}
+	if most := new(big.Int).Mul(big.NewInt(p.most), big.NewInt(weights)); share.Cmp(most) > 0 {
+		return most.Sub(most, share)
+	}
+	return new(big.Int)
+}
+
+// byWeight divides an amount by weight alone. Units that are left over go to the first parts that may have more.
+func byWeight(amount, weights int64, parts []*part) {
+	left := amount
+	for _, p := range parts {
+		high, low := bits.Mul64(uint64(amount), uint64(p.weight))
+		quotient, _ := bits.Div64(high, low, uint64(weights))
+		p.amount = int64(quotient)
+		left -= p.amount
+	}
+	for _, p := range parts {
+		if left > 0 && p.amount < p.most {
+			p.amount++
+			left--
+		}
+	}
+}
+
+// Ratio is how much of its share a queue uses: the largest over all resources. The zero value is nothing.
+type Ratio struct {
+	used, share int64
+}
+
+// ratioOf returns how much of a share is used. Use of a resource of which there is no share is more than any other.
+func ratioOf(used resources.Sums, share resources.List) Ratio {
+	var most Ratio
+	for resource, amount := range used.List() {
+		if r := (Ratio{max(0, amount), max(0, share[resource])}); r.Compare(most) > 0 {
+			most = r
+		}
+	}
+	return most
+}
+
+// Compare orders ratios: negative if r is smaller, 0 if both are the same.
+func (r Ratio) Compare(other Ratio) int {
+	switch {
+	case r.used == 0 || other.used == 0:
+		return cmp.Compare(min(r.used, 1), min(other.used, 1))
+	case r.share == 0 || other.share == 0:
+		return cmp.Compare(min(other.share, 1), min(r.share, 1))
+	}
+	high, low := bits.Mul64(uint64(r.used), uint64(other.share))
+	otherHigh, otherLow := bits.Mul64(uint64(other.used), uint64(r.share))
+	return cmp.Or(cmp.Compare(high, otherHigh), cmp.Compare(low, otherLow))
+}

@@ -1,0 +1,193 @@
+package quota
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"pgregory.net/rapid"
+
+	"github.com/muster-sched/muster/pkg/resources"
+)
+
+// asks are requests for cpu, by queue.
+func asks(millis map[string]int64) map[string]resources.Sums {
+	requests := map[string]resources.Sums{}
+	for queue, amount := range millis {
+		requests[queue] = resources.Sums{}
+		requests[queue].Add(cpu(amount))
+	}
+	return requests
+}
+
+func TestShareOut(t *testing.T) {
+	for name, c := range map[string]struct {
+		total  int64
+		queues map[string]Terms
+		asks   map[string]int64
+		want   map[string]int64
+	}{
+		"equal weights, both ask for more than half": {100, map[string]Terms{"a": {Weight: 1}, "b": {Weight: 1}}, map[string]int64{"a": 90, "b": 90}, map[string]int64{"a": 50, "b": 50}},
+		"one to three": {100, map[string]Terms{"a": {Weight: 1}, "b": {Weight: 3}}, map[string]int64{"a": 90, "b": 90}, map[string]int64{"a": 25, "b": 75}},
+		"what one does not ask for goes to the other":     {100, map[string]Terms{"a": {Weight: 1}, "b": {Weight: 3}}, map[string]int64{"a": 90, "b": 20}, map[string]int64{"a": 80, "b": 20}},
+		"what nobody asks for is nobody's":                {100, map[string]Terms{"a": {}, "b": {}}, map[string]int64{"a": 10, "b": 20}, map[string]int64{"a": 10, "b": 20}},
+		"no weight is a weight of one":                    {100, map[string]Terms{"a": {}, "b": {Weight: 1}}, map[string]int64{"a": 90, "b": 90}, map[string]int64{"a": 50, "b": 50}},
+		"a guarantee is kept though nobody asks":          {100, map[string]Terms{"a": {Guarantee: cpu(40)}, "b": {}}, map[string]int64{"b": 90}, map[string]int64{"a": 40, "b": 60}},
+		"a guarantee above the share by weight":           {100, map[string]Terms{"a": {Guarantee: cpu(70)}, "b": {}, "c": {}}, map[string]int64{"a": 90, "b": 90, "c": 90}, map[string]int64{"a": 70, "b": 15, "c": 15}},
+		"a capability below the share by weight":          {100, map[string]Terms{"a": {Capability: cpu(10)}, "b": {}, "c": {}}, map[string]int64{"a": 90, "b": 90, "c": 90}, map[string]int64{"a": 10, "b": 45, "c": 45}},
+		"a guarantee above the capability ends there":     {100, map[string]Terms{"a": {Guarantee: cpu(70), Capability: cpu(10)}, "b": {}}, map[string]int64{"a": 90, "b": 90}, map[string]int64{"a": 10, "b": 90}},
+		"a written share comes first, asked for or not":   {100, map[string]Terms{"a": {Deserved: cpu(60)}, "b": {}}, map[string]int64{"b": 90}, map[string]int64{"a": 60, "b": 40}},
+		"a written share ends at the capability":          {100, map[string]Terms{"a": {Deserved: cpu(60), Capability: cpu(20)}, "b": {}}, map[string]int64{"b": 90}, map[string]int64{"a": 20, "b": 80}},
+		"a written share is never below the guarantee":    {100, map[string]Terms{"a": {Deserved: cpu(5), Guarantee: cpu(20)}, "b": {}}, map[string]int64{"b": 90}, map[string]int64{"a": 20, "b": 80}},
+		"written shares of more than there is":            {100, map[string]Terms{"a": {Deserved: cpu(80)}, "b": {Deserved: cpu(80)}, "c": {Guarantee: cpu(5)}}, map[string]int64{"c": 90}, map[string]int64{"a": 80, "b": 80, "c": 5}},
+		"guarantees of more than there is":                {100, map[string]Terms{"a": {Guarantee: cpu(80)}, "b": {Guarantee: cpu(60)}}, map[string]int64{"a": 90, "b": 90}, map[string]int64{"a": 80, "b": 60}},
+		"units that cannot be divided go by name":         {101, map[string]Terms{"a": {}, "b": {}, "c": {}}, map[string]int64{"a": 90, "b": 90, "c": 90}, map[string]int64{"a": 34, "b": 34, "c": 33}},
+		"nothing to divide":                               {0, map[string]Terms{"a": {}, "b": {}}, map[string]int64{"a": 90, "b": 90}, map[string]int64{"a": 0, "b": 0}},
+		"children share what their parent deserves":       {100, map[string]Terms{"org": {}, "x": {Parent: "org"}, "y": {Parent: "org", Weight: 4}, "b": {}}, map[string]int64{"x": 90, "y": 90, "b": 90}, map[string]int64{"org": 50, "x": 10, "y": 40, "b": 50}},
+		"a child's guarantee is its parent's":             {100, map[string]Terms{"org": {}, "x": {Parent: "org", Guarantee: cpu(60)}, "b": {Weight: 9}}, map[string]int64{"b": 90}, map[string]int64{"org": 60, "x": 60, "b": 40}},
+		"a queue asks for itself beside its children":     {100, map[string]Terms{"org": {}, "x": {Parent: "org"}}, map[string]int64{"org": 10, "x": 20}, map[string]int64{"org": 30, "x": 20}},
+		"an unknown parent is the root":                   {100, map[string]Terms{"a": {Parent: "nobody"}, "b": {}}, map[string]int64{"a": 90, "b": 90}, map[string]int64{"a": 50, "b": 50}},
+		"parents in a circle are children of the root":    {100, map[string]Terms{"a": {Parent: "b"}, "b": {Parent: "a"}, "c": {}}, map[string]int64{"a": 90, "b": 90, "c": 20}, map[string]int64{"a": 40, "b": 40, "c": 20}},
+		"amounts as large as they get":                    {resources.MaxAmount, map[string]Terms{"a": {Weight: 65535}, "b": {Weight: 65535}}, map[string]int64{"a": resources.MaxAmount, "b": resources.MaxAmount}, map[string]int64{"a": resources.MaxAmount / 2, "b": resources.MaxAmount / 2}},
+		"one needs little, one has little, one takes all": {100, map[string]Terms{"a": {Weight: 5}, "b": {Weight: 5, Guarantee: cpu(30)}, "c": {Weight: 1}}, map[string]int64{"a": 10, "b": 30, "c": 90}, map[string]int64{"a": 10, "b": 30, "c": 60}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tree := NewTree()
+			for queue, terms := range c.queues {
+				tree.Set(queue, terms)
+			}
+			shares := tree.ShareOut(cpu(c.total), asks(c.asks))
+			got := map[string]int64{}
+			for queue := range c.queues {
+				got[queue] = shares[queue][corev1.ResourceCPU]
+			}
+			assert.Equal(t, c.want, got)
+		})
+	}
+}
+
+func TestResourcesAreSharedOutOneByOne(t *testing.T) {
+	gpu := corev1.ResourceName("example.com/gpu")
+	requests := asks(map[string]int64{"a": 90, "b": 90})
+	requests["a"].Add(resources.List{gpu: 8})
+	tree := NewTree()
+	tree.Set("a", Terms{})
+	tree.Set("b", Terms{})
+	shares := tree.ShareOut(resources.List{corev1.ResourceCPU: 100, gpu: 8}, requests)
+	assert.Equal(t, resources.List{corev1.ResourceCPU: 50, gpu: 8}, shares["a"])
+	assert.Equal(t, int64(50), shares["b"][corev1.ResourceCPU])
+}
+
+// TestFillIsFair divides random amounts and compares them with unit after unit given to whoever has the least for its weight.
+func TestFillIsFair(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		amount := rapid.Int64Range(0, 200).Draw(t, "amount")
+		var parts []*part
+		for i := range rapid.IntRange(1, 6).Draw(t, "parts") {
+			least := rapid.Int64Range(0, 30).Draw(t, fmt.Sprint("least", i))
+			parts = append(parts, &part{queue: fmt.Sprint(i), weight: rapid.Int64Range(1, 9).Draw(t, fmt.Sprint("weight", i)),
+				least: least, most: least + rapid.Int64Range(0, 80).Draw(t, fmt.Sprint("more", i))})
+		}
+		naive := oneByOne(amount, parts)
+		fill(amount, parts)
+		var sum, naiveSum int64
+		for i, p := range parts {
+			require.GreaterOrEqual(t, p.amount, p.least)
+			require.LessOrEqual(t, p.amount, p.most)
+			require.InDelta(t, naive[i], p.amount, 1, "part %d: %+v", i, p)
+			sum, naiveSum = sum+p.amount, naiveSum+naive[i]
+		}
+		require.Equal(t, naiveSum, sum)
+		for _, a := range parts {
+			for _, b := range parts {
+				if a.amount > a.least && b.amount < b.most { // or else a would have given b a unit
+					require.LessOrEqual(t, (a.amount-1)*b.weight, (b.amount+1)*a.weight)
+				}
+			}
+		}
+	})
+}
+
+func oneByOne(amount int64, parts []*part) []int64 {
+	amounts := make([]int64, len(parts))
+	for i, p := range parts {
+		amounts[i] = p.least
+		amount -= p.least
+	}
+	for ; amount > 0; amount-- {
+		next := -1
+		for i, p := range parts {
+			if amounts[i] < p.most && (next < 0 || (amounts[i]+1)*parts[next].weight < (amounts[next]+1)*p.weight) {
+				next = i
+			}
+		}
+		if next < 0 {
+			break
+		}
+		amounts[next]++
+	}
+	return amounts
+}
+
+func TestRatio(t *testing.T) {
+	used := func(millis, bytes int64) resources.Sums {
+		sums := resources.Sums{}
+		sums.Add(resources.List{corev1.ResourceCPU: millis, corev1.ResourceMemory: bytes})
+		return sums
+	}
+	share := resources.List{corev1.ResourceCPU: 100, corev1.ResourceMemory: 1000}
+	rising := []Ratio{
+		ratioOf(used(0, 0), share),
+		ratioOf(used(50, 100), share),
+		ratioOf(used(10, 600), share),
+		ratioOf(used(100, 0), share),
+		ratioOf(used(resources.MaxAmount, 0), share),
+		ratioOf(used(1, 0), nil),
+	}
+	for i := range rising {
+		for j := range rising {
+			assert.Equal(t, sign(i-j), rising[i].Compare(rising[j]), "%d and %d", i, j)
+		}
+	}
+	assert.Zero(t, ratioOf(used(50, 0), share).Compare(ratioOf(used(0, 500), share)))
+	assert.Zero(t, ratioOf(used(50, 0), nil).Compare(ratioOf(used(7, 0), nil)), "more than any share is all the same")
+}
+
+func sign(n int) int { return min(1, max(-1, n)) }
+
+// TestEachQueueCountsOnce: whatever the parents say, all that is asked for comes to the root once, and a queue's children deserve no more
+// than what it deserves, but for what is guaranteed.
+func TestEachQueueCountsOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		names := []string{"a", "b", "c", "d", "e", "f"}
+		parent := rapid.SampledFrom(append([]string{"", Root, "nobody"}, names...))
+		tree, waiting := NewTree(), map[string]resources.Sums{}
+		var sum int64
+		for _, name := range names {
+			terms := Terms{Parent: parent.Draw(t, "parent of "+name), Weight: rapid.Int64Range(0, 5).Draw(t, "weight of "+name)}
+			if limit := rapid.Int64Range(-1, 50).Draw(t, "capability of "+name); limit >= 0 {
+				terms.Capability = cpu(limit)
+			}
+			tree.Set(name, terms)
+			used, waits := rapid.Int64Range(0, 50).Draw(t, "use of "+name), rapid.Int64Range(0, 50).Draw(t, "waiting in "+name)
+			tree.Add(name, cpu(used))
+			waiting[name] = resources.Sums{}
+			waiting[name].Add(cpu(waits))
+			sum += used + waits
+		}
+		s := &sharing{tree: tree, children: tree.children(), asks: map[string]resources.Sums{}, floors: map[string]resources.Sums{}}
+		s.gather(Root, waiting)
+		require.Equal(t, sum, s.asks[Root].List()[corev1.ResourceCPU])
+
+		shares := tree.ShareOut(cpu(rapid.Int64Range(0, 300).Draw(t, "total")), waiting)
+		for queue, children := range s.children {
+			var deserved int64
+			for _, child := range children {
+				deserved += shares[child][corev1.ResourceCPU]
+			}
+			require.LessOrEqual(t, deserved, shares[queue][corev1.ResourceCPU], queue)
+		}
+	})
+}
