@@ -186,7 +186,9 @@ func TestStatusViolations(t *testing.T) {
 		},
 		"Failed with a pod left": {
 			states: []watchlog.JobState{pending, running, restarting,
-				with(completed, func(s *watchlog.JobState) { s.Phase, s.Succeeded, s.Failed, s.Terminating = batchv1alpha1.Failed, 0, 2, 1 })},
+				with(completed, func(s *watchlog.JobState) {
+					s.Phase, s.Succeeded, s.Failed, s.Terminating = batchv1alpha1.Failed, 0, 2, 1
+				})},
 			want: []string{"Restarting -> Failed with pending 0, running 0, succeeded 0, failed 2, terminating 1: " +
 				"some pods are not gone yet"},
 		},
