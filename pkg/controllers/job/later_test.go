@@ -42,6 +42,34 @@ func TestRestartPartitionTouchesNothingElse(t *testing.T) {
 	assert.Equal(t, int32(0), w.job.Status.Version)
 }
 
+// TestATimeoutNeverPassesEarly: the times of the API are whole seconds, so what happened at 1000.9 s is said to have happened at 1000 s.
+func TestATimeoutNeverPassesEarly(t *testing.T) {
+	for event, happens := range map[busv1alpha1.Event]func(*world){
+		busv1alpha1.PodFailedEvent:  func(w *world) { w.set("j-a-1", corev1.PodFailed, 1) },
+		busv1alpha1.PodEvictedEvent: func(w *world) { w.remove("j-a-1") },
+	} {
+		t.Run(string(event), func(t *testing.T) {
+			w := newWorld(t, mustertesting.MakeJob("j").MinAvailable(1).LifecyclePolicy(inAMinute(event, busv1alpha1.TerminateJobAction)).
+				Task(mustertesting.MakeTask("a", 2)).Obj())
+			w.start()
+			w.now = w.now.Add(900 * time.Millisecond)
+			happens(w)
+			w.settle()
+			require.Len(t, w.job.Status.Delayed, 1)
+			w.job.Status.Delayed[0].Since = w.job.Status.Delayed[0].Since.Rfc3339Copy()
+			for _, ended := range w.pods {
+				for i := range ended.Status.ContainerStatuses {
+					ended.Status.ContainerStatuses[i].State.Terminated.FinishedAt = metav1.Unix(1000, 0)
+				}
+			}
+			w.passes(time.Minute - time.Millisecond)
+			assert.Equal(t, batchv1alpha1.Running, w.phase())
+			w.passes(time.Second)
+			assert.Equal(t, batchv1alpha1.Terminating, w.phase())
+		})
+	}
+}
+
 // TestEvictionIsAnsweredUnlessTheNewPodRuns: the new pod of an evicted one comes at once, and has the time of the
 // timeout to run.
 func TestEvictionIsAnsweredUnlessTheNewPodRuns(t *testing.T) {
@@ -56,7 +84,7 @@ func TestEvictionIsAnsweredUnlessTheNewPodRuns(t *testing.T) {
 		require.Equal(t, 2, w.ran["j-a-1"], "the new pod comes at once")
 		require.Equal(t, []batchv1alpha1.DelayedEvent{{Event: "PodEvicted", Task: "a", Indexes: "1", Since: metav1.NewTime(w.now)}},
 			w.job.Status.Delayed)
-		w.passes(59 * time.Second)
+		w.passes(time.Minute)
 		require.Equal(t, batchv1alpha1.Running, w.phase())
 		return w
 	}
@@ -92,7 +120,7 @@ func TestFailureIsAnsweredThoughThePodIsGone(t *testing.T) {
 	w.settle()
 	w.remove("j-a-1")
 	w.dies()
-	w.passes(59 * time.Second)
+	w.passes(time.Minute)
 	assert.Equal(t, 1, w.ran["j-a-1"], "a finished pod that is removed is no eviction")
 	assert.Equal(t, int32(1), w.job.Status.Failed)
 	w.passes(time.Second)
@@ -117,7 +145,7 @@ func TestJobThatWillBeRestartedHasNotFailed(t *testing.T) {
 			assert.Empty(t, w.job.Status.Delayed)
 			continue
 		}
-		w.passes(time.Minute)
+		w.passes(time.Minute + time.Second)
 		w.reap()
 		w.settle()
 		assert.Equal(t, 2, w.ran["j-a-0"], "%s", action)
@@ -131,7 +159,7 @@ func TestCompletionIsAnsweredLater(t *testing.T) {
 	w.set("j-worker-0", corev1.PodSucceeded, 0)
 	w.set("j-worker-1", corev1.PodSucceeded, 0)
 	w.settle()
-	w.passes(59 * time.Second)
+	w.passes(time.Minute)
 	assert.Equal(t, batchv1alpha1.Running, w.phase())
 	w.passes(time.Second)
 	assert.Equal(t, batchv1alpha1.Completing, w.phase())
@@ -153,7 +181,7 @@ func TestRestartedContainersAreAnsweredLater(t *testing.T) {
 	w.settle()
 	w.passes(30 * time.Second)
 	w.restart("j-a-0", 4)
-	w.passes(29 * time.Second)
+	w.passes(30 * time.Second)
 	assert.Equal(t, batchv1alpha1.Running, w.phase())
 	w.passes(time.Second)
 	assert.Equal(t, batchv1alpha1.Restarting, w.phase(), "the first time counts")

@@ -311,9 +311,9 @@ func timeLeft(job *batchv1alpha1.Job, now time.Time) (time.Duration, bool) {
 		return 0, false
 	}
 	// A Job that was stored before the schema had a maximum may say more than a duration holds.
-	const longest = (1<<63 - 1) / int64(time.Second)
+	const longest = (1<<63-1)/int64(time.Second) - 1
 	allowed := time.Duration(min(*job.Spec.ActiveDeadlineSeconds, longest)) * time.Second
-	return job.Status.StartTime.Add(allowed).Sub(now), true
+	return job.Status.StartTime.Add(allowed + policy.ClockUnit).Sub(now), true
 }
 
 // grant does to the status and the records what the action does to the Job. It returns false if the Job's phase does

@@ -46,9 +46,9 @@ type Delay struct {
 	Cause Event
 	// Action that will be taken.
 	Action busv1alpha1.Action
-	// Timeout is how long after the event.
+	// Timeout is how long after the event, at least.
 	Timeout time.Duration
-	// Due is when.
+	// Due is when: never before the timeout has passed, and at most a second later.
 	Due time.Time
 	// PutOff says that it is not time that the answer waits for: it is a restart, and nothing can start now.
 	PutOff bool
@@ -100,6 +100,10 @@ func DecideWithoutRestarts(spec *batchv1alpha1.JobSpec, events []Event, now time
 	return decide(spec, events, now, true)
 }
 
+// ClockUnit is what the times of the API are cut to: what happened at 10.9 s is said to have happened at 10 s. A pause that counts from
+// such a time lasts that much longer, so that it is never too short.
+const ClockUnit = time.Second
+
 func decide(spec *batchv1alpha1.JobSpec, events []Event, now time.Time, withoutRestarts bool) (*Decision, []Delay) {
 	var answer *Decision
 	var answered []Event
@@ -110,7 +114,7 @@ func decide(spec *batchv1alpha1.JobSpec, events []Event, now time.Time, withoutR
 		if next == nil {
 			continue
 		}
-		due, putOff := h.Since.Add(next.timeout), withoutRestarts && isRestart(next.Action)
+		due, putOff := h.Since.Add(next.timeout+ClockUnit), withoutRestarts && isRestart(next.Action)
 		if putOff || next.timeout > 0 && now.Before(due) {
 			delays = append(delays, Delay{h, next.Action, next.timeout, due, putOff})
 			continue

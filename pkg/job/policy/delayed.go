@@ -72,7 +72,7 @@ func DelayedBy(delays []Delay) DelayedEvents {
 
 // Write returns the events for status.delayed, nil if there is none. Pods to which the same happened at the same time
 // share an entry. Of very many different times some are told less exactly, so that what has to be written stays
-// bounded; those timeouts pass a little earlier.
+// bounded; those timeouts pass a little later.
 func (a DelayedEvents) Write(spec *batchv1alpha1.JobSpec) []batchv1alpha1.DelayedEvent {
 	for step := time.Second; ; step *= 2 {
 		groups := a.group(step)
@@ -94,7 +94,7 @@ func (a DelayedEvents) group(step time.Duration) map[moment][]int32 {
 	for one, since := range a {
 		index := one.index
 		one.index = min(index, 0)
-		key := moment{one, since.Truncate(step).Unix()}
+		key := moment{one, since.Add(step - ClockUnit).Truncate(step).Unix()}
 		groups[key] = append(groups[key], index)
 	}
 	return groups
