@@ -17,18 +17,24 @@ import (
 // keep the rest from being done; the first error is returned.
 func (c *Controller) act(ctx context.Context, job *batchv1alpha1.Job, s *snapshot, p *plan, local *localState) error {
 	victims := highestFirst(&job.Spec, local.notYetDeleted(p.members.victims(), c.clock.Now()))
-	failed := deleteError.of(c.deletePods(ctx, victims))
+	deleted, err := c.deletePods(ctx, job, victims, local)
+	failed := deleteError.of(err)
 	if failed != nil {
 		local.deletions = nil
 	}
+	created := true
 	switch {
 	case phase.Runs(job.Status.State.Phase):
-		return firstOf(failed, c.run(ctx, job, s, p, &local.plugins))
+		created, err = c.run(ctx, job, s, p, &local.plugins)
+		failed = firstOf(failed, err)
 	case phase.KeepsOnlyFinished(job.Status.State.Phase) && job.Status.Terminating == 0:
-		return firstOf(failed, c.dismantle(ctx, job, s.group, local))
-	default:
-		return failed
+		failed = firstOf(failed, c.dismantle(ctx, job, s.group, local))
 	}
+	local.unfinished = failed == nil && !(deleted && created)
+	if local.unfinished && !c.turns.Waits(keyOf(job)) {
+		c.worker.Enqueue(keyOf(job)) // its turn goes on
+	}
+	return failed
 }
 
 // firstOf returns the first error that is one; nil if none is.
@@ -51,29 +57,32 @@ func (c *Controller) dismantle(ctx context.Context, job *batchv1alpha1.Job, grou
 }
 
 // run gives a live Job its claims, its PodGroup, the objects of its plugins and, once the PodGroup is admitted, its
-// pods. A Job whose data is not there does not ask for room either, and one whose spec cannot run asks for nothing more.
-func (c *Controller) run(ctx context.Context, job *batchv1alpha1.Job, s *snapshot, p *plan, ps *pluginState) error {
+// pods. A Job whose data is not there does not ask for room either, and one whose spec cannot run asks for nothing more. all says
+// whether it has come to all that it may create now.
+func (c *Controller) run(ctx context.Context, job *batchv1alpha1.Job, s *snapshot, p *plan, ps *pluginState) (all bool, err error) {
 	if s.refusal != nil || s.foreignGroup || s.group == nil && (s.queueProblem != nil || s.claims.problem != nil) {
-		return nil
+		return true, nil
 	}
 	named, err := c.ensureClaims(ctx, job, s.claims)
 	if err != nil {
-		return claimError.of(err)
+		return true, claimError.of(err)
 	}
 	if !named {
-		return nil
+		return true, nil
 	}
 	group, err := c.ensureGroup(ctx, job, p, s.group)
 	if err != nil {
-		return groupError.of(err)
+		return true, groupError.of(err)
 	}
 	if err := c.applyObjects(ctx, job, ps); err != nil {
-		return pluginError.of(err)
+		return true, pluginError.of(err)
 	}
 	if !c.isAdmitted(s.group) || !s.claims.isReady() {
-		return nil
+		return true, nil
 	}
-	return createError.of(c.createPods(ctx, job, group, ps.set, p.members.missing(job.Name, p.stage, byPriority(&job.Spec, c.priorityOf))))
+	wanted := p.members.missing(job.Name, p.stage, byPriority(&job.Spec, c.priorityOf))
+	all, err = c.createPods(ctx, job, group, ps.set, wanted)
+	return all, createError.of(err)
 }
 
 // deleteExpired deletes a Job that has ended, or was aborted, longer ago than its ttlSecondsAfterFinished. It returns a conflict if

@@ -116,7 +116,9 @@ func TestADeletionIsAskedForAgain(t *testing.T) {
 		{deletePatience + 3, []*corev1.Pod{pod("a")}, []types.UID{"a"}},
 	} {
 		var got []types.UID
-		for _, pod := range n.notYetDeleted(step.pods, start.Add(step.after)) {
+		asked := n.notYetDeleted(step.pods, start.Add(step.after))
+		n.noteDeletions(asked, start.Add(step.after))
+		for _, pod := range asked {
 			got = append(got, pod.UID)
 		}
 		assert.Equal(t, step.want, got, "after %s", step.after)

@@ -113,7 +113,7 @@ type Controller struct {
 	podTracker      podTracker
 	instruments     *instruments
 	requests        chan struct{} // one for each pod that is being created or deleted
-	turns           chan struct{} // one for each Job that has its turn to get pods
+	turns           *worker.Turns // of Jobs that have many pods to create or delete
 	writtenJobs     worker.Written[*batchv1alpha1.Job]
 	kinds           *kinds                       // of what Jobs own beside pods and PodGroups
 	written         consistency.ConsistencyStore // what was written and is not seen yet
@@ -131,7 +131,6 @@ func New(cfg Config) *Controller {
 
 	c := &Controller{
 		requests:        make(chan struct{}, maxRequests),
-		turns:           make(chan struct{}, turnsAtOnce),
 		instruments:     newInstruments(),
 		kube:            cfg.Kube,
 		muster:          cfg.Muster,
@@ -161,6 +160,7 @@ func New(cfg Config) *Controller {
 		c.instruments.register(cfg.RegisterMetrics)
 	}
 	c.worker = worker.New("job", c)
+	c.turns = worker.NewTurns(turnsAtOnce, turnBounds, c.worker.Enqueue)
 	c.reports.Share(c.worker)
 	c.kinds = newKinds(cfg.Kube, cfg.KubeInformers)
 	c.synced = append(c.synced, classes.Informer().HasSynced)
@@ -240,6 +240,9 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 	}
 	local := c.localStates.of(key, job.UID)
 	after, err := c.reconcile(ctx, job, local)
+	if !local.unfinished {
+		c.turns.Leave(key)
+	}
 	if err != nil || !phase.Ended(job.Status.State.Phase) {
 		return after, err
 	}
@@ -252,6 +255,7 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 }
 
 func (c *Controller) forget(owner types.NamespacedName, key string) {
+	c.turns.Leave(key)
 	c.localStates.forget(key)
 	c.writtenJobs.Forget(key)
 	c.written.Clear(owner, "")

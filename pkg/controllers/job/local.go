@@ -32,6 +32,7 @@ type localState struct {
 	uncertain  *uncertainWrite         // a write of which it is not known whether it succeeded; nil if there is none
 	lastError  *finding                // what the last attempt to act ran into
 	deletions  map[types.UID]time.Time // pod UID -> when its deletion was asked for
+	unfinished bool                    // pods are left to create or delete: the Job has a turn, or waits for one
 	goneGroup  types.UID               // of the PodGroup that was deleted last, which may still be seen
 	commands   sets.Set[types.UID]     // Commands that have been deleted and may still be seen
 	announced  map[delayedAnswer]bool  // what was announced to be answered later
@@ -85,20 +86,29 @@ func (local *localState) refusalOf(job *batchv1alpha1.Job) *finding {
 	return local.refusal
 }
 
-// notYetDeleted returns the pods whose deletion has not been asked for lately, and remembers that it is now.
+// notYetDeleted returns the pods whose deletion has not been asked for lately, and forgets all others that were.
 func (local *localState) notYetDeleted(pods []*corev1.Pod, now time.Time) []*corev1.Pod {
 	var fresh []*corev1.Pod
 	asked := make(map[types.UID]time.Time, len(pods))
 	for _, pod := range pods {
-		at, before := local.deletions[pod.UID]
-		if !before || now.Sub(at) >= deletePatience {
+		if at, before := local.deletions[pod.UID]; before && now.Sub(at) < deletePatience {
+			asked[pod.UID] = at
+		} else {
 			fresh = append(fresh, pod)
-			at = now
 		}
-		asked[pod.UID] = at
 	}
 	local.deletions = asked
 	return fresh
+}
+
+// noteDeletions remembers that the deletion of pods is asked for now.
+func (local *localState) noteDeletions(pods []*corev1.Pod, now time.Time) {
+	if local.deletions == nil {
+		local.deletions = make(map[types.UID]time.Time, len(pods))
+	}
+	for _, pod := range pods {
+		local.deletions[pod.UID] = now
+	}
 }
 
 // nextPause returns how long to wait before a name is tried again that is taken: longer each time.

@@ -15,6 +15,7 @@ import (
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/controllers/worker"
 	"github.com/muster-sched/muster/pkg/job/plugins"
 	"github.com/muster-sched/muster/pkg/job/policy"
 	"github.com/muster-sched/muster/pkg/job/volumes"
@@ -28,14 +29,17 @@ const (
 	maxRequests = 32
 )
 
-// Bounds of what Jobs get at the same time. A gang starts when it is whole: of eight that are filled side by side none does for
-// long, and the scheduler has nothing to do. So few have a turn at once. Nobody waits for one with the first few pods, and
-// a Job that has had its turn is looked at again before it gets another: others come first, and its Commands are heard.
+// Bounds of what is done to the pods of a Job in one sync. A gang starts when it is whole: of eight that are filled side by side none does
+// for long, and the scheduler has nothing to do. So few Jobs have a turn at once to create or delete many pods. No Job needs one for
+// the first few pods. A Job with a turn is looked at again after a while: its Commands are heard.
 const (
 	turnsAtOnce = 2
-	podsPerTurn = 1000
+	podsPerSync = 1000
 	withoutTurn = 15 // the pods of the first batches, which show whether pods can be created at all
 )
+
+// turnBounds are the pods of a Job that are created and deleted in its turn while other Jobs wait for one.
+var turnBounds = worker.TurnBounds{OtherNamespace: 250, SameNamespace: podsPerSync}
 
 // errNameTaken says that a pod cannot be created because something else has its name.
 var errNameTaken = errors.New("the name is taken by a pod of another owner")
@@ -128,11 +132,11 @@ func inherit(to, from map[string]string, keys ...string) {
 }
 
 // createPods creates the missing pods in batches that double as long as all goes well, so that a Job whose pods are
-// refused costs a few requests and not thousands. It returns the first error of the first batch that had one. A Job gets what one
-// turn gives; with the rest it goes on when it is looked at again.
+// refused costs a few requests and not thousands. It returns the first error of the first batch that had one, and whether it has
+// come to all of them: the rest is for another sync.
 func (c *Controller) createPods(
 	ctx context.Context, job *batchv1alpha1.Job, group *schedulingv1beta1.PodGroup, set *plugins.Set, wanted []missing,
-) error {
+) (all bool, err error) {
 	create := func(m missing) error {
 		task := &job.Spec.Tasks[m.task]
 		pod := newPod(job, task, m.index)
@@ -140,41 +144,32 @@ func (c *Controller) createPods(
 		tie(pod, group)
 		return c.createPod(ctx, job, pod)
 	}
-	size := firstBatch
-	inBatches := func(wanted []missing) error {
-		for ; len(wanted) > 0; size = min(2*size, maxBatch) {
-			batch := wanted[:min(size, len(wanted))]
-			wanted = wanted[len(batch):]
-			if err := c.inParallel(len(batch), func(i int) error { return create(batch[i]) }); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	few := min(withoutTurn, len(wanted))
-	if err := inBatches(wanted[:few]); err != nil {
-		return err
-	}
-	rest := wanted[few:]
-	if len(rest) == 0 {
-		return nil
-	}
-	err := c.inTurn(ctx, func() error { return inBatches(rest[:min(podsPerTurn, len(rest))]) })
-	if err == nil && len(rest) > podsPerTurn {
-		c.worker.Enqueue(keyOf(job))
-	}
-	return err
+	return c.inBatches(keyOf(job), firstBatch, len(wanted), func(from, to int) error {
+		return c.inParallel(to-from, func(i int) error { return create(wanted[from+i]) })
+	})
 }
 
-// inTurn runs f when it is the Job's turn to get pods.
-func (c *Controller) inTurn(ctx context.Context, f func() error) error {
-	select {
-	case c.turns <- struct{}{}:
-		defer func() { <-c.turns }()
-		return f()
-	case <-ctx.Done():
-		return nil // whoever runs next goes on
+// inBatches does something to n pods of a Job, in batches that double from the first on, up to a bound. It stops at an error, where the Job
+// has to wait for its turn, and at what one sync may do. It returns whether it has come to all of them.
+func (c *Controller) inBatches(key string, first, n int, do func(from, to int) error) (all bool, err error) {
+	few := min(n, withoutTurn)
+	if n > withoutTurn && c.turns.Waits(key) {
+		few = 0 // it has had them
 	}
+	done, most := 0, min(n, few+podsPerSync)
+	for size := first; done < most; size = min(2*size, maxBatch) {
+		next := min(done+size, most)
+		if done < few {
+			next = min(next, few)
+		} else if !c.turns.Take(key, next-done) {
+			break
+		}
+		if err := do(done, next); err != nil {
+			return false, err
+		}
+		done = next
+	}
+	return done == n, nil
 }
 
 func (c *Controller) createPod(ctx context.Context, job *batchv1alpha1.Job, pod *corev1.Pod) error {
@@ -218,35 +213,40 @@ func (c *Controller) checkOwner(ctx context.Context, job *batchv1alpha1.Job, nam
 	}
 }
 
-// deletePods deletes pods, each only if it is still the one that was seen. It returns the first error, and gives up after a batch of
-// which all are refused.
-func (c *Controller) deletePods(ctx context.Context, pods []*corev1.Pod) error {
-	var failed error
-	for len(pods) > 0 {
-		batch := pods[:min(maxBatch, len(pods))]
-		pods = pods[len(batch):]
-		var gone atomic.Int32
-		err := c.inParallel(len(batch), func(i int) error {
-			pod := batch[i]
-			err := c.kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
-				Preconditions: metav1.NewUIDPreconditions(string(pod.UID)),
-			})
-			if err == nil {
-				c.instruments.pods.WithLabelValues("delete").Inc()
-			}
-			// A pod of that name and another UID is not the one to delete: ours is gone.
-			if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-				gone.Add(1)
-				return nil
-			}
-			return fmt.Errorf("deleting pod %s: %w", pod.Name, err)
-		})
+// deletePods deletes pods, each only if it is still the one that was seen, and remembers that it has asked for that. It returns the first
+// error, and gives up after a batch of which all are refused. all says whether it has come to all of them: the rest is for another sync.
+func (c *Controller) deletePods(ctx context.Context, job *batchv1alpha1.Job, pods []*corev1.Pod, local *localState) (all bool, failed error) {
+	all, err := c.inBatches(keyOf(job), maxBatch, len(pods), func(from, to int) error {
+		local.noteDeletions(pods[from:to], c.clock.Now())
+		gone, err := c.deleteBatch(ctx, pods[from:to])
 		failed = firstOf(failed, err)
-		if gone.Load() == 0 {
-			break
+		if gone == 0 {
+			return err
 		}
-	}
-	return failed
+		return nil
+	})
+	return all, firstOf(failed, err)
+}
+
+// deleteBatch deletes pods at the same time. It returns how many are gone or going, and the first error.
+func (c *Controller) deleteBatch(ctx context.Context, pods []*corev1.Pod) (int, error) {
+	var gone atomic.Int32
+	err := c.inParallel(len(pods), func(i int) error {
+		pod := pods[i]
+		err := c.kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
+			Preconditions: metav1.NewUIDPreconditions(string(pod.UID)),
+		})
+		if err == nil {
+			c.instruments.pods.WithLabelValues("delete").Inc()
+		}
+		// A pod of that name and another UID is not the one to delete: ours is gone.
+		if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+			gone.Add(1)
+			return nil
+		}
+		return fmt.Errorf("deleting pod %s: %w", pod.Name, err)
+	})
+	return int(gone.Load()), err
 }
 
 // inParallel runs f for 0 to n-1 at the same time and returns the error of the lowest of those that failed.

@@ -1,10 +1,11 @@
 package job
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -15,70 +16,145 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
-	musterfake "github.com/muster-sched/muster/pkg/client/clientset/versioned/fake"
-	"github.com/muster-sched/muster/pkg/client/informers/externalversions"
 	"github.com/muster-sched/muster/pkg/job/defaults"
 	"github.com/muster-sched/muster/pkg/job/plugins"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// TestJobsGetTheirPodsInTurn: each begins at once, few go on at the same time, so that those are whole soon, and a turn ends.
-func TestJobsGetTheirPodsInTurn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		kube, muster := fake.NewClientset(), musterfake.NewSimpleClientset()
-		c := New(Config{
-			Kube: kube, Muster: muster,
-			KubeInformers: informers.NewSharedInformerFactory(kube, 0), MusterInformers: externalversions.NewSharedInformerFactory(muster, 0),
-		})
-		defer func() {
-			ended, cancel := context.WithCancel(t.Context())
-			cancel()
-			c.worker.Run(ended, 0)
-		}()
-		created := map[string]int{}
-		kube.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
-			pod := action.(clienttesting.CreateAction).GetObject().(*corev1.Pod).DeepCopy()
-			created[pod.Labels[batchv1alpha1.JobNameKey]]++ // the fake client calls one reaction at a time
-			pod.ResourceVersion = "1"
-			return true, pod, nil
-		})
-		fill := func(name string, pods int32) {
-			job := defaults.Job(mustertesting.MakeJob(name).UID(name).Task(mustertesting.MakeTask("a", pods)).Obj(), "")
-			var wanted []missing
-			for index := range pods {
-				wanted = append(wanted, missing{task: 0, index: index})
-			}
-			assert.NoError(t, c.createPods(t.Context(), job, &schedulingv1beta1.PodGroup{}, &plugins.Set{}, wanted))
-		}
-		for range turnsAtOnce {
-			c.turns <- struct{}{} // others have theirs
-		}
-		go fill("large", podsPerTurn+withoutTurn+1) // one more than it gets
-		synctest.Wait()
-		go fill("medium", 100)
-		go fill("small", withoutTurn)
-		synctest.Wait()
-		require.Equal(t, map[string]int{"large": withoutTurn, "medium": withoutTurn, "small": withoutTurn}, created)
+// crowd is a controller of Jobs that want many pods. Its clients have all that is asked of them, and its informers show nothing of it.
+type crowd struct {
+	*desk
+	mu      sync.Mutex
+	created map[string]int // name of a Job -> its pods that were created
+	deleted map[string]int // the same, deleted
+	order   []string       // names of Jobs, one for each pod that was created
+}
 
-		var atEnd int
-		kube.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
-			pod := action.(clienttesting.CreateAction).GetObject().(metav1.Object)
-			if pod.GetLabels()[batchv1alpha1.JobNameKey] == "medium" {
-				atEnd = created["large"]
-			}
-			return false, nil, nil
-		})
-		<-c.turns
-		synctest.Wait()
-		assert.Equal(t, map[string]int{"large": podsPerTurn + withoutTurn, "medium": 100, "small": withoutTurn}, created)
-		assert.Equal(t, podsPerTurn+withoutTurn, atEnd, "the medium one had its turn after the large one")
+func newCrowd(t *testing.T) *crowd {
+	c := &crowd{desk: newDesk(t), created: map[string]int{}, deleted: map[string]int{}}
+	c.kube.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		pod := action.(clienttesting.CreateAction).GetObject().(*corev1.Pod)
+		c.created[pod.Labels[batchv1alpha1.JobNameKey]]++
+		c.order = append(c.order, pod.Labels[batchv1alpha1.JobNameKey])
+		return true, pod, nil
 	})
+	c.kube.PrependReactor("delete", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.deleted[strings.SplitN(action.(clienttesting.DeleteAction).GetName(), "-", 2)[0]]++
+		return true, nil, nil
+	})
+	return c
+}
+
+// wants has a Job create pods that are not created yet, as one sync does.
+func (c *crowd) wants(namespace, name string, pods int32) bool {
+	c.t.Helper()
+	job := defaults.Job(mustertesting.MakeJob(name).Namespace(namespace).UID(name).Task(mustertesting.MakeTask("a", pods)).Obj(), "")
+	var wanted []missing
+	for index := int32(c.created[name]); index < pods; index++ {
+		wanted = append(wanted, missing{task: 0, index: index})
+	}
+	all, err := c.createPods(c.t.Context(), job, &schedulingv1beta1.PodGroup{}, &plugins.Set{}, wanted)
+	require.NoError(c.t, err)
+	return all
+}
+
+// rids has a Job delete pods, as one sync does.
+func (c *crowd) rids(namespace, name string, pods int, local *localState) bool {
+	c.t.Helper()
+	job := mustertesting.MakeJob(name).Namespace(namespace).UID(name).Obj()
+	var all []*corev1.Pod
+	for i := range pods {
+		all = append(all, mustertesting.MakePod(fmt.Sprint(name, "-a-", i)).UID(fmt.Sprint(name, i)).Obj())
+	}
+	done, err := c.deletePods(c.t.Context(), job, local.notYetDeleted(all, c.time.Now()), local)
+	require.NoError(c.t, err)
+	return done
+}
+
+// TestJobsGetTheirPodsInTurn: each begins at once, few go on at the same time, so that those are whole soon. None has its worker wait, none
+// gets more while it waits, and a turn ends sooner if another namespace waits.
+func TestJobsGetTheirPodsInTurn(t *testing.T) {
+	c := newCrowd(t)
+	for range 2 {
+		assert.False(t, c.wants("a", "first", 5000))
+	}
+	assert.Equal(t, 2*(withoutTurn+podsPerSync), c.created["first"], "it goes on while no other Job waits")
+	assert.True(t, c.wants("a", "second", 100))
+	for range 3 {
+		assert.False(t, c.wants("a", "third", 100))
+		assert.False(t, c.wants("b", "other", 1000))
+		assert.True(t, c.wants("b", "small", withoutTurn))
+	}
+	assert.Equal(t, map[string]int{"first": 2030, "second": 100, "third": 15, "other": 15, "small": 15}, c.created)
+
+	assert.False(t, c.wants("a", "first", 5000), "others wait")
+	assert.Equal(t, 2030+withoutTurn, c.created["first"])
+	assert.True(t, c.wants("a", "third", 100))
+	c.turns.Leave("a/second")
+	assert.False(t, c.wants("b", "other", 1000))
+	assert.Equal(t, 15+(1+2+4+8+16+32+64)+100+100, c.created["other"], "a turn for which another namespace waits ends after some 250 pods")
+}
+
+// TestPodsAreDeletedInTurn: as they are created, in the same turns. What a Job has not come to is asked for when it has its turn.
+func TestPodsAreDeletedInTurn(t *testing.T) {
+	c := newCrowd(t)
+	locals := []localState{{}, {}, {}}
+	assert.False(t, c.rids("a", "first", 1500, &locals[0]))
+	assert.Equal(t, withoutTurn+podsPerSync, c.deleted["first"])
+	assert.False(t, c.wants("a", "second", 2000))
+	for range 3 {
+		assert.False(t, c.rids("b", "third", 100, &locals[1]))
+		assert.True(t, c.rids("b", "small", withoutTurn, &locals[2]))
+	}
+	assert.Equal(t, map[string]int{"first": 1015, "third": 15, "small": 15}, c.deleted)
+	assert.False(t, c.rids("a", "first", 1500, &locals[0]), "another namespace waits")
+	assert.True(t, c.rids("b", "third", 100, &locals[1]))
+	c.turns.Leave("b/third")
+	assert.True(t, c.rids("a", "first", 1500, &locals[0]))
+	assert.Equal(t, map[string]int{"first": 1500, "third": 100, "small": 15}, c.deleted, "each once")
+}
+
+// TestAJobGivesItsTurnBack: when it has all its pods, when it fails, when it may not act, and when it is gone. One that goes on keeps it.
+func TestAJobGivesItsTurnBack(t *testing.T) {
+	waiting := "other/waits"
+	suspend := func(spec *batchv1alpha1.JobSpec) { yes := true; spec.Suspend = &yes }
+	for name, c := range map[string]struct {
+		then  func(d *desk)
+		keeps bool
+	}{
+		"it goes on":      {then: func(*desk) {}, keeps: true},
+		"it has all":      {then: func(d *desk) { d.edit(func(spec *batchv1alpha1.JobSpec) { spec.Tasks[0].Replicas = 4 }) }},
+		"it fails":        {then: func(d *desk) { refuses(&d.kube.Fake, "create", "pods") }},
+		"it cannot write": {then: func(d *desk) { refuses(&d.muster.Fake, "update", "jobs"); d.edit(suspend) }},
+		"it is stopped":   {then: func(d *desk) { d.edit(suspend) }},
+		"it is gone": {then: func(d *desk) {
+			require.NoError(d.t, d.jobIndex.Delete(d.job()))
+			require.NoError(d.t, d.muster.BatchV1alpha1().Jobs(metav1.NamespaceDefault).Delete(d.t.Context(), "j", metav1.DeleteOptions{}))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			d.kube.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+				return true, action.(clienttesting.CreateAction).GetObject(), nil
+			})
+			d.stands(mustertesting.MakeJob("j").MinAvailable(1).Task(mustertesting.MakeTask("a", 2500)), batchv1alpha1.Running, 0, 1, 2, 3)
+			_, err := d.looks()
+			require.NoError(t, err)
+			require.True(t, d.turns.Take("other/has", 1))
+			require.False(t, d.turns.Take(waiting, 1))
+			c.then(d)
+			_, _ = d.looks()
+			assert.Equal(t, c.keeps, d.turns.Waits(waiting) || d.turns.Waits("default/j"))
+		})
+	}
 }
 
 // TestPodsComeInBatches: each is twice as large as the one before, up to a bound, and the first that is refused one is the last. So
@@ -100,7 +176,8 @@ func TestPodsComeInBatches(t *testing.T) {
 		for index := range job.Spec.Tasks[0].Replicas {
 			wanted = append(wanted, missing{task: 0, index: index})
 		}
-		require.Error(t, d.createPods(t.Context(), job, &schedulingv1beta1.PodGroup{}, &plugins.Set{}, wanted))
+		_, err := d.createPods(t.Context(), job, &schedulingv1beta1.PodGroup{}, &plugins.Set{}, wanted)
+		require.Error(t, err)
 		assert.Equal(t, want, requests, "pod %d is refused", refused)
 	}
 }
@@ -112,7 +189,7 @@ func TestPodsGoInBatches(t *testing.T) {
 		want      int
 	}{
 		"one is refused": {func(name string) bool { return name == "p-0" }, 2*maxBatch + 1},
-		"all are":        {func(string) bool { return true }, maxBatch},
+		"all are":        {func(string) bool { return true }, withoutTurn},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t)
@@ -128,7 +205,8 @@ func TestPodsGoInBatches(t *testing.T) {
 			for i := range 2*maxBatch + 1 {
 				pods = append(pods, mustertesting.MakePod(fmt.Sprint("p-", i)).UID(strconv.Itoa(i)).Obj())
 			}
-			require.ErrorContains(t, d.deletePods(t.Context(), pods), "not today")
+			_, err := d.deletePods(t.Context(), mustertesting.MakeJob("j").Obj(), pods, &localState{})
+			require.ErrorContains(t, err, "not today")
 			assert.Equal(t, c.want, requests)
 		})
 	}

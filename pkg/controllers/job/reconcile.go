@@ -26,6 +26,7 @@ func (c *Controller) reconcile(ctx context.Context, job *batchv1alpha1.Job, loca
 	if errors.Is(err, errEndUnknown) {
 		return retrySoon, nil // the news brings the Job back here
 	}
+	local.unfinished = false // it keeps its turn if it comes to act
 	if err != nil {
 		return 0, err
 	}

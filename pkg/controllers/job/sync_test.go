@@ -123,6 +123,15 @@ func (d *desk) job() *batchv1alpha1.Job {
 	return job
 }
 
+// edit changes the spec of the Job, as a user does.
+func (d *desk) edit(change func(*batchv1alpha1.JobSpec)) {
+	d.t.Helper()
+	job := d.job()
+	change(&job.Spec)
+	job.Generation++
+	d.shows(job)
+}
+
 // told returns the events since the last call.
 func (d *desk) told() []string {
 	var told []string

@@ -1,0 +1,63 @@
+package worker
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// TestFairQueue: no key is lost or comes twice, the keys of a namespace come in the order in which they were pushed, and a key waits
+// for at most one of each other namespace before each key of its own that comes first.
+func TestFairQueue(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		q := newFairQueue()
+		waiting := map[string][]string{} // namespace -> keys, as pushed
+		overtaken := map[string]map[string]int{}
+		pushed := 0
+		for range rapid.IntRange(1, 80).Draw(t, "steps") {
+			switch rapid.SampledFrom([]string{"push", "push", "push", "pop", "pop", "remove"}).Draw(t, "step") {
+			case "push":
+				namespace := rapid.SampledFrom([]string{"a", "b", "c", ""}).Draw(t, "namespace")
+				key := fmt.Sprint(namespace, "/", pushed)
+				pushed++
+				q.Push(key)
+				if len(waiting[namespace]) == 0 {
+					overtaken[namespace] = map[string]int{}
+				}
+				waiting[namespace] = append(waiting[namespace], key)
+			case "pop":
+				if q.Len() == 0 {
+					continue
+				}
+				key := q.Pop()
+				namespace := namespaceOf(key)
+				require.NotEmpty(t, waiting[namespace], "%s does not wait", key)
+				require.Equal(t, waiting[namespace][0], key, "first in, first out")
+				waiting[namespace] = waiting[namespace][1:]
+				overtaken[namespace] = map[string]int{}
+				for other, keys := range waiting {
+					if other != namespace && len(keys) > 0 {
+						overtaken[other][namespace]++
+						require.LessOrEqual(t, overtaken[other][namespace], 1, "%s goes twice before %s", namespace, other)
+					}
+				}
+			case "remove":
+				namespace := rapid.SampledFrom([]string{"a", "b", "c", ""}).Draw(t, "namespace")
+				q.remove(namespace + "/none")
+				if keys := waiting[namespace]; len(keys) > 0 {
+					at := rapid.IntRange(0, len(keys)-1).Draw(t, "at")
+					q.remove(keys[at])
+					waiting[namespace] = append(append([]string{}, keys[:at]...), keys[at+1:]...)
+				}
+			}
+			total := 0
+			for namespace, keys := range waiting {
+				total += len(keys)
+				require.Equal(t, len(keys), q.countIn(namespace))
+			}
+			require.Equal(t, total, q.Len())
+		}
+	})
+}
