@@ -11,6 +11,7 @@ import (
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	"github.com/muster-sched/muster/pkg/job/phase"
+	"github.com/muster-sched/muster/pkg/job/plugins/plugin"
 )
 
 const (
@@ -61,7 +62,7 @@ func (c *Controller) report(job *batchv1alpha1.Job, err error, local *localState
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		// The Job is about to be deleted with its namespace.
 		return 0, nil
-	case apierrors.IsConflict(err):
+	case apierrors.IsConflict(err), errors.Is(err, plugin.ErrLater):
 		return conflictPause, nil
 	}
 	trouble := troubleIn(err)

@@ -19,6 +19,7 @@ import (
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/job/plugins/plugin"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -57,6 +58,7 @@ func TestReport(t *testing.T) {
 		"a namespace that ends": {createError.of(ending), 0, false, ""},
 		"a PodGroup that has changed": {groupError.of(apierrors.NewConflict(schema.GroupResource{Resource: "podgroups"}, "g", errors.New("changed"))),
 			conflictPause, false, ""},
+		"a key that is being made":     {pluginError.of(fmt.Errorf("making objects: %w", plugin.ErrLater)), conflictPause, false, ""},
 		"a pod that cannot be deleted": {deleteError.of(errors.New("no")), 0, true, "Warning FailedDelete Error deleting pods: no"},
 	} {
 		t.Run(name, func(t *testing.T) {

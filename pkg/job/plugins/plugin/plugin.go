@@ -6,6 +6,8 @@
 package plugin
 
 import (
+	"errors"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -30,8 +32,12 @@ type ObjectMaker interface {
 	Plugin
 	// Objects returns those objects, with their names and content. Their namespace, labels and owner are filled in
 	// by the caller. They live until the Job has ended, through restarts of pods, of tasks and of the whole Job.
+	// The error ErrLater says to ask again.
 	Objects(secrets Secrets) ([]Object, error)
 }
+
+// ErrLater says that an object is not made yet, because that takes long: it is being made beside the caller, who asks again.
+var ErrLater = errors.New("is being made: ask again")
 
 // Object is a Service, ConfigMap, Secret or NetworkPolicy.
 type Object interface {

@@ -2,6 +2,7 @@
 package ssh
 
 import (
+	"errors"
 	"path"
 	"strings"
 
@@ -34,19 +35,28 @@ const (
 	configFile     = "config"
 )
 
-type ssh struct {
+type sshPlugin struct {
 	job      *batchv1alpha1.Job
 	path     string
 	given    map[string][]byte // the keys in the arguments, or nil
+	slow     *slowKey          // a new key of a type that takes long to make, or nil
 	port     int
 	eachHost bool // the configuration has an entry for each host
 }
 
-var _ plugin.ObjectMaker = &ssh{}
+var _ plugin.ObjectMaker = &sshPlugin{}
 
 // New makes the plugin.
 func New(r *plugin.Request) plugin.Plugin {
 	where := r.Flags().String("ssh-key-file-path", defaultPath, "the folder in the containers for the ssh files")
+	kind := typeEd25519
+	r.Flags().Func("ssh-key-type", "the type of a new key, "+typeEd25519+" or "+typeRSA, func(text string) error {
+		kind = text
+		if kind != typeEd25519 && kind != typeRSA {
+			return errors.New("must be " + typeEd25519 + " or " + typeRSA)
+		}
+		return nil
+	})
 	private := r.Flags().String("ssh-private-key", "", "the private key in PEM form, instead of a new one")
 	public := r.Flags().String("ssh-public-key", "", "the public key that belongs to it, in the form of authorized_keys")
 	port := r.Flags().Int("ssh-port", defaultPort, "the port of sshd")
@@ -57,8 +67,12 @@ func New(r *plugin.Request) plugin.Plugin {
 	}
 	r.ReserveMount(volumeName(r.Job), *where)
 	given := givenKeys(r, *private, *public)
-	s := &ssh{job: r.Job, path: *where, given: given, port: validPort(r, *port)}
+	s := &sshPlugin{job: r.Job, path: *where, given: given, port: validPort(r, *port)}
 	s.eachHost = checkConfig(r, s.port, given)
+	if kind == typeRSA {
+		slow := newSlowKey()
+		s.slow = &slow
+	}
 	return s
 }
 
@@ -93,11 +107,19 @@ func keyData(private, public string) map[string][]byte {
 	return map[string][]byte{privateKey: []byte(private), publicKey: []byte(public), authorizedKeys: []byte(public)}
 }
 
+// newKey makes a key of the type that is asked for.
+func (s *sshPlugin) newKey() (map[string][]byte, error) {
+	if s.slow != nil {
+		return s.slow.get(newRSA)
+	}
+	return newEd25519()
+}
+
 // Objects returns the Secret. Its key is made once; its list of hosts follows the Job.
-func (s *ssh) Objects(secrets plugin.Secrets) ([]plugin.Object, error) {
+func (s *sshPlugin) Objects(secrets plugin.Secrets) ([]plugin.Object, error) {
 	keys := s.given
 	if keys == nil {
-		kept, err := secrets(secretName(s.job), []string{privateKey, publicKey}, NewKey)
+		kept, err := secrets(secretName(s.job), []string{privateKey, publicKey}, s.newKey)
 		if err != nil {
 			return nil, err
 		}
@@ -119,7 +141,7 @@ func (s *ssh) Objects(secrets plugin.Secrets) ([]plugin.Object, error) {
 }
 
 // MutatePod mounts the files into all containers and init containers.
-func (s *ssh) MutatePod(pod *corev1.Pod, _ *batchv1alpha1.TaskSpec, _ int32) {
+func (s *sshPlugin) MutatePod(pod *corev1.Pod, _ *batchv1alpha1.TaskSpec, _ int32) {
 	// Other users than root must be able to read files that root owns.
 	mode := int32(0o600)
 	if s.path != defaultPath {
