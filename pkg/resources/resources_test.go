@@ -74,7 +74,38 @@ func TestPodsWithHugeRequestsAreCounted(t *testing.T) {
 		pod := &corev1.Pod{Spec: spec}
 		before := pod.DeepCopy()
 		assert.EqualValues(t, MaxAmount, PodRequests(pod)[corev1.ResourceCPU], name)
+		require.Error(t, ValidateRequests(pod), name)
 		assert.Equal(t, before.Spec, pod.Spec, "%s: the pod is shared", name)
+	}
+}
+
+func TestRequestsAreValidatedAsTheyAreCounted(t *testing.T) {
+	quantities := rapid.SampledFrom([]string{"1", "2Ei", "3Ei", "4611686018427387", "4611686018427388", "10E", "-1"})
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func(label string) corev1.ResourceRequirements {
+			return corev1.ResourceRequirements{Requests: corev1.ResourceList{
+				corev1.ResourceCPU:    resource.MustParse(quantities.Draw(t, label+" cpu")),
+				corev1.ResourceMemory: resource.MustParse(quantities.Draw(t, label+" memory")),
+			}}
+		}
+		pod := &corev1.Pod{Spec: corev1.PodSpec{
+			InitContainers: []corev1.Container{{Resources: draw("init")}},
+			Containers:     []corev1.Container{{Resources: draw("a")}, {Resources: draw("b")}},
+			Overhead:       draw("overhead").Requests,
+		}}
+		assert.Equal(t, PodRequests(pod).Validate(), ValidateRequests(pod))
+	})
+}
+
+// BenchmarkValidateRequests: nothing is allocated for a pod.
+func BenchmarkValidateRequests(b *testing.B) {
+	requests := List{corev1.ResourceCPU: 4000, corev1.ResourceMemory: 8 << 30}.ToResourceList()
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: requests}}}}}
+	b.ReportAllocs()
+	for b.Loop() {
+		if ValidateRequests(pod) != nil {
+			b.Fatal("the pod is small")
+		}
 	}
 }
 

@@ -31,7 +31,7 @@ func TestPodsOfAbsurdSizeAdmitNobody(t *testing.T) {
 	}
 	s.eventually("the queue uses as much as a quantity can say", used("9223372036854775807"))
 	s.deletePods(names...)
-	s.eventually("the queue uses nothing", func() bool { _, any := s.queue(team).Status.Allocated["memory"]; return !any })
+	s.eventually("the queue uses nothing", func() bool { _, uses := s.queue(team).Status.Allocated["memory"]; return !uses })
 
 	s.createGroup(mustertesting.MakePodGroup("second").Queue(team).MinMember(1).MinResources("memory", "8Gi"))
 	s.why("second", fmt.Sprintf("queue %q has 2Gi memory free of its capability, 8Gi needed", team))

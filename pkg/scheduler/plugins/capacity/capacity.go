@@ -81,7 +81,7 @@ func (c *Capacity) PreFilter(ctx context.Context, cycle fwk.CycleState, pod *cor
 // obstacle says why a pod that stands for itself may not start; "" if it may. Of pods that ask for more than upstream's plugins can count,
 // these count less than nothing, and would bind them.
 func (c *Capacity) obstacle(pod *corev1.Pod) string {
-	if err := resources.PodRequests(pod).Validate(); err != nil && !c.tracker.Reports.SpeaksFor(pod) {
+	if err := resources.ValidateRequests(pod); err != nil && !c.tracker.Reports.SpeaksFor(pod) {
 		return "the pod " + err.Error()
 	}
 	if shortage := c.tracker.Quota.QuotaShortage(pod); shortage != nil {
