@@ -24,7 +24,7 @@ func (c *Controller) act(ctx context.Context, job *batchv1alpha1.Job, s *snapsho
 	}
 	created := true
 	switch {
-	case phase.Runs(job.Status.State.Phase):
+	case phase.Runs(job.Status.State.Phase) && !isDeleted(job):
 		created, err = c.run(ctx, job, s, p, &local.plugins)
 		failed = firstOf(failed, err)
 	case phase.KeepsOnlyFinished(job.Status.State.Phase) && job.Status.Terminating == 0:
@@ -89,7 +89,7 @@ func (c *Controller) run(ctx context.Context, job *batchv1alpha1.Job, s *snapsho
 // the Job is not as it was seen: its user may have given it more time.
 func (c *Controller) deleteExpired(ctx context.Context, job *batchv1alpha1.Job) error {
 	left, limited := timeToLive(job, c.clock.Now())
-	if !limited || left > 0 {
+	if isDeleted(job) || !limited || left > 0 {
 		return nil
 	}
 	background := metav1.DeletePropagationBackground

@@ -200,19 +200,3 @@ func TestAPodOfAnotherOwnerIsInTheWay(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, types.UID("theirs"), pod.UID)
 }
-
-// TestAJobThatIsBeingDeletedIsLeftAlone: the garbage collector deletes what belongs to it.
-func TestAJobThatIsBeingDeletedIsLeftAlone(t *testing.T) {
-	d := newDesk(t)
-	d.stands(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 2)), batchv1alpha1.Running, 0)
-	job := d.job()
-	job.DeletionTimestamp, job.Finalizers = &metav1.Time{Time: d.time.Now()}, []string{"example.com/keep"}
-	d.shows(job)
-	d.kube.ClearActions()
-	d.muster.ClearActions()
-	after, err := d.Sync(t.Context(), keyOf(job))
-	require.NoError(t, err)
-	assert.Zero(t, after)
-	assert.Empty(t, d.kube.Actions())
-	assert.Empty(t, d.muster.Actions())
-}

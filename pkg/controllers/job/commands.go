@@ -46,6 +46,8 @@ func (c *Controller) commandsOf(job *batchv1alpha1.Job) *commands {
 			handled = true
 			o.done = append(o.done, command)
 		case command.DeletionTimestamp != nil:
+		case isDeleted(job):
+			o.refuse(command, "the job is being deleted")
 		case command.TargetObject.UID != job.UID:
 			o.refuse(command, fmt.Sprintf("it is for another job of this name, with UID %s", command.TargetObject.UID))
 		case !slices.Contains(commanded, busv1alpha1.Action(command.Action)):

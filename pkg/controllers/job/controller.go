@@ -229,7 +229,7 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 		return 0, fmt.Errorf("looking up the Job: %w", err)
 	}
 	job := c.writtenJobs.Latest(key, cached)
-	if job.DeletionTimestamp != nil {
+	if isOrphaning(job) {
 		return 0, nil
 	}
 	if err := c.written.EnsureReady(owner); err != nil {

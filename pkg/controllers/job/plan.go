@@ -59,7 +59,7 @@ func makePlan(s *snapshot) *plan {
 	}
 
 	// A Job that may not start can still be ended.
-	if s.held != nil && s.command == nil {
+	if s.held != nil && s.command == nil && !isDeleted(&job) {
 		return hold(s, &job)
 	}
 	all := newPodSet(&job.Spec, s.pods, ofUse(&job, s.ended))
@@ -80,7 +80,7 @@ func makePlan(s *snapshot) *plan {
 	// An announcement stands in the status for as long as it has victims; without any it is skipped.
 	stage := sorted.stage(&job, s.dependency, delays)
 	if !granted || status.Terminating == 0 {
-		if takeStep(s, &job, sorted, stage, delays) {
+		if takeStep(s, &job, sorted, stage, delays) || endDeleted(&job, sorted, stage) {
 			sorted = all.sort(&job, records)
 			sorted.count(status)
 		}
@@ -219,6 +219,12 @@ func askPolicies(s *snapshot, job *batchv1alpha1.Job, records []policy.Record, a
 		return nil, nil
 	}
 	sorted := all.sort(job, records)
+	if isDeleted(job) {
+		if phase.Runs(job.Status.State.Phase) {
+			settle(s, records, sorted, nil)
+		}
+		return nil, nil
+	}
 	// A spec that cannot run is no change yet: it is compared with the one before when it is mended.
 	whole := policy.Whole{Updated: !s.refused && noteSpec(s, &job.Status)}
 	var seen []policy.Event
@@ -290,6 +296,7 @@ func askSpec(job *batchv1alpha1.Job, now time.Time) *request {
 	current := job.Status.State
 	isAborted := phase.IsAborted(current.Phase)
 	switch {
+	case isDeleted(job): // only its deadline still holds
 	case suspend && !isAborted:
 		return &request{action: busv1alpha1.AbortJobAction, why: finding{reasonSuspended, "spec.suspend is true"}}
 	case !suspend && isAborted && current.Reason == reasonSuspended:

@@ -14,7 +14,7 @@ import (
 // explanation returns what there is to say about a Job in that phase beside why it is in it; nil if nothing is.
 func (s *snapshot) explanation(p batchv1alpha1.JobPhase) *finding {
 	switch {
-	case !phase.Runs(p):
+	case !phase.Runs(p), isDeleted(s.job):
 		return nil
 	case s.held != nil:
 		return s.held

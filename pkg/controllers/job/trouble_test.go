@@ -164,7 +164,7 @@ func TestReasonsAreDocumented(t *testing.T) {
 	for _, reason := range []string{
 		reasonInvalid, reasonNotSupported, reasonQueueNotFound, reasonQueueIsRoot, reasonQueueHasChildren, reasonQueueNotOpen,
 		reasonPodGroupNameTaken, reasonSchedulerNotServed, reasonPodGroupPending, reasonUnschedulable, reasonClaimNotFound,
-		reasonClaimNameTaken, reasonObjectNameTaken, reasonSuspended, reasonResumed, reasonDeadlineExceeded,
+		reasonClaimNameTaken, reasonObjectNameTaken, reasonSuspended, reasonResumed, reasonDeadlineExceeded, reasonDeleted,
 	} {
 		assert.Contains(t, state, reason)
 	}

@@ -121,7 +121,7 @@ func (w *world) lookAndCrash(at crash) *plan {
 	for _, pod := range victims {
 		w.askToGo(pod.Name)
 	}
-	if !w.refused && phase.Runs(result.status.State.Phase) && (at != whileActing || len(victims) == 0) {
+	if !w.refused && !isDeleted(w.job) && phase.Runs(result.status.State.Phase) && (at != whileActing || len(victims) == 0) {
 		filled.Status = *result.status
 		for _, m := range wanted {
 			w.create(newPod(filled, &filled.Spec.Tasks[m.task], m.index))

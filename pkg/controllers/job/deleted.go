@@ -1,0 +1,45 @@
+package job
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/dependency"
+	"github.com/muster-sched/muster/pkg/job/phase"
+)
+
+// A Job that is deleted stays for as long as a finalizer keeps it, a workflow engine's for example. Until then its status goes on to tell
+// what its pods do, so that it comes to an end. Nothing is created for it, and its policies and Commands do nothing.
+
+// reasonDeleted says that a Job ended because it was deleted before it had come to another end.
+const reasonDeleted = "Deleted"
+
+func isDeleted(job *batchv1alpha1.Job) bool { return job.DeletionTimestamp != nil }
+
+// isOrphaning tells whether a Job is deleted and its pods are to stay: it lets go of one after the other, and each looks as if it were gone.
+func isOrphaning(job *batchv1alpha1.Job) bool {
+	return isDeleted(job) && slices.Contains(job.Finalizers, metav1.FinalizerOrphanDependents)
+}
+
+// endDeleted ends a Job that is deleted and that cannot come to its end by its pods: none runs, and none waits that may start, as a gang
+// that lacks pods stays as it is. The status holds the counts of the pods. It returns false if the Job goes on.
+func endDeleted(job *batchv1alpha1.Job, sorted *members, stage dependency.Stage) bool {
+	status := &job.Status
+	if !isDeleted(job) || !phase.Runs(status.State.Phase) || status.Terminating+status.Running+status.Unknown > 0 {
+		return false
+	}
+	next := batchv1alpha1.Terminated
+	if status.Pending > 0 {
+		if len(sorted.missing(job.Name, stage, byPriority(&job.Spec, samePriority))) == 0 {
+			return false
+		}
+		next = batchv1alpha1.Terminating
+	}
+	status.State.Phase, status.State.Reason = next, reasonDeleted
+	status.State.Message = "the Job was deleted, and no pod is created any more"
+	return true
+}
+
+func samePriority(string) int32 { return 0 }
