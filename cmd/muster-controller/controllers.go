@@ -69,6 +69,7 @@ func newControllers(cfg *config, p *parts) ([]controller, error) {
 		DependencyCondition: batchv1alpha1.DependencyCondition(cfg.dependsOnCondition),
 		RegisterMetrics:     legacyregistry.MustRegister,
 		Admission:           podGroups,
+		Removals:            podGroups,
 		Reports:             reports,
 	})
 	return []controller{

@@ -47,6 +47,8 @@ type Config struct {
 	// Admission lets PodGroups into their queues; what it has decided is acted on before their status says so. nil means that
 	// the status alone tells.
 	Admission Admission
+	// Removals is told of the pods that the controller deletes; nil if nobody is.
+	Removals Removals
 	// Reports lets news of progress give way to the progress itself; nil writes all at once.
 	Reports *worker.Reports
 	// RegisterMetrics makes the controller's metrics visible. They are not counted if it is nil.
@@ -69,6 +71,23 @@ type Admission interface {
 	// Watch makes f be called whenever a PodGroup has been admitted. It must be called before the controllers run.
 	Watch(f func(group *schedulingv1beta1.PodGroup))
 }
+
+// Removals is who has to tell the pods that the controller removes from those that others do.
+type Removals interface {
+	// Removing is told that the pod is about to be deleted.
+	Removing(pod types.UID)
+	// NotRemoved is told that it was gone already.
+	NotRemoved(pod types.UID)
+}
+
+// nobody is told of removals.
+type nobody struct{}
+
+// Removing does nothing.
+func (nobody) Removing(types.UID) {}
+
+// NotRemoved does nothing.
+func (nobody) NotRemoved(types.UID) {}
 
 // jobKind is the kind that the controller's objects name as their owner.
 var jobKind = batchv1alpha1.SchemeGroupVersion.WithKind("Job")
@@ -108,6 +127,7 @@ type Controller struct {
 	synced          []cache.InformerSynced
 	worker          *worker.Worker
 	admission       Admission
+	removals        Removals
 	reports         *worker.Reports
 	localStates     localStates
 	podTracker      podTracker
@@ -148,10 +168,14 @@ func New(cfg Config) *Controller {
 		queueIndex:      queues.Informer().GetIndexer(),
 		commandIndex:    commands.GetIndexer(),
 		admission:       cfg.Admission,
+		removals:        cfg.Removals,
 		reports:         cfg.Reports,
 	}
 	if c.admission == nil {
 		c.admission = statusAlone{}
+	}
+	if c.removals == nil {
+		c.removals = nobody{}
 	}
 	if c.clock == nil {
 		c.clock = clock.RealClock{}

@@ -233,6 +233,7 @@ func (c *Controller) deleteBatch(ctx context.Context, pods []*corev1.Pod) (int, 
 	var gone atomic.Int32
 	err := c.inParallel(len(pods), func(i int) error {
 		pod := pods[i]
+		c.removals.Removing(pod.UID)
 		err := c.kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
 			Preconditions: metav1.NewUIDPreconditions(string(pod.UID)),
 		})
@@ -240,7 +241,11 @@ func (c *Controller) deleteBatch(ctx context.Context, pods []*corev1.Pod) (int, 
 			c.instruments.pods.WithLabelValues("delete").Inc()
 		}
 		// A pod of that name and another UID is not the one to delete: ours is gone.
-		if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+			c.removals.NotRemoved(pod.UID)
+			err = nil
+		}
+		if err == nil {
 			gone.Add(1)
 			return nil
 		}

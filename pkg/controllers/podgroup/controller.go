@@ -79,6 +79,7 @@ type Controller struct {
 	written   worker.Written[*schedulingv1beta1.PodGroup]
 	writes    writeTimes
 	patience  patience
+	losses    *losses
 	watchers  []func(*schedulingv1beta1.PodGroup)
 
 	versionIsPruned atomic.Bool // the installed CRD does not know status.jobVersion
@@ -98,6 +99,7 @@ func New(cfg Config) (*Controller, error) {
 		recorder: cfg.Recorder,
 		clock:    cfg.Clock,
 		patience: patience{limit: cfg.HoldTimeout},
+		losses:   newLosses(),
 		reports:  cfg.Reports,
 	}
 	c.adoption = newAdoption(cfg)
@@ -160,6 +162,12 @@ func (c *Controller) Admitted(group *schedulingv1beta1.PodGroup) bool {
 	return group.Status.Phase.Admitted() || c.admission.verdict(group.Namespace+"/"+group.Name, group.UID).admitted
 }
 
+// Removing notes that Muster is about to delete a pod: that makes no gang Unknown.
+func (c *Controller) Removing(pod types.UID) { c.losses.removing(pod) }
+
+// NotRemoved takes back that Muster deletes a pod, which was gone already.
+func (c *Controller) NotRemoved(pod types.UID) { c.losses.notRemoved(pod) }
+
 // Watch makes f be called whenever a PodGroup has been admitted. It must be called before Run.
 func (c *Controller) Watch(f func(group *schedulingv1beta1.PodGroup)) {
 	c.watchers = append(c.watchers, f)
@@ -180,6 +188,7 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 	if !cache.WaitForCacheSync(ctx.Done(), c.synced...) {
 		return
 	}
+	c.losses.watch(c.usage.Pods())
 	c.restore()
 	var loops sync.WaitGroup
 	loops.Go(func() { c.admission.loop.Run(ctx, 1) })
@@ -243,11 +252,22 @@ func (c *Controller) podHandler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: gather,
 		UpdateFunc: func(oldObj, newObj any) {
-			if usage.GroupOf(oldObj.(*corev1.Pod)) != usage.GroupOf(newObj.(*corev1.Pod)) {
-				gather(oldObj)
+			last, next := oldObj.(*corev1.Pod), newObj.(*corev1.Pod)
+			if last.UID != next.UID {
+				c.losses.gone(last)
+			} else {
+				c.losses.change(last, next)
 			}
-			gather(newObj)
+			if usage.GroupOf(last) != usage.GroupOf(next) {
+				gather(last)
+			}
+			gather(next)
 		},
-		DeleteFunc: gather,
+		DeleteFunc: func(obj any) {
+			if pod, ok := worker.LastKnown[*corev1.Pod](obj); ok {
+				c.losses.gone(pod)
+				gather(pod)
+			}
+		},
 	}
 }

@@ -34,8 +34,10 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 	}
 
 	group := c.written.Latest(key, cached)
+	lost := c.losses.take(key)
 	pods := c.usage.Members(namespace, name)
 	members := count(pods, c.recall(group))
+	members.lost = lost && !c.isGoing(group)
 	c.acceptVouched(group, pods)
 	next := nextStatus(group, members, c.admission.verdict(key, group.UID),
 		c.clock.Now(), string(uuid.NewUUID()))
@@ -55,7 +57,11 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 	if isReport(&group.Status, next, batchv1alpha1.JobOf(group) != nil) && !c.reports.MayWrite(c.status, key) {
 		return holdLeft, nil
 	}
-	return 0, c.write(ctx, key, group, next, members.gated())
+	err = c.write(ctx, key, group, next, members.gated())
+	if err != nil && lost {
+		c.losses.putBack(key)
+	}
+	return 0, err
 }
 
 func (c *Controller) write(ctx context.Context, key string, group *schedulingv1beta1.PodGroup, next *schedulingv1beta1.PodGroupStatus, gated bool) error {
@@ -87,15 +93,33 @@ func (c *Controller) write(ctx context.Context, key string, group *schedulingv1b
 
 // recall is what the Job remembers that controls the PodGroup.
 func (c *Controller) recall(group *schedulingv1beta1.PodGroup) memory {
-	owner := batchv1alpha1.JobOf(group)
-	if owner == nil {
-		return memory{}
-	}
-	job, err := c.jobs.Jobs(group.Namespace).Get(owner.Name)
-	if err != nil || job.UID != owner.UID {
+	job := c.jobOf(group)
+	if job == nil {
 		return memory{}
 	}
 	return memory{int64(job.Status.Version), job.Status.Succeeded}
+}
+
+// isGoing says whether a PodGroup is being deleted, or the Job is or was that controls it: its pods go with it.
+func (c *Controller) isGoing(group *schedulingv1beta1.PodGroup) bool {
+	if group.DeletionTimestamp != nil || batchv1alpha1.JobOf(group) == nil {
+		return group.DeletionTimestamp != nil
+	}
+	job := c.jobOf(group)
+	return job == nil || job.DeletionTimestamp != nil
+}
+
+// jobOf is the Job that controls a PodGroup; nil if there is none.
+func (c *Controller) jobOf(group *schedulingv1beta1.PodGroup) *batchv1alpha1.Job {
+	owner := batchv1alpha1.JobOf(group)
+	if owner == nil {
+		return nil
+	}
+	job, err := c.jobs.Jobs(group.Namespace).Get(owner.Name)
+	if err != nil || job.UID != owner.UID {
+		return nil
+	}
+	return job
 }
 
 func (c *Controller) forget(key, namespace, name string) {
@@ -103,6 +127,7 @@ func (c *Controller) forget(key, namespace, name string) {
 	c.patience.forget(key)
 	c.written.Forget(key)
 	c.writes.forget(key)
+	c.losses.take(key)
 }
 
 // writeTimes remembers when the status of each PodGroup was last written.

@@ -36,8 +36,11 @@ func nextPhase(current schedulingv1beta1.PodGroupPhase, minMember int32, t tally
 	case current == schedulingv1beta1.PodGroupCompleted && !t.unfinished():
 		// Finished pods are removed one by one; what is completed stays so until something runs again.
 		return schedulingv1beta1.PodGroupCompleted
-	case t.running > 0 && t.seated < minMember && t.unschedulable > 0:
+	case isPartial(current, minMember, t):
 		return schedulingv1beta1.PodGroupUnknown
+	case minMember == 0 && t.seated == 0 && t.members == 0:
+		// As the Job is that was scaled to zero.
+		return schedulingv1beta1.PodGroupRunning
 	case t.seated < minMember, t.seated == 0 && t.members > 0:
 		return schedulingv1beta1.PodGroupInqueue
 	case t.finished == t.seated && t.leaving == 0:
@@ -45,6 +48,13 @@ func nextPhase(current schedulingv1beta1.PodGroupPhase, minMember int32, t tally
 		return schedulingv1beta1.PodGroupCompleted
 	}
 	return schedulingv1beta1.PodGroupRunning
+}
+
+// isPartial says whether some members run and the gang cannot be satisfied: the rest was tried and found no room, or members of a running
+// gang were lost and are not replaced yet. That Muster itself removes members, or that the minimum is raised, does not show it.
+func isPartial(current schedulingv1beta1.PodGroupPhase, minMember int32, t tally) bool {
+	lost := current == schedulingv1beta1.PodGroupRunning && t.lost || current == schedulingv1beta1.PodGroupUnknown
+	return t.running > 0 && t.seated < minMember && (lost || t.unschedulable > 0)
 }
 
 // find says what the members show about an admitted PodGroup in a phase; nil if they show nothing new. While a Job restarts the phase is

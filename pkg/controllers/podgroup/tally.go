@@ -17,6 +17,9 @@ type tally struct {
 	// leaving counts the finished ones that are being deleted.
 	leaving int32
 
+	// lost: bound members were lost of late that Muster has not removed.
+	lost bool
+
 	// version is the current incarnation: the highest that a member belongs to, or a later one that the Job is in. The following count
 	// members of it only.
 	version int64

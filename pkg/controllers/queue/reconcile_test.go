@@ -58,7 +58,7 @@ func newStage(t *testing.T) *stage {
 		if err == nil && sent.ResourceVersion != "" && sent.ResourceVersion != live.(*schedulingv1beta1.Queue).ResourceVersion {
 			return true, nil, apierrors.NewConflict(queueResource, patch.GetName(), errors.New("changed"))
 		}
-		return false, nil, nil //nolint:nilerr // what the fake client does about it is right
+		return false, nil, nil
 	})
 	s.informers = musterinformers.NewSharedInformerFactory(s.muster, 0)
 	tracker, err := usage.New(informers.NewSharedInformerFactory(kubefake.NewClientset(), 0), s.informers)

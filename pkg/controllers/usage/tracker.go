@@ -118,6 +118,16 @@ func (t *Tracker) Members(namespace, podGroup string) []*corev1.Pod {
 	return pods
 }
 
+// Pods lists all pods, in no particular order. They are shared: do not change them.
+func (t *Tracker) Pods() []*corev1.Pod {
+	found := t.pods.GetStore().List()
+	pods := make([]*corev1.Pod, 0, len(found))
+	for _, obj := range found {
+		pods = append(pods, obj.(*corev1.Pod))
+	}
+	return pods
+}
+
 // PodGroups lists the PodGroups that name a queue, in no particular order. They are shared: do not change them.
 func (t *Tracker) PodGroups(queue string) []*schedulingv1beta1.PodGroup {
 	found, _ := t.podGroups.GetIndexer().ByIndex(queueIndex, queue) // fails only for an unknown index

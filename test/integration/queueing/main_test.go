@@ -50,6 +50,8 @@ const (
 var (
 	kube   kubernetes.Interface
 	muster versioned.Interface
+	// podGroups is the podgroup controller that runs.
+	podGroups *podgroup.Controller
 	// whileDown stops the controllers, lets something happen and starts others, which know only what the API says.
 	whileDown func(happens func())
 )
@@ -119,6 +121,7 @@ func startControllers(ctx context.Context) (stop func(), err error) {
 	}
 	kubeInformers.Start(ctx.Done())
 	musterInformers.Start(ctx.Done())
+	podGroups = groups
 	ended := make(chan struct{}, 2)
 	go func() { groups.Run(ctx, 4); ended <- struct{}{} }()
 	go func() { queues.Run(ctx); ended <- struct{}{} }()

@@ -234,11 +234,28 @@ func TestPartOfAGangThatCannotBeCompleted(t *testing.T) {
 	s.setPhase(corev1.PodRunning, "a", "b", "c")
 	s.phase("g", schedulingv1beta1.PodGroupRunning)
 	s.deletePods("c")
-	s.phase("g", schedulingv1beta1.PodGroupInqueue) // admitted once, never Pending again
+	s.phase("g", schedulingv1beta1.PodGroupUnknown) // though nothing waits yet
 	s.createPods("g", "c2")
-	s.setWaiting("0/1 nodes are available: 1 Insufficient cpu", "c2")
-	s.phase("g", schedulingv1beta1.PodGroupUnknown)
 	s.bind("c2")
+	s.phase("g", schedulingv1beta1.PodGroupRunning)
+	s.setPhase(corev1.PodRunning, "c2")
+
+	// What Muster removes, and a minimum that is raised, are no losses; but that the rest finds no room is told.
+	removed, err := kube.CoreV1().Pods(s.namespace).Get(s.ctx, "c2", metav1.GetOptions{})
+	require.NoError(s, err)
+	podGroups.Removing(removed.UID)
+	s.deletePods("c2")
+	s.phase("g", schedulingv1beta1.PodGroupInqueue) // admitted once, never Pending again
+	s.createPods("g", "c3")
+	s.bind("c3")
+	s.phase("g", schedulingv1beta1.PodGroupRunning)
+	_, err = muster.SchedulingV1beta1().PodGroups(s.namespace).Patch(s.ctx, "g", types.MergePatchType, []byte(`{"spec":{"minMember":4}}`), metav1.PatchOptions{})
+	require.NoError(s, err)
+	s.phase("g", schedulingv1beta1.PodGroupInqueue)
+	s.createPods("g", "d")
+	s.setWaiting("0/1 nodes are available: 1 Insufficient cpu", "d")
+	s.phase("g", schedulingv1beta1.PodGroupUnknown)
+	s.bind("d")
 	s.phase("g", schedulingv1beta1.PodGroupRunning)
 }
 

@@ -1,0 +1,105 @@
+package podgroup
+
+import (
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/muster-sched/muster/pkg/controllers/usage"
+)
+
+// losses notes which gangs have lost members that were bound and not removed by Muster: they were deleted by people, evicted by others,
+// or their node is gone. That a gang is below its minimum does not show it: Muster removes members too, in a restart, say, and a
+// minimum may be raised. What happened while nobody watched is no loss: it may have been the last leader who removed the pod.
+type losses struct {
+	mu       sync.Mutex
+	watching bool
+	// leaving are the pods that are deleted, or about to be, before they have finished. True: Muster removes them.
+	leaving map[types.UID]bool
+	groups  sets.Set[string] // "<namespace>/<PodGroup>" of what was lost since it was asked last
+}
+
+func newLosses() *losses {
+	return &losses{leaving: map[types.UID]bool{}, groups: sets.New[string]()}
+}
+
+// watch begins to note losses. Of pods that are being deleted already it is not known who did that.
+func (l *losses) watch(pods []*corev1.Pod) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.watching = true
+	for _, pod := range pods {
+		if pod.DeletionTimestamp != nil {
+			l.leaving[pod.UID] = true
+		}
+	}
+}
+
+// removing notes that Muster is about to delete a pod.
+func (l *losses) removing(pod types.UID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.leaving[pod] = true
+}
+
+// notRemoved takes back that Muster deletes a pod: it was gone already.
+func (l *losses) notRemoved(pod types.UID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.leaving, pod)
+}
+
+// change notes that a bound pod is deleted before it has finished; when it is gone it may look as if it had finished before.
+func (l *losses) change(last, next *corev1.Pod) {
+	if last.DeletionTimestamp != nil || next.DeletionTimestamp == nil || !isAtWork(next) {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, known := l.leaving[next.UID]; !known {
+		l.leaving[next.UID] = false
+	}
+}
+
+// gone notes that a pod is gone, as it was last seen.
+func (l *losses) gone(pod *corev1.Pod) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	byMuster, left := l.leaving[pod.UID]
+	delete(l.leaving, pod.UID)
+	group := usage.GroupOf(pod)
+	if l.watching && group != "" && !byMuster && !isPreempted(pod) && (left || isAtWork(pod)) {
+		l.groups.Insert(group)
+	}
+}
+
+// take says whether a PodGroup has lost members since it was asked last. Ask before looking at the members.
+func (l *losses) take(group string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lost := l.groups.Has(group)
+	l.groups.Delete(group)
+	return lost
+}
+
+// putBack undoes take, when the status could not be written.
+func (l *losses) putBack(group string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.groups.Insert(group)
+}
+
+// isAtWork says whether a pod is bound and has not finished.
+func isAtWork(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" && !isFinished(pod) }
+
+// isPreempted says whether Muster's scheduler has evicted a pod.
+func isPreempted(pod *corev1.Pod) bool {
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == corev1.DisruptionTarget {
+			return c.Status == corev1.ConditionTrue && c.Reason == corev1.PodReasonPreemptionByScheduler
+		}
+	}
+	return false
+}
