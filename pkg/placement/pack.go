@@ -1,8 +1,9 @@
 package placement
 
 import (
+	"cmp"
 	"math"
-	"sort"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -107,11 +108,11 @@ func placesFor(d int, demand Demand, free []resources.List, fits Fits, tightestF
 			candidates = append(candidates, Place{Node: n, Count: slots})
 		}
 	}
-	sort.SliceStable(candidates, func(i, j int) bool {
+	slices.SortStableFunc(candidates, func(a, b Place) int {
 		if tightestFirst {
-			return candidates[i].Count < candidates[j].Count
+			return cmp.Compare(a.Count, b.Count)
 		}
-		return candidates[i].Count > candidates[j].Count
+		return cmp.Compare(b.Count, a.Count)
 	})
 	var places []Place
 	missing := demand.Count
@@ -217,7 +218,7 @@ func bySize(demands []Demand, nodes []Node) []int {
 			}
 		}
 	}
-	sort.SliceStable(order, func(i, j int) bool { return size[order[i]] > size[order[j]] })
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(size[b], size[a]) })
 	return order
 }
 

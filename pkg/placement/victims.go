@@ -54,21 +54,10 @@ func (v *Victim) AllPods() []*corev1.Pod {
 	return append(pods, v.Unseen...)
 }
 
-// Simulation is a copy of a part of the cluster on which victims are removed, and added again, to see whether the pods fit for which they
-// would be evicted. After an error it must not be used any more.
-type Simulation interface {
-	// Remove takes a victim's pods off their nodes.
-	Remove(*Victim) error
-	// Add undoes Remove.
-	Add(*Victim) error
-	// Fits says whether the pods fit now, or why not.
-	Fits() *fwk.Status
-}
-
 // ChooseVictims returns a minimal set of victims: without any one of them, the pods of the simulation do not fit. The candidates come in
 // the order of RankVictims. It removes all, and adds the most important first; if a WholeGang cannot stay, its surplus is not added. If
 // the pods do not fit even when all candidates are removed, the status says why.
-func ChooseVictims(candidates []*Victim, on Simulation) ([]*Victim, *fwk.Status) {
+func ChooseVictims(candidates []*Victim, on *Simulation) ([]*Victim, *fwk.Status) {
 	for _, v := range candidates {
 		if err := on.Remove(v); err != nil {
 			return nil, fwk.AsStatus(err)
@@ -224,9 +213,10 @@ func (g *GangVictims) whole(priority int32, but sets.Set[types.UID]) *Victim {
 	return v
 }
 
-// nodeSimulation tries the profile's filters for one pod on one node. Victims may have pods on other nodes: for these only what plugins
-// keep of them in the cycle state changes.
-type nodeSimulation struct {
+// Simulation is a copy of a node and of the state of a scheduling cycle. Victims are removed, and added again, to see whether the profile's
+// filters let the pod go there for which they would be evicted. Victims may have pods on other nodes: for these only what plugins keep of
+// them in the cycle state changes. After an error it must not be used any more.
+type Simulation struct {
 	ctx     context.Context
 	filters Filters
 	cycle   fwk.CycleState
@@ -235,12 +225,12 @@ type nodeSimulation struct {
 }
 
 // SimulateOnNode makes a simulation for a pod on a node. It changes the cycle state and the node info, so both must be copies.
-func SimulateOnNode(ctx context.Context, filters Filters, cycle fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) Simulation {
-	return &nodeSimulation{ctx: ctx, filters: filters, cycle: cycle, pod: pod, node: node}
+func SimulateOnNode(ctx context.Context, filters Filters, cycle fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *Simulation {
+	return &Simulation{ctx: ctx, filters: filters, cycle: cycle, pod: pod, node: node}
 }
 
 // Remove takes a victim's pods off their nodes.
-func (s *nodeSimulation) Remove(v *Victim) error {
+func (s *Simulation) Remove(v *Victim) error {
 	return s.forEach(v, func(info fwk.PodInfo, node fwk.NodeInfo) error {
 		if node == s.node {
 			if err := node.RemovePod(klog.FromContext(s.ctx), info.GetPod()); err != nil {
@@ -252,7 +242,7 @@ func (s *nodeSimulation) Remove(v *Victim) error {
 }
 
 // Add undoes Remove.
-func (s *nodeSimulation) Add(v *Victim) error {
+func (s *Simulation) Add(v *Victim) error {
 	return s.forEach(v, func(info fwk.PodInfo, node fwk.NodeInfo) error {
 		if node == s.node {
 			node.AddPodInfo(info)
@@ -262,7 +252,7 @@ func (s *nodeSimulation) Add(v *Victim) error {
 }
 
 // forEach calls do for each pod of a victim with its node.
-func (s *nodeSimulation) forEach(v *Victim, do func(fwk.PodInfo, fwk.NodeInfo) error) error {
+func (s *Simulation) forEach(v *Victim, do func(fwk.PodInfo, fwk.NodeInfo) error) error {
 	for _, info := range v.Pods() {
 		node := s.node
 		if name := info.GetPod().Spec.NodeName; name != node.Node().Name {
@@ -279,6 +269,6 @@ func (s *nodeSimulation) forEach(v *Victim, do func(fwk.PodInfo, fwk.NodeInfo) e
 }
 
 // Fits asks the filters whether the pod may go to the node.
-func (s *nodeSimulation) Fits() *fwk.Status {
+func (s *Simulation) Fits() *fwk.Status {
 	return s.filters.RunFilterPluginsWithNominatedPods(s.ctx, s.cycle, s.pod, s.node)
 }

@@ -56,17 +56,13 @@ type Rank struct {
 
 // Compare is negative if a gang of this rank goes before one of the other.
 func (r Rank) Compare(other Rank) int {
-	if r.Repair != other.Repair {
-		return cmp.Compare(boolToInt(other.Repair), boolToInt(r.Repair))
-	}
-	return cmp.Or(cmp.Compare(other.Priority, r.Priority), r.Since.Compare(other.Since), cmp.Compare(r.Seen, other.Seen))
-}
-
-func boolToInt(b bool) int {
-	if b {
+	switch {
+	case r.Repair && !other.Repair:
+		return -1
+	case other.Repair && !r.Repair:
 		return 1
 	}
-	return 0
+	return cmp.Or(cmp.Compare(other.Priority, r.Priority), r.Since.Compare(other.Since), cmp.Compare(r.Seen, other.Seen))
 }
 
 // Need is what a gang that lacks room asks of a node.

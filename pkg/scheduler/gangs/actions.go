@@ -113,7 +113,7 @@ func (d *dispatcher) nextActions(key Key) Actions {
 		return actions
 	}
 	now := d.t.clock.Now()
-	if g.attempt != nil && g.attempt.isLate(now) {
+	if g.attempt != nil && !now.Before(g.attempt.deadline) {
 		late := noUID
 		if members := g.nextToCome(); len(members) > 0 {
 			late = members[0].UID

@@ -313,9 +313,6 @@ func (t *Tracker) Fail(pod *corev1.Pod) (inGang bool) {
 	return true
 }
 
-// isLate says whether the members of an attempt have not come in time.
-func (a *attempt) isLate(now time.Time) bool { return !now.Before(a.deadline) }
-
 // amountsOf adds up what members take on each node.
 func amountsOf(members []*gang.Member, places map[types.UID]string) map[string]resources.List {
 	amounts := map[string]resources.List{}

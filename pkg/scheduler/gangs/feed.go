@@ -33,10 +33,15 @@ type Feed struct {
 	connect Connector
 	onStart []func(context.Context, fwk.Handle)
 	started bool
-	read    latch // opens when everything has been read, or when nothing will be any more
+	read    context.Context // ends when everything has been read, or when nothing will be any more
+	endRead context.CancelFunc
 }
 
-func newFeed(t *Tracker) *Feed { return &Feed{t: t, connect: connect, read: newLatch()} }
+func newFeed(t *Tracker) *Feed {
+	f := &Feed{t: t, connect: connect}
+	f.read, f.endRead = context.WithCancel(context.Background())
+	return f
+}
 
 // Connector makes the clients that the tracker reads PodGroups and Queues with, ours and those of scheduler-plugins.
 type Connector func(*rest.Config) (versioned.Interface, dynamic.Interface, error)
@@ -103,11 +108,11 @@ func (f *Feed) start(ctx context.Context, handle fwk.Handle) error {
 		}
 		synced = append(synced, registration.HasSynced)
 	}
-	foreignRead := newLatch()
+	foreignRead, endForeign := context.WithCancel(ctx)
 	ours.Start(ctx.Done())
 	f.started = true
-	go f.run(ctx, handle, append(synced, foreignRead.isOpen))
-	go f.watchForeign(ctx, foreign, foreignRead)
+	go f.run(ctx, handle, append(synced, func() bool { return foreignRead.Err() != nil }))
+	go f.watchForeign(ctx, foreign, endForeign)
 	return nil
 }
 
@@ -119,7 +124,7 @@ func (f *Feed) run(ctx context.Context, handle fwk.Handle, synced []cache.Inform
 		f.t.Reports.queue.ShutDown()
 	}()
 	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
-		f.read.open()
+		f.endRead()
 		return
 	}
 	f.Open()
@@ -149,44 +154,25 @@ func (f *Feed) Open() {
 	for key := range f.t.gangs {
 		f.t.look(key)
 	}
-	f.read.open()
+	f.endRead()
 }
 
 // AwaitRead returns when everything has been read that the plugins ask the tracker about, or when that takes too long. Until then no pod may
 // be tried: a queue whose capability is not known has room for everything, and of a gang whose PodGroup is not known a pod of higher
 // priority would have single members evicted. The scheduler itself waits for what it reads, and for nothing else.
 func (f *Feed) AwaitRead(ctx context.Context) {
-	if !f.started || f.read.isOpen() {
+	if !f.started || f.read.Err() != nil {
 		return
 	}
 	select {
 	case <-ctx.Done():
-	case <-f.read.opened:
+	case <-f.read.Done():
 	case <-f.t.clock.After(readTimeout):
 		klog.FromContext(ctx).Error(nil, "PodGroups and Queues have not been read: pods without a gang are scheduled without regard to them. Are the CRDs installed?",
 			"waited", readTimeout)
-		f.read.open()
+		f.endRead()
 	}
 }
-
-// latch is opened once, however often open is called.
-type latch struct {
-	once   *sync.Once
-	opened chan struct{}
-}
-
-func newLatch() latch { return latch{&sync.Once{}, make(chan struct{})} }
-
-func (l latch) isOpen() bool {
-	select {
-	case <-l.opened:
-		return true
-	default:
-		return false
-	}
-}
-
-func (l latch) open() { l.once.Do(func() { close(l.opened) }) }
 
 // handlerFor adapts two verbs to an informer.
 func handlerFor[T any](set, remove func(*T)) cache.ResourceEventHandler {

@@ -23,16 +23,16 @@ import (
 const foreignLookPeriod = 30 * time.Second
 
 // watchForeign follows the PodGroups of scheduler-plugins, so that its users can move over: at once if their CRD is there, else
-// as soon as it is. Until then pods that carry the label wait at the gate, as they would for a PodGroup that is missing. read opens
-// when they have been read, or cannot be.
-func (f *Feed) watchForeign(ctx context.Context, client dynamic.Interface, read latch) {
-	defer read.open()
+// as soon as it is. Until then pods that carry the label wait at the gate, as they would for a PodGroup that is missing. It calls
+// endRead when they have been read, or cannot be.
+func (f *Feed) watchForeign(ctx context.Context, client dynamic.Interface, endRead func()) {
+	defer endRead()
 	resource := schedulingx.SchemeGroupVersion.WithResource("podgroups")
 	logger := klog.FromContext(ctx)
 	err := wait.PollUntilContextCancel(ctx, foreignLookPeriod, true, func(ctx context.Context) (bool, error) {
 		_, err := client.Resource(resource).List(ctx, metav1.ListOptions{Limit: 1})
 		if err != nil {
-			read.open()
+			endRead()
 		}
 		if err != nil && !apierrors.IsNotFound(err) {
 			logger.V(2).Info("The PodGroups of scheduler-plugins cannot be read, trying again", "err", err)

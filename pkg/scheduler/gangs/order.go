@@ -21,10 +21,8 @@ type OrderKey struct {
 	Rank int
 	// JobPriority is the priority of the whole gang, or of a pod without one. Higher goes first.
 	JobPriority int32
-	// Surplus: the minimum of its gang does not need the pod.
-	Surplus bool
 	// Share is how many pods of its gang run beyond the minimum when a surplus pod has started, so that gangs of the same priority share
-	// what is left evenly. 0 for pods that are no surplus.
+	// what is left evenly. 0 for pods that are no surplus: they go first.
 	Share int
 	// Since is when the gang was created, or when a pod without one entered the queue.
 	Since time.Time
@@ -50,7 +48,6 @@ func (a *OrderKey) Before(b *OrderKey) bool {
 	return cmp.Or(
 		cmp.Compare(a.Rank, b.Rank),
 		cmp.Compare(b.JobPriority, a.JobPriority),
-		compareBool(a.Surplus, b.Surplus),
 		cmp.Compare(a.Share, b.Share),
 		a.Since.Compare(b.Since),
 		cmp.Compare(a.Seen, b.Seen),
@@ -58,16 +55,6 @@ func (a *OrderKey) Before(b *OrderKey) bool {
 		cmp.Compare(a.Index, b.Index),
 		cmp.Compare(a.Pod, b.Pod),
 	) < 0
-}
-
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	}
-	return 1
 }
 
 // Order is what pods are sorted by in the scheduling queue.
@@ -84,8 +71,9 @@ func (o *Order) OrderKey(pod *corev1.Pod, queued time.Time) OrderKey {
 			return *key.(*OrderKey)
 		}
 	}
-	priority := corev1helpers.PodPriority(pod)
-	return OrderKey{Rank: rankOf(priority, false), JobPriority: priority, Since: queued, TaskPriority: priority, Pod: pod.UID}
+	key := GroupOrderKey(corev1helpers.PodPriority(pod), queued)
+	key.Pod = pod.UID
+	return key
 }
 
 func rankOf(priority int32, partial bool) int {
@@ -108,7 +96,6 @@ func (o *Order) freezeOrder(g *group, m *gang.Member) {
 	o.keys.Store(m.UID, &OrderKey{
 		Rank:         rankOf(priority, g.Partial() || g.attempt != nil && g.attempt.failed.Len() > 0),
 		JobPriority:  priority,
-		Surplus:      g.Seated(),
 		Share:        share,
 		Since:        g.podGroup.created,
 		Seen:         g.seen,

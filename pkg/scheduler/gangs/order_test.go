@@ -20,14 +20,14 @@ func TestOrder(t *testing.T) {
 		{Rank: rankCritical, JobPriority: 2000000000, Since: late},
 		{Rank: rankPartial, JobPriority: 1, Since: late, Seen: 1},
 		{Rank: rankNormal, JobPriority: 9, Since: late, Seen: 2},
-		{Rank: rankNormal, JobPriority: 9, Surplus: true, Share: 1, Since: late, Seen: 9},
-		{Rank: rankNormal, JobPriority: 9, Surplus: true, Share: 2, Since: early, Seen: 1},
+		{Rank: rankNormal, JobPriority: 9, Share: 1, Since: late, Seen: 9},
+		{Rank: rankNormal, JobPriority: 9, Share: 2, Since: early, Seen: 1},
 		{Rank: rankNormal, JobPriority: 5, Since: early, Seen: 3, TaskPriority: 7, Index: 3},
 		{Rank: rankNormal, JobPriority: 5, Since: early, Seen: 3, TaskPriority: 5, Index: 0},
 		{Rank: rankNormal, JobPriority: 5, Since: early, Seen: 3, TaskPriority: 5, Index: 1},
 		{Rank: rankNormal, JobPriority: 5, Since: early, Seen: 4, TaskPriority: 9},
 		{Rank: rankNormal, JobPriority: 5, Since: late, Seen: 1},
-		{Rank: rankNormal, JobPriority: 5, Surplus: true, Share: 1, Since: early, Seen: 1},
+		{Rank: rankNormal, JobPriority: 5, Share: 1, Since: early, Seen: 1},
 	}
 	for i := range inOrder {
 		for j := range inOrder {
@@ -41,7 +41,7 @@ func TestOrderIsAStrictWeakOrder(t *testing.T) {
 	small := rapid.IntRange(0, 1)
 	draw := func(t *rapid.T, label string) *OrderKey {
 		return &OrderKey{
-			Rank: small.Draw(t, label), JobPriority: int32(small.Draw(t, "priority")), Surplus: rapid.Bool().Draw(t, "surplus"),
+			Rank: small.Draw(t, label), JobPriority: int32(small.Draw(t, "priority")),
 			Share: small.Draw(t, "share"), Since: time.Unix(int64(small.Draw(t, "since")), 0), Seen: int64(small.Draw(t, "seen")),
 			TaskPriority: int32(small.Draw(t, "taskPriority")), Index: small.Draw(t, "index"),
 		}
@@ -81,7 +81,10 @@ func queued(t *testing.T, tr *Tracker, pods ...*corev1.Pod) []string {
 	}
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
 		x, y := tr.Order.OrderKey(a, time.Time{}), tr.Order.OrderKey(b, time.Time{})
-		return compareBool(y.Before(&x), x.Before(&y))
+		if x.Before(&y) {
+			return -1
+		}
+		return 1
 	})
 	return namesOf(pods)
 }

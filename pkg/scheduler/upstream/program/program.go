@@ -99,12 +99,7 @@ func run(command *cobra.Command, opts *options.Options, p Program) error {
 		opts.InformerName = name
 	}
 
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	go func() {
-		<-server.SetupSignalHandler()
-		cancel()
-	}()
+	ctx := server.SetupSignalContext()
 	config, sched, err := setUp(ctx, opts, p)
 	if err != nil {
 		return fmt.Errorf("making the scheduler: %w", err)
