@@ -32,7 +32,8 @@ func endDeleted(job *batchv1alpha1.Job, sorted *members, stage dependency.Stage)
 	}
 	next := batchv1alpha1.Terminated
 	if status.Pending > 0 {
-		if len(sorted.missing(job.Name, stage, byPriority(&job.Spec, samePriority))) == 0 {
+		isShort := sorted.someKilled() || len(sorted.missing(job.Name, stage, byPriority(&job.Spec, samePriority))) > 0
+		if !isShort {
 			return false
 		}
 		next = batchv1alpha1.Terminating
