@@ -50,13 +50,22 @@ func (l *Ledger) SetQueue(queue *schedulingv1beta1.Queue) {
 }
 
 func termsOf(queue *schedulingv1beta1.Queue) quota.Terms {
-	return quota.Terms{
+	terms := quota.Terms{
 		Parent:     queue.Spec.Parent,
 		Weight:     int64(queue.Spec.Weight),
 		Guarantee:  resources.FromResourceList(queue.Spec.Guarantee.Resource),
 		Deserved:   resources.FromResourceList(queue.Spec.Deserved),
 		Capability: resources.FromResourceList(queue.Spec.Capability),
 	}
+	if queue.Spec.Muster == nil || queue.Spec.Muster.UserQuota == nil {
+		return terms
+	}
+	users := queue.Spec.Muster.UserQuota
+	terms.EachUser, terms.Users = resources.FromResourceList(users.Default), map[string]resources.List{}
+	for _, user := range users.Users {
+		terms.Users[user.Name] = resources.FromResourceList(user.Quota)
+	}
+	return terms
 }
 
 // ShareOut works out what each queue deserves of a total, from what its pods use, what is assumed for it and what else waits in it.
@@ -81,7 +90,7 @@ func (l *Ledger) DeleteQueue(name string) {
 	l.used.Remove(name)
 }
 
-// Charge books what a pod uses. Charging a pod again changes its queue and amount, it never books twice; it then says that
+// Charge books what a pod uses of a queue, or of a user's account there. Charging a pod again changes its queue and amount, it never books twice; it then says that
 // another charge was given back for it. The amount is kept, not copied: it must not change any more.
 func (l *Ledger) Charge(pod types.UID, queue string, amount resources.List) (replaced bool) {
 	l.mu.Lock()
@@ -207,7 +216,7 @@ func (l *Ledger) Pods() []types.UID {
 func (l *Ledger) Queues() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.tree.Names()
+	return slices.DeleteFunc(l.tree.Names(), quota.IsUser)
 }
 
 // Totals is what a queue and its descendants use, and that with what is assumed for them.

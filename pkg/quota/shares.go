@@ -24,6 +24,18 @@ type Terms struct {
 	Deserved resources.List
 	// Capability is what the queue deserves at most. A resource that it does not name is not limited.
 	Capability resources.List
+	// EachUser is what a user has of the queue at most who is not among Users.
+	EachUser resources.List
+	// Users are what others have at most, by name.
+	Users map[string]resources.List
+}
+
+// userLimit is what a user of the queue has at most.
+func (t *Terms) userLimit(user string) resources.List {
+	if own, listed := t.Users[user]; listed {
+		return own
+	}
+	return t.EachUser
 }
 
 // Shares is what each queue deserves, by its name.

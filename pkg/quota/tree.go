@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -26,6 +27,8 @@ type Shortage struct {
 	Want int64
 	// Free is the amount that is left; negative when the capability was lowered below what is used.
 	Free int64
+	// Limit is what the queue may have at most.
+	Limit int64
 	// Behind: that would be enough, but it is reserved for claims that come first.
 	Behind bool
 }
@@ -41,15 +44,68 @@ type Claim struct {
 // Reserved is what is reserved in each queue, by its name.
 type Reserved map[string]resources.List
 
+// User is the user whose quota is short; "" if it is that of a queue.
+func (s *Shortage) User() string {
+	_, user := splitAccount(s.Queue)
+	return user
+}
+
+// IsForEver says that the request is more than the whole limit: it does not fit even if nothing is used.
+func (s *Shortage) IsForEver() bool { return s.Want > max(0, s.Limit) }
+
+// isWorseThan orders shortages by what people should hear of first: what lasts for ever, then by the name of the resource.
+func (s *Shortage) isWorseThan(other *Shortage) bool {
+	if other == nil || s.IsForEver() != other.IsForEver() {
+		return other == nil || s.IsForEver()
+	}
+	return s.Queue == other.Queue && s.Resource < other.Resource
+}
+
 // Error describes the shortage in a sentence that stays the same as long as the amounts do.
 func (s *Shortage) Error() string {
-	text := fmt.Sprintf("queue %q has %s %s free of its capability, %s needed", s.Queue,
-		resources.Format(s.Resource, s.Free), s.Resource, resources.Format(s.Resource, s.Want))
+	queue, user := splitAccount(s.Queue)
+	who, limit := fmt.Sprintf("queue %q", queue), "capability"
+	if user != "" {
+		who, limit = fmt.Sprintf("user %q of queue %q", user, queue), "quota"
+	}
+	if s.IsForEver() {
+		return fmt.Sprintf("can never fit %s: %s %s asked, its %s is %s", who,
+			resources.Format(s.Resource, s.Want), s.Resource, limit, resources.Format(s.Resource, s.Limit))
+	}
+	text := fmt.Sprintf("%s has %s %s free of its %s, %s needed", who,
+		resources.Format(s.Resource, s.Free), s.Resource, limit, resources.Format(s.Resource, s.Want))
 	if s.Behind {
 		text += "; quota is reserved for a gang that has waited longer"
 	}
 	return text
 }
+
+// Account is where a user of a queue is charged: a child of the queue that exists for as long as it is used. Without a user it is the queue
+// itself.
+func Account(queue, user string) string {
+	if user == "" || queue == "" {
+		return queue
+	}
+	return queue + accountSeparator + user
+}
+
+// accountSeparator is in no name of a queue and in no label.
+const accountSeparator = "/"
+
+// splitAccount is the inverse of Account.
+func splitAccount(account string) (queue, user string) {
+	queue, user, _ = strings.Cut(account, accountSeparator)
+	return queue, user
+}
+
+// QueueOf is the queue of an account.
+func QueueOf(account string) string {
+	queue, _ := splitAccount(account)
+	return queue
+}
+
+// IsUser tells whether an account is a user's.
+func IsUser(account string) bool { return strings.Contains(account, accountSeparator) }
 
 // Tree is the tree of queues. Amounts are kept at every node for the whole subtree, so that a question costs the depth
 // of the tree. A queue whose parent is unknown hangs below the root until the parent appears. A queue that is unknown but
@@ -94,7 +150,7 @@ func (t *Tree) Remove(name string) {
 	t.forgetUnused(q)
 }
 
-// Names lists all queues that are declared or used, in the order of the alphabet.
+// Names lists all queues that are declared or used, and the accounts of users, in the order of the alphabet.
 func (t *Tree) Names() []string {
 	return slices.Sorted(maps.Keys(t.queues))
 }
@@ -163,16 +219,17 @@ func (t *Tree) Room(name string, want resources.List, ahead ...Claim) *Shortage 
 // RoomBesideReserved is Room beside what is reserved already.
 func (t *Tree) RoomBesideReserved(reserved Reserved, name string, want resources.List) *Shortage {
 	path := t.path(t.find(name))
+	var worst *Shortage
 	for _, node := range path {
-		if shortage := node.room(want, nil); shortage != nil {
-			return shortage
+		if shortage := t.room(node, want, nil); shortage != nil && shortage.isWorseThan(worst) {
+			worst = shortage
 		}
 	}
-	if len(reserved) == 0 {
-		return nil
+	if worst != nil || len(reserved) == 0 {
+		return worst
 	}
 	for _, node := range path {
-		if shortage := node.room(want, reserved[node.name]); shortage != nil {
+		if shortage := t.room(node, want, reserved[node.name]); shortage != nil {
 			shortage.Behind = true
 			return shortage
 		}
@@ -185,7 +242,7 @@ func (t *Tree) RoomBesideReserved(reserved Reserved, name string, want resources
 func (t *Tree) AddReserved(reserved Reserved, claim Claim) {
 	amount := claim.Want
 	for _, node := range t.path(t.find(claim.Queue)) {
-		amount = node.freeOf(amount, reserved[node.name])
+		amount = t.freeOf(node, amount, reserved[node.name])
 		sum := reserved[node.name].Clone()
 		sum.Add(amount)
 		reserved[node.name] = sum
@@ -195,7 +252,7 @@ func (t *Tree) AddReserved(reserved Reserved, claim Claim) {
 // Exceeds says whether an amount is more than the queue or an ancestor could have even if nothing was used.
 func (t *Tree) Exceeds(name string, want resources.List) bool {
 	for _, node := range t.path(t.find(name)) {
-		for resource, limit := range node.terms.Capability {
+		for resource, limit := range t.limits(node) {
 			if want[resource] > max(0, limit) {
 				return true
 			}
@@ -213,27 +270,38 @@ func (t *Tree) Path(name string) []string {
 	return names
 }
 
-// room says whether there is room beside what is reserved. It reports the resource that is short by name order, so that the
-// answer does not depend on map order.
-func (q *queue) room(want, reserved resources.List) *Shortage {
-	var short *Shortage
-	for resource, limit := range q.terms.Capability {
+// limits are what a queue may have at most, or a user of one.
+func (t *Tree) limits(q *queue) resources.List {
+	queue, user := splitAccount(q.name)
+	if user == "" {
+		return q.terms.Capability
+	}
+	return t.find(queue).terms.userLimit(user)
+}
+
+// room says whether there is room beside what is reserved. Of several resources that are short the answer does not depend on map order.
+func (t *Tree) room(q *queue, want, reserved resources.List) *Shortage {
+	var worst *Shortage
+	for resource, limit := range t.limits(q) {
 		amount := want[resource]
 		if amount <= 0 {
 			continue
 		}
 		free := q.total.Left(resource, limit)
-		if (amount > free || amount > free-reserved[resource]) && (short == nil || resource < short.Resource) {
-			short = &Shortage{Queue: q.name, Resource: resource, Want: amount, Free: free}
+		if amount <= free && amount <= free-reserved[resource] {
+			continue
+		}
+		if short := (&Shortage{Queue: q.name, Resource: resource, Want: amount, Free: free, Limit: limit}); short.isWorseThan(worst) {
+			worst = short
 		}
 	}
-	return short
+	return worst
 }
 
 // freeOf is the part of an amount that is free beside what is reserved already.
-func (q *queue) freeOf(amount, reserved resources.List) resources.List {
+func (t *Tree) freeOf(q *queue, amount, reserved resources.List) resources.List {
 	free := amount.Clone()
-	for resource, limit := range q.terms.Capability {
+	for resource, limit := range t.limits(q) {
 		if free[resource] > 0 {
 			free[resource] = max(0, min(free[resource], max(0, q.total.Left(resource, limit))-reserved[resource]))
 		}
@@ -264,7 +332,11 @@ func (t *Tree) path(q *queue) []*queue {
 	root := t.queues[Root]
 	path := []*queue{q}
 	for q != root {
-		next, ok := t.queues[q.terms.Parent]
+		parent := q.terms.Parent
+		if queue, user := splitAccount(q.name); user != "" {
+			parent = queue
+		}
+		next, ok := t.queues[parent]
 		if !ok || !next.known && next != root || contains(path, next) {
 			next = root
 		}

@@ -26,7 +26,7 @@ func TestRoomAsksEveryAncestor(t *testing.T) {
 	assert.Nil(t, tree.Room("team", cpu(2000)))
 	shortage := tree.Room("team", cpu(2500))
 	require.NotNil(t, shortage)
-	assert.Equal(t, Shortage{Queue: "org", Resource: corev1.ResourceCPU, Want: 2500, Free: 2000}, *shortage)
+	assert.Equal(t, Shortage{Queue: "org", Resource: corev1.ResourceCPU, Want: 2500, Free: 2000, Limit: 4000}, *shortage)
 	assert.Equal(t, `queue "org" has 2 cpu free of its capability, 2500m needed`, shortage.Error())
 	assert.Equal(t, "team", tree.Room("team", cpu(3500)).Queue)
 }
@@ -277,6 +277,6 @@ func TestTheFirstShortResourceByNameIsReported(t *testing.T) {
 	limits["a"] = 2
 	tree.Set("q", Terms{Capability: limits})
 	for range 50 { // the order of a map differs from one range over it to the next
-		require.Equal(t, Shortage{Queue: "q", Resource: "b", Want: 2, Free: 1}, *tree.Room("q", want))
+		require.Equal(t, Shortage{Queue: "q", Resource: "b", Want: 2, Free: 1, Limit: 1}, *tree.Room("q", want))
 	}
 }

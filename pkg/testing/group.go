@@ -131,3 +131,11 @@ func (w *QueueWrapper) State(state schedulingv1beta1.QueueState) *QueueWrapper {
 	w.queue.Status.State = state
 	return w
 }
+
+// User sets the user on whose quota of the Queue the PodGroup runs.
+func (w *PodGroupWrapper) User(user string) *PodGroupWrapper {
+	if user != "" {
+		w.group.Labels = map[string]string{schedulingv1beta1.UserLabel: user}
+	}
+	return w
+}

@@ -19,6 +19,8 @@ type candidate struct {
 	group *schedulingv1beta1.PodGroup
 	key   string // "<namespace>/<name>"
 	queue string
+	// account is what is charged for it: its user's in the queue, or the queue itself.
+	account string
 	// want is what its minimum takes.
 	want resources.List
 	// priority is the value of its PriorityClass.
@@ -100,6 +102,10 @@ type obstacleKind struct {
 	resource corev1.ResourceName
 	want     int64
 	behind   bool
+	// inLine says that another PodGroup is ahead in a queue that is first in, first out.
+	inLine bool
+	// forEver says that it does not pass by itself: the request is more than a whole limit.
+	forEver bool
 }
 
 // words is an explanation that is put into words already.
@@ -137,22 +143,35 @@ type decision struct {
 // before. What is free of the room that one lacks whose turn it is is kept for it.
 func decide(next func() *candidate, r rules) []decision {
 	var decisions []decision
-	ahead := map[string]*candidate{} // queue -> the candidate that holds its line
+	ahead := map[string]*candidate{} // queue, or user of one -> the candidate that holds its line
 	reserved := quota.Reserved{}     // for gangs whose turn it is
 	for c := next(); c != nil; c = next() {
-		v := r.judge(c, ahead[c.queue], reserved)
+		v := r.judge(c, cmp.Or(ahead[c.queue], ahead[c.account]), reserved)
 		if v.admitted {
 			r.hold(c)
-		} else if ahead[c.queue] == nil && r.fifo(c.queue) && c.want.Validate() == nil {
-			ahead[c.queue] = c
+		} else if line := c.holdsUp(v.obstacle); line != "" && ahead[line] == nil && r.fifo(c.queue) {
+			ahead[line] = c
 		}
-		if c.turn > 0 && v.lacksRoom() && !r.exceeds(c.queue, c.want) {
-			r.addReserved(reserved, quota.Claim{Queue: c.queue, Want: c.want})
+		if c.turn > 0 && v.lacksRoom() && !r.exceeds(c.account, c.want) {
+			r.addReserved(reserved, quota.Claim{Queue: c.account, Want: c.want})
 			v.keeps = true
 		}
 		decisions = append(decisions, decision{c, v})
 	}
 	return decisions
+}
+
+// holdsUp says whose line a candidate holds up in a queue that is first in, first out: its queue's; only its user's if it is that quota
+// that is short; and nobody's, "", if somebody ahead of it does already, if it can never be admitted, or if its queue is being opened.
+func (c *candidate) holdsUp(o *obstacle) string {
+	switch {
+	case o == nil, o.kind.inLine, o.kind.forEver:
+		return ""
+	case quota.IsUser(o.kind.queue):
+		return c.account
+	default:
+		return c.queue
+	}
 }
 
 func (r *rules) judge(c, ahead *candidate, reserved quota.Reserved) verdict {
@@ -164,16 +183,16 @@ func (r *rules) judge(c, ahead *candidate, reserved quota.Reserved) verdict {
 	}
 	if ahead != nil {
 		reason := fmt.Sprintf("queue %q is first in, first out, and %s is still waiting there", c.queue, ahead.key)
-		return heldBack(obstacleKind{text: reason}, words(reason))
+		return heldBack(obstacleKind{text: reason, inLine: true}, words(reason))
 	}
 	if err := c.want.Validate(); err != nil {
-		return heldBack(obstacleKind{text: err.Error()}, fmt.Errorf("the minimum %w: see minResources and minMember", err))
+		return heldBack(obstacleKind{text: err.Error(), forEver: true}, fmt.Errorf("the minimum %w: see minResources and minMember", err))
 	}
 	if e := r.beyond(c.want); e != nil {
-		return heldBack(obstacleKind{resource: e.resource}, e)
+		return heldBack(obstacleKind{resource: e.resource, forEver: true}, e)
 	}
-	if s := r.room(reserved, c.queue, c.want); s != nil {
-		return heldBack(obstacleKind{queue: s.Queue, resource: s.Resource, want: s.Want, behind: s.Behind}, s)
+	if s := r.room(reserved, c.account, c.want); s != nil {
+		return heldBack(obstacleKind{queue: s.Queue, resource: s.Resource, want: s.Want, behind: s.Behind, forEver: s.IsForEver()}, s)
 	}
 	return verdict{admitted: true}
 }
@@ -212,9 +231,10 @@ func beyondCluster(want, total resources.List, factor float64) *excess {
 
 func newCandidate(group *schedulingv1beta1.PodGroup) *candidate {
 	return &candidate{
-		group: group,
-		key:   group.Namespace + "/" + group.Name,
-		queue: usage.QueueOf(group),
-		want:  usage.MinimumOf(group),
+		group:   group,
+		key:     group.Namespace + "/" + group.Name,
+		queue:   usage.QueueOf(group),
+		account: usage.AccountOf(group),
+		want:    usage.MinimumOf(group),
 	}
 }

@@ -123,7 +123,7 @@ func (s *scene) rules() rules {
 		room:        s.books.RoomBesideReserved,
 		addReserved: s.books.AddReserved,
 		exceeds:     s.books.Exceeds,
-		hold:        func(c *candidate) { s.books.Assume(c.key, c.queue, c.want) },
+		hold:        func(c *candidate) { s.books.Assume(c.key, c.account, c.want) },
 	}
 }
 
@@ -180,7 +180,7 @@ func TestDecide(t *testing.T) {
 		},
 		"what can never fit holds up nobody": {
 			candidates: []*candidate{impatient("a", "t", "5"), wants("b", "t", "1")},
-			want:       []string{`queue "t" has 4 cpu free of its capability, 5 needed`, ""},
+			want:       []string{`can never fit queue "t": 5 cpu asked, its capability is 4`, ""},
 		},
 		"what is more than the cluster has holds up nobody": {
 			candidates: []*candidate{impatient("a", "l", "3"), wants("b", "l", "1")},
@@ -234,6 +234,80 @@ func TestDecide(t *testing.T) {
 				got = append(got, message)
 			}
 			assert.Equal(t, test.want, got)
+		})
+	}
+}
+
+// ofUser is a candidate of a user of queue "t".
+func ofUser(user, name, cores string) *candidate {
+	return newCandidate(mustertesting.MakePodGroup(name).Queue("t").User(user).MinResources("cpu", cores).Obj())
+}
+
+// TestUsersOfAQueue: what a user has of a queue is limited; who is held back by that holds up only those of the same user.
+func TestUsersOfAQueue(t *testing.T) {
+	for name, c := range map[string]struct {
+		strategy   schedulingv1beta1.DequeueStrategy
+		candidates []*candidate
+		want       []string
+	}{
+		"each has the default": {
+			schedulingv1beta1.DequeueStrategyTraverse,
+			[]*candidate{ofUser("ann", "a1", "2"), ofUser("ann", "a2", "1"), ofUser("bob", "b1", "2"), ofUser("bob", "b2", "1")},
+			[]string{"", `user "ann" of queue "t" has 0 cpu free of its quota, 1 needed`, "", `user "bob" of queue "t" has 0 cpu free of its quota, 1 needed`},
+		},
+		"one has more": {
+			schedulingv1beta1.DequeueStrategyTraverse,
+			[]*candidate{ofUser("boss", "a", "3"), ofUser("boss", "b", "2"), ofUser("boss", "c", "1")},
+			[]string{"", `user "boss" of queue "t" has 1 cpu free of its quota, 2 needed`, ""},
+		},
+		"no user, no quota of a user": {
+			schedulingv1beta1.DequeueStrategyTraverse,
+			[]*candidate{ofUser("", "a", "3"), ofUser("", "b", "3")},
+			[]string{"", ""},
+		},
+		"the queue's capability holds for all of them": {
+			schedulingv1beta1.DequeueStrategyTraverse,
+			[]*candidate{ofUser("boss", "a", "4"), ofUser("ann", "b", "2"), ofUser("bob", "c", "2")},
+			[]string{"", "", `queue "t" has 0 cpu free of its capability, 2 needed`},
+		},
+		"more than the user's whole quota": {
+			schedulingv1beta1.DequeueStrategyFIFO,
+			[]*candidate{ofUser("ann", "a1", "3"), ofUser("ann", "a2", "1")},
+			[]string{`can never fit user "ann" of queue "t": 3 cpu asked, its quota is 2`, ""},
+		},
+		"more than the queue's whole capability is said first": {
+			schedulingv1beta1.DequeueStrategyFIFO,
+			[]*candidate{ofUser("boss", "a", "3"), ofUser("boss", "b", "9")},
+			[]string{"", `can never fit user "boss" of queue "t": 9 cpu asked, its quota is 4`},
+		},
+		"in fifo a user's quota holds up only that user": {
+			schedulingv1beta1.DequeueStrategyFIFO,
+			[]*candidate{ofUser("ann", "a1", "1"), ofUser("ann", "a2", "2"), ofUser("ann", "a3", "1"), ofUser("bob", "b1", "1")},
+			[]string{"", `user "ann" of queue "t" has 1 cpu free of its quota, 2 needed`,
+				`queue "t" is first in, first out, and default/a2 is still waiting there`, ""},
+		},
+		"in fifo the queue's capability holds up everybody": {
+			schedulingv1beta1.DequeueStrategyFIFO,
+			[]*candidate{ofUser("boss", "a", "3"), ofUser("boss", "b", "1"), ofUser("ann", "c", "2"), ofUser("bob", "d", "2"), ofUser("ann", "e", "1")},
+			[]string{"", "", "", `queue "t" has 0 cpu free of its capability, 2 needed`,
+				`queue "t" is first in, first out, and default/d is still waiting there`},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			queue := mustertesting.MakeQueue("t").Parent("root").Capability("cpu", "6").Dequeue(c.strategy).Obj()
+			queue.Spec.Muster = &schedulingv1beta1.QueueExtension{UserQuota: &schedulingv1beta1.UserQuota{
+				Default: mustertesting.Resources("cpu", "2"),
+				Users:   []schedulingv1beta1.NamedQuota{{Name: "boss", Quota: mustertesting.Resources("cpu", "4")}},
+			}}
+			var got []string
+			for _, v := range decideInOrder(c.candidates, newScene(queue).rules()) {
+				message := ""
+				if v.blocked() {
+					message = v.obstacle.reason.Error()
+				}
+				got = append(got, message)
+			}
+			assert.Equal(t, c.want, got)
 		})
 	}
 }
@@ -408,7 +482,7 @@ func checkLeftOut(t *rapid.T, s *scene, admitted map[string]*candidate, candidat
 		if !held[c.queue] || !fifo {
 			require.False(t, s.fits(c, admitted), "%s was left out and would fit", c.key)
 		}
-		held[c.queue] = true
+		held[c.queue] = held[c.queue] || !s.neverFits(c) // what can never fit holds up nobody
 	}
 }
 

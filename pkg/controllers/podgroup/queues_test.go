@@ -93,9 +93,10 @@ func TestAChangeOfAQueueStartsARound(t *testing.T) {
 func TestTheEndOfAWaitingPodGroupStartsARound(t *testing.T) {
 	s := newStage(t)
 	s.cache(mustertesting.MakeQueue("q").Capability("cpu", "4").Dequeue(schedulingv1beta1.DequeueStrategyFIFO).State(openState).Obj())
-	large := mustertesting.MakePodGroup("a").UID("a").Queue("q").MinMember(1).MinResources("cpu", "5").Obj()
+	first := mustertesting.MakePodGroup("0").UID("0").Queue("q").MinMember(1).MinResources("cpu", "2").Obj()
+	large := mustertesting.MakePodGroup("a").UID("a").Queue("q").MinMember(1).MinResources("cpu", "4").Obj()
 	small := mustertesting.MakePodGroup("b").UID("b").Queue("q").MinMember(1).MinResources("cpu", "1").Obj()
-	for _, group := range []*schedulingv1beta1.PodGroup{large, small} {
+	for _, group := range []*schedulingv1beta1.PodGroup{first, large, small} {
 		s.cache(group)
 		require.True(t, s.admission.takeOver(group))
 	}

@@ -57,7 +57,7 @@ func (t *Tracker) onGroupUpdate(oldObj, newObj any) {
 	if last.UID != next.UID {
 		t.LetGo(last.Namespace, last.Name, last.UID)
 	}
-	if QueueOf(last) != QueueOf(next) {
+	if AccountOf(last) != AccountOf(next) {
 		t.settleMembers(next.Namespace, next.Name)
 	}
 }

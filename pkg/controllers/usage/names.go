@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/quota"
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
@@ -25,6 +26,16 @@ func QueueOf(group *schedulingv1beta1.PodGroup) string {
 		return schedulingv1beta1.DefaultQueue
 	}
 	return group.Spec.Queue
+}
+
+// AccountOf is what is charged for a PodGroup: its user's account in its queue, or the queue itself.
+func AccountOf(group *schedulingv1beta1.PodGroup) string {
+	return quota.Account(QueueOf(group), group.Labels[schedulingv1beta1.UserLabel])
+}
+
+// accountOfPod is what is charged for a pod without a PodGroup; "" if it names no queue.
+func accountOfPod(pod *corev1.Pod) string {
+	return quota.Account(pod.Annotations[schedulingv1beta1.QueueNameAnnotation], pod.Labels[schedulingv1beta1.UserLabel])
 }
 
 // MinimumOf is what a PodGroup's minimum takes, in the names that pods and capabilities use. minResources may be

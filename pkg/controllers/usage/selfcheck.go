@@ -67,7 +67,7 @@ func (t *Tracker) differing() (pods sets.Set[types.UID], groups, queues []string
 // agreesOn says whether a pod is counted as it is in the store.
 func (t *Tracker) agreesOn(pod *corev1.Pod) bool {
 	last, seated := t.seats[pod.UID]
-	queue, amount, charged := t.ledger.Charged(pod.UID)
+	account, amount, charged := t.ledger.Charged(pod.UID)
 	if !takesSeat(pod) {
 		return !seated && !charged
 	}
@@ -75,7 +75,7 @@ func (t *Tracker) agreesOn(pod *corev1.Pod) bool {
 	if !seated || !last.equal(next) || charged != next.isCharged() {
 		return false
 	}
-	return !charged || queue == next.queue && amount.Equal(next.amount)
+	return !charged || account == next.account && amount.Equal(next.amount)
 }
 
 // differingGroups lists the groups of which other amounts are counted as taken than their members take.

@@ -15,6 +15,7 @@ import (
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	musterinformers "github.com/muster-sched/muster/pkg/client/informers/externalversions"
 	"github.com/muster-sched/muster/pkg/ledger"
+	"github.com/muster-sched/muster/pkg/quota"
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
@@ -51,16 +52,16 @@ type Tracker struct {
 // seat is how one pod is counted.
 type seat struct {
 	group   string // "<namespace>/<PodGroup>", or "" for a pod without a PodGroup
-	queue   string // "" for a pod that is nobody's tenant
+	account string // what is charged: a queue, or a user of one; "" for a pod that is nobody's tenant
 	amount  resources.List
 	charged bool // false once the pod has succeeded: it uses nothing, but has had its part of the minimum
 }
 
 // hold is an admitted PodGroup's claim to its minimum.
 type hold struct {
-	uid   types.UID
-	queue string
-	want  resources.List
+	uid     types.UID
+	account string
+	want    resources.List
 }
 
 // New makes a Tracker on the shared informers of both factories, which must not have been started.
@@ -148,15 +149,15 @@ func (t *Tracker) Hold(group *schedulingv1beta1.PodGroup, want resources.List) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	key := groupKey(group.Namespace, group.Name)
-	next := hold{uid: group.UID, queue: QueueOf(group), want: want}
+	next := hold{uid: group.UID, account: AccountOf(group), want: want}
 	last, held := t.holds[key]
-	if held && last.uid == next.uid && last.queue == next.queue && last.want.Equal(next.want) {
+	if held && last.uid == next.uid && last.account == next.account && last.want.Equal(next.want) {
 		return
 	}
 	t.holds[key] = next
 	t.promise(key)
 	if held {
-		t.notify(last.queue, true)
+		t.notify(last.account, true)
 	}
 }
 
@@ -183,7 +184,7 @@ func (t *Tracker) LetGoOthers(namespace, name string, uid types.UID) {
 func (t *Tracker) drop(key string, last hold) {
 	delete(t.holds, key)
 	t.ledger.DropAssumed(key)
-	t.notify(last.queue, true)
+	t.notify(last.account, true)
 }
 
 // settlePod books the pod of a key as the store has it now.
@@ -225,7 +226,7 @@ func (t *Tracker) settle(pod *corev1.Pod) {
 	// The new charge is made before the hold shrinks, so that never less is counted than there is.
 	t.seats[pod.UID] = next
 	if next.isCharged() {
-		t.ledger.Charge(pod.UID, next.queue, next.amount)
+		t.ledger.Charge(pod.UID, next.account, next.amount)
 	} else {
 		t.ledger.Release(pod.UID)
 	}
@@ -233,10 +234,10 @@ func (t *Tracker) settle(pod *corev1.Pod) {
 		t.countTaken(last.group, last.amount, false)
 	}
 	t.countTaken(next.group, next.amount, true)
-	if seated && last.queue != next.queue {
-		t.notify(last.queue, true)
+	if seated && last.account != next.account {
+		t.notify(last.account, true)
 	}
-	t.notify(next.queue, seated)
+	t.notify(next.account, seated)
 }
 
 // seatOf is how a pod that takes a seat is to be counted, after it was counted as last.
@@ -244,18 +245,18 @@ func (t *Tracker) seatOf(pod *corev1.Pod, last seat) seat {
 	group := GroupOf(pod)
 	return seat{
 		group:   group,
-		queue:   t.queueOf(pod, group, last),
+		account: t.accountOf(pod, group, last),
 		amount:  resources.PodRequests(pod),
 		charged: pod.Status.Phase != corev1.PodSucceeded,
 	}
 }
 
 func (s seat) equal(other seat) bool {
-	return s.group == other.group && s.queue == other.queue && s.charged == other.charged && s.amount.Equal(other.amount)
+	return s.group == other.group && s.account == other.account && s.charged == other.charged && s.amount.Equal(other.amount)
 }
 
 // isCharged says whether the pod is charged to a queue.
-func (s seat) isCharged() bool { return s.charged && s.queue != "" }
+func (s seat) isCharged() bool { return s.charged && s.account != "" }
 
 func (t *Tracker) unseat(uid types.UID) {
 	last, seated := t.seats[uid]
@@ -265,7 +266,7 @@ func (t *Tracker) unseat(uid types.UID) {
 	delete(t.seats, uid)
 	t.countTaken(last.group, last.amount, false)
 	t.ledger.Release(uid)
-	t.notify(last.queue, true)
+	t.notify(last.account, true)
 }
 
 // countTaken counts what a member takes of its group's hold, or gives back.
@@ -295,10 +296,11 @@ func (t *Tracker) promise(group string) {
 	if !held {
 		return
 	}
-	t.ledger.Assume(group, h.queue, remainder(h.want, t.taken[group]))
+	t.ledger.Assume(group, h.account, remainder(h.want, t.taken[group]))
 }
 
-func (t *Tracker) notify(queue string, freed bool) {
+func (t *Tracker) notify(account string, freed bool) {
+	queue := quota.QueueOf(account)
 	if queue == "" {
 		return
 	}
@@ -307,19 +309,19 @@ func (t *Tracker) notify(queue string, freed bool) {
 	}
 }
 
-// queueOf is the queue that a pod is charged to: its group's, else the one that it names itself. A pod that outlives
-// its group stays with the group's last queue.
-func (t *Tracker) queueOf(pod *corev1.Pod, group string, last seat) string {
+// accountOf is what is charged for a pod: what is for its group, else what it names itself. A pod that outlives its group stays with the
+// group's last account.
+func (t *Tracker) accountOf(pod *corev1.Pod, group string, last seat) string {
 	if group == "" {
-		return pod.Annotations[schedulingv1beta1.QueueNameAnnotation]
+		return accountOfPod(pod)
 	}
 	if obj, exists, err := t.podGroups.GetIndexer().GetByKey(group); err == nil && exists {
-		return QueueOf(obj.(*schedulingv1beta1.PodGroup))
+		return AccountOf(obj.(*schedulingv1beta1.PodGroup))
 	}
 	if last.group == group {
-		return last.queue
+		return last.account
 	}
-	return pod.Annotations[schedulingv1beta1.QueueNameAnnotation]
+	return accountOfPod(pod)
 }
 
 // takesSeat says whether a pod takes up a part of its group's minimum: it is bound and has not failed, or has succeeded.

@@ -16,6 +16,9 @@ const (
 	ClosedByParentAnnotation = "volcano.sh/closed-by-parent"
 )
 
+// UserLabel on a Job, a PodGroup or a pod without a PodGroup names the user on whose quota of the Queue it runs.
+const UserLabel = "muster.sh/user"
+
 // Names of the Queues that always exist.
 const (
 	// RootQueue is the ancestor of all Queues. It takes no work itself.

@@ -375,6 +375,49 @@ type QueueSpec struct {
 	// +kubebuilder:default=traverse
 	// +optional
 	DequeueStrategy DequeueStrategy `json:"dequeueStrategy,omitempty"`
+	// Muster holds what Volcano's Queues do not have. It is one field, so that a typed Volcano client that updates a Queue can drop
+	// no more than this one.
+	// +optional
+	Muster *QueueExtension `json:"muster,omitempty"`
+}
+
+// QueueExtension is what a Queue of Muster says beyond a Queue of Volcano.
+type QueueExtension struct {
+	// UserQuota limits what each user has of the Queue. A user is the value of the label muster.sh/user of Jobs, PodGroups and pods;
+	// what has no such label is not limited by it.
+	// +optional
+	UserQuota *UserQuota `json:"userQuota,omitempty"`
+	// MaxRunningJobs is how many PodGroups of the Queue and its children may be admitted and unfinished at the same time. Absent means
+	// any number.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	MaxRunningJobs *int32 `json:"maxRunningJobs,omitempty"`
+}
+
+// UserQuota limits what each user has of a Queue.
+type UserQuota struct {
+	// Default is the limit of each user who is not listed in users. A resource that it does not name is not limited.
+	// +kubebuilder:validation:MaxProperties=256
+	// +optional
+	Default corev1.ResourceList `json:"default,omitempty"`
+	// Users have limits of their own, in place of the default.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=1000
+	// +optional
+	Users []NamedQuota `json:"users,omitempty"`
+}
+
+// NamedQuota is the limit of one user.
+type NamedQuota struct {
+	// Name of the user: a value of the label muster.sh/user.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name"`
+	// Quota is what the user has at most. A resource that it does not name is not limited.
+	// +kubebuilder:validation:MaxProperties=256
+	// +optional
+	Quota corev1.ResourceList `json:"quota,omitempty"`
 }
 
 // Reservation is what is set aside for a Queue.
