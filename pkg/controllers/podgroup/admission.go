@@ -2,7 +2,9 @@ package podgroup
 
 import (
 	"context"
+	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -69,9 +71,9 @@ func (a *admission) wake() {
 	a.loop.EnqueueAfter(allCandidates, pause)
 }
 
-// notice takes over what a PodGroup looks like now, and asks for a round if it waits.
+// notice takes over what a PodGroup looks like now, and asks for a round if it waits, or has finished and counts no more.
 func (a *admission) notice(group *schedulingv1beta1.PodGroup) {
-	if a.takeOver(group) {
+	if a.takeOver(group) || group.Status.Phase == schedulingv1beta1.PodGroupCompleted {
 		a.wake()
 	}
 }
@@ -268,6 +270,7 @@ func (a *admission) rules(line *line) rules {
 	total := a.cluster.allocatable()
 	books := a.tracker.Ledger()
 	notOpen := map[string]string{} // queue -> why it takes no work, asked once a round
+	running := a.countRunning()
 	return rules{
 		opening: a.opening,
 		notOpen: func(name string) string {
@@ -278,6 +281,7 @@ func (a *admission) rules(line *line) rules {
 			}
 			return reason
 		},
+		tooMany: func(name string) string { return a.tooMany(running, books.Path(name)) },
 		fifo: func(name string) bool {
 			queue, err := a.queues.Get(name)
 			return err == nil && queue.Spec.DequeueStrategy == schedulingv1beta1.DequeueStrategyFIFO
@@ -289,8 +293,54 @@ func (a *admission) rules(line *line) rules {
 		hold: func(c *candidate) {
 			a.tracker.Hold(c.group, c.want)
 			line.admitted(c)
+			for _, queue := range books.Path(c.queue) {
+				running[queue]++
+			}
 		},
 	}
+}
+
+// countRunning counts the PodGroups of each queue and its descendants that are admitted and have not finished. It counts nothing if no queue
+// limits them.
+func (a *admission) countRunning() map[string]int32 {
+	running := map[string]int32{}
+	queues, _ := a.queues.List(labels.Everything()) // a lister never fails
+	if !slices.ContainsFunc(queues, func(queue *schedulingv1beta1.Queue) bool { return maxRunning(queue) != nil }) {
+		return running
+	}
+	for _, obj := range a.groups.List() {
+		group := obj.(*schedulingv1beta1.PodGroup)
+		isIn := group.Status.Phase.Admitted() || a.verdict(group.Namespace+"/"+group.Name, group.UID).admitted
+		if !isIn || group.Status.Phase == schedulingv1beta1.PodGroupCompleted {
+			continue
+		}
+		for _, queue := range a.tracker.Ledger().Path(usage.QueueOf(group)) {
+			running[queue]++
+		}
+	}
+	return running
+}
+
+// maxRunning is how many PodGroups of a queue may run at the same time; nil for any number.
+func maxRunning(queue *schedulingv1beta1.Queue) *int32 {
+	if queue.Spec.Muster == nil {
+		return nil
+	}
+	return queue.Spec.Muster.MaxRunningJobs
+}
+
+// tooMany says in which queue on the way to the root as many PodGroups run as may; "" if in none.
+func (a *admission) tooMany(running map[string]int32, path []string) string {
+	for _, name := range path {
+		queue, err := a.queues.Get(name)
+		if err != nil {
+			continue
+		}
+		if most := maxRunning(queue); most != nil && running[name] >= *most {
+			return fmt.Sprintf("%d jobs run in %s, its maxRunningJobs is %d", running[name], quoted(name), *most)
+		}
+	}
+	return ""
 }
 
 // opening says whether a queue is new, and the queue controller is about to open it.

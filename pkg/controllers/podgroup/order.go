@@ -94,7 +94,7 @@ type obstacle struct {
 	reason error
 }
 
-// obstacleKind is one of: the queue takes no work (text), the minimum is more than any cluster has (text), another PodGroup is before it in the line (text), the cluster is
+// obstacleKind is one of: the queue takes no work (text), as many PodGroups run in it as may (text), the minimum is more than any cluster has (text), another PodGroup is before it in the line (text), the cluster is
 // too small (resource), a queue has no room (queue, resource, want), or what it has is kept for another (behind).
 type obstacleKind struct {
 	text     string
@@ -119,6 +119,8 @@ type rules struct {
 	opening func(queue string) bool
 	// notOpen says why a queue takes no work; "" if it does.
 	notOpen func(queue string) string
+	// tooMany says why no other PodGroup may run in a queue; "" if one may.
+	tooMany func(queue string) string
 	// fifo says whether a blocked PodGroup holds up those behind it in the same queue.
 	fifo func(queue string) bool
 	// beyond says why the cluster can never hold an amount; nil if it can.
@@ -190,6 +192,9 @@ func (r *rules) judge(c, ahead *candidate, reserved quota.Reserved) verdict {
 	}
 	if e := r.beyond(c.want); e != nil {
 		return heldBack(obstacleKind{resource: e.resource, forEver: true}, e)
+	}
+	if reason := r.tooMany(c.queue); reason != "" {
+		return heldBack(obstacleKind{text: reason}, words(reason))
 	}
 	if s := r.room(reserved, c.account, c.want); s != nil {
 		return heldBack(obstacleKind{queue: s.Queue, resource: s.Resource, want: s.Want, behind: s.Behind, forEver: s.IsForEver()}, s)

@@ -116,6 +116,7 @@ func (s *scene) rules() rules {
 			}
 			return ""
 		},
+		tooMany: func(string) string { return "" },
 		fifo: func(name string) bool {
 			return s.queues[name] != nil && s.queues[name].Spec.DequeueStrategy == schedulingv1beta1.DequeueStrategyFIFO
 		},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/utils/ptr"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
@@ -44,6 +45,39 @@ func TestAQueueTakesWorkIfItAndAllAboveItAreOpen(t *testing.T) {
 		})
 	}
 	assert.Equal(t, `queue "none" does not exist`, newStage(t).admission.notOpen("none"))
+}
+
+// TestMaxRunningJobs: so many PodGroups of a queue and its children are admitted and unfinished at a time.
+func TestMaxRunningJobs(t *testing.T) {
+	s := newStage(t)
+	team := mustertesting.MakeQueue("team").Parent("root").State(openState).Obj()
+	team.Spec.Muster = &schedulingv1beta1.QueueExtension{MaxRunningJobs: ptr.To[int32](2)}
+	s.cache(team)
+	s.cache(mustertesting.MakeQueue("leaf").Parent("team").State(openState).Obj())
+	s.cache(mustertesting.MakeQueue("other").Parent("root").State(openState).Obj())
+	group := func(name, queue string, phase schedulingv1beta1.PodGroupPhase) *schedulingv1beta1.PodGroup {
+		obj := mustertesting.MakePodGroup(name).UID(name).Queue(queue).MinMember(1).Phase(phase).Obj()
+		s.cache(obj)
+		s.admission.takeOver(obj)
+		return obj
+	}
+	runs := group("runs", "leaf", schedulingv1beta1.PodGroupRunning)
+	group("done", "team", schedulingv1beta1.PodGroupCompleted)
+	a, b := group("a", "leaf", ""), group("b", "leaf", "")
+	elsewhere := group("c", "other", "")
+	round := func() {
+		_, err := s.admission.Sync(t.Context(), allCandidates)
+		require.NoError(t, err)
+	}
+	round()
+	assert.True(t, s.Admitted(a))
+	assert.False(t, s.Admitted(b))
+	assert.Equal(t, `2 jobs run in queue "team", its maxRunningJobs is 2`, s.admission.verdict("default/b", "b").message)
+	assert.True(t, s.Admitted(elsewhere))
+	runs.Status.Phase = schedulingv1beta1.PodGroupCompleted
+	s.cache(runs)
+	round()
+	assert.True(t, s.Admitted(b))
 }
 
 // TestAChangeOfAQueueStartsARound: a group waits for the queue, and no other event tells that it may be admitted.

@@ -119,8 +119,8 @@ func (t *Tracker) took(g *group, m *gang.Member) {
 
 // assumeQuota books in the ledger what the members that are to come request.
 func (t *Tracker) assumeQuota(g *group) {
-	if g.podGroup.queue != "" {
-		t.Quota.Ledger.Assume(g.key.String(), g.podGroup.queue, g.attempt.quota)
+	if g.podGroup.account != "" {
+		t.Quota.Ledger.Assume(g.key.String(), g.podGroup.account, g.attempt.quota)
 	}
 }
 

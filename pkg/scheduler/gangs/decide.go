@@ -31,7 +31,7 @@ type Snapshot struct {
 	QuotaReserved bool
 
 	scout    types.UID
-	queue    string
+	account  string         // what is charged: a queue, or a user of one; "" for none
 	wants    resources.List // of its queue; nil where no quota is enforced
 	changes  int            // of the gang
 	released int            // how often room that was held had been given back
@@ -59,7 +59,7 @@ func (c *Decisions) Snapshot(scoutPod *corev1.Pod) *Snapshot {
 	now := c.t.clock.Now()
 	g.scout = scout{uid: m.UID, called: now} // it is not called again before the decision
 	s := &Snapshot{
-		Key: g.key, scout: m.UID, queue: g.podGroup.queue, changes: g.changes, released: c.t.WaitList.held.returned, begun: now, unwoken: phase == gang.Unschedulable,
+		Key: g.key, scout: m.UID, account: g.podGroup.account, changes: g.changes, released: c.t.WaitList.held.returned, begun: now, unwoken: phase == gang.Unschedulable,
 	}
 	standing := c.t.WaitList.book.StandingOf(g.key, now)
 	s.QuotaReserved, s.retryIn = standing.QuotaReserved, standing.RetryIn
@@ -75,10 +75,10 @@ func (c *Decisions) Snapshot(scoutPod *corev1.Pod) *Snapshot {
 	c.addReserved(g, &s.Problem)
 	wants := requests(members)
 	s.TooMuch = wants.Validate()
-	if s.TooMuch == nil && c.t.Quota.enforced && s.queue != "" {
+	if s.TooMuch == nil && c.t.Quota.enforced && s.account != "" {
 		s.wants = wants
 		if s.Lacks = c.t.Quota.quotaFor(g, s.wants); s.Lacks != nil {
-			s.ExceedsCapability = c.t.Quota.Ledger.Exceeds(s.queue, s.wants)
+			s.ExceedsCapability = c.t.Quota.Ledger.Exceeds(s.account, s.wants)
 		}
 	}
 	if g.CountWaiting() > len(members) {
@@ -146,7 +146,7 @@ func (c *Decisions) Commit(s *Snapshot, d *placement.Decision) (activate []*core
 	c.t.mu.Lock()
 	defer c.t.mu.Unlock()
 	g := c.t.gangs[s.Key]
-	if g == nil || g.attempt != nil || !g.podGroup.exists || !c.t.isAdmitted(g) || g.podGroup.queue != s.queue || g.Seated() {
+	if g == nil || g.attempt != nil || !g.podGroup.exists || !c.t.isAdmitted(g) || g.podGroup.account != s.account || g.Seated() {
 		c.discard(g, s)
 		return nil, false
 	}
@@ -235,7 +235,7 @@ func (c *Decisions) refuse(g *group, s *Snapshot, d *placement.Decision) {
 
 // waitInBook puts the gang on the lists of those that wait, and reserves the places that were found for it.
 func (c *Decisions) waitInBook(g *group, s *Snapshot, d *placement.Decision, now time.Time) {
-	rank, claim, again := c.t.rank(g), quota.Claim{Queue: s.queue, Want: s.wants}, s.retryIn
+	rank, claim, again := c.t.rank(g), quota.Claim{Queue: s.account, Want: s.wants}, s.retryIn
 	switch {
 	case s.Lacks != nil:
 		c.t.WaitList.book.WaitForQuota(g.key, rank, claim, s.Lacks, s.ExceedsCapability, now)

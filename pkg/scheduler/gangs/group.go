@@ -49,7 +49,7 @@ type podGroup struct {
 	uid      types.UID
 	version  string // resourceVersion
 	created  time.Time
-	queue    string
+	account  string // what is charged: its queue, or a user of it; "" for none
 	class    string // priority class
 	phase    schedulingv1beta1.PodGroupPhase
 	failed   int32     // members that have failed
@@ -164,7 +164,7 @@ func (g *group) lagsBehind(pod *corev1.Pod) bool {
 // needsRepair says whether a crash has left the gang bound below its minimum, and it must be completed. One whose minimum was bound once
 // need not be: its policies decide. Nor need one without a queue, which is never evicted either.
 func (g *group) needsRepair() bool {
-	return g.podGroup.exists && !g.minimumBound && g.podGroup.queue != "" && g.Partial()
+	return g.podGroup.exists && !g.minimumBound && g.podGroup.account != "" && g.Partial()
 }
 
 // beginIncarnation forgets what holds for earlier incarnations of the gang only: this one has yet to be bound.

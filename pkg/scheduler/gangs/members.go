@@ -102,7 +102,7 @@ func (t *Tracker) record(g *group, old, m *gang.Member) {
 	if m.State == gang.Bound {
 		delete(t.detached, m.UID)
 	}
-	t.Quota.charge(m.Pod, g.podGroup.queue, m.Requests)
+	t.Quota.charge(m.Pod, g.podGroup.account, m.Requests)
 }
 
 // mayFitNow says whether a change of a waiting pod may let it onto a node that it had no place on. The queue tells the plugins of it when

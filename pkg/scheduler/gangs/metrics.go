@@ -11,6 +11,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/quota"
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
@@ -178,7 +179,7 @@ func (g *gauges) countGangs() map[queuePhase]int {
 	defer t.mu.Unlock()
 	counts := map[queuePhase]int{}
 	for _, gang := range t.gangs {
-		counts[queuePhase{gang.podGroup.queue, string(t.status(gang).Phase)}]++
+		counts[queuePhase{quota.QueueOf(gang.podGroup.account), string(t.status(gang).Phase)}]++
 	}
 	return counts
 }
@@ -196,7 +197,7 @@ func (m *gangMetrics) reachQuorum(g *group, now time.Time) {
 	}
 	g.timestamps.complete = now
 	if !g.timestamps.started {
-		m.quorum.WithLabelValues(g.podGroup.queue).Observe(now.Sub(g.podGroup.created).Seconds())
+		m.quorum.WithLabelValues(quota.QueueOf(g.podGroup.account)).Observe(now.Sub(g.podGroup.created).Seconds())
 	}
 }
 
@@ -206,7 +207,7 @@ func (m *gangMetrics) reachAdmission(g *group, now time.Time) {
 		return
 	}
 	g.timestamps.admitted = now
-	m.admit.WithLabelValues(g.podGroup.queue).Observe(now.Sub(g.timestamps.complete).Seconds())
+	m.admit.WithLabelValues(quota.QueueOf(g.podGroup.account)).Observe(now.Sub(g.timestamps.complete).Seconds())
 }
 
 // reachBinding is called whenever a member is seen bound.
@@ -214,7 +215,7 @@ func (m *gangMetrics) reachBinding(g *group, now time.Time) {
 	if g.timestamps.admitted.IsZero() || g.CountIn(gang.Reserved)+g.CountIn(gang.Released) > 0 || !g.Seated() {
 		return
 	}
-	m.bind.WithLabelValues(g.podGroup.queue).Observe(now.Sub(g.timestamps.admitted).Seconds())
+	m.bind.WithLabelValues(quota.QueueOf(g.podGroup.account)).Observe(now.Sub(g.timestamps.admitted).Seconds())
 	g.timestamps = timestamps{started: true}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/muster-sched/muster/pkg/apis/config"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/quota"
 	"github.com/muster-sched/muster/pkg/reservations"
 )
 
@@ -26,7 +27,7 @@ func (t *Tracker) setPodGroup(key Key, pg *schedulingv1beta1.PodGroup) {
 	if !g.podGroup.exists || g.podGroup.uid != pg.UID {
 		t.renew(g, pg)
 	}
-	moved := g.podGroup.queue != pg.Spec.Queue
+	moved := g.podGroup.account != accountOf(pg)
 	if moved {
 		t.rollBack(g, "") // what is assumed for it is of the quota of another queue
 		t.WaitList.book.ForgetQuota(g.key)
@@ -61,15 +62,20 @@ func (t *Tracker) setPodGroup(key Key, pg *schedulingv1beta1.PodGroup) {
 func (t *Tracker) renew(g *group, pg *schedulingv1beta1.PodGroup) {
 	t.rollBack(g, "")
 	t.WaitList.book.Forget(g.key)
-	g.podGroup = podGroup{queue: g.podGroup.queue, created: pg.CreationTimestamp.Time}
+	g.podGroup = podGroup{account: g.podGroup.account, created: pg.CreationTimestamp.Time}
 	g.priority, g.decision = nil, nil
 	g.minimumBound, g.timestamps, g.outcomeUntil = false, timestamps{}, time.Time{}
+}
+
+// accountOf is what is charged for a PodGroup: its queue, or its user there; "" for none.
+func accountOf(pg *schedulingv1beta1.PodGroup) string {
+	return quota.Account(pg.Spec.Queue, pg.Labels[schedulingv1beta1.UserLabel])
 }
 
 // take copies what a PodGroup says.
 func (g *group) take(pg *schedulingv1beta1.PodGroup) {
 	g.podGroup = podGroup{
-		exists: true, uid: pg.UID, version: pg.ResourceVersion, created: g.podGroup.created, queue: pg.Spec.Queue, class: pg.Spec.PriorityClassName,
+		exists: true, uid: pg.UID, version: pg.ResourceVersion, created: g.podGroup.created, account: accountOf(pg), class: pg.Spec.PriorityClassName,
 		phase: pg.Status.Phase, failed: pg.Status.Failed, job: jobOf(pg), admitted: g.podGroup.admitted, bound: lastBound(pg),
 	}
 	g.minimumBound = g.minimumBound || g.podGroup.bound >= g.Version()
@@ -164,7 +170,7 @@ func (t *Tracker) settleRepair(g *group) {
 	if g.attempt != nil {
 		return
 	}
-	partial := g.podGroup.exists && g.podGroup.queue != "" && g.Partial()
+	partial := g.podGroup.exists && g.podGroup.account != "" && g.Partial()
 	lacks := requests(nil)
 	switch {
 	case !partial:
@@ -175,7 +181,7 @@ func (t *Tracker) settleRepair(g *group) {
 	default:
 		lacks = requests(g.Choose())
 	}
-	if t.Quota.Ledger.Assume(g.key.String(), g.podGroup.queue, lacks) {
+	if t.Quota.Ledger.Assume(g.key.String(), g.podGroup.account, lacks) {
 		t.Quota.wakeQuotaWaiters()
 	}
 }

@@ -37,20 +37,22 @@ func (q *Quota) forget(pod types.UID) {
 	q.bound.Delete(pod)
 }
 
-// queueOf is the queue that a pod without a gang names, "" for none.
-func queueOf(pod *corev1.Pod) string { return pod.Annotations[schedulingv1beta1.QueueNameAnnotation] }
+// AccountOf is what is charged for a pod without a gang: the queue that it names, or its user there; "" for none.
+func AccountOf(pod *corev1.Pod) string {
+	return quota.Account(pod.Annotations[schedulingv1beta1.QueueNameAnnotation], pod.Labels[schedulingv1beta1.UserLabel])
+}
 
-// charge books what a bound pod uses of its queue: that of its gang, or "" and it names one itself. A pod without a queue is charged nowhere.
+// charge books what a bound pod uses to its account: that of its gang, or "" and it names one itself. A pod without an account is charged nowhere.
 // requests are the pod's, or nil: then they are counted if they are needed.
-func (q *Quota) charge(pod *corev1.Pod, queue string, requests resources.List) {
+func (q *Quota) charge(pod *corev1.Pod, account string, requests resources.List) {
 	if pod.Spec.NodeName == "" {
 		return
 	}
-	if queue == "" {
-		queue = queueOf(pod)
+	if account == "" {
+		account = AccountOf(pod)
 	}
 	var freed bool
-	if queue == "" {
+	if account == "" {
 		q.bound.Delete(pod.UID)
 		freed = q.Ledger.Release(pod.UID)
 	} else {
@@ -58,7 +60,7 @@ func (q *Quota) charge(pod *corev1.Pod, queue string, requests resources.List) {
 		if requests == nil {
 			requests = resources.PodRequests(pod)
 		}
-		freed = q.Ledger.Charge(pod.UID, queue, requests)
+		freed = q.Ledger.Charge(pod.UID, account, requests)
 	}
 	if freed {
 		q.wakeQuotaWaiters()
@@ -68,7 +70,7 @@ func (q *Quota) charge(pod *corev1.Pod, queue string, requests resources.List) {
 // moveCharges books what the members of a gang use in the queue that it belongs to now.
 func (q *Quota) moveCharges(g *group) {
 	for _, m := range g.Members() {
-		q.charge(m.Pod, g.podGroup.queue, m.Requests)
+		q.charge(m.Pod, g.podGroup.account, m.Requests)
 	}
 }
 
@@ -78,7 +80,7 @@ func (q *Quota) Charge(pod *corev1.Pod) *quota.Shortage {
 	q.t.mu.Lock()
 	defer q.t.mu.Unlock()
 	delete(q.pods, pod.UID)
-	queue, requests := queueOf(pod), resources.List(nil)
+	account, requests := AccountOf(pod), resources.List(nil)
 	if g, m := q.t.find(pod.UID); m != nil {
 		if m.State == gang.Bound {
 			return nil // it is charged
@@ -87,17 +89,17 @@ func (q *Quota) Charge(pod *corev1.Pod) *quota.Shortage {
 			return shortage
 		}
 		requests = m.Requests
-		if g.podGroup.queue != "" {
-			queue = g.podGroup.queue
+		if g.podGroup.account != "" {
+			account = g.podGroup.account
 		}
 	}
-	if queue == "" {
+	if account == "" {
 		return nil
 	}
 	if requests == nil {
 		requests = resources.PodRequests(pod)
 	}
-	q.Ledger.Charge(pod.UID, queue, requests)
+	q.Ledger.Charge(pod.UID, account, requests)
 	return nil
 }
 
@@ -136,7 +138,7 @@ func (q *Quota) wakeQuotaWaiters() {
 
 // quotaFor says which queue is short of what the gang's members request in all, or nil.
 func (q *Quota) quotaFor(g *group, wants resources.List) *quota.Shortage {
-	return q.Ledger.RoomFor(g.key.String(), q.claimsBefore(g, q.t.priorityOf(g), false), g.podGroup.queue, wants)
+	return q.Ledger.RoomFor(g.key.String(), q.claimsBefore(g, q.t.priorityOf(g), false), g.podGroup.account, wants)
 }
 
 // claimsBefore is the quota that is reserved against a gang of the priority, or a pod without a gang (nil). Gangs under repair stand back
@@ -161,18 +163,18 @@ func (q *Quota) QuotaShortage(pod *corev1.Pod) *quota.Shortage {
 }
 
 func (q *Quota) shortageOf(pod *corev1.Pod) *quota.Shortage {
-	queue, priority := queueOf(pod), corev1helpers.PodPriority(pod)
+	account, priority := AccountOf(pod), corev1helpers.PodPriority(pod)
 	g, m := q.t.find(pod.UID)
 	if m != nil {
 		if !g.Seated() {
 			return nil
 		}
-		queue, priority = g.podGroup.queue, q.t.priorityOf(g)
+		account, priority = g.podGroup.account, q.t.priorityOf(g)
 	}
-	if queue == "" {
+	if account == "" {
 		return nil
 	}
-	shortage := q.Ledger.RoomBehind(q.claimsBefore(g, priority, m != nil), queue, resources.PodRequests(pod))
+	shortage := q.Ledger.RoomBehind(q.claimsBefore(g, priority, m != nil), account, resources.PodRequests(pod))
 	if shortage != nil {
 		q.pods[pod.UID] = pod
 	}
@@ -183,8 +185,8 @@ func (q *Quota) shortageOf(pod *corev1.Pod) *quota.Shortage {
 func (q *Quota) startOf(pod *corev1.Pod) *reservations.Start {
 	rank := reservations.Rank{Priority: corev1helpers.PodPriority(pod), Since: pod.CreationTimestamp.Time, Seen: math.MaxInt64} // it is queued later
 	start := &reservations.Start{Rank: rank}
-	if queue := queueOf(pod); queue != "" {
-		start.Path, start.Amount = q.Ledger.Path(queue), resources.PodRequests(pod)
+	if account := AccountOf(pod); account != "" {
+		start.Path, start.Amount = q.Ledger.Path(account), resources.PodRequests(pod)
 	}
 	return start
 }
@@ -192,8 +194,8 @@ func (q *Quota) startOf(pod *corev1.Pod) *reservations.Start {
 // startOfGang is the start of the minimum of a gang, or of a member beyond it.
 func (q *Quota) startOfGang(g *group, members []*gang.Member, surplus bool) *reservations.Start {
 	start := &reservations.Start{Rank: q.t.rank(g), Surplus: surplus}
-	if g.podGroup.queue != "" {
-		start.Path, start.Amount = q.Ledger.Path(g.podGroup.queue), requests(members)
+	if g.podGroup.account != "" {
+		start.Path, start.Amount = q.Ledger.Path(g.podGroup.account), requests(members)
 	}
 	return start
 }

@@ -103,7 +103,7 @@ func (q *quotaTest) waitLong(g *group) {
 	q.Helper()
 	require.NotNil(q, q.decide(g).Lacks)
 	q.clock.Step(time.Second)
-	require.True(q, q.start(q.single(g.podGroup.queue, "cpu", "1", 0)))
+	require.True(q, q.start(q.single(g.podGroup.account, "cpu", "1", 0)))
 	require.True(q, q.isReserved(g))
 }
 

@@ -66,13 +66,13 @@ func (s *selfCheck) differing(all []*corev1.Pod) sets.Set[types.UID] {
 
 func (s *selfCheck) agreesOn(pod *corev1.Pod) bool {
 	g, m := s.t.find(pod.UID)
-	queue := queueOf(pod)
+	account := AccountOf(pod)
 	if m != nil {
 		if bound := pod.Spec.NodeName != ""; bound != (m.State == gang.Bound) && m.State != gang.Reserved && m.State != gang.Released && m.State != gang.Returning {
 			return false
 		}
-		if g.podGroup.queue != "" {
-			queue = g.podGroup.queue
+		if g.podGroup.account != "" {
+			account = g.podGroup.account
 		}
 	} else if _, member := KeyOf(pod); member && !s.t.isOfOthers(pod) {
 		return false
@@ -81,8 +81,8 @@ func (s *selfCheck) agreesOn(pod *corev1.Pod) bool {
 	switch {
 	case pod.Spec.NodeName == "":
 		return true // charged if it holds room, which only the scheduler knows
-	case queue == "":
+	case account == "":
 		return !charged
 	}
-	return charged && chargedTo == queue && amount.Equal(resources.PodRequests(pod))
+	return charged && chargedTo == account && amount.Equal(resources.PodRequests(pod))
 }

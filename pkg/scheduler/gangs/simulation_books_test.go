@@ -84,7 +84,7 @@ func (b *books) setPod(pod *corev1.Pod) {
 	if pod.Spec.NodeName != "" {
 		hold := b.holding[pod.UID]
 		delete(b.holding, pod.UID)
-		if hold == nil || hold.queue != b.queueOf(pod) {
+		if hold == nil || hold.queue != b.AccountOf(pod) {
 			b.excuse() // it was not known to have room, or its gang is in another queue since
 		}
 	}
@@ -171,7 +171,7 @@ func (b *books) reserve(pod *corev1.Pod, node string) {
 		b.checkSurplus(pod, node)
 	}
 	b.chosen[key].Delete(pod.UID)
-	b.holding[pod.UID] = &simHold{pod: pod, node: node, queue: b.queueOf(pod)}
+	b.holding[pod.UID] = &simHold{pod: pod, node: node, queue: b.AccountOf(pod)}
 	b.checkQuota(pod)
 }
 
@@ -185,7 +185,7 @@ func (b *books) unreserve(uid types.UID) {
 			b.chosen[key].Insert(uid) // it is placed anew
 		}
 		delete(b.holding, uid)
-		if hold.queue != b.queueOf(hold.pod) {
+		if hold.queue != b.AccountOf(hold.pod) {
 			b.excuse() // in the queue that its gang is in now
 		}
 	}
@@ -282,7 +282,7 @@ func (b *books) admitted(pg *schedulingv1beta1.PodGroup) bool {
 }
 
 // queueOf is the queue that a pod is charged to, "" for none.
-func (b *books) queueOf(pod *corev1.Pod) string {
+func (b *books) AccountOf(pod *corev1.Pod) string {
 	if key, inGang := simKeyOf(pod); inGang {
 		if pg := b.told[key]; pg != nil {
 			return pg.Spec.Queue
@@ -306,7 +306,7 @@ func (b *books) path(queue string) []string {
 func (b *books) uses(queue string, chosen bool) int64 {
 	sum := int64(0)
 	for _, pod := range b.pods {
-		if b.isBound(pod) && slices.Contains(b.path(b.queueOf(pod)), queue) {
+		if b.isBound(pod) && slices.Contains(b.path(b.AccountOf(pod)), queue) {
 			sum += simCPU(pod)
 		}
 	}
@@ -365,7 +365,7 @@ func (b *books) allow(pod *corev1.Pod) {
 
 // checkQuota checks that no queue uses more than its capability when a pod has taken its room.
 func (b *books) checkQuota(pod *corev1.Pod) {
-	for _, queue := range b.path(b.queueOf(pod)) {
+	for _, queue := range b.path(b.AccountOf(pod)) {
 		limit, known := b.limits[queue]
 		if !known {
 			continue
@@ -431,7 +431,7 @@ func (b *books) checkCharges() {
 	ledger := b.tracker.Quota.Ledger
 	charged := sets.New(ledger.Pods()...)
 	for uid, pod := range b.pods {
-		if queue := b.queueOf(pod); b.isBound(pod) && queue != "" {
+		if queue := b.AccountOf(pod); b.isBound(pod) && queue != "" {
 			to, amount, ok := ledger.Charged(uid)
 			b.assertf(ok && to == queue && amount[corev1.ResourceCPU] == simCPU(pod), "%s is charged %v in queue %q", uid, amount, to)
 			charged.Delete(uid)
@@ -560,7 +560,7 @@ func (b *books) checkPod(pod *corev1.Pod) {
 	if inGang && (b.told[key] == nil || !b.admitted(b.told[key]) || b.short(key, b.holds) > 0 || simVersionOf(pod) != b.versionOf(key)) {
 		return
 	}
-	if !b.hasQuota(key, b.queueOf(pod), simCPU(pod), *pod.Spec.Priority, b.reserves() || inGang) {
+	if !b.hasQuota(key, b.AccountOf(pod), simCPU(pod), *pod.Spec.Priority, b.reserves() || inGang) {
 		return
 	}
 	for node := range b.nodes {

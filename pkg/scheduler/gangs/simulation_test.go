@@ -554,7 +554,7 @@ func (s *simulation) dump() string {
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(s.tracker.gangs), func(a, b Key) int { return int(s.tracker.gangs[a].seen - s.tracker.gangs[b].seen) }) {
 		g := s.tracker.gangs[key]
-		text += fmt.Sprintf("%s: %v, minimum %d %v, succeeded %d, queue %q, scout %q, members", key, s.tracker.status(g), g.MinMember, g.MinTaskMember, g.Succeeded, g.podGroup.queue, g.scout.uid)
+		text += fmt.Sprintf("%s: %v, minimum %d %v, succeeded %d, queue %q, scout %q, members", key, s.tracker.status(g), g.MinMember, g.MinTaskMember, g.Succeeded, g.podGroup.account, g.scout.uid)
 		for _, m := range g.Members() {
 			text += fmt.Sprintf(" %s(v%d %s state %d on %q cpu %d)", m.UID, m.Version, m.Task, m.State, m.Pod.Spec.NodeName, simCPU(m.Pod))
 		}

@@ -16,7 +16,6 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/muster-sched/muster/pkg/apis/config"
-	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/placement"
 	"github.com/muster-sched/muster/pkg/resources"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
@@ -140,8 +139,8 @@ func (c *Capacity) Unreserve(_ context.Context, cycle fwk.CycleState, pod *corev
 // everything back, and then reserves for those that found a place, without asking the plugins again whether there is room: so the pods of
 // the group must see each other's part of the queue. It is no charge: a charge of the same pod that comes from the API meanwhile must stay.
 func (c *Capacity) assume(pod *corev1.Pod) {
-	if queue := pod.Annotations[schedulingv1beta1.QueueNameAnnotation]; queue != "" {
-		c.tracker.Quota.Ledger.Assume(assumptionOf(pod), queue, resources.PodRequests(pod))
+	if account := gangs.AccountOf(pod); account != "" {
+		c.tracker.Quota.Ledger.Assume(assumptionOf(pod), account, resources.PodRequests(pod))
 	}
 }
 
