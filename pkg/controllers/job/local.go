@@ -53,20 +53,21 @@ func (a *uncertainWrite) hasSucceeded(read *batchv1alpha1.JobStatus) bool {
 
 // unwrittenStatus is what a status that waits to be written remembers, so that it is known although the pods are gone.
 type unwrittenStatus struct {
-	base    *batchv1alpha1.JobStatus // the stored status
-	records []batchv1alpha1.TaskRecord
-	delayed []batchv1alpha1.DelayedEvent
+	base       *batchv1alpha1.JobStatus // the stored status
+	records    []batchv1alpha1.TaskRecord
+	generation int32
+	delayed    []batchv1alpha1.DelayedEvent
 }
 
 // newUnwritten is what a status remembers that is to follow another.
 func newUnwritten(base, status *batchv1alpha1.JobStatus) *unwrittenStatus {
-	return &unwrittenStatus{base, status.TaskRecords, status.Delayed}
+	return &unwrittenStatus{base, status.TaskRecords, status.PodGeneration, status.Delayed}
 }
 
 // addTo adds it to the stored status, unless that has changed since. It may be nil.
 func (m *unwrittenStatus) addTo(status *batchv1alpha1.JobStatus) {
 	if m != nil && apiequality.Semantic.DeepEqual(m.base, status) {
-		status.TaskRecords, status.Delayed = m.records, m.delayed
+		status.TaskRecords, status.PodGeneration, status.Delayed = m.records, m.generation, m.delayed
 	}
 }
 

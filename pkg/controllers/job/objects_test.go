@@ -20,7 +20,7 @@ func TestNewPodIsWhatClientsExpect(t *testing.T) {
 		Annotation(batchv1alpha1.PodPreemptableKey, "true").Annotation(batchv1alpha1.JDBMaxUnavailableKey, "1").
 		Annotation(batchv1alpha1.RevocableZoneKey, "z").
 		Volume(batchv1alpha1.VolumeSpec{MountPath: "/scratch"}).
-		Status(batchv1alpha1.JobStatus{Version: 2, RetryCount: 3}).
+		Status(batchv1alpha1.JobStatus{Version: 2, RetryCount: 3, PodGeneration: 7}).
 		Task(mustertesting.MakeTask("a", 2).Label("role", "ps").Annotation("note", "y")).Obj()
 	job.Spec.Tasks[0].TopologyPolicy = "best-effort"
 	job.Spec.Tasks[0].Template.Spec.InitContainers = []corev1.Container{{Name: "init", Image: "i"}}
@@ -35,7 +35,7 @@ func TestNewPodIsWhatClientsExpect(t *testing.T) {
 	}, pod.Labels)
 	assert.Equal(t, map[string]string{
 		"note": "y", "volcano.sh/task-index": "1", "volcano.sh/task-spec": "a", "volcano.sh/job-name": "j",
-		"volcano.sh/queue-name": "q", "volcano.sh/job-version": "2", "volcano.sh/job-retry-count": "3",
+		"volcano.sh/queue-name": "q", "volcano.sh/job-version": "2", "volcano.sh/job-retry-count": "3", "muster.sh/pod-generation": "7",
 		"volcano.sh/template-uid": "j-a", "scheduling.k8s.io/group-name": "j-u", "volcano.sh/preemptable": "true",
 		"volcano.sh/jdb-max-unavailable": "1", "volcano.sh/revocable-zone": "z", "volcano.sh/numa-topology-policy": "best-effort",
 	}, pod.Annotations)

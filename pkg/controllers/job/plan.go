@@ -77,6 +77,9 @@ func makePlan(s *snapshot) *plan {
 	sorted := all.sort(&job, records)
 	sorted.count(status)
 	status.TaskRecords = writeRecords(&job.Spec, records)
+	if slices.ContainsFunc(records, func(r policy.Record) bool { return r.HasNewReplaced }) {
+		status.PodGeneration++ // their successors are younger
+	}
 	// An announcement stands in the status for as long as it has victims; without any it is skipped.
 	stage := sorted.stage(&job, s.dependency, delays)
 	if !granted || status.Terminating == 0 {
@@ -344,6 +347,7 @@ func grant(job *batchv1alpha1.Job, records []policy.Record, all *podSet, asked *
 	}
 	if effect.NewIncarnation {
 		status.Version++
+		status.PodGeneration++
 		clear(records)
 	}
 	if asked.action == busv1alpha1.ResumeJobAction && status.StartTime != nil {

@@ -71,7 +71,7 @@ func TestRestartPodTouchesNothingElse(t *testing.T) {
 	w.start()
 	assert.Equal(t, map[string]int{"j-a-0": 1, "j-a-1": 2, "j-a-2": 1}, w.ran)
 	assert.Equal(t, int32(1), w.job.Status.RetryCount)
-	assert.Empty(t, w.job.Status.TaskRecords[0].Handled)
+	assert.Empty(t, w.job.Status.TaskRecords[0].Replaced)
 }
 
 func TestSuspendAndResumeSpendNoRetries(t *testing.T) {

@@ -106,6 +106,7 @@ func podAnnotations(job *batchv1alpha1.Job, task *batchv1alpha1.TaskSpec, index 
 	annotations[batchv1alpha1.JobNameKey] = job.Name
 	annotations[batchv1alpha1.QueueNameKey] = job.Spec.Queue
 	annotations[batchv1alpha1.JobVersionKey] = strconv.Itoa(int(job.Status.Version))
+	annotations[batchv1alpha1.PodGenerationAnnotation] = strconv.Itoa(int(job.Status.PodGeneration))
 	annotations[batchv1alpha1.PodTemplateKey] = job.Name + "-" + task.Name
 	annotations[batchv1alpha1.JobRetryCountKey] = strconv.Itoa(int(job.Status.RetryCount))
 	if task.TopologyPolicy != "" {

@@ -18,24 +18,24 @@ import (
 
 // jobPod is a pod and its place in the Job, as its annotations say.
 type jobPod struct {
-	pod      *corev1.Pod // as it was when it had ended by itself, if that is known, or else as it is now
-	shown    *corev1.Pod // as it is now; nil if it is gone
-	position int         // of the task in the spec; -1 if it has no such task
-	index    int32
-	version  int32
+	pod        *corev1.Pod // as it was when it had ended by itself, if that is known, or else as it is now
+	shown      *corev1.Pod // as it is now; nil if it is gone
+	position   int         // of the task in the spec; -1 if it has no such task
+	index      int32
+	version    int32
+	generation int32
 }
 
 // podSet are all pods that the Job owns.
 type podSet struct {
 	pods  []jobPod
-	names sets.Set[string]    // of all pods, whatever becomes of them: no pod can be created under one of these
-	uids  sets.Set[types.UID] // of all pods, and of those that are gone and whose end is known: what is remembered of them still counts
+	names sets.Set[string] // of all pods, whatever becomes of them: no pod can be created under one of these
 }
 
 // newPodSet finds the places of the pods, and of those that have ended and are gone or going, which are given as they were when they had.
 // One that has no place is not one of those that we make, although it names the Job as its owner: nothing is done about it.
 func newPodSet(spec *batchv1alpha1.JobSpec, pods, ended []*corev1.Pod) *podSet {
-	c := &podSet{pods: make([]jobPod, 0, len(pods)), names: make(sets.Set[string], len(pods)), uids: make(sets.Set[types.UID], len(pods))}
+	c := &podSet{pods: make([]jobPod, 0, len(pods)), names: make(sets.Set[string], len(pods))}
 	positions := make(map[string]int, len(spec.Tasks)) // task name -> position in the spec
 	for i := range spec.Tasks {
 		positions[spec.Tasks[i].Name] = i
@@ -46,16 +46,15 @@ func newPodSet(spec *batchv1alpha1.JobSpec, pods, ended []*corev1.Pod) *podSet {
 	}
 	for _, pod := range pods {
 		c.names.Insert(pod.Name)
-		c.uids.Insert(pod.UID)
 		if one := asEnded[pod.UID]; one != nil {
 			c.add(positions, one, pod)
+			delete(asEnded, pod.UID)
 		} else {
 			c.add(positions, pod, pod)
 		}
 	}
 	for _, pod := range ended {
-		if !c.uids.Has(pod.UID) {
-			c.uids.Insert(pod.UID)
+		if asEnded[pod.UID] != nil {
 			c.add(positions, pod, nil)
 		}
 	}
@@ -72,7 +71,7 @@ func (c *podSet) add(positions map[string]int, pod, shown *corev1.Pod) {
 	if !known {
 		position = -1
 	}
-	c.pods = append(c.pods, jobPod{pod, shown, position, int32(index), int32(version)})
+	c.pods = append(c.pods, jobPod{pod, shown, position, int32(index), int32(version), policy.Generation(pod)})
 }
 
 // usesEnds tells whether a Job has to know how pods ended that are gone or going: if it runs or is going to, or may be resumed.
@@ -100,7 +99,7 @@ func ofUse(job *batchv1alpha1.Job, ended []*corev1.Pod) []*corev1.Pod {
 func (c *podSet) dropKnown(records []policy.Record) {
 	c.pods = slices.DeleteFunc(c.pods, func(s jobPod) bool {
 		return s.shown == nil && s.position >= 0 &&
-			(records[s.position].Finished(s.index) || records[s.position].Handled[s.index] == s.pod.UID)
+			(records[s.position].Finished(s.index) || records[s.position].IsReplaced(s.index, s.generation))
 	})
 }
 
@@ -114,13 +113,17 @@ type members struct {
 	names sets.Set[string]
 }
 
-// readRecords reads the records of all tasks from the Job's status, without the pods to be rid of that are gone.
+// readRecords reads the records of all tasks from the Job's status, without the replaced pods that have successors.
 func readRecords(job *batchv1alpha1.Job, all *podSet) []policy.Record {
 	records := make([]policy.Record, len(job.Spec.Tasks))
 	for i := range job.Spec.Tasks {
 		task := &job.Spec.Tasks[i]
 		records[i] = policy.ReadRecord(job.Status.TaskRecords, task.Name, task.Replicas)
-		records[i].Prune(all.uids)
+	}
+	for _, s := range all.pods {
+		if s.position >= 0 {
+			records[s.position].Seen(s.index, s.generation)
+		}
 	}
 	return records
 }
@@ -162,7 +165,7 @@ func isDoomed(job *batchv1alpha1.Job, records []policy.Record, s jobPod) bool {
 	if s.version < job.Status.Version {
 		return true
 	}
-	if s.position >= 0 && records[s.position].Handled[s.index] == s.pod.UID {
+	if s.position >= 0 && records[s.position].IsReplaced(s.index, s.generation) {
 		return true
 	}
 	if phase.KeepsOnlyFinished(job.Status.State.Phase) || isLastRestart(job) {

@@ -49,7 +49,7 @@ func extent(job *batchv1alpha1.Job, position int, all *podSet) int32 {
 		}
 	}
 	for _, s := range all.pods {
-		if s.position == position && s.version >= job.Status.Version && record.Handled[s.index] != s.pod.UID {
+		if s.position == position && s.version >= job.Status.Version && !record.IsReplaced(s.index, s.generation) {
 			last = max(last, s.index)
 		}
 	}

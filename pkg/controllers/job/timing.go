@@ -32,6 +32,8 @@ type timing struct {
 // that is deleted unannounced would look evicted later. The same holds for what is remembered for later and is nowhere else: the
 // events that are answered later, the spec that policies compare others with, what stands in for a claim.
 //
+// Pods to delete are announced by a new generation, so that progress of a deletion that was announced is paced like any other.
+//
 // A phase, an action, and the first plan after a change of the spec are written at once: what a user asks for is never late. All else is paced,
 // so that a Job with many pods costs few writes.
 func timingOf(s *snapshot, from *batchv1alpha1.JobStatus, p *plan) timing {
@@ -41,7 +43,7 @@ func timingOf(s *snapshot, from *batchv1alpha1.JobStatus, p *plan) timing {
 		return timing{}
 	case p.isFirst, p.request != nil, beginning(from.State.Phase) != to.State.Phase, from.HandledCommand != to.HandledCommand:
 		return timing{beforeActing: true}
-	case from.Version != to.Version, from.RetryCount != to.RetryCount, len(p.members.victims()) > 0, isForLater(from, to):
+	case from.RetryCount != to.RetryCount, from.PodGeneration != to.PodGeneration, forgetsTask(from, to), isForLater(from, to):
 		return paced(s, timing{after: worker.LeastStatusInterval, beforeActing: true})
 	}
 	t := timing{after: worker.StatusInterval(p.members.names.Len()), givesWay: isReport(&s.job.Spec, from, to)}
@@ -63,6 +65,13 @@ func paced(s *snapshot, t timing) timing {
 func isForLater(from, to *batchv1alpha1.JobStatus) bool {
 	return from.HandledSpec != to.HandledSpec || !maps.Equal(claimsIn(from), claimsIn(to)) ||
 		!apiequality.Semantic.DeepEqual(from.Delayed, to.Delayed)
+}
+
+// forgetsTask tells whether a task is not known any more: the user has given it another name, and its pods are to go.
+func forgetsTask(from, to *batchv1alpha1.JobStatus) bool {
+	return slices.ContainsFunc(from.TaskRecords, func(a batchv1alpha1.TaskRecord) bool {
+		return !slices.ContainsFunc(to.TaskRecords, func(b batchv1alpha1.TaskRecord) bool { return a.Name == b.Name })
+	})
 }
 
 // claimsIn are the entries of status.controlledResources about claims.

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"encoding/base64"
 	"fmt"
 	"maps"
 	"slices"
@@ -36,6 +37,8 @@ type world struct {
 	refused bool
 	// unwritten is what a status that waits to be written remembers; nil if none does.
 	unwritten *unwrittenStatus
+	// lists of indexes that this look has read.
+	lists map[string]map[int32]bool
 }
 
 // dies has another controller go on, which knows what the status says and sees what is there.
@@ -71,6 +74,7 @@ const (
 func (w *world) look() *plan { return w.lookAndCrash(noCrash) }
 
 func (w *world) lookAndCrash(at crash) *plan {
+	w.lists = map[string]map[int32]bool{}
 	filled := defaults.Job(w.job, "")
 	var pods []*corev1.Pod
 	for _, pod := range w.pods {
@@ -109,11 +113,14 @@ func (w *world) lookAndCrash(at crash) *plan {
 			w.podTracker.drop(w.job.UID, ends)
 		}
 	}
-	requireDelayed(w.t, filled, result)
+	w.requireDelayed(filled, result)
 	if at == beforeActing {
 		return result
 	}
 	victims := result.members.victims()
+	for _, pod := range victims {
+		require.True(w.t, w.isToGo(pod), "%s is deleted, and the status that is stored does not say so", pod.Name)
+	}
 	wanted := result.members.missing(filled.Name, result.stage, byPriority(&filled.Spec, func(string) int32 { return 0 }))
 	if at == whileActing {
 		victims, wanted = victims[:len(victims)/2], wanted[:len(wanted)/2]
@@ -124,10 +131,33 @@ func (w *world) lookAndCrash(at crash) *plan {
 	if !w.refused && !isDeleted(w.job) && phase.Runs(result.status.State.Phase) && (at != whileActing || len(victims) == 0) {
 		filled.Status = *result.status
 		for _, m := range wanted {
-			w.create(newPod(filled, &filled.Spec.Tasks[m.task], m.index))
+			pod := newPod(filled, &filled.Spec.Tasks[m.task], m.index)
+			require.False(w.t, w.isToGo(pod), "%s is created, and is to go", pod.Name)
+			w.create(pod)
 		}
 	}
 	return result
+}
+
+// isToGo tells whether the stored status and the spec say that a pod is to go. It reads them by itself.
+func (w *world) isToGo(pod *corev1.Pod) bool {
+	status := &w.job.Status
+	p := status.State.Phase
+	if pod.Annotations[batchv1alpha1.JobVersionKey] != fmt.Sprint(status.Version) || phase.KeepsOnlyFinished(p) ||
+		p == batchv1alpha1.Restarting && status.RetryCount >= w.job.Spec.MaxRetry {
+		return true
+	}
+	var index, generation int32
+	fmt.Sscan(pod.Annotations[batchv1alpha1.TaskIndexKey], &index)
+	fmt.Sscan(pod.Annotations[batchv1alpha1.PodGenerationAnnotation], &generation)
+	for _, record := range status.TaskRecords {
+		for _, replaced := range record.Replaced {
+			if record.Name == pod.Annotations[batchv1alpha1.TaskSpecKey] && generation <= replaced.Generation && w.listsIndex(replaced.Indexes, index) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // askToGo deletes a pod: it stays until it is reaped. As from the API server it has time to end in, if it has not ended yet.
@@ -240,6 +270,7 @@ func (w *world) phase() batchv1alpha1.JobPhase { return w.job.Status.State.Phase
 // requireConsistent checks what clients rely on in every single write.
 func requireConsistent(t require.TestingT, job *batchv1alpha1.Job, v *plan) {
 	s := v.status
+	require.GreaterOrEqual(t, s.PodGeneration, job.Status.PodGeneration)
 	switch s.State.Phase {
 	case batchv1alpha1.Restarting, batchv1alpha1.Aborting, batchv1alpha1.Terminating, batchv1alpha1.Completing:
 		require.Positive(t, s.Terminating, "%s without terminating pods", s.State.Phase)
@@ -268,7 +299,8 @@ func conditionPhases(s *batchv1alpha1.JobStatus) map[batchv1alpha1.JobPhase]bool
 
 // requireDelayed checks that the status holds every answer that comes later, before anything is done. It reads the entries of the
 // status by itself. A pending pod needs no entry: its creation time is known from the pod.
-func requireDelayed(t require.TestingT, job *batchv1alpha1.Job, v *plan) {
+func (w *world) requireDelayed(job *batchv1alpha1.Job, v *plan) {
+	t := w.t
 	if !phase.Runs(v.status.State.Phase) {
 		return
 	}
@@ -282,7 +314,7 @@ func requireDelayed(t require.TestingT, job *batchv1alpha1.Job, v *plan) {
 			task = job.Spec.Tasks[cause.Task].Name
 		}
 		isOfCause := func(entry batchv1alpha1.DelayedEvent) bool {
-			return entry.Event == cause.Type && entry.Task == task && entry.ExitCode == cause.ExitCode && listsIndex(entry.Indexes, cause.Index)
+			return entry.Event == cause.Type && entry.Task == task && entry.ExitCode == cause.ExitCode && w.listsIndex(entry.Indexes, cause.Index)
 		}
 		at := slices.IndexFunc(v.status.Delayed, isOfCause)
 		require.GreaterOrEqual(t, at, 0, "%s of task %q, index %d has no entry in the status", cause.Type, task, cause.Index)
@@ -290,21 +322,40 @@ func requireDelayed(t require.TestingT, job *batchv1alpha1.Job, v *plan) {
 	}
 }
 
-// listsIndex tells whether a list such as "0-2,5" has the index. An empty list has only -1: the event is about no single pod.
-func listsIndex(list string, index int32) bool {
+// listsIndex tells whether a list such as "0-2,5", or a bitmap, has the index. An empty list has only -1: the event is about no single
+// pod.
+func (w *world) listsIndex(list string, index int32) bool {
 	if list == "" {
 		return index == -1
+	}
+	if w.lists[list] == nil {
+		w.lists[list] = readList(list)
+	}
+	return w.lists[list][index]
+}
+
+// readList reads a list of indexes without the code that wrote it.
+func readList(list string) map[int32]bool {
+	listed := map[int32]bool{}
+	if bitmap, isBitmap := strings.CutPrefix(list, "base64:"); isBitmap {
+		bytes, _ := base64.RawStdEncoding.DecodeString(bitmap)
+		for i := range int32(8 * len(bytes)) {
+			if bytes[i/8]>>(i%8)&1 == 1 {
+				listed[i] = true
+			}
+		}
+		return listed
 	}
 	for _, part := range strings.Split(list, ",") {
 		var first, last int32
 		if n, _ := fmt.Sscanf(part, "%d-%d", &first, &last); n == 1 {
 			last = first
 		}
-		if first <= index && index <= last {
-			return true
+		for i := first; i <= last; i++ {
+			listed[i] = true
 		}
 	}
-	return false
+	return listed
 }
 
 // mayWait tells whether the status of the plan may be written after it is carried out.

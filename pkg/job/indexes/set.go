@@ -1,7 +1,9 @@
-// Package indexes holds sets of pod indexes in the interval notation of batch/v1's completedIndexes ("0-4,7").
+// Package indexes holds sets of pod indexes. As text they are in the interval notation of batch/v1's completedIndexes ("0-4,7"), or
+// a bitmap where that is shorter.
 package indexes
 
 import (
+	"encoding/base64"
 	"fmt"
 	"slices"
 	"strconv"
@@ -27,11 +29,20 @@ func Of(members ...int32) Set {
 	return s
 }
 
-// Parse reads interval notation. It accepts what String writes: indexes in ascending order without overlap.
+// Bitmaps are written where the interval notation is longer than they are, and longer than people like to read.
+const (
+	bitmapPrefix = "base64:"
+	readable     = 64 // bytes
+)
+
+// Parse reads what String writes: a bitmap, or interval notation with indexes in ascending order without overlap.
 func Parse(text string) (Set, error) {
 	var s Set
 	if text == "" {
 		return s, nil
+	}
+	if bitmap, isBitmap := strings.CutPrefix(text, bitmapPrefix); isBitmap {
+		return parseBitmap(bitmap)
 	}
 	for part := range strings.SplitSeq(text, ",") {
 		next, err := parseSpan(part)
@@ -42,6 +53,23 @@ func Parse(text string) (Set, error) {
 			return Set{}, fmt.Errorf("parsing indexes %q: %q is out of order", text, part)
 		}
 		s.append(next)
+	}
+	return s, nil
+}
+
+func parseBitmap(text string) (Set, error) {
+	bitmap, err := base64.RawStdEncoding.DecodeString(text)
+	if err != nil {
+		return Set{}, fmt.Errorf("parsing a bitmap of indexes: %w", err)
+	}
+	var s Set
+	for i, bits := range bitmap {
+		for bit := range 8 {
+			if bits&(1<<bit) != 0 {
+				index := int32(8*i + bit)
+				s.append(span{index, index})
+			}
+		}
 	}
 	return s, nil
 }
@@ -71,8 +99,25 @@ func (s *Set) append(next span) {
 	s.spans = append(s.spans, next)
 }
 
-// String writes the set in interval notation; the empty set is "".
+// String writes the set in interval notation, or as "base64:" and a bitmap where that is shorter; the empty set is "". Bit i%8 of the
+// bitmap's byte i/8, counted from the least significant one, stands for index i. Indexes below n take at most max(64, n/6+9) bytes.
 func (s Set) String() string {
+	intervals := s.intervals()
+	if len(intervals) <= readable {
+		return intervals
+	}
+	size := int(s.spans[len(s.spans)-1].last)/8 + 1
+	if len(intervals) <= len(bitmapPrefix)+base64.RawStdEncoding.EncodedLen(size) {
+		return intervals
+	}
+	bitmap := make([]byte, size)
+	for index := range s.All() {
+		bitmap[index/8] |= 1 << (index % 8)
+	}
+	return bitmapPrefix + base64.RawStdEncoding.EncodeToString(bitmap)
+}
+
+func (s Set) intervals() string {
 	var b strings.Builder
 	for n, one := range s.spans {
 		if n > 0 {

@@ -24,8 +24,45 @@ func TestStringWritesIntervals(t *testing.T) {
 	}
 }
 
+// every returns the multiples of step below n.
+func every(step, n int32) Set {
+	var members []int32
+	for i := int32(0); i < n; i += step {
+		members = append(members, i)
+	}
+	return Of(members...)
+}
+
+func TestStringWritesABitmapWhereThatIsShorter(t *testing.T) {
+	assert.Equal(t, "0,3,6,9,12,15,18,21,24,27,30,33,36,39,42,45,48,51,54,57,60,63", every(3, 66).String(), "short enough to read")
+	// Bits 0, 3, 6 of the first byte, 9, 12, 15 of the second, 18 and 21 of the third: 0x49, 0x92, 0x24.
+	assert.Equal(t, "base64:SZIkSZIkSZIkSQ", every(3, 79).String())
+	assert.Equal(t, "0-99999", every(1, 100000).String())
+	end := every(2, 100)
+	end.Add(math.MaxInt32)
+	assert.NotContains(t, end.String(), "base64", "a bitmap would take 360 MB")
+
+	whole, err := Parse("base64:CQE") // 0x09, 0x01
+	require.NoError(t, err)
+	assert.Equal(t, "0,3,8", whole.String())
+}
+
+// TestTextIsBounded: whatever is in it, a set of indexes below n takes a sixth of n as bytes.
+func TestTextIsBounded(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.Int32Range(1, 5000).Draw(t, "n")
+		set := Of(rapid.SliceOf(rapid.Int32Range(0, n-1)).Draw(t, "members")...)
+		set.AddAll(every(rapid.Int32Range(1, 50).Draw(t, "step"), n))
+		text := set.String()
+		require.LessOrEqual(t, len(text), max(64, int(n)/6+9))
+		again, err := Parse(text)
+		require.NoError(t, err)
+		require.Equal(t, set, again)
+	})
+}
+
 func TestParseRefusesWhatStringNeverWrites(t *testing.T) {
-	for _, text := range []string{"x", "-1", "3-1", "1,1", "2,1", "0-4,4", "1,", ",", "1-", "1-x", "4294967296"} {
+	for _, text := range []string{"x", "-1", "3-1", "1,1", "2,1", "0-4,4", "1,", ",", "1-", "1-x", "4294967296", "base64:=", "base64:*", "base64:A"} {
 		_, err := Parse(text)
 		assert.Error(t, err, text)
 	}

@@ -14,8 +14,12 @@ import (
 	"github.com/muster-sched/muster/pkg/job/indexes"
 )
 
-// maxDelayed bounds the entries of a status that tell of what is answered later: it is the maximum of the schema.
-const maxDelayed = 200
+// Bounds of what a status tells of what is answered later: entries, which is the maximum of the schema, and bytes of them all.
+const (
+	maxDelayed      = 200
+	maxDelayedBytes = 64 << 10
+	leastEntry      = 100 // bytes of an entry beside its indexes and the name of its task
+)
 
 // DelayedEvents is what has happened and will be answered later, with the time that each timeout counts from. It stands in
 // the Job's status, so that deadlines outlive the controller and the pods.
@@ -72,14 +76,31 @@ func DelayedBy(delays []Delay) DelayedEvents {
 
 // Write returns the events for status.delayed, nil if there is none. Pods to which the same happened at the same time
 // share an entry. Of very many different times some are told less exactly, so that what has to be written stays
-// bounded; those timeouts pass a little later.
+// bounded; those timeouts pass a little later. What is too much even so is left out, the latest first.
 func (a DelayedEvents) Write(spec *batchv1alpha1.JobSpec) []batchv1alpha1.DelayedEvent {
 	for step := time.Second; ; step *= 2 {
 		groups := a.group(step)
-		if len(groups) <= maxDelayed || step > 24*time.Hour {
-			return recordGroups(spec, groups)
+		isLast := step > 24*time.Hour
+		if len(groups) > maxDelayed && !isLast {
+			continue
+		}
+		entries := recordGroups(spec, groups)
+		if kept := withinBounds(entries); len(kept) == len(groups) || isLast {
+			return kept
 		}
 	}
+}
+
+// withinBounds returns as many of the entries as a status may have, nil if there is none.
+func withinBounds(entries []batchv1alpha1.DelayedEvent) []batchv1alpha1.DelayedEvent {
+	size := 0
+	for i := range entries {
+		size += leastEntry + len(entries[i].Task) + len(entries[i].Indexes)
+		if i == maxDelayed || size > maxDelayedBytes {
+			return entries[:i]
+		}
+	}
+	return entries
 }
 
 // moment is what pods of a task share that one entry of the status tells of. Its index is -1 or, if it is about pods,
@@ -106,7 +127,7 @@ func recordGroups(spec *batchv1alpha1.JobSpec, groups map[moment][]int32) []batc
 			cmp.Compare(a.index, b.index), cmp.Compare(a.exitCode, b.exitCode))
 	})
 	var entries []batchv1alpha1.DelayedEvent
-	for _, key := range order[:min(len(order), maxDelayed)] {
+	for _, key := range order {
 		entry := batchv1alpha1.DelayedEvent{
 			Event:    key.event,
 			Indexes:  indexes.Of(groups[key]...).String(),

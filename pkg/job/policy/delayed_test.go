@@ -85,6 +85,37 @@ func TestAgendaStaysSmall(t *testing.T) {
 	})
 }
 
+// Of 50,000 pods that are evicted at different times the entries are bounded in bytes, too, and none is left out.
+func TestDelayedIsBoundedInBytes(t *testing.T) {
+	job := twoTasks()
+	job.Spec.Tasks[0].Replicas = 50000
+	delayed := DelayedEvents{}
+	for index := range int32(50000) {
+		if index%3 > 0 {
+			delayed[eventKey{busv1alpha1.PodEvictedEvent, 0, index, 0}] = time.Unix(1000+int64(index)*7919%600, 0)
+		}
+	}
+	size := 0
+	entries := delayed.Write(&job.Spec)
+	for _, entry := range entries {
+		size += len(entry.Indexes)
+	}
+	assert.Less(t, size, 64<<10)
+	assert.Greater(t, len(entries), 3, "times are told as exactly as there is room for")
+	assert.Len(t, ReadDelayed(&job.Spec, entries), len(delayed))
+
+	// Of exit codes there is no telling less exactly.
+	delayed = DelayedEvents{}
+	for index := range int32(50000) {
+		delayed[eventKey{busv1alpha1.PodFailedEvent, 0, index, index * 7919 % 251}] = time.Unix(1000, 0)
+	}
+	size = 0
+	for _, entry := range delayed.Write(&job.Spec) {
+		size += len(entry.Indexes)
+	}
+	assert.Less(t, size, 64<<10)
+}
+
 // TestWhatIsRemembered: of what has happened, what still stands is told again, with the time when it happened.
 func TestWhatIsRemembered(t *testing.T) {
 	job, before, now := twoTasks(), time.Unix(1000, 0), time.Unix(1060, 500)

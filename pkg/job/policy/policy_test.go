@@ -9,8 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
@@ -245,20 +243,26 @@ func TestPartitionsCoverATask(t *testing.T) {
 }
 
 func TestRecordIsWhatTheStatusHolds(t *testing.T) {
-	record := Record{Created: indexes.Of(0, 1, 2, 5), Succeeded: indexes.Of(1), Failed: indexes.Of(2), Handled: map[int32]types.UID{5: "u"}}
+	record := Record{Created: indexes.Of(0, 1, 2, 5), Succeeded: indexes.Of(1), Failed: indexes.Of(2), Replaced: map[int32]int32{0: 3, 1: 3, 5: 7}}
 	written, found := record.Write("a")
 	require.True(t, found)
-	assert.Equal(t, batchv1alpha1.TaskRecord{Name: "a", Created: "0-2,5", Succeeded: "1", Failed: "2", Handled: map[string]string{"5": "u"}}, written)
+	assert.Equal(t, batchv1alpha1.TaskRecord{Name: "a", Created: "0-2,5", Succeeded: "1", Failed: "2",
+		Replaced: []batchv1alpha1.ReplacedPods{{Generation: 3, Indexes: "0-1"}, {Generation: 7, Indexes: "5"}}}, written)
 
 	again := ReadRecord([]batchv1alpha1.TaskRecord{{Name: "b", Created: "9"}, written}, "a", 5)
 	assert.Equal(t, "0-2", again.Created.String(), "an index that the task has not any more is forgotten")
-	assert.Equal(t, map[int32]types.UID{5: "u"}, again.Handled, "but not a pod that is to go")
-	again.Prune(sets.New[types.UID]("other"))
-	assert.Empty(t, again.Handled)
+	assert.Equal(t, map[int32]int32{0: 3, 1: 3, 5: 7}, again.Replaced, "but not a pod that is to go")
+	again.Seen(5, 7)
+	again.Seen(2, 8)
+	assert.True(t, again.IsReplaced(5, 7))
+	assert.True(t, again.IsReplaced(5, 0), "an informer that is behind shows an older pod")
+	assert.False(t, again.IsReplaced(5, 8), "the successor, which has not been seen yet")
+	again.Seen(5, 8)
+	assert.Equal(t, map[int32]int32{0: 3, 1: 3}, again.Replaced)
 
 	_, found = (&Record{}).Write("a")
 	assert.False(t, found)
-	broken := ReadRecord([]batchv1alpha1.TaskRecord{{Name: "a", Created: "5-1", Handled: map[string]string{"x": "u"}}}, "a", 5)
+	broken := ReadRecord([]batchv1alpha1.TaskRecord{{Name: "a", Created: "5-1", Replaced: []batchv1alpha1.ReplacedPods{{Indexes: "x"}}}}, "a", 5)
 	_, found = broken.Write("a")
 	assert.False(t, found, "what cannot be read is forgotten")
 }

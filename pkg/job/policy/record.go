@@ -2,11 +2,10 @@ package policy
 
 import (
 	"maps"
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
@@ -24,14 +23,29 @@ type Record struct {
 	Failed indexes.Set
 	// Completed says that all had succeeded when the policies were last asked.
 	Completed bool
-	// Handled is, by index, the UID of a pod that has been dealt with and that is to go, or is going.
-	Handled map[int32]types.UID
+	// Replaced is, by index, the generation of the youngest pod that has been dealt with. It and older ones of the index are to go.
+	// An entry stays until a younger pod is seen: an informer that is behind may show the pod late.
+	Replaced map[int32]int32
+	// HasNewReplaced says that pods have been recorded as replaced since the record was read.
+	HasNewReplaced bool
+}
+
+// maxGenerations bounds the sets of indexes in which the replaced pods of a task are written.
+const maxGenerations = 4
+
+// Generation returns the generation of a Job's pod: what status.podGeneration was when it was created.
+func Generation(pod *corev1.Pod) int32 {
+	n, err := strconv.ParseInt(pod.Annotations[batchv1alpha1.PodGenerationAnnotation], 10, 32)
+	if err != nil {
+		return 0
+	}
+	return int32(n)
 }
 
 // ReadRecord reads the Job's record of the task. What cannot be read is forgotten: what is seen of the pods fills it in
 // again.
 func ReadRecord(records []batchv1alpha1.TaskRecord, task string, replicas int32) Record {
-	record := Record{Handled: map[int32]types.UID{}}
+	record := Record{Replaced: map[int32]int32{}}
 	for i := range records {
 		written := &records[i]
 		if written.Name != task {
@@ -41,9 +55,14 @@ func ReadRecord(records []batchv1alpha1.TaskRecord, task string, replicas int32)
 		record.Succeeded = readSet(written.Succeeded, replicas)
 		record.Failed = readSet(written.Failed, replicas)
 		record.Completed = written.Completed
-		for index, uid := range written.Handled {
-			if n, err := strconv.ParseInt(index, 10, 32); err == nil && n >= 0 {
-				record.Handled[int32(n)] = types.UID(uid)
+		for _, pods := range written.Replaced {
+			set, err := indexes.Parse(pods.Indexes)
+			if err != nil {
+				continue
+			}
+			set.Trim(batchv1alpha1.MaxReplicas)
+			for index := range set.All() {
+				record.Replaced[index] = pods.Generation
 			}
 		}
 	}
@@ -68,14 +87,28 @@ func (m *Record) Write(task string) (batchv1alpha1.TaskRecord, bool) {
 		Succeeded: m.Succeeded.String(),
 		Failed:    m.Failed.String(),
 		Completed: m.Completed,
+		Replaced:  m.writeReplaced(),
 	}
-	for index, uid := range m.Handled {
-		if written.Handled == nil {
-			written.Handled = make(map[string]string, len(m.Handled))
-		}
-		written.Handled[strconv.Itoa(int(index))] = string(uid)
+	return written, written.Created != "" || written.Succeeded != "" || written.Failed != "" || written.Completed || len(written.Replaced) > 0
+}
+
+// writeReplaced returns the replaced pods by generation. Of more generations than are written the oldest are told as one: a pod that
+// was created meanwhile, and that a new leader's informer does not show yet, is replaced once more then.
+func (m *Record) writeReplaced() []batchv1alpha1.ReplacedPods {
+	byGeneration := map[int32][]int32{}
+	for index, generation := range m.Replaced {
+		byGeneration[generation] = append(byGeneration[generation], index)
 	}
-	return written, written.Created != "" || written.Succeeded != "" || written.Failed != "" || written.Completed || len(written.Handled) > 0
+	generations := slices.Sorted(maps.Keys(byGeneration))
+	for ; len(generations) > maxGenerations; generations = generations[1:] {
+		older, next := generations[0], generations[1]
+		byGeneration[next] = append(byGeneration[next], byGeneration[older]...)
+	}
+	var written []batchv1alpha1.ReplacedPods
+	for _, generation := range generations {
+		written = append(written, batchv1alpha1.ReplacedPods{Generation: generation, Indexes: indexes.Of(byGeneration[generation]...).String()})
+	}
+	return written
 }
 
 // Clone returns a copy that shares nothing with the record.
@@ -85,8 +118,16 @@ func (m *Record) Clone() Record {
 		Succeeded: m.Succeeded.Clone(),
 		Failed:    m.Failed.Clone(),
 		Completed: m.Completed,
-		Handled:   maps.Clone(m.Handled),
+		Replaced:  maps.Clone(m.Replaced),
+
+		HasNewReplaced: m.HasNewReplaced,
 	}
+}
+
+// IsReplaced tells whether a pod of that index and generation has been dealt with.
+func (m *Record) IsReplaced(index, generation int32) bool {
+	replaced, found := m.Replaced[index]
+	return found && generation <= replaced
 }
 
 // Finished tells whether the pod of that index is known to have finished.
@@ -160,7 +201,7 @@ func (m *Record) Renew(index int32, pod *corev1.Pod) {
 	m.Completed = m.Completed && !m.Succeeded.Has(index)
 	m.Succeeded.Remove(index)
 	m.Failed.Remove(index)
-	m.rid(index, pod)
+	m.replace(index, pod)
 }
 
 // RenewAll does for all of these indexes what Renew does for one, in time that grows with their number and no faster.
@@ -171,19 +212,19 @@ func (m *Record) RenewAll(renewed indexes.Set, pods map[int32]*corev1.Pod) {
 	m.Completed = m.Completed && m.Succeeded.Len() == before
 	m.Failed.RemoveAll(renewed)
 	for index := range renewed.All() {
-		m.rid(index, pods[index])
+		m.replace(index, pods[index])
 	}
 }
 
-// rid remembers that the pod is to go; nil is none.
-func (m *Record) rid(index int32, pod *corev1.Pod) {
-	if pod == nil {
+// replace records that the pod is to go; nil is none.
+func (m *Record) replace(index int32, pod *corev1.Pod) {
+	if pod == nil || m.IsReplaced(index, Generation(pod)) {
 		return
 	}
-	if m.Handled == nil {
-		m.Handled = map[int32]types.UID{}
+	if m.Replaced == nil {
+		m.Replaced = map[int32]int32{}
 	}
-	m.Handled[index] = pod.UID
+	m.Replaced[index], m.HasNewReplaced = Generation(pod), true
 }
 
 // Rewind forgets all of the task but which pods have succeeded: all others are to go, and their indexes run anew, those that have
@@ -197,7 +238,9 @@ func (m *Record) Rewind(unsuccessful map[int32]*corev1.Pod) {
 	}
 }
 
-// Prune forgets the pods to be rid of that exist no more.
-func (m *Record) Prune(existing sets.Set[types.UID]) {
-	maps.DeleteFunc(m.Handled, func(_ int32, uid types.UID) bool { return !existing.Has(uid) })
+// Seen forgets the pods of that index that a pod of that generation has replaced: no two pods of an index are there at a time.
+func (m *Record) Seen(index, generation int32) {
+	if replaced, found := m.Replaced[index]; found && generation > replaced {
+		delete(m.Replaced, index)
+	}
 }

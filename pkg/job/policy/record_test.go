@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	"github.com/muster-sched/muster/pkg/job/indexes"
 )
@@ -43,17 +43,17 @@ func TestRewind(t *testing.T) {
 		pods := map[int32]*corev1.Pod{}
 		for _, index := range indexes {
 			pods[index] = pod(PodName("j", "a", index), corev1.PodFailed)
-			pods[index].UID = types.UID(fmt.Sprint("uid-", index))
+			pods[index].Annotations = map[string]string{batchv1alpha1.PodGenerationAnnotation: fmt.Sprint(10 + index)}
 		}
 		return pods
 	}
-	m := Record{Created: indexes.Of(0, 1, 2, 3, 4), Succeeded: indexes.Of(0), Failed: indexes.Of(1), Completed: true, Handled: map[int32]types.UID{9: "u"}}
+	m := Record{Created: indexes.Of(0, 1, 2, 3, 4), Succeeded: indexes.Of(0), Failed: indexes.Of(1), Completed: true, Replaced: map[int32]int32{9: 5}}
 	m.Rewind(ended(1, 2, 3))
 	assert.Equal(t, "0", m.Created.String())
 	assert.Equal(t, "0", m.Succeeded.String())
 	assert.Empty(t, m.Failed.String())
 	assert.True(t, m.Completed, "none of the succeeded pods runs anew")
-	assert.Equal(t, map[int32]types.UID{1: "uid-1", 2: "uid-2", 3: "uid-3", 9: "u"}, m.Handled, "these pods are to go")
+	assert.Equal(t, map[int32]int32{1: 11, 2: 12, 3: 13, 9: 5}, m.Replaced, "these pods are to go")
 }
 
 // TestReopen: a completion that was handled, but whose answer was not executed, is seen again. A failed pod runs anew when the Job is

@@ -35,6 +35,8 @@ const (
 
 	// MissingClaimAnnotation on a Job set to "emptyDir" replaces a claim that does not exist by an emptyDir.
 	MissingClaimAnnotation = "muster.sh/missing-claim"
+	// PodGenerationAnnotation on a pod is status.podGeneration of its Job when the pod was created. A pod without it has generation 0.
+	PodGenerationAnnotation = "muster.sh/pod-generation"
 )
 
 // DefaultTaskSpec is the prefix of the name of a task without one; the task's index follows.

@@ -397,7 +397,9 @@ type TaskState struct {
 
 // TaskRecord remembers what has been handled of one task in the current incarnation, so that a restarted controller
 // can tell an evicted pod from one that was never created, and runs no finished pod again. Sets of indexes are in the interval
-// notation of batch/v1's completedIndexes ("0-4,7"). An extra of Muster's.
+// notation of batch/v1's completedIndexes ("0-4,7"). A long one is a bitmap instead, where that is shorter: "base64:" and, in
+// base64 without padding, bytes of which bit i%8 of byte i/8, counted from the least significant one, stands for index i. An extra of
+// Muster's.
 type TaskRecord struct {
 	// Name of the task.
 	Name string `json:"name"`
@@ -413,9 +415,19 @@ type TaskRecord struct {
 	// Completed says that all pods had succeeded when the policies were last asked.
 	// +optional
 	Completed bool `json:"completed,omitempty"`
-	// Handled maps an index to the UID of its pod that a policy was last applied to.
+	// Replaced are the pods that have been dealt with and that are to go, or have gone and have no successor yet.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10
 	// +optional
-	Handled map[string]string `json:"handled,omitempty"`
+	Replaced []ReplacedPods `json:"replaced,omitempty"`
+}
+
+// ReplacedPods are pods of a task that are to go, or have gone, and that new ones replace. An extra of Muster's.
+type ReplacedPods struct {
+	// Generation of the pods: those of this generation and of older ones are meant.
+	Generation int32 `json:"generation"`
+	// Indexes of the pods: a set as in TaskRecord.
+	Indexes string `json:"indexes"`
 }
 
 // DelayedEvent remembers something that has happened and whose policy has a timeout, so that it is answered in time
@@ -426,7 +438,7 @@ type DelayedEvent struct {
 	// Task that it happened to; empty if the Job as a whole is concerned.
 	// +optional
 	Task string `json:"task,omitempty"`
-	// Indexes of the task's pods that it happened to, in interval notation; empty if no single pod is concerned.
+	// Indexes of the task's pods that it happened to, a set as in TaskRecord; empty if no single pod is concerned.
 	// +optional
 	Indexes string `json:"indexes,omitempty"`
 	// ExitCode of the pods, for PodFailed.
@@ -471,6 +483,10 @@ type JobStatus struct {
 	// RetryCount is how often the Job was restarted.
 	// +optional
 	RetryCount int32 `json:"retryCount,omitempty"`
+	// PodGeneration grows when pods are recorded as replaced, and when the Job restarts. Pods carry the value that it has when they
+	// are created. An extra of Muster's.
+	// +optional
+	PodGeneration int32 `json:"podGeneration,omitempty"`
 	// RunningDuration is how long the Job has run, without the time for which it was aborted. It is written when the Job is aborted and
 	// when it ends.
 	// +kubebuilder:validation:Type=string
@@ -488,8 +504,7 @@ type JobStatus struct {
 	// +optional
 	Conditions []JobCondition `json:"conditions,omitempty"`
 	// TaskRecords remember what has been handled in the current incarnation. An extra of Muster's.
-	// +listType=map
-	// +listMapKey=name
+	// +listType=atomic
 	// +optional
 	TaskRecords []TaskRecord `json:"taskRecords,omitempty"`
 	// Delayed is what has happened and is answered later, because its policy has a timeout. An extra of Muster's.
