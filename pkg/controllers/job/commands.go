@@ -131,8 +131,8 @@ func (c *Controller) deleteCommand(ctx context.Context, command *busv1alpha1.Com
 	return nil
 }
 
-// dropCommands deletes the Commands for a Job that does not exist. It asks the API server about that first: the
-// informer of Jobs may be behind that of Commands.
+// dropCommands deletes the Commands for a Job that does not exist, and says so by events on them. It asks the API server about that first:
+// the informer of Jobs may be behind that of Commands.
 func (c *Controller) dropCommands(ctx context.Context, namespace, name string) error {
 	commands := c.commandsFor(namespace + "/" + name)
 	if len(commands) == 0 {
@@ -146,6 +146,9 @@ func (c *Controller) dropCommands(ctx context.Context, namespace, name string) e
 		if err := c.deleteCommand(ctx, command); err != nil {
 			return err
 		}
+		c.instruments.commands.WithLabelValues("ignored").Inc()
+		c.recorder.Eventf(command, corev1.EventTypeWarning, eventCommandIgnored,
+			"Command %s is not executed: there is no job %s", command.Name, name)
 	}
 	return nil
 }

@@ -1,10 +1,13 @@
 package job
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/phase"
 )
 
 // Reasons of events on Jobs, beside the reasons of what a Job waits for.
@@ -17,18 +20,28 @@ const (
 	eventPluginError      = "PluginError"
 	eventStatusError      = "JobStatusError"
 	eventPolicyNeverFires = "PolicyNeverFires"
+	// What becomes of the answer of a policy that is not executed.
+	eventPolicyIgnored   = "PolicyIgnored"
+	eventActionCancelled = "ActionCancelled"
+	// How far a Job has come. The reasons of its ends are the names of their phases.
+	eventAdmitted = "Admitted"
+	eventRunning  = "Running"
 	// What becomes of a Command.
 	eventCommandIssued  = "CommandIssued"
 	eventCommandIgnored = "CommandIgnored"
 )
 
 // emitEvents tells people what a status that has been written means: the command that was given, the action that was
-// taken, and what the Job suffers from or waits for now and did not before.
+// taken or refused, how far the Job has come, and what it suffers from or waits for now and did not before.
 func (c *Controller) emitEvents(job *batchv1alpha1.Job, s *snapshot, p *plan) {
 	c.tellOfCommand(job, s.command, p)
-	if p.request != nil {
+	switch {
+	case p.refusal != "":
+		c.recorder.Event(job, corev1.EventTypeWarning, eventPolicyIgnored, p.refusal)
+	case p.request != nil && !isOutOfRuns(p.status, s.job.Spec.MaxRetry):
 		c.recorder.Eventf(job, corev1.EventTypeNormal, eventExecuteAction, "Start to execute action %s ", p.request.action)
 	}
+	c.tellOfProgress(job, s, p.status)
 	said := s.explanation(p.status.State.Phase)
 	if said == nil || job.Status.State.Reason == said.reason {
 		return
@@ -48,6 +61,52 @@ func (c *Controller) emitEvents(job *batchv1alpha1.Job, s *snapshot, p *plan) {
 	default:
 		c.recorder.Event(job, corev1.EventTypeWarning, said.reason, said.message)
 	}
+}
+
+// isOutOfRuns tells whether the Job has no run left for the restart that was asked for: it is going to be Failed, and starts nothing.
+func isOutOfRuns(status *batchv1alpha1.JobStatus, maxRetry int32) bool {
+	return status.State.Reason == phase.ReasonMaxRetryReached || status.State.Phase == batchv1alpha1.Restarting && status.RetryCount >= maxRetry
+}
+
+// tellOfProgress tells that the Job has been admitted, if it had to wait for that, that it has started, or that it has ended. Each text is
+// the same for a reason as far as it can be, so that the recorder joins the events of a Job that starts over and over.
+func (c *Controller) tellOfProgress(job *batchv1alpha1.Job, s *snapshot, status *batchv1alpha1.JobStatus) {
+	before := &job.Status
+	switch p := status.State.Phase; {
+	case p == beginning(before.State.Phase):
+		if p == batchv1alpha1.Pending && waitedForQueue(before.State.Reason) && c.isAdmitted(s.group) {
+			c.recorder.Eventf(job, corev1.EventTypeNormal, eventAdmitted, "Queue %s has admitted the job", s.job.Spec.Queue)
+		}
+	case p == batchv1alpha1.Running && isStart(before.Conditions):
+		c.recorder.Event(job, corev1.EventTypeNormal, eventRunning, "The minimum of the job runs")
+	case phase.Ended(p):
+		kind := corev1.EventTypeNormal
+		if p == batchv1alpha1.Failed {
+			kind = corev1.EventTypeWarning
+		}
+		c.recorder.Eventf(job, kind, string(p), "%s: %s", status.State.Reason, status.State.Message)
+	}
+}
+
+// waitedForQueue tells whether a reason of a Pending Job is that its queue does not let it in.
+func waitedForQueue(reason string) bool {
+	switch reason {
+	case reasonPodGroupPending, reasonQueueNotFound, reasonQueueIsRoot, reasonQueueHasChildren, reasonQueueNotOpen:
+		return true
+	default:
+		return false
+	}
+}
+
+// isStart tells whether a Job with these conditions, if it runs now, has not been running since its last start: it is new, was restarted
+// or was resumed. A Job that was Pending for a while because too many of its pods waited has not started again.
+func isStart(conditions []batchv1alpha1.JobCondition) bool {
+	for _, c := range slices.Backward(conditions) {
+		if c.Status != batchv1alpha1.Pending {
+			return c.Status != batchv1alpha1.Running
+		}
+	}
+	return true
 }
 
 // tellOfCommand tells what has become of the Command, if anything has.

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
-	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 )
 
 // deletePatience is how long to wait for the informer to show a deletion before it is asked for again.
@@ -69,13 +68,6 @@ func (m *unwrittenStatus) addTo(status *batchv1alpha1.JobStatus) {
 	if m != nil && apiequality.Semantic.DeepEqual(m.base, status) {
 		status.TaskRecords, status.PodGeneration, status.Delayed = m.records, m.generation, m.delayed
 	}
-}
-
-// delayedAnswer is what is answered later about pods of a task.
-type delayedAnswer struct {
-	task   int
-	event  busv1alpha1.Event
-	action busv1alpha1.Action
 }
 
 // refusalOf returns why the Job's spec cannot run, or nil. It is worked out once for each change of the spec.

@@ -43,6 +43,8 @@ type plan struct {
 	delays []policy.Delay
 	// isFirst says that the status only shows that the Job has begun: the plan is made again once it is written.
 	isFirst bool
+	// refusal says why the answer of a policy to what happened to an aborted Job is not executed; empty if none was given.
+	refusal string
 	// ignored says that the command that was given does nothing in the Job's phase.
 	ignored bool
 }
@@ -90,8 +92,11 @@ func makePlan(s *snapshot) *plan {
 	}
 	recordDelays(s, &job, granted, delays)
 	result := &plan{status: status, members: sorted, stage: stage, delays: delays, ignored: s.command != nil && !agreed}
-	if granted {
+	switch {
+	case granted:
 		result.request = asked
+	case asked != nil && asked.cause != nil:
+		result.refusal = whyRefused(s.job, asked)
 	}
 	if s.command != nil && (!agreed || asked.commanded) {
 		status.HandledCommand = string(s.command.UID)
@@ -163,9 +168,6 @@ func hold(s *snapshot, job *batchv1alpha1.Job) *plan {
 // asked again about what had happened before.
 func demand(s *snapshot, job *batchv1alpha1.Job, records []policy.Record, all *podSet, agreed bool) (*request, []policy.Delay) {
 	answer, delays := askPolicies(s, job, records, all)
-	if answer != nil && answer.action == busv1alpha1.ResumeJobAction && isSuspended(job) {
-		answer = nil
-	}
 	wish := askSpec(job, s.now)
 	if agreed {
 		wish = &request{action: busv1alpha1.Action(s.command.Action), why: whyCommanded(s.command), commanded: true}
@@ -333,7 +335,7 @@ func grant(job *batchv1alpha1.Job, records []policy.Record, all *podSet, asked *
 	before := all.sort(job, records)
 	unsuccessful := all.unsuccessful(job)
 	effect, honoured := phase.Act(status.State.Phase, asked.action, status.RetryCount, job.Spec.MaxRetry)
-	if !honoured {
+	if !honoured || isAgainstSuspension(job, asked) {
 		return false
 	}
 	status.State = batchv1alpha1.JobState{
@@ -369,6 +371,25 @@ func grant(job *batchv1alpha1.Job, records []policy.Record, all *podSet, asked *
 		}
 	}
 	return true
+}
+
+// isAgainstSuspension tells whether a policy asks to resume a Job that its spec suspends.
+func isAgainstSuspension(job *batchv1alpha1.Job, asked *request) bool {
+	return asked.action == busv1alpha1.ResumeJobAction && asked.cause != nil && isSuspended(job)
+}
+
+// whyRefused says to people why an aborted Job does not do what a policy asks for; empty for a Job that runs: of that, only what would
+// resume it is refused, and it needs no resuming.
+func whyRefused(job *batchv1alpha1.Job, asked *request) string {
+	p := job.Status.State.Phase
+	if !phase.IsAborted(p) {
+		return ""
+	}
+	why := fmt.Sprintf("it does nothing to a job that is %s", p)
+	if isAgainstSuspension(job, asked) {
+		why = "spec.suspend is true"
+	}
+	return fmt.Sprintf("Action %s is not executed: %s (%s)", asked.action, why, asked.why.message)
 }
 
 // renewTargets marks the pods of a task that a restart is about, and lets their indexes run anew.

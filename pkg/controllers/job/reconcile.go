@@ -52,7 +52,7 @@ func (c *Controller) reconcile(ctx context.Context, job *batchv1alpha1.Job, loca
 	acting := *s.job
 	acting.Status = *p.status
 	failed := c.act(ctx, &acting, s, p, local)
-	wait = soonest(wait, c.announce(&acting, p.delays, s.now, local))
+	wait = soonest(wait, c.announce(&acting, p, s.now, local))
 	wait = soonest(wait, c.nextDeadline(&acting, s.now))
 	return c.conclude(&acting, s, failed, wait, local)
 }
@@ -101,25 +101,6 @@ func (c *Controller) hasHappened(ctx context.Context, job *batchv1alpha1.Job, e 
 	default:
 		return pod.UID == e.Pod.UID && (e.Type != busv1alpha1.PodPendingEvent || pod.Status.Phase == corev1.PodPending)
 	}
-}
-
-// announce tells of the answers whose time has not come, once for all pods of a task, and returns how long it is to the first.
-func (c *Controller) announce(job *batchv1alpha1.Job, delays []policy.Delay, now time.Time, local *localState) time.Duration {
-	var first time.Duration
-	announced := map[delayedAnswer]bool{}
-	for _, d := range delays {
-		if d.PutOff {
-			continue // it is not time that it waits for
-		}
-		about := delayedAnswer{d.Cause.Task, d.Cause.Type, d.Action}
-		if !local.announced[about] && !announced[about] {
-			c.recorder.Eventf(job, corev1.EventTypeNormal, eventExecuteAction, "Execute action %s after %s", d.Action, d.Timeout)
-		}
-		announced[about] = true
-		first = soonest(first, atLeast(d.Due.Sub(now)))
-	}
-	local.announced = announced
-	return first
 }
 
 // nextDeadline returns when time alone changes something about the Job; 0 if it does not.

@@ -1,0 +1,74 @@
+package job
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/phase"
+	"github.com/muster-sched/muster/pkg/job/policy"
+)
+
+// maxStartup is how long a pod may be pending, at most, before people are told what will be done if it stays so. Every pod is pending at
+// first.
+const maxStartup = 30 * time.Second
+
+// delayedAnswer is what is answered later about pods of a task.
+type delayedAnswer struct {
+	task   int
+	event  busv1alpha1.Event
+	action busv1alpha1.Action
+}
+
+// describe names the event, and the task that it is about.
+func (d delayedAnswer) describe(spec *batchv1alpha1.JobSpec) string {
+	if d.task < 0 {
+		return string(d.event)
+	}
+	return fmt.Sprintf("%s of task %s", d.event, spec.Tasks[d.task].Name)
+}
+
+// announce tells of the answers whose time has not come, once for all pods of a task, and takes back those that will not come, because what
+// they would have answered is over. It returns how long it is until the first has to be given, or told of.
+func (c *Controller) announce(job *batchv1alpha1.Job, p *plan, now time.Time, local *localState) time.Duration {
+	var first time.Duration
+	announced := map[delayedAnswer]bool{}
+	for _, d := range p.delays {
+		about := delayedAnswer{d.Cause.Task, d.Cause.Type, d.Action}
+		switch toldIn := toldAt(&d).Sub(now); {
+		case announced[about]:
+		case local.announced[about]:
+			announced[about] = true
+		case d.PutOff, !phase.Honours(job.Status.State.Phase, d.Action):
+		case toldIn > 0:
+			first = soonest(first, toldIn)
+		default:
+			announced[about] = true
+			c.recorder.Eventf(job, corev1.EventTypeNormal, eventExecuteAction, "Execute action %s after %s", d.Action, d.Timeout)
+		}
+		if !d.PutOff { // otherwise it is not time that it waits for
+			first = soonest(first, atLeast(d.Due.Sub(now)))
+		}
+	}
+	if p.request == nil && phase.Runs(job.Status.State.Phase) {
+		for about := range local.announced {
+			if !announced[about] {
+				c.recorder.Eventf(job, corev1.EventTypeNormal, eventActionCancelled,
+					"Action %s is not executed: %s is over", about.action, about.describe(&job.Spec))
+			}
+		}
+	}
+	local.announced = announced
+	return first
+}
+
+// toldAt is when people are told of an answer to come.
+func toldAt(d *policy.Delay) time.Time {
+	if d.Cause.Type != busv1alpha1.PodPendingEvent {
+		return d.Cause.Since
+	}
+	return d.Cause.Since.Add(min(d.Timeout/10, maxStartup) + policy.ClockUnit)
+}
