@@ -13,8 +13,11 @@ import (
 	"github.com/muster-sched/muster/pkg/job/phase"
 )
 
-// leaner keeps out of the informers' memory what nobody here reads and what is often half of an object. What is written back
-// is never a whole object out of an informer, but for statuses.
+// leaner keeps out of the informers' memory what nobody here reads and what is often half of an object.
+//
+// Some objects out of informers are written back. Of Jobs that is only the status: the API server ignores the rest of such a request. PodGroups
+// are written back whole, and of these only managedFields are left out: the API server keeps its own where a request has none. Pods
+// are never written back.
 type leaner struct{ amounts sharedAmounts }
 
 // lean is a cache.TransformFunc.

@@ -93,23 +93,39 @@ func older(a, b *busv1alpha1.Command) int {
 	return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
 }
 
-// deleteCommands deletes the Commands that need nothing else, and says of those that were refused why.
+// commandsPerSync is how many Commands are deleted in one sync. A Job may be given thousands.
+const commandsPerSync = 30
+
+// deleteCommands deletes Commands that need nothing else, and says of those that were refused why. What it does not come to is for another
+// sync.
 func (c *Controller) deleteCommands(ctx context.Context, job *batchv1alpha1.Job, o *commands, local *localState) error {
+	asked, left := sets.New[types.UID](), commandsPerSync
 	for _, command := range o.done {
-		if local.commands.Has(command.UID) {
+		switch {
+		case local.commands.Has(command.UID):
+		case left == 0:
+			c.worker.Enqueue(keyOf(job))
 			continue
+		default:
+			left--
+			if err := c.deleteDone(ctx, job, command, o); err != nil {
+				return err
+			}
 		}
-		if err := c.deleteCommand(ctx, command); err != nil {
-			return err
-		}
-		if why, refused := o.refused[command.UID]; refused {
-			c.instruments.commands.WithLabelValues("ignored").Inc()
-			c.recorder.Eventf(job, corev1.EventTypeWarning, eventCommandIgnored, "Command %s is not executed: %s", command.Name, why)
-		}
+		asked.Insert(command.UID)
 	}
-	local.commands = sets.New[types.UID]()
-	for _, command := range o.done {
-		local.commands.Insert(command.UID)
+	local.commands = asked
+	return nil
+}
+
+// deleteDone deletes a Command that needs nothing else.
+func (c *Controller) deleteDone(ctx context.Context, job *batchv1alpha1.Job, command *busv1alpha1.Command, o *commands) error {
+	if err := c.deleteCommand(ctx, command); err != nil {
+		return err
+	}
+	if why, refused := o.refused[command.UID]; refused {
+		c.instruments.commands.WithLabelValues("ignored").Inc()
+		c.recorder.Eventf(job, corev1.EventTypeWarning, eventCommandIgnored, "Command %s is not executed: %s", command.Name, why)
 	}
 	return nil
 }
@@ -142,13 +158,16 @@ func (c *Controller) dropCommands(ctx context.Context, namespace, name string) e
 	if !apierrors.IsNotFound(err) {
 		return err
 	}
-	for _, command := range commands {
+	for _, command := range commands[:min(commandsPerSync, len(commands))] {
 		if err := c.deleteCommand(ctx, command); err != nil {
 			return err
 		}
 		c.instruments.commands.WithLabelValues("ignored").Inc()
 		c.recorder.Eventf(command, corev1.EventTypeWarning, eventCommandIgnored,
 			"Command %s is not executed: there is no job %s", command.Name, name)
+	}
+	if len(commands) > commandsPerSync {
+		c.worker.Enqueue(namespace + "/" + name)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ package job
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -19,7 +20,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/component-base/metrics"
-	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/controller/util/consistency"
 	"k8s.io/utils/clock"
 
@@ -190,7 +190,7 @@ func New(cfg Config) *Controller {
 	c.synced = append(c.synced, classes.Informer().HasSynced)
 	c.watchOwned(pods.Informer(), groups.Informer())
 	c.watch(jobs.Informer(), c.jobHandler(), cache.Indexers{byQueue: queueOfJob, byClaim: claimsOfJob})
-	c.watch(jobs.Informer(), c.instruments.census(), nil)
+	c.watch(jobs.Informer(), c.instruments.jobs.handler(), nil)
 	c.watch(queues.Informer(), c.queueHandler(), cache.Indexers{byParent: parentOfQueue})
 	c.watch(commands, c.commandHandler(), cache.Indexers{byTargetJob: jobOfCommand})
 	c.admission.Watch(func(group *schedulingv1beta1.PodGroup) { c.enqueueOwner(group, 0) })
@@ -234,6 +234,7 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 		return
 	}
 	c.podTracker.open()
+	c.instruments.jobs.show()
 	c.worker.Run(ctx, workers)
 }
 
@@ -256,17 +257,12 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 	if isOrphaning(job) {
 		return 0, nil
 	}
-	if err := c.written.EnsureReady(owner); err != nil {
-		// The informer's news of what was written last brings the Job back here; the wait is for the case that
-		// it was deleted again before it was seen.
-		klog.FromContext(ctx).V(4).Info("Waiting to see what was written last", "job", klog.KObj(job), "reason", err.Error())
-		return retrySoon, nil
-	}
 	local := c.localStates.of(key, job.UID)
-	after, err := c.reconcile(ctx, job, local)
-	if !local.unfinished {
-		c.turns.Leave(key)
+	after, err := c.look(ctx, owner, job, local)
+	if early := (*notYet)(nil); errors.As(err, &early) {
+		return soonest(after, c.again(ctx, job, early, &local.retries)), nil
 	}
+	local.retries = retries{}
 	if err != nil || !phase.Ended(job.Status.State.Phase) {
 		return after, err
 	}
@@ -276,6 +272,20 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 	}
 	c.localStates.forget(key)
 	return after, nil
+}
+
+// look takes one look at the Job once the informers show what it has written for it.
+func (c *Controller) look(ctx context.Context, owner types.NamespacedName, job *batchv1alpha1.Job, local *localState) (time.Duration, error) {
+	if err := c.written.EnsureReady(owner); err != nil {
+		// The informer's news of what was written last brings the Job back here; the pause is for the case that
+		// it was deleted again before it was seen.
+		return 0, &notYet{err.Error(), retrySoon}
+	}
+	after, err := c.reconcile(ctx, job, local)
+	if !local.unfinished {
+		c.turns.Leave(keyOf(job))
+	}
+	return after, err
 }
 
 func (c *Controller) forget(owner types.NamespacedName, key string) {

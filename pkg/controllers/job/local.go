@@ -34,8 +34,9 @@ type localState struct {
 	unfinished bool                    // pods are left to create or delete: the Job has a turn, or waits for one
 	goneGroup  types.UID               // of the PodGroup that was deleted last, which may still be seen
 	commands   sets.Set[types.UID]     // Commands that have been deleted and may still be seen
-	announced  map[delayedAnswer]bool  // what was announced to be answered later
-	pause      time.Duration           // since a name was tried last that is taken
+	retries    retries
+	announced  map[delayedAnswer]bool // what was announced to be answered later
+	pause      time.Duration          // since a name was tried last that is taken
 }
 
 // uncertainWrite is a write of the status of which it is not known whether it succeeded.

@@ -2,6 +2,7 @@ package job
 
 import (
 	"cmp"
+	"sync"
 	"time"
 
 	"k8s.io/client-go/tools/cache"
@@ -26,7 +27,7 @@ const (
 
 // instruments are the metrics of the controller. None has a series for each Job.
 type instruments struct {
-	jobs      *metrics.GaugeVec     // by phase
+	jobs      *census
 	entered   *metrics.CounterVec   // by phase
 	completed *metrics.CounterVec   // by queue
 	failed    *metrics.CounterVec   // by queue
@@ -61,7 +62,8 @@ func Metrics() []Metric { return newInstruments().all }
 
 func newInstruments() *instruments {
 	m := &instruments{}
-	m.jobs = m.gauge("jobs", "Jobs that exist, by phase.", "phase")
+	m.jobs = &census{counts: map[batchv1alpha1.JobPhase]float64{},
+		shown: m.gauge("jobs", "Jobs that exist, by phase; shown by the replica that leads.", "phase")}
 	m.entered = m.counter(musterSubsystem, "job_phases_entered_total", "How often Jobs entered each phase.", "phase")
 	m.completed = m.counter(volcanoSubsystem, "job_completed_phase_count", "Jobs that were Completed, by queue.", "queue_name")
 	m.failed = m.counter(volcanoSubsystem, "job_failed_phase_count", "Jobs that were Failed, by queue.", "queue_name")
@@ -167,21 +169,48 @@ func (m *instruments) created(job *batchv1alpha1.Job, now time.Time) {
 	}
 }
 
-// census keeps the number of Jobs in each phase.
-func (m *instruments) census() cache.ResourceEventHandler {
-	count := func(obj any, n float64) {
-		if job, ok := worker.LastKnown[*batchv1alpha1.Job](obj); ok {
-			// One that nobody has looked at yet waits like the others.
-			p := cmp.Or(job.Status.State.Phase, batchv1alpha1.Pending)
-			m.jobs.WithLabelValues(string(p)).Add(n)
-		}
+// census is the number of Jobs in each phase. Only the replica that leads shows it, as sums over replicas would count Jobs twice.
+type census struct {
+	shown *metrics.GaugeVec
+
+	mu     sync.Mutex
+	leads  bool
+	counts map[batchv1alpha1.JobPhase]float64
+}
+
+// show makes the numbers visible from now on.
+func (c *census) show() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.leads = true
+	for p, n := range c.counts {
+		c.shown.WithLabelValues(string(p)).Set(n)
 	}
+}
+
+// count adds to the number of Jobs in the phase of this one.
+func (c *census) count(obj any, n float64) {
+	job, ok := worker.LastKnown[*batchv1alpha1.Job](obj)
+	if !ok {
+		return
+	}
+	// One that nobody has looked at yet waits like the others.
+	p := cmp.Or(job.Status.State.Phase, batchv1alpha1.Pending)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.counts[p] += n
+	if c.leads {
+		c.shown.WithLabelValues(string(p)).Set(c.counts[p])
+	}
+}
+
+func (c *census) handler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) { count(obj, 1) },
+		AddFunc: func(obj any) { c.count(obj, 1) },
 		UpdateFunc: func(before, after any) {
-			count(before, -1)
-			count(after, 1)
+			c.count(before, -1)
+			c.count(after, 1)
 		},
-		DeleteFunc: func(obj any) { count(obj, -1) },
+		DeleteFunc: func(obj any) { c.count(obj, -1) },
 	}
 }

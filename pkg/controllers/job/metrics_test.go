@@ -94,14 +94,16 @@ func TestCensus(t *testing.T) {
 	in := func(p batchv1alpha1.JobPhase) *batchv1alpha1.Job {
 		return mustertesting.MakeJob("j").Status(batchv1alpha1.JobStatus{State: batchv1alpha1.JobState{Phase: p}}).Obj()
 	}
-	handler := m.census()
+	handler := m.jobs.handler()
 	handler.OnAdd(in(""), true)
+	expect("", "muster_jobs") // a standby shows nothing
+	m.jobs.show()
 	handler.OnAdd(in(batchv1alpha1.Pending), false)
 	handler.OnUpdate(in(batchv1alpha1.Pending), in(batchv1alpha1.Running))
 	handler.OnAdd(in(batchv1alpha1.Failed), false)
 	handler.OnDelete(cache.DeletedFinalStateUnknown{Key: "default/j", Obj: in(batchv1alpha1.Failed)})
 	expect(`
-# HELP muster_jobs [ALPHA] Jobs that exist, by phase.
+# HELP muster_jobs [ALPHA] Jobs that exist, by phase; shown by the replica that leads.
 # TYPE muster_jobs gauge
 muster_jobs{phase="Failed"} 0
 muster_jobs{phase="Pending"} 1

@@ -291,17 +291,14 @@ func (m *members) someKilled() bool {
 	return false
 }
 
-// isReady tells whether a pod runs and all its containers say that they are ready.
+// isReady tells whether a pod runs and is Ready, by its readiness gates as well.
 func isReady(pod *corev1.Pod) bool {
-	if pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil || len(pod.Status.ContainerStatuses) == 0 {
+	if pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil {
 		return false
 	}
-	for i := range pod.Status.ContainerStatuses {
-		if !pod.Status.ContainerStatuses[i].Ready {
-			return false
-		}
-	}
-	return true
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
 }
 
 // highestFirst puts pods into the order in which they are to go: those that were created last first, as far as the spec tells.

@@ -24,7 +24,7 @@ func (c *Controller) reconcile(ctx context.Context, job *batchv1alpha1.Job, loca
 	commands := c.commandsOf(job)
 	s, err := c.takeSnapshot(job, commands.next, local)
 	if errors.Is(err, errEndUnknown) {
-		return retrySoon, nil // the news brings the Job back here
+		return 0, &notYet{err.Error(), retrySoon} // the news brings the Job back here
 	}
 	local.unfinished = false // it keeps its turn if it comes to act
 	if err != nil {
@@ -39,7 +39,7 @@ func (c *Controller) reconcile(ctx context.Context, job *batchv1alpha1.Job, loca
 		p = &plan{status: first, isFirst: true}
 	}
 	if !c.isStillTrue(ctx, s, p) {
-		return retrySoon, nil
+		return 0, &notYet{"the API server does not confirm yet what the informers show", retrySoon}
 	}
 	wait, mayAct, err := c.writeStatus(ctx, job, s, p, local)
 	if err != nil || !mayAct {
@@ -54,6 +54,7 @@ func (c *Controller) reconcile(ctx context.Context, job *batchv1alpha1.Job, loca
 	failed := c.act(ctx, &acting, s, p, local)
 	wait = soonest(wait, c.announce(&acting, p, s.now, local))
 	wait = soonest(wait, c.nextDeadline(&acting, s.now))
+	wait = soonest(wait, s.overdueIn)
 	return c.conclude(&acting, s, failed, wait, local)
 }
 
@@ -105,7 +106,7 @@ func (c *Controller) hasHappened(ctx context.Context, job *batchv1alpha1.Job, e 
 
 // nextDeadline returns when time alone changes something about the Job; 0 if it does not.
 func (c *Controller) nextDeadline(job *batchv1alpha1.Job, now time.Time) time.Duration {
-	if left, limited := timeToLive(job, now); limited {
+	if left, limited := timeToLive(job, now); limited && !isDeleted(job) {
 		return atLeast(left)
 	}
 	if phase.Ended(job.Status.State.Phase) {

@@ -54,6 +54,9 @@ type snapshot struct {
 	problem *finding
 	// lastError is what the last attempt to act ran into; nil if nothing.
 	lastError *finding
+	// overdue is what there is to say about pods that do not go; nil if nothing. overdueIn is when there may be; 0 if time changes nothing.
+	overdue   *finding
+	overdueIn time.Duration
 	// waiting is what the Job waits for while it is Pending; nil if nothing is known.
 	waiting *finding
 
@@ -133,6 +136,7 @@ func (c *Controller) lookAtPods(s *snapshot, local *localState) error {
 		return errEndUnknown
 	}
 	s.pods, s.ended = pods, ended
+	s.overdue, s.overdueIn = findOverdue(pods, s.now)
 	return nil
 }
 

@@ -20,6 +20,8 @@ func (s *snapshot) explanation(p batchv1alpha1.JobPhase) *finding {
 		return s.held
 	case s.problem != nil:
 		return s.problem
+	case s.overdue != nil:
+		return s.overdue
 	case p == batchv1alpha1.Pending:
 		return s.waiting
 	default:
@@ -31,8 +33,12 @@ func (s *snapshot) explanation(p batchv1alpha1.JobPhase) *finding {
 // whether it is resumed, for one, depends on the reason.
 func explain(s *snapshot, status *batchv1alpha1.JobStatus) {
 	if !phase.Runs(status.State.Phase) {
-		if s.lastError != nil && status.State.Phase == s.job.Status.State.Phase {
-			status.State.Message = withUndone(&status.State, s.lastError)
+		trouble := s.lastError
+		if trouble == nil && status.Terminating > 0 {
+			trouble = s.overdue
+		}
+		if trouble != nil && status.State.Phase == s.job.Status.State.Phase {
+			status.State.Message = withUndone(&status.State, trouble)
 		}
 		return
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// conflictPause is how long to wait for the informer after somebody else has changed an object of ours.
+	// conflictPause is how long to wait for the informer after somebody else has changed an object of ours, for the first time in a row.
 	conflictPause = 50 * time.Millisecond
 	// maxPause is how long to wait at most before a name is tried again that is taken.
 	maxPause = 30 * time.Second
@@ -63,7 +63,7 @@ func (c *Controller) report(job *batchv1alpha1.Job, err error, local *localState
 		// The Job is about to be deleted with its namespace.
 		return 0, nil
 	case apierrors.IsConflict(err), errors.Is(err, plugin.ErrLater):
-		return conflictPause, nil
+		return 0, &notYet{err.Error(), conflictPause}
 	}
 	trouble := troubleIn(err)
 	if trouble == nil {

@@ -57,8 +57,8 @@ func TestReport(t *testing.T) {
 			"Warning FailedCreate Error creating pods: creating pod p: the name is taken by a pod of another owner"},
 		"a namespace that ends": {createError.of(ending), 0, false, ""},
 		"a PodGroup that has changed": {groupError.of(apierrors.NewConflict(schema.GroupResource{Resource: "podgroups"}, "g", errors.New("changed"))),
-			conflictPause, false, ""},
-		"a key that is being made":     {pluginError.of(fmt.Errorf("making objects: %w", plugin.ErrLater)), conflictPause, false, ""},
+			0, true, ""},
+		"a key that is being made":     {pluginError.of(fmt.Errorf("making objects: %w", plugin.ErrLater)), 0, true, ""},
 		"a pod that cannot be deleted": {deleteError.of(errors.New("no")), 0, true, "Warning FailedDelete Error deleting pods: no"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -164,7 +164,7 @@ func TestReasonsAreDocumented(t *testing.T) {
 	for _, reason := range []string{
 		reasonInvalid, reasonNotSupported, reasonQueueNotFound, reasonQueueIsRoot, reasonQueueHasChildren, reasonQueueNotOpen,
 		reasonPodGroupNameTaken, reasonSchedulerNotServed, reasonPodGroupPending, reasonUnschedulable, reasonClaimNotFound,
-		reasonClaimNameTaken, reasonObjectNameTaken, reasonSuspended, reasonResumed, reasonDeadlineExceeded, reasonDeleted,
+		reasonClaimNameTaken, reasonObjectNameTaken, reasonSuspended, reasonResumed, reasonDeadlineExceeded, reasonDeleted, reasonPodOverdue,
 	} {
 		assert.Contains(t, state, reason)
 	}

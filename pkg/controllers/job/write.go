@@ -29,7 +29,7 @@ func (c *Controller) writeStatus(ctx context.Context, job *batchv1alpha1.Job, s 
 	changed, err := c.update(ctx, job, s, p, local)
 	switch {
 	case changed:
-		return retrySoon, false, nil
+		return 0, false, &notYet{"somebody else has changed the Job", retrySoon}
 	case err != nil && !p.isFirst && recordsEnds(s.job):
 		local.uncertain = &uncertainWrite{p.status, s.ended}
 		return 0, false, err

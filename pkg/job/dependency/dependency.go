@@ -12,7 +12,7 @@ import (
 type Task struct {
 	// Succeeded and Failed are the numbers of its pods that have.
 	Succeeded, Failed int32
-	// Ready is the number of its pods that run and whose containers are all ready.
+	// Ready is the number of its pods that run and are Ready.
 	Ready int32
 	// Started says that at least one of its pods was created.
 	Started bool

@@ -182,6 +182,11 @@ func (s *stage) setPhase(name string, phase corev1.PodPhase, exitCode int32) {
 	} else {
 		status.State.Running, status.Ready = &corev1.ContainerStateRunning{StartedAt: metav1.Now()}, true
 	}
+	ready := corev1.ConditionFalse
+	if status.Ready {
+		ready = corev1.ConditionTrue
+	}
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{status}
 	_, err = kube.CoreV1().Pods(s.namespace).UpdateStatus(s.t.Context(), pod, metav1.UpdateOptions{})
 	require.NoError(s.t, err)

@@ -1,0 +1,49 @@
+package job
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+)
+
+// notYet is why a look at a Job came to nothing although nothing is wrong: an informer is behind, or somebody else was faster.
+type notYet struct {
+	why   string
+	pause time.Duration // before the Job is looked at again, if no event brings it back before
+}
+
+func (e *notYet) Error() string { return e.why }
+
+// loggedLooks is from how many looks in a row that came to nothing on they are logged.
+const loggedLooks = 3
+
+// retries are the looks at a Job in a row that came to nothing.
+type retries struct {
+	count int
+	next  time.Time // when another one is due. What events bring before is not another one
+}
+
+// again says when to look at the Job again after a look that came to nothing: later each time, up to a bound. From the third in a row on it
+// logs why.
+func (c *Controller) again(ctx context.Context, job *batchv1alpha1.Job, why *notYet, r *retries) time.Duration {
+	now := c.clock.Now()
+	if left := r.next.Sub(now); r.count > 0 && left > 0 {
+		return left
+	}
+	pause := why.pause
+	for range r.count {
+		pause = min(2*pause, maxPause)
+	}
+	r.count++
+	r.next = now.Add(pause)
+	logger := klog.FromContext(ctx)
+	if r.count >= loggedLooks {
+		logger.Info("Job waits and will be looked at again", "job", klog.KObj(job), "reason", why.why, "looks", r.count, "after", pause)
+	} else {
+		logger.V(4).Info("Job waits", "job", klog.KObj(job), "reason", why.why)
+	}
+	return pause
+}

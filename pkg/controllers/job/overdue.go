@@ -1,0 +1,58 @@
+package job
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// reasonPodOverdue says that a pod that was deleted does not go.
+const reasonPodOverdue = "PodDoesNotTerminate"
+
+// overdueAfter is how long after the end of its grace period a pod that was deleted is said to be in the way. A kubelet that works takes
+// seconds.
+const overdueAfter = time.Minute
+
+// findOverdue returns what there is to say about pods that were deleted and should have gone; nil if there is nothing, and then in how
+// long there may be, 0 for never. Of several pods it names the first by name, so that the text stays.
+func findOverdue(pods []*corev1.Pod, now time.Time) (*finding, time.Duration) {
+	var overdue []*corev1.Pod
+	var next time.Duration
+	for _, pod := range pods {
+		if pod.DeletionTimestamp == nil {
+			continue
+		}
+		if left := pod.DeletionTimestamp.Add(overdueAfter).Sub(now); left > 0 {
+			next = soonest(next, left)
+		} else {
+			overdue = append(overdue, pod)
+		}
+	}
+	if len(overdue) == 0 {
+		return nil, next
+	}
+	pod := slices.MinFunc(overdue, func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	others := ""
+	if n := len(overdue) - 1; n > 0 {
+		others = fmt.Sprintf("; so are %d more", n)
+	}
+	return &finding{reasonPodOverdue, fmt.Sprintf("pod %s was to be gone by %s and is still there%s: %s",
+		pod.Name, pod.DeletionTimestamp.UTC().Format(time.RFC3339), others, whatKeeps(pod))}, next
+}
+
+// whatKeeps says why a pod may not go, and what to do.
+func whatKeeps(pod *corev1.Pod) string {
+	switch {
+	case len(pod.Finalizers) > 0:
+		return "its finalizers keep it: " + strings.Join(pod.Finalizers, ", ")
+	case pod.Spec.NodeName == "":
+		return "kubectl delete pod --force removes it"
+	default:
+		return fmt.Sprintf("node %s does not say that its containers have ended; if the node is lost for good, delete it, or remove the pod with "+
+			"kubectl delete pod --force", pod.Spec.NodeName)
+	}
+}
