@@ -3,6 +3,7 @@ package worker
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
 
@@ -61,10 +62,22 @@ func newWithClock(name string, s Syncer, c clock.WithTicker) *Worker {
 }
 
 // Enqueue asks for a sync of the key as soon as possible.
-func (w *Worker) Enqueue(key string) { w.queue.Add(key) }
+func (w *Worker) Enqueue(key string) {
+	if isPossible(key) {
+		w.queue.Add(key)
+	}
+}
 
 // EnqueueAfter asks for a sync of the key when d has passed. Of several such requests for one key the earliest counts.
-func (w *Worker) EnqueueAfter(key string, d time.Duration) { w.queue.AddAfter(key, d) }
+func (w *Worker) EnqueueAfter(key string, d time.Duration) {
+	if isPossible(key) {
+		w.queue.AddAfter(key, d)
+	}
+}
+
+// isPossible tells whether an object can have the key. Keys are made of annotations and targets too, where users write any text as
+// the name: the sync of such a key would fail for ever.
+func isPossible(key string) bool { return strings.Count(key, "/") <= 1 }
 
 // Run syncs keys, that many at once, until the context ends; it returns when the syncs under way have returned.
 func (w *Worker) Run(ctx context.Context, workers int) {

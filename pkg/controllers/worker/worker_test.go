@@ -86,6 +86,21 @@ func TestKeysThatWaitAreSyncedOnce(t *testing.T) {
 	assert.Empty(t, r.calls)
 }
 
+// TestKeysThatNoObjectCanHaveAreDropped: a pod's annotation may say that its PodGroup is called "../other/name".
+func TestKeysThatNoObjectCanHaveAreDropped(t *testing.T) {
+	r := newRecorder(nothing)
+	w := New("test", r)
+	w.Enqueue("namespace/../other/name")
+	w.EnqueueAfter("namespace/a/b", time.Nanosecond)
+	w.Enqueue("namespace/name")
+	w.EnqueueAfter("namespace/later", time.Nanosecond)
+	stop := start(t, w, 1)
+	r.expect(t, "namespace/name")
+	r.expect(t, "namespace/later")
+	stop()
+	assert.Empty(t, r.calls)
+}
+
 // TestNamespacesTakeTurns: a key waits for at most one of each other namespace, however many keys they have.
 func TestNamespacesTakeTurns(t *testing.T) {
 	r := newRecorder(nothing)
