@@ -139,3 +139,9 @@ func (w *PodGroupWrapper) User(user string) *PodGroupWrapper {
 	}
 	return w
 }
+
+// Extend sets what the Queue says beyond a Queue of Volcano.
+func (w *QueueWrapper) Extend(extension *schedulingv1beta1.QueueExtension) *QueueWrapper {
+	w.queue.Spec.Muster = extension
+	return w
+}

@@ -337,7 +337,7 @@ func (a *admission) tooMany(running map[string]int32, path []string) string {
 			continue
 		}
 		if most := maxRunning(queue); most != nil && running[name] >= *most {
-			return fmt.Sprintf("%d jobs run in %s, its maxRunningJobs is %d", running[name], quoted(name), *most)
+			return fmt.Sprintf("running jobs of %s: %d, its maxRunningJobs is %d", quoted(name), running[name], *most)
 		}
 	}
 	return ""

@@ -72,7 +72,7 @@ func TestMaxRunningJobs(t *testing.T) {
 	round()
 	assert.True(t, s.Admitted(a))
 	assert.False(t, s.Admitted(b))
-	assert.Equal(t, `2 jobs run in queue "team", its maxRunningJobs is 2`, s.admission.verdict("default/b", "b").message)
+	assert.Equal(t, `running jobs of queue "team": 2, its maxRunningJobs is 2`, s.admission.verdict("default/b", "b").message)
 	assert.True(t, s.Admitted(elsewhere))
 	runs.Status.Phase = schedulingv1beta1.PodGroupCompleted
 	s.cache(runs)

@@ -171,7 +171,7 @@ func TestAPodGroupMayMoveToAnotherQueue(t *testing.T) {
 	full := s.createQueue(mustertesting.MakeQueue(s.name("full")).Capability("cpu", "0")).Name
 	s.queueState(full, schedulingv1beta1.QueueStateOpen)
 	s.createGroup(mustertesting.MakePodGroup("g").MinMember(1).Queue(full).MinResources("cpu", "1"))
-	s.why("g", fmt.Sprintf("queue %q has 0 cpu free of its capability, 1 needed", full))
+	s.why("g", fmt.Sprintf("can never fit queue %q: 1 cpu asked, its capability is 0", full))
 	_, err := muster.SchedulingV1beta1().PodGroups(s.namespace).Patch(s.ctx, "g", types.MergePatchType,
 		[]byte(`{"spec":{"queue":"default"}}`), metav1.PatchOptions{})
 	require.NoError(t, err)

@@ -212,7 +212,7 @@ func TestMembersSayWhatTheirGangWaitsFor(t *testing.T) {
 	require.NoError(t, err)
 	w.createGroup("q", 3, w.namespace)
 	w.createGang("q", 3)
-	w.expectAllSay("q", 3, "WaitingForQuota", fmt.Sprintf("queue %q has 7 cpu free of its capability, 9 needed", w.namespace))
+	w.expectAllSay("q", 3, "WaitingForQuota", fmt.Sprintf("can never fit queue %q: 9 cpu asked, its capability is 7", w.namespace))
 	assert.Len(t, w.eventsOf("PodGroup", "q", "Unschedulable"), 1)
 	w.create(w.pod("single", "", func(p *corev1.Pod) {
 		p.Annotations = map[string]string{"scheduling.volcano.sh/queue-name": w.namespace}
