@@ -44,9 +44,9 @@ type Shares map[string]resources.List
 // ShareOut works out what each queue deserves of a total, resource by resource and from the root down.
 //
 // A queue whose share of a resource is written deserves that, within its guarantee and its capability. What its siblings leave is
-// divided among the others by weight: nobody deserves more than it asks for or may have, nor less than its guarantee, and what one
+// divided among the others by weight: no queue deserves more than it asks for or may have, nor less than its guarantee, and what one
 // does not need goes to those that do. This is weighted max-min fairness (Bertsekas and Gallager, Data Networks, section 6.5.2), as
-// Volcano's proportion plugin has it. What nobody asks for is deserved by nobody.
+// Volcano's proportion plugin has it. What no queue asks for is no queue's share.
 //
 // A queue asks for what is added to it and for what waits in it; its children ask on top of that. One that is its own ancestor counts
 // as a child of the root.
