@@ -30,7 +30,7 @@ func (c *Controller) act(ctx context.Context, job *batchv1alpha1.Job, s *snapsho
 	case phase.KeepsOnlyFinished(job.Status.State.Phase) && job.Status.Terminating == 0:
 		failed = firstOf(failed, c.dismantle(ctx, job, s.group, local))
 	}
-	local.unfinished = failed == nil && !(deleted && created)
+	local.unfinished = failed == nil && (!deleted || !created)
 	if local.unfinished && !c.turns.Waits(keyOf(job)) {
 		c.worker.Enqueue(keyOf(job)) // its turn goes on
 	}

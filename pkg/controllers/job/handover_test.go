@@ -1,13 +1,16 @@
 package job
 
 import (
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
@@ -66,4 +69,49 @@ func TestAHandOverAnswersNothingTwice(t *testing.T) {
 			assert.EqualValues(t, 2, d.job().Status.PodGeneration)
 		})
 	}
+}
+
+// TestAJobWaitsUntilItsOwnWritesAreSeen: pods that were created and that the informer does not show yet would be missing, and those that it has
+// lost would be, too.
+func TestAJobWaitsUntilItsOwnWritesAreSeen(t *testing.T) {
+	d := newDesk(t)
+	job := d.stands(mustertesting.MakeJob("j").MinAvailable(1).Task(mustertesting.MakeTask("a", 2).MinAvailable(1)), batchv1alpha1.Running, 0)
+	d.podIndex.Bookmark("5")
+	d.written.WroteAt(nameOf(job), job.UID, podResource, "6")
+	d.kube.ClearActions()
+	after, err := d.looks()
+	require.NoError(t, err)
+	assert.Equal(t, retrySoon, after)
+	assert.Empty(t, d.kube.Actions())
+	d.podIndex.Bookmark("6")
+	require.NoError(t, d.settles())
+	_, err = d.kube.CoreV1().Pods(job.Namespace).Get(t.Context(), "j-a-1", metav1.GetOptions{})
+	assert.NoError(t, err)
+}
+
+// TestAStatusIsNotWrittenOnWhatWasBeforeIt: the informer of Jobs still shows the Job without the status that was written last.
+func TestAStatusIsNotWrittenOnWhatWasBeforeIt(t *testing.T) {
+	d := newDesk(t)
+	versions := 1
+	d.muster.PrependReactor("update", "jobs", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		versions++
+		action.(clienttesting.UpdateAction).GetObject().(*batchv1alpha1.Job).ResourceVersion = strconv.Itoa(versions)
+		return false, nil, nil
+	})
+	job := d.stands(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)), batchv1alpha1.Running, 0)
+	job.ResourceVersion = "1"
+	d.shows(job)
+	yes := true
+	job.Spec.Suspend = &yes
+	d.shows(job)
+	_, err := d.looks()
+	require.NoError(t, err)
+	require.Equal(t, batchv1alpha1.Aborting, d.job().Status.State.Phase)
+	written := versions
+	d.told()
+	require.NoError(t, d.jobIndex.Update(job))
+	_, err = d.Sync(t.Context(), keyOf(job))
+	require.NoError(t, err)
+	assert.Equal(t, written, versions, "it is Aborting already")
+	assert.Empty(t, d.told())
 }
