@@ -218,7 +218,7 @@ func TestMembersSayWhatTheirGangWaitsFor(t *testing.T) {
 		p.Annotations = map[string]string{"scheduling.volcano.sh/queue-name": w.namespace}
 		p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("8")
 	}))
-	w.expectAllSay("single", 1, "WaitingForQuota", "8 needed")
+	w.expectAllSay("single", 1, "WaitingForQuota", "8 cpu asked")
 
 	// Quota is there now, room is not: that is for a cluster autoscaler to see.
 	_, err = muster.SchedulingV1beta1().Queues().Patch(w.ctx, w.namespace, types.MergePatchType, []byte(`{"spec":{"capability":{"cpu":"100"}}}`), metav1.PatchOptions{})
