@@ -26,6 +26,8 @@ const (
 	reasonClaimNameTaken     = "ClaimNameTaken"
 	reasonObjectNameTaken    = "PluginObjectNameTaken"
 	reasonEarlierPods        = "WaitingForEarlierPods"
+	// It is no trouble, and has no event.
+	reasonWaitingForDependency = "WaitingForDependency"
 )
 
 // checkSpec returns why a Job with this spec may not start, or nil. The answer depends on the spec alone.

@@ -103,7 +103,7 @@ func makePlan(s *snapshot) *plan {
 	}
 	nameFailure(&s.job.Status, status, sorted)
 	stamp(status, &s.job.Status, s.now)
-	explain(s, status)
+	explain(s, status, stage)
 	cutTexts(&status.State)
 	return result
 }
@@ -363,10 +363,10 @@ func grant(job *batchv1alpha1.Job, records []policy.Record, all *podSet, asked *
 		}
 	}
 	for i := range records {
-		switch {
-		case effect.Kill == phase.KillTargets:
+		switch effect.Kill {
+		case phase.KillTargets:
 			renewTargets(&records[i], i, &before.tasks[i], &asked.targets)
-		case effect.Kill == phase.KillUnsuccessful:
+		case phase.KillUnsuccessful:
 			records[i].Rewind(unsuccessful[i])
 		}
 	}

@@ -641,3 +641,52 @@ func TestAFailedJobNamesAPodThatFailed(t *testing.T) {
 		})
 	}
 }
+
+// TestAPipelineSaysWhatWaits: which task waits for which, and that the Job is Pending because a task starts, which is no trouble.
+func TestAPipelineSaysWhatWaits(t *testing.T) {
+	w := newWorld(t, mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)).Task(mustertesting.MakeTask("b", 2).DependsOn("a")).
+		Task(mustertesting.MakeTask("c", 1).DependsOn("b")).Obj())
+	said := func() string { return w.job.Status.State.Reason + ": " + w.job.Status.State.Message }
+	w.start()
+	assert.Equal(t, "WaitingForDependency: task b waits for task a; tasks that wait beside it: 1", said())
+	w.set("j-a-0", corev1.PodSucceeded, 0)
+	w.settle()
+	require.Equal(t, batchv1alpha1.Pending, w.phase())
+	assert.Equal(t, "DependentTaskStarting: task b starts: 2 pods are pending; task c waits for task b", said())
+	w.start()
+	assert.Equal(t, "WaitingForDependency: task c waits for task b", said())
+	w.set("j-b-0", corev1.PodSucceeded, 0)
+	w.set("j-b-1", corev1.PodSucceeded, 0)
+	w.settle()
+	w.start()
+	assert.Equal(t, ": ", said(), "all run")
+}
+
+// TestWhatAUserAsksForIsNotPaced: a change of size is written and done at once, however lately a status was written.
+func TestWhatAUserAsksForIsNotPaced(t *testing.T) {
+	d := newDesk(t)
+	d.stands(mustertesting.MakeJob("j").MinAvailable(0).Task(mustertesting.MakeTask("a", 2).MinAvailable(0)), batchv1alpha1.Running, 0, 1)
+	_, err := d.looks()
+	require.NoError(t, err)
+	require.EqualValues(t, 2, d.job().Status.Running)
+	job := d.job()
+	job.Generation++
+	job.Spec.Tasks[0].Replicas = 0
+	d.shows(job)
+	_, err = d.looks() // no time has passed since the last write
+	require.NoError(t, err)
+	status := d.job().Status
+	assert.Equal(t, []int32{0, 2}, []int32{status.Running, status.Terminating})
+	pods, err := d.Controller.kube.CoreV1().Pods(job.Namespace).List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	assert.Empty(t, pods.Items)
+
+	// What happens by itself is paced.
+	s := &snapshot{job: d.job()}
+	to := s.job.Status.DeepCopy()
+	to.Delayed = []batchv1alpha1.DelayedEvent{{Event: busv1alpha1.PodFailedEvent}}
+	p := &plan{status: to, members: &members{}}
+	assert.Positive(t, timingOf(s, &s.job.Status, p).after)
+	s.specChanged = true
+	assert.Equal(t, timing{beforeActing: true}, timingOf(s, &s.job.Status, p))
+}

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/dependency"
 	"github.com/muster-sched/muster/pkg/job/phase"
 	"github.com/muster-sched/muster/pkg/text"
 )
@@ -31,7 +32,9 @@ func (s *snapshot) explanation(p batchv1alpha1.JobPhase) *finding {
 
 // explain says what a live Job suffers from or waits for, or else why it is in its phase. Of a Job that stops, or has, it says both:
 // whether it is resumed, for one, depends on the reason.
-func explain(s *snapshot, status *batchv1alpha1.JobStatus) {
+//
+// Of a Job that nothing is in the way of it says which task waits for which.
+func explain(s *snapshot, status *batchv1alpha1.JobStatus, stage dependency.Stage) {
 	if !phase.Runs(status.State.Phase) {
 		trouble := s.lastError
 		if trouble == nil && status.Terminating > 0 {
@@ -48,6 +51,15 @@ func explain(s *snapshot, status *batchv1alpha1.JobStatus) {
 	}
 	if f := s.explanation(status.State.Phase); f != nil {
 		status.State.Reason, status.State.Message = f.reason, f.message
+		return
+	}
+	waiting := stage.Waiting(&s.job.Spec)
+	switch {
+	case waiting == "":
+	case status.State.Reason == "":
+		status.State.Reason, status.State.Message = reasonWaitingForDependency, waiting
+	default:
+		status.State.Message += "; " + waiting
 	}
 }
 

@@ -2,6 +2,7 @@
 package dependency
 
 import (
+	"fmt"
 	"slices"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
@@ -28,6 +29,8 @@ type Stage struct {
 	Replicas int32
 	// MinAvailable is the effective minimum: the Job's own, or all of Replicas if that is less.
 	MinAvailable int32
+	// WaitsFor is for each task of the spec the names of the tasks that it waits for; nil for an open one.
+	WaitsFor [][]string
 	// Lost is for each task of the spec the number of its pods that none comes for any more.
 	Lost []int32
 }
@@ -37,10 +40,13 @@ type Stage struct {
 //
 // A task that has started stays open: what it waited for has come about, and may change again.
 func StageOf(spec *batchv1alpha1.JobSpec, tasks []Task, byDefault batchv1alpha1.DependencyCondition) Stage {
-	stage := Stage{Open: make([]bool, len(spec.Tasks)), Lost: make([]int32, len(spec.Tasks))}
+	stage := Stage{Open: make([]bool, len(spec.Tasks)), WaitsFor: make([][]string, len(spec.Tasks)), Lost: make([]int32, len(spec.Tasks))}
 	for i := range spec.Tasks {
 		stage.Lost[i] = tasks[i].Lost
-		if tasks[i].Started || isOpen(spec, tasks, spec.Tasks[i].DependsOn, byDefault) {
+		if !tasks[i].Started {
+			stage.WaitsFor[i] = waitsFor(spec, tasks, spec.Tasks[i].DependsOn, byDefault)
+		}
+		if len(stage.WaitsFor[i]) == 0 {
 			stage.Open[i] = true
 			stage.Replicas += spec.Tasks[i].Replicas
 		}
@@ -49,9 +55,10 @@ func StageOf(spec *batchv1alpha1.JobSpec, tasks []Task, byDefault batchv1alpha1.
 	return stage
 }
 
-func isOpen(spec *batchv1alpha1.JobSpec, tasks []Task, on *batchv1alpha1.DependsOn, byDefault batchv1alpha1.DependencyCondition) bool {
-	if on == nil || len(on.Name) == 0 {
-		return true
+// waitsFor returns the tasks that one which depends on others waits for; nil if it may start.
+func waitsFor(spec *batchv1alpha1.JobSpec, tasks []Task, on *batchv1alpha1.DependsOn, byDefault batchv1alpha1.DependencyCondition) []string {
+	if on == nil {
+		return nil
 	}
 	condition := on.Condition
 	if condition == "" {
@@ -67,10 +74,36 @@ func isOpen(spec *batchv1alpha1.JobSpec, tasks []Task, on *batchv1alpha1.Depends
 		}
 		return isCompleted(&spec.Tasks[i], tasks[i])
 	}
-	if on.Iteration == batchv1alpha1.IterationAny {
-		return slices.ContainsFunc(on.Name, isMet)
+	if on.Iteration == batchv1alpha1.IterationAny && slices.ContainsFunc(on.Name, isMet) {
+		return nil
 	}
-	return !slices.ContainsFunc(on.Name, func(name string) bool { return !isMet(name) })
+	return slices.DeleteFunc(slices.Clone(on.Name), isMet)
+}
+
+// Waiting says to people which task waits for which: the first one that does, and how many more do; empty if none waits.
+func (s Stage) Waiting(spec *batchv1alpha1.JobSpec) string {
+	first, more := -1, 0
+	for i := range s.WaitsFor {
+		switch {
+		case len(s.WaitsFor[i]) == 0:
+		case first < 0:
+			first = i
+		default:
+			more++
+		}
+	}
+	if first < 0 {
+		return ""
+	}
+	others := ""
+	if n := len(s.WaitsFor[first]) - 1; n > 0 {
+		others = fmt.Sprintf(" and %d more", n)
+	}
+	said := fmt.Sprintf("task %s waits for task %s%s", spec.Tasks[first].Name, s.WaitsFor[first][0], others)
+	if more > 0 {
+		said += fmt.Sprintf("; tasks that wait beside it: %d", more)
+	}
+	return said
 }
 
 // isCompleted tells whether all pods of a task have finished, and enough of them well.

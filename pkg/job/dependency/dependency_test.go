@@ -94,3 +94,17 @@ func TestAGangHasNoPodsThatAreLost(t *testing.T) {
 		})
 	}
 }
+
+// TestWhichTaskWaitsForWhich: the first task that waits is named with one that it waits for, the rest is counted.
+func TestWhichTaskWaitsForWhich(t *testing.T) {
+	job := defaults.Job(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)).Task(mustertesting.MakeTask("b", 1).DependsOn("a")).
+		Task(mustertesting.MakeTask("c", 1).DependsOn("a", "b")).Task(mustertesting.MakeTask("d", 1).DependsOnAny("a", "c")).Obj(), "")
+	for want, progress := range map[string][]Task{
+		"task b waits for task a; tasks that wait beside it: 2": {{}, {}, {}, {}},
+		"task c waits for task b":                               {{Succeeded: 1}, {Started: true}, {}, {}},
+		"":                                                      {{Succeeded: 1}, {Succeeded: 1}, {}, {}},
+	} {
+		assert.Equal(t, want, StageOf(&job.Spec, progress, "").Waiting(&job.Spec))
+	}
+	assert.Equal(t, "task d waits for task a and 1 more", StageOf(&job.Spec, []Task{{}, {Started: true}, {Started: true}, {}}, "").Waiting(&job.Spec))
+}

@@ -233,7 +233,8 @@ func TestRulesByStage(t *testing.T) {
 		reason string
 	}{
 		"the first task is enough to run":       {first, batchv1alpha1.Pending, counts{0, 1}, batchv1alpha1.Running, ""},
-		"the next stage has to start":           {second, batchv1alpha1.Running, counts{3, 0, 1}, batchv1alpha1.Pending, ReasonTooManyPending},
+		"the next stage has to start":           {second, batchv1alpha1.Running, counts{3, 0, 1}, batchv1alpha1.Pending, ReasonDependentTaskStarting},
+		"a pod of it waits again":               {second, batchv1alpha1.Running, counts{1, 2, 1}, batchv1alpha1.Pending, ReasonTooManyPending},
 		"and needs its own minimum":             {second, batchv1alpha1.Pending, counts{1, 2, 1}, batchv1alpha1.Pending, ""},
 		"which finished pods belong to":         {second, batchv1alpha1.Pending, counts{0, 3, 1}, batchv1alpha1.Running, ""},
 		"between two stages the Job runs on":    {second, batchv1alpha1.Running, counts{0, 0, 1}, batchv1alpha1.Running, ""},
@@ -242,6 +243,13 @@ func TestRulesByStage(t *testing.T) {
 	} {
 		status := &batchv1alpha1.JobStatus{State: batchv1alpha1.JobState{Phase: c.from},
 			Pending: c.counts[0], Running: c.counts[1], Succeeded: c.counts[2], Failed: c.counts[3]}
+		phases := map[corev1.PodPhase]int32{}
+		for i, p := range []corev1.PodPhase{corev1.PodPending, corev1.PodRunning} {
+			if c.counts[i] > 0 {
+				phases[p] = c.counts[i]
+			}
+		}
+		status.TaskStatusCount = map[string]batchv1alpha1.TaskState{"b": {Phase: phases}}
 		step := Next(&job.Spec, c.stage, status)
 		assert.Equal(t, c.want, step.Next, name)
 		assert.Equal(t, c.reason, step.Reason, name)

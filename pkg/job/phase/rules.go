@@ -19,6 +19,8 @@ const (
 	ReasonPodsSucceeded = "PodsSucceeded"
 	// ReasonPodsFailed: all pods have finished and too few of them have succeeded.
 	ReasonPodsFailed = "PodsFailed"
+	// ReasonDependentTaskStarting: tasks whose dependencies have come about start, and their pods wait for room.
+	ReasonDependentTaskStarting = "DependentTaskStarting"
 	// ReasonTooManyPending: so many pods are pending that the rest is less than minAvailable.
 	ReasonTooManyPending = "TooManyPodsPending"
 	// ReasonDependencyFailed: all pods that may run have finished, and the tasks that are left wait in vain.
@@ -93,11 +95,42 @@ func fromRunning(spec *batchv1alpha1.JobSpec, stage dependency.Stage, status *ba
 	case allFinished(stage, status):
 		return verdict(spec, stage, status)
 	case status.Pending > stage.Replicas-stage.MinAvailable:
-		return Step{batchv1alpha1.Pending, ReasonTooManyPending, fmt.Sprintf(
-			"%d of %d pods are pending, minAvailable is %d", status.Pending, stage.Replicas, stage.MinAvailable)}
+		return tooManyPending(spec, stage, status)
 	default:
 		return Step{Next: batchv1alpha1.Running}
 	}
+}
+
+// tooManyPending is how a Job goes back to Pending. Where that is only because a task that has waited for others starts, it is no trouble.
+func tooManyPending(spec *batchv1alpha1.JobSpec, stage dependency.Stage, status *batchv1alpha1.JobStatus) Step {
+	var starting []string
+	others := status.Pending
+	for i := range spec.Tasks {
+		task := &spec.Tasks[i]
+		if pending := status.TaskStatusCount[task.Name].Phase[corev1.PodPending]; isStarting(task, status) {
+			starting = append(starting, task.Name)
+			others -= pending
+		}
+	}
+	if len(starting) > 0 && others <= stage.Replicas-stage.MinAvailable {
+		return Step{batchv1alpha1.Pending, ReasonDependentTaskStarting, fmt.Sprintf(
+			"%s: %d pods are pending", describeStart(starting), status.Pending)}
+	}
+	return Step{batchv1alpha1.Pending, ReasonTooManyPending, fmt.Sprintf(
+		"%d of %d pods are pending, minAvailable is %d", status.Pending, stage.Replicas, stage.MinAvailable)}
+}
+
+// isStarting tells whether a task that depends on others has pods and all of them are pending.
+func isStarting(task *batchv1alpha1.TaskSpec, status *batchv1alpha1.JobStatus) bool {
+	phases := status.TaskStatusCount[task.Name].Phase
+	return task.DependsOn != nil && len(task.DependsOn.Name) > 0 && len(phases) == 1 && phases[corev1.PodPending] > 0
+}
+
+func describeStart(tasks []string) string {
+	if len(tasks) == 1 {
+		return "task " + tasks[0] + " starts"
+	}
+	return fmt.Sprintf("tasks %s and %d more start", tasks[0], len(tasks)-1)
 }
 
 func minSuccessReached(spec *batchv1alpha1.JobSpec, status *batchv1alpha1.JobStatus) bool {
