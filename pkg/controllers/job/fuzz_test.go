@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
@@ -23,7 +24,7 @@ func FuzzCommand(f *testing.F) {
 	for i, action := range append(slices.Clone(commanded), "SyncJob", "") {
 		text, err := json.Marshal(map[string]any{"metadata": map[string]any{"name": "c", "namespace": "default", "uid": "c"}, "action": action,
 			"reason": "Because", "message": "of this", "target": map[string]any{"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "j", "uid": "u"}})
-		assert.NoError(f, err)
+		require.NoError(f, err)
 		f.Add(text, byte(i))
 	}
 	f.Add([]byte(`{"target":{"apiVersion":"a/b/c","kind":"Job"}}`), byte(0))
@@ -33,7 +34,7 @@ func FuzzCommand(f *testing.F) {
 			return
 		}
 		keys, err := jobOfCommand(command)
-		assert.NoError(t, err)
+		require.NoError(t, err)
 		assert.LessOrEqual(t, len(keys), 1)
 		if !slices.Contains(commanded, busv1alpha1.Action(command.Action)) {
 			return // no Job is asked to do it

@@ -344,7 +344,7 @@ func TestTargetsOfCommandsAreBounded(t *testing.T) {
 		target := func(length int) map[string]any {
 			return merge(t, parse(t, smallCommand), fmt.Sprintf("target: {%s: %s}", name, strings.Repeat("x", length)))
 		}
-		assert.NoError(t, tryCreate(t, commands, target(limit)), name)
+		require.NoError(t, tryCreate(t, commands, target(limit)), name)
 		requireRefused(t, tryCreate(t, commands, target(limit+1)), "target", "is longer than that of any object")
 	}
 }
