@@ -68,7 +68,6 @@ func newControllers(cfg *config, p *parts) ([]controller, error) {
 		Recorder: p.recorder, SchedulerName: cfg.schedulerName, ServedSchedulerNames: cfg.servedSchedulerNames,
 		DependencyCondition: batchv1alpha1.DependencyCondition(cfg.dependsOnCondition),
 		RegisterMetrics:     legacyregistry.MustRegister,
-		Admission:           podGroups,
 		Removals:            podGroups,
 		Reports:             reports,
 	})

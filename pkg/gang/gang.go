@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
@@ -84,17 +83,6 @@ type Gang struct {
 // counts are numbers of members of the current incarnation that are not terminating.
 type counts struct {
 	all, waiting, held, bound int
-}
-
-// ShowsAdmission says whether a pod shows that a PodGroup of a Job has been admitted, whatever its status says yet: the job
-// controller creates pods for admitted PodGroups only. Neither a pod that has finished nor one that goes does, which may be
-// from an earlier PodGroup of the Job. The PodGroup is controlled by the Job with that UID; "" stands for none.
-func ShowsAdmission(pod *corev1.Pod, job types.UID) bool {
-	if job == "" || pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
-		return false
-	}
-	owner := batchv1alpha1.JobOf(pod)
-	return owner != nil && owner.UID == job
 }
 
 // Put adds a member, or replaces what is known of it. A member that holds room stays as it is until its pod is seen bound.

@@ -3,15 +3,12 @@ package gang
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
-
-	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
 func m(name string, with ...func(*Member)) *Member {
@@ -233,33 +230,4 @@ func TestCountsAreWhatCountingGives(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestWhichPodsShowAdmission(t *testing.T) {
-	job := mustertesting.MakeJob("j").UID("job").Obj()
-	made := func() *mustertesting.PodWrapper { return mustertesting.MakePod("p").Owner(job) }
-	another := made().Obj()
-	another.OwnerReferences[0].APIVersion, another.OwnerReferences[0].Kind = "kubeflow.org/v1", "MPIJob"
-	batch := made().Obj()
-	batch.OwnerReferences[0].APIVersion = "batch/v1"
-	strange := made().Obj()
-	strange.OwnerReferences[0].UID = ""
-	for name, c := range map[string]struct {
-		pod  *corev1.Pod
-		job  types.UID
-		want bool
-	}{
-		"a pod that the Job controller made":   {made().Obj(), "job", true},
-		"one that is bound":                    {made().Node("n").Phase(corev1.PodRunning).Obj(), "job", true},
-		"one that has succeeded":               {made().Phase(corev1.PodSucceeded).Obj(), "job", false},
-		"one that has failed":                  {made().Phase(corev1.PodFailed).Obj(), "job", false},
-		"one that goes":                        {made().Terminating(time.Unix(1, 0)).Obj(), "job", false},
-		"one of another Job":                   {made().Obj(), "other", false},
-		"a PodGroup that is of no Job":         {strange, "", false},
-		"a pod of nobody":                      {mustertesting.MakePod("p").Obj(), "job", false},
-		"one of a kind that waits for nobody":  {another, "job", false},
-		"one of a Job of batch/v1, a namesake": {batch, "job", false},
-	} {
-		assert.Equal(t, c.want, ShowsAdmission(c.pod, c.job), name)
-	}
 }

@@ -77,7 +77,7 @@ func (c *Controller) run(ctx context.Context, job *batchv1alpha1.Job, s *snapsho
 	if err := c.applyObjects(ctx, job, ps); err != nil {
 		return true, pluginError.of(err)
 	}
-	if !c.isAdmitted(s.group) || !s.claims.isReady() {
+	if !isAdmitted(s.group) || !s.claims.isReady() {
 		return true, nil
 	}
 	wanted := p.members.missing(job.Name, p.stage, byPriority(&job.Spec, c.priorityOf))

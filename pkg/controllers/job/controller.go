@@ -24,7 +24,6 @@ import (
 	"k8s.io/utils/clock"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
-	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
 	"github.com/muster-sched/muster/pkg/client/informers/externalversions"
 	batchlisters "github.com/muster-sched/muster/pkg/client/listers/batch/v1alpha1"
@@ -44,9 +43,6 @@ type Config struct {
 	MusterInformers externalversions.SharedInformerFactory
 	// Recorder writes the events on Jobs.
 	Recorder record.EventRecorder
-	// Admission lets PodGroups into their queues; what it has decided is acted on before their status says so. nil means that
-	// the status alone tells.
-	Admission Admission
 	// Removals is told of the pods that the controller deletes; nil if nobody is.
 	Removals Removals
 	// Reports lets news of progress give way to the progress itself; nil writes all at once.
@@ -62,14 +58,6 @@ type Config struct {
 	// ServedSchedulerNames are the scheduler names behind which Muster's plugins run. A Job that asks for another is
 	// told so. Empty means that this is not known.
 	ServedSchedulerNames []string
-}
-
-// Admission is who lets PodGroups into their queues.
-type Admission interface {
-	// Admitted tells whether the PodGroup is in its queue.
-	Admitted(group *schedulingv1beta1.PodGroup) bool
-	// Watch makes f be called whenever a PodGroup has been admitted. It must be called before the controllers run.
-	Watch(f func(group *schedulingv1beta1.PodGroup))
 }
 
 // Removals is who has to tell the pods that the controller removes from those that others do.
@@ -126,7 +114,6 @@ type Controller struct {
 	commandIndex    cache.Indexer // Commands, by the key of the Job that they name
 	synced          []cache.InformerSynced
 	worker          *worker.Worker
-	admission       Admission
 	removals        Removals
 	reports         *worker.Reports
 	localStates     localStates
@@ -167,12 +154,8 @@ func New(cfg Config) *Controller {
 		jobIndex:        jobs.Informer().GetIndexer(),
 		queueIndex:      queues.Informer().GetIndexer(),
 		commandIndex:    commands.GetIndexer(),
-		admission:       cfg.Admission,
 		removals:        cfg.Removals,
 		reports:         cfg.Reports,
-	}
-	if c.admission == nil {
-		c.admission = statusAlone{}
 	}
 	if c.removals == nil {
 		c.removals = nobody{}
@@ -193,7 +176,6 @@ func New(cfg Config) *Controller {
 	c.watch(jobs.Informer(), c.instruments.jobs.handler(), nil)
 	c.watch(queues.Informer(), c.queueHandler(), cache.Indexers{byParent: parentOfQueue})
 	c.watch(commands, c.commandHandler(), cache.Indexers{byTargetJob: jobOfCommand})
-	c.admission.Watch(func(group *schedulingv1beta1.PodGroup) { c.enqueueOwner(group, 0) })
 	return c
 }
 

@@ -74,7 +74,7 @@ func (c *Controller) tellOfProgress(job *batchv1alpha1.Job, s *snapshot, status 
 	before := &job.Status
 	switch p := status.State.Phase; {
 	case p == beginning(before.State.Phase):
-		if p == batchv1alpha1.Pending && waitedForQueue(before.State.Reason) && c.isAdmitted(s.group) {
+		if p == batchv1alpha1.Pending && waitedForQueue(before.State.Reason) && isAdmitted(s.group) {
 			c.recorder.Eventf(job, corev1.EventTypeNormal, eventAdmitted, "Queue %s has admitted the job", s.job.Spec.Queue)
 		}
 	case p == batchv1alpha1.Running && isStart(before.Conditions):

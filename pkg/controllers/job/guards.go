@@ -86,7 +86,7 @@ func (c *Controller) waitingFor(s *snapshot) *finding {
 			"scheduler %q is not one of Muster's (%s): it does not keep the Job's pods together",
 			name, strings.Join(c.served, ", "))}
 	}
-	return c.groupTrouble(s.group)
+	return groupTrouble(s.group)
 }
 
 // unservedScheduler returns the first scheduler name of the Job's pods that Muster does not serve; "" if there is none.
@@ -106,14 +106,9 @@ func (c *Controller) unservedScheduler(job *batchv1alpha1.Job) string {
 	return ""
 }
 
-// groupTrouble returns what the PodGroup's current condition says, unless it is that all is well, or what kept it out of a queue
-// that has let it in since.
-func (c *Controller) groupTrouble(group *schedulingv1beta1.PodGroup) *finding {
+// groupTrouble returns what the PodGroup's current condition says, unless it is that all is well.
+func groupTrouble(group *schedulingv1beta1.PodGroup) *finding {
 	if group == nil {
-		return nil
-	}
-	waits := !group.Status.Phase.Admitted()
-	if waits && c.isAdmitted(group) {
 		return nil
 	}
 	var current *schedulingv1beta1.PodGroupCondition
@@ -126,7 +121,7 @@ func (c *Controller) groupTrouble(group *schedulingv1beta1.PodGroup) *finding {
 		return nil
 	}
 	reason := reasonUnschedulable
-	if waits {
+	if !isAdmitted(group) {
 		reason = reasonPodGroupPending
 	}
 	return &finding{reason, current.Message}

@@ -67,20 +67,9 @@ func subGroups(task *batchv1alpha1.TaskSpec) schedulingv1beta1.SubGroupPolicySpe
 }
 
 // isAdmitted tells whether the PodGroup's queue has let it in, so that its pods may be created.
-func (c *Controller) isAdmitted(group *schedulingv1beta1.PodGroup) bool {
-	return group != nil && c.admission.Admitted(group)
+func isAdmitted(group *schedulingv1beta1.PodGroup) bool {
+	return group != nil && group.Status.Phase.Admitted()
 }
-
-// statusAlone is the admission of which nothing is known but what the status of the PodGroups says.
-type statusAlone struct{}
-
-// Admitted tells what the status says.
-func (statusAlone) Admitted(group *schedulingv1beta1.PodGroup) bool {
-	return group.Status.Phase.Admitted()
-}
-
-// Watch does nothing: a change of status is noticed anyway.
-func (statusAlone) Watch(func(*schedulingv1beta1.PodGroup)) {}
 
 // ensureGroup creates the Job's PodGroup, or updates the one that is there where it is not as it should be. It asks for
 // what may run now, and for more with each stage; for less once pods are lost, if others wait. While none does, it is not written

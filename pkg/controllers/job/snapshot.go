@@ -101,7 +101,7 @@ func (c *Controller) takeSnapshot(stored *batchv1alpha1.Job, next *busv1alpha1.C
 	case s.refusal != nil:
 		s.held = s.refusal
 	}
-	if p := job.Status.State.Phase; (p == "" || phase.Runs(p)) && !c.isAdmitted(s.group) {
+	if p := job.Status.State.Phase; (p == "" || phase.Runs(p)) && !isAdmitted(s.group) {
 		s.queueProblem = c.checkQueue(job)
 	}
 	s.specMark = local.specMark

@@ -23,21 +23,14 @@ import (
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// alwaysIn is an admission that has let everybody in, though no status says so yet.
-type alwaysIn struct{ statusAlone }
-
-func (alwaysIn) Admitted(*schedulingv1beta1.PodGroup) bool { return true }
-
-// TestWhatKeptAPodGroupOutIsOverOnceItIsIn: its status says so for a moment longer, and was taken for lack of room.
-func TestWhatKeptAPodGroupOutIsOverOnceItIsIn(t *testing.T) {
+// TestWhatAPodGroupWaitsFor: for its queue, or for room once its queue has let it in.
+func TestWhatAPodGroupWaitsFor(t *testing.T) {
 	out := mustertesting.MakePodGroup("g").Phase(schedulingv1beta1.PodGroupPending).Obj()
 	out.Status.Conditions = []schedulingv1beta1.PodGroupCondition{{Type: schedulingv1beta1.PodGroupUnschedulableType, Message: "the queue is full"}}
 	in := out.DeepCopy()
 	in.Status.Phase = schedulingv1beta1.PodGroupInqueue
-	waiting, admitted := &Controller{admission: statusAlone{}}, &Controller{admission: alwaysIn{}}
-	assert.Equal(t, &finding{reasonPodGroupPending, "the queue is full"}, waiting.groupTrouble(out))
-	assert.Nil(t, admitted.groupTrouble(out))
-	assert.Equal(t, &finding{reasonUnschedulable, "the queue is full"}, admitted.groupTrouble(in))
+	assert.Equal(t, &finding{reasonPodGroupPending, "the queue is full"}, groupTrouble(out))
+	assert.Equal(t, &finding{reasonUnschedulable, "the queue is full"}, groupTrouble(in))
 }
 
 func TestReport(t *testing.T) {

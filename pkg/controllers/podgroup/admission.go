@@ -50,7 +50,7 @@ type admission struct {
 	// overtakeTime is how long others may be admitted past a PodGroup that lacks room; 0 means for ever.
 	overtakeTime time.Duration
 	clock        clock.Clock
-	decided      func(group *schedulingv1beta1.PodGroup, v verdict) // called for each new verdict
+	decided      func(group *schedulingv1beta1.PodGroup) // called for each new verdict
 	loop         *worker.Worker
 
 	// known are the candidates of the last round; only the rounds touch them. A PodGroup that has not changed since is
@@ -100,17 +100,6 @@ func (a *admission) lose(key string) {
 	a.wake()
 }
 
-// admit takes a PodGroup as admitted that its pods show to be, and says whether that is news. It may have held the line of its queue.
-func (a *admission) admit(key string, uid types.UID) bool {
-	a.mu.Lock()
-	news := a.keep(key, verdict{uid: uid, admitted: true})
-	a.mu.Unlock()
-	if news {
-		a.wake()
-	}
-	return news
-}
-
 // keep keeps a verdict on a PodGroup that waits, and says whether it does: one that is gone, or has been admitted meanwhile, needs none.
 // The lock is held.
 func (a *admission) keep(key string, v verdict) bool {
@@ -151,7 +140,7 @@ func (a *admission) Sync(ctx context.Context, _ string) (time.Duration, error) {
 	again := time.Duration(0) // when the first turn ends, or the time that a queue has to be opened; 0 if there is none
 	for _, d := range decide(line.next, a.rules(line)) {
 		if a.record(d.candidate, d.verdict) {
-			a.decided(d.group, d.verdict)
+			a.decided(d.group)
 		}
 		if d.keeps && (again == 0 || d.turn < again) {
 			again = d.turn

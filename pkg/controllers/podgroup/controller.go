@@ -80,7 +80,6 @@ type Controller struct {
 	writes    writeTimes
 	patience  patience
 	losses    *losses
-	watchers  []func(*schedulingv1beta1.PodGroup)
 
 	versionIsPruned atomic.Bool // the installed CRD does not know status.jobVersion
 }
@@ -113,7 +112,7 @@ func New(cfg Config) (*Controller, error) {
 		factor:       cfg.OvercommitFactor,
 		overtakeTime: cfg.OvertakeTime,
 		clock:        cfg.Clock,
-		decided:      c.tell,
+		decided:      func(group *schedulingv1beta1.PodGroup) { c.status.Enqueue(group.Namespace + "/" + group.Name) },
 		waiting:      map[string]types.UID{},
 		verdicts:     map[string]verdict{},
 	}
@@ -156,32 +155,11 @@ func (c *Controller) listen(cfg Config) error {
 	return nil
 }
 
-// Admitted tells whether a PodGroup is in its queue: its status says so, or will. A Job's pods need not wait for the status, as
-// they show by themselves that their PodGroup is admitted (gang.ShowsAdmission): to a restarted controller, and to the scheduler.
-func (c *Controller) Admitted(group *schedulingv1beta1.PodGroup) bool {
-	return group.Status.Phase.Admitted() || c.admission.verdict(group.Namespace+"/"+group.Name, group.UID).admitted
-}
-
 // Removing notes that Muster is about to delete a pod: that makes no gang Unknown.
 func (c *Controller) Removing(pod types.UID) { c.losses.removing(pod) }
 
 // NotRemoved takes back that Muster deletes a pod, which was gone already.
 func (c *Controller) NotRemoved(pod types.UID) { c.losses.notRemoved(pod) }
-
-// Watch makes f be called whenever a PodGroup has been admitted. It must be called before Run.
-func (c *Controller) Watch(f func(group *schedulingv1beta1.PodGroup)) {
-	c.watchers = append(c.watchers, f)
-}
-
-// tell passes on what has been decided about a PodGroup.
-func (c *Controller) tell(group *schedulingv1beta1.PodGroup, v verdict) {
-	c.status.Enqueue(group.Namespace + "/" + group.Name)
-	if v.admitted {
-		for _, f := range c.watchers {
-			f(group)
-		}
-	}
-}
 
 // Run works until the context ends, with that many writers of status.
 func (c *Controller) Run(ctx context.Context, workers int) {

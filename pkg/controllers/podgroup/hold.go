@@ -1,18 +1,14 @@
 package podgroup
 
 import (
-	"slices"
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
-	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/controllers/usage"
-	"github.com/muster-sched/muster/pkg/gang"
 )
 
 // patience says how long the queue's room is kept aside for an admitted PodGroup that does not start. Without a limit one
@@ -93,35 +89,13 @@ func waitsForMembers(phase schedulingv1beta1.PodGroupPhase) bool {
 	return phase == schedulingv1beta1.PodGroupInqueue || phase == schedulingv1beta1.PodGroupUnknown
 }
 
-// restore sets aside what PodGroups were promised that an earlier run has admitted, before the first round. Where that run has
-// not come to write it down, the pods tell that the job controller has created since.
+// restore sets aside what PodGroups were promised that an earlier run has admitted, before the first round. A decision that it has not come
+// to write down is made anew: nothing has been done about it.
 func (c *Controller) restore() {
 	for _, obj := range c.admission.groups.List() {
-		group := obj.(*schedulingv1beta1.PodGroup)
-		status := group.Status
-		if c.acceptVouched(group, c.usage.Members(group.Namespace, group.Name)) {
-			status.Phase = schedulingv1beta1.PodGroupInqueue
-		}
-		if waitsForMembers(status.Phase) {
-			c.settleHold(group, &status)
+		if group := obj.(*schedulingv1beta1.PodGroup); waitsForMembers(group.Status.Phase) {
+			c.settleHold(group, &group.Status)
 		}
 	}
 	c.admission.wake()
-}
-
-// acceptVouched takes a PodGroup as admitted that its pods show to be, and tells whether that is news.
-func (c *Controller) acceptVouched(group *schedulingv1beta1.PodGroup, pods []*corev1.Pod) bool {
-	job := batchv1alpha1.JobOf(group)
-	if job == nil || c.Admitted(group) {
-		return false
-	}
-	if !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return gang.ShowsAdmission(pod, job.UID) }) {
-		return false
-	}
-	c.usage.Hold(group, usage.MinimumOf(group)) // before others are
-	if !c.admission.admit(group.Namespace+"/"+group.Name, group.UID) {
-		return false
-	}
-	c.tell(group, verdict{admitted: true})
-	return true
 }

@@ -1,6 +1,7 @@
 package podgroup
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	testingclock "k8s.io/utils/clock/testing"
 
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	musterfake "github.com/muster-sched/muster/pkg/client/clientset/versioned/fake"
 	musterinformers "github.com/muster-sched/muster/pkg/client/informers/externalversions"
@@ -20,42 +22,68 @@ import (
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// TestAdmissionThatNoStatusTellsOfIsKnownFromThePods: an earlier run may have ended before it wrote down whom it had admitted. Room
-// is kept for them before anybody else is admitted.
-func TestAdmissionThatNoStatusTellsOfIsKnownFromThePods(t *testing.T) {
-	job := mustertesting.MakeJob("j").UID("job").Obj()
-	pod := func() *mustertesting.PodWrapper { return mustertesting.MakePod("p").Group("g").Owner(job) }
-	for name, c := range map[string]struct {
-		pods []*corev1.Pod
-		want bool
-	}{
-		"none":                       {nil, false},
-		"one of the Job":             {[]*corev1.Pod{pod().Obj()}, true},
-		"one that has finished":      {[]*corev1.Pod{pod().Phase(corev1.PodSucceeded).Obj()}, false},
-		"one that the Job is not of": {[]*corev1.Pod{mustertesting.MakePod("p").Group("g").Obj()}, false},
+// TestNoPodVouchesForItsPodGroup: whoever may create pods may write that a Job is their owner and name its PodGroup. That lets no PodGroup
+// into a closed queue, nor into a full one.
+func TestNoPodVouchesForItsPodGroup(t *testing.T) {
+	for name, queue := range map[string]*mustertesting.QueueWrapper{
+		"closed": mustertesting.MakeQueue("q").Capability("cpu", "4").State(closedState),
+		"full":   mustertesting.MakeQueue("q").Capability("cpu", "2").State(openState),
 	} {
 		t.Run(name, func(t *testing.T) {
-			kube, muster := informers.NewSharedInformerFactory(kubefake.NewClientset(), 0), musterinformers.NewSharedInformerFactory(musterfake.NewSimpleClientset(), 0)
-			tracker, err := usage.New(kube, muster)
-			require.NoError(t, err)
-			c1, err := New(Config{KubeInformers: kube, MusterInformers: muster, Usage: tracker, Recorder: record.NewFakeRecorder(10)})
-			require.NoError(t, err)
-			group := mustertesting.MakePodGroup("g").UID("g").Queue("q").MinMember(2).MinResources("cpu", "3").Obj()
-			group.OwnerReferences = pod().Obj().OwnerReferences
-			require.NoError(t, muster.Scheduling().V1beta1().PodGroups().Informer().GetStore().Add(group))
-			for _, pod := range c.pods {
-				require.NoError(t, kube.Core().V1().Pods().Informer().GetStore().Add(pod))
+			s := newStage(t)
+			s.cache(queue.Obj())
+			job := mustertesting.MakeJob("j").UID("job").Obj()
+			s.cache(job)
+			group := mustertesting.MakePodGroup("g").UID("g").Queue("q").MinMember(2).MinResources("cpu", "3").Owner(job).Obj()
+			s.serve(group)
+			s.cache(group)
+			for _, name := range []string{"a", "b"} {
+				s.cache(mustertesting.MakePod(name).UID(name).Group("g").Owner(job).Node("n").Phase(corev1.PodRunning).Obj())
 			}
-			c1.admission.notice(group)
-			var told []string
-			c1.Watch(func(group *schedulingv1beta1.PodGroup) { told = append(told, group.Name) })
-			tracker.Ledger().SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "4").Obj())
+			s.admission.notice(group)
+			s.restore()
+			for range 2 {
+				_, err := s.admission.Sync(t.Context(), allCandidates)
+				require.NoError(t, err)
+				_, err = s.Sync(t.Context(), "default/g")
+				require.NoError(t, err)
+			}
+			assert.Equal(t, pending, s.group("g").Status.Phase)
+			assert.Nil(t, s.usage.Ledger().Room("q", resources.List{corev1.ResourceCPU: 2000}), "nothing is kept for it")
+		})
+	}
+}
 
-			c1.restore()
-			assert.Equal(t, c.want, c1.Admitted(group))
-			assert.Equal(t, c.want, len(told) == 1, "the Job goes on")
-			short := tracker.Ledger().Room("q", resources.List{corev1.ResourceCPU: 2000})
-			assert.Equal(t, c.want, short != nil, "its minimum is kept for it: %v", short)
+// TestAPodGroupThatReplacesThatOfARunningGangIsAdmitted: somebody has deleted the PodGroup of a Job that runs, and the job controller has made
+// it anew. The Job's status, which no user writes, shows that it was admitted.
+func TestAPodGroupThatReplacesThatOfARunningGangIsAdmitted(t *testing.T) {
+	for name, c := range map[string]struct {
+		phase   batchv1alpha1.JobPhase
+		members int
+		want    schedulingv1beta1.PodGroupPhase
+	}{
+		"it runs":                    {batchv1alpha1.Running, 2, running},
+		"it waits":                   {batchv1alpha1.Pending, 2, pending},
+		"it runs, and has lost pods": {batchv1alpha1.Running, 1, pending},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			s.cache(mustertesting.MakeQueue("q").State(closedState).Obj())
+			job := mustertesting.MakeJob("j").UID("job").Status(batchv1alpha1.JobStatus{State: batchv1alpha1.JobState{Phase: c.phase}}).Obj()
+			s.cache(job)
+			group := mustertesting.MakePodGroup("g").UID("new").Queue("q").MinMember(2).Owner(job).Obj()
+			s.serve(group)
+			s.cache(group)
+			for i := range c.members {
+				name := fmt.Sprint(i)
+				s.cache(mustertesting.MakePod(name).UID(name).Group("g").Owner(job).Node("n").Phase(corev1.PodRunning).Obj())
+			}
+			s.admission.notice(group)
+			_, err := s.admission.Sync(t.Context(), allCandidates)
+			require.NoError(t, err)
+			_, err = s.Sync(t.Context(), "default/g")
+			require.NoError(t, err)
+			assert.Equal(t, c.want, s.group("g").Status.Phase)
 		})
 	}
 }

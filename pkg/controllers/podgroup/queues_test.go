@@ -102,7 +102,7 @@ func TestAChangeOfAQueueStartsARound(t *testing.T) {
 			require.True(t, s.admission.takeOver(group))
 			_, err := s.admission.Sync(t.Context(), allCandidates)
 			require.NoError(t, err)
-			require.False(t, s.Admitted(group))
+			require.False(t, s.isIn(group))
 
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan struct{})
@@ -116,7 +116,7 @@ func TestAChangeOfAQueueStartsARound(t *testing.T) {
 			} else {
 				s.queueHandler().OnUpdate(c.before, c.after)
 			}
-			assert.Eventually(t, func() bool { return s.Admitted(group) }, 10*time.Second, 5*time.Millisecond)
+			assert.Eventually(t, func() bool { return s.isIn(group) }, 10*time.Second, 5*time.Millisecond)
 			cancel()
 			<-done
 		})
@@ -136,7 +136,7 @@ func TestTheEndOfAWaitingPodGroupStartsARound(t *testing.T) {
 	}
 	_, err := s.admission.Sync(t.Context(), allCandidates)
 	require.NoError(t, err)
-	require.False(t, s.Admitted(small))
+	require.False(t, s.isIn(small))
 
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -145,7 +145,7 @@ func TestTheEndOfAWaitingPodGroupStartsARound(t *testing.T) {
 		s.admission.loop.Run(ctx, 1)
 	}()
 	s.admission.lose(large.Namespace + "/" + large.Name)
-	assert.Eventually(t, func() bool { return s.Admitted(small) }, 10*time.Second, 5*time.Millisecond)
+	assert.Eventually(t, func() bool { return s.isIn(small) }, 10*time.Second, 5*time.Millisecond)
 	cancel()
 	<-done
 }

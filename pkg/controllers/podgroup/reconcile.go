@@ -38,9 +38,9 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 	pods := c.usage.Members(namespace, name)
 	members := count(pods, c.recall(group))
 	members.lost = lost && !c.isGoing(group)
-	c.acceptVouched(group, pods)
-	next := nextStatus(group, members, c.admission.verdict(key, group.UID),
-		c.clock.Now(), string(uuid.NewUUID()))
+	decision := c.admission.verdict(key, group.UID)
+	decision.admitted = decision.admitted || c.isReplacement(group, members)
+	next := nextStatus(group, members, decision, c.clock.Now(), string(uuid.NewUUID()))
 	if c.versionIsPruned.Load() {
 		next.JobVersion = nil
 	}
@@ -54,7 +54,7 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 	if wait := c.writes.wait(key, worker.StatusInterval(len(pods)), c.clock.Now()); wait > 0 && !isUrgent(&group.Status, next) {
 		return wait, nil
 	}
-	if isReport(&group.Status, next, batchv1alpha1.JobOf(group) != nil) && !c.reports.MayWrite(c.status, key) {
+	if isReport(&group.Status, next) && !c.reports.MayWrite(c.status, key) {
 		return holdLeft, nil
 	}
 	err = c.write(ctx, key, group, next, members.gated())
@@ -98,6 +98,13 @@ func (c *Controller) recall(group *schedulingv1beta1.PodGroup) memory {
 		return memory{}
 	}
 	return memory{int64(job.Status.Version), job.Status.Succeeded}
+}
+
+// isReplacement says whether a PodGroup takes the place of one that somebody has deleted while its gang ran: its Job runs, which only the
+// job controller writes, and its minimum has nodes, which its queue is charged for. It is admitted, whatever its queue takes now.
+func (c *Controller) isReplacement(group *schedulingv1beta1.PodGroup, members tally) bool {
+	job := c.jobOf(group)
+	return job != nil && job.Status.State.Phase == batchv1alpha1.Running && members.seated > 0 && members.seated >= group.Spec.MinMember
 }
 
 // isGoing says whether a PodGroup is being deleted, or the Job is or was that controls it: its pods go with it.

@@ -130,18 +130,22 @@ func TestADecisionIsKeptUntilTheStatusHasIt(t *testing.T) {
 	s.serve(group)
 	s.cache(group)
 	s.admission.notice(group)
-	require.True(t, s.admission.admit("default/g", "g"))
+	require.True(t, s.admission.record(newCandidate(group), verdict{admitted: true}))
 	for range 2 {
 		_, err := s.Sync(t.Context(), "default/g")
 		require.NoError(t, err)
-		assert.True(t, s.Admitted(group), "the informer does not show the status yet")
+		assert.True(t, s.isIn(group), "the informer does not show the status yet")
 	}
 	require.Equal(t, inqueue, s.group("g").Status.Phase)
 	s.cache(s.group("g"))
 	_, err := s.Sync(t.Context(), "default/g")
 	require.NoError(t, err)
 	assert.Empty(t, s.admission.verdicts)
-	assert.True(t, s.Admitted(s.group("g")))
+}
+
+// isIn says whether admission has decided to admit a PodGroup.
+func (s *stage) isIn(group *schedulingv1beta1.PodGroup) bool {
+	return s.admission.verdict(group.Namespace+"/"+group.Name, group.UID).admitted
 }
 
 // TestADeletedGroupKeepsNoRoom: it was admitted, and is gone before it started.

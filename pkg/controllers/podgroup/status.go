@@ -148,7 +148,7 @@ func nextStatus(group *schedulingv1beta1.PodGroup, t tally, v verdict, now time.
 	next := group.Status.DeepCopy()
 	next.Running, next.Succeeded, next.Failed = t.running, t.succeeded, t.failed
 	switch {
-	case !group.Status.Phase.Admitted() && v.blocked():
+	case !group.Status.Phase.Admitted() && v.blocked() && !v.admitted:
 		next.Phase = schedulingv1beta1.PodGroupPending
 		next.Conditions = withFinding(next.Conditions, finding{
 			kind:    schedulingv1beta1.PodGroupUnschedulableType,
@@ -196,21 +196,20 @@ func isUrgent(last, next *schedulingv1beta1.PodGroupStatus) bool {
 // isReport says whether a change of status only tells people that members of an admitted PodGroup have come, have found
 // nodes, or run. Nothing in Muster waits for that: who looks for members counts them itself. That some have finished is worth
 // more: the scheduler learns from the status of those that are gone. That the PodGroup is admitted at all is what pods wait
-// for, but not those of a Job, which are created after it and show it (gang.ShowsAdmission).
-func isReport(last, next *schedulingv1beta1.PodGroupStatus, ofJob bool) bool {
-	if ptr.Deref(last.JobVersion, 0) != ptr.Deref(next.JobVersion, 0) || last.Succeeded != next.Succeeded || last.Failed != next.Failed {
+// for.
+func isReport(last, next *schedulingv1beta1.PodGroupStatus) bool {
+	if !last.Phase.Admitted() || ptr.Deref(last.JobVersion, 0) != ptr.Deref(next.JobVersion, 0) || last.Succeeded != next.Succeeded || last.Failed != next.Failed {
 		return false
 	}
 	before, after := current(last.Conditions), current(next.Conditions)
-	if after != nil && after.Type != schedulingv1beta1.PodGroupScheduled && (before == nil || before.Type != after.Type || !last.Phase.Admitted()) {
+	if after != nil && after.Type != schedulingv1beta1.PodGroupScheduled && (before == nil || before.Type != after.Type) {
 		return false
 	}
-	shown := last.Phase.Admitted() || ofJob
 	switch next.Phase {
 	case schedulingv1beta1.PodGroupRunning:
-		return shown && (!last.Phase.Admitted() || last.Phase == schedulingv1beta1.PodGroupInqueue || last.Phase == next.Phase)
+		return last.Phase == schedulingv1beta1.PodGroupInqueue || last.Phase == next.Phase
 	case schedulingv1beta1.PodGroupInqueue:
-		return shown && (!last.Phase.Admitted() || last.Phase == next.Phase)
+		return last.Phase == next.Phase
 	}
 	return false
 }

@@ -314,24 +314,18 @@ func TestWhatIsOnlyAReport(t *testing.T) {
 		"it cannot be placed":           {status{Phase: inqueue}, with(inqueue, schedulingv1beta1.PodGroupUnschedulableType, "a"), false},
 		"it cannot for another reason":  {with(inqueue, schedulingv1beta1.PodGroupUnschedulableType, "a"), with(inqueue, schedulingv1beta1.PodGroupUnschedulableType, "b"), true},
 	} {
-		assert.Equal(t, c.want, isReport(&c.last, &c.next, false), name)
-		assert.Equal(t, c.want, isReport(&c.last, &c.next, true), name)
+		assert.Equal(t, c.want, isReport(&c.last, &c.next), name)
 	}
 
-	// The pods of a Job do not wait for what the status says, and others do.
+	// Pods wait for the status to say that their PodGroup is admitted.
 	for name, c := range map[string]struct{ last, next status }{
 		"it is admitted":                     {status{}, status{Phase: inqueue}},
 		"it is admitted after a while":       {with(pending, schedulingv1beta1.PodGroupUnschedulableType, "a"), status{Phase: inqueue}},
 		"it is admitted and has started":     {status{}, with(running, schedulingv1beta1.PodGroupScheduled, "")},
 		"it is admitted and some of it runs": {status{}, status{Phase: inqueue, Running: 1}},
 	} {
-		assert.False(t, isReport(&c.last, &c.next, false), name)
-		assert.True(t, isReport(&c.last, &c.next, true), name)
+		assert.False(t, isReport(&c.last, &c.next), name)
 	}
-	cannot := with(inqueue, schedulingv1beta1.PodGroupUnschedulableType, "a")
-	assert.False(t, isReport(&status{}, &cannot, true), "it cannot be placed")
-	waited := with(pending, schedulingv1beta1.PodGroupUnschedulableType, "a")
-	assert.False(t, isReport(&waited, &cannot, true), "it cannot be placed, after it had to wait for its queue")
 }
 
 func TestSinceWhenAPodGroupWaits(t *testing.T) {

@@ -45,17 +45,15 @@ type group struct {
 
 // podGroup is what a PodGroup says.
 type podGroup struct {
-	exists   bool
-	uid      types.UID
-	version  string // resourceVersion
-	created  time.Time
-	account  string // what is charged: its queue, or a user of it; "" for none
-	class    string // priority class
-	phase    schedulingv1beta1.PodGroupPhase
-	failed   int32     // members that have failed
-	job      types.UID // the Job that the PodGroup is of; "" if it is of none
-	admitted bool      // a member of the Job shows that the PodGroup is admitted, whatever its phase says yet
-	bound    int64     // the last incarnation whose minimum was bound, as the status says; -1 if none was
+	exists  bool
+	uid     types.UID
+	version string // resourceVersion
+	created time.Time
+	account string // what is charged: its queue, or a user of it; "" for none
+	class   string // priority class
+	phase   schedulingv1beta1.PodGroupPhase
+	failed  int32 // members that have failed
+	bound   int64 // the last incarnation whose minimum was bound, as the status says; -1 if none was
 }
 
 // attempt is a scheduling attempt: from the decision that gave the gang places until all its members hold room, or it is rolled back.

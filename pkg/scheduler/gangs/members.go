@@ -89,7 +89,6 @@ func (t *Tracker) record(g *group, old, m *gang.Member) {
 	g.share(m)
 	g.Put(m)
 	g.ranks = nil
-	t.observeAdmission(g, m)
 	if old == nil {
 		g.joined = t.clock.Now()
 		g.turnedAway = g.turnedAway || t.unseen[m.UID] != nil

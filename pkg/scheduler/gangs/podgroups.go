@@ -7,7 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
-	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	"github.com/muster-sched/muster/pkg/apis/config"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/gang"
@@ -36,11 +35,6 @@ func (t *Tracker) setPodGroup(key Key, pg *schedulingv1beta1.PodGroup) {
 		g.outcomeUntil = time.Time{}
 	}
 	g.take(pg)
-	if !g.podGroup.phase.Admitted() {
-		for _, m := range g.Members() {
-			t.observeAdmission(g, m)
-		}
-	}
 	if moved {
 		t.Quota.moveCharges(g)
 		t.Quota.wakeQuotaWaiters() // of its own waiting members, too
@@ -76,7 +70,7 @@ func accountOf(pg *schedulingv1beta1.PodGroup) string {
 func (g *group) take(pg *schedulingv1beta1.PodGroup) {
 	g.podGroup = podGroup{
 		exists: true, uid: pg.UID, version: pg.ResourceVersion, created: g.podGroup.created, account: accountOf(pg), class: pg.Spec.PriorityClassName,
-		phase: pg.Status.Phase, failed: pg.Status.Failed, job: jobOf(pg), admitted: g.podGroup.admitted, bound: lastBound(pg),
+		phase: pg.Status.Phase, failed: pg.Status.Failed, bound: lastBound(pg),
 	}
 	g.minimumBound = g.minimumBound || g.podGroup.bound >= g.Version()
 	g.Spec = gang.Spec{
@@ -114,14 +108,6 @@ func lastBound(pg *schedulingv1beta1.PodGroup) int64 {
 	return -1
 }
 
-// jobOf is the UID of the Job that a PodGroup is of; "" if it is of none.
-func jobOf(pg *schedulingv1beta1.PodGroup) types.UID {
-	if owner := batchv1alpha1.JobOf(pg); owner != nil {
-		return owner.UID
-	}
-	return ""
-}
-
 // DeletePodGroup forgets a PodGroup. Its members wait for another of the same name.
 func (t *Tracker) DeletePodGroup(pg *schedulingv1beta1.PodGroup) {
 	t.deletePodGroup(Key{Namespace: pg.Namespace, Name: pg.Name}, pg.UID)
@@ -147,16 +133,7 @@ func (t *Tracker) deletePodGroup(key Key, uid types.UID) {
 
 // isAdmitted says whether a gang need not wait for its queue. PodGroups of scheduler-plugins never do.
 func (t *Tracker) isAdmitted(g *group) bool {
-	return g.podGroup.phase.Admitted() || g.podGroup.admitted || g.key.Foreign || t.settings.args.Admission != config.AdmissionRequired
-}
-
-// observeAdmission notes that a member shows its PodGroup to be admitted. While the API server is busy the status says so later: a Job's
-// pods need not wait for that.
-func (t *Tracker) observeAdmission(g *group, m *gang.Member) {
-	if g.podGroup.exists && !g.podGroup.phase.Admitted() && !g.podGroup.admitted && gang.ShowsAdmission(m.Pod, g.podGroup.job) {
-		g.podGroup.admitted = true
-		t.look(g.key) // members may have been turned away
-	}
+	return g.podGroup.phase.Admitted() || g.key.Foreign || t.settings.args.Admission != config.AdmissionRequired
 }
 
 // settleRepair keeps the quota assumed that a gang lacks which was found bound below its minimum: it must be able to complete. What it does

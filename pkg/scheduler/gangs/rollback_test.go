@@ -44,38 +44,18 @@ func TestMembersThatCameBeforeTheCachesWereReadAreActivatedWhenTheirGangIsAdmitt
 	assert.Equal(t, []string{"m"}, namesOf((&dispatcher{tr}).nextActions(theGang).Activate))
 }
 
-// TestTheFirstPodOfAJobShowsThatItsPodGroupIsAdmitted: the controller creates it after the admission, which may stand in the status much
-// later.
-func TestTheFirstPodOfAJobShowsThatItsPodGroupIsAdmitted(t *testing.T) {
+// TestOnlyTheStatusAdmitsAPodGroup: whoever may create pods may write that a Job is their owner. That opens the gate for no gang.
+func TestOnlyTheStatusAdmitsAPodGroup(t *testing.T) {
 	job := mustertesting.MakeJob("j").UID("job").Obj()
-	groupOfJob := func(uid string) *schedulingv1beta1.PodGroup {
-		return mustertesting.MakePodGroup("g").UID(uid).Queue("q").Owner(job).Obj()
-	}
-	waitsForAdmission := func(tr *Tracker) bool { return phaseOf(tr, theGang) == gang.NotAdmitted }
-	tr, clock := newTestTracker(t)
-	foreign := memberNamed("foreign").Obj()
-	tr.SetPodGroup(groupOfJob("first"))
-	tr.SetPod(foreign)
-	require.NotEmpty(t, tr.Gate(foreign), "a pod that the Job does not control shows nothing")
-	require.True(t, waitsForAdmission(tr))
-	require.Empty(t, (&dispatcher{tr}).nextActions(theGang).Activate)
-
-	own := memberNamed("own").Owner(job)
-	tr.SetPod(own.Obj())
-	require.Empty(t, tr.Gate(own.Obj()))
-	tr.SetPod(own.Terminating(clock.Now()).Obj())
-	assert.Contains(t, namesOf((&dispatcher{tr}).nextActions(theGang).Activate), "foreign", "the gang goes on though its own pod is being deleted")
-	assert.False(t, waitsForAdmission(tr), "an admission that was shown stays")
-
-	tr.SetPodGroup(groupOfJob("second"))
-	assert.True(t, waitsForAdmission(tr), "pods that are being deleted are of the PodGroup before")
-	tr.SetPod(memberNamed("next").Owner(job).Obj())
-	assert.False(t, waitsForAdmission(tr))
-
-	late := openTracker(t)
-	late.SetPod(memberNamed("own").Owner(job).Obj())
-	late.SetPodGroup(groupOfJob("first"))
-	assert.False(t, waitsForAdmission(late), "the pod was known first")
+	tr, _ := newTestTracker(t)
+	group := mustertesting.MakePodGroup("g").UID("g").Queue("q").Owner(job)
+	tr.SetPodGroup(group.Obj())
+	own := memberNamed("own").Owner(job).Obj()
+	tr.SetPod(own)
+	require.NotEmpty(t, tr.Gate(own))
+	require.Equal(t, gang.NotAdmitted, phaseOf(tr, theGang))
+	tr.SetPodGroup(group.Phase(schedulingv1beta1.PodGroupInqueue).Obj())
+	assert.Empty(t, tr.Gate(own))
 }
 
 // TestRoomOfAnAttemptThatWasRolledBackIsNoPartOfTheNext: the member that could not be placed may be back in the queue before the others
