@@ -70,14 +70,14 @@ func TestMaxRunningJobs(t *testing.T) {
 		require.NoError(t, err)
 	}
 	round()
-	assert.True(t, s.Admitted(a))
-	assert.False(t, s.Admitted(b))
+	assert.True(t, s.isIn(a))
+	assert.False(t, s.isIn(b))
 	assert.Equal(t, `running jobs of queue "team": 2, its maxRunningJobs is 2`, s.admission.verdict("default/b", "b").message)
-	assert.True(t, s.Admitted(elsewhere))
+	assert.True(t, s.isIn(elsewhere))
 	runs.Status.Phase = schedulingv1beta1.PodGroupCompleted
 	s.cache(runs)
 	round()
-	assert.True(t, s.Admitted(b))
+	assert.True(t, s.isIn(b))
 }
 
 // TestAChangeOfAQueueStartsARound: a group waits for the queue, and no other event tells that it may be admitted.

@@ -37,6 +37,7 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 	lost := c.losses.take(key)
 	pods := c.usage.Members(namespace, name)
 	members := count(pods, c.recall(group))
+	members.ofJob = batchv1alpha1.JobOf(group) != nil
 	members.lost = lost && !c.isGoing(group)
 	decision := c.admission.verdict(key, group.UID)
 	decision.admitted = decision.admitted || c.isReplacement(group, members)

@@ -38,8 +38,8 @@ func nextPhase(current schedulingv1beta1.PodGroupPhase, minMember int32, t tally
 		return schedulingv1beta1.PodGroupCompleted
 	case isPartial(current, minMember, t):
 		return schedulingv1beta1.PodGroupUnknown
-	case minMember == 0 && t.seated == 0 && t.members == 0:
-		// As the Job is that was scaled to zero.
+	case t.ofJob && minMember == 0 && t.seated == 0 && t.members == 0:
+		// As the Job is, which was scaled to zero and may be scaled up again.
 		return schedulingv1beta1.PodGroupRunning
 	case t.seated < minMember, t.seated == 0 && t.members > 0:
 		return schedulingv1beta1.PodGroupInqueue

@@ -86,8 +86,7 @@ func TestNextPhase(t *testing.T) {
 		"completed, then something runs again":                {completed, 2, "sr", running},
 		"completed, then something waits again":               {completed, 2, "sw", inqueue},
 		"completed, then surplus appears":                     {completed, 2, "ssw", completed},
-		"no minimum, no members":                              {pending, 0, "", running},
-		"the minimum is lowered to nothing":                   {running, 0, "", running},
+		"no minimum, no members":                              {pending, 0, "", completed},
 		"it is raised again":                                  {running, 2, "", inqueue},
 		"no minimum, the finished members were cleaned up":    {completed, 0, "", completed},
 		"a lost member, of a gang that was partial before":    {unknown, 3, "rr", unknown},
@@ -102,6 +101,19 @@ func TestNextPhase(t *testing.T) {
 			assert.Equal(t, test.want, nextPhase(test.current, test.minMember, count(members(test.members), memory{})))
 		})
 	}
+}
+
+// TestTheGangOfAJobThatIsScaledToZeroRuns as its Job does, which may be scaled up again.
+func TestTheGangOfAJobThatIsScaledToZeroRuns(t *testing.T) {
+	of := func(letters string) tally {
+		members := count(members(letters), memory{})
+		members.ofJob = true
+		return members
+	}
+	assert.Equal(t, running, nextPhase(pending, 0, of("")), "from the start")
+	assert.Equal(t, running, nextPhase(running, 0, of("")), "scaled down")
+	assert.Equal(t, inqueue, nextPhase(running, 2, of("")), "scaled up again")
+	assert.Equal(t, completed, nextPhase(completed, 0, of("")), "its pods had finished and were removed")
 }
 
 func TestCountsAreOfTheCurrentIncarnation(t *testing.T) {

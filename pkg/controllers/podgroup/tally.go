@@ -17,6 +17,8 @@ type tally struct {
 	// leaving counts the finished ones that are being deleted.
 	leaving int32
 
+	// ofJob: a Job controls the PodGroup.
+	ofJob bool
 	// lost: bound members were lost of late that Muster has not removed.
 	lost bool
 

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -87,7 +88,7 @@ func (p *player) play() error {
 	}
 	for range stepsOfAGang {
 		if err := p.step(); err != nil {
-			return err
+			return fmt.Errorf("seed %d: %w", p.seed, err)
 		}
 	}
 	return nil
@@ -152,7 +153,11 @@ func (p *player) delete(pod *playedPod, grace int64) error {
 	if !pod.leaving || grace == 0 {
 		p.pods = slices.DeleteFunc(p.pods, func(other *playedPod) bool { return other == pod })
 	}
-	return kube.CoreV1().Pods(p.namespace).Delete(p.ctx, pod.name, metav1.DeleteOptions{GracePeriodSeconds: &grace})
+	err := kube.CoreV1().Pods(p.namespace).Delete(p.ctx, pod.name, metav1.DeleteOptions{GracePeriodSeconds: &grace})
+	if apierrors.IsNotFound(err) {
+		return nil // the client has sent the request twice, as it does when a connection is lost
+	}
+	return err
 }
 
 func (p *player) setStatus(pod *playedPod, phase corev1.PodPhase, conditions ...corev1.PodCondition) error {
@@ -316,8 +321,6 @@ func (m *moment) phases(last schedulingv1beta1.PodGroupPhase, minimum int, lost,
 			either = append(either, schedulingv1beta1.PodGroupInqueue)
 		}
 		return either
-	case minimum == 0 && m.seated+m.members == 0:
-		return one(schedulingv1beta1.PodGroupRunning)
 	case m.seated < minimum, m.seated == 0 && m.members > 0:
 		return one(schedulingv1beta1.PodGroupInqueue)
 	case m.finished == m.seated && m.leaving == 0:
