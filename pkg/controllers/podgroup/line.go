@@ -33,7 +33,8 @@ func newLine(candidates []*candidate, path func(queue string) []string, priority
 	l := &line{root: &lane{queue: quota.Root}, lanes: map[string]*lane{}, ratio: ratio}
 	l.lanes[quota.Root] = l.root
 	for _, c := range candidates {
-		l.laneOf(c.queue, path, priority).own = append(l.lanes[c.queue].own, c)
+		lane := l.laneOf(c.queue, path, priority)
+		lane.own = append(lane.own, c)
 	}
 	for _, at := range l.lanes {
 		slices.SortFunc(at.own, byTurn)
