@@ -67,6 +67,7 @@ func newControllers(cfg *config, p *parts) ([]controller, error) {
 		Kube: p.kube, Muster: p.muster, KubeInformers: p.kubeInformers, MusterInformers: p.musterInformers,
 		Recorder: p.recorder, SchedulerName: cfg.schedulerName, ServedSchedulerNames: cfg.servedSchedulerNames,
 		DependencyCondition: batchv1alpha1.DependencyCondition(cfg.dependsOnCondition),
+		RestartBackoff:      cfg.restartBackoff,
 		RegisterMetrics:     legacyregistry.MustRegister,
 		Removals:            podGroups,
 		Reports:             reports,

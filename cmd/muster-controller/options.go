@@ -46,6 +46,7 @@ type options struct {
 	holdTimeout          time.Duration
 	overtakeTime         time.Duration
 	dependsOnCondition   string
+	restartBackoff       time.Duration
 
 	jobSyncs      int
 	podGroupSyncs int
@@ -72,6 +73,7 @@ func newOptions() *options {
 		holdTimeout:          5 * time.Minute,
 		overtakeTime:         10 * time.Minute,
 		dependsOnCondition:   string(batchv1alpha1.DependencyCompleted),
+		restartBackoff:       10 * time.Second,
 		jobSyncs:             8,
 		podGroupSyncs:        8,
 		leaderElection: componentbaseconfig.LeaderElectionConfiguration{
@@ -142,6 +144,9 @@ func (o *options) addControllerFlags(fs *pflag.FlagSet) {
 			"from those that are behind it. 0 lets others pass for ever.")
 	fs.StringVar(&o.dependsOnCondition, "depends-on-condition", o.dependsOnCondition,
 		"What a task waits for of those that it depends on, where its dependsOn does not say: Completed, or Ready as in Volcano.")
+	fs.DurationVar(&o.restartBackoff, "restart-backoff", o.restartBackoff,
+		"How long a Job waits that is restarted for the second time in a row, or whose pods are evicted again. Each time the pause doubles, up "+
+			"to 60 times as long. 0 restarts at once, whatever happens.")
 	fs.IntVar(&o.jobSyncs, "concurrent-job-syncs", o.jobSyncs, "Number of Jobs that are reconciled at the same time.")
 	fs.IntVar(&o.podGroupSyncs, "concurrent-podgroup-syncs", o.podGroupSyncs, "Number of PodGroups whose status is written at the same time.")
 }
@@ -164,6 +169,9 @@ func (o *options) validate() []error {
 	}
 	if o.overtakeTime < 0 {
 		refuse("--max-overtake-time: %s must not be negative", o.overtakeTime)
+	}
+	if o.restartBackoff < 0 || o.restartBackoff > time.Hour {
+		refuse("--restart-backoff: %s must be between 0s and 1h", o.restartBackoff)
 	}
 	switch batchv1alpha1.DependencyCondition(o.dependsOnCondition) {
 	case batchv1alpha1.DependencyCompleted, batchv1alpha1.DependencyReady:

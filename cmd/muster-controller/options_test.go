@@ -52,6 +52,8 @@ func TestValuesAreRefusedByName(t *testing.T) {
 		"no burst":            {[]string{"--kube-api-burst=0"}, "--kube-api-burst: 0 must be at least 1"},
 		"negative overcommit": {[]string{"--overcommit-factor=-1"}, "--overcommit-factor: -1 must not be negative"},
 		"negative patience":   {[]string{"--hold-timeout=-1s"}, "--hold-timeout: -1s must not be negative"},
+		"negative back-off":   {[]string{"--restart-backoff=-1s"}, "--restart-backoff: -1s must be between 0s and 1h"},
+		"long back-off":       {[]string{"--restart-backoff=61m"}, "--restart-backoff: 1h1m0s must be between 0s and 1h"},
 		"negative overtaking": {[]string{"--max-overtake-time=-1s"}, "--max-overtake-time: -1s must not be negative"},
 		"no such condition":   {[]string{"--depends-on-condition=Done"}, `--depends-on-condition: "Done" must be Completed or Ready`},
 		"not served":          {[]string{"--scheduler-name=other"}, `--scheduler-name: "other" must be one of --served-scheduler-names`},

@@ -14,6 +14,9 @@ import (
 const window = 2 * time.Second
 
 func TestMain(m *testing.M) {
-	// Two nodes for whatever needs no nodes of its own.
-	harness.Main(m, localcluster.Options{Nodes: 2})
+	// Two nodes for whatever needs no nodes of its own. Restarts in a row need not wait for each other.
+	harness.Main(m, localcluster.Options{
+		Nodes:     2,
+		ExtraArgs: map[string][]string{localcluster.MusterController: {"--restart-backoff=0s"}},
+	})
 }

@@ -80,6 +80,9 @@ func (c *Controller) run(ctx context.Context, job *batchv1alpha1.Job, s *snapsho
 	if !isAdmitted(s.group) || !s.claims.isReady() {
 		return true, nil
 	}
+	if backoffLeft(job.Status.RestartBackoff, s.now) > 0 {
+		return true, nil
+	}
 	wanted := p.members.missing(job.Name, p.stage, byPriority(&job.Spec, c.priorityOf))
 	all, err = c.createPods(ctx, job, group, ps.set, wanted)
 	return all, createError.of(err)

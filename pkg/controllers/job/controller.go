@@ -55,6 +55,9 @@ type Config struct {
 	SchedulerName string
 	// DependencyCondition is what a task waits for whose dependsOn does not say; Completed if empty.
 	DependencyCondition batchv1alpha1.DependencyCondition
+	// RestartBackoff is how long a Job waits that is restarted for the second time in a row. Each time the pause doubles, up to 60 times
+	// as long. 0 switches it off.
+	RestartBackoff time.Duration
 	// ServedSchedulerNames are the scheduler names behind which Muster's plugins run. A Job that asks for another is
 	// told so. Empty means that this is not known.
 	ServedSchedulerNames []string
@@ -104,6 +107,7 @@ type Controller struct {
 	schedulerName   string
 	served          []string
 	dependency      batchv1alpha1.DependencyCondition
+	restartBackoff  time.Duration
 	jobs            batchlisters.JobLister
 	groups          musterlisters.PodGroupLister
 	queues          musterlisters.QueueLister
@@ -146,6 +150,7 @@ func New(cfg Config) *Controller {
 		schedulerName:   cfg.SchedulerName,
 		served:          cfg.ServedSchedulerNames,
 		dependency:      cfg.DependencyCondition,
+		restartBackoff:  cfg.RestartBackoff,
 		jobs:            jobs.Lister(),
 		groups:          groups.Lister(),
 		queues:          queues.Lister(),

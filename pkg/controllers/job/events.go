@@ -42,7 +42,7 @@ func (c *Controller) emitEvents(job *batchv1alpha1.Job, s *snapshot, p *plan) {
 		c.recorder.Eventf(job, corev1.EventTypeNormal, eventExecuteAction, "Start to execute action %s ", p.request.action)
 	}
 	c.tellOfProgress(job, s, p.status)
-	said := s.explanation(p.status.State.Phase)
+	said := s.explanation(p.status)
 	if said == nil || job.Status.State.Reason == said.reason {
 		return
 	}
@@ -56,6 +56,8 @@ func (c *Controller) emitEvents(job *batchv1alpha1.Job, s *snapshot, p *plan) {
 			"PodGroup %s:%s %s, reason: %s", job.Namespace, job.Name, kind, said.message)
 	case eventFailedCreate, eventFailedDelete, eventPodGroupError, eventClaimError, reasonObjectNameTaken:
 		// Said when it happened.
+	case reasonBackOff:
+		c.recorder.Event(job, corev1.EventTypeWarning, reasonBackOff, "Back-off restarting the job: its pods fail, or are evicted, again and again")
 	case reasonEarlierPods:
 		// It passes by itself.
 	default:

@@ -28,6 +28,7 @@ const (
 	reasonEarlierPods        = "WaitingForEarlierPods"
 	// It is no trouble, and has no event.
 	reasonWaitingForDependency = "WaitingForDependency"
+	reasonBackOff              = "BackOff"
 )
 
 // checkSpec returns why a Job with this spec may not start, or nil. The answer depends on the spec alone.

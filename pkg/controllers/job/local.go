@@ -56,18 +56,19 @@ type unwrittenStatus struct {
 	base       *batchv1alpha1.JobStatus // the stored status
 	records    []batchv1alpha1.TaskRecord
 	generation int32
+	backoff    *batchv1alpha1.RestartBackoff
 	delayed    []batchv1alpha1.DelayedEvent
 }
 
 // newUnwritten is what a status remembers that is to follow another.
 func newUnwritten(base, status *batchv1alpha1.JobStatus) *unwrittenStatus {
-	return &unwrittenStatus{base, status.TaskRecords, status.PodGeneration, status.Delayed}
+	return &unwrittenStatus{base, status.TaskRecords, status.PodGeneration, status.RestartBackoff, status.Delayed}
 }
 
 // addTo adds it to the stored status, unless that has changed since. It may be nil.
 func (m *unwrittenStatus) addTo(status *batchv1alpha1.JobStatus) {
 	if m != nil && apiequality.Semantic.DeepEqual(m.base, status) {
-		status.TaskRecords, status.PodGeneration, status.Delayed = m.records, m.generation, m.delayed
+		status.TaskRecords, status.PodGeneration, status.RestartBackoff, status.Delayed = m.records, m.generation, m.backoff, m.delayed
 	}
 }
 

@@ -70,7 +70,7 @@ func makePlan(s *snapshot) *plan {
 	noteSurplus(&job, records, all)
 	noteSucceeded(&job, records, all)
 	agreed := s.command != nil && phase.Honours(status.State.Phase, busv1alpha1.Action(s.command.Action))
-	asked, delays := demand(s, &job, records, all, agreed)
+	asked, evicted, delays := demand(s, &job, records, all, agreed)
 	granted := asked != nil && grant(&job, records, all, asked, s.now)
 	if granted {
 		delays = asked.spare(delays)
@@ -79,9 +79,6 @@ func makePlan(s *snapshot) *plan {
 	sorted := all.sort(&job, records)
 	sorted.count(status)
 	status.TaskRecords = writeRecords(&job.Spec, records)
-	if slices.ContainsFunc(records, func(r policy.Record) bool { return r.HasNewReplaced }) {
-		status.PodGeneration++ // their successors are younger
-	}
 	// An announcement stands in the status for as long as it has victims; without any it is skipped.
 	stage := sorted.stage(&job, s.dependency, delays)
 	if !granted || status.Terminating == 0 {
@@ -90,6 +87,7 @@ func makePlan(s *snapshot) *plan {
 			sorted.count(status)
 		}
 	}
+	noteRestart(s, &job, records, asked, granted, evicted)
 	recordDelays(s, &job, granted, delays)
 	result := &plan{status: status, members: sorted, stage: stage, delays: delays, ignored: s.command != nil && !agreed}
 	switch {
@@ -162,20 +160,21 @@ func hold(s *snapshot, job *batchv1alpha1.Job) *plan {
 }
 
 // demand returns what is asked of the Job now, or nil: by a Command that the Job's phase honours first, then by its
-// spec, then by its policies about what has happened. It remembers what has happened as dealt with.
+// spec, then by its policies about what has happened. It remembers what has happened as dealt with, and returns the evictions of pods
+// that are replaced.
 //
 // Only what would abort the Job waits for the next look if a policy has something to do: an aborted Job may go on, and nobody would be
 // asked again about what had happened before.
-func demand(s *snapshot, job *batchv1alpha1.Job, records []policy.Record, all *podSet, agreed bool) (*request, []policy.Delay) {
-	answer, delays := askPolicies(s, job, records, all)
+func demand(s *snapshot, job *batchv1alpha1.Job, records []policy.Record, all *podSet, agreed bool) (*request, []policy.Event, []policy.Delay) {
+	answer, evicted, delays := askPolicies(s, job, records, all)
 	wish := askSpec(job, s.now)
 	if agreed {
 		wish = &request{action: busv1alpha1.Action(s.command.Action), why: whyCommanded(s.command), commanded: true}
 	}
 	if wish == nil || wish.action == busv1alpha1.AbortJobAction && answer != nil && phase.Honours(job.Status.State.Phase, answer.action) {
-		return answer, delays
+		return answer, evicted, delays
 	}
-	return wish, delays
+	return wish, evicted, delays
 }
 
 // spare returns the answers to come that an action leaves standing: those about pods that it leaves alone.
@@ -218,25 +217,26 @@ func whyCommanded(command *busv1alpha1.Command) finding {
 // of the spec while it is aborted too.
 func answers(p batchv1alpha1.JobPhase) bool { return phase.Runs(p) || phase.IsAborted(p) }
 
-// askPolicies returns what the policies answer to what has happened now, or before if the time has come for it.
-func askPolicies(s *snapshot, job *batchv1alpha1.Job, records []policy.Record, all *podSet) (*request, []policy.Delay) {
+// askPolicies returns what the policies answer to what has happened now, or before if the time has come for it; and the evictions of pods
+// that are replaced, whatever the answer.
+func askPolicies(s *snapshot, job *batchv1alpha1.Job, records []policy.Record, all *podSet) (*request, []policy.Event, []policy.Delay) {
 	if !answers(job.Status.State.Phase) {
-		return nil, nil
+		return nil, nil, nil
 	}
 	sorted := all.sort(job, records)
 	if isDeleted(job) {
 		if phase.Runs(job.Status.State.Phase) {
 			settle(s, records, sorted, nil)
 		}
-		return nil, nil
+		return nil, nil, nil
 	}
 	// A spec that cannot run is no change yet: it is compared with the one before when it is mended.
 	whole := policy.Whole{Updated: !s.refused && noteSpec(s, &job.Status)}
-	var seen []policy.Event
+	var seen, evicted []policy.Event
 	if phase.Runs(job.Status.State.Phase) {
 		whole.Unknown = s.group != nil && s.group.Status.Phase == schedulingv1beta1.PodGroupUnknown && isSplit(sorted)
 		seen = policy.Observe(job, sorted.tasks, whole)
-		settle(s, records, sorted, seen)
+		evicted = settle(s, records, sorted, seen)
 	} else {
 		seen = policy.Observe(job, nil, whole)
 	}
@@ -247,7 +247,7 @@ func askPolicies(s *snapshot, job *batchv1alpha1.Job, records []policy.Record, a
 	}
 	decision, delays := decide(&job.Spec, delayed.Merge(job, sorted.tasks, seen, s.now), s.now)
 	if decision == nil {
-		return nil, delays
+		return nil, evicted, delays
 	}
 	return &request{
 		action:  decision.Action,
@@ -255,12 +255,13 @@ func askPolicies(s *snapshot, job *batchv1alpha1.Job, records []policy.Record, a
 		cause:   &decision.Cause,
 		targets: decision.Targets,
 		others:  decision.Others,
-	}, delays
+	}, evicted, delays
 }
 
 // settle remembers what is seen of the pods, and what has happened to them as dealt with. While nothing can be started anew, pods
-// that were killed stay as they are.
-func settle(s *snapshot, records []policy.Record, sorted *members, seen []policy.Event) {
+// that were killed stay as they are. The evictions of pods that are replaced are returned.
+func settle(s *snapshot, records []policy.Record, sorted *members, seen []policy.Event) []policy.Event {
+	var evicted []policy.Event
 	for i := range records {
 		records[i].Note(sorted.tasks[i].Spec, sorted.tasks[i].Pods)
 	}
@@ -269,10 +270,14 @@ func settle(s *snapshot, records []policy.Record, sorted *members, seen []policy
 			continue
 		}
 		records[h.Task].Settle(h)
+		if h.Type == busv1alpha1.PodEvictedEvent {
+			evicted = append(evicted, h)
+		}
 	}
 	for i := range records {
 		sorted.tasks[i].Record = records[i]
 	}
+	return evicted
 }
 
 // isSplit tells whether some pods run while others wait for a node. It tells a PodGroup that is Unknown now from one
@@ -349,7 +354,6 @@ func grant(job *batchv1alpha1.Job, records []policy.Record, all *podSet, asked *
 	}
 	if effect.NewIncarnation {
 		status.Version++
-		status.PodGeneration++
 		clear(records)
 	}
 	if asked.action == busv1alpha1.ResumeJobAction && status.StartTime != nil {

@@ -163,6 +163,7 @@ func TestWhateverHappensTheJobEnds(t *testing.T) {
 		maxRetry := rapid.Int32Range(1, 4).Draw(t, "maxRetry")
 		w := newWorld(t, drawJob(t, maxRetry, later, busv1alpha1.RestartJobAction, busv1alpha1.RestartTaskAction, busv1alpha1.RestartPodAction,
 			busv1alpha1.RestartPartitionAction, busv1alpha1.AbortJobAction, busv1alpha1.TerminateJobAction, busv1alpha1.CompleteJobAction))
+		w.restartBackoff = rapid.SampledFrom([]time.Duration{0, time.Second}).Draw(t, "back-off")
 		for range rapid.IntRange(0, 40).Draw(t, "steps") {
 			somebodyAsks(t, w)
 			somethingHappens(t, w)

@@ -112,10 +112,14 @@ func (c *Controller) nextDeadline(job *batchv1alpha1.Job, now time.Time) time.Du
 	if phase.Ended(job.Status.State.Phase) {
 		return 0
 	}
-	if left, limited := timeLeft(job, now); limited {
-		return atLeast(left)
+	var wait time.Duration
+	if phase.Runs(job.Status.State.Phase) {
+		wait = backoffLeft(job.Status.RestartBackoff, now)
 	}
-	return 0
+	if left, limited := timeLeft(job, now); limited {
+		wait = soonest(wait, atLeast(left))
+	}
+	return wait
 }
 
 // atLeast keeps a deadline that has passed from being looked at over and over while the API takes notice of it.

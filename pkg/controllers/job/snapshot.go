@@ -60,6 +60,8 @@ type snapshot struct {
 	// waiting is what the Job waits for while it is Pending; nil if nothing is known.
 	waiting *finding
 
+	// restartBackoff is how long the first pause between two restarts is; 0 if there are none.
+	restartBackoff time.Duration
 	// now is the time of the snapshot.
 	now time.Time
 }
@@ -78,7 +80,7 @@ const untilMended = "no pod is created, restarted or scaled away until this is m
 // takeSnapshot looks at the Job and at what surrounds it. It returns errEndUnknown if that will be known in a moment.
 func (c *Controller) takeSnapshot(stored *batchv1alpha1.Job, next *busv1alpha1.Command, local *localState) (*snapshot, error) {
 	job := defaults.Job(stored, c.schedulerName)
-	s := &snapshot{job: job, command: next, dependency: c.dependency, lastError: local.lastError,
+	s := &snapshot{job: job, command: next, dependency: c.dependency, restartBackoff: c.restartBackoff, lastError: local.lastError,
 		specChanged: local.planned != 0 && local.planned != job.Generation, now: c.clock.Now()}
 	if err := c.lookAtPods(s, local); err != nil {
 		return nil, err

@@ -12,8 +12,9 @@ import (
 	"github.com/muster-sched/muster/pkg/text"
 )
 
-// explanation returns what there is to say about a Job in that phase beside why it is in it; nil if nothing is.
-func (s *snapshot) explanation(p batchv1alpha1.JobPhase) *finding {
+// explanation returns what there is to say about a Job with that status beside why it is in it; nil if nothing is.
+func (s *snapshot) explanation(status *batchv1alpha1.JobStatus) *finding {
+	p := status.State.Phase
 	switch {
 	case !phase.Runs(p), isDeleted(s.job):
 		return nil
@@ -23,6 +24,8 @@ func (s *snapshot) explanation(p batchv1alpha1.JobPhase) *finding {
 		return s.problem
 	case s.overdue != nil:
 		return s.overdue
+	case backoffLeft(status.RestartBackoff, s.now) > 0:
+		return backoffFinding(status.RestartBackoff)
 	case p == batchv1alpha1.Pending:
 		return s.waiting
 	default:
@@ -49,7 +52,7 @@ func explain(s *snapshot, status *batchv1alpha1.JobStatus, stage dependency.Stag
 	if n := len(status.Conditions); n > 0 && status.Conditions[n-1].Status == status.State.Phase {
 		status.State.Reason, status.State.Message = status.Conditions[n-1].Reason, status.Conditions[n-1].Message
 	}
-	if f := s.explanation(status.State.Phase); f != nil {
+	if f := s.explanation(status); f != nil {
 		status.State.Reason, status.State.Message = f.reason, f.message
 		return
 	}

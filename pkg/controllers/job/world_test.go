@@ -37,6 +37,8 @@ type world struct {
 	refused bool
 	// unwritten is what a status that waits to be written remembers; nil if none does.
 	unwritten *unwrittenStatus
+	// restartBackoff is the first pause between restarts; 0 if there is none.
+	restartBackoff time.Duration
 	// lists of indexes that this look has read.
 	lists map[string]map[int32]bool
 }
@@ -88,7 +90,7 @@ func (w *world) lookAndCrash(at crash) *plan {
 	w.unwritten.addTo(&filled.Status)
 	w.unwritten = nil
 	told := recordsEnds(w.job)
-	s := &snapshot{job: filled, pods: pods, ended: ends, command: w.command, specMark: mark, refused: w.refused, now: w.now}
+	s := &snapshot{job: filled, pods: pods, ended: ends, command: w.command, specMark: mark, refused: w.refused, now: w.now, restartBackoff: w.restartBackoff}
 	result := makePlan(s)
 	if first := firstStatus(&snapshot{job: filled, now: w.now}, result); first != nil {
 		if at != beforeWrite {
@@ -97,6 +99,7 @@ func (w *world) lookAndCrash(at crash) *plan {
 		return result
 	}
 	requireConsistent(w.t, filled, result)
+	w.requireBackoff(filled.Status.RestartBackoff, result.status)
 	if at == beforeWrite {
 		return result
 	}
@@ -128,7 +131,7 @@ func (w *world) lookAndCrash(at crash) *plan {
 	for _, pod := range victims {
 		w.askToGo(pod.Name)
 	}
-	if !w.refused && !isDeleted(w.job) && phase.Runs(result.status.State.Phase) && (at != whileActing || len(victims) == 0) {
+	if !w.refused && !isDeleted(w.job) && !w.now.Before(untilOf(result.status.RestartBackoff)) && phase.Runs(result.status.State.Phase) && (at != whileActing || len(victims) == 0) {
 		filled.Status = *result.status
 		for _, m := range wanted {
 			pod := newPod(filled, &filled.Spec.Tasks[m.task], m.index)
@@ -137,6 +140,43 @@ func (w *world) lookAndCrash(at crash) *plan {
 		}
 	}
 	return result
+}
+
+// untilOf returns when pods are created again; the zero time if they are.
+func untilOf(b *batchv1alpha1.RestartBackoff) time.Time {
+	if b == nil || b.Until == nil {
+		return time.Time{}
+	}
+	return b.Until.Time
+}
+
+// requireBackoff checks that at most one restart counts in a pause, that no pause is shorter than the one before while none was
+// forgotten, and none longer than the longest.
+func (w *world) requireBackoff(before *batchv1alpha1.RestartBackoff, status *batchv1alpha1.JobStatus) {
+	after := status.RestartBackoff
+	if after == nil {
+		return
+	}
+	require.Positive(w.t, w.restartBackoff)
+	require.LessOrEqual(w.t, after.Generation, status.PodGeneration)
+	require.LessOrEqual(w.t, untilOf(after).Sub(w.now), 60*w.restartBackoff+time.Second)
+	if before == nil || after.Count == 1 {
+		require.Equal(w.t, int32(1), after.Count)
+		require.Nil(w.t, after.Until, "the first restart does not wait")
+		return
+	}
+	if after.Count == before.Count {
+		require.Equal(w.t, before, after)
+		return
+	}
+	require.Equal(w.t, before.Count+1, after.Count)
+	require.False(w.t, w.now.Before(untilOf(before)), "a restart counts in a pause")
+	pause := after.Until.Sub(w.now)
+	require.GreaterOrEqual(w.t, pause, w.restartBackoff)
+	if before.Until != nil {
+		require.GreaterOrEqual(w.t, pause+time.Second, before.Until.Sub(before.Last.Time))
+	}
+	require.Contains(w.t, []batchv1alpha1.JobPhase{batchv1alpha1.Restarting, batchv1alpha1.Pending, batchv1alpha1.Running}, status.State.Phase)
 }
 
 // isToGo tells whether the stored status and the spec say that a pod is to go. It reads them by itself.

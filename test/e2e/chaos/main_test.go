@@ -11,7 +11,7 @@ import (
 
 func TestMain(m *testing.M) {
 	harness.Main(m, localcluster.Options{
-		// There is one controller only: one that was killed need not wait for a lease of its own.
-		ExtraArgs: map[string][]string{localcluster.MusterController: {"--leader-elect=false"}},
+		// There is one controller only: one that was killed need not wait for a lease of its own. Nor need Jobs that restart in a row.
+		ExtraArgs: map[string][]string{localcluster.MusterController: {"--leader-elect=false", "--restart-backoff=0s"}},
 	})
 }

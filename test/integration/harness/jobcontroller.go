@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -77,6 +78,8 @@ type JobController struct {
 	Requests Requests
 	// Reports of the one that runs.
 	Reports *worker.Reports
+	// RestartBackoff of the next one that starts: the first pause of a Job that is restarted again and again. 0 is none.
+	RestartBackoff time.Duration
 
 	env  *Env
 	ctx  context.Context
@@ -127,6 +130,7 @@ func (c *JobController) start() (stop func()) {
 		Recorder:             broadcaster.NewRecorder(scheme, corev1.EventSource{Component: "muster-controller"}),
 		ServedSchedulerNames: []string{"muster", "volcano"},
 		Reports:              c.Reports,
+		RestartBackoff:       c.RestartBackoff,
 	})
 	kubeInformers.Start(ctx.Done())
 	musterInformers.Start(ctx.Done())

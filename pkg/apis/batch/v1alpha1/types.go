@@ -430,6 +430,23 @@ type ReplacedPods struct {
 	Indexes string `json:"indexes"`
 }
 
+// RestartBackoff keeps a Job that fails, or is evicted, again and again from being started anew at once. A restart in a row with others
+// is counted once, however many pods it is about. An extra of Muster's.
+type RestartBackoff struct {
+	// Count is the number of restarts in a row.
+	Count int32 `json:"count"`
+	// Generation is status.podGeneration after the last of them. Pods that were created later have this generation or a later one.
+	Generation int32 `json:"generation"`
+	// Succeeded is the number of pods that had succeeded by then and were not started anew. When there are more, the Job has got on.
+	// +optional
+	Succeeded int32 `json:"succeeded,omitempty"`
+	// Last is when the last of them was.
+	Last metav1.Time `json:"last"`
+	// Until is when pods are created again. Absent: at once.
+	// +optional
+	Until *metav1.Time `json:"until,omitempty"`
+}
+
 // DelayedEvent remembers something that has happened and whose policy has a timeout, so that it is answered in time
 // whatever becomes of the controller, and of the pods. An extra of Muster's.
 type DelayedEvent struct {
@@ -487,6 +504,9 @@ type JobStatus struct {
 	// are created. An extra of Muster's.
 	// +optional
 	PodGeneration int32 `json:"podGeneration,omitempty"`
+	// RestartBackoff says how often the Job was restarted in a row, and when pods are created again. An extra of Muster's.
+	// +optional
+	RestartBackoff *RestartBackoff `json:"restartBackoff,omitempty"`
 	// RunningDuration is how long the Job has run, without the time for which it was aborted. It is written when the Job is aborted and
 	// when it ends.
 	// +kubebuilder:validation:Type=string

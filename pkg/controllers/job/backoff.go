@@ -1,0 +1,148 @@
+package job
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/phase"
+	"github.com/muster-sched/muster/pkg/job/policy"
+)
+
+// maxBackoffFactor is how many times its start a back-off lasts at most.
+const maxBackoffFactor = 60
+
+// restart is what a plan starts anew: pods of a Job that a policy restarts, or that replace evicted ones.
+type restart struct {
+	// causes are the events that are answered so.
+	causes []policy.Event
+	// succeeded is how many pods have succeeded and are not started anew.
+	succeeded int32
+	// runningSince is when the Job became Running; zero if it is not.
+	runningSince time.Time
+}
+
+// countRestart returns the back-off of a Job after a restart, and whether the restart counts. A restart counts if it is the first, or
+// if one of its causes is about a pod that was created after the last that counted: pods that fail, or are evicted, one after the other
+// for one reason make one restart. The generation of the result is still that of before.
+func countRestart(before *batchv1alpha1.RestartBackoff, r restart, start time.Duration, now time.Time) (*batchv1alpha1.RestartBackoff, bool) {
+	if before != nil && isOver(before, r, start, now) {
+		before = nil
+	}
+	if before == nil {
+		return &batchv1alpha1.RestartBackoff{Count: 1, Succeeded: r.succeeded, Last: metav1.NewTime(now.Truncate(time.Second))}, true
+	}
+	if !isRepeat(before, r.causes, start, now) {
+		return before, false
+	}
+	after := *before
+	after.Count++
+	after.Succeeded = r.succeeded
+	after.Last = metav1.NewTime(now.Truncate(time.Second))
+	until := metav1.NewTime(now.Add(pauseAfter(after.Count, start) + time.Second - 1).Truncate(time.Second)) // the status has whole seconds
+	after.Until = &until
+	return &after, true
+}
+
+// isOver tells whether a Job has got on since its last restart that counted: a pod has succeeded, and the restart leaves it alone, or
+// the Job has run for as long as the longest pause.
+func isOver(b *batchv1alpha1.RestartBackoff, r restart, start time.Duration, now time.Time) bool {
+	if r.succeeded > b.Succeeded {
+		return true
+	}
+	since := r.runningSince
+	for _, at := range []*metav1.Time{&b.Last, b.Until} {
+		if at != nil && at.After(since) && !since.IsZero() {
+			since = at.Time
+		}
+	}
+	return !since.IsZero() && now.Sub(since) >= maxBackoffFactor*start
+}
+
+// isRepeat tells whether one of the causes has come about since the last restart that counted. Of an event about no pod, or about one
+// that is gone, only the time tells.
+func isRepeat(b *batchv1alpha1.RestartBackoff, causes []policy.Event, start time.Duration, now time.Time) bool {
+	if backoffLeft(b, now) > 0 {
+		return false // nothing has been created since
+	}
+	for _, cause := range causes {
+		if cause.Pod != nil && policy.Generation(cause.Pod) >= b.Generation || cause.Pod == nil && now.Sub(b.Last.Time) > start {
+			return true
+		}
+	}
+	return false
+}
+
+// pauseAfter returns how long no pods are created after so many restarts in a row: not at all after the first, then twice as long
+// each time.
+func pauseAfter(count int32, start time.Duration) time.Duration {
+	if count < 2 {
+		return 0
+	}
+	pause := start
+	for range min(count-2, maxBackoffFactor) {
+		pause = min(2*pause, maxBackoffFactor*start)
+	}
+	return pause
+}
+
+// backoffLeft returns how long it is until pods are created again; 0 if they are now.
+func backoffLeft(b *batchv1alpha1.RestartBackoff, now time.Time) time.Duration {
+	if b == nil || b.Until == nil {
+		return 0
+	}
+	return max(b.Until.Sub(now), 0)
+}
+
+// backoffFinding says why no pods are created.
+func backoffFinding(b *batchv1alpha1.RestartBackoff) *finding {
+	return &finding{reasonBackOff, fmt.Sprintf("restarted %d times in a row; pods are created again at %s", b.Count, b.Until.UTC().Format(time.RFC3339))}
+}
+
+// noteRestart adds to the status what the plan starts anew, and gives the pods that will be created a generation of their own. What a
+// Command or the spec asks for forgets what was before, and so does what stops the Job.
+func noteRestart(s *snapshot, job *batchv1alpha1.Job, records []policy.Record, asked *request, granted bool, evicted []policy.Event) {
+	status := &job.Status
+	counts := false
+	causes := evicted
+	if granted && asked.cause != nil {
+		causes = slices.Concat(evicted, []policy.Event{*asked.cause}, asked.others)
+	}
+	p := status.State.Phase
+	switch {
+	case s.restartBackoff == 0, !phase.Runs(p) && p != batchv1alpha1.Restarting, isLastRestart(job),
+		granted && (asked.cause == nil || !isTrouble(asked.cause.Type)):
+		status.RestartBackoff = nil
+	case len(causes) > 0:
+		r := restart{causes: causes, runningSince: runningSince(&s.job.Status)}
+		for i := range records {
+			r.succeeded += records[i].Succeeded.Len()
+		}
+		status.RestartBackoff, counts = countRestart(status.RestartBackoff, r, s.restartBackoff, s.now)
+	}
+	hasNewReplaced := slices.ContainsFunc(records, func(r policy.Record) bool { return r.HasNewReplaced })
+	if counts || hasNewReplaced || status.Version != s.job.Status.Version {
+		status.PodGeneration++
+	}
+	if counts {
+		status.RestartBackoff.Generation = status.PodGeneration
+	}
+}
+
+// runningSince returns when a Job became Running; zero if it is not.
+func runningSince(status *batchv1alpha1.JobStatus) time.Time {
+	if status.State.Phase != batchv1alpha1.Running {
+		return time.Time{}
+	}
+	return status.State.LastTransitionTime.Time
+}
+
+// isTrouble tells whether an event means that something went wrong. What the user has changed, or a task that has done its work, is
+// answered without a pause.
+func isTrouble(event busv1alpha1.Event) bool {
+	return event != busv1alpha1.JobUpdatedEvent && event != busv1alpha1.TaskCompletedEvent
+}
