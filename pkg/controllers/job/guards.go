@@ -26,9 +26,9 @@ const (
 	reasonClaimNameTaken     = "ClaimNameTaken"
 	reasonObjectNameTaken    = "PluginObjectNameTaken"
 	reasonEarlierPods        = "WaitingForEarlierPods"
+	reasonBackOff            = "BackOff"
 	// It is no trouble, and has no event.
 	reasonWaitingForDependency = "WaitingForDependency"
-	reasonBackOff              = "BackOff"
 )
 
 // checkSpec returns why a Job with this spec may not start, or nil. The answer depends on the spec alone.
