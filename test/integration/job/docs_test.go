@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -105,7 +106,12 @@ func startJob(t *testing.T, job *batchv1alpha1.Job) {
 			}
 		}
 	}
+	// That tasks wait for others is no trouble.
+	reason := ""
+	if slices.ContainsFunc(filled.Spec.Tasks, func(task batchv1alpha1.TaskSpec) bool { return task.DependsOn != nil }) {
+		reason = "WaitingForDependency"
+	}
 	// The controller may have heard of the Job before it heard that the queue is open.
-	s.Soon("nothing is wrong with Job "+created.Name, func() bool { return s.get(created.Name).Status.State.Reason == "" },
+	s.Soon("nothing is wrong with Job "+created.Name, func() bool { return s.get(created.Name).Status.State.Reason == reason },
 		func() any { return s.get(created.Name).Status.State })
 }
