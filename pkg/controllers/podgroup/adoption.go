@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	corev1listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
@@ -28,6 +29,13 @@ import (
 // recheckEmpty is when a PodGroup is looked at again that has lost all its pods and whose owner wants some.
 const recheckEmpty = 30 * time.Second
 
+// recheckInvalid is when a PodGroup is tried again that the API server has refused as invalid. A change of the pod has it tried at once;
+// changes of the pod's owner are not watched.
+const recheckInvalid = 5 * time.Minute
+
+// invalidGroupEvent is the reason of the event on a pod whose PodGroup is refused.
+const invalidGroupEvent = "InvalidPodGroup"
+
 // adoption gives a PodGroup to pods that name one of the served schedulers and belong to none: bare pods, and those of
 // ReplicaSets, StatefulSets, batch/v1 Jobs and the like. Such a PodGroup goes with its owner, or when its owner is
 // scaled to nothing.
@@ -37,6 +45,7 @@ type adoption struct {
 	pods      corev1listers.PodLister
 	groups    schedulingv1beta1listers.PodGroupLister
 	usage     *usage.Tracker
+	recorder  record.EventRecorder
 	schedules sets.Set[string]
 	adopters  *worker.Worker // keyed by pod
 	retirers  *worker.Worker // keyed by PodGroup
@@ -49,6 +58,7 @@ func newAdoption(cfg Config) *adoption {
 		pods:      cfg.KubeInformers.Core().V1().Pods().Lister(),
 		groups:    cfg.MusterInformers.Scheduling().V1beta1().PodGroups().Lister(),
 		usage:     cfg.Usage,
+		recorder:  cfg.Recorder,
 		schedules: sets.New(cfg.AdoptFrom...),
 	}
 	a.adopters = worker.New("podgroup-adoption", a)
@@ -119,7 +129,12 @@ func (a *adoption) Sync(ctx context.Context, key string) (time.Duration, error) 
 	if !needsGroup(pod, a.schedules.Has) {
 		return 0, nil
 	}
-	if err := a.ensureGroup(ctx, pod); err != nil {
+	err = a.ensureGroup(ctx, pod)
+	if apierrors.IsInvalid(err) {
+		a.recorder.Eventf(pod, corev1.EventTypeWarning, invalidGroupEvent, "no PodGroup can be made from the annotations of the pod and its owner: %v", err)
+		return recheckInvalid, nil
+	}
+	if err != nil {
 		return 0, err
 	}
 	return 0, a.annotate(ctx, pod)

@@ -13,7 +13,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/informers"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -126,6 +128,27 @@ func TestAPodIsGivenAGroup(t *testing.T) {
 	live, err := s.kube.CoreV1().Pods(metav1.NamespaceDefault).Get(t.Context(), "p", metav1.GetOptions{})
 	require.NoError(t, err)
 	assert.Equal(t, "podgroup-owner", live.Annotations[schedulingv1beta1.GroupNameAnnotation])
+}
+
+// TestAPodWhosePodGroupIsInvalidIsTold: the API server refuses a queue that no Queue can be called. To try again soon helps nobody.
+func TestAPodWhosePodGroupIsInvalidIsTold(t *testing.T) {
+	s := newStage(t)
+	s.muster.PrependReactor("create", "podgroups", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewInvalid(schema.GroupKind{Group: schedulingv1beta1.GroupName, Kind: "PodGroup"}, "podgroup-p",
+			field.ErrorList{field.Invalid(field.NewPath("spec", "queue"), "A B", "is no name")})
+	})
+	pod := lonely().QueueName("A B").Obj()
+	s.serve(pod)
+	s.cache(pod)
+	after, err := s.adoption.Sync(t.Context(), "default/p")
+	require.NoError(t, err)
+	assert.Equal(t, recheckInvalid, after)
+	event := <-s.events.Events
+	assert.Contains(t, event, "Warning InvalidPodGroup")
+	assert.Contains(t, event, `spec.queue: Invalid value: "A B"`)
+	live, err := s.kube.CoreV1().Pods(metav1.NamespaceDefault).Get(t.Context(), "p", metav1.GetOptions{})
+	require.NoError(t, err)
+	assert.NotContains(t, live.Annotations, schedulingv1beta1.GroupNameAnnotation)
 }
 
 // TestANamesakeOfAPodIsLeftAlone: the pod in the cache was deleted, and another of its name, with another owner, is in the API.

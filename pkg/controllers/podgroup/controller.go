@@ -46,7 +46,7 @@ type Config struct {
 	MusterInformers musterinformers.SharedInformerFactory
 	// Usage is what the queues use.
 	Usage *usage.Tracker
-	// Recorder emits the events on PodGroups.
+	// Recorder emits the events on PodGroups, and on pods that can be given none.
 	Recorder record.EventRecorder
 	// Reports lets what nothing waits for give way to admission and to what other controllers do; nil writes all at once.
 	Reports *worker.Reports
