@@ -76,9 +76,9 @@ var commands = []abuse{
 			}
 		}
 	}},
-	{name: "a-job-restarted-in-a-loop", do: func(b *tenant) {
-		job := b.job(0).Queue(queueSmall).MaxRetry(1000000).Task(mustertesting.MakeTask("a", 2).Requests("cpu", "100m")).Obj()
-		b.must(job)
+	{name: "a-job-restarted-in-a-loop", namespace: namespaceKept, do: func(b *tenant) {
+		job := b.job(0).Queue(queueAmple).MaxRetry(1000000).Task(mustertesting.MakeTask("a", 2).Requests("cpu", "100m")).Obj()
+		b.start(job)
 		b.again(40, 100*time.Millisecond, func(turn int) { b.must(b.command(turn, busv1alpha1.RestartJobAction, job)) })
 	}},
 }

@@ -111,18 +111,18 @@ var groups = []abuse{
 				phase, highest, highest, highest, long, long), "status")
 		})
 	}},
-	{name: "groups-of-jobs-that-are-changed", do: func(b *tenant) {
+	{name: "groups-of-jobs-that-are-changed", namespace: namespaceKept, do: func(b *tenant) {
 		// The job controller owns these.
-		job := b.job(0).Queue(queueSmall).Task(mustertesting.MakeTask("a", 2).Requests("cpu", "500m")).Obj()
-		b.must(job)
+		job := b.job(0).Queue(queueAmple).Task(mustertesting.MakeTask("a", 2).Requests("cpu", "500m")).Obj()
+		b.start(job)
 		b.again(40, 100*time.Millisecond, func(turn int) {
 			b.patchGroup(groupOf(job), fmt.Sprintf(`{"metadata":{"ownerReferences":[],"labels":{"turn":"%d"}},"spec":{"minMember":%d,"queue":%q,"minResources":{"cpu":"%d"}}}`,
 				turn, turn%4, []string{queueOne, queueBad}[turn%2], turn))
 		})
 	}},
-	{name: "groups-of-jobs-that-are-deleted", do: func(b *tenant) {
-		job := b.job(0).Task(mustertesting.MakeTask("a", 2)).Obj()
-		b.must(job)
+	{name: "groups-of-jobs-that-are-deleted", namespace: namespaceKept, do: func(b *tenant) {
+		job := b.job(0).Queue(queueAmple).Task(mustertesting.MakeTask("a", 2)).Obj()
+		b.start(job)
 		b.again(40, 100*time.Millisecond, func(int) {
 			b.tolerate(b.muster.SchedulingV1beta1().PodGroups(b.namespace).Delete(b.ctx, groupOf(job), metav1.DeleteOptions{}))
 		})

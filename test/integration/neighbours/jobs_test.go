@@ -188,9 +188,9 @@ var lives = []abuse{
 			b.patchJob(job.Name, fmt.Sprintf(`[{"op":"replace","path":"/spec/minAvailable","value":%d}]`, []int{6, 1, 3, 0, 7}[turn%5]))
 		})
 	}},
-	{name: "a-job-that-is-suspended-and-resumed", do: func(b *tenant) {
-		job := b.job(0).Queue(queueSmall).Suspend(false).Task(mustertesting.MakeTask("a", 2).Requests("cpu", "100m")).Obj()
-		b.must(job)
+	{name: "a-job-that-is-suspended-and-resumed", namespace: namespaceKept, do: func(b *tenant) {
+		job := b.job(0).Queue(queueAmple).Suspend(false).Task(mustertesting.MakeTask("a", 2).Requests("cpu", "100m")).Obj()
+		b.start(job)
 		b.again(40, 100*time.Millisecond, func(turn int) {
 			b.patchJob(job.Name, fmt.Sprintf(`[{"op":"replace","path":"/spec/suspend","value":%v}]`, turn%2 == 0))
 		})
@@ -210,9 +210,9 @@ var lives = []abuse{
 			b.tolerate(b.muster.BatchV1alpha1().Jobs(b.namespace).Delete(b.ctx, b.numbered(0), metav1.DeleteOptions{PropagationPolicy: &policy}))
 		})
 	}},
-	{name: "jobs-whose-status-is-forged", do: func(b *tenant) {
-		job := b.job(0).Queue(queueSmall).Policy(busv1alpha1.PodFailedEvent, busv1alpha1.RestartJobAction).Task(mustertesting.MakeTask("a", 2).Requests("cpu", "100m")).Obj()
-		b.must(job)
+	{name: "jobs-whose-status-is-forged", namespace: namespaceKept, do: func(b *tenant) {
+		job := b.job(0).Queue(queueAmple).Policy(busv1alpha1.PodFailedEvent, busv1alpha1.RestartJobAction).Task(mustertesting.MakeTask("a", 2).Requests("cpu", "100m")).Obj()
+		b.start(job)
 		ranges := "0-2147483647"
 		statuses := []string{
 			fmt.Sprintf(`{"version":%d,"retryCount":%d,"running":%d,"pending":-1}`, highest, highest, highest),
@@ -229,9 +229,9 @@ var lives = []abuse{
 			b.tolerate(err)
 		})
 	}},
-	{name: "what-plugins-made-is-changed", do: func(b *tenant) {
-		job := b.job(0).Plugin("svc").Plugin("ssh").Task(mustertesting.MakeTask("a", 3)).Obj()
-		b.must(job)
+	{name: "what-plugins-made-is-changed", namespace: namespaceKept, do: func(b *tenant) {
+		job := b.job(0).Queue(queueAmple).Plugin("svc").Plugin("ssh").Task(mustertesting.MakeTask("a", 3)).Obj()
+		b.start(job)
 		b.again(40, 100*time.Millisecond, func(turn int) {
 			patch := fmt.Appendf(nil, `{"metadata":{"ownerReferences":[]},"data":{"turn":"%s"}}`, strings.Repeat("dHVy", turn%3))
 			_, err := b.kube.CoreV1().ConfigMaps(b.namespace).Patch(b.ctx, job.Name+"-svc", types.MergePatchType, patch, metav1.PatchOptions{})

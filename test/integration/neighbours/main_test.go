@@ -34,6 +34,8 @@ const (
 	queueBad = "bad"
 	// queueSmall has room for a few. Pods reach it only through Jobs.
 	queueSmall = "small"
+	// queueAmple has room for all that is in it, and not for much more.
+	queueAmple = "ample"
 	// queueNarrow has less than what is in it asks for.
 	queueNarrow = "narrow"
 	// queueOne and queueOther are for what moves from queue to queue.
@@ -50,6 +52,7 @@ var capabilities = map[string][]string{
 	queueShared: {"cpu", "8", "memory", "64Gi"},
 	queueBad:    {"cpu", "64", "memory", "256Gi"},
 	queueSmall:  {"cpu", "2", "memory", "8Gi", "pods", "8"},
+	queueAmple:  {"cpu", "4"},
 	queueNarrow: {"cpu", "2"},
 	queueOne:    {"cpu", "4"},
 	queueOther:  {"cpu", "4"},
@@ -65,7 +68,7 @@ const (
 	namespaceQuota = "bad-quota"
 	// namespaceLimits has a LimitRange with absurd defaults.
 	namespaceLimits = "bad-limits"
-	// namespaceKept is for what waits for the controller and would wait long in the others.
+	// namespaceKept is for abuses of Jobs that have pods: in namespaceBad they would wait long for them.
 	namespaceKept = "bad-kept"
 	// namespaceGoing is deleted while a finalizer keeps its Jobs.
 	namespaceGoing = "bad-going"

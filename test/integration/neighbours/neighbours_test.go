@@ -195,7 +195,7 @@ func (n *neighbour) judge() {
 // count: nobody was asked about them.
 func judgeQueues(t *testing.T) {
 	t.Helper()
-	for _, queue := range []string{queueGood, queueShared, queueSmall} {
+	for _, queue := range []string{queueGood, queueShared, queueSmall, queueAmple} {
 		limits := mustertesting.Resources(capabilities[queue]...)
 		peak := peakUse(log.Pods(func(p watchlog.Pod) bool {
 			// The tenant writes the name of the good neighbour's queue on pods of its own; they are not in it.

@@ -60,12 +60,15 @@ var pods = []abuse{
 			b.try(group)
 		}
 	}},
-	{name: notAdmitted, do: func(b *tenant) {
+	{name: notAdmitted, namespace: namespaceKept, do: func(b *tenant) {
 		// Pods that say that a Job has been admitted whose queue is closed, or has less than the Job needs.
 		b.many(10, func(i int) {
 			job := b.job(i).Queue([]string{queueClosed, queueNarrow}[i%2]).Task(mustertesting.MakeTask("a", 4).Requests("cpu", "1")).Obj()
-			if b.create(job) != nil {
-				return
+			b.must(job)
+			if job.Spec.Queue == queueNarrow { // Jobs of closed queues get no PodGroup
+				b.soon("the PodGroup of "+job.Name, func() bool {
+					return log.Group(types.NamespacedName{Namespace: b.namespace, Name: groupOf(job)}).Queue != ""
+				})
 			}
 			for j, node := range []string{"", "node-3"} {
 				forged := b.pod(10*i+j).Owner(job).Group(groupOf(job)).Version(0).Task("a").Node(node).Requests("cpu", "1").Obj()
@@ -142,18 +145,18 @@ var pods = []abuse{
 			b.must(job)
 		}
 	}},
-	{name: "pods-force-deleted-in-a-loop", do: func(b *tenant) {
-		job := b.job(0).Queue(queueSmall).Task(mustertesting.MakeTask("a", 4).Requests("cpu", "500m")).Obj()
-		b.must(job)
+	{name: "pods-force-deleted-in-a-loop", namespace: namespaceKept, do: func(b *tenant) {
+		job := b.job(0).Queue(queueAmple).Task(mustertesting.MakeTask("a", 4).Requests("cpu", "500m")).Obj()
+		b.start(job)
 		b.again(40, 100*time.Millisecond, func(int) {
 			for _, pod := range b.pods(job.Name) {
 				b.force(pod)
 			}
 		})
 	}},
-	{name: "pods-evicted-in-a-loop", do: func(b *tenant) {
-		job := b.job(0).Policy(busv1alpha1.PodEvictedEvent, busv1alpha1.RestartJobAction).MaxRetry(1000).Task(mustertesting.MakeTask("a", 4)).Obj()
-		b.must(job)
+	{name: "pods-evicted-in-a-loop", namespace: namespaceKept, do: func(b *tenant) {
+		job := b.job(0).Queue(queueAmple).Policy(busv1alpha1.PodEvictedEvent, busv1alpha1.RestartJobAction).MaxRetry(1000).Task(mustertesting.MakeTask("a", 4)).Obj()
+		b.start(job)
 		b.again(40, 100*time.Millisecond, func(int) {
 			for _, pod := range b.pods(job.Name) {
 				b.tolerate(b.kube.PolicyV1().Evictions(b.namespace).Evict(b.ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: pod}}))

@@ -243,6 +243,13 @@ func (b *tenant) soon(what string, met func() bool) {
 	require.NoError(b, log.Wait(ctx, met), "not seen: %s", what)
 }
 
+// start creates a Job and waits until it has pods.
+func (b *tenant) start(job *batchv1alpha1.Job) {
+	b.Helper()
+	b.must(job)
+	b.soon("pods of "+job.Name, func() bool { return len(log.PodsOf(types.NamespacedName{Namespace: b.namespace, Name: job.Name})) > 0 })
+}
+
 // force deletes a pod at once, whether it is there or not.
 func (b *tenant) force(name string) {
 	b.Helper()
