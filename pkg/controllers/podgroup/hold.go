@@ -4,11 +4,11 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
-	"github.com/muster-sched/muster/pkg/controllers/usage"
 )
 
 // patience says how long the queue's room is kept aside for an admitted PodGroup that does not start. Without a limit one
@@ -64,8 +64,8 @@ func (p *patience) forget(key string) {
 
 // settleHold keeps room aside for an admitted PodGroup until its minimum is bound, or it has waited too long for that; it
 // stays admitted then, and others may be too. It returns when to look again; 0 if nothing is to come. What was set aside
-// for a namesake that is gone is given back.
-func (c *Controller) settleHold(group *schedulingv1beta1.PodGroup, next *schedulingv1beta1.PodGroupStatus) time.Duration {
+// for a namesake that is gone is given back. The pods are the members as far as they exist.
+func (c *Controller) settleHold(group *schedulingv1beta1.PodGroup, pods []*corev1.Pod, next *schedulingv1beta1.PodGroupStatus) time.Duration {
 	key := cache.MetaObjectToName(group).String()
 	c.usage.LetGoOthers(group.Namespace, group.Name, group.UID)
 	if !waitsForMembers(next.Phase) {
@@ -80,7 +80,7 @@ func (c *Controller) settleHold(group *schedulingv1beta1.PodGroup, next *schedul
 		c.usage.LetGo(group.Namespace, group.Name, group.UID)
 		return 0
 	}
-	c.usage.Hold(group, usage.MinimumOf(group))
+	c.usage.Hold(group, minimumOf(group, pods))
 	return max(left, 0)
 }
 
@@ -94,7 +94,7 @@ func waitsForMembers(phase schedulingv1beta1.PodGroupPhase) bool {
 func (c *Controller) restore() {
 	for _, obj := range c.admission.groups.List() {
 		if group := obj.(*schedulingv1beta1.PodGroup); waitsForMembers(group.Status.Phase) {
-			c.settleHold(group, &group.Status)
+			c.settleHold(group, c.usage.Members(group.Namespace, group.Name), &group.Status)
 		}
 	}
 	c.admission.wake()

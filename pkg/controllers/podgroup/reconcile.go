@@ -45,7 +45,7 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 	if c.versionIsPruned.Load() {
 		next.JobVersion = nil
 	}
-	holdLeft := c.settleHold(group, next)
+	holdLeft := c.settleHold(group, pods, next)
 	if cached.Status.Phase.Admitted() {
 		c.admission.forget(key, cached.UID) // the decision stands in the API
 	}

@@ -197,7 +197,7 @@ func TestRoomIsKeptForAGroupUntilItHasStartedOrWaitedTooLong(t *testing.T) {
 		return mustertesting.MakePodGroup("g").UID("g").Queue("q").MinMember(2).MinResources("cpu", "3").Phase(phase).Obj()
 	}
 	settle := func(phase schedulingv1beta1.PodGroupPhase) time.Duration {
-		return s.settleHold(group(phase), &group(phase).Status)
+		return s.settleHold(group(phase), nil, &group(phase).Status)
 	}
 	kept := func() bool { return s.usage.Ledger().Room("q", resources.List{corev1.ResourceCPU: 2000}) != nil }
 
