@@ -46,7 +46,7 @@ func TestTheMinimumCountsWhatAdmissionAdds(t *testing.T) {
 			if c.undivided {
 				g = undivided
 			}
-			assert.EqualValues(t, c.want, minimumOf(g, c.pods)[corev1.ResourceCPU])
+			assert.Equal(t, c.want, minimumOf(g, c.pods)[corev1.ResourceCPU])
 		})
 	}
 }
