@@ -91,6 +91,16 @@ func (s *stage) orphan() {
 	s.cache(group)
 }
 
+// TestNothingIsNotedOfAGroupThatCannotBe: a pod's annotation takes any text, and no sync would ever ask for such a loss.
+func TestNothingIsNotedOfAGroupThatCannotBe(t *testing.T) {
+	s := newStage(t)
+	s.losses.watch(nil)
+	pod := atWork("a").Group("long/text").Obj()
+	s.cache(pod)
+	s.vanish(pod)
+	assert.Empty(t, s.losses.groups)
+}
+
 // TestWhatIsNoLoss: that the minimum is above the members that have nodes does not make a gang Unknown by itself.
 func TestWhatIsNoLoss(t *testing.T) {
 	s := newStage(t)

@@ -14,6 +14,7 @@ func TestGroupOf(t *testing.T) {
 	assert.Equal(t, "default/g", GroupOf(mustertesting.MakePod("p").Group("g").Obj()))
 	assert.Empty(t, GroupOf(mustertesting.MakePod("p").Obj()))
 	assert.Empty(t, GroupOf(mustertesting.MakePod("p").Group("g").NativeGroup("native").Obj()), "it is the native plugin's")
+	assert.Empty(t, GroupOf(mustertesting.MakePod("p").Group("g/x").Obj()), "no PodGroup can be called that")
 }
 
 func TestMinimumOf(t *testing.T) {
