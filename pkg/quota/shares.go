@@ -2,12 +2,12 @@ package quota
 
 import (
 	"cmp"
-	"maps"
 	"math/big"
 	"math/bits"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/muster-sched/muster/pkg/resources"
 )
@@ -48,12 +48,15 @@ type Shares map[string]resources.List
 // does not need goes to those that do. This is weighted max-min fairness (Bertsekas and Gallager, Data Networks, section 6.5.2), as
 // Volcano's proportion plugin has it. What no queue asks for is no queue's share.
 //
-// A queue asks for what is added to it and for what waits in it; its children ask on top of that. One that is its own ancestor counts
-// as a child of the root.
+// A queue asks for what it and its descendants use and have assumed, and for what waits in them. One that is its own ancestor counts as a
+// child of the root. Only resources are shared out that the total has, or that a queue names as deserved or guaranteed: pods may ask for
+// resources of any name.
 func (t *Tree) ShareOut(total resources.List, waiting map[string]resources.Sums) Shares {
-	s := &sharing{tree: t, children: t.children(), asks: map[string]resources.Sums{}, floors: map[string]resources.Sums{}, shares: Shares{}}
+	s := &sharing{tree: t, children: t.children(), waits: map[string]resources.Sums{},
+		asks: map[string]resources.Sums{}, floors: map[string]resources.Sums{}, shares: Shares{}}
 	s.gather(Root, waiting)
 	s.shares[Root] = total.Clone()
+	s.resources = t.shared(total)
 	s.divide(Root)
 	return s.shares
 }
@@ -65,18 +68,20 @@ func (t *Tree) Ratio(name string, shares Shares) Ratio {
 
 // sharing is one call of ShareOut.
 type sharing struct {
-	tree     *Tree
-	children map[string][]string       // queue -> its children, by name
-	asks     map[string]resources.Sums // queue -> what it and its descendants ask for
-	floors   map[string]resources.Sums // queue -> what it and its descendants are guaranteed
-	shares   Shares
+	tree      *Tree
+	children  map[string][]string       // queue -> its children, by name
+	resources []corev1.ResourceName     // that are shared out
+	waits     map[string]resources.Sums // queue -> what waits in it and its descendants
+	asks      map[string]resources.Sums // queue -> what it and its descendants ask for
+	floors    map[string]resources.Sums // queue -> what it and its descendants are guaranteed
+	shares    Shares
 }
 
-// children lists the children of each queue in the order of the alphabet.
+// children lists the children of each queue in the order of the alphabet. Users are none.
 func (t *Tree) children() map[string][]string {
 	children := map[string][]string{}
 	for _, name := range t.Names() {
-		if name != Root {
+		if name != Root && !IsUser(name) {
 			parent := t.parent(name)
 			children[parent] = append(children[parent], name)
 		}
@@ -96,19 +101,19 @@ func (t *Tree) parent(name string) string {
 // gather adds up what the queue and its descendants ask for and are guaranteed.
 func (s *sharing) gather(name string, waiting map[string]resources.Sums) {
 	q := s.tree.find(name)
-	asks, floor := q.own.Clone(), resources.Sums{}
-	asks.AddSums(waiting[name])
+	waits, floor := waiting[name].Clone(), resources.Sums{}
 	for _, child := range s.children[name] {
 		s.gather(child, waiting)
-		asks.AddSums(s.asks[child])
+		waits.AddSums(s.waits[child])
 		floor.AddSums(s.floors[child])
 	}
 	for resource, amount := range q.terms.Guarantee {
-		if least := floor.List()[resource]; amount > least {
+		if least := floor.Amount(resource); amount > least {
 			floor.Add(resources.List{resource: amount - least})
 		}
 	}
-	s.asks[name], s.floors[name] = asks, floor
+	s.waits[name], s.asks[name], s.floors[name] = waits, q.total.Clone(), floor
+	s.asks[name].AddSums(waits)
 }
 
 // divide works out what the children of a queue deserve of its share, and theirs.
@@ -120,7 +125,7 @@ func (s *sharing) divide(name string) {
 	for _, child := range children {
 		s.shares[child] = resources.List{}
 	}
-	for _, resource := range s.resourcesOf(children) {
+	for _, resource := range s.resources {
 		left := s.shares[name][resource]
 		var open []*part
 		for _, child := range children {
@@ -142,21 +147,13 @@ func (s *sharing) divide(name string) {
 	}
 }
 
-// resourcesOf lists the resources that the queues ask for, or of which they have a share whether they ask or not.
-func (s *sharing) resourcesOf(names []string) []corev1.ResourceName {
-	found := map[corev1.ResourceName]bool{}
-	for _, name := range names {
-		for resource := range s.asks[name].List() {
-			found[resource] = true
-		}
-		for resource := range s.floors[name].List() {
-			found[resource] = true
-		}
-		for resource := range s.tree.find(name).terms.Deserved {
-			found[resource] = true
-		}
+// shared lists the resources that are shared out, by name.
+func (t *Tree) shared(total resources.List) []corev1.ResourceName {
+	found := sets.KeySet(total)
+	for _, q := range t.queues {
+		found = found.Union(sets.KeySet(q.terms.Deserved)).Union(sets.KeySet(q.terms.Guarantee))
 	}
-	return slices.Sorted(maps.Keys(found))
+	return sets.List(found)
 }
 
 // part is what a queue gets of one resource.
@@ -175,8 +172,8 @@ func (s *sharing) part(name string, resource corev1.ResourceName) *part {
 		limit = resources.MaxAmount
 	}
 	limit = max(0, limit)
-	least := min(max(0, s.floors[name].List()[resource]), limit)
-	asked := max(0, s.asks[name].List()[resource])
+	least := min(max(0, s.floors[name].Amount(resource)), limit)
+	asked := max(0, s.asks[name].Amount(resource))
 	return &part{queue: name, weight: max(1, terms.Weight), least: least, most: max(least, min(asked, limit)), limit: limit}
 }
 
@@ -197,12 +194,15 @@ func fill(amount int64, parts []*part) {
 			beyond.Add(beyond, p.excess(amount, weights))
 		}
 		var still []*part
+		left := amount
 		for _, p := range open {
 			switch side := p.excess(amount, weights).Sign(); {
 			case side > 0 && beyond.Sign() >= 0: // below its least
 				p.amount = p.least
+				left = max(0, left-p.least)
 			case side < 0 && beyond.Sign() <= 0: // above its most
 				p.amount = p.most
+				left = max(0, left-p.most)
 			default:
 				still = append(still, p)
 			}
@@ -211,12 +211,7 @@ func fill(amount int64, parts []*part) {
 			byWeight(amount, weights, open)
 			return
 		}
-		for _, p := range open {
-			if !slices.Contains(still, p) {
-				amount = max(0, amount-p.amount)
-			}
-		}
-		open = still
+		amount, open = left, still
 	}
 }
 
@@ -254,11 +249,12 @@ type Ratio struct {
 	used, share int64
 }
 
-// ratioOf returns how much of a share is used. Use of a resource of which there is no share is more than any other.
+// ratioOf returns how much of a share is used. Use of a resource whose share is 0 is more than any other; one that is not shared out does
+// not count.
 func ratioOf(used resources.Sums, share resources.List) Ratio {
 	var most Ratio
-	for resource, amount := range used.List() {
-		if r := (Ratio{max(0, amount), max(0, share[resource])}); r.Compare(most) > 0 {
+	for resource, amount := range share {
+		if r := (Ratio{max(0, used.Amount(resource)), max(0, amount)}); r.Compare(most) > 0 {
 			most = r
 		}
 	}

@@ -144,7 +144,7 @@ func TestRatio(t *testing.T) {
 		ratioOf(used(10, 600), share),
 		ratioOf(used(100, 0), share),
 		ratioOf(used(resources.MaxAmount, 0), share),
-		ratioOf(used(1, 0), nil),
+		ratioOf(used(1, 0), cpu(0)),
 	}
 	for i := range rising {
 		for j := range rising {
@@ -152,7 +152,8 @@ func TestRatio(t *testing.T) {
 		}
 	}
 	assert.Zero(t, ratioOf(used(50, 0), share).Compare(ratioOf(used(0, 500), share)))
-	assert.Zero(t, ratioOf(used(50, 0), nil).Compare(ratioOf(used(7, 0), nil)), "more than any share is all the same")
+	assert.Zero(t, ratioOf(used(50, 0), cpu(0)).Compare(ratioOf(used(7, 0), cpu(0))), "more than any share is all the same")
+	assert.Zero(t, ratioOf(used(50, 0), nil).Compare(Ratio{}), "what is not shared out does not count")
 }
 
 func sign(n int) int { return min(1, max(-1, n)) }
@@ -177,7 +178,7 @@ func TestEachQueueCountsOnce(t *testing.T) {
 			waiting[name].Add(cpu(waits))
 			sum += used + waits
 		}
-		s := &sharing{tree: tree, children: tree.children(), asks: map[string]resources.Sums{}, floors: map[string]resources.Sums{}}
+		s := &sharing{tree: tree, children: tree.children(), waits: map[string]resources.Sums{}, asks: map[string]resources.Sums{}, floors: map[string]resources.Sums{}}
 		s.gather(Root, waiting)
 		require.Equal(t, sum, s.asks[Root].List()[corev1.ResourceCPU])
 
@@ -190,4 +191,45 @@ func TestEachQueueCountsOnce(t *testing.T) {
 			require.LessOrEqual(t, deserved, shares[queue][corev1.ResourceCPU], queue)
 		}
 	})
+}
+
+// TestOnlyWhatThereIsIsSharedOut: pods and PodGroups may ask for thousands of resources that no node has. They have no share, and do not
+// make a queue come last.
+func TestOnlyWhatThereIsIsSharedOut(t *testing.T) {
+	tree, waiting := NewTree(), asks(map[string]int64{"a": 90, "b": 90})
+	for _, name := range []string{"a", "b"} {
+		tree.Set(name, Terms{})
+	}
+	tree.Set("c", Terms{Guarantee: resources.List{"example.com/promised": 3}})
+	for i := range 5000 {
+		name := corev1.ResourceName(fmt.Sprint("example.com/invented-", i))
+		waiting["a"].Add(resources.List{name: 1})
+		tree.Add("a", resources.List{name: 1})
+	}
+	tree.Add("a", cpu(10))
+	shares := tree.ShareOut(cpu(100), waiting)
+	assert.Equal(t, resources.List{corev1.ResourceCPU: 50, "example.com/promised": 0}, shares["a"])
+	assert.Equal(t, int64(3), shares["c"]["example.com/promised"])
+	assert.Zero(t, tree.Ratio("a", shares).Compare(Ratio{10, 50}))
+}
+
+// TestUsersHaveNoShare: they share what their queue has with its children, but no part of it is theirs.
+func TestUsersHaveNoShare(t *testing.T) {
+	tree := NewTree()
+	tree.Set("q", Terms{})
+	tree.Set("kid", Terms{Parent: "q"})
+	tree.Add(Account("q", "ann"), cpu(40))
+	tree.Add(Account("q", "bob"), cpu(20))
+	shares := tree.ShareOut(cpu(100), asks(map[string]int64{"kid": 30}))
+	assert.Equal(t, cpu(90), shares["q"])
+	assert.Equal(t, cpu(30), shares["kid"])
+	assert.Len(t, shares, 3)
+}
+
+func TestAccount(t *testing.T) {
+	assert.Equal(t, "q", Account("q", ""))
+	assert.Equal(t, "", Account("", "ann"))
+	assert.Equal(t, "", Account("q/ann", ""), "it names no queue")
+	assert.True(t, IsUser(Account("q", "ann")))
+	assert.Equal(t, "q", QueueOf(Account("q", "ann")))
 }

@@ -81,9 +81,12 @@ func (s *Shortage) Error() string {
 }
 
 // Account is where a user of a queue is charged: a child of the queue that exists for as long as it is used. Without a user it is the queue
-// itself.
+// itself. No queue has a slash in its name: what names one like that names no queue, and must not pass for a user.
 func Account(queue, user string) string {
-	if user == "" || queue == "" {
+	if queue == "" || IsUser(queue) {
+		return ""
+	}
+	if user == "" {
 		return queue
 	}
 	return queue + accountSeparator + user

@@ -9,8 +9,8 @@ import (
 )
 
 // Sums adds up the amounts of any number of objects. Each sum has 128 bits and each amount 64, so that it takes 2^64 amounts to overflow one:
-// a sum is exact whatever is added, and what is taken back leaves what was there before. A resource that is missing counts as zero. The
-// nil Sums is a valid empty one for reading.
+// a sum is exact whatever is added, and what is taken back leaves what was there before. A resource whose sum is zero is missing, so that a
+// Sums has no names of what is gone. The nil Sums is a valid empty one for reading.
 type Sums map[corev1.ResourceName]sum128
 
 // sum128 is high*2^64 + low.
@@ -22,29 +22,37 @@ type sum128 struct {
 // Add adds amounts in place.
 func (s Sums) Add(amounts List) {
 	for name, amount := range amounts {
-		s[name] = s[name].plus(extended(amount))
+		s.set(name, s[name].plus(extended(amount)))
 	}
 }
 
 // Sub takes amounts back in place.
 func (s Sums) Sub(amounts List) {
 	for name, amount := range amounts {
-		s[name] = s[name].minus(extended(amount))
+		s.set(name, s[name].minus(extended(amount)))
 	}
 }
 
 // AddSums adds other sums in place.
 func (s Sums) AddSums(other Sums) {
 	for name, more := range other {
-		s[name] = s[name].plus(more)
+		s.set(name, s[name].plus(more))
 	}
 }
 
 // SubSums takes other sums back in place.
 func (s Sums) SubSums(other Sums) {
 	for name, less := range other {
-		s[name] = s[name].minus(less)
+		s.set(name, s[name].minus(less))
 	}
+}
+
+func (s Sums) set(name corev1.ResourceName, sum sum128) {
+	if sum == (sum128{}) {
+		delete(s, name)
+		return
+	}
+	s[name] = sum
 }
 
 // Clone is an independent copy of s, never nil.
@@ -59,6 +67,9 @@ func (s Sums) Left(name corev1.ResourceName, amount int64) int64 {
 	return extended(amount).minus(s[name]).bounded()
 }
 
+// Amount is the sum of one resource. It ends at the bounds of int64.
+func (s Sums) Amount(name corev1.ResourceName) int64 { return s[name].bounded() }
+
 // List is the sums as amounts, which end at the bounds of int64.
 func (s Sums) List() List {
 	amounts := make(List, len(s))
@@ -69,29 +80,10 @@ func (s Sums) List() List {
 }
 
 // IsZero says whether no resource has a sum other than zero.
-func (s Sums) IsZero() bool {
-	for _, sum := range s {
-		if sum != (sum128{}) {
-			return false
-		}
-	}
-	return true
-}
+func (s Sums) IsZero() bool { return len(s) == 0 }
 
-// Equal says whether both have the same sums; a missing resource equals a zero one.
-func (s Sums) Equal(other Sums) bool {
-	for name, sum := range s {
-		if other[name] != sum {
-			return false
-		}
-	}
-	for name, sum := range other {
-		if s[name] != sum {
-			return false
-		}
-	}
-	return true
-}
+// Equal says whether both have the same sums.
+func (s Sums) Equal(other Sums) bool { return maps.Equal(s, other) }
 
 func extended(amount int64) sum128 { return sum128{high: amount >> 63, low: uint64(amount)} }
 

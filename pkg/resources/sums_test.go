@@ -96,3 +96,14 @@ func BenchmarkSums(b *testing.B) {
 		sums.Sub(pod)
 	}
 }
+
+// TestSumsForgetWhatIsGone: names that pods invented leave nothing behind.
+func TestSumsForgetWhatIsGone(t *testing.T) {
+	sums := Sums{}
+	sums.Add(List{"example.com/zero": 0, "example.com/one": 1})
+	assert.Len(t, sums, 1)
+	sums.Sub(List{"example.com/zero": 0, "example.com/one": 1})
+	assert.Empty(t, sums)
+	sums.AddSums(Sums{"example.com/one": sum128{}})
+	assert.Empty(t, sums)
+}

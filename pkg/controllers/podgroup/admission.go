@@ -206,7 +206,13 @@ func (a *admission) line(candidates []*candidate) *line {
 	}
 	books := a.tracker.Ledger()
 	shares := books.ShareOut(a.cluster.allocatable(), waiting)
-	return newLine(candidates, books.Path, a.queuePriority, func(queue string) quota.Ratio { return books.Ratio(queue, shares) })
+	path := func(queue string) []string {
+		if _, err := a.queues.Get(queue); err != nil {
+			return []string{quota.Root}
+		}
+		return books.Path(queue)
+	}
+	return newLine(candidates, path, a.queuePriority, func(queue string) quota.Ratio { return books.Ratio(queue, shares) })
 }
 
 // candidates are the PodGroups that wait, in no particular order.

@@ -27,13 +27,14 @@ type lane struct {
 	waiting  int          // candidates here and below
 }
 
-// newLine makes the line of the candidates. path is the way from a queue up to the root, priority that of a queue, and ratio how much
+// newLine makes the line of the candidates. path is the way from a queue up to the root, only the root for a queue that does not exist: users
+// may name any number of those. priority that of a queue, and ratio how much
 // of its share a queue uses now.
 func newLine(candidates []*candidate, path func(queue string) []string, priority func(queue string) int32, ratio func(queue string) quota.Ratio) *line {
 	l := &line{root: &lane{queue: quota.Root}, lanes: map[string]*lane{}, ratio: ratio}
 	l.lanes[quota.Root] = l.root
 	for _, c := range candidates {
-		lane := l.laneOf(c.queue, path, priority)
+		lane := l.laneOf(path(c.queue), priority)
 		lane.own = append(lane.own, c)
 	}
 	for _, at := range l.lanes {
@@ -45,20 +46,17 @@ func newLine(candidates []*candidate, path func(queue string) []string, priority
 	return l
 }
 
-// laneOf finds the lane of a queue, or makes it and those above it.
-func (l *line) laneOf(queue string, path func(string) []string, priority func(string) int32) *lane {
-	if known := l.lanes[queue]; known != nil {
-		return known
-	}
-	above := l.root
-	for _, name := range slices.Backward(path(queue)) {
+// laneOf finds the lane of a queue by its way up to the root, or makes it and those above it.
+func (l *line) laneOf(path []string, priority func(string) int32) *lane {
+	at := l.root
+	for _, name := range slices.Backward(path) {
 		if l.lanes[name] == nil {
-			l.lanes[name] = &lane{queue: name, priority: priority(name), ratio: l.ratio(name), above: above}
-			above.below = append(above.below, l.lanes[name])
+			l.lanes[name] = &lane{queue: name, priority: priority(name), ratio: l.ratio(name), above: at}
+			at.below = append(at.below, l.lanes[name])
 		}
-		above = l.lanes[name]
+		at = l.lanes[name]
 	}
-	return l.lanes[queue]
+	return at
 }
 
 // next takes the next candidate out of the line; nil if there is none.

@@ -128,3 +128,28 @@ func TestTheLineHandsOutEachOnce(t *testing.T) {
 		require.Len(t, seen, len(candidates))
 	})
 }
+
+// TestQueuesThatDoNotExistShareALane: users may name any number of them.
+func TestQueuesThatDoNotExistShareALane(t *testing.T) {
+	var candidates []*candidate
+	for i := range 100 {
+		candidates = append(candidates, in(fmt.Sprint("invented-", i), fmt.Sprint(i), 100-i, "1"))
+	}
+	l := newLine(candidates, func(string) []string { return []string{quota.Root} }, func(string) int32 { return 0 }, func(string) quota.Ratio { return quota.Ratio{} })
+	assert.Len(t, l.lanes, 1)
+	for range candidates {
+		c := l.next()
+		require.NotNil(t, c)
+		l.admitted(c)
+	}
+	assert.Nil(t, l.next())
+}
+
+// TestWhoIsAheadIsNoNews: each admission makes another one the first of the line, and is not told to all behind it.
+func TestWhoIsAheadIsNoNews(t *testing.T) {
+	queue := mustertesting.MakeQueue("f").Capability("cpu", "4").Dequeue(schedulingv1beta1.DequeueStrategyFIFO).Obj()
+	behind := func(first *candidate) obstacleKind {
+		return decideInOrder([]*candidate{wants("all", "f", "4"), first, wants("last", "f", "1")}, newScene(queue).rules())[2].obstacle.kind
+	}
+	assert.Equal(t, behind(wants("a", "f", "1")), behind(wants("b", "f", "1")))
+}

@@ -94,8 +94,10 @@ type obstacle struct {
 	reason error
 }
 
-// obstacleKind is one of: the queue takes no work (text), as many PodGroups run in it as may (text), the minimum is more than any cluster has (text), another PodGroup is before it in the line (text), the cluster is
-// too small (resource), a queue has no room (queue, resource, want), or what it has is kept for another (behind).
+// obstacleKind is one of: the queue takes no work (text), as many PodGroups run in it as may (text), the minimum is more than any
+// cluster has (text), another PodGroup is before it in the line (inLine), the cluster is too small (resource), a queue has no room (queue,
+// resource, want), or what it has is kept for another (behind). What changes with each admission, as the number of those that run or who
+// is ahead, is not part of it: all that wait would be told anew.
 type obstacleKind struct {
 	text     string
 	queue    string
@@ -185,7 +187,7 @@ func (r *rules) judge(c, ahead *candidate, reserved quota.Reserved) verdict {
 	}
 	if ahead != nil {
 		reason := fmt.Sprintf("queue %q is first in, first out, and %s is still waiting there", c.queue, ahead.key)
-		return heldBack(obstacleKind{text: reason, inLine: true}, words(reason))
+		return heldBack(obstacleKind{inLine: true}, words(reason))
 	}
 	if err := c.want.Validate(); err != nil {
 		return heldBack(obstacleKind{text: err.Error(), forEver: true}, fmt.Errorf("the minimum %w: see minResources and minMember", err))
@@ -194,7 +196,7 @@ func (r *rules) judge(c, ahead *candidate, reserved quota.Reserved) verdict {
 		return heldBack(obstacleKind{resource: e.resource, forEver: true}, e)
 	}
 	if reason := r.tooMany(c.queue); reason != "" {
-		return heldBack(obstacleKind{text: reason}, words(reason))
+		return heldBack(obstacleKind{text: "maxRunningJobs"}, words(reason))
 	}
 	if s := r.room(reserved, c.account, c.want); s != nil {
 		return heldBack(obstacleKind{queue: s.Queue, resource: s.Resource, want: s.Want, behind: s.Behind, forEver: s.IsForEver()}, s)
