@@ -16,7 +16,7 @@ import (
 // act does what the status announces: it deletes whom it counts as terminating, and creates what is missing. What is refused does not
 // keep the rest from being done; the first error is returned.
 func (c *Controller) act(ctx context.Context, job *batchv1alpha1.Job, s *snapshot, p *plan, local *localState) error {
-	victims := highestFirst(&job.Spec, local.notYetDeleted(p.members.victims(), c.clock.Now()))
+	victims := highestFirst(job, local.notYetDeleted(p.members.victims(), c.clock.Now()))
 	deleted, err := c.deletePods(ctx, job, victims, local)
 	failed := deleteError.of(err)
 	if failed != nil {

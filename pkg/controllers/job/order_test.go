@@ -19,7 +19,7 @@ func TestPodsOfTasksThatStartFirstAreCreatedFirst(t *testing.T) {
 	driver.Template.Spec.PriorityClassName = "high"
 	job := mustertesting.MakeJob("j").Task(mustertesting.MakeTask("executor", 2)).Obj()
 	job.Spec.Tasks = append(job.Spec.Tasks, *driver)
-	all := newPodSet(&job.Spec, nil, nil)
+	all := newPodSet(job, nil, nil)
 	sorted := all.sort(job, readRecords(job, all))
 	order := byPriority(&job.Spec, func(class string) int32 { return map[string]int32{"high": 100}[class] })
 
@@ -39,7 +39,7 @@ func TestHigherIndexesGoFirst(t *testing.T) {
 	}
 	gone := newPod(job, &batchv1alpha1.TaskSpec{Name: "gone"}, 0)
 	var names []string
-	for _, pod := range highestFirst(&job.Spec, append(pods, gone)) {
+	for _, pod := range highestFirst(job, append(pods, gone)) {
 		names = append(names, pod.Name)
 	}
 	assert.Equal(t, []string{"j-b-1", "j-b-0", "j-a-11", "j-a-10", "j-a-2", "j-a-1", "j-gone-0"}, names)

@@ -64,7 +64,7 @@ func makePlan(s *snapshot) *plan {
 	if s.held != nil && s.command == nil && !isDeleted(&job) {
 		return hold(s, &job)
 	}
-	all := newPodSet(&job.Spec, s.pods, ofUse(&job, s.ended))
+	all := newPodSet(&job, s.pods, ofUse(&job, s.ended))
 	records := readRecords(&job, all)
 	all.dropKnown(records)
 	noteSurplus(&job, records, all)
@@ -155,7 +155,7 @@ func hold(s *snapshot, job *batchv1alpha1.Job) *plan {
 	status := &job.Status
 	status.State.Reason, status.State.Message = s.held.reason, s.held.message
 	stamp(status, &s.job.Status, s.now)
-	all := newPodSet(&job.Spec, s.pods, nil)
+	all := newPodSet(job, s.pods, nil)
 	return &plan{status: status, members: all.sort(job, readRecords(job, all))}
 }
 

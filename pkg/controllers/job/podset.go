@@ -34,11 +34,11 @@ type podSet struct {
 
 // newPodSet finds the places of the pods, and of those that have ended and are gone or going, which are given as they were when they had.
 // One that has no place is not one of those that we make, although it names the Job as its owner: nothing is done about it.
-func newPodSet(spec *batchv1alpha1.JobSpec, pods, ended []*corev1.Pod) *podSet {
+func newPodSet(job *batchv1alpha1.Job, pods, ended []*corev1.Pod) *podSet {
 	c := &podSet{pods: make([]jobPod, 0, len(pods)), names: make(sets.Set[string], len(pods))}
-	positions := make(map[string]int, len(spec.Tasks)) // task name -> position in the spec
-	for i := range spec.Tasks {
-		positions[spec.Tasks[i].Name] = i
+	positions := make(map[string]int, len(job.Spec.Tasks)) // task name -> position in the spec
+	for i := range job.Spec.Tasks {
+		positions[job.Spec.Tasks[i].Name] = i
 	}
 	asEnded := make(map[types.UID]*corev1.Pod, len(ended))
 	for _, pod := range ended {
@@ -47,31 +47,39 @@ func newPodSet(spec *batchv1alpha1.JobSpec, pods, ended []*corev1.Pod) *podSet {
 	for _, pod := range pods {
 		c.names.Insert(pod.Name)
 		if one := asEnded[pod.UID]; one != nil {
-			c.add(positions, one, pod)
+			c.add(job, positions, one, pod)
 			delete(asEnded, pod.UID)
 		} else {
-			c.add(positions, pod, pod)
+			c.add(job, positions, pod, pod)
 		}
 	}
 	for _, pod := range ended {
 		if asEnded[pod.UID] != nil {
-			c.add(positions, pod, nil)
+			c.add(job, positions, pod, nil)
 		}
 	}
 	return c
 }
 
-func (c *podSet) add(positions map[string]int, pod, shown *corev1.Pod) {
-	index, indexErr := strconv.ParseInt(pod.Annotations[batchv1alpha1.TaskIndexKey], 10, 32)
-	version, versionErr := strconv.ParseInt(pod.Annotations[batchv1alpha1.JobVersionKey], 10, 32)
-	if indexErr != nil || versionErr != nil || index < 0 {
+func (c *podSet) add(job *batchv1alpha1.Job, positions map[string]int, pod, shown *corev1.Pod) {
+	index, version, hasPlace := placeOf(job, pod)
+	if !hasPlace {
 		return
 	}
 	position, known := positions[pod.Annotations[batchv1alpha1.TaskSpecKey]]
 	if !known {
 		position = -1
 	}
-	c.pods = append(c.pods, jobPod{pod, shown, position, int32(index), int32(version), policy.Generation(pod)})
+	c.pods = append(c.pods, jobPod{pod, shown, position, index, version, policy.Generation(pod)})
+}
+
+// placeOf reads the index and the version of a pod; false if it has no place in the Job. No pod is younger than the Job's
+// status.podGeneration: if one that says so were replaced, all its successors would be taken for replaced, too.
+func placeOf(job *batchv1alpha1.Job, pod *corev1.Pod) (index, version int32, hasPlace bool) {
+	i, indexErr := strconv.ParseInt(pod.Annotations[batchv1alpha1.TaskIndexKey], 10, 32)
+	v, versionErr := strconv.ParseInt(pod.Annotations[batchv1alpha1.JobVersionKey], 10, 32)
+	hasPlace = indexErr == nil && versionErr == nil && i >= 0 && policy.Generation(pod) <= job.Status.PodGeneration
+	return int32(i), int32(v), hasPlace
 }
 
 // usesEnds tells whether a Job has to know how pods ended that are gone or going: if it runs or is going to, or may be resumed.
@@ -302,8 +310,8 @@ func isReady(pod *corev1.Pod) bool {
 }
 
 // highestFirst puts pods into the order in which they are to go: those that were created last first, as far as the spec tells.
-func highestFirst(spec *batchv1alpha1.JobSpec, pods []*corev1.Pod) []*corev1.Pod {
-	all := newPodSet(spec, pods, nil).pods
+func highestFirst(job *batchv1alpha1.Job, pods []*corev1.Pod) []*corev1.Pod {
+	all := newPodSet(job, pods, nil).pods
 	slices.SortStableFunc(all, func(a, b jobPod) int {
 		return cmp.Or(cmp.Compare(b.position, a.position), cmp.Compare(b.index, a.index))
 	})

@@ -20,7 +20,7 @@ import (
 func withRoomForAll(job *batchv1alpha1.Job, pods, ended []*corev1.Pod) *batchv1alpha1.Job {
 	kept := *job
 	kept.Spec.Tasks = slices.Clone(job.Spec.Tasks)
-	all := newPodSet(&job.Spec, pods, ended)
+	all := newPodSet(job, pods, ended)
 	for i := range kept.Spec.Tasks {
 		task := &kept.Spec.Tasks[i]
 		task.Replicas = max(task.Replicas, extent(job, i, all))
