@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/policy"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -33,4 +34,30 @@ func TestAPodFromTheFutureDoomsNoSuccessor(t *testing.T) {
 			assert.LessOrEqual(t, w.job.Status.PodGeneration, int32(2))
 		})
 	}
+}
+
+// TestASurplusPodIsNotedOnce: also one whose index no task has, and that somebody keeps with a finalizer.
+func TestASurplusPodIsNotedOnce(t *testing.T) {
+	for _, index := range []string{"2", "149999", "150000", "999999999"} {
+		t.Run(index, func(t *testing.T) {
+			w := newWorld(t, mustertesting.MakeJob("j").MinAvailable(1).Task(mustertesting.MakeTask("a", 2)).Obj())
+			w.start()
+			surplus := w.pods["j-a-1"].DeepCopy()
+			surplus.Name, surplus.Annotations[batchv1alpha1.TaskIndexKey] = "j-a-"+index, index
+			w.create(surplus)
+			w.settle()
+			assert.NotNil(t, w.pods[surplus.Name].DeletionTimestamp)
+			assert.LessOrEqual(t, w.job.Status.PodGeneration, int32(1))
+		})
+	}
+}
+
+// TestAJobOfBeforeTheBoundRemembersWhoIsToGo: it was stored when a task might have more replicas.
+func TestAJobOfBeforeTheBoundRemembersWhoIsToGo(t *testing.T) {
+	records := []batchv1alpha1.TaskRecord{{Name: "a", Replaced: []batchv1alpha1.ReplacedPods{{Generation: 3, Indexes: "7,200000"}}}}
+	now := policy.ReadRecord(records, "a", 300_000)
+	assert.True(t, now.IsReplaced(200_000, 3))
+	scaledDown := policy.ReadRecord(records, "a", 5)
+	assert.True(t, scaledDown.IsReplaced(7, 3))
+	assert.False(t, scaledDown.IsReplaced(200_000, 3), "no task can have it again")
 }

@@ -127,13 +127,13 @@ func beginning(p batchv1alpha1.JobPhase) batchv1alpha1.JobPhase {
 }
 
 // noteSurplus remembers the pods that are to go because their task was scaled down. Scaled up again while they are
-// still going, the task would take them for evicted.
+// still going, the task would take them for evicted. No task can have an index beyond MaxReplicas again, and no record keeps it.
 func noteSurplus(job *batchv1alpha1.Job, records []policy.Record, all *podSet) {
 	if phase.KeepsOnlyFinished(job.Status.State.Phase) {
 		return
 	}
 	for _, s := range all.pods {
-		if s.position >= 0 && s.version >= job.Status.Version && isSurplus(job, s) {
+		if s.position >= 0 && s.version >= job.Status.Version && isSurplus(job, s) && s.index < batchv1alpha1.MaxReplicas {
 			records[s.position].Renew(s.index, s.pod)
 		}
 	}

@@ -190,6 +190,9 @@ func (w *world) isToGo(pod *corev1.Pod) bool {
 	var index, generation int32
 	fmt.Sscan(pod.Annotations[batchv1alpha1.TaskIndexKey], &index)
 	fmt.Sscan(pod.Annotations[batchv1alpha1.PodGenerationAnnotation], &generation)
+	if index >= max(batchv1alpha1.MaxReplicas, w.replicas(pod.Annotations[batchv1alpha1.TaskSpecKey])) {
+		return true // the spec says so, now and later
+	}
 	for _, record := range status.TaskRecords {
 		for _, replaced := range record.Replaced {
 			if record.Name == pod.Annotations[batchv1alpha1.TaskSpecKey] && generation <= replaced.Generation && w.listsIndex(replaced.Indexes, index) {
@@ -198,6 +201,16 @@ func (w *world) isToGo(pod *corev1.Pod) bool {
 		}
 	}
 	return false
+}
+
+// replicas of the task of that name; 0 if there is none.
+func (w *world) replicas(task string) int32 {
+	for i := range w.job.Spec.Tasks {
+		if w.job.Spec.Tasks[i].Name == task {
+			return w.job.Spec.Tasks[i].Replicas
+		}
+	}
+	return 0
 }
 
 // askToGo deletes a pod: it stays until it is reaped. As from the API server it has time to end in, if it has not ended yet.

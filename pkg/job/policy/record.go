@@ -60,7 +60,8 @@ func ReadRecord(records []batchv1alpha1.TaskRecord, task string, replicas int32)
 			if err != nil {
 				continue
 			}
-			set.Trim(batchv1alpha1.MaxReplicas)
+			// A Job that was stored before there was a bound may have more.
+			set.Trim(max(batchv1alpha1.MaxReplicas, replicas))
 			for index := range set.All() {
 				record.Replaced[index] = pods.Generation
 			}
