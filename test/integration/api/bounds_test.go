@@ -155,6 +155,8 @@ status:
   state: {phase: Running, reason: R, message: M, lastTransitionTime: "2026-01-01T00:00:00Z"}
   conditions: [{status: Pending, lastTransitionTime: "2026-01-01T00:00:00Z"}]
   delayed: [{event: PodEvicted, task: main, indexes: "0-1", since: "2026-01-01T00:00:00Z"}]
+  restartBackoff: {count: 2, generation: 3, succeeded: 1, last: "2026-01-01T00:00:00Z", until: "2026-01-01T00:00:10Z"}
+  taskRecords: [{name: main, created: "0-1", replaced: [{generation: 2, indexes: "0"}]}]
   startTime: "2026-01-01T00:00:00Z"
   completionTime: "2026-01-01T00:01:00Z"
   runningDuration: 1m0s
@@ -195,6 +197,9 @@ spec:
   parent: root
   priority: 5
   dequeueStrategy: fifo
+  muster:
+    maxRunningJobs: 3
+    userQuota: {default: {cpu: 1}, users: [{name: ann, quota: {cpu: 2}}]}
 status:
   state: Open
   allocated: {cpu: 1}
