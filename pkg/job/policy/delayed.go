@@ -76,19 +76,91 @@ func DelayedBy(delays []Delay) DelayedEvents {
 
 // Write returns the events for status.delayed, nil if there is none. Pods to which the same happened at the same time
 // share an entry. Of very many different times some are told less exactly, so that what has to be written stays
-// bounded; those timeouts pass a little later. What is too much even so is left out, the latest first.
+// bounded; those timeouts pass a little later, and none later than that of the last. Where that is not enough, exit codes that no
+// policy names are not told. What is too much even so is left out, the latest first.
 func (a DelayedEvents) Write(spec *batchv1alpha1.JobSpec) []batchv1alpha1.DelayedEvent {
-	for step := time.Second; ; step *= 2 {
+	if entries, fits := a.fit(spec); fits {
+		return entries
+	}
+	named := a.withNamedCodes(spec)
+	if entries, fits := named.fit(spec); fits {
+		return entries
+	}
+	return withinBounds(recordGroups(spec, named.together().group(time.Second)))
+}
+
+// fit returns the entries with times as exact as there is room for; false if there is none even if each kind of event has one time.
+func (a DelayedEvents) fit(spec *batchv1alpha1.JobSpec) ([]batchv1alpha1.DelayedEvent, bool) {
+	for step := time.Second; step <= max(a.spread(), time.Second); step *= 2 {
 		groups := a.group(step)
-		isLast := step > 24*time.Hour
-		if len(groups) > maxDelayed && !isLast {
+		if len(groups) > maxDelayed {
 			continue
 		}
-		entries := recordGroups(spec, groups)
-		if kept := withinBounds(entries); len(kept) == len(groups) || isLast {
-			return kept
+		if kept := withinBounds(recordGroups(spec, groups)); len(kept) == len(groups) {
+			return kept, true
 		}
 	}
+	entries := recordGroups(spec, a.together().group(time.Second))
+	return entries, len(withinBounds(entries)) == len(entries)
+}
+
+// spread is the time from the first of the events to the last.
+func (a DelayedEvents) spread() time.Duration {
+	var first, last time.Time
+	for _, since := range a {
+		if first.IsZero() || since.Before(first) {
+			first = since
+		}
+		if since.After(last) {
+			last = since
+		}
+	}
+	return last.Sub(first)
+}
+
+// together tells the events of each kind, whatever pods they are about, as if all had happened at the time of the last of them.
+func (a DelayedEvents) together() DelayedEvents {
+	kind := func(one eventKey) eventKey {
+		one.index = min(one.index, 0)
+		return one
+	}
+	last := DelayedEvents{}
+	for one, since := range a {
+		if since.After(last[kind(one)]) {
+			last[kind(one)] = since
+		}
+	}
+	told := make(DelayedEvents, len(a))
+	for one := range a {
+		told[one] = last[kind(one)]
+	}
+	return told
+}
+
+// withNamedCodes tells the events without the exit codes that no policy names: to the policies these are all the same.
+func (a DelayedEvents) withNamedCodes(spec *batchv1alpha1.JobSpec) DelayedEvents {
+	named := map[int32]bool{}
+	note := func(policies []batchv1alpha1.LifecyclePolicy) {
+		for i := range policies {
+			if code := policies[i].ExitCode; code != nil {
+				named[*code] = true
+			}
+		}
+	}
+	note(spec.Policies)
+	for i := range spec.Tasks {
+		note(spec.Tasks[i].Policies)
+	}
+	told := make(DelayedEvents, len(a))
+	for one, since := range a {
+		if !named[one.exitCode] {
+			one.exitCode = 0
+		}
+		if latest, found := told[one]; !found || since.After(latest) {
+			told[one] = since
+		}
+	}
+	return told
 }
 
 // withinBounds returns as many of the entries as a status may have, nil if there is none.
@@ -214,6 +286,9 @@ func remember(job *batchv1alpha1.Job, tasks []Task, one eventKey, since time.Tim
 		h.Message = "pod " + name + " was evicted, and no pod of its name has run since"
 	case busv1alpha1.PodFailedEvent:
 		h.Message = failure(name, one.exitCode)
+		if one.exitCode == 0 { // it is not told
+			h.Message = "pod " + name + " failed"
+		}
 	case busv1alpha1.TaskCompletedEvent:
 		h.Message = completion(task)
 	case busv1alpha1.JobUpdatedEvent:

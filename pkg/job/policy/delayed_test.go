@@ -164,3 +164,44 @@ func TestWhatIsRemembered(t *testing.T) {
 		})
 	}
 }
+
+// TestManyKindsOfDelayedEventsAreNotPutOff: what more kinds have happened than there is room for is told with fewer exit codes, and hardly
+// later: no rounding makes kinds fewer.
+func TestManyKindsOfDelayedEventsAreNotPutOff(t *testing.T) {
+	job := twoTasks()
+	job.Spec.Tasks[0].Replicas = 10000
+	code := int32(7)
+	job.Spec.Policies = []batchv1alpha1.LifecyclePolicy{{ExitCode: &code, Action: busv1alpha1.AbortJobAction}}
+	for _, pods := range []int32{200, 201, 251, 10000} {
+		t.Run(fmt.Sprint(pods), func(t *testing.T) {
+			delayed := DelayedEvents{}
+			for index := range pods {
+				delayed[eventKey{busv1alpha1.PodFailedEvent, 0, index, 1 + index%251}] = time.Unix(100_000+int64(index)*7%600, 0)
+			}
+			again := map[int32]eventKey{}
+			since := map[int32]time.Time{}
+			for one, at := range ReadDelayed(&job.Spec, delayed.Write(&job.Spec)) {
+				again[one.index], since[one.index] = one, at
+			}
+			require.Equal(t, len(delayed), len(again), "none is left out")
+			for one, at := range delayed {
+				require.False(t, since[one.index].Before(at))
+				require.LessOrEqual(t, since[one.index].Sub(at), 600*time.Second, "no later than the last of them")
+				if one.exitCode == code || pods <= maxDelayed {
+					require.Equal(t, one, again[one.index], "a policy asks for this exit code")
+				}
+			}
+		})
+	}
+	many := DelayedEvents{}
+	for i := range int32(300) { // policies may name very many
+		code := 1000 + i
+		job.Spec.Policies = append(job.Spec.Policies, batchv1alpha1.LifecyclePolicy{ExitCode: &code, Action: busv1alpha1.AbortJobAction})
+		many[eventKey{busv1alpha1.PodFailedEvent, 0, i, code}] = time.Unix(100_000+int64(i), 0)
+	}
+	entries := many.Write(&job.Spec)
+	assert.Len(t, entries, maxDelayed)
+	for i, entry := range entries {
+		assert.Equal(t, int64(100_000+i), entry.Since.Unix(), "the first are kept as they are")
+	}
+}
