@@ -242,6 +242,7 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 	}
 	job := c.writtenJobs.Latest(key, cached)
 	if isOrphaning(job) {
+		c.turns.Leave(key) // it has nothing to do any more, and may be like this for long
 		return 0, nil
 	}
 	local := c.localStates.of(key, job.UID)

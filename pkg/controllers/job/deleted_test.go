@@ -123,6 +123,10 @@ func TestAJobWhosePodsAreToStayIsLeftAlone(t *testing.T) {
 	d := newDesk(t)
 	d.stands(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 2)), batchv1alpha1.Running, 0)
 	d.deletes(metav1.FinalizerOrphanDependents)
+	for _, key := range []string{"default/j", "other/has"} {
+		require.True(t, d.turns.Take(key, 1))
+	}
+	require.False(t, d.turns.Take("other/waits", 1))
 	after, err := d.looks()
 	require.NoError(t, err)
 	assert.Zero(t, after)
@@ -130,6 +134,7 @@ func TestAJobWhosePodsAreToStayIsLeftAlone(t *testing.T) {
 	for _, action := range d.muster.Actions() {
 		assert.Equal(t, "get", action.GetVerb())
 	}
+	assert.True(t, d.turns.Take("other/waits", 1), "its turn is over, however long it stays")
 }
 
 // TestADeletedJobEndsWhateverHappens: it may be deleted at any time. From then on no pod is created, nor anybody asked, and each status is
