@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/controllers/usage"
 )
 
 // patience says how long the queue's room is kept aside for an admitted PodGroup that does not start. Without a limit one
@@ -80,7 +81,7 @@ func (c *Controller) settleHold(group *schedulingv1beta1.PodGroup, pods []*corev
 		c.usage.LetGo(group.Namespace, group.Name, group.UID)
 		return 0
 	}
-	c.usage.Hold(group, minimumOf(group, pods))
+	c.usage.Hold(group, usage.MinimumOf(group), askedFor(group, pods, c.usage.RequestsOf))
 	return max(left, 0)
 }
 
@@ -90,12 +91,17 @@ func waitsForMembers(phase schedulingv1beta1.PodGroupPhase) bool {
 }
 
 // restore sets aside what PodGroups were promised that an earlier run has admitted, before the first round. A decision that it has not come
-// to write down is made anew: nothing has been done about it.
+// to write down is made anew: nothing has been done about it. What members ask for beyond that comes after all promises.
 func (c *Controller) restore() {
-	for _, obj := range c.admission.groups.List() {
-		if group := obj.(*schedulingv1beta1.PodGroup); waitsForMembers(group.Status.Phase) {
-			c.settleHold(group, c.usage.Members(group.Namespace, group.Name), &group.Status)
+	groups := c.admission.groups.List()
+	for _, members := range []func(namespace, name string) []*corev1.Pod{nobody, c.usage.Members} {
+		for _, obj := range groups {
+			if group := obj.(*schedulingv1beta1.PodGroup); waitsForMembers(group.Status.Phase) {
+				c.settleHold(group, members(group.Namespace, group.Name), &group.Status)
+			}
 		}
 	}
 	c.admission.wake()
 }
+
+func nobody(_, _ string) []*corev1.Pod { return nil }

@@ -5,20 +5,8 @@ import (
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
-	"github.com/muster-sched/muster/pkg/controllers/usage"
 	"github.com/muster-sched/muster/pkg/resources"
 )
-
-// minimumOf is what the minimum of a PodGroup takes: what its minResources say, or what its members ask for if that is more. The template
-// of a pod does not have the defaults of a LimitRange, the overhead of a RuntimeClass and the sidecars that admission adds; the first pod of
-// a task shows them.
-func minimumOf(group *schedulingv1beta1.PodGroup, pods []*corev1.Pod) resources.List {
-	want := usage.MinimumOf(group)
-	for name, amount := range askedFor(minimumOfTasks(&group.Spec), pods) {
-		want[name] = max(want[name], amount)
-	}
-	return want
-}
 
 // minimumOfTasks is how many pods of each task the minimum has; all are of task "" if the minimums of the tasks do not make up the whole.
 func minimumOfTasks(spec *schedulingv1beta1.PodGroupSpec) map[string]int32 {
@@ -32,9 +20,11 @@ func minimumOfTasks(spec *schedulingv1beta1.PodGroupSpec) map[string]int32 {
 	return spec.MinTaskMember
 }
 
-// askedFor is what so many pods of each task ask for, as their members show. Of a task whose members differ, what all of them ask for counts;
-// one without members asks for nothing.
-func askedFor(tasks map[string]int32, pods []*corev1.Pod) resources.List {
+// askedFor is what the minimum of a PodGroup asks for, as its members show. The template of a pod does not have the defaults of a LimitRange,
+// the overhead of a RuntimeClass and the sidecars that admission adds; the first pod of a task shows them. Of a task whose members differ,
+// what all of them ask for counts; one without members asks for nothing.
+func askedFor(group *schedulingv1beta1.PodGroup, pods []*corev1.Pod, requestsOf func(*corev1.Pod) resources.List) resources.List {
+	tasks := minimumOfTasks(&group.Spec)
 	each := map[string]resources.List{}
 	_, undivided := tasks[""]
 	for _, pod := range pods {
@@ -45,10 +35,10 @@ func askedFor(tasks map[string]int32, pods []*corev1.Pod) resources.List {
 		if tasks[task] == 0 || pod.DeletionTimestamp != nil {
 			continue
 		}
-		requests := resources.PodRequests(pod)
+		requests := requestsOf(pod)
 		common, known := each[task]
 		if !known {
-			each[task] = requests
+			each[task] = requests.Clone()
 			continue
 		}
 		for name, amount := range common {

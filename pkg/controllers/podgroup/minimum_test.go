@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/controllers/usage"
 	"github.com/muster-sched/muster/pkg/resources"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
@@ -46,7 +47,7 @@ func TestTheMinimumCountsWhatAdmissionAdds(t *testing.T) {
 			if c.undivided {
 				g = undivided
 			}
-			assert.Equal(t, c.want, minimumOf(g, c.pods)[corev1.ResourceCPU])
+			assert.Equal(t, c.want, max(usage.MinimumOf(g)[corev1.ResourceCPU], askedFor(g, c.pods, resources.PodRequests)[corev1.ResourceCPU]))
 		})
 	}
 }
@@ -71,4 +72,25 @@ func TestRoomIsKeptForWhatAdmissionAdds(t *testing.T) {
 	sync()
 	assert.False(t, free(2000), "the gang will take it")
 	assert.True(t, free(1000))
+}
+
+// TestAPodHoldsNoRoomThatOthersHave: whoever may create pods may have one ask for anything. The minimum of its gang, 2 of 5 CPUs, is kept; the
+// rest stays free, and is held for what admission adds once it is there.
+func TestAPodHoldsNoRoomThatOthersHave(t *testing.T) {
+	s := newStage(t)
+	s.usage.Ledger().SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "5").Obj())
+	group := mustertesting.MakePodGroup("g").UID("g").Queue("q").MinMember(2).MinResources("cpu", "2").Phase(inqueue).Obj()
+	s.serve(group)
+	s.cache(group)
+	for _, cpu := range []string{"1000000000", "3", "2"} {
+		s.cache(mustertesting.MakePod("a").UID("a").Group("g").Requests("cpu", cpu).Obj())
+		_, err := s.Sync(t.Context(), "default/g")
+		require.NoError(t, err)
+		free := int64(3000)
+		if cpu == "2" {
+			free = 1000
+		}
+		assert.Nil(t, s.usage.Ledger().Room("q", resources.List{corev1.ResourceCPU: free}), cpu)
+		assert.NotNil(t, s.usage.Ledger().Room("q", resources.List{corev1.ResourceCPU: free + 1}), cpu)
+	}
 }

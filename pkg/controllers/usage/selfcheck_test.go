@@ -56,7 +56,7 @@ func TestHugeMembersLeaveNothingBehind(t *testing.T) {
 	w.onQueue(mustertesting.MakeQueue("q").Capability("cpu", "10").Obj())
 	g := group().Obj()
 	w.putGroup(g)
-	w.Hold(g, MinimumOf(g))
+	w.Hold(g, MinimumOf(g), nil)
 	w.putPod(bound("a").Obj())
 	w.deliverAll()
 	huge := []*corev1.Pod{}
@@ -81,11 +81,11 @@ func TestAMinimumThatNoClusterHasHoldsNothing(t *testing.T) {
 	w := newWorld(t)
 	w.onQueue(mustertesting.MakeQueue("q").Capability("cpu", "10").Obj())
 	g := group().Obj()
-	w.Hold(g, MinimumOf(g))
+	w.Hold(g, MinimumOf(g), nil)
 	require.EqualValues(t, 8000, w.freeCPU("q"))
 	for _, quantity := range []string{"1e999", "8Ei", "10000000000000000", "-10E"} {
 		changed := group().MinResources("cpu", quantity).Obj()
-		w.Hold(changed, MinimumOf(changed))
+		w.Hold(changed, MinimumOf(changed), nil)
 		assert.EqualValues(t, 10000, w.freeCPU("q"), quantity)
 	}
 }
@@ -151,7 +151,7 @@ func moveGroups(w *world, rounds int) {
 			next := mustertesting.MakePodGroup(name).UID("1").Queue([]string{"r", "q"}[n%2]).Obj()
 			_ = w.podGroups.GetIndexer().Update(next)
 			w.onGroupUpdate(last, next)
-			w.Hold(next, resources.List{corev1.ResourceCPU: int64(n)})
+			w.Hold(next, resources.List{corev1.ResourceCPU: int64(n)}, nil)
 			w.LetGo("default", name, "1")
 		}
 		w.onQueue(mustertesting.MakeQueue("q").Capability("cpu", fmt.Sprint(n)).Obj())

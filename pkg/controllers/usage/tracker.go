@@ -139,26 +139,73 @@ func (t *Tracker) PodGroups(queue string) []*schedulingv1beta1.PodGroup {
 	return groups
 }
 
-// Hold sets aside what an admitted PodGroup wants for its minimum. As members are bound, or have succeeded, what they
-// take up is taken off the hold. Calling it again adjusts the hold to a new queue or amount. A minimum that no cluster can have holds nothing:
-// it can never be taken up, and would close the queue to all others.
-func (t *Tracker) Hold(group *schedulingv1beta1.PodGroup, want resources.List) {
+// Hold sets aside what an admitted PodGroup wants for its minimum, and what its members ask for where that is more. As members are bound, or
+// have succeeded, what they take up is taken off the hold. Calling it again adjusts the hold to a new queue or amount.
+//
+// Admission has found the room for what a PodGroup wants at first. Whoever may write a PodGroup or a pod can make it more later, so a hold
+// grows, or moves, only if the queue has room for all of that: else it would close the queue to all others. An amount that no cluster can
+// have holds nothing.
+func (t *Tracker) Hold(group *schedulingv1beta1.PodGroup, want, asked resources.List) {
 	if want.Validate() != nil {
 		want = nil
+	}
+	most := larger(want, asked)
+	if most.Validate() != nil {
+		most = want
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	key := groupKey(group.Namespace, group.Name)
 	next := hold{uid: group.UID, account: AccountOf(group), want: want}
 	last, held := t.holds[key]
-	if held && last.uid == next.uid && last.account == next.account && last.want.Equal(next.want) {
-		return
+	switch {
+	case held && last.uid == next.uid && last.account != next.account:
+		next.want = nil
+	case held && last.uid == next.uid:
+		next.want = smaller(most, last.want)
 	}
-	t.holds[key] = next
-	t.promise(key)
-	if held {
+	if !held || !last.equal(next) {
+		t.holds[key] = next
+		t.promise(key)
+	}
+	if !t.raise(key, most) {
+		t.raise(key, larger(next.want, want))
+	}
+	if held && !last.equal(t.holds[key]) {
 		t.notify(last.account, true)
 	}
+}
+
+// raise makes a hold that much, which is no less than it is, and says whether there was room for what it is more.
+func (t *Tracker) raise(key string, want resources.List) bool {
+	h, taken := t.holds[key], t.taken[key]
+	if h.want.Equal(want) {
+		return true
+	}
+	more := remainder(want, taken)
+	more.Sub(remainder(h.want, taken))
+	if t.ledger.Room(h.account, more) != nil {
+		return false
+	}
+	h.want = want
+	t.holds[key] = h
+	t.promise(key)
+	return true
+}
+
+func (h hold) equal(other hold) bool {
+	return h.uid == other.uid && h.account == other.account && h.want.Equal(other.want)
+}
+
+// RequestsOf is what a pod asks for. It is shared: do not change it.
+func (t *Tracker) RequestsOf(pod *corev1.Pod) resources.List {
+	t.mu.Lock()
+	s, seated := t.seats[pod.UID]
+	t.mu.Unlock()
+	if seated {
+		return s.amount
+	}
+	return resources.PodRequests(pod)
 }
 
 // LetGo ends the hold of a PodGroup, if it has one.
@@ -344,4 +391,24 @@ func remainder(want resources.List, taken resources.Sums) resources.List {
 		}
 	}
 	return left
+}
+
+// larger is the larger amount of each resource in either.
+func larger(a, b resources.List) resources.List {
+	most := resources.List{}
+	for _, amounts := range []resources.List{a, b} {
+		for name, amount := range amounts {
+			most[name] = max(most[name], amount)
+		}
+	}
+	return most
+}
+
+// smaller is the smaller amount of each resource that both have.
+func smaller(a, b resources.List) resources.List {
+	least := resources.List{}
+	for name, amount := range a {
+		least[name] = min(amount, b[name])
+	}
+	return least
 }

@@ -132,7 +132,7 @@ func TestMembersTakeUpTheHoldOfTheirGroup(t *testing.T) {
 	w.onQueue(mustertesting.MakeQueue("q").Capability("cpu", "10").Obj())
 	g := group().Obj()
 	w.putGroup(g)
-	w.Hold(g, MinimumOf(g))
+	w.Hold(g, MinimumOf(g), nil)
 	w.deliverAll()
 	require.EqualValues(t, 8000, w.freeCPU("q"))
 
@@ -152,6 +152,38 @@ func TestMembersTakeUpTheHoldOfTheirGroup(t *testing.T) {
 		step.does()
 		w.deliverAll()
 		assert.Equal(t, step.free, w.freeCPU("q"), step.what)
+	}
+}
+
+// TestAHoldGrowsOnlyWhereThereIsRoom: a PodGroup that holds 2 of 10 CPUs, as it was admitted with, is changed, and so are its pods.
+func TestAHoldGrowsOnlyWhereThereIsRoom(t *testing.T) {
+	cpu := func(amount int64) resources.List { return resources.List{corev1.ResourceCPU: amount} }
+	for name, c := range map[string]struct {
+		queue       string
+		want, asked resources.List
+		free, free2 int64 // of q, and of q2 with 3 CPUs
+	}{
+		"more minResources":               {"q", cpu(10000), nil, 0, 3000},
+		"too much":                        {"q", cpu(10001), nil, 8000, 3000},
+		"members ask for more":            {"q", cpu(2000), cpu(10000), 0, 3000},
+		"members ask for too much":        {"q", cpu(2000), cpu(10001), 8000, 3000},
+		"more, and members for too much":  {"q", cpu(3000), cpu(10001), 7000, 3000},
+		"less, and members for too much":  {"q", cpu(1000), cpu(10001), 8000, 3000},
+		"less":                            {"q", cpu(1000), nil, 9000, 3000},
+		"another queue":                   {"q2", cpu(2000), nil, 10000, 1000},
+		"another queue that has not that": {"q2", cpu(4000), nil, 10000, 3000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.onQueue(mustertesting.MakeQueue("q").Capability("cpu", "10").Obj())
+			w.onQueue(mustertesting.MakeQueue("q2").Capability("cpu", "3").Obj())
+			w.Hold(group().Obj(), cpu(2000), nil)
+			for range 2 {
+				w.Hold(group().Queue(c.queue).Obj(), c.want, c.asked)
+				assert.Equal(t, c.free, w.freeCPU("q"))
+				assert.Equal(t, c.free2, w.freeCPU("q2"))
+			}
+		})
 	}
 }
 
@@ -177,10 +209,10 @@ func TestANamesakeGetsNothingOfWhatWasHeld(t *testing.T) {
 	w := newWorld(t)
 	w.onQueue(mustertesting.MakeQueue("q").Capability("cpu", "10").Obj())
 	old, anew := group().Obj(), group().UID("new").Obj()
-	w.Hold(old, MinimumOf(old))
+	w.Hold(old, MinimumOf(old), nil)
 	w.LetGoOthers(anew.Namespace, anew.Name, anew.UID)
 	assert.EqualValues(t, 10000, w.freeCPU("q"))
-	w.Hold(anew, MinimumOf(anew))
+	w.Hold(anew, MinimumOf(anew), nil)
 	w.LetGo(old.Namespace, old.Name, old.UID)
 	assert.EqualValues(t, 8000, w.freeCPU("q"))
 }
@@ -235,13 +267,13 @@ func TestWatchersHearOfHolds(t *testing.T) {
 	}
 	g, moved := group().Obj(), group().Queue("q2").Obj()
 	want := MinimumOf(g)
-	w.Hold(g, want)
+	w.Hold(g, want, nil)
 	assert.Empty(t, heard(), "a new hold frees nothing")
-	w.Hold(g, want)
+	w.Hold(g, want, nil)
 	assert.Empty(t, heard(), "nothing has changed")
-	w.Hold(g, resources.List{corev1.ResourceCPU: 500})
+	w.Hold(g, resources.List{corev1.ResourceCPU: 500}, nil)
 	assert.Equal(t, []string{"q"}, heard(), "a smaller hold")
-	w.Hold(moved, want)
+	w.Hold(moved, want, nil)
 	assert.Equal(t, []string{"q"}, heard(), "the hold has moved to another queue")
 	w.LetGo(g.Namespace, g.Name, "another")
 	assert.Empty(t, heard(), "the hold is of another PodGroup")
@@ -261,7 +293,7 @@ func TestAReplacedPodGroupHoldsNothing(t *testing.T) {
 		w.onQueue(mustertesting.MakeQueue("q").Capability("cpu", "10").Obj())
 		old := group().Obj()
 		w.putGroup(old)
-		w.Hold(old, MinimumOf(old))
+		w.Hold(old, MinimumOf(old), nil)
 		w.putGroup(group().UID(c.uid).MinMember(1).Obj())
 		w.deliverAll()
 		assert.Equal(t, c.free, w.freeCPU("q"), name)
@@ -287,7 +319,7 @@ func TestTheLedgerFollowsTheStores(t *testing.T) {
 				w.deliverAll()
 			case 5:
 				if obj, exists, _ := w.podGroups.GetIndexer().Get(g.Obj()); exists {
-					w.Hold(obj.(*schedulingv1beta1.PodGroup), resources.List{corev1.ResourceCPU: 2500})
+					w.Hold(obj.(*schedulingv1beta1.PodGroup), resources.List{corev1.ResourceCPU: 2500}, nil)
 				}
 			}
 		}
