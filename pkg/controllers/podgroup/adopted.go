@@ -78,7 +78,7 @@ func adoptedGroup(pod *corev1.Pod, ownerAnnotations map[string]string) *scheduli
 	maps.Copy(group.Annotations, ownerAnnotations)
 	maps.DeleteFunc(group.Annotations, func(key, _ string) bool { return !strings.HasPrefix(key, inheritedPrefix) })
 	takeOver(group.Annotations, pod.Annotations, podAnnotations...)
-	takeOver(group.Labels, pod.Labels, batchv1alpha1.PodPreemptableKey, batchv1alpha1.CooldownTimeKey)
+	takeOver(group.Labels, pod.Labels, batchv1alpha1.PodPreemptableKey, batchv1alpha1.CooldownTimeKey, schedulingv1beta1.UserLabel)
 	return group
 }
 

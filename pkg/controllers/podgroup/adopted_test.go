@@ -53,7 +53,7 @@ func TestWhoNeedsAGroup(t *testing.T) {
 func TestAdoptedGroup(t *testing.T) {
 	t.Run("for a bare pod", func(t *testing.T) {
 		pod := lonely().PriorityClass("high").QueueName("q").Annotation("volcano.sh/cooldown-time", "10m").
-			Label("volcano.sh/preemptable", "true").Annotation("other", "x").Obj()
+			Label("volcano.sh/preemptable", "true").Label(schedulingv1beta1.UserLabel, "ann").Label("other", "x").Annotation("other", "x").Obj()
 		group := adoptedGroup(pod, nil)
 		assert.Equal(t, "podgroup-"+string(pod.UID), group.Name)
 		assert.True(t, metav1.IsControlledBy(group, pod))
@@ -62,7 +62,7 @@ func TestAdoptedGroup(t *testing.T) {
 		assert.Equal(t, "high", group.Spec.PriorityClassName)
 		assert.Equal(t, "1500m", group.Spec.MinResources.Cpu().String())
 		assert.Equal(t, map[string]string{"volcano.sh/cooldown-time": "10m"}, group.Annotations)
-		assert.Equal(t, map[string]string{"volcano.sh/preemptable": "true"}, group.Labels)
+		assert.Equal(t, map[string]string{"volcano.sh/preemptable": "true", schedulingv1beta1.UserLabel: "ann"}, group.Labels)
 	})
 	t.Run("for the pods of a ReplicaSet", func(t *testing.T) {
 		pod := ownedBy(lonely().Annotation("volcano.sh/preemptable", "false"), "ReplicaSet", "owner")
