@@ -16,13 +16,14 @@ import (
 type losses struct {
 	mu       sync.Mutex
 	watching bool
-	// leaving are the pods that are deleted, or about to be, before they have finished. True: Muster removes them.
-	leaving map[types.UID]bool
+	// leaving are the pods that are deleted, or about to be, before they have finished, and how often Muster has asked for that. An answer
+	// that a pod was gone already takes back one request only: an earlier one may have removed it.
+	leaving map[types.UID]int
 	groups  sets.Set[string] // "<namespace>/<PodGroup>" of what was lost since it was asked last
 }
 
 func newLosses() *losses {
-	return &losses{leaving: map[types.UID]bool{}, groups: sets.New[string]()}
+	return &losses{leaving: map[types.UID]int{}, groups: sets.New[string]()}
 }
 
 // watch begins to note losses. Of pods that are being deleted already it is not known who did that.
@@ -32,7 +33,7 @@ func (l *losses) watch(pods []*corev1.Pod) {
 	l.watching = true
 	for _, pod := range pods {
 		if pod.DeletionTimestamp != nil {
-			l.leaving[pod.UID] = true
+			l.leaving[pod.UID] = 1
 		}
 	}
 }
@@ -41,14 +42,17 @@ func (l *losses) watch(pods []*corev1.Pod) {
 func (l *losses) removing(pod types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.leaving[pod] = true
+	l.leaving[pod]++
 }
 
 // notRemoved takes back that Muster deletes a pod: it was gone already.
 func (l *losses) notRemoved(pod types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.leaving, pod)
+	l.leaving[pod]--
+	if l.leaving[pod] <= 0 {
+		delete(l.leaving, pod)
+	}
 }
 
 // change notes that a bound pod is deleted before it has finished; when it is gone it may look as if it had finished before.
@@ -59,7 +63,7 @@ func (l *losses) change(last, next *corev1.Pod) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if _, known := l.leaving[next.UID]; !known {
-		l.leaving[next.UID] = false
+		l.leaving[next.UID] = 0
 	}
 }
 
@@ -67,10 +71,10 @@ func (l *losses) change(last, next *corev1.Pod) {
 func (l *losses) gone(pod *corev1.Pod) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	byMuster, left := l.leaving[pod.UID]
+	requests, left := l.leaving[pod.UID]
 	delete(l.leaving, pod.UID)
 	group := usage.GroupOf(pod)
-	if l.watching && group != "" && !byMuster && !isPreempted(pod) && (left || isAtWork(pod)) {
+	if l.watching && group != "" && requests == 0 && !isPreempted(pod) && (left || isAtWork(pod)) {
 		l.groups.Insert(group)
 	}
 }

@@ -55,6 +55,9 @@ func TestALostMemberMakesARunningGangUnknown(t *testing.T) {
 		"the job controller came late": {
 			seen: []*corev1.Pod{atWork("b").Obj()}, does: func(s *stage) { s.Removing("b"); s.NotRemoved("b") }, want: unknown,
 		},
+		"the job controller asks again, late": {
+			seen: []*corev1.Pod{atWork("b").Obj()}, does: func(s *stage) { s.Removing("b"); s.Removing("b"); s.NotRemoved("b") }, want: inqueue,
+		},
 		"the scheduler preempts it":           {seen: []*corev1.Pod{atWork("b").Obj(), preempted().Terminating(now).Obj()}, want: inqueue},
 		"it was being deleted at the start":   {seen: []*corev1.Pod{terminating.Obj()}, want: inqueue},
 		"the Job is gone, and its pods go":    {seen: []*corev1.Pod{atWork("b").Obj()}, does: (*stage).orphan, want: inqueue},
