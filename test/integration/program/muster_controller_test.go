@@ -252,8 +252,7 @@ func TestTasksDependAsTheFlagSays(t *testing.T) {
 	serve, err := pods.Get(ctx, "depends-serve-0", metav1.GetOptions{})
 	require.NoError(t, err)
 	serve.Status.Phase = corev1.PodRunning
-	serve.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", Ready: true,
-		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}}}}
+	serve.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
 	assert.False(t, exists("depends-ask-0")(), "it is not ready yet")
 	_, err = pods.UpdateStatus(ctx, serve, metav1.UpdateOptions{})
 	require.NoError(t, err)
