@@ -26,7 +26,7 @@ type pluginState struct {
 	applied map[applied]string // -> resource version
 	// notes are what people should be told: of the plugins, and of policies that can never fire.
 	notes []plugin.Note
-	// said are the notes of plugins that people have been told.
+	// said are those of the notes that people have been told.
 	said sets.Set[plugin.Note]
 }
 
@@ -53,6 +53,7 @@ func (ps *pluginState) load(job *batchv1alpha1.Job) {
 	for _, useless := range validation.NeverFires(job) {
 		ps.notes = append(ps.notes, plugin.Note{Reason: eventPolicyNeverFires, Message: useless})
 	}
+	ps.said = ps.said.Intersection(sets.New(ps.notes...)) // what users write differently again and again must not pile up
 }
 
 // pluginRefusal says why the plugins do not work for a Job: one that has nothing yet is invalid; one that has started has

@@ -6,8 +6,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/record"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/controllers/usage"
 	"github.com/muster-sched/muster/pkg/job/defaults"
@@ -131,4 +134,25 @@ func TestGroupFollowsTheJob(t *testing.T) {
 	assert.Equal(t, "high", group.Spec.PriorityClassName)
 	assert.Equal(t, map[string]string{"l": "1"}, group.Labels)
 	assert.Equal(t, map[string]string{"a": "2"}, group.Annotations)
+}
+
+// TestOnlyTheNotesOfTheSpecAreRemembered: however often it is changed. A note of it is given once.
+func TestOnlyTheNotesOfTheSpecAreRemembered(t *testing.T) {
+	recorder := record.NewFakeRecorder(100)
+	c := &Controller{recorder: recorder}
+	ps := &pluginState{}
+	for generation := range int64(20) {
+		job := mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)).Obj()
+		for range generation / 2 {
+			job.Spec.Policies = append(job.Spec.Policies, batchv1alpha1.LifecyclePolicy{Event: busv1alpha1.PodFailedEvent, Action: busv1alpha1.AbortJobAction})
+		}
+		job.Spec.Policies = append(job.Spec.Policies, // where nothing is to be resumed
+			batchv1alpha1.LifecyclePolicy{Event: busv1alpha1.PodFailedEvent, Action: busv1alpha1.ResumeJobAction})
+		job.Generation = 1 + generation
+		ps.load(job)
+		require.NotEmpty(t, ps.notes)
+		c.tell(job, ps)
+		require.Equal(t, sets.New(ps.notes...), ps.said)
+	}
+	assert.Equal(t, 10, len(recorder.Events), "each once")
 }
