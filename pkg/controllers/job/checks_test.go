@@ -51,7 +51,9 @@ func TestACommandIsExecutedIfTheAPIStillHasIt(t *testing.T) {
 func TestWhatAPolicyAnswersIsChecked(t *testing.T) {
 	job := mustertesting.MakeJob("j").UID("u").Task(mustertesting.MakeTask("a", 1)).Obj()
 	pod := func(uid string, p corev1.PodPhase) *corev1.Pod {
-		return mustertesting.MakePod("j-a-0").UID(uid).Owner(job).Phase(p).Obj()
+		pod := newPod(job, &job.Spec.Tasks[0], 0)
+		pod.UID, pod.Status.Phase = types.UID(uid), p
+		return pod
 	}
 	going := pod("p", corev1.PodRunning)
 	going.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}

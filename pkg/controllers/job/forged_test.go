@@ -6,8 +6,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	"github.com/muster-sched/muster/pkg/job/policy"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
@@ -60,4 +62,24 @@ func TestAJobOfBeforeTheBoundRemembersWhoIsToGo(t *testing.T) {
 	scaledDown := policy.ReadRecord(records, "a", 5)
 	assert.True(t, scaledDown.IsReplaced(7, 3))
 	assert.False(t, scaledDown.IsReplaced(200_000, 3), "no task can have it again")
+}
+
+// TestAPodThatLostItsPlaceIsGone: its user has taken from it what tells its place, or has written what no pod of the Job can have. It counts
+// as evicted, and the policy is answered.
+func TestAPodThatLostItsPlaceIsGone(t *testing.T) {
+	for annotation, value := range map[string]string{batchv1alpha1.TaskIndexKey: "", batchv1alpha1.PodGenerationAnnotation: "2147483647"} {
+		t.Run(annotation, func(t *testing.T) {
+			d := newDesk(t)
+			d.stands(mustertesting.MakeJob("j").MinAvailable(1).Policy(busv1alpha1.PodEvictedEvent, busv1alpha1.AbortJobAction).
+				Task(mustertesting.MakeTask("a", 2)), batchv1alpha1.Running, 0, 1)
+			require.NoError(t, d.settles())
+			pod, err := d.kube.CoreV1().Pods(metav1.NamespaceDefault).Get(t.Context(), "j-a-1", metav1.GetOptions{})
+			require.NoError(t, err)
+			pod = pod.DeepCopy()
+			pod.Annotations[annotation] = value
+			d.shows(pod)
+			require.NoError(t, d.settles())
+			assert.Contains(t, []batchv1alpha1.JobPhase{batchv1alpha1.Aborting, batchv1alpha1.Aborted}, d.job().Status.State.Phase)
+		})
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -71,6 +72,12 @@ func (c *podSet) add(job *batchv1alpha1.Job, positions map[string]int, pod, show
 		position = -1
 	}
 	c.pods = append(c.pods, jobPod{pod, shown, position, index, version, policy.Generation(pod)})
+}
+
+// isMember tells whether a pod is one of those that we make for the Job.
+func isMember(job *batchv1alpha1.Job, pod *corev1.Pod) bool {
+	_, _, hasPlace := placeOf(job, pod)
+	return hasPlace && metav1.IsControlledBy(pod, job)
 }
 
 // placeOf reads the index and the version of a pod; false if it has no place in the Job. No pod is younger than the Job's

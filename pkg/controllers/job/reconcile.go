@@ -93,7 +93,7 @@ func (c *Controller) hasHappened(ctx context.Context, job *batchv1alpha1.Job, e 
 	name := policy.PodName(job.Name, job.Spec.Tasks[e.Task].Name, e.Index)
 	pod, err := c.kube.CoreV1().Pods(job.Namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
-	case apierrors.IsNotFound(err), err == nil && !metav1.IsControlledBy(pod, job):
+	case apierrors.IsNotFound(err), err == nil && !isMember(job, pod):
 		return e.Remembered || e.Pod == nil || e.Pod.DeletionTimestamp != nil || e.Type == busv1alpha1.PodFailedEvent
 	case err != nil, e.Pod == nil && !e.Remembered:
 		return false
