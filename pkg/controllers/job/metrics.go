@@ -123,8 +123,9 @@ func (m *instruments) register(register func(...metrics.Registerable)) {
 	}
 }
 
-// wrote counts what a status says that has been written.
-func (m *instruments) wrote(job *batchv1alpha1.Job, before *batchv1alpha1.JobStatus, p *plan) {
+// wrote counts what a status says that has been written. Of queues that do not exist nothing is counted: a series for each name that
+// users invent would stay for ever.
+func (m *instruments) wrote(job *batchv1alpha1.Job, before *batchv1alpha1.JobStatus, p *plan, hasQueue bool) {
 	now := p.status.State.Phase
 	if p.request != nil {
 		m.actions.WithLabelValues(string(p.request.action), causeOf(p.request)).Inc()
@@ -135,10 +136,11 @@ func (m *instruments) wrote(job *batchv1alpha1.Job, before *batchv1alpha1.JobSta
 	}
 	m.writes.WithLabelValues("phase").Inc()
 	m.entered.WithLabelValues(string(now)).Inc()
-	switch now {
-	case batchv1alpha1.Completed:
+	switch {
+	case !hasQueue:
+	case now == batchv1alpha1.Completed:
 		m.completed.WithLabelValues(job.Spec.Queue).Inc()
-	case batchv1alpha1.Failed:
+	case now == batchv1alpha1.Failed:
 		m.failed.WithLabelValues(job.Spec.Queue).Inc()
 	}
 	if before.StartTime == nil && p.status.StartTime != nil {

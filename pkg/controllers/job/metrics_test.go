@@ -14,6 +14,7 @@ import (
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/job/policy"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
@@ -59,7 +60,7 @@ func TestWhatIsCounted(t *testing.T) {
 	}
 	before := &batchv1alpha1.JobStatus{}
 	for _, step := range life {
-		m.wrote(job, before, &plan{status: step.status, request: step.asked})
+		m.wrote(job, before, &plan{status: step.status, request: step.asked}, true)
 		before = step.status
 	}
 	expect(`
@@ -109,4 +110,34 @@ muster_jobs{phase="Failed"} 0
 muster_jobs{phase="Pending"} 1
 muster_jobs{phase="Running"} 1
 `, "muster_jobs")
+}
+
+// TestQueuesThatUsersInventAreNotCounted: a Job that waits for a queue that does not exist can be ended.
+func TestQueuesThatUsersInventAreNotCounted(t *testing.T) {
+	for queue, exists := range map[string]bool{schedulingv1beta1.DefaultQueue: true, "invented": false} {
+		t.Run(queue, func(t *testing.T) {
+			d := newDesk(t)
+			registry := metrics.NewKubeRegistry()
+			d.instruments.register(registry.MustRegister)
+			d.stands(mustertesting.MakeJob("j").Queue(queue).Task(mustertesting.MakeTask("a", 1)), batchv1alpha1.Pending)
+			d.shows(commandFor(d.job(), "c", busv1alpha1.CompleteJobAction))
+			require.NoError(t, d.settles())
+			require.Equal(t, batchv1alpha1.Completed, d.job().Status.State.Phase)
+			families, err := registry.Gather()
+			require.NoError(t, err)
+			var counted []string
+			for _, family := range families {
+				if family.GetName() == "volcano_job_completed_phase_count" {
+					for _, series := range family.GetMetric() {
+						counted = append(counted, series.GetLabel()[0].GetValue())
+					}
+				}
+			}
+			if exists {
+				assert.Equal(t, []string{queue}, counted)
+			} else {
+				assert.Empty(t, counted)
+			}
+		})
+	}
 }

@@ -54,7 +54,8 @@ func (c *Controller) update(ctx context.Context, job *batchv1alpha1.Job, s *snap
 		return false, fmt.Errorf("writing the status: %w", err)
 	}
 	local.lastWrite, local.writeError, local.unwritten = s.now, "", nil
-	c.instruments.wrote(s.job, &job.Status, p)
+	_, err = c.queues.Get(job.Spec.Queue)
+	c.instruments.wrote(s.job, &job.Status, p, err == nil)
 	c.writtenJobs.Put(keyOf(job), updated)
 	return false, nil
 }
