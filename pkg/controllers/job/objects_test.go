@@ -154,5 +154,5 @@ func TestOnlyTheNotesOfTheSpecAreRemembered(t *testing.T) {
 		c.tell(job, ps)
 		require.Equal(t, sets.New(ps.notes...), ps.said)
 	}
-	assert.Equal(t, 10, len(recorder.Events), "each once")
+	assert.Len(t, recorder.Events, 10, "each once")
 }

@@ -183,7 +183,7 @@ func TestManyKindsOfDelayedEventsAreNotPutOff(t *testing.T) {
 			for one, at := range ReadDelayed(&job.Spec, delayed.Write(&job.Spec)) {
 				again[one.index], since[one.index] = one, at
 			}
-			require.Equal(t, len(delayed), len(again), "none is left out")
+			require.Len(t, again, len(delayed), "none is left out")
 			for one, at := range delayed {
 				require.False(t, since[one.index].Before(at))
 				require.LessOrEqual(t, since[one.index].Sub(at), 600*time.Second, "no later than the last of them")
