@@ -106,29 +106,29 @@ func TestTheQueueReportsItsGroups(t *testing.T) {
 	}, mustertesting.Patience, 50*time.Millisecond, "the queue has one running and one waiting group and 3 CPUs in use")
 }
 
-// TestAJobStartsThoughTheStatusOfItsPodGroupIsNotWritten: while the API server is busy, or refuses it, nothing waits for the status that
-// tells of the admission. A controller that is started meanwhile knows of it from the pods. It is not parallel: a controller is killed.
-func TestAJobStartsThoughTheStatusOfItsPodGroupIsNotWritten(t *testing.T) {
+// TestAJobStartsOnceTheStatusOfItsPodGroupIsWritten: the status alone admits, for users may make pods that look like those of an admitted
+// Job. While the API server refuses it the Job waits, and a controller that is started meanwhile lets the one in that came first. It is
+// not parallel: a controller is killed.
+func TestAJobStartsOnceTheStatusOfItsPodGroupIsWritten(t *testing.T) {
 	s := harness.New(t)
-	s.AddNodes(1, "cpu", "2")
+	s.AddNodes(1, "cpu", "8")
 	s.CreateQueue(mustertesting.MakeQueue(s.Namespace).Capability("cpu", "4"))
 	allow := s.RefuseGroupStatuses()
 	job := s.CreateJob(mustertesting.MakeJob("job").Queue(s.Namespace).Task(mustertesting.MakeTask("worker", 4).Requests("cpu", "1").Hang()))
-	s.Pods(4, "its pods are created", s.In(harness.Of("job")))
+	s.JobPhase(job, batchv1alpha1.Pending)
+	s.PodsStay(0, "its PodGroup is not admitted", s.In(harness.Of("job")))
 
 	require.NoError(t, s.Kill(localcluster.MusterController, syscall.SIGKILL))
 	require.NoError(t, s.AwaitEnd(s.Ctx, localcluster.MusterController))
 	rival := s.CreateJob(mustertesting.MakeJob("rival").Queue(s.Namespace).Task(mustertesting.MakeTask("worker", 1).Requests("cpu", "1")))
 	require.NoError(t, s.Start(s.Ctx, localcluster.MusterController))
 	s.JobPhase(rival, batchv1alpha1.Pending)
-	s.PodsStay(0, "the queue's room is kept for the first, none of whose pods is bound", s.In(harness.Of("rival")))
-	s.AddNodes(1, "cpu", "8")
-	s.Pods(4, "the pods are bound", s.In(harness.Of("job"), harness.Bound))
-	require.Empty(t, s.GroupOf(job).Status.Phase)
 
 	allow()
+	s.Pods(4, "the pods are bound", s.In(harness.Of("job"), harness.Bound))
 	s.Soon("both PodGroups say how they are", func() bool {
 		return s.GroupOf(job).Status.Phase == schedulingv1beta1.PodGroupRunning && s.GroupOf(rival).Status.Phase == schedulingv1beta1.PodGroupPending
 	}, func() any { return []any{s.GroupOf(job).Status, s.GroupOf(rival).Status} })
+	s.PodsStay(0, "the queue has no room for the second", s.In(harness.Of("rival")))
 	s.WholeGangs(s.Namespace, window)
 }
