@@ -32,10 +32,14 @@ func (c *Controller) Sync(ctx context.Context, name string) (time.Duration, erro
 	if queue == nil {
 		return 0, c.discard(ctx, fresh)
 	}
-	if err := c.reconcile(ctx, queue, fresh); err != nil {
-		if apierrors.IsConflict(err) {
-			c.written.Forget(name)
-		}
+	err = c.reconcile(ctx, queue, fresh)
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		c.written.Forget(name)
+	}
+	if apierrors.IsNotFound(err) {
+		return 0, nil // it has just been deleted, which brings it back here
+	}
+	if err != nil {
 		return 0, err
 	}
 	c.markExecuted(name, fresh)
