@@ -228,8 +228,8 @@ func TestUsersHaveNoShare(t *testing.T) {
 
 func TestAccount(t *testing.T) {
 	assert.Equal(t, "q", Account("q", ""))
-	assert.Equal(t, "", Account("", "ann"))
-	assert.Equal(t, "", Account("q/ann", ""), "it names no queue")
+	assert.Empty(t, Account("", "ann"))
+	assert.Empty(t, Account("q/ann", ""), "it names no queue")
 	assert.True(t, IsUser(Account("q", "ann")))
 	assert.Equal(t, "q", QueueOf(Account("q", "ann")))
 }

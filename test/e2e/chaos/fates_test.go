@@ -263,7 +263,7 @@ var fates = map[string]fate{
 		},
 		phase: batchv1alpha1.Aborted, succeeded: none,
 	},
-	// To suspend a Job cancels what waits; a failure that was to be answered is not asked about again when it is resumed.
+	// To suspend a Job cancels what waits. What failed runs again when it is resumed, and is answered anew when it fails again.
 	"is-suspended-before-the-answer": {
 		build: func(name string, n int32) *mustertesting.JobWrapper {
 			return mustertesting.MakeJob(name).MaxRetry(1).MinAvailable(n).Task(steady(n)).
@@ -272,9 +272,9 @@ var fates = map[string]fate{
 		user: []step{
 			{phase: batchv1alpha1.Running, when: somethingWaits, change: suspended(true)},
 			{phase: batchv1alpha1.Aborted, when: nothingWaits, change: suspended(false)},
-			{phase: batchv1alpha1.Running, when: nothingWaits, command: busv1alpha1.TerminateJobAction},
+			{phase: batchv1alpha1.Running, when: somethingWaits, command: busv1alpha1.TerminateJobAction},
 		},
-		phase: batchv1alpha1.Terminated, succeeded: none, again: map[string]int{"steady": 2},
+		phase: batchv1alpha1.Terminated, succeeded: none, again: map[string]int{"steady": 2, "b": 2},
 	},
 }
 
