@@ -8,7 +8,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"sync"
 
 	"golang.org/x/crypto/ssh"
 
@@ -92,12 +91,8 @@ func newSlowKey() slowKey { return slowKey{make(chan struct{}, 1), make(chan mad
 // makesSlowKey is full while a slow key is made: all Jobs together take one processor for that.
 var makesSlowKey = make(chan struct{}, 1)
 
-// inLine has the namespaces of which a key waits for that. There is one of each: the Jobs of a namespace, of which some may be gone, keep
-// those of others waiting for no more than one key.
-var inLine sync.Map
-
-// get returns the key, or plugin.ErrLater while it is being made, or another one of the namespace.
-func (k slowKey) get(namespace string, create func() (map[string][]byte, error)) (map[string][]byte, error) {
+// get returns the key, or plugin.ErrLater while it is being made.
+func (k slowKey) get(create func() (map[string][]byte, error)) (map[string][]byte, error) {
 	select {
 	case key := <-k.made:
 		k.made <- key
@@ -106,19 +101,13 @@ func (k slowKey) get(namespace string, create func() (map[string][]byte, error))
 	}
 	select {
 	case k.begun <- struct{}{}:
+		go func() {
+			makesSlowKey <- struct{}{}
+			defer func() { <-makesSlowKey }()
+			data, err := create()
+			k.made <- madeKey{data, err}
+		}()
 	default:
-		return nil, plugin.ErrLater
 	}
-	if _, busy := inLine.LoadOrStore(namespace, true); busy {
-		<-k.begun // it asks again
-		return nil, plugin.ErrLater
-	}
-	go func() {
-		makesSlowKey <- struct{}{}
-		defer func() { <-makesSlowKey }()
-		defer inLine.Delete(namespace)
-		data, err := create()
-		k.made <- madeKey{data, err}
-	}()
 	return nil, plugin.ErrLater
 }

@@ -141,31 +141,6 @@ func TestAnRSAKeyIsMadeBesideTheCaller(t *testing.T) {
 	assert.Equal(t, key, dataIn(objects), "it is made once")
 }
 
-// Jobs that are gone, or are never admitted, have asked for keys: a Job of another namespace waits for one of them.
-func TestANamespaceKeepsOthersWaitingForOneKey(t *testing.T) {
-	made := make(chan string, 10)
-	ask := func(k slowKey, namespace string) error {
-		_, err := k.get(namespace, func() (map[string][]byte, error) { made <- namespace; return nil, nil })
-		return err
-	}
-	makesSlowKey <- struct{}{} // so that all that is asked for stands in line
-	keys := []slowKey{newSlowKey(), newSlowKey(), newSlowKey()}
-	begun := 0
-	for _, k := range keys {
-		require.ErrorIs(t, ask(k, "many"), plugin.ErrLater)
-		begun += len(k.begun)
-	}
-	assert.Equal(t, 1, begun, "only one stands in line")
-	require.ErrorIs(t, ask(newSlowKey(), "one"), plugin.ErrLater)
-	<-makesSlowKey
-	assert.ElementsMatch(t, []string{"many", "one"}, []string{<-made, <-made})
-
-	for _, k := range keys {
-		require.Eventually(t, func() bool { return ask(k, "many") == nil }, time.Minute, time.Millisecond, "whoever asks again has its turn")
-	}
-	assert.Len(t, made, 2, "each key is made once")
-}
-
 // A key that is there is kept, whatever its type: pods that run know it.
 func TestAKeyIsKeptWhateverItsType(t *testing.T) {
 	kept := plugin.SecretsOf(func(string) map[string][]byte {

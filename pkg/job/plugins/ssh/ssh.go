@@ -110,7 +110,7 @@ func keyData(private, public string) map[string][]byte {
 // newKey makes a key of the type that is asked for.
 func (s *sshPlugin) newKey() (map[string][]byte, error) {
 	if s.slow != nil {
-		return s.slow.get(s.job.Namespace, newRSA)
+		return s.slow.get(newRSA)
 	}
 	return newEd25519()
 }
