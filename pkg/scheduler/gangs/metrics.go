@@ -158,10 +158,11 @@ func (g *gauges) CollectWithStability(ch chan<- metrics.Metric) {
 	}
 	for _, queue := range g.tracker.Quota.Ledger.Queues() {
 		used, all := g.tracker.Quota.Ledger.Totals(queue)
-		all.SubSums(used)
-		for desc, amounts := range map[*metrics.Desc]resources.List{m.used: used.List(), m.assumed: all.List()} {
-			for name, amount := range amounts {
-				quantity := resources.Quantity(name, amount)
+		assumed := all.Clone()
+		assumed.SubSums(used)
+		for name := range all { // of what is used, also that nothing is assumed
+			for desc, sums := range map[*metrics.Desc]resources.Sums{m.used: used, m.assumed: assumed} {
+				quantity := resources.Quantity(name, sums.Amount(name))
 				ch <- metrics.NewLazyConstMetric(desc, metrics.GaugeValue, quantity.AsApproximateFloat64(), queue, string(name))
 			}
 		}
