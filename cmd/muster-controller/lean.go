@@ -13,7 +13,7 @@ import (
 	"github.com/muster-sched/muster/pkg/job/phase"
 )
 
-// leaner keeps out of the informers' memory what nobody here reads and what is often half of an object.
+// leaner drops fields that the controllers do not read before an informer stores an object. They are often half of it.
 //
 // Some objects out of informers are written back. Of Jobs that is only the status: the API server ignores the rest of such a request. PodGroups
 // are written back whole, and of these only managedFields are left out: the API server keeps its own where a request has none. Pods

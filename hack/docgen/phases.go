@@ -114,7 +114,7 @@ func rowsOf(p batchv1alpha1.JobPhase) string {
 
 var whoGoes = map[phase.Kill]string{
 	phase.KillAll:          "all",
-	phase.KillUnfinished:   "those that have not finished",
-	phase.KillUnsuccessful: "those that have not succeeded",
+	phase.KillUnfinished:   "unfinished pods",
+	phase.KillUnsuccessful: "all but succeeded pods",
 	phase.KillTargets:      "those that it is about",
 }
