@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
-	"github.com/muster-sched/muster/pkg/localcluster"
 	"github.com/muster-sched/muster/test/benchmark/meter"
 	"github.com/muster-sched/muster/test/benchmark/report"
 )
@@ -28,8 +27,8 @@ type scaling struct {
 	nodes  int
 	shape  shape
 	parked int
-	// ignored: the parked pods name a scheduler that does not run. What they cost then, it costs that they exist.
-	ignored bool
+	// variant to run it with; "" for each of the row.
+	variant string
 }
 
 // scalingRow is a number of scalings of which the first is what the others are compared with.
@@ -37,10 +36,11 @@ type scalingRow struct {
 	scalings []scaling
 	// variants to run it with.
 	variants []string
-	// turns: all its clusters run at the same time, and the load goes from one to the next in each round. So what is compared is less than
+	// turns: all its clusters, each with a variant of its own, run at the same time, and the load goes from one to the next in each round. So what is compared is less than
 	// a minute apart, where the machine's mood is much the same, and pods are parked once. Otherwise each run has a cluster of its own.
 	turns bool
-	// goal is the least ratio that the second is to reach, which runs right before or after the first; 0 if there is none.
+	// goal is the least that our ratio of the second to the first is to reach, as a part of the stock scheduler's ratio of the fourth to the
+	// third; 0 if there is none.
 	goal float64
 	// memory is the most that our scheduler may take at the end of the last, as a ratio to the stock scheduler's; 0 if that is not asked.
 	memory float64
@@ -50,10 +50,11 @@ var both = []string{"stock", "podgroups"}
 
 var scalingRows = []scalingRow{
 	{variants: both, scalings: []scaling{{name: "nodes", nodes: 500, shape: shape{50, 100}}, {name: "nodes", nodes: 5000, shape: shape{50, 100}}}},
-	{turns: true, goal: 0.95, variants: both[1:], scalings: []scaling{ // only gangs can wait together
-		{name: "parked", nodes: 500, shape: shape{50, 100}},
-		{name: "parked", nodes: 500, shape: shape{50, 100}, parked: 10_000},
-		{name: "parked", nodes: 500, shape: shape{50, 100}, parked: 10_000, ignored: true},
+	{turns: true, goal: 1, scalings: []scaling{ // the stock scheduler's are unschedulable pods without gangs
+		{name: "parked", nodes: 500, shape: shape{50, 100}, variant: "podgroups"},
+		{name: "parked", nodes: 500, shape: shape{50, 100}, variant: "podgroups", parked: 10_000},
+		{name: "parked", nodes: 500, shape: shape{50, 100}, variant: "stock"},
+		{name: "parked", nodes: 500, shape: shape{50, 100}, variant: "stock", parked: 10_000},
 	}},
 	{memory: 1.2, variants: both, scalings: []scaling{{name: "pods", nodes: 5000, shape: shape{50, 100}}, {name: "pods", nodes: 5000, shape: shape{500, 100}}}},
 }
@@ -66,7 +67,6 @@ type scaleResult struct {
 	Nodes         int     `json:"nodes"`
 	Pods          int     `json:"pods"`
 	Parked        int     `json:"parkedPods"`
-	Ignored       bool    `json:"ignored,omitempty"`
 	Round         int     `json:"round"`
 	PodsPerSecond float64 `json:"podsPerSecond"`
 	// SchedulerBytes is the scheduler's resident memory at the end.
@@ -139,7 +139,6 @@ func (row *scalingRow) runApart(ctx context.Context, o *options) (all []scaleRes
 func (row *scalingRow) runInTurns(ctx context.Context, o *options) (all []scaleResult, err error) {
 	ctx, cancel := context.WithTimeout(ctx, scaleWindow+time.Duration(o.rounds)*window)
 	defer cancel()
-	variant := row.variants[0]
 	clusters := make([]*waitingRoom, 0, len(row.scalings))
 	defer func() {
 		for _, c := range clusters {
@@ -147,23 +146,23 @@ func (row *scalingRow) runInTurns(ctx context.Context, o *options) (all []scaleR
 		}
 	}()
 	for _, s := range row.scalings {
-		b, err := o.up(ctx, variants[variant], s.nodes, "32")
+		b, err := o.up(ctx, variants[s.variant], s.nodes, "32")
 		if err != nil {
 			return nil, fmt.Errorf("scaling %s: %w", s.name, err)
 		}
-		clusters = append(clusters, &waitingRoom{bench: b, scaling: s, scheduler: variants[variant].scheduler})
+		clusters = append(clusters, &waitingRoom{bench: b, scaling: s, scheduler: variants[s.variant].scheduler})
 	}
 	if err := parkAndRest(ctx, clusters); err != nil {
 		return nil, err
 	}
 	for round := range o.rounds {
 		for _, c := range inTurn(clusters, round) {
-			r, err := c.runLoad(ctx, o, variant, fmt.Sprintf("-%d", round+1))
+			r, err := c.runLoad(ctx, o, c.variant, fmt.Sprintf("-%d", round+1))
 			if err == nil {
-				err = c.clear(ctx, c.shape)
+				err = c.clear(ctx)
 			}
 			if err != nil {
-				return all, fmt.Errorf("scaling %s with %s: %w", c.name, variant, err)
+				return all, fmt.Errorf("scaling %s with %s: %w", c.name, c.variant, err)
 			}
 			if r.Round = round; round == 0 {
 				r.ReportWrites, r.RestWrites = c.telling, c.resting
@@ -176,17 +175,24 @@ func (row *scalingRow) runInTurns(ctx context.Context, o *options) (all []scaleR
 }
 
 func (row *scalingRow) print(all []scaleResult, r scaleResult) {
-	fmt.Fprintf(os.Stdout, "scaling %-7s %-10s %4d nodes %6d pods %6d %-7s  %5.0f pods/s%s  scheduler %4.0f MiB%s%s\n",
-		r.Name, r.Variant, r.Nodes, r.Pods, r.Parked, r.beside(), r.PodsPerSecond, row.ratioToFirst(all, r),
+	fmt.Fprintf(os.Stdout, "scaling %-7s %-10s %4d nodes %6d pods %6d parked  %5.0f pods/s%s  scheduler %4.0f MiB%s%s\n",
+		r.Name, r.Variant, r.Nodes, r.Pods, r.Parked, r.PodsPerSecond, row.ratioToFirst(all, r),
 		r.SchedulerBytes/(1<<20), describe(r.Costs, r.shape), r.writes())
 }
 
 // ratioToFirst is empty for what runs before the first of the row: the medians at the end have it.
 func (row *scalingRow) ratioToFirst(all []scaleResult, r scaleResult) string {
-	if ratios := ratiosOf(all, row.scalings[0], r.Variant, r.scaling, r.Variant, speed); len(ratios) > r.Round {
+	if ratios := ratiosOf(all, row.baseOf(r.scaling), r.Variant, r.scaling, r.Variant, speed); len(ratios) > r.Round {
 		return fmt.Sprintf("  ratio %.2f", ratios[r.Round])
 	}
 	return ""
+}
+
+// baseOf is what a scaling of the row is compared with.
+func (row *scalingRow) baseOf(s scaling) scaling {
+	base := row.scalings[0]
+	base.variant = s.variant
+	return base
 }
 
 func speed(r scaleResult) float64 { return r.PodsPerSecond }
@@ -207,17 +213,26 @@ func ratiosOf(all []scaleResult, base scaling, baseVariant string, s scaling, va
 	}
 }
 
-// judgeSpeed prints the medians of a row that has a goal, and returns an error if that is missed.
+// judgeSpeed prints the medians of a row that has a goal, and returns an error if that is missed. Ratios are compared within a round.
 func (row *scalingRow) judgeSpeed(all []scaleResult) error {
 	if row.goal == 0 {
 		return nil
 	}
-	for _, s := range row.scalings[1:] {
-		ratios := ratiosOf(all, row.scalings[0], "podgroups", s, "podgroups", speed)
-		fmt.Fprintf(os.Stdout, "scaling %-7s %6d %-7s  ratios %.2f, median %.2f\n", s.name, s.parked, s.beside(), ratios, report.Median(ratios))
+	cost := func(of, to scaling) []float64 {
+		ratios := ratiosOf(all, to, to.variant, of, of.variant, speed)
+		fmt.Fprintf(os.Stdout, "scaling %-7s %6d parked  %-10s ratios %.2f, median %.2f\n", of.name, of.parked, of.variant, ratios, report.Median(ratios))
+		return ratios
 	}
-	if reached := report.Median(ratiosOf(all, row.scalings[0], "podgroups", row.scalings[1], "podgroups", speed)); reached < row.goal {
-		return fmt.Errorf("below the goal: %s reaches %.2f of %.2f", row.scalings[0].name, reached, row.goal)
+	s := row.scalings
+	ours, stock := cost(s[1], s[0]), cost(s[3], s[2])
+	parts := make([]float64, len(ours))
+	for round := range ours {
+		parts[round] = ours[round] / stock[round]
+	}
+	reached := report.Median(parts)
+	fmt.Fprintf(os.Stdout, "scaling %-7s ours to stock %.2f, median %.2f, goal >= %.2f\n", s[0].name, parts, reached, row.goal)
+	if reached < row.goal {
+		return fmt.Errorf("below the goal: %s reaches %.2f of %.2f", s[0].name, reached, row.goal)
 	}
 	return nil
 }
@@ -256,7 +271,9 @@ func judgeWrites(all []scaleResult) (missed error) {
 }
 
 // reports says whether the result has what the scheduler has written about parked pods.
-func (r scaleResult) reports() bool { return r.parked > 0 && !r.ignored && r.Round == 0 }
+func (r scaleResult) reports() bool {
+	return r.parked > 0 && r.Round == 0 && r.Variant == "podgroups"
+}
 
 // writes says what the parked pods cost until the load came.
 func (r scaleResult) writes() string {
@@ -264,14 +281,6 @@ func (r scaleResult) writes() string {
 		return ""
 	}
 	return fmt.Sprintf("  writes per parked pod %.3f, after the rest %.0f", r.ReportWrites/float64(r.Parked), r.RestWrites)
-}
-
-// beside names the pods that wait beside the load.
-func (s scaling) beside() string {
-	if s.ignored {
-		return "ignored"
-	}
-	return "parked"
 }
 
 // scale runs the load of a scaling in a cluster of its own.
@@ -298,11 +307,11 @@ type waitingRoom struct {
 // runLoad measures the load; suffix makes the names of its profiles unique.
 func (c *waitingRoom) runLoad(ctx context.Context, o *options, variant, suffix string) (scaleResult, error) {
 	r := scaleResult{
-		scaling: c.scaling, Name: c.name, Variant: variant, Nodes: c.nodes, Pods: c.shape.Gangs * c.shape.Pods, Parked: c.parked, Ignored: c.ignored,
+		scaling: c.scaling, Name: c.name, Variant: variant, Nodes: c.nodes, Pods: c.shape.Gangs * c.shape.Pods, Parked: c.parked,
 	}
 	profiled := func() error { return nil }
 	if o.profiles != "" {
-		name := fmt.Sprintf("%s-%d-%s-%d-%s-%s%s", c.name, c.nodes, c.shape, c.parked, c.beside(), variant, suffix)
+		name := fmt.Sprintf("%s-%d-%s-%d-%s%s", c.name, c.nodes, c.shape, c.parked, variant, suffix)
 		profiled = c.profile(ctx, o.profiles, name, o.profileFor)
 	}
 	measured, err := c.measure(ctx, c.shape, variants[variant])
@@ -325,7 +334,7 @@ func parkAndRest(ctx context.Context, clusters []*waitingRoom) error {
 		if err != nil {
 			return err
 		}
-		if err := c.park(ctx, c.scaling); err != nil {
+		if err := c.park(ctx); err != nil {
 			return err
 		}
 		if err := c.settle(ctx); err != nil {
@@ -351,22 +360,25 @@ func parkAndRest(ctx context.Context, clusters []*waitingRoom) error {
 }
 
 // clear takes a load away again.
-func (b *bench) clear(ctx context.Context, s shape) error {
-	now := int64(0)
+func (c *waitingRoom) clear(ctx context.Context) error {
+	now, s := int64(0), c.shape
 	err := meter.InParallel(ctx, s.Gangs*s.Pods, func(i int) error {
 		name := podName(gangName(i/s.Pods), i%s.Pods)
-		return b.Kube.CoreV1().Pods(corev1.NamespaceDefault).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now})
+		return c.Kube.CoreV1().Pods(corev1.NamespaceDefault).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now})
 	})
 	if err != nil {
 		return fmt.Errorf("deleting pods: %w", err)
 	}
+	if c.variant == "stock" {
+		return c.settle(ctx)
+	}
 	err = meter.InParallel(ctx, s.Gangs, func(g int) error {
-		return b.Muster.SchedulingV1beta1().PodGroups(corev1.NamespaceDefault).Delete(ctx, gangName(g), metav1.DeleteOptions{})
+		return c.Muster.SchedulingV1beta1().PodGroups(corev1.NamespaceDefault).Delete(ctx, gangName(g), metav1.DeleteOptions{})
 	})
 	if err != nil {
 		return fmt.Errorf("deleting PodGroups: %w", err)
 	}
-	return b.settle(ctx)
+	return c.settle(ctx)
 }
 
 // restFor is how long all programs have at least for what they still do about the parked pods when these are there: it is the pods that
@@ -421,33 +433,33 @@ const nobody = "nobody"
 // parkedGang is how many pods a parked gang has.
 const parkedGang = 20
 
-// park creates gangs that find no room, and waits until the scheduler has said so of the last; or gangs that no scheduler looks at.
-func (b *bench) park(ctx context.Context, s scaling) error {
-	gangs := s.parked / parkedGang
-	err := meter.InParallel(ctx, gangs, func(g int) error {
+// park creates pods that find no room, in gangs if the variant has them, and waits until the scheduler has said so of the last.
+func (c *waitingRoom) park(ctx context.Context) error {
+	count, grouped := c.parked/parkedGang, 0
+	if c.variant == "podgroups" {
+		grouped = count
+	}
+	err := meter.InParallel(ctx, grouped, func(g int) error {
 		pg := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Name: parkedName(g)}, Spec: schedulingv1beta1.PodGroupSpec{MinMember: parkedGang}}
-		_, err := b.Muster.SchedulingV1beta1().PodGroups(corev1.NamespaceDefault).Create(ctx, pg, metav1.CreateOptions{})
+		_, err := c.Muster.SchedulingV1beta1().PodGroups(corev1.NamespaceDefault).Create(ctx, pg, metav1.CreateOptions{})
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("parking: %w", err)
 	}
-	err = meter.InParallel(ctx, gangs*parkedGang, func(i int) error {
+	err = meter.InParallel(ctx, count*parkedGang, func(i int) error {
 		pod := podOf(parkedName(i/parkedGang), i%parkedGang, "40") // more than a node has
 		pod.Labels = map[string]string{besideLabel: "parked"}
-		if s.ignored {
-			pod.Spec.SchedulerName = nobody
+		if grouped == 0 {
+			pod.Annotations = nil
 		}
-		_, err := b.Kube.CoreV1().Pods(corev1.NamespaceDefault).Create(ctx, pod, metav1.CreateOptions{})
+		_, err := c.Kube.CoreV1().Pods(corev1.NamespaceDefault).Create(ctx, pod, metav1.CreateOptions{})
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("parking: %w", err)
 	}
-	if s.ignored {
-		return nil
-	}
-	return b.awaitReports(ctx, gangs*parkedGang)
+	return c.awaitReports(ctx, count*parkedGang)
 }
 
 func parkedName(g int) string { return fmt.Sprintf("parked-%d", g) }
@@ -455,13 +467,13 @@ func parkedName(g int) string { return fmt.Sprintf("parked-%d", g) }
 // awaitReports waits until all parked pods say why they wait: then the scheduler is at rest. It asks for the pods only when the
 // scheduler has written as often as it must: thousands of pods each second would leave the API server and the benchmark itself with
 // a heap that the load pays for.
-func (b *bench) awaitReports(ctx context.Context, want int) error {
+func (c *waitingRoom) awaitReports(ctx context.Context, want int) error {
 	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
-		metrics, err := b.Metrics(ctx, localcluster.MusterScheduler)
+		metrics, err := c.Metrics(ctx, c.scheduler)
 		if err != nil || metrics.Writes() < float64(want) {
 			return false, err
 		}
-		told, err := b.countReports(ctx)
+		told, err := c.countReports(ctx)
 		return told == want, err
 	})
 	if err != nil {

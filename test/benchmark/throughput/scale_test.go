@@ -33,34 +33,37 @@ func TestMemoryIsJudgedByTheMedianOfThePairsOfARound(t *testing.T) {
 	assert.NoError(t, (&scalingRow{scalings: row.scalings}).judgeMemory(ratios(9)), "not asked")
 }
 
-func TestSpeedIsJudgedByTheMedianOfTheRoundsRatiosToTheFirst(t *testing.T) {
-	none, some := scaling{name: "parked"}, scaling{name: "parked", parked: 40}
-	row := &scalingRow{variants: both[1:], goal: 0.95, scalings: []scaling{none, some, {name: "parked", parked: 40, ignored: true}}}
-	rounds := func(reached ...float64) (all []scaleResult) {
+func TestWhatParkedPodsCostIsJudgedBesideTheStockScheduler(t *testing.T) {
+	row := &scalingRow{goal: 1, scalings: []scaling{
+		{name: "parked", variant: "podgroups"}, {name: "parked", variant: "podgroups", parked: 40},
+		{name: "parked", variant: "stock"}, {name: "parked", variant: "stock", parked: 40},
+	}}
+	rounds := func(stock float64, reached ...float64) (all []scaleResult) {
 		for round, ratio := range reached {
-			for _, r := range []scaleResult{{scaling: none, PodsPerSecond: 100}, {scaling: some, PodsPerSecond: 100 * ratio}, {scaling: row.scalings[2], PodsPerSecond: 1}} {
-				r.Round, r.Variant = round, "podgroups"
-				all = append(all, r)
+			for i, speed := range []float64{100, 100 * ratio, 80, 80 * stock} {
+				s := row.scalings[i]
+				all = append(all, scaleResult{scaling: s, PodsPerSecond: speed, Round: round, Variant: s.variant})
 			}
 		}
 		return all
 	}
-	all := rounds(1, 0.5, 0.97)
-	assert.Equal(t, "  ratio 0.97", row.ratioToFirst(all, all[7]))
+	all := rounds(0.9, 1, 0.5, 0.97)
+	assert.Equal(t, "  ratio 0.97", row.ratioToFirst(all, all[9]))
+	assert.Equal(t, "  ratio 0.90", row.ratioToFirst(all, all[3]), "the stock scheduler is compared with itself")
 	assert.Empty(t, row.ratioToFirst(all[1:2], all[1]), "without the first")
 	require.NoError(t, row.judgeSpeed(all))
-	assert.ErrorContains(t, row.judgeSpeed(rounds(1, 0.5, 0.94)), "below the goal")
+	assert.ErrorContains(t, row.judgeSpeed(rounds(0.98, 1, 0.5, 0.97)), "below the goal")
 }
 
 func TestWritesForGangsThatCannotRun(t *testing.T) {
 	run := func(reports, rests float64) scaleResult {
-		return scaleResult{scaling: scaling{parked: 10 * parkedGang}, Parked: 10 * parkedGang, ReportWrites: reports, RestWrites: rests}
+		return scaleResult{scaling: scaling{parked: 10 * parkedGang}, Variant: "podgroups", Parked: 10 * parkedGang, ReportWrites: reports, RestWrites: rests}
 	}
 	const most = 10*parkedGang + 20
 	require.NoError(t, judgeWrites([]scaleResult{run(most, 0), {ReportWrites: 1}}))
 	require.ErrorContains(t, judgeWrites([]scaleResult{run(most+1, 0)}), "the first report took 221 writes, not 220")
 	require.ErrorContains(t, judgeWrites([]scaleResult{run(most, 0), run(most, 1)}), "1 writes came after the first report")
-	ignored := run(most+1, 1)
-	ignored.ignored = true
-	assert.NoError(t, judgeWrites([]scaleResult{ignored}), "the scheduler says nothing of them")
+	stock := run(most+1, 1)
+	stock.Variant = "stock"
+	assert.NoError(t, judgeWrites([]scaleResult{stock}), "what the stock scheduler writes is not judged")
 }
