@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/quota"
@@ -56,6 +57,8 @@ func termsOf(queue *schedulingv1beta1.Queue) quota.Terms {
 		Guarantee:  resources.FromResourceList(queue.Spec.Guarantee.Resource),
 		Deserved:   resources.FromResourceList(queue.Spec.Deserved),
 		Capability: resources.FromResourceList(queue.Spec.Capability),
+
+		NotReclaimable: !ptr.Deref(queue.Spec.Reclaimable, true),
 	}
 	if queue.Spec.Muster == nil || queue.Spec.Muster.UserQuota == nil {
 		return terms
@@ -266,4 +269,21 @@ func (l *Ledger) dropAssumed(key string) {
 		delete(l.assumed, key)
 		l.tree.Sub(assumed.queue, assumed.amount)
 	}
+}
+
+// Reclaim answers for the holder of a key which units may be evicted for it. What is assumed for the holder does not count, nor what is
+// charged for pods that leave by themselves.
+func (l *Ledger) Reclaim(key string, shares quota.Shares, account string, priority int32, want resources.List, leaving []types.UID) *quota.Reclaim {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	tree := l.tree.Clone()
+	if own, ok := l.assumed[key]; ok {
+		tree.Sub(own.queue, own.amount)
+	}
+	for _, pod := range leaving {
+		if charge, ok := l.charges[pod]; ok {
+			tree.Sub(charge.queue, charge.amount)
+		}
+	}
+	return tree.Reclaim(shares, account, priority, want)
 }

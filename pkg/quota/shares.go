@@ -24,6 +24,8 @@ type Terms struct {
 	Deserved resources.List
 	// Capability is what the queue deserves at most. A resource that it does not name is not limited.
 	Capability resources.List
+	// NotReclaimable: other queues do not take back what the queue and its descendants use beyond their shares.
+	NotReclaimable bool
 	// EachUser is what a user has of the queue at most who is not among Users.
 	EachUser resources.List
 	// Users are what others have at most, by name.

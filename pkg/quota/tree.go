@@ -376,3 +376,14 @@ func (t *Tree) forgetUnused(q *queue) {
 		delete(t.queues, q.name)
 	}
 }
+
+// Clone returns a copy that changes apart from the tree.
+func (t *Tree) Clone() *Tree {
+	clone := &Tree{queues: make(map[string]*queue, len(t.queues))}
+	for name, q := range t.queues {
+		own := *q
+		own.own, own.total = q.own.Clone(), q.total.Clone()
+		clone.queues[name] = &own
+	}
+	return clone
+}

@@ -1,0 +1,138 @@
+package quota
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/muster-sched/muster/pkg/resources"
+)
+
+// AboveCapability chooses which units to evict, of those that a queue and its descendants use, until the queue uses no more than its
+// capability. The account of a user is bounded by the user's quota instead. units are in the order in which they may be evicted, and so is
+// the answer. The tree does not change.
+//
+// A unit larger than what is still above the capability is chosen only when no smaller one is left. Each chosen unit is needed: with it the
+// queue would be above its capability. No queue from that of the unit up to this one falls below its guarantee; so the queue may stay above
+// its capability.
+func (t *Tree) AboveCapability(account string, units []Unit) []Unit {
+	l := newLowering(t.Clone(), account, units)
+	for l.evictSmall() || l.evictLarge() {
+		continue
+	}
+	l.giveBack()
+	var chosen []Unit
+	for i, u := range units {
+		if l.chosen[i] {
+			chosen = append(chosen, u)
+		}
+	}
+	return chosen
+}
+
+// lowering is one call of AboveCapability.
+type lowering struct {
+	queue  *queue
+	limits resources.List
+	units  []Unit
+	paths  [][]*queue // from the account of each unit up to the queue; empty if it is not below the queue
+	chosen []bool
+}
+
+func newLowering(tree *Tree, account string, units []Unit) *lowering {
+	l := &lowering{queue: tree.ensure(account), units: units, paths: make([][]*queue, len(units)), chosen: make([]bool, len(units))}
+	l.limits = tree.limits(l.queue)
+	paths := map[string][]*queue{}
+	for i, u := range units {
+		if _, known := paths[u.Account]; !known && u.Account != "" {
+			path := tree.path(tree.ensure(u.Account))
+			paths[u.Account] = path[:slices.Index(path, l.queue)+1]
+		}
+		l.paths[i] = paths[u.Account]
+	}
+	return l
+}
+
+// above is how much of a resource is used beyond the capability, 0 or less if nothing is.
+func (l *lowering) above(name corev1.ResourceName) int64 {
+	limit, isLimited := l.limits[name]
+	if !isLimited {
+		return 0
+	}
+	return resources.Left(0, l.queue.total.Left(name, max(0, limit)))
+}
+
+// evictSmall evicts, in order, the units that are not larger than what is above, and says whether there was one.
+func (l *lowering) evictSmall() bool {
+	evicted := false
+	for i := range l.units {
+		if l.helps(i) && !l.isLarge(i) {
+			l.evict(i)
+			evicted = true
+		}
+	}
+	return evicted
+}
+
+// evictLarge evicts the first unit that helps, and says whether there is one.
+func (l *lowering) evictLarge() bool {
+	for i := range l.units {
+		if l.helps(i) {
+			l.evict(i)
+			return true
+		}
+	}
+	return false
+}
+
+// helps says whether a unit has a resource that is above, and may be evicted.
+func (l *lowering) helps(i int) bool {
+	if l.chosen[i] || len(l.paths[i]) == 0 {
+		return false
+	}
+	isAbove := false
+	for name, amount := range l.units[i].Requests {
+		isAbove = isAbove || amount > 0 && l.above(name) > 0
+	}
+	return isAbove && !slices.ContainsFunc(l.paths[i], func(node *queue) bool { return node.breaksGuarantee(l.units[i].Requests) })
+}
+
+// isLarge says whether a unit has more of a resource than is above.
+func (l *lowering) isLarge(i int) bool {
+	for name, amount := range l.units[i].Requests {
+		if above := l.above(name); above > 0 && amount > above {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *lowering) evict(i int) {
+	l.chosen[i] = true
+	for _, node := range l.paths[i] {
+		node.total.Sub(l.units[i].Requests)
+	}
+}
+
+// giveBack takes back the eviction of units that are not needed, the last first: large ones may have made small ones needless.
+func (l *lowering) giveBack() {
+	for i := len(l.units) - 1; i >= 0; i-- {
+		if !l.chosen[i] || l.isNeeded(i) {
+			continue
+		}
+		l.chosen[i] = false
+		for _, node := range l.paths[i] {
+			node.total.Add(l.units[i].Requests)
+		}
+	}
+}
+
+// isNeeded says whether a resource would be above with an evicted unit.
+func (l *lowering) isNeeded(i int) bool {
+	for name, amount := range l.units[i].Requests {
+		if _, isLimited := l.limits[name]; isLimited && amount > 0 && amount > resources.Left(0, l.above(name)) {
+			return true
+		}
+	}
+	return false
+}
