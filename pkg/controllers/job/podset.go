@@ -137,7 +137,7 @@ func readRecords(job *batchv1alpha1.Job, all *podSet) []policy.Record {
 	}
 	for _, s := range all.pods {
 		if s.position >= 0 {
-			records[s.position].Seen(s.index, s.generation)
+			records[s.position].Seen(s.index, s.pod)
 		}
 	}
 	return records

@@ -252,12 +252,12 @@ func TestRecordIsWhatTheStatusHolds(t *testing.T) {
 	again := ReadRecord([]batchv1alpha1.TaskRecord{{Name: "b", Created: "9"}, written}, "a", 5)
 	assert.Equal(t, "0-2", again.Created.String(), "an index that the task has not any more is forgotten")
 	assert.Equal(t, map[int32]int32{0: 3, 1: 3, 5: 7}, again.Replaced, "but not a pod that is to go")
-	again.Seen(5, 7)
-	again.Seen(2, 8)
+	again.Seen(5, generationPod(7))
+	again.Seen(2, generationPod(8))
 	assert.True(t, again.IsReplaced(5, 7))
 	assert.True(t, again.IsReplaced(5, 0), "an informer that is behind shows an older pod")
 	assert.False(t, again.IsReplaced(5, 8), "the successor, which has not been seen yet")
-	again.Seen(5, 8)
+	again.Seen(5, generationPod(8))
 	assert.Equal(t, map[int32]int32{0: 3, 1: 3}, again.Replaced)
 
 	_, found = (&Record{}).Write("a")
@@ -329,4 +329,8 @@ func TestACompletedTaskWhosePodRunsAnewCompletesAgain(t *testing.T) {
 	assert.True(t, record.Completed)
 	record.Renew(1, nil)
 	assert.False(t, record.Completed)
+}
+
+func generationPod(generation int32) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{batchv1alpha1.PodGenerationAnnotation: fmt.Sprint(generation)}}}
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
@@ -26,8 +27,12 @@ type Record struct {
 	// Replaced is, by index, the generation of the youngest pod that has been dealt with. It and older ones of the index are to go.
 	// An entry stays until a younger pod is seen: an informer that is behind may show the pod late.
 	Replaced map[int32]int32
-	// HasNewReplaced says that pods have been recorded as replaced since the record was read.
+	// HasNewReplaced says that pods have been recorded as replaced since the record was read, or that the record is in the former
+	// notation: pods that are created from now on have to differ from those that are meant.
 	HasNewReplaced bool
+	// handled is, by index, the UID of the replaced pod, as the former notation has it. It tells that pod from a successor, which has
+	// generation 0 as well if a former controller created it.
+	handled map[int32]types.UID
 }
 
 // maxGenerations bounds the sets of indexes in which the replaced pods of a task are written.
@@ -55,19 +60,40 @@ func ReadRecord(records []batchv1alpha1.TaskRecord, task string, replicas int32)
 		record.Succeeded = readSet(written.Succeeded, replicas)
 		record.Failed = readSet(written.Failed, replicas)
 		record.Completed = written.Completed
-		for _, pods := range written.Replaced {
-			set, err := indexes.Parse(pods.Indexes)
-			if err != nil {
-				continue
-			}
-			// A Job that was stored before there was a bound may have more.
-			set.Trim(max(batchv1alpha1.MaxReplicas, replicas))
-			for index := range set.All() {
-				record.Replaced[index] = pods.Generation
-			}
+		record.readReplaced(written.Replaced, replicas)
+		if len(written.Replaced) == 0 {
+			record.readHandled(written.Handled)
 		}
 	}
 	return record
+}
+
+func (m *Record) readReplaced(written []batchv1alpha1.ReplacedPods, replicas int32) {
+	for _, pods := range written {
+		set, err := indexes.Parse(pods.Indexes)
+		if err != nil {
+			continue
+		}
+		// A Job that was stored before there was a bound may have more.
+		set.Trim(max(batchv1alpha1.MaxReplicas, replicas))
+		for index := range set.All() {
+			m.Replaced[index] = pods.Generation
+		}
+	}
+}
+
+// readHandled reads the replaced pods in the former notation. A pod of that time has generation 0.
+func (m *Record) readHandled(written map[string]string) {
+	for index, uid := range written {
+		n, err := strconv.ParseInt(index, 10, 32)
+		if err != nil || n < 0 {
+			continue
+		}
+		if m.handled == nil {
+			m.handled = map[int32]types.UID{}
+		}
+		m.Replaced[int32(n)], m.handled[int32(n)], m.HasNewReplaced = 0, types.UID(uid), true
+	}
 }
 
 // readSet reads a set and drops the indexes that the task no longer has: scaled up again, they start anew.
@@ -122,6 +148,7 @@ func (m *Record) Clone() Record {
 		Replaced:  maps.Clone(m.Replaced),
 
 		HasNewReplaced: m.HasNewReplaced,
+		handled:        maps.Clone(m.handled),
 	}
 }
 
@@ -239,9 +266,11 @@ func (m *Record) Rewind(unsuccessful map[int32]*corev1.Pod) {
 	}
 }
 
-// Seen forgets the pods of that index that a pod of that generation has replaced: no two pods of an index are there at a time.
-func (m *Record) Seen(index, generation int32) {
-	if replaced, found := m.Replaced[index]; found && generation > replaced {
+// Seen forgets the pods of that index that this one has replaced: no two pods of an index are there at a time.
+func (m *Record) Seen(index int32, pod *corev1.Pod) {
+	replaced, found := m.Replaced[index]
+	former, isFormer := m.handled[index]
+	if found && (Generation(pod) > replaced || isFormer && pod.UID != former) {
 		delete(m.Replaced, index)
 	}
 }

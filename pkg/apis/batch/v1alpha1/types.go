@@ -420,6 +420,12 @@ type TaskRecord struct {
 	// +kubebuilder:validation:MaxItems=10
 	// +optional
 	Replaced []ReplacedPods `json:"replaced,omitempty"`
+	// Handled maps an index to the UID of its replaced pod.
+	//
+	// Deprecated: earlier versions wrote it. It is read where replaced is absent, so that an upgrade in the middle of a restart takes no
+	// pod for evicted, and it is written no more.
+	// +optional
+	Handled map[string]string `json:"handled,omitempty"`
 }
 
 // ReplacedPods are pods of a task that are to go, or have gone, and that new ones replace. An extra of Muster's.

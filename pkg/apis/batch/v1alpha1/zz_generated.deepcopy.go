@@ -440,6 +440,13 @@ func (in *TaskRecord) DeepCopyInto(out *TaskRecord) {
 		*out = make([]ReplacedPods, len(*in))
 		copy(*out, *in)
 	}
+	if in.Handled != nil {
+		in, out := &in.Handled, &out.Handled
+		*out = make(map[string]string, len(*in))
+		for key, val := range *in {
+			(*out)[key] = val
+		}
+	}
 	return
 }
 
