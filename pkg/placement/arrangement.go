@@ -146,7 +146,7 @@ func (a *arrangement) ask(d int, pod *corev1.Pod, n int) *fwk.Status {
 	}
 	if a.isClosed(d, n) {
 		status := fwk.NewStatus(fwk.Unschedulable, reasonExistingAntiAffinity).WithPlugin(names.InterPodAffinity)
-		a.noteUnlessQuiet(status)
+		a.note(status)
 		return status
 	}
 	if a.calls--; a.calls < 0 {
@@ -156,14 +156,8 @@ func (a *arrangement) ask(d int, pod *corev1.Pod, n int) *fwk.Status {
 		return status
 	}
 	status := a.profile.RunFilterPluginsWithNominatedPods(a.ctx, a.now.cycles[d], pod, a.now.infos[n])
-	a.noteUnlessQuiet(status)
+	a.note(status)
 	return status
-}
-
-func (a *arrangement) noteUnlessQuiet(status *fwk.Status) {
-	if !a.quiet {
-		a.note(status)
-	}
 }
 
 // isClosed says whether a placed member keeps the pods of a demand off a node. InterPodAffinity does not see that if no pod had such a

@@ -131,7 +131,7 @@ func (v *view) reserveOne(demand int, m *gang.Member, nodes *[]int, left []resou
 
 // reserveOn has the plugins reserve a pod on a node if their filters let it go there.
 func (v *view) reserveOn(cycle fwk.CycleState, pod *corev1.Pod, node int) bool {
-	status := v.profile.RunFilterPluginsWithNominatedPods(v.ctx, cycle, pod, v.infos[node])
+	status := v.profile.RunFilterPluginsWithNominatedPods(v.ctx, cycle, pod, v.info(node))
 	v.note(status)
 	if !status.IsSuccess() {
 		return false

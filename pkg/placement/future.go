@@ -5,8 +5,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
-	"k8s.io/klog/v2"
-	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/muster-sched/muster/pkg/resources"
 )
@@ -39,13 +37,15 @@ func (v *view) chooseReservation() *Places {
 
 // placesLater finds places on which the gang fits in the end, those of before if possible.
 func (v *view) placesLater(w waiting, before [][]Place) ([][]Place, bool) {
+	later := v.later(w.keepEndless)
 	if v.constraints != nil {
-		return v.searchLater(w, before)
+		s := later.newSearch()
+		s.avoid = w.avoid
+		found, _ := s.run(v.nodesOf(before))
+		return found.Places, found.Verdict == Possible
 	}
-	fits := func(demand, node int) bool {
-		return !w.avoid.Has(v.nodes[node].Name) && v.fitsLater(demand, node, w.keepEndless)
-	}
-	return PackLater(v.demands, v.nodes, v.freeLater(w.keepEndless), fits, before)
+	fits := func(demand, node int) bool { return !w.avoid.Has(v.nodes[node].Name) && later.fits(demand, node) }
+	return PackLater(v.demands, v.nodes, freeOf(later.nodes), fits, before)
 }
 
 // reservedPlaces are the places that are reserved for the gang, by demand.
@@ -97,29 +97,19 @@ func (v *view) withoutLate(before [][]Place, avoid sets.Set[string]) [][]Place {
 	return kept
 }
 
-// freeLater is what will be free on each node.
-func (v *view) freeLater(keepEndless bool) []resources.List {
-	free := make([]resources.List, len(v.nodes))
-	for n, node := range v.nodes {
-		free[n] = node.Free.Clone()
-		free[n].Add(v.problem.Held[node.Name])
-		for _, pod := range v.leaving(n, keepEndless) {
-			addAmounts(free[n], pod.CalculateResource().Resource)
-			free[n][corev1.ResourcePods]++
+// later is the cluster when the pods that a reservation may wait for have ended and all that is held has been given back.
+func (v *view) later(keepEndless bool) *view {
+	later := v.whatIf()
+	later.ended.withoutNominated = true
+	for n, info := range v.infos {
+		later.nodes[n].Free.Add(v.problem.Held[v.nodes[n].Name])
+		for _, pod := range info.GetPods() {
+			if !v.problem.stays(pod.GetPod(), keepEndless) {
+				later.remove(n, pod, freedBy(pod, v.names))
+			}
 		}
 	}
-	return free
-}
-
-// leaving are the pods on a node that a reservation may wait for.
-func (v *view) leaving(node int, keepEndless bool) []fwk.PodInfo {
-	var leaving []fwk.PodInfo
-	for _, pod := range v.infos[node].GetPods() {
-		if !v.problem.stays(pod.GetPod(), keepEndless) {
-			leaving = append(leaving, pod)
-		}
-	}
-	return leaving
+	return later
 }
 
 // stays says whether a reservation does not wait for a pod: it has a higher priority, is tied to its node or is of the gang itself. With
@@ -142,27 +132,6 @@ func (p *Problem) stays(pod *corev1.Pod, keepEndless bool) bool {
 func IsOfDaemonSet(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	return owner != nil && owner.Kind == "DaemonSet"
-}
-
-// fitsLater asks the profile's filters whether a pod of a demand may go to a node when the pods that leave have ended.
-func (v *view) fitsLater(demand, node int, keepEndless bool) bool {
-	f := v.filter(demand)
-	if !f.leaves(v.nodes[node].Name) {
-		return false
-	}
-	cycle, info := f.cycle, v.infos[node]
-	if leaving := v.leaving(node, keepEndless); len(leaving) > 0 {
-		cycle, info = cycle.Clone(), info.Snapshot()
-		for _, pod := range leaving {
-			if err := info.RemovePod(klog.FromContext(v.ctx), pod.GetPod()); err != nil {
-				return false
-			}
-			if !v.profile.RunPreFilterExtensionRemovePod(v.ctx, cycle, v.example(demand), pod, info).IsSuccess() {
-				return false
-			}
-		}
-	}
-	return v.profile.RunFilterPlugins(v.ctx, cycle, v.example(demand), info).IsSuccess()
 }
 
 // isTooLarge says whether some demand asks for more than all nodes have that do not refuse its pods, even when they are empty.

@@ -79,6 +79,8 @@ type Decision struct {
 	// SearchTime is how long the decision has taken if it tried many arrangements and none fits; 0 if there was no such search.
 	SearchTime time.Duration
 
+	// Seat is the room that evictions would make for the Problem's Members; nil if none was asked for or found.
+	Seat *Seat
 	// Reserve are the places to reserve for the Problem's Members; nil if none were asked for or found. This and GivenUp are set whatever
 	// the Verdict is.
 	Reserve *Places

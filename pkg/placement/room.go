@@ -40,18 +40,6 @@ func amountOf(counted fwk.Resource, name corev1.ResourceName) int64 {
 	return counted.GetScalarResources()[name]
 }
 
-// addAmounts adds what the scheduler counts for a pod on its node.
-func addAmounts(total resources.List, counted fwk.Resource) {
-	total.Add(resources.List{
-		corev1.ResourceCPU:              counted.GetMilliCPU(),
-		corev1.ResourceMemory:           counted.GetMemory(),
-		corev1.ResourceEphemeralStorage: counted.GetEphemeralStorage(),
-	})
-	for name, amount := range counted.GetScalarResources() {
-		total.Add(resources.List{name: amount})
-	}
-}
-
 // advertisedBy are the resources that the demands request and some node has, sorted.
 func advertisedBy(infos []fwk.NodeInfo, demands []Demand) []corev1.ResourceName {
 	names := sets.New[corev1.ResourceName]()

@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
@@ -46,12 +45,11 @@ type search struct {
 	domains [][]int             // of each demand, of each node: the number of the domain that its constraints see
 	spread  fwk.PreFilterPlugin // PodTopologySpread, nil if the profile has none
 	calls   int                 // calls of filters that are left
-	quiet   bool                // rejections are not noted, as they are not about the cluster as it is now
 }
 
-// newSearch makes a search in the cluster as it is.
+// newSearch makes a search in the cluster of the view.
 func (v *view) newSearch() *search {
-	s := &search{view: v, start: clusterState{infos: v.infos, free: freeOf(v.nodes)}, calls: maxCalls}
+	s := &search{view: v, start: clusterState{infos: v.allInfos(), free: freeOf(v.nodes)}, calls: maxCalls}
 	for d := range v.demands {
 		s.start.cycles = append(s.start.cycles, v.filter(d).cycle)
 		s.domains = append(s.domains, domainsOf(v.infos, v.constraints.keys[d]))
@@ -62,45 +60,6 @@ func (v *view) newSearch() *search {
 		}
 	}
 	return s
-}
-
-// newSearchLater makes a search in the cluster as it will be when the pods that a reservation waits for have ended. It says false if a
-// plugin fails.
-func (v *view) newSearchLater(w waiting) (*search, bool) {
-	s := v.newSearch()
-	s.quiet, s.avoid = true, w.avoid
-	s.start.infos = slices.Clone(s.start.infos)
-	for d := range s.start.cycles {
-		s.start.cycles[d] = s.start.cycles[d].Clone()
-	}
-	s.start.free = v.freeLater(w.keepEndless)
-	for n := range v.nodes {
-		for i, pod := range v.leaving(n, w.keepEndless) {
-			if i == 0 {
-				s.start.infos[n] = s.start.infos[n].Snapshot()
-			}
-			if !s.removeFromStart(n, pod) {
-				return nil, false
-			}
-		}
-	}
-	return s, true
-}
-
-// removeFromStart removes a pod from a node in which the search begins, and says whether that went well.
-func (s *search) removeFromStart(n int, pod fwk.PodInfo) bool {
-	if err := s.start.infos[n].RemovePod(klog.FromContext(s.ctx), pod.GetPod()); err != nil {
-		return false
-	}
-	for d, cycle := range s.start.cycles {
-		if !s.filter(d).status.IsSuccess() {
-			continue
-		}
-		if !s.profile.RunPreFilterExtensionRemovePod(s.ctx, cycle, s.example(d), pod, s.start.infos[n]).IsSuccess() {
-			return false
-		}
-	}
-	return true
 }
 
 // domainsOf numbers the nodes: two nodes have the same number if constraints with these topology keys cannot tell them apart.
@@ -118,16 +77,6 @@ func domainsOf(infos []fwk.NodeInfo, keys sets.Set[string]) []int {
 		domains[n] = numbers[domain]
 	}
 	return domains
-}
-
-// searchLater finds places for a reservation.
-func (v *view) searchLater(w waiting, before [][]Place) ([][]Place, bool) {
-	s, ok := v.newSearchLater(w)
-	if !ok {
-		return nil, false
-	}
-	found, _ := s.run(v.nodesOf(before))
-	return found.Places, found.Verdict == Possible
 }
 
 // run tries several strategies until one places all members, and returns the order in which it did. Else it returns the packing with the

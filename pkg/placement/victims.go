@@ -5,6 +5,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -15,6 +16,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 
 	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/quota"
+	"github.com/muster-sched/muster/pkg/resources"
 )
 
 // VictimKind says what part of a gang a victim is. At the same priority, a lower kind is evicted first.
@@ -37,6 +40,14 @@ type Victim struct {
 	Kind VictimKind
 	// Gang is the key of the gang that the pods are of; "" for a SinglePod.
 	Gang string
+	// Account that the pods are charged to, what they request in all, and since when they run.
+	Account  string
+	Requests resources.List
+	Since    time.Time
+	// Rule by which the pods may be evicted; NotAllowed if they are about to go without an eviction.
+	Rule quota.Rule
+	// class is the rank that RankForRoom gave to all victims that it found equal but for their run time.
+	class int
 	// Unseen are pods of a WholeGang that are not in the scheduler's snapshot. They are evicted with it.
 	Unseen []*corev1.Pod
 	// Violations is the number of pods whose eviction would violate a disruption budget.
@@ -105,15 +116,7 @@ func RankVictims(candidates []*Victim, budgets []*policyv1.PodDisruptionBudget) 
 	for _, v := range candidates {
 		v.Protected = v.Protected || v.Kind == WholeGang && protected.Has(v.Gang)
 	}
-	slices.SortStableFunc(candidates, func(a, b *Victim) int {
-		switch {
-		case a.Protected == b.Protected:
-			return 0
-		case a.Protected:
-			return -1
-		}
-		return 1
-	})
+	slices.SortStableFunc(candidates, func(a, b *Victim) int { return boolOrder(b.Protected, a.Protected) })
 	return candidates
 }
 
@@ -129,6 +132,49 @@ func byImportance(a, b *Victim) int {
 		return 1
 	}
 	return 0
+}
+
+// RankForRoom sorts candidates for MakeRoom, the first to be evicted first: those that disruption budgets protect come last, and those of
+// other queues before those that a higher priority evicts. Victims of other queues are sorted by kind, by how far their queue is above its
+// share, and by priority; the others by priority and by kind; and all in the end by how short they have run. It sets Violations and Protected.
+func RankForRoom(candidates []*Victim, budgets []*policyv1.PodDisruptionBudget, excess func(*Victim) quota.Ratio) []*Victim {
+	ranked := RankVictims(candidates, budgets)
+	above := map[string]quota.Ratio{}
+	for _, v := range ranked {
+		if _, known := above[v.Account]; !known {
+			above[v.Account] = excess(v)
+		}
+	}
+	class := func(a, b *Victim) int {
+		byRule := cmp.Or(boolOrder(a.Protected, b.Protected), boolOrder(a.Rule != quota.ByShare, b.Rule != quota.ByShare))
+		byPriority, byKind := cmp.Compare(a.Priority(), b.Priority()), cmp.Compare(a.Kind, b.Kind)
+		if a.Rule == quota.ByShare {
+			return cmp.Or(byRule, byKind, above[b.Account].Compare(above[a.Account]), byPriority)
+		}
+		return cmp.Or(byRule, byPriority, byKind)
+	}
+	slices.SortStableFunc(ranked, func(a, b *Victim) int { return cmp.Or(class(a, b), b.Since.Compare(a.Since)) })
+	for i, v := range ranked {
+		v.class = 1
+		if i > 0 {
+			v.class = ranked[i-1].class
+			if class(ranked[i-1], v) != 0 {
+				v.class++
+			}
+		}
+	}
+	return ranked
+}
+
+// boolOrder puts false before true.
+func boolOrder(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
 }
 
 // EvictionOrder says which of two members a gang loses first.

@@ -71,9 +71,11 @@ type view struct {
 	ctx     context.Context
 	profile Profile
 	problem *Problem
-	demands []Demand // without the resources that no node has
-	infos   []fwk.NodeInfo
+	demands []Demand       // without the resources that no node has
+	infos   []fwk.NodeInfo // see info
 	nodes   []Node
+	names   []corev1.ResourceName // the resources that count
+	ended   *ended                // nil in a view of the cluster as it is
 
 	filters   []*filterState // of each demand, made when first asked for
 	refused   map[pair]bool  // nodes that refuse the pods of a demand, whatever room they have
@@ -104,12 +106,12 @@ func newView(ctx context.Context, profile Profile, problem *Problem, m *members,
 		nodes: make([]Node, len(infos)), filters: make([]*filterState, len(m.demands)), refused: map[pair]bool{},
 		rejectors: sets.New[string](), reasons: sets.New[string](),
 	}
-	advertised := advertisedBy(infos, m.demands)
+	v.names = advertisedBy(infos, m.demands)
 	for d := range v.demands {
-		v.demands[d].Requests = only(advertised, v.demands[d].Requests)
+		v.demands[d].Requests = only(v.names, v.demands[d].Requests)
 	}
 	for n, info := range infos {
-		free := FreeOn(info, advertised)
+		free := FreeOn(info, v.names)
 		free.Sub(problem.Held[info.Node().Name])
 		v.nodes[n] = Node{Name: info.Node().Name, Free: free}
 	}
@@ -123,7 +125,11 @@ func (v *view) fits(demand, node int) bool {
 	if !f.leaves(v.nodes[node].Name) {
 		return false
 	}
-	status := v.profile.RunFilterPluginsWithNominatedPods(v.ctx, f.cycle, v.example(demand), v.infos[node])
+	ask := v.profile.RunFilterPluginsWithNominatedPods
+	if v.ended != nil && v.ended.withoutNominated {
+		ask = v.profile.RunFilterPlugins
+	}
+	status := ask(v.ctx, f.cycle, v.example(demand), v.info(node))
 	if v.constraints.mayPassLater(demand, status) {
 		return true
 	}
@@ -160,7 +166,14 @@ func (v *view) refuses(demand, node int) bool {
 
 // filter returns the state in which the filters are asked about a demand.
 func (v *view) filter(demand int) *filterState {
-	if v.filters[demand] == nil {
+	switch {
+	case v.filters[demand] != nil:
+	case v.ended != nil:
+		f := *v.ended.from.filter(demand)
+		f.cycle = f.cycle.Clone()
+		v.removeAll(&f, v.example(demand))
+		v.filters[demand] = &f
+	default:
 		v.filters[demand] = v.newFilterState(v.example(demand))
 	}
 	return v.filters[demand]
@@ -176,6 +189,7 @@ func (v *view) newFilterState(pod *corev1.Pod) *filterState {
 		f.nodes, f.othersRefuse = result.NodeNames, staticFilters.IsSuperset(plugins)
 		v.rejectors = v.rejectors.Union(plugins)
 	}
+	v.removeAll(f, pod)
 	return f
 }
 

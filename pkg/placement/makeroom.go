@@ -1,0 +1,376 @@
+package placement
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	"github.com/muster-sched/muster/pkg/quota"
+	"github.com/muster-sched/muster/pkg/resources"
+)
+
+// Seat is the room that evictions make for a whole gang.
+type Seat struct {
+	// Victims are all needed: without any one of them the gang does not fit. A WholeGang and its surplus count as one.
+	Victims []*Victim
+	// Places has the node of each member when the victims are gone.
+	Places map[types.UID]string
+	// Order is that of the Decision: the members must be placed in it because they have inter-pod constraints; nil for any order.
+	Order []types.UID
+}
+
+// Rules say which victims may be evicted together.
+type Rules interface {
+	// Take says whether a victim may be evicted beside those taken before, and takes it if so.
+	Take(v *Victim) bool
+	// GiveBack undoes Take, in any order.
+	GiveBack(v *Victim)
+	// HasQuota says whether the quota is enough for the members when what was taken is gone.
+	HasQuota() bool
+}
+
+// maxRoomCalls bounds the calls of filters in all searches for a gang with inter-pod constraints. What has not been tried by then is evicted.
+const maxRoomCalls = 10 * maxCalls
+
+// MakeRoom finds a minimal set of victims without which all members of a problem fit; nil if there is none. The candidates come in the
+// order of RankForRoom. What is reserved for the problem, and whether its places must be exact, makes no difference.
+func (p *Planner) MakeRoom(ctx context.Context, problem *Problem, nodes []fwk.NodeInfo, candidates []*Victim, rules Rules) *Seat {
+	if len(nodes) == 0 {
+		return nil
+	}
+	r := newRoom(newView(ctx, p.profile, problem, membersOf(p.profile, problem), nodes), candidates, rules)
+	if !r.isPossible() {
+		return nil
+	}
+	var best *Seat
+	for _, attempt := range []func() bool{r.takeByNode, r.takeByRank} {
+		if attempt() {
+			r.giveBackSpare()
+			if seat := r.seat(); seat != nil && (best == nil || costOf(seat.Victims).compare(costOf(best.Victims)) < 0) {
+				best = seat
+			}
+		}
+		r.giveAllBack()
+	}
+	return best
+}
+
+// part is a pod of a candidate on a node.
+type part struct {
+	node  int
+	pod   fwk.PodInfo
+	frees resources.List
+}
+
+// room is a search for victims.
+type room struct {
+	*view      // of the cluster without the victims
+	rules      Rules
+	candidates []*Victim
+	parts      [][]part // of each candidate
+	taken      []bool   // of each candidate
+	surplus    map[string][]int
+	whole      map[string]int
+	on         [][]int // of each node, the candidates with a part there
+	slots      [][]int // of each demand and node
+	total      []int   // of each demand
+	changed    []int   // nodes whose slots must be counted again
+	usable     [][]bool
+	calls      int
+}
+
+func newRoom(v *view, candidates []*Victim, rules Rules) *room {
+	r := &room{
+		view: v.whatIf(), rules: rules, candidates: candidates, parts: make([][]part, len(candidates)), taken: make([]bool, len(candidates)),
+		surplus: map[string][]int{}, whole: map[string]int{}, on: make([][]int, len(v.nodes)), total: make([]int, len(v.demands)), calls: maxRoomCalls,
+	}
+	index := make(map[string]int, len(v.nodes))
+	for n, node := range v.nodes {
+		index[node.Name] = n
+		r.changed = append(r.changed, n)
+	}
+	for i, c := range candidates {
+		for _, pod := range c.Pods() {
+			if n, known := index[pod.GetPod().Spec.NodeName]; known {
+				r.parts[i] = append(r.parts[i], part{n, pod, freedBy(pod, v.names)})
+				if on := r.on[n]; len(on) == 0 || on[len(on)-1] != i {
+					r.on[n] = append(on, i)
+				}
+			}
+		}
+		switch c.Kind {
+		case SurplusMember:
+			r.surplus[c.Gang] = append(r.surplus[c.Gang], i)
+		case WholeGang:
+			r.whole[c.Gang] = i
+		}
+	}
+	for range v.demands {
+		r.slots = append(r.slots, make([]int, len(v.nodes)))
+	}
+	return r
+}
+
+// isPossible says whether the members would fit if all candidates could go, and remembers which nodes take pods of each demand then.
+func (r *room) isPossible() bool {
+	for i := range r.candidates {
+		r.vacate(i)
+	}
+	fits := r.hasRoom()
+	for d := range r.demands {
+		usable := make([]bool, len(r.nodes))
+		for n := range usable {
+			usable[n] = r.slots[d][n] > 0
+		}
+		r.usable = append(r.usable, usable)
+	}
+	for i := range r.candidates {
+		r.occupy(i)
+	}
+	return fits
+}
+
+// vacate takes the pods of a candidate off their nodes, whatever the rules say.
+func (r *room) vacate(i int) {
+	for _, p := range r.parts[i] {
+		r.remove(p.node, p.pod, p.frees)
+		r.changed = append(r.changed, p.node)
+	}
+}
+
+// occupy undoes vacate.
+func (r *room) occupy(i int) {
+	for _, p := range r.parts[i] {
+		r.restore(p.node, p.pod, p.frees)
+		r.changed = append(r.changed, p.node)
+	}
+}
+
+// take takes a candidate if the rules let it go. A gang goes only with its surplus.
+func (r *room) take(i int) bool {
+	c := r.candidates[i]
+	if r.taken[i] || c.Kind == WholeGang && slices.ContainsFunc(r.surplus[c.Gang], func(s int) bool { return !r.taken[s] }) || !r.rules.Take(c) {
+		return false
+	}
+	r.taken[i] = true
+	r.vacate(i)
+	return true
+}
+
+// isBound says whether a candidate must go because the rest of its gang does.
+func (r *room) isBound(i int) bool {
+	whole, known := r.whole[r.candidates[i].Gang]
+	return known && r.candidates[i].Kind == SurplusMember && r.taken[whole]
+}
+
+// giveBack undoes take.
+func (r *room) giveBack(i int) {
+	r.taken[i] = false
+	r.rules.GiveBack(r.candidates[i])
+	r.occupy(i)
+}
+
+func (r *room) giveAllBack() {
+	for i := range slices.Backward(r.candidates) {
+		if r.taken[i] {
+			r.giveBack(i)
+		}
+	}
+}
+
+// isEnough says whether the members fit when what was taken is gone, in quota and on the nodes.
+func (r *room) isEnough() bool { return r.rules.HasQuota() && r.hasRoom() }
+
+// hasRoom says whether the members fit on the nodes. For a single demand the slots say it.
+func (r *room) hasRoom() bool {
+	r.countSlots()
+	for d, demand := range r.demands {
+		if r.total[d] < demand.Count {
+			return false
+		}
+	}
+	if r.isExact() {
+		return true
+	}
+	if r.constraints != nil && r.calls <= 0 {
+		return false
+	}
+	packing, _, calls := r.place(func(d, n int) bool { return r.slots[d][n] > 0 })
+	r.calls -= calls
+	return packing.Verdict == Possible
+}
+
+// isExact says whether counting slots is enough to know that the members fit.
+func (r *room) isExact() bool {
+	return len(r.demands) == 1 && r.constraints == nil && !r.claimsDevices(0)
+}
+
+// countSlots counts what has changed. Where filters look beyond one node every node has changed.
+func (r *room) countSlots() {
+	if len(r.changed) == 0 {
+		return
+	}
+	slices.Sort(r.changed)
+	for d, demand := range r.demands {
+		changed := slices.Compact(slices.Clone(r.changed))
+		if r.looksBeyondNodes(d) {
+			changed = changed[:0]
+			for n := range r.nodes {
+				changed = append(changed, n)
+			}
+		}
+		for _, n := range changed {
+			slots := Slots(demand, r.nodes[n].Free)
+			if slots > 0 && !r.fits(d, n) {
+				slots = 0
+			}
+			r.total[d] += slots - r.slots[d][n]
+			r.slots[d][n] = slots
+		}
+	}
+	r.changed = r.changed[:0]
+}
+
+// looksBeyondNodes says whether a filter's answer for a node may depend on pods of other nodes.
+func (r *room) looksBeyondNodes(d int) bool {
+	f := r.filter(d)
+	return f.status.IsSuccess() && !f.cycle.GetSkipFilterPlugins().HasAll(names.InterPodAffinity, names.PodTopologySpread)
+}
+
+// place finds places for the members in the cluster of the view, in an order if they have inter-pod constraints, and says how many filters
+// it has called in a search.
+func (v *view) place(fits Fits) (packing Packing, order []types.UID, calls int) {
+	packing = v.dryRunReserve(Pack(v.demands, v.nodes, fits))
+	if v.constraints == nil || packing.Verdict == Impossible {
+		return packing, nil, 0
+	}
+	s, prefer := v.newSearch(), map[types.UID]string(nil)
+	if packing.Verdict == Possible {
+		prefer = v.nodesOf(packing.Places)
+	}
+	packing, order = s.run(prefer)
+	return packing, order, maxCalls - s.calls
+}
+
+// takeByRank takes the fewest candidates in their order with which the members fit.
+func (r *room) takeByRank() bool {
+	var all []int
+	for i := range r.candidates {
+		if r.take(i) {
+			all = append(all, i)
+		}
+	}
+	if !r.isEnough() {
+		return false
+	}
+	kept := len(all)
+	keep := func(count int) {
+		for ; kept > count; kept-- {
+			r.giveBack(all[kept-1])
+		}
+		for ; kept < count; kept++ {
+			r.take(all[kept])
+		}
+	}
+	low, high := 0, len(all)
+	for low < high {
+		middle := (low + high) / 2
+		keep(middle)
+		if r.isEnough() {
+			high = middle
+		} else {
+			low = middle + 1
+		}
+	}
+	keep(high)
+	return r.isEnough()
+}
+
+// giveBackSpare gives back every victim without which the members still fit, the most important first, in groups that double in size while
+// that goes well. The filters may let more go when others have been given back, unless the slots alone decide.
+func (r *room) giveBackSpare() {
+	for r.giveBackOnce() && (!r.isExact() || r.looksBeyondNodes(0)) {
+	}
+}
+
+func (r *room) giveBackOnce() (some bool) {
+	next := len(r.candidates) - 1
+	for size := 1; next >= 0; {
+		var group []int
+		last := next
+		for ; last >= 0 && len(group) < size; last-- {
+			if r.taken[last] && !r.isBound(last) {
+				r.giveBack(last)
+				group = append(group, last)
+			}
+		}
+		switch {
+		case len(group) == 0:
+			return some
+		case r.isEnough():
+			some, next, size = true, last, 2*size
+			continue
+		}
+		for _, i := range slices.Backward(group) {
+			r.take(i)
+		}
+		if size == 1 {
+			next = last
+		}
+		size = 1
+	}
+	return some
+}
+
+// seat is the room that the victims make, asked of the filters once more and with nothing that was remembered; nil if it is none.
+func (r *room) seat() *Seat {
+	seat, without := &Seat{}, r.ended.from.whatIf()
+	for i, v := range r.candidates {
+		if r.taken[i] {
+			seat.Victims = append(seat.Victims, v)
+			for _, p := range r.parts[i] {
+				without.remove(p.node, p.pod, p.frees)
+			}
+		}
+	}
+	packing, order, _ := without.place(without.fits)
+	if packing.Verdict != Possible || !r.rules.HasQuota() {
+		return nil
+	}
+	seat.Places, seat.Order = without.nodesOf(packing.Places), order
+	return seat
+}
+
+// cost is what victims cost: the class of the most important one, and how many are evicted.
+type cost struct{ class, protected, wholeGangs, pods int }
+
+func costOf(victims []*Victim) cost {
+	var c cost
+	for _, v := range victims {
+		c.add(v)
+	}
+	return c
+}
+
+func (c *cost) add(v *Victim) {
+	c.class = max(c.class, v.class)
+	if v.Rule == quota.NotAllowed {
+		return // it goes anyway
+	}
+	if v.Protected {
+		c.protected++
+	}
+	if v.Kind == WholeGang {
+		c.wholeGangs++
+	}
+	c.pods += len(v.Pods()) + len(v.Unseen)
+}
+
+func (c cost) compare(other cost) int {
+	return cmp.Or(cmp.Compare(c.class, other.class), cmp.Compare(c.protected, other.protected), cmp.Compare(c.wholeGangs, other.wholeGangs),
+		cmp.Compare(c.pods, other.pods))
+}
