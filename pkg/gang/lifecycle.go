@@ -49,12 +49,14 @@ const (
 	Rollback WaitReason = "Rollback"
 	// BackOff: the pause after a failed attempt, or before the binding of a member is tried again.
 	BackOff WaitReason = "BackOff"
+	// Eviction: pods that are in the way of the members are being evicted.
+	Eviction WaitReason = "Eviction"
 	// Preemption: members are being evicted, so that the rest is below the minimum.
 	Preemption WaitReason = "Preemption"
 )
 
 // WaitReasons are all wait reasons.
-var WaitReasons = []WaitReason{NoPodGroup, TooFewMembers, OutcomeUnknown, Admission, Room, Quota, Rollback, BackOff, Preemption}
+var WaitReasons = []WaitReason{NoPodGroup, TooFewMembers, OutcomeUnknown, Admission, Room, Quota, Rollback, BackOff, Eviction, Preemption}
 
 // Facts are what the phase of a gang follows from beside its members.
 type Facts struct {
@@ -64,6 +66,8 @@ type Facts struct {
 	Admitted bool
 	// Attempting: a scheduling attempt is going on.
 	Attempting bool
+	// Evicting: pods are being evicted that are in the way of the attempt.
+	Evicting bool
 	// Preempted: members are about to be evicted, so that the rest is below the minimum.
 	Preempted bool
 	// Lacks is what the last decision found to be missing, Room or Quota; empty if the gang has changed since, or may have been helped.
@@ -92,6 +96,8 @@ func (g *Gang) Status(f Facts, now time.Time) Status {
 		return Status{Phase: Incomplete, Reason: NoPodGroup}
 	case !f.Admitted:
 		return Status{Phase: NotAdmitted, Reason: Admission}
+	case f.Attempting && f.Evicting:
+		return Status{Phase: Attempting, Reason: Eviction}
 	case f.Attempting && backsOff:
 		return Status{Phase: Attempting, Reason: BackOff, Until: f.BackOffUntil}
 	case f.Attempting:

@@ -271,6 +271,13 @@ func (l *Ledger) dropAssumed(key string) {
 	}
 }
 
+// MayReclaim says whether a gang of an account that wants an amount might have something evicted by shares.
+func (l *Ledger) MayReclaim(shares quota.Shares, account string, want resources.List) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.tree.Reclaim(shares, account, 0, want).IsOwed()
+}
+
 // Reclaim answers for the holder of a key which units may be evicted for it. What is assumed for the holder does not count, nor what is
 // charged for pods that leave by themselves.
 func (l *Ledger) Reclaim(key string, shares quota.Shares, account string, priority int32, want resources.List, leaving []types.UID) *quota.Reclaim {

@@ -111,6 +111,18 @@ func (r *Reclaim) Rule(u Unit) Rule {
 	return NotAllowed
 }
 
+// IsOwed says whether some queue uses more than its share of what the gang wants, where the gang itself is within the shares on its side.
+func (r *Reclaim) IsOwed() bool {
+	amounts := r.amounts(Unit{Requests: r.want})
+	return slices.ContainsFunc(r.tree.Names(), func(name string) bool {
+		if name == Root || IsUser(name) || !r.isInOtherQueue(Unit{Account: name}) {
+			return false
+		}
+		side := r.victim(name).side
+		return len(side) > 0 && !slices.ContainsFunc(side, func(node *queue) bool { return !r.staysAbove(node, amounts) })
+	})
+}
+
 // Take evicts a unit in the copy if it may be evicted beside those that were taken before, and says whether it did.
 func (r *Reclaim) Take(u Unit) bool {
 	if r.Rule(u) == NotAllowed {

@@ -80,7 +80,7 @@ func TestResourcesAreSharedOutOneByOne(t *testing.T) {
 	assert.Equal(t, int64(50), shares["b"][corev1.ResourceCPU])
 }
 
-// TestFillIsFair divides random amounts and compares them with unit after unit given to whoever has the least for its weight.
+// TestFillIsFair divides random amounts and compares them with what each part would have if units could be divided.
 func TestFillIsFair(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		amount := rapid.Int64Range(0, 200).Draw(t, "amount")
@@ -90,16 +90,16 @@ func TestFillIsFair(t *testing.T) {
 			parts = append(parts, &part{queue: fmt.Sprint(i), weight: rapid.Int64Range(1, 9).Draw(t, fmt.Sprint("weight", i)),
 				least: least, most: least + rapid.Int64Range(0, 80).Draw(t, fmt.Sprint("more", i))})
 		}
-		naive := oneByOne(amount, parts)
+		exact := undivided(float64(amount), parts)
 		fill(amount, parts)
-		var sum, naiveSum int64
+		var sum, least, most int64
 		for i, p := range parts {
 			require.GreaterOrEqual(t, p.amount, p.least)
 			require.LessOrEqual(t, p.amount, p.most)
-			require.InDelta(t, naive[i], p.amount, 1, "part %d: %+v", i, p)
-			sum, naiveSum = sum+p.amount, naiveSum+naive[i]
+			require.InDelta(t, exact[i], p.amount, 1+1e-6, "part %d: %+v", i, p)
+			sum, least, most = sum+p.amount, least+p.least, most+p.most
 		}
-		require.Equal(t, naiveSum, sum)
+		require.Equal(t, max(least, min(amount, most)), sum)
 		for _, a := range parts {
 			for _, b := range parts {
 				if a.amount > a.least && b.amount < b.most { // or else a would have given b a unit
@@ -110,24 +110,24 @@ func TestFillIsFair(t *testing.T) {
 	})
 }
 
-func oneByOne(amount int64, parts []*part) []int64 {
-	amounts := make([]int64, len(parts))
-	for i, p := range parts {
-		amounts[i] = p.least
-		amount -= p.least
-	}
-	for ; amount > 0; amount-- {
-		next := -1
-		for i, p := range parts {
-			if amounts[i] < p.most && (next < 0 || (amounts[i]+1)*parts[next].weight < (amounts[next]+1)*p.weight) {
-				next = i
-			}
+// undivided raises the level to which all parts are filled, as far as their bounds let them, until the amount is used.
+func undivided(amount float64, parts []*part) []float64 {
+	at := func(level float64) (amounts []float64, sum float64) {
+		for _, p := range parts {
+			own := max(float64(p.least), min(level*float64(p.weight), float64(p.most)))
+			amounts, sum = append(amounts, own), sum+own
 		}
-		if next < 0 {
-			break
-		}
-		amounts[next]++
+		return amounts, sum
 	}
+	low, high := 0.0, 1000.0
+	for range 100 {
+		if _, sum := at((low + high) / 2); sum > amount {
+			high = (low + high) / 2
+		} else {
+			low = (low + high) / 2
+		}
+	}
+	amounts, _ := at(low)
 	return amounts
 }
 

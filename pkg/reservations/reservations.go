@@ -253,6 +253,18 @@ func (b *Book[K]) Rerank(key K, rank Rank) {
 	}
 }
 
+// WaitsSince is when a gang was first found to lack room or quota since it waits; zero if it does not wait.
+func (b *Book[K]) WaitsSince(key K) time.Time {
+	w := b.gangs[key]
+	switch {
+	case w == nil:
+		return time.Time{}
+	case w.room.since.IsZero(), !w.quota.since.IsZero() && w.quota.since.Before(w.room.since):
+		return w.quota.since
+	}
+	return w.room.since
+}
+
 // Suspend takes a gang off the lists while something else than room and quota keeps it from starting. It keeps its history.
 func (b *Book[K]) Suspend(key K) {
 	if w := b.gangs[key]; w != nil {

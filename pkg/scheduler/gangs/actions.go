@@ -113,6 +113,9 @@ func (d *dispatcher) nextActions(key Key) Actions {
 		return actions
 	}
 	now := d.t.clock.Now()
+	if g.attempt != nil {
+		d.t.WaitList.settleSeat(g)
+	}
 	if g.attempt != nil && !now.Before(g.attempt.deadline) {
 		late := noUID
 		if members := g.nextToCome(); len(members) > 0 {
@@ -262,6 +265,7 @@ func (d *dispatcher) tick() (Actions, []repair) {
 	d.t.Victims.sweepClaims()
 	d.t.Evictions.sweep()
 	d.t.WaitList.book.Tick(now)
+	d.t.Victims.searchAgain(now)
 	d.t.WaitList.applyReservations()
 	var repairs []repair
 	for key, g := range d.t.gangs {

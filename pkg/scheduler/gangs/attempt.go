@@ -276,7 +276,7 @@ func (t *Tracker) rollBack(g *group, failed types.UID) {
 	g.scout.uid = failed
 	now := t.clock.Now()
 	wait := t.backoff(g.retry.failures)
-	g.retry = retry{failures: g.retry.failures + 1, until: now.Add(wait), binding: g.retry.binding}
+	g.retry.exact, g.retry.failures, g.retry.until = false, g.retry.failures+1, now.Add(wait)
 	t.lookAfter(g.key, wait)
 	if g.retry.failures >= maxFailuresReserved && t.WaitList.book.IsHolder(g.key) {
 		t.WaitList.book.GiveUp(g.key, now)
@@ -296,7 +296,8 @@ func (t *Tracker) backoff(failures int) time.Duration {
 	return wait
 }
 
-// Fail ends the attempt of a chosen pod that found no node; one that is not the next to come was only too early. It says whether the pod
+// Fail ends the attempt of a chosen pod that found no node; one that is not the next to come was only too early, as is one whose seat is
+// still being made. It says whether the pod
 // belongs to a gang whose minimum has no room yet: such a pod must not preempt others by itself.
 func (t *Tracker) Fail(pod *corev1.Pod) (inGang bool) {
 	t.mu.Lock()
@@ -305,13 +306,25 @@ func (t *Tracker) Fail(pod *corev1.Pod) (inGang bool) {
 	if m == nil || g.Seated() {
 		return false
 	}
-	if g.attempt != nil {
-		if _, chosen := g.attempt.toCome[pod.UID]; chosen && g.attempt.isNext(pod.UID) {
+	if g.attempt != nil && g.attempt.seat == nil {
+		_, chosen := g.attempt.toCome[pod.UID]
+		switch {
+		case !chosen || !g.attempt.isNext(pod.UID):
+		case t.clock.Now().Before(g.attempt.patientUntil):
+			t.lookAfter(g.key, tooEarlyPause)
+		default:
 			t.rollBack(g, pod.UID)
 		}
 	}
 	return true
 }
+
+const (
+	// seatPatience is how long the scheduler's own cache may take to learn that the pods have gone that were evicted for a gang.
+	seatPatience = time.Second
+	// tooEarlyPause is how soon a member is tried again that came before that.
+	tooEarlyPause = 10 * time.Millisecond
+)
 
 // amountsOf adds up what members take on each node.
 func amountsOf(members []*gang.Member, places map[types.UID]string) map[string]resources.List {

@@ -29,6 +29,8 @@ type Snapshot struct {
 	ExceedsCapability bool
 	// QuotaReserved: quota is reserved for the gang.
 	QuotaReserved bool
+	// MayEvict: if the gang does not fit, pods may be evicted for it.
+	MayEvict bool
 
 	scout    types.UID
 	account  string         // what is charged: a queue, or a user of one; "" for none
@@ -81,6 +83,7 @@ func (c *Decisions) Snapshot(scoutPod *corev1.Pod) *Snapshot {
 			s.ExceedsCapability = c.t.Quota.Ledger.Exceeds(s.account, s.wants)
 		}
 	}
+	s.MayEvict = s.TooMuch == nil && !s.ExceedsCapability && c.t.Victims.searchIn(g, now) == 0
 	if g.CountWaiting() > len(members) {
 		c.addSpare(g, s)
 	}
@@ -150,8 +153,10 @@ func (c *Decisions) Commit(s *Snapshot, d *placement.Decision) (activate []*core
 		c.discard(g, s)
 		return nil, false
 	}
-	if d.Verdict == placement.Impossible {
+	if d.Verdict == placement.Impossible && (d.Seat == nil || g.changes != s.changes || !c.evict(g, s, d)) {
 		c.refuse(g, s, d)
+		return nil, true
+	} else if d.Verdict == placement.Impossible {
 		return nil, true
 	}
 	if g.changes != s.changes && !slices.Equal(gang.UIDs(g.Choose()), gang.UIDs(d.Members)) {
@@ -162,6 +167,7 @@ func (c *Decisions) Commit(s *Snapshot, d *placement.Decision) (activate []*core
 		c.discard(g, s)
 		return nil, false
 	}
+	c.noteYes(g, s, d.Verdict == placement.Possible)
 	return c.begin(g, s, d), true
 }
 
@@ -190,7 +196,6 @@ func (c *Decisions) begin(g *group, s *Snapshot, d *placement.Decision) (activat
 	if a.order != nil {
 		activate = nil // one after the other
 	}
-	c.noteYes(g, s, a.certain)
 	g.attempt, g.scout, g.decision = a, scout{}, nil
 	c.t.attempting[g.key] = g
 	c.t.WaitList.book.Attempts(g.key, a.certain)
@@ -222,6 +227,7 @@ func (c *Decisions) refuse(g *group, s *Snapshot, d *placement.Decision) {
 	g.decision, g.turnedAway, g.scout = no, true, scout{uid: s.scout}
 	stale := c.isStale(g, s, d)
 	c.waitInBook(g, s, d, now)
+	c.t.Victims.searched(g, s, now)
 	switch {
 	case stale:
 		c.t.wake(g)

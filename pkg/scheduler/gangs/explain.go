@@ -24,6 +24,8 @@ const (
 	ReasonWaitingForAdmission = "WaitingForAdmission"
 	// ReasonWaitingForQuota: the capability of the queue, or of an ancestor, has no room.
 	ReasonWaitingForQuota = "WaitingForQuota"
+	// ReasonWaitingForEvictions: pods that were evicted for the gang have not gone yet.
+	ReasonWaitingForEvictions = "WaitingForEvictions"
 	// ReasonNotEnoughPods: fewer members exist than the minimum.
 	ReasonNotEnoughPods = schedulingv1beta1.NotEnoughPodsReason
 	// ReasonNotEnoughPodsOfTask: fewer members of a task exist than its minimum.
@@ -146,7 +148,12 @@ func (r *Reports) WaitsForQuota(pod *corev1.Pod) bool {
 func (r *Reports) explanationOf(g *group) Explanation {
 	status := r.t.status(g)
 	switch status.Phase {
-	case gang.Running, gang.Attempting:
+	case gang.Attempting:
+		if status.Reason == gang.Eviction {
+			return Explanation{Reason: ReasonWaitingForEvictions, Message: g.attempt.seat.message}
+		}
+		return Explanation{}
+	case gang.Running:
 		return Explanation{}
 	case gang.NotAdmitted:
 		return Explanation{Reason: ReasonWaitingForAdmission, Message: waitTexts[status.Reason]}

@@ -25,6 +25,9 @@ import (
 // never are.
 const readTimeout = 30 * time.Second
 
+// repairWorkers is how many repairs are carried out at the same time: a large gang may need hundreds of evictions.
+const repairWorkers = 16
+
 // Feed has the tracker told of what is in the API.
 type Feed struct {
 	t       *Tracker
@@ -130,7 +133,7 @@ func (f *Feed) run(ctx context.Context, handle fwk.Handle, synced []cache.Inform
 	f.Open()
 	dispatcher := &dispatcher{f.t}
 	pods := handle.SharedInformerFactory().Core().V1().Pods().Lister()
-	repairs := newRepairer((&repairRules{f.t}).isDue, handle.ClientSet(), pods)
+	repairs := &repairer{isDue: (&repairRules{f.t}).isDue, client: handle.ClientSet(), pods: pods, events: handle.EventRecorder(), queue: f.t.repairs, workers: repairWorkers}
 	go repairs.run(ctx)
 	go wait.UntilWithContext(ctx, func(ctx context.Context) {
 		actions, due := dispatcher.tick()

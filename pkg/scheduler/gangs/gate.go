@@ -35,6 +35,7 @@ var waitTexts = map[gang.WaitReason]string{
 	gang.Quota:          "the gang waits for quota",
 	gang.Rollback:       "waiting until the gang has given back the room of its last attempt",
 	gang.BackOff:        "the gang could not be placed and backs off",
+	gang.Eviction:       "waiting until pods have gone that were evicted for the gang",
 	gang.Preemption:     "the gang is being preempted",
 }
 
@@ -115,8 +116,8 @@ func (a *attempt) closedTo(member types.UID, status gang.Status) string {
 	switch {
 	case !chosen:
 		return behindChosen
-	case status.Reason == gang.BackOff:
-		return waitTexts[gang.BackOff]
+	case status.Reason != "":
+		return waitTexts[status.Reason]
 	case !a.isNext(member):
 		return behindOther
 	}

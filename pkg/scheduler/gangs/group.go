@@ -68,6 +68,9 @@ type attempt struct {
 	deadline time.Time                 // when the attempt is rolled back
 	startAt  time.Time                 // the attempt pauses until then
 	version  int                       // of the reserved nodes when it began
+	seat     *seat                     // the pods in its way that go first; nil if there are none
+	// patientUntil is until when a member that finds no room has only come too early.
+	patientUntil time.Time
 }
 
 // decision is a no: what is missing, and what may help.
@@ -96,6 +99,10 @@ type retry struct {
 	failures int       // attempts in a row that failed although the decision was yes
 	until    time.Time // the gang backs off until then
 	binding  int       // attempts in a row that a failed binding has caused
+	searches int       // searches for victims in a row that found none
+	searchAt time.Time // the next search is not made before
+	// searchOwed: the last decision was made when no victims might be searched yet.
+	searchOwed bool
 }
 
 // status computes the phase of the gang.
@@ -108,7 +115,7 @@ func (t *Tracker) status(g *group) gang.Status {
 		BackOffUntil: g.retry.until,
 	}
 	if g.attempt != nil {
-		facts.BackOffUntil = g.attempt.startAt
+		facts.BackOffUntil, facts.Evicting = g.attempt.startAt, g.attempt.seat != nil
 	}
 	if g.decision != nil && !g.decision.woken {
 		facts.Lacks = g.decision.lacks

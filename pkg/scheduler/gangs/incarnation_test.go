@@ -32,7 +32,7 @@ func toDenominate(tr *Tracker) (names []string) { return repairsAt(tr, false) }
 func repairsAt(tr *Tracker, evict bool) (names []string) {
 	_, repairs := (&dispatcher{tr}).tick()
 	for _, r := range repairs {
-		if r.evict == evict {
+		if (r.kind == startOver) == evict {
 			names = append(names, r.name)
 		}
 	}

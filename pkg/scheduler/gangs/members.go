@@ -153,6 +153,7 @@ func (t *Tracker) DeletePod(pod *corev1.Pod) {
 		t.awaitOutcome(g, m, pod)
 		t.leave(g, m)
 	}
+	t.WaitList.gone(pod.UID)
 }
 
 // awaitOutcome has a gang wait for a moment when a bound pod vanished without a deletion: it has ended, and only the PodGroup's status says

@@ -21,6 +21,7 @@ const (
 	resultNoRoom     = "no_room"
 	resultNoQuota    = "no_quota"
 	resultChanged    = "changed"
+	resultEvicting   = "evicting"
 	resultSeated     = "seated"
 	resultRolledBack = "rolled_back"
 )
@@ -90,7 +91,7 @@ func newGangMetrics() *gangMetrics {
 	}
 	m.gangs = read("muster_gangs", "Gangs by queue and by phase: Incomplete, NotAdmitted, Ready, Attempting, RollingBack, BackingOff, Unschedulable, Running.",
 		"queue", "phase")
-	m.attempts = counter("muster_gang_attempts_total", "Decisions on whole gangs by result: admitted, no_room, no_quota, changed (during the decision); "+
+	m.attempts = counter("muster_gang_attempts_total", "Decisions on whole gangs by result: admitted, no_room, no_quota, evicting (pods go first), changed (during the decision); "+
 		"and how the attempts of admitted gangs ended: seated, or rolled_back.", "result")
 	m.decisions = histogram("muster_gang_decision_duration_seconds", "Time to decide on a gang, by level: quota (the queue had no room), none (there are "+
 		"no places), some (none were found, but there may be some), plan (each member has a place).", 0.00005, "level")

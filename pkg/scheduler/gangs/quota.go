@@ -2,11 +2,14 @@ package gangs
 
 import (
 	"math"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/utils/ptr"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/gang"
@@ -26,10 +29,46 @@ type Quota struct {
 	bound    sets.Set[types.UID]       // pods that are charged and, as the API says, bound: their charge stays until they are gone
 	pods     map[types.UID]*corev1.Pod // single pods and surplus that wait for quota
 	gangs    sets.Set[Key]             // gangs that wait for quota
+	terms    map[string]queueTerms     // by queue; those that say nothing are missing
+}
+
+// queueTerms are what a queue says about evictions.
+type queueTerms struct {
+	minRuntime      time.Duration // its pods are not evicted before they have run so long
+	preemptionDelay time.Duration // nothing is evicted for its gangs before they have waited so long
+}
+
+// termsOf are the terms of the queue of an account.
+func (q *Quota) termsOf(account string) queueTerms { return q.terms[quota.QueueOf(account)] }
+
+// waiting is what waits in each queue.
+func (q *Quota) waiting() map[string]resources.Sums {
+	waiting := map[string]resources.Sums{}
+	add := func(account string, amount resources.List) {
+		queue := quota.QueueOf(account)
+		if queue == "" {
+			return
+		}
+		if waiting[queue] == nil {
+			waiting[queue] = resources.Sums{}
+		}
+		waiting[queue].Add(amount)
+	}
+	for _, g := range q.t.gangs {
+		if g.podGroup.account != "" && g.attempt == nil && g.CountWaiting() > 0 {
+			add(g.podGroup.account, requests(g.Waiting()))
+		}
+	}
+	for _, pod := range q.pods {
+		if !IsMember(pod) {
+			add(AccountOf(pod), resources.PodRequests(pod))
+		}
+	}
+	return waiting
 }
 
 func newQuota(t *Tracker) *Quota {
-	return &Quota{t: t, Ledger: ledger.New(), bound: sets.New[types.UID](), pods: map[types.UID]*corev1.Pod{}, gangs: sets.New[Key]()}
+	return &Quota{t: t, Ledger: ledger.New(), bound: sets.New[types.UID](), pods: map[types.UID]*corev1.Pod{}, gangs: sets.New[Key](), terms: map[string]queueTerms{}}
 }
 
 func (q *Quota) forget(pod types.UID) {
@@ -117,6 +156,10 @@ func (q *Quota) SetQueue(queue *schedulingv1beta1.Queue) {
 	q.Ledger.SetQueue(queue)
 	q.t.mu.Lock()
 	defer q.t.mu.Unlock()
+	delete(q.terms, queue.Name)
+	if own := queue.Spec.Muster; own != nil && (own.MinRuntime != nil || own.PreemptionDelay != nil) {
+		q.terms[queue.Name] = queueTerms{ptr.Deref(own.MinRuntime, metav1.Duration{}).Duration, ptr.Deref(own.PreemptionDelay, metav1.Duration{}).Duration}
+	}
 	q.wakeQuotaWaiters()
 }
 
@@ -125,6 +168,7 @@ func (q *Quota) DeleteQueue(queue *schedulingv1beta1.Queue) {
 	q.Ledger.DeleteQueue(queue.Name)
 	q.t.mu.Lock()
 	defer q.t.mu.Unlock()
+	delete(q.terms, queue.Name)
 	q.wakeQuotaWaiters()
 }
 

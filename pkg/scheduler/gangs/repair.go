@@ -2,6 +2,7 @@ package gangs
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
@@ -21,9 +23,27 @@ import (
 type repair struct {
 	namespace, name string
 	uid             types.UID
-	// evict the pod: its gang was bound below its minimum and could not be completed. Else its nomination is dropped.
-	evict bool
+	kind            repairKind
+	// by is the gang for which room is made.
+	by Key
+	// reason is that of the event, message says on the pod why it is evicted.
+	reason, message string
 }
+
+// repairKind says what is written.
+type repairKind string
+
+const (
+	// dropNomination: the pod is nominated to a node no more.
+	dropNomination repairKind = "drop nomination"
+	// startOver: the pod is evicted because its gang was bound below its minimum and could not be completed.
+	startOver repairKind = "start over"
+	// makeRoom: the pod is evicted to make room for a gang.
+	makeRoom repairKind = "make room"
+)
+
+// startsOverMessage says on the pods of a gang why they are evicted.
+const startsOverMessage = "The pod's gang was bound below its minimum and could not be completed; it starts over."
 
 // repairRules say which repairs a gang needs.
 type repairRules struct{ t *Tracker }
@@ -39,7 +59,7 @@ func (r *repairRules) repairsOf(g *group, now time.Time) (repairs []repair) {
 	}
 	if r.startsOver(g, now) {
 		for _, m := range g.Bound() {
-			repairs = append(repairs, repair{m.Pod.Namespace, m.Pod.Name, m.UID, true})
+			repairs = append(repairs, repair{namespace: m.Pod.Namespace, name: m.Pod.Name, uid: m.UID, kind: startOver, message: startsOverMessage})
 		}
 	}
 	if g.CountIn(gang.Waiting) == 0 || !r.dropsNominations(g) {
@@ -47,7 +67,7 @@ func (r *repairRules) repairsOf(g *group, now time.Time) (repairs []repair) {
 	}
 	for _, m := range g.In(gang.Waiting) {
 		if m.Pod.Status.NominatedNodeName != "" {
-			repairs = append(repairs, repair{m.Pod.Namespace, m.Pod.Name, m.UID, false})
+			repairs = append(repairs, repair{namespace: m.Pod.Namespace, name: m.Pod.Name, uid: m.UID, kind: dropNomination})
 		}
 	}
 	return repairs
@@ -63,15 +83,18 @@ func (r *repairRules) dropsNominations(g *group) bool {
 	return g.attempt == nil && r.t.status(g).Phase != gang.Running
 }
 
-// isDue says whether a repair is still due. One that is tried again may be old: the gang may have been completed.
+// isDue says whether a repair is still due. One that is tried again may be old: the gang may have been completed. What is due must be done.
 func (r *repairRules) isDue(job repair) bool {
 	r.t.mu.Lock()
 	defer r.t.mu.Unlock()
+	if job.kind == makeRoom {
+		return r.t.WaitList.beginEviction(job.by, job.uid)
+	}
 	g, m := r.t.find(job.uid)
 	switch {
 	case m == nil:
 		return false
-	case job.evict:
+	case job.kind == startOver:
 		return r.startsOver(g, r.t.clock.Now())
 	}
 	return r.dropsNominations(g)
@@ -82,27 +105,36 @@ type repairer struct {
 	isDue  func(repair) bool
 	client kubernetes.Interface
 	pods   corelisters.PodLister
+	events events.EventRecorder
 	queue  workqueue.TypedRateLimitingInterface[repair]
+	// workers is how many repairs are carried out at the same time.
+	workers int
 }
 
-func newRepairer(isDue func(repair) bool, client kubernetes.Interface, pods corelisters.PodLister) *repairer {
-	return &repairer{isDue: isDue, client: client, pods: pods, queue: workqueue.NewTypedRateLimitingQueueWithConfig(
-		workqueue.DefaultTypedControllerRateLimiter[repair](), workqueue.TypedRateLimitingQueueConfig[repair]{Name: "gang_repairs"})}
+func newRepairQueue() workqueue.TypedRateLimitingInterface[repair] {
+	return workqueue.NewTypedRateLimitingQueueWithConfig(
+		workqueue.DefaultTypedControllerRateLimiter[repair](), workqueue.TypedRateLimitingQueueConfig[repair]{Name: "gang_repairs"})
 }
 
 // run carries out repairs until the context ends.
 func (r *repairer) run(ctx context.Context) {
-	go func() {
-		<-ctx.Done()
-		r.queue.ShutDown()
-	}()
+	var group sync.WaitGroup
+	for range r.workers {
+		group.Go(func() { r.work(ctx) })
+	}
+	<-ctx.Done()
+	r.queue.ShutDown()
+	group.Wait()
+}
+
+func (r *repairer) work(ctx context.Context) {
 	for {
 		job, shutdown := r.queue.Get()
 		if shutdown {
 			return
 		}
 		if err := r.do(ctx, job); err != nil {
-			klog.FromContext(ctx).Error(err, "Repairing a gang failed, trying again", "pod", klog.KRef(job.namespace, job.name), "evict", job.evict)
+			klog.FromContext(ctx).Error(err, "Repairing a gang failed, trying again", "pod", klog.KRef(job.namespace, job.name), "repair", job.kind)
 			r.queue.AddRateLimited(job)
 		} else {
 			r.queue.Forget(job)
@@ -116,8 +148,8 @@ func (r *repairer) do(ctx context.Context, job repair) error {
 	if err != nil || pod.UID != job.uid || pod.DeletionTimestamp != nil || !r.isDue(job) {
 		return nil //nolint:nilerr // it is gone; the informer is up to date or will be
 	}
-	if job.evict {
-		return r.evict(ctx, pod)
+	if job.kind != dropNomination {
+		return r.evict(ctx, pod, job)
 	}
 	if pod.Spec.NodeName != "" {
 		return nil
@@ -128,19 +160,25 @@ func (r *repairer) do(ctx context.Context, job repair) error {
 }
 
 // evict marks a pod as disrupted by the scheduler and deletes it.
-func (r *repairer) evict(ctx context.Context, pod *corev1.Pod) error {
+func (r *repairer) evict(ctx context.Context, pod *corev1.Pod, job repair) error {
 	client := r.client.CoreV1().Pods(pod.Namespace)
 	marked := pod.DeepCopy()
 	upstream.UpdatePodCondition(&marked.Status, &corev1.PodCondition{
 		Type:    corev1.DisruptionTarget,
 		Status:  corev1.ConditionTrue,
 		Reason:  corev1.PodReasonPreemptionByScheduler,
-		Message: "The pod's gang was bound below its minimum and could not be completed; it starts over.",
+		Message: job.message,
 	})
 	if _, err := client.UpdateStatus(ctx, marked, metav1.UpdateOptions{}); err != nil {
 		return ignoreGone(err)
 	}
-	return ignoreGone(client.Delete(ctx, pod.Name, *metav1.NewPreconditionDeleteOptions(string(pod.UID))))
+	if err := client.Delete(ctx, pod.Name, *metav1.NewPreconditionDeleteOptions(string(pod.UID))); err != nil {
+		return ignoreGone(err)
+	}
+	if job.kind == makeRoom {
+		r.events.Eventf(pod, nil, corev1.EventTypeNormal, job.reason, "Evicting", "%s", job.message)
+	}
+	return nil
 }
 
 // ignoreGone drops errors that say that the pod has changed or is gone. The next tick looks again.

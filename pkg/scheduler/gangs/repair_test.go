@@ -16,6 +16,7 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
@@ -110,7 +111,10 @@ func repairs(t *testing.T, api, informer []*corev1.Pod) (*repairer, *fake.Client
 	for _, pod := range informer {
 		require.NoError(t, indexer.Add(pod))
 	}
-	r := newRepairer(func(repair) bool { return true }, client, corelisters.NewPodLister(indexer))
+	r := &repairer{
+		isDue: func(repair) bool { return true }, client: client, pods: corelisters.NewPodLister(indexer), queue: newRepairQueue(),
+		events: events.NewFakeRecorder(10), workers: 1, // so that repairs are carried out one after the other
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -136,7 +140,13 @@ func isGone(client *fake.Clientset, name string) bool {
 	return apierrors.IsNotFound(err)
 }
 
-func evictionOf(pod *corev1.Pod) repair { return repair{pod.Namespace, pod.Name, pod.UID, true} }
+func evictionOf(pod *corev1.Pod) repair {
+	return repair{namespace: pod.Namespace, name: pod.Name, uid: pod.UID, kind: startOver, message: startsOverMessage}
+}
+
+func dropOf(pod *corev1.Pod) repair {
+	return repair{namespace: pod.Namespace, name: pod.Name, uid: pod.UID, kind: dropNomination}
+}
 
 func TestAPodIsMarkedAndDeletedByItsEviction(t *testing.T) {
 	pod := memberNamed("m").Node("n").Obj()
@@ -209,7 +219,7 @@ func TestANominationIsDroppedWhileItIsOfNoUse(t *testing.T) {
 	pod := memberNamed("m").Obj()
 	pod.Status.NominatedNodeName = "n"
 	tr.SetPod(pod)
-	job := repair{pod.Namespace, pod.Name, pod.UID, false}
+	job := dropOf(pod)
 	assert.True(t, (&repairRules{tr}).isDue(job))
 	begin(t, tr, pod, nil)
 	assert.False(t, (&repairRules{tr}).isDue(job), "the member is on its way")
@@ -271,8 +281,8 @@ func TestANominationIsDroppedUnlessThePodIsBound(t *testing.T) {
 		require.NoError(t, err)
 		return live.(*corev1.Pod).Status.NominatedNodeName
 	}
-	r.queue.Add(repair{bound.Namespace, bound.Name, bound.UID, false})
-	r.queue.Add(repair{waits.Namespace, waits.Name, waits.UID, false})
+	r.queue.Add(dropOf(bound))
+	r.queue.Add(dropOf(waits))
 	require.Eventually(t, func() bool { return nomination("waits") == "" }, 10*time.Second, time.Millisecond)
 	assert.Equal(t, "n", nomination("bound"))
 }

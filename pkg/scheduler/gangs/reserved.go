@@ -14,9 +14,10 @@ import (
 
 // WaitList is the book of gangs that wait, and what waits for room that others hold.
 type WaitList struct {
-	t    *Tracker
-	book *reservations.Book[Key]
-	held held
+	t     *Tracker
+	book  *reservations.Book[Key]
+	seats map[Key]*group // gangs for which evictions make room, until their attempt ends
+	held  held
 }
 
 // needOf is what a gang lacks on nodes, nil if that is not known.
@@ -68,8 +69,28 @@ func (w *WaitList) standsBack(g *group, reserved *Reserved) bool {
 // reservedAgainst returns what is reserved on nodes against a pod that is about to be tried, nil if nothing is. Pods of DaemonSets can go
 // nowhere else, and those of native pod groups are upstream's: both pass.
 func (w *WaitList) reservedAgainst(g *group, pod *corev1.Pod) *Reserved {
+	if pod.Spec.SchedulingGroup != nil || placement.IsOfDaemonSet(pod) {
+		return nil
+	}
+	reserved, priority := w.bookedAgainst(g, pod), corev1helpers.PodPriority(pod)
+	if g != nil {
+		priority = w.t.priorityOf(g)
+	}
+	seats := w.seatsAgainst(g, priority)
+	if seats == nil {
+		return reserved
+	}
+	both := &Reserved{Amounts: seats}
+	if reserved != nil {
+		addAmounts(both.Amounts, reserved.Amounts)
+	}
+	return both
+}
+
+// bookedAgainst returns what the book has reserved on nodes against a pod.
+func (w *WaitList) bookedAgainst(g *group, pod *corev1.Pod) *Reserved {
 	reserved := w.book.Nodes()
-	if reserved == nil || pod.Spec.SchedulingGroup != nil || placement.IsOfDaemonSet(pod) {
+	if reserved == nil {
 		return nil
 	}
 	if g == nil {

@@ -226,7 +226,7 @@ func (s *simulation) changeGroup(key Key, change func(*schedulingv1beta1.PodGrou
 // evict carries out what a tick has asked for.
 func (s *simulation) evict() {
 	for _, r := range s.evictions {
-		if pod, ok := s.api[r.uid]; ok && r.evict {
+		if pod, ok := s.api[r.uid]; ok && r.kind == startOver {
 			s.terminate(pod)
 		}
 	}

@@ -395,7 +395,7 @@ func (b *books) checkSurplus(pod *corev1.Pod, node string) {
 func (b *books) evicts(repairs []repair) {
 	evicted := map[Key]sets.Set[types.UID]{}
 	for _, r := range repairs {
-		if pod := b.pods[r.uid]; r.evict && pod != nil {
+		if pod := b.pods[r.uid]; r.kind == startOver && pod != nil {
 			key, _ := simKeyOf(pod)
 			if evicted[key] == nil {
 				evicted[key] = sets.New[types.UID]()

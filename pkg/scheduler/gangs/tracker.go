@@ -59,6 +59,7 @@ type Tracker struct {
 	metrics *gangMetrics
 	dirty   workqueue.TypedDelayingInterface[Key] // gangs to be looked at by the dispatcher
 	classes schedulinglisters.PriorityClassLister
+	repairs workqueue.TypedRateLimitingInterface[repair] // writes that are due
 
 	mu         sync.Mutex
 	settings   settings
@@ -94,6 +95,7 @@ func New(c clock.Clock) *Tracker {
 		clock:   c,
 		metrics: newGangMetrics(),
 		dirty:   newQueue(c, "gang_actions"),
+		repairs: newRepairQueue(),
 		settings: settings{
 			args: config.CoschedulingArgs{Admission: config.AdmissionRequired}, of: map[string]config.CoschedulingArgs{}, profiles: sets.New[string](),
 		},
@@ -109,7 +111,7 @@ func New(c clock.Clock) *Tracker {
 	t.Leadership, t.Order, t.Decisions, t.Hints = &Leadership{t: t}, &Order{t: t}, &Decisions{t}, &Hints{t}
 	t.Reports = &Reports{t: t, queue: newQueue(c, "gang_reports")}
 	t.Victims = &Victims{t: t, claims: map[types.UID]claim{}}
-	t.WaitList = &WaitList{t: t, book: reservations.New[Key](), held: held{gangs: sets.New[Key](), pods: map[types.UID]*corev1.Pod{}}}
+	t.WaitList = &WaitList{t: t, book: reservations.New[Key](), seats: map[Key]*group{}, held: held{gangs: sets.New[Key](), pods: map[types.UID]*corev1.Pod{}}}
 	return t
 }
 
@@ -200,6 +202,7 @@ func (t *Tracker) changed(g *group) {
 	g.changes++
 	g.conditions++
 	g.ranks = nil
+	g.retry.searches, g.retry.searchAt, g.retry.searchOwed = 0, time.Time{}, false
 	if g.decision != nil {
 		g.decision.woken = true
 	}
@@ -232,6 +235,7 @@ const (
 
 // endAttempt ends the attempt of a gang and gives back what was assumed for its members.
 func (t *Tracker) endAttempt(g *group) {
+	t.WaitList.endSeat(g)
 	g.attempt = nil
 	delete(t.attempting, g.key)
 	if t.Quota.Ledger.DropAssumed(g.key.String()) {

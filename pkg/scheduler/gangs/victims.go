@@ -8,28 +8,33 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// claimFor is how long a claim on a victim stands when neither its end nor its failure is seen.
+// claimFor is how long a claim of a pod on its victims stands when neither their end nor a failure is seen.
 const claimFor = 30 * time.Second
 
 // claim marks a member that a preemptor is about to have evicted.
 type claim struct {
 	by    types.UID
-	since time.Time
+	until time.Time
 	begun bool // an eviction of the preemptor's may have been carried out
 }
 
 // Victims is what preemption asks of gangs, and does to them.
 type Victims struct {
-	t      *Tracker
-	claims map[types.UID]claim // members that are about to be evicted by preemption
+	t       *Tracker
+	claims  map[types.UID]claim // pods that are about to be evicted
+	enabled bool                // the GangPreemption plugin is part of a profile
+	total   resources.List      // what all nodes have, as last searched; nil before
 }
 
 // Standing is what preemption must know about a gang.
 type Standing struct {
 	// Spec of the gang.
 	Spec gang.Spec
+	// Account that the gang is charged to, "" for none.
+	Account string
 	// Floor is the priority that the PodGroup's class gives to the gang, the lowest there is if it names none. No member is
 	// worth less.
 	Floor int32
@@ -46,7 +51,7 @@ func (v *Victims) Standing(key Key) (Standing, bool) {
 	if g == nil || !g.podGroup.exists {
 		return Standing{}, false
 	}
-	standing := Standing{Spec: g.Asks(), Floor: math.MinInt32, Holding: map[types.UID]*gang.Member{}}
+	standing := Standing{Spec: g.Asks(), Account: g.podGroup.account, Floor: math.MinInt32, Holding: map[types.UID]*gang.Member{}}
 	if value, ok := v.t.classValue(g.podGroup.class); ok {
 		standing.Floor = value
 	}
@@ -71,7 +76,7 @@ func (v *Victims) holding(g *group, but types.UID) []*gang.Member {
 // claimed says whether someone else than the given preemptor is about to have a pod evicted.
 func (v *Victims) claimed(uid, but types.UID) bool {
 	c, ok := v.claims[uid]
-	return ok && c.by != but && v.t.clock.Since(c.since) < claimFor
+	return ok && c.by != but && v.t.clock.Now().Before(c.until)
 }
 
 // ClaimVictims puts pods on the list of those that are about to be evicted for a preemptor. Plans that are made from now on
@@ -79,16 +84,16 @@ func (v *Victims) claimed(uid, but types.UID) bool {
 func (v *Victims) ClaimVictims(preemptor types.UID, victims []types.UID) {
 	v.t.mu.Lock()
 	defer v.t.mu.Unlock()
-	v.claimVictims(preemptor, victims, false)
+	v.claimVictims(preemptor, victims, v.t.clock.Now().Add(claimFor), false)
 }
 
-func (v *Victims) claimVictims(preemptor types.UID, victims []types.UID, begun bool) {
+func (v *Victims) claimVictims(preemptor types.UID, victims []types.UID, until time.Time, begun bool) {
 	for _, uid := range victims {
 		if _, m := v.t.find(uid); m == nil || m.Terminating {
 			continue
 		}
 		old := v.claims[uid]
-		v.claims[uid] = claim{by: preemptor, since: v.t.clock.Now(), begun: begun || old.by == preemptor && old.begun}
+		v.claims[uid] = claim{by: preemptor, until: until, begun: begun || old.by == preemptor && old.begun}
 	}
 }
 
@@ -106,7 +111,7 @@ func (v *Victims) BeginEviction(preemptor types.UID, victims []types.UID, force 
 	if !force && !v.wholeWithout(preemptor, victims) {
 		return false
 	}
-	v.claimVictims(preemptor, victims, true)
+	v.claimVictims(preemptor, victims, v.t.clock.Now().Add(claimFor), true)
 	return true
 }
 

@@ -392,6 +392,20 @@ type QueueExtension struct {
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	MaxRunningJobs *int32 `json:"maxRunningJobs,omitempty"`
+	// MinRuntime is how long a pod of the Queue runs before it may be evicted to make room for others, as a duration like "10m". Absent means
+	// no such time. It does not hold for pods of the Queue's children: each Queue says its own.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('8760h')",message="minRuntime is from 0s to 8760h"
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	MinRuntime *metav1.Duration `json:"minRuntime,omitempty"`
+	// PreemptionDelay is how long a gang of the Queue has been unschedulable before anything is evicted for it, as a duration like "30s".
+	// Absent means that nothing waits. It does not hold for gangs of the Queue's children: each Queue says its own.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('8760h')",message="preemptionDelay is from 0s to 8760h"
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	PreemptionDelay *metav1.Duration `json:"preemptionDelay,omitempty"`
 }
 
 // UserQuota limits what each user has of a Queue.

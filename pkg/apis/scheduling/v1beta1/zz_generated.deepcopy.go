@@ -373,6 +373,16 @@ func (in *QueueExtension) DeepCopyInto(out *QueueExtension) {
 		*out = new(int32)
 		**out = **in
 	}
+	if in.MinRuntime != nil {
+		in, out := &in.MinRuntime, &out.MinRuntime
+		*out = new(metav1.Duration)
+		**out = **in
+	}
+	if in.PreemptionDelay != nil {
+		in, out := &in.PreemptionDelay, &out.PreemptionDelay
+		*out = new(metav1.Duration)
+		**out = **in
+	}
 	return
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/muster-sched/muster/pkg/apis/config"
 	"github.com/muster-sched/muster/pkg/apis/config/validation"
 	"github.com/muster-sched/muster/pkg/placement"
+	"github.com/muster-sched/muster/pkg/scheduler/eviction"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
 )
 
@@ -38,6 +39,7 @@ type Coscheduling struct {
 	tracker *gangs.Tracker
 	handle  framework.Framework
 	planner *placement.Planner
+	victims *eviction.Search
 	freed   freed
 }
 
@@ -73,7 +75,8 @@ func New(tracker *gangs.Tracker) frameworkruntime.PluginFactory {
 		if err := tracker.Feed.Start(ctx, handle); err != nil {
 			return nil, fmt.Errorf("starting the tracker of gangs for %s: %w", Name, err)
 		}
-		return &Coscheduling{tracker: tracker, handle: profile, planner: placement.NewPlanner(profile)}, nil
+		planner := placement.NewPlanner(profile)
+		return &Coscheduling{tracker: tracker, handle: profile, planner: planner, victims: eviction.New(tracker, profile, planner)}, nil
 	}
 }
 

@@ -3,6 +3,7 @@ package coscheduling
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -32,6 +33,11 @@ func (c *Coscheduling) decide(ctx context.Context, cycle fwk.CycleState, scout *
 	}
 	if decision == nil {
 		decision = c.planner.Decide(ctx, &snapshot.Problem, nodes)
+	}
+	if snapshot.MayEvict && decision.Verdict == placement.Impossible && !decision.TooLarge {
+		begun := time.Now()
+		decision.Seat = c.victims.SeatFor(ctx, snapshot, nodes)
+		decision.SearchTime += time.Since(begun)
 	}
 	activate, ok := c.tracker.Decisions.Commit(snapshot, decision)
 	switch {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -19,6 +20,8 @@ import (
 
 	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/placement"
+	"github.com/muster-sched/muster/pkg/resources"
+	"github.com/muster-sched/muster/pkg/scheduler/eviction"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
 )
 
@@ -33,6 +36,7 @@ type attempt struct {
 
 	mu     sync.Mutex // nodes are looked at in parallel
 	gangs  map[gangs.Key]*placement.GangVictims
+	rules  *gangs.EvictionRules                    // made when first asked for
 	placed map[gangs.Key]map[types.UID]fwk.PodInfo // the pods of all gangs in the snapshot, collected when first asked for
 	plans  map[string]plan
 }
@@ -91,6 +95,9 @@ func (a *attempt) plan(ctx context.Context, cycle fwk.CycleState, node fwk.NodeI
 		return plan{status: fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "No preemption victims found for incoming pod")}
 	}
 	victims, status := placement.ChooseVictims(candidates, placement.SimulateOnNode(ctx, a.handle, cycle, a.preemptor, node))
+	if !a.mayGoTogether(victims) {
+		return plan{status: fwk.NewStatus(fwk.Unschedulable, "the queues of the pods there would fall below their shares")}
+	}
 	p := plan{status: status}
 	for _, v := range victims {
 		p.victims = append(p.victims, v.AllPods()...)
@@ -116,14 +123,21 @@ func (a *attempt) candidates(possible []*preemption.DomainVictim, order placemen
 	var candidates []*placement.Victim
 	here := map[*placement.GangVictims][]*gang.Member{}
 	var concerned []*placement.GangVictims
-	below := corev1helpers.PodPriority(a.preemptor)
-	own := ownGang(a.preemptor)
+	own, rules, now := ownGang(a.preemptor), a.evictionRules(), time.Now()
+	judge := func(v *placement.Victim, account string) {
+		v.Account = account
+		v.Requests = requestsOf(v)
+		if v = a.judged(rules, v); v != nil {
+			candidates = append(candidates, v)
+		}
+	}
 	for _, victim := range possible {
 		g, m := a.member(victim.Pods()[0].GetPod())
 		switch {
 		case m == nil:
-			if victim.Priority() < below {
-				candidates = append(candidates, &placement.Victim{Victim: victim, Kind: placement.SinglePod})
+			pod := victim.Pods()[0].GetPod()
+			if account := gangs.AccountOf(pod); !eviction.IsSpared(a.tracker, pod, account, now) {
+				judge(&placement.Victim{Victim: victim, Kind: placement.SinglePod}, account)
 			}
 		case g.Key == own: // a pod does not preempt its own gang
 		default:
@@ -134,9 +148,69 @@ func (a *attempt) candidates(possible []*preemption.DomainVictim, order placemen
 		}
 	}
 	for _, g := range concerned {
-		candidates = append(candidates, g.Candidates(here[g], below, order)...)
+		movable := slices.DeleteFunc(slices.Clone(here[g]), func(m *gang.Member) bool { return eviction.IsSpared(a.tracker, m.Pod, g.Account, now) })
+		for _, v := range g.Candidates(movable, rules.Below(g.Account), order) {
+			if v.Kind != placement.WholeGang || !a.anySpared(g, now) {
+				judge(v, g.Account)
+			}
+		}
 	}
 	return candidates
+}
+
+// anySpared says whether a member of a gang must stay, so that the gang cannot go as a whole.
+func (a *attempt) anySpared(g *placement.GangVictims, now time.Time) bool {
+	for _, m := range g.Holding {
+		if eviction.IsSpared(a.tracker, m.Pod, g.Account, now) {
+			return true
+		}
+	}
+	return false
+}
+
+// evictionRules are what the queues say for the preemptor. The nodes are looked at in parallel.
+func (a *attempt) evictionRules() *gangs.EvictionRules {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.rules == nil {
+		a.rules = a.tracker.Victims.Rules(a.tracker.Victims.ClaimantOf(a.preemptor), eviction.TotalOf(a.handle), nil)
+	}
+	return a.rules
+}
+
+// judged is a candidate with the rule by which it may go, nil if it may not.
+func (a *attempt) judged(rules *gangs.EvictionRules, v *placement.Victim) *placement.Victim {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return rules.Judged(v)
+}
+
+// mayGoTogether says whether the queues let all victims go beside each other.
+func (a *attempt) mayGoTogether(victims []*placement.Victim) bool {
+	rules := a.evictionRules()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	may := true
+	var taken []*placement.Victim
+	for _, v := range victims {
+		if may = rules.Take(v); !may {
+			break
+		}
+		taken = append(taken, v)
+	}
+	for _, v := range taken {
+		rules.GiveBack(v)
+	}
+	return may
+}
+
+// requestsOf is what the pods of a victim request in all.
+func requestsOf(v *placement.Victim) resources.List {
+	sum := resources.List{}
+	for _, pod := range v.AllPods() {
+		sum.Add(resources.PodRequests(pod))
+	}
+	return sum
 }
 
 // ownGang is the gang of a pod as victims name it, "" for a pod without one.
@@ -177,7 +251,7 @@ func (a *attempt) read(key gangs.Key) *placement.GangVictims {
 		members = append(members, m)
 	}
 	return &placement.GangVictims{
-		Key: key.String(), Floor: standing.Floor, Holding: standing.Holding, Pods: a.podInfos(key), Spare: gang.NewRemaining(standing.Spec, members).Spare,
+		Key: key.String(), Account: standing.Account, Floor: standing.Floor, Holding: standing.Holding, Pods: a.podInfos(key), Spare: gang.NewRemaining(standing.Spec, members).Spare,
 	}
 }
 

@@ -68,8 +68,8 @@ func (r *permitHandle) GetWaitingPod(uid types.UID) fwk.WaitingPod {
 
 func (r *permitHandle) EventRecorder() events.EventRecorderLogger { return r.events }
 
-// eviction is a plugin whose upstream evictions are recorded.
-type eviction struct {
+// recorded is a plugin whose upstream evictions are recorded.
+type recorded struct {
 	*cluster
 	room    *permitHandle
 	evict   evictFunc
@@ -78,10 +78,10 @@ type eviction struct {
 	memory  bool  // upstream answers that the pod held nothing in the API
 }
 
-func newEviction() *eviction { return newEvictionIn(newCluster()) }
+func newEviction() *recorded { return newEvictionIn(newCluster()) }
 
-func newEvictionIn(c *cluster) *eviction {
-	e := &eviction{cluster: c, room: &permitHandle{waiting: map[types.UID]*waiter{}, events: events.NewFakeRecorder(10)}}
+func newEvictionIn(c *cluster) *recorded {
+	e := &recorded{cluster: c, room: &permitHandle{waiting: map[types.UID]*waiter{}, events: events.NewFakeRecorder(10)}}
 	plugin := &GangPreemption{tracker: e.tracker, handle: e.room}
 	e.evict = plugin.evictWith(func(_ context.Context, _ preemption.Candidate, _ preemption.ExecutorPreemptor, victim *corev1.Pod, _ string) (bool, error) {
 		e.evicted = append(e.evicted, victim.Name)
@@ -91,7 +91,7 @@ func newEvictionIn(c *cluster) *eviction {
 }
 
 // run evicts some pods of a plan for a preemptor, one after the other, and returns the first error.
-func (e *eviction) run(priority int32, plan []*corev1.Pod, victims ...*corev1.Pod) error {
+func (e *recorded) run(priority int32, plan []*corev1.Pod, victims ...*corev1.Pod) error {
 	pod := mustertesting.MakePod("urgent").UID("urgent").Priority(priority).Obj()
 	for _, victim := range victims {
 		if _, err := e.evict(context.Background(), candidate{plan}, preemptor{pod}, victim, Name); err != nil {
@@ -108,17 +108,17 @@ func boundMember(name string) *corev1.Pod {
 func TestPlanIsCheckedAgainBeforeItsFirstEviction(t *testing.T) {
 	tests := map[string]struct {
 		priority int32
-		change   func(e *eviction) // between the plan and the eviction
+		change   func(e *recorded) // between the plan and the eviction
 		refused  bool
 	}{
-		"nothing has changed": {10, func(*eviction) {}, false},
-		"a member that the gang could spare is needed now": {10, func(e *eviction) {
+		"nothing has changed": {10, func(*recorded) {}, false},
+		"a member that the gang could spare is needed now": {10, func(e *recorded) {
 			e.tracker.DeletePod(e.pods[2])
 		}, true},
-		"the minimum was raised": {10, func(e *eviction) {
+		"the minimum was raised": {10, func(e *recorded) {
 			e.group(mustertesting.MakePodGroup("g").UID("g").MinMember(3).Obj())
 		}, true},
-		"system-critical pods are not refused": {scheduling.SystemCriticalPriority, func(e *eviction) {
+		"system-critical pods are not refused": {scheduling.SystemCriticalPriority, func(e *recorded) {
 			e.tracker.DeletePod(e.pods[2])
 		}, false},
 	}

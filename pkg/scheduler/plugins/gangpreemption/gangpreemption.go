@@ -64,6 +64,7 @@ func New(tracker *gangs.Tracker) frameworkruntime.PluginFactory {
 		if err := tracker.Feed.Start(ctx, handle); err != nil {
 			return nil, fmt.Errorf("starting the tracker of gangs for %s: %w", Name, err)
 		}
+		tracker.Victims.EvictPods()
 		plugin := &GangPreemption{DefaultPreemption: inner, tracker: tracker, handle: handle}
 		inner.Executor.PreemptPod = plugin.evictWith(inner.Executor.PreemptPod)
 		return plugin, nil

@@ -1,0 +1,242 @@
+// Package eviction finds pods whose eviction makes room for a gang. It reads the scheduler's snapshot, asks the tracker what gangs can spare
+// and whom the queues let go, and has package placement search. It evicts nothing: the decision says who goes, and the tracker has it done
+// when the decision is committed.
+package eviction
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/placement"
+	"github.com/muster-sched/muster/pkg/quota"
+	"github.com/muster-sched/muster/pkg/resources"
+	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+	"github.com/muster-sched/muster/pkg/scheduler/upstream"
+)
+
+// Search finds victims for the gangs of one scheduling profile.
+type Search struct {
+	tracker *gangs.Tracker
+	handle  fwk.Handle
+	planner *placement.Planner
+}
+
+// New makes a Search. The planner must be that of the profile.
+func New(tracker *gangs.Tracker, handle fwk.Handle, planner *placement.Planner) *Search {
+	return &Search{tracker: tracker, handle: handle, planner: planner}
+}
+
+// SeatFor finds the fewest pods whose eviction seats the whole minimum of a gang that was decided not to fit; nil if there are none. Pods
+// that are about to go are counted as gone, and the seat says which of them it needs.
+func (s *Search) SeatFor(ctx context.Context, snapshot *gangs.Snapshot, nodes []fwk.NodeInfo) *placement.Seat {
+	all, err := s.handle.SnapshotSharedLister().NodeInfos().List()
+	if err != nil {
+		return nil // the snapshot is in memory and does not fail
+	}
+	c := s.census(all)
+	rules := s.tracker.Victims.Rules(snapshot.Claimant(), c.total, c.leavingUIDs())
+	candidates := s.candidates(snapshot, c, rules)
+	if len(candidates) == 0 {
+		return nil
+	}
+	ranked := placement.RankForRoom(candidates, s.budgets(), rules.Excess)
+	seat := s.planner.MakeRoom(ctx, &snapshot.Problem, nodes, append(c.leaving, ranked...), rules)
+	if seat == nil || !slices.ContainsFunc(seat.Victims, func(v *placement.Victim) bool { return v.Rule != quota.NotAllowed }) {
+		return nil // what goes by itself is enough
+	}
+	return seat
+}
+
+// census is what runs in the cluster.
+type census struct {
+	total   resources.List // what all nodes have
+	leaving []*placement.Victim
+	singles []fwk.PodInfo
+	gangs   map[gangs.Key]map[types.UID]fwk.PodInfo
+	order   []gangs.Key // of the gangs, as first seen
+}
+
+func (s *Search) census(nodes []fwk.NodeInfo) *census {
+	c := &census{total: TotalOf(s.handle), gangs: map[gangs.Key]map[types.UID]fwk.PodInfo{}}
+	going := s.tracker.Victims.Leaving()
+	for _, node := range nodes {
+		for _, info := range node.GetPods() {
+			pod := info.GetPod()
+			key, inGang := gangs.KeyOf(pod)
+			switch {
+			case going.Has(pod.UID) || isGoing(pod):
+				c.leaving = append(c.leaving, leaver(info))
+			case !mayGo(pod):
+			case !inGang:
+				c.singles = append(c.singles, info)
+			default:
+				if c.gangs[key] == nil {
+					c.gangs[key] = map[types.UID]fwk.PodInfo{}
+					c.order = append(c.order, key)
+				}
+				c.gangs[key][pod.UID] = info
+			}
+		}
+	}
+	return c
+}
+
+// stuckAfter is how long after the end of its grace period a pod that is being deleted is not expected to go any more.
+const stuckAfter = 30 * time.Second
+
+// isGoing says whether a pod is being deleted, and may be expected to be gone soon.
+func isGoing(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp != nil && time.Since(pod.DeletionTimestamp.Time) < stuckAfter
+}
+
+// mayGo says whether a pod may be evicted at all: not one that cannot run elsewhere, that the system needs or whose gang is upstream's.
+func mayGo(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp == nil && pod.Annotations[corev1.MirrorPodAnnotationKey] == "" && pod.Spec.SchedulingGroup == nil &&
+		!placement.IsOfDaemonSet(pod) && !upstream.IsCritical(corev1helpers.PodPriority(pod))
+}
+
+// leaver is a pod that goes without being evicted for the gang.
+func leaver(info fwk.PodInfo) *placement.Victim {
+	return &placement.Victim{Victim: preemption.NewPodVictim(info, nil, nil), Kind: placement.SinglePod, Rule: quota.NotAllowed}
+}
+
+func (c *census) leavingUIDs() []types.UID {
+	uids := make([]types.UID, len(c.leaving))
+	for i, v := range c.leaving {
+		uids[i] = v.AllPods()[0].UID
+	}
+	return uids
+}
+
+// candidates are what the queues let go for a gang, each by itself.
+func (s *Search) candidates(snapshot *gangs.Snapshot, c *census, rules *gangs.EvictionRules) []*placement.Victim {
+	var candidates []*placement.Victim
+	now := time.Now()
+	for _, info := range c.singles {
+		if v := s.single(info, rules, now); v != nil {
+			candidates = append(candidates, v)
+		}
+	}
+	for _, key := range c.order {
+		if key != snapshot.Key {
+			candidates = append(candidates, s.parts(key, c.gangs[key], rules, now)...)
+		}
+	}
+	return candidates
+}
+
+// single is a pod that no gang needs, nil if it must stay.
+func (s *Search) single(info fwk.PodInfo, rules *gangs.EvictionRules, now time.Time) *placement.Victim {
+	pod := info.GetPod()
+	account := gangs.AccountOf(pod)
+	if IsSpared(s.tracker, pod, account, now) {
+		return nil
+	}
+	v := &placement.Victim{
+		Victim: preemption.NewPodVictim(info, nil, nil), Kind: placement.SinglePod, Account: account, Requests: resources.PodRequests(pod), Since: startOf(pod),
+	}
+	return rules.Judged(v)
+}
+
+// parts are the surplus members of a gang, and the rest of it as a whole, as far as they may go.
+func (s *Search) parts(key gangs.Key, infos map[types.UID]fwk.PodInfo, rules *gangs.EvictionRules, now time.Time) []*placement.Victim {
+	standing, ok := s.tracker.Victims.Standing(key)
+	if !ok {
+		var singles []*placement.Victim
+		for _, info := range infos { // without a PodGroup no gang needs them
+			if v := s.single(info, rules, now); v != nil {
+				singles = append(singles, v)
+			}
+		}
+		return singles
+	}
+	var members, movable []*gang.Member
+	for _, m := range standing.Holding {
+		members = append(members, m)
+		if m.State == gang.Bound && infos[m.UID] != nil && !IsSpared(s.tracker, m.Pod, standing.Account, now) {
+			movable = append(movable, m)
+		}
+	}
+	g := &placement.GangVictims{
+		Key: key.String(), Floor: standing.Floor, Holding: standing.Holding, Pods: infos, Spare: gang.NewRemaining(standing.Spec, members).Spare,
+	}
+	var parts []*placement.Victim
+	for _, v := range g.Candidates(movable, rules.Below(standing.Account), placement.LeastImportantFirst) {
+		if v.Kind == placement.WholeGang && len(movable) < len(members) {
+			continue
+		}
+		v.Account = standing.Account
+		v.Requests, v.Since = resources.List{}, now
+		for _, pod := range v.AllPods() {
+			v.Requests.Add(resources.PodRequests(pod))
+			if start := startOf(pod); start.Before(v.Since) {
+				v.Since = start
+			}
+		}
+		if v = rules.Judged(v); v != nil {
+			parts = append(parts, v)
+		}
+	}
+	return parts
+}
+
+// IsSpared says whether a pod says itself that it must not be evicted, or has not run for as long as it or its queue says.
+func IsSpared(tracker *gangs.Tracker, pod *corev1.Pod, account string, now time.Time) bool {
+	if value(pod, batchv1alpha1.PodPreemptableKey) == "false" {
+		return true
+	}
+	least := tracker.Victims.MinRuntime(account)
+	if cooldown, err := time.ParseDuration(value(pod, batchv1alpha1.CooldownTimeKey)); err == nil {
+		least = max(least, cooldown)
+	}
+	return now.Sub(startOf(pod)) < least
+}
+
+// value is that of an annotation, or else of a label.
+func value(pod *corev1.Pod, key string) string {
+	if v, ok := pod.Annotations[key]; ok {
+		return v
+	}
+	return pod.Labels[key]
+}
+
+// startOf is when a pod began to run, or was created if that is not known.
+func startOf(pod *corev1.Pod) time.Time {
+	if pod.Status.StartTime != nil {
+		return pod.Status.StartTime.Time
+	}
+	return pod.CreationTimestamp.Time
+}
+
+// budgets are all disruption budgets.
+func (s *Search) budgets() []*policyv1.PodDisruptionBudget {
+	budgets, err := s.handle.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister().List(labels.Everything())
+	if err != nil {
+		return nil // the informer is in memory and does not fail
+	}
+	return budgets
+}
+
+// TotalOf is what all nodes of the scheduler's snapshot have.
+func TotalOf(handle fwk.Handle) resources.List {
+	total := resources.List{}
+	nodes, err := handle.SnapshotSharedLister().NodeInfos().List()
+	if err != nil {
+		return total // the snapshot is in memory and does not fail
+	}
+	for _, node := range nodes {
+		total.Add(resources.FromResourceList(node.Node().Status.Allocatable))
+	}
+	return total
+}

@@ -1,0 +1,223 @@
+package gangs
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/placement"
+	"github.com/muster-sched/muster/pkg/quota"
+	"github.com/muster-sched/muster/pkg/resources"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+)
+
+// evicting has theGang of two wait, and a gang "low" of two run on two nodes.
+func evicting(t *testing.T) (tr *Tracker, clock *clocktesting.FakeClock, waiting, low []*corev1.Pod) {
+	t.Helper()
+	tr, clock = newTestTracker(t)
+	tr.Victims.EvictPods()
+	for i, pod := range gangOf(tr, "low", 2, 2) {
+		pod = on(pod, fmt.Sprintf("node%d", i))
+		pod.Spec.TerminationGracePeriodSeconds = new(int64)
+		low = append(low, pod)
+	}
+	setPods(tr, low...)
+	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
+	waiting = []*corev1.Pod{memberNamed("g0").Obj(), memberNamed("g1").Obj()}
+	setPods(tr, waiting...)
+	return tr, clock, waiting, low
+}
+
+// evictAll has the gang decided not to fit unless some pods are evicted, all of them one victim.
+func evictAll(t *testing.T, tr *Tracker, waiting, victims []*corev1.Pod) {
+	t.Helper()
+	s := tr.Decisions.Snapshot(waiting[0])
+	require.NotNil(t, s)
+	require.True(t, s.MayEvict)
+	infos := make([]fwk.PodInfo, len(victims))
+	for i, pod := range victims {
+		info, err := framework.NewPodInfo(pod)
+		require.NoError(t, err)
+		infos[i] = info
+	}
+	victim, err := preemption.NewVictim(infos, 0, fwk.PodKeyType)
+	require.NoError(t, err)
+	d := no(s, "no room", waiting[0], "NodeResourcesFit")
+	d.Seat = &placement.Seat{
+		Victims: []*placement.Victim{{Victim: victim, Kind: placement.WholeGang, Rule: quota.ByPriority}},
+		Places:  map[types.UID]string{"g0": "node0", "g1": "node1"},
+	}
+	_, ok := tr.Decisions.Commit(s, d)
+	require.True(t, ok)
+}
+
+// evictions are the pods whose evictions are due.
+func evictions(tr *Tracker) (names []string) {
+	for tr.repairs.Len() > 0 {
+		job, _ := tr.repairs.Get()
+		if (&repairRules{tr}).isDue(job) {
+			names = append(names, job.name)
+		}
+		tr.repairs.Done(job)
+	}
+	return names
+}
+
+func TestTheMembersOfAGangComeWhenItsVictimsHaveGone(t *testing.T) {
+	tr, _, waiting, low := evicting(t)
+	evictAll(t, tr, waiting, low)
+	assert.ElementsMatch(t, []string{"low-0", "low-1"}, evictions(tr))
+	for _, pod := range waiting {
+		assert.Equal(t, "waiting until pods have gone that were evicted for the gang", tr.Gate(pod))
+	}
+	assert.Equal(t, Explanation{Reason: ReasonWaitingForEvictions, Message: "waiting until 2 pods have gone that were evicted for the gang"},
+		tr.Reports.TakeReport(theGang).Explanation)
+	tr.Fail(waiting[0])
+	tr.DeletePod(low[0])
+	assert.NotEmpty(t, tr.Gate(waiting[0]), "one is left; and the cycle of the scout is over")
+	tr.DeletePod(low[1])
+	for i, pod := range waiting {
+		require.Empty(t, tr.Gate(pod))
+		assert.Equal(t, fmt.Sprintf("node%d", i), tr.Enter(pod).Node)
+	}
+}
+
+func TestASeatIsKeptFromOthers(t *testing.T) {
+	tr, _, waiting, low := evicting(t)
+	single := singleNamed("single", "").Obj()
+	other := gangOf(tr, "other", 1, 1)
+	require.Nil(t, tr.Enter(single).Reserved)
+	evictAll(t, tr, waiting, low)
+	reserved := tr.Enter(single).Reserved
+	require.NotNil(t, reserved)
+	full := resources.List{corev1.ResourceCPU: 1000}
+	assert.True(t, reserved.Bars("node0", full, full))
+	assert.False(t, reserved.Bars("node2", full, full))
+	assert.Equal(t, int64(1000), tr.Decisions.Snapshot(other[0]).Problem.Held["node1"][corev1.ResourceCPU], "other gangs")
+	critical := mustertesting.MakePod("critical").UID("critical").Priority(2_000_001_000).Obj()
+	assert.Nil(t, tr.Enter(critical).Reserved, "what the system needs may go there")
+	tr.DeletePod(low[0])
+	tr.DeletePod(low[1])
+	assert.Nil(t, tr.Enter(waiting[0]).Reserved, "its own")
+	require.NotNil(t, tr.Enter(single).Reserved, "until the members are there")
+	for _, pod := range waiting {
+		tr.Reserve(pod)
+		tr.Permit(pod)
+	}
+	assert.Nil(t, tr.Enter(single).Reserved)
+}
+
+func TestAGangIsDecidedAnewIfItsVictimsDoNotGo(t *testing.T) {
+	tr, clock, waiting, low := evicting(t)
+	evictAll(t, tr, waiting, low)
+	clock.Step(goneWithin - time.Second)
+	(&dispatcher{tr}).nextActions(theGang)
+	assert.NotEmpty(t, tr.Gate(waiting[0]))
+	clock.Step(time.Second)
+	(&dispatcher{tr}).nextActions(theGang)
+	assert.Empty(t, tr.Gate(waiting[0]), "it is the scout again")
+	assert.Empty(t, evictions(tr), "nothing had been evicted yet")
+}
+
+func TestAGangThatIsBeingEvictedGoesWholeWhateverBecomesOfTheSeat(t *testing.T) {
+	tr, _, waiting, low := evicting(t)
+	evictAll(t, tr, waiting, low)
+	job, _ := tr.repairs.Get()
+	require.True(t, (&repairRules{tr}).isDue(job), "the first is evicted")
+	tr.repairs.Done(job)
+	tr.DeletePod(waiting[1]) // the waiting gang falls apart
+	assert.Len(t, evictions(tr), 1, "the other member follows")
+}
+
+func TestMembersThatComeTooEarlyAreTriedAgain(t *testing.T) {
+	tr, clock, waiting, low := evicting(t)
+	evictAll(t, tr, waiting, low)
+	tr.DeletePod(low[0])
+	tr.DeletePod(low[1])
+	require.Empty(t, tr.Gate(waiting[0]))
+	tr.Fail(waiting[0])
+	assert.Equal(t, "node0", tr.Enter(waiting[0]).Node, "the scheduler's cache may not know yet that the pods have gone")
+	clock.Step(seatPatience)
+	tr.Fail(waiting[0])
+	assert.Empty(t, tr.Enter(waiting[0]).Node, "the attempt is over")
+}
+
+func TestNoGangIsLeftBelowItsMinimum(t *testing.T) {
+	tr, _, waiting, low := evicting(t)
+	evictAll(t, tr, waiting, low[:1])
+	assert.Empty(t, evictions(tr), "the plan was made for a gang that could spare the member")
+	assert.Equal(t, "no room", tr.Reports.TakeReport(theGang).Message)
+}
+
+func TestWhenVictimsMayBeSearched(t *testing.T) {
+	mayEvict := func(tr *Tracker, pod *corev1.Pod) bool {
+		s := tr.Decisions.Snapshot(pod)
+		require.NotNil(t, s)
+		_, ok := tr.Decisions.Commit(s, no(s, "no room", pod, "NodeResourcesFit"))
+		require.True(t, ok)
+		return s.MayEvict
+	}
+	t.Run("the pause grows", func(t *testing.T) {
+		tr, clock, waiting, _ := evicting(t)
+		for _, pause := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
+			require.True(t, mayEvict(tr, waiting[0]))
+			clock.Step(pause - time.Millisecond)
+			require.False(t, mayEvict(tr, waiting[0]), pause)
+			clock.Step(time.Millisecond)
+		}
+	})
+	t.Run("a pod that never preempts", func(t *testing.T) {
+		tr, _, waiting, _ := evicting(t)
+		never := corev1.PreemptNever
+		pod := waiting[0].DeepCopy()
+		pod.Spec.PreemptionPolicy = &never
+		tr.SetPod(pod)
+		assert.False(t, mayEvict(tr, pod))
+	})
+	t.Run("without the plugin", func(t *testing.T) {
+		tr, _, waiting, _ := evicting(t)
+		tr.Victims.enabled = false
+		assert.False(t, mayEvict(tr, waiting[0]))
+	})
+	t.Run("more than the whole capability", func(t *testing.T) {
+		tr, _, waiting, _ := evicting(t)
+		tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "1").Obj())
+		s := tr.Decisions.Snapshot(waiting[0])
+		assert.False(t, s.MayEvict)
+	})
+}
+
+func TestAGangIsDecidedAgainWhenAnotherQueueIsAboveItsShare(t *testing.T) {
+	tr, clock, waiting, _ := evicting(t)
+	share := func(name, cpus string) *schedulingv1beta1.Queue {
+		q := mustertesting.MakeQueue(name).Obj()
+		q.Spec.Deserved = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpus)}
+		return q
+	}
+	tr.Quota.SetQueue(share("q", "2"))
+	tr.Quota.SetQueue(share("other", "2"))
+	s := tr.Decisions.Snapshot(waiting[0])
+	tr.Victims.Rules(s.Claimant(), resources.List{corev1.ResourceCPU: 4000}, nil)
+	tr.Decisions.Commit(s, no(s, "no room", waiting[0], "NodeResourcesFit"))
+	woken := func() bool { return tr.gangs[theGang].decision.woken }
+	clock.Step(longestSearchPause)
+	(&dispatcher{tr}).tick()
+	require.False(t, woken(), "nobody has more than is due")
+	for i := range 3 {
+		tr.SetPod(on(singleNamed(fmt.Sprint("s", i), "other").Obj(), "node"))
+	}
+	clock.Step(longestSearchPause)
+	(&dispatcher{tr}).tick()
+	assert.True(t, woken())
+}

@@ -1,0 +1,141 @@
+package scheduler_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+)
+
+// queue makes a queue of the test's own. Its share is written, as other tests' nodes would count in one that is worked out.
+func (w *world) queue(name, deserved string, change ...func(*schedulingv1beta1.Queue)) string {
+	w.t.Helper()
+	q := &schedulingv1beta1.Queue{ObjectMeta: metav1.ObjectMeta{Name: w.namespace + "-" + name}}
+	q.Spec.Deserved = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(deserved)}
+	for _, change := range change {
+		change(q)
+	}
+	_, err := muster.SchedulingV1beta1().Queues().Create(w.ctx, q, metav1.CreateOptions{})
+	require.NoError(w.t, err)
+	w.t.Cleanup(func() {
+		_ = muster.SchedulingV1beta1().Queues().Delete(w.t.Context(), q.Name, metav1.DeleteOptions{})
+	})
+	return q.Name
+}
+
+func capability(cpu string) func(*schedulingv1beta1.Queue) {
+	return func(q *schedulingv1beta1.Queue) {
+		q.Spec.Capability = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}
+	}
+}
+
+// submit creates a gang of a queue, each pod of 3 CPUs.
+func (w *world) submit(name, queue string, minMember int32, n int, change ...func(*corev1.Pod)) {
+	w.t.Helper()
+	w.createGroup(name, minMember, queue)
+	w.createGang(name, n, change...)
+}
+
+// run submits gangs of one pod each and waits until they are bound.
+func (w *world) run(queue string, names ...string) {
+	w.t.Helper()
+	for _, name := range names {
+		w.submit(name, queue, 1, 1)
+		w.expectBound(name+"-", 1)
+	}
+}
+
+// evicted lists the reasons of the events that tell of evictions, with the pods.
+func (w *world) evicted() (told []string) {
+	events, err := kube.CoreV1().Events(w.namespace).List(w.ctx, metav1.ListOptions{})
+	require.NoError(w.t, err)
+	for i := range events.Items {
+		if e := &events.Items[i]; e.Reason == "Reclaimed" || e.Reason == "Preempted" {
+			told = append(told, e.Reason+" "+e.InvolvedObject.Name)
+		}
+	}
+	slices.Sort(told)
+	return told
+}
+
+func TestAQueueTakesBackExactlyWhatItIsOwed(t *testing.T) {
+	w := newWorld(t, 4)
+	owed, borrows := w.queue("owed", "6"), w.queue("borrows", "6")
+	w.run(borrows, "b1", "b2", "b3", "b4")
+	w.submit("mine", owed, 2, 2)
+	w.expectBound("mine-", 2)
+	require.Equal(t, 2, w.bound("b"), "two of four were needed")
+	w.eventually("the evictions are told", func() bool { return len(w.evicted()) == 2 })
+	for _, told := range w.evicted() {
+		require.Contains(t, told, "Reclaimed b")
+	}
+}
+
+func TestAQueueWithinItsShareLosesNothing(t *testing.T) {
+	w := newWorld(t, 2)
+	rich, other := w.queue("rich", "3"), w.queue("other", "6")
+	w.run(other, "o1", "o2")
+	w.submit("mine", rich, 1, 1)
+	w.expectHeld("mine-", "0 of 1 members of the gang fit")
+	w.expectStays("o", 2)
+}
+
+func TestNothingIsEvictedIfTheWholeMinimumWouldNotFit(t *testing.T) {
+	w := newWorld(t, 3)
+	owed, borrows := w.queue("owed", "9"), w.queue("borrows", "3")
+	w.run(borrows, "b1", "b2")
+	w.create(w.pod("stays", "", w.class(1000)))
+	w.expectBound("stays", 1)
+	w.submit("mine", owed, 3, 3)
+	w.expectHeld("mine-")
+	w.expectStays("b", 2)
+}
+
+func TestAGangPreemptsAGangOfLowerPriorityWhole(t *testing.T) {
+	w := newWorld(t, 4)
+	urgent := w.class(500)
+	w.startGang("low", 2, 2)
+	w.startGang("other", 2, 2)
+	w.createGroup("high", 2, "")
+	w.createGang("high", 2, urgent)
+	w.expectBound("high-", 2)
+	left := []int{w.bound("low-"), w.bound("other-")}
+	slices.Sort(left)
+	require.Equal(t, []int{0, 2}, left, "one gang whole, the other not at all")
+	w.eventually("the evictions are told", func() bool { return len(w.evicted()) == 2 })
+}
+
+func TestAGangPreemptsForTheQuotaOfItsQueue(t *testing.T) {
+	w := newWorld(t, 4)
+	full := w.queue("full", "6", capability("6"))
+	w.submit("low", full, 2, 2)
+	w.expectBound("low-", 2)
+	w.submit("high", full, 2, 2, w.class(500))
+	w.expectBound("high-", 2)
+	require.Zero(t, w.bound("low-"), "though there was room on nodes")
+}
+
+func TestASeatIsKeptUntilTheVictimsHaveGone(t *testing.T) {
+	w := newWorld(t, 2)
+	owed, borrows := w.queue("owed", "6"), w.queue("borrows", "0")
+	slow := func(p *corev1.Pod) { *p.Spec.TerminationGracePeriodSeconds = 30 }
+	for i := range 2 {
+		w.submit(fmt.Sprintf("b%d", i), borrows, 1, 1, slow)
+	}
+	w.expectBound("b", 2)
+	w.submit("mine", owed, 2, 2)
+	w.expectAllSay("mine-", 2, "WaitingForEvictions", "waiting until 2 pods have gone that were evicted for the gang")
+	w.create(w.pod("thief", ""))
+	w.remove("b0-0")
+	w.expectHeld("thief")
+	require.Zero(t, w.bound("mine-"), "it starts whole")
+	w.remove("b1-0")
+	w.expectBound("mine-", 2)
+	require.Zero(t, w.bound("thief"))
+}
