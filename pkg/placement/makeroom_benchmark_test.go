@@ -64,4 +64,3 @@ func BenchmarkMakeRoom(b *testing.B) {
 		})
 	}
 }
-

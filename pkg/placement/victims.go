@@ -199,6 +199,8 @@ func LargestFirst(a, b *gang.Member) int {
 type GangVictims struct {
 	// Key of the gang.
 	Key string
+	// Account that the gang is charged to, "" for none.
+	Account string
 	// Floor is the priority that the PodGroup's class gives to the gang, math.MinInt32 if it names none. No member counts for less.
 	Floor int32
 	// Holding are the members that hold room, count for the gang and are not about to be evicted.
