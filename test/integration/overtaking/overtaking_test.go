@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
@@ -11,6 +12,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
@@ -195,7 +197,11 @@ func (w *world) queue(name, cpu string, change ...func(*mustertesting.QueueWrapp
 	w.t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), soon)
 		defer cancel()
-		require.NoError(w.t, muster.SchedulingV1beta1().Queues().Delete(ctx, name, metav1.DeleteOptions{}))
+		w.clear() // a queue is not deleted under what is in it
+		err := wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+			return muster.SchedulingV1beta1().Queues().Delete(ctx, name, metav1.DeleteOptions{}) == nil, nil
+		})
+		require.NoError(w.t, err, "deleting queue %s", name)
 	})
 }
 

@@ -21,7 +21,6 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
@@ -135,15 +134,15 @@ func eventually(t *testing.T, what string, met func() bool) {
 	require.NoError(t, err, "not seen: %s", what)
 }
 
-// awaitWork deletes the queue default and waits until somebody makes it anew: someone leads, and works.
+// awaitWork creates a queue and waits until somebody opens it: someone leads, and works.
 func awaitWork(t *testing.T) {
 	t.Helper()
 	queues := muster.SchedulingV1beta1().Queues()
-	err := queues.Delete(t.Context(), schedulingv1beta1.DefaultQueue, metav1.DeleteOptions{})
-	require.True(t, err == nil || apierrors.IsNotFound(err), "deleting the queue: %v", err)
-	eventually(t, "the queue default is made anew", func() bool {
-		_, err := queues.Get(t.Context(), schedulingv1beta1.DefaultQueue, metav1.GetOptions{})
-		return err == nil
+	queue, err := queues.Create(t.Context(), &schedulingv1beta1.Queue{ObjectMeta: metav1.ObjectMeta{GenerateName: "work-"}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	eventually(t, "the queue is opened", func() bool {
+		queue, err := queues.Get(t.Context(), queue.Name, metav1.GetOptions{})
+		return err == nil && queue.Status.State == schedulingv1beta1.QueueStateOpen
 	})
 }
 
