@@ -63,6 +63,7 @@ var layers = []layer{
 
 	{folder: "pkg/scheduler/plugins", rank: 5, banned: noControllers},
 	{folder: "pkg/scheduler/report", rank: 4, banned: noControllers},
+	{folder: "pkg/scheduler/eviction", rank: 4, banned: noControllers},
 	{folder: "pkg/scheduler/gangs", rank: 3, peers: []string{"pkg/ledger"}, banned: noControllers},
 	{folder: "pkg/scheduler/upstream", rank: 1, banned: map[string]string{
 		module + "pkg/client": "it knows the scheduler's own clients only",
@@ -75,7 +76,7 @@ var layers = []layer{
 
 	{folder: "pkg/gang", rank: 2, peers: []string{"pkg/job"}, banned: pure},
 	{folder: "pkg/quota", rank: 2, banned: pure},
-	{folder: "pkg/placement", rank: 2, peers: []string{"pkg/gang"}, banned: decides},
+	{folder: "pkg/placement", rank: 2, peers: []string{"pkg/gang", "pkg/quota"}, banned: decides},
 	{folder: "pkg/reservations", rank: 2, peers: []string{"pkg/quota"}, banned: pure},
 	{folder: "pkg/job", rank: 2, banned: pure},
 
