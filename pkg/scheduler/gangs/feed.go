@@ -124,6 +124,7 @@ func (f *Feed) run(ctx context.Context, handle fwk.Handle, synced []cache.Inform
 	go func() {
 		<-ctx.Done()
 		f.t.dirty.ShutDown()
+		f.t.repairs.ShutDown()
 		f.t.Reports.queue.ShutDown()
 	}()
 	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
