@@ -216,6 +216,32 @@ var rules = map[string]rule{
 		field:   "spec.policies[0].timeout",
 		message: "a policy for PodPending needs a timeout",
 	},
+	"minRuntime is at most a year": {
+		base:    smallQueue,
+		keeps:   []string{`spec: {muster: {minRuntime: 0s}}`, `spec: {muster: {minRuntime: 8760h}}`},
+		breaks:  `spec: {muster: {minRuntime: 8760h1s}}`,
+		field:   "spec.muster.minRuntime",
+		message: "minRuntime is from 0s to 8760h",
+	},
+	"minRuntime is not negative": {
+		base:    smallQueue,
+		breaks:  `spec: {muster: {minRuntime: -1s}}`,
+		field:   "spec.muster.minRuntime",
+		message: "minRuntime is from 0s to 8760h",
+	},
+	"preemptionDelay is at most a year": {
+		base:    smallQueue,
+		keeps:   []string{`spec: {muster: {preemptionDelay: 0s}}`, `spec: {muster: {preemptionDelay: 8760h}}`},
+		breaks:  `spec: {muster: {preemptionDelay: 8760h1s}}`,
+		field:   "spec.muster.preemptionDelay",
+		message: "preemptionDelay is from 0s to 8760h",
+	},
+	"preemptionDelay is not negative": {
+		base:    smallQueue,
+		breaks:  `spec: {muster: {preemptionDelay: -1s}}`,
+		field:   "spec.muster.preemptionDelay",
+		message: "preemptionDelay is from 0s to 8760h",
+	},
 	"a duration is one that Go can read": {
 		base: smallJob,
 		keeps: []string{
