@@ -29,7 +29,7 @@ type nodewise struct {
 	demand  int
 	left    []resources.List // on each node, beside the members that have places
 	placed  [][]int          // of each demand and node
-	refused []bool           // candidates that the rules do not let go
+	refused []bool           // candidates that the rules do not allow
 }
 
 // takeByNode takes what makes the next slot at the least cost until all members have one, and then what the quota needs.

@@ -1,6 +1,6 @@
 // Package eviction finds pods whose eviction makes room for a gang. It reads the scheduler's snapshot, asks the tracker what gangs can spare
-// and whom the queues let go, and has package placement search. It evicts nothing: the decision says who goes, and the tracker has it done
-// when the decision is committed.
+// and whom the rules of the queues allow, and has package placement search. It evicts nothing: the decision says who goes, and the tracker has
+// it done when the decision is committed.
 package eviction
 
 import (
@@ -119,7 +119,7 @@ func (c *census) leavingUIDs() []types.UID {
 	return uids
 }
 
-// candidates are what the queues let go for a gang, each by itself.
+// candidates are what the queues allow to be evicted for a gang, each by itself.
 func (s *Search) candidates(snapshot *gangs.Snapshot, c *census, rules *gangs.EvictionRules) []*placement.Victim {
 	var candidates []*placement.Victim
 	now := time.Now()
@@ -201,6 +201,11 @@ func IsSpared(tracker *gangs.Tracker, pod *corev1.Pod, account string, now time.
 		least = max(least, cooldown)
 	}
 	return now.Sub(startOf(pod)) < least
+}
+
+// HasSay tells whether a pod says something about its eviction.
+func HasSay(pod *corev1.Pod) bool {
+	return value(pod, batchv1alpha1.PodPreemptableKey) != "" || value(pod, batchv1alpha1.CooldownTimeKey) != ""
 }
 
 // value is that of an annotation, or else of a label.

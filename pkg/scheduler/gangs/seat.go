@@ -281,20 +281,24 @@ type Claimant struct {
 	Priority int32
 	// Wants is what it requests.
 	Wants resources.List
+
+	uncounted bool // it is not among what is known to wait
 }
 
 // Claimant is the gang of the snapshot.
 func (s *Snapshot) Claimant() Claimant {
-	return Claimant{s.Key.String(), s.account, s.Problem.Priority, requests(s.Problem.Members)}
+	return Claimant{Key: s.Key.String(), Account: s.account, Priority: s.Problem.Priority, Wants: requests(s.Problem.Members)}
 }
 
 // ClaimantOf is a pod that stands for itself: one without a gang, or surplus.
 func (v *Victims) ClaimantOf(pod *corev1.Pod) Claimant {
-	c := Claimant{string(pod.UID), AccountOf(pod), corev1helpers.PodPriority(pod), resources.PodRequests(pod)}
+	c := Claimant{Key: string(pod.UID), Account: AccountOf(pod), Priority: corev1helpers.PodPriority(pod), Wants: resources.PodRequests(pod)}
 	v.t.mu.Lock()
 	defer v.t.mu.Unlock()
 	if g, _ := v.t.find(pod.UID); g != nil {
 		c.Account = g.podGroup.account
+	} else if _, waits := v.t.Quota.pods[pod.UID]; !waits {
+		c.uncounted = true
 	}
 	return c
 }
@@ -308,7 +312,14 @@ func (v *Victims) Rules(c Claimant, total resources.List, leaving []types.UID) *
 	if !v.t.Quota.enforced {
 		c.Account = ""
 	}
-	shares := v.t.Quota.Ledger.ShareOut(total, v.t.Quota.waiting())
+	waiting := v.t.Quota.waiting()
+	if queue := quota.QueueOf(c.Account); queue != "" && c.uncounted {
+		if waiting[queue] == nil {
+			waiting[queue] = resources.Sums{}
+		}
+		waiting[queue].Add(c.Wants)
+	}
+	shares := v.t.Quota.Ledger.ShareOut(total, waiting)
 	return &EvictionRules{v.t.Quota.Ledger.Reclaim(c.Key, shares, c.Account, c.Priority, c.Wants, leaving), c, v.t.Quota.enforced}
 }
 

@@ -53,11 +53,11 @@ type plan struct {
 
 var _ preemption.Interface = (*attempt)(nil)
 
-// SelectVictimsOnNode finds the fewest victims without which the preemptor fits on a node. Where no gang is concerned the upstream scheduler
-// does it.
+// SelectVictimsOnNode finds the fewest victims without which the preemptor fits on a node. Where no gang and no queue is concerned, and no pod says
+// something about its eviction, the upstream scheduler does it.
 func (a *attempt) SelectVictimsOnNode(ctx context.Context, cycle fwk.CycleState, preemptor *corev1.Pod, node fwk.NodeInfo,
 	possible []*preemption.DomainVictim, pdbs []*policyv1.PodDisruptionBudget) ([]*corev1.Pod, int, *fwk.Status) {
-	if a.breakGangs || !slices.ContainsFunc(possible, a.concernsGang) {
+	if a.breakGangs || !slices.ContainsFunc(possible, a.isOurs) {
 		pods, violations, status := a.DefaultPreemption.SelectVictimsOnNode(ctx, cycle, preemptor, node, possible, pdbs)
 		a.keep(node, plan{victims: pods, violations: violations, singlePods: len(pods), status: status})
 		return pods, violations, status
@@ -80,10 +80,12 @@ func (a *attempt) keep(node fwk.NodeInfo, p plan) {
 	a.plans[node.Node().Name] = p
 }
 
-func (a *attempt) concernsGang(victim *preemption.DomainVictim) bool {
+// isOurs says whether the upstream scheduler does not know all that decides about a victim.
+func (a *attempt) isOurs(victim *preemption.DomainVictim) bool {
 	return slices.ContainsFunc(victim.Pods(), func(info fwk.PodInfo) bool {
-		_, m := a.member(info.GetPod())
-		return m != nil
+		pod := info.GetPod()
+		_, m := a.member(pod)
+		return m != nil || gangs.AccountOf(pod) != "" || eviction.HasSay(pod)
 	})
 }
 
