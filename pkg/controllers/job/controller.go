@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	nodelisters "k8s.io/client-go/listers/node/v1"
 	schedulinglisters "k8s.io/client-go/listers/scheduling/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
@@ -112,6 +114,8 @@ type Controller struct {
 	groups          musterlisters.PodGroupLister
 	queues          musterlisters.QueueLister
 	priorityClasses schedulinglisters.PriorityClassLister
+	limitRanges     corelisters.LimitRangeLister
+	runtimeClasses  nodelisters.RuntimeClassLister
 	podIndex        cache.Indexer // pods, by the UID of the Job that controls them
 	jobIndex        cache.Indexer // Jobs, by their queue, and by the claims that they name
 	queueIndex      cache.Indexer // queues, by their parent
@@ -139,6 +143,8 @@ func New(cfg Config) *Controller {
 	commands := cfg.MusterInformers.Bus().V1alpha1().Commands().Informer()
 	pods := cfg.KubeInformers.Core().V1().Pods()
 	classes := cfg.KubeInformers.Scheduling().V1().PriorityClasses()
+	limits := cfg.KubeInformers.Core().V1().LimitRanges()
+	runtimes := cfg.KubeInformers.Node().V1().RuntimeClasses()
 
 	c := &Controller{
 		requests:        make(chan struct{}, maxRequests),
@@ -155,6 +161,8 @@ func New(cfg Config) *Controller {
 		groups:          groups.Lister(),
 		queues:          queues.Lister(),
 		priorityClasses: classes.Lister(),
+		limitRanges:     limits.Lister(),
+		runtimeClasses:  runtimes.Lister(),
 		podIndex:        pods.Informer().GetIndexer(),
 		jobIndex:        jobs.Informer().GetIndexer(),
 		queueIndex:      queues.Informer().GetIndexer(),
@@ -180,6 +188,8 @@ func New(cfg Config) *Controller {
 	c.watch(jobs.Informer(), c.jobHandler(), cache.Indexers{byQueue: queueOfJob, byClaim: claimsOfJob})
 	c.watch(jobs.Informer(), c.instruments.jobs.handler(), nil)
 	c.watch(queues.Informer(), c.queueHandler(), cache.Indexers{byParent: parentOfQueue})
+	c.watch(limits.Informer(), c.additionsHandler(), nil)
+	c.watch(runtimes.Informer(), c.additionsHandler(), nil)
 	c.watch(commands, c.commandHandler(), cache.Indexers{byTargetJob: jobOfCommand})
 	return c
 }

@@ -34,7 +34,7 @@ func (w *world) quorum() int32 {
 	stage := w.look().stage
 	filled := defaults.Job(w.job, "")
 	filled.Spec = *stage.Gang(&filled.Spec)
-	return groupSpec(filled, func(string) int32 { return 0 }).MinMember
+	return groupSpec(filled, func(string) int32 { return 0 }, additions{}).MinMember
 }
 
 // TestAResumeRunsWhatFailedAgain: a gang of three that a failure has aborted is whole again, and can succeed, whether the failed pod

@@ -17,13 +17,13 @@ import (
 )
 
 // minResources returns what the minimum of a Job uses of a quota, in the names that a ResourceQuota uses and for
-// extended resources in their own too. Amounts end at resources.MaxAmount, with which the PodGroup is not admitted. The pods of tasks of higher priority are counted first, as they start first.
-func minResources(spec *batchv1alpha1.JobSpec, priorityOf priorityFunc) corev1.ResourceList {
+// extended resources in their own too. It counts what the API server adds to the pods when they are created. Amounts end at resources.MaxAmount, with which the PodGroup is not admitted. The pods of tasks of higher priority are counted first, as they start first.
+func minResources(spec *batchv1alpha1.JobSpec, priorityOf priorityFunc, added additions) corev1.ResourceList {
 	order := byPriority(spec, priorityOf)
 	sum := corev1.ResourceList{}
 	for n, count := range minimumPods(spec, order) {
 		if count > 0 {
-			sum = quota.Add(sum, times(podUsage(&spec.Tasks[order[n]].Template), int64(count)))
+			sum = quota.Add(sum, times(podUsage(&spec.Tasks[order[n]].Template, added), int64(count)))
 		}
 	}
 	for name, amount := range sum {
@@ -67,10 +67,11 @@ func minimumPods(spec *batchv1alpha1.JobSpec, order []int) []int32 {
 	return counts
 }
 
-// podUsage returns what a pod of the template uses of a quota, once the API server has filled in its defaults.
-func podUsage(template *corev1.PodTemplateSpec) corev1.ResourceList {
+// podUsage returns what a pod of the template uses of a quota, once the API server has filled in its defaults and admitted it.
+func podUsage(template *corev1.PodTemplateSpec, added additions) corev1.ResourceList {
 	pod := &corev1.Pod{Spec: *template.Spec.DeepCopy()}
 	corev1defaults.SetObjectDefaults_Pod(pod)
+	added.addTo(&pod.Spec)
 
 	one := *resource.NewQuantity(1, resource.DecimalSI)
 	usage := corev1.ResourceList{corev1.ResourcePods: one, "count/pods": one}

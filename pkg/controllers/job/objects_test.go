@@ -87,7 +87,7 @@ func TestMinResources(t *testing.T) {
 		min, minA, minB int32
 		want            string
 	}{{2, 2, 1, "100m"}, {3, 1, 1, "200m"}, {3, 1, 2, "250m"}, {2, 1, 1, "150m"}, {4, 1, 1, "300m"}} {
-		got := minResources(job(c.min, c.minA, c.minB), priorities)
+		got := minResources(job(c.min, c.minA, c.minB), priorities, additions{})
 		assert.Equal(t, c.want, got.Cpu().String(), "%+v", c)
 		assert.Equal(t, int64(c.min), got.Pods().Value())
 	}
@@ -98,7 +98,7 @@ func TestMinResourcesOfHugeRequestsEndAtTheBound(t *testing.T) {
 	for _, quantity := range []string{"8Ei", "10E", "10000000000000000", "1e999", "5Pi"} {
 		spec := &defaults.Job(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1000).Requests("cpu", quantity, "memory", quantity)).
 			Task(mustertesting.MakeTask("b", 1000).Requests("memory", quantity)).Obj(), "").Spec
-		got := minResources(spec, func(string) int32 { return 0 })
+		got := minResources(spec, func(string) int32 { return 0 }, additions{})
 		for _, name := range []corev1.ResourceName{"cpu", "memory", "requests.memory"} {
 			amount := got[name]
 			assert.Equal(t, "4Ei", amount.String(), "%s of %s", quantity, name)
@@ -113,7 +113,7 @@ func TestMinResourcesInTheNamesOfAQuota(t *testing.T) {
 	spec := &defaults.Job(mustertesting.MakeJob("j").Task(task).Obj(), "").Spec
 	spec.Tasks[0].Template.Spec.Containers[0].Resources.Limits = mustertesting.Resources("cpu", "2", "memory", "1Gi", "nvidia.com/gpu", "4")
 	got := map[string]string{}
-	for name, amount := range minResources(spec, func(string) int32 { return 0 }) {
+	for name, amount := range minResources(spec, func(string) int32 { return 0 }, additions{}) {
 		got[string(name)] = amount.String()
 	}
 	assert.Equal(t, map[string]string{
@@ -126,7 +126,7 @@ func TestGroupFollowsTheJob(t *testing.T) {
 	job := defaults.Job(mustertesting.MakeJob("j").UID("u").Queue("q").PriorityClass("high").MinAvailable(3).Label("l", "1").
 		Annotation("a", "2").Annotation(corev1.LastAppliedConfigAnnotation, "{}").
 		Task(mustertesting.MakeTask("ps", 1)).Task(mustertesting.MakeTask("w", 4).MinAvailable(2)).Obj(), "")
-	group := newGroup(job, func(string) int32 { return 0 })
+	group := newGroup(job, func(string) int32 { return 0 }, additions{})
 	assert.Equal(t, "j-u", group.Name)
 	assert.Equal(t, int32(3), group.Spec.MinMember)
 	assert.Equal(t, map[string]int32{"ps": 1, "w": 2}, group.Spec.MinTaskMember)

@@ -16,7 +16,7 @@ import (
 )
 
 // newGroup builds the Job's PodGroup. The Job has its defaults filled in, and its spec is that of its gang.
-func newGroup(job *batchv1alpha1.Job, priorityOf priorityFunc) *schedulingv1beta1.PodGroup {
+func newGroup(job *batchv1alpha1.Job, priorityOf priorityFunc, added additions) *schedulingv1beta1.PodGroup {
 	annotations := maps.Clone(job.Annotations)
 	// A copy of the Job's manifest would say nothing true about the PodGroup.
 	delete(annotations, corev1.LastAppliedConfigAnnotation)
@@ -28,11 +28,11 @@ func newGroup(job *batchv1alpha1.Job, priorityOf priorityFunc) *schedulingv1beta
 			Annotations:     annotations,
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, jobKind)},
 		},
-		Spec: groupSpec(job, priorityOf),
+		Spec: groupSpec(job, priorityOf, added),
 	}
 }
 
-func groupSpec(job *batchv1alpha1.Job, priorityOf priorityFunc) schedulingv1beta1.PodGroupSpec {
+func groupSpec(job *batchv1alpha1.Job, priorityOf priorityFunc, added additions) schedulingv1beta1.PodGroupSpec {
 	perTask := make(map[string]int32, len(job.Spec.Tasks))
 	for i := range job.Spec.Tasks {
 		perTask[job.Spec.Tasks[i].Name] = *job.Spec.Tasks[i].MinAvailable
@@ -43,7 +43,7 @@ func groupSpec(job *batchv1alpha1.Job, priorityOf priorityFunc) schedulingv1beta
 			divided = append(divided, subGroups(task))
 		}
 	}
-	needs := minResources(&job.Spec, priorityOf)
+	needs := minResources(&job.Spec, priorityOf, added)
 	return schedulingv1beta1.PodGroupSpec{
 		MinMember:         job.Spec.MinAvailable,
 		MinTaskMember:     perTask,
@@ -80,7 +80,7 @@ func (c *Controller) ensureGroup(
 	job := gangOf(whole, p.stage)
 	groups := c.muster.SchedulingV1beta1().PodGroups(job.Namespace)
 	if group == nil {
-		created, err := groups.Create(ctx, newGroup(job, c.priorityOf), metav1.CreateOptions{})
+		created, err := groups.Create(ctx, newGroup(job, c.priorityOf, c.additionsIn(job.Namespace)), metav1.CreateOptions{})
 		if err != nil {
 			return nil, fmt.Errorf("creating PodGroup %s: %w", batchv1alpha1.PodGroupName(job), err)
 		}
@@ -113,7 +113,7 @@ func gangOf(job *batchv1alpha1.Job, stage dependency.Stage) *batchv1alpha1.Job {
 
 // wantedSpec is what the spec of the Job's PodGroup should be. What others have added for tasks and topology stays.
 func (c *Controller) wantedSpec(job *batchv1alpha1.Job, group *schedulingv1beta1.PodGroup) schedulingv1beta1.PodGroupSpec {
-	wanted := groupSpec(job, c.priorityOf)
+	wanted := groupSpec(job, c.priorityOf, c.additionsIn(job.Namespace))
 	wanted.NetworkTopology = group.Spec.NetworkTopology
 	if wanted.SubGroupPolicy == nil {
 		wanted.SubGroupPolicy = group.Spec.SubGroupPolicy

@@ -236,7 +236,7 @@ func (d *desk) stands(builder *mustertesting.JobWrapper, p batchv1alpha1.JobPhas
 		pod.Spec.NodeName = "n"
 		d.shows(pod)
 	}
-	group := newGroup(filled, d.priorityOf)
+	group := newGroup(filled, d.priorityOf, additions{})
 	group.UID, group.Status.Phase = "g", schedulingv1beta1.PodGroupInqueue
 	d.shows(group)
 	d.shows(job)
