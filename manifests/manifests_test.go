@@ -96,7 +96,7 @@ func TestManifestsDecodeStrictly(t *testing.T) {
 
 // `kubectl apply -k` must know each file, since programs read all of a folder.
 func TestKustomizationsListAllFilesOfTheirFolder(t *testing.T) {
-	for _, folder := range []string{"crds", "rbac", "admission"} {
+	for _, folder := range []string{"crds", "rbac", "admission", "tenancy"} {
 		text, err := os.ReadFile(filepath.Join(folder, "kustomization.yml"))
 		require.NoError(t, err)
 		var kustomization struct {

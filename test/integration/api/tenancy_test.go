@@ -47,29 +47,6 @@ func bind(t *testing.T, user, role string) {
 	t.Cleanup(func() { require.NoError(t, bindings.Delete(context.Background(), user, metav1.DeleteOptions{})) })
 }
 
-// giveQueue lets a user update one queue.
-func giveQueue(t *testing.T, user, queue string) {
-	t.Helper()
-	rbac := admin(t).RbacV1()
-	_, err := rbac.ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{
-		ObjectMeta: metav1.ObjectMeta{Name: user},
-		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{queues.Group}, Resources: []string{"queues"}, ResourceNames: []string{queue}, Verbs: []string{"update"}}},
-	}, metav1.CreateOptions{})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		require.NoError(t, rbac.ClusterRoles().Delete(context.Background(), user, metav1.DeleteOptions{}))
-	})
-	_, err = rbac.ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: user},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
-	}, metav1.CreateOptions{})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		require.NoError(t, rbac.ClusterRoleBindings().Delete(context.Background(), user, metav1.DeleteOptions{}))
-	})
-}
-
 // eventually waits until a request ends as it should: roles and policies reach the API server's caches a moment after they are written.
 func eventually(t *testing.T, what string, met func() bool) {
 	t.Helper()
@@ -96,7 +73,8 @@ func commandOn(apiVersion, kind, target string) map[string]any {
 func TestQueueCommandsNeedTheRightToUpdateTheQueue(t *testing.T) {
 	const queueGroup, jobGroup = "scheduling.volcano.sh/v1beta1", "batch.volcano.sh/v1alpha1"
 	bind(t, "orders-queues", "edit")
-	giveQueue(t, "orders-queues", "theirs")
+	give(t, "orders-queues", userNamed("orders-queues"), rbacv1.PolicyRule{
+		APIGroups: []string{queues.Group}, Resources: []string{"queues"}, ResourceNames: []string{"theirs"}, Verbs: []string{"update"}})
 	user := as(t, "orders-queues")
 	requireForbidden := func(t *testing.T, err error) {
 		t.Helper()

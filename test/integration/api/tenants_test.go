@@ -1,0 +1,168 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/muster-sched/muster/manifests"
+)
+
+var pods = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+
+// separateTenants installs the policies that are off by default, for as long as the test runs.
+func separateTenants(t *testing.T) {
+	t.Helper()
+	files, err := fs.Glob(manifests.FS, "tenancy/*.yaml")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		text, err := manifests.FS.ReadFile(file)
+		require.NoError(t, err)
+		for decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096); ; {
+			object := &unstructured.Unstructured{}
+			err := decoder.Decode(object)
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			require.NoError(t, err)
+			gvr := schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"}
+			if object.GetKind() == "ValidatingAdmissionPolicyBinding" {
+				gvr.Resource = "validatingadmissionpolicybindings"
+			}
+			_, err = client.Resource(gvr).Create(t.Context(), object, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
+			require.NoError(t, err)
+			t.Cleanup(func() {
+				require.NoError(t, client.Resource(gvr).Delete(context.Background(), object.GetName(), metav1.DeleteOptions{}))
+			})
+		}
+	}
+}
+
+// give lets someone do what the rules say, in the whole cluster.
+func give(t *testing.T, name string, to rbacv1.Subject, rules ...rbacv1.PolicyRule) {
+	t.Helper()
+	rbac := admin(t).RbacV1()
+	_, err := rbac.ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, rbac.ClusterRoles().Delete(context.Background(), name, metav1.DeleteOptions{}))
+	})
+	_, err = rbac.ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+		Subjects:   []rbacv1.Subject{to},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, rbac.ClusterRoleBindings().Delete(context.Background(), name, metav1.DeleteOptions{}))
+	})
+}
+
+func userNamed(name string) rbacv1.Subject {
+	return rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}
+}
+
+// mayUse lets its owner use one queue.
+func mayUse(queue string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{queues.Group}, Resources: []string{"queues"}, ResourceNames: []string{queue}, Verbs: []string{"use"}}
+}
+
+const tenantPod = `{apiVersion: v1, kind: Pod, metadata: {name: theirs}, spec: {containers: [{name: a, image: a}]}}`
+
+// TestTenantsKeepToTheirQueues: two teams share a cluster. Red may use queue red, and act for robot; the ServiceAccount blue-deployer may use
+// queue blue. Each attempt of red to charge others is refused, with the field and what to do.
+func TestTenantsKeepToTheirQueues(t *testing.T) {
+	bind(t, "red", "edit")
+	give(t, "red-uses", userNamed("red"), mayUse("red"), rbacv1.PolicyRule{
+		APIGroups: []string{""}, Resources: []string{"users"}, ResourceNames: []string{"robot"}, Verbs: []string{"impersonate"}})
+	give(t, "blue-uses", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: metav1.NamespaceDefault, Name: "blue-deployer"}, mayUse("blue"))
+	createServiceAccount(t, "blue-deployer")
+	createServiceAccount(t, "default")
+	separateTenants(t)
+	red, controller := as(t, "red"), as(t, "system:serviceaccount:muster-system:muster-controller")
+	eventually(t, "red's own queue is open to it, and blue's is not", func() bool {
+		own := dryRun(t, red, podGroups, merge(t, parse(t, smallPodGroup), `spec: {queue: red}`))
+		others := dryRun(t, red, podGroups, merge(t, parse(t, smallPodGroup), `spec: {queue: blue}`))
+		labelled := dryRun(t, red, podGroups, merge(t, parse(t, smallPodGroup), `{metadata: {labels: {muster.sh/user: blue}}, spec: {queue: red}}`))
+		pod := dryRun(t, red, pods, merge(t, parse(t, tenantPod), `metadata: {annotations: {scheduling.volcano.sh/queue-name: blue}}`))
+		return own == nil && apierrors.IsForbidden(others) && apierrors.IsForbidden(labelled) && apierrors.IsForbidden(pod)
+	})
+	const noQueue, noUser = "spec.queue: red may not use queue ", "metadata.labels[muster.sh/user]: red may not act for user blue: give your own name"
+	const noPod = "metadata.annotations[scheduling.volcano.sh/queue-name]: neither red nor the ServiceAccount "
+	for name, c := range map[string]struct {
+		by     dynamic.Interface
+		gvr    schema.GroupVersionResource
+		base   string
+		patch  string
+		refuse string // "" if it is taken
+	}{
+		"a Job in its queue":                 {red, jobs, smallJob, `spec: {queue: red}`, ""},
+		"a Job in another's queue":           {red, jobs, smallJob, `spec: {queue: blue}`, noQueue + "blue: name another queue"},
+		"a Job without a queue":              {red, jobs, smallJob, `{}`, noQueue + "default: name another queue"},
+		"a PodGroup in another's queue":      {red, podGroups, smallPodGroup, `spec: {queue: blue}`, noQueue + "blue: name another queue"},
+		"a PodGroup without a queue":         {red, podGroups, smallPodGroup, `{}`, noQueue + "default: name another queue"},
+		"the controller's PodGroup":          {controller, podGroups, smallPodGroup, `{metadata: {labels: {muster.sh/user: blue}}, spec: {queue: blue}}`, ""},
+		"a plain pod":                        {red, pods, tenantPod, `{}`, ""},
+		"a pod in its queue":                 {red, pods, tenantPod, `metadata: {annotations: {scheduling.volcano.sh/queue-name: red}}`, ""},
+		"a pod in another's queue":           {red, pods, tenantPod, `metadata: {annotations: {scheduling.volcano.sh/queue-name: blue}}`, noPod + "default may use queue blue"},
+		"a pod whose ServiceAccount may":     {red, pods, tenantPod, `{metadata: {annotations: {scheduling.volcano.sh/queue-name: blue}}, spec: {serviceAccountName: blue-deployer}}`, ""},
+		"a pod whose ServiceAccount may not": {red, pods, tenantPod, `{metadata: {annotations: {scheduling.volcano.sh/queue-name: green}}, spec: {serviceAccountName: blue-deployer}}`, noPod + "blue-deployer may use queue green"},
+		"a Job of its own name":              {red, jobs, smallJob, `{metadata: {labels: {muster.sh/user: red}}, spec: {queue: red}}`, ""},
+		"a Job for whom it may impersonate":  {red, jobs, smallJob, `{metadata: {labels: {muster.sh/user: robot}}, spec: {queue: red}}`, ""},
+		"a Job of another's name":            {red, jobs, smallJob, `{metadata: {labels: {muster.sh/user: blue}}, spec: {queue: red}}`, noUser},
+		"a PodGroup of another's name":       {red, podGroups, smallPodGroup, `{metadata: {labels: {muster.sh/user: blue}}, spec: {queue: red}}`, noUser},
+		"a pod of another's name":            {red, pods, tenantPod, `metadata: {labels: {muster.sh/user: blue}}`, noUser},
+		"a Job with a template of another name": {red, jobs, smallJob, `spec: {queue: red, tasks: [{name: a, replicas: 1, template: {
+			metadata: {labels: {muster.sh/user: blue}}, spec: {containers: [{name: a, image: a}]}}}]}`, noUser},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := dryRun(t, c.by, c.gvr, merge(t, parse(t, c.base), c.patch))
+			if c.refuse == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.True(t, apierrors.IsForbidden(err), "%v", err)
+			require.ErrorContains(t, err, c.refuse)
+		})
+	}
+	t.Run("changes", func(t *testing.T) { requireKeptFromChanging(t, red) })
+}
+
+// requireKeptFromChanging checks what a tenant makes of objects of its namespace that exist.
+func requireKeptFromChanging(t *testing.T, red dynamic.Interface) {
+	group := create(t, podGroups, merge(t, parse(t, smallPodGroup), `spec: {queue: blue}`)).GetName()
+	patch := func(text string) error {
+		object, err := resource(podGroups).Get(t.Context(), group, metav1.GetOptions{})
+		require.NoError(t, err)
+		_, err = red.Resource(podGroups).Namespace(metav1.NamespaceDefault).Update(t.Context(),
+			&unstructured.Unstructured{Object: merge(t, object.Object, text)}, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	}
+	require.NoError(t, patch(`spec: {minMember: 3}`))
+	require.NoError(t, patch(`spec: {queue: red}`))
+	require.ErrorContains(t, patch(`spec: {queue: green}`), "spec.queue: red may not use queue green")
+	require.NoError(t, patch(`metadata: {labels: {muster.sh/user: red}}`))
+	require.ErrorContains(t, patch(`metadata: {labels: {muster.sh/user: blue}}`), "red may not act for user blue")
+}
+
+func createServiceAccount(t *testing.T, name string) {
+	t.Helper()
+	accounts := schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}
+	_, err := client.Resource(accounts).Namespace(metav1.NamespaceDefault).Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "ServiceAccount", "metadata": map[string]any{"name": name},
+	}}, metav1.CreateOptions{})
+	require.True(t, err == nil || apierrors.IsAlreadyExists(err), "%v", err)
+}
