@@ -62,6 +62,12 @@ var acts = []struct {
 			and two executors start together; further executors come as there is room.`,
 		play: shareRest,
 	},
+	{
+		title: "A queue takes back what it is owed, and no more",
+		intro: `Two teams own half of the sixteen GPUs each. Blue has borrowed all of them for a Job that can do with less.
+			Now red comes with a gang that needs its whole half.`,
+		play: takeBack,
+	},
 }
 
 // holdGang shows a gang that does not fit: its pods exist, the reason is there to read, and not one pod is bound.
