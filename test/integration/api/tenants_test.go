@@ -9,8 +9,10 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	resourceapi "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -165,4 +167,41 @@ func createServiceAccount(t *testing.T, name string) {
 		"apiVersion": "v1", "kind": "ServiceAccount", "metadata": map[string]any{"name": name},
 	}}, metav1.CreateOptions{})
 	require.True(t, err == nil || apierrors.IsAlreadyExists(err), "%v", err)
+}
+
+// TestAResourceQuotaCountsJobs: how many Jobs, PodGroups and Commands a namespace has is limited by the API server itself.
+func TestAResourceQuotaCountsJobs(t *testing.T) {
+	kube := admin(t)
+	namespace, err := kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "counted-"},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, kube.CoreV1().Namespaces().Delete(context.Background(), namespace.Name, metav1.DeleteOptions{}))
+	})
+	quotas := kube.CoreV1().ResourceQuotas(namespace.Name)
+	for gvr, base := range map[schema.GroupVersionResource]string{jobs: smallJob, podGroups: smallPodGroup, commands: smallCommand} {
+		t.Run(gvr.Resource, func(t *testing.T) {
+			counted := corev1.ResourceName("count/" + gvr.GroupResource().String())
+			one := corev1.ResourceList{counted: resourceapi.MustParse("1")}
+			_, err := quotas.Create(t.Context(), &corev1.ResourceQuota{
+				ObjectMeta: metav1.ObjectMeta{Name: gvr.Resource}, Spec: corev1.ResourceQuotaSpec{Hard: one},
+			}, metav1.CreateOptions{})
+			require.NoError(t, err)
+			eventually(t, "the namespace is counted", func() bool {
+				quota, err := quotas.Get(t.Context(), gvr.Resource, metav1.GetOptions{})
+				_, known := quota.Status.Used[counted]
+				return err == nil && known
+			})
+			try := func(name string) error {
+				object := &unstructured.Unstructured{Object: parse(t, base)}
+				object.SetName(name)
+				_, err := client.Resource(gvr).Namespace(namespace.Name).Create(t.Context(), object, metav1.CreateOptions{})
+				return err
+			}
+			require.NoError(t, try("first"))
+			eventually(t, "the second is refused", func() bool { return apierrors.IsForbidden(try("second")) })
+			require.ErrorContains(t, try("second"), "exceeded quota: "+gvr.Resource+", requested: "+string(counted)+"=1, used: "+string(counted)+"=1")
+		})
+	}
 }
