@@ -44,8 +44,9 @@ func (s *Search) SeatFor(ctx context.Context, snapshot *gangs.Snapshot, nodes []
 	if err != nil {
 		return nil // the snapshot is in memory and does not fail
 	}
-	c := s.census(all)
-	rules := s.tracker.Victims.Rules(snapshot.Claimant(), c.total, c.leavingUIDs())
+	claimant := snapshot.Claimant()
+	c := s.census(all, claimant)
+	rules := s.tracker.Victims.Rules(claimant, c.total, c.leavingUIDs())
 	candidates := s.candidates(snapshot, c, rules)
 	if len(candidates) == 0 {
 		return nil
@@ -67,7 +68,8 @@ type census struct {
 	order   []gangs.Key // of the gangs, as first seen
 }
 
-func (s *Search) census(nodes []fwk.NodeInfo) *census {
+// census counts what runs. Where priority alone decides, what is not below the claimant's is left out: most searches end there.
+func (s *Search) census(nodes []fwk.NodeInfo, claimant gangs.Claimant) *census {
 	c := &census{total: TotalOf(s.handle), gangs: map[gangs.Key]map[types.UID]fwk.PodInfo{}}
 	going := s.tracker.Victims.Leaving()
 	for _, node := range nodes {
@@ -77,7 +79,7 @@ func (s *Search) census(nodes []fwk.NodeInfo) *census {
 			switch {
 			case going.Has(pod.UID) || isGoing(pod):
 				c.leaving = append(c.leaving, leaver(info))
-			case !mayGo(pod):
+			case !mayGo(pod), claimant.Account == "" && corev1helpers.PodPriority(pod) >= claimant.Priority:
 			case !inGang:
 				c.singles = append(c.singles, info)
 			default:
