@@ -420,10 +420,8 @@ type TaskRecord struct {
 	// +kubebuilder:validation:MaxItems=10
 	// +optional
 	Replaced []ReplacedPods `json:"replaced,omitempty"`
-	// Handled maps an index to the UID of its replaced pod.
-	//
-	// Deprecated: earlier versions wrote it. It is read where replaced is absent, so that an upgrade in the middle of a restart takes no
-	// pod for evicted, and it is written no more.
+	// Handled maps an index to the UID of its replaced pod. It is out of date: earlier versions wrote it, and it is written no more.
+	// It is read where replaced is absent, so that an upgrade in the middle of a restart takes no pod for evicted.
 	// +optional
 	Handled map[string]string `json:"handled,omitempty"`
 }
