@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
@@ -58,6 +60,30 @@ func TestAGangBeyondItsQueuesCapabilityIsNotAdmitted(t *testing.T) {
 		func() bool { return s.Log.Job(job).Reason != "" && s.Log.Job(job).Message != "" },
 		func() any { return s.Log.JobStates(job) })
 	s.PodsStay(0, "no pod is created", s.In())
+}
+
+// TestAGangWithoutRequestsIsNotAdmittedPastItsQueue (issue 25, 8): its pods get requests from a LimitRange, and what they ask for together
+// counts before there is one.
+func TestAGangWithoutRequestsIsNotAdmittedPastItsQueue(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t)
+	s.AddNodes(2, "cpu", "8")
+	_, err := s.Kube.CoreV1().LimitRanges(s.Namespace).Create(s.Ctx, &corev1.LimitRange{
+		ObjectMeta: metav1.ObjectMeta{Name: "standard"},
+		Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
+			Type: corev1.LimitTypeContainer, Default: mustertesting.Resources("cpu", "1")}}},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	s.CreateQueue(mustertesting.MakeQueue(s.Namespace).Capability("cpu", "2"))
+	gang := func(name string, replicas int32) types.NamespacedName {
+		return s.CreateJob(mustertesting.MakeJob(name).Queue(s.Namespace).Task(mustertesting.MakeTask("worker", replicas)))
+	}
+	large := gang("large", 3)
+	s.Soon("the Job says why it waits",
+		func() bool { return s.Log.Job(large).Reason != "" && s.Log.Job(large).Message != "" },
+		func() any { return s.Log.JobStates(large) })
+	s.PodsStay(0, "no pod is created", s.In())
+	s.JobPhase(gang("small", 2), batchv1alpha1.Running)
 }
 
 func TestAJobForAMissingQueueWaits(t *testing.T) {
