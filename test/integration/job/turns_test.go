@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -72,9 +74,11 @@ func (a *answers) goThrough(name string) {
 }
 
 // TestNoNamespaceWaitsForAnother (issue 25, 4): in one namespace Jobs crash and restart all the time, in another as many Jobs as the
-// controller has workers get more pods than one turn gives. A Job of a third is answered meanwhile.
+// controller has workers get more pods than one turn gives. A Job of a third is answered meanwhile. MUSTER_TURNS_CRASHING=1000,
+// MUSTER_TURNS_LARGE=1 and MUSTER_TURNS_REPLICAS=10000 are the full size.
 func TestNoNamespaceWaitsForAnother(t *testing.T) {
-	const crashing, large, replicas, rounds = 100, 4, 1500, 6
+	const rounds = 6
+	crashing, large, replicas := setting(t, "MUSTER_TURNS_CRASHING", 100), setting(t, "MUSTER_TURNS_LARGE", 4), setting(t, "MUSTER_TURNS_REPLICAS", 1500)
 	busy, bulky, good := newStage(t), newStage(t), &answers{stage: newStage(t)}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -85,7 +89,7 @@ func TestNoNamespaceWaitsForAnother(t *testing.T) {
 	}
 	var jobs []*batchv1alpha1.Job
 	for i := range large {
-		jobs = append(jobs, bulky.apply(mustertesting.MakeJob(fmt.Sprint("large-", i)).Task(mustertesting.MakeTask("a", replicas))))
+		jobs = append(jobs, bulky.apply(mustertesting.MakeJob(fmt.Sprint("large-", i)).Task(mustertesting.MakeTask("a", int32(replicas)))))
 	}
 	for _, job := range jobs {
 		bulky.admit(job)
@@ -113,6 +117,18 @@ func TestNoNamespaceWaitsForAnother(t *testing.T) {
 		return !slices.ContainsFunc(jobs, func(job *batchv1alpha1.Job) bool { return log.Job(bulky.name(job.Name)).Phase != batchv1alpha1.Aborted })
 	}, func() any { return log.Job(bulky.name(jobs[0].Name)) })
 	bulky.Pods(0, "pods that are left of the large Jobs", bulky.live)
+}
+
+// setting is a number that the environment may give.
+func setting(t *testing.T, variable string, byDefault int) int {
+	t.Helper()
+	given := os.Getenv(variable)
+	if given == "" {
+		return byDefault
+	}
+	number, err := strconv.Atoi(given)
+	require.NoError(t, err, variable)
+	return number
 }
 
 // TestADeletedJobComesToItsEnd (issue 25, 6): a workflow engine keeps it by a finalizer until it is Completed.
