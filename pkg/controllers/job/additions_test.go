@@ -65,7 +65,7 @@ func TestMinResourcesCountWhatTheServerAdds(t *testing.T) {
 			assert.Equal(t, c.limits, limits.String())
 			assert.Equal(t, got.Cpu().String(), requests.String())
 			assert.Equal(t, before, job)
-			assert.Equal(t, corev1.ResourceList(mustertesting.Resources("cpu", "500m")), half, "what is in the informers' stores stays as it is")
+			assert.Equal(t, mustertesting.Resources("cpu", "500m"), half, "what is in the informers' stores stays as it is")
 		})
 	}
 }
