@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -40,7 +41,7 @@ func TestWhoIsAskedForAGang(t *testing.T) {
 	node := mustertesting.MakeNode("node").Allocatable("cpu", "16").Obj()
 	s := New(gangs.New(clocktesting.NewFakeClock(time.Now())), &cluster{snapshot: cache.NewSnapshot(pods, []*corev1.Node{node})}, nil)
 	infos, err := s.handle.SnapshotSharedLister().NodeInfos().List()
-	assert.NoError(t, err)
+	require.NoError(t, err)
 	for name, c := range map[string]struct {
 		claimant gangs.Claimant
 		singles  []string
