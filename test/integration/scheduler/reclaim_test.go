@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -24,7 +25,7 @@ func (w *world) queue(name, deserved string, change ...func(*schedulingv1beta1.Q
 	_, err := muster.SchedulingV1beta1().Queues().Create(w.ctx, q, metav1.CreateOptions{})
 	require.NoError(w.t, err)
 	w.t.Cleanup(func() {
-		_ = muster.SchedulingV1beta1().Queues().Delete(w.t.Context(), q.Name, metav1.DeleteOptions{})
+		_ = muster.SchedulingV1beta1().Queues().Delete(context.Background(), q.Name, metav1.DeleteOptions{})
 	})
 	return q.Name
 }
