@@ -150,7 +150,7 @@ func (r *room) occupy(i int) {
 	}
 }
 
-// take takes a candidate if the rules let it go. A gang goes only with its surplus.
+// take takes a candidate if the rules allow it. A gang goes only with its surplus.
 func (r *room) take(i int) bool {
 	c := r.candidates[i]
 	if r.taken[i] || c.Kind == WholeGang && slices.ContainsFunc(r.surplus[c.Gang], func(s int) bool { return !r.taken[s] }) || !r.rules.Take(c) {

@@ -224,7 +224,7 @@ type piece struct {
 func (w *nodewise) pieces(n int) []piece {
 	var pieces []piece
 	for _, i := range w.on[n] {
-		if w.taken[i] || w.refused[i] {
+		if w.taken[i] || w.isRefused(i) {
 			continue
 		}
 		p := piece{candidate: i, frees: make([]int64, len(w.names))}
@@ -238,6 +238,12 @@ func (w *nodewise) pieces(n int) []piece {
 		pieces = append(pieces, p)
 	}
 	return pieces
+}
+
+// isRefused says whether the rules have refused a candidate, or surplus that must go with it.
+func (w *nodewise) isRefused(i int) bool {
+	c := w.candidates[i]
+	return w.refused[i] || c.Kind == WholeGang && slices.ContainsFunc(w.surplus[c.Gang], func(s int) bool { return w.refused[s] && !w.taken[s] })
 }
 
 // cheapest chooses victims on a node that free what it lacks: of the lowest classes that have enough, and few. In each class it takes the
