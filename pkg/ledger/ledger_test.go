@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
@@ -200,4 +201,39 @@ func TestTheLedgerIsWhatItsEntriesSay(t *testing.T) {
 		assert.Equal(t, used, l.Used("root")[corev1.ResourceCPU])
 		assert.Equal(t, all, l.tree.Total("root").List()[corev1.ResourceCPU])
 	})
+}
+
+// TestReclaimSeesWhatStays: b uses 4 of the share of 2. Reclaim for a, which deserves 2, does not count what is assumed for a's gang, nor
+// pods that leave. It obeys reclaimable, which is true if it is not written.
+func TestReclaimSeesWhatStays(t *testing.T) {
+	for name, c := range map[string]struct {
+		reclaimable *bool
+		leaving     []types.UID
+		want        quota.Rule
+	}{
+		"not written":          {nil, nil, quota.ByShare},
+		"reclaimable":          {ptr.To(true), nil, quota.ByShare},
+		"not reclaimable":      {ptr.To(false), nil, quota.NotAllowed},
+		"what is above leaves": {nil, []types.UID{"1", "2", "uncharged"}, quota.NotAllowed},
+		"a part of it leaves":  {nil, []types.UID{"1"}, quota.ByShare},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := New()
+			for _, name := range []string{"a", "b"} {
+				q := queue(name, "", "10")
+				q.Spec.Deserved = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
+				q.Spec.Reclaimable = c.reclaimable
+				l.SetQueue(q)
+			}
+			for _, pod := range []types.UID{"1", "2", "3", "4"} {
+				l.Charge(pod, "b", cpu(1000))
+			}
+			l.Assume("gang", "a", cpu(2000))
+			shares := l.ShareOut(cpu(4000), nil)
+			unit := quota.Unit{Account: "b", Requests: cpu(1000)}
+			assert.Equal(t, c.want, l.Reclaim("gang", shares, "a", 0, cpu(2000), c.leaving).Rule(unit))
+			assert.Equal(t, quota.NotAllowed, l.Reclaim("other", shares, "a", 0, cpu(2000), nil).Rule(unit), "the share is assumed for another")
+			assert.Equal(t, cpu(4000), l.Used("b"), "asking changes nothing")
+		})
+	}
 }

@@ -89,7 +89,7 @@ func (t *Tree) Reclaim(shares Shares, account string, priority int32, want resou
 	}
 	slices.Sort(r.wanted)
 	if account != "" {
-		r.path = queuesOf(r.tree.path(r.tree.ensure(account)), account)
+		r.path = withoutUser(r.tree.path(r.tree.ensure(account)))
 		for r.fits < len(r.path) && r.fitsShare(r.path[r.fits]) {
 			r.fits++
 		}
@@ -240,7 +240,7 @@ func (r *Reclaim) victim(account string) *victim {
 	}
 	v := &victim{path: r.tree.path(r.tree.ensure(account))}
 	r.victims[account] = v
-	queues := queuesOf(v.path, account)
+	queues := withoutUser(v.path)
 	waiting := sideOf(r.path, queues)
 	if len(waiting) == 0 || len(waiting) > r.fits {
 		return v
@@ -252,13 +252,10 @@ func (r *Reclaim) victim(account string) *victim {
 	return v
 }
 
-// queuesOf is the path without the user. It is empty if the queue of the user is not declared: its users do not count there.
-func queuesOf(path []*queue, account string) []*queue {
-	if IsUser(account) {
-		path = path[1:]
-	}
-	if path[0].name != QueueOf(account) {
-		return nil
+// withoutUser is the part of a path that has shares. The users of an undeclared queue hang below the root: it has no part of their path.
+func withoutUser(path []*queue) []*queue {
+	if IsUser(path[0].name) {
+		return path[1:]
 	}
 	return path
 }

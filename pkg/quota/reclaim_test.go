@@ -205,6 +205,21 @@ func TestReclaimByQuota(t *testing.T) {
 		{"priority does not matter between queues", "12", "a d6; b d6", "b 3 x4 @9", "a 3 @1", "b1"},
 		{"nor does a high one help above the share", "12", "a d6; b d6", "b 3 x2 @1; a 3 x2 @9", "a 3 @9", "no"},
 		{"in the own queue a lower priority goes", "12", "a d6; b d6", "b 3 x2; a 3 x2 @1", "a 3 @2", "a1*"},
+		{"beside a small one, one that takes the rest of the share stays", "5", "a d2; b d3", "b 1; b 4", "a 2", "no"},
+		{"alone it goes, though its queue falls below the share", "5", "a d2; b d3", "b 4; b 1", "a 2", "b1"},
 		{"an equal one does not", "12", "a d6; b d6", "b 3 x2; a 3 x2 @2", "a 3 @2", "no"},
 	})
+}
+
+// TestWhatIsGivenBackIsForgotten: a unit that stays does not keep others from being taken.
+func TestWhatIsGivenBackIsForgotten(t *testing.T) {
+	tree, units := treeOf(t, "a d2; b d3"), unitsOf(t, "b 1; b 4")
+	for _, u := range units {
+		tree.Add(u.Account, u.Requests)
+	}
+	r := tree.Reclaim(tree.ShareOut(cpu(5), asks(map[string]int64{"a": 2})), "a", 0, cpu(2))
+	require.True(t, r.Take(units[0].Unit))
+	require.False(t, r.Take(units[1].Unit))
+	r.GiveBack(units[0].Unit)
+	require.True(t, r.Take(units[1].Unit))
 }

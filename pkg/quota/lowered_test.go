@@ -1,0 +1,83 @@
+package quota
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/muster-sched/muster/pkg/resources"
+)
+
+// TestLoweredCapability has queues in the words of a scene. The units are in the order of eviction. The first queue is asked.
+func TestLoweredCapability(t *testing.T) {
+	for _, c := range []struct{ name, queues, running, evicted string }{
+		{"nothing above, nothing goes", "q c6", "q 2 x3", ""},
+		{"no capability, nothing goes", "q", "q 2 x3", ""},
+		{"one unit too many", "q c4", "q 2 x3", "q1"},
+		{"the first in order go", "q c4", "q 1 @1; q 1 @2; q 2 @3; q 2 @4", "q1 q2"},
+		{"as many as needed", "q c1", "q 1 x5", "q1 q2 q3 q4"},
+		{"a capability of zero empties the queue", "q c0", "q 1 x2; q 3", "q1 q2 q3"},
+		{"one larger than the excess is passed over", "q c6", "q 5; q 1 x3", "q2 q3"},
+		{"it goes if nothing smaller is left", "q c5", "q 4 x2", "q1"},
+		{"then those that it makes needless stay", "q c5", "q 1; q 4; q 4", "q2"},
+		{"of two large ones the first goes", "q c8", "q 5; q 4", "q1"},
+		{"never below the guarantee", "q c2 g4", "q 2 x4", "q1 q2"},
+		{"nor one that would jump below it", "q c2 g3", "q 2 x4", "q1 q2"},
+		{"a child keeps its guarantee, the other pays", "q c4; a <q g3; b <q", "a 1 x4; b 1 x3", "a1 b1 b2"},
+		{"children that are guaranteed all stay", "q c2; a <q g3; b <q g3", "a 1 x3; b 1 x3", ""},
+		{"the guarantee of the parent does not count", "q c2 <org; org g6", "q 2 x3", "q1 q2"},
+		{"only what is used below the queue goes", "q c2; other", "other 1 x3; q 1 x3", "q1"},
+		{"grandchildren go too", "q c2; a <q; b <a", "b 1 x3; q 1", "b1 b2"},
+		{"each resource counts", "q c2 c1gpu", "q 1; q 1gpu; q 1 x2; q 1gpu", "q1 q2"},
+		{"one that has the resource above goes, not the other", "q c9 c1gpu", "q 1 x3; q 1 1gpu; q 1 1gpu", "q4"},
+		{"a guarantee of another resource holds it", "q c1gpu g4", "q 2 1gpu x2", ""},
+		{"a user's quota was lowered", "q c2", "q/ann 1 x2; q/bob 1", "q/ann1"},
+		{"no queue, no unit", "q c0", "none 1; q 1", "q1"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			tree, units := treeOf(t, c.queues), unitsOf(t, c.running)
+			require.Equal(t, c.evicted, lower(tree, statements(c.queues)[0][0], units))
+		})
+	}
+}
+
+// lower charges the units, and names those that go.
+func lower(tree *Tree, account string, units []named) string {
+	var plain []Unit
+	for i := range units {
+		if units[i].Account != "" {
+			tree.Add(units[i].Account, units[i].Requests)
+		}
+		plain = append(plain, units[i].Unit)
+	}
+	var names []string
+	chosen := tree.AboveCapability(account, plain)
+	for _, u := range units { // equal units are chosen from the first on
+		if len(chosen) > 0 && u.Account == chosen[0].Account && u.Priority == chosen[0].Priority && u.Requests.Equal(chosen[0].Requests) {
+			names, chosen = append(names, u.name), chosen[1:]
+		}
+	}
+	return strings.Join(names, " ")
+}
+
+func TestLoweredQuotaOfAUser(t *testing.T) {
+	tree := NewTree()
+	tree.Set("q", Terms{EachUser: listOf(t, "3"), Users: map[string]resources.List{"bob": listOf(t, "1")}})
+	units := unitsOf(t, "q/ann 1 x3; q/bob 1 x3")
+	require.Equal(t, "q/bob1 q/bob2", lower(tree, "q/bob", units))
+	require.Equal(t, int64(3), tree.Total("q/bob").Amount("cpu"), "the tree does not change")
+}
+
+func TestLoweredCapabilityOfHugeAmounts(t *testing.T) {
+	tree := NewTree()
+	tree.Set("q", Terms{Capability: cpu(5)})
+	var units []Unit
+	for range 6 { // more than an int64 holds in all
+		units = append(units, Unit{Account: "q", Requests: cpu(resources.MaxAmount)})
+		tree.Add("q", cpu(resources.MaxAmount))
+	}
+	units = append(units, Unit{Account: "q", Requests: cpu(5)})
+	tree.Add("q", cpu(5))
+	require.Equal(t, units[:6], tree.AboveCapability("q", units))
+}
