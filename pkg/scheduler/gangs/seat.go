@@ -177,6 +177,8 @@ const (
 	// may come above its share without any event that helps a waiting gang.
 	firstSearchPause   = time.Second
 	longestSearchPause = 30 * time.Second
+	// askedAtOnce is for how many gangs a tick asks whether a search may find victims: thousands may wait.
+	askedAtOnce = 200
 )
 
 // EvictPods lets gangs and pods have others evicted. The GangPreemption plugin calls it.
@@ -226,9 +228,13 @@ func (v *Victims) searchAgain(now time.Time) {
 		return
 	}
 	var shares quota.Shares
+	asked := 0
 	for _, g := range v.t.gangs {
 		if g.decision == nil || g.decision.woken || g.attempt != nil || v.searchIn(g, now) != 0 {
 			continue
+		}
+		if asked++; asked > askedAtOnce {
+			return // the others have their turn in the next tick: the order is another one each time
 		}
 		switch {
 		case g.retry.searchOwed:

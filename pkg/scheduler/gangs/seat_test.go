@@ -221,3 +221,29 @@ func TestAGangIsDecidedAgainWhenAnotherQueueIsAboveItsShare(t *testing.T) {
 	(&dispatcher{tr}).tick()
 	assert.True(t, woken())
 }
+
+func TestATickAsksForSomeOfThousandsOfGangs(t *testing.T) {
+	tr, clock, waiting, _ := evicting(t)
+	s := tr.Decisions.Snapshot(waiting[0])
+	tr.Victims.Rules(s.Claimant(), resources.List{corev1.ResourceCPU: 4000}, nil)
+	const gangs = askedAtOnce + 50
+	for i := range gangs {
+		pod := gangOf(tr, fmt.Sprint("w", i), 1, 1)[0]
+		s := tr.Decisions.Snapshot(pod)
+		s.MayEvict = false
+		tr.Decisions.Commit(s, no(s, "no room", pod, "NodeResourcesFit"))
+	}
+	woken := func() (n int) {
+		for _, g := range tr.gangs {
+			if g.decision != nil && g.decision.woken {
+				n++
+			}
+		}
+		return n
+	}
+	clock.Step(longestSearchPause)
+	(&dispatcher{tr}).tick()
+	assert.Equal(t, askedAtOnce, woken())
+	(&dispatcher{tr}).tick()
+	assert.Equal(t, gangs, woken())
+}
