@@ -178,7 +178,17 @@ func (w *town) open(t require.TestingT) {
 		}
 	}
 	candidates = slices.DeleteFunc(candidates, func(v *Victim) bool { return v.Rule == quota.NotAllowed })
-	w.candidates = append(w.candidates, RankForRoom(candidates, w.budgets, func(*Victim) quota.Ratio { return quota.Ratio{} })...)
+	w.candidates = append(w.candidates, RankForRoom(candidates, w.budgets, w.excess)...)
+}
+
+// excess is how far a queue of the town is above its share.
+func (w *town) excess(v *Victim) quota.Ratio {
+	tree, none := quota.NewTree(), quota.Shares{}
+	if v.Account != "" {
+		none[v.Account] = resources.List{gpu: w.shares[v.Account]}
+		tree.Add(v.Account, resources.List{gpu: w.rules().used[v.Account]})
+	}
+	return tree.Ratio(v.Account, none)
 }
 
 func (w *town) gangVictims(name string, pods map[types.UID]fwk.PodInfo) []*Victim {
