@@ -19,7 +19,7 @@ import (
 type example map[string]string
 
 func (e example) list(key string) []string {
-	if e[key] == "" || e[key] == "nobody" {
+	if e[key] == "" || e[key] == "none" {
 		return nil
 	}
 	return strings.Split(e[key], ", ")
@@ -129,7 +129,7 @@ func (e example) checkEvictions(t *testing.T) {
 		}
 	}
 	if !fits() {
-		gone = []string{"nobody"}
+		gone = []string{"none"}
 	}
 	assert.Equal(t, e["goes"], strings.Join(gone, " "), "%v", e)
 }

@@ -57,7 +57,7 @@ func TestAnUpgradeInTheMiddleOfARestart(t *testing.T) {
 	w.reap()
 	w.start()
 	assert.Equal(t, types.UID("uid-4"), w.pods["j-a-0"].UID)
-	assert.Equal(t, "1", w.pods["j-a-1"].Annotations[batchv1alpha1.PodGenerationAnnotation], "it is not one of those that are replaced")
+	assert.Equal(t, "1", w.pods["j-a-1"].Annotations[batchv1alpha1.PodGenerationAnnotation], "it is new, and must not be taken for a pod that is being replaced")
 	assert.Equal(t, map[string]int{"j-a-1": 1, "j-a-2": 1}, w.ran)
 	assert.Equal(t, int32(1), w.job.Status.RetryCount)
 	assert.Empty(t, w.job.Status.TaskRecords[0].Replaced)

@@ -27,11 +27,11 @@ type Record struct {
 	// Replaced is, by index, the generation of the youngest pod that has been dealt with. It and older ones of the index are to go.
 	// An entry stays until a younger pod is seen: an informer that is behind may show the pod late.
 	Replaced map[int32]int32
-	// HasNewReplaced says that pods have been recorded as replaced since the record was read, or that the record is in the former
-	// notation: pods that are created from now on have to differ from those that are meant.
+	// HasNewReplaced says that pods have been recorded as replaced since the record was read, or that an earlier
+	// version wrote the record. Pods that are created from now on need another generation than the replaced ones.
 	HasNewReplaced bool
-	// handled is, by index, the UID of the replaced pod, as the former notation has it. It tells that pod from a successor, which has
-	// generation 0 as well if a former controller created it.
+	// handled is, by index, the UID of the replaced pod, as earlier versions wrote it. It tells that pod from its successor, which has
+	// generation 0 as well if an earlier version created it.
 	handled map[int32]types.UID
 }
 

@@ -59,7 +59,7 @@ func (s *Search) SeatFor(ctx context.Context, snapshot *gangs.Snapshot, nodes []
 	return seat
 }
 
-// census is what runs in the cluster.
+// census is what runs in the cluster, and may be evicted as far as it says itself.
 type census struct {
 	total   resources.List // what all nodes have
 	leaving []*placement.Victim
@@ -68,7 +68,7 @@ type census struct {
 	order   []gangs.Key // of the gangs, as first seen
 }
 
-// census counts what runs. Where priority alone decides, what is not below the claimant's is left out: most searches end there.
+// census looks at all pods. Where priority alone decides, it leaves out pods whose priority is not lower: most searches end there.
 func (s *Search) census(nodes []fwk.NodeInfo, claimant gangs.Claimant) *census {
 	c := &census{total: TotalOf(s.handle), gangs: map[gangs.Key]map[types.UID]fwk.PodInfo{}}
 	going := s.tracker.Victims.Leaving()

@@ -135,8 +135,8 @@ func (w *WaitList) settleSeat(g *group) {
 	}
 }
 
-// endSeat gives a gang's seat up when its attempt ends. What was claimed for it is claimed no more, but for gangs of which
-// members were evicted already: these go whole.
+// endSeat gives up a gang's seat when its attempt ends, and its claims. Claims on a gang that has lost members to it already stay: that gang
+// goes whole.
 func (w *WaitList) endSeat(g *group) {
 	if w.seats[g.key] == nil {
 		return
