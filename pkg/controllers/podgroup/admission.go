@@ -286,7 +286,7 @@ func (a *admission) rules(line *line) rules {
 		addReserved: books.AddReserved,
 		exceeds:     books.Exceeds,
 		hold: func(c *candidate) {
-			a.tracker.Hold(c.group, c.want, nil)
+			a.tracker.Grant(c.group, c.want)
 			line.admitted(c)
 			for _, queue := range books.Path(c.queue) {
 				running[queue]++

@@ -71,7 +71,10 @@ func (c *Controller) settleHold(group *schedulingv1beta1.PodGroup, pods []*corev
 	c.usage.LetGoOthers(group.Namespace, group.Name, group.UID)
 	if !waitsForMembers(next.Phase) {
 		c.patience.forget(key)
-		if next.Phase.Admitted() {
+		switch {
+		case next.Phase == schedulingv1beta1.PodGroupRunning:
+			c.usage.Rest(group)
+		case next.Phase.Admitted():
 			c.usage.LetGo(group.Namespace, group.Name, group.UID)
 		}
 		return 0
@@ -94,14 +97,14 @@ func waitsForMembers(phase schedulingv1beta1.PodGroupPhase) bool {
 // to write down is made anew: nothing has been done about it. What members ask for beyond that comes after all promises.
 func (c *Controller) restore() {
 	groups := c.admission.groups.List()
-	for _, members := range []func(namespace, name string) []*corev1.Pod{nobody, c.usage.Members} {
-		for _, obj := range groups {
-			if group := obj.(*schedulingv1beta1.PodGroup); waitsForMembers(group.Status.Phase) {
-				c.settleHold(group, members(group.Namespace, group.Name), &group.Status)
-			}
+	for _, obj := range groups {
+		if group := obj.(*schedulingv1beta1.PodGroup); waitsForMembers(group.Status.Phase) {
+			c.usage.Grant(group, usage.MinimumOf(group))
 		}
+	}
+	for _, obj := range groups {
+		group := obj.(*schedulingv1beta1.PodGroup)
+		c.settleHold(group, c.usage.Members(group.Namespace, group.Name), &group.Status)
 	}
 	c.admission.wake()
 }
-
-func nobody(_, _ string) []*corev1.Pod { return nil }

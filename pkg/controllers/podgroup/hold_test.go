@@ -121,3 +121,18 @@ func TestPatienceForgetsAPodGroupThatWasCreatedAnewUnseen(t *testing.T) {
 	sync()
 	assert.Empty(t, c.patience.since)
 }
+
+// TestAGangThatAsksForMoreWhileItRunsClosesNoQueue: when it loses a pod, no more is kept for it than its queue has room for.
+func TestAGangThatAsksForMoreWhileItRunsClosesNoQueue(t *testing.T) {
+	s := newStage(t)
+	s.cache(mustertesting.MakeQueue("q").Capability("cpu", "4").State(openState).Obj())
+	group := mustertesting.MakePodGroup("g").UID("g").Queue("q").MinMember(2).MinResources("cpu", "9").Phase(running).Obj()
+	s.serve(group)
+	s.cache(group)
+	s.cache(mustertesting.MakePod("a").UID("a").Group("g").Node("n").Phase(corev1.PodRunning).Obj())
+	s.restore()
+	_, err := s.Sync(t.Context(), "default/g")
+	require.NoError(t, err)
+	require.Equal(t, inqueue, s.group("g").Status.Phase)
+	assert.Nil(t, s.usage.Ledger().Room("q", resources.List{corev1.ResourceCPU: 4000}))
+}

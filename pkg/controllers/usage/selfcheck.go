@@ -78,20 +78,22 @@ func (t *Tracker) agreesOn(pod *corev1.Pod) bool {
 	return !charged || account == next.account && amount.Equal(next.amount)
 }
 
-// differingGroups lists the groups of which other amounts are counted as taken than their members take.
+// differingGroups lists the groups of which other amounts are counted as taken, or as charged, than their members make up.
 func (t *Tracker) differingGroups() []string {
-	taken := map[string]resources.Sums{}
+	taken, charged := map[string]resources.Sums{}, map[string]resources.Sums{}
 	for _, s := range t.seats {
-		if s.group != "" {
-			if taken[s.group] == nil {
-				taken[s.group] = resources.Sums{}
-			}
-			taken[s.group].Add(s.amount)
+		if s.group == "" {
+			continue
+		}
+		countIn(taken, s, true)
+		if s.charged {
+			countIn(charged, s, true)
 		}
 	}
+	groups := sets.KeySet(taken).Union(sets.KeySet(t.taken)).Union(sets.KeySet(t.charged))
 	differing := []string{}
-	for group := range sets.KeySet(taken).Union(sets.KeySet(t.taken)) {
-		if !taken[group].Equal(t.taken[group]) {
+	for group := range groups {
+		if !taken[group].Equal(t.taken[group]) || !charged[group].Equal(t.charged[group]) {
 			differing = append(differing, group)
 		}
 	}

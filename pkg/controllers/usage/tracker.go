@@ -45,6 +45,7 @@ type Tracker struct {
 	mu       sync.Mutex
 	seats    map[types.UID]seat        // pod -> how it is counted; pods that count for nothing are not in it
 	taken    map[string]resources.Sums // group -> sum of the amounts of its members in seats
+	charged  map[string]resources.Sums // group -> the same of those that are charged
 	holds    map[string]hold           // group -> what is set aside until its members take it up
 	watchers []Watcher
 }
@@ -62,6 +63,8 @@ type hold struct {
 	uid     types.UID
 	account string
 	want    resources.List
+	// resting: the minimum runs, and nothing is set aside. want is what the members are charged, of which lost ones keep their part.
+	resting bool
 }
 
 // New makes a Tracker on the shared informers of both factories, which must not have been started.
@@ -75,6 +78,7 @@ func New(kube informers.SharedInformerFactory, muster musterinformers.SharedInfo
 		drift:     newDrift(),
 		seats:     map[types.UID]seat{},
 		taken:     map[string]resources.Sums{},
+		charged:   map[string]resources.Sums{},
 		holds:     map[string]hold{},
 	}
 	if err := t.pods.AddIndexers(cache.Indexers{membersIndex: indexByGroup}); err != nil {
@@ -139,12 +143,22 @@ func (t *Tracker) PodGroups(queue string) []*schedulingv1beta1.PodGroup {
 	return groups
 }
 
-// Hold sets aside what an admitted PodGroup wants for its minimum, and what its members ask for where that is more. As members are bound, or
-// have succeeded, what they take up is taken off the hold. Calling it again adjusts the hold to a new queue or amount.
+// Grant sets aside what an admitted PodGroup wants for its minimum, whatever room there is: admission has found it. As members are bound, or
+// have succeeded, what they take up is taken off the hold. An amount that no cluster can have holds nothing.
+func (t *Tracker) Grant(group *schedulingv1beta1.PodGroup, want resources.List) {
+	if want.Validate() != nil {
+		want = nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.hold(groupKey(group.Namespace, group.Name), hold{uid: group.UID, account: AccountOf(group), want: want})
+}
+
+// Hold adjusts what is set aside for an admitted PodGroup to what it wants for its minimum, and to what its members ask for where that is more.
 //
-// Admission has found the room for what a PodGroup wants at first. Whoever may write a PodGroup or a pod can make it more later, so a hold
-// grows, or moves, only if the queue has room for all of that: else it would close the queue to all others. An amount that no cluster can
-// have holds nothing.
+// Whoever may write a PodGroup or a pod can make that more than admission has found room for. So the hold shrinks at once, and it grows, or
+// moves to another queue, only if the queue has room for all of that: else it would close the queue to all others. What members were charged
+// while the minimum ran needs no room: it came free when they were lost. An amount that no cluster can have holds nothing.
 func (t *Tracker) Hold(group *schedulingv1beta1.PodGroup, want, asked resources.List) {
 	if want.Validate() != nil {
 		want = nil
@@ -156,24 +170,23 @@ func (t *Tracker) Hold(group *schedulingv1beta1.PodGroup, want, asked resources.
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	key := groupKey(group.Namespace, group.Name)
-	next := hold{uid: group.UID, account: AccountOf(group), want: want}
-	last, held := t.holds[key]
-	switch {
-	case held && last.uid == next.uid && last.account != next.account:
-		next.want = nil
-	case held && last.uid == next.uid:
+	next := hold{uid: group.UID, account: AccountOf(group)}
+	if last := t.holds[key]; last.uid == next.uid && last.account == next.account {
 		next.want = smaller(most, last.want)
 	}
-	if !held || !last.equal(next) {
-		t.holds[key] = next
-		t.promise(key)
-	}
+	t.hold(key, next)
 	if !t.raise(key, most) {
 		t.raise(key, larger(next.want, want))
 	}
-	if held && !last.equal(t.holds[key]) {
-		t.notify(last.account, true)
-	}
+}
+
+// Rest sets nothing aside for an admitted PodGroup whose minimum runs. What its members are charged is remembered: if one is lost, Hold keeps
+// its part for the pod that replaces it.
+func (t *Tracker) Rest(group *schedulingv1beta1.PodGroup) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	key := groupKey(group.Namespace, group.Name)
+	t.hold(key, hold{uid: group.UID, account: AccountOf(group), want: t.charged[key].List(), resting: true})
 }
 
 // raise makes a hold that much, which is no less than it is, and says whether there was room for what it is more.
@@ -193,8 +206,21 @@ func (t *Tracker) raise(key string, want resources.List) bool {
 	return true
 }
 
+// hold puts a hold in place of the last one. Watchers hear of a change: the last one may have been more.
+func (t *Tracker) hold(key string, next hold) {
+	last, held := t.holds[key]
+	if held && last.equal(next) {
+		return
+	}
+	t.holds[key] = next
+	t.promise(key)
+	if held && !last.resting {
+		t.notify(last.account, true)
+	}
+}
+
 func (h hold) equal(other hold) bool {
-	return h.uid == other.uid && h.account == other.account && h.want.Equal(other.want)
+	return h.uid == other.uid && h.account == other.account && h.resting == other.resting && h.want.Equal(other.want)
 }
 
 // RequestsOf is what a pod asks for. It is shared: do not change it.
@@ -231,7 +257,9 @@ func (t *Tracker) LetGoOthers(namespace, name string, uid types.UID) {
 func (t *Tracker) drop(key string, last hold) {
 	delete(t.holds, key)
 	t.ledger.DropAssumed(key)
-	t.notify(last.account, true)
+	if !last.resting {
+		t.notify(last.account, true)
+	}
 }
 
 // settlePod books the pod of a key as the store has it now.
@@ -278,9 +306,9 @@ func (t *Tracker) settle(pod *corev1.Pod) {
 		t.ledger.Release(pod.UID)
 	}
 	if seated {
-		t.countTaken(last.group, last.amount, false)
+		t.count(last, false)
 	}
-	t.countTaken(next.group, next.amount, true)
+	t.count(next, true)
 	if seated && last.account != next.account {
 		t.notify(last.account, true)
 	}
@@ -311,39 +339,50 @@ func (t *Tracker) unseat(uid types.UID) {
 		return
 	}
 	delete(t.seats, uid)
-	t.countTaken(last.group, last.amount, false)
+	t.count(last, false)
 	t.ledger.Release(uid)
 	t.notify(last.account, true)
 }
 
-// countTaken counts what a member takes of its group's hold, or gives back.
-func (t *Tracker) countTaken(group string, amount resources.List, taken bool) {
-	if group == "" {
+// count counts what a member takes of its group's hold, or gives back.
+func (t *Tracker) count(s seat, taken bool) {
+	if s.group == "" {
 		return
 	}
-	sum := t.taken[group]
+	countIn(t.taken, s, taken)
+	if s.charged {
+		countIn(t.charged, s, taken)
+	}
+	t.promise(s.group)
+}
+
+// countIn adds the amount of a member to the sum of its group, or subtracts it.
+func countIn(sums map[string]resources.Sums, s seat, added bool) {
+	sum := sums[s.group]
 	if sum == nil {
 		sum = resources.Sums{}
-		t.taken[group] = sum
+		sums[s.group] = sum
 	}
-	if taken {
-		sum.Add(amount)
+	if added {
+		sum.Add(s.amount)
 	} else {
-		sum.Sub(amount)
+		sum.Sub(s.amount)
 	}
 	if sum.IsZero() {
-		delete(t.taken, group)
+		delete(sums, s.group)
 	}
-	t.promise(group)
 }
 
 // promise writes what is left of a group's hold to the ledger.
 func (t *Tracker) promise(group string) {
 	h, held := t.holds[group]
-	if !held {
-		return
+	switch {
+	case !held:
+	case h.resting:
+		t.ledger.DropAssumed(group)
+	default:
+		t.ledger.Assume(group, h.account, remainder(h.want, t.taken[group]))
 	}
-	t.ledger.Assume(group, h.account, remainder(h.want, t.taken[group]))
 }
 
 func (t *Tracker) notify(account string, freed bool) {

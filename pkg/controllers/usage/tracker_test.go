@@ -177,7 +177,7 @@ func TestAHoldGrowsOnlyWhereThereIsRoom(t *testing.T) {
 			w := newWorld(t)
 			w.onQueue(mustertesting.MakeQueue("q").Capability("cpu", "10").Obj())
 			w.onQueue(mustertesting.MakeQueue("q2").Capability("cpu", "3").Obj())
-			w.Hold(group().Obj(), cpu(2000), nil)
+			w.Grant(group().Obj(), cpu(2000))
 			for range 2 {
 				w.Hold(group().Queue(c.queue).Obj(), c.want, c.asked)
 				assert.Equal(t, c.free, w.freeCPU("q"))
@@ -185,6 +185,63 @@ func TestAHoldGrowsOnlyWhereThereIsRoom(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAGangThatLosesAPodKeepsTheRoomOfThatPod: it ran on 2 of 10 CPUs, of which 8 are taken by others, and asks for more since. Only what the
+// pod was charged needs no room.
+func TestAGangThatLosesAPodKeepsTheRoomOfThatPod(t *testing.T) {
+	for name, c := range map[string]struct {
+		want, others, held int64 // CPUs
+		rested             bool
+	}{
+		"it asks for the same":                        {2, 8, 1, true},
+		"it asks for more than the queue has":         {9, 8, 1, true},
+		"it asks for more, and there is room":         {4, 6, 3, true},
+		"it asks for less":                            {1, 8, 0, true},
+		"more, and the controller has just begun":     {9, 8, 0, false},
+		"the same, and the controller has just begun": {2, 8, 1, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.onQueue(mustertesting.MakeQueue("q").Capability("cpu", "10").Obj())
+			g := group().Obj()
+			w.putGroup(g)
+			w.putPod(bound("a").Obj())
+			w.putPod(bound("b").Obj())
+			w.putPod(mustertesting.MakePod("others").UID("others").QueueName("q").Requests("cpu", fmt.Sprint(c.others)).Node("n").Obj())
+			w.deliverAll()
+			if c.rested {
+				w.Rest(g)
+			}
+			require.EqualValues(t, 8000-1000*c.others, w.freeCPU("q"), "a gang that runs holds nothing")
+			w.removePod(bound("b").Obj())
+			w.deliverAll()
+			for range 2 {
+				w.Hold(g, resources.List{corev1.ResourceCPU: 1000 * c.want}, nil)
+				_, all := w.ledger.Totals("q")
+				assert.EqualValues(t, 1000*(1+c.others+c.held), all.Amount(corev1.ResourceCPU))
+			}
+		})
+	}
+}
+
+// TestOnlyWhatIsChargedIsKeptForLostPods: members that have succeeded use nothing. That they are deleted lets the gang hold no more.
+func TestOnlyWhatIsChargedIsKeptForLostPods(t *testing.T) {
+	w := newWorld(t)
+	w.onQueue(mustertesting.MakeQueue("q").Capability("cpu", "10").Obj())
+	g := group().Obj()
+	w.putGroup(g)
+	w.putPod(bound("a").Phase(corev1.PodSucceeded).Obj())
+	w.putPod(bound("b").Obj())
+	w.putPod(mustertesting.MakePod("others").UID("others").QueueName("q").Requests("cpu", "9").Node("n").Obj())
+	w.deliverAll()
+	w.Rest(g)
+	w.removePod(bound("a").Obj())
+	w.removePod(bound("b").Obj())
+	w.deliverAll()
+	w.Hold(g, resources.List{corev1.ResourceCPU: 2000}, nil)
+	_, all := w.ledger.Totals("q")
+	assert.EqualValues(t, 10000, all.Amount(corev1.ResourceCPU), "no more than the queue has")
 }
 
 func TestChargesFollowTheGroup(t *testing.T) {
