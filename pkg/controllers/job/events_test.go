@@ -1,13 +1,19 @@
 package job
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/testutil"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
@@ -182,4 +188,44 @@ func TestAHealthyJobIsNotToldWhatItsPendingPodsLeadTo(t *testing.T) {
 	require.NoError(t, d.settles())
 	assert.ElementsMatch(t, []string{"Normal Running The minimum of the job runs",
 		"Normal ActionCancelled Action AbortJob is not executed: PodPending of task a is over"}, d.told())
+}
+
+// TestALostAnswerLosesNoEvent: the status with what a Command did was written, and the answer was lost, or it was not written. The event, and
+// the count of Commands, come once in either case.
+func TestALostAnswerLosesNoEvent(t *testing.T) {
+	for name, isWritten := range map[string]bool{"written": true, "not written": false} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			d.stands(mustertesting.MakeJob("j").UID("u").Task(mustertesting.MakeTask("a", 1)), batchv1alpha1.Running, 0)
+			d.time.SetTime(d.time.Now().Add(time.Hour + 300*time.Millisecond))
+			d.shows(&busv1alpha1.Command{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "c", UID: "c"},
+				Action: string(busv1alpha1.AbortJobAction), TargetObject: metav1.NewControllerRef(d.job(), jobKind)})
+			d.instruments.register(metrics.NewKubeRegistry().MustRegister)
+			lost := false
+			d.muster.PrependReactor("update", "jobs", func(action clienttesting.Action) (bool, runtime.Object, error) {
+				if lost {
+					return false, nil, nil
+				}
+				lost = true
+				if isWritten {
+					update := action.(clienttesting.UpdateAction)
+					text, err := json.Marshal(update.GetObject())
+					require.NoError(t, err)
+					stored := &batchv1alpha1.Job{} // times have whole seconds
+					require.NoError(t, json.Unmarshal(text, stored))
+					require.NoError(t, d.muster.Tracker().Update(update.GetResource(), stored, update.GetNamespace()))
+				}
+				return true, nil, apierrors.NewTimeoutError("it took too long", 1)
+			})
+			_, err := d.looks()
+			require.Error(t, err)
+			assert.Equal(t, []string{"Warning JobStatusError Failed to update job status, err: Timeout: it took too long"}, d.told())
+			require.NoError(t, d.settles())
+			issued := "Normal CommandIssued Start to execute command AbortJob, and clean it up to make sure executed not more than once."
+			assert.Equal(t, []string{issued, "Normal ExecuteAction Start to execute action AbortJob "}, d.told())
+			executed, err := testutil.GetCounterMetricValue(d.instruments.commands.WithLabelValues("executed"))
+			require.NoError(t, err)
+			assert.EqualValues(t, 1, executed)
+		})
+	}
 }

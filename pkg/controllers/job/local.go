@@ -1,6 +1,8 @@
 package job
 
 import (
+	"bytes"
+	"encoding/json"
 	"sync"
 	"time"
 
@@ -41,14 +43,25 @@ type localState struct {
 
 // uncertainWrite is a write of the status of which it is not known whether it succeeded.
 type uncertainWrite struct {
-	status *batchv1alpha1.JobStatus // as it was to be
-	ends   []*corev1.Pod            // of which it tells
+	job  *batchv1alpha1.Job // with the status before it
+	s    *snapshot
+	p    *plan
+	ends []*corev1.Pod // of which the status tells
 }
 
 // hasSucceeded tells whether a status that was read later is the one that was to be written, as far as what is known of the pods goes.
 func (a *uncertainWrite) hasSucceeded(read *batchv1alpha1.JobStatus) bool {
-	return a != nil && a.status.State.Phase == read.State.Phase && a.status.Version == read.Version && a.status.RetryCount == read.RetryCount &&
-		apiequality.Semantic.DeepEqual(a.status.TaskRecords, read.TaskRecords)
+	status := a.p.status
+	return status.State.Phase == read.State.Phase && status.Version == read.Version && status.RetryCount == read.RetryCount &&
+		apiequality.Semantic.DeepEqual(status.TaskRecords, read.TaskRecords)
+}
+
+// isStored tells whether a status that was read later is the one that was to be written, as the API server stores it: times have whole
+// seconds there.
+func (a *uncertainWrite) isStored(read *batchv1alpha1.JobStatus) bool {
+	wanted, err := json.Marshal(a.p.status)
+	found, otherErr := json.Marshal(read)
+	return err == nil && otherErr == nil && bytes.Equal(wanted, found)
 }
 
 // unwrittenStatus is what a status that waits to be written remembers, so that it is known although the pods are gone.

@@ -129,10 +129,7 @@ func (c *Controller) lookAtPods(s *snapshot, local *localState) error {
 	if err != nil {
 		return err
 	}
-	if local.uncertain.hasSucceeded(&s.job.Status) {
-		c.podTracker.drop(s.job.UID, local.uncertain.ends)
-		local.uncertain = nil
-	}
+	c.resolveUncertain(&s.job.Status, local)
 	ended, known := c.podTracker.look(s.job.UID, pods)
 	if !known && usesEnds(s.job) {
 		return errEndUnknown

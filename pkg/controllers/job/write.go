@@ -30,8 +30,11 @@ func (c *Controller) writeStatus(ctx context.Context, job *batchv1alpha1.Job, s 
 	switch {
 	case changed:
 		return 0, false, &notYet{"somebody else has changed the Job", retrySoon}
-	case err != nil && !p.isFirst && recordsEnds(s.job):
-		local.uncertain = &uncertainWrite{p.status, s.ended}
+	case err != nil && !p.isFirst:
+		local.uncertain = &uncertainWrite{job: job, s: s, p: p}
+		if recordsEnds(s.job) {
+			local.uncertain.ends = s.ended
+		}
 		return 0, false, err
 	case err != nil, p.isFirst: // that the first status is written asks for the next look
 		return retrySoon, false, err
@@ -54,10 +57,30 @@ func (c *Controller) update(ctx context.Context, job *batchv1alpha1.Job, s *snap
 		return false, fmt.Errorf("writing the status: %w", err)
 	}
 	local.lastWrite, local.writeError, local.unwritten = s.now, "", nil
-	_, err = c.queues.Get(job.Spec.Queue)
-	c.instruments.wrote(s.job, &job.Status, p, err == nil)
+	c.count(job, s, p)
 	c.writtenJobs.Put(keyOf(job), updated)
 	return false, nil
+}
+
+// count counts what a status means that was written.
+func (c *Controller) count(job *batchv1alpha1.Job, s *snapshot, p *plan) {
+	_, err := c.queues.Get(job.Spec.Queue)
+	c.instruments.wrote(s.job, &job.Status, p, err == nil)
+}
+
+// resolveUncertain does what is to be done after a write whose answer was lost, if a status that was read shows that it succeeded: pods whose
+// ends it tells of are forgotten, and people are told.
+func (c *Controller) resolveUncertain(read *batchv1alpha1.JobStatus, local *localState) {
+	a := local.uncertain
+	if a == nil || !a.hasSucceeded(read) {
+		return
+	}
+	local.uncertain = nil
+	c.podTracker.drop(a.s.job.UID, a.ends)
+	if a.isStored(read) {
+		c.count(a.job, a.s, a.p)
+		c.emitEvents(a.job, a.s, a.p)
+	}
 }
 
 // forgetEnds forgets how pods ended that are gone or going, if the status tells it now.
