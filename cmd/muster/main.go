@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -12,12 +13,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/muster-sched/muster/cmd/muster/demo"
+	"github.com/muster-sched/muster/cmd/muster/lint"
 	"github.com/muster-sched/muster/cmd/muster/local"
 )
 
 // commands lists what the tool can do. Each has a folder of its own.
 var commands = []func() *cobra.Command{
 	demo.NewCommand,
+	lint.NewCommand,
 	local.NewCommand,
 }
 
@@ -27,8 +30,17 @@ func main() {
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
-		os.Exit(1)
+		os.Exit(exitCode(err))
 	}
+}
+
+// exitCode is 1, unless an error asks for another.
+func exitCode(err error) int {
+	var coded interface{ ExitCode() int }
+	if errors.As(err, &coded) {
+		return coded.ExitCode()
+	}
+	return 1
 }
 
 func newRootCommand() *cobra.Command {

@@ -80,6 +80,8 @@ var layers = []layer{
 	{folder: "pkg/reservations", rank: 2, peers: []string{"pkg/quota"}, banned: pure},
 	{folder: "pkg/job", rank: 2, banned: pure},
 
+	{folder: "pkg/lint", rank: 2, banned: noScheduler},
+
 	{folder: "pkg/client", rank: 1},
 
 	{folder: "pkg/apis", rank: 0},
