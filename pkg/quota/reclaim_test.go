@@ -191,26 +191,6 @@ func play(t *testing.T, scenes []scene) {
 	}
 }
 
-// TestReclaimByQuota has queues with written shares, as Kueue has nominal quotas.
-func TestReclaimByQuota(t *testing.T) {
-	play(t, []scene{
-		// Two queues a and b, 6 each.
-		{"free room needs no eviction", "12", "a d6; b d6", "b 4", "a 6", "free"},
-		{"take back what the other borrows", "12", "a d6; b d6", "b 3 x4", "a 6", "b1 b2"},
-		{"take back no more than needed", "12", "a d6; b d6", "b 3 x4", "a 3", "b1"},
-		{"never from one within its share", "12", "a d6; b d6", "b 3 x2; a 3 x2", "a 3", "no"},
-		{"no reclaim beyond the own share", "12", "a d6; b d6", "b 3 x3; a 3", "a 4", "no"},
-		{"reclaim up to exactly the own share", "12", "a d6; b d6", "b 3 x3; a 3", "a 3", "b1"},
-		{"a gang larger than the share reclaims nothing", "12", "a d6; b d6", "b 1 x12", "a 7", "no"},
-		{"priority does not matter between queues", "12", "a d6; b d6", "b 3 x4 @9", "a 3 @1", "b1"},
-		{"nor does a high one help above the share", "12", "a d6; b d6", "b 3 x2 @1; a 3 x2 @9", "a 3 @9", "no"},
-		{"in the own queue a lower priority goes", "12", "a d6; b d6", "b 3 x2; a 3 x2 @1", "a 3 @2", "a1*"},
-		{"beside a small one, one that takes the rest of the share stays", "5", "a d2; b d3", "b 1; b 4", "a 2", "no"},
-		{"alone it goes, though its queue falls below the share", "5", "a d2; b d3", "b 4; b 1", "a 2", "b1"},
-		{"an equal one does not", "12", "a d6; b d6", "b 3 x2; a 3 x2 @2", "a 3 @2", "no"},
-	})
-}
-
 // TestWhatIsGivenBackIsForgotten: a unit that stays does not keep others from being taken.
 func TestWhatIsGivenBackIsForgotten(t *testing.T) {
 	tree, units := treeOf(t, "a d2; b d3"), unitsOf(t, "b 1; b 4")
