@@ -58,6 +58,7 @@ type roomCase struct {
 	mins    map[string]int   // of the gangs
 	shares  map[string]int64 // of the other queues
 	quota   int64            // of the queue, 100 if 0
+	queues  string           // in place of shares and quota: with it the real rules of reclaim count
 	held    map[string]int64 // GPUs on nodes
 	members string           // GPUs of each, with an x if it must go to the pool x
 	want    string           // the victims; "none" if there are none
@@ -75,6 +76,9 @@ func (c roomCase) town(t *testing.T) *town {
 			node.Labels["pool"] = "x"
 		}
 		w.nodes = append(w.nodes, node)
+	}
+	if c.queues != "" {
+		w.queues = treeFrom(t, c.queues)
 	}
 	for node, gpus := range c.held {
 		w.held[node] = resources.List{gpu: gpus}

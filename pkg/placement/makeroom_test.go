@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -125,6 +124,7 @@ type town struct {
 	quota   int64
 	leaving sets.Set[string]
 	beyond  bool
+	queues  *quota.Tree // with it the real rules of reclaim count, and neither shares nor quota
 
 	planner    *Planner
 	infos      []fwk.NodeInfo
@@ -183,6 +183,9 @@ func (w *town) open(t require.TestingT) {
 
 // excess is how far a queue of the town is above its share.
 func (w *town) excess(v *Victim) quota.Ratio {
+	if w.queues != nil {
+		return w.reclaim().Excess(unitOf(v))
+	}
 	tree, none := quota.NewTree(), quota.Shares{}
 	if v.Account != "" {
 		none[v.Account] = resources.List{gpu: w.shares[v.Account]}
@@ -217,7 +220,11 @@ func (w *town) judged(v *Victim) *Victim {
 		v.Account, v.Since = pod.Annotations["queue"], pod.CreationTimestamp.Time
 		v.Requests.Add(resources.PodRequests(pod))
 	}
-	if !w.leaving.Has(v.AllPods()[0].Name) {
+	switch {
+	case w.leaving.Has(v.AllPods()[0].Name):
+	case w.queues != nil:
+		v.Rule = w.reclaim().Rule(unitOf(v))
+	default:
 		v.Rule = ruleFor(v.Account, v.Priority())
 	}
 	return v
@@ -237,7 +244,7 @@ func (w *town) rules() *queueRules {
 func (w *town) makeRoom(candidates []*Victim) *Seat {
 	problem := problemOf(w.waiting)
 	problem.Held = w.held
-	return w.planner.MakeRoom(context.Background(), problem, w.infos, candidates, w.rules())
+	return w.planner.MakeRoom(context.Background(), problem, w.infos, candidates, w.anyRules())
 }
 
 // left is what is free on each node, by its own count, without the victims.
@@ -291,7 +298,7 @@ func (w *town) canPlace(pods []*corev1.Pod, left map[string]resources.List) bool
 
 // check says what is wrong with victims, "" if nothing: the rules forbid them, a gang is broken, or there is no room or quota without them.
 func (w *town) check(victims []*Victim) string {
-	rules := w.rules()
+	rules := w.anyRules()
 	for _, v := range victims {
 		if !rules.Take(v) {
 			return "forbidden: " + fmt.Sprint(namesOf([]*Victim{v}))
@@ -344,91 +351,6 @@ func (w *town) solutions() (all [][]*Victim) {
 		}
 	}
 	return all
-}
-
-// build makes a town of nodes with so many GPUs, on which pods run: "name gang queue priority node gpus", "-" for no gang or queue.
-func build(t *testing.T, nodes []int, minimums map[string]int, runs, waits string) *town {
-	t.Helper()
-	w := &town{specs: map[string]gangSpec{}, held: map[string]resources.List{}, leaving: sets.New[string](), quota: math.MaxInt32, shares: map[string]int64{"a": 0, "b": 4}}
-	for n, gpus := range nodes {
-		w.nodes = append(w.nodes, mustertesting.MakeNode(nodeName(n)).Allocatable("cpu", "1", "pods", "50", string(gpu), fmt.Sprint(gpus)).Obj())
-	}
-	for name, least := range minimums {
-		w.specs[name] = gangSpec{min: least}
-	}
-	for text := range strings.SplitSeq(runs, ",") {
-		var name, gang, queue string
-		var priority int32
-		var node int
-		var gpus int64
-		if strings.TrimSpace(text) == "" {
-			continue
-		}
-		_, err := fmt.Sscan(text, &name, &gang, &queue, &priority, &node, &gpus)
-		require.NoError(t, err, text)
-		p := pod(name, strings.Trim(gang, "-"), node, "0")
-		p.Spec.Containers[0].Resources.Requests[gpu] = resources.Quantity(gpu, gpus)
-		p.Spec.Priority, p.Annotations["queue"] = &priority, strings.Trim(queue, "-")
-		w.pods = append(w.pods, p)
-	}
-	var count, gpus int
-	_, err := fmt.Sscanf(waits, "%d x %d", &count, &gpus)
-	require.NoError(t, err)
-	for i := range count {
-		name := fmt.Sprintf("m%d", i)
-		w.waiting = append(w.waiting, mustertesting.MakePod(name).UID(name).Requests(string(gpu), fmt.Sprint(gpus)).Obj())
-	}
-	return w
-}
-
-// TestWhoGoesForAGang: the waiting gang is of the queue "own", with priority 5. Queue a has no share, queue b one of 4.
-func TestWhoGoesForAGang(t *testing.T) {
-	eight := []int{8, 8}
-	for name, c := range map[string]struct {
-		nodes    []int
-		minimums map[string]int
-		runs     string
-		waits    string
-		goes     []string // nil if nothing helps
-	}{
-		"one is needed, ten could go":                        {[]int{10}, nil, "p0 - - 0 0 1, p1 - - 0 0 1, p2 - - 0 0 1, p3 - - 0 0 1, p4 - - 0 0 1, p5 - - 0 0 1, p6 - - 0 0 1, p7 - - 0 0 1, p8 - - 0 0 1, p9 - own 9 0 1", "1 x 1", []string{"p0"}},
-		"one large rather than eight small":                  {eight, nil, "l - - 0 1 8, s0 - - 0 0 1, s1 - - 0 0 1, s2 - - 0 0 1, s3 - - 0 0 1, s4 - - 0 0 1, s5 - - 0 0 1, s6 - - 0 0 1, s7 - - 0 0 1", "1 x 8", []string{"l"}},
-		"the lower priority, though more pods":               {eight, nil, "l - own 4 1 8, s0 - own 0 0 4, s1 - own 0 0 4", "1 x 8", []string{"s0", "s1"}},
-		"equal and higher priorities stay":                   {eight, nil, "p - own 5 0 8, q - own 6 1 8", "1 x 8", nil},
-		"not for a part of the minimum":                      {eight, nil, "p - own 0 0 8, q - own 6 1 8", "2 x 8", nil},
-		"for the whole minimum":                              {eight, nil, "p - own 0 0 8, q - own 0 1 8", "2 x 8", []string{"p", "q"}},
-		"a free node is used first":                          {[]int{8, 8, 8}, nil, "p - own 0 0 8, q - own 1 1 8", "2 x 8", []string{"p"}},
-		"free room beside what goes is used":                 {[]int{8}, nil, "p - own 0 0 2, q - own 0 0 4", "1 x 4", []string{"p"}},
-		"no node is large enough":                            {[]int{4, 4}, nil, "p - own 0 0 4, q - own 0 1 4", "1 x 8", nil},
-		"surplus before the rest":                            {eight, map[string]int{"g": 1}, "g0 g own 0 0 8, g1 g own 0 1 8", "1 x 8", []string{"g1"}},
-		"a gang whole, on both nodes":                        {eight, map[string]int{"g": 2}, "g0 g own 0 0 8, g1 g own 0 1 8", "1 x 8", []string{"g0", "g1"}},
-		"a single pod rather than a gang":                    {[]int{8, 8, 8}, map[string]int{"g": 2}, "g0 g own 0 0 8, g1 g own 0 1 8, s - own 0 2 8", "1 x 8", []string{"s"}},
-		"one gang rather than one of two":                    {[]int{8, 8, 8, 8}, map[string]int{"g": 2, "h": 2}, "g0 g own 0 0 8, g1 g own 0 1 8, h0 h own 0 2 8, h1 h own 0 3 8", "2 x 8", []string{"g0", "g1"}},
-		"a gang with its surplus":                            {[]int{8, 8, 8}, map[string]int{"g": 2}, "g0 g own 0 0 8, g1 g own 0 1 8, g2 g own 0 2 8", "3 x 8", []string{"g0", "g1", "g2"}},
-		"a gang of a higher priority stays":                  {eight, map[string]int{"g": 2}, "g0 g own 9 0 8, g1 g own 9 1 8", "1 x 8", nil},
-		"another queue before the own":                       {eight, nil, "o - own 0 0 8, a - a 9 1 8", "1 x 8", []string{"a"}},
-		"another queue, whatever its priority":               {[]int{8}, nil, "a - a 9 0 8", "1 x 8", []string{"a"}},
-		"a queue down to its share":                          {[]int{4, 4}, nil, "b0 - b 0 0 4, b1 - b 0 1 4", "1 x 4", []string{"b0"}},
-		"no further":                                         {[]int{4, 4}, nil, "b0 - b 0 0 4, b1 - b 0 1 4", "2 x 4", nil},
-		"a gang of another queue whole":                      {eight, map[string]int{"g": 2}, "g0 g a 9 0 8, g1 g a 9 1 8", "1 x 8", []string{"g0", "g1"}},
-		"surplus of another queue before its single pods":    {[]int{8, 8, 8}, map[string]int{"g": 1}, "g0 g a 0 0 8, g1 g a 0 1 8, s - a 0 2 8", "1 x 8", []string{"g1"}},
-		"a gang across queues and nodes":                     {[]int{8, 8, 8}, nil, "a - a 9 0 8, o - own 0 1 8, x - own 9 2 8", "2 x 8", []string{"a", "o"}},
-		"small ones on the node where the fewest are needed": {eight, nil, "p0 - own 0 0 2, p1 - own 0 0 2, p2 - own 0 0 2, p3 - own 0 0 2, q0 - own 0 1 4, q1 - own 0 1 4", "1 x 8", []string{"q0", "q1"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := build(t, c.nodes, c.minimums, c.runs, c.waits)
-			w.open(t)
-			seat := w.makeRoom(w.candidates)
-			if c.goes == nil {
-				require.Nil(t, seat)
-				return
-			}
-			require.NotNil(t, seat)
-			names := namesOf(seat.Victims)
-			slices.Sort(names)
-			require.Equal(t, c.goes, names)
-		})
-	}
 }
 
 func TestRoomForAGangIsMinimal(t *testing.T) {
