@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -129,6 +130,7 @@ type Controller struct {
 	instruments     *instruments
 	requests        chan struct{} // one for each pod that is being created or deleted
 	turns           *worker.Turns // of Jobs that have many pods to create or delete
+	slowSecrets     *slowSecrets
 	writtenJobs     worker.Written[*batchv1alpha1.Job]
 	kinds           *kinds                       // of what Jobs own beside pods and PodGroups
 	written         consistency.ConsistencyStore // what was written and is not seen yet
@@ -181,6 +183,7 @@ func New(cfg Config) *Controller {
 	}
 	c.worker = worker.New("job", c)
 	c.turns = worker.NewTurns(turnsAtOnce, turnBounds, c.worker.Enqueue)
+	c.slowSecrets = newSlowSecrets(c.worker.Enqueue)
 	c.reports.Share(c.worker)
 	c.kinds = newKinds(cfg.Kube, cfg.KubeInformers)
 	c.synced = append(c.synced, classes.Informer().HasSynced)
@@ -232,7 +235,10 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 	}
 	c.podTracker.open()
 	c.instruments.jobs.show()
-	c.worker.Run(ctx, workers)
+	var loops sync.WaitGroup
+	loops.Go(func() { c.slowSecrets.worker.Run(ctx, 1) })
+	loops.Go(func() { c.worker.Run(ctx, workers) })
+	loops.Wait()
 }
 
 // Sync takes one look at the Job with that key. It implements worker.Syncer.
@@ -265,6 +271,7 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 		return after, err
 	}
 	c.podTracker.forget(job.UID)
+	c.slowSecrets.forget(key)
 	if left := worker.LeastStatusInterval - c.clock.Now().Sub(local.lastWrite); left > 0 {
 		return soonest(after, left), nil // the local state keeps the status from being written too often
 	}
@@ -288,6 +295,7 @@ func (c *Controller) look(ctx context.Context, owner types.NamespacedName, job *
 
 func (c *Controller) forget(owner types.NamespacedName, key string) {
 	c.turns.Leave(key)
+	c.slowSecrets.forget(key)
 	c.localStates.forget(key)
 	c.writtenJobs.Forget(key)
 	c.written.Clear(owner, "")

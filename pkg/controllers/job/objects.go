@@ -87,10 +87,7 @@ func (c *Controller) applyObjects(ctx context.Context, job *batchv1alpha1.Job, p
 		return nil
 	}
 	secrets := &secretReader{c: c, ctx: ctx, job: job, read: map[string]plugin.Object{}}
-	wanted, err := ps.set.Objects(secrets.data)
-	if secrets.err != nil {
-		return secrets.err
-	}
+	wanted, err := c.objectsOf(job, ps.set, secrets)
 	if err != nil {
 		return err
 	}
@@ -112,7 +109,27 @@ func (c *Controller) applyObjects(ctx context.Context, job *batchv1alpha1.Job, p
 		done[applied{kind, object.GetName()}] = live.GetResourceVersion()
 	}
 	ps.applied = done
+	c.slowSecrets.forget(keyOf(job))
 	return nil
+}
+
+// objectsOf returns the objects that the plugins want. If the data of a Secret takes long to make, it returns that error until it is made.
+func (c *Controller) objectsOf(job *batchv1alpha1.Job, set *plugins.Set, secrets *secretReader) ([]plugin.Object, error) {
+	wanted, err := set.Objects(secrets.data)
+	slow := (*plugin.SlowSecret)(nil)
+	if secrets.err != nil || !errors.As(err, &slow) {
+		return wanted, firstOf(secrets.err, err)
+	}
+	made := c.slowSecrets.get(job, slow)
+	if made == nil {
+		return nil, err
+	}
+	return set.Objects(func(name string) map[string][]byte {
+		if name == slow.Name {
+			return made
+		}
+		return secrets.data(name)
+	})
 }
 
 // isApplied tells whether all objects are there and nobody has changed them since they were applied.

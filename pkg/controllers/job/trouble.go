@@ -62,8 +62,11 @@ func (c *Controller) report(job *batchv1alpha1.Job, err error, local *localState
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		// The Job is about to be deleted with its namespace.
 		return 0, nil
-	case apierrors.IsConflict(err), errors.Is(err, plugin.ErrLater):
+	case apierrors.IsConflict(err):
 		return 0, &notYet{err.Error(), conflictPause}
+	}
+	if slow := (*plugin.SlowSecret)(nil); errors.As(err, &slow) {
+		return 0, nil // the Job is looked at again when it is made
 	}
 	trouble := troubleIn(err)
 	if trouble == nil {

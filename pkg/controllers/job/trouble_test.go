@@ -51,7 +51,7 @@ func TestReport(t *testing.T) {
 		"a namespace that ends": {createError.of(ending), 0, false, ""},
 		"a PodGroup that has changed": {groupError.of(apierrors.NewConflict(schema.GroupResource{Resource: "podgroups"}, "g", errors.New("changed"))),
 			0, true, ""},
-		"a key that is being made":     {pluginError.of(fmt.Errorf("making objects: %w", plugin.ErrLater)), 0, true, ""},
+		"a key that is being made":     {pluginError.of(fmt.Errorf("making objects: %w", &plugin.SlowSecret{})), 0, false, ""},
 		"a pod that cannot be deleted": {deleteError.of(errors.New("no")), 0, true, "Warning FailedDelete Error deleting pods: no"},
 	} {
 		t.Run(name, func(t *testing.T) {

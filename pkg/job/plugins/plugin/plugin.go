@@ -6,8 +6,6 @@
 package plugin
 
 import (
-	"errors"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -32,12 +30,20 @@ type ObjectMaker interface {
 	Plugin
 	// Objects returns those objects, with their names and content. Their namespace, labels and owner are filled in
 	// by the caller. They live until the Job has ended, through restarts of pods, of tasks and of the whole Job.
-	// The error ErrLater says to ask again.
+	// The error SlowSecret says to ask again once the data of a Secret is made.
 	Objects(secrets Secrets) ([]Object, error)
 }
 
-// ErrLater says that an object is not made yet, because that takes long: it is being made beside the caller, who asks again.
-var ErrLater = errors.New("is being made: ask again")
+// SlowSecret is an error that says that the data of a Secret takes long to make, some tenths of a second of a processor. The caller makes it
+// beside its other work, gives it as the data of that Secret and asks again.
+type SlowSecret struct {
+	// Name of the Secret.
+	Name string
+	// Make makes its data.
+	Make func() (map[string][]byte, error)
+}
+
+func (s *SlowSecret) Error() string { return "the data of Secret " + s.Name + " is being made" }
 
 // Object is a Service, ConfigMap, Secret or NetworkPolicy.
 type Object interface {

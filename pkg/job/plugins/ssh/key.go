@@ -10,8 +10,6 @@ import (
 	"fmt"
 
 	"golang.org/x/crypto/ssh"
-
-	"github.com/muster-sched/muster/pkg/job/plugins/plugin"
 )
 
 // Types of keys.
@@ -73,41 +71,4 @@ func publicOf(private string) (string, error) {
 		return "", errors.New("as the private key is not one in PEM form that OpenSSH reads")
 	}
 	return string(ssh.MarshalAuthorizedKey(key.PublicKey())), nil
-}
-
-// slowKey is a key that is made once, beside whoever asks for it.
-type slowKey struct {
-	begun chan struct{} // has an entry once it is being made
-	made  chan madeKey  // has an entry once it is made
-}
-
-type madeKey struct {
-	data map[string][]byte
-	err  error
-}
-
-func newSlowKey() slowKey { return slowKey{make(chan struct{}, 1), make(chan madeKey, 1)} }
-
-// makesSlowKey is full while a slow key is made: all Jobs together take one processor for that.
-var makesSlowKey = make(chan struct{}, 1)
-
-// get returns the key, or plugin.ErrLater while it is being made.
-func (k slowKey) get(create func() (map[string][]byte, error)) (map[string][]byte, error) {
-	select {
-	case key := <-k.made:
-		k.made <- key
-		return key.data, key.err
-	default:
-	}
-	select {
-	case k.begun <- struct{}{}:
-		go func() {
-			makesSlowKey <- struct{}{}
-			defer func() { <-makesSlowKey }()
-			data, err := create()
-			k.made <- madeKey{data, err}
-		}()
-	default:
-	}
-	return nil, plugin.ErrLater
 }

@@ -6,10 +6,8 @@ import (
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
-	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -113,32 +111,24 @@ func pluginFor(t *testing.T, args ...string) plugin.ObjectMaker {
 	return made.(plugin.ObjectMaker)
 }
 
-// A worker of the controller makes ed25519 keys by itself, and waits for no RSA key: other Jobs need it meanwhile.
-func TestAnRSAKeyIsMadeBesideTheCaller(t *testing.T) {
-	makesSlowKey <- struct{}{} // another Job's key is being made, for as long as this test wants
-	rsaPlugin := pluginFor(t, "--ssh-key-type=rsa")
-	for range 3 {
-		_, err := rsaPlugin.Objects(noSecret)
-		require.ErrorIs(t, err, plugin.ErrLater)
-	}
+// A worker of the controller makes ed25519 keys by itself, and leaves RSA keys to others: other Jobs need it meanwhile.
+func TestAnRSAKeyIsLeftToTheCaller(t *testing.T) {
 	_, err := pluginFor(t).Objects(noSecret)
-	require.NoError(t, err, "an ed25519 key waits for nothing")
-
-	<-makesSlowKey
-	var key string
-	require.Eventually(t, func() bool {
-		objects, err := rsaPlugin.Objects(noSecret)
-		if errors.Is(err, plugin.ErrLater) {
-			return false
-		}
-		require.NoError(t, err)
-		key = dataIn(objects)
-		return true
-	}, time.Minute, time.Millisecond)
-	assert.Contains(t, key, "RSA PRIVATE KEY")
-	objects, err := rsaPlugin.Objects(noSecret)
 	require.NoError(t, err)
-	assert.Equal(t, key, dataIn(objects), "it is made once")
+	rsaPlugin := pluginFor(t, "--ssh-key-type=rsa")
+	_, err = rsaPlugin.Objects(noSecret)
+	var slow *plugin.SlowSecret
+	require.ErrorAs(t, err, &slow)
+	data, err := slow.Make()
+	require.NoError(t, err)
+
+	objects, err := rsaPlugin.Objects(plugin.SecretsOf(func(name string) map[string][]byte {
+		assert.Equal(t, slow.Name, name)
+		return data
+	}))
+	require.NoError(t, err)
+	assert.Equal(t, string(data[privateKey]), dataIn(objects))
+	assert.Contains(t, dataIn(objects), "RSA PRIVATE KEY")
 }
 
 // A key that is there is kept, whatever its type: pods that run know it.

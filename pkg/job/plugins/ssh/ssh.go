@@ -39,7 +39,7 @@ type sshPlugin struct {
 	job      *batchv1alpha1.Job
 	path     string
 	given    map[string][]byte // the keys in the arguments, or nil
-	slow     *slowKey          // a new key of a type that takes long to make, or nil
+	isRSA    bool              // the type of a new key is RSA
 	port     int
 	eachHost bool // the configuration has an entry for each host
 }
@@ -67,12 +67,8 @@ func New(r *plugin.Request) plugin.Plugin {
 	}
 	r.ReserveMount(volumeName(r.Job), *where)
 	given := givenKeys(r, *private, *public)
-	s := &sshPlugin{job: r.Job, path: *where, given: given, port: validPort(r, *port)}
+	s := &sshPlugin{job: r.Job, path: *where, given: given, isRSA: kind == typeRSA, port: validPort(r, *port)}
 	s.eachHost = checkConfig(r, s.port, given)
-	if kind == typeRSA {
-		slow := newSlowKey()
-		s.slow = &slow
-	}
 	return s
 }
 
@@ -107,10 +103,10 @@ func keyData(private, public string) map[string][]byte {
 	return map[string][]byte{privateKey: []byte(private), publicKey: []byte(public), authorizedKeys: []byte(public)}
 }
 
-// newKey makes a key of the type that is asked for.
+// newKey makes a key of the type that is asked for. An RSA key is left to the caller.
 func (s *sshPlugin) newKey() (map[string][]byte, error) {
-	if s.slow != nil {
-		return s.slow.get(newRSA)
+	if s.isRSA {
+		return nil, &plugin.SlowSecret{Name: secretName(s.job), Make: newRSA}
 	}
 	return newEd25519()
 }
