@@ -135,7 +135,7 @@ func (o *options) addControllerFlags(fs *pflag.FlagSet) {
 		"Names of the schedulers whose pods get a PodGroup made for them if they name none: one for each ReplicaSet, StatefulSet, Job "+
 			"and the like, one for each bare pod. System-critical pods get none. Empty switches this off.")
 	fs.Float64Var(&o.overcommitFactor, "overcommit-factor", o.overcommitFactor,
-		"A PodGroup stays Pending while its minimum needs more than so many times what all nodes have together. 0 switches the check off.")
+		"A PodGroup stays Pending while its minimum needs more than so many times what all nodes have together, cordoned ones too. 0 switches the check off.")
 	fs.DurationVar(&o.holdTimeout, "hold-timeout", o.holdTimeout,
 		"How long a queue holds quota for a PodGroup that is admitted and cannot start. It stays admitted after that, but others "+
 			"may be admitted in its place. 0 holds the quota for as long as it waits.")

@@ -9,7 +9,10 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// cluster adds up what the nodes have.
+// cluster adds up what the nodes have, those that are cordoned or not ready too. Pods run on them and are charged, and a queue's share must not
+// shrink because nodes are drained: it would have to give pods back. Nor does it keep a gang Pending that would fit without the cordon: that
+// passes, autoscalers look for the gang's pods, and the scheduler tells why they wait. Room of the queue is held for them no longer than for
+// others that cannot start.
 type cluster struct {
 	grown func() // called when there may be more than before
 

@@ -508,6 +508,10 @@ func TestTheClusterIsTheSumOfItsNodes(t *testing.T) {
 	assert.Equal(t, 2, grown, "a heartbeat is no news")
 	h.OnUpdate(node("b", "2"), node("b", "3"))
 	assert.EqualValues(t, 7000, c.allocatable()[corev1.ResourceCPU])
+	cordoned := node("b", "3")
+	cordoned.Spec.Unschedulable = true
+	h.OnUpdate(node("b", "3"), cordoned)
+	assert.EqualValues(t, 7000, c.allocatable()[corev1.ResourceCPU], "a cordon takes nothing away: pods run there")
 	h.OnDelete(node("a", "4"))
 	assert.EqualValues(t, 3000, c.allocatable()[corev1.ResourceCPU])
 }
