@@ -1,5 +1,6 @@
 // Command docgen writes the pages, and the parts of pages, that follow from the code: the fields of the API from the
-// CRDs, the plugins' arguments from their types, the phases of a Job from their table, and the metrics from their definitions.
+// CRDs, the rules of admission from CRDs and policies, the plugins' arguments from their types, the phases of a Job from
+// their table, and the metrics from their definitions.
 //
 //	docgen DOCS
 package main
@@ -24,6 +25,7 @@ func main() {
 // write makes all pages below the folder of the docs.
 func write(dir string) error {
 	for name, page := range map[string]func() (string, error){
+		"reference/admission.md":         admissionPage,
 		"reference/api.md":               apiPage,
 		"reference/plugin-arguments.md":  argumentsPage,
 		"reference/scheduler-metrics.md": gangMetricsPage,

@@ -46,13 +46,14 @@ type Unchecked struct {
 // Need is what a rule asks for besides the object.
 type Need string
 
-// What rules may need. Authorizer and User are known to an API server only.
+// What rules may need. Only an API server knows the author, and sees deletions.
 const (
 	NeedOld        Need = "the object as it was (--old)"
 	NeedParams     Need = "the queues of the cluster (--queues)"
 	NeedNamespace  Need = "the namespace (--namespace)"
 	NeedAuthorizer Need = "the rights of its author"
 	NeedUser       Need = "the name of its author"
+	NeedDeletion   Need = "a deletion, which only a cluster sees"
 )
 
 // Known is what is known of the cluster besides the objects.

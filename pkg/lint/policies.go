@@ -157,6 +157,36 @@ var mentions = map[Need]*regexp.Regexp{
 	NeedUser:       regexp.MustCompile(`\brequest\.userInfo\b`),
 }
 
+// NeedsOf says what each validation of a policy asks for besides the object.
+func NeedsOf(p *admissionv1.ValidatingAdmissionPolicy) [][]Need {
+	var common []Need
+	if p.Spec.ParamKind != nil {
+		common = append(common, NeedParams)
+	}
+	on := func(operation admissionv1.OperationType) bool {
+		return slices.ContainsFunc(p.Spec.MatchConstraints.ResourceRules, func(rule admissionv1.NamedRuleWithOperations) bool {
+			return slices.Contains(rule.Operations, operation)
+		})
+	}
+	switch {
+	case on(admissionv1.Create):
+	case on(admissionv1.Update):
+		common = append(common, NeedOld)
+	default:
+		common = append(common, NeedDeletion)
+	}
+	found := needsOf(p)
+	all := make([][]Need, len(found.each))
+	for i, needs := range found.each {
+		for _, need := range slices.Concat(common, found.always, needs) {
+			if !slices.Contains(all[i], need) {
+				all[i] = append(all[i], need)
+			}
+		}
+	}
+	return all
+}
+
 // needsOf reads from its expressions what a policy asks for.
 func needsOf(p *admissionv1.ValidatingAdmissionPolicy) needs {
 	variables := map[string]string{}
@@ -168,7 +198,7 @@ func needsOf(p *admissionv1.ValidatingAdmissionPolicy) needs {
 		conditions = append(conditions, condition.Expression)
 	}
 	found := needs{always: asksFor(strings.Join(conditions, "\n"), variables)}
-	if selector := p.Spec.MatchConstraints.NamespaceSelector; len(selector.MatchLabels)+len(selector.MatchExpressions) > 0 {
+	if selector := p.Spec.MatchConstraints.NamespaceSelector; selector != nil && len(selector.MatchLabels)+len(selector.MatchExpressions) > 0 {
 		found.always = append(found.always, NeedNamespace)
 	}
 	for _, validation := range p.Spec.Validations {
@@ -336,12 +366,19 @@ func (a *answer) leaveOut(rule string, need Need) {
 }
 
 // field is what the messages of policies begin with.
-var field = regexp.MustCompile(`^(?:metadata|spec|status|action|target|reason|message)\b(?:\[[^\]]*\]|[^\s:,\[])*`)
+var field = regexp.MustCompile(`^(?:metadata|spec|status|action|target|reason|message)\b(?:\[[^\]]*\]|\.[^\s:,.\[]+)*`)
+
+// FieldOf splits the message of a policy into the field that it begins with, and the rest. Where a sentence begins with the field, the
+// message stays whole.
+func FieldOf(message string) (at, rest string) {
+	at = field.FindString(message)
+	return at, strings.TrimPrefix(message, at+": ")
+}
 
 // object notes what a policy objects to.
 func (a *answer) object(rule, message string) {
-	at := field.FindString(message)
-	p := problem{rule: rule, field: at, message: strings.TrimPrefix(message, at+": ")}
+	at, rest := FieldOf(message)
+	p := problem{rule: rule, field: at, message: rest}
 	if !slices.Contains(a.problems, p) {
 		a.problems = append(a.problems, p)
 	}

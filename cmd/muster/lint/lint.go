@@ -58,9 +58,9 @@ command or a file cannot be understood.`,
 	}
 	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return unusable{err} })
 	flags := command.Flags()
-	flags.StringVar(&o.queues, "queues", "", "file with the queues of the cluster, and with other objects that policies compare with")
-	flags.StringVar(&o.namespace, "namespace", "", "file with the namespaces; what names none goes to the first")
-	flags.StringVar(&o.old, "old", "", "file with the objects as they are: what is among them is updated, all else created")
+	flags.StringVar(&o.queues, "queues", "", "file or folder with the queues of the cluster, and with other objects that policies compare with")
+	flags.StringVar(&o.namespace, "namespace", "", "file or folder with the namespaces; what names none goes to the first")
+	flags.StringVar(&o.old, "old", "", "file or folder with the objects as they are: what is among them is updated, all else created")
 	flags.StringVarP(&o.output, "output", "o", "text", "how to write the findings: text, json or sarif")
 	return command
 }
