@@ -271,6 +271,13 @@ func (l *Ledger) dropAssumed(key string) {
 	}
 }
 
+// Evictions answers for many requests whether quota could be made for them. The units are in the order in which they may be evicted.
+func (l *Ledger) Evictions(shares quota.Shares, units []quota.Unit) *quota.Evictions {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.tree.Evictions(shares, units)
+}
+
 // MayReclaim says whether a gang of an account that wants an amount might have something evicted by shares.
 func (l *Ledger) MayReclaim(shares quota.Shares, account string, want resources.List) bool {
 	l.mu.Lock()

@@ -2,10 +2,10 @@ package placement
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
+	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
@@ -118,7 +118,7 @@ func (p *Problem) stays(pod *corev1.Pod, keepEndless bool) bool {
 	switch {
 	case p.SameGang != nil && p.SameGang(pod):
 		return true
-	case corev1helpers.PodPriority(pod) > p.Priority || IsOfDaemonSet(pod):
+	case corev1helpers.PodPriority(pod) > p.Priority || gang.IsOfDaemonSet(pod):
 		return true
 	case pod.Annotations[corev1.MirrorPodAnnotationKey] != "":
 		return true
@@ -126,12 +126,6 @@ func (p *Problem) stays(pod *corev1.Pod, keepEndless bool) bool {
 		return false
 	}
 	return keepEndless && pod.Spec.RestartPolicy == corev1.RestartPolicyAlways && pod.DeletionTimestamp == nil
-}
-
-// IsOfDaemonSet says whether a pod is one of a DaemonSet, which can go to no other node.
-func IsOfDaemonSet(pod *corev1.Pod) bool {
-	owner := metav1.GetControllerOfNoCopy(pod)
-	return owner != nil && owner.Kind == "DaemonSet"
 }
 
 // isTooLarge says whether some demand asks for more than all nodes have that do not refuse its pods, even when they are empty.

@@ -210,7 +210,7 @@ func (w *town) gangVictims(name string, pods map[types.UID]fwk.PodInfo) []*Victi
 		}
 		return from[:min(len(from), len(members)-w.specs[name].min)]
 	}
-	return g.Candidates(members, math.MaxInt32, LeastImportantFirst)
+	return g.Candidates(members, math.MaxInt32, gang.LeastImportantFirst)
 }
 
 // judged fills in what the search does not look up.

@@ -180,11 +180,6 @@ func boolOrder(a, b bool) int {
 // EvictionOrder says which of two members a gang loses first.
 type EvictionOrder func(a, b *gang.Member) int
 
-// LeastImportantFirst orders members by priority, and then by index and name from the end.
-func LeastImportantFirst(a, b *gang.Member) int {
-	return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(b.Index, a.Index), cmp.Compare(b.Pod.Name, a.Pod.Name))
-}
-
 // LargestFirst orders members by their requests for CPU, then for memory: an order, even where neither member is larger in both.
 func LargestFirst(a, b *gang.Member) int {
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
@@ -192,7 +187,7 @@ func LargestFirst(a, b *gang.Member) int {
 			return order
 		}
 	}
-	return LeastImportantFirst(a, b)
+	return gang.LeastImportantFirst(a, b)
 }
 
 // GangVictims is a gang whose members may be evicted. It does not change during one search.

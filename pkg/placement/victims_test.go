@@ -265,7 +265,7 @@ func TestVictimsOnANode(t *testing.T) {
 				test.cpu = "2"
 			}
 			if test.order == nil {
-				test.order = LeastImportantFirst
+				test.order = gang.LeastImportantFirst
 			}
 			victims, status := c.victims(t, mustertesting.MakePod("urgent").Requests("cpu", test.cpu).Priority(10).Obj(), test.order)
 			if test.want == nil {
@@ -289,12 +289,12 @@ func TestUnseenMembersGoWithTheirGang(t *testing.T) {
 		g.Holding[unseen.UID] = &gang.Member{UID: unseen.UID, Pod: unseen, Priority: -3}
 	}
 	g.Spare = func([]*gang.Member) []*gang.Member { return nil }
-	candidates := g.Candidates([]*gang.Member{g.Holding["g0"]}, 1, LeastImportantFirst)
+	candidates := g.Candidates([]*gang.Member{g.Holding["g0"]}, 1, gang.LeastImportantFirst)
 	require.Len(t, candidates, 1)
 	assert.Equal(t, WholeGang, candidates[0].Kind)
 	assert.Equal(t, []string{"g0", "g1"}, namesOf(candidates))
 	assert.Equal(t, int32(0), candidates[0].Priority())
-	assert.Empty(t, g.Candidates([]*gang.Member{g.Holding["g0"]}, 0, LeastImportantFirst))
+	assert.Empty(t, g.Candidates([]*gang.Member{g.Holding["g0"]}, 0, gang.LeastImportantFirst))
 }
 
 // TestErrorsEndTheSimulation: a failing plugin is not taken for a pod that does not fit.
@@ -302,7 +302,7 @@ func TestErrorsEndTheSimulation(t *testing.T) {
 	c := newCluster()
 	c.pods, c.fail = []*corev1.Pod{pod("a", "", 0, "2"), pod("b", "", 0, "2")}, "b"
 	c.fill(0)
-	_, status := c.victims(t, mustertesting.MakePod("urgent").Requests("cpu", "2").Priority(10).Obj(), LeastImportantFirst)
+	_, status := c.victims(t, mustertesting.MakePod("urgent").Requests("cpu", "2").Priority(10).Obj(), gang.LeastImportantFirst)
 	assert.Equal(t, fwk.Error, status.Code())
 }
 
@@ -317,7 +317,7 @@ func TestVictimsAreFewAndLeaveGangsWholeOrGone(t *testing.T) {
 		preemptor := mustertesting.MakePod("urgent").Requests("cpu", fmt.Sprint(cpu)).Priority(rapid.Int32Range(1, 3).Draw(t, "preemptor's priority")).Obj()
 		need := cpuOf(preemptor) - 1000*rapid.Int64Range(0, cpu-1).Draw(t, "free cpu")
 		c.fill(cpuOf(preemptor) - need)
-		best, status := c.victims(t, preemptor, LeastImportantFirst)
+		best, status := c.victims(t, preemptor, gang.LeastImportantFirst)
 		if !status.IsSuccess() || c.wholeGangs(sets.New(namesOf(best)...)) > 0 {
 			// As the preemption plugin does: to spare small members instead of important ones may leave more room.
 			other, otherStatus := c.victims(t, preemptor, LargestFirst)

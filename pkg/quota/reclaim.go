@@ -80,19 +80,11 @@ type takes struct {
 // Reclaim answers for a gang, or a single pod, that waits in an account with a priority and wants an amount. shares are those of the tree.
 // An empty account means that it waits in no queue.
 func (t *Tree) Reclaim(shares Shares, account string, priority int32, want resources.List) *Reclaim {
-	r := &Reclaim{tree: t.Clone(), shares: shares, account: account, priority: priority, want: want,
+	r := &Reclaim{tree: t.Clone(), shares: shares, account: account, priority: priority, want: want, wanted: wantedOf(want),
 		victims: map[string]*victim{}, takes: map[*queue]map[string]*takes{}}
-	for name, amount := range want {
-		if amount > 0 {
-			r.wanted = append(r.wanted, name)
-		}
-	}
-	slices.Sort(r.wanted)
 	if account != "" {
 		r.path = withoutUser(r.tree.path(r.tree.ensure(account)))
-		for r.fits < len(r.path) && r.fitsShare(r.path[r.fits]) {
-			r.fits++
-		}
+		r.fits = shares.countFitting(r.path, r.wanted, want)
 	}
 	return r
 }
@@ -179,11 +171,21 @@ func (r *Reclaim) isInOtherQueue(u Unit) bool {
 	return u.Account != "" && r.account != "" && QueueOf(u.Account) != QueueOf(r.account)
 }
 
-// fitsShare says whether a node has room in its share for what is wanted. A node whose share is not known has none.
-func (r *Reclaim) fitsShare(node *queue) bool {
-	share, isKnown := r.shares[node.name]
-	for _, name := range r.wanted {
-		if amount, isShared := share[name]; isShared && r.want[name] > node.total.Left(name, amount) {
+// countFitting counts the nodes at the start of a path that have room in their shares for what is wanted.
+func (s Shares) countFitting(path []*queue, wanted []corev1.ResourceName, want resources.List) int {
+	for i, node := range path {
+		if !s.fits(node, wanted, want) {
+			return i
+		}
+	}
+	return len(path)
+}
+
+// fits says whether a node has room in its share for what is wanted. A node whose share is not known has none.
+func (s Shares) fits(node *queue, wanted []corev1.ResourceName, want resources.List) bool {
+	share, isKnown := s[node.name]
+	for _, name := range wanted {
+		if amount, isShared := share[name]; isShared && want[name] > node.total.Left(name, amount) {
 			return false
 		}
 	}

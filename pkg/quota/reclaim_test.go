@@ -16,6 +16,7 @@ import (
 //
 // Amounts are whole numbers of cpu, or of the resource that follows the number: "4 2gpu". Queues are separated by semicolons: "org d6 c8; a
 // <org g2 w3 keep" has a queue org that deserves 6 and may use 8, and its child a with a guarantee of 2, the weight 3, and not reclaimable.
+// "q u4" has a quota of 4 for each user.
 // "running" lists units in the order in which they may be evicted: "b 2 x3 @5" are three units of 2 with priority 5, in the account b. They
 // are called b1, b2 and b3. "waits" lists what waits; the first is what units are evicted for.
 type scene struct {
@@ -62,7 +63,7 @@ func statements(text string) [][]string {
 func treeOf(t require.TestingT, queues string) *Tree {
 	tree := NewTree()
 	for _, words := range statements(queues) {
-		terms := Terms{Guarantee: resources.List{}, Deserved: resources.List{}, Capability: resources.List{}}
+		terms := Terms{Guarantee: resources.List{}, Deserved: resources.List{}, Capability: resources.List{}, EachUser: resources.List{}}
 		for _, word := range words[1:] {
 			if word == "keep" {
 				terms.NotReclaimable = true
@@ -80,6 +81,8 @@ func treeOf(t require.TestingT, queues string) *Tree {
 				terms.Guarantee[name] = amount
 			case 'c':
 				terms.Capability[name] = amount
+			case 'u':
+				terms.EachUser[name] = amount
 			case 'w':
 				terms.Weight = amount
 			default:

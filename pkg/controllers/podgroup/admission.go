@@ -135,10 +135,12 @@ func (a *admission) forget(key string, uid types.UID) {
 // Sync is one round: it decides about all candidates in turn.
 func (a *admission) Sync(ctx context.Context, _ string) (time.Duration, error) {
 	start := a.clock.Now()
-	candidates := a.candidates()
-	line := a.line(candidates)
+	classes := a.classes()
+	candidates := a.candidates(classes)
+	shares := a.tracker.Ledger().ShareOut(a.cluster.allocatable(), waitingIn(candidates))
+	line := a.line(candidates, shares)
 	again := time.Duration(0) // when the first turn ends, or the time that a queue has to be opened; 0 if there is none
-	for _, d := range decide(line.next, a.rules(line)) {
+	for _, d := range decide(line.next, a.rules(line, classes, shares)) {
 		if a.record(d.candidate, d.verdict) {
 			a.decided(d.group)
 		}
@@ -195,8 +197,8 @@ func lackingSince(group *schedulingv1beta1.PodGroup, last verdict) time.Time {
 	return waitingSince(&group.Status)
 }
 
-// line puts the candidates in the order in which they are decided about.
-func (a *admission) line(candidates []*candidate) *line {
+// waitingIn is what waits in each queue.
+func waitingIn(candidates []*candidate) map[string]resources.Sums {
 	waiting := map[string]resources.Sums{}
 	for _, c := range candidates {
 		if waiting[c.queue] == nil {
@@ -204,8 +206,12 @@ func (a *admission) line(candidates []*candidate) *line {
 		}
 		waiting[c.queue].Add(c.want)
 	}
+	return waiting
+}
+
+// line puts the candidates in the order in which they are decided about.
+func (a *admission) line(candidates []*candidate, shares quota.Shares) *line {
 	books := a.tracker.Ledger()
-	shares := books.ShareOut(a.cluster.allocatable(), waiting)
 	path := func(queue string) []string {
 		if _, err := a.queues.Get(queue); err != nil {
 			return []string{quota.Root}
@@ -216,9 +222,9 @@ func (a *admission) line(candidates []*candidate) *line {
 }
 
 // candidates are the PodGroups that wait, in no particular order.
-func (a *admission) candidates() []*candidate {
+func (a *admission) candidates(classes map[string]int32) []*candidate {
 	waiting := a.waitingGroups()
-	classes, now := a.classes(), a.clock.Now()
+	now := a.clock.Now()
 	known := make(map[string]*candidate, len(waiting))
 	candidates := make([]*candidate, 0, len(waiting))
 	for _, group := range waiting {
@@ -260,8 +266,9 @@ func (a *admission) waitingGroups() []*schedulingv1beta1.PodGroup {
 	return groups
 }
 
-// rules are the questions of a round.
-func (a *admission) rules(line *line) rules {
+// rules are the questions of a round. What could be evicted is found out when that is first asked.
+func (a *admission) rules(line *line, classes map[string]int32, shares quota.Shares) rules {
+	var evictions *quota.Evictions
 	total := a.cluster.allocatable()
 	books := a.tracker.Ledger()
 	notOpen := map[string]string{} // queue -> why it takes no work, asked once a round
@@ -285,8 +292,20 @@ func (a *admission) rules(line *line) rules {
 		room:        books.RoomBesideReserved,
 		addReserved: books.AddReserved,
 		exceeds:     books.Exceeds,
+		couldReclaim: func(c *candidate, reserved quota.Reserved) bool {
+			if a.neverPreempts(c) {
+				return false
+			}
+			if evictions == nil {
+				evictions = books.Evictions(shares, a.evictables(classes))
+			}
+			return evictions.CanMakeRoom(reserved, c.account, c.priority, c.want)
+		},
 		hold: func(c *candidate) {
 			a.tracker.Grant(c.group, c.want)
+			if evictions != nil {
+				evictions.Add(c.account, c.want)
+			}
 			line.admitted(c)
 			for _, queue := range books.Path(c.queue) {
 				running[queue]++

@@ -133,6 +133,8 @@ type rules struct {
 	addReserved func(reserved quota.Reserved, claim quota.Claim)
 	// exceeds says whether an amount is more than the queue or an ancestor could have even if nothing was used.
 	exceeds func(queue string, want resources.List) bool
+	// couldReclaim says whether the scheduler could make the room by evictions that a candidate lacks beside what is reserved.
+	couldReclaim func(c *candidate, reserved quota.Reserved) bool
 	// hold sets aside what the candidate wants.
 	hold func(c *candidate)
 }
@@ -198,7 +200,7 @@ func (r *rules) judge(c, ahead *candidate, reserved quota.Reserved) verdict {
 	if reason := r.tooMany(c.queue); reason != "" {
 		return heldBack(obstacleKind{text: "maxRunningJobs"}, words(reason))
 	}
-	if s := r.room(reserved, c.account, c.want); s != nil {
+	if s := r.room(reserved, c.account, c.want); s != nil && (s.IsForEver() || s.Behind || !r.couldReclaim(c, reserved)) {
 		return heldBack(obstacleKind{queue: s.Queue, resource: s.Resource, want: s.Want, behind: s.Behind, forEver: s.IsForEver()}, s)
 	}
 	return verdict{admitted: true}

@@ -14,6 +14,7 @@ import (
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/ledger"
+	"github.com/muster-sched/muster/pkg/quota"
 	"github.com/muster-sched/muster/pkg/resources"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
@@ -120,11 +121,12 @@ func (s *scene) rules() rules {
 		fifo: func(name string) bool {
 			return s.queues[name] != nil && s.queues[name].Spec.DequeueStrategy == schedulingv1beta1.DequeueStrategyFIFO
 		},
-		beyond:      func(want resources.List) *excess { return beyondCluster(want, s.total, s.factor) },
-		room:        s.books.RoomBesideReserved,
-		addReserved: s.books.AddReserved,
-		exceeds:     s.books.Exceeds,
-		hold:        func(c *candidate) { s.books.Assume(c.key, c.account, c.want) },
+		beyond:       func(want resources.List) *excess { return beyondCluster(want, s.total, s.factor) },
+		room:         s.books.RoomBesideReserved,
+		addReserved:  s.books.AddReserved,
+		exceeds:      s.books.Exceeds,
+		couldReclaim: func(*candidate, quota.Reserved) bool { return false },
+		hold:         func(c *candidate) { s.books.Assume(c.key, c.account, c.want) },
 	}
 }
 

@@ -223,6 +223,19 @@ func (h hold) equal(other hold) bool {
 	return h.uid == other.uid && h.account == other.account && h.resting == other.resting && h.want.Equal(other.want)
 }
 
+// Promised is what is set aside for each PodGroup that its members have not taken up, by "<namespace>/<name>".
+func (t *Tracker) Promised() map[string]resources.List {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	promised := map[string]resources.List{}
+	for group, h := range t.holds {
+		if rest := remainder(h.want, t.taken[group]); !h.resting && !rest.IsZero() {
+			promised[group] = rest
+		}
+	}
+	return promised
+}
+
 // RequestsOf is what a pod asks for. It is shared: do not change it.
 func (t *Tracker) RequestsOf(pod *corev1.Pod) resources.List {
 	t.mu.Lock()

@@ -102,10 +102,9 @@ func isGoing(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil && time.Since(pod.DeletionTimestamp.Time) < stuckAfter
 }
 
-// mayGo says whether a pod may be evicted at all: not one that cannot run elsewhere, that the system needs or whose gang is upstream's.
+// mayGo says whether a pod may be evicted at all.
 func mayGo(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp == nil && pod.Annotations[corev1.MirrorPodAnnotationKey] == "" && pod.Spec.SchedulingGroup == nil &&
-		!placement.IsOfDaemonSet(pod) && !upstream.IsCritical(corev1helpers.PodPriority(pod))
+	return gang.MayBeEvicted(pod) && !upstream.IsCritical(corev1helpers.PodPriority(pod))
 }
 
 // leaver is a pod that goes without being evicted for the gang.
@@ -146,7 +145,7 @@ func (s *Search) single(info fwk.PodInfo, rules *gangs.EvictionRules, now time.T
 		return nil
 	}
 	v := &placement.Victim{
-		Victim: preemption.NewPodVictim(info, nil, nil), Kind: placement.SinglePod, Account: account, Requests: resources.PodRequests(pod), Since: startOf(pod),
+		Victim: preemption.NewPodVictim(info, nil, nil), Kind: placement.SinglePod, Account: account, Requests: resources.PodRequests(pod), Since: gang.StartOf(pod).Time,
 	}
 	return rules.Judged(v)
 }
@@ -174,7 +173,7 @@ func (s *Search) parts(key gangs.Key, infos map[types.UID]fwk.PodInfo, rules *ga
 		Key: key.String(), Floor: standing.Floor, Holding: standing.Holding, Pods: infos, Spare: gang.NewRemaining(standing.Spec, members).Spare,
 	}
 	var parts []*placement.Victim
-	for _, v := range g.Candidates(movable, rules.Below(standing.Account), placement.LeastImportantFirst) {
+	for _, v := range g.Candidates(movable, rules.Below(standing.Account), gang.LeastImportantFirst) {
 		if v.Kind == placement.WholeGang && len(movable) < len(members) {
 			continue
 		}
@@ -182,7 +181,7 @@ func (s *Search) parts(key gangs.Key, infos map[types.UID]fwk.PodInfo, rules *ga
 		v.Requests, v.Since = resources.List{}, now
 		for _, pod := range v.AllPods() {
 			v.Requests.Add(resources.PodRequests(pod))
-			if start := startOf(pod); start.Before(v.Since) {
+			if start := gang.StartOf(pod).Time; start.Before(v.Since) {
 				v.Since = start
 			}
 		}
@@ -195,35 +194,19 @@ func (s *Search) parts(key gangs.Key, infos map[types.UID]fwk.PodInfo, rules *ga
 
 // IsSpared says whether a pod says itself that it must not be evicted, or has not run for as long as it or its queue says.
 func IsSpared(tracker *gangs.Tracker, pod *corev1.Pod, account string, now time.Time) bool {
-	if value(pod, batchv1alpha1.PodPreemptableKey) == "false" {
+	if gang.AnnotationOrLabel(pod, batchv1alpha1.PodPreemptableKey) == "false" {
 		return true
 	}
 	least := tracker.Victims.MinRuntime(account)
-	if cooldown, err := time.ParseDuration(value(pod, batchv1alpha1.CooldownTimeKey)); err == nil {
+	if cooldown, err := time.ParseDuration(gang.AnnotationOrLabel(pod, batchv1alpha1.CooldownTimeKey)); err == nil {
 		least = max(least, cooldown)
 	}
-	return now.Sub(startOf(pod)) < least
+	return now.Sub(gang.StartOf(pod).Time) < least
 }
 
 // HasSay tells whether a pod says something about its eviction.
 func HasSay(pod *corev1.Pod) bool {
-	return value(pod, batchv1alpha1.PodPreemptableKey) != "" || value(pod, batchv1alpha1.CooldownTimeKey) != ""
-}
-
-// value is that of an annotation, or else of a label.
-func value(pod *corev1.Pod, key string) string {
-	if v, ok := pod.Annotations[key]; ok {
-		return v
-	}
-	return pod.Labels[key]
-}
-
-// startOf is when a pod began to run, or was created if that is not known.
-func startOf(pod *corev1.Pod) time.Time {
-	if pod.Status.StartTime != nil {
-		return pod.Status.StartTime.Time
-	}
-	return pod.CreationTimestamp.Time
+	return gang.AnnotationOrLabel(pod, batchv1alpha1.PodPreemptableKey) != "" || gang.AnnotationOrLabel(pod, batchv1alpha1.CooldownTimeKey) != ""
 }
 
 // budgets are all disruption budgets.

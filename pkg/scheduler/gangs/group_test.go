@@ -40,7 +40,7 @@ func TestRequestsAreReadAgainWhenTheSpecHasChanged(t *testing.T) {
 	read := func(generation int64, old *gang.Member, cpu string) *gang.Member {
 		pod := memberNamed("a").Requests("cpu", cpu).Obj()
 		pod.Generation = generation
-		return memberOf(pod, old)
+		return gang.MemberOf(pod, requestsOf(pod, old))
 	}
 	first := read(1, nil, "1")
 	assert.Equal(t, "cpu=1, pods=1", first.Requests.String())

@@ -2,16 +2,13 @@ package gangs
 
 import (
 	"slices"
-	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
-	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/resources"
 	"github.com/muster-sched/muster/pkg/scheduler/upstream"
@@ -38,7 +35,7 @@ func (t *Tracker) SetPod(pod *corev1.Pod) {
 	}
 	g := t.group(key)
 	if old := g.Member(pod.UID); old == nil || old.Pod != pod {
-		t.setMember(g, old, memberOf(pod, old))
+		t.setMember(g, old, gang.MemberOf(pod, requestsOf(pod, old)))
 	}
 }
 
@@ -184,28 +181,6 @@ func (t *Tracker) leave(g *group, m *gang.Member) {
 	t.settleRepair(g)
 	t.look(g.key)
 	t.dropIfEmpty(g)
-}
-
-// memberOf reads a pod. old is what the member was like, nil if it is new.
-func memberOf(pod *corev1.Pod, old *gang.Member) *gang.Member {
-	m := &gang.Member{
-		UID:         pod.UID,
-		Pod:         pod,
-		Task:        pod.Annotations[batchv1alpha1.TaskSpecKey],
-		Priority:    corev1helpers.PodPriority(pod),
-		Requests:    requestsOf(pod, old),
-		Terminating: pod.DeletionTimestamp != nil,
-	}
-	if index, err := strconv.Atoi(pod.Annotations[batchv1alpha1.TaskIndexKey]); err == nil {
-		m.Index = index
-	}
-	if version, err := strconv.ParseInt(pod.Annotations[batchv1alpha1.JobVersionKey], 10, 64); err == nil {
-		m.Version = version
-	}
-	if pod.Spec.NodeName != "" {
-		m.State = gang.Bound
-	}
-	return m
 }
 
 // requestsOf is what a pod requests, which only a change of its spec changes. Most changes are of its status.

@@ -1,7 +1,6 @@
 package gangs
 
 import (
-	"math"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -73,27 +72,13 @@ func (g *group) take(pg *schedulingv1beta1.PodGroup) {
 		phase: pg.Status.Phase, failed: pg.Status.Failed, bound: lastBound(pg),
 	}
 	g.minimumBound = g.minimumBound || g.podGroup.bound >= g.Version()
-	g.Spec = gang.Spec{
-		MinMember: int(pg.Spec.MinMember), MinTaskMember: map[string]int{},
-		Succeeded: int(pg.Status.Succeeded), SucceededOf: incarnationOf(pg),
-	}
-	for task, n := range pg.Spec.MinTaskMember {
-		g.MinTaskMember[task] = int(n)
-	}
-}
-
-// incarnationOf is the incarnation that a PodGroup's status is about. One that does not say so is about any.
-func incarnationOf(pg *schedulingv1beta1.PodGroup) int64 {
-	if pg.Status.JobVersion == nil {
-		return math.MaxInt64
-	}
-	return int64(*pg.Status.JobVersion)
+	g.Spec = gang.SpecOf(pg)
 }
 
 // lastBound is the last incarnation of a gang whose minimum was bound at some time, -1 if none was. While a Job restarts, the phase is
 // still that of the pods that go.
 func lastBound(pg *schedulingv1beta1.PodGroup) int64 {
-	version, restarted := incarnationOf(pg), ptr.Deref(pg.Status.JobVersion, 0) > 0
+	version, restarted := gang.IncarnationOf(pg), ptr.Deref(pg.Status.JobVersion, 0) > 0
 	switch pg.Status.Phase {
 	case schedulingv1beta1.PodGroupRunning, schedulingv1beta1.PodGroupCompleted, schedulingv1beta1.PodGroupUnknown:
 		if !restarted {

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
+	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/placement"
 	"github.com/muster-sched/muster/pkg/reservations"
 	"github.com/muster-sched/muster/pkg/scheduler/upstream"
@@ -69,7 +70,7 @@ func (w *WaitList) standsBack(g *group, reserved *Reserved) bool {
 // reservedAgainst returns what is reserved on nodes against a pod that is about to be tried, nil if nothing is. Pods of DaemonSets can go
 // nowhere else, and those of native pod groups are upstream's: both pass.
 func (w *WaitList) reservedAgainst(g *group, pod *corev1.Pod) *Reserved {
-	if pod.Spec.SchedulingGroup != nil || placement.IsOfDaemonSet(pod) {
+	if pod.Spec.SchedulingGroup != nil || gang.IsOfDaemonSet(pod) {
 		return nil
 	}
 	reserved, priority := w.bookedAgainst(g, pod), corev1helpers.PodPriority(pod)

@@ -190,7 +190,7 @@ func (v *Victims) EvictPods() {
 
 // searchIn is when victims may be searched for a gang: 0 for now, never if that is negative.
 func (v *Victims) searchIn(g *group, now time.Time) time.Duration {
-	if !v.enabled || slices.ContainsFunc(g.Members(), neverPreempts) {
+	if !v.enabled || slices.ContainsFunc(g.Members(), func(m *gang.Member) bool { return gang.NeverPreempts(m.Pod) }) {
 		return -1
 	}
 	wait := g.retry.searchAt.Sub(now)
@@ -202,10 +202,6 @@ func (v *Victims) searchIn(g *group, now time.Time) time.Duration {
 		wait = max(wait, since.Add(delay).Sub(now))
 	}
 	return max(0, wait)
-}
-
-func neverPreempts(m *gang.Member) bool {
-	return m.Pod.Spec.PreemptionPolicy != nil && *m.Pod.Spec.PreemptionPolicy == corev1.PreemptNever
 }
 
 // searched notes that victims were searched in vain for a gang that was refused, or that the search is owed to it.

@@ -62,7 +62,7 @@ func (a *attempt) SelectVictimsOnNode(ctx context.Context, cycle fwk.CycleState,
 		a.keep(node, plan{victims: pods, violations: violations, singlePods: len(pods), status: status})
 		return pods, violations, status
 	}
-	best := a.plan(ctx, cycle.Clone(), node.Snapshot(), possible, pdbs, placement.LeastImportantFirst)
+	best := a.plan(ctx, cycle.Clone(), node.Snapshot(), possible, pdbs, gang.LeastImportantFirst)
 	if !best.status.IsSuccess() || best.wholeGangs > 0 {
 		// To spare the small members of a gang instead of the important ones may leave more room.
 		other := a.plan(ctx, cycle, node, possible, pdbs, placement.LargestFirst)

@@ -1,0 +1,127 @@
+package podgroup
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/controllers/usage"
+	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/quota"
+	"github.com/muster-sched/muster/pkg/resources"
+)
+
+// evictable is what the scheduler may evict at once to make quota for a PodGroup, and what orders it.
+type evictable struct {
+	quota.Unit
+	kind  int
+	since time.Time
+}
+
+// Kinds, in the order in which the scheduler evicts them.
+const (
+	promised = iota // not started yet: it needs no eviction
+	surplusMember
+	singlePod
+	wholeGang
+)
+
+// evictables are what runs, and what is promised to PodGroups that have not started, in the order in which the scheduler evicts the units
+// of a queue. Times that pods must have run for are not looked at: they pass.
+func (a *admission) evictables(classes map[string]int32) []quota.Unit {
+	pods := map[string][]*corev1.Pod{} // by PodGroup
+	var all []evictable
+	for _, pod := range a.tracker.Pods() {
+		key := usage.GroupOf(pod)
+		if _, exists, _ := a.groups.GetByKey(key); exists { // a store never fails
+			pods[key] = append(pods[key], pod)
+		} else if account, amount, charged := a.tracker.Ledger().Charged(pod.UID); charged && mayBeEvicted(pod) {
+			all = append(all, evictable{quota.Unit{Account: account, Priority: corev1helpers.PodPriority(pod), Requests: amount}, singlePod, gang.StartOf(pod).Time})
+		}
+	}
+	for key, members := range pods {
+		obj, _, _ := a.groups.GetByKey(key)
+		group := obj.(*schedulingv1beta1.PodGroup)
+		all = append(all, a.partsOf(group, members, floorOf(group, classes))...)
+	}
+	for key, amount := range a.tracker.Promised() {
+		if obj, exists, _ := a.groups.GetByKey(key); exists && !slices.ContainsFunc(pods[key], func(pod *corev1.Pod) bool { return !mayBeEvicted(pod) }) {
+			group := obj.(*schedulingv1beta1.PodGroup)
+			unit := quota.Unit{Account: usage.AccountOf(group), Priority: classes[group.Spec.PriorityClassName], Requests: amount}
+			all = append(all, evictable{unit, promised, time.Time{}})
+		}
+	}
+	slices.SortStableFunc(all, func(x, y evictable) int {
+		return cmp.Or(cmp.Compare(x.kind, y.kind), cmp.Compare(x.Priority, y.Priority), y.since.Compare(x.since))
+	})
+	units := make([]quota.Unit, len(all))
+	for i := range all {
+		units[i] = all[i].Unit
+	}
+	return units
+}
+
+// floorOf is the priority that its class gives to a PodGroup: no member counts for less.
+func floorOf(group *schedulingv1beta1.PodGroup, classes map[string]int32) int32 {
+	if value, known := classes[group.Spec.PriorityClassName]; known && group.Spec.PriorityClassName != "" {
+		return value
+	}
+	return math.MinInt32
+}
+
+// partsOf are the surplus members of a PodGroup, and the rest of it as a whole if all of that may be evicted.
+func (a *admission) partsOf(group *schedulingv1beta1.PodGroup, pods []*corev1.Pod, floor int32) []evictable {
+	g := gang.Gang{Spec: gang.SpecOf(group)}
+	for _, pod := range pods {
+		if _, amount, charged := a.tracker.Ledger().Charged(pod.UID); charged {
+			g.Put(gang.MemberOf(pod, amount))
+		}
+	}
+	members := g.Bound()
+	var movable []*gang.Member
+	for _, m := range members {
+		if mayBeEvicted(m.Pod) {
+			movable = append(movable, m)
+		}
+	}
+	slices.SortFunc(movable, gang.LeastImportantFirst)
+	spare := sets.New[types.UID]()
+	account := usage.AccountOf(group)
+	var parts []evictable
+	for _, m := range gang.NewRemaining(g.Asks(), members).Spare(movable) {
+		spare.Insert(m.UID)
+		parts = append(parts, evictable{quota.Unit{Account: account, Priority: max(floor, m.Priority), Requests: m.Requests}, surplusMember, gang.StartOf(m.Pod).Time})
+	}
+	if len(movable) < len(members) || spare.Len() == len(members) {
+		return parts
+	}
+	whole := evictable{quota.Unit{Account: account, Priority: floor, Requests: resources.List{}}, wholeGang, a.clock.Now()}
+	for _, m := range members {
+		whole.Priority = max(whole.Priority, m.Priority)
+		if start := gang.StartOf(m.Pod).Time; start.Before(whole.since) {
+			whole.since = start
+		}
+		if !spare.Has(m.UID) {
+			whole.Requests.Add(m.Requests)
+		}
+	}
+	return append(parts, whole)
+}
+
+func mayBeEvicted(pod *corev1.Pod) bool { return gang.MayBeEvicted(pod) && !isCritical(pod) }
+
+// neverPreempts says whether nothing may be evicted for a PodGroup: its class says so, or one of its pods.
+func (a *admission) neverPreempts(c *candidate) bool {
+	class, err := a.priorities.Get(c.group.Spec.PriorityClassName)
+	if err == nil && class.PreemptionPolicy != nil && *class.PreemptionPolicy == corev1.PreemptNever {
+		return true
+	}
+	return slices.ContainsFunc(a.tracker.Members(c.group.Namespace, c.group.Name), gang.NeverPreempts)
+}

@@ -1,0 +1,96 @@
+package gang
+
+import (
+	"cmp"
+	"math"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/resources"
+)
+
+// MemberOf reads a pod that requests an amount.
+func MemberOf(pod *corev1.Pod, requests resources.List) *Member {
+	m := &Member{
+		UID:         pod.UID,
+		Pod:         pod,
+		Task:        pod.Annotations[batchv1alpha1.TaskSpecKey],
+		Priority:    corev1helpers.PodPriority(pod),
+		Requests:    requests,
+		Terminating: pod.DeletionTimestamp != nil,
+	}
+	if index, err := strconv.Atoi(pod.Annotations[batchv1alpha1.TaskIndexKey]); err == nil {
+		m.Index = index
+	}
+	if version, err := strconv.ParseInt(pod.Annotations[batchv1alpha1.JobVersionKey], 10, 64); err == nil {
+		m.Version = version
+	}
+	if pod.Spec.NodeName != "" {
+		m.State = Bound
+	}
+	return m
+}
+
+// SpecOf reads a PodGroup.
+func SpecOf(group *schedulingv1beta1.PodGroup) Spec {
+	spec := Spec{
+		MinMember: int(group.Spec.MinMember), MinTaskMember: map[string]int{},
+		Succeeded: int(group.Status.Succeeded), SucceededOf: IncarnationOf(group),
+	}
+	for task, n := range group.Spec.MinTaskMember {
+		spec.MinTaskMember[task] = int(n)
+	}
+	return spec
+}
+
+// IncarnationOf is the incarnation that a PodGroup's status is about. One that does not say so is about any.
+func IncarnationOf(group *schedulingv1beta1.PodGroup) int64 {
+	if group.Status.JobVersion == nil {
+		return math.MaxInt64
+	}
+	return int64(*group.Status.JobVersion)
+}
+
+// LeastImportantFirst orders members by priority, and then by index and name from the end.
+func LeastImportantFirst(a, b *Member) int {
+	return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(b.Index, a.Index), cmp.Compare(b.Pod.Name, a.Pod.Name))
+}
+
+// MayBeEvicted says whether a pod may ever be evicted for others: not one that goes already, cannot run elsewhere, is of an upstream pod
+// group or says that it must stay. The caller looks at its priority.
+func MayBeEvicted(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp == nil && pod.Annotations[corev1.MirrorPodAnnotationKey] == "" && pod.Spec.SchedulingGroup == nil &&
+		!IsOfDaemonSet(pod) && AnnotationOrLabel(pod, batchv1alpha1.PodPreemptableKey) != "false"
+}
+
+// IsOfDaemonSet says whether a pod is one of a DaemonSet, which can go to no other node.
+func IsOfDaemonSet(pod *corev1.Pod) bool {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	return owner != nil && owner.Kind == "DaemonSet"
+}
+
+// StartOf is when a pod began to run, or was created if that is not known.
+func StartOf(pod *corev1.Pod) metav1.Time {
+	if pod.Status.StartTime != nil {
+		return *pod.Status.StartTime
+	}
+	return pod.CreationTimestamp
+}
+
+// NeverPreempts says whether nothing may be evicted for a pod.
+func NeverPreempts(pod *corev1.Pod) bool {
+	return pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == corev1.PreemptNever
+}
+
+// AnnotationOrLabel is the value of a pod's annotation, or else of its label.
+func AnnotationOrLabel(pod *corev1.Pod, key string) string {
+	if value, ok := pod.Annotations[key]; ok {
+		return value
+	}
+	return pod.Labels[key]
+}
