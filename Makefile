@@ -109,6 +109,10 @@ test-e2e: build ## Run the tests that play whole stories on a local cluster.
 soak: build ## Jobs come for an hour while programs are killed; then nothing may be left (MUSTER_SOAK_FOR=5m MUSTER_SOAK_EVERY=30s for less).
 	@go test -tags soak -count 1 -timeout 3h -run '^TestSoak$$' -v ./test/e2e/chaos
 
+.PHONY: large
+large: build ## Run, restart, drain and complete a Job of 50,000 pods, and bound its status (MUSTER_LARGE_PODS=5000 for less).
+	@go test -tags large -count 1 -timeout 6h -run '^TestLargeJob$$' -v ./test/e2e/chaos
+
 .PHONY: verify
 verify: ## Check generated code, formatting, lint, imports, modules and manifests; changes nothing.
 	@hack/verify-all.sh

@@ -3,11 +3,9 @@
 package chaos
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"regexp"
 	"strconv"
 	"testing"
 	"time"
@@ -20,7 +18,6 @@ import (
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	"github.com/muster-sched/muster/pkg/localcluster"
-	mustertesting "github.com/muster-sched/muster/pkg/testing"
 	"github.com/muster-sched/muster/test/e2e/harness"
 )
 
@@ -68,7 +65,7 @@ func TestSoak(t *testing.T) {
 	t.Logf("%d Jobs came, %d came to their end", s.created, s.ended)
 	require.Equal(t, len(s.jobs), s.ended, "Jobs that came to their end; the others: %v", s.left())
 	s.verifyNothingIsLeft(t)
-	s.verifyNoCharge()
+	verifyNoCharge(t, story)
 	s.compare(before, s.measure())
 }
 
@@ -175,16 +172,6 @@ func (s *soak) measure() map[string]footprint {
 	return prints
 }
 
-// metric reads a metric without labels.
-func metric(t *testing.T, page []byte, name string) float64 {
-	t.Helper()
-	found := regexp.MustCompile(`(?m)^` + name + ` (\S+)$`).FindSubmatch(page)
-	require.NotNil(t, found, name)
-	value, err := strconv.ParseFloat(string(found[1]), 64)
-	require.NoError(t, err, name)
-	return value
-}
-
 // compare requires that a program at rest takes no more than it did among Jobs.
 func (s *soak) compare(before, after map[string]footprint) {
 	s.t.Helper()
@@ -192,27 +179,4 @@ func (s *soak) compare(before, after map[string]footprint) {
 		assert.LessOrEqual(s.t, print.goroutines, 1.2*before[program].goroutines+20, "goroutines of %s", program)
 		assert.LessOrEqual(s.t, print.heap, 1.5*before[program].heap+16<<20, "heap of %s", program)
 	}
-}
-
-// verifyNoCharge waits until no pod is left and no queue is charged for anything, and requires that the scheduler's state has not
-// drifted.
-func (s *soak) verifyNoCharge() {
-	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), mustertesting.Patience)
-	defer cancel()
-	charged := regexp.MustCompile(`(?m)^muster_queue_(used|assumed)\{.*\} [^0].*$`)
-	var left [][]byte
-	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
-		page, err := s.story.Get(ctx, localcluster.MusterScheduler, "/metrics")
-		if err != nil {
-			return false, err
-		}
-		pods, err := s.story.Kube.CoreV1().Pods(s.story.Namespace).List(ctx, metav1.ListOptions{})
-		left = charged.FindAll(page, -1)
-		return err == nil && len(left)+len(pods.Items) == 0, err
-	})
-	assert.NoError(s.t, err, "pods or charges are left; the charges:\n%s", bytes.Join(left, []byte("\n")))
-	page, err := s.story.Get(s.t.Context(), localcluster.MusterScheduler, "/metrics")
-	require.NoError(s.t, err)
-	assert.Zero(s.t, metric(s.t, page, "muster_state_drift"), "pods on which the scheduler's state differs from the API")
 }

@@ -75,7 +75,10 @@ func slug(name string) string {
 	return strings.Trim(name, "-")
 }
 
-// describe lists what the record has of the test's Jobs and pods.
+// describedPods is how many pods of a failed test are listed.
+const describedPods = 1000
+
+// describe lists what the record has of the test's Jobs and of its first pods.
 func (s *Story) describe() string {
 	var text strings.Builder
 	for _, name := range s.Log.JobNames() {
@@ -86,8 +89,12 @@ func (s *Story) describe() string {
 			fmt.Fprintf(&text, "job %s: %s\n", name.Name, state)
 		}
 	}
-	for _, pod := range s.Log.Pods(s.In()) {
+	pods := s.Log.Pods(s.In())
+	for _, pod := range pods[:min(len(pods), describedPods)] {
 		fmt.Fprintln(&text, pod)
+	}
+	if left := len(pods) - describedPods; left > 0 {
+		fmt.Fprintln(&text, "and", left, "more pods")
 	}
 	return text.String()
 }
