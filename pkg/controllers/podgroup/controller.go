@@ -30,9 +30,10 @@ import (
 	"github.com/muster-sched/muster/pkg/controllers/worker"
 )
 
+// The controller waits for more changes of a PodGroup's pods before it looks at them all: that takes the longer the more there are.
 const (
-	// gatherPods is how long the controller waits for more news of a PodGroup's pods before it looks at them all.
-	gatherPods = 20 * time.Millisecond
+	gatherPods   = 20 * time.Millisecond
+	gatherPerPod = 10 * time.Microsecond
 )
 
 // Config is what the controller works with.
@@ -80,6 +81,7 @@ type Controller struct {
 	writes    writeTimes
 	patience  patience
 	losses    *losses
+	sizes     sync.Map // "<namespace>/<name>" of a PodGroup -> how many pods the last look found
 
 	versionIsPruned atomic.Bool // the installed CRD does not know status.jobVersion
 }
@@ -213,17 +215,26 @@ func (c *Controller) jobHandler() cache.ResourceEventHandler {
 		UpdateFunc: func(oldObj, newObj any) {
 			last, next := oldObj.(*batchv1alpha1.Job), newObj.(*batchv1alpha1.Job)
 			if last.Status.Version != next.Status.Version || last.Status.Succeeded != next.Status.Succeeded {
-				c.status.EnqueueAfter(next.Namespace+"/"+batchv1alpha1.PodGroupName(next), gatherPods)
+				c.gather(next.Namespace + "/" + batchv1alpha1.PodGroupName(next))
 			}
 		},
 	}
+}
+
+// gather has a PodGroup looked at once changes of its pods have been gathered.
+func (c *Controller) gather(key string) { c.status.EnqueueAfter(key, c.gatherPause(key)) }
+
+func (c *Controller) gatherPause(key string) time.Duration {
+	pods, _ := c.sizes.Load(key)
+	known, _ := pods.(int)
+	return gatherPods + time.Duration(known)*gatherPerPod
 }
 
 func (c *Controller) podHandler() cache.ResourceEventHandler {
 	gather := func(obj any) {
 		if pod, ok := worker.LastKnown[*corev1.Pod](obj); ok {
 			if group := usage.GroupOf(pod); group != "" {
-				c.status.EnqueueAfter(group, gatherPods)
+				c.gather(group)
 			}
 		}
 	}

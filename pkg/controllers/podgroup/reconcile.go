@@ -36,6 +36,7 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 	group := c.written.Latest(key, cached)
 	lost := c.losses.take(key)
 	pods := c.usage.Members(namespace, name)
+	c.sizes.Store(key, len(pods))
 	members := count(pods, c.recall(group))
 	members.ofJob = batchv1alpha1.JobOf(group) != nil
 	members.lost = lost && !c.isGoing(group)
@@ -136,6 +137,7 @@ func (c *Controller) forget(key, namespace, name string) {
 	c.written.Forget(key)
 	c.writes.forget(key)
 	c.losses.take(key)
+	c.sizes.Delete(key)
 }
 
 // writeTimes remembers when the status of each PodGroup was last written.

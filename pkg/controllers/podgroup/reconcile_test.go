@@ -2,6 +2,7 @@ package podgroup
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -218,4 +219,22 @@ func TestRoomIsKeptForAGroupUntilItHasStartedOrWaitedTooLong(t *testing.T) {
 	assert.True(t, kept())
 	assert.Zero(t, settle(schedulingv1beta1.PodGroupCompleted))
 	assert.False(t, kept())
+}
+
+// TestALargeGangIsLookedAtLessOften: a look at 50,000 pods takes tens of milliseconds. One after each change would occupy a processor.
+func TestALargeGangIsLookedAtLessOften(t *testing.T) {
+	s := newStage(t)
+	assert.Equal(t, 20*time.Millisecond, s.gatherPause("default/g"))
+	s.started()
+	for i := range 4998 {
+		name := fmt.Sprint(i)
+		s.cache(mustertesting.MakePod(name).UID(name).Group("g").Obj())
+	}
+	_, err := s.Sync(t.Context(), "default/g")
+	require.NoError(t, err)
+	assert.Equal(t, 70*time.Millisecond, s.gatherPause("default/g"))
+	require.NoError(t, s.musterInformers.Scheduling().V1beta1().PodGroups().Informer().GetStore().Delete(s.group("g")))
+	_, err = s.Sync(t.Context(), "default/g")
+	require.NoError(t, err)
+	assert.Equal(t, 20*time.Millisecond, s.gatherPause("default/g"), "it is forgotten")
 }
