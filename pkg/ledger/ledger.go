@@ -278,6 +278,31 @@ func (l *Ledger) Evictions(shares quota.Shares, units []quota.Unit) *quota.Evict
 	return l.tree.Evictions(shares, units)
 }
 
+// Overused lists the accounts whose pods use more than they may without those that leave.
+func (l *Ledger) Overused(leaving []types.UID) []quota.Overuse {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.usedWithout(leaving).Overused()
+}
+
+// AboveCapability chooses which units to evict until an account uses no more than it may without the pods that leave.
+func (l *Ledger) AboveCapability(account string, units []quota.Unit, leaving []types.UID) []int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.usedWithout(leaving).AboveCapability(account, units)
+}
+
+// usedWithout is what all pods use but those that leave.
+func (l *Ledger) usedWithout(leaving []types.UID) *quota.Tree {
+	tree := l.used.Clone()
+	for _, pod := range leaving {
+		if charge, ok := l.charges[pod]; ok {
+			tree.Sub(charge.queue, charge.amount)
+		}
+	}
+	return tree
+}
+
 // MayReclaim says whether a gang of an account that wants an amount might have something evicted by shares.
 func (l *Ledger) MayReclaim(shares quota.Shares, account string, want resources.List) bool {
 	l.mu.Lock()

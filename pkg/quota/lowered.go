@@ -1,6 +1,8 @@
 package quota
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -8,23 +10,62 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
+// Overuse says that an account uses more of a resource than it may.
+type Overuse struct {
+	// Account is the queue, or the user of one.
+	Account string
+	// Resource is the first, by name, of which more is used.
+	Resource corev1.ResourceName
+	// Used and Limit are its amounts, in the unit of resources.List.
+	Used, Limit int64
+}
+
+// Error describes the overuse.
+func (o Overuse) Error() string {
+	who, limit := nameOf(o.Account)
+	return fmt.Sprintf("%s uses %s %s, and its %s is %s", who,
+		resources.Format(o.Resource, o.Used), o.Resource, limit, resources.Format(o.Resource, o.Limit))
+}
+
+// Overused lists the accounts that use more than they may, those below others first, and then by name.
+func (t *Tree) Overused() []Overuse {
+	var all []Overuse
+	for _, name := range t.Names() {
+		if o, above := t.overuse(t.queues[name]); above {
+			all = append(all, o)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Overuse) int { return cmp.Compare(len(t.Path(b.Account)), len(t.Path(a.Account))) })
+	return all
+}
+
+func (t *Tree) overuse(q *queue) (o Overuse, above bool) {
+	for name, limit := range t.limits(q) {
+		if q.total.Left(name, max(0, limit)) < 0 && (!above || name < o.Resource) {
+			o, above = Overuse{q.name, name, q.total.Amount(name), max(0, limit)}, true
+		}
+	}
+	return o, above
+}
+
 // AboveCapability chooses which units to evict, of those that a queue and its descendants use, until the queue uses no more than its
-// capability. The account of a user is bounded by the user's quota instead. units are in the order in which they may be evicted, and so is
-// the answer. The tree does not change.
+// capability. The account of a user is bounded by the user's quota instead. units are in the order in which they may be evicted. The answer
+// is the indices of those that are chosen, in that order. The tree does not change. Nothing is chosen of a queue that is not reclaimable, or
+// is below such a queue up to the one that uses too much.
 //
 // A unit larger than what is still above the capability is chosen only when no smaller one is left. Each chosen unit is needed: with it the
 // queue would be above its capability. No queue from that of the unit up to this one falls below its guarantee; so the queue may stay above
 // its capability.
-func (t *Tree) AboveCapability(account string, units []Unit) []Unit {
+func (t *Tree) AboveCapability(account string, units []Unit) []int {
 	l := newLowering(t.Clone(), account, units)
 	for l.evictSmall() || l.evictLarge() {
 		continue
 	}
 	l.giveBack()
-	var chosen []Unit
-	for i, u := range units {
+	var chosen []int
+	for i := range units {
 		if l.chosen[i] {
-			chosen = append(chosen, u)
+			chosen = append(chosen, i)
 		}
 	}
 	return chosen
@@ -94,7 +135,9 @@ func (l *lowering) helps(i int) bool {
 	for name, amount := range l.units[i].Requests {
 		isAbove = isAbove || amount > 0 && l.above(name) > 0
 	}
-	return isAbove && !slices.ContainsFunc(l.paths[i], func(node *queue) bool { return node.breaksGuarantee(l.units[i].Requests) })
+	return isAbove && !slices.ContainsFunc(l.paths[i], func(node *queue) bool {
+		return node.terms.NotReclaimable || node.breaksGuarantee(l.units[i].Requests)
+	})
 }
 
 // isLarge says whether a unit has more of a resource than is above.

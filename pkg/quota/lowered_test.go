@@ -32,6 +32,16 @@ func TestLoweredCapability(t *testing.T) {
 		{"each resource counts", "q c2 c1gpu", "q 1; q 1gpu; q 1 x2; q 1gpu", "q1 q2"},
 		{"one that has the resource above goes, not the other", "q c9 c1gpu", "q 1 x3; q 1 1gpu; q 1 1gpu", "q4"},
 		{"a guarantee of another resource holds it", "q c1gpu g4", "q 2 1gpu x2", ""},
+		{"a queue that is not reclaimable keeps what it has", "q c2 keep", "q 1 x4", ""},
+		{"so does a child, and the other pays", "q c4; a <q keep; b <q", "a 1 x4; b 1 x3", "b1 b2 b3"},
+		{"and what is below such a child", "q c2; a <q keep; b <a", "b 1 x4", ""},
+		{"an ancestor that is not reclaimable does not count", "q c2 <org; org keep", "q 1 x4", "q1 q2"},
+		{"of two children the first in order pay", "q c3; a <q; b <q", "b 1 @1; a 1 @2; b 1 @3; a 1 x2 @4", "b1 a1"},
+		{"a child above its own capability does not matter to the parent", "q c9; a <q c1", "a 1 x3", ""},
+		{"the child itself is asked for that", "a c1 <q; q c9", "a 1 x3", "a1 a2"},
+		{"a capability that was raised again", "q c9", "q 2 x4", ""},
+		{"a resource that is not named has no limit", "q c4", "q 1gpu x9; q 1 x4", ""},
+		{"units that use nothing stay", "q c1", "q 0; q 1 x2", "q2"},
 		{"a user's quota was lowered", "q c2", "q/ann 1 x2; q/bob 1", "q/ann1"},
 		{"no queue, no unit", "q c0", "none 1; q 1", "q1"},
 	} {
@@ -52,11 +62,8 @@ func lower(tree *Tree, account string, units []named) string {
 		plain = append(plain, units[i].Unit)
 	}
 	var names []string
-	chosen := tree.AboveCapability(account, plain)
-	for _, u := range units { // equal units are chosen from the first on
-		if len(chosen) > 0 && u.Account == chosen[0].Account && u.Priority == chosen[0].Priority && u.Requests.Equal(chosen[0].Requests) {
-			names, chosen = append(names, u.name), chosen[1:]
-		}
+	for _, i := range tree.AboveCapability(account, plain) {
+		names = append(names, units[i].name)
 	}
 	return strings.Join(names, " ")
 }
@@ -79,5 +86,22 @@ func TestLoweredCapabilityOfHugeAmounts(t *testing.T) {
 	}
 	units = append(units, Unit{Account: "q", Requests: cpu(5)})
 	tree.Add("q", cpu(5))
-	require.Equal(t, units[:6], tree.AboveCapability("q", units))
+	require.Equal(t, []int{0, 1, 2, 3, 4, 5}, tree.AboveCapability("q", units))
+}
+
+// TestOverused: those below others come first.
+func TestOverused(t *testing.T) {
+	tree := treeOf(t, "org c5; a <org c2 u1; b <org c4")
+	for _, u := range unitsOf(t, "a/ann 2; a/bob 1; b 4 1gpu") {
+		tree.Add(u.Account, u.Requests)
+	}
+	var texts []string
+	for _, o := range tree.Overused() {
+		texts = append(texts, o.Error())
+	}
+	require.Equal(t, []string{
+		`user "ann" of queue "a" uses 2m cpu, and its quota is 1m`,
+		`queue "a" uses 3m cpu, and its capability is 2m`,
+		`queue "org" uses 7m cpu, and its capability is 5m`,
+	}, texts)
 }

@@ -63,11 +63,7 @@ func (s *Shortage) isWorseThan(other *Shortage) bool {
 
 // Error describes the shortage in a sentence that stays the same as long as the amounts do.
 func (s *Shortage) Error() string {
-	queue, user := splitAccount(s.Queue)
-	who, limit := fmt.Sprintf("queue %q", queue), "capability"
-	if user != "" {
-		who, limit = fmt.Sprintf("user %q of queue %q", user, queue), "quota"
-	}
+	who, limit := nameOf(s.Queue)
 	if s.IsForEver() {
 		return fmt.Sprintf("can never fit %s: %s %s asked, its %s is %s", who,
 			resources.Format(s.Resource, s.Want), s.Resource, limit, resources.Format(s.Resource, s.Limit))
@@ -78,6 +74,15 @@ func (s *Shortage) Error() string {
 		text += "; quota is reserved for a gang that has waited longer"
 	}
 	return text
+}
+
+// nameOf says whose an account is, and what its limit is called.
+func nameOf(account string) (who, limit string) {
+	queue, user := splitAccount(account)
+	if user != "" {
+		return fmt.Sprintf("user %q of queue %q", user, queue), "quota"
+	}
+	return fmt.Sprintf("queue %q", queue), "capability"
 }
 
 // Account is where a user of a queue is charged: a child of the queue that exists for as long as it is used. Without a user it is the queue

@@ -1,6 +1,6 @@
 // Package eviction finds pods whose eviction makes room for a gang. It reads the scheduler's snapshot, asks the tracker what gangs can spare
 // and whom the rules of the queues allow, and has package placement search. It evicts nothing: the decision says who goes, and the tracker has
-// it done when the decision is committed.
+// it done when the decision is committed. lowered.go finds the pods of queues that use more than their capability.
 package eviction
 
 import (
@@ -47,7 +47,7 @@ func (s *Search) SeatFor(ctx context.Context, snapshot *gangs.Snapshot, nodes []
 	claimant := snapshot.Claimant()
 	c := s.census(all, claimant)
 	rules := s.tracker.Victims.Rules(claimant, c.total, c.leavingUIDs())
-	candidates := s.candidates(snapshot, c, rules)
+	candidates := s.candidates(snapshot.Key, c, rules, time.Now())
 	if len(candidates) == 0 {
 		return nil
 	}
@@ -70,28 +70,41 @@ type census struct {
 
 // census looks at all pods. Where priority alone decides, it leaves out pods whose priority is not lower: most searches end there.
 func (s *Search) census(nodes []fwk.NodeInfo, claimant gangs.Claimant) *census {
-	c := &census{total: TotalOf(s.handle), gangs: map[gangs.Key]map[types.UID]fwk.PodInfo{}}
+	c := newCensus()
+	c.total = TotalOf(s.handle)
 	going := s.tracker.Victims.Leaving()
 	for _, node := range nodes {
 		for _, info := range node.GetPods() {
 			pod := info.GetPod()
-			key, inGang := gangs.KeyOf(pod)
 			switch {
 			case going.Has(pod.UID) || isGoing(pod):
 				c.leaving = append(c.leaving, leaver(info))
-			case !mayGo(pod), claimant.Account == "" && corev1helpers.PodPriority(pod) >= claimant.Priority:
-			case !inGang:
-				c.singles = append(c.singles, info)
+			case claimant.Account == "" && corev1helpers.PodPriority(pod) >= claimant.Priority:
 			default:
-				if c.gangs[key] == nil {
-					c.gangs[key] = map[types.UID]fwk.PodInfo{}
-					c.order = append(c.order, key)
-				}
-				c.gangs[key][pod.UID] = info
+				c.add(info)
 			}
 		}
 	}
 	return c
+}
+
+func newCensus() *census { return &census{gangs: map[gangs.Key]map[types.UID]fwk.PodInfo{}} }
+
+// add counts a pod if it may be evicted.
+func (c *census) add(info fwk.PodInfo) {
+	pod := info.GetPod()
+	key, inGang := gangs.KeyOf(pod)
+	switch {
+	case !mayGo(pod):
+	case !inGang:
+		c.singles = append(c.singles, info)
+	default:
+		if c.gangs[key] == nil {
+			c.gangs[key] = map[types.UID]fwk.PodInfo{}
+			c.order = append(c.order, key)
+		}
+		c.gangs[key][pod.UID] = info
+	}
 }
 
 // stuckAfter is how long after the end of its grace period a pod that is being deleted is not expected to go any more.
@@ -120,17 +133,24 @@ func (c *census) leavingUIDs() []types.UID {
 	return uids
 }
 
-// candidates are what the queues allow to be evicted for a gang, each by itself.
-func (s *Search) candidates(snapshot *gangs.Snapshot, c *census, rules *gangs.EvictionRules) []*placement.Victim {
+// judge says which candidates may be evicted.
+type judge interface {
+	// Below is the priority below which units of an account may go.
+	Below(account string) int32
+	// Judged is a candidate with the rule by which it may go, nil if there is none.
+	Judged(v *placement.Victim) *placement.Victim
+}
+
+// candidates are what may be evicted, each by itself, but for the members of a gang.
+func (s *Search) candidates(but gangs.Key, c *census, rules judge, now time.Time) []*placement.Victim {
 	var candidates []*placement.Victim
-	now := time.Now()
 	for _, info := range c.singles {
 		if v := s.single(info, rules, now); v != nil {
 			candidates = append(candidates, v)
 		}
 	}
 	for _, key := range c.order {
-		if key != snapshot.Key {
+		if key != but {
 			candidates = append(candidates, s.parts(key, c.gangs[key], rules, now)...)
 		}
 	}
@@ -138,7 +158,7 @@ func (s *Search) candidates(snapshot *gangs.Snapshot, c *census, rules *gangs.Ev
 }
 
 // single is a pod that no gang needs, nil if it must stay.
-func (s *Search) single(info fwk.PodInfo, rules *gangs.EvictionRules, now time.Time) *placement.Victim {
+func (s *Search) single(info fwk.PodInfo, rules judge, now time.Time) *placement.Victim {
 	pod := info.GetPod()
 	account := gangs.AccountOf(pod)
 	if IsSpared(s.tracker, pod, account, now) {
@@ -151,7 +171,7 @@ func (s *Search) single(info fwk.PodInfo, rules *gangs.EvictionRules, now time.T
 }
 
 // parts are the surplus members of a gang, and the rest of it as a whole, as far as they may go.
-func (s *Search) parts(key gangs.Key, infos map[types.UID]fwk.PodInfo, rules *gangs.EvictionRules, now time.Time) []*placement.Victim {
+func (s *Search) parts(key gangs.Key, infos map[types.UID]fwk.PodInfo, rules judge, now time.Time) []*placement.Victim {
 	standing, ok := s.tracker.Victims.Standing(key)
 	if !ok {
 		var singles []*placement.Victim

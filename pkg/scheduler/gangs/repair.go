@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -40,6 +41,8 @@ const (
 	startOver repairKind = "start over"
 	// makeRoom: the pod is evicted to make room for a gang.
 	makeRoom repairKind = "make room"
+	// lowerUsage: the pod is evicted because its queue uses more than it may.
+	lowerUsage repairKind = "lower usage"
 )
 
 // startsOverMessage says on the pods of a gang why they are evicted.
@@ -87,8 +90,11 @@ func (r *repairRules) dropsNominations(g *group) bool {
 func (r *repairRules) isDue(job repair) bool {
 	r.t.mu.Lock()
 	defer r.t.mu.Unlock()
-	if job.kind == makeRoom {
+	switch job.kind {
+	case makeRoom:
 		return r.t.WaitList.beginEviction(job.by, job.uid)
+	case lowerUsage:
+		return r.t.Victims.lowers(job.uid)
 	}
 	g, m := r.t.find(job.uid)
 	switch {
@@ -148,8 +154,11 @@ func (r *repairer) do(ctx context.Context, job repair) error {
 	if err != nil || pod.UID != job.uid || pod.DeletionTimestamp != nil || !r.isDue(job) {
 		return nil //nolint:nilerr // it is gone; the informer is up to date or will be
 	}
-	if job.kind != dropNomination {
+	switch job.kind {
+	case startOver, makeRoom:
 		return r.evict(ctx, pod, job)
+	case lowerUsage:
+		return r.evictGently(ctx, pod, job)
 	}
 	if pod.Spec.NodeName != "" {
 		return nil
@@ -178,6 +187,22 @@ func (r *repairer) evict(ctx context.Context, pod *corev1.Pod, job repair) error
 	if job.kind == makeRoom {
 		r.events.Eventf(pod, nil, corev1.EventTypeNormal, job.reason, "Evicting", "%s", job.message)
 	}
+	return nil
+}
+
+// evictGently evicts a pod unless a disruption budget forbids it now: then the pod is chosen again, or another.
+func (r *repairer) evictGently(ctx context.Context, pod *corev1.Pod, job repair) error {
+	err := r.client.CoreV1().Pods(pod.Namespace).EvictV1(ctx, &policyv1.Eviction{
+		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+		DeleteOptions: metav1.NewPreconditionDeleteOptions(string(pod.UID)),
+	})
+	switch {
+	case apierrors.IsTooManyRequests(err):
+		return nil
+	case err != nil:
+		return ignoreGone(err)
+	}
+	r.events.Eventf(pod, nil, corev1.EventTypeNormal, job.reason, "Evicting", "%s", job.message)
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	configscheme "github.com/muster-sched/muster/pkg/apis/config/scheme"
+	"github.com/muster-sched/muster/pkg/scheduler/eviction"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
 	"github.com/muster-sched/muster/pkg/scheduler/plugins/capacity"
 	"github.com/muster-sched/muster/pkg/scheduler/plugins/coscheduling"
@@ -23,6 +24,7 @@ import (
 // NewRegistry makes the factories of all plugins on a tracker of gangs, which is one for all profiles of a scheduler.
 func NewRegistry(tracker *gangs.Tracker) frameworkruntime.Registry {
 	tracker.Feed.OnStart(func(ctx context.Context, handle fwk.Handle) { report.Run(ctx, handle, tracker) })
+	tracker.Feed.OnStart(func(ctx context.Context, handle fwk.Handle) { eviction.LowerUsage(ctx, handle, tracker) })
 	return frameworkruntime.Registry{
 		capacity.Name:       capacity.New(tracker),
 		coscheduling.Name:   coscheduling.New(tracker),
