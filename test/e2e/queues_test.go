@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -157,4 +158,42 @@ func TestAJobStartsOnceTheStatusOfItsPodGroupIsWritten(t *testing.T) {
 	}, func() any { return []any{s.GroupOf(job).Status, s.GroupOf(rival).Status} })
 	s.PodsStay(0, "the queue has no room for the second", s.In(harness.Of("rival")))
 	s.WholeGangs(s.Namespace, window)
+}
+
+// TestAJobIsAdmittedWhenReclaimCanSeatIt: siblings have borrowed all that their parent may use, and the Job's own queue is owed a half.
+func TestAJobIsAdmittedWhenReclaimCanSeatIt(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t)
+	s.AddNodes(1, "cpu", "8")
+	s.CreateQueue(mustertesting.MakeQueue(s.Namespace).Capability("cpu", "4"))
+	owed, borrows := s.Namespace+"-owed", s.Namespace+"-borrows"
+	s.CreateQueue(mustertesting.MakeQueue(owed).Parent(s.Namespace).Deserved("cpu", "2"))
+	s.CreateQueue(mustertesting.MakeQueue(borrows).Parent(s.Namespace).Deserved("cpu", "2"))
+	for i := range 4 {
+		job := s.CreateJob(mustertesting.MakeJob(fmt.Sprintf("b%d", i)).Queue(borrows).Task(mustertesting.MakeTask("worker", 1).Requests("cpu", "1")))
+		s.JobPhase(job, batchv1alpha1.Running)
+	}
+	mine := s.CreateJob(mustertesting.MakeJob("mine").Queue(owed).Task(mustertesting.MakeTask("worker", 2).Requests("cpu", "1")))
+	s.JobPhase(mine, batchv1alpha1.Running)
+	s.PodsStay(4, "no more than the capability runs, and two of four were evicted", s.In(harness.Running))
+}
+
+// TestAJobIsAdmittedWhenPreemptionInItsQueueCanSeatIt: the queue is full of Jobs of lower priority, and there is room on nodes.
+func TestAJobIsAdmittedWhenPreemptionInItsQueueCanSeatIt(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t)
+	s.AddNodes(1, "cpu", "8")
+	s.CreateQueue(mustertesting.MakeQueue(s.Namespace).Capability("cpu", "2"))
+	urgent := s.Namespace + "-urgent"
+	_, err := s.Kube.SchedulingV1().PriorityClasses().Create(s.Ctx, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: urgent}, Value: 1000},
+		metav1.CreateOptions{})
+	require.NoError(t, err)
+	low := s.CreateJob(mustertesting.MakeJob("low").Queue(s.Namespace).Task(mustertesting.MakeTask("worker", 2).Requests("cpu", "1")))
+	s.JobPhase(low, batchv1alpha1.Running)
+	equal := s.CreateJob(mustertesting.MakeJob("equal").Queue(s.Namespace).Task(mustertesting.MakeTask("worker", 1).Requests("cpu", "1")))
+	high := s.CreateJob(mustertesting.MakeJob("high").Queue(s.Namespace).PriorityClass(urgent).Task(mustertesting.MakeTask("worker", 2).Requests("cpu", "1")))
+	s.JobPhase(high, batchv1alpha1.Running)
+	s.Pods(2, "both pods of the high Job run", s.In(harness.Of("high"), harness.Running))
+	s.PodsStay(2, "and no others", s.In(harness.Running))
+	s.JobPhase(equal, batchv1alpha1.Pending)
 }
