@@ -419,3 +419,38 @@ func TestExamplesHaveNoFindings(t *testing.T) {
 	}
 	assert.Greater(t, checked, 8)
 }
+
+// FuzzLint: whatever is in a file, it is refused with its name, or checked without a panic; each finding stands in the file.
+func FuzzLint(f *testing.F) {
+	rules, err := lint.Load(manifests.FS)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, seed := range []string{
+		job, queue, job + "---\n" + queue, "{\"apiVersion\": \"v1\", \"kind\": \"List\", \"items\": [{}]}", "a: &a\n- *a\n", "apiVersion: v1\nkind: List\nitems: 3\n",
+		strings.Replace(job, "spec:\n", "spec: &s\n  <<: {queue: q}\n", 1), strings.Replace(queue, "metadata: {name: small}", "metadata: []", 1),
+		queue + "spec: []\n", queue + "spec:\n  capability: {cpu: .inf}\n", queue + "status: {state: Closed}\n", "\ufeff" + queue, "? a\n: b\n", queue + "\x00",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		objects, err := lint.Read("file.yaml", []byte(text))
+		if err != nil {
+			require.Contains(t, err.Error(), "file.yaml")
+			return
+		}
+		old := []*unstructured.Unstructured{}
+		for _, object := range objects {
+			old = append(old, object.Content)
+		}
+		for _, known := range []lint.Known{{}, {Old: old, Params: old}} {
+			report, err := rules.Check(t.Context(), objects, known)
+			require.NoError(t, err)
+			for _, finding := range report.Findings {
+				require.NotEmpty(t, finding.Message)
+				require.Positive(t, finding.Line)
+				require.LessOrEqual(t, finding.Line, strings.Count(text, "\n")+1)
+			}
+		}
+	})
+}

@@ -50,11 +50,12 @@ func resource(gvr schema.GroupVersionResource) dynamic.ResourceInterface {
 	return client.Resource(gvr).Namespace(metav1.NamespaceDefault)
 }
 
-// tryCreate asks whether the API server would store an object, and refuses fields that the schema does not have.
+// tryCreate asks whether the API server would store an object, and refuses fields that the schema does not have. Lint has to agree.
 func tryCreate(t *testing.T, gvr schema.GroupVersionResource, object map[string]any) error {
 	t.Helper()
 	_, err := resource(gvr).Create(t.Context(), &unstructured.Unstructured{Object: object},
 		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict})
+	requireLintAgrees(t, object, nil, err)
 	return err
 }
 
