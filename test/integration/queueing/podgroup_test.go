@@ -150,7 +150,7 @@ func TestFirstInFirstOut(t *testing.T) {
 func TestAncestorsLimitToo(t *testing.T) {
 	s := newScene(t)
 	parent := s.createQueue(mustertesting.MakeQueue(s.name("parent")).Capability("cpu", "4")).Name
-	left := s.createQueue(mustertesting.MakeQueue(s.name("left")).Parent(parent)).Name
+	left := s.createQueue(mustertesting.MakeQueue(s.name("left")).Parent(parent).Deserved("cpu", "3")).Name // it borrows nothing
 	right := s.createQueue(mustertesting.MakeQueue(s.name("right")).Parent(parent)).Name
 	s.createGroup(mustertesting.MakePodGroup("a").MinMember(1).Queue(left).MinResources("cpu", "3"))
 	s.phase("a", schedulingv1beta1.PodGroupInqueue)
