@@ -47,9 +47,10 @@ func (a *admission) evictables(classes map[string]int32) []quota.Unit {
 		}
 	}
 	for key, members := range pods {
-		obj, _, _ := a.groups.GetByKey(key)
-		group := obj.(*schedulingv1beta1.PodGroup)
-		all = append(all, a.partsOf(group, members, floorOf(group, classes))...)
+		if obj, exists, _ := a.groups.GetByKey(key); exists { // it may have gone meanwhile
+			group := obj.(*schedulingv1beta1.PodGroup)
+			all = append(all, a.partsOf(group, members, floorOf(group, classes))...)
+		}
 	}
 	for key, amount := range a.tracker.Promised() {
 		if obj, exists, _ := a.groups.GetByKey(key); exists && !slices.ContainsFunc(pods[key], func(pod *corev1.Pod) bool { return !mayBeEvicted(pod) }) {
