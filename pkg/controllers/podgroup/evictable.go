@@ -36,25 +36,27 @@ const (
 // evictables are what runs, and what is promised to PodGroups that have not started, in the order in which the scheduler evicts the units
 // of a queue. Times that pods must have run for are not looked at: they pass.
 func (a *admission) evictables(classes map[string]int32) []quota.Unit {
+	groups := map[string]*schedulingv1beta1.PodGroup{} // read once, because one may be deleted meanwhile
+	for _, obj := range a.groups.List() {
+		group := obj.(*schedulingv1beta1.PodGroup)
+		groups[group.Namespace+"/"+group.Name] = group
+	}
 	pods := map[string][]*corev1.Pod{} // by PodGroup
 	var all []evictable
 	for _, pod := range a.tracker.Pods() {
 		key := usage.GroupOf(pod)
-		if _, exists, _ := a.groups.GetByKey(key); exists { // a store never fails
+		if groups[key] != nil {
 			pods[key] = append(pods[key], pod)
 		} else if account, amount, charged := a.tracker.Ledger().Charged(pod.UID); charged && mayBeEvicted(pod) {
 			all = append(all, evictable{quota.Unit{Account: account, Priority: corev1helpers.PodPriority(pod), Requests: amount}, singlePod, gang.StartOf(pod).Time})
 		}
 	}
 	for key, members := range pods {
-		if obj, exists, _ := a.groups.GetByKey(key); exists { // it may have gone meanwhile
-			group := obj.(*schedulingv1beta1.PodGroup)
-			all = append(all, a.partsOf(group, members, floorOf(group, classes))...)
-		}
+		all = append(all, a.partsOf(groups[key], members, floorOf(groups[key], classes))...)
 	}
 	for key, amount := range a.tracker.Promised() {
-		if obj, exists, _ := a.groups.GetByKey(key); exists && !slices.ContainsFunc(pods[key], func(pod *corev1.Pod) bool { return !mayBeEvicted(pod) }) {
-			group := obj.(*schedulingv1beta1.PodGroup)
+		group := groups[key]
+		if group != nil && !slices.ContainsFunc(pods[key], func(pod *corev1.Pod) bool { return !mayBeEvicted(pod) }) {
 			unit := quota.Unit{Account: usage.AccountOf(group), Priority: classes[group.Spec.PriorityClassName], Requests: amount}
 			all = append(all, evictable{unit, promised, time.Time{}})
 		}

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
@@ -142,4 +143,33 @@ func TestTheSameVictimsAreCountedForOnePodGroup(t *testing.T) {
 	assert.False(t, s.isIn(second))
 	s.round()
 	assert.False(t, s.isIn(second))
+}
+
+// emptied is a store from which an object is deleted once it was read.
+type emptied struct{ cache.Store }
+
+func (e emptied) GetByKey(key string) (any, bool, error) {
+	obj, exists, err := e.Store.GetByKey(key)
+	if exists {
+		err = e.Delete(obj)
+	}
+	return obj, exists, err
+}
+
+func (e emptied) List() []any {
+	all := e.Store.List()
+	for _, obj := range all {
+		_ = e.Delete(obj) // a store in memory never fails
+	}
+	return all
+}
+
+// TestAPodGroupIsDeletedDuringARound: muster-controller panicked.
+func TestAPodGroupIsDeletedDuringARound(t *testing.T) {
+	s := newReclaimStage(t)
+	s.run("runs", "q", "low", 2, 1)
+	s.admission.groups = emptied{s.admission.groups}
+	units := s.admission.evictables(s.admission.classes())
+	require.Len(t, units, 2, "the surplus, and the rest as a whole")
+	assert.Empty(t, s.admission.groups.List(), "the PodGroup is gone")
 }
