@@ -22,7 +22,7 @@ All rules of Muster's schemas and admission policies, kind by kind, with the mes
 itself: no webhook and no program of Muster is asked. [` + "`muster lint`" + `](../lint.md) evaluates the same rules without a cluster; the column
 "needs" says what it has to know besides the object.
 
-What no rule can tell is told by the programs, with [reasons and events](reasons.md).
+Muster's controllers find what these rules cannot check. They report it with [reasons and events](reasons.md).
 `
 
 // inTenancy follows the name of a policy that is not part of an installation by itself.

@@ -278,7 +278,7 @@ func (l *Ledger) Evictions(shares quota.Shares, units []quota.Unit) *quota.Evict
 	return l.tree.Evictions(shares, units)
 }
 
-// Overused lists the accounts whose pods use more than they may without those that leave.
+// Overused lists the accounts that use more than their capability. Pods that leave do not count.
 func (l *Ledger) Overused(leaving []types.UID) []quota.Overuse {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -292,7 +292,7 @@ func (l *Ledger) AboveCapability(account string, units []quota.Unit, leaving []t
 	return l.usedWithout(leaving).AboveCapability(account, units)
 }
 
-// usedWithout is what all pods use but those that leave.
+// usedWithout is what all pods use. Pods that leave do not count.
 func (l *Ledger) usedWithout(leaving []types.UID) *quota.Tree {
 	tree := l.used.Clone()
 	for _, pod := range leaving {

@@ -38,7 +38,7 @@ func TestNamespacesTakeTurnsWithSlowSecrets(t *testing.T) {
 		stop()
 		synctest.Wait()
 		assert.Equal(t, []string{"busy/0", "other/j", "busy/1", "busy/2", "busy/4"}, order[:5])
-		assert.Len(t, order, 100, "each is made once, but for the one that nobody needs any more")
+		assert.Len(t, order, 100, "one Secret for each Job, and none for the Job that was forgotten")
 		assert.NotNil(t, ask("other", "j"))
 		assert.Nil(t, s.get(mustertesting.MakeJob("j").Namespace("other").UID("another").Obj(), slow()), "a namesake gets a Secret of its own")
 	})

@@ -68,8 +68,8 @@ func (c *Controller) count(job *batchv1alpha1.Job, s *snapshot, p *plan) {
 	c.instruments.wrote(s.job, &job.Status, p, err == nil)
 }
 
-// resolveUncertain does what is to be done after a write whose answer was lost, if a status that was read shows that it succeeded: pods whose
-// ends it tells of are forgotten, and people are told.
+// resolveUncertain finishes a write whose answer was lost, if the status that was read shows that the write succeeded. It forgets the pods whose
+// ends the status records, and emits the events of the write.
 func (c *Controller) resolveUncertain(read *batchv1alpha1.JobStatus, local *localState) {
 	a := local.uncertain
 	if a == nil || !a.hasSucceeded(read) {

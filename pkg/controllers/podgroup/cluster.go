@@ -9,10 +9,10 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// cluster adds up what the nodes have, those that are cordoned or not ready too. Pods run on them and are charged, and a queue's share must not
-// shrink because nodes are drained: it would have to give pods back. Nor does it keep a gang Pending that would fit without the cordon: that
-// passes, autoscalers look for the gang's pods, and the scheduler tells why they wait. Room of the queue is held for them no longer than for
-// others that cannot start.
+// cluster is the sum of the allocatable resources of all nodes. Nodes that are cordoned or not ready count, for two reasons. Shares of queues
+// are computed from this sum: without those nodes, a drain would lower the shares, and queues would lose pods. And a cordon ends: a gang that
+// needs such a node is admitted, so that autoscalers see its pods and the scheduler says why they wait. If the gang cannot start, its quota is
+// released after the hold timeout, as for any other.
 type cluster struct {
 	grown func() // called when there may be more than before
 

@@ -30,7 +30,8 @@ import (
 	"github.com/muster-sched/muster/pkg/controllers/worker"
 )
 
-// The controller waits for more changes of a PodGroup's pods before it looks at them all: that takes the longer the more there are.
+// After a change of a pod the controller waits before it looks at all pods of the PodGroup, so that it sees many changes at once. It waits
+// gatherPods, and gatherPerPod more for each pod, because a look at many pods costs more.
 const (
 	gatherPods   = 20 * time.Millisecond
 	gatherPerPod = 10 * time.Microsecond

@@ -45,7 +45,7 @@ type Tracker struct {
 	mu       sync.Mutex
 	seats    map[types.UID]seat        // pod -> how it is counted; pods that count for nothing are not in it
 	taken    map[string]resources.Sums // group -> sum of the amounts of its members in seats
-	charged  map[string]resources.Sums // group -> the same of those that are charged
+	charged  map[string]resources.Sums // group -> sum of the amounts of its members that are charged
 	holds    map[string]hold           // group -> what is set aside until its members take it up
 	watchers []Watcher
 }
@@ -63,7 +63,8 @@ type hold struct {
 	uid     types.UID
 	account string
 	want    resources.List
-	// resting: the minimum runs, and nothing is set aside. want is what the members are charged, of which lost ones keep their part.
+	// resting says that the minimum runs, so nothing is set aside. want is what the members are charged now. If one is lost, its part of want
+	// is kept for its replacement.
 	resting bool
 }
 
@@ -154,11 +155,11 @@ func (t *Tracker) Grant(group *schedulingv1beta1.PodGroup, want resources.List) 
 	t.hold(groupKey(group.Namespace, group.Name), hold{uid: group.UID, account: AccountOf(group), want: want})
 }
 
-// Hold adjusts what is set aside for an admitted PodGroup to what it wants for its minimum, and to what its members ask for where that is more.
+// Hold sets the hold of an admitted PodGroup to what its minimum wants, or to what its members request if that is more.
 //
-// Whoever may write a PodGroup or a pod can make that more than admission has found room for. So the hold shrinks at once, and it grows, or
-// moves to another queue, only if the queue has room for all of that: else it would close the queue to all others. What members were charged
-// while the minimum ran needs no room: it came free when they were lost. An amount that no cluster can have holds nothing.
+// Users can raise these amounts after admission, and a larger hold could take the whole queue. So a hold shrinks at once, but it grows, or moves
+// to another queue, only if the queue has room for it. What members were charged while the minimum ran needs no new room: it came free when
+// they were lost. An amount that no cluster can have holds nothing.
 func (t *Tracker) Hold(group *schedulingv1beta1.PodGroup, want, asked resources.List) {
 	if want.Validate() != nil {
 		want = nil
@@ -223,7 +224,7 @@ func (h hold) equal(other hold) bool {
 	return h.uid == other.uid && h.account == other.account && h.resting == other.resting && h.want.Equal(other.want)
 }
 
-// Promised is what is set aside for each PodGroup that its members have not taken up, by "<namespace>/<name>".
+// Promised is the part of each hold that the members have not taken up yet, by "<namespace>/<name>" of the PodGroup.
 func (t *Tracker) Promised() map[string]resources.List {
 	t.mu.Lock()
 	defer t.mu.Unlock()

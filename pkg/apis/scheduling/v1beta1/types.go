@@ -340,7 +340,8 @@ type QueueSpec struct {
 	// +kubebuilder:validation:MaxProperties=256
 	// +optional
 	Capability corev1.ResourceList `json:"capability,omitempty"`
-	// Reclaimable says whether other Queues may take back what this one uses beyond its share. Default true.
+	// Reclaimable says whether other Queues may take back what this one uses beyond its share, and whether pods are evicted when its
+	// capability is lowered. Default true.
 	// +optional
 	Reclaimable *bool `json:"reclaimable,omitempty"`
 	// ExtendClusters are clusters that the Queue's Jobs may be forwarded to.
