@@ -84,7 +84,7 @@ func (m *mutation) apply(ctx context.Context, q *request, shipped []*unstructure
 			}
 			if err := m.patch(ctx, q, patch.Request{
 				MatchedResource: resource, VersionedAttributes: versioned, ObjectInterfaces: forms, Namespace: q.namespaceObject(),
-				OptionalVariables: cel.OptionalVariableBindings{VersionedParams: param, Authorizer: nobody{}},
+				OptionalVariables: cel.OptionalVariableBindings{VersionedParams: param, Authorizer: withoutRights{}},
 			}, told); err != nil {
 				return err
 			}
@@ -97,7 +97,7 @@ func (m *mutation) apply(ctx context.Context, q *request, shipped []*unstructure
 func (m *mutation) patch(ctx context.Context, q *request, request patch.Request, told *answer) error {
 	ctx = m.compiler.CreateContext(ctx)
 	if m.conditions != nil {
-		found := m.conditions.Match(ctx, request.VersionedAttributes, request.OptionalVariables.VersionedParams, nobody{})
+		found := m.conditions.Match(ctx, request.VersionedAttributes, request.OptionalVariables.VersionedParams, withoutRights{})
 		if found.Error != nil {
 			m.fail(found.Error, told)
 		}

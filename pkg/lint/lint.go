@@ -189,8 +189,8 @@ func (r *Rules) check(ctx context.Context, object Object, known Known) (answer, 
 // kindOf returns the kind that rules are for; nil if there are none. If the group is Muster's and the kind is not, it returns what the group
 // has.
 func (r *Rules) kindOf(gvk schema.GroupVersionKind) (of *kind, served []string) {
-	if of = r.kinds[gvk]; of != nil {
-		return of, nil
+	if known := r.kinds[gvk]; known != nil {
+		return known, nil
 	}
 	for known := range r.kinds {
 		if known.Group == gvk.Group {

@@ -336,7 +336,7 @@ func (p *policy) judge(ctx context.Context, q *request, shipped []*unstructured.
 			continue
 		}
 		for _, param := range params {
-			result := p.evaluator.Validate(ctx, resource, versioned, param, q.namespaceObject(), celconfig.RuntimeCELCostBudget, nobody{})
+			result := p.evaluator.Validate(ctx, resource, versioned, param, q.namespaceObject(), celconfig.RuntimeCELCostBudget, withoutRights{})
 			p.note(q, result.Decisions, told)
 		}
 	}
@@ -412,9 +412,10 @@ func (q *request) params(of *admissionv1.ParamKind, ref *admissionv1.ParamRef, s
 	return params, known
 }
 
-// nobody is an author without rights. No rule that asks for them is reported as checked.
-type nobody struct{}
+// withoutRights is an author without rights. No rule that asks for them is reported as checked.
+type withoutRights struct{}
 
-func (nobody) Authorize(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+// Authorize grants nothing. It implements authorizer.Authorizer.
+func (withoutRights) Authorize(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
 	return authorizer.DecisionNoOpinion, "", nil
 }

@@ -161,9 +161,20 @@ func readAll(in io.Reader, names []string) ([]lint.Object, error) {
 
 // expand returns the manifests of a folder, or the name of a file itself.
 func expand(name string) ([]string, error) {
-	if info, err := os.Stat(name); name == "-" || err != nil || !info.IsDir() {
-		return []string{name}, nil
+	if isFolder(name) {
+		return manifestsIn(name)
 	}
+	return []string{name}, nil
+}
+
+// isFolder is false for standard input, and for what does not exist: reading it says so.
+func isFolder(name string) bool {
+	info, err := os.Stat(name)
+	return name != "-" && err == nil && info.IsDir()
+}
+
+// manifestsIn returns the manifests of a folder, at least one.
+func manifestsIn(name string) ([]string, error) {
 	entries, err := os.ReadDir(name)
 	if err != nil {
 		return nil, fmt.Errorf("reading the folder %s: %w", name, err)

@@ -213,13 +213,13 @@ func TestAGangThatLosesAPodKeepsTheRoomOfThatPod(t *testing.T) {
 			if c.rested {
 				w.Rest(g)
 			}
-			require.EqualValues(t, 8000-1000*c.others, w.freeCPU("q"), "a gang that runs holds nothing")
+			require.Equal(t, 8000-1000*c.others, w.freeCPU("q"), "a gang that runs holds nothing")
 			w.removePod(bound("b").Obj())
 			w.deliverAll()
 			for range 2 {
 				w.Hold(g, resources.List{corev1.ResourceCPU: 1000 * c.want}, nil)
 				_, all := w.ledger.Totals("q")
-				assert.EqualValues(t, 1000*(1+c.others+c.held), all.Amount(corev1.ResourceCPU))
+				assert.Equal(t, 1000*(1+c.others+c.held), all.Amount(corev1.ResourceCPU))
 			}
 		})
 	}

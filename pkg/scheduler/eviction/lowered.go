@@ -133,6 +133,8 @@ func firstOf(victims []*placement.Victim, chosen []int) []*corev1.Pod {
 // anyVictim lets all pods go that are not spared.
 type anyVictim struct{}
 
+// Below says that priority spares no pod.
 func (anyVictim) Below(string) int32 { return math.MaxInt32 }
 
+// Judged refuses no victim.
 func (anyVictim) Judged(v *placement.Victim) *placement.Victim { return v }
