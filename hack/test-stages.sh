@@ -44,9 +44,10 @@ unit() {
   cd "$OLDPWD"
 }
 
-# Integration and end-to-end packages start clusters: one package at a time, and no cached results.
-integration() { run_tests integration -p 1 -count 1 -timeout 20m ./test/integration/...; }
-e2e() { run_tests e2e -p 1 -count 1 -timeout 20m ./test/e2e/...; }
+# Integration and end-to-end packages start clusters of their own and wait most of their time: two at a time, even on one core. No
+# cached results: go test does not see the programs that these tests start.
+integration() { run_tests integration -p 2 -count 1 -timeout 20m ./test/integration/...; }
+e2e() { run_tests e2e -p 2 -count 1 -timeout 20m ./test/e2e/...; }
 
 for stage in "$@"; do
   case $stage in
