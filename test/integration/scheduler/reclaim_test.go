@@ -43,15 +43,6 @@ func (w *world) submit(name, queue string, minMember int32, n int, change ...fun
 	w.createGang(name, n, change...)
 }
 
-// run submits gangs of one pod each and waits until they are bound.
-func (w *world) run(queue string, names ...string) {
-	w.t.Helper()
-	for _, name := range names {
-		w.submit(name, queue, 1, 1)
-		w.expectBound(name+"-", 1)
-	}
-}
-
 // evicted lists the reasons of the events that tell of evictions, with the pods.
 func (w *world) evicted() (told []string) {
 	events, err := kube.CoreV1().Events(w.namespace).List(w.ctx, metav1.ListOptions{})
@@ -63,63 +54,6 @@ func (w *world) evicted() (told []string) {
 	}
 	slices.Sort(told)
 	return told
-}
-
-func TestAQueueTakesBackExactlyWhatItIsOwed(t *testing.T) {
-	w := newWorld(t, 4)
-	owed, borrows := w.queue("owed", "6"), w.queue("borrows", "6")
-	w.run(borrows, "b1", "b2", "b3", "b4")
-	w.submit("mine", owed, 2, 2)
-	w.expectBound("mine-", 2)
-	require.Equal(t, 2, w.bound("b"), "two of four were needed")
-	w.eventually("the evictions are told", func() bool { return len(w.evicted()) == 2 })
-	for _, told := range w.evicted() {
-		require.Contains(t, told, "Reclaimed b")
-	}
-}
-
-func TestAQueueWithinItsShareLosesNothing(t *testing.T) {
-	w := newWorld(t, 2)
-	rich, other := w.queue("rich", "3"), w.queue("other", "6")
-	w.run(other, "o1", "o2")
-	w.submit("mine", rich, 1, 1)
-	w.expectHeld("mine-", "0 of 1 members of the gang fit")
-	w.expectStays("o", 2)
-}
-
-func TestNothingIsEvictedIfTheWholeMinimumWouldNotFit(t *testing.T) {
-	w := newWorld(t, 3)
-	owed, borrows := w.queue("owed", "9"), w.queue("borrows", "3")
-	w.run(borrows, "b1", "b2")
-	w.create(w.pod("stays", "", w.class(1000)))
-	w.expectBound("stays", 1)
-	w.submit("mine", owed, 3, 3)
-	w.expectHeld("mine-")
-	w.expectStays("b", 2)
-}
-
-func TestAGangPreemptsAGangOfLowerPriorityWhole(t *testing.T) {
-	w := newWorld(t, 4)
-	urgent := w.class(500)
-	w.startGang("low", 2, 2)
-	w.startGang("other", 2, 2)
-	w.createGroup("high", 2, "")
-	w.createGang("high", 2, urgent)
-	w.expectBound("high-", 2)
-	left := []int{w.bound("low-"), w.bound("other-")}
-	slices.Sort(left)
-	require.Equal(t, []int{0, 2}, left, "one gang whole, the other not at all")
-	w.eventually("the evictions are told", func() bool { return len(w.evicted()) == 2 })
-}
-
-func TestAGangPreemptsForTheQuotaOfItsQueue(t *testing.T) {
-	w := newWorld(t, 4)
-	full := w.queue("full", "6", capability("6"))
-	w.submit("low", full, 2, 2)
-	w.expectBound("low-", 2)
-	w.submit("high", full, 2, 2, w.class(500))
-	w.expectBound("high-", 2)
-	require.Zero(t, w.bound("low-"), "though there was room on nodes")
 }
 
 func TestASeatIsKeptUntilTheVictimsHaveGone(t *testing.T) {
