@@ -264,6 +264,7 @@ func (d *dispatcher) tick() (Actions, []repair) {
 	now := d.t.clock.Now()
 	d.t.Victims.sweepClaims()
 	d.t.Evictions.sweep()
+	d.t.WaitList.sweepPodSeats(now)
 	d.t.WaitList.book.Tick(now)
 	d.t.Victims.searchAgain(now)
 	d.t.WaitList.applyReservations()

@@ -116,7 +116,7 @@ func (c *Decisions) choose(s *Snapshot, waiting []*gang.Member) []*gang.Member {
 	return members
 }
 
-// assumedByOthers is what the attempts of other gangs have assumed on each node.
+// assumedByOthers is what the attempts of other gangs have assumed on each node, and what is kept for pods.
 func (c *Decisions) assumedByOthers(g *group) map[string]resources.List {
 	held := map[string]resources.List{}
 	for _, other := range c.t.attempting {
@@ -124,6 +124,7 @@ func (c *Decisions) assumedByOthers(g *group) map[string]resources.List {
 			addAmounts(held, other.attempt.assumed)
 		}
 	}
+	c.t.WaitList.addPodSeats(held, noUID, c.t.priorityOf(g))
 	return held
 }
 

@@ -23,6 +23,7 @@ func (t *Tracker) SetPod(pod *corev1.Pod) {
 	defer t.mu.Unlock()
 	if pod.Spec.NodeName != "" {
 		t.Evictions.use(pod)
+		t.WaitList.endPodSeat(pod.UID)
 	}
 	if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
 		t.Leadership.probeGone(pod.UID) // the scheduler does not try it any more
@@ -138,6 +139,7 @@ func (t *Tracker) DeletePod(pod *corev1.Pod) {
 	defer t.mu.Unlock()
 	t.Order.keys.Delete(pod.UID)
 	t.Evictions.use(pod)
+	t.WaitList.endPodSeat(pod.UID)
 	t.Leadership.probeGone(pod.UID)
 	delete(t.detached, pod.UID)
 	delete(t.unseen, pod.UID)

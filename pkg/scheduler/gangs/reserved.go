@@ -4,6 +4,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
@@ -18,7 +19,9 @@ type WaitList struct {
 	t     *Tracker
 	book  *reservations.Book[Key]
 	seats map[Key]*group // gangs for which evictions make room, until their attempt ends
-	held  held
+	// podSeats is the room that is kept for pods that stand for themselves.
+	podSeats map[types.UID]podSeat
+	held     held
 }
 
 // needOf is what a gang lacks on nodes, nil if that is not known.
@@ -77,7 +80,7 @@ func (w *WaitList) reservedAgainst(g *group, pod *corev1.Pod) *Reserved {
 	if g != nil {
 		priority = w.t.priorityOf(g)
 	}
-	seats := w.seatsAgainst(g, priority)
+	seats := w.seatsAgainst(g, pod.UID, priority)
 	if seats == nil {
 		return reserved
 	}

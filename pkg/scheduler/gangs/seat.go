@@ -153,21 +153,21 @@ func (w *WaitList) endSeat(g *group) {
 	}
 }
 
-// seatsAgainst is the room on each node that evictions make for other gangs than the given one; nil if there is none. Only system-critical
-// pods may take it.
-func (w *WaitList) seatsAgainst(g *group, priority int32) map[string]resources.List {
-	if len(w.seats) == 0 || upstream.IsCritical(priority) {
+// seatsAgainst is the room on each node that evictions make for other gangs than the given one, and for other pods; nil if there is none. Only
+// system-critical pods may take it.
+func (w *WaitList) seatsAgainst(g *group, pod types.UID, priority int32) map[string]resources.List {
+	if len(w.seats)+len(w.podSeats) == 0 || upstream.IsCritical(priority) {
 		return nil
 	}
-	var amounts map[string]resources.List
+	amounts := map[string]resources.List{}
 	for _, other := range w.seats {
-		if other == g {
-			continue
+		if other != g {
+			addAmounts(amounts, other.attempt.assumed)
 		}
-		if amounts == nil {
-			amounts = map[string]resources.List{}
-		}
-		addAmounts(amounts, other.attempt.assumed)
+	}
+	w.addPodSeats(amounts, pod, priority)
+	if len(amounts) == 0 {
+		return nil
 	}
 	return amounts
 }

@@ -111,7 +111,7 @@ func New(c clock.Clock) *Tracker {
 	t.Leadership, t.Order, t.Decisions, t.Hints = &Leadership{t: t}, &Order{t: t}, &Decisions{t}, &Hints{t}
 	t.Reports = &Reports{t: t, queue: newQueue(c, "gang_reports")}
 	t.Victims = &Victims{t: t, claims: map[types.UID]claim{}}
-	t.WaitList = &WaitList{t: t, book: reservations.New[Key](), seats: map[Key]*group{}, held: held{gangs: sets.New[Key](), pods: map[types.UID]*corev1.Pod{}}}
+	t.WaitList = &WaitList{t: t, book: reservations.New[Key](), seats: map[Key]*group{}, podSeats: map[types.UID]podSeat{}, held: held{gangs: sets.New[Key](), pods: map[types.UID]*corev1.Pod{}}}
 	return t
 }
 

@@ -10,8 +10,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
 // queue makes a queue of the test's own. Its share is written, as other tests' nodes would count in one that is worked out.
@@ -73,4 +76,44 @@ func TestASeatIsKeptUntilTheVictimsHaveGone(t *testing.T) {
 	w.remove("b1-0")
 	w.expectBound("mine-", 2)
 	require.Zero(t, w.bound("thief"))
+}
+
+// aloneIn puts a pod that stands for itself into a queue.
+func aloneIn(queue string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		metav1.SetMetaDataAnnotation(&p.ObjectMeta, schedulingv1beta1.QueueNameAnnotation, queue)
+	}
+}
+
+func TestAPodKeepsWhatItTookByShareFromAHigherPriority(t *testing.T) {
+	w := newWorld(t, 1)
+	owed, borrows, high := w.queue("owed", "3"), w.queue("borrows", "0"), w.class(500)
+	w.create(w.pod("runs-0", "", aloneIn(borrows), high))
+	w.expectBound("runs-", 1)
+	w.create(w.pod("next-0", "", aloneIn(borrows), high))
+	w.expectHeld("next-")
+	w.create(w.pod("mine-0", "", aloneIn(owed)))
+	w.expectBound("mine-", 1)
+	w.expectStays("mine-", 1)
+	require.Equal(t, "Preempted runs 1", w.evictions(), "the next one never got the room")
+}
+
+func TestAPodThatTookBackByShareEvictsNoneWhileItsVictimsLeave(t *testing.T) {
+	w := newWorld(t, 2)
+	owed, borrows := w.queue("owed", "9"), w.queue("borrows", "0")
+	slow := func(p *corev1.Pod) { *p.Spec.TerminationGracePeriodSeconds = 30 }
+	w.create(w.pod("first-0", "", aloneIn(borrows), w.class(500), slow), w.pod("second-0", "", aloneIn(borrows), w.class(400), slow, w.setWord("", "spared")))
+	w.create(w.pod("small-0", "", func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Requests = mustertesting.Resources("cpu", "1") }))
+	w.expectBound("", 3)
+	w.create(w.pod("mine-0", "", aloneIn(owed)))
+	w.eventually("the eviction is told", func() bool { return w.evictions() == "Preempted first 1" })
+	allow := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, batchv1alpha1.PodPreemptableKey)
+	_, err := kube.CoreV1().Pods(w.namespace).Patch(w.ctx, "second-0", types.MergePatchType, allow, metav1.PatchOptions{})
+	require.NoError(t, err)
+	w.remove("small-0") // so that the pod is tried again; now it would choose the second one
+	w.expectStays("second-", 1)
+	require.Equal(t, "Preempted first 1", w.evictions())
+	w.remove("first-0")
+	w.expectBound("mine-", 1)
+	w.expectStays("second-", 1)
 }

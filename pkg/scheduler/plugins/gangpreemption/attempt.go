@@ -20,6 +20,7 @@ import (
 
 	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/placement"
+	"github.com/muster-sched/muster/pkg/quota"
 	"github.com/muster-sched/muster/pkg/resources"
 	"github.com/muster-sched/muster/pkg/scheduler/eviction"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
@@ -39,19 +40,43 @@ type attempt struct {
 	rules  *gangs.EvictionRules                    // made when first asked for
 	placed map[gangs.Key]map[types.UID]fwk.PodInfo // the pods of all gangs in the snapshot, collected when first asked for
 	plans  map[string]plan
+
+	victimsLeave bool // the preemptor waits for those that it has had evicted before
 }
 
 // plan is what would be evicted from a node, and from others along with it.
 type plan struct {
 	victims    []*corev1.Pod
 	violations int
-	wholeGangs int // gangs that are evicted whole
-	singlePods int // pods that no gang needs and that are no surplus
-	surplus    int // members that their gangs can spare
+	wholeGangs int  // gangs that are evicted whole
+	singlePods int  // pods that no gang needs and that are no surplus
+	surplus    int  // members that their gangs can spare
+	byShare    bool // some go because their queue is above its share
 	status     *fwk.Status
 }
 
 var _ preemption.Interface = (*attempt)(nil)
+
+// PodEligibleToPreemptOthers says whether a pod may have others evicted now. It may not while victims of before leave its node. The upstream
+// scheduler asks only for those of a lower priority, and shares do not ask for priority.
+func (a *attempt) PodEligibleToPreemptOthers(ctx context.Context, pod *corev1.Pod, nominated *fwk.Status) (bool, string) {
+	eligible, why := a.DefaultPreemption.PodEligibleToPreemptOthers(ctx, pod, nominated)
+	if !eligible || nominated.Code() == fwk.UnschedulableAndUnresolvable {
+		return eligible, why
+	}
+	name, victims := a.tracker.Victims.SeatOf(pod.UID)
+	node, err := a.handle.SnapshotSharedLister().NodeInfos().Get(name)
+	if err != nil {
+		return true, "" // there is no seat, or no such node any more
+	}
+	a.victimsLeave = slices.ContainsFunc(node.GetPods(), func(info fwk.PodInfo) bool {
+		return info.GetPod().DeletionTimestamp != nil && victims.Has(info.GetPod().UID)
+	})
+	if a.victimsLeave {
+		return false, "not eligible due to a terminating pod on the nominated node."
+	}
+	return true, ""
+}
 
 // SelectVictimsOnNode finds the fewest victims without which the preemptor fits on a node. Where no gang and no queue is concerned, and no pod says
 // something about its eviction, the upstream scheduler does it.
@@ -104,6 +129,7 @@ func (a *attempt) plan(ctx context.Context, cycle fwk.CycleState, node fwk.NodeI
 	for _, v := range victims {
 		p.victims = append(p.victims, v.AllPods()...)
 		p.violations += v.Violations
+		p.byShare = p.byShare || v.Rule == quota.ByShare
 		switch v.Kind {
 		case placement.WholeGang:
 			p.wholeGangs++

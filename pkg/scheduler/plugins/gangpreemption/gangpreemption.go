@@ -101,9 +101,17 @@ func (p *GangPreemption) preempt(ctx context.Context, cycle fwk.CycleState, pod 
 		plans:             map[string]plan{},
 	}
 	result, status := preemption.NewEvaluator(Name, p.handle, a, p.Executor).Preempt(ctx, cycle, pod, statuses)
+	var chosen plan
 	if status.IsSuccess() && result != nil && result.NominatingInfo != nil {
+		chosen = a.plans[result.NominatedNodeName]
 		// At once, so that the next pod's search knows, although the evictions are still to come.
-		p.tracker.Victims.ClaimVictims(pod.UID, uids(a.plans[result.NominatedNodeName].victims))
+		p.tracker.Victims.ClaimVictims(pod.UID, uids(chosen.victims))
+	}
+	switch {
+	case chosen.byShare:
+		p.tracker.Victims.KeepSeat(pod, result.NominatedNodeName, chosen.victims)
+	case !a.victimsLeave:
+		p.tracker.Victims.EndSeat(pod.UID)
 	}
 	return result, status
 }
