@@ -1,0 +1,285 @@
+package quota
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/muster-sched/muster/pkg/resources"
+)
+
+// Declaration is what a queue asks for, and the last of it that was valid.
+type Declaration struct {
+	// Name of the queue.
+	Name string
+	// Asked are the terms that its spec says.
+	Asked Terms
+	// Valid are the last terms that were valid; nil if there were none. Only the parent, the guarantee, the deserved share and the
+	// capability count.
+	Valid *Terms
+	// Created is when the queue was created.
+	Created time.Time
+}
+
+// Settled is what counts of a queue.
+type Settled struct {
+	// Terms that count.
+	Terms Terms
+	// Fault says why they are not those that the queue asks for; nil if they are.
+	Fault *Fault
+}
+
+// Fault says what is wrong with the terms of a queue, and what to do.
+type Fault struct {
+	// Reason is one word for programs.
+	Reason string
+	// Message names the field, the amounts and the remedy.
+	Message string
+}
+
+// The reasons of faults.
+const (
+	NegativeAmount           = "NegativeAmount"
+	GuaranteeAboveDeserved   = "GuaranteeAboveDeserved"
+	GuaranteeAboveCapability = "GuaranteeAboveCapability"
+	DeservedAboveCapability  = "DeservedAboveCapability"
+	ChildrenAboveParent      = "ChildrenAboveParent"
+	ParentNotFound           = "ParentNotFound"
+	ParentIsDescendant       = "ParentIsDescendant"
+)
+
+// Settle works out which terms count of each queue, by its name. A queue whose terms contradict themselves or the tree keeps the last terms
+// that were valid. Without any it keeps its capability, but has no guarantee and no written share. Other queues are not affected.
+//
+// Where queues contradict each other the fault is that of the queue that has changed. Of several that have changed, descendants come after
+// their ancestors, and young queues after old ones. The answer depends on the declarations only, not on their order.
+func Settle(declared []Declaration) map[string]Settled {
+	s := &settling{declared: make(map[string]Declaration, len(declared)), placed: map[string]Terms{}, owed: map[string]resources.List{}, below: map[string]resources.Sums{}}
+	for _, d := range declared {
+		s.declared[d.Name] = d
+	}
+	order := make([]turn, 0, len(declared))
+	for _, d := range declared {
+		order = append(order, turn{d, s.depth(d)})
+	}
+	slices.SortFunc(order, turn.compare)
+	settled := make(map[string]Settled, len(declared))
+	for _, t := range order {
+		settled[t.Name] = s.settle(t.Declaration)
+	}
+	return settled
+}
+
+// turn is a declaration with how far it is from the root.
+type turn struct {
+	Declaration
+	depth int
+}
+
+// compare orders declarations by which is settled first.
+func (t turn) compare(other turn) int {
+	if unchanged := t.isUnchanged(); unchanged != other.isUnchanged() {
+		if unchanged {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(t.depth, other.depth), t.Created.Compare(other.Created), cmp.Compare(t.Name, other.Name))
+}
+
+func (d *Declaration) isUnchanged() bool {
+	return d.Valid != nil && parentOf(d.Name, d.Asked) == parentOf(d.Name, *d.Valid) && maps.Equal(d.Asked.Guarantee, d.Valid.Guarantee) &&
+		maps.Equal(d.Asked.Deserved, d.Valid.Deserved) && maps.Equal(d.Asked.Capability, d.Valid.Capability)
+}
+
+// parentOf is the parent of a queue; "" for the root.
+func parentOf(name string, terms Terms) string {
+	if name == Root {
+		return ""
+	}
+	return cmp.Or(terms.Parent, Root)
+}
+
+// settling is one call of Settle.
+type settling struct {
+	declared map[string]Declaration
+	placed   map[string]Terms          // queue -> the terms that count, of those that are settled
+	owed     map[string]resources.List // queue -> what it is owed by what it and its descendants write
+	below    map[string]resources.Sums // queue -> what its children are owed
+}
+
+// depth is how many ancestors a queue names on the way to the root; math.MaxInt for a circle.
+func (s *settling) depth(d Declaration) int {
+	for depth := range len(s.declared) + 1 {
+		parent, declared := s.declared[parentOf(d.Name, d.Asked)]
+		if !declared {
+			return depth
+		}
+		d = parent
+	}
+	return math.MaxInt
+}
+
+// settle finds the first terms of a queue that are valid beside those that are placed.
+func (s *settling) settle(d Declaration) Settled {
+	fault := s.place(d.Name, d.Asked)
+	if fault == nil {
+		return Settled{Terms: d.Asked}
+	}
+	if d.Valid != nil {
+		kept := d.Asked
+		kept.Parent, kept.Guarantee, kept.Deserved, kept.Capability = d.Valid.Parent, d.Valid.Guarantee, d.Valid.Deserved, d.Valid.Capability
+		if s.place(d.Name, kept) == nil {
+			return Settled{Terms: kept, Fault: fault}
+		}
+	}
+	bare := d.Asked
+	if s.misplaced(d.Name, bare) != nil {
+		bare.Parent = Root
+		if s.place(d.Name, bare) == nil {
+			return Settled{Terms: bare, Fault: fault}
+		}
+	}
+	bare.Guarantee, bare.Deserved = nil, nil
+	s.put(d.Name, bare)
+	return Settled{Terms: bare, Fault: fault}
+}
+
+// place puts a queue into the tree if its terms are valid there, and says why not.
+func (s *settling) place(name string, terms Terms) *Fault {
+	if fault := cmp.Or(terms.fault(), s.misplaced(name, terms)); fault != nil {
+		return fault
+	}
+	s.put(name, terms)
+	for at, placed := name, true; placed; _, placed = s.placed[at] {
+		if fault := s.overcommitted(at, name); fault != nil {
+			s.takeBack(name)
+			return fault
+		}
+		at = parentOf(at, s.placed[at])
+	}
+	return nil
+}
+
+func (s *settling) put(name string, terms Terms) {
+	s.placed[name] = terms
+	s.addUp(name)
+}
+
+func (s *settling) takeBack(name string) {
+	parent := parentOf(name, s.placed[name])
+	delete(s.placed, name)
+	s.owe(name, parent, nil)
+	s.addUp(parent)
+}
+
+// addUp works out what a queue and its ancestors are owed, up to one that is settled later.
+func (s *settling) addUp(name string) {
+	for at, terms := name, s.placed[name]; ; terms = s.placed[at] {
+		if _, placed := s.placed[at]; !placed {
+			return
+		}
+		owed := s.below[at].List()
+		for resource, amount := range terms.Guarantee {
+			owed[resource] = max(owed[resource], amount)
+		}
+		maps.Copy(owed, terms.Deserved)
+		parent := parentOf(at, terms)
+		s.owe(at, parent, owed)
+		at = parent
+	}
+}
+
+// owe replaces what a queue is owed by its parent.
+func (s *settling) owe(name, parent string, amount resources.List) {
+	if s.below[parent] == nil {
+		s.below[parent] = resources.Sums{}
+	}
+	s.below[parent].Sub(s.owed[name])
+	s.below[parent].Add(amount)
+	s.owed[name] = amount
+}
+
+// fault says what contradicts itself in the terms of a queue, whatever the tree.
+func (t *Terms) fault() *Fault {
+	for _, field := range []struct {
+		name    string
+		amounts resources.List
+	}{{"guarantee.resource", t.Guarantee}, {"deserved", t.Deserved}, {"capability", t.Capability}} {
+		for _, resource := range slices.Sorted(maps.Keys(field.amounts)) {
+			if amount := field.amounts[resource]; amount < 0 {
+				return &Fault{NegativeAmount, fmt.Sprintf("spec.%s[%s] is %s: it must be 0 or more", field.name, resource, resources.Format(resource, amount))}
+			}
+		}
+	}
+	return cmp.Or(
+		above(GuaranteeAboveDeserved, "guarantee.resource", t.Guarantee, "deserved", t.Deserved),
+		above(GuaranteeAboveCapability, "guarantee.resource", t.Guarantee, "capability", t.Capability),
+		above(DeservedAboveCapability, "deserved", t.Deserved, "capability", t.Capability),
+	)
+}
+
+// above is a fault if an amount of one field is more than that of another, of the first resource by name that both have.
+func above(reason, lowName string, low resources.List, highName string, high resources.List) *Fault {
+	for _, resource := range slices.Sorted(maps.Keys(low)) {
+		if limit, named := high[resource]; named && low[resource] > limit {
+			return &Fault{reason, fmt.Sprintf("spec.%[1]s[%[2]s] is %[3]s, more than spec.%[4]s[%[2]s], which is %[5]s: lower spec.%[1]s[%[2]s], or raise the other",
+				lowName, resource, resources.Format(resource, low[resource]), highName, resources.Format(resource, limit))}
+		}
+	}
+	return nil
+}
+
+// misplaced is a fault if the parent of a queue does not exist, or is one of its descendants.
+func (s *settling) misplaced(name string, terms Terms) *Fault {
+	parent := parentOf(name, terms)
+	if _, exists := s.declared[parent]; !exists && parent != Root && parent != "" {
+		return &Fault{ParentNotFound, fmt.Sprintf("spec.parent: queue %q does not exist: create it, or name another parent", parent)}
+	}
+	for at, steps := parent, 0; at != "" && at != Root && steps <= len(s.placed); steps++ {
+		if at == name {
+			return &Fault{ParentIsDescendant, fmt.Sprintf("spec.parent: queue %q is below this queue: name a parent that is not", parent)}
+		}
+		next, placed := s.placed[at]
+		if !placed {
+			break
+		}
+		at = parentOf(at, next)
+	}
+	return nil
+}
+
+// overcommitted is a fault of a queue if the children of a queue at or above it are owed more than that one may have.
+func (s *settling) overcommitted(at, changed string) *Fault {
+	terms, placed := s.placed[at]
+	if !placed {
+		return nil
+	}
+	limits := terms.Capability
+	if at != Root {
+		limits = terms.Capability.Clone()
+		maps.Copy(limits, terms.Deserved) // which is not above the capability
+	}
+	for _, resource := range slices.Sorted(maps.Keys(limits)) {
+		limit, owed := limits[resource], s.below[at].Amount(resource)
+		if owed <= max(0, limit) {
+			continue
+		}
+		field := "capability"
+		if _, isDeserved := terms.Deserved[resource]; isDeserved && at != Root {
+			field = "deserved"
+		}
+		amounts := fmt.Sprintf("%s %s by their guarantee and deserved, more than the %s", resources.Format(resource, owed), resource,
+			resources.Format(resource, limit))
+		if at == changed {
+			return &Fault{ChildrenAboveParent, fmt.Sprintf("spec.%s[%s]: the children of this queue are owed %s here: raise it, or lower theirs",
+				field, resource, amounts)}
+		}
+		return &Fault{ChildrenAboveParent, fmt.Sprintf("spec.guarantee.resource[%[1]s], spec.deserved[%[1]s]: the children of queue %[2]q are owed %[3]s of its %[4]s: "+
+			"lower them, or raise that of %[2]q", resource, at, amounts, field)}
+	}
+	return nil
+}
