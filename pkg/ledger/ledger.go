@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
@@ -23,6 +24,10 @@ type Ledger struct {
 	used    *quota.Tree         // used alone
 	charges map[types.UID]entry // pod -> what it was charged
 	assumed map[string]entry    // by the keys of the holders
+
+	declared  map[string]quota.Declaration // queue -> what it asks for
+	settled   map[string]quota.Settled     // queue -> what counts of that
+	unsettled bool                         // a declaration has changed since
 }
 
 // entry is an amount that was written to a queue. It remembers the queue, so that it is taken back from where it is.
@@ -38,16 +43,66 @@ func New() *Ledger {
 		used:    quota.NewTree(),
 		charges: map[types.UID]entry{},
 		assumed: map[string]entry{},
+
+		declared: map[string]quota.Declaration{},
+		settled:  map[string]quota.Settled{},
 	}
 }
 
-// SetQueue takes over what a queue says about its place and its share.
-func (l *Ledger) SetQueue(queue *schedulingv1beta1.Queue) {
+// SetQueue takes over what a queue says about its place and its share, and says whether that is new.
+func (l *Ledger) SetQueue(queue *schedulingv1beta1.Queue) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	terms := termsOf(queue)
-	l.tree.Set(queue.Name, terms)
-	l.used.Set(queue.Name, terms)
+	declaration := declarationOf(queue)
+	if last, known := l.declared[queue.Name]; known && areEqual(last, declaration) {
+		return false
+	}
+	l.declared[queue.Name] = declaration
+	l.unsettled = true
+	return true
+}
+
+// Settle works out which terms of queues count, and what is wrong with the others.
+func Settle(queues []*schedulingv1beta1.Queue) map[string]quota.Settled {
+	declared := make([]quota.Declaration, 0, len(queues))
+	for _, queue := range queues {
+		declared = append(declared, declarationOf(queue))
+	}
+	return quota.Settle(declared)
+}
+
+// lock locks the ledger and settles what queues have changed since: many change at once when a program starts.
+func (l *Ledger) lock() {
+	l.mu.Lock()
+	if !l.unsettled {
+		return
+	}
+	l.unsettled = false
+	last := l.settled
+	l.settled = quota.Settle(slices.Collect(maps.Values(l.declared)))
+	for name, settled := range l.settled {
+		if before, known := last[name]; !known || !apiequality.Semantic.DeepEqual(before.Terms, settled.Terms) {
+			l.tree.Set(name, settled.Terms)
+			l.used.Set(name, settled.Terms)
+		}
+	}
+}
+
+func areEqual(a, b quota.Declaration) bool {
+	return a.Name == b.Name && a.Created.Equal(b.Created) && apiequality.Semantic.DeepEqual(a.Asked, b.Asked) && apiequality.Semantic.DeepEqual(a.Valid, b.Valid)
+}
+
+func declarationOf(queue *schedulingv1beta1.Queue) quota.Declaration {
+	declaration := quota.Declaration{Name: queue.Name, Asked: termsOf(queue), Created: queue.CreationTimestamp.Time}
+	if own := queue.Status.Muster; own != nil && own.LastValid != nil {
+		declaration.Valid = &quota.Terms{
+			Parent:     own.LastValid.Parent,
+			Guarantee:  resources.FromResourceList(own.LastValid.Guarantee),
+			Deserved:   resources.FromResourceList(own.LastValid.Deserved),
+			Capability: resources.FromResourceList(own.LastValid.Capability),
+		}
+	}
+	return declaration
 }
 
 func termsOf(queue *schedulingv1beta1.Queue) quota.Terms {
@@ -73,22 +128,25 @@ func termsOf(queue *schedulingv1beta1.Queue) quota.Terms {
 
 // ShareOut works out what each queue deserves of a total, from what its pods use, what is assumed for it and what else waits in it.
 func (l *Ledger) ShareOut(total resources.List, waiting map[string]resources.Sums) quota.Shares {
-	l.mu.Lock()
+	l.lock()
 	defer l.mu.Unlock()
 	return l.tree.ShareOut(total, waiting)
 }
 
 // Ratio is how much of its share a queue and its descendants use, with what is assumed for them.
 func (l *Ledger) Ratio(queue string, shares quota.Shares) quota.Ratio {
-	l.mu.Lock()
+	l.lock()
 	defer l.mu.Unlock()
 	return l.tree.Ratio(queue, shares)
 }
 
 // DeleteQueue forgets a queue. What is charged to it stays charged.
 func (l *Ledger) DeleteQueue(name string) {
-	l.mu.Lock()
+	l.lock()
 	defer l.mu.Unlock()
+	delete(l.declared, name)
+	delete(l.settled, name)
+	l.unsettled = true
 	l.tree.Remove(name)
 	l.used.Remove(name)
 }
@@ -96,7 +154,7 @@ func (l *Ledger) DeleteQueue(name string) {
 // Charge books what a pod uses of a queue, or of a user's account there. Charging a pod again changes its queue and amount, it never books twice; it then says that
 // another charge was given back for it. The amount is kept, not copied: it must not change any more.
 func (l *Ledger) Charge(pod types.UID, queue string, amount resources.List) (replaced bool) {
-	l.mu.Lock()
+	l.lock()
 	defer l.mu.Unlock()
 	old, charged := l.charges[pod]
 	if charged && old.queue == queue && old.amount.Equal(amount) {
@@ -114,7 +172,7 @@ func (l *Ledger) Charge(pod types.UID, queue string, amount resources.List) (rep
 
 // Release takes a pod's charge back, if there is one, and says whether there was.
 func (l *Ledger) Release(pod types.UID) bool {
-	l.mu.Lock()
+	l.lock()
 	defer l.mu.Unlock()
 	charge, charged := l.charges[pod]
 	if charged {
@@ -125,7 +183,7 @@ func (l *Ledger) Release(pod types.UID) bool {
 
 // Assume books an amount for the holder of a key, in place of what was assumed for it before. It says whether some of that has come free.
 func (l *Ledger) Assume(key, queue string, amount resources.List) (freed bool) {
-	l.mu.Lock()
+	l.lock()
 	defer l.mu.Unlock()
 	old := l.assumed[key]
 	l.dropAssumed(key)
@@ -154,35 +212,35 @@ func (l *Ledger) Room(queue string, want resources.List) *quota.Shortage {
 
 // RoomBehind is Room beside what is reserved for claims that come first.
 func (l *Ledger) RoomBehind(ahead []quota.Claim, queue string, want resources.List) *quota.Shortage {
-	l.mu.Lock()
+	l.lock()
 	defer l.mu.Unlock()
 	return l.tree.Room(queue, want, ahead...)
 }
 
 // RoomBesideReserved is Room beside what is reserved.
 func (l *Ledger) RoomBesideReserved(reserved quota.Reserved, queue string, want resources.List) *quota.Shortage {
-	l.mu.Lock()
+	l.lock()
 	defer l.mu.Unlock()
 	return l.tree.RoomBesideReserved(reserved, queue, want)
 }
 
 // AddReserved adds the part of a claim that is free to what is reserved.
 func (l *Ledger) AddReserved(reserved quota.Reserved, claim quota.Claim) {
-	l.mu.Lock()
+	l.lock()
 	defer l.mu.Unlock()
 	l.tree.AddReserved(reserved, claim)
 }
 
 // Exceeds says whether an amount is more than the queue or an ancestor could have even if nothing was used.
 func (l *Ledger) Exceeds(queue string, want resources.List) bool {
-	l.mu.Lock()
+	l.lock()
 	defer l.mu.Unlock()
 	return l.tree.Exceeds(queue, want)
 }
 
 // RoomFor is RoomBehind for the holder of a key. What is assumed for itself does not count.
 func (l *Ledger) RoomFor(key string, ahead []quota.Claim, queue string, want resources.List) *quota.Shortage {
-	l.mu.Lock()
+	l.lock()
 	defer l.mu.Unlock()
 	own, ok := l.assumed[key]
 	if !ok {
@@ -195,14 +253,14 @@ func (l *Ledger) RoomFor(key string, ahead []quota.Claim, queue string, want res
 
 // Used is what the queue's pods and those of its descendants are charged. Amounts end at the bounds of int64.
 func (l *Ledger) Used(queue string) resources.List {
-	l.mu.Lock()
+	l.lock()
 	defer l.mu.Unlock()
 	return l.used.Total(queue).List()
 }
 
 // Charged is what a pod is charged, and to which queue; false when it is not charged.
 func (l *Ledger) Charged(pod types.UID) (queue string, amount resources.List, charged bool) {
-	l.mu.Lock()
+	l.lock()
 	defer l.mu.Unlock()
 	charge, charged := l.charges[pod]
 	return charge.queue, charge.amount.Clone(), charged
@@ -210,21 +268,21 @@ func (l *Ledger) Charged(pod types.UID) (queue string, amount resources.List, ch
 
 // Pods lists all pods that are charged, in no particular order.
 func (l *Ledger) Pods() []types.UID {
-	l.mu.Lock()
+	l.lock()
 	defer l.mu.Unlock()
 	return slices.Collect(maps.Keys(l.charges))
 }
 
 // Queues lists the names of all queues that are declared or used, the root too.
 func (l *Ledger) Queues() []string {
-	l.mu.Lock()
+	l.lock()
 	defer l.mu.Unlock()
 	return slices.DeleteFunc(l.tree.Names(), quota.IsUser)
 }
 
 // Totals is what a queue and its descendants use, and that with what is assumed for them.
 func (l *Ledger) Totals(queue string) (used, all resources.Sums) {
-	l.mu.Lock()
+	l.lock()
 	defer l.mu.Unlock()
 	return l.used.Total(queue), l.tree.Total(queue)
 }
@@ -232,7 +290,7 @@ func (l *Ledger) Totals(queue string) (used, all resources.Sums) {
 // Differing compares the totals of all queues with sums made anew of all charges and all that is assumed, and lists the queues of which
 // they differ. Anything is a defect.
 func (l *Ledger) Differing() []string {
-	l.mu.Lock()
+	l.lock()
 	defer l.mu.Unlock()
 	used, all := map[string]resources.Sums{}, map[string]resources.Sums{}
 	count := func(sums map[string]resources.Sums, e entry) {
@@ -253,7 +311,7 @@ func (l *Ledger) Differing() []string {
 
 // Path lists the names of the queue and its ancestors up to the root.
 func (l *Ledger) Path(queue string) []string {
-	l.mu.Lock()
+	l.lock()
 	defer l.mu.Unlock()
 	return l.tree.Path(queue)
 }
@@ -273,21 +331,21 @@ func (l *Ledger) dropAssumed(key string) {
 
 // Evictions answers for many requests whether quota could be made for them. The units are in the order in which they may be evicted.
 func (l *Ledger) Evictions(shares quota.Shares, units []quota.Unit) *quota.Evictions {
-	l.mu.Lock()
+	l.lock()
 	defer l.mu.Unlock()
 	return l.tree.Evictions(shares, units)
 }
 
 // Overused lists the accounts that use more than their capability. Pods that leave do not count.
 func (l *Ledger) Overused(leaving []types.UID) []quota.Overuse {
-	l.mu.Lock()
+	l.lock()
 	defer l.mu.Unlock()
 	return l.usedWithout(leaving).Overused()
 }
 
 // AboveCapability chooses which units to evict until an account uses no more than it may without the pods that leave.
 func (l *Ledger) AboveCapability(account string, units []quota.Unit, leaving []types.UID) []int {
-	l.mu.Lock()
+	l.lock()
 	defer l.mu.Unlock()
 	return l.usedWithout(leaving).AboveCapability(account, units)
 }
@@ -305,7 +363,7 @@ func (l *Ledger) usedWithout(leaving []types.UID) *quota.Tree {
 
 // MayReclaim says whether a gang of an account that wants an amount might have something evicted by shares.
 func (l *Ledger) MayReclaim(shares quota.Shares, account string, want resources.List) bool {
-	l.mu.Lock()
+	l.lock()
 	defer l.mu.Unlock()
 	return l.tree.Reclaim(shares, account, 0, want).IsOwed()
 }
@@ -313,7 +371,7 @@ func (l *Ledger) MayReclaim(shares quota.Shares, account string, want resources.
 // Reclaim answers for the holder of a key which units may be evicted for it. What is assumed for the holder does not count, nor what is
 // charged for pods that leave by themselves.
 func (l *Ledger) Reclaim(key string, shares quota.Shares, account string, priority int32, want resources.List, leaving []types.UID) *quota.Reclaim {
-	l.mu.Lock()
+	l.lock()
 	defer l.mu.Unlock()
 	tree := l.tree.Clone()
 	if own, ok := l.assumed[key]; ok {

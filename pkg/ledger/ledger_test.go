@@ -237,3 +237,23 @@ func TestReclaimSeesWhatStays(t *testing.T) {
 		})
 	}
 }
+
+// TestAQueueThatContradictsItselfKeepsItsCapability: also when the program that keeps the ledger has just started and has seen nothing else
+// of the queue. The ledger says which queue is new to it.
+func TestAQueueThatContradictsItselfKeepsItsCapability(t *testing.T) {
+	good := queue("q", "", "4")
+	bad := queue("q", "", "1")
+	bad.Spec.Guarantee.Resource = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
+	bad.Status.Muster = &schedulingv1beta1.QueueStatusExtension{LastValid: &schedulingv1beta1.QueueTerms{Capability: good.Spec.Capability}}
+	for name, seen := range map[string][]*schedulingv1beta1.Queue{"it was good": {good, bad}, "it was never seen": {bad}} {
+		l := New()
+		for _, q := range seen {
+			assert.True(t, l.SetQueue(q), name)
+		}
+		assert.False(t, l.SetQueue(bad.DeepCopy()), "%s: it is not new", name)
+		assert.Nil(t, l.Room("q", cpu(4000)), name)
+		assert.NotNil(t, l.Room("q", cpu(4001)), name)
+		l.DeleteQueue("q")
+		assert.Nil(t, l.Room("q", cpu(4001)), "%s: it is gone", name)
+	}
+}

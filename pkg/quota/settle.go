@@ -133,19 +133,24 @@ func (s *settling) settle(d Declaration) Settled {
 		kept := d.Asked
 		kept.Parent, kept.Guarantee, kept.Deserved, kept.Capability = d.Valid.Parent, d.Valid.Guarantee, d.Valid.Deserved, d.Valid.Capability
 		if s.place(d.Name, kept) == nil {
-			return Settled{Terms: kept, Fault: fault}
+			return Settled{kept, fault.until("its last valid terms count")}
 		}
 	}
 	bare := d.Asked
 	if s.misplaced(d.Name, bare) != nil {
 		bare.Parent = Root
 		if s.place(d.Name, bare) == nil {
-			return Settled{Terms: bare, Fault: fault}
+			return Settled{bare, fault.until("it is a child of queue \"root\"")}
 		}
 	}
 	bare.Guarantee, bare.Deserved = nil, nil
 	s.put(d.Name, bare)
-	return Settled{Terms: bare, Fault: fault}
+	return Settled{bare, fault.until("it has no guarantee and no written share")}
+}
+
+// until adds to a fault what counts until it is mended.
+func (f *Fault) until(counts string) *Fault {
+	return &Fault{f.Reason, f.Message + ". Until then " + counts + "."}
 }
 
 // place puts a queue into the tree if its terms are valid there, and says why not.

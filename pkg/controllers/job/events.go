@@ -47,9 +47,9 @@ func (c *Controller) emitEvents(job *batchv1alpha1.Job, s *snapshot, p *plan) {
 		return
 	}
 	switch said.reason {
-	case reasonPodGroupPending, reasonUnschedulable:
+	case reasonPodGroupPending, reasonQuotaExceeded, reasonUnschedulable:
 		kind := "pending"
-		if said.reason == reasonUnschedulable {
+		if isAdmitted(s.group) {
 			kind = "unschedulable"
 		}
 		c.recorder.Eventf(job, corev1.EventTypeWarning, reasonPodGroupPending,
@@ -93,7 +93,7 @@ func (c *Controller) tellOfProgress(job *batchv1alpha1.Job, s *snapshot, status 
 // waitedForQueue tells whether a reason of a Pending Job is that its queue does not let it in.
 func waitedForQueue(reason string) bool {
 	switch reason {
-	case reasonPodGroupPending, reasonQueueNotFound, reasonQueueIsRoot, reasonQueueHasChildren, reasonQueueNotOpen:
+	case reasonPodGroupPending, reasonQuotaExceeded, reasonQueueNotFound, reasonQueueIsRoot, reasonQueueHasChildren, reasonQueueNotOpen:
 		return true
 	default:
 		return false

@@ -83,21 +83,23 @@ func TestEachStartIsOneEvent(t *testing.T) {
 	}
 }
 
-// TestAnAdmissionAfterAWaitIsOneEvent: that the queue keeps the Job waiting was an event, too.
+// TestAnAdmissionAfterAWaitIsOneEvent: that the queue keeps the Job waiting was an event, too, whatever the reason.
 func TestAnAdmissionAfterAWaitIsOneEvent(t *testing.T) {
-	d := newDesk(t)
-	d.stands(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)), batchv1alpha1.Pending)
-	waiting := d.groups.List()[0].(*schedulingv1beta1.PodGroup).DeepCopy()
-	waiting.Status.Phase = schedulingv1beta1.PodGroupPending
-	waiting.Status.Conditions = []schedulingv1beta1.PodGroupCondition{{Type: schedulingv1beta1.PodGroupUnschedulableType, Message: "the queue is full"}}
-	d.shows(waiting)
-	require.NoError(t, d.settles())
-	require.Equal(t, []string{"Warning PodGroupPending PodGroup default:j pending, reason: the queue is full"}, d.told())
-	admitted := waiting.DeepCopy()
-	admitted.Status.Phase, admitted.Status.Conditions = schedulingv1beta1.PodGroupInqueue, nil
-	d.shows(admitted)
-	require.NoError(t, d.settles())
-	assert.Equal(t, []string{"Normal Admitted Queue default has admitted the job"}, d.told())
+	for _, reason := range []string{"NotEnoughResources", "QuotaExceeded"} {
+		d := newDesk(t)
+		d.stands(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)), batchv1alpha1.Pending)
+		waiting := d.groups.List()[0].(*schedulingv1beta1.PodGroup).DeepCopy()
+		waiting.Status.Phase = schedulingv1beta1.PodGroupPending
+		waiting.Status.Conditions = []schedulingv1beta1.PodGroupCondition{{Type: schedulingv1beta1.PodGroupUnschedulableType, Reason: reason, Message: "the queue is full"}}
+		d.shows(waiting)
+		require.NoError(t, d.settles())
+		require.Equal(t, []string{"Warning PodGroupPending PodGroup default:j pending, reason: the queue is full"}, d.told())
+		admitted := waiting.DeepCopy()
+		admitted.Status.Phase, admitted.Status.Conditions = schedulingv1beta1.PodGroupInqueue, nil
+		d.shows(admitted)
+		require.NoError(t, d.settles())
+		assert.Equal(t, []string{"Normal Admitted Queue default has admitted the job"}, d.told())
+	}
 }
 
 // TestTheLastRestartIsToldAsAFailure: nothing starts any more, so that no event says it does.

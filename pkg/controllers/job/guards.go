@@ -21,6 +21,7 @@ const (
 	reasonPodGroupNameTaken  = "PodGroupNameTaken"
 	reasonSchedulerNotServed = "SchedulerNotServed"
 	reasonPodGroupPending    = "PodGroupPending"
+	reasonQuotaExceeded      = schedulingv1beta1.QuotaExceededReason
 	reasonUnschedulable      = "Unschedulable"
 	reasonClaimNotFound      = "ClaimNotFound"
 	reasonClaimNameTaken     = "ClaimNameTaken"
@@ -122,7 +123,10 @@ func groupTrouble(group *schedulingv1beta1.PodGroup) *finding {
 		return nil
 	}
 	reason := reasonUnschedulable
-	if !isAdmitted(group) {
+	switch {
+	case current.Reason == schedulingv1beta1.QuotaExceededReason:
+		reason = reasonQuotaExceeded
+	case !isAdmitted(group):
 		reason = reasonPodGroupPending
 	}
 	return &finding{reason, current.Message}

@@ -31,6 +31,10 @@ func TestWhatAPodGroupWaitsFor(t *testing.T) {
 	in.Status.Phase = schedulingv1beta1.PodGroupInqueue
 	assert.Equal(t, &finding{reasonPodGroupPending, "the queue is full"}, groupTrouble(out))
 	assert.Equal(t, &finding{reasonUnschedulable, "the queue is full"}, groupTrouble(in))
+	for _, group := range []*schedulingv1beta1.PodGroup{out, in} {
+		group.Status.Conditions[0].Reason = "QuotaExceeded"
+		assert.Equal(t, &finding{"QuotaExceeded", "the queue is full"}, groupTrouble(group), group.Status.Phase)
+	}
 }
 
 func TestReport(t *testing.T) {
@@ -156,7 +160,7 @@ func TestReasonsAreDocumented(t *testing.T) {
 	}
 	for _, reason := range []string{
 		reasonInvalid, reasonNotSupported, reasonQueueNotFound, reasonQueueIsRoot, reasonQueueHasChildren, reasonQueueNotOpen,
-		reasonPodGroupNameTaken, reasonSchedulerNotServed, reasonPodGroupPending, reasonUnschedulable, reasonClaimNotFound,
+		reasonPodGroupNameTaken, reasonSchedulerNotServed, reasonPodGroupPending, reasonQuotaExceeded, reasonUnschedulable, reasonClaimNotFound,
 		reasonClaimNameTaken, reasonObjectNameTaken, reasonSuspended, reasonResumed, reasonDeadlineExceeded, reasonDeleted, reasonPodOverdue,
 	} {
 		assert.Contains(t, state, reason)

@@ -94,7 +94,7 @@ type obstacle struct {
 	reason error
 }
 
-// obstacleKind is one of: the queue takes no work (text), as many PodGroups run in it as may (text), the minimum is more than any
+// obstacleKind is one of: the queue takes no work (text), as many PodGroups run in it as may (tooMany), the minimum is more than any
 // cluster has (text), another PodGroup is before it in the line (inLine), the cluster is too small (resource), a queue has no room (queue,
 // resource, want), or what it has is kept for another (behind). What changes with each admission, as the number of those that run or who
 // is ahead, is not part of it: all that wait would be told anew.
@@ -108,6 +108,16 @@ type obstacleKind struct {
 	inLine bool
 	// forEver says that it does not pass by itself: the request is more than a whole limit.
 	forEver bool
+	// tooMany says that as many PodGroups run in a queue as may.
+	tooMany bool
+}
+
+// gangReason is the PodGroup's reason for an obstacle.
+func (o *obstacle) gangReason() string {
+	if o.kind.queue != "" || o.kind.tooMany {
+		return schedulingv1beta1.QuotaExceededReason
+	}
+	return schedulingv1beta1.NotEnoughResourcesReason
 }
 
 // words is an explanation that is put into words already.
@@ -187,23 +197,30 @@ func (r *rules) judge(c, ahead *candidate, reserved quota.Reserved) verdict {
 	if reason := r.notOpen(c.queue); reason != "" {
 		return heldBack(obstacleKind{text: reason}, words(reason))
 	}
+	if err := c.want.Validate(); err != nil {
+		return heldBack(obstacleKind{text: err.Error(), forEver: true}, fmt.Errorf("the minimum %w: see minResources and minMember", err))
+	}
+	if r.exceeds(c.account, c.want) {
+		return lacksQuota(r.room(nil, c.account, c.want))
+	}
 	if ahead != nil {
 		reason := fmt.Sprintf("queue %q is first in, first out, and %s is still waiting there", c.queue, ahead.key)
 		return heldBack(obstacleKind{inLine: true}, words(reason))
-	}
-	if err := c.want.Validate(); err != nil {
-		return heldBack(obstacleKind{text: err.Error(), forEver: true}, fmt.Errorf("the minimum %w: see minResources and minMember", err))
 	}
 	if e := r.beyond(c.want); e != nil {
 		return heldBack(obstacleKind{resource: e.resource, forEver: true}, e)
 	}
 	if reason := r.tooMany(c.queue); reason != "" {
-		return heldBack(obstacleKind{text: "maxRunningJobs"}, words(reason))
+		return heldBack(obstacleKind{tooMany: true}, words(reason))
 	}
 	if s := r.room(reserved, c.account, c.want); s != nil && (s.IsForEver() || s.Behind || !r.couldReclaim(c, reserved)) {
-		return heldBack(obstacleKind{queue: s.Queue, resource: s.Resource, want: s.Want, behind: s.Behind, forEver: s.IsForEver()}, s)
+		return lacksQuota(s)
 	}
 	return verdict{admitted: true}
+}
+
+func lacksQuota(s *quota.Shortage) verdict {
+	return heldBack(obstacleKind{queue: s.Queue, resource: s.Resource, want: s.Want, behind: s.Behind, forEver: s.IsForEver()}, s)
 }
 
 func heldBack(kind obstacleKind, reason error) verdict {

@@ -163,6 +163,10 @@ func TestDecide(t *testing.T) {
 			want: []string{"", `queue "f" has 1 cpu free of its capability, 2 needed`,
 				`queue "f" is first in, first out, and default/b is still waiting there`, ""},
 		},
+		"what can never fit says so at once, wherever it is in the line": {
+			candidates: []*candidate{wants("a", "f", "3"), wants("b", "f", "2"), wants("c", "f", "5")},
+			want:       []string{"", `queue "f" has 1 cpu free of its capability, 2 needed`, `can never fit queue "f": 5 cpu asked, its capability is 4`},
+		},
 		"siblings share what their parent has": {
 			candidates: []*candidate{wants("a", "l", "3"), wants("b", "r", "2"), wants("c", "r", "1")},
 			want:       []string{"", `queue "p" has 1 cpu free of its capability, 2 needed`, ""},

@@ -91,11 +91,13 @@ func explanation(message string) string {
 }
 
 // gangReason is the PodGroup's reason for that of a member's condition. Clients know NotEnoughResources; a gang that
-// waits for its own members says so.
+// waits for its own members, or for quota, says so.
 func gangReason(condition *corev1.PodCondition) string {
 	switch condition.Reason {
 	case schedulingv1beta1.NotEnoughPodsReason, schedulingv1beta1.NotEnoughPodsOfTaskReason:
 		return condition.Reason
+	case schedulingv1beta1.WaitingForQuotaReason:
+		return schedulingv1beta1.QuotaExceededReason
 	}
 	return schedulingv1beta1.NotEnoughResourcesReason
 }
@@ -152,7 +154,7 @@ func nextStatus(group *schedulingv1beta1.PodGroup, t tally, v verdict, now time.
 		next.Phase = schedulingv1beta1.PodGroupPending
 		next.Conditions = withFinding(next.Conditions, finding{
 			kind:    schedulingv1beta1.PodGroupUnschedulableType,
-			reason:  schedulingv1beta1.NotEnoughResourcesReason,
+			reason:  v.obstacle.gangReason(),
 			message: v.message,
 		}, now, id)
 		return next

@@ -177,6 +177,13 @@ func TestNextStatus(t *testing.T) {
 			Reason: "NotEnoughResources", Message: "no room in queue",
 		}, next.Conditions[0])
 	})
+	t.Run("kept out by a quota: the reason says so", func(t *testing.T) {
+		for name, kind := range map[string]obstacleKind{"room": {queue: "q"}, "number": {tooMany: true}} {
+			next := nextStatus(group.Obj(), count(nil, memory{}), verdict{obstacle: &obstacle{kind: kind}, message: "full"}, now, "id")
+			require.Len(t, next.Conditions, 1)
+			assert.Equal(t, "QuotaExceeded", next.Conditions[0].Reason, name)
+		}
+	})
 	t.Run("admitted: what kept it out is over", func(t *testing.T) {
 		blocked := group.Obj()
 		blocked.Status = *nextStatus(blocked, count(nil, memory{}), verdict{obstacle: &obstacle{}, message: "no room"}, now, "id")
@@ -196,6 +203,11 @@ func TestFindings(t *testing.T) {
 		require.NotNil(t, f)
 		assert.Equal(t, finding{"Unschedulable", "NotEnoughResources", "3/3 tasks in gang unschedulable: no room"}, *f)
 		assert.Equal(t, "no room", explanation(f.message))
+	})
+	t.Run("members that wait for quota", func(t *testing.T) {
+		counted := count(members("uuw"), memory{})
+		counted.why = &corev1.PodCondition{Reason: "WaitingForQuota", Message: "queue \"q\" is full"}
+		assert.Equal(t, "QuotaExceeded", find(inqueue, 2, counted).reason)
 	})
 	t.Run("nothing without members", func(t *testing.T) {
 		assert.Nil(t, find(inqueue, 2, count(nil, memory{})))

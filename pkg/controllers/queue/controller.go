@@ -55,6 +55,7 @@ type Controller struct {
 
 	written  worker.Written[*schedulingv1beta1.Queue]
 	executed map[string]sets.Set[types.UID] // queue -> its Commands that were executed and are still in the informer
+	settled  map[string]settled             // queue -> which of its terms count
 }
 
 // New makes the controller and registers it with the informers.
@@ -127,9 +128,15 @@ func (c *Controller) queueHandler() cache.ResourceEventHandler {
 		}
 	}
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) { withChildren(obj.(*schedulingv1beta1.Queue).Name) },
+		AddFunc: func(obj any) {
+			c.worker.Enqueue(everyQueue)
+			withChildren(obj.(*schedulingv1beta1.Queue).Name)
+		},
 		UpdateFunc: func(oldObj, newObj any) {
 			last, next := oldObj.(*schedulingv1beta1.Queue), newObj.(*schedulingv1beta1.Queue)
+			if last.Generation != next.Generation || last.UID != next.UID {
+				c.worker.Enqueue(everyQueue)
+			}
 			if last.Status.State != next.Status.State {
 				withChildren(next.Name)
 				return
@@ -142,6 +149,7 @@ func (c *Controller) queueHandler() cache.ResourceEventHandler {
 		},
 		DeleteFunc: func(obj any) {
 			if name, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
+				c.worker.Enqueue(everyQueue)
 				withChildren(name)
 			}
 		},

@@ -21,6 +21,9 @@ import (
 // Sync brings one queue in line: it exists if it must, has a parent, obeys its Commands, follows its parent, and says in
 // its status what is in it.
 func (c *Controller) Sync(ctx context.Context, name string) (time.Duration, error) {
+	if name == everyQueue {
+		return 0, c.settleAll()
+	}
 	fresh, executed := c.commandsFor(name)
 	if err := c.discard(ctx, executed); err != nil {
 		return 0, err
@@ -59,6 +62,7 @@ func (c *Controller) reconcile(ctx context.Context, queue *schedulingv1beta1.Que
 		busy:           busy,
 	}
 	obeyed, notices := obey(before, queue, commands)
+	notices = append(notices, c.sayIfValid(status, queue)...)
 	after := obeyed.follow()
 	status.State = after.state
 

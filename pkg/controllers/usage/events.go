@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/client-go/tools/cache"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
@@ -17,7 +16,9 @@ func (t *Tracker) listen() error {
 		informer cache.SharedIndexInformer
 		handler  cache.ResourceEventHandler
 	}{
-		{t.queues, cache.ResourceEventHandlerFuncs{AddFunc: t.onQueue, UpdateFunc: t.onQueueUpdate, DeleteFunc: t.onQueueDelete}},
+		{t.queues, cache.ResourceEventHandlerFuncs{
+			AddFunc: t.onQueue, UpdateFunc: func(_, obj any) { t.onQueue(obj) }, DeleteFunc: t.onQueueDelete,
+		}},
 		{t.podGroups, cache.ResourceEventHandlerFuncs{AddFunc: t.onGroup, UpdateFunc: t.onGroupUpdate, DeleteFunc: t.onGroupDelete}},
 		{t.pods, cache.ResourceEventHandlerFuncs{AddFunc: t.onPod, UpdateFunc: t.onPodUpdate, DeleteFunc: t.onPodDelete}},
 	} {
@@ -32,13 +33,6 @@ func (t *Tracker) listen() error {
 
 func (t *Tracker) onQueue(obj any) {
 	t.ledger.SetQueue(obj.(*schedulingv1beta1.Queue))
-}
-
-func (t *Tracker) onQueueUpdate(oldObj, newObj any) {
-	last, next := oldObj.(*schedulingv1beta1.Queue), newObj.(*schedulingv1beta1.Queue)
-	if !apiequality.Semantic.DeepEqual(last.Spec, next.Spec) {
-		t.ledger.SetQueue(next)
-	}
 }
 
 func (t *Tracker) onQueueDelete(obj any) {

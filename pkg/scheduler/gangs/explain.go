@@ -23,7 +23,7 @@ const (
 	// ReasonWaitingForAdmission: the queue has not admitted the PodGroup. The PodGroup says why.
 	ReasonWaitingForAdmission = "WaitingForAdmission"
 	// ReasonWaitingForQuota: the capability of the queue, or of an ancestor, has no room.
-	ReasonWaitingForQuota = "WaitingForQuota"
+	ReasonWaitingForQuota = schedulingv1beta1.WaitingForQuotaReason
 	// ReasonWaitingForEvictions: pods that were evicted for the gang have not gone yet.
 	ReasonWaitingForEvictions = "WaitingForEvictions"
 	// ReasonNotEnoughPods: fewer members exist than the minimum.

@@ -153,14 +153,16 @@ func (q *Quota) Refund(pod *corev1.Pod) {
 
 // SetQueue takes over the parent and the capability of a queue.
 func (q *Quota) SetQueue(queue *schedulingv1beta1.Queue) {
-	q.Ledger.SetQueue(queue)
+	changed := q.Ledger.SetQueue(queue)
 	q.t.mu.Lock()
 	defer q.t.mu.Unlock()
 	delete(q.terms, queue.Name)
 	if own := queue.Spec.Muster; own != nil && (own.MinRuntime != nil || own.PreemptionDelay != nil) {
 		q.terms[queue.Name] = queueTerms{ptr.Deref(own.MinRuntime, metav1.Duration{}).Duration, ptr.Deref(own.PreemptionDelay, metav1.Duration{}).Duration}
 	}
-	q.wakeQuotaWaiters()
+	if changed {
+		q.wakeQuotaWaiters()
+	}
 }
 
 // DeleteQueue forgets a queue.

@@ -5,6 +5,7 @@ package queueing_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -224,8 +225,19 @@ func (s *scene) why(name, message string) {
 		status := s.group(name).Status
 		return status.Phase == schedulingv1beta1.PodGroupPending && len(status.Conditions) == 1 &&
 			status.Conditions[0].Type == schedulingv1beta1.PodGroupUnschedulableType &&
-			status.Conditions[0].Reason == schedulingv1beta1.NotEnoughResourcesReason && status.Conditions[0].Message == message
+			status.Conditions[0].Reason == reasonFor(message) && status.Conditions[0].Message == message
 	})
+}
+
+// reasonFor is the reason that goes with a message of admission: the quota of a queue, or of its user, is used up, or something else is in
+// the way.
+func reasonFor(message string) string {
+	for _, part := range []string{" free of its ", "can never fit ", "maxRunningJobs"} {
+		if strings.Contains(message, part) {
+			return schedulingv1beta1.QuotaExceededReason
+		}
+	}
+	return schedulingv1beta1.NotEnoughResourcesReason
 }
 
 // createPods makes pods of a group that ask for 1 CPU each.

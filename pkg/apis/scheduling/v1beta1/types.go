@@ -40,6 +40,10 @@ const (
 const (
 	// NotEnoughResourcesReason: the gang does not fit, or may not start yet.
 	NotEnoughResourcesReason = "NotEnoughResources"
+	// QuotaExceededReason: the Queue, an ancestor of it or its user has no quota left for the minimum.
+	QuotaExceededReason = "QuotaExceeded"
+	// WaitingForQuotaReason is the reason of a member's condition PodScheduled for the same.
+	WaitingForQuotaReason = "WaitingForQuota"
 	// NotEnoughPodsReason: fewer members exist than the minimum asks for.
 	NotEnoughPodsReason = "NotEnoughTasks"
 	// NotEnoughPodsOfTaskReason: fewer members of a task exist than its minimum asks for.
@@ -472,6 +476,40 @@ type QueueStatus struct {
 	// Allocated is what the Queue's bound pods request, children included.
 	// +optional
 	Allocated corev1.ResourceList `json:"allocated,omitempty"`
+	// Conditions of the Queue. Valid says whether its numbers and its parent count as they are written.
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// Muster holds what the status of Volcano's Queues does not have.
+	// +optional
+	Muster *QueueStatusExtension `json:"muster,omitempty"`
+}
+
+// QueueValidCondition is the type of the condition of a Queue that is False while the last valid terms count in place of those that it says.
+const QueueValidCondition = "Valid"
+
+// QueueStatusExtension is what is known of a Queue of Muster beyond what is known of a Queue of Volcano.
+type QueueStatusExtension struct {
+	// LastValid are the terms that counted last. They still count while the condition Valid is False.
+	// +optional
+	LastValid *QueueTerms `json:"lastValid,omitempty"`
+}
+
+// QueueTerms are the terms of a Queue that may contradict each other, or those of other Queues.
+type QueueTerms struct {
+	// Parent of the Queue.
+	// +optional
+	Parent string `json:"parent,omitempty"`
+	// Guarantee is the part that is never lent.
+	// +optional
+	Guarantee corev1.ResourceList `json:"guarantee,omitempty"`
+	// Deserved is the share.
+	// +optional
+	Deserved corev1.ResourceList `json:"deserved,omitempty"`
+	// Capability is the hard limit.
+	// +optional
+	Capability corev1.ResourceList `json:"capability,omitempty"`
 }
 
 // Queue is a share of the cluster that Jobs wait in and run in. Queues form a tree under "root".
