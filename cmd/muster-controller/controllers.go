@@ -48,12 +48,6 @@ func newControllers(cfg *config, p *parts) ([]controller, error) {
 		return nil, fmt.Errorf("setting up the usage tracker: %w", err)
 	}
 	legacyregistry.MustRegister(used.Drift())
-	queues, err := queue.New(queue.Config{
-		MusterClient: p.muster, MusterInformers: p.musterInformers, Usage: used, Recorder: p.recorder,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("setting up the queue controller: %w", err)
-	}
 	reports := worker.NewReports()
 	podGroups, err := podgroup.New(podgroup.Config{
 		KubeClient: p.kube, MusterClient: p.muster, KubeInformers: p.kubeInformers, MusterInformers: p.musterInformers,
@@ -62,6 +56,12 @@ func newControllers(cfg *config, p *parts) ([]controller, error) {
 	})
 	if err != nil {
 		return nil, fmt.Errorf("setting up the podgroup controller: %w", err)
+	}
+	queues, err := queue.New(queue.Config{
+		MusterClient: p.muster, MusterInformers: p.musterInformers, Usage: used, Shares: podGroups.Shares, Recorder: p.recorder,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("setting up the queue controller: %w", err)
 	}
 	jobs := job.New(job.Config{
 		Kube: p.kube, Muster: p.muster, KubeInformers: p.kubeInformers, MusterInformers: p.musterInformers,

@@ -258,6 +258,20 @@ func (l *Ledger) Used(queue string) resources.List {
 	return l.used.Total(queue).List()
 }
 
+// Users lists the users of a queue with what their pods are charged, those first who have the largest part of one of its resources.
+func (l *Ledger) Users(queue string) []quota.UserUse {
+	l.lock()
+	defer l.mu.Unlock()
+	return l.used.Users(queue)
+}
+
+// Limits are the capability of a queue, with that of the nearest ancestor for each resource that the queue does not name.
+func (l *Ledger) Limits(queue string) resources.List {
+	l.lock()
+	defer l.mu.Unlock()
+	return l.tree.Limits(queue)
+}
+
 // Charged is what a pod is charged, and to which queue; false when it is not charged.
 func (l *Ledger) Charged(pod types.UID) (queue string, amount resources.List, charged bool) {
 	l.lock()

@@ -91,6 +91,12 @@ type QueueWrapper struct {
 	queue schedulingv1beta1.Queue
 }
 
+// Annotation sets an annotation.
+func (w *QueueWrapper) Annotation(key, value string) *QueueWrapper {
+	metav1.SetMetaDataAnnotation(&w.queue.ObjectMeta, key, value)
+	return w
+}
+
 // MakeQueue starts a Queue of weight 1.
 func MakeQueue(name string) *QueueWrapper {
 	return &QueueWrapper{schedulingv1beta1.Queue{

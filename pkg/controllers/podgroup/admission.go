@@ -139,16 +139,24 @@ func (a *admission) Sync(ctx context.Context, _ string) (time.Duration, error) {
 	candidates := a.candidates(classes)
 	shares := a.tracker.Ledger().ShareOut(a.cluster.allocatable(), waitingIn(candidates))
 	line := a.line(candidates, shares)
-	again := time.Duration(0) // when the first turn ends, or the time that a queue has to be opened; 0 if there is none
+	again := time.Duration(0) // when the first turn or waiting time ends, or the time that a queue has to be opened; 0 if there is none
+	soonest := func(end time.Duration) {
+		if again == 0 || end < again {
+			again = end
+		}
+	}
 	for _, d := range decide(line.next, a.rules(line, classes, shares)) {
 		if a.record(d.candidate, d.verdict) {
 			a.decided(d.group)
 		}
-		if d.keeps && (again == 0 || d.turn < again) {
-			again = d.turn
+		if d.keeps {
+			soonest(d.turn)
 		}
-		if d.opening && (again == 0 || openingTime < again) {
-			again = openingTime
+		if d.opening {
+			soonest(openingTime)
+		}
+		if left := d.untilOverdue(start); left > 0 && !d.admitted {
+			soonest(left)
 		}
 	}
 	took := a.clock.Since(start)
@@ -179,7 +187,7 @@ func (a *admission) record(c *candidate, v verdict) bool {
 		if same && now.Sub(last.since) < messageAge {
 			return false
 		}
-		v.message = v.obstacle.reason.Error()
+		v.message = c.explain(v.obstacle)
 		if same && last.message == v.message {
 			return false
 		}
@@ -241,6 +249,7 @@ func (a *admission) candidates(classes map[string]int32) []*candidate {
 		if since := lackingSince(group, last); !since.IsZero() {
 			c.turn = turnOf(now.Sub(since), a.overtakeTime)
 		}
+		c.overdue = c.waitingTime > 0 && c.untilOverdue(now) == 0
 		c.priority = classes[group.Spec.PriorityClassName]
 		candidates = append(candidates, c)
 	}
@@ -288,7 +297,7 @@ func (a *admission) rules(line *line, classes map[string]int32, shares quota.Sha
 			queue, err := a.queues.Get(name)
 			return err == nil && queue.Spec.DequeueStrategy == schedulingv1beta1.DequeueStrategyFIFO
 		},
-		beyond:      func(want resources.List) *excess { return beyondCluster(want, total, a.factor) },
+		beyond:      func(queue string, want resources.List) *excess { return a.beyond(queue, want, total) },
 		room:        books.RoomBesideReserved,
 		addReserved: books.AddReserved,
 		exceeds:     books.Exceeds,
@@ -312,6 +321,18 @@ func (a *admission) rules(line *line, classes map[string]int32, shares quota.Sha
 			}
 		},
 	}
+}
+
+// beyond says why the cluster is too small for an amount: all that is used and kept counts where the queue has a factor of its own, else the
+// amount alone.
+func (a *admission) beyond(name string, want, total resources.List) *excess {
+	if queue, err := a.queues.Get(name); err == nil {
+		if factor, _ := usage.OvercommitFactor(queue); factor > 0 { // the queue controller tells of a wrong one
+			_, all := a.tracker.Ledger().Totals(quota.Root)
+			return beyondCluster(want, all, total, factor)
+		}
+	}
+	return beyondCluster(want, nil, total, a.factor)
 }
 
 // countRunning counts the PodGroups of each queue and its descendants that are admitted and have not finished. It counts nothing if no queue

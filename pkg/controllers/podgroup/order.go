@@ -27,6 +27,12 @@ type candidate struct {
 	priority int32
 	// turn is how much longer what comes free of the room that it lacks is kept for it, from those behind it; 0 if it is not.
 	turn time.Duration
+	// waitingTime is how long it waits before it is admitted without room; 0 for as long as it takes.
+	waitingTime time.Duration
+	// ignored says which annotation of it is wrong, and why; nil for none.
+	ignored error
+	// overdue: waitingTime is over.
+	overdue bool
 }
 
 // turnOf says for how much longer what comes free is kept for a PodGroup that has lacked room for so long; 0 if it is not. Its first turn
@@ -135,8 +141,8 @@ type rules struct {
 	tooMany func(queue string) string
 	// fifo says whether a blocked PodGroup holds up those behind it in the same queue.
 	fifo func(queue string) bool
-	// beyond says why the cluster can never hold an amount; nil if it can.
-	beyond func(want resources.List) *excess
+	// beyond says why the cluster is too small for an amount in a queue; nil if it is not.
+	beyond func(queue string, want resources.List) *excess
 	// room says what a queue or one of its ancestors lacks for an amount beside what is reserved; nil if nothing.
 	room func(reserved quota.Reserved, queue string, want resources.List) *quota.Shortage
 	// addReserved adds the free part of a claim to what is reserved.
@@ -203,12 +209,15 @@ func (r *rules) judge(c, ahead *candidate, reserved quota.Reserved) verdict {
 	if r.exceeds(c.account, c.want) {
 		return lacksQuota(r.room(nil, c.account, c.want))
 	}
+	if c.overdue && r.tooMany(c.queue) == "" {
+		return verdict{admitted: true}
+	}
 	if ahead != nil {
 		reason := fmt.Sprintf("queue %q is first in, first out, and %s is still waiting there", c.queue, ahead.key)
 		return heldBack(obstacleKind{inLine: true}, words(reason))
 	}
-	if e := r.beyond(c.want); e != nil {
-		return heldBack(obstacleKind{resource: e.resource, forEver: true}, e)
+	if e := r.beyond(c.queue, c.want); e != nil {
+		return heldBack(obstacleKind{resource: e.resource, forEver: e.isForEver()}, e)
 	}
 	if reason := r.tooMany(c.queue); reason != "" {
 		return heldBack(obstacleKind{tooMany: true}, words(reason))
@@ -223,6 +232,22 @@ func lacksQuota(s *quota.Shortage) verdict {
 	return heldBack(obstacleKind{queue: s.Queue, resource: s.Resource, want: s.Want, behind: s.Behind, forEver: s.IsForEver()}, s)
 }
 
+// explain says in words what keeps a candidate out, and what is wrong with it besides.
+func (c *candidate) explain(o *obstacle) string {
+	if c.ignored != nil {
+		return o.reason.Error() + "; " + c.ignored.Error()
+	}
+	return o.reason.Error()
+}
+
+// untilOverdue is how long a candidate has to wait at most; 0 if there is no end to that, or it is over.
+func (c *candidate) untilOverdue(now time.Time) time.Duration {
+	if c.waitingTime == 0 {
+		return 0
+	}
+	return max(0, c.group.CreationTimestamp.Add(c.waitingTime).Sub(now))
+}
+
 func heldBack(kind obstacleKind, reason error) verdict {
 	return verdict{obstacle: &obstacle{kind: kind, reason: reason}}
 }
@@ -231,32 +256,55 @@ func heldBack(kind obstacleKind, reason error) verdict {
 type excess struct {
 	resource corev1.ResourceName
 	want     int64
+	others   int64 // what is used, and kept for PodGroups that are admitted, where that counts
 	total    int64 // what all nodes have together
 	factor   float64
 }
 
+// isForEver says whether the PodGroup asks for too much whatever others use.
+func (e *excess) isForEver() bool { return float64(e.want) > e.factor*float64(e.total) }
+
 // Error describes the excess.
 func (e *excess) Error() string {
+	if !e.isForEver() {
+		return fmt.Sprintf("the minimum needs %[2]s %[1]s: with %[3]s that are used, or kept for admitted PodGroups, it is more than %[4]g times the %[5]s "+
+			"that all nodes have together", e.resource, resources.Format(e.resource, e.want), resources.Format(e.resource, e.others), e.factor,
+			resources.Format(e.resource, e.total))
+	}
 	return fmt.Sprintf("the minimum needs %s %s, more than %g times the %s that all nodes have together",
 		resources.Format(e.resource, e.want), e.resource, e.factor, resources.Format(e.resource, e.total))
 }
 
-// beyondCluster says whether a minimum is more than factor times what all nodes have together; factor 0 says no to that.
-func beyondCluster(want, total resources.List, factor float64) *excess {
+// beyondCluster says whether a minimum and what others have are more than factor times what all nodes have together; factor 0 says no to that.
+func beyondCluster(want resources.List, others resources.Sums, total resources.List, factor float64) *excess {
 	if factor == 0 {
 		return nil
 	}
 	var worst *excess // the first by name, so that the answer does not depend on the order of the map
 	for name, amount := range want {
-		if float64(amount) > factor*float64(total[name]) && (worst == nil || name < worst.resource) {
-			worst = &excess{resource: name, want: amount, total: total[name], factor: factor}
+		e := &excess{resource: name, want: amount, others: others.Amount(name), total: total[name], factor: factor}
+		isBeyond := amount > 0 && float64(amount)+float64(e.others) > factor*float64(e.total)
+		if isBeyond && (worst == nil || e.isWorseThan(worst)) {
+			worst = e
 		}
 	}
 	return worst
 }
 
+// isWorseThan orders excesses by what people should hear of first: what lasts for ever, then by the name of the resource.
+func (e *excess) isWorseThan(other *excess) bool {
+	if e.isForEver() != other.isForEver() {
+		return e.isForEver()
+	}
+	return e.resource < other.resource
+}
+
 func newCandidate(group *schedulingv1beta1.PodGroup) *candidate {
+	waitingTime, err := usage.WaitingTime(group)
 	return &candidate{
+		waitingTime: waitingTime,
+		ignored:     err,
+
 		group:   group,
 		key:     group.Namespace + "/" + group.Name,
 		queue:   usage.QueueOf(group),

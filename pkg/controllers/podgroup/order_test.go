@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
@@ -121,7 +122,7 @@ func (s *scene) rules() rules {
 		fifo: func(name string) bool {
 			return s.queues[name] != nil && s.queues[name].Spec.DequeueStrategy == schedulingv1beta1.DequeueStrategyFIFO
 		},
-		beyond:       func(want resources.List) *excess { return beyondCluster(want, s.total, s.factor) },
+		beyond:       func(_ string, want resources.List) *excess { return beyondCluster(want, nil, s.total, s.factor) },
 		room:         s.books.RoomBesideReserved,
 		addReserved:  s.books.AddReserved,
 		exceeds:      s.books.Exceeds,
@@ -132,6 +133,13 @@ func (s *scene) rules() rules {
 
 func wants(name, queue, cpu string) *candidate {
 	return newCandidate(mustertesting.MakePodGroup(name).Queue(queue).MinResources("cpu", cpu).Obj())
+}
+
+// overdue is a candidate whose waiting time is over.
+func overdue(name, queue, cpu string) *candidate {
+	c := wants(name, queue, cpu)
+	c.overdue = true
+	return c
 }
 
 // impatient is a candidate that others have passed for long enough.
@@ -166,6 +174,15 @@ func TestDecide(t *testing.T) {
 		"what can never fit says so at once, wherever it is in the line": {
 			candidates: []*candidate{wants("a", "f", "3"), wants("b", "f", "2"), wants("c", "f", "5")},
 			want:       []string{"", `queue "f" has 1 cpu free of its capability, 2 needed`, `can never fit queue "f": 5 cpu asked, its capability is 4`},
+		},
+		"whose waiting time is over is let in without room": {
+			candidates: []*candidate{wants("a", "f", "3"), wants("b", "f", "2"), overdue("c", "f", "2"), wants("d", "f", "1")},
+			want: []string{"", `queue "f" has 1 cpu free of its capability, 2 needed`, "",
+				`queue "f" is first in, first out, and default/b is still waiting there`},
+		},
+		"what can never fit is not let in after any time": {
+			candidates: []*candidate{overdue("a", "t", "5")},
+			want:       []string{`can never fit queue "t": 5 cpu asked, its capability is 4`},
 		},
 		"siblings share what their parent has": {
 			candidates: []*candidate{wants("a", "l", "3"), wants("b", "r", "2"), wants("c", "r", "1")},
@@ -495,12 +512,46 @@ func checkLeftOut(t *rapid.T, s *scene, admitted map[string]*candidate, candidat
 
 func TestBeyondCluster(t *testing.T) {
 	total := resources.List{corev1.ResourceCPU: 10000, "nvidia.com/gpu": 0}
-	assert.Nil(t, beyondCluster(resources.List{corev1.ResourceCPU: 12000}, total, 1.2))
-	assert.NotNil(t, beyondCluster(resources.List{corev1.ResourceCPU: 12001}, total, 1.2))
-	assert.NotNil(t, beyondCluster(resources.List{"nvidia.com/gpu": 1}, total, 1.2))
-	assert.NotNil(t, beyondCluster(resources.List{"example.com/fpga": 1}, total, 1.2))
-	assert.Nil(t, beyondCluster(resources.List{"example.com/fpga": 0}, total, 1.2))
-	assert.Nil(t, beyondCluster(resources.List{"example.com/fpga": 1}, total, 0))
+	assert.Nil(t, beyondCluster(resources.List{corev1.ResourceCPU: 12000}, nil, total, 1.2))
+	assert.NotNil(t, beyondCluster(resources.List{corev1.ResourceCPU: 12001}, nil, total, 1.2))
+	assert.NotNil(t, beyondCluster(resources.List{"nvidia.com/gpu": 1}, nil, total, 1.2))
+	assert.NotNil(t, beyondCluster(resources.List{"example.com/fpga": 1}, nil, total, 1.2))
+	assert.Nil(t, beyondCluster(resources.List{"example.com/fpga": 0}, nil, total, 1.2))
+	assert.Nil(t, beyondCluster(resources.List{"example.com/fpga": 1}, nil, total, 0))
+}
+
+// TestTheClusterIsFullWithWhatOthersHave: where that counts. What is too much by itself says so, and is told first.
+func TestTheClusterIsFullWithWhatOthersHave(t *testing.T) {
+	total := resources.List{corev1.ResourceCPU: 10000, corev1.ResourceMemory: 100}
+	others := resources.Sums{}
+	others.Add(resources.List{corev1.ResourceCPU: 9000, corev1.ResourcePods: 5})
+	assert.Nil(t, beyondCluster(resources.List{corev1.ResourceCPU: 3000, corev1.ResourcePods: 0}, others, total, 1.2))
+	full := beyondCluster(resources.List{corev1.ResourceCPU: 3001}, others, total, 1.2)
+	require.NotNil(t, full)
+	assert.False(t, full.isForEver())
+	assert.Equal(t, "the minimum needs 3001m cpu: with 9 that are used, or kept for admitted PodGroups, it is more than 1.2 times the 10 that all nodes have together", full.Error())
+	forEver := beyondCluster(resources.List{corev1.ResourceCPU: 3001, corev1.ResourceMemory: 121}, others, total, 1.2)
+	require.NotNil(t, forEver)
+	assert.True(t, forEver.isForEver())
+	assert.Equal(t, "the minimum needs 121 memory, more than 1.2 times the 100 that all nodes have together", forEver.Error())
+}
+
+// TestTheTimeUntilAPodGroupIsOverdue: from its creation. A wrong annotation is told with what keeps the PodGroup out.
+func TestTheTimeUntilAPodGroupIsOverdue(t *testing.T) {
+	created := time.Unix(1000, 0)
+	candidateWith := func(text string) *candidate {
+		group := mustertesting.MakePodGroup("g").Obj()
+		group.CreationTimestamp, group.Annotations = metav1.NewTime(created), map[string]string{"volcano.sh/sla-waiting-time": text}
+		return newCandidate(group)
+	}
+	c := candidateWith("10m")
+	assert.Equal(t, 4*time.Minute, c.untilOverdue(created.Add(6*time.Minute)))
+	assert.Zero(t, c.untilOverdue(created.Add(10*time.Minute)))
+	assert.Equal(t, "full", c.explain(&obstacle{reason: words("full")}))
+	wrong := candidateWith("soon")
+	assert.Zero(t, wrong.untilOverdue(created.Add(time.Hour)))
+	assert.Equal(t, `full; annotation volcano.sh/sla-waiting-time is "soon" and is ignored: it must be a duration above 0, such as "1h30m"`,
+		wrong.explain(&obstacle{reason: words("full")}))
 }
 
 func TestTheClusterIsTheSumOfItsNodes(t *testing.T) {

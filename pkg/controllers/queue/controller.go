@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
 
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
@@ -20,12 +21,15 @@ import (
 	schedulingv1beta1listers "github.com/muster-sched/muster/pkg/client/listers/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/controllers/usage"
 	"github.com/muster-sched/muster/pkg/controllers/worker"
+	"github.com/muster-sched/muster/pkg/quota"
 )
 
 const (
 	// gatherNews is how long the controller waits for more news of a queue's PodGroups and pods before it counts them:
 	// a queue's status is written at most that often for their sake.
 	gatherNews = time.Second
+	// sharesPeriod is how often it is worked out what queues are owed. One change may change that of all queues, and each costs a write.
+	sharesPeriod = 5 * time.Second
 	// childrenIndex maps a queue to the queues that name it as their parent.
 	childrenIndex = "muster-parent"
 )
@@ -38,6 +42,10 @@ type Config struct {
 	MusterInformers musterinformers.SharedInformerFactory
 	// Usage is what the queues use.
 	Usage *usage.Tracker
+	// Shares works out what each queue is owed of the cluster now.
+	Shares func() quota.Shares
+	// Clock tells the time; nil means the real one.
+	Clock clock.Clock
 	// Recorder emits the events on Queues.
 	Recorder record.EventRecorder
 }
@@ -49,6 +57,8 @@ type Controller struct {
 	children cache.Indexer
 	commands cache.Indexer
 	usage    *usage.Tracker
+	shareOut func() quota.Shares
+	clock    clock.Clock
 	recorder record.EventRecorder
 	worker   *worker.Worker
 	synced   []cache.InformerSynced
@@ -56,10 +66,15 @@ type Controller struct {
 	written  worker.Written[*schedulingv1beta1.Queue]
 	executed map[string]sets.Set[types.UID] // queue -> its Commands that were executed and are still in the informer
 	settled  map[string]settled             // queue -> which of its terms count
+	shares   quota.Shares                   // as they were at sharedAt
+	sharedAt time.Time
 }
 
 // New makes the controller and registers it with the informers.
 func New(cfg Config) (*Controller, error) {
+	if cfg.Clock == nil {
+		cfg.Clock = clock.RealClock{}
+	}
 	queues := cfg.MusterInformers.Scheduling().V1beta1().Queues()
 	commands := cfg.MusterInformers.Bus().V1alpha1().Commands().Informer()
 	if err := queues.Informer().AddIndexers(cache.Indexers{childrenIndex: indexByParent}); err != nil {
@@ -74,6 +89,8 @@ func New(cfg Config) (*Controller, error) {
 		children: queues.Informer().GetIndexer(),
 		commands: commands.GetIndexer(),
 		usage:    cfg.Usage,
+		shareOut: cfg.Shares,
+		clock:    cfg.Clock,
 		recorder: cfg.Recorder,
 		executed: map[string]sets.Set[types.UID]{},
 	}
@@ -107,6 +124,7 @@ func (c *Controller) Run(ctx context.Context) {
 	if !cache.WaitForCacheSync(ctx.Done(), c.synced...) {
 		return
 	}
+	c.worker.Enqueue(everyQueue)
 	c.worker.Enqueue(schedulingv1beta1.RootQueue)
 	c.worker.Enqueue(schedulingv1beta1.DefaultQueue)
 	c.worker.Run(ctx, 1)

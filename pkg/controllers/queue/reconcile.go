@@ -22,7 +22,7 @@ import (
 // its status what is in it.
 func (c *Controller) Sync(ctx context.Context, name string) (time.Duration, error) {
 	if name == everyQueue {
-		return 0, c.settleAll()
+		return sharesPeriod, c.lookAtAll()
 	}
 	fresh, executed := c.commandsFor(name)
 	if err := c.discard(ctx, executed); err != nil {
@@ -52,7 +52,8 @@ func (c *Controller) Sync(ctx context.Context, name string) (time.Duration, erro
 func (c *Controller) reconcile(ctx context.Context, queue *schedulingv1beta1.Queue, commands []*busv1alpha1.Command) error {
 	status := queue.Status.DeepCopy()
 	busy := countPhases(status, c.usage.PodGroups(queue.Name))
-	status.Allocated = allocated(c.usage.Ledger().Used(queue.Name))
+	c.sayWhatIsUsed(status, queue.Name)
+	c.sayWhatIsOwed(status, queue.Name)
 
 	before := facts{
 		state:          queue.Status.State,

@@ -25,6 +25,7 @@ import (
 	musterfake "github.com/muster-sched/muster/pkg/client/clientset/versioned/fake"
 	musterinformers "github.com/muster-sched/muster/pkg/client/informers/externalversions"
 	"github.com/muster-sched/muster/pkg/controllers/usage"
+	"github.com/muster-sched/muster/pkg/quota"
 	"github.com/muster-sched/muster/pkg/resources"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
@@ -38,6 +39,7 @@ type stage struct {
 	events    *record.FakeRecorder
 	informers musterinformers.SharedInformerFactory
 	version   int
+	owed      quota.Shares
 }
 
 func newStage(t *testing.T) *stage {
@@ -63,7 +65,7 @@ func newStage(t *testing.T) *stage {
 	s.informers = musterinformers.NewSharedInformerFactory(s.muster, 0)
 	tracker, err := usage.New(informers.NewSharedInformerFactory(kubefake.NewClientset(), 0), s.informers)
 	require.NoError(t, err)
-	s.Controller, err = New(Config{MusterClient: s.muster, MusterInformers: s.informers, Usage: tracker, Recorder: s.events})
+	s.Controller, err = New(Config{MusterClient: s.muster, MusterInformers: s.informers, Usage: tracker, Recorder: s.events, Shares: func() quota.Shares { return s.owed }})
 	require.NoError(t, err)
 	return s
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/controllers/usage"
 	"github.com/muster-sched/muster/pkg/ledger"
 	"github.com/muster-sched/muster/pkg/quota"
 )
@@ -29,8 +30,9 @@ type settled struct {
 	generation int64
 }
 
-// settleAll works out which terms of all queues count, and has those looked at whose status does not say so yet.
-func (c *Controller) settleAll() error {
+// lookAtAll works out which terms of all queues count, and now and then what they are owed, and has those looked at whose status does not say
+// so yet.
+func (c *Controller) lookAtAll() error {
 	cached, err := c.queues.List(labels.Everything())
 	if err != nil {
 		return fmt.Errorf("listing queues: %w", err)
@@ -41,9 +43,18 @@ func (c *Controller) settleAll() error {
 	}
 	c.settled = make(map[string]settled, len(queues))
 	terms := ledger.Settle(queues)
+	now := c.clock.Now()
+	isDue := now.Sub(c.sharedAt) >= sharesPeriod
+	if isDue {
+		c.shares, c.sharedAt = c.shareOut(), now
+	}
 	for _, queue := range queues {
 		c.settled[queue.Name] = settled{terms[queue.Name], queue.UID, queue.Generation}
 		next := queue.Status.DeepCopy()
+		if isDue {
+			c.sayWhatIsUsed(next, queue.Name)
+			c.sayWhatIsOwed(next, queue.Name)
+		}
 		c.sayIfValid(next, queue)
 		if !apiequality.Semantic.DeepEqual(next, &queue.Status) {
 			c.worker.Enqueue(queue.Name)
@@ -60,28 +71,24 @@ func (c *Controller) sayIfValid(status *schedulingv1beta1.QueueStatus, queue *sc
 		return nil
 	}
 	condition := metav1.Condition{Type: schedulingv1beta1.QueueValidCondition, Status: metav1.ConditionTrue, Reason: "Valid", ObservedGeneration: queue.Generation}
-	if s.Fault != nil {
-		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, s.Fault.Reason, s.Fault.Message
-	} else {
-		status.Muster = withLastValid(status.Muster, queue)
+	fault := s.Fault
+	if _, err := usage.OvercommitFactor(queue); err != nil && fault == nil {
+		fault = &quota.Fault{Reason: "InvalidAnnotation", Message: err.Error() + ". Until then it is ignored."}
+	}
+	if fault != nil {
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, fault.Reason, fault.Message
+	}
+	if s.Fault == nil {
+		spec := queue.Spec.DeepCopy()
+		extension(status).LastValid = &schedulingv1beta1.QueueTerms{
+			Parent: parentOf(queue), Guarantee: spec.Guarantee.Resource, Deserved: spec.Deserved, Capability: spec.Capability,
+		}
 	}
 	last := meta.FindStatusCondition(status.Conditions, condition.Type)
 	isNews := last == nil || last.Status != condition.Status || last.Message != condition.Message
 	meta.SetStatusCondition(&status.Conditions, condition)
-	if s.Fault != nil && isNews {
-		return []notice{{corev1.EventTypeWarning, invalidEvent, s.Fault.Message}}
+	if fault != nil && isNews {
+		return []notice{{corev1.EventTypeWarning, invalidEvent, fault.Message}}
 	}
 	return nil
-}
-
-// withLastValid is an extension of the status that has the terms of a queue as the last valid ones.
-func withLastValid(own *schedulingv1beta1.QueueStatusExtension, queue *schedulingv1beta1.Queue) *schedulingv1beta1.QueueStatusExtension {
-	if own == nil {
-		own = &schedulingv1beta1.QueueStatusExtension{}
-	}
-	spec := queue.Spec.DeepCopy()
-	own.LastValid = &schedulingv1beta1.QueueTerms{
-		Parent: parentOf(queue), Guarantee: spec.Guarantee.Resource, Deserved: spec.Deserved, Capability: spec.Capability,
-	}
-	return own
 }

@@ -126,8 +126,8 @@ func TestColumns(t *testing.T) {
 		cells   []any // of the full object, up to the age
 	}{
 		jobs:      {[]string{"Name", "STATUS", "minAvailable", "RUNNINGS", "AGE"}, []string{"QUEUE", "REASON"}, []any{"columns", "Running", nil, nil}},
-		podGroups: {[]string{"Name", "STATUS", "minMember", "RUNNINGS", "AGE"}, []string{"QUEUE"}, []any{"columns", "Running", int64(2), int64(2)}},
-		queues:    {[]string{"Name", "PARENT", "STATE", "INQUEUE", "PENDING", "RUNNING", "AGE"}, nil, []any{"columns", "root", "Open", nil, nil, nil}},
+		podGroups: {[]string{"Name", "STATUS", "minMember", "RUNNINGS", "AGE", "QUEUE"}, nil, []any{"columns", "Running", int64(2), int64(2)}},
+		queues:    {[]string{"Name", "PARENT", "STATE", "USED", "PENDING", "INQUEUE", "RUNNING", "AGE"}, nil, []any{"columns", "root", "Open", nil, nil, nil, nil}},
 		commands:  {[]string{"Name", "Action", "Kind", "Target", "Age"}, nil, []any{"columns", "AbortJob", "Job", "j"}},
 	} {
 		t.Run(gvr.Resource, func(t *testing.T) {

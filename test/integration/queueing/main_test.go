@@ -116,7 +116,7 @@ func startControllers(ctx context.Context) (stop func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	queues, err := queue.New(queue.Config{MusterClient: muster, MusterInformers: musterInformers, Usage: used, Recorder: recorder})
+	queues, err := queue.New(queue.Config{MusterClient: muster, MusterInformers: musterInformers, Usage: used, Shares: groups.Shares, Recorder: recorder})
 	if err != nil {
 		return nil, err
 	}

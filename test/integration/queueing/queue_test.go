@@ -185,6 +185,17 @@ func TestWhatIsInAQueue(t *testing.T) {
 		Allocated: mustertesting.Resources("cpu", "2", "pods", "2"),
 	}
 	s.eventually("the child is counted", func() bool { return assert.ObjectsAreEqual(text(want), text(s.queue(child).Status)) })
+	s.eventually("what is kept for the one that waits is told", func() bool {
+		reserved := s.queue(child).Status.Reservation.Resource
+		return reserved.Pods().Value() == 1 && len(reserved) == 1
+	})
+	s.eventually("the resource that is nearest to its limit is told, of what is used and kept", func() bool { return s.queue(child).Status.Muster.Used == "cpu 2" })
+	s.patchQueue(parent, `{"spec":{"capability":{"cpu":"8"}}}`)
+	s.eventually("the limit is the parent's", func() bool { return s.queue(child).Status.Muster.Used == "cpu 2/8" })
+	s.eventually("the share is what it asks for", func() bool {
+		deserved := s.queue(child).Status.Muster.Deserved
+		return deserved.Cpu().Value() == 2 && deserved.Pods().Value() == 4 && s.queue("root").Status.Muster.Deserved.Cpu().Value() >= 1000
+	})
 	above := schedulingv1beta1.QueueStatus{State: want.State, Allocated: want.Allocated}
 	s.eventually("the parent has what the child uses", func() bool {
 		return assert.ObjectsAreEqual(text(above), text(s.queue(parent).Status))

@@ -33,6 +33,12 @@ func TestAUserHasItsQuotaOfTheQueue(t *testing.T) {
 	group("bob-2", "bob", "3")
 	s.why("bob-2", fmt.Sprintf("can never fit user \"bob\" of queue %q: 3 cpu asked, its quota is 2", team))
 
+	s.eventually("the status says what each user has", func() bool {
+		status := s.queue(team).Status.Muster
+		return status != nil && len(status.Users) == 1 && status.Users[0].Name == "ann" && status.Users[0].Allocated.Cpu().Value() == 2 &&
+			status.OtherUsers == 0 && status.Used == "cpu 4/6"
+	})
+
 	s.deletePods("a")
 	s.phase("ann-2", schedulingv1beta1.PodGroupInqueue)
 }

@@ -14,6 +14,14 @@ const (
 	GroupResourceVersionAnnotation = "muster.sh/podgroup-resource-version"
 	// ClosedByParentAnnotation on a Queue is "true" while it is closed because its parent is.
 	ClosedByParentAnnotation = "volcano.sh/closed-by-parent"
+	// OvercommitFactorAnnotation on a Queue holds its PodGroups back as long as what all Queues use, what is kept for admitted PodGroups and their
+	// own minimum are more than so many times what all nodes have together. It is a number of at least 1.
+	OvercommitFactorAnnotation = "volcano.sh/overcommit-factor"
+	// WaitingTimeAnnotation on a Job or a PodGroup is how long it waits for its Queue, as a duration like "1h30m", before it is admitted though
+	// there is no room.
+	WaitingTimeAnnotation = "volcano.sh/sla-waiting-time"
+	// OldWaitingTimeAnnotation is the same, as Volcano had it first.
+	OldWaitingTimeAnnotation = "sla-waiting-time"
 )
 
 // UserLabel on a Job, a PodGroup or a pod without a PodGroup names the user on whose quota of the Queue it runs.

@@ -206,7 +206,7 @@ type PodGroupStatus struct {
 // +kubebuilder:printcolumn:name="minMember",type=integer,JSONPath=`.spec.minMember`
 // +kubebuilder:printcolumn:name="RUNNINGS",type=integer,JSONPath=`.status.running`
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:printcolumn:name="QUEUE",type=string,JSONPath=`.spec.queue`,priority=1
+// +kubebuilder:printcolumn:name="QUEUE",type=string,JSONPath=`.spec.queue`
 // +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.networkTopology) || !(has(self.spec.networkTopology.highestTierAllowed) && has(self.spec.networkTopology.highestTierName))",fieldPath=".spec.networkTopology",message="must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously: remove one"
 type PodGroup struct {
 	metav1.TypeMeta `json:",inline"`
@@ -470,7 +470,7 @@ type QueueStatus struct {
 	// Completed is the number of PodGroups in phase Completed.
 	// +optional
 	Completed int32 `json:"completed,omitempty"`
-	// Reservation is what is set aside for the Queue.
+	// Reservation is what is kept for PodGroups of the Queue and its children that are admitted and have not started.
 	// +optional
 	Reservation Reservation `json:"reservation,omitempty"`
 	// Allocated is what the Queue's bound pods request, children included.
@@ -494,6 +494,31 @@ type QueueStatusExtension struct {
 	// LastValid are the terms that counted last. They still count while the condition Valid is False.
 	// +optional
 	LastValid *QueueTerms `json:"lastValid,omitempty"`
+	// Used is how much of the resource that is nearest to its limit is used, or kept for PodGroups that are admitted, and the limit: "cpu 12/16".
+	// The limit is the capability of the Queue, or that of the nearest ancestor that names the resource. Without any it is left out, and the
+	// resource is that of which the Queue has the largest part of the cluster.
+	// +optional
+	Used string `json:"used,omitempty"`
+	// Deserved is the share that the Queue is owed now, as it is worked out of what all Queues say and ask for. It is worked out every 5 seconds.
+	// +optional
+	Deserved corev1.ResourceList `json:"deserved,omitempty"`
+	// Users are those whose pods use most of the Queue, at most 20, by name.
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	Users []UserUsage `json:"users,omitempty"`
+	// OtherUsers is how many more users have pods in the Queue.
+	// +optional
+	OtherUsers int32 `json:"otherUsers,omitempty"`
+}
+
+// UserUsage is what a user has of a Queue.
+type UserUsage struct {
+	// Name of the user: the value of the label muster.sh/user.
+	Name string `json:"name"`
+	// Allocated is what the bound pods of the user request.
+	// +optional
+	Allocated corev1.ResourceList `json:"allocated,omitempty"`
 }
 
 // QueueTerms are the terms of a Queue that may contradict each other, or those of other Queues.
@@ -522,8 +547,9 @@ type QueueTerms struct {
 // +kubebuilder:resource:path=queues,singular=queue,scope=Cluster,shortName=q;queue-v1beta1
 // +kubebuilder:printcolumn:name="PARENT",type=string,JSONPath=`.spec.parent`
 // +kubebuilder:printcolumn:name="STATE",type=string,JSONPath=`.status.state`
-// +kubebuilder:printcolumn:name="INQUEUE",type=integer,JSONPath=`.status.inqueue`
+// +kubebuilder:printcolumn:name="USED",type=string,JSONPath=`.status.muster.used`
 // +kubebuilder:printcolumn:name="PENDING",type=integer,JSONPath=`.status.pending`
+// +kubebuilder:printcolumn:name="INQUEUE",type=integer,JSONPath=`.status.inqueue`
 // +kubebuilder:printcolumn:name="RUNNING",type=integer,JSONPath=`.status.running`
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.parent) || self.spec.parent != self.metadata.name",fieldPath=".spec.parent",message="a queue cannot use itself as parent: name another queue, or leave it empty for root"

@@ -1,0 +1,20 @@
+package podgroup
+
+import (
+	"github.com/muster-sched/muster/pkg/controllers/usage"
+	"github.com/muster-sched/muster/pkg/quota"
+	"github.com/muster-sched/muster/pkg/resources"
+)
+
+// Shares works out what each queue is owed of the cluster now; that of the root is the whole cluster.
+func (c *Controller) Shares() quota.Shares {
+	waiting := map[string]resources.Sums{}
+	for _, group := range c.admission.waitingGroups() {
+		queue := usage.QueueOf(group)
+		if waiting[queue] == nil {
+			waiting[queue] = resources.Sums{}
+		}
+		waiting[queue].Add(usage.MinimumOf(group))
+	}
+	return c.usage.Ledger().ShareOut(c.admission.cluster.allocatable(), waiting)
+}
