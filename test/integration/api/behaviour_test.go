@@ -127,7 +127,7 @@ func TestColumns(t *testing.T) {
 	}{
 		jobs:      {[]string{"Name", "STATUS", "minAvailable", "RUNNINGS", "AGE"}, []string{"QUEUE", "REASON"}, []any{"columns", "Running", nil, nil}},
 		podGroups: {[]string{"Name", "STATUS", "minMember", "RUNNINGS", "AGE", "QUEUE"}, nil, []any{"columns", "Running", int64(2), int64(2)}},
-		queues:    {[]string{"Name", "PARENT", "STATE", "USED", "PENDING", "INQUEUE", "RUNNING", "AGE"}, nil, []any{"columns", "root", "Open", nil, nil, nil, nil}},
+		queues:    {[]string{"Name", "PARENT", "STATE", "USED", "PENDING", "INQUEUE", "RUNNING", "AGE"}, nil, []any{"columns", "root", "Open", "cpu 1/2", nil, nil, nil}},
 		commands:  {[]string{"Name", "Action", "Kind", "Target", "Age"}, nil, []any{"columns", "AbortJob", "Job", "j"}},
 	} {
 		t.Run(gvr.Resource, func(t *testing.T) {

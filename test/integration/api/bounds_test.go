@@ -204,6 +204,13 @@ status:
   state: Open
   allocated: {cpu: 1}
   reservation: {nodes: [node-0], resource: {cpu: 1}}
+  conditions: [{type: Valid, status: "True", reason: Valid, message: "", observedGeneration: 1, lastTransitionTime: "2026-01-01T00:00:00Z"}]
+  muster:
+    lastValid: {parent: root, guarantee: {cpu: 1}, deserved: {cpu: 1}, capability: {cpu: 1}}
+    used: cpu 1/2
+    deserved: {cpu: 1}
+    users: [{name: ann, allocated: {cpu: 1}}]
+    otherUsers: 1
 `,
 	commands: `
 apiVersion: bus.volcano.sh/v1alpha1

@@ -189,7 +189,7 @@ func TestWhatIsInAQueue(t *testing.T) {
 		reserved := s.queue(child).Status.Reservation.Resource
 		return reserved.Pods().Value() == 1 && len(reserved) == 1
 	})
-	s.eventually("the resource that is nearest to its limit is told, of what is used and kept", func() bool { return s.queue(child).Status.Muster.Used == "cpu 2" })
+	s.eventually("the largest part of the cluster is told, of what is used and kept", func() bool { return s.queue(child).Status.Muster.Used == "pods 3" })
 	s.patchQueue(parent, `{"spec":{"capability":{"cpu":"8"}}}`)
 	s.eventually("the limit is the parent's", func() bool { return s.queue(child).Status.Muster.Used == "cpu 2/8" })
 	s.eventually("the share is what it asks for", func() bool {
