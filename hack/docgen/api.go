@@ -31,8 +31,8 @@ func apiPage() (string, error) {
 	}
 	page := &strings.Builder{}
 	page.WriteString(generatedBy + "# The API, field by field\n\n" +
-		"`kubectl explain vcjob.spec` tells the same on a cluster. Defaults in this table are filled in by the API server;\n" +
-		"those that a description mentions are worked out by the programs that read the object, and never written back.\n")
+		"`kubectl explain vcjob.spec` tells the same on a cluster. Defaults in this table are filled in by its schema;\n" +
+		"those that a description mentions by [admission policies](defaults.md).\n")
 	for _, path := range paths {
 		text, err := manifests.FS.ReadFile(path)
 		if err != nil {

@@ -59,7 +59,7 @@ type JobSpec struct {
 	// Volumes are mounted into every container of the Job.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
-	// +kubebuilder:validation:XValidation:rule="self.all(v, self.exists_one(w, w.mountPath == v.mountPath))",message="duplicated mountPath: mount each volume somewhere else"
+	// +kubebuilder:validation:XValidation:rule="self.map(v, v.mountPath).distinct().size() == self.size()",message="duplicated mountPath: mount each volume somewhere else"
 	// +optional
 	Volumes []VolumeSpec `json:"volumes,omitempty"`
 
@@ -67,7 +67,7 @@ type JobSpec struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=100
-	// +kubebuilder:validation:XValidation:rule="self.all(t, !has(t.name) || self.exists_one(u, has(u.name) && u.name == t.name))",message="duplicated task name: give each task a name of its own"
+	// +kubebuilder:validation:XValidation:rule="[self.map(t, has(t.name), t.name)].all(names, names.distinct().size() == names.size())",message="duplicated task name: give each task a name of its own"
 	// +optional
 	Tasks []TaskSpec `json:"tasks,omitempty"`
 
@@ -289,9 +289,8 @@ type TaskSpec struct {
 //
 // +listType=atomic
 // +kubebuilder:validation:MaxItems=20
-// +kubebuilder:validation:XValidation:rule="self.all(p, !has(p.event) || self.exists_one(q, has(q.event) && q.event == p.event) && !self.exists(q, has(q.events) && p.event in q.events))",message="duplicate event across different policies: name each event once"
-// +kubebuilder:validation:XValidation:rule="self.all(p, !has(p.events) || p.events.all(e, self.exists_one(q, has(q.events) && e in q.events)))",message="duplicate event across different policies: name each event once"
-// +kubebuilder:validation:XValidation:rule="self.all(p, !has(p.exitCode) || self.exists_one(q, has(q.exitCode) && q.exitCode == p.exitCode))",message="duplicate exitCode: name each exit code once"
+// +kubebuilder:validation:XValidation:rule="[self.map(p, has(p.event), p.event) + self.map(p, has(p.events), p.events.distinct()).flatten()].all(names, names.distinct().size() == names.size())",message="duplicate event across different policies: name each event once"
+// +kubebuilder:validation:XValidation:rule="[self.map(p, has(p.exitCode), p.exitCode)].all(codes, codes.distinct().size() == codes.size())",message="duplicate exitCode: name each exit code once"
 // +kubebuilder:validation:XValidation:rule="!self.exists(p, (has(p.event) && p.event == '*') || (has(p.events) && '*' in p.events)) || self.all(p, (has(p.exitCode) || (has(p.event) ? p.event in ['*','TaskCompleted','PodPending','JobUpdated'] : true) && (has(p.events) ? p.events.all(e, e in ['*','TaskCompleted','PodPending','JobUpdated']) : true)))",message="if there's * here, no other failure event should be here: * stands for all of them"
 type LifecyclePolicies []LifecyclePolicy
 
