@@ -181,8 +181,11 @@ func describePolicies(page *strings.Builder, policies []admissionv1.ValidatingAd
 	}
 }
 
-// patched are the paths that the expression of a JSON patch names.
-var patched = regexp.MustCompile(`path:\s*"([^"]+)"`)
+// patched are the paths that the expression of a JSON patch names, in which string(i) is an index.
+var patched = regexp.MustCompile(`path:\s*"((?:[^"]|" \+ string\(i\) \+ ")+)"`)
+
+// pathNames turns such a path into the name of a field.
+var pathNames = strings.NewReplacer(`/" + string(i) + "`, "[*]", "/", ".", "~1", "/")
 
 // describeDefaults lists what is written into objects of a resource.
 func describeDefaults(page *strings.Builder, policies []admissionv1.MutatingAdmissionPolicy, resource string) {
@@ -195,7 +198,7 @@ func describeDefaults(page *strings.Builder, policies []admissionv1.MutatingAdmi
 		var paths []string
 		for _, mutation := range policy.Spec.Mutations {
 			for _, found := range patched.FindAllStringSubmatch(mutation.JSONPatch.Expression, -1) {
-				paths = append(paths, code(strings.ReplaceAll(strings.Trim(found[1], "/"), "/", ".")))
+				paths = append(paths, code(pathNames.Replace(strings.Trim(found[1], "/"))))
 			}
 		}
 		slices.Sort(paths)

@@ -96,7 +96,7 @@ func TestFindingsOfTheSchema(t *testing.T) {
 		"a good Queue": {queue, nil},
 		"a rule about a field": {job + "    minAvailable: 3\n",
 			[]string{"11 spec.tasks[0].minAvailable: Invalid value: 'minAvailable' is greater than 'replicas'"}},
-		"a bound":                     {queue + "spec:\n  weight: 0\n", []string{"5 spec.weight: Invalid value: 0: spec.weight in body should be greater than or equal to 1"}},
+		"a bound":                     {queue + "spec:\n  weight: -1\n", []string{"5 spec.weight: Invalid value: -1: spec.weight in body should be greater than or equal to 1"}},
 		"a wrong type":                {queue + "spec:\n  weight: much\n", []string{"1 : Invalid value: null: some validation rules were not checked", "5 spec.weight: Invalid value: \"string\""}},
 		"a field that is missing":     {strings.Replace(job, "spec:\n  tasks:", "spec:\n  tusks:", 1), []string{"4 spec.tasks: Required value", "5 spec.tusks: unknown field \"spec.tusks\": remove it"}},
 		"a field that stands twice":   {queue + "spec:\n  weight: 2\n  weight: 3\n", []string{"6 spec.weight: duplicate field \"spec.weight\": remove one"}},
@@ -136,6 +136,7 @@ func TestChangesAreComparedWithTheObjectAsItWas(t *testing.T) {
 	unknown := check(t, rules, changed, lint.Known{})
 	assert.Empty(t, unknown.Findings)
 	assert.Equal(t, []lint.Unchecked{
+		{Rule: "muster-namespace-queue", Needs: lint.NeedNamespace, Objects: 1},
 		{Rule: "schema of Job", Needs: lint.NeedOld, Objects: 1}, {Rule: "muster-job-updates", Needs: lint.NeedOld, Objects: 1},
 	}, unknown.NotChecked)
 
@@ -153,7 +154,8 @@ func TestChangesAreComparedWithTheObjectAsItWas(t *testing.T) {
 		"as the cluster has it (fields)": {strings.Replace(job, "name: small", "name: small, uid: u, resourceVersion: '7', generation: 3, creationTimestamp: '2026-01-01T00:00:00Z'", 1), job, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			report := check(t, rules, c.text, lint.Known{Old: contents(t, c.old)})
+			namespaces := []*corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "default"}}}
+			report := check(t, rules, c.text, lint.Known{Old: contents(t, c.old), Namespaces: namespaces})
 			assert.Empty(t, report.NotChecked)
 			found := lines(report)
 			require.Len(t, found, len(c.want), "%q", found)

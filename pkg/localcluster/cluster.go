@@ -98,7 +98,7 @@ func (c *Cluster) client() (kubernetes.Interface, error) {
 }
 
 // awaitUsable waits for what the first pods and Jobs need: the service account of their
-// namespace, made by kube-controller-manager, and the queue default, made by muster-controller.
+// namespace, made by kube-controller-manager, the admission policies, and the queue default, made by muster-controller.
 func (c *Cluster) awaitUsable(ctx context.Context) error {
 	config, err := c.RESTConfig()
 	if err != nil {
@@ -111,6 +111,9 @@ func (c *Cluster) awaitUsable(ctx context.Context) error {
 	serviceAccounts := client.Resource(corev1.SchemeGroupVersion.WithResource("serviceaccounts"))
 	if err := awaitObject(ctx, serviceAccounts.Namespace(metav1.NamespaceDefault), "default"); err != nil {
 		return fmt.Errorf("waiting for the service account of the default namespace: %w", err)
+	}
+	if err := awaitDefaults(ctx, client); err != nil {
+		return err
 	}
 	if !c.options.has(MusterController) {
 		return nil

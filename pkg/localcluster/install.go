@@ -2,6 +2,7 @@ package localcluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -16,6 +17,9 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 )
 
 // SystemNamespace is where Muster's programs and their service accounts live.
@@ -42,6 +46,8 @@ var installedResources = map[schema.GroupVersionKind]schema.GroupVersionResource
 	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRoleBinding"}:                  {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"},
 	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "Role"}:                                {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"},
 	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "RoleBinding"}:                         {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"},
+	{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingAdmissionPolicy"}:          {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingadmissionpolicies"},
+	{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingAdmissionPolicyBinding"}:   {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingadmissionpolicybindings"},
 	{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingAdmissionPolicy"}:        {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"},
 	{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingAdmissionPolicyBinding"}: {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicybindings"},
 }
@@ -149,6 +155,53 @@ func isServed(ctx context.Context, client dynamic.Interface, definition *unstruc
 		}
 	}
 	return true, nil
+}
+
+// defaulted are objects with a field each that an admission policy fills in.
+var defaulted = []struct {
+	resource schema.GroupVersionResource
+	object   map[string]any
+	field    string
+}{
+	{schedulingv1beta1.SchemeGroupVersion.WithResource("queues"), map[string]any{
+		"apiVersion": schedulingv1beta1.SchemeGroupVersion.String(), "kind": "Queue",
+		"metadata": map[string]any{"generateName": "await-"},
+	}, "parent"},
+	{batchv1alpha1.SchemeGroupVersion.WithResource("jobs"), map[string]any{
+		"apiVersion": batchv1alpha1.SchemeGroupVersion.String(), "kind": "Job",
+		"metadata": map[string]any{"generateName": "await-", "namespace": metav1.NamespaceDefault},
+		"spec": map[string]any{"tasks": []any{map[string]any{"template": map[string]any{
+			"spec": map[string]any{"containers": []any{map[string]any{"name": "main", "image": "main"}}},
+		}}}},
+	}, "schedulerName"},
+}
+
+// awaitDefaults waits until the admission policies fill in defaults. The API server looks for new policies each second and for new
+// schemas every five, and refuses what a policy is to change until it knows its schema.
+func awaitDefaults(ctx context.Context, client dynamic.Interface) error {
+	for _, d := range defaulted {
+		object := &unstructured.Unstructured{Object: d.object}
+		var last error
+		err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+			var filledIn bool
+			filledIn, last = isFilledIn(ctx, client.Resource(d.resource).Namespace(object.GetNamespace()), object, d.field)
+			return filledIn, nil
+		})
+		if err != nil {
+			return fmt.Errorf("waiting for the defaults of %s: %w", d.resource.Resource, errors.Join(err, last))
+		}
+	}
+	return nil
+}
+
+// isFilledIn tells whether an object would be stored with that field of its spec.
+func isFilledIn(ctx context.Context, client dynamic.ResourceInterface, object *unstructured.Unstructured, field string) (bool, error) {
+	stored, err := client.Create(ctx, object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	if err != nil {
+		return false, err
+	}
+	_, found, err := unstructured.NestedString(stored.Object, "spec", field)
+	return found, err
 }
 
 // writeServiceAccountKubeconfig makes a program run with the very permissions that it has in a

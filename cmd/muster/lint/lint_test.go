@@ -16,7 +16,7 @@ import (
 
 const (
 	good      = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: q}\n"
-	bad       = good + "spec: {weight: 0}\n"
+	bad       = good + "spec: {weight: -1}\n"
 	namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: here}\n"
 )
 
@@ -54,7 +54,7 @@ func TestExitCodes(t *testing.T) {
 		says  string // part of the output or of the error
 	}{
 		"nothing to say":              {"good.yaml", "", 0, "1 object checked, 0 findings"},
-		"findings":                    {"good.yaml bad.yml", "", 1, "bad.yml:4: Queue q: spec.weight: Invalid value: 0"},
+		"findings":                    {"good.yaml bad.yml", "", 1, "bad.yml:4: Queue q: spec.weight: Invalid value: -1"},
 		"findings, counted":           {"bad.yml", "", 1, "findings: 1"},
 		"standard input":              {"-", bad, 1, "stdin:4: Queue q: spec.weight"},
 		"JSON":                        {"-o json bad.yml", "", 1, `"line": 4`},

@@ -1,5 +1,5 @@
-// Package defaults computes the defaults of a Job that its schema cannot express. Every reader computes them in
-// memory; they are never written back, so that a Job reads as its user wrote it.
+// Package defaults computes the defaults of a Job that its schema cannot express. The policy in manifests/admission/defaults.yaml writes
+// the same into the object. Every reader computes them all the same: a Job may have been stored without the policy.
 package defaults
 
 import (
@@ -14,7 +14,7 @@ import (
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 )
 
-// SchedulerName is the scheduler of Jobs that name none, unless the controller is told another.
+// SchedulerName is the scheduler of Jobs that name none, unless the controller and the policies are told another.
 const SchedulerName = "muster"
 
 // MaxRetry is the number of runs of a Job, and of container restarts of a task, where none or 0 is given.

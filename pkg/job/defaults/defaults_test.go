@@ -3,11 +3,15 @@ package defaults
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
 
+	"github.com/muster-sched/muster/manifests"
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
@@ -84,4 +88,22 @@ func TestImpliedPlugins(t *testing.T) {
 	}
 	both := mustertesting.MakeJob("j").Plugin("mpi").Plugin("svc", "--publish-not-ready-addresses=true").Obj()
 	assert.Equal(t, []string{"--publish-not-ready-addresses=true"}, Job(both, "").Spec.Plugins["svc"])
+}
+
+// What is written and what is compared is what readers compute. That all else agrees is for the API server to show: test/integration/api.
+func TestPoliciesKnowTheSchedulerName(t *testing.T) {
+	for _, file := range []string{"defaults.yaml", "jobs.yaml"} {
+		text, err := manifests.FS.ReadFile("admission/" + file)
+		require.NoError(t, err)
+		document, _, _ := strings.Cut(string(text), "\n---\n")
+		var policy struct {
+			Spec struct {
+				Variables []struct{ Name, Expression string }
+			}
+		}
+		require.NoError(t, yaml.Unmarshal([]byte(document), &policy))
+		first := policy.Spec.Variables[0] // by this place kustomizations change it
+		assert.Equal(t, "schedulerName", first.Name, file)
+		assert.Equal(t, "'"+SchedulerName+"'", first.Expression, file)
+	}
 }

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// What the API server fills in, and what it leaves to those who read (pkg/job/defaults).
+// What the API server fills in, by its schemas and by policies.
 func TestDefaults(t *testing.T) {
 	for name, c := range map[string]struct {
 		gvr    schema.GroupVersionResource
@@ -22,23 +22,29 @@ func TestDefaults(t *testing.T) {
 	}{
 		"Job": {jobs, smallJob, `
 queue: default
+schedulerName: muster
 maxRetry: 3
-tasks: [{name: main, replicas: 2, template: {spec: {containers: [{name: main, image: main}]}}}]`},
+minAvailable: 2
+tasks: [{name: main, replicas: 2, minAvailable: 2, maxRetry: 3, template: {spec: {containers: [{name: main, image: main}]}}}]`},
 		"Job with a network topology": {jobs, `
 apiVersion: batch.volcano.sh/v1alpha1
 kind: Job
 metadata: {name: topology}
 spec: {networkTopology: {}, tasks: [{replicas: 1, partitionPolicy: {totalPartitions: 1, partitionSize: 1}}]}`, `
 queue: default
+schedulerName: muster
 maxRetry: 3
+minAvailable: 1
 networkTopology: {mode: hard}
-tasks: [{replicas: 1, partitionPolicy: {totalPartitions: 1, partitionSize: 1, minPartitions: 0}}]`},
+tasks: [{name: default0, replicas: 1, minAvailable: 1, maxRetry: 3, partitionPolicy: {totalPartitions: 1, partitionSize: 1, minPartitions: 0}}]`},
 		"PodGroup": {podGroups, smallPodGroup + "spec: {minMember: 1, subGroupPolicy: [{name: a}]}", `
 queue: default
 minMember: 1
 subGroupPolicy: [{name: a, subGroupSize: 1, minSubGroups: 0}]`},
 		"Queue": {queues, smallQueue + "spec: {}", `
 weight: 1
+reclaimable: true
+parent: root
 dequeueStrategy: traverse`},
 	} {
 		t.Run(name, func(t *testing.T) {

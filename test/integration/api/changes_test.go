@@ -149,7 +149,6 @@ var fixed = []struct {
 	value        any
 }{
 	{"spec.schedulerName is", "schedulerName", "other"},
-	{"spec.schedulerName is", "schedulerName", nil},
 	{"spec.queue is", "queue", "other"},
 	{"spec.maxRetry is", "maxRetry", int64(9)},
 	{"spec.runningEstimate is", "runningEstimate", "61m"},
@@ -229,6 +228,7 @@ func TestWhatMayChangeOfAJob(t *testing.T) {
 		"tasks.1.minAvailable":               int64(0),
 		"volumes.1.volumeClaimName":          "may-change-pvc-0123456789ab",
 		"maxRetry":                           nil, // the default is what 0 means
+		"schedulerName":                      nil, // the default is what it was
 		"tasks.0.maxRetry":                   int64(0),
 		"policies.0.timeout":                 "1m",
 		"runningEstimate":                    "1h0m0s",

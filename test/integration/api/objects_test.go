@@ -11,7 +11,7 @@ import (
 )
 
 // parse reads a YAML object.
-func parse(t *testing.T, text string) map[string]any {
+func parse(t testing.TB, text string) map[string]any {
 	t.Helper()
 	object := map[string]any{}
 	require.NoError(t, yaml.Unmarshal([]byte(text), &object))

@@ -27,7 +27,7 @@ func as(t *testing.T, user string) dynamic.Interface {
 	return theirs
 }
 
-func admin(t *testing.T) kubernetes.Interface {
+func admin(t testing.TB) kubernetes.Interface {
 	t.Helper()
 	kube, err := kubernetes.NewForConfig(config)
 	require.NoError(t, err)

@@ -113,7 +113,9 @@ func TestScaledToZeroAndUpTwentyTimes(t *testing.T) {
 	s.admit(job)
 	s.run("j-a-0", "j-a-1")
 	scale := func(replicas int32) {
-		s.edit("j", func(job *batchv1alpha1.Job) { job.Spec.Tasks[0].Replicas = replicas })
+		s.edit("j", func(job *batchv1alpha1.Job) {
+			job.Spec.Tasks[0].Replicas, job.Spec.Tasks[0].MinAvailable = replicas, nil
+		})
 	}
 	shows := func(running int32) {
 		s.Soon("the Job runs with all its pods", func() bool {

@@ -70,6 +70,7 @@ func TestARunningJobThatIsScaledDownToWhatCannotRunLosesNothing(t *testing.T) {
 		s.edit("j", func(job *batchv1alpha1.Job) {
 			task := &job.Spec.Tasks[0]
 			task.Replicas, task.PartitionPolicy.TotalPartitions, task.PartitionPolicy.MinPartitions = total, total, least
+			task.MinAvailable = nil // what the partitions say
 		})
 	}
 	resize(1, 2)

@@ -229,7 +229,9 @@ func TestRunningJobSaysThatItsChangedSpecCannotRun(t *testing.T) {
 	s.admit(job)
 	s.run("j-a-0")
 	s.JobPhase(s.name("j"), batchv1alpha1.Running)
-	s.edit("j", func(job *batchv1alpha1.Job) { job.Spec.Tasks[0].PartitionPolicy.MinPartitions = 2 })
+	s.edit("j", func(job *batchv1alpha1.Job) {
+		job.Spec.Tasks[0].PartitionPolicy.MinPartitions, job.Spec.Tasks[0].MinAvailable = 2, nil
+	})
 	state := s.JobReason(s.name("j"), "Invalid")
 	assert.Equal(t, batchv1alpha1.Running, state.Phase)
 	assert.Contains(t, state.Message, "minPartitions")

@@ -105,7 +105,7 @@ func TestScalingRefreshesTheLists(t *testing.T) {
 	assert.Equal(t, before.policy, after.policy)
 	s.pod("j-w-6")
 
-	s.edit("j", func(j *batchv1alpha1.Job) { j.Spec.Tasks[0].Replicas = 1 })
+	s.edit("j", func(j *batchv1alpha1.Job) { j.Spec.Tasks[0].Replicas, j.Spec.Tasks[0].MinAvailable = 1, nil })
 	s.poll("one host", func(context.Context) bool { return s.owned("j").hosts.Data["w.host"] == "j-w-0.j" })
 }
 
