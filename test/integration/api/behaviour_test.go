@@ -7,10 +7,13 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 )
 
 // What the API server fills in, by its schemas and by policies.
@@ -131,7 +134,8 @@ func TestColumns(t *testing.T) {
 		wide    []string
 		cells   []any // of the full object, up to the age
 	}{
-		jobs:      {[]string{"Name", "STATUS", "minAvailable", "RUNNINGS", "AGE"}, []string{"QUEUE", "REASON"}, []any{"columns", "Running", nil, nil}},
+		jobs: {[]string{"Name", "STATUS", "RUNNING", "MINIMUM", "SUCCEEDED", "FAILED", "QUEUE", "AGE"}, []string{"REASON", "MESSAGE"},
+			[]any{"columns", "Running", nil, nil, nil, nil, "default"}},
 		podGroups: {[]string{"Name", "STATUS", "minMember", "RUNNINGS", "AGE", "QUEUE"}, nil, []any{"columns", "Running", int64(2), int64(2)}},
 		queues:    {[]string{"Name", "PARENT", "STATE", "USED", "PENDING", "INQUEUE", "RUNNING", "AGE"}, nil, []any{"columns", "root", "Open", "cpu 1/2", nil, nil, nil}},
 		commands:  {[]string{"Name", "Action", "Kind", "Target", "Age"}, nil, []any{"columns", "AbortJob", "Job", "j"}},
@@ -158,6 +162,36 @@ func TestColumns(t *testing.T) {
 			require.Len(t, table.Rows, 1)
 			assert.Equal(t, want.cells, table.Rows[0].Cells[:len(want.cells)])
 		})
+	}
+}
+
+// Our programs write each count, so that a Job without running pods says 0 and not nothing.
+func TestAColumnSaysZero(t *testing.T) {
+	created := create(t, jobs, merge(t, parse(t, fullObjects[jobs]), "metadata: {name: zero}"))
+	status, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&batchv1alpha1.JobStatus{State: batchv1alpha1.JobState{Phase: batchv1alpha1.Pending}})
+	require.NoError(t, err)
+	created.Object["status"] = status
+	_, err = resource(jobs).UpdateStatus(t.Context(), created, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	assert.Equal(t, []any{"zero", "Pending", int64(0), int64(0), int64(0), int64(0), "default"}, getTable(t, jobs, "zero").Rows[0].Cells[:7])
+}
+
+// A list can be narrowed down to the Jobs of a queue, and to those in a phase, as "muster job list" does.
+func TestJobsAreSelectedByQueueAndPhase(t *testing.T) {
+	for _, name := range []string{"selected", "other"} {
+		created := create(t, jobs, merge(t, parse(t, fullObjects[jobs]), "{metadata: {name: "+name+"}, spec: {queue: "+name+"-queue}}"))
+		created.Object["status"] = map[string]any{"state": map[string]any{"phase": "Running"}}
+		_, err := resource(jobs).UpdateStatus(t.Context(), created, metav1.UpdateOptions{})
+		require.NoError(t, err)
+	}
+	for selector, want := range map[string]int{
+		"spec.queue=selected-queue":                            1,
+		"spec.queue=selected-queue,status.state.phase=Running": 1,
+		"spec.queue=selected-queue,status.state.phase=Pending": 0,
+	} {
+		found, err := resource(jobs).List(t.Context(), metav1.ListOptions{FieldSelector: selector})
+		require.NoError(t, err)
+		assert.Len(t, found.Items, want, selector)
 	}
 }
 

@@ -16,11 +16,16 @@ import (
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=jobs,singular=job,shortName=vcjob;vj
 // +kubebuilder:printcolumn:name="STATUS",type=string,JSONPath=`.status.state.phase`
-// +kubebuilder:printcolumn:name="minAvailable",type=integer,JSONPath=`.status.minAvailable`
-// +kubebuilder:printcolumn:name="RUNNINGS",type=integer,JSONPath=`.status.running`
+// +kubebuilder:printcolumn:name="RUNNING",type=integer,JSONPath=`.status.running`
+// +kubebuilder:printcolumn:name="MINIMUM",type=integer,JSONPath=`.status.minAvailable`
+// +kubebuilder:printcolumn:name="SUCCEEDED",type=integer,JSONPath=`.status.succeeded`
+// +kubebuilder:printcolumn:name="FAILED",type=integer,JSONPath=`.status.failed`
+// +kubebuilder:printcolumn:name="QUEUE",type=string,JSONPath=`.spec.queue`
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:printcolumn:name="QUEUE",type=string,JSONPath=`.spec.queue`,priority=1
 // +kubebuilder:printcolumn:name="REASON",type=string,JSONPath=`.status.state.reason`,priority=1
+// +kubebuilder:printcolumn:name="MESSAGE",type=string,JSONPath=`.status.state.message`,priority=1
+// +kubebuilder:selectablefield:JSONPath=`.spec.queue`
+// +kubebuilder:selectablefield:JSONPath=`.status.state.phase`
 // +kubebuilder:validation:XValidation:rule="has(self.spec) && has(self.spec.tasks)",fieldPath=".spec.tasks",reason=FieldValueRequired,message="No task specified in job spec: name at least one"
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="metadata.name must be no more than 63 characters: pods carry it as a label"
 type Job struct {
@@ -475,7 +480,7 @@ type JobStatus struct {
 	State JobState `json:"state,omitempty"`
 	// MinAvailable is spec.minAvailable with its default.
 	// +optional
-	MinAvailable int32 `json:"minAvailable,omitempty"`
+	MinAvailable int32 `json:"minAvailable"`
 	// TaskStatusCount counts the pods of each task by phase.
 	// +optional
 	TaskStatusCount map[string]TaskState `json:"taskStatusCount,omitempty"`
@@ -484,13 +489,13 @@ type JobStatus struct {
 	Pending int32 `json:"pending,omitempty"`
 	// Running is the number of pods in phase Running.
 	// +optional
-	Running int32 `json:"running,omitempty"`
+	Running int32 `json:"running"`
 	// Succeeded is the number of pods in phase Succeeded.
 	// +optional
-	Succeeded int32 `json:"succeeded,omitempty"`
+	Succeeded int32 `json:"succeeded"`
 	// Failed is the number of pods in phase Failed.
 	// +optional
-	Failed int32 `json:"failed,omitempty"`
+	Failed int32 `json:"failed"`
 	// Terminating is the number of pods that are being deleted.
 	// +optional
 	Terminating int32 `json:"terminating,omitempty"`

@@ -181,7 +181,7 @@ type PodGroupStatus struct {
 	Conditions []PodGroupCondition `json:"conditions,omitempty"`
 	// Running is the number of running members.
 	// +optional
-	Running int32 `json:"running,omitempty"`
+	Running int32 `json:"running"`
 	// JobVersion is the incarnation of a Job's pods, as their annotation volcano.sh/job-version says, that running, succeeded, failed and
 	// the condition Scheduled are about. What earlier incarnations of a restarted Job have achieved does not count for the gang. Unset where
 	// there is no Job, or where the status was written by a release that did not know of it.
@@ -207,6 +207,7 @@ type PodGroupStatus struct {
 // +kubebuilder:printcolumn:name="RUNNINGS",type=integer,JSONPath=`.status.running`
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="QUEUE",type=string,JSONPath=`.spec.queue`
+// +kubebuilder:selectablefield:JSONPath=`.spec.queue`
 // +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.networkTopology) || !(has(self.spec.networkTopology.highestTierAllowed) && has(self.spec.networkTopology.highestTierName))",fieldPath=".spec.networkTopology",message="must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously: remove one"
 type PodGroup struct {
 	metav1.TypeMeta `json:",inline"`
