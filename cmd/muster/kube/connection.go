@@ -1,0 +1,76 @@
+// Package kube connects the commands with a cluster and prints objects: both as kubectl does, with its libraries.
+package kube
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/kubernetes"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+	"k8s.io/kubectl/pkg/util/completion"
+
+	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
+)
+
+// The resources of Muster, as kubectl names them.
+const (
+	Jobs      = "jobs.batch.volcano.sh"
+	Queues    = "queues.scheduling.volcano.sh"
+	PodGroups = "podgroups.scheduling.volcano.sh"
+	Pods      = "pods"
+)
+
+// Connection is how a command reaches the cluster: the kubeconfig, and the flags that choose from it.
+type Connection struct {
+	cmdutil.Factory
+}
+
+// Connect gives a command, and those below it, the flags of a connection.
+func Connect(command *cobra.Command) *Connection {
+	flags := genericclioptions.NewConfigFlags(true)
+	// A kubeconfig says all of these, and a help page without them can be read.
+	flags.ClusterName, flags.AuthInfoName, flags.TLSServerName, flags.BearerToken, flags.ProxyURL = nil, nil, nil, nil, nil
+	flags.CertFile, flags.KeyFile, flags.CAFile, flags.Insecure, flags.DisableCompression = nil, nil, nil, nil, nil
+	flags.ImpersonateUID, flags.ImpersonateUserExtra, flags.CacheDir = nil, nil, nil
+	flags.AddFlags(command.PersistentFlags())
+	return &Connection{Factory: cmdutil.NewFactory(flags)}
+}
+
+// Clients are typed clients of one cluster.
+type Clients struct {
+	Kube   kubernetes.Interface
+	Muster versioned.Interface
+	// Namespace that the user has chosen, by flag or in the kubeconfig.
+	Namespace string
+}
+
+// Clients makes them.
+func (c *Connection) Clients() (*Clients, error) {
+	config, err := c.ToRESTConfig()
+	if err != nil {
+		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	clients := &Clients{}
+	if clients.Namespace, _, err = c.ToRawKubeConfigLoader().Namespace(); err != nil {
+		return nil, fmt.Errorf("reading the namespace of the kubeconfig: %w", err)
+	}
+	if clients.Kube, err = kubernetes.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	if clients.Muster, err = versioned.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	return clients, nil
+}
+
+// Complete has the shell complete the names of a resource.
+func (c *Connection) Complete(command *cobra.Command, resource string) {
+	command.ValidArgsFunction = completion.ResourceNameCompletionFunc(c.Factory, resource)
+}
+
+// Streams are what a command reads and writes.
+func Streams(command *cobra.Command) genericiooptions.IOStreams {
+	return genericiooptions.IOStreams{In: command.InOrStdin(), Out: command.OutOrStdout(), ErrOut: command.ErrOrStderr()}
+}

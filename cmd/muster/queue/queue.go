@@ -1,0 +1,64 @@
+// Package queue is `muster queue`: list, open and close Queues.
+package queue
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+
+	"github.com/muster-sched/muster/cmd/muster/kube"
+)
+
+// NewCommand makes `muster queue`.
+func NewCommand() *cobra.Command {
+	command := &cobra.Command{Use: "queue", Aliases: []string{"queues"}, Short: "List, open and close Queues"}
+	connection := kube.Connect(command)
+	command.AddCommand(newListCommand(connection), newGetCommand(connection), newTreeCommand(connection),
+		newActCommand(connection, "open", "Have Queues take Jobs again", busv1alpha1.OpenQueueAction),
+		newActCommand(connection, "close", "Have Queues take no more Jobs; what runs there goes on", busv1alpha1.CloseQueueAction))
+	return command
+}
+
+func newListCommand(connection *kube.Connection) *cobra.Command {
+	command := &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List Queues", Example: `  muster queue list -w`, Args: cobra.NoArgs,
+	}
+	connection.Get(command, kube.Queues, nil)
+	return command
+}
+
+func newGetCommand(connection *kube.Connection) *cobra.Command {
+	command := &cobra.Command{
+		Use: "get NAME...", Short: "Print Queues by name", Example: `  muster queue get team-a -o yaml`, Args: cobra.MinimumNArgs(1),
+	}
+	connection.Get(command, kube.Queues, nil)
+	connection.Complete(command, kube.Queues)
+	return command
+}
+
+func newActCommand(connection *kube.Connection, name, short string, action busv1alpha1.Action) *cobra.Command {
+	command := &cobra.Command{
+		Use:     name + " NAME...",
+		Short:   short,
+		Long:    short + ".\n\nmuster-controller does it; \"muster explain queue NAME\" says what came of it.",
+		Example: "  muster queue " + name + " team-a",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(command *cobra.Command, names []string) error {
+			clients, err := connection.Clients()
+			if err != nil {
+				return err
+			}
+			return kube.EachName(names, func(queue string) error {
+				if err := clients.CommandQueue(command.Context(), queue, action); err != nil {
+					return err
+				}
+				fmt.Fprintf(command.OutOrStdout(), "queue %s is asked to %s\n", queue, name)
+				return nil
+			})
+		},
+	}
+	connection.Complete(command, kube.Queues)
+	return command
+}
