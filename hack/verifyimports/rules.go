@@ -72,6 +72,8 @@ var layers = []layer{
 	{folder: "pkg/controllers/usage", rank: 3, peers: []string{"pkg/ledger", "pkg/controllers/worker"}, banned: noScheduler},
 	{folder: "pkg/controllers", rank: 4, banned: noScheduler},
 	{folder: "pkg/admission", rank: 4, banned: noScheduler},
+	// It asks the controllers what a PodGroup's minimum takes, so that both say the same.
+	{folder: "pkg/explain", rank: 4, banned: pure},
 	{folder: "pkg/ledger", rank: 3},
 
 	{folder: "pkg/gang", rank: 2, peers: []string{"pkg/job"}, banned: pure},

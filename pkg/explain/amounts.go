@@ -1,0 +1,117 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/controllers/usage"
+	"github.com/muster-sched/muster/pkg/resources"
+)
+
+// amounts is what the amounts of queues and nodes say about something that waits.
+type amounts struct {
+	// holds says what is short, frees what has to come free, never why it can never be.
+	holds, frees, never []string
+}
+
+func (a *amounts) add(other amounts) {
+	a.holds = append(a.holds, other.holds...)
+	a.frees = append(a.frees, other.frees...)
+	a.never = append(a.never, other.never...)
+}
+
+// inQueues compares what the minimum of a PodGroup lacks with the capabilities from its queue to the root. What is kept for PodGroups that
+// are admitted and have not started counts as used, as it does for admission; not for one that is admitted itself.
+func (f *Facts) inQueues(group *schedulingv1beta1.PodGroup) amounts {
+	var found amounts
+	want, has := usage.MinimumOf(group), f.bound()
+	for _, queue := range f.path(usage.QueueOf(group)) {
+		limit, used := limitOf(queue), resources.FromResourceList(queue.Status.Allocated)
+		if admitted(group) == 0 {
+			used.Add(promised(queue))
+		}
+		for _, name := range sorted(limit) {
+			asked, free := want[name]-has[name], limit[name]-used[name]
+			switch {
+			case asked <= 0:
+			case want[name] > limit[name]:
+				found.never = append(found.never, fmt.Sprintf("No. It asks for %s %s, and the capability of queue %s is %s: ask for less, or raise the capability.",
+					format(name, want[name]), name, queue.Name, format(name, limit[name])))
+			case asked > free:
+				found.holds = append(found.holds, fmt.Sprintf("Queue %s: %s of %s %s are used or promised, so %s are free; %s are asked for.",
+					queue.Name, format(name, used[name]), format(name, limit[name]), name, format(name, max(0, free)), format(name, asked)))
+				found.frees = append(found.frees, fmt.Sprintf("%s %s of queue %s: Jobs there have to end, or its capability has to be raised.",
+					format(name, asked-free), name, queue.Name))
+			}
+		}
+	}
+	return found
+}
+
+// bound is what the members request that have a node and have not ended.
+func (f *Facts) bound() resources.List {
+	sum := resources.List{}
+	for i := range f.Members {
+		if pod := &f.Members[i]; pod.Spec.NodeName != "" && !ended(pod) {
+			sum.Add(resources.PodRequests(pod))
+		}
+	}
+	return sum
+}
+
+// promised is what is kept for the PodGroups of a queue, and of the queues below it, that are admitted and have not started.
+func promised(queue *schedulingv1beta1.Queue) resources.List {
+	return resources.FromResourceList(queue.Status.Reservation.Resource)
+}
+
+// limitOf is the capability that counts: what the queue says, or what it said last that is valid.
+func limitOf(queue *schedulingv1beta1.Queue) resources.List {
+	extension := queue.Status.Muster
+	if extension != nil && extension.LastValid != nil && meta.IsStatusConditionFalse(queue.Status.Conditions, schedulingv1beta1.QueueValidCondition) {
+		return resources.FromResourceList(extension.LastValid.Capability)
+	}
+	return resources.FromResourceList(queue.Spec.Capability)
+}
+
+// onNodes compares what starts together with what the nodes have free, kind by kind.
+func (f *Facts) onNodes(demands []Demand) amounts {
+	var found amounts
+	if len(f.Nodes) == 0 {
+		return found
+	}
+	rooms := Rooms(f.Nodes, f.Bound)
+	for i := range demands {
+		d := &demands[i]
+		now, empty := Fit(rooms, d.Pod)
+		asks := resources.PodRequests(d.Pod)
+		delete(asks, corev1.ResourcePods)
+		if empty < d.Count {
+			found.never = append(found.never, fmt.Sprintf("Not on these nodes: all of them, empty, take %d of %s that need %s each.", empty, d.of(), asks.InWords()))
+		}
+		if now >= d.Count {
+			continue
+		}
+		found.holds = append(found.holds, fmt.Sprintf("Nodes: %d of %s find a place now; each needs %s.", now, d.of(), asks.InWords()))
+		for _, line := range append(nearest(rooms, d.Pod, 3), refusals(rooms, d.Pod)...) {
+			found.holds = append(found.holds, "  "+line)
+		}
+		found.frees = append(found.frees, fmt.Sprintf("Room on nodes for %s more, with %s each: pods there have to end, or nodes have to be added.",
+			count(d.Count-now, "pod"), asks.InWords()))
+	}
+	return found
+}
+
+func sorted(list resources.List) []corev1.ResourceName {
+	names := make([]corev1.ResourceName, 0, len(list))
+	for name := range list {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func format(name corev1.ResourceName, amount int64) string { return resources.Format(name, amount) }

@@ -1,0 +1,156 @@
+// Package explain says in plain words what becomes of a Job, a PodGroup, a pod or a queue: why it waits, what would free it, whether it
+// can ever run, and what happened to it. It is pure: it works on objects and events that were read before.
+package explain
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/controllers/usage"
+)
+
+// Facts are what a page is made of. What is not known is left out, and the page says less.
+type Facts struct {
+	// Now is the time at which the page is made.
+	Now time.Time
+	// Job that is asked about, or that what is asked about belongs to; nil if there is none.
+	Job *batchv1alpha1.Job
+	// Group is the PodGroup that is asked about, or that what is asked about belongs to; nil if there is none.
+	Group *schedulingv1beta1.PodGroup
+	// Members are the pods of the Job or of the PodGroup.
+	Members []corev1.Pod
+	// Queues are all of them.
+	Queues []schedulingv1beta1.Queue
+	// Groups are the PodGroups of all namespaces.
+	Groups []schedulingv1beta1.PodGroup
+	// Priorities are the values of the PriorityClasses by name. That of "" is the default.
+	Priorities map[string]int32
+	// Nodes are all of them.
+	Nodes []corev1.Node
+	// Bound are the pods that have a node and have not ended.
+	Bound []corev1.Pod
+	// Events are those of what is asked about and of what belongs to it.
+	Events []corev1.Event
+	// Unread says what could not be read and is missing, a sentence each.
+	Unread []string
+}
+
+// queue finds a queue; nil if there is none.
+func (f *Facts) queue(name string) *schedulingv1beta1.Queue {
+	for i := range f.Queues {
+		if f.Queues[i].Name == name {
+			return &f.Queues[i]
+		}
+	}
+	return nil
+}
+
+// parentOf is the name of the queue above a queue; "" above the root.
+func parentOf(queue *schedulingv1beta1.Queue) string {
+	if queue.Name == schedulingv1beta1.RootQueue {
+		return ""
+	}
+	return cmp.Or(queue.Spec.Parent, schedulingv1beta1.RootQueue)
+}
+
+// path is a queue and its ancestors that exist, from below. A circle is gone round once.
+func (f *Facts) path(name string) []*schedulingv1beta1.Queue {
+	var path []*schedulingv1beta1.Queue
+	for queue := f.queue(name); queue != nil && !slices.Contains(path, queue); queue = f.queue(parentOf(queue)) {
+		path = append(path, queue)
+	}
+	return path
+}
+
+// priority is the value of a PodGroup's PriorityClass.
+func (f *Facts) priority(group *schedulingv1beta1.PodGroup) int32 {
+	return f.Priorities[group.Spec.PriorityClassName]
+}
+
+// waiting are the PodGroups of a queue that have not started, in the order in which they start: those that are admitted first, then by
+// priority and age. muster-controller admits in that order, and the scheduler starts in it.
+func (f *Facts) waiting(queue string) []*schedulingv1beta1.PodGroup {
+	var waiting []*schedulingv1beta1.PodGroup
+	for i := range f.Groups {
+		if group := &f.Groups[i]; usage.QueueOf(group) == queue && waits(group) {
+			waiting = append(waiting, group)
+		}
+	}
+	slices.SortFunc(waiting, f.compare)
+	return waiting
+}
+
+// waits says whether a PodGroup has not started, or has to start anew.
+func waits(group *schedulingv1beta1.PodGroup) bool {
+	switch group.Status.Phase {
+	case "", schedulingv1beta1.PodGroupPending, schedulingv1beta1.PodGroupInqueue:
+		return group.DeletionTimestamp == nil
+	}
+	return false
+}
+
+func (f *Facts) compare(a, b *schedulingv1beta1.PodGroup) int {
+	return cmp.Or(
+		-cmp.Compare(admitted(a), admitted(b)),
+		-cmp.Compare(f.priority(a), f.priority(b)),
+		a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
+		cmp.Compare(a.Namespace, b.Namespace),
+		cmp.Compare(a.Name, b.Name),
+	)
+}
+
+// admitted is 1 for a PodGroup that its queue has admitted, and 0 for others.
+func admitted(group *schedulingv1beta1.PodGroup) int {
+	if group.Status.Phase == "" || group.Status.Phase == schedulingv1beta1.PodGroupPending {
+		return 0
+	}
+	return 1
+}
+
+// current is the condition of a PodGroup that holds now: that of the latest transition. nil if there is none.
+func current(group *schedulingv1beta1.PodGroup) *schedulingv1beta1.PodGroupCondition {
+	var last *schedulingv1beta1.PodGroupCondition
+	for i := range group.Status.Conditions {
+		if c := &group.Status.Conditions[i]; last == nil || !c.LastTransitionTime.Before(&last.LastTransitionTime) {
+			last = c
+		}
+	}
+	return last
+}
+
+// titleOf names a PodGroup for people: by its Job if it has one.
+func titleOf(group *schedulingv1beta1.PodGroup) string {
+	if owner := batchv1alpha1.JobOf(group); owner != nil {
+		return "Job " + group.Namespace + "/" + owner.Name
+	}
+	return "PodGroup " + group.Namespace + "/" + group.Name
+}
+
+// scheduled is the condition PodScheduled of a pod; nil if it has none.
+func scheduled(pod *corev1.Pod) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodScheduled {
+			return c
+		}
+	}
+	return nil
+}
+
+// ended says whether a pod has finished or is on its way out.
+func ended(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// ago writes how long ago something was, as kubectl does.
+func (f *Facts) ago(at time.Time) string {
+	if at.IsZero() {
+		return "at a time that is not known"
+	}
+	return strings.TrimSpace(short(f.Now.Sub(at))) + " ago"
+}
