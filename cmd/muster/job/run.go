@@ -6,10 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
-	"k8s.io/cli-runtime/pkg/resource"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 
@@ -79,7 +76,11 @@ func (o *runOptions) job(connection *kube.Connection, namespace string, command 
 	case o.file != "" && len(args) > 0:
 		return nil, fmt.Errorf("name the Job in the file %s or on the command line, not both", o.file)
 	case o.file != "":
-		return readJob(connection, namespace, o.file)
+		job, err := kube.ReadJob(connection, o.file)
+		if err == nil && job.Namespace != "" && job.Namespace != namespace {
+			return nil, fmt.Errorf("the Job in %s is for namespace %s: use -n %s", o.file, job.Namespace, job.Namespace)
+		}
+		return job, err
 	case command.ArgsLenAtDash() == 0 || len(args) == 0:
 		return nil, errors.New("name the Job, or give a file with -f")
 	case command.ArgsLenAtDash() != 1 && len(args) > 1:
@@ -87,28 +88,4 @@ func (o *runOptions) job(connection *kube.Connection, namespace string, command 
 	}
 	o.Name, o.Command = args[0], args[1:]
 	return o.Job()
-}
-
-// readJob reads the one Job of a file.
-func readJob(connection *kube.Connection, namespace, file string) (*batchv1alpha1.Job, error) {
-	infos, err := connection.NewBuilder().Unstructured().Local().
-		FilenameParam(false, &resource.FilenameOptions{Filenames: []string{file}}).Do().Infos()
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", file, err)
-	}
-	if len(infos) != 1 {
-		return nil, fmt.Errorf("%s has %d objects: give a file with one Job, or use kubectl apply", file, len(infos))
-	}
-	object, isObject := infos[0].Object.(*unstructured.Unstructured)
-	if !isObject || object.GroupVersionKind() != batchv1alpha1.SchemeGroupVersion.WithKind("Job") {
-		return nil, fmt.Errorf("%s has a %s: give a file with a Job of %s", file, infos[0].Object.GetObjectKind().GroupVersionKind(), batchv1alpha1.SchemeGroupVersion)
-	}
-	job := &batchv1alpha1.Job{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, job, true); err != nil {
-		return nil, fmt.Errorf("reading %s: %w", file, err)
-	}
-	if job.Namespace != "" && job.Namespace != namespace {
-		return nil, fmt.Errorf("the Job in %s is for namespace %s: use -n %s", file, job.Namespace, job.Namespace)
-	}
-	return job, nil
 }

@@ -46,11 +46,11 @@ func (s *Simple) AddFlags(flags *pflag.FlagSet) {
 
 // Job is the Job that is described.
 func (s *Simple) Job() (*batchv1alpha1.Job, error) {
-	requests, err := quantities("requests", s.Requests)
+	requests, err := Quantities("requests", s.Requests)
 	if err != nil {
 		return nil, err
 	}
-	limits, err := quantities("limits", s.Limits)
+	limits, err := Quantities("limits", s.Limits)
 	if err != nil {
 		return nil, err
 	}
@@ -79,8 +79,8 @@ func (s *Simple) Job() (*batchv1alpha1.Job, error) {
 	}, nil
 }
 
-// quantities reads what a flag says of resources.
-func quantities(flag string, written map[string]string) (corev1.ResourceList, error) {
+// Quantities reads what a flag says of resources.
+func Quantities(flag string, written map[string]string) (corev1.ResourceList, error) {
 	list := corev1.ResourceList{}
 	for name, text := range written {
 		quantity, err := resource.ParseQuantity(strings.TrimSpace(text))

@@ -1,0 +1,151 @@
+// Package cluster is `muster cluster`: the nodes by what they have free, and what would start there now.
+package cluster
+
+import (
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/printers"
+	"sigs.k8s.io/yaml"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/explain"
+	"github.com/muster-sched/muster/pkg/resources"
+
+	"github.com/muster-sched/muster/cmd/muster/kube"
+)
+
+// options are the flags.
+type options struct {
+	requests    map[string]string
+	file, queue string
+}
+
+// NewCommand makes `muster cluster`.
+func NewCommand() *cobra.Command {
+	o := &options{}
+	command := &cobra.Command{
+		Use:   "cluster",
+		Short: "Print the nodes by what they have free, and the largest gang that would start",
+		Long: `Print the nodes, those with the most free cpu first. With --requests or --pod, say how
+many pods of that kind would start together now, on nodes and, with --queue, within
+the quota of a queue.
+
+Room that is reserved for gangs that wait, affinity between pods, volumes and
+devices are not looked at.`,
+		Example: `  muster cluster
+  muster cluster --requests cpu=4,nvidia.com/gpu=1 --queue team-a
+  muster cluster --pod pod.yaml`,
+		Args: cobra.NoArgs,
+	}
+	connection := kube.Connect(command)
+	command.RunE = func(command *cobra.Command, _ []string) error { return o.run(command, connection) }
+	flags := command.Flags()
+	flags.StringToStringVarP(&o.requests, "requests", "R", nil, "what each pod of a gang requests, for example cpu=4,memory=8Gi")
+	flags.StringVar(&o.file, "pod", "", "file with a pod: its requests, tolerations, node selector and node affinity count")
+	flags.StringVarP(&o.queue, "queue", "q", "", "queue whose quota the gang would use")
+	return command
+}
+
+func (o *options) run(command *cobra.Command, connection *kube.Connection) error {
+	pod, err := o.pod()
+	if err != nil {
+		return err
+	}
+	clients, err := connection.Clients()
+	if err != nil {
+		return err
+	}
+	reader := kube.NewReader(command.Context(), clients)
+	if err := reader.Cluster(); err != nil {
+		return err
+	}
+	facts := reader.Facts
+	out := command.OutOrStdout()
+	if err := printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(nodeTable(explain.Rooms(facts.Nodes, facts.Bound)), out); err != nil {
+		return err
+	}
+	for _, unread := range facts.Unread {
+		fmt.Fprintln(command.ErrOrStderr(), "warning:", unread)
+	}
+	if pod == nil {
+		return nil
+	}
+	if o.queue != "" && !slices.ContainsFunc(facts.Queues, func(queue schedulingv1beta1.Queue) bool { return queue.Name == o.queue }) {
+		return fmt.Errorf("--queue %s: there is no such queue", o.queue)
+	}
+	fmt.Fprintln(out, "\n"+answer(explain.LargestGang(facts, pod, o.queue)))
+	return nil
+}
+
+// answer says how large a gang may be, and what limits it.
+func answer(gang explain.Gang) string {
+	line := fmt.Sprintf("The largest gang of such pods that would start now has %d: the nodes have room for %d", gang.Size(), gang.Nodes)
+	if gang.Queue >= 0 {
+		line += fmt.Sprintf(", queue %s for %d", gang.LimitedBy, gang.Queue)
+	}
+	return line + "."
+}
+
+// pod is the kind of pods that is asked for; nil if none is.
+func (o *options) pod() (*corev1.Pod, error) {
+	switch {
+	case o.file != "" && len(o.requests) > 0:
+		return nil, fmt.Errorf("give --requests or --pod, not both")
+	case o.file != "":
+		text, err := os.ReadFile(o.file)
+		if err != nil {
+			return nil, fmt.Errorf("--pod: %w", err)
+		}
+		pod := &corev1.Pod{}
+		if err := yaml.UnmarshalStrict(text, pod); err != nil {
+			return nil, fmt.Errorf("--pod %s: %w", o.file, err)
+		}
+		if pod.Kind != "Pod" {
+			return nil, fmt.Errorf("--pod %s: kind is %q: give a file with one Pod", o.file, pod.Kind)
+		}
+		return pod, nil
+	case len(o.requests) == 0:
+		return nil, nil
+	}
+	requests, err := kube.Quantities("requests", o.requests)
+	if err != nil {
+		return nil, err
+	}
+	return &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: requests}}}}}, nil
+}
+
+// nodeTable lists nodes with what they have free of what they have.
+func nodeTable(rooms []explain.Room) *metav1.Table {
+	columns := []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods}
+	for _, room := range rooms {
+		for name := range room.Has {
+			if !slices.Contains(columns, name) && name != corev1.ResourceEphemeralStorage {
+				columns = append(columns, name)
+			}
+		}
+	}
+	slices.Sort(columns[3:])
+	headings := []string{"NODE", "STATE"}
+	for _, name := range columns {
+		headings = append(headings, "FREE "+string(name))
+	}
+	table := kube.NewTable(headings...)
+	for i := range rooms {
+		room := &rooms[i]
+		state := "ready"
+		if why := room.Refuses(&corev1.Pod{}); why != "" {
+			state = why
+		}
+		cells := []any{room.Node.Name, state}
+		for _, name := range columns {
+			cells = append(cells, fmt.Sprintf("%s/%s", resources.Format(name, room.Free[name]), resources.Format(name, room.Has[name])))
+		}
+		kube.AddRow(table, cells...)
+	}
+	return table
+}
