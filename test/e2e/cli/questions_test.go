@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/test/e2e/harness"
+)
+
+// TestTenQuestions: what people ask about their Jobs and queues is answered by one command each.
+func TestTenQuestions(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t)
+	s.AddNodes(1, "cpu", "8")
+	full, contested := s.Namespace+"-full", s.Namespace+"-contested"
+	s.CreateQueue(mustertesting.MakeQueue(full).Capability("cpu", "4"))
+	s.CreateQueue(mustertesting.MakeQueue(contested).Capability("cpu", "2"))
+	job := func(name, queue string, replicas int32, class string) {
+		s.CreateJob(mustertesting.MakeJob(name).Queue(queue).PriorityClass(class).Task(mustertesting.MakeTask("worker", replicas).Requests("cpu", "1")))
+	}
+	important := s.CreatePriorityClass("important", 50)
+	urgent := s.Namespace + "-urgent"
+	_, err := s.Kube.SchedulingV1().PriorityClasses().Create(s.Ctx, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: urgent}, Value: 1000}, metav1.CreateOptions{})
+	require.NoError(t, err)
+
+	job("runs", full, 4, "")
+	s.JobPhase(s.Name("runs"), batchv1alpha1.Running)
+	job("ahead", full, 3, important)
+	s.JobReason(s.Name("ahead"), "QuotaExceeded")
+	job("waits", full, 2, "")
+	s.JobReason(s.Name("waits"), "QuotaExceeded")
+	job("xxl", full, 9, "")
+	s.JobReason(s.Name("xxl"), "QuotaExceeded")
+	job("evicted", contested, 2, "")
+	s.JobPhase(s.Name("evicted"), batchv1alpha1.Running)
+	job("urgent", contested, 2, urgent)
+	s.JobPhase(s.Name("urgent"), batchv1alpha1.Running)
+	s.CreateJob(mustertesting.MakeJob("wrong").Queue(full).
+		Task(mustertesting.MakeTask("a", 1).DependsOn("b")).Task(mustertesting.MakeTask("b", 1).DependsOn("a")))
+	s.JobReason(s.Name("wrong"), "Invalid")
+
+	for question, c := range map[string]struct {
+		command []string
+		answer  string
+	}{
+		"Why does it wait?":       {[]string{"explain", "job", "waits"}, "Queue " + full + ": 4 of 4 cpu are used or promised, so 0 are free; 2 are asked for."},
+		"Can it ever run?":        {[]string{"explain", "job", "xxl"}, "Can it ever run\n  No. It asks for 9 cpu, and the capability of queue " + full + " is 4: ask for less, or raise the capability.\n"},
+		"Who is before it?":       {[]string{"explain", "job", "waits"}, "Who is before it\n  It is the 2nd of 3 that wait in queue " + full + ".\n  Job " + s.Namespace + "/ahead (priority 50, not 0)\n"},
+		"What would free it?":     {[]string{"explain", "job", "waits"}, "What would free it\n  2 cpu of queue " + full + ": Jobs there have to end, or its capability has to be raised.\n"},
+		"What happened to it?":    {[]string{"explain", "job", "runs"}, "the Job became Running"},
+		"Who evicted it?":         {[]string{"explain", "job", "evicted"}, "evicted to make room for PodGroup " + s.Namespace + "/urgent-"},
+		"How full is my queue?":   {[]string{"explain", "queue", full}, "How full it is\n  " + full + ": 4 of 4 cpu used (100%)"},
+		"What is it doing now?":   {[]string{"explain", "job", "runs"}, "What it does now\n  4 pods running, 0 pending, 0 succeeded, 0 failed, 0 on their way out; 4 start together.\n"},
+		"How do I stop it?":       {[]string{"explain", "job", "runs"}, "muster job suspend -n " + s.Namespace + " runs    stops it; resume goes on\n"},
+		"What did I write wrong?": {[]string{"explain", "job", "wrong"}, "The Job contradicts itself. (Invalid)\n  It says: "},
+	} {
+		t.Run(question, func(t *testing.T) {
+			page := ""
+			// What the page says of the queue follows the pods a moment later.
+			require.EventuallyWithT(t, func(collect *assert.CollectT) {
+				page = muster(s, c.command...)
+				assert.Contains(collect, page, c.answer)
+			}, mustertesting.Patience, mustertesting.Patience/30)
+			assert.NotContains(t, page, "\x1b", "no colour where there is no terminal")
+			assert.NotContains(t, page, "What is missing here")
+		})
+	}
+}
+
+// TestAPageOfAPodAndOfAPodGroup: of pods that a Job does not own.
+func TestAPageOfAPodAndOfAPodGroup(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t)
+	s.AddNodes(1, "cpu", "2500m") // small pods of other tests may be on it, too
+	s.CreateGroup(mustertesting.MakePodGroup("gang").MinMember(3).MinResources("cpu", "3"))
+	for _, name := range []string{"a", "b", "c"} {
+		s.CreatePod(mustertesting.MakePod(name).Group("gang").SchedulerName("muster").Requests("cpu", "1"))
+	}
+	s.Soon("the pods say why they wait", func() bool {
+		for _, c := range s.Pod("a").Status.Conditions {
+			if c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable {
+				return true
+			}
+		}
+		return false
+	}, func() any { return s.Pod("a").Status })
+	for _, args := range [][]string{{"explain", "pod", "a"}, {"explain", "podgroup", "gang"}} {
+		page := muster(s, args...)
+		assert.Contains(t, page, "The nodes have no room for the whole minimum. (Unschedulable)")
+		assert.Contains(t, page, "Nodes: 2 of 3 pods find a place now; each needs 1 cpu.")
+		assert.Contains(t, page, "Can it ever run\n  Not on these nodes: all of them, empty, take 2 of 3 pods that need 1 cpu each.")
+		assert.Regexp(t, `What was tried last\n  \S+ \S+Z, \S+ ago: .*2 of 3`, page)
+	}
+	got := called(s, "muster", "explain", "pod", "nothing", "-n", s.Namespace)
+	assert.Equal(t, 1, got.code)
+	assert.Contains(t, got.err, `"nothing" not found`)
+}
