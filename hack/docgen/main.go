@@ -1,6 +1,6 @@
 // Command docgen writes the pages, and the parts of pages, that follow from the code: the fields of the API from the
 // CRDs, the rules of admission from CRDs and policies, the plugins' arguments from their types, the phases of a Job from
-// their table, and the metrics from their definitions.
+// their table, the metrics from their definitions, and the flags of muster from its commands.
 //
 //	docgen DOCS
 package main
@@ -27,6 +27,7 @@ func write(dir string) error {
 	for name, page := range map[string]func() (string, error){
 		"reference/admission.md":         admissionPage,
 		"reference/api.md":               apiPage,
+		"reference/cli.md":               cliPage,
 		"reference/plugin-arguments.md":  argumentsPage,
 		"reference/scheduler-metrics.md": gangMetricsPage,
 	} {
