@@ -41,6 +41,7 @@ var installedFolders = []string{"crds", "rbac", "admission", "simulation"}
 var installedResources = map[schema.GroupVersionKind]schema.GroupVersionResource{
 	{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}:                 {Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
 	{Version: "v1", Kind: "Namespace"}:                                                               {Version: "v1", Resource: "namespaces"},
+	{Version: "v1", Kind: "ConfigMap"}:                                                               {Version: "v1", Resource: "configmaps"},
 	{Version: "v1", Kind: "ServiceAccount"}:                                                          {Version: "v1", Resource: "serviceaccounts"},
 	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"}:                         {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"},
 	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRoleBinding"}:                  {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"},

@@ -265,7 +265,7 @@ func TestExampleOfWhatMayNotScale(t *testing.T) {
 	const (
 		total = "job 'minAvailable' should not be greater than total replicas in tasks"
 		tasks = "job updates may not add or remove tasks"
-		fixed = " immutable: delete the Job and create it anew; only replicas, minimums"
+		fixed = " immutable: job updates may not change fields other than"
 	)
 	for what, c := range map[string]struct {
 		change change
@@ -275,7 +275,7 @@ func TestExampleOfWhatMayNotScale(t *testing.T) {
 		"a minimum above the replicas":    {func(job *batchv1alpha1.Job) { job.Spec.MinAvailable = 6 }, total},
 		"a minimum below zero":            {func(job *batchv1alpha1.Job) { job.Spec.MinAvailable = -1 }, "should be greater than or equal to 0"},
 		"a task's minimum above its replicas": {func(job *batchv1alpha1.Job) { *job.Spec.Tasks[0].MinAvailable = 6 },
-			"'minAvailable' is greater than 'replicas' of the task"},
+			"'minAvailable' is greater than 'replicas' in task: worker"},
 		"one task more": {func(job *batchv1alpha1.Job) {
 			job.Spec.Tasks = append(job.Spec.Tasks, *mustertesting.MakeTask("more", 1).Obj())
 		}, tasks},

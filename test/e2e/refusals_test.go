@@ -17,25 +17,11 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/muster-sched/muster/manifests"
-	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 	"github.com/muster-sched/muster/pkg/watchlog"
 	"github.com/muster-sched/muster/test/e2e/harness"
 )
-
-func TestAJobWithAnUnknownPluginWaitsAndSaysSo(t *testing.T) {
-	t.Parallel()
-	s := harness.New(t)
-	job := s.CreateJob(mustertesting.MakeJob("job").Plugin("no-such-plugin").Task(mustertesting.MakeTask("worker", 1)))
-	s.Soon("the Job's state names the plugin", func() bool {
-		state := s.Log.Job(job)
-		return state.Phase == batchv1alpha1.Pending && state.Reason != "" && strings.Contains(state.Message, "no-such-plugin")
-	}, func() any { return s.Log.JobStates(job) })
-	s.Event("Job", job, func(e watchlog.Event) bool { return strings.Contains(e.Message, "no-such-plugin") })
-	s.PodsStay(0, "no pod is created", s.In())
-	assert.Equal(t, []batchv1alpha1.JobPhase{batchv1alpha1.Pending}, watchlog.Phases(s.Log.JobStates(job)))
-}
 
 func TestAJobWhoseSchedulerIsNotServedGetsAnEvent(t *testing.T) {
 	t.Parallel()
@@ -55,6 +41,10 @@ func TestAnInvalidJobIsRefusedByTheServer(t *testing.T) {
 		"a minimum beyond the replicas": {
 			job:  mustertesting.MakeJob("job").MinAvailable(3).Task(worker),
 			says: []string{"spec.minAvailable", "should not be greater than total replicas"},
+		},
+		"an unknown plugin": {
+			job:  mustertesting.MakeJob("job").Plugin("no-such-plugin").Task(worker),
+			says: []string{"spec.plugins[no-such-plugin]", "unable to find job plugin: no-such-plugin"},
 		},
 		"two tasks of one name": {
 			job:  mustertesting.MakeJob("job").Task(worker).Task(mustertesting.MakeTask("worker", 1)),

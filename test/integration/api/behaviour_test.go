@@ -33,13 +33,13 @@ tasks: [{name: main, replicas: 2, minAvailable: 2, maxRetry: 3, template: {spec:
 apiVersion: batch.volcano.sh/v1alpha1
 kind: Job
 metadata: {name: topology}
-spec: {networkTopology: {}, tasks: [{replicas: 1, partitionPolicy: {totalPartitions: 1, partitionSize: 1}}]}`, `
+spec: {networkTopology: {}, tasks: [{replicas: 1, partitionPolicy: {totalPartitions: 1, partitionSize: 1}, template: {spec: {containers: [{name: main, image: main}]}}}]}`, `
 queue: default
 schedulerName: muster
 maxRetry: 3
 minAvailable: 1
 networkTopology: {mode: hard}
-tasks: [{name: default0, replicas: 1, minAvailable: 1, maxRetry: 3, partitionPolicy: {totalPartitions: 1, partitionSize: 1, minPartitions: 0}}]`},
+tasks: [{name: default0, replicas: 1, minAvailable: 1, maxRetry: 3, partitionPolicy: {totalPartitions: 1, partitionSize: 1, minPartitions: 0}, template: {spec: {containers: [{name: main, image: main}]}}}]`},
 		"PodGroup": {podGroups, smallPodGroup + "spec: {minMember: 1, subGroupPolicy: [{name: a}]}", `
 queue: default
 minMember: 1

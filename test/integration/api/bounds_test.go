@@ -149,7 +149,7 @@ spec:
     policies:
     - {event: TaskCompleted, action: CompleteJob, timeout: 1m}
     - {events: [PodEvicted], action: RestartTask}
-    template: {spec: {containers: [{name: main, image: main}]}}
+    template: {spec: {containers: [{name: main, image: main, resources: {limits: {cpu: 1}}}]}}
   - {name: first, replicas: 1, template: {spec: {containers: [{name: main, image: main}]}}}
 status:
   state: {phase: Running, reason: R, message: M, lastTransitionTime: "2026-01-01T00:00:00Z"}
@@ -413,12 +413,12 @@ func TestTheLargestJobIsTaken(t *testing.T) {
 	}
 	var names, tasks, volumes []any
 	for i := range 100 {
-		names = append(names, fmt.Sprintf("task-%d-%s", i, strings.Repeat("n", 50)))
+		names = append(names, fmt.Sprintf("task-%d-%s", i, strings.Repeat("n", 45)))
 	}
 	for i := range 100 {
 		tasks = append(tasks, map[string]any{
 			"name": names[i], "replicas": int64(2), "minAvailable": int64(2), "policies": policies,
-			"dependsOn":       map[string]any{"name": names},
+			"dependsOn":       map[string]any{"name": names[:i]},
 			"partitionPolicy": map[string]any{"totalPartitions": int64(2), "partitionSize": int64(1), "minPartitions": int64(2)},
 		})
 	}
@@ -426,7 +426,7 @@ func TestTheLargestJobIsTaken(t *testing.T) {
 		volumes = append(volumes, map[string]any{"mountPath": fmt.Sprintf("/%s/%d", strings.Repeat("p", 1000), i)})
 	}
 	job := normal(t, parse(t, smallJob))
-	job["metadata"] = map[string]any{"name": strings.Repeat("n", 63)}
+	job["metadata"] = map[string]any{"name": "large"} // the names of its pods are nearly as long as they may be
 	job["spec"] = map[string]any{"minAvailable": int64(200), "policies": policies, "volumes": volumes, "tasks": tasks}
 	created := create(t, jobs, normal(t, job))
 

@@ -39,7 +39,7 @@ spec:
   volumes:
   - {mountPath: /data, volumeClaimName: data}
   - {mountPath: /out, volumeClaim: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1024Mi}}}}
-  - {mountPath: /mine, volumeClaimName: mine, volumeClaim: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}
+  - {mountPath: /mine, volumeClaim: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}
   - {mountPath: /scratch}
   tasks:
   - name: main
@@ -55,7 +55,7 @@ spec:
       spec:
         hostNetwork: false
         restartPolicy: Never
-        initContainers: [{name: init, image: init}]
+        initContainers: [{name: init, image: init, resources: {limits: {cpu: 1}}}]
         containers:
         - name: main
           image: main
@@ -68,7 +68,7 @@ spec:
   - {name: first, replicas: 1, template: {spec: {containers: [{name: main, image: main, resources: {}}]}}}
 `
 
-const remedy = " immutable: delete the Job and create it anew"
+const remedy = " immutable: job updates may not change fields other than `minAvailable`, `tasks[*].replicas under spec` and `PriorityClassName`"
 
 // update asks whether the API server would store a change of a Job. Lint has to agree.
 func update(t *testing.T, object map[string]any) error {
@@ -89,7 +89,11 @@ func createChangingJob(t *testing.T, name string) map[string]any {
 			metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}})
 		assert.ErrorContains(c, err, remedy)
 	}, time.Minute, 50*time.Millisecond, "fields are not guarded")
-	return created
+	// A Job is created without the names of its claims, and the controller fills them in.
+	named := set(t, created, "mine", path("spec.volumes.2.volumeClaimName")...)
+	stored, err := resource(jobs).Update(t.Context(), &unstructured.Unstructured{Object: named}, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	return stored.Object
 }
 
 // set changes one field of an object: the path is of names and indexes, and nil removes.
@@ -204,7 +208,7 @@ func TestFixedFieldsOfAJob(t *testing.T) {
 	for _, c := range fixed {
 		t.Run(fmt.Sprintf("%s=%v", c.field, c.value), func(t *testing.T) {
 			err := update(t, set(t, created, c.value, path("spec."+c.field)...))
-			require.ErrorContains(t, err, c.names+remedy)
+			require.Contains(t, everythingSaid(err), c.names+remedy)
 		})
 	}
 }
@@ -307,8 +311,7 @@ func jobsOf(t *testing.T, file string) []*unstructured.Unstructured {
 	var found []*unstructured.Unstructured
 	for _, document := range strings.Split(string(text), "\n---") {
 		object := &unstructured.Unstructured{Object: normal(t, parse(t, document))}
-		// What Go clients make of a template without containers is refused by the schema, whatever they change.
-		if object.GetKind() == "Job" && !strings.Contains(document, "template: {}") {
+		if object.GetKind() == "Job" {
 			found = append(found, object)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -54,12 +55,23 @@ var anyJob = rapid.Custom(func(t *rapid.T) map[string]any {
 		tasks, sum = append(tasks, task), sum+replicas
 	}
 	spec["tasks"] = tasks
+	if _, has := plugins["mpi"]; has {
+		plugins["mpi"] = []any{"--master=" + nameOf(tasks[0])}
+	}
 	maybe(t, spec, "minAvailable", int64(0), sum/2, sum)
 	return map[string]any{
 		"apiVersion": batchv1alpha1.SchemeGroupVersion.String(), "kind": "Job",
 		"metadata": map[string]any{"name": "any", "namespace": metav1.NamespaceDefault}, "spec": spec,
 	}
 })
+
+// nameOf is the name of the first task, or the one that it is given.
+func nameOf(first any) string {
+	if name, _ := first.(map[string]any)["name"].(string); name != "" {
+		return name
+	}
+	return "default0"
+}
 
 // maybe gives a field one of the values, or none.
 func maybe(t *rapid.T, of map[string]any, field string, values ...any) {
@@ -129,7 +141,7 @@ apiVersion: batch.volcano.sh/v1alpha1
 kind: Job
 metadata: {name: same-`+name+`}
 spec:
-  plugins: {mpi: []}
+  plugins: {mpi: [--master=b]}
   tasks:
   - {replicas: 2, template: {spec: {hostNetwork: true, containers: [{name: main, image: main}]}}}
   - {name: b, replicas: 1, template: {spec: {containers: [{name: main, image: main}]}}}
@@ -173,13 +185,10 @@ func TestDefaultsOfQueues(t *testing.T) {
 		"all is said": {`spec: {weight: 2, reclaimable: false, parent: up, dequeueStrategy: fifo}`,
 			`{weight: 2, reclaimable: false, parent: up, dequeueStrategy: fifo}`, `{}`},
 		"a name that is generated": {`metadata: {name: null, generateName: q-}`, `{weight: 1, reclaimable: true, parent: root, dequeueStrategy: traverse}`, `{}`},
-		"root has no parent":       {`metadata: {name: root}`, `{weight: 1, reclaimable: true, dequeueStrategy: traverse}`, `{}`},
-		"a path below root": {`metadata: {annotations: {volcano.sh/hierarchy: a/b, volcano.sh/hierarchy-weights: 2/3}}`,
-			`{weight: 1, reclaimable: true, parent: root, dequeueStrategy: traverse}`, `{volcano.sh/hierarchy: root/a/b, volcano.sh/hierarchy-weights: 1/2/3}`},
-		"a path from root": {`metadata: {annotations: {volcano.sh/hierarchy: root/a, volcano.sh/hierarchy-weights: 1/3}}`,
-			`{weight: 1, reclaimable: true, parent: root, dequeueStrategy: traverse}`, `{volcano.sh/hierarchy: root/a, volcano.sh/hierarchy-weights: 1/3}`},
-		"a path without weights": {`metadata: {annotations: {volcano.sh/hierarchy: a}}`,
-			`{weight: 1, reclaimable: true, parent: root, dequeueStrategy: traverse}`, `{volcano.sh/hierarchy: a}`},
+		"a path below root": {`metadata: {annotations: {volcano.sh/hierarchy: d/e, volcano.sh/hierarchy-weights: 2/3}}`,
+			`{weight: 1, reclaimable: true, parent: root, dequeueStrategy: traverse}`, `{volcano.sh/hierarchy: root/d/e, volcano.sh/hierarchy-weights: 1/2/3}`},
+		"a path from root": {`metadata: {annotations: {volcano.sh/hierarchy: root/c, volcano.sh/hierarchy-weights: 1/3}}`,
+			`{weight: 1, reclaimable: true, parent: root, dequeueStrategy: traverse}`, `{volcano.sh/hierarchy: root/c, volcano.sh/hierarchy-weights: 1/3}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			object := merge(t, merge(t, parse(t, smallQueue), "metadata: {name: defaults-of-queues}"), c.patch)
@@ -194,6 +203,21 @@ func TestDefaultsOfQueues(t *testing.T) {
 			assert.Equal(t, want, queue.GetAnnotations())
 		})
 	}
+}
+
+// TestRootGetsNoParent: all other queues get one.
+func TestRootGetsNoParent(t *testing.T) {
+	root := &unstructured.Unstructured{Object: normal(t, merge(t, parse(t, smallQueue), "metadata: {name: root}"))}
+	_, err := resource(queues).Create(t.Context(), root, metav1.CreateOptions{})
+	require.True(t, err == nil || apierrors.IsAlreadyExists(err), "%v", err)
+	stored, err := resource(queues).Get(t.Context(), "root", metav1.GetOptions{})
+	require.NoError(t, err)
+	unstructured.RemoveNestedField(stored.Object, "spec", "weight")
+	unstructured.RemoveNestedField(stored.Object, "spec", "parent")
+	updated, err := resource(queues).Update(t.Context(), stored, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}})
+	require.NoError(t, err)
+	assert.Nil(t, within(updated.Object, "spec", "parent"))
+	assert.EqualValues(t, 1, within(updated.Object, "spec", "weight"), "all other defaults are written")
 }
 
 // namespaceWithQueue makes a namespace whose annotation names the queue team, and waits until the API server knows it.
@@ -354,6 +378,8 @@ func TestDefaultsHideNoMessage(t *testing.T) {
 // TestMinimumsOfAJobThatIsScaled: a minimum that is written on the object is a field like any other, in whatever way it came there. Only
 // the Job's follows the tasks' while no client has set it.
 func TestMinimumsOfAJobThatIsScaled(t *testing.T) {
+	const toZero = `[{"op": "remove", "path": "/spec/tasks/0/replicas"}, {"op": "remove", "path": "/spec/tasks/0/minAvailable"},
+		{"op": "remove", "path": "/spec/tasks/1/replicas"}, {"op": "remove", "path": "/spec/tasks/1/minAvailable"}]`
 	const unnamed, named = `{tasks: [{name: a, replicas: 4}, {name: b, replicas: 1}]}`, `{minAvailable: 5, tasks: [{name: a, replicas: 4}, {name: b, replicas: 1}]}`
 	for i, c := range []struct {
 		name, spec, patch string
@@ -366,11 +392,11 @@ func TestMinimumsOfAJobThatIsScaled(t *testing.T) {
 		{"up, and the minimum computed anew", unnamed, `[{"op": "replace", "path": "/spec/tasks/0/replicas", "value": 9}, {"op": "remove", "path": "/spec/tasks/0/minAvailable"}]`, 10, []int64{9, 1}, ""},
 		{"down", unnamed, `[{"op": "replace", "path": "/spec/tasks/0/replicas", "value": 2}]`, 0, nil, "spec.tasks[0].minAvailable"},
 		{"down, with its minimum", unnamed, `[{"op": "replace", "path": "/spec/tasks/0/replicas", "value": 2}, {"op": "replace", "path": "/spec/tasks/0/minAvailable", "value": 2}]`, 3, []int64{2, 1}, ""},
-		{"to zero", unnamed, `[{"op": "replace", "path": "/spec/tasks/0", "value": {"name": "a"}}, {"op": "replace", "path": "/spec/tasks/1", "value": {"name": "b"}}]`, 0, []int64{0, 0}, ""},
-		{"named, up, with the minimum of the task", named, `[{"op": "replace", "path": "/spec/tasks/0", "value": {"name": "a", "replicas": 9}}]`, 5, []int64{9, 1}, ""},
-		{"named, down, with the minimum of the task", named, `[{"op": "replace", "path": "/spec/tasks/0", "value": {"name": "a", "replicas": 2}}]`, 0, nil, "spec.minAvailable"},
-		{"named, down, with both", named, `[{"op": "replace", "path": "/spec/tasks/0", "value": {"name": "a", "replicas": 2}}, {"op": "replace", "path": "/spec/minAvailable", "value": 3}]`, 3, []int64{2, 1}, ""},
-		{"named, down, computed anew", named, `[{"op": "replace", "path": "/spec/tasks/0", "value": {"name": "a", "replicas": 2}}, {"op": "remove", "path": "/spec/minAvailable"}]`, 3, []int64{2, 1}, ""},
+		{"to zero", unnamed, toZero, 0, []int64{0, 0}, ""},
+		{"named, up, with the minimum of the task", named, `[{"op": "replace", "path": "/spec/tasks/0/replicas", "value": 9}, {"op": "remove", "path": "/spec/tasks/0/minAvailable"}]`, 5, []int64{9, 1}, ""},
+		{"named, down, with the minimum of the task", named, `[{"op": "replace", "path": "/spec/tasks/0/replicas", "value": 2}, {"op": "remove", "path": "/spec/tasks/0/minAvailable"}]`, 0, nil, "spec.minAvailable"},
+		{"named, down, with both", named, `[{"op": "replace", "path": "/spec/tasks/0/replicas", "value": 2}, {"op": "remove", "path": "/spec/tasks/0/minAvailable"}, {"op": "replace", "path": "/spec/minAvailable", "value": 3}]`, 3, []int64{2, 1}, ""},
+		{"named, down, computed anew", named, `[{"op": "replace", "path": "/spec/tasks/0/replicas", "value": 2}, {"op": "remove", "path": "/spec/tasks/0/minAvailable"}, {"op": "remove", "path": "/spec/minAvailable"}]`, 3, []int64{2, 1}, ""},
 		{"named by a change", unnamed, `[{"op": "replace", "path": "/spec/minAvailable", "value": 4}]`, 4, []int64{4, 1}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -401,7 +427,7 @@ func TestAFileWithoutMinimumsMeansAllReplicas(t *testing.T) {
 			for _, replicas := range []int{4, 9, 2, 0, 3} {
 				object := merge(t, parse(t, smallJob), fmt.Sprintf(
 					"metadata: {name: %s}\nspec: {tasks: [{name: a, replicas: %d}, {name: b, replicas: 1}]}", name, replicas))
-				text, err := json.Marshal(object)
+				text, err := json.Marshal(withTemplates(object).Object)
 				require.NoError(t, err)
 				file := filepath.Join(t.TempDir(), "job.json")
 				require.NoError(t, os.WriteFile(file, text, 0o600))

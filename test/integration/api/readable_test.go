@@ -321,7 +321,7 @@ var oddButGood = []struct {
 	{jobs, "spec.policies.0.timeout", []any{"0", "+5m", ".5h", "1.5h", "1h1h", "5µs", "5μs", "2562047h"}},
 	{jobs, "spec.activeDeadlineSeconds", []any{int64(math.MaxInt32), 60.0}},
 	{jobs, "spec.policies.2.exitCode", []any{int64(math.MinInt32)}},
-	{jobs, firstContainer + ".resources.requests.cpu", []any{"+1", ".5", "5.", "1e3", "1E", "1e-999", "1e999", 2.0, int64(-1)}},
+	{jobs, firstContainer + ".resources.requests.cpu", []any{"+1", ".5", "5.", "1e3", "1E", "1e-999", "1e999", 2.0}},
 	{jobs, firstContainer + ".livenessProbe.httpGet.port", []any{int64(math.MaxInt32), int64(math.MinInt32), ""}},
 	{podGroups, "spec.minResources.cpu", []any{"1e999", int64(math.MaxInt64)}},
 	{queues, "spec.capability.cpu", []any{"1e999", int64(math.MaxInt64)}},
@@ -334,6 +334,10 @@ func TestListsWithOddValuesCanBeRead(t *testing.T) {
 		for _, value := range c.values {
 			stored++
 			odd := set(t, richObject(t, c.resource), value, path(c.field)...)
+			if c.resource == jobs { // any amount of cores, and no limit that it must keep to
+				odd = set(t, odd, "none", path("spec.tasks.0.topologyPolicy")...)
+				odd = set(t, odd, nil, path(firstContainer+".resources.limits")...)
+			}
 			create(t, c.resource, put(t, odd, fmt.Sprintf("odd-%d", stored), "metadata", "name"))
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -66,10 +65,10 @@ var rules = map[string]rule{
 	},
 	"a Job's name fits into a label": {
 		base:    smallJob,
-		keeps:   []string{`metadata: {name: ` + strings.Repeat("n", 63) + `}`},
+		keeps:   []string{`metadata: {name: ` + strings.Repeat("n", 56) + `}`}, // with -main-1 a pod's name is as long as it may be
 		breaks:  `metadata: {name: ` + strings.Repeat("n", 64) + `}`,
 		field:   "<nil>", // how the API server names the whole object
-		message: "metadata.name must be no more than 63 characters",
+		message: "validate failed: metadata.name must be no more than 63 characters",
 	},
 	"minAvailable is at most the sum of the replicas": {
 		base:    smallJob,
@@ -113,12 +112,19 @@ var rules = map[string]rule{
 		field:   "spec.volumes",
 		message: "duplicated mountPath: mount each volume somewhere else",
 	},
+	"the name of a claim is one that a claim can have": {
+		base:    smallJob,
+		keeps:   []string{`spec: {volumes: [{mountPath: /a, volumeClaimName: a.b-c}]}`, `spec: {volumes: [{mountPath: /a, volumeClaimName: ""}]}`},
+		breaks:  `spec: {volumes: [{mountPath: /a, volumeClaimName: A}]}`,
+		field:   "spec.volumes[0].volumeClaimName",
+		message: "invalid VolumeClaimName",
+	},
 	"a task's minAvailable is at most its replicas": {
 		base:    smallJob,
 		keeps:   []string{`spec: {tasks: [{replicas: 2, minAvailable: 2}]}`, `spec: {tasks: [{replicas: 2, minAvailable: 0}]}`},
 		breaks:  `spec: {tasks: [{replicas: 9}, {replicas: 2, minAvailable: 3}]}`,
 		field:   "spec.tasks[1].minAvailable",
-		message: "greater than 'replicas' of the task: lower it, or raise the replicas",
+		message: "greater than 'replicas' in task",
 	},
 	"partitions make up the replicas": {
 		base:    smallJob,
@@ -190,7 +196,7 @@ var rules = map[string]rule{
 		keeps:   []string{policies(`{exitCode: -1, action: RestartJob}`)},
 		breaks:  policies(`{event: PodFailed, action: RestartJob}, {action: RestartJob}`),
 		field:   "spec.policies[1]",
-		message: "either event or exitCode should be specified",
+		message: "either event and exitCode should be specified: name an event, or an exit code",
 	},
 	"an exit code means failure": {
 		base:    smallJob,
@@ -264,7 +270,7 @@ var rules = map[string]rule{
 		keeps:   []string{`spec: {subGroupPolicy: [{name: a, networkTopology: {highestTierName: rack}}]}`},
 		breaks:  `spec: {subGroupPolicy: [{name: a, networkTopology: {highestTierName: rack, highestTierAllowed: 0}}]}`,
 		field:   "spec.subGroupPolicy[0].networkTopology",
-		message: "simultaneously: remove one",
+		message: "in subGroupPolicy",
 	},
 	"a Command names what can exist": {
 		base: smallCommand,
@@ -286,7 +292,7 @@ var rules = map[string]rule{
 
 // resourceOf tells the resource of an object by its kind.
 func resourceOf(object map[string]any) schema.GroupVersionResource {
-	return map[string]schema.GroupVersionResource{"Job": jobs, "PodGroup": podGroups, "Queue": queues, "Command": commands}[object["kind"].(string)]
+	return map[string]schema.GroupVersionResource{"Job": jobs, "PodGroup": podGroups, "Queue": queues, "Command": commands, "Pod": pods}[object["kind"].(string)]
 }
 
 func TestRulesTakeWhatKeepsThem(t *testing.T) {
@@ -353,7 +359,7 @@ func TestTasksAreNeitherAddedNorRemoved(t *testing.T) {
 		"nor all of them":        {`spec: {tasks: null}`, "No task specified in job spec"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			changed := &unstructured.Unstructured{Object: merge(t, created.Object, c.patch)}
+			changed := withTemplates(merge(t, created.Object, c.patch))
 			_, err := resource(jobs).Update(t.Context(), changed, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}})
 			if c.refused == "" {
 				require.NoError(t, err)

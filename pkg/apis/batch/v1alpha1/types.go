@@ -27,7 +27,7 @@ import (
 // +kubebuilder:selectablefield:JSONPath=`.spec.queue`
 // +kubebuilder:selectablefield:JSONPath=`.status.state.phase`
 // +kubebuilder:validation:XValidation:rule="has(self.spec) && has(self.spec.tasks)",fieldPath=".spec.tasks",reason=FieldValueRequired,message="No task specified in job spec: name at least one"
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="metadata.name must be no more than 63 characters: pods carry it as a label"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",messageExpression="\"create job with name \" + self.metadata.name + \" validate failed: metadata.name must be no more than 63 characters, as pods carry it as a label\"",message="create job with name validate failed: metadata.name must be no more than 63 characters, as pods carry it as a label"
 type Job struct {
 	metav1.TypeMeta `json:",inline"`
 	// Standard object metadata.
@@ -171,6 +171,7 @@ type VolumeSpec struct {
 	// +kubebuilder:validation:Pattern=`^[^:]+$`
 	MountPath string `json:"mountPath"`
 	// VolumeClaimName names the claim to mount. The controller fills it in where volumeClaim is set.
+	// +kubebuilder:validation:XValidation:rule="self.matches('^$|^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",messageExpression="\"invalid VolumeClaimName \" + self + \": use lower case letters, digits, hyphens and dots, as names of claims have\"",message="invalid VolumeClaimName: use lower case letters, digits, hyphens and dots, as names of claims have"
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	VolumeClaimName string `json:"volumeClaimName,omitempty"`
@@ -249,7 +250,7 @@ type PartitionPolicySpec struct {
 
 // TaskSpec is one kind of pods of a Job.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.minAvailable) || self.minAvailable <= (has(self.replicas) ? self.replicas : 0)",fieldPath=".minAvailable",message="'minAvailable' is greater than 'replicas' of the task: lower it, or raise the replicas"
+// +kubebuilder:validation:XValidation:rule="!has(self.minAvailable) || self.minAvailable <= (has(self.replicas) ? self.replicas : 0)",fieldPath=".minAvailable",messageExpression="\"'minAvailable' is greater than 'replicas' in task: \" + (has(self.name) ? self.name : \"(without a name)\") + \"; lower it, or raise the replicas\"",message="'minAvailable' is greater than 'replicas' in task: lower it, or raise the replicas"
 // +kubebuilder:validation:XValidation:rule="!has(self.partitionPolicy) || (has(self.replicas) ? self.replicas : 0) == self.partitionPolicy.totalPartitions * self.partitionPolicy.partitionSize",fieldPath=".replicas",message="'replicas' are not equal to totalPartitions*partitionSize of the task's partitionPolicy: make them equal"
 // +kubebuilder:validation:XValidation:rule="!has(self.partitionPolicy) || !has(self.partitionPolicy.minPartitions) || self.partitionPolicy.minPartitions == 0 || !has(self.minAvailable) || self.minAvailable == self.partitionPolicy.minPartitions * self.partitionPolicy.partitionSize",fieldPath=".minAvailable",message="'minAvailable' is not equal to minPartitions*partitionSize of the task's partitionPolicy: make them equal, or leave it out"
 type TaskSpec struct {
@@ -296,13 +297,13 @@ type TaskSpec struct {
 // +kubebuilder:validation:MaxItems=20
 // +kubebuilder:validation:XValidation:rule="[self.map(p, has(p.event), p.event) + self.map(p, has(p.events), p.events.distinct()).flatten()].all(names, names.distinct().size() == names.size())",message="duplicate event across different policies: name each event once"
 // +kubebuilder:validation:XValidation:rule="[self.map(p, has(p.exitCode), p.exitCode)].all(codes, codes.distinct().size() == codes.size())",message="duplicate exitCode: name each exit code once"
-// +kubebuilder:validation:XValidation:rule="!self.exists(p, (has(p.event) && p.event == '*') || (has(p.events) && '*' in p.events)) || self.all(p, (has(p.exitCode) || (has(p.event) ? p.event in ['*','TaskCompleted','PodPending','JobUpdated'] : true) && (has(p.events) ? p.events.all(e, e in ['*','TaskCompleted','PodPending','JobUpdated']) : true)))",message="if there's * here, no other failure event should be here: * stands for all of them"
+// +kubebuilder:validation:XValidation:rule="!self.exists(p, (has(p.event) && p.event == '*') || (has(p.events) && '*' in p.events)) || self.all(p, (has(p.exitCode) || (has(p.event) ? p.event in ['*','TaskCompleted','PodPending','JobUpdated'] : true) && (has(p.events) ? p.events.all(e, e in ['*','TaskCompleted','PodPending','JobUpdated']) : true)))",message="if there's * here, no other policy should be here that is for a failure: * stands for all of them"
 type LifecyclePolicies []LifecyclePolicy
 
 // LifecyclePolicy answers an event, or a container's exit code, with an action.
 //
 // +kubebuilder:validation:XValidation:rule="!(has(self.exitCode) && (has(self.event) || has(self.events)))",message="must not specify event and exitCode simultaneously: make two policies"
-// +kubebuilder:validation:XValidation:rule="has(self.exitCode) || has(self.event) || has(self.events) && self.events.size() > 0",message="either event or exitCode should be specified"
+// +kubebuilder:validation:XValidation:rule="has(self.exitCode) || has(self.event) || has(self.events) && self.events.size() > 0",message="either event and exitCode should be specified: name an event, or an exit code"
 // +kubebuilder:validation:XValidation:rule="!has(self.exitCode) || self.exitCode != 0",fieldPath=".exitCode",message="0 is not a valid error code: name a code that means failure"
 // +kubebuilder:validation:XValidation:rule="has(self.action) && self.action in ['AbortJob','RestartJob','RestartTask','RestartPod','RestartPartition','TerminateJob','CompleteJob','ResumeJob']",fieldPath=".action",message="invalid policy action: use AbortJob, RestartJob, RestartTask, RestartPod, RestartPartition, TerminateJob, CompleteJob or ResumeJob; to do nothing (None), leave the policy out; SyncJob and UpdateJob happen to every job by themselves"
 // +kubebuilder:validation:XValidation:rule="!((has(self.event) && self.event == 'PodPending') || (has(self.events) && 'PodPending' in self.events)) || has(self.timeout)",fieldPath=".timeout",message="a policy for PodPending needs a timeout: say how long a pod may be pending"

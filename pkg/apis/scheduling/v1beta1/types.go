@@ -105,7 +105,7 @@ type NetworkTopologySpec struct {
 
 // SubGroupPolicySpec divides the members of a PodGroup into sub groups, each a small gang of its own.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.networkTopology) || !(has(self.networkTopology.highestTierAllowed) && has(self.networkTopology.highestTierName))",fieldPath=".networkTopology",message="must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously: remove one"
+// +kubebuilder:validation:XValidation:rule="!has(self.networkTopology) || !(has(self.networkTopology.highestTierAllowed) && has(self.networkTopology.highestTierName))",fieldPath=".networkTopology",messageExpression="\"in subGroupPolicy '\" + (has(self.name) ? self.name : \"\") + \"': must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously; remove one\"",message="in subGroupPolicy: must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously: remove one"
 type SubGroupPolicySpec struct {
 	// Name of the policy.
 	// +kubebuilder:validation:MaxLength=253
