@@ -1,5 +1,6 @@
 // Package job_test runs the job controller against a real API server. There is no scheduler and no kubelet: the tests
-// play those, and the podgroup controller, by what they write.
+// play those, and the podgroup controller, by what they write. There are no admission policies either: whatever they refuse, the controller
+// must find, too.
 package job_test
 
 import (
@@ -33,7 +34,10 @@ const nowhere = "nowhere"
 func TestMain(m *testing.M) {
 	harness.Main(m, localcluster.Options{ControlPlaneOnly: true}, func(ctx context.Context, env *harness.Env) (func() error, error) {
 		config, kube, muster = env.Config, env.Kube, env.Muster
-		var err error
+		err := harness.DeletePolicies(ctx, env)
+		if err != nil {
+			return nil, err
+		}
 		if log, err = watchlog.Start(ctx, kube, muster); err != nil {
 			return nil, err
 		}

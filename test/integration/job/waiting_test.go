@@ -17,7 +17,8 @@ import (
 	"github.com/muster-sched/muster/pkg/watchlog"
 )
 
-// TestWhatCannotRunSaysSo: each of these is kept Pending with a reason, a message and an event that name the field.
+// TestWhatCannotRunSaysSo: each of these is kept Pending with a reason, a message and an event that name the field. Where the admission policies
+// are in force, most are refused before they come here.
 func TestWhatCannotRunSaysSo(t *testing.T) {
 	for name, c := range map[string]struct {
 		job    *mustertesting.JobWrapper
@@ -35,6 +36,12 @@ func TestWhatCannotRunSaysSo(t *testing.T) {
 		"a queue that does not exist": {mustertesting.MakeJob("j").Queue("nowhere").Task(mustertesting.MakeTask("a", 1)),
 			"QueueNotFound", "nowhere"},
 		"network topology": {networked(), "NotSupported", "spec.networkTopology"},
+		"mpi without a master": {mustertesting.MakeJob("j").Plugin("mpi").Task(mustertesting.MakeTask("a", 1)),
+			"Invalid", "The specified mpi master task was not found"},
+		"a claim and its name": {mustertesting.MakeJob("j").Volume(batchv1alpha1.VolumeSpec{MountPath: "/a", VolumeClaimName: "c",
+			VolumeClaim: &corev1.PersistentVolumeClaimSpec{}}).Task(mustertesting.MakeTask("a", 1)), "Invalid", "spec.volumes[0].volumeClaimName"},
+		"a dependency on no task": {mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1).DependsOn("b")),
+			"Invalid", "no task has this name"},
 		"the root queue": {mustertesting.MakeJob("j").Queue("root").Task(mustertesting.MakeTask("a", 1)),
 			"QueueIsRoot", "root queue"},
 	} {

@@ -180,14 +180,6 @@ func TestAClaimThatWasMadeIsNotMadeTwice(t *testing.T) {
 	s.pod("j-w-0")
 }
 
-func TestANewClaimHasNoNameOfItsOwn(t *testing.T) {
-	s := newStage(t)
-	s.apply(mustertesting.MakeJob("j").Volume(batchv1alpha1.VolumeSpec{MountPath: "/out", VolumeClaim: request(), VolumeClaimName: "mine"}).
-		Task(mustertesting.MakeTask("w", 1)))
-	state := s.JobReason(s.name("j"), "Invalid")
-	assert.Contains(t, state.Message, "spec.volumes[0].volumeClaimName")
-}
-
 func TestARefusedClaimSaysWhy(t *testing.T) {
 	s := newStage(t)
 	wrong := request()

@@ -22,7 +22,7 @@ var sizes = []abuse{
 			job := b.job(i).Plugin("svc").Plugin("ssh").Plugin("env")
 			for j := range 100 {
 				// A minimum that its queue never admits: nothing of it need be built.
-				job.Task(mustertesting.MakeTask(fmt.Sprintf("task-%d-%s", j, strings.Repeat("n", 40)), replicas).Requests("cpu", "1"))
+				job.Task(mustertesting.MakeTask(fmt.Sprintf("task-%d-%s", j, strings.Repeat("n", 20)), replicas).Requests("cpu", "1"))
 			}
 			b.try(job.Obj())
 		}
@@ -75,11 +75,11 @@ var sizes = []abuse{
 		})
 	}},
 	{name: "longest-names", do: func(b *tenant) {
-		b.name = strings.Repeat("l", 61)
+		b.name = strings.Repeat("l", 27) // and those of pods have 63 characters
 		for i := range 3 {
 			job := b.job(i).Plugin("svc").Plugin("ssh").Volume(claim("/data"))
 			for j := range 3 {
-				job.Task(mustertesting.MakeTask(fmt.Sprintf("%s-%d", strings.Repeat("t", 61), j), 2))
+				job.Task(mustertesting.MakeTask(fmt.Sprintf("%s-%d", strings.Repeat("t", 29), j), 2))
 			}
 			b.try(job.Obj())
 		}
@@ -117,7 +117,7 @@ var lives = []abuse{
 			job := b.job(i).Policy(busv1alpha1.AnyEvent, busv1alpha1.RestartJobAction).MaxRetry(1000).Task(mustertesting.MakeTask("a", 2).Requests("cpu", "10m")).Obj()
 			job.Finalizers = []string{finalizer}
 			if i%3 == 0 {
-				job.Spec.Queue = queueClosed
+				job.Spec.Queue = queueFull
 			}
 			b.must(job)
 			if i%3 == 1 {

@@ -61,15 +61,13 @@ var pods = []abuse{
 		}
 	}},
 	{name: notAdmitted, namespace: namespaceKept, do: func(b *tenant) {
-		// Pods that say that a Job has been admitted whose queue is closed, or has less than the Job needs.
+		// Pods that say that a Job has been admitted whose queue is full, or has less than the Job needs.
 		b.many(10, func(i int) {
-			job := b.job(i).Queue([]string{queueClosed, queueNarrow}[i%2]).Task(mustertesting.MakeTask("a", 4).Requests("cpu", "1")).Obj()
+			job := b.job(i).Queue([]string{queueFull, queueNarrow}[i%2]).Task(mustertesting.MakeTask("a", 4).Requests("cpu", "1")).Obj()
 			b.must(job)
-			if job.Spec.Queue == queueNarrow { // Jobs of closed queues get no PodGroup
-				b.soon("the PodGroup of "+job.Name, func() bool {
-					return log.Group(types.NamespacedName{Namespace: b.namespace, Name: groupOf(job)}).Queue != ""
-				})
-			}
+			b.soon("the PodGroup of "+job.Name, func() bool {
+				return log.Group(types.NamespacedName{Namespace: b.namespace, Name: groupOf(job)}).Queue != ""
+			})
 			for j, node := range []string{"", "node-3"} {
 				forged := b.pod(10*i+j).Owner(job).Group(groupOf(job)).Version(0).Task("a").Node(node).Requests("cpu", "1").Obj()
 				forged.Name = fmt.Sprintf("forged-%d-%d", i, j)

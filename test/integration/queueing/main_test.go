@@ -1,5 +1,6 @@
 // Package queueing_test runs the podgroup and queue controllers against a real API server. There is no scheduler, no
-// kubelet and no job controller: the tests play those by what they write.
+// kubelet and no job controller: the tests play those by what they write. There are no admission policies either: whatever they refuse, the
+// controllers must find, too.
 package queueing_test
 
 import (
@@ -60,6 +61,9 @@ var (
 func TestMain(m *testing.M) {
 	harness.Main(m, localcluster.Options{ControlPlaneOnly: true}, func(ctx context.Context, env *harness.Env) (func() error, error) {
 		kube, muster = env.Kube, env.Muster
+		if err := harness.DeletePolicies(ctx, env); err != nil {
+			return nil, err
+		}
 		if err := addNode(ctx, node, "1000"); err != nil {
 			return nil, err
 		}
