@@ -197,9 +197,9 @@ func (f *Facts) before() []string {
 		return nil
 	}
 	if len(waiting) == 1 {
-		return []string{"It is the only one that waits in queue " + name + "."}
+		return append([]string{"It is the only one that waits in queue " + name + "."}, f.beforeOnNodes()...)
 	}
-	lines := []string{fmt.Sprintf("It is the %s of %d that wait in queue %s.", ordinal(place+1), len(waiting), name)}
+	lines := append([]string{fmt.Sprintf("It is the %s of %d that wait in queue %s.", ordinal(place+1), len(waiting), name)}, f.beforeOnNodes()...)
 	var ahead []string
 	for _, group := range waiting[:place] {
 		why := "older"
@@ -216,6 +216,21 @@ func (f *Facts) before() []string {
 		return append(lines, "The queue is first in, first out: none of them is passed.")
 	}
 	return lines
+}
+
+// beforeOnNodes counts the gangs of other queues that wait for nodes before an admitted one: nodes are for all queues.
+func (f *Facts) beforeOnNodes() []string {
+	n := 0
+	for i := range f.Groups {
+		other := &f.Groups[i]
+		if waits(other) && admitted(other) == 1 && usage.QueueOf(other) != usage.QueueOf(f.Group) && f.compare(other, f.Group) < 0 {
+			n++
+		}
+	}
+	if n == 0 || admitted(f.Group) == 0 {
+		return nil
+	}
+	return []string{count(n, "gang") + " of other queues, of a higher priority or older, may take nodes before it."}
 }
 
 // addTry says what the scheduler, or the queue, found last, and when.

@@ -121,6 +121,25 @@ func TestWhoIsBeforeAJob(t *testing.T) {
 	assert.Contains(t, section(Job(f), "Who is before it"), "The queue is first in, first out: none of them is passed.")
 }
 
+func TestGangsOfOtherQueuesMayTakeNodesBefore(t *testing.T) {
+	f := waitingJob()
+	inOther := func(g *schedulingv1beta1.PodGroup) {
+		g.Spec.Queue, g.Status.Phase = "other", schedulingv1beta1.PodGroupInqueue
+		g.CreationTimestamp = metav1.NewTime(now.Add(-time.Hour))
+	}
+	f.Groups = append(f.Groups, groupLike(f, "admitted", inOther), groupLike(f, "not-admitted", func(g *schedulingv1beta1.PodGroup) {
+		inOther(g)
+		g.Status.Phase = schedulingv1beta1.PodGroupPending
+	}))
+	assert.Len(t, section(Job(f), "Who is before it"), 1, "it is not admitted, so nodes are not what it waits for")
+	f.Group.Status.Phase = schedulingv1beta1.PodGroupInqueue
+	f.Groups[0].Status.Phase = schedulingv1beta1.PodGroupInqueue
+	assert.Equal(t, []string{
+		"It is the only one that waits in queue team.",
+		"1 gang of other queues, of a higher priority or older, may take nodes before it.",
+	}, section(Job(f), "Who is before it"))
+}
+
 func TestAJobThatCanNeverRun(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Facts)
