@@ -63,6 +63,8 @@ func newControllers(cfg *config, p *parts) ([]controller, error) {
 	if err != nil {
 		return nil, fmt.Errorf("setting up the queue controller: %w", err)
 	}
+	legacyregistry.MustRegister(queues.AdmissionWait())
+	legacyregistry.CustomMustRegister(queues.Gauges())
 	jobs := job.New(job.Config{
 		Kube: p.kube, Muster: p.muster, KubeInformers: p.kubeInformers, MusterInformers: p.musterInformers,
 		Recorder: p.recorder, SchedulerName: cfg.schedulerName, ServedSchedulerNames: cfg.servedSchedulerNames,

@@ -5,18 +5,24 @@ import (
 	"strings"
 
 	"github.com/muster-sched/muster/pkg/controllers/job"
+	"github.com/muster-sched/muster/pkg/controllers/queue"
 )
 
-// metricsPart describes the metrics of Jobs.
+// metricsPart describes the metrics of Jobs and queues.
 func metricsPart() string {
 	b := &strings.Builder{}
 	b.WriteString("| metric | type | what it tells |\n|---|---|---|\n")
-	for _, m := range job.Metrics() {
-		name := m.Name
-		if len(m.Labels) > 0 {
-			name += "{" + strings.Join(m.Labels, ",") + "}"
+	row := func(name, kind, help string, labels []string) {
+		if len(labels) > 0 {
+			name += "{" + strings.Join(labels, ",") + "}"
 		}
-		fmt.Fprintf(b, "| `%s` | %s | %s |\n", name, m.Type, m.Help)
+		fmt.Fprintf(b, "| `%s` | %s | %s |\n", name, kind, help)
+	}
+	for _, m := range job.Metrics() {
+		row(m.Name, m.Type, m.Help, m.Labels)
+	}
+	for _, m := range queue.Metrics() {
+		row(m.Name, m.Type, m.Help, m.Labels)
 	}
 	return b.String()
 }

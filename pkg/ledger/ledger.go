@@ -265,6 +265,13 @@ func (l *Ledger) Users(queue string) []quota.UserUse {
 	return l.used.Users(queue)
 }
 
+// Terms are those of a queue that count. They must not be changed.
+func (l *Ledger) Terms(queue string) quota.Terms {
+	l.lock()
+	defer l.mu.Unlock()
+	return l.tree.Terms(queue)
+}
+
 // Limits are the capability of a queue, with that of the nearest ancestor for each resource that the queue does not name.
 func (l *Ledger) Limits(queue string) resources.List {
 	l.lock()
@@ -287,11 +294,23 @@ func (l *Ledger) Pods() []types.UID {
 	return slices.Collect(maps.Keys(l.charges))
 }
 
-// Queues lists the names of all queues that are declared or used, the root too.
+// Queues lists the names of all queues that exist, and of the root.
 func (l *Ledger) Queues() []string {
 	l.lock()
 	defer l.mu.Unlock()
-	return slices.DeleteFunc(l.tree.Names(), quota.IsUser)
+	return slices.DeleteFunc(l.tree.Names(), func(name string) bool { return name != quota.Root && !l.exists(name) })
+}
+
+// Exists says whether there is a queue of a name. Pods may be charged to one that is not.
+func (l *Ledger) Exists(queue string) bool {
+	l.lock()
+	defer l.mu.Unlock()
+	return l.exists(queue)
+}
+
+func (l *Ledger) exists(queue string) bool {
+	_, declared := l.declared[queue]
+	return declared
 }
 
 // Totals is what a queue and its descendants use, and that with what is assumed for them.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/component-base/metrics"
 	"k8s.io/utils/clock"
 
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
@@ -68,6 +69,9 @@ type Controller struct {
 	settled  map[string]settled             // queue -> which of its terms count
 	shares   quota.Shares                   // as they were at sharedAt
 	sharedAt time.Time
+
+	gauges        *Gauges
+	admissionWait *metrics.HistogramVec // seconds, by queue
 }
 
 // New makes the controller and registers it with the informers.
@@ -94,6 +98,7 @@ func New(cfg Config) (*Controller, error) {
 		recorder: cfg.Recorder,
 		executed: map[string]sets.Set[types.UID]{},
 	}
+	c.gauges, c.admissionWait = newGauges(c.queues, cfg.Usage.Ledger()), newAdmissionWait()
 	c.worker = worker.New("queue", c)
 	return c, c.listen(cfg)
 }
@@ -124,6 +129,7 @@ func (c *Controller) Run(ctx context.Context) {
 	if !cache.WaitForCacheSync(ctx.Done(), c.synced...) {
 		return
 	}
+	c.gauges.leads.Store(true)
 	c.worker.Enqueue(everyQueue)
 	c.worker.Enqueue(schedulingv1beta1.RootQueue)
 	c.worker.Enqueue(schedulingv1beta1.DefaultQueue)
@@ -167,6 +173,7 @@ func (c *Controller) queueHandler() cache.ResourceEventHandler {
 		},
 		DeleteFunc: func(obj any) {
 			if name, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
+				c.dropSeries(name)
 				c.worker.Enqueue(everyQueue)
 				withChildren(name)
 			}
@@ -187,6 +194,7 @@ func (c *Controller) groupHandler() cache.ResourceEventHandler {
 			if last.Status.Phase != next.Status.Phase || usage.QueueOf(last) != usage.QueueOf(next) {
 				count(oldObj)
 				count(newObj)
+				c.countAdmission(last, next, c.clock.Now())
 			}
 		},
 		DeleteFunc: count,

@@ -1,0 +1,149 @@
+package queue
+
+import (
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/component-base/metrics"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	schedulingv1beta1listers "github.com/muster-sched/muster/pkg/client/listers/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/controllers/usage"
+	"github.com/muster-sched/muster/pkg/ledger"
+	"github.com/muster-sched/muster/pkg/resources"
+)
+
+// Metric describes one metric to people.
+type Metric struct {
+	// Name under which it is served.
+	Name string
+	// Type is gauge or histogram.
+	Type string
+	// Labels are its labels.
+	Labels []string
+	// Help says what it tells.
+	Help string
+}
+
+const queueLabel = "queue"
+
+var (
+	deservedMetric = amountMetric("deserved",
+		"Share of the cluster that a queue and its children are owed now, by resource, in base units (cores, bytes). It is worked out every 5 seconds.")
+	capabilityMetric = amountMetric("capability",
+		"The most that the pods of a queue and of its children may use, by resource, in base units (cores, bytes). A resource without a limit has no series.")
+	guaranteeMetric = amountMetric("guarantee",
+		"Amount that a queue and its children are owed at least, by resource, in base units (cores, bytes). Other queues cannot borrow it.")
+	reservedMetric = amountMetric("reserved",
+		"Amount kept for PodGroups of a queue and of its children that are admitted and have not started, by resource, in base units (cores, bytes).")
+	podGroupsMetric = Metric{"muster_queue_podgroups", "gauge", []string{queueLabel, "phase"},
+		"PodGroups of a queue, without those of its children, by phase. Those in phase Pending wait until the queue admits them."}
+	admissionMetric = Metric{"muster_queue_admission_wait_seconds", "histogram", []string{queueLabel},
+		"Time from the creation of a PodGroup until its queue admits it, in seconds. The count is the number of PodGroups that were admitted."}
+)
+
+func amountMetric(name, help string) Metric {
+	return Metric{"muster_queue_" + name, "gauge", []string{queueLabel, "resource"}, help}
+}
+
+// Metrics describes the metrics of queues.
+func Metrics() []Metric {
+	return []Metric{deservedMetric, capabilityMetric, guaranteeMetric, reservedMetric, podGroupsMetric, admissionMetric}
+}
+
+func (m *Metric) desc() *metrics.Desc {
+	return metrics.NewDesc(m.Name, m.Help, m.Labels, nil, metrics.ALPHA, "")
+}
+
+// Gauges reads amounts and counts of queues when the metrics are collected. Only queues that exist have series, and only the replica that leads
+// shows them.
+type Gauges struct {
+	metrics.BaseStableCollector
+	queues schedulingv1beta1listers.QueueLister
+	books  *ledger.Ledger
+	leads  atomic.Bool
+
+	deserved, capability, guarantee, reserved, podGroups *metrics.Desc
+}
+
+func newGauges(queues schedulingv1beta1listers.QueueLister, books *ledger.Ledger) *Gauges {
+	return &Gauges{
+		queues: queues, books: books, deserved: deservedMetric.desc(), capability: capabilityMetric.desc(), guarantee: guaranteeMetric.desc(),
+		reserved: reservedMetric.desc(), podGroups: podGroupsMetric.desc(),
+	}
+}
+
+// DescribeWithStability lists the metrics.
+func (g *Gauges) DescribeWithStability(ch chan<- *metrics.Desc) {
+	for _, desc := range []*metrics.Desc{g.deserved, g.capability, g.guarantee, g.reserved, g.podGroups} {
+		ch <- desc
+	}
+}
+
+// CollectWithStability reads the queues.
+func (g *Gauges) CollectWithStability(ch chan<- metrics.Metric) {
+	if !g.leads.Load() {
+		return
+	}
+	queues, _ := g.queues.List(labels.Everything()) // a lister never fails
+	for _, queue := range queues {
+		g.collectAmounts(ch, queue)
+		for phase, count := range map[schedulingv1beta1.PodGroupPhase]int32{
+			schedulingv1beta1.PodGroupPending: queue.Status.Pending, schedulingv1beta1.PodGroupInqueue: queue.Status.Inqueue,
+			schedulingv1beta1.PodGroupRunning: queue.Status.Running, schedulingv1beta1.PodGroupUnknown: queue.Status.Unknown,
+			schedulingv1beta1.PodGroupCompleted: queue.Status.Completed,
+		} {
+			ch <- metrics.NewLazyConstMetric(g.podGroups, metrics.GaugeValue, float64(count), queue.Name, string(phase))
+		}
+	}
+}
+
+// collectAmounts tells the terms of a queue that count, which may not be those of its spec.
+func (g *Gauges) collectAmounts(ch chan<- metrics.Metric, queue *schedulingv1beta1.Queue) {
+	terms := g.books.Terms(queue.Name)
+	used, all := g.books.Totals(queue.Name)
+	reserved := all.Clone()
+	reserved.SubSums(used)
+	var deserved resources.List
+	if own := queue.Status.Muster; own != nil {
+		deserved = resources.FromResourceList(own.Deserved)
+	}
+	for desc, amounts := range map[*metrics.Desc]resources.List{
+		g.deserved: deserved, g.capability: terms.Capability, g.guarantee: terms.Guarantee, g.reserved: reserved.List(),
+	} {
+		for name, amount := range amounts {
+			quantity := resources.Quantity(name, amount)
+			ch <- metrics.NewLazyConstMetric(desc, metrics.GaugeValue, quantity.AsApproximateFloat64(), queue.Name, string(name))
+		}
+	}
+}
+
+// newAdmissionWait makes the histogram of how long PodGroups wait for their queue.
+func newAdmissionWait() *metrics.HistogramVec {
+	return metrics.NewHistogramVec(&metrics.HistogramOpts{
+		Name: admissionMetric.Name, Help: admissionMetric.Help, Buckets: metrics.ExponentialBuckets(0.01, 3, 15), StabilityLevel: metrics.ALPHA,
+	}, admissionMetric.Labels)
+}
+
+// Gauges are to be registered by the program.
+func (c *Controller) Gauges() *Gauges { return c.gauges }
+
+// AdmissionWait is to be registered by the program.
+func (c *Controller) AdmissionWait() metrics.Registerable { return c.admissionWait }
+
+// countAdmission counts a PodGroup that has been admitted between two states of it. Of a queue that does not exist no series is made.
+func (c *Controller) countAdmission(last, next *schedulingv1beta1.PodGroup, now time.Time) {
+	if !c.gauges.leads.Load() || last.UID != next.UID || last.Status.Phase.Admitted() || !next.Status.Phase.Admitted() {
+		return
+	}
+	queue := usage.QueueOf(next)
+	if _, err := c.queues.Get(queue); err == nil {
+		c.admissionWait.WithLabelValues(queue).Observe(now.Sub(next.CreationTimestamp.Time).Seconds())
+	}
+}
+
+// dropSeries removes what was counted for a queue that is gone.
+func (c *Controller) dropSeries(queue string) {
+	c.admissionWait.Delete(map[string]string{queueLabel: queue})
+}

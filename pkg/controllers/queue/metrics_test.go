@@ -1,0 +1,99 @@
+package queue
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/testutil"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+)
+
+// TestTheMetricsOfAQueue: they tell the terms that count, which are not those of the spec if these contradict each other. They tell nothing on a
+// replica that does not lead.
+func TestTheMetricsOfAQueue(t *testing.T) {
+	s := newStage(t)
+	registry := metrics.NewKubeRegistry()
+	registry.CustomMustRegister(s.Gauges())
+	expect := func(want string) {
+		t.Helper()
+		assert.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(want), "muster_queue_deserved", "muster_queue_capability",
+			"muster_queue_guarantee", "muster_queue_reserved", "muster_queue_podgroups"))
+	}
+	cpu := func(amount string) corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(amount)}
+	}
+	queue := mustertesting.MakeQueue("q").Capability("cpu", "1").State(open).Obj()
+	queue.Spec.Guarantee.Resource = cpu("2")
+	queue.Status.Pending, queue.Status.Running = 3, 1
+	queue.Status.Muster = &schedulingv1beta1.QueueStatusExtension{
+		Deserved: cpu("2500m"), LastValid: &schedulingv1beta1.QueueTerms{Guarantee: cpu("2"), Capability: cpu("4")},
+	}
+	require.NoError(t, s.informers.Scheduling().V1beta1().Queues().Informer().GetIndexer().Add(queue))
+	s.usage.Ledger().SetQueue(queue)
+	s.usage.Ledger().Assume("group", "q", map[corev1.ResourceName]int64{corev1.ResourceCPU: 500})
+	expect("")
+	s.gauges.leads.Store(true)
+	expect(`
+# HELP muster_queue_capability [ALPHA] The most that the pods of a queue and of its children may use, by resource, in base units (cores, bytes). A resource without a limit has no series.
+# TYPE muster_queue_capability gauge
+muster_queue_capability{queue="q",resource="cpu"} 4
+# HELP muster_queue_deserved [ALPHA] Share of the cluster that a queue and its children are owed now, by resource, in base units (cores, bytes). It is worked out every 5 seconds.
+# TYPE muster_queue_deserved gauge
+muster_queue_deserved{queue="q",resource="cpu"} 2.5
+# HELP muster_queue_guarantee [ALPHA] Amount that a queue and its children are owed at least, by resource, in base units (cores, bytes). Other queues cannot borrow it.
+# TYPE muster_queue_guarantee gauge
+muster_queue_guarantee{queue="q",resource="cpu"} 2
+# HELP muster_queue_podgroups [ALPHA] PodGroups of a queue, without those of its children, by phase. Those in phase Pending wait until the queue admits them.
+# TYPE muster_queue_podgroups gauge
+muster_queue_podgroups{phase="Completed",queue="q"} 0
+muster_queue_podgroups{phase="Inqueue",queue="q"} 0
+muster_queue_podgroups{phase="Pending",queue="q"} 3
+muster_queue_podgroups{phase="Running",queue="q"} 1
+muster_queue_podgroups{phase="Unknown",queue="q"} 0
+# HELP muster_queue_reserved [ALPHA] Amount kept for PodGroups of a queue and of its children that are admitted and have not started, by resource, in base units (cores, bytes).
+# TYPE muster_queue_reserved gauge
+muster_queue_reserved{queue="q",resource="cpu"} 0.5
+`)
+}
+
+// TestAdmissionsAreCounted: once each, by the replica that leads, in queues that exist. The series goes with the queue.
+func TestAdmissionsAreCounted(t *testing.T) {
+	s := newStage(t)
+	registry := metrics.NewKubeRegistry()
+	registry.MustRegister(s.AdmissionWait())
+	s.add("q", "root")
+	now := metav1.Unix(1000, 0)
+	group := func(queue string, phase schedulingv1beta1.PodGroupPhase) *schedulingv1beta1.PodGroup {
+		g := mustertesting.MakePodGroup("g").Queue(queue).Phase(phase).Obj()
+		g.CreationTimestamp = metav1.NewTime(now.Add(-7 * time.Second))
+		return g
+	}
+	pending, admitted := schedulingv1beta1.PodGroupPending, schedulingv1beta1.PodGroupInqueue
+	s.countAdmission(group("q", pending), group("q", admitted), now.Time)
+	s.gauges.leads.Store(true)
+	s.countAdmission(group("q", pending), group("q", pending), now.Time)
+	s.countAdmission(group("q", pending), group("q", admitted), now.Time)
+	s.countAdmission(group("q", admitted), group("q", schedulingv1beta1.PodGroupRunning), now.Time)
+	s.countAdmission(group("invented", pending), group("invented", admitted), now.Time)
+
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	require.Len(t, families, 1)
+	require.Len(t, families[0].Metric, 1)
+	assert.Equal(t, "q", families[0].Metric[0].Label[0].GetValue())
+	assert.EqualValues(t, 1, families[0].Metric[0].GetHistogram().GetSampleCount())
+	assert.InDelta(t, 7, families[0].Metric[0].GetHistogram().GetSampleSum(), 0)
+	s.dropSeries("q")
+	families, err = registry.Gather()
+	require.NoError(t, err)
+	assert.Empty(t, families)
+}
