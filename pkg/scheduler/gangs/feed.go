@@ -134,7 +134,8 @@ func (f *Feed) run(ctx context.Context, handle fwk.Handle, synced []cache.Inform
 	f.Open()
 	dispatcher := &dispatcher{f.t}
 	pods := handle.SharedInformerFactory().Core().V1().Pods().Lister()
-	repairs := &repairer{isDue: (&repairRules{f.t}).isDue, client: handle.ClientSet(), pods: pods, events: handle.EventRecorder(), queue: f.t.repairs, workers: repairWorkers}
+	repairs := &repairer{isDue: (&repairRules{f.t}).isDue, client: handle.ClientSet(), pods: pods, events: handle.EventRecorder(), queue: f.t.repairs, workers: repairWorkers,
+		evicted: f.t.Victims.Evicted}
 	go repairs.run(ctx)
 	go wait.UntilWithContext(ctx, func(ctx context.Context) {
 		actions, due := dispatcher.tick()

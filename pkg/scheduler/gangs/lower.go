@@ -38,7 +38,7 @@ func (v *Victims) EvictFor(overuse quota.Overuse, pods []*corev1.Pod) {
 	for _, pod := range pods {
 		v.t.repairs.Add(repair{
 			namespace: pod.Namespace, name: pod.Name, uid: pod.UID, kind: lowerUsage,
-			reason: "AboveCapability", message: "evicted because " + overuse.Error(),
+			reason: aboveCapability, message: "evicted because " + overuse.Error(),
 		})
 	}
 }

@@ -41,6 +41,8 @@ type gangMetrics struct {
 	quorum      *metrics.HistogramVec
 	admit       *metrics.HistogramVec
 	bind        *metrics.HistogramVec
+	start       *metrics.HistogramVec
+	evictions   *metrics.CounterVec
 	reports     *metrics.CounterVec
 	rejections  *metrics.Counter
 	wasted      *metrics.Counter
@@ -52,6 +54,7 @@ type gangMetrics struct {
 	used        *metrics.Desc
 	assumed     *metrics.Desc
 	reference   []MetricReference
+	exists      func(queue string) bool
 }
 
 // MetricReference describes a metric for the reference page.
@@ -95,12 +98,16 @@ func newGangMetrics() *gangMetrics {
 		"and how the attempts of admitted gangs ended: seated, or rolled_back.", "result")
 	m.decisions = histogram("muster_gang_decision_duration_seconds", "Time to decide on a gang, by level: quota (the queue had no room), none (there are "+
 		"no places), some (none were found, but there may be some), plan (each member has a place).", 0.00005, "level")
-	m.quorum = histogram("muster_gang_quorum_duration_seconds", "Time from the creation of the PodGroup until enough of its members exist, in seconds.", 0.01, "queue")
-	m.admit = histogram("muster_gang_admit_duration_seconds", "Time from quorum until the gang was found to fit, in seconds.", 0.001, "queue")
-	m.bind = histogram("muster_gang_bind_duration_seconds", "Time from that decision until the minimum is bound, in seconds.", 0.001, "queue")
+	m.quorum = histogram("muster_gang_quorum_duration_seconds", "Time from the creation of a PodGroup until enough of its members exist for its minimum, in seconds.", 0.01, "queue")
+	m.admit = histogram("muster_gang_admit_duration_seconds", "Time from when enough members of a gang exist until the scheduler finds places for them, in seconds.", 0.001, "queue")
+	m.bind = histogram("muster_gang_bind_duration_seconds", "Time from when the scheduler finds places for a gang until its minimum is bound, in seconds.", 0.001, "queue")
+	m.start = histogram("muster_queue_start_wait_seconds", "Time from the creation of a PodGroup until its minimum is bound for the first time, in seconds. "+
+		"The count is the number of gangs that have started.", 0.05, "queue")
+	m.evictions = counter("muster_queue_evictions_total", "Pods of a queue that were evicted, by reason: Reclaimed (for another queue that is below its share), "+
+		"Preempted (for a higher priority), AboveCapability (their queue or user uses more than its limit), BelowMinimum (their gang starts over).", "queue", "reason")
 	m.reports = counter("muster_gang_reports_total", "Conditions of waiting members written, by reason.", "reason")
-	m.used = read("muster_queue_used", "What the pods of a queue and of its children are charged, in base units (cores, bytes).", "queue", "resource")
-	m.assumed = read("muster_queue_assumed", "Quota that starting gangs of a queue and of its children have assumed and not used yet.", "queue", "resource")
+	m.used = read("muster_queue_used", "Amount that the pods of a queue and of its children request, by resource, in base units (cores, bytes).", "queue", "resource")
+	m.assumed = read("muster_queue_assumed", "Quota set aside for starting gangs of a queue and of its children whose pods are not charged yet, in base units (cores, bytes).", "queue", "resource")
 	m.rejections = plain("muster_gang_waiting_rejected_total", "Members that gave back their room, as their gang could not be placed.")
 	m.wasted = plain("muster_wasted_evictions_total", "Pods evicted to make room on a node for a pod that was then not bound there: it was bound elsewhere, was "+
 		"deleted, or was not bound within a minute of the grace period. Evictions for native pod groups do not count.")
@@ -122,7 +129,7 @@ func (m *gangMetrics) describe(name, kind, help string, labels []string) {
 // one's are served.
 func (m *gangMetrics) register(t *Tracker) error {
 	for _, metric := range []metrics.Registerable{
-		m.attempts, m.decisions, m.quorum, m.admit, m.bind, m.reports, m.rejections, m.wasted, m.activations, m.lostWakeups, m.drift,
+		m.attempts, m.decisions, m.quorum, m.admit, m.bind, m.start, m.evictions, m.reports, m.rejections, m.wasted, m.activations, m.lostWakeups, m.drift,
 	} {
 		var registered prometheus.AlreadyRegisteredError
 		if err := legacyregistry.Register(metric); errors.As(err, &registered) {
@@ -181,7 +188,7 @@ func (g *gauges) countGangs() map[queuePhase]int {
 	defer t.mu.Unlock()
 	counts := map[queuePhase]int{}
 	for _, gang := range t.gangs {
-		counts[queuePhase{quota.QueueOf(gang.podGroup.account), string(t.status(gang).Phase)}]++
+		counts[queuePhase{t.metrics.queueOf(gang.podGroup.account), string(t.status(gang).Phase)}]++
 	}
 	return counts
 }
@@ -192,6 +199,26 @@ type timestamps struct {
 	started            bool // it was bound as a whole before
 }
 
+// queueOf is the queue of an account as labels have it: "" for one that does not exist. Users can name any, and each would have series for ever.
+func (m *gangMetrics) queueOf(account string) string {
+	queue := quota.QueueOf(account)
+	if m.exists == nil || !m.exists(queue) {
+		return ""
+	}
+	return queue
+}
+
+// dropQueue removes the series of a queue that is gone.
+func (m *gangMetrics) dropQueue(queue string) {
+	of := map[string]string{"queue": queue}
+	for _, histogram := range []*metrics.HistogramVec{m.quorum, m.admit, m.bind, m.start} {
+		histogram.Delete(of)
+	}
+	for _, reason := range []string{Reclaimed, Preempted, aboveCapability, belowMinimum} {
+		m.evictions.Delete(map[string]string{"queue": queue, "reason": reason})
+	}
+}
+
 // reachQuorum notes that enough members exist for a decision.
 func (m *gangMetrics) reachQuorum(g *group, now time.Time) {
 	if !g.timestamps.complete.IsZero() {
@@ -199,7 +226,7 @@ func (m *gangMetrics) reachQuorum(g *group, now time.Time) {
 	}
 	g.timestamps.complete = now
 	if !g.timestamps.started {
-		m.quorum.WithLabelValues(quota.QueueOf(g.podGroup.account)).Observe(now.Sub(g.podGroup.created).Seconds())
+		m.quorum.WithLabelValues(m.queueOf(g.podGroup.account)).Observe(now.Sub(g.podGroup.created).Seconds())
 	}
 }
 
@@ -209,7 +236,7 @@ func (m *gangMetrics) reachAdmission(g *group, now time.Time) {
 		return
 	}
 	g.timestamps.admitted = now
-	m.admit.WithLabelValues(quota.QueueOf(g.podGroup.account)).Observe(now.Sub(g.timestamps.complete).Seconds())
+	m.admit.WithLabelValues(m.queueOf(g.podGroup.account)).Observe(now.Sub(g.timestamps.complete).Seconds())
 }
 
 // reachBinding is called whenever a member is seen bound.
@@ -217,7 +244,10 @@ func (m *gangMetrics) reachBinding(g *group, now time.Time) {
 	if g.timestamps.admitted.IsZero() || g.CountIn(gang.Reserved)+g.CountIn(gang.Released) > 0 || !g.Seated() {
 		return
 	}
-	m.bind.WithLabelValues(quota.QueueOf(g.podGroup.account)).Observe(now.Sub(g.timestamps.admitted).Seconds())
+	m.bind.WithLabelValues(m.queueOf(g.podGroup.account)).Observe(now.Sub(g.timestamps.admitted).Seconds())
+	if !g.timestamps.started {
+		m.start.WithLabelValues(m.queueOf(g.podGroup.account)).Observe(now.Sub(g.podGroup.created).Seconds())
+	}
 	g.timestamps = timestamps{started: true}
 }
 

@@ -1,6 +1,7 @@
 package gangs
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -79,7 +80,7 @@ func TestGangsAndQuotaAreCountedWhenTheyAreCollected(t *testing.T) {
 func TestTheTimesOfAGang(t *testing.T) {
 	tr, clock := newTestTracker(t)
 	registry := metrics.NewKubeRegistry()
-	registry.MustRegister(tr.metrics.quorum, tr.metrics.admit, tr.metrics.bind)
+	registry.MustRegister(tr.metrics.quorum, tr.metrics.admit, tr.metrics.bind, tr.metrics.start)
 	group := groupIn(schedulingv1beta1.PodGroupInqueue, 2)
 	group.CreationTimestamp.Time = clock.Now()
 	tr.SetPodGroup(group)
@@ -109,6 +110,7 @@ func TestTheTimesOfAGang(t *testing.T) {
 	}
 	assert.Equal(t, map[string]float64{
 		"muster_gang_quorum_duration_seconds": 2, "muster_gang_admit_duration_seconds": 3, "muster_gang_bind_duration_seconds": 4,
+		"muster_queue_start_wait_seconds": 9,
 	}, sums)
 }
 
@@ -142,4 +144,47 @@ func TestTheResultsOfAttemptsAreCounted(t *testing.T) {
 		counts[metric.Label[0].GetValue()] = metric.Counter.GetValue()
 	}
 	assert.Equal(t, map[string]float64{"changed": 1, "no_room": 1, "no_quota": 1, "admitted": 2, "rolled_back": 1, "seated": 1}, counts)
+}
+
+// TestOnlyQueuesThatExistHaveSeries: users can name queues that do not exist, and queues come and go.
+func TestOnlyQueuesThatExistHaveSeries(t *testing.T) {
+	tr := openTracker(t)
+	queue := mustertesting.MakeQueue("q").Obj()
+	tr.Quota.SetQueue(queue)
+	collect := func(r metrics.KubeRegistry) {
+		r.MustRegister(tr.metrics.quorum, tr.metrics.evictions)
+		r.CustomMustRegister(&gauges{tracker: tr})
+	}
+	registry := metrics.NewKubeRegistry()
+	collect(registry)
+	for name, of := range map[string]string{"known": "q", "invented": "invented"} {
+		group := mustertesting.MakePodGroup(name).UID(name).Queue(of).MinMember(1).Phase(schedulingv1beta1.PodGroupInqueue).Obj()
+		tr.SetPodGroup(group)
+		pod := mustertesting.MakePod(name).UID(name).Group(name).Requests("cpu", "1").Node("n").Obj()
+		tr.SetPod(pod)
+		tr.metrics.reachQuorum(tr.gangs[Key{Name: name, Namespace: group.Namespace}], tr.clock.Now())
+		tr.Victims.Evicted(pod, Reclaimed)
+	}
+	series := func() (found []string) {
+		families, err := registry.Gather()
+		require.NoError(t, err)
+		for _, family := range families {
+			for _, metric := range family.Metric {
+				for _, label := range metric.Label {
+					if label.GetName() == "queue" && label.GetValue() != "root" {
+						found = append(found, family.GetName()+" "+label.GetValue())
+					}
+				}
+			}
+		}
+		slices.Sort(found)
+		return slices.Compact(found)
+	}
+	none := []string{"muster_gang_quorum_duration_seconds ", "muster_gangs ", "muster_queue_evictions_total "}
+	assert.Equal(t, []string{
+		"muster_gang_quorum_duration_seconds ", "muster_gang_quorum_duration_seconds q", "muster_gangs ", "muster_gangs q", "muster_queue_assumed q",
+		"muster_queue_evictions_total ", "muster_queue_evictions_total q", "muster_queue_used q",
+	}, series())
+	tr.Quota.DeleteQueue(queue)
+	assert.Equal(t, none, series())
 }

@@ -171,6 +171,7 @@ func (q *Quota) DeleteQueue(queue *schedulingv1beta1.Queue) {
 	q.t.mu.Lock()
 	defer q.t.mu.Unlock()
 	delete(q.terms, queue.Name)
+	q.t.metrics.dropQueue(queue.Name)
 	q.wakeQuotaWaiters()
 }
 

@@ -45,6 +45,17 @@ const (
 	lowerUsage repairKind = "lower usage"
 )
 
+// Why pods are evicted: the reasons of events and metrics.
+const (
+	// Reclaimed for another queue that is below its share.
+	Reclaimed = "Reclaimed"
+	// Preempted for a higher priority.
+	Preempted = "Preempted"
+
+	aboveCapability = "AboveCapability"
+	belowMinimum    = "BelowMinimum" // in metrics only
+)
+
 // startsOverMessage says on the pods of a gang why they are evicted.
 const startsOverMessage = "The pod's gang was bound below its minimum and could not be completed; it starts over."
 
@@ -62,7 +73,7 @@ func (r *repairRules) repairsOf(g *group, now time.Time) (repairs []repair) {
 	}
 	if r.startsOver(g, now) {
 		for _, m := range g.Bound() {
-			repairs = append(repairs, repair{namespace: m.Pod.Namespace, name: m.Pod.Name, uid: m.UID, kind: startOver, message: startsOverMessage})
+			repairs = append(repairs, repair{namespace: m.Pod.Namespace, name: m.Pod.Name, uid: m.UID, kind: startOver, reason: belowMinimum, message: startsOverMessage})
 		}
 	}
 	if g.CountIn(gang.Waiting) == 0 || !r.dropsNominations(g) {
@@ -113,6 +124,8 @@ type repairer struct {
 	pods   corelisters.PodLister
 	events events.EventRecorder
 	queue  workqueue.TypedRateLimitingInterface[repair]
+	// evicted is told of each pod that was evicted, and why.
+	evicted func(pod *corev1.Pod, reason string)
 	// workers is how many repairs are carried out at the same time.
 	workers int
 }
@@ -171,23 +184,29 @@ func (r *repairer) do(ctx context.Context, job repair) error {
 // evict marks a pod as disrupted by the scheduler and deletes it.
 func (r *repairer) evict(ctx context.Context, pod *corev1.Pod, job repair) error {
 	client := r.client.CoreV1().Pods(pod.Namespace)
-	marked := pod.DeepCopy()
-	upstream.UpdatePodCondition(&marked.Status, &corev1.PodCondition{
-		Type:    corev1.DisruptionTarget,
-		Status:  corev1.ConditionTrue,
-		Reason:  corev1.PodReasonPreemptionByScheduler,
-		Message: job.message,
-	})
-	if _, err := client.UpdateStatus(ctx, marked, metav1.UpdateOptions{}); err != nil {
+	if _, err := client.UpdateStatus(ctx, Disrupted(pod, job.message), metav1.UpdateOptions{}); err != nil {
 		return ignoreGone(err)
 	}
 	if err := client.Delete(ctx, pod.Name, *metav1.NewPreconditionDeleteOptions(string(pod.UID))); err != nil {
 		return ignoreGone(err)
 	}
+	r.evicted(pod, job.reason)
 	if job.kind == makeRoom {
 		r.events.Eventf(pod, nil, corev1.EventTypeNormal, job.reason, "Evicting", "%s", job.message)
 	}
 	return nil
+}
+
+// Disrupted is a pod with the condition that the scheduler disrupts it, and a message that says why.
+func Disrupted(pod *corev1.Pod, message string) *corev1.Pod {
+	marked := pod.DeepCopy()
+	upstream.UpdatePodCondition(&marked.Status, &corev1.PodCondition{
+		Type:    corev1.DisruptionTarget,
+		Status:  corev1.ConditionTrue,
+		Reason:  corev1.PodReasonPreemptionByScheduler,
+		Message: message,
+	})
+	return marked
 }
 
 // evictGently evicts a pod unless a disruption budget forbids it now: then the pod is chosen again, or another.
@@ -202,6 +221,7 @@ func (r *repairer) evictGently(ctx context.Context, pod *corev1.Pod, job repair)
 	case err != nil:
 		return ignoreGone(err)
 	}
+	r.evicted(pod, job.reason)
 	r.events.Eventf(pod, nil, corev1.EventTypeNormal, job.reason, "Evicting", "%s", job.message)
 	return nil
 }

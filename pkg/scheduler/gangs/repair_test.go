@@ -113,7 +113,7 @@ func repairs(t *testing.T, api, informer []*corev1.Pod) (*repairer, *fake.Client
 	}
 	r := &repairer{
 		isDue: func(repair) bool { return true }, client: client, pods: corelisters.NewPodLister(indexer), queue: newRepairQueue(),
-		events: events.NewFakeRecorder(10), workers: 1, // so that repairs are carried out one after the other
+		events: events.NewFakeRecorder(10), evicted: func(*corev1.Pod, string) {}, workers: 1, // so that repairs are carried out one after the other
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

@@ -70,14 +70,18 @@ func (c *Decisions) evict(g *group, s *Snapshot, d *placement.Decision) bool {
 
 // evictionFor is the eviction of one of a victim's pods for a gang.
 func evictionFor(g *group, v *placement.Victim, pod *corev1.Pod) repair {
-	e := repair{namespace: pod.Namespace, name: pod.Name, uid: pod.UID, kind: makeRoom, by: g.key, reason: "Preempted"}
+	e := repair{namespace: pod.Namespace, name: pod.Name, uid: pod.UID, kind: makeRoom, by: g.key, reason: Preempted}
 	e.message = fmt.Sprintf("evicted to make room for PodGroup %s/%s, whose priority is higher", g.key.Namespace, g.key.Name)
 	if v.Rule == quota.ByShare {
-		e.reason = "Reclaimed"
-		e.message = fmt.Sprintf("evicted to make room for PodGroup %s/%s: queue %q is above its share, and queue %q is below its own",
-			g.key.Namespace, g.key.Name, quota.QueueOf(v.Account), quota.QueueOf(g.podGroup.account))
+		e.reason = Reclaimed
+		e.message = reclaimedFor(fmt.Sprintf("PodGroup %s/%s", g.key.Namespace, g.key.Name), v.Account, g.podGroup.account)
 	}
 	return e
+}
+
+// reclaimedFor says on a pod of one account why it is evicted for a gang or a pod of another.
+func reclaimedFor(who, victim, claimant string) string {
+	return fmt.Sprintf("evicted to make room for %s: queue %q is above its share, and queue %q is below its own", who, quota.QueueOf(victim), quota.QueueOf(claimant))
 }
 
 // graceOf is how long a pod may take to end.

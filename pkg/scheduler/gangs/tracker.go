@@ -108,6 +108,7 @@ func New(c clock.Clock) *Tracker {
 	}
 	t.Evictions = &Evictions{clock: c, made: map[types.UID]eviction{}, wasted: t.metrics.wasted}
 	t.Feed, t.Quota = newFeed(t), newQuota(t)
+	t.metrics.exists = t.Quota.Ledger.Exists
 	t.Leadership, t.Order, t.Decisions, t.Hints = &Leadership{t: t}, &Order{t: t}, &Decisions{t}, &Hints{t}
 	t.Reports = &Reports{t: t, queue: newQueue(c, "gang_reports")}
 	t.Victims = &Victims{t: t, claims: map[types.UID]claim{}}

@@ -1,13 +1,16 @@
 package gangs
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/quota"
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
@@ -113,6 +116,33 @@ func (v *Victims) BeginEviction(preemptor types.UID, victims []types.UID, force 
 	}
 	v.claimVictims(preemptor, victims, v.t.clock.Now().Add(claimFor), true)
 	return true
+}
+
+// WhyEvicted says by which rule a pod is evicted for one that stands for itself: the reason of its event, and the message.
+func (v *Victims) WhyEvicted(victim, preemptor *corev1.Pod) (reason, message string) {
+	v.t.mu.Lock()
+	defer v.t.mu.Unlock()
+	from, to := v.accountOf(victim), v.accountOf(preemptor)
+	who := fmt.Sprintf("pod %s/%s", preemptor.Namespace, preemptor.Name)
+	if v.t.Quota.enforced && from != "" && to != "" && quota.QueueOf(from) != quota.QueueOf(to) {
+		return Reclaimed, reclaimedFor(who, from, to)
+	}
+	return Preempted, fmt.Sprintf("evicted to make room for %s, whose priority is higher", who)
+}
+
+// Evicted counts a pod that was evicted for a reason.
+func (v *Victims) Evicted(pod *corev1.Pod, reason string) {
+	v.t.mu.Lock()
+	defer v.t.mu.Unlock()
+	v.t.metrics.evictions.WithLabelValues(v.t.metrics.queueOf(v.accountOf(pod)), reason).Inc()
+}
+
+// accountOf is what a pod is charged to, whether it is in a gang or not; "" for none.
+func (v *Victims) accountOf(pod *corev1.Pod) string {
+	if g, _ := v.t.find(pod.UID); g != nil && g.podGroup.account != "" {
+		return g.podGroup.account
+	}
+	return AccountOf(pod)
 }
 
 // wholeWithout says whether each gang is whole or gone when a preemptor's victims are.

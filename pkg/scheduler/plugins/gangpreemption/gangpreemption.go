@@ -11,6 +11,8 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -133,7 +135,7 @@ func (p *GangPreemption) evictWith(evict evictFunc) evictFunc {
 		if !native {
 			p.tracker.Evictions.Begin(preemptor.UID(), candidate.Name(), victim) // before, as the preemptor may be bound at once
 		}
-		inMemory, err := evict(ctx, candidate, preemptor, victim, plugin)
+		inMemory, err := p.evict(ctx, candidate, preemptor, victim, plugin, evict)
 		if !native && (inMemory || err != nil) {
 			p.tracker.Evictions.Cancel(preemptor.UID())
 		}
@@ -142,6 +144,35 @@ func (p *GangPreemption) evictWith(evict evictFunc) evictFunc {
 		}
 		return inMemory, err
 	}
+}
+
+// evict evicts a pod. Upstream's way says that the priority of the preemptor is higher, which does not hold if a queue takes back its share.
+func (p *GangPreemption) evict(ctx context.Context, candidate preemption.Candidate, preemptor preemption.ExecutorPreemptor, victim *corev1.Pod, plugin string, evict evictFunc) (bool, error) {
+	reason, message := gangs.Preempted, ""
+	pod := preemptor.Pods()[preemptor.GetName()]
+	if preemptor.Type() == string(fwk.PodKeyType) {
+		reason, message = p.tracker.Victims.WhyEvicted(victim, pod)
+	}
+	if reason != gangs.Reclaimed || p.handle.GetWaitingPod(victim.UID) != nil || p.handle.GetPodInPreBind(victim.UID) != nil {
+		inMemory, err := evict(ctx, candidate, preemptor, victim, plugin)
+		if err == nil && !inMemory {
+			p.tracker.Victims.Evicted(victim, reason)
+		}
+		return inMemory, err
+	}
+	client, marked := p.handle.ClientSet(), gangs.Disrupted(victim, message)
+	err := upstream.PatchPodStatus(ctx, client, victim, &marked.Status) // the snapshot may show an older version of the pod
+	if err == nil {
+		err = client.CoreV1().Pods(victim.Namespace).Delete(ctx, victim.Name, *metav1.NewPreconditionDeleteOptions(string(victim.UID)))
+	}
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // it is gone, or another pod has its name
+		return false, nil
+	} else if err != nil {
+		return false, fmt.Errorf("evicting pod %s for pod %s: %w", klog.KObj(victim), klog.KObj(preemptor), err)
+	}
+	p.tracker.Victims.Evicted(victim, reason)
+	p.handle.EventRecorder().Eventf(victim, pod, corev1.EventTypeNormal, reason, "Evicting", "%s", message)
+	return false, nil
 }
 
 type evictFunc = func(ctx context.Context, candidate preemption.Candidate, preemptor preemption.ExecutorPreemptor, victim *corev1.Pod, plugin string) (bool, error)
