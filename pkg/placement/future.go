@@ -103,6 +103,7 @@ func (v *view) later(keepEndless bool) *view {
 	later.ended.withoutNominated = true
 	for n, info := range v.infos {
 		later.nodes[n].Free.Add(v.problem.Held[v.nodes[n].Name])
+		later.nodes[n].Free.Add(v.nominated[n])
 		for _, pod := range info.GetPods() {
 			if !v.problem.stays(pod.GetPod(), keepEndless) {
 				later.remove(n, pod, freedBy(pod, v.names))

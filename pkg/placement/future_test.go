@@ -121,6 +121,8 @@ type cpuProfile struct {
 	refused string
 }
 
+func (*cpuProfile) NominatedPodsForNode(string) []fwk.PodInfo { return nil }
+
 func (*cpuProfile) RunPreFilterPlugins(context.Context, fwk.CycleState, *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string]) {
 	return nil, nil, nil
 }

@@ -35,6 +35,8 @@ type amountsProfile struct {
 	beyond   bool // filters are taken to look at other nodes, too
 }
 
+func (*amountsProfile) NominatedPodsForNode(string) []fwk.PodInfo { return nil }
+
 func (p *amountsProfile) SnapshotSharedLister() fwk.SharedLister { return p.snapshot }
 
 func (p *amountsProfile) RunPreFilterPlugins(_ context.Context, cycle fwk.CycleState, _ *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string]) {

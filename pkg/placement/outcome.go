@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/muster-sched/muster/pkg/resources"
 )
 
 // outcome is what was found for one choice of members.
@@ -63,24 +65,30 @@ func (o *outcome) search() {
 	}
 }
 
-// shortfall is the room that must come free before the gang can fit, on nodes that do not refuse its pods; nil if there is enough. If the
-// gang lacks room even when all that is held for other gangs is given back, the shortfall is counted without it.
+// shortfall is the room that must come free before the gang can fit, on nodes that do not refuse its pods; nil if there is enough. What is kept
+// for nominated pods counts as free: no event tells when a nomination ends. If the gang lacks room even when all that is held for other gangs
+// is given back, the shortfall is counted without it.
 func (o *outcome) shortfall(index *Index) (short *Shortfall, withoutHeld bool) {
 	if len(o.problem.Held) > 0 {
-		if short := Lacking(o.demands, o.nodesWithoutHeld(), index, o.refuses); short != nil {
+		if short := Lacking(o.demands, o.nodesWithout(true), index, o.refuses); short != nil {
 			return short, true
 		}
 	}
-	return Lacking(o.demands, o.nodes, index, o.refuses), false
+	return Lacking(o.demands, o.nodesWithout(false), index, o.refuses), false
 }
 
-// nodesWithoutHeld are the nodes with what is free on them if nothing is held for other gangs.
-func (v *view) nodesWithoutHeld() []Node {
+// nodesWithout are the nodes with what is free on them if nothing is kept for nominated pods and, if asked for, nothing is held for other gangs.
+func (v *view) nodesWithout(held bool) []Node {
 	nodes := slices.Clone(v.nodes)
 	for n := range nodes {
-		if held := v.problem.Held[nodes[n].Name]; len(held) > 0 {
+		var kept resources.List
+		if held {
+			kept = v.problem.Held[nodes[n].Name]
+		}
+		if len(kept)+len(v.nominated[n]) > 0 {
 			nodes[n].Free = nodes[n].Free.Clone()
-			nodes[n].Free.Add(held)
+			nodes[n].Free.Add(kept)
+			nodes[n].Free.Add(v.nominated[n])
 		}
 	}
 	return nodes

@@ -8,11 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/resources"
 )
 
 // members are the members that are to start, by demand class. They are the same on whatever nodes places are searched.
@@ -76,6 +78,8 @@ type view struct {
 	nodes   []Node
 	names   []corev1.ResourceName // the resources that count
 	ended   *ended                // nil in a view of the cluster as it is
+	// nominated is what is kept on each node for pods that are nominated to it. The free room of nodes is without it.
+	nominated []resources.List
 
 	filters   []*filterState // of each demand, made when first asked for
 	refused   map[pair]bool  // nodes that refuse the pods of a demand, whatever room they have
@@ -106,16 +110,35 @@ func newView(ctx context.Context, profile Profile, problem *Problem, m *members,
 		nodes: make([]Node, len(infos)), filters: make([]*filterState, len(m.demands)), refused: map[pair]bool{},
 		rejectors: sets.New[string](), reasons: sets.New[string](),
 	}
-	v.names = advertisedBy(infos, m.demands)
+	v.names, v.nominated = advertisedBy(infos, m.demands), make([]resources.List, len(infos))
 	for d := range v.demands {
 		v.demands[d].Requests = only(v.names, v.demands[d].Requests)
 	}
 	for n, info := range infos {
 		free := FreeOn(info, v.names)
 		free.Sub(problem.Held[info.Node().Name])
+		v.nominated[n] = v.keptForNominated(info.Node().Name)
+		free.Sub(v.nominated[n])
 		v.nodes[n] = Node{Name: info.Node().Name, Free: free}
 	}
 	return v
+}
+
+// keptForNominated is what pods request that are nominated to a node, as far as the gang must leave that to them; nil for nothing. The filters
+// count it for one member, but not for several on a node.
+func (v *view) keptForNominated(node string) resources.List {
+	var kept resources.List
+	for _, info := range v.profile.NominatedPodsForNode(node) {
+		pod := info.GetPod()
+		if corev1helpers.PodPriority(pod) < v.problem.Priority || v.problem.SameGang != nil && v.problem.SameGang(pod) {
+			continue
+		}
+		if kept == nil {
+			kept = resources.List{}
+		}
+		kept.Add(freedBy(info, v.names))
+	}
+	return kept
 }
 
 // fits asks the profile's filters whether a pod of a demand may go to a node, with regard to nominated pods. Where that depends on the
