@@ -79,6 +79,9 @@ func (w *WaitList) reservedAgainst(g *group, pod *corev1.Pod) *Reserved {
 	reserved, priority := w.bookedAgainst(g, pod), corev1helpers.PodPriority(pod)
 	if g != nil {
 		priority = w.t.priorityOf(g)
+		if g.attempt != nil && g.attempt.exact {
+			return reserved // its places were found beside the seats of before, and later ones leave them to it
+		}
 	}
 	seats := w.seatsAgainst(g, pod.UID, priority)
 	if seats == nil {

@@ -93,10 +93,10 @@ func graceOf(pod *corev1.Pod) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// gone notes that a pod has left its node. The last one that was in the way of a gang has its members come.
+// gone notes that a pod has left its node. The last one that was in the way of a gang, on nodes or in its queue, has its members come.
 func (w *WaitList) gone(pod types.UID) {
 	for _, g := range w.seats {
-		if made := g.attempt.seat; made != nil && made.leaving.Has(pod) {
+		if made := g.attempt.seat; made != nil && (made.leaving.Len() == 0 || made.leaving.Has(pod)) {
 			made.leaving.Delete(pod)
 			w.settleSeat(g)
 		}
@@ -124,19 +124,23 @@ func (w *WaitList) beginEviction(by Key, pod types.UID) bool {
 	return true
 }
 
-// settleSeat has the members of a gang come if no pod is in their way any more, and ends its attempt if that has taken too long.
+// settleSeat has the members of a gang come if no pod is in their way any more, and ends its attempt if that has taken too long. The quota may
+// be that of a pod that goes for another gang.
 func (w *WaitList) settleSeat(g *group) {
 	made, now := g.attempt.seat, w.t.clock.Now()
 	switch {
 	case made == nil:
-	case made.leaving.Len() == 0 && w.t.Quota.enforced && g.podGroup.account != "" && w.t.Quota.quotaFor(g, g.attempt.quota) != nil,
-		!now.Before(made.until):
+	case !now.Before(made.until):
 		w.t.rollBack(g, noUID)
-	case made.leaving.Len() == 0:
+	case made.leaving.Len() == 0 && !w.lacksQuota(g):
 		g.attempt.seat, g.attempt.patientUntil = nil, now.Add(seatPatience)
 		g.attempt.deadline = now.Add(w.t.settings.args.PermitTimeout.Duration)
 		w.t.look(g.key)
 	}
+}
+
+func (w *WaitList) lacksQuota(g *group) bool {
+	return w.t.Quota.enforced && g.podGroup.account != "" && w.t.Quota.quotaFor(g, g.attempt.quota) != nil
 }
 
 // endSeat gives up a gang's seat when its attempt ends, and its claims. Claims on a gang that has lost members to it already stay: that gang
@@ -174,6 +178,23 @@ func (w *WaitList) seatsAgainst(g *group, pod types.UID, priority int32) map[str
 		return nil
 	}
 	return amounts
+}
+
+// WaitForSeat says whether a pod must have no other evicted on a node, because room is being made there for another gang: nominated to the
+// node, the pod would keep the gang's members out until its own victims have gone. It is activated when the gang has its room.
+func (v *Victims) WaitForSeat(pod *corev1.Pod, node string) bool {
+	v.t.mu.Lock()
+	defer v.t.mu.Unlock()
+	own, _ := v.t.find(pod.UID)
+	priority := corev1helpers.PodPriority(pod)
+	for _, g := range v.t.WaitList.seats {
+		_, there := g.attempt.assumed[node]
+		if there && g != own && v.t.priorityOf(g) <= priority && !upstream.IsCritical(priority) {
+			v.t.WaitList.held.pods[pod.UID] = pod
+			return true
+		}
+	}
+	return false
 }
 
 const (

@@ -153,6 +153,52 @@ func TestMembersThatComeTooEarlyAreTriedAgain(t *testing.T) {
 	assert.Empty(t, tr.Enter(waiting[0]).Node, "the attempt is over")
 }
 
+func TestTheMembersComeWhenTheQuotaOfOtherVictimsIsFree(t *testing.T) {
+	tr, _, waiting, low := evicting(t)
+	tr.Quota.EnforceQuota()
+	tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "2").Obj())
+	leaves := on(singleNamed("leaves", "q").Obj(), "node2")
+	tr.SetPod(leaves)
+	evictAll(t, tr, waiting, low)
+	tr.DeletePod(low[0])
+	tr.DeletePod(low[1])
+	assert.NotEmpty(t, tr.Gate(waiting[0]), "a pod that goes for another gang is charged to the queue still")
+	tr.DeletePod(leaves)
+	require.Empty(t, tr.Gate(waiting[0]))
+	assert.Equal(t, "node0", tr.Enter(waiting[0]).Node)
+}
+
+func TestSeatsThatAreMadeLaterKeepNoMemberOut(t *testing.T) {
+	tr, _, waiting, low := evicting(t)
+	evictAll(t, tr, waiting, low)
+	later := mustertesting.MakePod("later").UID("later").Priority(-1).Requests("cpu", "1").Obj()
+	tr.Victims.KeepSeat(later, "node0", low[:1]) // whose room is not free yet
+	tr.DeletePod(low[0])
+	tr.DeletePod(low[1])
+	assert.Nil(t, tr.Enter(waiting[0]).Reserved)
+}
+
+func TestNoPodIsEvictedForAPodWhereAGangGetsItsSeat(t *testing.T) {
+	tr, _, waiting, low := evicting(t)
+	evictAll(t, tr, waiting, low)
+	pod := func(name string, priority int32) *corev1.Pod {
+		return mustertesting.MakePod(name).UID(name).Priority(priority).Obj()
+	}
+	single := pod("single", 0)
+	assert.True(t, tr.Victims.WaitForSeat(single, "node0"))
+	assert.False(t, tr.Victims.WaitForSeat(single, "node2"))
+	assert.False(t, tr.Victims.WaitForSeat(pod("less", -1), "node0"), "its nomination does not count against the gang")
+	assert.False(t, tr.Victims.WaitForSeat(pod("critical", 2_000_001_000), "node0"))
+	tr.DeletePod(low[0])
+	tr.DeletePod(low[1])
+	for _, member := range waiting {
+		tr.Reserve(member)
+		tr.Permit(member)
+	}
+	assert.False(t, tr.Victims.WaitForSeat(single, "node0"))
+	assert.Equal(t, []string{"single"}, namesOf((&dispatcher{tr}).nextActions(heldBackKey).Activate), "it is tried again")
+}
+
 func TestNoGangIsLeftBelowItsMinimum(t *testing.T) {
 	tr, _, waiting, low := evicting(t)
 	evictAll(t, tr, waiting, low[:1])

@@ -82,6 +82,9 @@ func (a *attempt) PodEligibleToPreemptOthers(ctx context.Context, pod *corev1.Po
 // something about its eviction, the upstream scheduler does it.
 func (a *attempt) SelectVictimsOnNode(ctx context.Context, cycle fwk.CycleState, preemptor *corev1.Pod, node fwk.NodeInfo,
 	possible []*preemption.DomainVictim, pdbs []*policyv1.PodDisruptionBudget) ([]*corev1.Pod, int, *fwk.Status) {
+	if a.tracker.Victims.WaitForSeat(preemptor, node.Node().Name) {
+		return nil, 0, fwk.NewStatus(fwk.Unschedulable, "room is being made for a gang there")
+	}
 	if a.breakGangs || !slices.ContainsFunc(possible, a.isOurs) {
 		pods, violations, status := a.DefaultPreemption.SelectVictimsOnNode(ctx, cycle, preemptor, node, possible, pdbs)
 		a.keep(node, plan{victims: pods, violations: violations, singlePods: len(pods), status: status})
