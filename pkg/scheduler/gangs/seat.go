@@ -23,10 +23,12 @@ import (
 type seat struct {
 	leaving sets.Set[types.UID] // pods that have not gone yet
 	until   time.Time           // the attempt is rolled back if they have not gone by then
+	within  time.Duration       // after one has gone the next must go
 	message string              // what the members wait for
 }
 
-// goneWithin is how long after its grace period a pod may take to go until the gang is decided anew.
+// goneWithin is how long after its grace period a pod may take to go until the gang is decided anew. Each pod that goes begins it again: the API
+// server may need minutes for thousands of evictions.
 const goneWithin = 30 * time.Second
 
 // evict has pods evicted for a gang and begins its attempt. It returns false, and does nothing, if some other gang would be left below its
@@ -49,6 +51,7 @@ func (c *Decisions) evict(g *group, s *Snapshot, d *placement.Decision) bool {
 		}
 	}
 	made.until, made.message = made.until.Add(goneWithin), fmt.Sprintf("waiting until %d pods have gone that were evicted for the gang", len(victims))
+	made.within = made.until.Sub(now)
 	if !c.t.Victims.wholeWithout(g.podGroup.uid, victims) {
 		return false
 	}
@@ -98,9 +101,27 @@ func (w *WaitList) gone(pod types.UID) {
 	for _, g := range w.seats {
 		if made := g.attempt.seat; made != nil && (made.leaving.Len() == 0 || made.leaving.Has(pod)) {
 			made.leaving.Delete(pod)
+			w.extendSeat(g)
 			w.settleSeat(g)
 		}
 	}
+}
+
+// extendSeat gives the pods that have not gone yet more time.
+func (w *WaitList) extendSeat(g *group) {
+	made, now := g.attempt.seat, w.t.clock.Now()
+	if now.Add(made.within).Sub(made.until) < made.within/2 {
+		return // not for each of thousands
+	}
+	made.until = now.Add(made.within)
+	g.attempt.deadline = made.until.Add(w.t.settings.args.PermitTimeout.Duration)
+	for uid, c := range w.t.Victims.claims {
+		if c.by == g.podGroup.uid {
+			c.until = made.until
+			w.t.Victims.claims[uid] = c
+		}
+	}
+	w.t.lookAfter(g.key, made.within)
 }
 
 // beginEviction is asked before a pod is evicted for a gang, and says whether it still should be. Of a gang that loses a member it needs all

@@ -130,6 +130,20 @@ func TestAGangIsDecidedAnewIfItsVictimsDoNotGo(t *testing.T) {
 	assert.Empty(t, evictions(tr), "nothing had been evicted yet")
 }
 
+func TestASeatIsKeptAsLongAsVictimsGo(t *testing.T) {
+	tr, clock, waiting, low := evicting(t)
+	evictAll(t, tr, waiting, low)
+	clock.Step(goneWithin - time.Second)
+	tr.DeletePod(low[0])
+	clock.Step(goneWithin - time.Second)
+	(&dispatcher{tr}).nextActions(theGang)
+	assert.NotEmpty(t, tr.Gate(waiting[0]), "the evictions go on")
+	assert.True(t, tr.Victims.claimed(low[1].UID, noUID), "nothing else counts on the pod")
+	clock.Step(time.Second)
+	(&dispatcher{tr}).nextActions(theGang)
+	assert.Empty(t, tr.Gate(waiting[0]), "it is the scout again")
+}
+
 func TestAGangThatIsBeingEvictedGoesWholeWhateverBecomesOfTheSeat(t *testing.T) {
 	tr, _, waiting, low := evicting(t)
 	evictAll(t, tr, waiting, low)
