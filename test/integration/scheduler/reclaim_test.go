@@ -95,7 +95,7 @@ func TestAPodKeepsWhatItTookByShareFromAHigherPriority(t *testing.T) {
 	w.create(w.pod("mine-0", "", aloneIn(owed)))
 	w.expectBound("mine-", 1)
 	w.expectStays("mine-", 1)
-	require.Equal(t, "Preempted runs 1", w.evictions(), "the next one never got the room")
+	require.Equal(t, "Reclaimed runs 1", w.evictions(), "the next one never got the room")
 }
 
 func TestAPodThatTookBackByShareEvictsNoneWhileItsVictimsLeave(t *testing.T) {
@@ -106,13 +106,13 @@ func TestAPodThatTookBackByShareEvictsNoneWhileItsVictimsLeave(t *testing.T) {
 	w.create(w.pod("small-0", "", func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Requests = mustertesting.Resources("cpu", "1") }))
 	w.expectBound("", 3)
 	w.create(w.pod("mine-0", "", aloneIn(owed)))
-	w.eventually("the eviction is told", func() bool { return w.evictions() == "Preempted first 1" })
+	w.eventually("the eviction is told", func() bool { return w.evictions() == "Reclaimed first 1" })
 	allow := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, batchv1alpha1.PodPreemptableKey)
 	_, err := kube.CoreV1().Pods(w.namespace).Patch(w.ctx, "second-0", types.MergePatchType, allow, metav1.PatchOptions{})
 	require.NoError(t, err)
 	w.remove("small-0") // so that the pod is tried again; now it would choose the second one
 	w.expectStays("second-", 1)
-	require.Equal(t, "Preempted first 1", w.evictions())
+	require.Equal(t, "Reclaimed first 1", w.evictions())
 	w.remove("first-0")
 	w.expectBound("mine-", 1)
 	w.expectStays("second-", 1)
