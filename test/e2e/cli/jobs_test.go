@@ -3,6 +3,7 @@ package cli
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -80,7 +81,10 @@ metadata: {name: filed}
 spec: {tasks: [{replicas: 1, template: {spec: {containers: [{name: main, image: busybox}]}}}]}
 `
 	assert.Equal(t, "job.batch.volcano.sh/filed\n", muster(s, "job", "run", "-o", "name", "-f", write(good)))
+	// The API server says what is wrong, and what to do.
+	circle := strings.NewReplacer("[{replicas", "[{name: a, dependsOn: {name: [a]}, replicas").Replace(good)
 	for text, want := range map[string]string{
+		circle:              "remove one of the dependencies",
 		good + "---" + good: "has 2 objects: give a file with one Job",
 		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n":                                        "give a file with a Job of batch.volcano.sh/v1alpha1",
 		"apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: x}\nspec: {replica: 1}\n":   `unknown field "spec.replica"`,
