@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 
 module=github.com/muster-sched/muster
 apis=$module/pkg/apis
-versions="batch/v1alpha1 scheduling/v1beta1 bus/v1alpha1"
+versions="batch/v1alpha1 scheduling/v1beta1 bus/v1alpha1 primehub/v1alpha1"
 tools=$PWD/bin/tools
 
 mkdir -p "$tools"
@@ -35,9 +35,11 @@ rm -rf pkg/client
   --output-dir pkg/client/informers --output-pkg $module/pkg/client/informers "${packages[@]}"
 
 mkdir -p manifests/crds
+# Dangerous types are fractions: PrimeHub writes limits.cpu of an InstanceType as a JSON number.
 rm -f manifests/crds/*.yaml
-"$tools/controller-gen" crd:generateEmbeddedObjectMeta=true,headerFile=/dev/null \
-  paths=./pkg/apis/batch/... paths=./pkg/apis/scheduling/... paths=./pkg/apis/bus/... output:crd:dir=manifests/crds
+"$tools/controller-gen" crd:generateEmbeddedObjectMeta=true,allowDangerousTypes=true,headerFile=/dev/null \
+  paths=./pkg/apis/batch/... paths=./pkg/apis/scheduling/... paths=./pkg/apis/bus/... \
+  paths=./pkg/apis/primehub/... output:crd:dir=manifests/crds
 # The pod template's own documentation would push the CRD over what "kubectl apply" can store in its annotation;
 # "kubectl explain pod" has it.
 go run ./hack/crdtrim manifests/crds/*.yaml

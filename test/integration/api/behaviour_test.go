@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -60,7 +61,7 @@ dequeueStrategy: traverse`},
 // Users write the spec, controllers the status, and neither can touch what is the other's.
 func TestStatusIsASubresource(t *testing.T) {
 	for gvr, text := range fullObjects {
-		if gvr == commands {
+		if gvr == commands || gvr == images || gvr == instanceTypes {
 			continue
 		}
 		t.Run(gvr.Resource, func(t *testing.T) {
@@ -87,15 +88,18 @@ func TestStatusIsASubresource(t *testing.T) {
 	}
 }
 
-// marks are fields of the spec that may change.
-var marks = map[string]string{"Job": "priorityClassName", "PodGroup": "queue", "Queue": "parent"}
+// marks are fields of the spec that may change, as paths.
+var marks = map[string]string{"Job": "priorityClassName", "PodGroup": "queue", "Queue": "parent", "PhJob": "displayName",
+	"PhSchedule": "recurrence.cron"}
 
 func setMark(object *unstructured.Unstructured, value string) {
-	object.Object["spec"].(map[string]any)[marks[object.GetKind()]] = value
+	at := append([]string{"spec"}, strings.Split(marks[object.GetKind()], ".")...)
+	_ = unstructured.SetNestedField(object.Object, value, at...) // what it cannot set is missed when it is looked for
 }
 
 func specMark(object *unstructured.Unstructured) any {
-	return object.Object["spec"].(map[string]any)[marks[object.GetKind()]]
+	value, _, _ := unstructured.NestedFieldNoCopy(object.Object, append([]string{"spec"}, strings.Split(marks[object.GetKind()], ".")...)...)
+	return value
 }
 
 func TestNamesThatUsersType(t *testing.T) {
@@ -110,6 +114,11 @@ func TestNamesThatUsersType(t *testing.T) {
 		podGroups: {"podgroup", []string{"pg", "podgroup-v1beta1"}, true},
 		queues:    {"queue", []string{"q", "queue-v1beta1"}, false},
 		commands:  {"command", nil, true},
+
+		phJobs:        {"phjob", []string{"phj"}, true},
+		phSchedules:   {"phschedule", []string{"phs"}, true},
+		images:        {"image", []string{"phimg"}, true},
+		instanceTypes: {"instancetype", []string{"phit"}, true},
 	} {
 		list, err := server.ServerResourcesForGroupVersion(gvr.GroupVersion().String())
 		require.NoError(t, err)
@@ -139,6 +148,11 @@ func TestColumns(t *testing.T) {
 		podGroups: {[]string{"Name", "STATUS", "minMember", "RUNNINGS", "AGE", "QUEUE"}, nil, []any{"columns", "Running", int64(2), int64(2)}},
 		queues:    {[]string{"Name", "PARENT", "STATE", "USED", "PENDING", "INQUEUE", "RUNNING", "AGE"}, nil, []any{"columns", "root", "Open", "cpu 1/2", nil, nil, nil}},
 		commands:  {[]string{"Name", "Action", "Kind", "Target", "Age"}, nil, []any{"columns", "AbortJob", "Job", "j"}},
+
+		phJobs:        {[]string{"Name", "User", "Group", "Status", "Reason", "Age"}, nil, []any{"columns", "jackpan", "phusers", "Running", "PodRunning"}},
+		phSchedules:   {[]string{"Name", "User", "Group", "Invalid", "NextRun", "Age"}, nil, []any{"columns", "jackpan", "phusers", true}},
+		images:        {[]string{"Name", "Type", "Group", "Status", "Age"}, nil, []any{"columns", "both", "phusers", nil}},
+		instanceTypes: {[]string{"Name", "CPU", "Memory", "GPU", "Age"}, nil, []any{"columns", int64(1), "4G", int64(1)}},
 	} {
 		t.Run(gvr.Resource, func(t *testing.T) {
 			full := merge(t, parse(t, fullObjects[gvr]), "metadata: {name: columns}")

@@ -34,6 +34,9 @@ type constraint struct {
 	transition bool
 }
 
+// dot stands for a dot within the name of a field.
+const dot = "\x00"
+
 // embedded are the fields whose schemas belong to Kubernetes' own types.
 var embedded = []string{"template", "volumeClaim", "labelSelector", "metadata"}
 
@@ -56,7 +59,7 @@ func readCRDs(t *testing.T) []*apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	files, err := fs.Glob(manifests.FS, "crds/*.yaml")
 	require.NoError(t, err)
-	require.Len(t, files, 4)
+	require.Len(t, files, 8)
 	var crds []*apiextensionsv1.CustomResourceDefinition
 	for _, file := range files {
 		text, err := manifests.FS.ReadFile(file)
@@ -102,7 +105,7 @@ func collect(s *apiextensionsv1.JSONSchemaProps, path string, add func(constrain
 			continue
 		}
 		property := s.Properties[name]
-		collect(&property, strings.TrimPrefix(path+"."+name, "."), add)
+		collect(&property, strings.TrimPrefix(path+"."+strings.ReplaceAll(name, ".", dot), "."), add)
 	}
 	if s.Items != nil {
 		collect(s.Items.Schema, path+"[]", add)
@@ -111,6 +114,9 @@ func collect(s *apiextensionsv1.JSONSchemaProps, path string, add func(constrain
 		collect(s.AdditionalProperties.Schema, path+"{}", add)
 	}
 }
+
+const fullPhJobSpec = `{displayName: Test, userId: u, userName: jackpan, groupId: g, groupName: phusers, instanceType: cpu-tiny, image: base,
+  command: echo start, cancel: false, requeueLimit: 3, activeDeadlineSeconds: 60, ttlSecondsAfterFinished: 60}`
 
 // fullObjects have every field that a constraint is about, status included.
 var fullObjects = map[schema.GroupVersionResource]string{
@@ -220,6 +226,46 @@ action: AbortJob
 target: {apiVersion: batch.volcano.sh/v1alpha1, kind: Job, name: j, uid: u, controller: true}
 reason: CommandIssued
 message: because
+`,
+	phJobs: `
+apiVersion: primehub.io/v1alpha1
+kind: PhJob
+metadata: {name: full-phjob}
+spec: ` + fullPhJobSpec + `
+status: {phase: Running, reason: PodRunning, message: Job is currently running, podName: p, startTime: "2026-01-01T00:00:00Z", finishTime: "2026-01-01T00:01:00Z", requeued: 2}
+`,
+	phSchedules: `
+apiVersion: primehub.io/v1alpha1
+kind: PhSchedule
+metadata: {name: full-phschedule}
+spec:
+  recurrence: {type: custom, cron: 0 4 * * *}
+  jobTemplate: {metadata: {labels: {a: b}}, spec: ` + fullPhJobSpec + `}
+status: {invalid: true, nextRunTime: "2026-01-01T00:00:00Z", message: phSchedule recurrence format invalid}
+`,
+	images: `
+apiVersion: primehub.io/v1alpha1
+kind: Image
+metadata: {name: full-image}
+spec: {displayName: Base, description: a base, type: both, url: base, urlForGpu: base-gpu, pullSecret: pull, groupName: phusers, imageSpec: {baseImage: base}}
+`,
+	instanceTypes: `
+apiVersion: primehub.io/v1alpha1
+kind: InstanceType
+metadata: {name: full-instance-type}
+spec:
+  displayName: Tiny
+  description: a small one
+  limits.cpu: 1
+  limits.memory: 4G
+  limits.gpu: 1
+  limits.nvidia.com/gpu: 1
+  requests.cpu: 1
+  requests.memory: 1G
+  gpuResourceName: amd.com/gpu
+  nodeSelector: {a: b}
+  tolerations: [{key: a, operator: Equal, value: b, effect: NoSchedule, tolerationSeconds: 5}]
+  monitoring: {kept: true}
 `,
 }
 
@@ -367,7 +413,7 @@ func replace(t *testing.T, object map[string]any, path string, change func(any) 
 
 func replaceIn(t *testing.T, container any, steps []string, at string, change func(any) any) string {
 	t.Helper()
-	step := steps[0]
+	step := strings.ReplaceAll(steps[0], dot, ".")
 	switch step {
 	case "[]":
 		list := container.([]any)

@@ -25,6 +25,11 @@ var (
 	podGroups = schema.GroupVersionResource{Group: "scheduling.volcano.sh", Version: "v1beta1", Resource: "podgroups"}
 	queues    = schema.GroupVersionResource{Group: "scheduling.volcano.sh", Version: "v1beta1", Resource: "queues"}
 	commands  = schema.GroupVersionResource{Group: "bus.volcano.sh", Version: "v1alpha1", Resource: "commands"}
+
+	phJobs        = schema.GroupVersionResource{Group: "primehub.io", Version: "v1alpha1", Resource: "phjobs"}
+	phSchedules   = schema.GroupVersionResource{Group: "primehub.io", Version: "v1alpha1", Resource: "phschedules"}
+	images        = schema.GroupVersionResource{Group: "primehub.io", Version: "v1alpha1", Resource: "images"}
+	instanceTypes = schema.GroupVersionResource{Group: "primehub.io", Version: "v1alpha1", Resource: "instancetypes"}
 )
 
 // What TestMain starts and all tests share. Tests that store objects give them names of their own.

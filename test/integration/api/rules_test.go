@@ -44,6 +44,21 @@ action: AbortJob
 target: {apiVersion: batch.volcano.sh/v1alpha1, kind: Job, name: j, uid: u}
 `
 
+const smallPhJobSpec = `{displayName: d, userId: u, groupId: g, groupName: phusers, instanceType: t, image: i, command: c}`
+
+const smallPhJob = `
+apiVersion: primehub.io/v1alpha1
+kind: PhJob
+metadata: {name: small}
+spec: ` + smallPhJobSpec
+
+const smallPhSchedule = `
+apiVersion: primehub.io/v1alpha1
+kind: PhSchedule
+metadata: {name: small}
+spec: {recurrence: {type: daily}, jobTemplate: {spec: ` + smallPhJobSpec + `}}
+`
+
 // rule is one thing that CEL rules say about objects: a patch that keeps it, and one that breaks it.
 type rule struct {
 	base           string
@@ -288,11 +303,26 @@ var rules = map[string]rule{
 		field:   "spec.parent",
 		message: "name another queue, or leave it empty for root",
 	},
+	"a PhSchedule's name fits into a label": {
+		base:    smallPhSchedule,
+		keeps:   []string{`metadata: {name: ` + strings.Repeat("n", 63) + `}`},
+		breaks:  `metadata: {name: ` + strings.Repeat("n", 64) + `}`,
+		field:   "<nil>",
+		message: "metadata.name must be no more than 63 characters: PhJobs carry it as a label",
+	},
+	"a custom recurrence has a cron expression": {
+		base:    smallPhSchedule,
+		keeps:   []string{`spec: {recurrence: {type: custom, cron: "0 4 * * *"}}`, `spec: {recurrence: {type: inactive, cron: ""}}`},
+		breaks:  `spec: {recurrence: {type: custom, cron: ""}}`,
+		field:   "spec.recurrence.cron",
+		message: "a custom recurrence needs a cron expression of five fields",
+	},
 }
 
 // resourceOf tells the resource of an object by its kind.
 func resourceOf(object map[string]any) schema.GroupVersionResource {
-	return map[string]schema.GroupVersionResource{"Job": jobs, "PodGroup": podGroups, "Queue": queues, "Command": commands, "Pod": pods}[object["kind"].(string)]
+	return map[string]schema.GroupVersionResource{"Job": jobs, "PodGroup": podGroups, "Queue": queues, "Command": commands, "Pod": pods,
+		"PhJob": phJobs, "PhSchedule": phSchedules}[object["kind"].(string)]
 }
 
 func TestRulesTakeWhatKeepsThem(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/client/clientset/versioned/typed/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/client/clientset/versioned/typed/bus/v1alpha1"
+	primehubv1alpha1 "github.com/muster-sched/muster/pkg/client/clientset/versioned/typed/primehub/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/client/clientset/versioned/typed/scheduling/v1beta1"
 	discovery "k8s.io/client-go/discovery"
 	rest "k8s.io/client-go/rest"
@@ -18,6 +19,7 @@ type Interface interface {
 	Discovery() discovery.DiscoveryInterfaces
 	BatchV1alpha1() batchv1alpha1.BatchV1alpha1Interface
 	BusV1alpha1() busv1alpha1.BusV1alpha1Interface
+	PrimehubV1alpha1() primehubv1alpha1.PrimehubV1alpha1Interface
 	SchedulingV1beta1() schedulingv1beta1.SchedulingV1beta1Interface
 }
 
@@ -26,6 +28,7 @@ type Clientset struct {
 	*discovery.DiscoveryClient
 	batchV1alpha1     *batchv1alpha1.BatchV1alpha1Client
 	busV1alpha1       *busv1alpha1.BusV1alpha1Client
+	primehubV1alpha1  *primehubv1alpha1.PrimehubV1alpha1Client
 	schedulingV1beta1 *schedulingv1beta1.SchedulingV1beta1Client
 }
 
@@ -37,6 +40,11 @@ func (c *Clientset) BatchV1alpha1() batchv1alpha1.BatchV1alpha1Interface {
 // BusV1alpha1 retrieves the BusV1alpha1Client
 func (c *Clientset) BusV1alpha1() busv1alpha1.BusV1alpha1Interface {
 	return c.busV1alpha1
+}
+
+// PrimehubV1alpha1 retrieves the PrimehubV1alpha1Client
+func (c *Clientset) PrimehubV1alpha1() primehubv1alpha1.PrimehubV1alpha1Interface {
+	return c.primehubV1alpha1
 }
 
 // SchedulingV1beta1 retrieves the SchedulingV1beta1Client
@@ -96,6 +104,10 @@ func NewForConfigAndClient(c *rest.Config, httpClient *http.Client) (*Clientset,
 	if err != nil {
 		return nil, err
 	}
+	cs.primehubV1alpha1, err = primehubv1alpha1.NewForConfigAndClient(&configShallowCopy, httpClient)
+	if err != nil {
+		return nil, err
+	}
 	cs.schedulingV1beta1, err = schedulingv1beta1.NewForConfigAndClient(&configShallowCopy, httpClient)
 	if err != nil {
 		return nil, err
@@ -123,6 +135,7 @@ func New(c rest.Interface) *Clientset {
 	var cs Clientset
 	cs.batchV1alpha1 = batchv1alpha1.New(c)
 	cs.busV1alpha1 = busv1alpha1.New(c)
+	cs.primehubV1alpha1 = primehubv1alpha1.New(c)
 	cs.schedulingV1beta1 = schedulingv1beta1.New(c)
 
 	cs.DiscoveryClient = discovery.NewDiscoveryClient(c)

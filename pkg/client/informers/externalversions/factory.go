@@ -12,6 +12,7 @@ import (
 	batch "github.com/muster-sched/muster/pkg/client/informers/externalversions/batch"
 	bus "github.com/muster-sched/muster/pkg/client/informers/externalversions/bus"
 	internalinterfaces "github.com/muster-sched/muster/pkg/client/informers/externalversions/internalinterfaces"
+	primehub "github.com/muster-sched/muster/pkg/client/informers/externalversions/primehub"
 	scheduling "github.com/muster-sched/muster/pkg/client/informers/externalversions/scheduling"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtime "k8s.io/apimachinery/pkg/runtime"
@@ -313,6 +314,7 @@ type SharedInformerFactory interface {
 
 	Batch() batch.Interface
 	Bus() bus.Interface
+	Primehub() primehub.Interface
 	Scheduling() scheduling.Interface
 }
 
@@ -322,6 +324,10 @@ func (f *sharedInformerFactory) Batch() batch.Interface {
 
 func (f *sharedInformerFactory) Bus() bus.Interface {
 	return bus.New(f, f.namespace, f.tweakListOptions)
+}
+
+func (f *sharedInformerFactory) Primehub() primehub.Interface {
+	return primehub.New(f, f.namespace, f.tweakListOptions)
 }
 
 func (f *sharedInformerFactory) Scheduling() scheduling.Interface {

@@ -7,6 +7,7 @@ import (
 
 	v1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+	primehubv1alpha1 "github.com/muster-sched/muster/pkg/apis/primehub/v1alpha1"
 	v1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	schema "k8s.io/apimachinery/pkg/runtime/schema"
 	cache "k8s.io/client-go/tools/cache"
@@ -45,6 +46,16 @@ func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource
 		// Group=bus.volcano.sh, Version=v1alpha1
 	case busv1alpha1.SchemeGroupVersion.WithResource("commands"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Bus().V1alpha1().Commands().Informer()}, nil
+
+		// Group=primehub.io, Version=v1alpha1
+	case primehubv1alpha1.SchemeGroupVersion.WithResource("images"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Primehub().V1alpha1().Images().Informer()}, nil
+	case primehubv1alpha1.SchemeGroupVersion.WithResource("instancetypes"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Primehub().V1alpha1().InstanceTypes().Informer()}, nil
+	case primehubv1alpha1.SchemeGroupVersion.WithResource("phjobs"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Primehub().V1alpha1().PhJobs().Informer()}, nil
+	case primehubv1alpha1.SchemeGroupVersion.WithResource("phschedules"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Primehub().V1alpha1().PhSchedules().Informer()}, nil
 
 		// Group=scheduling.volcano.sh, Version=v1beta1
 	case v1beta1.SchemeGroupVersion.WithResource("podgroups"):

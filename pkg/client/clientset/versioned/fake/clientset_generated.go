@@ -8,6 +8,8 @@ import (
 	fakebatchv1alpha1 "github.com/muster-sched/muster/pkg/client/clientset/versioned/typed/batch/v1alpha1/fake"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/client/clientset/versioned/typed/bus/v1alpha1"
 	fakebusv1alpha1 "github.com/muster-sched/muster/pkg/client/clientset/versioned/typed/bus/v1alpha1/fake"
+	primehubv1alpha1 "github.com/muster-sched/muster/pkg/client/clientset/versioned/typed/primehub/v1alpha1"
+	fakeprimehubv1alpha1 "github.com/muster-sched/muster/pkg/client/clientset/versioned/typed/primehub/v1alpha1/fake"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/client/clientset/versioned/typed/scheduling/v1beta1"
 	fakeschedulingv1beta1 "github.com/muster-sched/muster/pkg/client/clientset/versioned/typed/scheduling/v1beta1/fake"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -91,6 +93,11 @@ func (c *Clientset) BatchV1alpha1() batchv1alpha1.BatchV1alpha1Interface {
 // BusV1alpha1 retrieves the BusV1alpha1Client
 func (c *Clientset) BusV1alpha1() busv1alpha1.BusV1alpha1Interface {
 	return &fakebusv1alpha1.FakeBusV1alpha1{Fake: &c.Fake}
+}
+
+// PrimehubV1alpha1 retrieves the PrimehubV1alpha1Client
+func (c *Clientset) PrimehubV1alpha1() primehubv1alpha1.PrimehubV1alpha1Interface {
+	return &fakeprimehubv1alpha1.FakePrimehubV1alpha1{Fake: &c.Fake}
 }
 
 // SchedulingV1beta1 retrieves the SchedulingV1beta1Client
