@@ -81,6 +81,7 @@ var layers = []layer{
 	{folder: "pkg/placement", rank: 2, peers: []string{"pkg/gang", "pkg/quota"}, banned: decides},
 	{folder: "pkg/reservations", rank: 2, peers: []string{"pkg/quota"}, banned: pure},
 	{folder: "pkg/job", rank: 2, banned: pure},
+	{folder: "pkg/phjob", rank: 2, banned: pure},
 
 	{folder: "pkg/lint", rank: 2, banned: noScheduler},
 
