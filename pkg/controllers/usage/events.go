@@ -2,12 +2,14 @@ package usage
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/controllers/worker"
+	"github.com/muster-sched/muster/pkg/ledger"
 )
 
 // listen registers the handlers that keep the ledger up to date.
@@ -32,12 +34,27 @@ func (t *Tracker) listen() error {
 }
 
 func (t *Tracker) onQueue(obj any) {
-	t.ledger.SetQueue(obj.(*schedulingv1beta1.Queue))
+	queue := obj.(*schedulingv1beta1.Queue)
+	t.ledger.SetQueue(queue)
+	t.settleGroups(t.groups.Set(queue))
+}
+
+// settleGroups books the pods again that name groups of PrimeHub.
+func (t *Tracker) settleGroups(groups []string) {
+	if len(groups) == 0 {
+		return
+	}
+	for _, pod := range t.Pods() {
+		if slices.Contains(groups, ledger.GroupOf(pod)) {
+			t.settlePod(groupKey(pod.Namespace, pod.Name))
+		}
+	}
 }
 
 func (t *Tracker) onQueueDelete(obj any) {
 	if queue, ok := worker.LastKnown[*schedulingv1beta1.Queue](obj); ok {
 		t.ledger.DeleteQueue(queue.Name)
+		t.settleGroups(t.groups.Delete(queue.Name))
 	}
 }
 

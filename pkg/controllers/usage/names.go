@@ -34,11 +34,6 @@ func AccountOf(group *schedulingv1beta1.PodGroup) string {
 	return quota.Account(QueueOf(group), group.Labels[schedulingv1beta1.UserLabel])
 }
 
-// accountOfPod is what is charged for a pod without a PodGroup; "" if it names no queue.
-func accountOfPod(pod *corev1.Pod) string {
-	return quota.Account(pod.Annotations[schedulingv1beta1.QueueNameAnnotation], pod.Labels[schedulingv1beta1.UserLabel])
-}
-
 // MinimumOf is what a PodGroup's minimum takes, in the names that pods and capabilities use. minResources may be
 // written in the names of a ResourceQuota: requests.cpu counts as cpu unless cpu is given too, and limits play no part.
 // The minimum takes minMember of "pods" unless minResources says otherwise. Less than nothing counts as nothing.

@@ -36,6 +36,7 @@ type Watcher func(queue string, freed bool)
 // behind.
 type Tracker struct {
 	ledger    *ledger.Ledger
+	groups    ledger.Groups // of PrimeHub
 	pods      cache.SharedIndexInformer
 	podGroups cache.SharedIndexInformer
 	queues    cache.SharedIndexInformer
@@ -413,7 +414,7 @@ func (t *Tracker) notify(account string, freed bool) {
 // group's last account.
 func (t *Tracker) accountOf(pod *corev1.Pod, group string, last seat) string {
 	if group == "" {
-		return accountOfPod(pod)
+		return t.groups.AccountOf(pod)
 	}
 	if obj, exists, err := t.podGroups.GetIndexer().GetByKey(group); err == nil && exists {
 		return AccountOf(obj.(*schedulingv1beta1.PodGroup))
@@ -421,7 +422,7 @@ func (t *Tracker) accountOf(pod *corev1.Pod, group string, last seat) string {
 	if last.group == group {
 		return last.account
 	}
-	return accountOfPod(pod)
+	return t.groups.AccountOf(pod)
 }
 
 // takesSeat says whether a pod takes up a part of its group's minimum: it is bound and has not failed, or has succeeded.

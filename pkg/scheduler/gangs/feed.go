@@ -92,7 +92,7 @@ func (f *Feed) start(ctx context.Context, handle fwk.Handle) error {
 	ours := externalversions.NewSharedInformerFactoryWithOptions(client, 0, externalversions.WithTransform(dropManagedFields))
 	core := handle.SharedInformerFactory()
 	classes := core.Scheduling().V1().PriorityClasses()
-	f.t.classes = classes.Lister()
+	f.t.classes, f.t.podLister = classes.Lister(), core.Core().V1().Pods().Lister()
 
 	handlers := []struct {
 		informer cache.SharedIndexInformer

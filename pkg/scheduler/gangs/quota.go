@@ -2,10 +2,12 @@ package gangs
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
@@ -24,7 +26,9 @@ import (
 type Quota struct {
 	t *Tracker
 	// Ledger of charges and of assumed quota.
-	Ledger   *ledger.Ledger
+	Ledger *ledger.Ledger
+	// Groups are the queues that are groups of PrimeHub.
+	Groups   ledger.Groups
 	enforced bool                      // the Capacity plugin is part of a profile
 	bound    sets.Set[types.UID]       // pods that are charged and, as the API says, bound: their charge stays until they are gone
 	pods     map[types.UID]*corev1.Pod // single pods and surplus that wait for quota
@@ -61,7 +65,7 @@ func (q *Quota) waiting() map[string]resources.Sums {
 	}
 	for _, pod := range q.pods {
 		if !IsMember(pod) {
-			add(AccountOf(pod), resources.PodRequests(pod))
+			add(q.Groups.AccountOf(pod), resources.PodRequests(pod))
 		}
 	}
 	return waiting
@@ -76,11 +80,6 @@ func (q *Quota) forget(pod types.UID) {
 	q.bound.Delete(pod)
 }
 
-// AccountOf is what is charged for a pod without a gang: the queue that it names, or its user there; "" for none.
-func AccountOf(pod *corev1.Pod) string {
-	return quota.Account(pod.Annotations[schedulingv1beta1.QueueNameAnnotation], pod.Labels[schedulingv1beta1.UserLabel])
-}
-
 // charge books what a bound pod uses to its account: that of its gang, or "" and it names one itself. A pod without an account is charged nowhere.
 // requests are the pod's, or nil: then they are counted if they are needed.
 func (q *Quota) charge(pod *corev1.Pod, account string, requests resources.List) {
@@ -88,7 +87,7 @@ func (q *Quota) charge(pod *corev1.Pod, account string, requests resources.List)
 		return
 	}
 	if account == "" {
-		account = AccountOf(pod)
+		account = q.Groups.AccountOf(pod)
 	}
 	var freed bool
 	if account == "" {
@@ -119,7 +118,7 @@ func (q *Quota) Charge(pod *corev1.Pod) *quota.Shortage {
 	q.t.mu.Lock()
 	defer q.t.mu.Unlock()
 	delete(q.pods, pod.UID)
-	account, requests := AccountOf(pod), resources.List(nil)
+	account, requests := q.Groups.AccountOf(pod), resources.List(nil)
 	if g, m := q.t.find(pod.UID); m != nil {
 		if m.State == gang.Bound {
 			return nil // it is charged
@@ -160,7 +159,9 @@ func (q *Quota) SetQueue(queue *schedulingv1beta1.Queue) {
 	if own := queue.Spec.Muster; own != nil && (own.MinRuntime != nil || own.PreemptionDelay != nil) {
 		q.terms[queue.Name] = queueTerms{ptr.Deref(own.MinRuntime, metav1.Duration{}).Duration, ptr.Deref(own.PreemptionDelay, metav1.Duration{}).Duration}
 	}
-	if changed {
+	groups := q.Groups.Set(queue)
+	q.chargeGroups(groups)
+	if changed || len(groups) > 0 {
 		q.wakeQuotaWaiters()
 	}
 }
@@ -173,6 +174,21 @@ func (q *Quota) DeleteQueue(queue *schedulingv1beta1.Queue) {
 	delete(q.terms, queue.Name)
 	q.t.metrics.dropQueue(queue.Name)
 	q.wakeQuotaWaiters()
+	q.chargeGroups(q.Groups.Delete(queue.Name))
+}
+
+// chargeGroups books again what the pods of PrimeHub's groups use that have no gang. The pods are listed under the lock: a pod that is deleted
+// meanwhile is still to be reported, and loses its charge then.
+func (q *Quota) chargeGroups(groups []string) {
+	if len(groups) == 0 || q.t.podLister == nil {
+		return
+	}
+	pods, _ := q.t.podLister.List(labels.Everything()) // a lister never fails
+	for _, pod := range pods {
+		if _, isMember := KeyOf(pod); (!isMember || q.t.isOfOthers(pod)) && slices.Contains(groups, ledger.GroupOf(pod)) {
+			q.charge(pod, "", nil)
+		}
+	}
 }
 
 // wakeQuotaWaiters has everything tried again that waits for quota.
@@ -210,7 +226,7 @@ func (q *Quota) QuotaShortage(pod *corev1.Pod) *quota.Shortage {
 }
 
 func (q *Quota) shortageOf(pod *corev1.Pod) *quota.Shortage {
-	account, priority := AccountOf(pod), corev1helpers.PodPriority(pod)
+	account, priority := q.Groups.AccountOf(pod), corev1helpers.PodPriority(pod)
 	g, m := q.t.find(pod.UID)
 	if m != nil {
 		if !g.Seated() {
@@ -232,7 +248,7 @@ func (q *Quota) shortageOf(pod *corev1.Pod) *quota.Shortage {
 func (q *Quota) startOf(pod *corev1.Pod) *reservations.Start {
 	rank := reservations.Rank{Priority: corev1helpers.PodPriority(pod), Since: pod.CreationTimestamp.Time, Seen: math.MaxInt64} // it is queued later
 	start := &reservations.Start{Rank: rank}
-	if account := AccountOf(pod); account != "" {
+	if account := q.Groups.AccountOf(pod); account != "" {
 		start.Path, start.Amount = q.Ledger.Path(account), resources.PodRequests(pod)
 	}
 	return start

@@ -340,7 +340,7 @@ func (s *Snapshot) Claimant() Claimant {
 
 // ClaimantOf is a pod that stands for itself: one without a gang, or surplus.
 func (v *Victims) ClaimantOf(pod *corev1.Pod) Claimant {
-	c := Claimant{Key: string(pod.UID), Account: AccountOf(pod), Priority: corev1helpers.PodPriority(pod), Wants: resources.PodRequests(pod)}
+	c := Claimant{Key: string(pod.UID), Account: v.t.Quota.Groups.AccountOf(pod), Priority: corev1helpers.PodPriority(pod), Wants: resources.PodRequests(pod)}
 	v.t.mu.Lock()
 	defer v.t.mu.Unlock()
 	if g, _ := v.t.find(pod.UID); g != nil {

@@ -66,7 +66,7 @@ func (s *selfCheck) differing(all []*corev1.Pod) sets.Set[types.UID] {
 
 func (s *selfCheck) agreesOn(pod *corev1.Pod) bool {
 	g, m := s.t.find(pod.UID)
-	account := AccountOf(pod)
+	account := s.t.Quota.Groups.AccountOf(pod)
 	if m != nil {
 		if bound := pod.Spec.NodeName != ""; bound != (m.State == gang.Bound) && m.State != gang.Reserved && m.State != gang.Released && m.State != gang.Returning {
 			return false

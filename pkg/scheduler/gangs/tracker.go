@@ -21,6 +21,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	schedulinglisters "k8s.io/client-go/listers/scheduling/v1"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
@@ -55,11 +56,12 @@ type Tracker struct {
 	// Binds bounds how many members are bound at the same time.
 	Binds *BindLimiter
 
-	clock   clock.Clock
-	metrics *gangMetrics
-	dirty   workqueue.TypedDelayingInterface[Key] // gangs to be looked at by the dispatcher
-	classes schedulinglisters.PriorityClassLister
-	repairs workqueue.TypedRateLimitingInterface[repair] // writes that are due
+	clock     clock.Clock
+	metrics   *gangMetrics
+	dirty     workqueue.TypedDelayingInterface[Key] // gangs to be looked at by the dispatcher
+	classes   schedulinglisters.PriorityClassLister
+	podLister corelisters.PodLister                        // nil before the start
+	repairs   workqueue.TypedRateLimitingInterface[repair] // writes that are due
 
 	mu         sync.Mutex
 	settings   settings

@@ -142,7 +142,7 @@ func (v *Victims) accountOf(pod *corev1.Pod) string {
 	if g, _ := v.t.find(pod.UID); g != nil && g.podGroup.account != "" {
 		return g.podGroup.account
 	}
-	return AccountOf(pod)
+	return v.t.Quota.Groups.AccountOf(pod)
 }
 
 // wholeWithout says whether each gang is whole or gone when a preemptor's victims are.

@@ -51,7 +51,7 @@ func Escape(name string) string {
 	return escaped.String()
 }
 
-// Unescape returns the name that Escape has written. It returns false for what Escape does not write.
+// Unescape returns the name that Escape has written. It returns "" and false for what Escape does not write.
 func Unescape(label string) (string, bool) {
 	escaped, found := strings.CutPrefix(label, escapedPrefix)
 	if !found {
@@ -73,7 +73,10 @@ func Unescape(label string) (string, bool) {
 		name = append(name, byte(c))
 		i += 2
 	}
-	return string(name), Escape(string(name)) == label
+	if Escape(string(name)) != label {
+		return "", false
+	}
+	return string(name), true
 }
 
 // LabelOf writes the name of a user or a group as the value of a label: as it is if a label can have it, else escaped. So the user bob is

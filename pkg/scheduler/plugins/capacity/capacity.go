@@ -139,7 +139,7 @@ func (c *Capacity) Unreserve(_ context.Context, cycle fwk.CycleState, pod *corev
 // everything back, and then reserves for those that found a place, without asking the plugins again whether there is room: so the pods of
 // the group must see each other's part of the queue. It is no charge: a charge of the same pod that comes from the API meanwhile must stay.
 func (c *Capacity) assume(pod *corev1.Pod) {
-	if account := gangs.AccountOf(pod); account != "" {
+	if account := c.tracker.Quota.Groups.AccountOf(pod); account != "" {
 		c.tracker.Quota.Ledger.Assume(assumptionOf(pod), account, resources.PodRequests(pod))
 	}
 }

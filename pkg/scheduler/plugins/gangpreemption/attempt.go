@@ -113,7 +113,7 @@ func (a *attempt) isOurs(victim *preemption.DomainVictim) bool {
 	return slices.ContainsFunc(victim.Pods(), func(info fwk.PodInfo) bool {
 		pod := info.GetPod()
 		_, m := a.member(pod)
-		return m != nil || gangs.AccountOf(pod) != "" || eviction.HasSay(pod)
+		return m != nil || a.tracker.Quota.Groups.AccountOf(pod) != "" || eviction.HasSay(pod)
 	})
 }
 
@@ -167,7 +167,7 @@ func (a *attempt) candidates(possible []*preemption.DomainVictim, order placemen
 		switch {
 		case m == nil:
 			pod := victim.Pods()[0].GetPod()
-			if account := gangs.AccountOf(pod); !eviction.IsSpared(a.tracker, pod, account, now) {
+			if account := a.tracker.Quota.Groups.AccountOf(pod); !eviction.IsSpared(a.tracker, pod, account, now) {
 				judge(&placement.Victim{Victim: victim, Kind: placement.SinglePod}, account)
 			}
 		case g.Key == own: // a pod does not preempt its own gang
