@@ -51,7 +51,9 @@ type admission struct {
 	overtakeTime time.Duration
 	clock        clock.Clock
 	decided      func(group *schedulingv1beta1.PodGroup) // called for each new verdict
-	loop         *worker.Worker
+	// phJobSince says since when the PhJob waits that a PodGroup is for; false if the PodGroup is for none.
+	phJobSince func(group *schedulingv1beta1.PodGroup) (time.Time, bool)
+	loop       *worker.Worker
 
 	// known are the candidates of the last round; only the rounds touch them. A PodGroup that has not changed since is
 	// not worked out anew.
@@ -250,6 +252,10 @@ func (a *admission) candidates(classes map[string]int32) []*candidate {
 			c.turn = turnOf(now.Sub(since), a.overtakeTime)
 		}
 		c.overdue = c.waitingTime > 0 && c.untilOverdue(now) == 0
+		since, isPhJob := a.phJobSince(group)
+		if c.byQuotaAlone = isPhJob; isPhJob {
+			c.queuedSince, c.turn = since, 0
+		}
 		c.priority = classes[group.Spec.PriorityClassName]
 		candidates = append(candidates, c)
 	}

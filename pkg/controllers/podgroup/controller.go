@@ -61,6 +61,8 @@ type Config struct {
 	HoldTimeout time.Duration
 	// OvertakeTime is how long others may be admitted past a PodGroup that lacks room in its queue; 0 means for ever.
 	OvertakeTime time.Duration
+	// PhJobSince says since when the PhJob waits that a PodGroup is for; false if the PodGroup is for none. nil if there are no PhJobs.
+	PhJobSince func(group *schedulingv1beta1.PodGroup) (time.Time, bool)
 	// AdoptFrom are the scheduler names whose pods are given a PodGroup if they have none. Empty means no pods.
 	AdoptFrom []string
 }
@@ -92,6 +94,9 @@ func New(cfg Config) (*Controller, error) {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
 	}
+	if cfg.PhJobSince == nil {
+		cfg.PhJobSince = noPhJobs
+	}
 	scheduling := cfg.MusterInformers.Scheduling().V1beta1()
 	c := &Controller{
 		client:   cfg.MusterClient,
@@ -114,6 +119,7 @@ func New(cfg Config) (*Controller, error) {
 		priorities:   cfg.KubeInformers.Scheduling().V1().PriorityClasses().Lister(),
 		factor:       cfg.OvercommitFactor,
 		overtakeTime: cfg.OvertakeTime,
+		phJobSince:   cfg.PhJobSince,
 		clock:        cfg.Clock,
 		decided:      func(group *schedulingv1beta1.PodGroup) { c.status.Enqueue(group.Namespace + "/" + group.Name) },
 		waiting:      map[string]types.UID{},
@@ -126,6 +132,9 @@ func New(cfg Config) (*Controller, error) {
 	}
 	return c, nil
 }
+
+// noPhJobs is Config.PhJobSince where there are none.
+func noPhJobs(*schedulingv1beta1.PodGroup) (time.Time, bool) { return time.Time{}, false }
 
 // listen registers the handlers that start syncs and rounds of admission.
 func (c *Controller) listen(cfg Config) error {

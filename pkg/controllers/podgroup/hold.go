@@ -80,6 +80,9 @@ func (c *Controller) settleHold(group *schedulingv1beta1.PodGroup, pods []*corev
 		return 0
 	}
 	left, limited := c.patience.left(key, group.UID, next, c.clock.Now())
+	if _, isPhJob := c.admission.phJobSince(group); isPhJob {
+		left, limited = 0, false // its controller ends it, or has it wait again
+	}
 	if limited && left <= 0 {
 		c.usage.LetGo(group.Namespace, group.Name, group.UID)
 		return 0

@@ -25,6 +25,11 @@ type candidate struct {
 	want resources.List
 	// priority is the value of its PriorityClass.
 	priority int32
+	// queuedSince is when it takes its place in the queue: when it was created, or the PhJob that it is for.
+	queuedSince time.Time
+	// byQuotaAlone says that it is for a PhJob. Only quota decides about it, in order: it is admitted though no node has room, it holds up
+	// those behind it in any queue, and nothing is kept for it otherwise.
+	byQuotaAlone bool
 	// turn is how much longer what comes free of the room that it lacks is kept for it, from those behind it; 0 if it is not.
 	turn time.Duration
 	// waitingTime is how long it waits before it is admitted without room; 0 for as long as it takes.
@@ -62,7 +67,7 @@ func turnOf(waited, overtakeTime time.Duration) time.Duration {
 func byTurn(a, b *candidate) int {
 	return cmp.Or(
 		-cmp.Compare(a.priority, b.priority),
-		a.group.CreationTimestamp.Compare(b.group.CreationTimestamp.Time),
+		a.queuedSince.Compare(b.queuedSince),
 		cmp.Compare(a.group.Namespace, b.group.Namespace),
 		cmp.Compare(a.group.Name, b.group.Name),
 	)
@@ -126,6 +131,9 @@ func (o *obstacle) gangReason() string {
 	return schedulingv1beta1.NotEnoughResourcesReason
 }
 
+// WaitsInLine is part of the message of a PodGroup that waits because another one is ahead of it in a queue that is first in, first out.
+const WaitsInLine = "is first in, first out, and"
+
 // words is an explanation that is put into words already.
 type words string
 
@@ -171,7 +179,7 @@ func decide(next func() *candidate, r rules) []decision {
 		v := r.judge(c, cmp.Or(ahead[c.queue], ahead[c.account]), reserved)
 		if v.admitted {
 			r.hold(c)
-		} else if line := c.holdsUp(v.obstacle); line != "" && ahead[line] == nil && r.fifo(c.queue) {
+		} else if line := c.holdsUp(v.obstacle); line != "" && ahead[line] == nil && (c.byQuotaAlone || r.fifo(c.queue)) {
 			ahead[line] = c
 		}
 		if c.turn > 0 && v.lacksRoom() && !r.exceeds(c.account, c.want) {
@@ -213,16 +221,16 @@ func (r *rules) judge(c, ahead *candidate, reserved quota.Reserved) verdict {
 		return verdict{admitted: true}
 	}
 	if ahead != nil {
-		reason := fmt.Sprintf("queue %q is first in, first out, and %s is still waiting there", c.queue, ahead.key)
+		reason := fmt.Sprintf("queue %q "+WaitsInLine+" %s is still waiting there", c.queue, ahead.key)
 		return heldBack(obstacleKind{inLine: true}, words(reason))
 	}
-	if e := r.beyond(c.queue, c.want); e != nil {
+	if e := r.beyond(c.queue, c.want); e != nil && !c.byQuotaAlone {
 		return heldBack(obstacleKind{resource: e.resource, forEver: e.isForEver()}, e)
 	}
 	if reason := r.tooMany(c.queue); reason != "" {
 		return heldBack(obstacleKind{tooMany: true}, words(reason))
 	}
-	if s := r.room(reserved, c.account, c.want); s != nil && (s.IsForEver() || s.Behind || !r.couldReclaim(c, reserved)) {
+	if s := r.room(reserved, c.account, c.want); s != nil && (s.IsForEver() || s.Behind || c.byQuotaAlone || !r.couldReclaim(c, reserved)) {
 		return lacksQuota(s)
 	}
 	return verdict{admitted: true}
@@ -310,5 +318,7 @@ func newCandidate(group *schedulingv1beta1.PodGroup) *candidate {
 		queue:   usage.QueueOf(group),
 		account: usage.AccountOf(group),
 		want:    usage.MinimumOf(group),
+
+		queuedSince: group.CreationTimestamp.Time,
 	}
 }

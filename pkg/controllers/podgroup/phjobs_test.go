@@ -1,0 +1,126 @@
+package podgroup
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/quota"
+	"github.com/muster-sched/muster/pkg/resources"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+)
+
+// phJob is a candidate for a PhJob of a user, which asks for so much.
+func phJob(user string, namesAndQuantities ...string) *candidate {
+	c := newCandidate(mustertesting.MakePodGroup(user).Queue("t").User(user).MinResources(namesAndQuantities...).Obj())
+	c.byQuotaAlone = true
+	return c
+}
+
+// TestPhJobsAreScheduledAsPrimeHubDoes has the examples of PrimeHub's documentation and the cases of its scheduler's tests: what the group and
+// each user may have, the jobs in the order of their creation, and which are admitted.
+func TestPhJobsAreScheduledAsPrimeHubDoes(t *testing.T) {
+	gpus := func(user, n string) *candidate { return phJob(user, "nvidia.com/gpu", n) }
+	for name, c := range map[string]struct {
+		group, user []string
+		jobs        []*candidate
+		want        []bool
+	}{
+		"example 1": {[]string{"nvidia.com/gpu", "4"}, []string{"nvidia.com/gpu", "4"},
+			[]*candidate{gpus("bob", "2"), gpus("pan", "4"), gpus("lin", "2")}, []bool{true, false, false}},
+		"example 2": {[]string{"nvidia.com/gpu", "4"}, []string{"nvidia.com/gpu", "4"},
+			[]*candidate{gpus("bob", "2"), gpus("bob", "4"), gpus("lin", "2")}, []bool{true, false, true}},
+		"StrictOrder1": {[]string{"cpu", "8"}, []string{"cpu", "8"},
+			[]*candidate{phJob("a", "cpu", "4"), phJob("b", "cpu", "4"), phJob("c", "cpu", "4")}, []bool{true, true, false}},
+		"StrictOrder2": {[]string{"cpu", "8"}, []string{"cpu", "8"},
+			[]*candidate{phJob("a", "cpu", "4"), phJob("b", "cpu", "6"), phJob("c", "cpu", "2")}, []bool{true, false, false}},
+		"StrictOrder3": {[]string{"cpu", "8"}, []string{"cpu", "4"},
+			[]*candidate{phJob("a", "cpu", "4"), phJob("b", "cpu", "6"), phJob("c", "cpu", "2")}, []bool{true, false, true}},
+		"Validate: above the group's": {[]string{"cpu", "3"}, nil, []*candidate{phJob("a", "cpu", "4")}, []bool{false}},
+		"Validate: all the group's":   {[]string{"cpu", "3"}, nil, []*candidate{phJob("a", "cpu", "3")}, []bool{true}},
+		"Validate: above the user's":  {nil, []string{"cpu", "3"}, []*candidate{phJob("a", "cpu", "4")}, []bool{false}},
+		"Validate: all the user's":    {nil, []string{"cpu", "3"}, []*candidate{phJob("a", "cpu", "3")}, []bool{true}},
+		"Validate: above the memory":  {[]string{"memory", "512Mi"}, nil, []*candidate{phJob("a", "memory", "1Gi")}, []bool{false}},
+		"Validate: all the memory":    {[]string{"memory", "1Gi"}, nil, []*candidate{phJob("a", "memory", "1Gi")}, []bool{true}},
+		"no quota at all":             {nil, nil, []*candidate{phJob("a", "cpu", "1000")}, []bool{true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, strategy := range []schedulingv1beta1.DequeueStrategy{schedulingv1beta1.DequeueStrategyFIFO, schedulingv1beta1.DequeueStrategyTraverse} {
+				queue := mustertesting.MakeQueue("t").Parent("root").Capability(c.group...).Dequeue(strategy).Obj()
+				queue.Spec.Muster = &schedulingv1beta1.QueueExtension{UserQuota: &schedulingv1beta1.UserQuota{Default: mustertesting.Resources(c.user...)}}
+				var got []bool
+				for i, job := range c.jobs {
+					job.key += string(rune('0' + i))
+				}
+				for _, v := range decideInOrder(c.jobs, newScene(queue).rules()) {
+					got = append(got, v.admitted)
+				}
+				assert.Equal(t, c.want, got, strategy)
+			}
+		})
+	}
+}
+
+// TestOnlyQuotaDecidesAboutPhJobs: a job that no node has room for is admitted, as PrimeHub's documentation says.
+func TestOnlyQuotaDecidesAboutPhJobs(t *testing.T) {
+	s := newScene(mustertesting.MakeQueue("t").Parent("root").Capability("cpu", "1000").Obj())
+	s.total, s.factor = resources.List{"cpu": 1000}, 1.2
+	job := phJob("ann", "cpu", "100")
+	assert.True(t, decideInOrder([]*candidate{job}, s.rules())[0].admitted)
+	other := phJob("ann", "cpu", "100")
+	other.byQuotaAlone = false
+	assert.False(t, decideInOrder([]*candidate{other}, s.rules())[0].admitted, "any other PodGroup is not")
+}
+
+// TestPhJobsWaitForQuota that is free: nothing is evicted to make it.
+func TestPhJobsWaitForQuota(t *testing.T) {
+	r := newScene(mustertesting.MakeQueue("t").Parent("root").Capability("cpu", "4").Obj()).rules()
+	r.couldReclaim = func(*candidate, quota.Reserved) bool { return true }
+	first, second := phJob("ann", "cpu", "4"), phJob("bob", "cpu", "4")
+	verdicts := decideInOrder([]*candidate{first, second}, r)
+	assert.True(t, verdicts[0].admitted)
+	assert.False(t, verdicts[1].admitted)
+	second.byQuotaAlone = false
+	assert.True(t, decideInOrder([]*candidate{second}, r)[0].admitted, "any other PodGroup is admitted")
+}
+
+// TestAPhJobKeepsItsPlace: a PhJob that went back to its queue waits with a new PodGroup, and is still before those that came after it. It
+// reserves nothing, however long it waits.
+func TestAPhJobKeepsItsPlace(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Unix(10000, 0))
+	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
+	a := newAdmission(clock, store)
+	a.overtakeTime = time.Minute
+	first := mustertesting.MakePodGroup("new").UID("new").Created(time.Unix(300, 0)).Obj()
+	second := mustertesting.MakePodGroup("old").UID("old").Created(time.Unix(200, 0)).Obj()
+	a.phJobSince = func(group *schedulingv1beta1.PodGroup) (time.Time, bool) {
+		return time.Unix(100, 0), group.Name == "new"
+	}
+	for _, group := range []*schedulingv1beta1.PodGroup{first, second} {
+		group.Status.Conditions = []schedulingv1beta1.PodGroupCondition{{
+			Type: schedulingv1beta1.PodGroupUnschedulableType, LastTransitionTime: metav1.NewTime(time.Unix(8000, 0)),
+		}}
+		assert.NoError(t, store.Add(group))
+		a.notice(group)
+	}
+	candidates := a.candidates(nil)
+	require.Len(t, candidates, 2)
+	slices.SortFunc(candidates, byTurn)
+	assert.Equal(t, []string{"new", "old"}, named(candidates))
+	assert.True(t, candidates[0].byQuotaAlone)
+	assert.Zero(t, candidates[0].turn)
+	assert.False(t, candidates[1].byQuotaAlone)
+	assert.Positive(t, candidates[1].turn)
+
+	a.phJobSince = noPhJobs
+	for _, c := range a.candidates(nil) {
+		assert.False(t, c.byQuotaAlone, "the PhJob is gone")
+	}
+}
