@@ -42,17 +42,21 @@ type parts struct {
 type controller func(ctx context.Context)
 
 // newControllers lists all that the program runs.
-func newControllers(cfg *config, p *parts) ([]controller, error) {
+func newControllers(ctx context.Context, cfg *config, p *parts) ([]controller, error) {
 	used, err := usage.New(p.kubeInformers, p.musterInformers)
 	if err != nil {
 		return nil, fmt.Errorf("setting up the usage tracker: %w", err)
 	}
 	legacyregistry.MustRegister(used.Drift())
 	reports := worker.NewReports()
+	phJobs, err := newPhJobs(ctx, cfg, p, used)
+	if err != nil {
+		return nil, err
+	}
 	podGroups, err := podgroup.New(podgroup.Config{
 		KubeClient: p.kube, MusterClient: p.muster, KubeInformers: p.kubeInformers, MusterInformers: p.musterInformers,
 		Usage: used, Recorder: p.recorder, OvercommitFactor: cfg.overcommitFactor, HoldTimeout: cfg.holdTimeout, OvertakeTime: cfg.overtakeTime,
-		AdoptFrom: cfg.adoptFrom, Reports: reports,
+		AdoptFrom: cfg.adoptFrom, Reports: reports, PhJobSince: phJobs.queuedSince(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("setting up the podgroup controller: %w", err)
@@ -74,12 +78,12 @@ func newControllers(cfg *config, p *parts) ([]controller, error) {
 		Removals:            podGroups,
 		Reports:             reports,
 	})
-	return []controller{
+	return append(phJobs.run(cfg.jobSyncs),
 		used.RunSelfCheck,
 		queues.Run,
 		func(ctx context.Context) { jobs.Run(ctx, cfg.jobSyncs) },
-		func(ctx context.Context) { podGroups.Run(ctx, cfg.podGroupSyncs) },
-	}, nil
+		phJobs.runAfter(podGroups, cfg.podGroupSyncs),
+	), nil
 }
 
 // newParts makes the clients, informers and the event recorder.

@@ -10,7 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	primehubv1alpha1 "github.com/muster-sched/muster/pkg/apis/primehub/v1alpha1"
 	"github.com/muster-sched/muster/pkg/job/phase"
+	phjobphase "github.com/muster-sched/muster/pkg/phjob/phase"
 )
 
 // leaner drops fields that the controllers do not read before an informer stores an object. They are often half of it.
@@ -37,6 +39,8 @@ func (l *leaner) lean(obj any) (any, error) {
 		l.leanPod(object)
 	case *batchv1alpha1.Job:
 		leanJob(object)
+	case *primehubv1alpha1.PhJob:
+		leanPhJob(object)
 	}
 	return obj, nil
 }
@@ -49,6 +53,17 @@ func leanJob(job *batchv1alpha1.Job) {
 	for i := range job.Spec.Tasks {
 		job.Spec.Tasks[i].Template = corev1.PodTemplateSpec{}
 	}
+}
+
+// leanPhJob leaves out of a PhJob that has ended what its pod was made of, and what its status tells people. It is never written back.
+func leanPhJob(job *primehubv1alpha1.PhJob) {
+	spec := &job.Spec
+	share(&job.Namespace, &spec.UserID, &spec.UserName, &spec.GroupID, &spec.GroupName, &spec.InstanceType, &spec.Image)
+	if !phjobphase.IsFinal(job.Status.Phase) {
+		return
+	}
+	job.Annotations = nil
+	spec.Command, spec.DisplayName, job.Status.Message = "", "", ""
 }
 
 // leanPod leaves of a pod what says whose it is, what it takes from its node and queue, and how it is.

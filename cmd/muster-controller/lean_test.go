@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	primehubv1alpha1 "github.com/muster-sched/muster/pkg/apis/primehub/v1alpha1"
 	"github.com/muster-sched/muster/pkg/resources"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
@@ -116,5 +117,26 @@ func TestLeanJobsThatHaveEndedHaveNoTemplates(t *testing.T) {
 			before.Spec.Tasks[0].Template = corev1.PodTemplateSpec{}
 		}
 		assert.Equal(t, before, job, p)
+	}
+}
+
+// TestLeanPhJobsThatHaveEnded: what says whose a PhJob is, how it ended and how long it is kept stays. The rest goes when it has ended.
+func TestLeanPhJobsThatHaveEnded(t *testing.T) {
+	for phase, ended := range map[primehubv1alpha1.PhJobPhase]bool{
+		"": false, primehubv1alpha1.PhJobPending: false, primehubv1alpha1.PhJobPreparing: false, primehubv1alpha1.PhJobRunning: false,
+		primehubv1alpha1.PhJobSucceeded: true, primehubv1alpha1.PhJobFailed: true, primehubv1alpha1.PhJobCancelled: true,
+	} {
+		job := &primehubv1alpha1.PhJob{
+			ObjectMeta: metav1.ObjectMeta{Name: "j", Annotations: map[string]string{"a": "b"}, Labels: map[string]string{primehubv1alpha1.ScheduledByLabel: "s"}},
+			Spec:       primehubv1alpha1.PhJobSpec{Command: "echo", DisplayName: "d", UserID: "u", Image: "i", TTLSecondsAfterFinished: new(int32)},
+			Status:     primehubv1alpha1.PhJobStatus{Phase: phase, Reason: "r", Message: "m", FinishTime: new(metav1.Time), Requeued: 3},
+		}
+		want := job.DeepCopy()
+		_, err := new(leaner).lean(job)
+		require.NoError(t, err)
+		if ended {
+			want.Annotations, want.Spec.Command, want.Spec.DisplayName, want.Status.Message = nil, "", "", ""
+		}
+		assert.Equal(t, want, job, phase)
 	}
 }

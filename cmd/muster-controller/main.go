@@ -3,6 +3,7 @@ package main
 
 import (
 	"os"
+	_ "time/tzdata" // the time zones of PhSchedules, on any machine
 
 	"k8s.io/component-base/cli"
 	_ "k8s.io/component-base/logs/json/register"           // log format json

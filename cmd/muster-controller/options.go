@@ -25,6 +25,7 @@ import (
 	"github.com/spf13/pflag"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/phjob"
 )
 
 const (
@@ -47,6 +48,7 @@ type options struct {
 	overtakeTime         time.Duration
 	dependsOnCondition   string
 	restartBackoff       time.Duration
+	primehubConfig       string
 
 	jobSyncs      int
 	podGroupSyncs int
@@ -147,7 +149,9 @@ func (o *options) addControllerFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.restartBackoff, "restart-backoff", o.restartBackoff,
 		"How long a Job waits that is restarted for the second time in a row, or whose pods are evicted again. Each time the pause doubles, up "+
 			"to 60 times as long. 0 restarts at once, whatever happens.")
-	fs.IntVar(&o.jobSyncs, "concurrent-job-syncs", o.jobSyncs, "Number of Jobs that are reconciled at the same time.")
+	fs.StringVar(&o.primehubConfig, "primehub-config", o.primehubConfig, "File with the configuration of PhJobs, in YAML, under PrimeHub's names. "+
+		"Without it all have their defaults. "+jobSubmissionVariable+"=false in the environment switches PhJobs off.")
+	fs.IntVar(&o.jobSyncs, "concurrent-job-syncs", o.jobSyncs, "Number of Jobs, and of PhJobs, that are reconciled at the same time.")
 	fs.IntVar(&o.podGroupSyncs, "concurrent-podgroup-syncs", o.podGroupSyncs, "Number of PodGroups whose status is written at the same time.")
 }
 
@@ -232,6 +236,7 @@ func validateLeaderElection(l *componentbaseconfig.LeaderElectionConfiguration) 
 type config struct {
 	*options
 	client         *rest.Config
+	phJobs         *phjob.Config                // nil when PhJobs are switched off
 	serving        *apiserver.SecureServingInfo // nil when the port is 0
 	authentication apiserver.AuthenticationInfo
 	authorization  apiserver.AuthorizationInfo
@@ -248,6 +253,9 @@ func (o *options) complete() (*config, error) {
 	client.DisableCompression = true
 	rest.AddUserAgent(client, programName)
 	cfg := &config{options: o, client: client}
+	if cfg.phJobs, err = readPhJobSettings(o.primehubConfig); err != nil {
+		return nil, err
+	}
 
 	o.applyMetrics()
 	if err := o.serving.MaybeDefaultWithSelfSignedCerts("localhost", nil, []net.IP{net.IPv4(127, 0, 0, 1)}); err != nil {

@@ -33,7 +33,7 @@ func run(ctx context.Context, cfg *config) error {
 	if err != nil {
 		return err
 	}
-	controllers, err := newControllers(cfg, p)
+	controllers, err := newControllers(ctx, cfg, p)
 	if err != nil {
 		return err
 	}

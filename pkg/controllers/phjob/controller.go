@@ -1,0 +1,244 @@
+// Package phjob is the controller of PhJobs. A PhJob waits for quota with a PodGroup, which the podgroup controller admits to the Queue of
+// its group; then it becomes one pod.
+//
+// reconcile.go is the heart: gather the facts (facts.go), decide (pkg/phjob, pure), write the status, and act on it (act.go). settle.go is
+// about PhJobs that have ended.
+package phjob
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+
+	primehubv1alpha1 "github.com/muster-sched/muster/pkg/apis/primehub/v1alpha1"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
+	musterinformers "github.com/muster-sched/muster/pkg/client/informers/externalversions"
+	primehublisters "github.com/muster-sched/muster/pkg/client/listers/primehub/v1alpha1"
+	schedulinglisters "github.com/muster-sched/muster/pkg/client/listers/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/controllers/usage"
+	"github.com/muster-sched/muster/pkg/controllers/worker"
+	"github.com/muster-sched/muster/pkg/phjob"
+	"github.com/muster-sched/muster/pkg/phjob/phase"
+)
+
+// Config is what a Controller needs.
+type Config struct {
+	// Kube is the client for pods.
+	Kube kubernetes.Interface
+	// Muster is the client for PhJobs and PodGroups.
+	Muster versioned.Interface
+	// KubeInformers and MusterInformers are shared; they must not have been started.
+	KubeInformers   informers.SharedInformerFactory
+	MusterInformers musterinformers.SharedInformerFactory
+	// Usage knows what the Queues may use.
+	Usage *usage.Tracker
+	// Recorder writes the events on PhJobs.
+	Recorder record.EventRecorder
+	// Settings are the administrator's.
+	Settings *phjob.Config
+	// SchedulerName is the scheduler of the pods.
+	SchedulerName string
+	// Clock tells the time; the real one if nil.
+	Clock clock.PassiveClock
+}
+
+// byOwner is the index of pods and PodGroups by the UID of the PhJob that controls them.
+const byOwner = "controllers/phjob/owner-uid"
+
+// Controller leads PhJobs through their life.
+type Controller struct {
+	kube          kubernetes.Interface
+	muster        versioned.Interface
+	usage         *usage.Tracker
+	recorder      record.EventRecorder
+	settings      *phjob.Config
+	schedulerName string
+	clock         clock.PassiveClock
+
+	jobs          primehublisters.PhJobLister
+	images        primehublisters.ImageLister
+	instanceTypes primehublisters.InstanceTypeLister
+	queues        schedulinglisters.QueueLister
+	nodes         corelisters.NodeLister
+	podIndex      cache.Indexer
+	groupIndex    cache.Indexer
+	synced        []cache.InformerSynced
+	worker        *worker.Worker
+	written       worker.Written[*primehubv1alpha1.PhJob]
+}
+
+// New makes a Controller and registers it with the informers.
+func New(cfg Config) (*Controller, error) {
+	primehub, scheduling := cfg.MusterInformers.Primehub().V1alpha1(), cfg.MusterInformers.Scheduling().V1beta1()
+	core := cfg.KubeInformers.Core().V1()
+	c := &Controller{
+		kube: cfg.Kube, muster: cfg.Muster, usage: cfg.Usage, recorder: cfg.Recorder, settings: cfg.Settings,
+		schedulerName: cfg.SchedulerName, clock: cfg.Clock,
+		jobs:          primehub.PhJobs().Lister(),
+		images:        primehub.Images().Lister(),
+		instanceTypes: primehub.InstanceTypes().Lister(),
+		queues:        scheduling.Queues().Lister(),
+		nodes:         core.Nodes().Lister(),
+		podIndex:      core.Pods().Informer().GetIndexer(),
+		groupIndex:    scheduling.PodGroups().Informer().GetIndexer(),
+	}
+	if c.clock == nil {
+		c.clock = clock.RealClock{}
+	}
+	c.worker = worker.New("phjob", c)
+	for _, owned := range []cache.SharedIndexInformer{core.Pods().Informer(), scheduling.PodGroups().Informer()} {
+		if err := owned.AddIndexers(cache.Indexers{byOwner: owningJob}); err != nil {
+			return nil, fmt.Errorf("indexing by PhJob: %w", err)
+		}
+	}
+	for _, source := range []struct {
+		informer cache.SharedIndexInformer
+		handler  cache.ResourceEventHandler
+	}{
+		{primehub.PhJobs().Informer(), keyHandler(c.worker)},
+		{core.Pods().Informer(), c.ownedHandler()},
+		{scheduling.PodGroups().Informer(), c.ownedHandler()},
+		{scheduling.Queues().Informer(), c.queueHandler()},
+		{core.Nodes().Informer(), c.nodeHandler()},
+		{primehub.Images().Informer(), cache.ResourceEventHandlerFuncs{}},
+		{primehub.InstanceTypes().Informer(), cache.ResourceEventHandlerFuncs{}},
+	} {
+		registration, err := source.informer.AddEventHandler(source.handler)
+		if err != nil {
+			return nil, fmt.Errorf("adding an event handler: %w", err)
+		}
+		c.synced = append(c.synced, registration.HasSynced)
+	}
+	return c, nil
+}
+
+// WaitForSync returns when the controller knows all PhJobs, or false when the context ends before.
+func (c *Controller) WaitForSync(ctx context.Context) bool {
+	return cache.WaitForCacheSync(ctx.Done(), c.synced...)
+}
+
+// Run leads PhJobs, that many at once, until the context ends.
+func (c *Controller) Run(ctx context.Context, workers int) {
+	if !c.WaitForSync(ctx) || !cache.WaitForCacheSync(ctx.Done(), c.usage.HasSynced) {
+		return
+	}
+	if c.settings.JobSubmission.JobLimit > 0 {
+		go c.limitRecords(ctx)
+	}
+	c.worker.Run(ctx, workers)
+}
+
+// QueuedSince returns since when the PhJob waits that a PodGroup is for; false if the PodGroup is for none. It is the creation of the PhJob,
+// however often it went back to its queue.
+func (c *Controller) QueuedSince(group *schedulingv1beta1.PodGroup) (time.Time, bool) {
+	owner := ownerOf(group)
+	if owner == nil {
+		return time.Time{}, false
+	}
+	job, err := c.jobs.PhJobs(group.Namespace).Get(owner.Name)
+	if err != nil || job.UID != owner.UID || phase.IsFinal(job.Status.Phase) || phjob.PodGroupName(job) != group.Name {
+		return time.Time{}, false
+	}
+	return job.CreationTimestamp.Time, true
+}
+
+// ownerOf is the PhJob that controls an object; nil if none does.
+func ownerOf(object metav1.Object) *metav1.OwnerReference {
+	owner := metav1.GetControllerOfNoCopy(object)
+	if owner == nil || owner.Kind != "PhJob" || owner.APIVersion != primehubv1alpha1.SchemeGroupVersion.String() {
+		return nil
+	}
+	return owner
+}
+
+func owningJob(obj any) ([]string, error) {
+	if owner := ownerOf(obj.(metav1.Object)); owner != nil {
+		return []string{string(owner.UID)}, nil
+	}
+	return nil, nil
+}
+
+// keyHandler asks a worker for a look at an object whenever anything about it changes.
+func keyHandler(w *worker.Worker) cache.ResourceEventHandler {
+	enqueue := func(obj any) {
+		if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
+			w.Enqueue(key)
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{AddFunc: enqueue, UpdateFunc: func(_, obj any) { enqueue(obj) }, DeleteFunc: enqueue}
+}
+
+// ownedHandler asks for a look at a PhJob whenever anything about its pods or PodGroups changes.
+func (c *Controller) ownedHandler() cache.ResourceEventHandler {
+	enqueue := func(obj any) {
+		object, ok := worker.LastKnown[metav1.Object](obj)
+		if !ok {
+			return
+		}
+		if owner := ownerOf(object); owner != nil {
+			c.worker.Enqueue(object.GetNamespace() + "/" + owner.Name)
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{AddFunc: enqueue, UpdateFunc: func(_, obj any) { enqueue(obj) }, DeleteFunc: enqueue}
+}
+
+// queueHandler asks for a look at all PhJobs that wait when a Queue says something else: they may be above a whole quota now.
+func (c *Controller) queueHandler() cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{UpdateFunc: func(before, after any) {
+		if before.(*schedulingv1beta1.Queue).Generation == after.(*schedulingv1beta1.Queue).Generation {
+			return
+		}
+		jobs, _ := c.jobs.List(labels.Everything()) // a lister never fails
+		for _, job := range jobs {
+			if job.Status.Phase == primehubv1alpha1.PhJobPending {
+				c.worker.Enqueue(job.Namespace + "/" + job.Name)
+			}
+		}
+	}}
+}
+
+// nodeHandler asks for a look at the PhJobs whose pods are on a node that stops or begins to answer.
+func (c *Controller) nodeHandler() cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{UpdateFunc: func(before, after any) {
+		node := after.(*corev1.Node)
+		if isLost(before.(*corev1.Node)) == isLost(node) {
+			return
+		}
+		for _, pod := range c.usage.Pods() {
+			if owner := ownerOf(pod); owner != nil && pod.Spec.NodeName == node.Name {
+				c.worker.Enqueue(pod.Namespace + "/" + owner.Name)
+			}
+		}
+	}}
+}
+
+// isLost tells whether a node does not answer.
+func isLost(node *corev1.Node) bool {
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == corev1.NodeReady {
+			return condition.Status != corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// isOnLostNode tells whether a pod is bound to a node that does not answer, or that is gone.
+func (c *Controller) isOnLostNode(pod *corev1.Pod) bool {
+	if pod == nil || pod.Spec.NodeName == "" {
+		return false
+	}
+	node, err := c.nodes.Get(pod.Spec.NodeName)
+	return apierrors.IsNotFound(err) || err == nil && isLost(node)
+}
