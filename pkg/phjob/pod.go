@@ -102,8 +102,9 @@ func Pod(job *primehubv1alpha1.PhJob, order *Order) (*corev1.Pod, error) {
 				"app":                          "primehub-job",
 				primehubv1alpha1.PodGroupLabel: primehubv1alpha1.Escape(job.Spec.GroupName),
 				primehubv1alpha1.PodUserLabel:  primehubv1alpha1.Escape(UserOf(&job.Spec)),
+				schedulingv1beta1.UserLabel:    primehubv1alpha1.LabelOf(UserOf(&job.Spec)),
 			},
-			Annotations:     annotationsOf(job),
+			Annotations:     annotationsOf(job, order.Group.Queue),
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, jobKind)},
 		},
 		Spec: corev1.PodSpec{
@@ -117,7 +118,7 @@ func Pod(job *primehubv1alpha1.PhJob, order *Order) (*corev1.Pod, error) {
 				Name:                     "main",
 				Image:                    url,
 				ImagePullPolicy:          corev1.PullIfNotPresent,
-				Command:                  []string{"/bin/sh", "-c", files.script(), job.Spec.Command},
+				Command:                  []string{"/bin/sh", "-c", literal(files.script()), literal(job.Spec.Command)},
 				WorkingDir:               order.Config.JobSubmission.WorkingDir,
 				Env:                      environment(job, order),
 				VolumeMounts:             files.mounts,
@@ -139,8 +140,8 @@ var staysOnLostNodes = []corev1.Toleration{
 	{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
 }
 
-// annotationsOf are those of the pod: the PhJob's, but for the copy that kubectl keeps of it; its PodGroup; and what PrimeHub reads.
-func annotationsOf(job *primehubv1alpha1.PhJob) map[string]string {
+// annotationsOf are those of the pod: the PhJob's, but for the copy that kubectl keeps of it; its PodGroup and its queue; and what PrimeHub reads.
+func annotationsOf(job *primehubv1alpha1.PhJob, queue string) map[string]string {
 	annotations := merged(job.Annotations, nil)
 	delete(annotations, corev1.LastAppliedConfigAnnotation)
 	usage, _ := json.Marshal(map[string]string{ // strings can always be written
@@ -148,6 +149,7 @@ func annotationsOf(job *primehubv1alpha1.PhJob) map[string]string {
 	})
 	annotations[primehubv1alpha1.UsageAnnotation] = string(usage)
 	annotations[schedulingv1beta1.GroupNameAnnotation] = PodGroupName(job)
+	annotations[schedulingv1beta1.QueueNameAnnotation] = queue
 	return annotations
 }
 
@@ -162,12 +164,12 @@ func merged(base, more map[string]string) map[string]string {
 // environment is what the command finds in its environment.
 func environment(job *primehubv1alpha1.PhJob, order *Order) []corev1.EnvVar {
 	env := []corev1.EnvVar{
-		{Name: "PRIMEHUB_USER", Value: UserOf(&job.Spec)},
-		{Name: "PRIMEHUB_GROUP", Value: job.Spec.GroupName},
+		{Name: "PRIMEHUB_USER", Value: literal(UserOf(&job.Spec))},
+		{Name: "PRIMEHUB_GROUP", Value: literal(job.Spec.GroupName)},
 		{Name: "TZ", Value: order.Config.Timezone},
-		{Name: "GROUP_ID", Value: job.Spec.GroupID},
-		{Name: "GROUP_NAME", Value: job.Spec.GroupName},
-		{Name: "JUPYTERHUB_USER", Value: UserOf(&job.Spec)},
+		{Name: "GROUP_ID", Value: literal(job.Spec.GroupID)},
+		{Name: "GROUP_NAME", Value: literal(job.Spec.GroupName)},
+		{Name: "JUPYTERHUB_USER", Value: literal(UserOf(&job.Spec))},
 		{Name: "INSTANCE_TYPE", Value: job.Spec.InstanceType},
 		{Name: "IMAGE_NAME", Value: job.Spec.Image},
 		{Name: "PHJOB_NAME", Value: job.Name},
@@ -187,8 +189,8 @@ func environment(job *primehubv1alpha1.PhJob, order *Order) []corev1.EnvVar {
 	return env
 }
 
-// literal keeps Kubernetes from replacing $(NAME) in a value.
-func literal(value string) string { return strings.ReplaceAll(value, "$(", "$$(") }
+// literal keeps Kubernetes from changing a text: it makes $ of $$, and replaces $(NAME).
+func literal(text string) string { return strings.ReplaceAll(text, "$", "$$") }
 
 // files are the volumes of a pod, where they are mounted, and the links to them in the working directory.
 type files struct {

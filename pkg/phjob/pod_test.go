@@ -20,7 +20,7 @@ import (
 func job() *primehubv1alpha1.PhJob {
 	return &primehubv1alpha1.PhJob{
 		ObjectMeta: metav1.ObjectMeta{Name: "job-1", Namespace: "hub", UID: "uid", Annotations: map[string]string{
-			"a": "b", corev1.LastAppliedConfigAnnotation: "{}", schedulingv1beta1.GroupNameAnnotation: "forged",
+			"a": "b", corev1.LastAppliedConfigAnnotation: "{}", schedulingv1beta1.GroupNameAnnotation: "forged", schedulingv1beta1.QueueNameAnnotation: "forged",
 		}},
 		Spec: primehubv1alpha1.PhJobSpec{
 			Command: "echo start", DisplayName: "Job", UserID: "u-1", UserName: "jack.pan", GroupID: "g-1", GroupName: "Team_A",
@@ -50,9 +50,10 @@ func TestThePod(t *testing.T) {
 	pod, main := build(t, order(t))
 	assert.Equal(t, "job-1", pod.Name)
 	assert.Equal(t, "hub", pod.Namespace)
-	assert.Equal(t, map[string]string{"app": "primehub-job", "primehub.io/group": "escaped--54eam-5f-41", "primehub.io/user": "escaped-jack-2epan"}, pod.Labels)
+	assert.Equal(t, map[string]string{"app": "primehub-job", "primehub.io/group": "escaped--54eam-5f-41", "primehub.io/user": "escaped-jack-2epan",
+		schedulingv1beta1.UserLabel: "jack.pan"}, pod.Labels)
 	assert.Equal(t, map[string]string{
-		"a": "b", schedulingv1beta1.GroupNameAnnotation: "phjob-uid-0",
+		"a": "b", schedulingv1beta1.GroupNameAnnotation: "phjob-uid-0", schedulingv1beta1.QueueNameAnnotation: "team-a",
 		"primehub.io/usage": `{"component":"job","component_name":"job-1","group":"Team_A","instance_type":"tiny","user":"jack.pan"}`,
 	}, pod.Annotations)
 	require.Len(t, pod.OwnerReferences, 1)
@@ -137,6 +138,28 @@ func TestTheFolders(t *testing.T) {
 	assert.Subset(t, main.Env, []corev1.EnvVar{{Name: "MY-KEYS_ID", Value: "$$(HOME)"}, {Name: "MY_KEYS_ID", Value: "$$(HOME)"}})
 }
 
+// expanded is a text as Kubernetes hands it over. It must have no single $, which may begin the name of a variable.
+func expanded(t *testing.T, text string) string {
+	t.Helper()
+	assert.NotContains(t, strings.ReplaceAll(text, "$$", ""), "$")
+	return strings.ReplaceAll(text, "$$", "$")
+}
+
+// TestKubernetesChangesNoText: it makes $ of $$, and replaces $(NAME) by a variable. The shell gets what the user wrote.
+func TestKubernetesChangesNoText(t *testing.T) {
+	j, o := job(), order(t)
+	j.Spec.Command, j.Spec.UserName = "echo $$ $(PRIMEHUB_GROUP) $HOME $$(TZ)", "$(TZ)"
+	pod, err := Pod(j, o)
+	require.NoError(t, err)
+	main := &pod.Spec.Containers[0]
+	assert.Equal(t, j.Spec.Command, expanded(t, main.Command[3]))
+	for _, env := range main.Env {
+		if env.Name == "PRIMEHUB_USER" || env.Name == "JUPYTERHUB_USER" {
+			assert.Equal(t, "$(TZ)", expanded(t, env.Value))
+		}
+	}
+}
+
 // TestTheCommandRunsInItsFolder has a real shell run what the container would.
 func TestTheCommandRunsInItsFolder(t *testing.T) {
 	o := order(t)
@@ -150,7 +173,7 @@ func TestTheCommandRunsInItsFolder(t *testing.T) {
 		"":                                   "",
 	} {
 		dir := t.TempDir()
-		args := append(main.Command[1:3:3], command)
+		args := []string{main.Command[1], expanded(t, main.Command[2]), command}
 		run := exec.Command(main.Command[0], args...)
 		run.Dir, run.Env = dir, os.Environ()
 		out, err := run.CombinedOutput()
@@ -160,7 +183,7 @@ func TestTheCommandRunsInItsFolder(t *testing.T) {
 		require.NoError(t, err)
 		assert.Len(t, links, 3)
 	}
-	failing := exec.Command(main.Command[0], append(main.Command[1:3:3], "exit 3")...)
+	failing := exec.Command(main.Command[0], main.Command[1], expanded(t, main.Command[2]), "exit 3")
 	failing.Dir = t.TempDir()
 	assert.Error(t, failing.Run())
 	assert.Equal(t, 3, failing.ProcessState.ExitCode())
