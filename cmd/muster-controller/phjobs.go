@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
 	"k8s.io/klog/v2"
 
@@ -100,12 +100,12 @@ func newPhJobs(ctx context.Context, cfg *config, p *parts, used *usage.Tracker) 
 	return c, nil
 }
 
-// queuedSince is what the podgroup controller asks about PodGroups of PhJobs; nil if there are none.
-func (c phJobControllers) queuedSince() func(*schedulingv1beta1.PodGroup) (time.Time, bool) {
+// jobOf is what the podgroup controller asks about PodGroups of PhJobs; nil if there are none.
+func (c phJobControllers) jobOf() func(*schedulingv1beta1.PodGroup) metav1.Object {
 	if c.jobs == nil {
 		return nil
 	}
-	return c.jobs.QueuedSince
+	return c.jobs.JobOf
 }
 
 // run lists what is to run.

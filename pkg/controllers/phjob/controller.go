@@ -8,7 +8,6 @@ package phjob
 import (
 	"context"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -77,6 +76,7 @@ type Controller struct {
 	synced        []cache.InformerSynced
 	worker        *worker.Worker
 	written       worker.Written[*primehubv1alpha1.PhJob]
+	line          lineUp
 }
 
 // New makes a Controller and registers it with the informers.
@@ -107,7 +107,7 @@ func New(cfg Config) (*Controller, error) {
 		informer cache.SharedIndexInformer
 		handler  cache.ResourceEventHandler
 	}{
-		{primehub.PhJobs().Informer(), keyHandler(c.worker)},
+		{primehub.PhJobs().Informer(), c.jobHandler()},
 		{core.Pods().Informer(), c.ownedHandler()},
 		{scheduling.PodGroups().Informer(), c.ownedHandler()},
 		{scheduling.Queues().Informer(), c.queueHandler()},
@@ -140,18 +140,17 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 	c.worker.Run(ctx, workers)
 }
 
-// QueuedSince returns since when the PhJob waits that a PodGroup is for; false if the PodGroup is for none. It is the creation of the PhJob,
-// however often it went back to its queue.
-func (c *Controller) QueuedSince(group *schedulingv1beta1.PodGroup) (time.Time, bool) {
+// JobOf returns the PhJob that a PodGroup is for; nil if it is for none, or for one that has ended.
+func (c *Controller) JobOf(group *schedulingv1beta1.PodGroup) metav1.Object {
 	owner := ownerOf(group)
 	if owner == nil {
-		return time.Time{}, false
+		return nil
 	}
 	job, err := c.jobs.PhJobs(group.Namespace).Get(owner.Name)
 	if err != nil || job.UID != owner.UID || phase.IsFinal(job.Status.Phase) || phjob.PodGroupName(job) != group.Name {
-		return time.Time{}, false
+		return nil
 	}
-	return job.CreationTimestamp.Time, true
+	return job
 }
 
 // ownerOf is the PhJob that controls an object; nil if none does.
@@ -171,13 +170,44 @@ func owningJob(obj any) ([]string, error) {
 }
 
 // keyHandler asks a worker for a look at an object whenever anything about it changes.
-func keyHandler(w *worker.Worker) cache.ResourceEventHandler {
+func keyHandler(w *worker.Worker) cache.ResourceEventHandlerFuncs {
 	enqueue := func(obj any) {
 		if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
 			w.Enqueue(key)
 		}
 	}
 	return cache.ResourceEventHandlerFuncs{AddFunc: enqueue, UpdateFunc: func(_, obj any) { enqueue(obj) }, DeleteFunc: enqueue}
+}
+
+// jobHandler is keyHandler for PhJobs, and has new ones line up.
+func (c *Controller) jobHandler() cache.ResourceEventHandler {
+	enqueue := keyHandler(c.worker)
+	add := func(obj any) {
+		if job := obj.(*primehubv1alpha1.PhJob); job.Status.Phase == "" || job.Status.Phase == primehubv1alpha1.PhJobPending {
+			c.line.join(job)
+		}
+		enqueue.AddFunc(obj)
+	}
+	remove := func(obj any) {
+		if job, ok := worker.LastKnown[*primehubv1alpha1.PhJob](obj); ok {
+			c.leaveLine(job)
+		}
+		enqueue.DeleteFunc(obj)
+	}
+	return cache.ResourceEventHandlerFuncs{AddFunc: add, DeleteFunc: remove, UpdateFunc: func(before, after any) {
+		if before.(*primehubv1alpha1.PhJob).UID != after.(*primehubv1alpha1.PhJob).UID {
+			remove(before)
+			add(after)
+		}
+		enqueue.AddFunc(after)
+	}}
+}
+
+// leaveLine ends the wait of a PhJob for its PodGroup, and has the next one take its turn.
+func (c *Controller) leaveLine(job *primehubv1alpha1.PhJob) {
+	if next := c.line.leave(job); next != "" {
+		c.worker.Enqueue(next)
+	}
 }
 
 // ownedHandler asks for a look at a PhJob whenever anything about its pods or PodGroups changes.

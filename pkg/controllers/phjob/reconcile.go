@@ -34,6 +34,7 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 	}
 	job := c.written.Latest(key, cached)
 	if job.DeletionTimestamp != nil {
+		c.leaveLine(job)
 		return 0, nil // what it owns is deleted with it
 	}
 	if phase.IsFinal(job.Status.Phase) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	schedulinglisters "k8s.io/client-go/listers/scheduling/v1"
@@ -50,10 +51,9 @@ type admission struct {
 	// overtakeTime is how long others may be admitted past a PodGroup that lacks room; 0 means for ever.
 	overtakeTime time.Duration
 	clock        clock.Clock
-	decided      func(group *schedulingv1beta1.PodGroup) // called for each new verdict
-	// phJobSince says since when the PhJob waits that a PodGroup is for; false if the PodGroup is for none.
-	phJobSince func(group *schedulingv1beta1.PodGroup) (time.Time, bool)
-	loop       *worker.Worker
+	decided      func(group *schedulingv1beta1.PodGroup)               // called for each new verdict
+	phJobOf      func(group *schedulingv1beta1.PodGroup) metav1.Object // the PhJob that it is for; nil for none
+	loop         *worker.Worker
 
 	// known are the candidates of the last round; only the rounds touch them. A PodGroup that has not changed since is
 	// not worked out anew.
@@ -252,9 +252,11 @@ func (a *admission) candidates(classes map[string]int32) []*candidate {
 			c.turn = turnOf(now.Sub(since), a.overtakeTime)
 		}
 		c.overdue = c.waitingTime > 0 && c.untilOverdue(now) == 0
-		since, isPhJob := a.phJobSince(group)
-		if c.byQuotaAlone = isPhJob; isPhJob {
-			c.queuedSince, c.turn = since, 0
+		if job := a.phJobOf(group); job != nil {
+			c.queuedSince, c.queuedAs = job.GetCreationTimestamp().Time, job.GetName()
+			c.byQuotaAlone, c.turn = true, 0
+		} else {
+			c.byQuotaAlone = false
 		}
 		c.priority = classes[group.Spec.PriorityClassName]
 		candidates = append(candidates, c)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -61,8 +62,8 @@ type Config struct {
 	HoldTimeout time.Duration
 	// OvertakeTime is how long others may be admitted past a PodGroup that lacks room in its queue; 0 means for ever.
 	OvertakeTime time.Duration
-	// PhJobSince says since when the PhJob waits that a PodGroup is for; false if the PodGroup is for none. nil if there are no PhJobs.
-	PhJobSince func(group *schedulingv1beta1.PodGroup) (time.Time, bool)
+	// PhJobOf returns the PhJob that a PodGroup is for; nil if it is for none. PhJobOf itself is nil if there are no PhJobs.
+	PhJobOf func(group *schedulingv1beta1.PodGroup) metav1.Object
 	// AdoptFrom are the scheduler names whose pods are given a PodGroup if they have none. Empty means no pods.
 	AdoptFrom []string
 }
@@ -94,8 +95,8 @@ func New(cfg Config) (*Controller, error) {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
 	}
-	if cfg.PhJobSince == nil {
-		cfg.PhJobSince = noPhJobs
+	if cfg.PhJobOf == nil {
+		cfg.PhJobOf = noPhJobs
 	}
 	scheduling := cfg.MusterInformers.Scheduling().V1beta1()
 	c := &Controller{
@@ -119,7 +120,7 @@ func New(cfg Config) (*Controller, error) {
 		priorities:   cfg.KubeInformers.Scheduling().V1().PriorityClasses().Lister(),
 		factor:       cfg.OvercommitFactor,
 		overtakeTime: cfg.OvertakeTime,
-		phJobSince:   cfg.PhJobSince,
+		phJobOf:      cfg.PhJobOf,
 		clock:        cfg.Clock,
 		decided:      func(group *schedulingv1beta1.PodGroup) { c.status.Enqueue(group.Namespace + "/" + group.Name) },
 		waiting:      map[string]types.UID{},
@@ -133,8 +134,8 @@ func New(cfg Config) (*Controller, error) {
 	return c, nil
 }
 
-// noPhJobs is Config.PhJobSince where there are none.
-func noPhJobs(*schedulingv1beta1.PodGroup) (time.Time, bool) { return time.Time{}, false }
+// noPhJobs is Config.PhJobOf where there are none.
+func noPhJobs(*schedulingv1beta1.PodGroup) metav1.Object { return nil }
 
 // listen registers the handlers that start syncs and rounds of admission.
 func (c *Controller) listen(cfg Config) error {

@@ -25,8 +25,9 @@ type candidate struct {
 	want resources.List
 	// priority is the value of its PriorityClass.
 	priority int32
-	// queuedSince is when it takes its place in the queue: when it was created, or the PhJob that it is for.
+	// queuedSince and queuedAs are its place in the queue: creation time and name of it, or of the PhJob that it is for.
 	queuedSince time.Time
+	queuedAs    string
 	// byQuotaAlone says that it is for a PhJob. Only quota decides about it, in order: it is admitted though no node has room, it holds up
 	// those behind it in any queue, and nothing is kept for it otherwise.
 	byQuotaAlone bool
@@ -69,7 +70,7 @@ func byTurn(a, b *candidate) int {
 		-cmp.Compare(a.priority, b.priority),
 		a.queuedSince.Compare(b.queuedSince),
 		cmp.Compare(a.group.Namespace, b.group.Namespace),
-		cmp.Compare(a.group.Name, b.group.Name),
+		cmp.Compare(a.queuedAs, b.queuedAs),
 	)
 }
 
@@ -320,5 +321,6 @@ func newCandidate(group *schedulingv1beta1.PodGroup) *candidate {
 		want:    usage.MinimumOf(group),
 
 		queuedSince: group.CreationTimestamp.Time,
+		queuedAs:    group.Name,
 	}
 }

@@ -100,8 +100,11 @@ func TestAPhJobKeepsItsPlace(t *testing.T) {
 	a.overtakeTime = time.Minute
 	first := mustertesting.MakePodGroup("new").UID("new").Created(time.Unix(300, 0)).Obj()
 	second := mustertesting.MakePodGroup("old").UID("old").Created(time.Unix(200, 0)).Obj()
-	a.phJobSince = func(group *schedulingv1beta1.PodGroup) (time.Time, bool) {
-		return time.Unix(100, 0), group.Name == "new"
+	a.phJobOf = func(group *schedulingv1beta1.PodGroup) metav1.Object {
+		if group.Name == "new" {
+			return &metav1.ObjectMeta{Name: "job", CreationTimestamp: metav1.NewTime(time.Unix(100, 0))}
+		}
+		return nil
 	}
 	for _, group := range []*schedulingv1beta1.PodGroup{first, second} {
 		group.Status.Conditions = []schedulingv1beta1.PodGroupCondition{{
@@ -119,8 +122,26 @@ func TestAPhJobKeepsItsPlace(t *testing.T) {
 	assert.False(t, candidates[1].byQuotaAlone)
 	assert.Positive(t, candidates[1].turn)
 
-	a.phJobSince = noPhJobs
+	a.phJobOf = noPhJobs
 	for _, c := range a.candidates(nil) {
 		assert.False(t, c.byQuotaAlone, "the PhJob is gone")
 	}
+}
+
+// TestPhJobsOfOneSecondStartByName: the names of their PodGroups say nothing.
+func TestPhJobsOfOneSecondStartByName(t *testing.T) {
+	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
+	a := newAdmission(clocktesting.NewFakeClock(time.Unix(10000, 0)), store)
+	jobs := map[string]string{"x": "c", "y": "a", "z": "b"}
+	a.phJobOf = func(group *schedulingv1beta1.PodGroup) metav1.Object {
+		return &metav1.ObjectMeta{Name: jobs[group.Name], CreationTimestamp: metav1.NewTime(time.Unix(100, 0))}
+	}
+	for name := range jobs {
+		group := mustertesting.MakePodGroup(name).UID(name).Created(time.Unix(100, 0)).Obj()
+		require.NoError(t, store.Add(group))
+		a.notice(group)
+	}
+	candidates := a.candidates(nil)
+	slices.SortFunc(candidates, byTurn)
+	assert.Equal(t, []string{"y", "z", "x"}, named(candidates))
 }

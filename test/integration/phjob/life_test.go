@@ -1,6 +1,7 @@
 package phjob_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -129,6 +130,29 @@ func TestExample2(t *testing.T) {
 	w.phase("a", preparing)
 	w.phase("c", preparing)
 	assert.Equal(t, pending, w.job("b").Status.Phase)
+}
+
+// TestJobsStartInTheOrderOfTheirCreation, also those that the controller finds when it starts, whatever their names are.
+func TestJobsStartInTheOrderOfTheirCreation(t *testing.T) {
+	w := newWorld(t, "4", "4")
+	names := []string{"j5", "j4", "j3", "j2", "j1"}
+	whileDown(func() {
+		for i, name := range names {
+			w.submit(name, fmt.Sprint("user-", i), 4)
+		}
+	})
+	for _, name := range names {
+		w.phase(name, preparing)
+		w.eventually("all have a PodGroup", func() bool { return len(w.groups()) == len(names) })
+		for _, other := range names {
+			assert.True(t, other == name || w.job(other).Status.Phase == pending, "%s starts after %s", other, name)
+		}
+		names = names[1:]
+		w.change(name, cancel)
+		w.podGoes(name)
+		w.phase(name, cancelled)
+		w.eventually("its PodGroup is gone", func() bool { return len(w.groups()) == len(names) })
+	}
 }
 
 // TestJobsInPreparationCount: a job that has its quota and no pod that runs keeps it. The hold of an ordinary PodGroup would end after a second
