@@ -185,7 +185,7 @@ func TestTheCommandRunsInItsFolder(t *testing.T) {
 	}
 	failing := exec.Command(main.Command[0], main.Command[1], expanded(t, main.Command[2]), "exit 3")
 	failing.Dir = t.TempDir()
-	assert.Error(t, failing.Run())
+	require.Error(t, failing.Run())
 	assert.Equal(t, 3, failing.ProcessState.ExitCode())
 }
 
@@ -210,7 +210,7 @@ func TestWhatCannotBeAPod(t *testing.T) {
 	} {
 		spec := job().Spec
 		change(&spec)
-		assert.ErrorContains(t, Validate(&spec), want)
+		require.ErrorContains(t, Validate(&spec), want)
 	}
 	spec := job().Spec
 	spec.UserName, spec.GroupName, spec.Command = strings.Repeat("@", 18), strings.Repeat("g", 55), strings.Repeat("x", 131071)

@@ -41,7 +41,7 @@ func URLOf(image *primehubv1alpha1.Image, withGPU bool) (string, error) {
 		url = image.Spec.URLForGPU
 	}
 	if url == "" {
-		return "", fmt.Errorf("Image %s has no url: set spec.url, or wait until it is built", image.Name)
+		return "", fmt.Errorf("spec.url of Image %s is empty: set it, or wait until the image is built", image.Name)
 	}
 	return url, nil
 }

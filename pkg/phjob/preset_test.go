@@ -64,7 +64,7 @@ func TestLimitsThatMakeNoSense(t *testing.T) {
 func TestImages(t *testing.T) {
 	image := &primehubv1alpha1.Image{ObjectMeta: metav1.ObjectMeta{Name: "base"}}
 	_, err := URLOf(image, false)
-	require.ErrorContains(t, err, "Image base has no url: set spec.url, or wait until it is built")
+	require.ErrorContains(t, err, "spec.url of Image base is empty: set it, or wait until the image is built")
 
 	image.Spec.URL = "cpu"
 	for _, withGPU := range []bool{false, true} {
@@ -133,7 +133,7 @@ func TestFindQueue(t *testing.T) {
 	} {
 		found, err := FindQueue(queues, &spec)
 		if err != nil {
-			assert.ErrorContains(t, err, want)
+			require.ErrorContains(t, err, want)
 			continue
 		}
 		assert.Equal(t, want, found.Name)

@@ -68,6 +68,12 @@ var acts = []struct {
 			Now red comes with a gang that needs its whole half.`,
 		play: takeBack,
 	},
+	{
+		title: "PhJobs: PrimeHub's jobs wait for the quota of their group and of their user",
+		intro: `A PhJob is a command with an image and an instance type. The group phusers may use four GPUs, and so may each of its
+			users. Only quota decides, in the order of creation: a job has its quota though all GPUs are in use.`,
+		play: admitByQuota,
+	},
 }
 
 // holdGang shows a gang that does not fit: its pods exist, the reason is there to read, and not one pod is bound.

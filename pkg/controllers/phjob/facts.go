@@ -160,13 +160,13 @@ func (c *Controller) resolve(s *sight, from source) error {
 		return lookupFailed("Image", spec.Image, err)
 	}
 	if !phjob.IsImageOffered(order.Image, spec.GroupName) {
-		return fmt.Errorf("Image not found: %s is not offered to group %s", spec.Image, spec.GroupName)
+		return notOffered("Image", spec.Image, spec.GroupName)
 	}
 	if order.InstanceType, err = from.instanceType(s.Job.Namespace, spec.InstanceType); err != nil {
 		return lookupFailed("InstanceType", spec.InstanceType, err)
 	}
 	if !phjob.IsOffered(order.InstanceType, spec.GroupName) {
-		return fmt.Errorf("InstanceType not found: %s is not offered to group %s", spec.InstanceType, spec.GroupName)
+		return notOffered("InstanceType", spec.InstanceType, spec.GroupName)
 	}
 	limits, err := phjob.Limits(order.InstanceType)
 	if err != nil {
@@ -180,6 +180,10 @@ func (c *Controller) resolve(s *sight, from source) error {
 		return errAboveQuota
 	}
 	return nil
+}
+
+func notOffered(kind, name, group string) error {
+	return fmt.Errorf("%s not found: %s is not offered to group %s", kind, name, group)
 }
 
 func lookupFailed(kind, name string, err error) error {

@@ -94,15 +94,22 @@ func (l *lineUp) leave(job *primehubv1alpha1.PhJob) (next string) {
 // places is a heap with the earliest first: by the second of their creation, then by name. Admission has the same order.
 type places []place
 
-func (p places) Len() int      { return len(p) }
-func (p places) Swap(i, j int) { p[i], p[j] = p[j], p[i] }
-func (p *places) Push(x any)   { *p = append(*p, x.(place)) }
+// Len implements heap.Interface.
+func (p places) Len() int { return len(p) }
 
+// Swap implements heap.Interface.
+func (p places) Swap(i, j int) { p[i], p[j] = p[j], p[i] }
+
+// Push implements heap.Interface.
+func (p *places) Push(x any) { *p = append(*p, x.(place)) }
+
+// Less implements heap.Interface.
 func (p places) Less(i, j int) bool {
 	a, b := p[i], p[j]
 	return cmp.Or(a.created.Compare(b.created), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name)) < 0
 }
 
+// Pop implements heap.Interface.
 func (p *places) Pop() any {
 	last := (*p)[len(*p)-1]
 	*p = (*p)[:len(*p)-1]

@@ -110,7 +110,7 @@ func TestAPhJobKeepsItsPlace(t *testing.T) {
 		group.Status.Conditions = []schedulingv1beta1.PodGroupCondition{{
 			Type: schedulingv1beta1.PodGroupUnschedulableType, LastTransitionTime: metav1.NewTime(time.Unix(8000, 0)),
 		}}
-		assert.NoError(t, store.Add(group))
+		require.NoError(t, store.Add(group))
 		a.notice(group)
 	}
 	candidates := a.candidates(nil)
