@@ -25,6 +25,10 @@ type options struct {
 	finished int // Jobs of one pod that have completed
 	live     int // Jobs of ten pods that run
 	idle     time.Duration
+
+	phFinished int // PhJobs that have ended
+	phPending  int // PhJobs that wait for quota
+
 	jsonPath string
 	heapPath string
 }
@@ -75,6 +79,13 @@ func run(ctx context.Context, args []string) error {
 		}
 		figures = append(figures, more...)
 	}
+	if o.phFinished+o.phPending > 0 {
+		more, err := measurePhJobs(ctx, o)
+		if err != nil {
+			return fmt.Errorf("measuring PhJobs: %w", err)
+		}
+		figures = append(figures, more...)
+	}
 	if o.jsonPath != "" {
 		data, err := json.MarshalIndent(figures, "", "  ")
 		if err != nil {
@@ -95,10 +106,15 @@ func parse(args []string) (*options, error) {
 	flags.IntVar(&o.finished, "finished", 10000, "completed Jobs of one pod")
 	flags.IntVar(&o.live, "live", 1000, "running Jobs of ten pods")
 	flags.DurationVar(&o.idle, "idle", 30*time.Second, "how long the idle controller is watched")
+	flags.IntVar(&o.phFinished, "phjobs-finished", 50000, "PhJobs that have ended; 0 of both kinds leaves PhJobs out")
+	flags.IntVar(&o.phPending, "phjobs-pending", 10000, "PhJobs that wait for quota: none, or more than 20")
 	flags.StringVar(&o.jsonPath, "json", "", "file to write the figures to")
 	flags.StringVar(&o.heapPath, "heap", "", "file to write the heap profile of the idle controller to")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
+	}
+	if o.phFinished < 0 || o.phPending < 0 || o.phFinished+o.phPending > 0 && o.phPending <= phStarts {
+		return nil, fmt.Errorf("--phjobs-finished must not be negative, and --phjobs-pending must be more than %d where PhJobs are measured", phStarts)
 	}
 	if o.prompt < 0 || o.large < 0 || o.finished < 0 || o.live < 0 || o.idle <= 0 {
 		return nil, errors.New("numbers must not be negative, and --idle must be more than 0")
