@@ -222,20 +222,21 @@ func inQueue(queue string) func(*corev1.Pod) {
 }
 
 // TestABigGangGetsItsQuotaHoweverManySmallGangsCome has room for all: what is scarce is quota, 9 CPUs of the queue "org", to which
-// the queue "team" below it, and a pod without a gang, help themselves.
+// the queues "team" and "lead" below it, and a pod without a gang, help themselves.
 func TestABigGangGetsItsQuotaHoweverManySmallGangsCome(t *testing.T) {
 	w := newWorld(t, 8)
-	org, team, other := w.namespace+"-org", w.namespace+"-team", w.namespace+"-other"
+	org, team, lead, other := w.namespace+"-org", w.namespace+"-team", w.namespace+"-lead", w.namespace+"-other"
 	w.queue(org, "9")
 	w.queue(team, "9", func(q *mustertesting.QueueWrapper) { q.Parent(org) })
+	w.queue(lead, "9", func(q *mustertesting.QueueWrapper) { q.Parent(org) })
 	w.queue(other, "9")
 	for i := range 3 {
 		w.gangIn(team, fmt.Sprintf("first-%d", i), 1)
 	}
 	w.expectBound(3, "first")
-	w.gangIn(org, "huge", 4)
+	w.gangIn(lead, "huge", 4)
 	w.expect(4, "huge", "said to be hopeless", says("no quota is reserved for it: it asks for more than the whole capability"))
-	w.gangIn(org, "big", 3)
+	w.gangIn(lead, "big", 3)
 	w.expect(3, "big", "waiting", says("wait for quota"))
 	// One after the other ends, and another takes its place, until enough have passed.
 	running := "first-0-0"
@@ -248,7 +249,7 @@ func TestABigGangGetsItsQuotaHoweverManySmallGangsCome(t *testing.T) {
 	}
 	w.expect(3, "big", "having quota set aside", says(reservedFor))
 	w.gangIn(team, "late", 1)
-	w.create(w.pod("single", "", inQueue(org)))
+	w.create(w.pod("single", "", inQueue(lead)))
 	w.remove(running)
 	w.expect(1, "late", "standing back", says(quotaBehind))
 	w.expect(1, "single", "standing back", says(quotaBehind))
