@@ -76,6 +76,7 @@ func TestReclaim(t *testing.T) {
 				world = newQuietWorld // all of the gang is surplus, which leaves room to the gangs of other tests that wait
 			}
 			w := world(t, c.nodes)
+			t.Cleanup(w.clear) // tests that must be alone come next: gangs that still wait would be tried for their nodes
 			for _, words := range wordsOf(c.queues) {
 				w.queueOf(words)
 			}
