@@ -106,8 +106,8 @@ func parse(args []string) (*options, error) {
 	flags.IntVar(&o.finished, "finished", 10000, "completed Jobs of one pod")
 	flags.IntVar(&o.live, "live", 1000, "running Jobs of ten pods")
 	flags.DurationVar(&o.idle, "idle", 30*time.Second, "how long the idle controller is watched")
-	flags.IntVar(&o.phFinished, "phjobs-finished", 50000, "PhJobs that have ended; 0 of both kinds leaves PhJobs out")
-	flags.IntVar(&o.phPending, "phjobs-pending", 10000, "PhJobs that wait for quota: none, or more than 20")
+	flags.IntVar(&o.phFinished, "phjobs-finished", 0, "PhJobs that have ended, such as 50000; 0 of both kinds leaves PhJobs out")
+	flags.IntVar(&o.phPending, "phjobs-pending", 0, "PhJobs that wait for quota, such as 10000: none, or more than 20")
 	flags.StringVar(&o.jsonPath, "json", "", "file to write the figures to")
 	flags.StringVar(&o.heapPath, "heap", "", "file to write the heap profile of the idle controller to")
 	if err := flags.Parse(args); err != nil {
