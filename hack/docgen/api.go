@@ -32,7 +32,7 @@ func apiPage() (string, error) {
 	page := &strings.Builder{}
 	page.WriteString(generatedBy + "# The API, field by field\n\n" +
 		"`kubectl explain vcjob.spec` tells the same on a cluster. Defaults in this table are filled in by its schema;\n" +
-		"those that a description mentions by [admission policies](defaults.md).\n")
+		"[admission policies](defaults.md) fill in the defaults that only a description mentions.\n")
 	for _, path := range paths {
 		text, err := manifests.FS.ReadFile(path)
 		if err != nil {

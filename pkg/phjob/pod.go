@@ -38,7 +38,7 @@ type Order struct {
 	SchedulerName string
 	// Group is what the Queue says about the PhJob's group.
 	Group Group
-	// Image and InstanceType are those that the PhJob names.
+	// Image and InstanceType as the PhJob names them.
 	Image        *primehubv1alpha1.Image
 	InstanceType *primehubv1alpha1.InstanceType
 }

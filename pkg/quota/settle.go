@@ -28,7 +28,7 @@ type Declaration struct {
 type Settled struct {
 	// Terms that count.
 	Terms Terms
-	// Fault says why they are not those that the queue asks for; nil if they are.
+	// Fault says why other terms count than the queue asks for; nil if its own count.
 	Fault *Fault
 }
 

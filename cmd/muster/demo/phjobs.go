@@ -57,7 +57,7 @@ func (s *stage) playPhJobs(ctx context.Context, file, claim string, want map[str
 	return s.check(true, claim, seen)
 }
 
-// phJobs asks which PhJobs have their quota and which wait for it. Those that have not been looked at yet are not among them.
+// phJobs asks which PhJobs have their quota, which wait for it, and how the others have ended. A new PhJob without a phase is left out.
 func (s *stage) phJobs(ctx context.Context) (map[string]string, error) {
 	text, err := s.kubectl(ctx, nil, "get", "phjob", "-o", `jsonpath={range .items[*]}{.metadata.name} {.status.phase}{"\n"}{end}`)
 	if err != nil {

@@ -29,7 +29,7 @@ func newListCommand(connection *kube.Connection) *cobra.Command {
 		Short:   "List Jobs",
 		Example: `  muster job list -o wide                 # with reason and message
   muster job list -A -q team-a            # all Jobs of a queue
-  muster job list --phase Pending -w      # those that wait; prints changes`,
+  muster job list --phase Pending -w      # waiting Jobs; then each change`,
 		Args: cobra.NoArgs,
 	}
 	connection.Get(command, kube.Jobs, func(o *get.GetOptions) {

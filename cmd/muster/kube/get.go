@@ -9,8 +9,8 @@ import (
 	"k8s.io/kubectl/pkg/cmd/get"
 )
 
-// Get makes a command print objects of a resource as `kubectl get` does. prepare may narrow down which; nil prints those that the
-// arguments and flags name.
+// Get makes a command print objects of a resource as `kubectl get` does. The arguments and flags
+// say which objects; prepare, if there is one, narrows that down.
 func (c *Connection) Get(command *cobra.Command, resource string, prepare func(*get.GetOptions)) {
 	o := get.NewGetOptions("muster", genericiooptions.IOStreams{})
 	o.PrintFlags.AddFlags(command)

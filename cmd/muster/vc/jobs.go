@@ -65,7 +65,7 @@ func cancel(use, done string) *cobra.Command {
 	})
 }
 
-// addRunFlags adds those that vcctl job run and vsub share.
+// addRunFlags adds the flags that vcctl job run and vsub share.
 func addRunFlags(command *cobra.Command, image, scheduler string) {
 	flags := command.Flags()
 	amounts := map[string]string{"cpu": "1000m", "memory": "100Mi"}

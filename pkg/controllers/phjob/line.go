@@ -18,7 +18,7 @@ type lineUp struct {
 	lines map[string]*line
 }
 
-// line is the PhJobs of one group. Those that have left it are removed from the heap when they become the first.
+// line is the PhJobs of one group. One that has left stays in the heap until it is the first there.
 type line struct {
 	order   places
 	waiting map[types.UID]struct{}

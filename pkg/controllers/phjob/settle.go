@@ -75,7 +75,7 @@ func (c *Controller) limitRecords(ctx context.Context) {
 	}, limitPeriod)
 }
 
-// beyondLimit lists the PhJobs to delete so that no namespace has more than limit: the oldest of those that have ended.
+// beyondLimit lists the PhJobs to delete so that no namespace has more than limit: the oldest that have ended.
 func beyondLimit(jobs []*primehubv1alpha1.PhJob, limit int) []*primehubv1alpha1.PhJob {
 	all, ended := map[string]int{}, map[string][]*primehubv1alpha1.PhJob{}
 	for _, job := range jobs {

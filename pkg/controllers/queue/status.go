@@ -91,7 +91,7 @@ func usersOf(users []quota.UserUse) (named []schedulingv1beta1.UserUsage, others
 	return named, others
 }
 
-// quantities are amounts without those that are zero.
+// quantities are the amounts that are not zero.
 func quantities(amounts resources.List) corev1.ResourceList {
 	list := amounts.ToResourceList()
 	for name, amount := range amounts {

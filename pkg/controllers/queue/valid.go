@@ -30,8 +30,8 @@ type settled struct {
 	generation int64
 }
 
-// lookAtAll works out which terms of all queues count, and now and then what they are owed, and has those looked at whose status does not say
-// so yet.
+// lookAtAll works out which terms of all queues count, and every sharesPeriod what the queues are owed. A queue whose status is out of date by
+// that is looked at next.
 func (c *Controller) lookAtAll() error {
 	cached, err := c.queues.List(labels.Everything())
 	if err != nil {

@@ -52,7 +52,7 @@ func (v *Victims) EndSeat(pod types.UID) {
 	v.t.WaitList.endPodSeat(pod)
 }
 
-// endPodSeat gives up the room that is kept for a pod. Those that it kept out are tried again.
+// endPodSeat gives up the room that is kept for a pod. The pods that it kept out are tried again.
 func (w *WaitList) endPodSeat(pod types.UID) {
 	if _, known := w.podSeats[pod]; !known {
 		return

@@ -41,7 +41,7 @@ type attempt struct {
 	placed map[gangs.Key]map[types.UID]fwk.PodInfo // the pods of all gangs in the snapshot, collected when first asked for
 	plans  map[string]plan
 
-	victimsLeave bool // the preemptor waits for those that it has had evicted before
+	victimsLeave bool // pods that were evicted for the preemptor are still ending
 }
 
 // plan is what would be evicted from a node, and from others along with it.
@@ -73,7 +73,7 @@ func (a *attempt) PodEligibleToPreemptOthers(ctx context.Context, pod *corev1.Po
 		return info.GetPod().DeletionTimestamp != nil && victims.Has(info.GetPod().UID)
 	})
 	if a.victimsLeave {
-		return false, "not eligible due to a terminating pod on the nominated node."
+		return false, "pods that were evicted for it are still ending"
 	}
 	return true, ""
 }
