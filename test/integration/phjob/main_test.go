@@ -99,13 +99,7 @@ func startControllers(ctx context.Context) (stop func(), err error) {
 			cancel()
 		}
 	}()
-	scheme := runtime.NewScheme()
-	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
-	utilruntime.Must(musterscheme.AddToScheme(scheme))
-	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
-	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kube.CoreV1().Events("")})
-	recorder := broadcaster.NewRecorder(scheme, corev1.EventSource{Component: "muster-controller"})
-
+	broadcaster, recorder := newRecorder(ctx)
 	kubeInformers := informers.NewSharedInformerFactory(kube, 0)
 	musterInformers := musterinformers.NewSharedInformerFactory(muster, 0)
 	used, err := usage.New(kubeInformers, musterInformers)
@@ -157,6 +151,16 @@ func startControllers(ctx context.Context) (stop func(), err error) {
 		musterInformers.Shutdown()
 		broadcaster.Shutdown()
 	}, nil
+}
+
+// newRecorder writes events until its broadcaster is shut down.
+func newRecorder(ctx context.Context) (record.EventBroadcaster, record.EventRecorder) {
+	scheme := runtime.NewScheme()
+	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
+	utilruntime.Must(musterscheme.AddToScheme(scheme))
+	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kube.CoreV1().Events("")})
+	return broadcaster, broadcaster.NewRecorder(scheme, corev1.EventSource{Component: "muster-controller"})
 }
 
 // movedClock is the real time, which a test can move.
