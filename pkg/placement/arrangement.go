@@ -56,7 +56,7 @@ func (a *arrangement) placeSome(by strategy) bool {
 	return len(a.order) > before
 }
 
-func (a *arrangement) verdict() Verdict {
+func (a *arrangement) feasibility() Feasibility {
 	if len(a.order) == len(a.problem.Members) {
 		return Possible
 	}
@@ -64,7 +64,7 @@ func (a *arrangement) verdict() Verdict {
 }
 
 func (a *arrangement) packing() Packing {
-	packing := Packing{Verdict: a.verdict(), Places: a.places, Left: a.now.free}
+	packing := Packing{Feasibility: a.feasibility(), Places: a.places, Left: a.now.free}
 	for _, places := range a.places {
 		packing.Placed = append(packing.Placed, len(places))
 	}

@@ -225,8 +225,8 @@ func TestAGangIsDecidedByAllOfItsPods(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			planner, infos := plannerOn(t, nodes)
 			decision := planner.Decide(t.Context(), problemOf(test.pods), infos)
-			require.Equal(t, test.impossible, decision.Verdict == Impossible)
-			places := decision.Places // none if the verdict is uncertain
+			require.Equal(t, test.impossible, decision.Feasibility == Impossible)
+			places := decision.Places // none if the feasibility is uncertain
 			for _, pod := range test.pods {
 				if want := pod.Spec.NodeSelector[zone]; want != "" && places != nil {
 					assert.Equal(t, map[string]string{"a": "n0", "b": "n1"}[want], places[pod.UID])

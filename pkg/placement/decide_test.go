@@ -65,18 +65,18 @@ func TestASmallGangIsTriedOnFewNodes(t *testing.T) {
 	planner, infos := plannerOn(t, nodes)
 	for range 2 {
 		decision := planner.Decide(t.Context(), problemOf(some(1, "worker")), infos)
-		require.Equal(t, Possible, decision.Verdict)
+		require.Equal(t, Possible, decision.Feasibility)
 	}
 	assert.Equal(t, 2*firstNodes, planner.next, "no further nodes were tried")
 	decision := planner.Decide(t.Context(), problemOf(some(1, "worker", needsDisk)), infos)
 	assert.Equal(t, map[types.UID]string{"worker-0": "n199"}, decision.Places)
 	decision = planner.Decide(t.Context(), problemOf(some(150, "worker")), infos)
-	assert.Equal(t, Possible, decision.Verdict)
+	assert.Equal(t, Possible, decision.Feasibility)
 
 	before := planner.next
 	exact := problemOf(some(1, "worker"))
 	exact.Exact = true
-	assert.Equal(t, Possible, planner.Decide(t.Context(), exact, infos).Verdict)
+	assert.Equal(t, Possible, planner.Decide(t.Context(), exact, infos).Feasibility)
 	assert.Equal(t, before, planner.next, "exact places are searched on all nodes")
 }
 
@@ -137,10 +137,10 @@ func TestSpareMembersReplaceThoseThatDoNotFit(t *testing.T) {
 			decision := planner.Decide(t.Context(), elastic(test.needed, &calls, test.members...), infos)
 			assert.Equal(t, test.calls, calls)
 			if test.start == nil {
-				assert.Equal(t, Impossible, decision.Verdict)
+				assert.Equal(t, Impossible, decision.Feasibility)
 				return
 			}
-			require.Equal(t, Possible, decision.Verdict)
+			require.Equal(t, Possible, decision.Feasibility)
 			var start []string
 			for _, m := range decision.Members {
 				start = append(start, m.Pod.Name)
@@ -158,7 +158,7 @@ func TestEventsForAllMembersThatWereTriedRetryTheGang(t *testing.T) {
 	planner, infos := plannerOn(t, []*corev1.Node{nodeIn("a", "n0", 2)})
 	calls := 0
 	decision := planner.Decide(t.Context(), elastic(1, &calls, needsLostZone, needsDisk, needsNineCPUs), infos)
-	require.Equal(t, Impossible, decision.Verdict)
+	require.Equal(t, Impossible, decision.Feasibility)
 	assert.Contains(t, decision.Message, "0 of 1 members of the gang fit")
 	assert.Equal(t, sets.New(names.NodeAffinity, names.NodeResourcesFit), decision.Rejectors)
 	assert.Equal(t, []string{"m0", "m1", "m2"}, podNames(decision.Rejected))
@@ -182,7 +182,7 @@ func TestRoomIsReservedForTheFirstMembersOnly(t *testing.T) {
 	problem := elastic(1, &calls, needsDisk, anyPod)
 	problem.Reserve = true
 	decision := planner.Decide(t.Context(), problem, infos)
-	require.Equal(t, Possible, decision.Verdict)
+	require.Equal(t, Possible, decision.Feasibility)
 	assert.Equal(t, map[types.UID]string{"m1": "n0"}, decision.Places)
 	require.NotNil(t, decision.Reserve)
 	assert.Equal(t, map[types.UID]string{"m0": "n1"}, decision.Reserve.Of)
@@ -245,7 +245,7 @@ func TestMessagesDoNotCountOvercommitment(t *testing.T) {
 	problem := problemOf(some(1, "worker"))
 	problem.Held = map[string]resources.List{"n0": {corev1.ResourceCPU: 5000}, "n1": {corev1.ResourceCPU: 3000}}
 	decision := planner.Decide(t.Context(), problem, infos)
-	assert.Equal(t, Impossible, decision.Verdict)
+	assert.Equal(t, Impossible, decision.Feasibility)
 	assert.Contains(t, decision.Message, "nearest: n0 lacks 1 cpu")
 }
 
@@ -278,7 +278,7 @@ func TestOutlooks(t *testing.T) {
 			problem := problemOf(some(test.size, "worker"))
 			test.change(problem)
 			decision := planner.Decide(t.Context(), problem, infos)
-			require.Equal(t, Impossible, decision.Verdict)
+			require.Equal(t, Impossible, decision.Feasibility)
 			assert.Regexp(t, "^1 of . members of the gang fit", decision.Message)
 			assert.True(t, strings.HasSuffix(decision.Message, test.outlook), decision.Message)
 			assert.Equal(t, test.givenUp, decision.GivenUp)
@@ -298,22 +298,22 @@ func TestAnUncertainGangWithAReservationWaits(t *testing.T) {
 	planner, infos := plannerOn(t, []*corev1.Node{nodeIn("a", "n0", 8), nodeIn("a", "n1", 9), nodeIn("a", "n2", 5)}, job)
 	problem := problemOf(append(some(1, "large", cpus("6")), some(2, "small", cpus("5"))...))
 	decision := planner.Decide(t.Context(), problem, infos)
-	assert.Equal(t, Uncertain, decision.Verdict)
+	assert.Equal(t, Uncertain, decision.Feasibility)
 	assert.Nil(t, decision.Places)
 	assert.Empty(t, decision.Message)
 	assert.Len(t, decision.Members, 3)
 
 	problem.Reserve = true
 	decision = planner.Decide(t.Context(), problem, infos)
-	assert.Equal(t, Impossible, decision.Verdict)
+	assert.Equal(t, Impossible, decision.Feasibility)
 	assert.NotNil(t, decision.Reserve)
 
 	problem.Reserve, problem.Reserved = false, decision.Reserve.Of
-	assert.Equal(t, Impossible, planner.Decide(t.Context(), problem, infos).Verdict)
+	assert.Equal(t, Impossible, planner.Decide(t.Context(), problem, infos).Feasibility)
 
 	problem.Reserve, problem.Reserved, problem.Priority = true, nil, -1 // the running pod is more important
 	decision = planner.Decide(t.Context(), problem, infos)
-	assert.Equal(t, Uncertain, decision.Verdict)
+	assert.Equal(t, Uncertain, decision.Feasibility)
 	assert.True(t, decision.GivenUp)
 
 	planner, infos = plannerOn(t, []*corev1.Node{nodeIn("a", "n0", 5), nodeIn("a", "n1", 6)})
@@ -331,7 +331,7 @@ func TestNodesThatRefuseThePodsCountForNothing(t *testing.T) {
 	decision := planner.Decide(t.Context(), problemOf(some(3, "worker", func(p *corev1.Pod) {
 		p.Spec.NodeSelector = map[string]string{zone: "a"}
 	})), infos)
-	require.Equal(t, Impossible, decision.Verdict)
+	require.Equal(t, Impossible, decision.Feasibility)
 	assert.True(t, decision.TooLarge)
 	require.NotNil(t, decision.Shortfall)
 	decision.Shortfall.Free("n1", resources.List{corev1.ResourceCPU: 8000})
@@ -352,7 +352,7 @@ func TestPluginsThatLeaveFewNodesAreRejectors(t *testing.T) {
 				{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{"n0"}}}}}}}}
 	}
 	decision := planner.Decide(t.Context(), problemOf(some(2, "worker", named)), infos)
-	require.Equal(t, Impossible, decision.Verdict)
+	require.Equal(t, Impossible, decision.Feasibility)
 	assert.Contains(t, decision.Message, "1 of 2 members of the gang fit")
 	assert.Equal(t, sets.New(names.NodeAffinity, names.NodeResourcesFit), decision.Rejectors)
 	require.NotNil(t, decision.Shortfall)

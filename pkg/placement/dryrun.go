@@ -21,16 +21,16 @@ func (v *view) dryRunReserve(packing Packing) Packing {
 			claiming = append(claiming, d)
 		}
 	}
-	if len(claiming) == 0 || packing.Verdict != Possible {
+	if len(claiming) == 0 || packing.Feasibility != Possible {
 		return packing
 	}
 	best := v.reserveInOrder(packing, claiming)
-	if best.Verdict == Possible || len(claiming) == 1 {
+	if best.Feasibility == Possible || len(claiming) == 1 {
 		return best
 	}
 	// The demand that takes its devices first may leave none for the other.
 	slices.Reverse(claiming)
-	if other := v.reserveInOrder(packing, claiming); other.Verdict == Possible {
+	if other := v.reserveInOrder(packing, claiming); other.Feasibility == Possible {
 		return other
 	}
 	return best
@@ -59,7 +59,7 @@ func (v *view) reserveInOrder(packing Packing, claiming []int) Packing {
 			v.profile.RunReservePluginsUnreserve(v.ctx, r.cycle, r.pod, r.node)
 		}
 	}()
-	out := Packing{Verdict: Possible, Places: slices.Clone(packing.Places), Placed: slices.Clone(packing.Placed)}
+	out := Packing{Feasibility: Possible, Places: slices.Clone(packing.Places), Placed: slices.Clone(packing.Placed)}
 	out.Left = v.leftWithout(packing, claiming)
 	for _, d := range claiming {
 		out.Places[d], out.Placed[d] = nil, 0
@@ -67,7 +67,7 @@ func (v *view) reserveInOrder(packing Packing, claiming []int) Packing {
 		for _, m := range v.classes[d] {
 			r, node := v.reserveOne(d, m, &nodes, out.Left)
 			if r == nil {
-				out.Verdict, v.unplaced = Impossible, m.Pod
+				out.Feasibility, v.unplaced = Impossible, m.Pod
 				break
 			}
 			reserved = append(reserved, *r)

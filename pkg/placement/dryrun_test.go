@@ -112,12 +112,12 @@ func TestMembersThatClaimDevicesAreReservedInADryRun(t *testing.T) {
 			assert.Empty(t, d.onNode, "all is undone")
 			assert.Equal(t, before, fmt.Sprint(kinds(d.devices)))
 			if test.placed < len(test.gang) {
-				require.Equal(t, Impossible, decision.Verdict)
+				require.Equal(t, Impossible, decision.Feasibility)
 				assert.Contains(t, decision.Message, fmt.Sprintf("%d of %d members of the gang fit", test.placed, len(test.gang)))
 				assert.True(t, decision.Rejectors.Has("Devices"))
 				return
 			}
-			require.Equal(t, Possible, decision.Verdict, decision.Message)
+			require.Equal(t, Possible, decision.Feasibility, decision.Message)
 			assert.Positive(t, d.calls)
 			for node, count := range test.on {
 				assert.Equal(t, count, countOf(decision.Places, node), "on %s", node)
@@ -137,7 +137,7 @@ func TestReservedPlacesWithoutDevicesAreRenewed(t *testing.T) {
 	}
 	problem.Reserve, problem.Renew = true, true
 	decision := planner.Decide(t.Context(), problem, infos)
-	require.Equal(t, Impossible, decision.Verdict)
+	require.Equal(t, Impossible, decision.Feasibility)
 	assert.True(t, decision.GivenUp || decision.Reserve != nil, "other places are chosen, or the gang is given up")
 }
 
@@ -173,10 +173,10 @@ func TestDryRunIsExactForOneClass(t *testing.T) {
 		d.late = rapid.Bool().Draw(r, "late")
 		count := rapid.IntRange(1, 6).Draw(r, "members")
 		decision := planner.Decide(t.Context(), problemOf(some(count, "worker", claims("a"))), infos)
-		require.Equal(r, count <= slots, decision.Verdict == Possible, decision.Message)
+		require.Equal(r, count <= slots, decision.Feasibility == Possible, decision.Message)
 		require.Empty(r, d.onNode)
 		require.Empty(r, d.taken)
-		if decision.Verdict == Possible {
+		if decision.Feasibility == Possible {
 			require.Equal(r, count, d.most)
 			for name := range room {
 				require.LessOrEqual(r, countOf(decision.Places, name), room[name])
@@ -190,11 +190,11 @@ func TestAResourceThatNoNodeHasIsTriedInADryRun(t *testing.T) {
 	planner, infos := plannerOn(t, []*corev1.Node{nodeIn("z", "n0", 3)})
 	d := withDevices(t, planner, map[string][]string{"n0": {"a"}})
 	problem := problemOf(some(2, "worker", func(p *corev1.Pod) { p.Labels["device"] = "a" }))
-	require.Equal(t, Possible, planner.Decide(t.Context(), problem, infos).Verdict, "no member claims devices")
+	require.Equal(t, Possible, planner.Decide(t.Context(), problem, infos).Feasibility, "no member claims devices")
 	assert.Zero(t, d.calls)
 	for _, m := range problem.Members {
 		m.Requests["example.com/device"] = 1
 	}
-	assert.Equal(t, Impossible, planner.Decide(t.Context(), problem, infos).Verdict)
+	assert.Equal(t, Impossible, planner.Decide(t.Context(), problem, infos).Feasibility)
 	assert.Empty(t, d.onNode)
 }

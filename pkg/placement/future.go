@@ -42,7 +42,7 @@ func (v *view) placesLater(w waiting, before [][]Place) ([][]Place, bool) {
 		s := later.newSearch()
 		s.avoid = w.avoid
 		found, _ := s.run(v.nodesOf(before))
-		return found.Places, found.Verdict == Possible
+		return found.Places, found.Feasibility == Possible
 	}
 	fits := func(demand, node int) bool { return !w.avoid.Has(v.nodes[node].Name) && later.fits(demand, node) }
 	return PackLater(v.demands, v.nodes, freeOf(later.nodes), fits, before)

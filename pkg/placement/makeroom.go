@@ -201,7 +201,7 @@ func (r *room) hasRoom() bool {
 	}
 	packing, _, calls := r.place(func(d, n int) bool { return r.slots[d][n] > 0 })
 	r.calls -= calls
-	return packing.Verdict == Possible
+	return packing.Feasibility == Possible
 }
 
 // isExact says whether counting slots is enough to know that the members fit.
@@ -245,11 +245,11 @@ func (r *room) looksBeyondNodes(d int) bool {
 // it has called in a search.
 func (v *view) place(fits Fits) (packing Packing, order []types.UID, calls int) {
 	packing = v.dryRunReserve(Pack(v.demands, v.nodes, fits))
-	if v.constraints == nil || packing.Verdict == Impossible {
+	if v.constraints == nil || packing.Feasibility == Impossible {
 		return packing, nil, 0
 	}
 	s, prefer := v.newSearch(), map[types.UID]string(nil)
-	if packing.Verdict == Possible {
+	if packing.Feasibility == Possible {
 		prefer = v.nodesOf(packing.Places)
 	}
 	packing, order = s.run(prefer)
@@ -338,7 +338,7 @@ func (r *room) seat() *Seat {
 		}
 	}
 	packing, order, _ := without.place(without.fits)
-	if packing.Verdict != Possible || !r.rules.HasQuota() {
+	if packing.Feasibility != Possible || !r.rules.HasQuota() {
 		return nil
 	}
 	seat.Places, seat.Order = without.nodesOf(packing.Places), order

@@ -23,7 +23,7 @@ func TestRoomIsLeftToNominatedPods(t *testing.T) {
 	for name, c := range map[string]struct {
 		priority int32
 		own      bool
-		want     Verdict
+		want     Feasibility
 	}{
 		"of the same priority":  {0, false, Impossible},
 		"of a higher priority":  {1, false, Impossible},
@@ -38,7 +38,7 @@ func TestRoomIsLeftToNominatedPods(t *testing.T) {
 			problem := problemOf(some(2, "worker"))
 			problem.SameGang = func(*corev1.Pod) bool { return c.own }
 			decision := planner.Decide(t.Context(), problem, infos)
-			assert.Equal(t, c.want, decision.Verdict, decision.Message)
+			assert.Equal(t, c.want, decision.Feasibility, decision.Message)
 			assert.Nil(t, decision.Shortfall, "the nomination may end without an event")
 		})
 	}

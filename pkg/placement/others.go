@@ -36,7 +36,7 @@ func (p *Planner) solveOthers(ctx context.Context, first *outcome, nodes []fwk.N
 			break
 		}
 		last = p.solve(ctx, problem, nodes)
-		if last.Verdict == Possible {
+		if last.Feasibility == Possible {
 			return last, nil
 		}
 		first.rejectors = first.rejectors.Union(last.rejectors)
@@ -45,7 +45,7 @@ func (p *Planner) solveOthers(ctx context.Context, first *outcome, nodes []fwk.N
 				tried = append(tried, pod)
 			}
 		}
-		if last.Verdict != Impossible {
+		if last.Feasibility != Impossible {
 			break // it is not known which members fall short
 		}
 	}

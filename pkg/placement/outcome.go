@@ -22,18 +22,18 @@ type outcome struct {
 // solve finds places for the members on the nodes of the view, on reserved places too, and chooses places to reserve if that is asked for.
 func (v *view) solve() *outcome {
 	o := &outcome{view: v, Packing: v.dryRunReserve(Pack(v.demands, v.nodes, v.fits))}
-	if v.constraints != nil && o.Verdict != Impossible {
+	if v.constraints != nil && o.Feasibility != Impossible {
 		o.search()
 	}
-	if o.Verdict == Possible {
+	if o.Feasibility == Possible {
 		return o
 	}
 	if v.problem.Reserved != nil && v.constraints == nil {
 		if places, ok := PackLater(v.demands, v.nodes, freeOf(v.nodes), v.fits, v.reservedPlaces()); ok {
-			o.Verdict, o.Places = Possible, places
+			o.Feasibility, o.Places = Possible, places
 			o.Packing = v.dryRunReserve(o.Packing)
 		}
-		if o.Verdict == Possible {
+		if o.Feasibility == Possible {
 			return o
 		}
 	}
@@ -43,7 +43,7 @@ func (v *view) solve() *outcome {
 		o.givenUp = o.reserve == nil
 	}
 	if v.problem.Reserved != nil || o.reserve != nil {
-		o.Verdict = Impossible // its reserved places will come free: it need not be tried on others
+		o.Feasibility = Impossible // its reserved places will come free: it need not be tried on others
 	}
 	return o
 }
@@ -51,15 +51,15 @@ func (v *view) solve() *outcome {
 // search finds places for members with inter-pod constraints, after the packing has found that there may be room enough.
 func (o *outcome) search() {
 	s, prefer := o.newSearch(), o.problem.Reserved
-	if prefer == nil && o.Verdict == Possible {
+	if prefer == nil && o.Feasibility == Possible {
 		prefer = o.nodesOf(o.Places)
 	}
-	packed := o.Verdict
+	packed := o.Feasibility
 	o.Packing, o.order = s.run(prefer)
 	switch {
-	case o.Verdict == Possible:
+	case o.Feasibility == Possible:
 	case packed == Uncertain || s.calls <= 0:
-		o.Verdict = Uncertain
+		o.Feasibility = Uncertain
 	default:
 		o.apart = true
 	}

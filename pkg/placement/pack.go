@@ -32,13 +32,13 @@ type Node struct {
 // packing, and only where there is room.
 type Fits func(demand, node int) bool
 
-// Verdict says whether a gang fits.
-type Verdict int
+// Feasibility says whether a gang fits.
+type Feasibility int
 
-// The verdicts.
+// The values of Feasibility.
 const (
 	// Impossible: some demand cannot be met, wherever the pods of the other demands go.
-	Impossible Verdict = iota
+	Impossible Feasibility = iota
 	// Uncertain: no places were found for all pods, yet each demand can be met by itself.
 	Uncertain
 	// Possible: there is a place for each pod.
@@ -47,9 +47,9 @@ const (
 
 // Packing is the places of the pods of several demands, or the best try at them.
 type Packing struct {
-	// Verdict says whether all pods have a place.
-	Verdict Verdict
-	// Places has, for each demand, where its pods go. They are complete only if the verdict is Possible.
+	// Feasibility says whether all pods have a place.
+	Feasibility Feasibility
+	// Places has, for each demand, where its pods go. They are complete only if the feasibility is Possible.
 	Places [][]Place
 	// Placed is, for each demand, the number of its pods that have a place.
 	Placed []int
@@ -72,21 +72,21 @@ func Pack(demands []Demand, nodes []Node, fits Fits) Packing {
 	fits = cached(fits, len(nodes))
 	order := bySize(demands, nodes)
 	best := packInOrder(demands, nodes, fits, order, true)
-	if best.Verdict == Possible || len(demands) == 1 {
+	if best.Feasibility == Possible || len(demands) == 1 {
 		return best
 	}
-	if other := packInOrder(demands, nodes, fits, order, false); other.Verdict == Possible || sum(other.Placed) > sum(best.Placed) {
+	if other := packInOrder(demands, nodes, fits, order, false); other.Feasibility == Possible || sum(other.Placed) > sum(best.Placed) {
 		best = other
 	}
-	if best.Verdict != Possible && possibleAlone(demands, nodes, fits) {
-		best.Verdict = Uncertain
+	if best.Feasibility != Possible && possibleAlone(demands, nodes, fits) {
+		best.Feasibility = Uncertain
 	}
 	return best
 }
 
 // packInOrder places one demand after the other. For a single demand that is exact: no order of the nodes places more pods.
 func packInOrder(demands []Demand, nodes []Node, fits Fits, order []int, tightestFirst bool) Packing {
-	packing := Packing{Verdict: Possible, Places: make([][]Place, len(demands)), Placed: make([]int, len(demands)), Left: freeOf(nodes)}
+	packing := Packing{Feasibility: Possible, Places: make([][]Place, len(demands)), Placed: make([]int, len(demands)), Left: freeOf(nodes)}
 	for _, d := range order {
 		packing.Places[d] = placesFor(d, demands[d], packing.Left, fits, tightestFirst)
 		for _, place := range packing.Places[d] {
@@ -94,7 +94,7 @@ func packInOrder(demands []Demand, nodes []Node, fits Fits, order []int, tightes
 			take(packing.Left, place.Node, demands[d].Requests, place.Count)
 		}
 		if packing.Placed[d] < demands[d].Count {
-			packing.Verdict = Impossible
+			packing.Feasibility = Impossible
 		}
 	}
 	return packing

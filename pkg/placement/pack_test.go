@@ -26,11 +26,11 @@ func anywhere(int, int) bool { return true }
 
 func TestPack(t *testing.T) {
 	tests := map[string]struct {
-		demands []Demand
-		nodes   []Node
-		fits    Fits
-		verdict Verdict
-		placed  []int
+		demands     []Demand
+		nodes       []Node
+		fits        Fits
+		feasibility Feasibility
+		placed      []int
 	}{
 		"alike and enough":     {[]Demand{{cpu(3), 4, 0}}, nodes(6, 6), anywhere, Possible, []int{4}},
 		"alike and one short":  {[]Demand{{cpu(3), 5, 0}}, nodes(8, 8), anywhere, Impossible, []int{4}},
@@ -56,8 +56,8 @@ func TestPack(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			packing := Pack(test.demands, test.nodes, test.fits)
-			assert.Equal(t, test.verdict, packing.Verdict)
-			if test.verdict == Possible {
+			assert.Equal(t, test.feasibility, packing.Feasibility)
+			if test.feasibility == Possible {
 				assert.Equal(t, test.placed, packing.Placed)
 			}
 			if len(test.demands) == 1 {
@@ -67,10 +67,10 @@ func TestPack(t *testing.T) {
 	}
 }
 
-// TestVerdictsOfPack draws clusters and gangs and compares the verdict with an exhaustive search: Possible and Impossible are certain, and
+// TestFeasibilityOfPack draws clusters and gangs and compares the feasibility with an exhaustive search: Possible and Impossible are certain, and
 // Uncertain is said only if each demand can be met by itself and the sum of what is free is enough.
-func TestVerdictsOfPack(t *testing.T) {
-	seen := map[Verdict]int{}
+func TestFeasibilityOfPack(t *testing.T) {
+	seen := map[Feasibility]int{}
 	mustertesting.Histories(t, 3000, func(t *rapid.T) {
 		cluster := nodes(rapid.SliceOfN(rapid.Int64Range(-1, 12), 0, 4).Draw(t, "free")...)
 		var demands []Demand
@@ -90,13 +90,13 @@ func TestVerdictsOfPack(t *testing.T) {
 		fits := func(d, n int) bool { return !refused[[2]int{d, n}] }
 
 		packing := Pack(demands, cluster, fits)
-		seen[packing.Verdict]++
+		seen[packing.Feasibility]++
 		possible := canBePlaced(demands, cluster, fits)
 		eachAlone, sumFits := true, fitsInSum(demands, cluster, fits)
 		for d := range demands {
 			eachAlone = eachAlone && canBePlaced(demands[d:d+1], cluster, func(_, n int) bool { return fits(d, n) })
 		}
-		switch packing.Verdict {
+		switch packing.Feasibility {
 		case Possible:
 			assert.True(t, possible)
 			checkPlaces(t, demands, cluster, fits, packing.Places)

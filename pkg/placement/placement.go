@@ -53,17 +53,17 @@ type Problem struct {
 
 // Decision is the answer to a Problem: places, or why there are none.
 type Decision struct {
-	// Verdict says whether the gang fits.
-	Verdict Verdict
+	// Feasibility says whether the gang fits.
+	Feasibility Feasibility
 	// Members that start: those of the Problem, or others chosen in their place.
 	Members []*gang.Member
-	// Places has the node of each member if the Verdict is Possible, else it is nil.
+	// Places has the node of each member if the Feasibility is Possible, else it is nil.
 	Places map[types.UID]string
 	// Order is the order in which the members must be placed, each where Places says, because they have inter-pod constraints; nil for any
 	// order.
 	Order []types.UID
 
-	// Message says in a sentence what is missing. This and the fields below, down to SearchTime, are set if the Verdict is
+	// Message says in a sentence what is missing. This and the fields below, down to SearchTime, are set if the Feasibility is
 	// Impossible.
 	Message string
 	// Rejectors are the plugins that rejected members.
@@ -82,7 +82,7 @@ type Decision struct {
 	// Seat is the room that evictions would make for the Problem's Members; nil if none was asked for or found.
 	Seat *Seat
 	// Reserve are the places to reserve for the Problem's Members; nil if none were asked for or found. This and GivenUp are set whatever
-	// the Verdict is.
+	// the Feasibility is.
 	Reserve *Places
 	// GivenUp: places to reserve were asked for, and there are none.
 	GivenUp bool
@@ -120,16 +120,16 @@ func (p *Planner) Decide(ctx context.Context, problem *Problem, nodes []fwk.Node
 	first := p.solve(ctx, problem, nodes)
 	best := first
 	var tried []*corev1.Pod
-	if first.Verdict == Impossible {
+	if first.Feasibility == Impossible {
 		var other *outcome
 		if other, tried = p.solveOthers(ctx, first, nodes); other != nil {
 			best = other
 		}
 	}
 	decision := &Decision{
-		Verdict: best.Verdict, Members: best.problem.Members, Order: best.order, Reserve: first.reserve, GivenUp: first.givenUp,
+		Feasibility: best.Feasibility, Members: best.problem.Members, Order: best.order, Reserve: first.reserve, GivenUp: first.givenUp,
 	}
-	switch decision.Verdict {
+	switch decision.Feasibility {
 	case Possible:
 		decision.Places = best.nodesOf(best.Places)
 	case Impossible:
@@ -167,7 +167,7 @@ func (p *Planner) solve(ctx context.Context, problem *Problem, nodes []fwk.NodeI
 	if m.constraints == nil && !problem.Exact && !problem.Reserve && problem.Reserved == nil {
 		for few := max(firstNodes, nodesPerMember*len(problem.Members)); few < len(nodes)/2; few *= moreNodes {
 			v := newView(ctx, p.profile, problem, m, p.nextNodes(nodes, few))
-			if packing := v.dryRunReserve(Pack(v.demands, v.nodes, v.fits)); packing.Verdict == Possible {
+			if packing := v.dryRunReserve(Pack(v.demands, v.nodes, v.fits)); packing.Feasibility == Possible {
 				return &outcome{view: v, Packing: packing}
 			}
 		}

@@ -33,7 +33,7 @@ func PackLater(demands []Demand, nodes []Node, later []resources.List, fits Fits
 		return c.places(), true
 	}
 	// Pods of different sizes may block each other in this order and not in another.
-	if packing := Pack(demands, empty, fits); packing.Verdict == Possible {
+	if packing := Pack(demands, empty, fits); packing.Feasibility == Possible {
 		return packing.Places, true
 	}
 	return nil, false

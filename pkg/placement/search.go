@@ -21,7 +21,7 @@ import (
 const (
 	// maxDomains is how many domains are tried as the first one for members that must be near each other.
 	maxDomains = 8
-	// maxCalls bounds the calls of filters in one search, so that it takes a fraction of a second. If a gang needs more, the verdict is
+	// maxCalls bounds the calls of filters in one search, so that it takes a fraction of a second. If a gang needs more, the feasibility is
 	// Uncertain.
 	maxCalls = 20_000
 	// nodesPerCall is how many nodes PodTopologySpread counts again in the time of one call.
@@ -82,10 +82,10 @@ func domainsOf(infos []fwk.NodeInfo, keys sets.Set[string]) []int {
 // run tries several strategies until one places all members, and returns the order in which it did. Else it returns the packing with the
 // most members placed. Members go to their preferred nodes if possible.
 func (s *search) run(prefer map[types.UID]string) (Packing, []types.UID) {
-	best := Packing{Verdict: Impossible, Placed: make([]int, len(s.demands)), Left: s.start.free}
+	best := Packing{Feasibility: Impossible, Placed: make([]int, len(s.demands)), Left: s.start.free}
 	for _, strategy := range s.strategies(prefer) {
 		a := s.arrange(strategy)
-		if a.verdict() == Possible {
+		if a.feasibility() == Possible {
 			return a.packing(), a.order
 		}
 		if len(a.order) > sum(best.Placed) {
@@ -99,7 +99,7 @@ func (s *search) run(prefer map[types.UID]string) (Packing, []types.UID) {
 		if s.calls < maxCalls/2 {
 			break
 		}
-		if a := s.arrange(s.randomStrategy()); a.verdict() == Possible {
+		if a := s.arrange(s.randomStrategy()); a.feasibility() == Possible {
 			return a.packing(), a.order
 		}
 	}

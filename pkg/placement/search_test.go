@@ -66,14 +66,14 @@ func TestMembersWithConstraintsArePlaced(t *testing.T) {
 			planner, infos := plannerOn(t, test.nodes, test.running...)
 			decision := planner.Decide(t.Context(), problemOf(test.gang), infos)
 			if test.placed < len(test.gang) {
-				require.Equal(t, Impossible, decision.Verdict)
+				require.Equal(t, Impossible, decision.Feasibility)
 				assert.Empty(t, decision.Places)
 				assert.True(t, decision.Rejectors.Has(test.by), "its events retry the gang: %v", decision.Rejectors)
 				assert.Contains(t, decision.Message, fmt.Sprintf("%d of %d members of the gang fit", test.placed, len(test.gang)))
 				assert.Positive(t, decision.SearchTime)
 				return
 			}
-			require.Equal(t, Possible, decision.Verdict, decision.Message)
+			require.Equal(t, Possible, decision.Feasibility, decision.Message)
 			expectLegal(t, t, test.nodes, test.running, test.gang, decision)
 			for node, count := range test.in {
 				assert.Equal(t, count, countOf(decision.Places, node), "on %s", node)
@@ -162,7 +162,7 @@ func TestPlacesAreLegal(t *testing.T) {
 			running = []*corev1.Pod{in(rapid.SampledFrom(roles).Draw(r, "running role"), "running", on("n0"))}
 		}
 		planner, infos := plannerOn(t, nodes, running...)
-		if decision := planner.Decide(t.Context(), problemOf(members), infos); decision.Verdict == Possible {
+		if decision := planner.Decide(t.Context(), problemOf(members), infos); decision.Feasibility == Possible {
 			expectLegal(t, r, nodes, running, members, decision)
 		}
 	})
@@ -195,7 +195,7 @@ func TestReservationsRespectConstraints(t *testing.T) {
 	require.NotNil(t, decision.Reserve)
 	assert.Len(t, decision.Reserve.Of, 8)
 	assert.Zero(t, countOf(decision.Reserve.Of, "a0"))
-	assert.Equal(t, Impossible, decision.Verdict)
+	assert.Equal(t, Impossible, decision.Feasibility)
 
 	problem.Reserved = decision.Reserve.Of
 	again := planner.Decide(t.Context(), problem, infos)
@@ -203,7 +203,7 @@ func TestReservationsRespectConstraints(t *testing.T) {
 
 	planner, infos = plannerOn(t, nodes)
 	there := planner.Decide(t.Context(), problem, infos)
-	require.Equal(t, Possible, there.Verdict)
+	require.Equal(t, Possible, there.Feasibility)
 	assert.Equal(t, problem.Reserved, there.Places, "the reserved places are free")
 
 	planner, infos = plannerOn(t, nodes[:2], running[0])
@@ -229,10 +229,10 @@ func TestTheSearchForAReservationChangesNothing(t *testing.T) {
 	assert.NotContains(t, decision.Message, "nearest: a0")
 }
 
-// large are gangs of a thousand on 500 nodes in three zones that have room for twice as many, and their verdicts.
+// large are gangs of a thousand on 500 nodes in three zones that have room for twice as many, and their answers.
 var large = map[string]struct {
 	constraint func(*corev1.Pod)
-	want       Verdict
+	want       Feasibility
 }{
 	"no constraints":                 {ofTemplate("worker"), Possible},
 	"spread over zones":              {spread(zone, "worker"), Possible},
@@ -255,7 +255,7 @@ func TestLargeGangsWithConstraints(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			planner, infos := plannerOn(t, largeNodes())
 			decision := planner.Decide(t.Context(), problemOf(some(largeSize, "worker", c.constraint)), infos)
-			assert.Equal(t, c.want, decision.Verdict, decision.Message)
+			assert.Equal(t, c.want, decision.Feasibility, decision.Message)
 		})
 	}
 }

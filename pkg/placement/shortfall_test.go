@@ -242,13 +242,13 @@ func TestShortfallOfAThousandPodsThatLackOnePlace(t *testing.T) {
 	for n, places := range []int64{100, 100, 100, 100, 100, 100, 100, 100, 100, 99} {
 		nodes = append(nodes, Node{Name: fmt.Sprint("node", n), Free: resources.List{corev1.ResourcePods: places}})
 	}
-	require.NotEqual(t, Possible, Pack(demands, nodes, anywhere).Verdict)
+	require.NotEqual(t, Possible, Pack(demands, nodes, anywhere).Feasibility)
 	short := Lacking(demands, nodes, IndexOf(nodes, nil), never)
 	require.False(t, short.Covered())
 	short.Free("node9", place)
 	assert.True(t, short.Covered())
 	nodes[9].Free = resources.List{corev1.ResourcePods: 100}
-	assert.Equal(t, Possible, Pack(demands, nodes, anywhere).Verdict)
+	assert.Equal(t, Possible, Pack(demands, nodes, anywhere).Feasibility)
 }
 
 func TestWhichNodesAGangNeeds(t *testing.T) {

@@ -5,7 +5,7 @@ import "testing"
 // TestTakingBackWhatIsBorrowed has queues with written shares, as Kueue's queues have nominal quotas, that lend each other what they do not
 // use.
 func TestTakingBackWhatIsBorrowed(t *testing.T) {
-	play(t, []scene{
+	play(t, []reclaimCase{
 		{"free room needs no eviction", "12", "a d6; b d6", "b 4", "a 6", "free"},
 		{"take back what the other borrows", "12", "a d6; b d6", "b 3 x4", "a 6", "b1 b2"},
 		{"take back no more than needed", "12", "a d6; b d6", "b 3 x4", "a 3", "b1"},
@@ -34,7 +34,7 @@ func TestTakingBackWhatIsBorrowed(t *testing.T) {
 
 // TestPriorityCountsInTheQueue has units that go by priority, with a star.
 func TestPriorityCountsInTheQueue(t *testing.T) {
-	play(t, []scene{
+	play(t, []reclaimCase{
 		{"priority does not matter between queues", "12", "a d6; b d6", "b 3 x4 @9", "a 3 @1", "b1"},
 		{"nor does a high one help above the share", "12", "a d6; b d6", "b 3 x2 @1; a 3 x2 @9", "a 3 @9", "no"},
 		{"in the own queue a lower priority goes", "12", "a d6; b d6", "b 3 x2; a 3 x2 @1", "a 3 @2", "a1*"},
@@ -57,7 +57,7 @@ func TestPriorityCountsInTheQueue(t *testing.T) {
 
 // TestSharesOfSeveralResources has flavors of nodes as resources of their own.
 func TestSharesOfSeveralResources(t *testing.T) {
-	play(t, []scene{
+	play(t, []reclaimCase{
 		{"only what has the resource that is asked for", "6 3spot", "a d6 d3spot; b d0 d0spot", "b 3 x2; b 3spot", "a 3spot", "b3"},
 		{"each task another resource", "6 6spot", "a d6 d6spot; b d0 d0spot", "b 3spot x2; b 3 x2", "a 3 3spot", "b1 b3"},
 		{"the share of what is not asked for may be used up", "12 4gpu", "a d6 d2gpu; b d6 d2gpu", "a 2gpu; b 3 x3", "a 6", "b1"},
@@ -69,7 +69,7 @@ func TestSharesOfSeveralResources(t *testing.T) {
 
 // TestSharesInAHierarchy has departments with teams.
 func TestSharesInAHierarchy(t *testing.T) {
-	play(t, []scene{
+	play(t, []reclaimCase{
 		{"from a sibling", "12", "org d12; a <org d6; b <org d6", "b 3 x4", "a 6", "b1 b2"},
 		{"from a cousin whose department borrows", "12", "east d9; a <east d6; b <east d3; west d3; c <west d3", "b 3; c 3 x3", "a 6", "c1 c2"},
 		{"not from a cousin whose department is within its share", "12", "east d6; a <east d6; west d6; b <west d6; c <west d2", "c 3 x2; a 3; b 3", "a 6", "no"},

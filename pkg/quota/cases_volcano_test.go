@@ -4,7 +4,7 @@ import "testing"
 
 // TestCapability has queues as Volcano's plugin capacity bounds them.
 func TestCapability(t *testing.T) {
-	play(t, []scene{
+	play(t, []reclaimCase{
 		{"up to the capability", "9", "q c4", "q 2", "q 2", "free"},
 		{"not beyond it", "9", "q c4", "q 2", "q 3", "no"},
 		{"without one, the whole cluster", "9", "q d1", "q 2", "q 7", "free"},
@@ -19,7 +19,7 @@ func TestCapability(t *testing.T) {
 
 // TestDeserved has queues above and below what they deserve.
 func TestDeserved(t *testing.T) {
-	play(t, []scene{
+	play(t, []reclaimCase{
 		{"exactly what it deserves is not above", "6", "a d3; b d6", "b 3 x2", "a 3", "no"},
 		{"above in a resource that is not asked for", "6 2gpu", "a d2gpu d3; b d2gpu d3", "b 3 1gpu x2", "a 1gpu", "no"},
 		{"above in one of the two that are asked for", "6 2gpu", "a d2gpu d3; b d2gpu d3", "b 3 1gpu x2", "a 3 1gpu", "b1"},
@@ -40,7 +40,7 @@ func TestDeserved(t *testing.T) {
 // share on the side of the waiting queue.
 func TestEveryLevelIsAsked(t *testing.T) {
 	const deep = "top d12; east <top d6; west <top d6; x <east d6; y <west d6; a <x d6; b <y d6"
-	play(t, []scene{
+	play(t, []reclaimCase{
 		{"all are above", "12", deep, "b 3 x4", "a 6", "b1 b2"},
 		{"the queue itself is not", "12", "top d12; east <top d6; west <top d6; x <east d6; y <west d6; a <x d6; b <y d12", "b 3 x4", "a 6", "no"},
 		{"its parent is not", "12", "top d12; east <top d6; west <top d6; x <east d6; y <west d12; a <x d6; b <y d6", "b 3 x4", "a 6", "no"},

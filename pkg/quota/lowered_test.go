@@ -9,7 +9,7 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// TestLoweredCapability has queues in the words of a scene. The units are in the order of eviction. The first queue is asked.
+// TestLoweredCapability has queues as a reclaimCase has them. The units are in the order of eviction. The first queue is asked.
 func TestLoweredCapability(t *testing.T) {
 	for _, c := range []struct{ name, queues, running, evicted string }{
 		{"nothing above, nothing goes", "q c6", "q 2 x3", ""},

@@ -29,7 +29,7 @@ func finished(uid types.UID, p corev1.PodPhase) *corev1.Pod {
 func TestPodTracker(t *testing.T) {
 	done, failed, cut := finished("done", corev1.PodSucceeded), finished("failed", corev1.PodFailed), finished("cut", corev1.PodRunning)
 	all := []*corev1.Pod{done, failed, cut}
-	newRoster := func() *podTracker {
+	newTracker := func() *podTracker {
 		r := &podTracker{}
 		r.open()
 		for _, pod := range all {
@@ -39,7 +39,7 @@ func TestPodTracker(t *testing.T) {
 	}
 
 	t.Run("what has finished is known until it is dropped", func(t *testing.T) {
-		r := newRoster()
+		r := newTracker()
 		for _, pod := range all {
 			r.left("j", pod, true)
 		}
@@ -53,7 +53,7 @@ func TestPodTracker(t *testing.T) {
 		assert.Empty(t, r.byJob)
 	})
 	t.Run("the store is ahead of the handlers", func(t *testing.T) {
-		r := newRoster()
+		r := newTracker()
 		_, told := r.look("j", all)
 		assert.True(t, told)
 		_, told = r.look("j", []*corev1.Pod{done, cut})
@@ -65,7 +65,7 @@ func TestPodTracker(t *testing.T) {
 		assert.True(t, told, "that one has come is seen in the store")
 	})
 	t.Run("the store shows one that has failed as going", func(t *testing.T) {
-		r := newRoster()
+		r := newTracker()
 		going := failed.DeepCopy()
 		going.DeletionTimestamp = &metav1.Time{}
 		_, told := r.look("j", []*corev1.Pod{done, going, cut})
@@ -74,7 +74,7 @@ func TestPodTracker(t *testing.T) {
 		ended, told := r.look("j", []*corev1.Pod{done, going, cut})
 		assert.True(t, told)
 		assert.Equal(t, []*corev1.Pod{failed}, ended)
-		r = newRoster()
+		r = newTracker()
 		before := failed.DeepCopy()
 		before.Status.Phase, before.DeletionTimestamp = corev1.PodRunning, going.DeletionTimestamp
 		r.changed("j", before, going)
@@ -83,13 +83,13 @@ func TestPodTracker(t *testing.T) {
 		assert.Empty(t, ended, "it was told to go")
 	})
 	t.Run("the store was looked at before the news came", func(t *testing.T) {
-		r := newRoster()
+		r := newTracker()
 		r.left("j", done, true)
 		_, told := r.look("j", all)
 		assert.True(t, told)
 	})
 	t.Run("another pod has come in its place", func(t *testing.T) {
-		r := newRoster()
+		r := newTracker()
 		r.left("j", failed, true)
 		successor := finished("new", corev1.PodRunning)
 		successor.Name = failed.Name
@@ -100,7 +100,7 @@ func TestPodTracker(t *testing.T) {
 		assert.Empty(t, ended, "it stays forgotten")
 	})
 	t.Run("of a controller that stands by", func(t *testing.T) {
-		r := newRoster()
+		r := newTracker()
 		r.isOpen = false
 		r.left("j", done, true)
 		going := failed.DeepCopy()
@@ -112,7 +112,7 @@ func TestPodTracker(t *testing.T) {
 		assert.Empty(t, ended, "another has dealt with it")
 	})
 	t.Run("nothing stays of a Job that is gone", func(t *testing.T) {
-		r := newRoster()
+		r := newTracker()
 		r.left("j", done, true)
 		r.forget("j")
 		r.left("j", failed, true)

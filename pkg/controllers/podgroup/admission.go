@@ -39,7 +39,7 @@ const (
 	openingTime = 10 * time.Second
 )
 
-// admission decides who may leave Pending. It writes nothing but its verdicts: the status is written by Reconciler
+// admission decides who may leave Pending. It writes nothing but its decisions: the status is written by Reconciler
 // workers, many at a time, while the decisions are taken here, one round after another.
 type admission struct {
 	tracker    *usage.Tracker
@@ -51,7 +51,7 @@ type admission struct {
 	// overtakeTime is how long others may be admitted past a PodGroup that lacks room; 0 means for ever.
 	overtakeTime time.Duration
 	clock        clock.Clock
-	decided      func(group *schedulingv1beta1.PodGroup)               // called for each new verdict
+	decided      func(group *schedulingv1beta1.PodGroup)               // called for each new decision
 	phJobOf      func(group *schedulingv1beta1.PodGroup) metav1.Object // the PhJob that it is for; nil for none
 	loop         *worker.Worker
 
@@ -60,8 +60,8 @@ type admission struct {
 	known map[string]*candidate // "<namespace>/<name>" -> candidate
 
 	mu        sync.Mutex
-	waiting   map[string]types.UID // "<namespace>/<name>" -> UID of a PodGroup that neither its status nor a verdict admits
-	verdicts  map[string]verdict   // "<namespace>/<name>" -> verdict
+	waiting   map[string]types.UID // "<namespace>/<name>" -> UID of a PodGroup that neither its status nor a decision admits
+	decisions map[string]decision  // "<namespace>/<name>" -> decision
 	lastRound time.Duration
 }
 
@@ -85,7 +85,7 @@ func (a *admission) takeOver(group *schedulingv1beta1.PodGroup) bool {
 	key := group.Namespace + "/" + group.Name
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if v := a.verdicts[key]; group.Status.Phase.Admitted() || v.uid == group.UID && v.admitted {
+	if v := a.decisions[key]; group.Status.Phase.Admitted() || v.uid == group.UID && v.admitted {
 		delete(a.waiting, key)
 		return false
 	}
@@ -97,40 +97,40 @@ func (a *admission) takeOver(group *schedulingv1beta1.PodGroup) bool {
 func (a *admission) lose(key string) {
 	a.mu.Lock()
 	delete(a.waiting, key)
-	delete(a.verdicts, key)
+	delete(a.decisions, key)
 	a.mu.Unlock()
 	a.wake()
 }
 
-// keep keeps a verdict on a PodGroup that waits, and says whether it does: one that is gone, or has been admitted meanwhile, needs none.
+// keep keeps a decision on a PodGroup that waits, and says whether it does: one that is gone, or has been admitted meanwhile, needs none.
 // The lock is held.
-func (a *admission) keep(key string, v verdict) bool {
+func (a *admission) keep(key string, v decision) bool {
 	if a.waiting[key] != v.uid {
 		return false
 	}
-	a.verdicts[key] = v
+	a.decisions[key] = v
 	if v.admitted {
 		delete(a.waiting, key)
 	}
 	return true
 }
 
-// verdict is what has been decided about a PodGroup. A verdict on a namesake that is gone does not count.
-func (a *admission) verdict(key string, uid types.UID) verdict {
+// decision is what has been decided about a PodGroup. A decision on a namesake that is gone does not count.
+func (a *admission) decision(key string, uid types.UID) decision {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if v := a.verdicts[key]; v.uid == uid {
+	if v := a.decisions[key]; v.uid == uid {
 		return v
 	}
-	return verdict{}
+	return decision{}
 }
 
-// forget drops the verdict on a PodGroup whose admission stands in its status.
+// forget drops the decision on a PodGroup whose admission stands in its status.
 func (a *admission) forget(key string, uid types.UID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.verdicts[key].uid == uid {
-		delete(a.verdicts, key)
+	if a.decisions[key].uid == uid {
+		delete(a.decisions, key)
 	}
 }
 
@@ -148,7 +148,7 @@ func (a *admission) Sync(ctx context.Context, _ string) (time.Duration, error) {
 		}
 	}
 	for _, d := range decide(line.next, a.rules(line, classes, shares)) {
-		if a.record(d.candidate, d.verdict) {
+		if a.record(d.candidate, d.decision) {
 			a.decided(d.group)
 		}
 		if d.keeps {
@@ -169,15 +169,15 @@ func (a *admission) Sync(ctx context.Context, _ string) (time.Duration, error) {
 	return again, nil
 }
 
-// record keeps a verdict and says whether anyone should hear of it. A message is only written anew when the obstacle is
+// record keeps a decision and says whether anyone should hear of it. A message is only written anew when the obstacle is
 // another one, or when it has been wrong in its numbers for a while.
-func (a *admission) record(c *candidate, v verdict) bool {
+func (a *admission) record(c *candidate, v decision) bool {
 	if v.opening {
 		return false
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	last := a.verdicts[c.key]
+	last := a.decisions[c.key]
 	now := a.clock.Now()
 	if v.lacksRoom() {
 		if v.lacking = lackingSince(c.group, last); v.lacking.IsZero() {
@@ -200,7 +200,7 @@ func (a *admission) record(c *candidate, v verdict) bool {
 
 // lackingSince is since when a queue has had no room for a PodGroup, zero if it did not lack room when it was decided about last. What
 // another process has decided stands in the status, which says only since when it waits.
-func lackingSince(group *schedulingv1beta1.PodGroup, last verdict) time.Time {
+func lackingSince(group *schedulingv1beta1.PodGroup, last decision) time.Time {
 	if last.uid == group.UID {
 		return last.lacking
 	}
@@ -246,7 +246,7 @@ func (a *admission) candidates(classes map[string]int32) []*candidate {
 		if group.DeletionTimestamp != nil {
 			continue
 		}
-		last := a.verdict(c.key, group.UID)
+		last := a.decision(c.key, group.UID)
 		c.turn = 0
 		if since := lackingSince(group, last); !since.IsZero() {
 			c.turn = turnOf(now.Sub(since), a.overtakeTime)
@@ -353,7 +353,7 @@ func (a *admission) countRunning() map[string]int32 {
 	}
 	for _, obj := range a.groups.List() {
 		group := obj.(*schedulingv1beta1.PodGroup)
-		isIn := group.Status.Phase.Admitted() || a.verdict(group.Namespace+"/"+group.Name, group.UID).admitted
+		isIn := group.Status.Phase.Admitted() || a.decision(group.Namespace+"/"+group.Name, group.UID).admitted
 		if !isIn || group.Status.Phase == schedulingv1beta1.PodGroupCompleted {
 			continue
 		}

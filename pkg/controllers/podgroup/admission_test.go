@@ -27,10 +27,10 @@ func TestOnlyNewsIsRecorded(t *testing.T) {
 	clock := testingclock.NewFakeClock(time.Unix(1000, 0))
 	a := newAdmission(clock, nil)
 	c := waits(a, mustertesting.MakePodGroup("g").UID("one").Obj())
-	lacks := func(want int64, text string) verdict {
+	lacks := func(want int64, text string) decision {
 		return heldBack(obstacleKind{queue: "q", resource: "cpu", want: want}, words(text))
 	}
-	message := func() string { return a.verdict(c.key, c.group.UID).message }
+	message := func() string { return a.decision(c.key, c.group.UID).message }
 
 	assert.True(t, a.record(c, lacks(4, "3 free")))
 	assert.False(t, a.record(c, lacks(4, "3 free")))
@@ -43,14 +43,14 @@ func TestOnlyNewsIsRecorded(t *testing.T) {
 	assert.True(t, a.record(c, lacks(5, "1 free of 5")), "it wants something else now")
 
 	namesake := waits(a, mustertesting.MakePodGroup("g").UID("two").Obj())
-	assert.False(t, a.verdict(c.key, namesake.group.UID).blocked(), "what was said about a namesake does not count")
+	assert.False(t, a.decision(c.key, namesake.group.UID).blocked(), "what was said about a namesake does not count")
 	assert.True(t, a.record(namesake, lacks(5, "1 free of 5")))
-	assert.True(t, a.record(namesake, verdict{admitted: true}))
-	assert.True(t, a.verdict(c.key, namesake.group.UID).admitted)
+	assert.True(t, a.record(namesake, decision{admitted: true}))
+	assert.True(t, a.decision(c.key, namesake.group.UID).admitted)
 	a.forget(c.key, c.group.UID)
-	assert.True(t, a.verdict(c.key, namesake.group.UID).admitted)
+	assert.True(t, a.decision(c.key, namesake.group.UID).admitted)
 	a.forget(c.key, namesake.group.UID)
-	assert.Equal(t, verdict{}, a.verdict(c.key, namesake.group.UID))
+	assert.Equal(t, decision{}, a.decision(c.key, namesake.group.UID))
 }
 
 // TestSinceWhenRoomIsLacking: only the time counts in which room was missing, and what was before a restart as the status has it.
@@ -60,10 +60,10 @@ func TestSinceWhenRoomIsLacking(t *testing.T) {
 	a := newAdmission(clock, nil)
 	c := waits(a, mustertesting.MakePodGroup("g").UID("one").Obj())
 	closed := heldBack(obstacleKind{text: "closed"}, words("closed"))
-	lacks := func(queue string) verdict {
+	lacks := func(queue string) decision {
 		return heldBack(obstacleKind{queue: queue, resource: "cpu", want: 4}, words("no room"))
 	}
-	since := func() time.Time { return lackingSince(c.group, a.verdict(c.key, c.group.UID)) }
+	since := func() time.Time { return lackingSince(c.group, a.decision(c.key, c.group.UID)) }
 
 	a.record(c, closed)
 	assert.Zero(t, since())
@@ -81,7 +81,7 @@ func TestSinceWhenRoomIsLacking(t *testing.T) {
 	a.record(c, lacks("q"))
 	assert.Equal(t, start.Add(4*time.Hour), since(), "it begins anew")
 
-	a.verdicts = map[string]verdict{}
+	a.decisions = map[string]decision{}
 	c.group.Status.Conditions = []schedulingv1beta1.PodGroupCondition{
 		{Type: schedulingv1beta1.PodGroupUnschedulableType, LastTransitionTime: metav1.NewTime(start)},
 	}
@@ -115,7 +115,7 @@ func TestARoundIsDueWhenATurnEnds(t *testing.T) {
 		require.NoError(t, err)
 		return after
 	}
-	isIn := func(name string) bool { return c.admission.verdict("default/"+name, types.UID(name)).admitted }
+	isIn := func(name string) bool { return c.admission.decision("default/"+name, types.UID(name)).admitted }
 
 	add("runs", "2", start)
 	add("large", "3", start.Add(time.Second))
@@ -151,7 +151,7 @@ func TestWhoWaitsForAdmission(t *testing.T) {
 
 	known(group("one").Obj())
 	assert.Equal(t, []types.UID{"one"}, waiting())
-	a.record(newCandidate(group("one").Obj()), verdict{admitted: true})
+	a.record(newCandidate(group("one").Obj()), decision{admitted: true})
 	assert.Empty(t, waiting())
 	known(group("one").MinMember(2).Obj())
 	assert.Empty(t, waiting(), "it changes before its status says that it is in")
@@ -161,15 +161,15 @@ func TestWhoWaitsForAdmission(t *testing.T) {
 	assert.Empty(t, waiting(), "news that is older than what is known")
 
 	known(group("two").Obj())
-	a.record(newCandidate(group("one").Obj()), verdict{admitted: true})
+	a.record(newCandidate(group("one").Obj()), decision{admitted: true})
 	assert.Equal(t, []types.UID{"two"}, waiting(), "a round that began before it came does not admit it")
-	a.record(newCandidate(group("two").Obj()), verdict{admitted: true})
-	assert.True(t, a.verdict("default/g", "two").admitted, "a PodGroup that replaces another of its name is admitted")
+	a.record(newCandidate(group("two").Obj()), decision{admitted: true})
+	assert.True(t, a.decision("default/g", "two").admitted, "a PodGroup that replaces another of its name is admitted")
 	known(group("three").Obj())
 	a.lose("default/g")
 	assert.Empty(t, waiting())
-	assert.False(t, a.record(newCandidate(group("three").Obj()), verdict{admitted: true}), "it is gone")
-	assert.Empty(t, a.verdicts)
+	assert.False(t, a.record(newCandidate(group("three").Obj()), decision{admitted: true}), "it is gone")
+	assert.Empty(t, a.decisions)
 
 	known(group("four").Obj())
 	require.NoError(t, store.Add(group("five").Obj()))
@@ -178,7 +178,7 @@ func TestWhoWaitsForAdmission(t *testing.T) {
 
 // newAdmission has no queues: a test decides.
 func newAdmission(clock clock.Clock, groups cache.Store) *admission {
-	a := &admission{clock: clock, groups: groups, phJobOf: noPhJobs, waiting: map[string]types.UID{}, verdicts: map[string]verdict{}}
+	a := &admission{clock: clock, groups: groups, phJobOf: noPhJobs, waiting: map[string]types.UID{}, decisions: map[string]decision{}}
 	a.loop = worker.New("test", a)
 	return a
 }

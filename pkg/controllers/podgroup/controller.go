@@ -2,7 +2,7 @@
 // become of their members: phase, counts and conditions. It also gives PodGroups to pods that nobody gave one.
 //
 // admission.go and order.go decide who is admitted, reconcile.go writes the status that status.go works out of what
-// tally.go counts, and adoption.go makes PodGroups.
+// counts.go counts, and adoption.go makes PodGroups.
 package podgroup
 
 import (
@@ -124,7 +124,7 @@ func New(cfg Config) (*Controller, error) {
 		clock:        cfg.Clock,
 		decided:      func(group *schedulingv1beta1.PodGroup) { c.status.Enqueue(group.Namespace + "/" + group.Name) },
 		waiting:      map[string]types.UID{},
-		verdicts:     map[string]verdict{},
+		decisions:    map[string]decision{},
 	}
 	c.admission.loop = worker.New("podgroup-admission", c.admission)
 	c.admission.cluster = newCluster(c.admission.wake)

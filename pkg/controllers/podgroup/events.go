@@ -14,7 +14,7 @@ const (
 )
 
 // announce tells people what a status write has changed: that the gang has started, and why it waits, when that is new and the
-// scheduler has no say in it. Of gangs that it looks after the scheduler tells by itself: each verdict has one event, by
+// scheduler has no say in it. Of gangs that it looks after the scheduler tells by itself: each decision has one event, by
 // whoever gives it.
 func announce(recorder record.EventRecorder, group *schedulingv1beta1.PodGroup, last, next *schedulingv1beta1.PodGroupStatus, gated bool) {
 	was, is := current(last.Conditions), current(next.Conditions)

@@ -104,7 +104,7 @@ func TestAPodGroupThatReclaimCouldSeatIsAdmitted(t *testing.T) {
 			c.runs(s)
 			group := s.wait("waits", c.queue, c.class, c.cpu)
 			s.round()
-			assert.Equal(t, c.want, s.isIn(group), "%+v", s.admission.verdict("default/waits", "waits"))
+			assert.Equal(t, c.want, s.isIn(group), "%+v", s.admission.decision("default/waits", "waits"))
 		})
 	}
 }

@@ -46,7 +46,7 @@ func TestThatAGangHasStartedIsSaidOfEachIncarnationAnew(t *testing.T) {
 	job := &batchv1alpha1.Job{ObjectMeta: metav1.ObjectMeta{Name: "job", UID: "job"}}
 	group.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1alpha1.SchemeGroupVersion.WithKind("Job"))}
 	step := func(pods string, version int64) (phase schedulingv1beta1.PodGroupPhase, kinds []schedulingv1beta1.PodGroupConditionType) {
-		group.Status = *nextStatus(group, count(members(pods), memory{version: version}), verdict{}, now, "id")
+		group.Status = *nextStatus(group, count(members(pods), memory{version: version}), decision{}, now, "id")
 		now = now.Add(time.Minute)
 		for _, c := range group.Status.Conditions {
 			assert.Equal(t, corev1.ConditionTrue, c.Status)
@@ -75,10 +75,10 @@ func TestOfAStatusThatDoesNotSayWhichIncarnationNothingIsDropped(t *testing.T) {
 	group := mustertesting.MakePodGroup("g").MinMember(3).Phase(unknown).Obj()
 	scheduled := []schedulingv1beta1.PodGroupCondition{{Type: schedulingv1beta1.PodGroupScheduled, Status: corev1.ConditionTrue}}
 	group.Status.Conditions = scheduled
-	next := nextStatus(group, count(members("|rr"), memory{version: 1}), verdict{}, time.Unix(1000, 0), "id")
+	next := nextStatus(group, count(members("|rr"), memory{version: 1}), decision{}, time.Unix(1000, 0), "id")
 	assert.Equal(t, scheduled, next.Conditions)
 	assert.EqualValues(t, 1, *next.JobVersion, "from now on it does")
 
 	alone := mustertesting.MakePodGroup("g").MinMember(2).Phase(inqueue).Obj()
-	assert.Nil(t, nextStatus(alone, count(members("rr"), memory{}), verdict{}, time.Unix(1000, 0), "id").JobVersion, "no Job, no versions")
+	assert.Nil(t, nextStatus(alone, count(members("rr"), memory{}), decision{}, time.Unix(1000, 0), "id").JobVersion, "no Job, no versions")
 }

@@ -149,7 +149,7 @@ func TestQueuesThatDoNotExistShareALane(t *testing.T) {
 func TestWhoIsAheadIsNoNews(t *testing.T) {
 	queue := mustertesting.MakeQueue("f").Capability("cpu", "4").Dequeue(schedulingv1beta1.DequeueStrategyFIFO).Obj()
 	behind := func(first *candidate) obstacleKind {
-		return decideInOrder([]*candidate{wants("all", "f", "4"), first, wants("last", "f", "1")}, newScene(queue).rules())[2].obstacle.kind
+		return decideInOrder([]*candidate{wants("all", "f", "4"), first, wants("last", "f", "1")}, newFixture(queue).rules())[2].obstacle.kind
 	}
 	assert.Equal(t, behind(wants("a", "f", "1")), behind(wants("b", "f", "1")))
 }

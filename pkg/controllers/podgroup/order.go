@@ -74,9 +74,9 @@ func byTurn(a, b *candidate) int {
 	)
 }
 
-// verdict is what has been decided about a PodGroup. The zero verdict is nothing yet.
-type verdict struct {
-	// uid is the PodGroup that the verdict is about.
+// decision is what has been decided about a PodGroup. The zero decision is nothing yet.
+type decision struct {
+	// uid is the PodGroup that the decision is about.
 	uid      types.UID
 	admitted bool
 	// obstacle is what keeps the PodGroup out; nil if nothing does.
@@ -93,10 +93,10 @@ type verdict struct {
 	opening bool
 }
 
-func (v verdict) blocked() bool { return v.obstacle != nil }
+func (v decision) blocked() bool { return v.obstacle != nil }
 
 // lacksRoom says whether it is room of a queue that is missing.
-func (v verdict) lacksRoom() bool { return v.blocked() && v.obstacle.kind.queue != "" }
+func (v decision) lacksRoom() bool { return v.blocked() && v.obstacle.kind.queue != "" }
 
 // obstacle keeps a PodGroup out of its queue.
 type obstacle struct {
@@ -164,16 +164,16 @@ type rules struct {
 	hold func(c *candidate)
 }
 
-// decision is the verdict on a candidate.
-type decision struct {
+// decided is a candidate with what has been decided about it.
+type decided struct {
 	*candidate
-	verdict
+	decision
 }
 
 // decide goes through the candidates, which next hands out until it returns nil, and admits those that fit beside all that were admitted
 // before. What is free of the room that one lacks whose turn it is is kept for it.
-func decide(next func() *candidate, r rules) []decision {
-	var decisions []decision
+func decide(next func() *candidate, r rules) []decided {
+	var all []decided
 	ahead := map[string]*candidate{} // queue, or user of one -> the candidate that holds its line
 	reserved := quota.Reserved{}     // for gangs whose turn it is
 	for c := next(); c != nil; c = next() {
@@ -187,9 +187,9 @@ func decide(next func() *candidate, r rules) []decision {
 			r.addReserved(reserved, quota.Claim{Queue: c.account, Want: c.want})
 			v.keeps = true
 		}
-		decisions = append(decisions, decision{c, v})
+		all = append(all, decided{c, v})
 	}
-	return decisions
+	return all
 }
 
 // holdsUp says whose line a candidate holds up in a queue that is first in, first out: its queue's; only its user's if it is that quota
@@ -205,9 +205,9 @@ func (c *candidate) holdsUp(o *obstacle) string {
 	}
 }
 
-func (r *rules) judge(c, ahead *candidate, reserved quota.Reserved) verdict {
+func (r *rules) judge(c, ahead *candidate, reserved quota.Reserved) decision {
 	if r.opening(c.queue) {
-		return verdict{opening: true}
+		return decision{opening: true}
 	}
 	if reason := r.notOpen(c.queue); reason != "" {
 		return heldBack(obstacleKind{text: reason}, words(reason))
@@ -219,7 +219,7 @@ func (r *rules) judge(c, ahead *candidate, reserved quota.Reserved) verdict {
 		return lacksQuota(r.room(nil, c.account, c.want))
 	}
 	if c.overdue && r.tooMany(c.queue) == "" {
-		return verdict{admitted: true}
+		return decision{admitted: true}
 	}
 	if ahead != nil {
 		reason := fmt.Sprintf("queue %q "+WaitsInLine+" %s is still waiting there", c.queue, ahead.key)
@@ -234,10 +234,10 @@ func (r *rules) judge(c, ahead *candidate, reserved quota.Reserved) verdict {
 	if s := r.room(reserved, c.account, c.want); s != nil && (s.IsForEver() || s.Behind || c.byQuotaAlone || !r.couldReclaim(c, reserved)) {
 		return lacksQuota(s)
 	}
-	return verdict{admitted: true}
+	return decision{admitted: true}
 }
 
-func lacksQuota(s *quota.Shortage) verdict {
+func lacksQuota(s *quota.Shortage) decision {
 	return heldBack(obstacleKind{queue: s.Queue, resource: s.Resource, want: s.Want, behind: s.Behind, forEver: s.IsForEver()}, s)
 }
 
@@ -257,8 +257,8 @@ func (c *candidate) untilOverdue(now time.Time) time.Duration {
 	return max(0, c.group.CreationTimestamp.Add(c.waitingTime).Sub(now))
 }
 
-func heldBack(kind obstacleKind, reason error) verdict {
-	return verdict{obstacle: &obstacle{kind: kind, reason: reason}}
+func heldBack(kind obstacleKind, reason error) decision {
+	return decision{obstacle: &obstacle{kind: kind, reason: reason}}
 }
 
 // excess says that a PodGroup asks for far more than the cluster has.

@@ -28,8 +28,8 @@ func named(candidates []*candidate) (names []string) {
 }
 
 // decideInOrder decides about candidates in the order given.
-func decideInOrder(candidates []*candidate, r rules) []verdict {
-	var verdicts []verdict
+func decideInOrder(candidates []*candidate, r rules) []decision {
+	var decisions []decision
 	next := 0
 	for _, d := range decide(func() *candidate {
 		if next == len(candidates) {
@@ -38,9 +38,9 @@ func decideInOrder(candidates []*candidate, r rules) []verdict {
 		next++
 		return candidates[next-1]
 	}, r) {
-		verdicts = append(verdicts, d.verdict)
+		decisions = append(decisions, d.decision)
 	}
-	return verdicts
+	return decisions
 }
 
 func TestTurns(t *testing.T) {
@@ -92,16 +92,16 @@ func TestTurnsOfWhoHasWaitedLong(t *testing.T) {
 	assert.Zero(t, turnOf(hour, 0), "0 lets others pass for ever")
 }
 
-// scene is a set of queues and a ledger that candidates are admitted to.
-type scene struct {
+// fixture is a set of queues and a ledger that candidates are admitted to.
+type fixture struct {
 	books  *ledger.Ledger
 	queues map[string]*schedulingv1beta1.Queue
 	total  resources.List
 	factor float64
 }
 
-func newScene(queues ...*schedulingv1beta1.Queue) *scene {
-	s := &scene{books: ledger.New(), queues: map[string]*schedulingv1beta1.Queue{}}
+func newFixture(queues ...*schedulingv1beta1.Queue) *fixture {
+	s := &fixture{books: ledger.New(), queues: map[string]*schedulingv1beta1.Queue{}}
 	for _, queue := range queues {
 		s.queues[queue.Name] = queue
 		s.books.SetQueue(queue)
@@ -109,7 +109,7 @@ func newScene(queues ...*schedulingv1beta1.Queue) *scene {
 	return s
 }
 
-func (s *scene) rules() rules {
+func (s *fixture) rules() rules {
 	return rules{
 		opening: func(string) bool { return false },
 		notOpen: func(name string) string {
@@ -246,7 +246,7 @@ func TestDecide(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := newScene(traverse, fifo, parent, left, right, narrow)
+			s := newFixture(traverse, fifo, parent, left, right, narrow)
 			s.total, s.factor = resources.List{corev1.ResourceCPU: 2000}, test.factor
 			var got []string
 			for _, v := range decideInOrder(test.candidates, s.rules()) {
@@ -324,7 +324,7 @@ func TestUsersOfAQueue(t *testing.T) {
 				Users:   []schedulingv1beta1.NamedQuota{{Name: "boss", Quota: mustertesting.Resources("cpu", "4")}},
 			}}
 			var got []string
-			for _, v := range decideInOrder(c.candidates, newScene(queue).rules()) {
+			for _, v := range decideInOrder(c.candidates, newFixture(queue).rules()) {
 				message := ""
 				if v.blocked() {
 					message = v.obstacle.reason.Error()
@@ -342,13 +342,13 @@ func TestUsersOfAQueue(t *testing.T) {
 func TestAdmissionNeverExceedsACapability(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		queues := drawQueues(t)
-		s := newScene(queues...)
+		s := newFixture(queues...)
 		admittedCPU := map[string]*candidate{}
 		waiting := drawCandidates(t, queues)
 		for round := range rapid.IntRange(1, 4).Draw(t, "rounds") {
-			verdicts := decideInOrder(waiting, s.rules())
+			decisions := decideInOrder(waiting, s.rules())
 			var left []*candidate
-			for i, v := range verdicts {
+			for i, v := range decisions {
 				if v.admitted {
 					admittedCPU[waiting[i].key] = waiting[i]
 				} else {
@@ -356,7 +356,7 @@ func TestAdmissionNeverExceedsACapability(t *testing.T) {
 				}
 			}
 			checkCapabilities(t, s, admittedCPU)
-			checkLeftOut(t, s, admittedCPU, waiting, verdicts)
+			checkLeftOut(t, s, admittedCPU, waiting, decisions)
 			waiting = left
 			for _, key := range rapid.SliceOf(rapid.SampledFrom(keysOf(admittedCPU))).Draw(t, fmt.Sprint("gone", round)) {
 				s.books.DropAssumed(key)
@@ -374,7 +374,7 @@ func TestImpatientCandidatesAreAdmittedInTheEnd(t *testing.T) {
 		for _, queue := range queues {
 			queue.Spec.DequeueStrategy = schedulingv1beta1.DequeueStrategyTraverse // fifo lets nobody pass anyway
 		}
-		s := newScene(queues...)
+		s := newFixture(queues...)
 		before := map[string]*candidate{}
 		for _, c := range drawCandidates(t, queues) {
 			if decideInOrder([]*candidate{c}, s.rules())[0].admitted {
@@ -391,8 +391,8 @@ func TestImpatientCandidatesAreAdmittedInTheEnd(t *testing.T) {
 			for i, c := range behind {
 				c.key = fmt.Sprint("default/behind", round, "-", i) // they stay for ever
 			}
-			verdicts := decideInOrder(slices.Concat(waiting, behind), s.rules())
-			left := slices.DeleteFunc(slices.Clone(waiting), func(c *candidate) bool { return verdicts[slices.Index(waiting, c)].admitted })
+			decisions := decideInOrder(slices.Concat(waiting, behind), s.rules())
+			left := slices.DeleteFunc(slices.Clone(waiting), func(c *candidate) bool { return decisions[slices.Index(waiting, c)].admitted })
 			progress = len(left) < len(waiting)
 			for _, c := range waiting {
 				s.books.DropAssumed(c.key) // who was admitted runs and ends at once
@@ -447,7 +447,7 @@ func keysOf(candidates map[string]*candidate) []string {
 }
 
 // path lists a queue and its ancestors below the root, as the queues declare them.
-func (s *scene) path(name string) (path []string) {
+func (s *fixture) path(name string) (path []string) {
 	for ; name != "root" && name != ""; name = s.queues[name].Spec.Parent {
 		path = append(path, name)
 	}
@@ -455,13 +455,13 @@ func (s *scene) path(name string) (path []string) {
 }
 
 // cpuLimit returns the capability that a queue declares; false if it declares none.
-func (s *scene) cpuLimit(name string) (int64, bool) {
+func (s *fixture) cpuLimit(name string) (int64, bool) {
 	limit, limited := s.queues[name].Spec.Capability[corev1.ResourceCPU]
 	return limit.MilliValue(), limited
 }
 
 // usedCPU adds up what the admitted candidates want, for each queue and all queues below it. It does not ask the ledger.
-func (s *scene) usedCPU(admitted map[string]*candidate) map[string]int64 {
+func (s *fixture) usedCPU(admitted map[string]*candidate) map[string]int64 {
 	used := map[string]int64{}
 	for _, c := range admitted {
 		for _, name := range s.path(c.queue) {
@@ -472,7 +472,7 @@ func (s *scene) usedCPU(admitted map[string]*candidate) map[string]int64 {
 }
 
 // fits tells whether a candidate stays within all capabilities beside the admitted ones.
-func (s *scene) fits(c *candidate, admitted map[string]*candidate) bool {
+func (s *fixture) fits(c *candidate, admitted map[string]*candidate) bool {
 	used := s.usedCPU(admitted)
 	for _, name := range s.path(c.queue) {
 		if limit, limited := s.cpuLimit(name); limited && used[name]+c.want[corev1.ResourceCPU] > limit {
@@ -483,9 +483,9 @@ func (s *scene) fits(c *candidate, admitted map[string]*candidate) bool {
 }
 
 // neverFits tells whether a candidate exceeds a capability although nothing else is admitted.
-func (s *scene) neverFits(c *candidate) bool { return !s.fits(c, nil) }
+func (s *fixture) neverFits(c *candidate) bool { return !s.fits(c, nil) }
 
-func checkCapabilities(t *rapid.T, s *scene, admitted map[string]*candidate) {
+func checkCapabilities(t *rapid.T, s *fixture, admitted map[string]*candidate) {
 	used := s.usedCPU(admitted)
 	for name := range s.queues {
 		if limit, limited := s.cpuLimit(name); limited {
@@ -494,9 +494,9 @@ func checkCapabilities(t *rapid.T, s *scene, admitted map[string]*candidate) {
 	}
 }
 
-func checkLeftOut(t *rapid.T, s *scene, admitted map[string]*candidate, candidates []*candidate, verdicts []verdict) {
+func checkLeftOut(t *rapid.T, s *fixture, admitted map[string]*candidate, candidates []*candidate, decisions []decision) {
 	held := map[string]bool{}
-	for i, v := range verdicts {
+	for i, v := range decisions {
 		c := candidates[i]
 		fifo := s.rules().fifo(c.queue)
 		if v.admitted {

@@ -59,7 +59,7 @@ func TestPhJobsAreScheduledAsPrimeHubDoes(t *testing.T) {
 				for i, job := range c.jobs {
 					job.key += string(rune('0' + i))
 				}
-				for _, v := range decideInOrder(c.jobs, newScene(queue).rules()) {
+				for _, v := range decideInOrder(c.jobs, newFixture(queue).rules()) {
 					got = append(got, v.admitted)
 				}
 				assert.Equal(t, c.want, got, strategy)
@@ -70,7 +70,7 @@ func TestPhJobsAreScheduledAsPrimeHubDoes(t *testing.T) {
 
 // TestOnlyQuotaDecidesAboutPhJobs: a job that no node has room for is admitted, as PrimeHub's documentation says.
 func TestOnlyQuotaDecidesAboutPhJobs(t *testing.T) {
-	s := newScene(mustertesting.MakeQueue("t").Parent("root").Capability("cpu", "1000").Obj())
+	s := newFixture(mustertesting.MakeQueue("t").Parent("root").Capability("cpu", "1000").Obj())
 	s.total, s.factor = resources.List{"cpu": 1000}, 1.2
 	job := phJob("ann", "cpu", "100")
 	assert.True(t, decideInOrder([]*candidate{job}, s.rules())[0].admitted)
@@ -81,12 +81,12 @@ func TestOnlyQuotaDecidesAboutPhJobs(t *testing.T) {
 
 // TestPhJobsWaitForQuota that is free: nothing is evicted to make it.
 func TestPhJobsWaitForQuota(t *testing.T) {
-	r := newScene(mustertesting.MakeQueue("t").Parent("root").Capability("cpu", "4").Obj()).rules()
+	r := newFixture(mustertesting.MakeQueue("t").Parent("root").Capability("cpu", "4").Obj()).rules()
 	r.couldReclaim = func(*candidate, quota.Reserved) bool { return true }
 	first, second := phJob("ann", "cpu", "4"), phJob("bob", "cpu", "4")
-	verdicts := decideInOrder([]*candidate{first, second}, r)
-	assert.True(t, verdicts[0].admitted)
-	assert.False(t, verdicts[1].admitted)
+	decisions := decideInOrder([]*candidate{first, second}, r)
+	assert.True(t, decisions[0].admitted)
+	assert.False(t, decisions[1].admitted)
 	second.byQuotaAlone = false
 	assert.True(t, decideInOrder([]*candidate{second}, r)[0].admitted, "any other PodGroup is admitted")
 }

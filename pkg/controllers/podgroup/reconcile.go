@@ -40,7 +40,7 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 	members := count(pods, c.recall(group))
 	members.ofJob = batchv1alpha1.JobOf(group) != nil
 	members.lost = lost && !c.isGoing(group)
-	decision := c.admission.verdict(key, group.UID)
+	decision := c.admission.decision(key, group.UID)
 	decision.admitted = decision.admitted || c.isReplacement(group, members)
 	next := nextStatus(group, members, decision, c.clock.Now(), string(uuid.NewUUID()))
 	if c.versionIsPruned.Load() {
@@ -104,7 +104,7 @@ func (c *Controller) recall(group *schedulingv1beta1.PodGroup) memory {
 
 // isReplacement says whether a PodGroup takes the place of one that somebody has deleted while its gang ran: its Job runs, which only the
 // job controller writes, and its minimum has nodes, which its queue is charged for. It is admitted, whatever its queue takes now.
-func (c *Controller) isReplacement(group *schedulingv1beta1.PodGroup, members tally) bool {
+func (c *Controller) isReplacement(group *schedulingv1beta1.PodGroup, members memberCounts) bool {
 	job := c.jobOf(group)
 	return job != nil && job.Status.State.Phase == batchv1alpha1.Running && members.seated > 0 && members.seated >= group.Spec.MinMember
 }

@@ -131,7 +131,7 @@ func TestADecisionIsKeptUntilTheStatusHasIt(t *testing.T) {
 	s.serve(group)
 	s.cache(group)
 	s.admission.notice(group)
-	require.True(t, s.admission.record(newCandidate(group), verdict{admitted: true}))
+	require.True(t, s.admission.record(newCandidate(group), decision{admitted: true}))
 	for range 2 {
 		_, err := s.Sync(t.Context(), "default/g")
 		require.NoError(t, err)
@@ -141,12 +141,12 @@ func TestADecisionIsKeptUntilTheStatusHasIt(t *testing.T) {
 	s.cache(s.group("g"))
 	_, err := s.Sync(t.Context(), "default/g")
 	require.NoError(t, err)
-	assert.Empty(t, s.admission.verdicts)
+	assert.Empty(t, s.admission.decisions)
 }
 
 // isIn says whether admission has decided to admit a PodGroup.
 func (s *stage) isIn(group *schedulingv1beta1.PodGroup) bool {
-	return s.admission.verdict(group.Namespace+"/"+group.Name, group.UID).admitted
+	return s.admission.decision(group.Namespace+"/"+group.Name, group.UID).admitted
 }
 
 // TestADeletedGroupKeepsNoRoom: it was admitted, and is gone before it started.

@@ -83,7 +83,7 @@ func TestAdmissionSideBySide(t *testing.T) {
 	round()
 
 	admitted := 0
-	for _, v := range s.admission.verdicts {
+	for _, v := range s.admission.decisions {
 		if v.admitted {
 			admitted++
 		}
@@ -91,5 +91,5 @@ func TestAdmissionSideBySide(t *testing.T) {
 	assert.Equal(t, names*2/3, admitted, "all that are left find room")
 	assert.Empty(t, s.admission.waiting)
 	assert.NotNil(t, s.usage.Ledger().Room("q", resources.List{"cpu": 1}), "all of it is held")
-	assert.Len(t, s.admission.verdicts, names*2/3)
+	assert.Len(t, s.admission.decisions, names*2/3)
 }

@@ -31,7 +31,7 @@ func waitingSince(status *schedulingv1beta1.PodGroupStatus) time.Time {
 }
 
 // nextPhase is the phase of an admitted PodGroup.
-func nextPhase(current schedulingv1beta1.PodGroupPhase, minMember int32, t tally) schedulingv1beta1.PodGroupPhase {
+func nextPhase(current schedulingv1beta1.PodGroupPhase, minMember int32, t memberCounts) schedulingv1beta1.PodGroupPhase {
 	switch {
 	case current == schedulingv1beta1.PodGroupCompleted && !t.unfinished():
 		// Finished pods are removed one by one; what is completed stays so until something runs again.
@@ -52,14 +52,14 @@ func nextPhase(current schedulingv1beta1.PodGroupPhase, minMember int32, t tally
 
 // isPartial says whether some members run and the gang cannot be satisfied: the rest was tried and found no room, or members of a running
 // gang were lost and are not replaced yet. That Muster itself removes members, or that the minimum is raised, does not show it.
-func isPartial(current schedulingv1beta1.PodGroupPhase, minMember int32, t tally) bool {
+func isPartial(current schedulingv1beta1.PodGroupPhase, minMember int32, t memberCounts) bool {
 	lost := current == schedulingv1beta1.PodGroupRunning && t.lost || current == schedulingv1beta1.PodGroupUnknown
 	return t.running > 0 && t.seated < minMember && (lost || t.unschedulable > 0)
 }
 
 // find says what the members show about an admitted PodGroup in a phase; nil if they show nothing new. While a Job restarts the phase is
 // still that of the pods that go.
-func find(phase schedulingv1beta1.PodGroupPhase, minMember int32, t tally) *finding {
+func find(phase schedulingv1beta1.PodGroupPhase, minMember int32, t memberCounts) *finding {
 	switch phase {
 	case schedulingv1beta1.PodGroupRunning, schedulingv1beta1.PodGroupCompleted:
 		if t.seated == 0 || t.started < t.seated && t.started < minMember {
@@ -146,7 +146,7 @@ func without(conditions []schedulingv1beta1.PodGroupCondition, kind schedulingv1
 }
 
 // nextStatus is the status of a PodGroup, from what it says now, what its members add up to and what admission says.
-func nextStatus(group *schedulingv1beta1.PodGroup, t tally, v verdict, now time.Time, id string) *schedulingv1beta1.PodGroupStatus {
+func nextStatus(group *schedulingv1beta1.PodGroup, t memberCounts, v decision, now time.Time, id string) *schedulingv1beta1.PodGroupStatus {
 	next := group.Status.DeepCopy()
 	next.Running, next.Succeeded, next.Failed = t.running, t.succeeded, t.failed
 	switch {

@@ -105,7 +105,7 @@ func TestNextPhase(t *testing.T) {
 
 // TestTheGangOfAJobThatIsScaledToZeroRuns as its Job does, which may be scaled up again.
 func TestTheGangOfAJobThatIsScaledToZeroRuns(t *testing.T) {
-	of := func(letters string) tally {
+	of := func(letters string) memberCounts {
 		members := count(members(letters), memory{})
 		members.ofJob = true
 		return members
@@ -166,10 +166,10 @@ func TestNextStatus(t *testing.T) {
 	group := mustertesting.MakePodGroup("g").MinMember(2)
 
 	t.Run("undecided: nothing to say", func(t *testing.T) {
-		assert.Equal(t, schedulingv1beta1.PodGroupStatus{}, *nextStatus(group.Obj(), count(nil, memory{}), verdict{}, now, "id"))
+		assert.Equal(t, schedulingv1beta1.PodGroupStatus{}, *nextStatus(group.Obj(), count(nil, memory{}), decision{}, now, "id"))
 	})
 	t.Run("kept out: Pending, with the reason", func(t *testing.T) {
-		next := nextStatus(group.Obj(), count(nil, memory{}), verdict{obstacle: &obstacle{}, message: "no room in queue"}, now, "id")
+		next := nextStatus(group.Obj(), count(nil, memory{}), decision{obstacle: &obstacle{}, message: "no room in queue"}, now, "id")
 		assert.Equal(t, pending, next.Phase)
 		require.Len(t, next.Conditions, 1)
 		assert.Equal(t, schedulingv1beta1.PodGroupCondition{
@@ -179,20 +179,20 @@ func TestNextStatus(t *testing.T) {
 	})
 	t.Run("kept out by a quota: the reason says so", func(t *testing.T) {
 		for name, kind := range map[string]obstacleKind{"room": {queue: "q"}, "number": {tooMany: true}} {
-			next := nextStatus(group.Obj(), count(nil, memory{}), verdict{obstacle: &obstacle{kind: kind}, message: "full"}, now, "id")
+			next := nextStatus(group.Obj(), count(nil, memory{}), decision{obstacle: &obstacle{kind: kind}, message: "full"}, now, "id")
 			require.Len(t, next.Conditions, 1)
 			assert.Equal(t, "QuotaExceeded", next.Conditions[0].Reason, name)
 		}
 	})
 	t.Run("admitted: what kept it out is over", func(t *testing.T) {
 		blocked := group.Obj()
-		blocked.Status = *nextStatus(blocked, count(nil, memory{}), verdict{obstacle: &obstacle{}, message: "no room"}, now, "id")
-		next := nextStatus(blocked, count(nil, memory{}), verdict{admitted: true}, now, "id")
+		blocked.Status = *nextStatus(blocked, count(nil, memory{}), decision{obstacle: &obstacle{}, message: "no room"}, now, "id")
+		next := nextStatus(blocked, count(nil, memory{}), decision{admitted: true}, now, "id")
 		assert.Equal(t, inqueue, next.Phase)
 		assert.Empty(t, next.Conditions)
 	})
-	t.Run("an admitted one never goes back, whatever the verdict", func(t *testing.T) {
-		next := nextStatus(group.Phase(running).Obj(), count(nil, memory{}), verdict{obstacle: &obstacle{}, message: "no room"}, now, "id")
+	t.Run("an admitted one never goes back, whatever the decision", func(t *testing.T) {
+		next := nextStatus(group.Phase(running).Obj(), count(nil, memory{}), decision{obstacle: &obstacle{}, message: "no room"}, now, "id")
 		assert.Equal(t, inqueue, next.Phase)
 	})
 }

@@ -79,7 +79,7 @@ func fromPending(spec *batchv1alpha1.JobSpec, stage dependency.Stage, status *ba
 		return success(spec, status)
 	}
 	if allFinished(stage, status) {
-		return verdict(spec, stage, status)
+		return shortOfSuccess(spec, stage, status)
 	}
 	return Step{Next: batchv1alpha1.Pending}
 }
@@ -93,7 +93,7 @@ func fromRunning(spec *batchv1alpha1.JobSpec, stage dependency.Stage, status *ba
 	case minSuccessReached(spec, status):
 		return success(spec, status)
 	case allFinished(stage, status):
-		return verdict(spec, stage, status)
+		return shortOfSuccess(spec, stage, status)
 	case status.Pending > stage.Replicas-stage.MinAvailable:
 		return tooManyPending(spec, stage, status)
 	default:
@@ -183,8 +183,8 @@ func allFinished(stage dependency.Stage, status *batchv1alpha1.JobStatus) bool {
 	return stage.Replicas > 0 && status.Succeeded+status.Failed >= stage.Replicas
 }
 
-// verdict is how a Job ends whose pods have all finished, as far as they may run, without reaching minSuccess.
-func verdict(spec *batchv1alpha1.JobSpec, stage dependency.Stage, status *batchv1alpha1.JobStatus) Step {
+// shortOfSuccess is how a Job ends whose pods have all finished, as far as they may run, without reaching minSuccess.
+func shortOfSuccess(spec *batchv1alpha1.JobSpec, stage dependency.Stage, status *batchv1alpha1.JobStatus) Step {
 	count := fmt.Sprintf("%d of %d pods have succeeded", status.Succeeded, defaults.Replicas(spec))
 	if i := slices.Index(stage.Open, false); i >= 0 {
 		return Step{batchv1alpha1.Failed, ReasonDependencyFailed, fmt.Sprintf(

@@ -22,7 +22,7 @@ func twoTasks() *batchv1alpha1.Job {
 }
 
 // The status holds what is delayed, together what happened together.
-func TestAgendaIsWhatTheStatusHolds(t *testing.T) {
+func TestPendingActionsAreInTheStatus(t *testing.T) {
 	job, at := twoTasks(), time.Unix(1000, 0)
 	since := func(event busv1alpha1.Event, task int, index, exitCode int32, at time.Time) Delay {
 		return Delay{Cause: Event{Type: event, Task: task, Index: index, ExitCode: exitCode, Since: at}}
@@ -65,7 +65,7 @@ func TestWhatIsToComeHasHappenedNow(t *testing.T) {
 }
 
 // However much is delayed, what has to be written is bounded, and no timeout passes early.
-func TestAgendaStaysSmall(t *testing.T) {
+func TestPendingActionsStaySmall(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		job := twoTasks()
 		job.Spec.Tasks[0].Replicas = 10000

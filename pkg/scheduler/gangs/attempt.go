@@ -174,13 +174,13 @@ func (t *Tracker) placeAnew(g *group, m *gang.Member, node string) {
 	t.assumeQuota(g)
 }
 
-// Verdict of Permit.
-type Verdict int
+// PermitResult is the answer of Permit.
+type PermitResult int
 
-// The verdicts.
+// The answers of Permit.
 const (
 	// Allow: the pod may be bound.
-	Allow Verdict = iota
+	Allow PermitResult = iota
 	// Wait: the rest of the minimum is on its way.
 	Wait
 	// Reject: the attempt is over.
@@ -188,7 +188,7 @@ const (
 )
 
 // Permit says whether a pod that holds its room may be bound. The pod that completes the minimum gets the UIDs of those that wait for it.
-func (t *Tracker) Permit(pod *corev1.Pod) (verdict Verdict, release []types.UID) {
+func (t *Tracker) Permit(pod *corev1.Pod) (result PermitResult, release []types.UID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	g, m := t.find(pod.UID)

@@ -49,8 +49,8 @@ func TestAMemberWhoseBindingFailsIsTriedAgainAtOnceAndFirst(t *testing.T) {
 	// It fails again: the first time it was at once, now it backs off.
 	for i, pod := range pods[1:] {
 		require.Equal(t, Chosen, tr.Enter(pod).Role)
-		verdict, _ := permit(tr, pod)
-		require.Equal(t, []Verdict{Wait, Allow}[i], verdict)
+		result, _ := permit(tr, pod)
+		require.Equal(t, []PermitResult{Wait, Allow}[i], result)
 	}
 	fail()
 	assert.Equal(t, "the gang could not be placed and backs off", tr.Gate(pods[1]))
@@ -74,15 +74,15 @@ func TestTheQuotaOfAMemberWhoseBindingFailsStaysAssumed(t *testing.T) {
 	tr := openTracker(t)
 	tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "2").Obj())
 	startAttempt(t, tr, 2)
-	verdict, _ := permit(tr, memberNamed("m1").Obj())
-	require.Equal(t, Allow, verdict)
+	result, _ := permit(tr, memberNamed("m1").Obj())
+	require.Equal(t, Allow, result)
 	tr.SetPod(memberNamed("m0").Node("n").Obj())
 	unreserve(tr, memberNamed("m1").Node("n").Obj())
 	single := singleNamed("single", "q").Obj()
 	assert.NotNil(t, tr.Quota.QuotaShortage(single), "nothing comes in between")
 	assert.Nil(t, tr.Quota.QuotaShortage(memberNamed("m1").Obj()), "the member has its quota")
-	verdict, _ = permit(tr, memberNamed("m1").Obj())
-	assert.Equal(t, Allow, verdict)
+	result, _ = permit(tr, memberNamed("m1").Obj())
+	assert.Equal(t, Allow, result)
 	assert.EqualValues(t, 2000, tr.Quota.Ledger.Used("q")[corev1.ResourceCPU])
 }
 
@@ -92,8 +92,8 @@ func TestABindingThatFailedIsForgottenWhenItsGangIsBoundAsAWhole(t *testing.T) {
 	release(t, tr, pods)
 	unreserve(tr, on(pods[1], "n"))
 	require.Equal(t, Chosen, tr.Enter(pods[1]).Role)
-	verdict, _ := permit(tr, pods[1])
-	require.Equal(t, Allow, verdict)
+	result, _ := permit(tr, pods[1])
+	require.Equal(t, Allow, result)
 	setPods(tr, on(pods[0], "n"), on(pods[1], "n"))
 	require.Equal(t, gang.Running, phaseOf(tr, keyNamed("g")))
 
@@ -104,8 +104,8 @@ func TestABindingThatFailedIsForgottenWhenItsGangIsBoundAsAWhole(t *testing.T) {
 	tr.SetPod(replacement)
 	require.Empty(t, tr.Gate(replacement))
 	begin(t, tr, replacement, nil)
-	verdict, _ = permit(tr, replacement)
-	require.Equal(t, Allow, verdict)
+	result, _ = permit(tr, replacement)
+	require.Equal(t, Allow, result)
 	unreserve(tr, on(replacement, "n"))
 	assert.Empty(t, tr.Gate(replacement))
 	assert.Equal(t, []string{"new"}, namesOf((&dispatcher{tr}).nextActions(keyNamed("g")).Activate))

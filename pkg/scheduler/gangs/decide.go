@@ -154,10 +154,10 @@ func (c *Decisions) Commit(s *Snapshot, d *placement.Decision) (activate []*core
 		c.discard(g, s)
 		return nil, false
 	}
-	if d.Verdict == placement.Impossible && (d.Seat == nil || g.changes != s.changes || !c.evict(g, s, d)) {
+	if d.Feasibility == placement.Impossible && (d.Seat == nil || g.changes != s.changes || !c.evict(g, s, d)) {
 		c.refuse(g, s, d)
 		return nil, true
-	} else if d.Verdict == placement.Impossible {
+	} else if d.Feasibility == placement.Impossible {
 		return nil, true
 	}
 	if g.changes != s.changes && !slices.Equal(gang.UIDs(g.Choose()), gang.UIDs(d.Members)) {
@@ -168,7 +168,7 @@ func (c *Decisions) Commit(s *Snapshot, d *placement.Decision) (activate []*core
 		c.discard(g, s)
 		return nil, false
 	}
-	c.noteYes(g, s, d.Verdict == placement.Possible)
+	c.noteYes(g, s, d.Feasibility == placement.Possible)
 	return c.begin(g, s, d), true
 }
 
@@ -187,7 +187,7 @@ func (c *Decisions) discard(g *group, s *Snapshot) {
 // begin starts the attempt: what the members need is assumed, on nodes and in the queue.
 func (c *Decisions) begin(g *group, s *Snapshot, d *placement.Decision) (activate []*corev1.Pod) {
 	a := newAttempt()
-	a.certain, a.exact, a.order = d.Verdict == placement.Possible, s.Problem.Exact, d.Order
+	a.certain, a.exact, a.order = d.Feasibility == placement.Possible, s.Problem.Exact, d.Order
 	a.deadline = c.t.clock.Now().Add(c.t.settings.args.PermitTimeout.Duration)
 	a.version = c.t.WaitList.reservedVersion()
 	for _, m := range d.Members {

@@ -113,9 +113,9 @@ func namesOf(pods []*corev1.Pod) []string {
 
 // yes is the decision that a gang fits. Without places it is uncertain where.
 func yes(s *Snapshot, places map[types.UID]string) *placement.Decision {
-	d := &placement.Decision{Verdict: placement.Uncertain, Members: s.Problem.Members, Places: places}
+	d := &placement.Decision{Feasibility: placement.Uncertain, Members: s.Problem.Members, Places: places}
 	if places != nil {
-		d.Verdict = placement.Possible
+		d.Feasibility = placement.Possible
 	}
 	return d
 }
@@ -123,7 +123,7 @@ func yes(s *Snapshot, places map[types.UID]string) *placement.Decision {
 // no is the decision that a gang does not fit, because a plugin has rejected a pod.
 func no(s *Snapshot, message string, rejected *corev1.Pod, plugin string) *placement.Decision {
 	return &placement.Decision{
-		Verdict: placement.Impossible, Members: s.Problem.Members, Message: message, Rejected: []*corev1.Pod{rejected}, Rejectors: sets.New(plugin),
+		Feasibility: placement.Impossible, Members: s.Problem.Members, Message: message, Rejected: []*corev1.Pod{rejected}, Rejectors: sets.New(plugin),
 	}
 }
 
@@ -158,7 +158,7 @@ func unreserve(tr *Tracker, pod *corev1.Pod) {
 }
 
 // permit reserves for a pod and asks Permit.
-func permit(tr *Tracker, pod *corev1.Pod) (Verdict, []types.UID) {
+func permit(tr *Tracker, pod *corev1.Pod) (PermitResult, []types.UID) {
 	reserve(tr, pod)
 	return tr.Permit(pod)
 }
@@ -182,8 +182,8 @@ func release(t testing.TB, tr *Tracker, pods []*corev1.Pod) {
 	t.Helper()
 	begin(t, tr, pods[0], nil)
 	for i, pod := range pods {
-		verdict, _ := permit(tr, pod)
-		require.Equal(t, i == len(pods)-1, verdict == Allow)
+		result, _ := permit(tr, pod)
+		require.Equal(t, i == len(pods)-1, result == Allow)
 	}
 }
 

@@ -167,10 +167,10 @@ func TestAMemberThatIsBeingBoundHoldsUpNoOther(t *testing.T) {
 	for i := range 3 {
 		pods = append(pods, memberNamed(fmt.Sprint("m", i)).Obj())
 	}
-	verdict, _ := permit(tr, pods[1])
-	require.Equal(t, Wait, verdict)
-	verdict, released := permit(tr, pods[2])
-	require.Equal(t, Allow, verdict)
+	result, _ := permit(tr, pods[1])
+	require.Equal(t, Wait, result)
+	result, released := permit(tr, pods[2])
+	require.Equal(t, Allow, result)
 	require.Len(t, released, 3)
 	setPods(tr, on(pods[0], "node"), on(pods[1], "node"), deleting(on(pods[0], "node")))
 	tr.DeletePod(deleting(on(pods[0], "node")))
@@ -184,8 +184,8 @@ func TestAMemberThatIsBeingBoundHoldsUpNoOther(t *testing.T) {
 	assert.Len(t, s.Problem.Members, 1)
 	_, ok := tr.Decisions.Commit(s, yes(s, nil))
 	require.True(t, ok)
-	verdict, _ = permit(tr, replacement)
-	assert.Equal(t, Allow, verdict)
+	result, _ = permit(tr, replacement)
+	assert.Equal(t, Allow, result)
 }
 
 // A pod of the incarnation before, which is still being bound, does not end an attempt of the next.
@@ -193,8 +193,8 @@ func TestAMemberOfAnEarlierIncarnationEndsNoAttempt(t *testing.T) {
 	tr := openTracker(t)
 	startAttempt(t, tr, 1)
 	old := memberNamed("m0").Obj()
-	verdict, _ := tr.Permit(old)
-	require.Equal(t, Allow, verdict)
+	result, _ := tr.Permit(old)
+	require.Equal(t, Allow, result)
 	pods := []*corev1.Pod{memberNamed("n0").Version(1).Obj(), memberNamed("n1").Version(1).Obj()}
 	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
 	setPods(tr, pods...)
@@ -206,8 +206,8 @@ func TestAMemberOfAnEarlierIncarnationEndsNoAttempt(t *testing.T) {
 	tr.DeletePod(deleting(old))
 	assert.Equal(t, gang.Attempting, phaseOf(tr, theGang))
 	assert.Zero(t, tr.gangs[theGang].retry.failures)
-	verdict, _ = permit(tr, pods[1])
-	assert.Equal(t, Allow, verdict)
+	result, _ = permit(tr, pods[1])
+	assert.Equal(t, Allow, result)
 }
 
 // A member may be released before it waits in Permit. The next tick allows it again, unless the minimum is gone by then.

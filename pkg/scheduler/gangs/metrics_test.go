@@ -135,8 +135,8 @@ func TestTheResultsOfAttemptsAreCounted(t *testing.T) {
 	tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "1").Obj())
 	clock.Step(time.Minute)
 	begin(t, tr, pod, nil)
-	verdict, _ := permit(tr, pod)
-	require.Equal(t, Allow, verdict)
+	result, _ := permit(tr, pod)
+	require.Equal(t, Allow, result)
 	counts := map[string]float64{}
 	families, err := registry.Gather()
 	require.NoError(t, err)

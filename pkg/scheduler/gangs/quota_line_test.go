@@ -66,8 +66,8 @@ func (q *quotaTest) start(pod *corev1.Pod) bool {
 	if q.Quota.QuotaShortage(pod) != nil {
 		return false
 	}
-	verdict, _ := permit(q.Tracker, pod)
-	require.Equal(q, Allow, verdict)
+	result, _ := permit(q.Tracker, pod)
+	require.Equal(q, Allow, result)
 	return true
 }
 

@@ -177,8 +177,8 @@ func TestAMemberThatIsFoundBoundWhileItIsTriedKeepsItsCharge(t *testing.T) {
 	require.Empty(t, tr.Gate(pod))
 	begin(t, tr, pod, nil)
 	tr.SetPod(on(pod, "node")) // an earlier binding succeeded, though its answer was lost
-	verdict, _ := permit(tr, pod)
-	assert.Equal(t, Reject, verdict)
+	result, _ := permit(tr, pod)
+	assert.Equal(t, Reject, result)
 	unreserve(tr, on(pod, "another"))
 	assert.Equal(t, int64(1000), tr.Quota.Ledger.Used("q")[corev1.ResourceCPU])
 	assert.Empty(t, tr.gangs[theGang].Waiting())
@@ -222,8 +222,8 @@ func TestNoMemberIsBoundOnRoomThatIsAboutToBeGivenBack(t *testing.T) {
 			startAttempt(t, tr, 5)
 			waiting := []*corev1.Pod{memberNamed("m0").Obj(), memberNamed("m1").Obj(), memberNamed("m2").Obj()}
 			for _, pod := range waiting {
-				verdict, _ := permit(tr, pod)
-				require.Equal(t, Wait, verdict)
+				result, _ := permit(tr, pod)
+				require.Equal(t, Wait, result)
 			}
 			inFlight := memberNamed("m4").Obj()
 			require.Equal(t, Chosen, tr.Enter(inFlight).Role)
@@ -237,8 +237,8 @@ func TestNoMemberIsBoundOnRoomThatIsAboutToBeGivenBack(t *testing.T) {
 			if !reservesFirst {
 				reserve(tr, inFlight)
 			}
-			verdict, _ := tr.Permit(inFlight)
-			assert.Equal(t, Reject, verdict)
+			result, _ := tr.Permit(inFlight)
+			assert.Equal(t, Reject, result)
 			again := (&dispatcher{tr}).nextActions(theGang)
 			assert.Empty(t, again.Allow)
 			assert.Empty(t, again.Activate)
@@ -251,8 +251,8 @@ func TestNoMemberIsBoundOnRoomThatIsAboutToBeGivenBack(t *testing.T) {
 
 			begin(t, tr, waiting[0], nil)
 			for i, pod := range waiting {
-				verdict, _ := permit(tr, pod)
-				assert.Equal(t, i == 2, verdict == Allow)
+				result, _ := permit(tr, pod)
+				assert.Equal(t, i == 2, result == Allow)
 			}
 		})
 	}
@@ -265,8 +265,8 @@ func TestAMemberIsNotBoundWithoutItsPodGroup(t *testing.T) {
 	require.Equal(t, Chosen, tr.Enter(last).Role)
 	reserve(tr, last)
 	tr.DeletePodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
-	verdict, _ := tr.Permit(last)
-	assert.Equal(t, Reject, verdict)
+	result, _ := tr.Permit(last)
+	assert.Equal(t, Reject, result)
 	unreserve(tr, last)
 	assert.Equal(t, []types.UID{"m0"}, (&dispatcher{tr}).nextActions(theGang).Reject, "nor are those that wait for it")
 }
@@ -368,8 +368,8 @@ func TestAMemberWhoseBindingFailsTakesItsRoomThoughItIsReserved(t *testing.T) {
 	require.NotNil(t, reserved)
 	require.True(t, reserved.On("g-1"))
 	for i, pod := range pods {
-		verdict, _ := permit(tr, pod)
-		require.Equal(t, i == 1, verdict == Allow)
+		result, _ := permit(tr, pod)
+		require.Equal(t, i == 1, result == Allow)
 	}
 	unreserve(tr, on(pods[1], "g-1"))
 	again := tr.Enter(pods[1])

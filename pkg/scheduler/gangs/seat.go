@@ -56,7 +56,7 @@ func (c *Decisions) evict(g *group, s *Snapshot, d *placement.Decision) bool {
 		return false
 	}
 	yes := *d
-	yes.Verdict, yes.Places, yes.Order = placement.Possible, d.Seat.Places, d.Seat.Order
+	yes.Feasibility, yes.Places, yes.Order = placement.Possible, d.Seat.Places, d.Seat.Order
 	c.begin(g, s, &yes)
 	g.attempt.seat, g.attempt.exact = made, true
 	g.attempt.deadline = made.until.Add(c.t.settings.args.PermitTimeout.Duration)

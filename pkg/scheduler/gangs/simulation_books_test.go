@@ -137,7 +137,7 @@ func (b *books) review() {
 func (b *books) decided(s *Snapshot, d *placement.Decision) {
 	delete(b.lacking, s.Key)
 	delete(b.chosen, s.Key)
-	if d.Verdict != placement.Impossible {
+	if d.Feasibility != placement.Impossible {
 		b.chosen[s.Key] = sets.New(gang.UIDs(d.Members)...)
 		return
 	}

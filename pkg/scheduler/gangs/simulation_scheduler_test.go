@@ -119,9 +119,9 @@ func (s *simulation) cycle(pod *corev1.Pod) {
 		s.giveUp(assumed, true)
 		return
 	}
-	verdict, release := s.tracker.Permit(pod)
+	result, release := s.tracker.Permit(pod)
 	s.observe("Permit")
-	switch verdict {
+	switch result {
 	case Reject:
 		s.giveUp(assumed, false)
 		return
@@ -232,7 +232,7 @@ func (s *simulation) decide(scoutPod *corev1.Pod, activate *[]*corev1.Pod) bool 
 		s.books.decided(snapshot, decision)
 	}
 	*activate = pods
-	return ok && decision.Verdict != placement.Impossible
+	return ok && decision.Feasibility != placement.Impossible
 }
 
 // place finds places for members that are all alike.
@@ -249,11 +249,11 @@ func (s *simulation) place(problem *placement.Problem) *placement.Decision {
 	anywhere := func(int, int) bool { return true }
 	packing := placement.Pack(demands, nodes, anywhere)
 	if s.fault("uncertain", 10) {
-		d.Verdict = placement.Uncertain
+		d.Feasibility = placement.Uncertain
 		return d
 	}
-	if packing.Verdict == placement.Possible {
-		d.Verdict, d.Places = placement.Possible, simPlaces(problem, nodes, packing.Places[0])
+	if packing.Feasibility == placement.Possible {
+		d.Feasibility, d.Places = placement.Possible, simPlaces(problem, nodes, packing.Places[0])
 		if s.faults && s.draw("inOrder", 0, 3) == 3 {
 			rest := gang.UIDs(problem.Members)
 			for len(rest) > 0 {

@@ -80,7 +80,7 @@ func (s *tracked) refuse(t *testing.T, message string) {
 	snapshot := s.Decisions.Snapshot(scout)
 	require.NotNil(t, snapshot)
 	_, ok := s.Decisions.Commit(snapshot, &placement.Decision{
-		Verdict: placement.Impossible, Members: snapshot.Problem.Members, Message: message,
+		Feasibility: placement.Impossible, Members: snapshot.Problem.Members, Message: message,
 		Rejected: []*corev1.Pod{scout}, Rejectors: sets.New("NodeResourcesFit"),
 	})
 	require.True(t, ok)
@@ -273,7 +273,7 @@ func TestAnAttemptThatFailsIsNoNewStart(t *testing.T) {
 	s.Hints.Wake(scout)
 	snapshot := s.Decisions.Snapshot(scout)
 	require.NotNil(t, snapshot)
-	_, ok := s.Decisions.Commit(snapshot, &placement.Decision{Verdict: placement.Uncertain, Members: snapshot.Problem.Members})
+	_, ok := s.Decisions.Commit(snapshot, &placement.Decision{Feasibility: placement.Uncertain, Members: snapshot.Problem.Members})
 	require.True(t, ok)
 	written, again := s.look(t)
 	require.Empty(t, written)

@@ -128,11 +128,11 @@ func report(figures []figure) error {
 	fmt.Fprintln(w, "figure\tmeasured\tgoal, at most\tunit\t")
 	var err error
 	for _, f := range figures {
-		verdict := "met"
+		result := "met"
 		if !f.isMet() {
-			verdict, err = "MISSED", errMissed
+			result, err = "MISSED", errMissed
 		}
-		fmt.Fprintf(w, "%s\t%.4g\t%.4g\t%s\t%s\n", f.Name, f.Value, f.Goal, f.Unit, verdict)
+		fmt.Fprintf(w, "%s\t%.4g\t%.4g\t%s\t%s\n", f.Name, f.Value, f.Goal, f.Unit, result)
 	}
 	return errors.Join(w.Flush(), err)
 }

@@ -185,7 +185,7 @@ func TestGoals(t *testing.T) {
 	cases := map[string]struct {
 		workload workload
 		runs     report.Runs
-		verdict  string
+		outcome  string
 		ok       bool
 	}{
 		"as fast as without gangs": {gangs, report.Runs{run(gangs, stock, 0, 100), run(gangs, native, 0, 90), run(gangs, muster, 0, 95)}, "1.00", true},
@@ -217,8 +217,8 @@ func TestGoals(t *testing.T) {
 		},
 	}
 	for name, c := range cases {
-		verdict, ok := judge(c.runs, c.workload, variant{name: muster, muster: true})
-		assert.Equal(t, c.verdict, verdict, name)
+		outcome, ok := judge(c.runs, c.workload, variant{name: muster, muster: true})
+		assert.Equal(t, c.outcome, outcome, name)
 		assert.Equal(t, c.ok, ok, name)
 
 		var out strings.Builder

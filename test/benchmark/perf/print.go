@@ -28,13 +28,13 @@ func printTable(out io.Writer, o *options, results report.Runs) error {
 			if len(own) == 0 {
 				continue
 			}
-			verdict, ok := judge(results, load, v)
+			outcome, ok := judge(results, load, v)
 			if !ok {
 				missed = append(missed, load.name)
 			}
 			fmt.Fprintf(w, "%s\t%s\t%.0f\t%s\t%s\t%s\t%s\n", load.name, v.name, report.Median(own.Speeds()),
 				median(results.Ratios(load.name, v.name, stock, report.Speed)), median(results.Ratios(load.name, v.name, native, report.Speed)),
-				median(results.Ratios(load.name, v.name, stock, report.CPU)), verdict)
+				median(results.Ratios(load.name, v.name, stock, report.CPU)), outcome)
 		}
 	}
 	if err := w.Flush(); err != nil {
@@ -54,7 +54,7 @@ func median(ratios []float64) string {
 }
 
 // judge says how much of its goal a variant reaches. Only muster has one: what differs from stock there is our plugins alone.
-func judge(results report.Runs, w workload, v variant) (verdict string, ok bool) {
+func judge(results report.Runs, w workload, v variant) (outcome string, ok bool) {
 	if v.name != muster {
 		return "", true
 	}

@@ -227,15 +227,15 @@ func reportThroughput(o *options, results []result) error {
 				costs = append(costs, cpuOf(own)/cpuOf(to))
 				memory = append(memory, memoryOf(own)/memoryOf(to))
 			}
-			goal, verdict := "", ""
+			goal, outcome := "", ""
 			if least := goalOf(variant, s); least > 0 && base == "stock" {
-				goal, verdict = fmt.Sprintf(">= %.2f", least), "met"
+				goal, outcome = fmt.Sprintf(">= %.2f", least), "met"
 				if report.Median(told) < least {
-					verdict, missed = "MISSED", append(missed, fmt.Sprintf("%s of %s", variant, s))
+					outcome, missed = "MISSED", append(missed, fmt.Sprintf("%s of %s", variant, s))
 				}
 			}
 			fmt.Fprintf(w, "%s\t%s\t%.0f\t%.2f\t%.2f\t%s\t%s\t%.2f\t%.2f\n",
-				s, variant, report.Median(speeds), report.Median(ratios), report.Median(told), goal, verdict, report.Median(costs), report.Median(memory))
+				s, variant, report.Median(speeds), report.Median(ratios), report.Median(told), goal, outcome, report.Median(costs), report.Median(memory))
 		}
 	}
 	if err := w.Flush(); err != nil {

@@ -17,7 +17,7 @@ import (
 )
 
 // groups lists the PodGroups of the test's namespace.
-func (s *scene) groups() []schedulingv1beta1.PodGroup {
+func (s *fixture) groups() []schedulingv1beta1.PodGroup {
 	s.Helper()
 	list, err := muster.SchedulingV1beta1().PodGroups(s.namespace).List(s.ctx, metav1.ListOptions{})
 	require.NoError(s, err)
@@ -25,7 +25,7 @@ func (s *scene) groups() []schedulingv1beta1.PodGroup {
 }
 
 // pods lists the pods that name a PodGroup.
-func (s *scene) pods(group string) []corev1.Pod {
+func (s *fixture) pods(group string) []corev1.Pod {
 	s.Helper()
 	list, err := kube.CoreV1().Pods(s.namespace).List(s.ctx, metav1.ListOptions{})
 	require.NoError(s, err)
@@ -38,7 +38,7 @@ func (s *scene) pods(group string) []corev1.Pod {
 	return members
 }
 
-func (s *scene) createReplicaSet(name string, replicas int32) *appsv1.ReplicaSet {
+func (s *fixture) createReplicaSet(name string, replicas int32) *appsv1.ReplicaSet {
 	s.Helper()
 	labels := map[string]string{"app": name}
 	pod := mustertesting.MakePod("x").SchedulerName("muster").Requests("cpu", "1").Obj().Spec
@@ -54,7 +54,7 @@ func (s *scene) createReplicaSet(name string, replicas int32) *appsv1.ReplicaSet
 	return set
 }
 
-func (s *scene) scale(name string, replicas int) {
+func (s *fixture) scale(name string, replicas int) {
 	s.Helper()
 	_, err := kube.AppsV1().ReplicaSets(s.namespace).Patch(s.ctx, name, types.MergePatchType,
 		fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas), metav1.PatchOptions{})
@@ -62,7 +62,7 @@ func (s *scene) scale(name string, replicas int) {
 }
 
 func TestABarePodGetsAPodGroup(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	pod, err := kube.CoreV1().Pods(s.namespace).Create(s.ctx,
 		mustertesting.MakePod("p").Namespace(s.namespace).SchedulerName("muster").Obj(), metav1.CreateOptions{})
 	require.NoError(t, err)
@@ -80,14 +80,14 @@ func TestABarePodGetsAPodGroup(t *testing.T) {
 }
 
 func TestPodsOfOtherSchedulersAreLeftAlone(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	_, err := kube.CoreV1().Pods(s.namespace).Create(s.ctx, mustertesting.MakePod("p").Namespace(s.namespace).Obj(), metav1.CreateOptions{})
 	require.NoError(t, err)
 	s.never("it gets a PodGroup", func() bool { return len(s.groups()) > 0 })
 }
 
 func TestSystemCriticalPodsAreLeftAlone(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	for name, class := range map[string]string{"critical": scheduling.SystemClusterCritical, "ordinary": ""} {
 		_, err := kube.CoreV1().Pods(s.namespace).Create(s.ctx,
 			mustertesting.MakePod(name).Namespace(s.namespace).SchedulerName("muster").PriorityClass(class).Obj(), metav1.CreateOptions{})
@@ -100,7 +100,7 @@ func TestSystemCriticalPodsAreLeftAlone(t *testing.T) {
 
 // TestACriticalPodThatWasGivenAPodGroupKeepsIt: releases before this one gave one to every pod.
 func TestACriticalPodThatWasGivenAPodGroupKeepsIt(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	pod, err := kube.CoreV1().Pods(s.namespace).Create(s.ctx,
 		mustertesting.MakePod("p").Namespace(s.namespace).SchedulerName("muster").PriorityClass(scheduling.SystemNodeCritical).Obj(), metav1.CreateOptions{})
 	require.NoError(t, err)
@@ -117,7 +117,7 @@ func TestACriticalPodThatWasGivenAPodGroupKeepsIt(t *testing.T) {
 }
 
 func TestAReplicaSetHasOnePodGroup(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	set := s.createReplicaSet("web", 3)
 	name := "podgroup-" + string(set.UID)
 	s.eventually("all pods belong to it", func() bool { return len(s.pods(name)) == 3 })

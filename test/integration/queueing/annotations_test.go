@@ -13,7 +13,7 @@ import (
 
 // TestAWaitingTimeEnds: a PodGroup is let into a full queue when the time that it says is over, and another one is not.
 func TestAWaitingTimeEnds(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	queue := s.createQueue(mustertesting.MakeQueue(s.name("full")).Capability("cpu", "2")).Name
 	s.queueState(queue, schedulingv1beta1.QueueStateOpen)
 	create := func(name string, annotations map[string]string) {
@@ -36,7 +36,7 @@ func TestAWaitingTimeEnds(t *testing.T) {
 // TestAQueueWithAFactorOfItsOwn: all that queues have counts, so that the first PodGroup keeps the second out; another queue goes on. The nodes
 // have 1000 cpu.
 func TestAQueueWithAFactorOfItsOwn(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	counting := s.createQueue(mustertesting.MakeQueue(s.name("counting")).Annotation("volcano.sh/overcommit-factor", "1")).Name
 	other := s.createQueue(mustertesting.MakeQueue(s.name("other"))).Name
 	s.valid(counting, metav1.ConditionTrue, "Valid")

@@ -15,7 +15,7 @@ import (
 )
 
 // valid waits until a queue says of its terms, as it is now, whether they count, and returns the condition.
-func (s *scene) valid(queue string, status metav1.ConditionStatus, reason string) *metav1.Condition {
+func (s *fixture) valid(queue string, status metav1.ConditionStatus, reason string) *metav1.Condition {
 	s.Helper()
 	var condition *metav1.Condition
 	s.eventually(fmt.Sprintf("queue %s is valid: %s, %s", queue, status, reason), func() bool {
@@ -26,7 +26,7 @@ func (s *scene) valid(queue string, status metav1.ConditionStatus, reason string
 	return condition
 }
 
-func (s *scene) patchQueue(name, patch string) {
+func (s *fixture) patchQueue(name, patch string) {
 	s.Helper()
 	_, err := muster.SchedulingV1beta1().Queues().Patch(s.ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	require.NoError(s, err)
@@ -35,7 +35,7 @@ func (s *scene) patchQueue(name, patch string) {
 // TestABadQueueKeepsItsLastValidNumbers: the capability that contradicts the guarantee does not count, before and after a restart of the
 // controller. The sibling goes on, and the queue does, by its last valid numbers.
 func TestABadQueueKeepsItsLastValidNumbers(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	bad := s.createQueue(mustertesting.MakeQueue(s.name("bad")).Capability("cpu", "4")).Name
 	sibling := s.createQueue(mustertesting.MakeQueue(s.name("sibling")).Capability("cpu", "4")).Name
 	s.valid(bad, metav1.ConditionTrue, "Valid")
@@ -68,7 +68,7 @@ func TestABadQueueKeepsItsLastValidNumbers(t *testing.T) {
 
 // TestAQueueWithoutItsParent: it says so until the parent exists. A parent that is below the queue is refused as well.
 func TestAQueueWithoutItsParent(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	parent := s.name("parent")
 	child := s.createQueue(mustertesting.MakeQueue(s.name("child")).Parent(parent).Capability("cpu", "4")).Name
 	condition := s.valid(child, metav1.ConditionFalse, "ParentNotFound")

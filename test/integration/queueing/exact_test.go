@@ -14,7 +14,7 @@ import (
 // TestPodsOfAbsurdSizeAdmitNobody: three pods of 8Ei are put on a node by hand, and go. A second PodGroup must not be admitted beside the
 // first. The queue says what is used meanwhile.
 func TestPodsOfAbsurdSizeAdmitNobody(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	team := s.createQueue(mustertesting.MakeQueue(s.name("team")).Capability("memory", "10Gi")).Name
 	s.queueState(team, schedulingv1beta1.QueueStateOpen)
 	s.createGroup(mustertesting.MakePodGroup("first").Queue(team).MinMember(1).MinResources("memory", "8Gi"))
@@ -41,7 +41,7 @@ func TestPodsOfAbsurdSizeAdmitNobody(t *testing.T) {
 
 // TestAnAbsurdMinimumIsRefusedWithTheReason, and holds nothing of the queue.
 func TestAnAbsurdMinimumIsRefusedWithTheReason(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	team := s.createQueue(mustertesting.MakeQueue(s.name("team")).Capability("cpu", "4").Dequeue(schedulingv1beta1.DequeueStrategyFIFO)).Name
 	s.queueState(team, schedulingv1beta1.QueueStateOpen)
 	const message = "the minimum asks for 4611686018427387904m or more of cpu, which no cluster has: see minResources and minMember"

@@ -140,16 +140,16 @@ func startControllers(ctx context.Context) (stop func(), err error) {
 	}, nil
 }
 
-// scene is a test's own namespace, with verbs for what the test does and sees.
-type scene struct {
+// fixture is a test's own namespace, with verbs for what the test does and sees.
+type fixture struct {
 	*testing.T
 	ctx       context.Context
 	namespace string
 }
 
-func newScene(t *testing.T) *scene {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	s := &scene{T: t, ctx: t.Context()}
+	s := &fixture{T: t, ctx: t.Context()}
 	namespace, err := kube.CoreV1().Namespaces().Create(s.ctx,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "t-"}}, metav1.CreateOptions{})
 	require.NoError(t, err)
@@ -162,22 +162,22 @@ func newScene(t *testing.T) *scene {
 }
 
 // name makes a name for a cluster-wide object that no other test uses.
-func (s *scene) name(short string) string { return s.namespace + "-" + short }
+func (s *fixture) name(short string) string { return s.namespace + "-" + short }
 
-func (s *scene) eventually(what string, met func() bool) {
+func (s *fixture) eventually(what string, met func() bool) {
 	s.Helper()
 	err := wait.PollUntilContextTimeout(s.ctx, 5*time.Millisecond, soon, true, func(context.Context) (bool, error) { return met(), nil })
 	require.NoError(s, err, "not seen: %s", what)
 }
 
 // never fails if something happens within a while.
-func (s *scene) never(what string, met func() bool) {
+func (s *fixture) never(what string, met func() bool) {
 	s.Helper()
 	err := wait.PollUntilContextTimeout(s.ctx, 20*time.Millisecond, quiet, true, func(context.Context) (bool, error) { return met(), nil })
 	require.Error(s, err, "seen: %s", what)
 }
 
-func (s *scene) createQueue(w *mustertesting.QueueWrapper) *schedulingv1beta1.Queue {
+func (s *fixture) createQueue(w *mustertesting.QueueWrapper) *schedulingv1beta1.Queue {
 	s.Helper()
 	created, err := muster.SchedulingV1beta1().Queues().Create(s.ctx, w.Obj(), metav1.CreateOptions{})
 	require.NoError(s, err)
@@ -187,43 +187,43 @@ func (s *scene) createQueue(w *mustertesting.QueueWrapper) *schedulingv1beta1.Qu
 	return created
 }
 
-func (s *scene) queue(name string) *schedulingv1beta1.Queue {
+func (s *fixture) queue(name string) *schedulingv1beta1.Queue {
 	s.Helper()
 	got, err := muster.SchedulingV1beta1().Queues().Get(s.ctx, name, metav1.GetOptions{})
 	require.NoError(s, err)
 	return got
 }
 
-func (s *scene) queueState(name string, want schedulingv1beta1.QueueState) {
+func (s *fixture) queueState(name string, want schedulingv1beta1.QueueState) {
 	s.Helper()
 	s.eventually(fmt.Sprintf("queue %s is %s", name, want), func() bool { return s.queue(name).Status.State == want })
 }
 
-func (s *scene) createGroup(w *mustertesting.PodGroupWrapper) {
+func (s *fixture) createGroup(w *mustertesting.PodGroupWrapper) {
 	s.Helper()
 	_, err := muster.SchedulingV1beta1().PodGroups(s.namespace).Create(s.ctx, w.Namespace(s.namespace).Obj(), metav1.CreateOptions{})
 	require.NoError(s, err)
 }
 
-func (s *scene) group(name string) *schedulingv1beta1.PodGroup {
+func (s *fixture) group(name string) *schedulingv1beta1.PodGroup {
 	s.Helper()
 	got, err := muster.SchedulingV1beta1().PodGroups(s.namespace).Get(s.ctx, name, metav1.GetOptions{})
 	require.NoError(s, err)
 	return got
 }
 
-func (s *scene) deleteGroup(name string) {
+func (s *fixture) deleteGroup(name string) {
 	s.Helper()
 	require.NoError(s, muster.SchedulingV1beta1().PodGroups(s.namespace).Delete(s.ctx, name, metav1.DeleteOptions{}))
 }
 
-func (s *scene) phase(name string, want schedulingv1beta1.PodGroupPhase) {
+func (s *fixture) phase(name string, want schedulingv1beta1.PodGroupPhase) {
 	s.Helper()
 	s.eventually(fmt.Sprintf("PodGroup %s is %s", name, want), func() bool { return s.group(name).Status.Phase == want })
 }
 
 // why waits until a PodGroup is Pending for a reason.
-func (s *scene) why(name, message string) {
+func (s *fixture) why(name, message string) {
 	s.Helper()
 	s.eventually(fmt.Sprintf("PodGroup %s waits because %s", name, message), func() bool {
 		status := s.group(name).Status
@@ -245,7 +245,7 @@ func reasonFor(message string) string {
 }
 
 // createPods makes pods of a group that ask for 1 CPU each.
-func (s *scene) createPods(group string, names ...string) {
+func (s *fixture) createPods(group string, names ...string) {
 	s.Helper()
 	for _, name := range names {
 		pod := mustertesting.MakePod(name).Namespace(s.namespace).Group(group).Requests("cpu", "1").SchedulerName("none").Obj()
@@ -254,7 +254,7 @@ func (s *scene) createPods(group string, names ...string) {
 	}
 }
 
-func (s *scene) bind(names ...string) {
+func (s *fixture) bind(names ...string) {
 	s.Helper()
 	for _, name := range names {
 		require.NoError(s, kube.CoreV1().Pods(s.namespace).Bind(s.ctx, &corev1.Binding{
@@ -263,13 +263,13 @@ func (s *scene) bind(names ...string) {
 	}
 }
 
-func (s *scene) setPhase(phase corev1.PodPhase, names ...string) {
+func (s *fixture) setPhase(phase corev1.PodPhase, names ...string) {
 	s.Helper()
 	s.changePods(func(status *corev1.PodStatus) { status.Phase = phase }, names...)
 }
 
 // setWaiting says of pods why they have no node, as the scheduler does.
-func (s *scene) setWaiting(message string, names ...string) {
+func (s *fixture) setWaiting(message string, names ...string) {
 	s.Helper()
 	s.changePods(func(status *corev1.PodStatus) {
 		status.Conditions = []corev1.PodCondition{{
@@ -278,7 +278,7 @@ func (s *scene) setWaiting(message string, names ...string) {
 	}, names...)
 }
 
-func (s *scene) changePods(change func(*corev1.PodStatus), names ...string) {
+func (s *fixture) changePods(change func(*corev1.PodStatus), names ...string) {
 	s.Helper()
 	for _, name := range names {
 		pod, err := kube.CoreV1().Pods(s.namespace).Get(s.ctx, name, metav1.GetOptions{})
@@ -289,7 +289,7 @@ func (s *scene) changePods(change func(*corev1.PodStatus), names ...string) {
 	}
 }
 
-func (s *scene) deletePods(names ...string) {
+func (s *fixture) deletePods(names ...string) {
 	s.Helper()
 	now := int64(0)
 	for _, name := range names {
@@ -298,7 +298,7 @@ func (s *scene) deletePods(names ...string) {
 }
 
 // events are the events on an object of the test, by reason. Those on queues are in namespace default.
-func (s *scene) events(namespace, kind, name string) map[string][]corev1.Event {
+func (s *fixture) events(namespace, kind, name string) map[string][]corev1.Event {
 	s.Helper()
 	list, err := kube.CoreV1().Events(namespace).List(s.ctx, metav1.ListOptions{})
 	require.NoError(s, err)
@@ -311,7 +311,7 @@ func (s *scene) events(namespace, kind, name string) map[string][]corev1.Event {
 	return found
 }
 
-func (s *scene) event(namespace, kind, name, reason, message string) {
+func (s *fixture) event(namespace, kind, name, reason, message string) {
 	s.Helper()
 	s.eventually(fmt.Sprintf("event %s on %s %s: %s", reason, kind, name, message), func() bool {
 		for _, event := range s.events(namespace, kind, name)[reason] {

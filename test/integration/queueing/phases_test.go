@@ -34,7 +34,7 @@ const (
 // the members as they were at a moment between the status before and that one. All objects count their resource versions together, so
 // that the recorded watches tell in which order things were written.
 func TestPhasesAreThoseThatClientsKnow(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	s.eventually("the default queue is open, so that no gang waits for it", func() bool {
 		queue, err := muster.SchedulingV1beta1().Queues().Get(s.ctx, schedulingv1beta1.DefaultQueue, metav1.GetOptions{})
 		return err == nil && queue.Status.State == schedulingv1beta1.QueueStateOpen
@@ -188,7 +188,7 @@ type groupEvent struct {
 }
 
 // record watches the namespace until the test ends.
-func (s *scene) record() *recorder {
+func (s *fixture) record() *recorder {
 	s.Helper()
 	r := &recorder{pods: map[string][]podEvent{}, statuses: map[string][]groupEvent{}}
 	pods, err := kube.CoreV1().Pods(s.namespace).List(s.ctx, metav1.ListOptions{})
@@ -212,7 +212,7 @@ func (s *scene) record() *recorder {
 }
 
 // watch calls see for each event from a resource version on. The API server closes a watch that it finds slow; it is opened again then.
-func (s *scene) watch(version string, open func(context.Context, metav1.ListOptions) (watch.Interface, error), see func(watch.Event)) {
+func (s *fixture) watch(version string, open func(context.Context, metav1.ListOptions) (watch.Interface, error), see func(watch.Event)) {
 	s.Helper()
 	watcher, err := watchtools.NewRetryWatcherWithContext(s.ctx, version, &cache.ListWatch{WatchFuncWithContext: open})
 	require.NoError(s, err)

@@ -19,14 +19,14 @@ import (
 )
 
 func TestAPodGroupIsAdmitted(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	s.createGroup(mustertesting.MakePodGroup("g0").MinMember(2))
 	s.phase("g0", schedulingv1beta1.PodGroupInqueue)
 	assert.Empty(t, s.group("g0").Status.Conditions)
 }
 
 func TestWhoDoesNotFitWaitsAndGoesOnWhenThereIsRoom(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	team := s.createQueue(mustertesting.MakeQueue(s.name("team")).Capability("cpu", "4")).Name
 	s.queueState(team, schedulingv1beta1.QueueStateOpen)
 	s.createGroup(mustertesting.MakePodGroup("first").Queue(team).MinMember(3).MinResources("cpu", "3"))
@@ -55,7 +55,7 @@ func TestWhoDoesNotFitWaitsAndGoesOnWhenThereIsRoom(t *testing.T) {
 // T12: room that is kept aside for a PodGroup that cannot start is given back after a while. It stays admitted, and what was taken
 // from it is not kept aside again by a restart.
 func TestT12_HoldTimesOutAndGivesQuotaBack(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	team := s.createQueue(mustertesting.MakeQueue(s.name("team")).Capability("cpu", "4")).Name
 	s.queueState(team, schedulingv1beta1.QueueStateOpen)
 	s.createGroup(mustertesting.MakePodGroup("stuck").Queue(team).MinMember(3).MinResources("cpu", "3"))
@@ -91,7 +91,7 @@ func TestT12_HoldTimesOutAndGivesQuotaBack(t *testing.T) {
 }
 
 // waitsSince makes a PodGroup one that has been unschedulable since then.
-func (s *scene) waitsSince(name string, since time.Time) {
+func (s *fixture) waitsSince(name string, since time.Time) {
 	s.Helper()
 	s.eventually(name+" is made older", func() bool {
 		group := s.group(name)
@@ -107,7 +107,7 @@ func (s *scene) waitsSince(name string, since time.Time) {
 // TestNobodyIsPassedForEver: what has waited long enough, also for another controller, goes before
 // those that come later and would fit.
 func TestNobodyIsPassedForEver(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	team := s.createQueue(mustertesting.MakeQueue(s.name("team")).Capability("cpu", "4")).Name
 	s.queueState(team, schedulingv1beta1.QueueStateOpen)
 	create := func(name, cpu string) {
@@ -134,7 +134,7 @@ func TestNobodyIsPassedForEver(t *testing.T) {
 }
 
 func TestFirstInFirstOut(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	line := s.createQueue(mustertesting.MakeQueue(s.name("line")).Capability("cpu", "4").Dequeue(schedulingv1beta1.DequeueStrategyFIFO)).Name
 	s.queueState(line, schedulingv1beta1.QueueStateOpen)
 	s.createGroup(mustertesting.MakePodGroup("a").MinMember(1).Queue(line).MinResources("cpu", "3"))
@@ -148,7 +148,7 @@ func TestFirstInFirstOut(t *testing.T) {
 }
 
 func TestAncestorsLimitToo(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	parent := s.createQueue(mustertesting.MakeQueue(s.name("parent")).Capability("cpu", "4")).Name
 	left := s.createQueue(mustertesting.MakeQueue(s.name("left")).Parent(parent).Deserved("cpu", "3")).Name // it borrows nothing
 	right := s.createQueue(mustertesting.MakeQueue(s.name("right")).Parent(parent)).Name
@@ -159,7 +159,7 @@ func TestAncestorsLimitToo(t *testing.T) {
 }
 
 func TestQueuesThatTakeNoWork(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	s.createGroup(mustertesting.MakePodGroup("g").MinMember(1).Queue(s.name("late")))
 	s.why("g", fmt.Sprintf("queue %q does not exist", s.name("late")))
 	s.createQueue(mustertesting.MakeQueue(s.name("late")))
@@ -167,7 +167,7 @@ func TestQueuesThatTakeNoWork(t *testing.T) {
 }
 
 func TestAPodGroupMayMoveToAnotherQueue(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	full := s.createQueue(mustertesting.MakeQueue(s.name("full")).Capability("cpu", "0")).Name
 	s.queueState(full, schedulingv1beta1.QueueStateOpen)
 	s.createGroup(mustertesting.MakePodGroup("g").MinMember(1).Queue(full).MinResources("cpu", "1"))
@@ -179,7 +179,7 @@ func TestAPodGroupMayMoveToAnotherQueue(t *testing.T) {
 }
 
 func TestFarMoreThanTheClusterHas(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	s.createGroup(mustertesting.MakePodGroup("g").MinMember(1).MinResources("example.com/gpu", "12"))
 	s.why("g", "the minimum needs 12 example.com/gpu, more than 1.2 times the 0 that all nodes have together")
 	_, err := kube.CoreV1().Nodes().Patch(s.ctx, node, types.MergePatchType,
@@ -189,7 +189,7 @@ func TestFarMoreThanTheClusterHas(t *testing.T) {
 }
 
 func TestTheLifeOfAPodGroup(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	s.createGroup(mustertesting.MakePodGroup("g").MinMember(2).MinResources("cpu", "2"))
 	s.phase("g", schedulingv1beta1.PodGroupInqueue)
 	s.createPods("g", "a", "b", "c")
@@ -227,7 +227,7 @@ func TestTheLifeOfAPodGroup(t *testing.T) {
 }
 
 func TestPartOfAGangThatCannotBeCompleted(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	s.createGroup(mustertesting.MakePodGroup("g").MinMember(3))
 	s.createPods("g", "a", "b", "c")
 	s.bind("a", "b", "c")
@@ -260,7 +260,7 @@ func TestPartOfAGangThatCannotBeCompleted(t *testing.T) {
 }
 
 func TestPromisesOutliveTheController(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	team := s.createQueue(mustertesting.MakeQueue(s.name("team")).Capability("cpu", "4")).Name
 	s.createGroup(mustertesting.MakePodGroup("first").Queue(team).MinMember(3).MinResources("cpu", "3"))
 	s.phase("first", schedulingv1beta1.PodGroupInqueue)
@@ -279,7 +279,7 @@ func TestPromisesOutliveTheController(t *testing.T) {
 }
 
 func TestOthersMayWriteTheSpecMeanwhile(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	s.createGroup(mustertesting.MakePodGroup("g").MinMember(2))
 	s.createPods("g", "a", "b")
 	var writer sync.WaitGroup
@@ -301,7 +301,7 @@ func TestOthersMayWriteTheSpecMeanwhile(t *testing.T) {
 }
 
 func TestABigGangCostsFewWrites(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	const size = 60
 	s.createGroup(mustertesting.MakePodGroup("g").MinMember(size))
 	s.phase("g", schedulingv1beta1.PodGroupInqueue)
@@ -333,7 +333,7 @@ func TestABigGangCostsFewWrites(t *testing.T) {
 // TestSucceededPodsOfAJobCountWhenTheyAreGone: a gang counts on its members that have succeeded. Whoever removes their objects, the Job
 // remembers them.
 func TestSucceededPodsOfAJobCountWhenTheyAreGone(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	jobs := muster.BatchV1alpha1().Jobs(s.namespace)
 	job, err := jobs.Create(s.ctx, mustertesting.MakeJob("j").Namespace(s.namespace).Task(mustertesting.MakeTask("a", 2)).Obj(), metav1.CreateOptions{})
 	require.NoError(t, err)

@@ -17,7 +17,7 @@ import (
 )
 
 // order gives a Command for a queue, as existing clients do, and returns its name.
-func (s *scene) order(action busv1alpha1.Action, queue string) string {
+func (s *fixture) order(action busv1alpha1.Action, queue string) string {
 	s.Helper()
 	target := s.queue(queue)
 	command, err := muster.BusV1alpha1().Commands(s.namespace).Create(s.ctx, &busv1alpha1.Command{
@@ -30,7 +30,7 @@ func (s *scene) order(action busv1alpha1.Action, queue string) string {
 	return command.Name
 }
 
-func (s *scene) commandGone(name string) {
+func (s *fixture) commandGone(name string) {
 	s.Helper()
 	s.eventually("the command is deleted", func() bool {
 		_, err := muster.BusV1alpha1().Commands(s.namespace).Get(s.ctx, name, metav1.GetOptions{})
@@ -39,7 +39,7 @@ func (s *scene) commandGone(name string) {
 }
 
 func TestQueuesThatAlwaysExist(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	for name, want := range map[string]schedulingv1beta1.QueueSpec{
 		"root":    {Weight: 1, Reclaimable: new(bool), DequeueStrategy: "traverse"},
 		"default": {Weight: 1, Reclaimable: ptrTo(true), DequeueStrategy: "traverse", Parent: "root"},
@@ -62,14 +62,14 @@ func TestQueuesThatAlwaysExist(t *testing.T) {
 func ptrTo[T any](value T) *T { return &value }
 
 func TestAQueueWithoutParentIsAChildOfTheRoot(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	queue := s.createQueue(mustertesting.MakeQueue(s.name("q"))).Name
 	s.queueState(queue, schedulingv1beta1.QueueStateOpen)
 	s.eventually("the parent is set", func() bool { return s.queue(queue).Spec.Parent == "root" })
 }
 
 func TestClosingWaitsForWorkButNotForWhatIsCompleted(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	queue := s.createQueue(mustertesting.MakeQueue(s.name("q"))).Name
 	s.createGroup(mustertesting.MakePodGroup("done").Queue(queue)) // no minimum and no members: completed at once
 	s.phase("done", schedulingv1beta1.PodGroupCompleted)
@@ -93,7 +93,7 @@ func TestClosingWaitsForWorkButNotForWhatIsCompleted(t *testing.T) {
 }
 
 func TestChildrenCloseAndOpenWithTheirParent(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	parent := s.createQueue(mustertesting.MakeQueue(s.name("parent"))).Name
 	child := s.createQueue(mustertesting.MakeQueue(s.name("child")).Parent(parent)).Name
 	grandchild := s.createQueue(mustertesting.MakeQueue(s.name("grandchild")).Parent(child)).Name
@@ -128,7 +128,7 @@ func TestChildrenCloseAndOpenWithTheirParent(t *testing.T) {
 }
 
 func TestCommandsAreExecutedOnce(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	queue := s.createQueue(mustertesting.MakeQueue(s.name("q"))).Name
 	s.queueState(queue, schedulingv1beta1.QueueStateOpen)
 	t.Run("in the order of their creation, also when they came while nobody was there", func(t *testing.T) {
@@ -166,7 +166,7 @@ func TestCommandsAreExecutedOnce(t *testing.T) {
 }
 
 func TestWhatIsInAQueue(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	parent := s.createQueue(mustertesting.MakeQueue(s.name("parent"))).Name
 	child := s.createQueue(mustertesting.MakeQueue(s.name("child")).Parent(parent)).Name
 	s.createGroup(mustertesting.MakePodGroup("runs").Queue(child).MinMember(2))

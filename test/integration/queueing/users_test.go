@@ -13,7 +13,7 @@ import (
 // TestAUserHasItsQuotaOfTheQueue: what the user's running pods take counts, and what another user asks for is let in meanwhile, though
 // the queue is first in, first out.
 func TestAUserHasItsQuotaOfTheQueue(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	queue := mustertesting.MakeQueue(s.name("team")).Capability("cpu", "6").Dequeue(schedulingv1beta1.DequeueStrategyFIFO)
 	queue.Extend(&schedulingv1beta1.QueueExtension{UserQuota: &schedulingv1beta1.UserQuota{Default: mustertesting.Resources("cpu", "2")}})
 	team := s.createQueue(queue).Name
@@ -45,7 +45,7 @@ func TestAUserHasItsQuotaOfTheQueue(t *testing.T) {
 
 // TestSoManyJobsOfAQueueRun: one more is let in when one has gone.
 func TestSoManyJobsOfAQueueRun(t *testing.T) {
-	s := newScene(t)
+	s := newFixture(t)
 	queue := mustertesting.MakeQueue(s.name("team"))
 	queue.Extend(&schedulingv1beta1.QueueExtension{MaxRunningJobs: ptr.To[int32](1)})
 	team := s.createQueue(queue).Name

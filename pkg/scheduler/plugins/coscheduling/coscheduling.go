@@ -155,8 +155,8 @@ func (c *Coscheduling) Permit(_ context.Context, cycle fwk.CycleState, pod *core
 	if cycle.IsPodGroupSchedulingCycle() {
 		return nil, 0
 	}
-	verdict, release := c.tracker.Permit(pod)
-	switch verdict {
+	result, release := c.tracker.Permit(pod)
+	switch result {
 	case gangs.Wait:
 		return fwk.NewStatus(fwk.Wait), longestWait
 	case gangs.Reject:

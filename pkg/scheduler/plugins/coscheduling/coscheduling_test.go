@@ -169,7 +169,7 @@ func TestMembersThatMustComeInOrder(t *testing.T) {
 		places[m.UID] = fmt.Sprint("n", i)
 		order = append(order, m.UID)
 	}
-	_, ok := w.tracker.Decisions.Commit(s, &placement.Decision{Verdict: placement.Possible, Members: s.Problem.Members, Places: places, Order: order})
+	_, ok := w.tracker.Decisions.Commit(s, &placement.Decision{Feasibility: placement.Possible, Members: s.Problem.Members, Places: places, Order: order})
 	require.True(t, ok)
 	for i, m := range s.Problem.Members {
 		if i+1 < len(s.Problem.Members) {
@@ -194,8 +194,8 @@ func TestADecisionTriesPodsWithoutEffect(t *testing.T) {
 
 	w.start(t, pods[0])
 	require.True(t, w.plugin.Reserve(t.Context(), dryRunCycle(), pods[0], "n0").IsSuccess())
-	verdict, _ := w.tracker.Permit(pods[0])
-	assert.Equal(t, gangs.Reject, verdict, "it holds no room")
+	result, _ := w.tracker.Permit(pods[0])
+	assert.Equal(t, gangs.Reject, result, "it holds no room")
 	require.Equal(t, fwk.Wait, w.permit(t, pods[0]))
 	w.plugin.Unreserve(t.Context(), dryRunCycle(), pods[0], "n0")
 	assert.Equal(t, fwk.Success, w.permit(t, pods[1]), "the other still has its room")
@@ -210,8 +210,8 @@ func TestNativePodGroupsAreUpstreams(t *testing.T) {
 	status, wait := w.plugin.Permit(t.Context(), nativeCycle(), pods[0], "n0")
 	assert.True(t, status.IsSuccess())
 	assert.Zero(t, wait)
-	verdict, _ := w.tracker.Permit(pods[0])
-	assert.Equal(t, gangs.Reject, verdict, "it holds no room")
+	result, _ := w.tracker.Permit(pods[0])
+	assert.Equal(t, gangs.Reject, result, "it holds no room")
 	require.Equal(t, fwk.Wait, w.permit(t, pods[0]))
 	w.plugin.Unreserve(t.Context(), nativeCycle(), pods[0], "n0")
 	assert.Equal(t, fwk.Success, w.permit(t, pods[1]), "the other still has its room")
@@ -351,7 +351,7 @@ func TestWhatIsSaidOfReservedQuota(t *testing.T) {
 	s.QuotaReserved = true
 	d := lacksQuota(s, scout)
 	require.NotNil(t, d)
-	assert.Equal(t, placement.Impossible, d.Verdict)
+	assert.Equal(t, placement.Impossible, d.Feasibility)
 	assert.Contains(t, d.Message, "; quota is being reserved for it")
 	assert.Equal(t, sets.New("Capacity"), d.Rejectors)
 	assert.Equal(t, []*corev1.Pod{scout}, d.Rejected)

@@ -34,7 +34,7 @@ func (c *Coscheduling) decide(ctx context.Context, cycle fwk.CycleState, scout *
 	if decision == nil {
 		decision = c.planner.Decide(ctx, &snapshot.Problem, nodes)
 	}
-	if snapshot.MayEvict && decision.Verdict == placement.Impossible && !decision.TooLarge {
+	if snapshot.MayEvict && decision.Feasibility == placement.Impossible && !decision.TooLarge {
 		begun := time.Now()
 		decision.Seat = c.victims.SeatFor(ctx, snapshot, nodes)
 		decision.SearchTime += time.Since(begun)
@@ -43,7 +43,7 @@ func (c *Coscheduling) decide(ctx context.Context, cycle fwk.CycleState, scout *
 	switch {
 	case !ok:
 		return entry, hasChanged
-	case decision.Verdict == placement.Impossible:
+	case decision.Feasibility == placement.Impossible:
 		return entry, decision.Message
 	}
 	activateWith(cycle, scout, activate)
@@ -59,7 +59,7 @@ func asksTooMuch(s *gangs.Snapshot) *placement.Decision {
 		return nil
 	}
 	return &placement.Decision{
-		Verdict: placement.Impossible, Members: s.Problem.Members, TooLarge: true,
+		Feasibility: placement.Impossible, Members: s.Problem.Members, TooLarge: true,
 		Message: "the gang " + s.TooMuch.Error(),
 	}
 }
@@ -77,11 +77,11 @@ func lacksQuota(s *gangs.Snapshot, scout *corev1.Pod) *placement.Decision {
 		outlook = "; quota is being reserved for it"
 	}
 	return &placement.Decision{
-		Verdict:   placement.Impossible,
-		Members:   s.Problem.Members,
-		Message:   fmt.Sprintf("the gang's %d members wait for quota: %v%s", len(s.Problem.Members), s.Lacks, outlook),
-		Rejectors: sets.New(capacityPlugin),
-		Rejected:  []*corev1.Pod{scout},
+		Feasibility: placement.Impossible,
+		Members:     s.Problem.Members,
+		Message:     fmt.Sprintf("the gang's %d members wait for quota: %v%s", len(s.Problem.Members), s.Lacks, outlook),
+		Rejectors:   sets.New(capacityPlugin),
+		Rejected:    []*corev1.Pod{scout},
 	}
 }
 

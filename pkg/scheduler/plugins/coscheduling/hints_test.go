@@ -45,7 +45,7 @@ func refuse(t *testing.T, tracker *gangs.Tracker, scout *corev1.Pod, d *placemen
 	require.Empty(t, tracker.Gate(scout))
 	snapshot := tracker.Decisions.Snapshot(scout)
 	require.NotNil(t, snapshot)
-	d.Verdict, d.Members, d.Message, d.Rejectors = placement.Impossible, snapshot.Problem.Members, "no room", sets.New(names.NodeResourcesFit)
+	d.Feasibility, d.Members, d.Message, d.Rejectors = placement.Impossible, snapshot.Problem.Members, "no room", sets.New(names.NodeResourcesFit)
 	_, ok := tracker.Decisions.Commit(snapshot, d)
 	require.True(t, ok)
 }

@@ -221,12 +221,12 @@ func TestAGangInAnAttemptIsRolledBackWithoutDeletingPods(t *testing.T) {
 	require.Empty(t, e.tracker.Gate(scout))
 	snapshot := e.tracker.Decisions.Snapshot(scout)
 	require.NotNil(t, snapshot)
-	_, ok := e.tracker.Decisions.Commit(snapshot, &placement.Decision{Verdict: placement.Uncertain, Members: snapshot.Problem.Members})
+	_, ok := e.tracker.Decisions.Commit(snapshot, &placement.Decision{Feasibility: placement.Uncertain, Members: snapshot.Problem.Members})
 	require.True(t, ok)
 	for _, pod := range e.pods[:2] {
 		e.tracker.Reserve(pod)
-		verdict, _ := e.tracker.Permit(pod)
-		require.Equal(t, gangs.Wait, verdict)
+		result, _ := e.tracker.Permit(pod)
+		require.Equal(t, gangs.Wait, result)
 		e.room.waiting[pod.UID] = &waiter{}
 	}
 	first := e.room.waiting["g0"]

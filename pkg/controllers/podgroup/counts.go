@@ -8,8 +8,8 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 )
 
-// tally is what the members of a PodGroup add up to.
-type tally struct {
+// memberCounts are the numbers of members of a PodGroup by state.
+type memberCounts struct {
 	// seated counts members that are bound or finished, of every incarnation, also while they terminate.
 	seated int32
 	// finished counts the seated ones that have succeeded or failed.
@@ -49,9 +49,9 @@ type memory struct {
 	succeeded int32
 }
 
-// count tallies the members of one PodGroup, with those that are gone and remembered.
-func count(pods []*corev1.Pod, remembered memory) tally {
-	t := tally{version: max(currentVersion(pods), remembered.version)}
+// count counts the members of one PodGroup, with those that are gone and remembered.
+func count(pods []*corev1.Pod, remembered memory) memberCounts {
+	t := memberCounts{version: max(currentVersion(pods), remembered.version)}
 	for _, pod := range pods {
 		t.countSeat(pod)
 		if v, versioned := versionOf(pod); !versioned || v == t.version {
@@ -65,7 +65,7 @@ func count(pods []*corev1.Pod, remembered memory) tally {
 }
 
 // countGone adds the members that have succeeded and are gone, of those that are remembered to have succeeded.
-func (t *tally) countGone(remembered int32) {
+func (t *memberCounts) countGone(remembered int32) {
 	gone := max(0, remembered-t.succeeded)
 	t.seated += gone
 	t.finished += gone
@@ -74,7 +74,7 @@ func (t *tally) countGone(remembered int32) {
 	t.succeeded += gone
 }
 
-func (t *tally) countSeat(pod *corev1.Pod) {
+func (t *memberCounts) countSeat(pod *corev1.Pod) {
 	finished := isFinished(pod)
 	if finished || pod.Spec.NodeName != "" {
 		t.seated++
@@ -87,7 +87,7 @@ func (t *tally) countSeat(pod *corev1.Pod) {
 	}
 }
 
-func (t *tally) countCurrent(pod *corev1.Pod) {
+func (t *memberCounts) countCurrent(pod *corev1.Pod) {
 	if isFinished(pod) || pod.Spec.NodeName != "" {
 		t.started++
 	}
@@ -117,7 +117,7 @@ func (t *tally) countCurrent(pod *corev1.Pod) {
 }
 
 // unfinished says whether any member is still to run or running. Members without a node are not in seated.
-func (t *tally) unfinished() bool {
+func (t *memberCounts) unfinished() bool {
 	return t.seated > t.finished || t.members > int(t.succeeded+t.failed)
 }
 
@@ -134,7 +134,7 @@ func moreTelling(a, b *corev1.PodCondition) bool {
 }
 
 // gated says whether nothing is known about the waiting but that scheduling gates hold them: the scheduler does not see them.
-func (t *tally) gated() bool {
+func (t *memberCounts) gated() bool {
 	return t.why != nil && t.why.Reason == corev1.PodReasonSchedulingGated
 }
 
