@@ -87,6 +87,11 @@ bench-controller: build ## Promptness, requests, memory, idle CPU and restart of
 	@mkdir -p test-results
 	@go run ./test/benchmark/controller --json test-results/bench-controller.json $(ARGS)
 
+.PHONY: bench-reclaim
+bench-reclaim: build ## How soon room is made by evictions and for how many pods, beside its goals (ARGS="--parts plan,gpus --nodes 100" for less).
+	@mkdir -p test-results
+	@go run ./test/benchmark/reclaim --json test-results/bench-reclaim.json $(ARGS)
+
 ##@ Check
 
 .PHONY: test

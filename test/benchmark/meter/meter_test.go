@@ -37,6 +37,7 @@ func TestMetrics(t *testing.T) {
 	assert.InDelta(t, 2048, metrics.Memory(), 0)
 	assert.InDelta(t, 15, metrics.Writes(), 0, "all that is no read, whatever came of it")
 	assert.InDelta(t, 7, metrics.Sum("seconds", ""), 0)
+	assert.InDelta(t, 1, metrics.Seconds("seconds"), 0)
 	assert.InDelta(t, 4, metrics.Sum("seconds", "name", "b"), 0)
 	assert.Zero(t, metrics.Sum("seconds", "name", "c"))
 	assert.Zero(t, metrics.Sum("other", ""))

@@ -44,6 +44,15 @@ func (m Metrics) Sum(name, label string, values ...string) float64 {
 	return total
 }
 
+// Seconds adds up what the histograms of a metric have observed, in its unit.
+func (m Metrics) Seconds(name string) float64 {
+	total := 0.0
+	for _, series := range m[name].GetMetric() {
+		total += series.GetHistogram().GetSampleSum()
+	}
+	return total
+}
+
 func hasLabel(series *dto.Metric, label string, values []string) bool {
 	return slices.ContainsFunc(series.GetLabel(), func(pair *dto.LabelPair) bool {
 		return pair.GetName() == label && slices.Contains(values, pair.GetValue())

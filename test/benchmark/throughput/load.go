@@ -23,6 +23,7 @@ type variant struct {
 	config    string   // KubeSchedulerConfiguration, "" for what Muster ships
 	without   []string // components that are not needed
 	submit    func(ctx context.Context, b *bench, s shape) error
+	prepare   func(ctx context.Context, b *bench) error // nil for nothing
 }
 
 // inTree are the arguments that both sides run with, so that what differs is gangs alone.
@@ -60,10 +61,11 @@ profiles:
 var withoutController = []string{localcluster.KWOK, localcluster.MusterController}
 
 var variants = map[string]variant{
-	"stock":     {localcluster.KubeScheduler, stockConfig, withoutController, submitPods},
-	"plain":     {localcluster.MusterScheduler, musterConfig, withoutController, submitPods},
-	"podgroups": {localcluster.MusterScheduler, musterConfig, withoutController, submitPodGroups},
-	"jobs":      {localcluster.MusterScheduler, "", []string{localcluster.KWOK}, submitJobs},
+	"stock":     {localcluster.KubeScheduler, stockConfig, withoutController, submitPods, nil},
+	"plain":     {localcluster.MusterScheduler, musterConfig, withoutController, submitPods, nil},
+	"podgroups": {localcluster.MusterScheduler, musterConfig, withoutController, submitPodGroups, nil},
+	"jobs":      {localcluster.MusterScheduler, "", []string{localcluster.KWOK}, submitJobs, nil},
+	"queues":    {localcluster.MusterScheduler, "", []string{localcluster.KWOK}, submitJobsInQueues, createQueues},
 }
 
 // besideLabel marks pods that are there beside the load and do not count.
@@ -115,7 +117,13 @@ func (o *options) up(ctx context.Context, v variant, nodes int, cpu string) (*be
 		return nil, err
 	}
 	b := &bench{cluster}
-	if err := b.prepare(ctx); err != nil {
+	if v.prepare != nil {
+		err = v.prepare(ctx, b)
+	}
+	if err == nil {
+		err = b.prepare(ctx)
+	}
+	if err != nil {
 		b.Down(ctx)
 		return nil, err
 	}
@@ -279,10 +287,16 @@ func submitPodGroups(ctx context.Context, b *bench, s shape) error {
 }
 
 func submitJobs(ctx context.Context, b *bench, s shape) error {
+	return submitJobsTo(ctx, b, s, func(int) string { return "" })
+}
+
+// submitJobsTo creates Jobs, each in the queue that queueOf names; "" for the default one.
+func submitJobsTo(ctx context.Context, b *bench, s shape, queueOf func(job int) string) error {
 	return meter.InParallel(ctx, s.Gangs, func(g int) error {
 		job := &batchv1alpha1.Job{
 			ObjectMeta: metav1.ObjectMeta{Name: gangName(g)},
 			Spec: batchv1alpha1.JobSpec{
+				Queue:         queueOf(g),
 				SchedulerName: "muster",
 				Tasks: []batchv1alpha1.TaskSpec{{
 					Name: "worker", Replicas: int32(s.Pods), Template: corev1.PodTemplateSpec{Spec: podSpec()},

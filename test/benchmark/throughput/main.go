@@ -187,7 +187,7 @@ func parse(args []string) (*options, error) {
 	}
 	for _, name := range strings.Split(*names, ",") {
 		if _, ok := variants[name]; !ok {
-			return nil, fmt.Errorf("--variants: %q is unknown; there are stock, podgroups, plain and jobs", name)
+			return nil, fmt.Errorf("--variants: %q is unknown; there are stock, podgroups, plain, jobs and queues", name)
 		}
 		o.variants = append(o.variants, name)
 	}
