@@ -38,18 +38,7 @@ func (e example) tree(t *testing.T) *Tree {
 		if parent, _, isChild := strings.Cut(name, "/"); isChild {
 			terms.Parent = parent
 		}
-		switch field {
-		case "weight":
-			terms.Weight = amount
-		case "deserved":
-			terms.Deserved = cpu(amount)
-		case "guarantee":
-			terms.Guarantee = cpu(amount)
-		case "capability":
-			terms.Capability = cpu(amount)
-		default:
-			t.Fatalf("unknown field in %q", text)
-		}
+		set(t, &terms, field, amount)
 		queues[dashed(name)] = terms
 	}
 	tree := NewTree()
@@ -57,6 +46,31 @@ func (e example) tree(t *testing.T) *Tree {
 		tree.Set(name, terms)
 	}
 	return tree
+}
+
+// set sets what a queue says of cpu.
+func set(t *testing.T, terms *Terms, field string, amount int64) {
+	t.Helper()
+	user, isQuota := strings.CutPrefix(field, "userQuota.")
+	switch {
+	case field == "weight":
+		terms.Weight = amount
+	case field == "deserved":
+		terms.Deserved = cpu(amount)
+	case field == "guarantee":
+		terms.Guarantee = cpu(amount)
+	case field == "capability":
+		terms.Capability = cpu(amount)
+	case isQuota && user == "default":
+		terms.EachUser = cpu(amount)
+	case isQuota:
+		if terms.Users == nil {
+			terms.Users = map[string]resources.List{}
+		}
+		terms.Users[user] = cpu(amount)
+	default:
+		t.Fatalf("unknown field %q", field)
+	}
 }
 
 // dashed is the name of a queue in the tree, where a slash would make it a user.
@@ -78,8 +92,34 @@ func (e example) unit(t *testing.T, text string) (name string, u Unit) {
 	}
 	_, err := fmt.Sscan(text, &name, &u.Account, &amount, &u.Priority)
 	require.NoError(t, err, text)
-	u.Account, u.Requests = dashed(strings.Trim(u.Account, "-")), cpu(amount)
+	user, queue, hasUser := strings.Cut(u.Account, "@")
+	if !hasUser {
+		user, queue = "", u.Account
+	}
+	u.Account, u.Requests = Account(dashed(strings.Trim(queue, "-")), user), cpu(amount)
 	return name, u
+}
+
+// units are what runs, and the tree that they are charged to.
+func (e example) units(t *testing.T) (tree *Tree, names []string, units []Unit) {
+	t.Helper()
+	tree = e.tree(t)
+	for _, text := range e.list("runs") {
+		name, u := e.unit(t, text)
+		names, units = append(names, name), append(units, u)
+		if u.Account != "" {
+			tree.Add(u.Account, u.Requests)
+		}
+	}
+	return tree, names, units
+}
+
+// inWords is how a page lists names.
+func inWords(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, " ")
 }
 
 // checkShares compares what each queue is owed.
@@ -103,19 +143,32 @@ func (e example) checkShares(t *testing.T) {
 	}
 }
 
-// checkEvictions takes units in their order until the gang fits, as a cluster of one node would.
-func (e example) checkEvictions(t *testing.T) {
+// checkStarts admits what waits in its order, past what does not fit.
+func (e example) checkStarts(t *testing.T) {
 	t.Helper()
-	tree, free := e.tree(t), e.cluster(t)
-	var names []string
-	var units []Unit
-	for _, text := range e.list("runs") {
+	tree, _, _ := e.units(t)
+	var starts, never []string
+	for _, text := range e.list("waits") {
 		name, u := e.unit(t, text)
-		names, units = append(names, name), append(units, u)
-		free -= u.Requests[corev1.ResourceCPU]
-		if u.Account != "" {
+		switch {
+		case tree.Exceeds(u.Account, u.Requests):
+			never = append(never, name)
+		case tree.Room(u.Account, u.Requests) == nil:
+			starts = append(starts, name)
 			tree.Add(u.Account, u.Requests)
 		}
+	}
+	assert.Equal(t, e["starts"], inWords(starts), "%v", e)
+	assert.Equal(t, e["never"], inWords(never), "%v", e)
+}
+
+// checkEvictions takes units in their order until the gang fits, as a cluster of one node would. All that go are needed.
+func (e example) checkEvictions(t *testing.T) {
+	t.Helper()
+	tree, names, units := e.units(t)
+	free := e.cluster(t)
+	for _, u := range units {
+		free -= u.Requests[corev1.ResourceCPU]
 	}
 	_, gang := e.unit(t, e["waits"])
 	waiting := map[string]resources.Sums{gang.Account: {}}
@@ -123,33 +176,56 @@ func (e example) checkEvictions(t *testing.T) {
 	r := tree.Reclaim(tree.ShareOut(cpu(e.cluster(t)), waiting), gang.Account, gang.Priority, gang.Requests)
 	fits := func() bool { return free >= gang.Requests[corev1.ResourceCPU] && r.Shortage() == nil }
 	var gone []string
+	var taken []Unit
 	for i, u := range units {
 		if !fits() && r.Take(u) {
-			gone, free = append(gone, names[i]), free+u.Requests[corev1.ResourceCPU]
+			gone, taken, free = append(gone, names[i]), append(taken, u), free+u.Requests[corev1.ResourceCPU]
 		}
 	}
 	if !fits() {
-		gone = []string{"none"}
+		gone, taken = nil, nil
 	}
-	assert.Equal(t, e["goes"], strings.Join(gone, " "), "%v", e)
+	assert.Equal(t, e["goes"], inWords(gone), "%v", e)
+	for i, u := range taken {
+		r.GiveBack(u)
+		free -= u.Requests[corev1.ResourceCPU]
+		assert.False(t, fits(), "%s need not go in %v", gone[i], e)
+		require.True(t, r.Take(u))
+		free += u.Requests[corev1.ResourceCPU]
+	}
+}
+
+// checkLowered chooses who goes when a queue uses more than it may.
+func (e example) checkLowered(t *testing.T) {
+	t.Helper()
+	tree, names, units := e.units(t)
+	var gone []string
+	for _, i := range tree.AboveCapability(dashed(e["queue"]), units) {
+		gone = append(gone, names[i])
+	}
+	assert.Equal(t, e["goes"], inWords(gone), "%v", e)
 }
 
 func TestTheExamplesOfTheDocs(t *testing.T) {
 	page, err := os.ReadFile("../../docs/queues.md")
 	require.NoError(t, err)
+	checks := map[string]func(example, *testing.T){
+		"share": example.checkShares, "start": example.checkStarts, "evict": example.checkEvictions, "lowered": example.checkLowered,
+	}
 	found := map[string]int{}
-	for _, block := range regexp.MustCompile("(?s)```(share|evict)\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
+	for _, block := range regexp.MustCompile("(?s)```([a-z]+)\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
+		check := checks[block[1]]
+		if check == nil {
+			continue
+		}
 		e := example{}
 		for line := range strings.SplitSeq(strings.TrimSpace(block[2]), "\n") {
 			key, value, ok := strings.Cut(line, ":")
 			require.True(t, ok, line)
 			e[key] = strings.TrimSpace(value)
 		}
-		if found[block[1]]++; block[1] == "share" {
-			e.checkShares(t)
-		} else {
-			e.checkEvictions(t)
-		}
+		found[block[1]]++
+		check(e, t)
 	}
-	assert.Equal(t, map[string]int{"share": 4, "evict": 9}, found, "all blocks are read")
+	assert.Equal(t, map[string]int{"share": 4, "start": 3, "evict": 10, "lowered": 3}, found, "all blocks are read")
 }
