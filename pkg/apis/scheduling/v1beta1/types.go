@@ -282,7 +282,7 @@ type Cluster struct {
 	Capacity corev1.ResourceList `json:"capacity,omitempty"`
 }
 
-// Guarantee is the part of a Queue that is never lent.
+// Guarantee is what other Queues never take from a Queue. They may use it until the Queue asks for it.
 type Guarantee struct {
 	// Resource is the guaranteed amount.
 	// +kubebuilder:validation:MaxProperties=256
@@ -354,7 +354,7 @@ type QueueSpec struct {
 	// +kubebuilder:validation:MaxItems=100
 	// +optional
 	ExtendClusters []Cluster `json:"extendClusters,omitempty"`
-	// Guarantee is the part that is never lent to other Queues.
+	// Guarantee is what other Queues never take from this one.
 	// +optional
 	Guarantee Guarantee `json:"guarantee,omitempty"`
 	// Affinity ties the Queue to groups of nodes.
@@ -527,7 +527,7 @@ type QueueTerms struct {
 	// Parent of the Queue.
 	// +optional
 	Parent string `json:"parent,omitempty"`
-	// Guarantee is the part that is never lent.
+	// Guarantee is what other Queues never take from this one.
 	// +optional
 	Guarantee corev1.ResourceList `json:"guarantee,omitempty"`
 	// Deserved is the share.
