@@ -2,6 +2,8 @@ package gangs
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"sync"
 	"time"
 
@@ -183,8 +185,15 @@ func (r *repairer) do(ctx context.Context, job repair) error {
 
 // evict marks a pod as disrupted by the scheduler and deletes it.
 func (r *repairer) evict(ctx context.Context, pod *corev1.Pod, job repair) error {
+	mark, err := disruption(pod, job.message)
+	if err != nil {
+		return fmt.Errorf("marking a pod: %w", err)
+	}
 	client := r.client.CoreV1().Pods(pod.Namespace)
-	if _, err := client.UpdateStatus(ctx, Disrupted(pod, job.message), metav1.UpdateOptions{}); err != nil {
+	_, err = client.Patch(ctx, pod.Name, types.StrategicMergePatchType, mark, metav1.PatchOptions{}, "status")
+	if apierrors.IsInvalid(err) {
+		return nil // another pod has its name
+	} else if err != nil {
 		return ignoreGone(err)
 	}
 	if err := client.Delete(ctx, pod.Name, *metav1.NewPreconditionDeleteOptions(string(pod.UID))); err != nil {
@@ -197,16 +206,16 @@ func (r *repairer) evict(ctx context.Context, pod *corev1.Pod, job repair) error
 	return nil
 }
 
-// Disrupted is a pod with the condition that the scheduler disrupts it, and a message that says why.
-func Disrupted(pod *corev1.Pod, message string) *corev1.Pod {
-	marked := pod.DeepCopy()
-	upstream.UpdatePodCondition(&marked.Status, &corev1.PodCondition{
-		Type:    corev1.DisruptionTarget,
-		Status:  corev1.ConditionTrue,
-		Reason:  corev1.PodReasonPreemptionByScheduler,
-		Message: message,
+// disruption is the patch that marks a pod as disrupted by the scheduler. It is no update: the informer may show an older version of the pod.
+// The API server refuses it for another pod of the name.
+func disruption(pod *corev1.Pod, message string) ([]byte, error) {
+	return json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": pod.UID},
+		"status": map[string]any{"conditions": []corev1.PodCondition{{
+			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler, Message: message,
+			LastTransitionTime: metav1.Now(), ObservedGeneration: pod.Generation,
+		}}},
 	})
-	return marked
 }
 
 // evictGently evicts a pod unless a disruption budget forbids it now: then the pod is chosen again, or another.

@@ -2,6 +2,7 @@ package gangs
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"testing"
 	"time"
@@ -98,12 +99,14 @@ func repairs(t *testing.T, api, informer []*corev1.Pod) (*repairer, *fake.Client
 	for _, pod := range api {
 		require.NoError(t, client.Tracker().Add(pod))
 	}
-	// As the API server does: an update is about one object, not about a name.
-	client.PrependReactor("update", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		pod := action.(clienttesting.UpdateAction).GetObject().(*corev1.Pod)
-		live, err := client.Tracker().Get(action.GetResource(), pod.Namespace, pod.Name)
-		if err == nil && live.(*corev1.Pod).UID != pod.UID {
-			return true, nil, apierrors.NewConflict(action.GetResource().GroupResource(), pod.Name, errors.New("another UID"))
+	// As the API server does: a patch that names a UID is about one object, not about a name.
+	client.PrependReactor("patch", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		var pod corev1.Pod
+		patch := action.(clienttesting.PatchAction)
+		require.NoError(t, json.Unmarshal(patch.GetPatch(), &pod))
+		live, err := client.Tracker().Get(action.GetResource(), patch.GetNamespace(), patch.GetName())
+		if err == nil && pod.UID != "" && live.(*corev1.Pod).UID != pod.UID {
+			return true, nil, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), patch.GetName(), nil)
 		}
 		return false, nil, nil
 	})
@@ -153,18 +156,40 @@ func TestAPodIsMarkedAndDeletedByItsEviction(t *testing.T) {
 	r, client := repairs(t, []*corev1.Pod{pod}, []*corev1.Pod{pod})
 	r.queue.Add(evictionOf(pod))
 	require.Eventually(t, func() bool { return isGone(client, "m") }, 10*time.Second, time.Millisecond)
-	require.Equal(t, []string{"update", "delete"}, writes(client))
-	marked := client.Actions()[0].(clienttesting.UpdateAction)
+	require.Equal(t, []string{"patch", "delete"}, writes(client))
+	marked := client.Actions()[0].(clienttesting.PatchAction)
 	require.Equal(t, "status", marked.GetSubresource())
-	conditions := marked.GetObject().(*corev1.Pod).Status.Conditions
+	var patched corev1.Pod
+	require.NoError(t, json.Unmarshal(marked.GetPatch(), &patched))
+	conditions := patched.Status.Conditions
 	require.Len(t, conditions, 1)
 	assert.Equal(t, corev1.DisruptionTarget, conditions[0].Type)
 	assert.Equal(t, corev1.ConditionTrue, conditions[0].Status)
 	assert.Equal(t, "PreemptionByScheduler", conditions[0].Reason)
 }
 
+// TestAnEvictionIsNotHeldUpByAnOldVersionOfThePod: an update of it would be a conflict, and the pod would stay.
+func TestAnEvictionIsNotHeldUpByAnOldVersionOfThePod(t *testing.T) {
+	pod := memberNamed("m").Node("n").Obj()
+	changed := pod.DeepCopy()
+	pod.ResourceVersion, changed.ResourceVersion = "1", "2"
+	changed.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	r, client := repairs(t, []*corev1.Pod{changed}, []*corev1.Pod{pod})
+	client.PrependReactor("update", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewConflict(action.GetResource().GroupResource(), "m", errors.New("the version is old"))
+	})
+	client.PrependReactor("delete", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		live, err := client.Tracker().Get(corev1.SchemeGroupVersion.WithResource("pods"), metav1.NamespaceDefault, "m")
+		require.NoError(t, err)
+		assert.Len(t, live.(*corev1.Pod).Status.Conditions, 2, "it keeps what has changed")
+		return false, nil, nil
+	})
+	r.queue.Add(evictionOf(pod))
+	require.Eventually(t, func() bool { return isGone(client, "m") }, 10*time.Second, time.Millisecond)
+}
+
 func TestARepairThatFailsIsTriedAgain(t *testing.T) {
-	for _, verb := range []string{"update", "delete"} {
+	for _, verb := range []string{"patch", "delete"} {
 		t.Run(verb, func(t *testing.T) {
 			pod := memberNamed("m").Node("n").Obj()
 			r, client := repairs(t, []*corev1.Pod{pod}, []*corev1.Pod{pod})
@@ -264,7 +289,7 @@ func TestPodsThatAreGoneOrBeingDeletedNeedNoRepair(t *testing.T) {
 		r.queue.Add(evictionOf(pod))
 	}
 	require.Eventually(t, func() bool { return isGone(client, "marker") }, 10*time.Second, time.Millisecond)
-	assert.Equal(t, []string{"update", "delete"}, writes(client), "of the marker")
+	assert.Equal(t, []string{"patch", "delete"}, writes(client), "of the marker")
 }
 
 func TestANominationIsDroppedUnlessThePodIsBound(t *testing.T) {
