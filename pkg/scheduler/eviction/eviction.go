@@ -1,10 +1,11 @@
-// Package eviction finds pods whose eviction makes room for a gang. It reads the scheduler's snapshot, asks the tracker what gangs can spare
+// Package eviction finds pods whose eviction makes room for a gang, or for a pod that stands for itself. It reads the scheduler's snapshot, asks the tracker what gangs can spare
 // and whom the rules of the queues allow, and has package placement search. It evicts nothing: the decision says who goes, and the tracker has
 // it done when the decision is committed. lowered.go finds the pods of queues that use more than their capability.
 package eviction
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
@@ -32,27 +34,35 @@ type Search struct {
 	planner *placement.Planner
 }
 
+// ForProfile makes a Search for a plugin of a profile.
+func ForProfile(tracker *gangs.Tracker, handle fwk.Handle) (*Search, error) {
+	profile, ok := handle.(framework.Framework)
+	if !ok {
+		return nil, fmt.Errorf("the scheduler's framework is needed, got %T", handle)
+	}
+	return New(tracker, profile, placement.NewPlanner(profile)), nil
+}
+
 // New makes a Search. The planner must be that of the profile.
 func New(tracker *gangs.Tracker, handle fwk.Handle, planner *placement.Planner) *Search {
 	return &Search{tracker: tracker, handle: handle, planner: planner}
 }
 
-// SeatFor finds the fewest pods whose eviction seats the whole minimum of a gang that was decided not to fit; nil if there are none. Pods
+// SeatFor finds the fewest pods whose eviction seats all members of a problem, which is a gang's or a single pod's; nil if there are none. Pods
 // that are about to go are counted as gone, and the seat says which of them it needs.
-func (s *Search) SeatFor(ctx context.Context, snapshot *gangs.Snapshot, nodes []fwk.NodeInfo) *placement.Seat {
+func (s *Search) SeatFor(ctx context.Context, claimant *gangs.Claimant, problem *placement.Problem, nodes []fwk.NodeInfo) *placement.Seat {
 	all, err := s.handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
 		return nil // the snapshot is in memory and does not fail
 	}
-	claimant := snapshot.Claimant()
 	c := s.census(all, claimant)
 	rules := s.tracker.Victims.Rules(claimant, c.total, c.leavingUIDs())
-	candidates := s.candidates(snapshot.Key, c, rules, time.Now())
+	candidates := s.candidates(claimant.Gang, c, rules, time.Now())
 	if len(candidates) == 0 {
 		return nil
 	}
 	ranked := placement.RankForRoom(candidates, s.budgets(), rules.Excess)
-	seat := s.planner.MakeRoom(ctx, &snapshot.Problem, nodes, append(c.leaving, ranked...), rules)
+	seat := s.planner.MakeRoom(ctx, problem, nodes, append(c.leaving, ranked...), rules)
 	if seat == nil || !slices.ContainsFunc(seat.Victims, func(v *placement.Victim) bool { return v.Rule != quota.NotAllowed }) {
 		return nil // what goes by itself is enough
 	}
@@ -69,7 +79,7 @@ type census struct {
 }
 
 // census looks at all pods. Where priority alone decides, it leaves out pods whose priority is not lower: most searches end there.
-func (s *Search) census(nodes []fwk.NodeInfo, claimant gangs.Claimant) *census {
+func (s *Search) census(nodes []fwk.NodeInfo, claimant *gangs.Claimant) *census {
 	c := newCensus()
 	c.total = TotalOf(s.handle)
 	going := s.tracker.Victims.Leaving()

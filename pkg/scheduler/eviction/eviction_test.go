@@ -50,7 +50,7 @@ func TestWhoIsAskedForAGang(t *testing.T) {
 		"by shares, too":    {gangs.Claimant{Priority: 0, Account: "q"}, []string{"single", "high"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			found := s.census(infos, c.claimant)
+			found := s.census(infos, &c.claimant)
 			var singles []string
 			for _, info := range found.singles {
 				singles = append(singles, info.GetPod().Name)
@@ -62,5 +62,5 @@ func TestWhoIsAskedForAGang(t *testing.T) {
 			assert.Equal(t, "going", found.leaving[0].AllPods()[0].Name)
 		})
 	}
-	assert.Empty(t, s.census(infos, gangs.Claimant{Priority: 5}).gangs, "nothing has a lower priority")
+	assert.Empty(t, s.census(infos, &gangs.Claimant{Priority: 5}).gangs, "nothing has a lower priority")
 }

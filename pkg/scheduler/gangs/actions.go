@@ -16,10 +16,11 @@ import (
 // PluginName is the name under which members wait in Permit.
 const PluginName = "Coscheduling"
 
-// Two keys stand for pods without a gang that wait: for quota, and for room that is reserved.
+// Three keys stand for pods that stand for themselves and wait: for quota, for room that is reserved, and for nothing any more.
 var (
 	quotaKey    = Key{}
 	heldBackKey = Key{Foreign: true}
+	readyKey    = Key{Name: "ready"} // no gang is without a namespace
 )
 
 // scoutPatience is how long a gang waits for its scout. One that stands in a long queue of pods comes later; then two are tried.
@@ -106,6 +107,8 @@ func (d *dispatcher) nextActions(key Key) Actions {
 		return Actions{Activate: takeAll(d.t.Quota.pods)}
 	case key == heldBackKey:
 		return Actions{Activate: takeAll(d.t.WaitList.held.pods)}
+	case key == readyKey:
+		return Actions{Activate: takeAll(d.t.WaitList.ready)}
 	}
 	actions := d.detachedActions()
 	g := d.t.gangs[key]

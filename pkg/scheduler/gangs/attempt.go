@@ -88,6 +88,20 @@ func (t *Tracker) Enter(pod *corev1.Pod) Entry {
 	return entry
 }
 
+// LimitsOf is what holds for a pod that stands for itself; nothing for a member of a gang that is placed as a whole.
+func (t *Tracker) LimitsOf(pod *corev1.Pod) Entry {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	g, m := t.find(pod.UID)
+	switch {
+	case m == nil:
+		return Entry{Reserved: t.WaitList.reservedAgainst(nil, pod)}
+	case !g.Seated():
+		return Entry{}
+	}
+	return Entry{Reserved: t.WaitList.reservedAgainst(g, pod), Holds: t.WaitList.book.Holds(t.priorityOf(g), t.clock.Now())}
+}
+
 // Reserve notes that a member has its room on a node, in place of what was assumed for it. The caller charges the pod as well (Charge).
 func (t *Tracker) Reserve(pod *corev1.Pod) {
 	t.mu.Lock()

@@ -70,7 +70,7 @@ func (c *Decisions) Snapshot(scoutPod *corev1.Pod) *Snapshot {
 		SameGang: func(pod *corev1.Pod) bool { key, ok := KeyOf(pod); return ok && key == s.Key },
 		InGang:   IsMember,
 		Priority: c.t.priorityOf(g),
-		Held:     c.assumedByOthers(g),
+		Held:     c.assumedByOthers(g, c.t.priorityOf(g)),
 		Exact:    g.retry.exact,
 		Reserved: standing.Places, Reserve: standing.Choose, Renew: standing.Renew, Avoid: standing.Avoid, GivenUp: standing.GivenUp,
 	}
@@ -116,15 +116,15 @@ func (c *Decisions) choose(s *Snapshot, waiting []*gang.Member) []*gang.Member {
 	return members
 }
 
-// assumedByOthers is what the attempts of other gangs have assumed on each node, and what is kept for pods.
-func (c *Decisions) assumedByOthers(g *group) map[string]resources.List {
+// assumedByOthers is what the attempts of other gangs have assumed on each node, and what is kept for pods from a priority. g is nil for a pod.
+func (c *Decisions) assumedByOthers(g *group, priority int32) map[string]resources.List {
 	held := map[string]resources.List{}
 	for _, other := range c.t.attempting {
 		if other != g {
 			addAmounts(held, other.attempt.assumed)
 		}
 	}
-	c.t.WaitList.addPodSeats(held, noUID, c.t.priorityOf(g))
+	c.t.WaitList.addPodSeats(held, noUID, priority)
 	return held
 }
 

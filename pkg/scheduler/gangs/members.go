@@ -24,6 +24,7 @@ func (t *Tracker) SetPod(pod *corev1.Pod) {
 	if pod.Spec.NodeName != "" {
 		t.Evictions.use(pod)
 		t.WaitList.endPodSeat(pod.UID)
+		t.Victims.searches.forget(pod.UID)
 	}
 	if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
 		t.Leadership.probeGone(pod.UID) // the scheduler does not try it any more
@@ -140,8 +141,10 @@ func (t *Tracker) DeletePod(pod *corev1.Pod) {
 	t.Order.keys.Delete(pod.UID)
 	t.Evictions.use(pod)
 	t.WaitList.endPodSeat(pod.UID)
+	t.Victims.searches.forget(pod.UID)
 	t.Leadership.probeGone(pod.UID)
 	delete(t.detached, pod.UID)
+	delete(t.WaitList.ready, pod.UID)
 	delete(t.unseen, pod.UID)
 	delete(t.WaitList.held.pods, pod.UID)
 	t.Quota.forget(pod.UID)

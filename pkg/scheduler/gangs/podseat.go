@@ -5,59 +5,117 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
-	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
+	"github.com/muster-sched/muster/pkg/placement"
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// podSeat is room on a node that evictions by share make for a pod that stands for itself. The pod's nomination keeps it from pods of the same
-// or a lower priority; the seat keeps it from the others, as shares do not ask for priority: a victim of a higher one would come back first,
-// and be evicted again.
+// podSeat is the seat of a pod that stands for itself: room on a node, and quota. The pod's nomination keeps the room from pods of the same or a
+// lower priority; the seat keeps it from the others, as shares do not ask for priority: a victim of a higher one would come back first, and be
+// evicted again.
 type podSeat struct {
+	*seat
+	pod      *corev1.Pod
+	account  string // "" if no quota is assumed
 	node     string
-	room     resources.List
+	requests resources.List
 	priority int32
-	victims  sets.Set[types.UID]
-	until    time.Time
+	// patientUntil is until when the pod has only come too early if it finds no room, though all victims have gone.
+	patientUntil time.Time
 }
 
-// KeepSeat keeps the room on a node for a pod until it is bound or deleted, or useWithin after the grace periods of its victims.
-func (v *Victims) KeepSeat(pod *corev1.Pod, node string, victims []*corev1.Pod) {
+// ledgerKey is the key under which a pod's seat assumes quota. It cannot be a gang's, which has a slash.
+func ledgerKey(pod types.UID) string { return "seat:" + string(pod) }
+
+// CommitSeat carries out what a search has found: it has the victims evicted, and keeps the room and the quota for the pod until it is bound. It
+// returns the node. If nothing was found, or a gang would be left below its minimum as things are now, it says false, and the next search
+// has to wait.
+func (v *Victims) CommitSeat(s *PodSearch, found *placement.Seat) (node string, ok bool) {
 	v.t.mu.Lock()
 	defer v.t.mu.Unlock()
 	now := v.t.clock.Now()
-	seat := podSeat{node: node, room: resources.PodRequests(pod), priority: corev1helpers.PodPriority(pod), victims: sets.New[types.UID]()}
-	for _, victim := range victims {
-		seat.victims.Insert(victim.UID)
-		if until := now.Add(graceOf(victim) + useWithin); until.After(seat.until) {
-			seat.until = until
+	if found == nil || !v.seatPod(s, found, now) {
+		v.searches.inVain(s, now)
+		return "", false
+	}
+	v.searches.succeeded(s)
+	return found.Places[s.pod.UID], true
+}
+
+// seatPod begins the seat of a pod.
+func (v *Victims) seatPod(s *PodSearch, found *placement.Seat, now time.Time) bool {
+	made, evictions := newSeat(found, &s.Claimant, now)
+	victims := make([]types.UID, len(evictions))
+	for i := range evictions {
+		victims[i] = evictions[i].uid
+	}
+	if !v.wholeWithout(s.pod.UID, victims) {
+		return false
+	}
+	made.message = waitingFor(len(victims), "pod")
+	seat := &podSeat{
+		seat: made, pod: s.pod, account: s.Claimant.Account, node: found.Places[s.pod.UID], requests: s.Claimant.Wants, priority: s.Claimant.Priority,
+	}
+	v.t.WaitList.podSeats[s.pod.UID] = seat
+	v.t.Quota.assumeSeat(seat)
+	v.claimVictims(s.pod.UID, victims, made.until, false)
+	for _, eviction := range evictions {
+		v.t.Evictions.Begin(s.pod.UID, seat.node, eviction.pod)
+		v.t.repairs.Add(eviction.repair)
+	}
+	return true
+}
+
+// WaitsForSeat says what a pod waits for whose victims have not gone yet, "" for nothing.
+func (v *Victims) WaitsForSeat(pod types.UID) string {
+	v.t.mu.Lock()
+	defer v.t.mu.Unlock()
+	if seat := v.t.WaitList.podSeats[pod]; seat != nil && seat.leaving.Len() > 0 {
+		return seat.message
+	}
+	return ""
+}
+
+// awaitSeat says whether a pod must wait for its seat: its victims have not gone yet, or the scheduler's cache may not know that they have. Then
+// the pod is tried again in a moment.
+func (w *WaitList) awaitSeat(pod types.UID, now time.Time) bool {
+	seat := w.podSeats[pod]
+	switch {
+	case seat == nil:
+		return false
+	case seat.leaving.Len() == 0 && now.Before(seat.patientUntil):
+		w.tryAgain(seat.pod, tooEarlyPause)
+		return true
+	}
+	return seat.leaving.Len() > 0
+}
+
+// podSeatFree notes that a pod has left its node. If it was the last in the way of a pod, that comes.
+func (w *WaitList) podSeatFree(gone types.UID) {
+	now := w.t.clock.Now()
+	for uid, seat := range w.podSeats {
+		if !seat.leaving.Has(gone) {
+			continue
+		}
+		seat.leaving.Delete(gone)
+		w.extend(seat.seat, uid)
+		if seat.leaving.Len() == 0 {
+			seat.until, seat.patientUntil = now.Add(useWithin), now.Add(seatPatience)
+			w.tryAgain(seat.pod, 0)
 		}
 	}
-	v.t.WaitList.podSeats[pod.UID] = seat
 }
 
-// SeatOf says on which node room is kept for a pod, "" for none, and which pods have to go for it.
-func (v *Victims) SeatOf(pod types.UID) (node string, victims sets.Set[types.UID]) {
-	v.t.mu.Lock()
-	defer v.t.mu.Unlock()
-	seat := v.t.WaitList.podSeats[pod]
-	return seat.node, seat.victims
-}
-
-// EndSeat gives up the room that is kept for a pod: no evictions make it any more.
-func (v *Victims) EndSeat(pod types.UID) {
-	v.t.mu.Lock()
-	defer v.t.mu.Unlock()
-	v.t.WaitList.endPodSeat(pod)
-}
-
-// endPodSeat gives up the room that is kept for a pod. The pods that it kept out are tried again.
+// endPodSeat gives up what is kept for a pod, and its claims. The pods that it kept out are tried again.
 func (w *WaitList) endPodSeat(pod types.UID) {
 	if _, known := w.podSeats[pod]; !known {
 		return
 	}
 	delete(w.podSeats, pod)
+	w.t.Victims.dropUnbegun(pod)
+	if w.t.Quota.Ledger.DropAssumed(ledgerKey(pod)) {
+		w.t.Quota.wakeQuotaWaiters()
+	}
 	w.heldIsFree()
 	w.held.freed++
 	if len(w.held.pods) > 0 {
@@ -65,11 +123,15 @@ func (w *WaitList) endPodSeat(pod types.UID) {
 	}
 }
 
-// sweepPodSeats gives up the room of pods that have not come in time.
+// sweepPodSeats gives up the seats of pods whose victims have not gone in time, or that have not come. Other victims are searched for them.
 func (w *WaitList) sweepPodSeats(now time.Time) {
 	for pod, seat := range w.podSeats {
-		if !now.Before(seat.until) {
+		isOver := !now.Before(seat.until)
+		if isOver {
 			w.endPodSeat(pod)
+		}
+		if isOver || seat.leaving.Len() == 0 { // in case it was activated too early
+			w.tryAgain(seat.pod, 0)
 		}
 	}
 }
@@ -78,7 +140,20 @@ func (w *WaitList) sweepPodSeats(now time.Time) {
 func (w *WaitList) addPodSeats(amounts map[string]resources.List, pod types.UID, priority int32) {
 	for uid, seat := range w.podSeats {
 		if uid != pod && priority > seat.priority {
-			addAmounts(amounts, map[string]resources.List{seat.node: seat.room})
+			addAmounts(amounts, map[string]resources.List{seat.node: seat.requests})
 		}
+	}
+}
+
+// tryAgain has a pod that stands for itself activated after a while.
+func (w *WaitList) tryAgain(pod *corev1.Pod, after time.Duration) {
+	w.ready[pod.UID] = pod
+	w.t.lookAfter(readyKey, after)
+}
+
+// assumeSeat books the quota of a seat. It is no charge of the pod, which comes when the pod holds its room.
+func (q *Quota) assumeSeat(seat *podSeat) {
+	if seat.account != "" {
+		q.Ledger.Assume(ledgerKey(seat.pod.UID), seat.account, seat.requests)
 	}
 }

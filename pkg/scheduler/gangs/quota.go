@@ -64,7 +64,7 @@ func (q *Quota) waiting() map[string]resources.Sums {
 		}
 	}
 	for _, pod := range q.pods {
-		if !IsMember(pod) {
+		if !IsMember(pod) && q.t.WaitList.podSeats[pod.UID] == nil { // a seat's quota is assumed
 			add(q.Groups.AccountOf(pod), resources.PodRequests(pod))
 		}
 	}
@@ -138,6 +138,7 @@ func (q *Quota) Charge(pod *corev1.Pod) *quota.Shortage {
 		requests = resources.PodRequests(pod)
 	}
 	q.Ledger.Charge(pod.UID, account, requests)
+	q.Ledger.DropAssumed(ledgerKey(pod.UID)) // the charge takes its place
 	return nil
 }
 
@@ -145,7 +146,13 @@ func (q *Quota) Charge(pod *corev1.Pod) *quota.Shortage {
 func (q *Quota) Refund(pod *corev1.Pod) {
 	q.t.mu.Lock()
 	defer q.t.mu.Unlock()
-	if !q.bound.Has(pod.UID) && q.Ledger.Release(pod.UID) {
+	if q.bound.Has(pod.UID) {
+		return
+	}
+	if seat := q.t.WaitList.podSeats[pod.UID]; seat != nil {
+		q.assumeSeat(seat)
+	}
+	if q.Ledger.Release(pod.UID) {
 		q.wakeQuotaWaiters()
 	}
 }
@@ -226,22 +233,43 @@ func (q *Quota) QuotaShortage(pod *corev1.Pod) *quota.Shortage {
 }
 
 func (q *Quota) shortageOf(pod *corev1.Pod) *quota.Shortage {
-	account, priority := q.Groups.AccountOf(pod), corev1helpers.PodPriority(pod)
-	g, m := q.t.find(pod.UID)
-	if m != nil {
-		if !g.Seated() {
-			return nil
-		}
-		account, priority = g.podGroup.account, q.t.priorityOf(g)
-	}
-	if account == "" {
+	account, ahead, waits := q.claimsBeforePod(pod)
+	if !waits || account == "" {
 		return nil
 	}
-	shortage := q.Ledger.RoomBehind(q.claimsBefore(g, priority, m != nil), account, resources.PodRequests(pod))
+	shortage := q.Ledger.RoomFor(ledgerKey(pod.UID), ahead, account, resources.PodRequests(pod))
 	if shortage != nil {
 		q.pods[pod.UID] = pod
 	}
 	return shortage
+}
+
+// claimsBeforePod is the account of a pod that stands for itself, and the quota that is reserved against it: nothing against one that has a
+// seat. waits is false for a member whose gang is checked as a whole.
+func (q *Quota) claimsBeforePod(pod *corev1.Pod) (account string, ahead []quota.Claim, waits bool) {
+	account, priority := q.Groups.AccountOf(pod), corev1helpers.PodPriority(pod)
+	g, m := q.t.find(pod.UID)
+	if m != nil {
+		if !g.Seated() {
+			return "", nil, false
+		}
+		account, priority = g.podGroup.account, q.t.priorityOf(g)
+	}
+	if q.t.WaitList.podSeats[pod.UID] == nil {
+		ahead = q.claimsBefore(g, priority, m != nil)
+	}
+	return account, ahead, true
+}
+
+// standsBack says whether evictions would not help a pod that lacks quota: it asks for more than there is, or a claim that comes first would
+// get what comes free.
+func (q *Quota) standsBack(pod *corev1.Pod) bool {
+	shortage := q.shortageOf(pod)
+	if shortage == nil {
+		return false
+	}
+	_, ahead, _ := q.claimsBeforePod(pod)
+	return shortage.IsForEver() || slices.ContainsFunc(ahead, func(c quota.Claim) bool { return slices.Contains(q.Ledger.Path(c.Queue), shortage.Queue) })
 }
 
 // startOf is the start of a pod without a gang.

@@ -27,8 +27,8 @@ type repair struct {
 	namespace, name string
 	uid             types.UID
 	kind            repairKind
-	// by is the gang for which room is made.
-	by Key
+	// by is for what room is made: a PodGroup or a pod.
+	by types.UID
 	// reason is that of the event, message says on the pod why it is evicted.
 	reason, message string
 }
@@ -41,7 +41,7 @@ const (
 	dropNomination repairKind = "drop nomination"
 	// startOver: the pod is evicted because its gang was bound below its minimum and could not be completed.
 	startOver repairKind = "start over"
-	// makeRoom: the pod is evicted to make room for a gang.
+	// makeRoom: the pod is evicted to make room for a gang, or a pod.
 	makeRoom repairKind = "make room"
 	// lowerUsage: the pod is evicted because its queue uses more than it may.
 	lowerUsage repairKind = "lower usage"

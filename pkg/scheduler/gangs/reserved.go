@@ -19,9 +19,11 @@ type WaitList struct {
 	t     *Tracker
 	book  *reservations.Book[Key]
 	seats map[Key]*group // gangs for which evictions make room, until their attempt ends
-	// podSeats is the room that is kept for pods that stand for themselves.
-	podSeats map[types.UID]podSeat
-	held     held
+	// podSeats are what evictions make for pods that stand for themselves.
+	podSeats map[types.UID]*podSeat
+	// ready are pods that stand for themselves and are to be tried again.
+	ready map[types.UID]*corev1.Pod
+	held  held
 }
 
 // needOf is what a gang lacks on nodes, nil if that is not known.

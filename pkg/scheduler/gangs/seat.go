@@ -35,23 +35,14 @@ const goneWithin = 30 * time.Second
 // minimum as things are now.
 func (c *Decisions) evict(g *group, s *Snapshot, d *placement.Decision) bool {
 	now := c.t.clock.Now()
-	made := &seat{leaving: sets.New[types.UID](), until: now}
-	var evictions []repair
-	var victims []types.UID
-	for _, v := range d.Seat.Victims {
-		for _, pod := range v.AllPods() {
-			made.leaving.Insert(pod.UID)
-			if gone := now.Add(graceOf(pod)); gone.After(made.until) {
-				made.until = gone
-			}
-			if v.Rule != quota.NotAllowed {
-				victims = append(victims, pod.UID)
-				evictions = append(evictions, evictionFor(g, v, pod))
-			}
-		}
+	claimant := s.Claimant()
+	claimant.uid = g.podGroup.uid
+	made, evictions := newSeat(d.Seat, claimant, now)
+	victims := make([]types.UID, len(evictions))
+	for i := range evictions {
+		victims[i] = evictions[i].uid
 	}
-	made.until, made.message = made.until.Add(goneWithin), fmt.Sprintf("waiting until %d pods have gone that were evicted for the gang", len(victims))
-	made.within = made.until.Sub(now)
+	made.message = waitingFor(len(victims), "gang")
 	if !c.t.Victims.wholeWithout(g.podGroup.uid, victims) {
 		return false
 	}
@@ -63,7 +54,7 @@ func (c *Decisions) evict(g *group, s *Snapshot, d *placement.Decision) bool {
 	c.t.WaitList.seats[g.key] = g
 	c.t.Victims.claimVictims(g.podGroup.uid, victims, made.until, false)
 	for _, eviction := range evictions {
-		c.t.repairs.Add(eviction)
+		c.t.repairs.Add(eviction.repair)
 	}
 	c.observeDecision(s, levelNone, resultEvicting)
 	c.t.lookAfter(g.key, made.until.Sub(now))
@@ -71,20 +62,49 @@ func (c *Decisions) evict(g *group, s *Snapshot, d *placement.Decision) bool {
 	return true
 }
 
-// evictionFor is the eviction of one of a victim's pods for a gang.
-func evictionFor(g *group, v *placement.Victim, pod *corev1.Pod) repair {
-	e := repair{namespace: pod.Namespace, name: pod.Name, uid: pod.UID, kind: makeRoom, by: g.key, reason: Preempted}
-	e.message = fmt.Sprintf("evicted to make room for PodGroup %s/%s, whose priority is higher", g.key.Namespace, g.key.Name)
+// plannedEviction is the repair that evicts a pod, and the pod.
+type plannedEviction struct {
+	repair
+	pod *corev1.Pod
+}
+
+// newSeat is the seat that evictions make for a claimant, and the evictions.
+func newSeat(found *placement.Seat, c *Claimant, now time.Time) (made *seat, evictions []plannedEviction) {
+	made = &seat{leaving: sets.New[types.UID](), until: now}
+	for _, v := range found.Victims {
+		for _, pod := range v.AllPods() {
+			made.leaving.Insert(pod.UID)
+			if gone := now.Add(graceOf(pod)); gone.After(made.until) {
+				made.until = gone
+			}
+			if v.Rule != quota.NotAllowed {
+				evictions = append(evictions, plannedEviction{evictionFor(c, v, pod), pod})
+			}
+		}
+	}
+	made.until = made.until.Add(goneWithin)
+	made.within = made.until.Sub(now)
+	return made, evictions
+}
+
+// evictionFor is the eviction of one of a victim's pods for a claimant.
+func evictionFor(c *Claimant, v *placement.Victim, pod *corev1.Pod) repair {
+	e := repair{namespace: pod.Namespace, name: pod.Name, uid: pod.UID, kind: makeRoom, by: c.uid, reason: Preempted}
+	e.message = fmt.Sprintf("evicted to make room for %s, whose priority is higher", c.who)
 	if v.Rule == quota.ByShare {
 		e.reason = Reclaimed
-		e.message = reclaimedFor(fmt.Sprintf("PodGroup %s/%s", g.key.Namespace, g.key.Name), v.Account, g.podGroup.account)
+		e.message = fmt.Sprintf("evicted to make room for %s: queue %q is above its share, and queue %q is below its own",
+			c.who, quota.QueueOf(v.Account), quota.QueueOf(c.Account))
 	}
 	return e
 }
 
-// reclaimedFor says on a pod of one account why it is evicted for a gang or a pod of another.
-func reclaimedFor(who, victim, claimant string) string {
-	return fmt.Sprintf("evicted to make room for %s: queue %q is above its share, and queue %q is below its own", who, quota.QueueOf(victim), quota.QueueOf(claimant))
+// waitingFor says what a gang or a pod waits for.
+func waitingFor(victims int, who string) string {
+	if victims == 1 {
+		return "waiting until 1 pod has gone that was evicted for the " + who
+	}
+	return fmt.Sprintf("waiting until %d pods have gone that were evicted for the %s", victims, who)
 }
 
 // graceOf is how long a pod may take to end.
@@ -101,48 +121,59 @@ func (w *WaitList) gone(pod types.UID) {
 	for _, g := range w.seats {
 		if made := g.attempt.seat; made != nil && (made.leaving.Len() == 0 || made.leaving.Has(pod)) {
 			made.leaving.Delete(pod)
-			w.extendSeat(g)
+			if w.extend(made, g.podGroup.uid) {
+				g.attempt.deadline = made.until.Add(w.t.settings.args.PermitTimeout.Duration)
+				w.t.lookAfter(g.key, made.within)
+			}
 			w.settleSeat(g)
 		}
 	}
+	w.podSeatFree(pod)
 }
 
-// extendSeat gives the pods that have not gone yet more time.
-func (w *WaitList) extendSeat(g *group) {
-	made, now := g.attempt.seat, w.t.clock.Now()
+// extend gives the pods that have not gone yet more time, unless it has done so a moment ago: thousands may go at once.
+func (w *WaitList) extend(made *seat, by types.UID) bool {
+	now := w.t.clock.Now()
 	if now.Add(made.within).Sub(made.until) < made.within/2 {
-		return // not for each of thousands
+		return false
 	}
 	made.until = now.Add(made.within)
-	g.attempt.deadline = made.until.Add(w.t.settings.args.PermitTimeout.Duration)
 	for uid, c := range w.t.Victims.claims {
-		if c.by == g.podGroup.uid {
+		if c.by == by {
 			c.until = made.until
 			w.t.Victims.claims[uid] = c
 		}
 	}
-	w.t.lookAfter(g.key, made.within)
+	return true
 }
 
-// beginEviction is asked before a pod is evicted for a gang, and says whether it still should be. Of a gang that loses a member it needs all
-// that were to go with it must go, too, whatever becomes of the seat.
-func (w *WaitList) beginEviction(by Key, pod types.UID) bool {
-	g := w.t.gangs[by]
-	if g == nil {
-		return false
-	}
-	stands := w.seats[by] != nil && g.attempt.seat != nil && g.attempt.seat.leaving.Has(pod)
-	claims := w.t.Victims.claims
-	if own := claims[pod]; own.by != g.podGroup.uid || !stands && !own.begun {
+// beginEviction is asked before a pod is evicted for a gang, or a pod, and says whether it still should be. Of a gang that loses a member it
+// needs all that were to go with it must go, too, whatever becomes of the seat.
+func (w *WaitList) beginEviction(by, pod types.UID) bool {
+	stands, claims := w.leavingFor(by).Has(pod), w.t.Victims.claims
+	if own := claims[pod]; own.by != by || !stands && !own.begun {
 		return stands
 	}
 	for uid, c := range claims {
-		if c.by == g.podGroup.uid && w.t.members[uid] == w.t.members[pod] {
+		if c.by == by && w.t.members[uid] == w.t.members[pod] {
 			c.begun = true
 			claims[uid] = c
 		}
 	}
 	return true
+}
+
+// leavingFor are the pods that have to go for a gang, or for a pod.
+func (w *WaitList) leavingFor(by types.UID) sets.Set[types.UID] {
+	if seat := w.podSeats[by]; seat != nil {
+		return seat.leaving
+	}
+	for _, g := range w.seats {
+		if g.podGroup.uid == by && g.attempt.seat != nil {
+			return g.attempt.seat.leaving
+		}
+	}
+	return nil
 }
 
 // settleSeat has the members of a gang come if no pod is in their way any more, and ends its attempt if that has taken too long. The quota may
@@ -164,8 +195,7 @@ func (w *WaitList) lacksQuota(g *group) bool {
 	return w.t.Quota.enforced && g.podGroup.account != "" && w.t.Quota.quotaFor(g, g.attempt.quota) != nil
 }
 
-// endSeat gives up a gang's seat when its attempt ends, and its claims. Claims on a gang that has lost members to it already stay: that gang
-// goes whole.
+// endSeat gives up a gang's seat when its attempt ends, and its claims.
 func (w *WaitList) endSeat(g *group) {
 	if w.seats[g.key] == nil {
 		return
@@ -175,11 +205,7 @@ func (w *WaitList) endSeat(g *group) {
 	if len(w.held.pods) > 0 {
 		w.t.look(heldBackKey)
 	}
-	for uid, c := range w.t.Victims.claims {
-		if c.by == g.podGroup.uid && !c.begun {
-			w.t.Victims.dropClaim(uid)
-		}
-	}
+	w.t.Victims.dropUnbegun(g.podGroup.uid)
 }
 
 // seatsAgainst is the room on each node that evictions make for other gangs than the given one, and for other pods; nil if there is none. Only
@@ -263,13 +289,22 @@ func (v *Victims) pauseSearch(g *group, now time.Time) {
 	g.retry.searches++
 }
 
-// searchAgain wakes the gangs for which a search for victims is owed, or may find some now: no event tells that a queue has come above its
-// share.
+// searchAgain wakes the gangs and pods for which a search for victims is owed, or may find some now: no event tells that a queue has come above
+// its share.
 func (v *Victims) searchAgain(now time.Time) {
 	if !v.enabled || v.total == nil {
 		return
 	}
 	var shares quota.Shares
+	isOwed := func(account string, wants resources.List) bool {
+		if shares == nil {
+			shares = v.t.Quota.Ledger.ShareOut(v.total, v.t.Quota.waiting())
+		}
+		return v.t.Quota.Ledger.MayReclaim(shares, account, wants)
+	}
+	for _, pod := range v.searches.due(now, isOwed) {
+		v.t.WaitList.tryAgain(pod, 0)
+	}
 	asked := 0
 	for _, g := range v.t.gangs {
 		if g.decision == nil || g.decision.woken || g.attempt != nil || v.searchIn(g, now) != 0 {
@@ -282,10 +317,7 @@ func (v *Victims) searchAgain(now time.Time) {
 		case g.retry.searchOwed:
 			v.t.wake(g)
 		case v.t.Quota.enforced && g.podGroup.account != "":
-			if shares == nil {
-				shares = v.t.Quota.Ledger.ShareOut(v.total, v.t.Quota.waiting())
-			}
-			if v.t.Quota.Ledger.MayReclaim(shares, g.podGroup.account, requests(g.Choose())) {
+			if isOwed(g.podGroup.account, requests(g.Choose())) {
 				v.t.wake(g)
 			} else {
 				v.pauseSearch(g, now)
@@ -309,6 +341,9 @@ func (v *Victims) Leaving() sets.Set[types.UID] {
 			leaving = leaving.Union(g.attempt.seat.leaving)
 		}
 	}
+	for _, seat := range v.t.WaitList.podSeats {
+		leaving = leaving.Union(seat.leaving)
+	}
 	return leaving
 }
 
@@ -321,8 +356,8 @@ type EvictionRules struct {
 
 // Claimant is for whom pods may be evicted: a gang, or a pod that stands for itself.
 type Claimant struct {
-	// Key of the gang, or something else that no gang has.
-	Key string
+	// Gang that it is, or is a member of; the zero value for none.
+	Gang Key
 	// Account that it is charged to, "" for none.
 	Account string
 	// Priority of it.
@@ -330,33 +365,27 @@ type Claimant struct {
 	// Wants is what it requests.
 	Wants resources.List
 
-	uncounted bool // it is not among what is known to wait
+	uid       types.UID // of the PodGroup, or of the pod
+	who       string    // as messages name it
+	ledgerKey string    // under which it assumes quota
+	uncounted bool      // it is not among what is known to wait
 }
 
 // Claimant is the gang of the snapshot.
-func (s *Snapshot) Claimant() Claimant {
-	return Claimant{Key: s.Key.String(), Account: s.account, Priority: s.Problem.Priority, Wants: requests(s.Problem.Members)}
-}
-
-// ClaimantOf is a pod that stands for itself: one without a gang, or surplus.
-func (v *Victims) ClaimantOf(pod *corev1.Pod) Claimant {
-	c := Claimant{Key: string(pod.UID), Account: v.t.Quota.Groups.AccountOf(pod), Priority: corev1helpers.PodPriority(pod), Wants: resources.PodRequests(pod)}
-	v.t.mu.Lock()
-	defer v.t.mu.Unlock()
-	if g, _ := v.t.find(pod.UID); g != nil {
-		c.Account = g.podGroup.account
-	} else if _, waits := v.t.Quota.pods[pod.UID]; !waits {
-		c.uncounted = true
+func (s *Snapshot) Claimant() *Claimant {
+	return &Claimant{
+		Gang: s.Key, Account: s.account, Priority: s.Problem.Priority, Wants: requests(s.Problem.Members),
+		who: fmt.Sprintf("PodGroup %s/%s", s.Key.Namespace, s.Key.Name), ledgerKey: s.Key.String(),
 	}
-	return c
 }
 
 // Rules are those for a claimant as the queues are now. total is what all nodes have, leaving are pods that go by themselves, or for another
 // gang: what they are charged counts as free.
-func (v *Victims) Rules(c Claimant, total resources.List, leaving []types.UID) *EvictionRules {
+func (v *Victims) Rules(claimant *Claimant, total resources.List, leaving []types.UID) *EvictionRules {
 	v.t.mu.Lock()
 	defer v.t.mu.Unlock()
 	v.total = total
+	c := *claimant
 	if !v.t.Quota.enforced {
 		c.Account = ""
 	}
@@ -368,7 +397,7 @@ func (v *Victims) Rules(c Claimant, total resources.List, leaving []types.UID) *
 		waiting[queue].Add(c.Wants)
 	}
 	shares := v.t.Quota.Ledger.ShareOut(total, waiting)
-	return &EvictionRules{v.t.Quota.Ledger.Reclaim(c.Key, shares, c.Account, c.Priority, c.Wants, leaving), c, v.t.Quota.enforced}
+	return &EvictionRules{v.t.Quota.Ledger.Reclaim(c.ledgerKey, shares, c.Account, c.Priority, c.Wants, leaving), c, v.t.Quota.enforced}
 }
 
 // Below is the priority below which units of an account may go, as far as priority counts.

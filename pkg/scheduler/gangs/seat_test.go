@@ -185,8 +185,7 @@ func TestTheMembersComeWhenTheQuotaOfOtherVictimsIsFree(t *testing.T) {
 func TestSeatsThatAreMadeLaterKeepNoMemberOut(t *testing.T) {
 	tr, _, waiting, low := evicting(t)
 	evictAll(t, tr, waiting, low)
-	later := mustertesting.MakePod("later").UID("later").Priority(-1).Requests("cpu", "1").Obj()
-	tr.Victims.KeepSeat(later, "node0", low[:1]) // whose room is not free yet
+	makeSeat(t, tr, mustertesting.MakePod("later").UID("later").Priority(-1).Requests("cpu", "1").Obj(), on(singleNamed("leaves", "").Obj(), "node0"))
 	tr.DeletePod(low[0])
 	tr.DeletePod(low[1])
 	assert.Nil(t, tr.Enter(waiting[0]).Reserved)

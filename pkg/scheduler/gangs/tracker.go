@@ -113,8 +113,13 @@ func New(c clock.Clock) *Tracker {
 	t.metrics.exists = t.Quota.Ledger.Exists
 	t.Leadership, t.Order, t.Decisions, t.Hints = &Leadership{t: t}, &Order{t: t}, &Decisions{t}, &Hints{t}
 	t.Reports = &Reports{t: t, queue: newQueue(c, "gang_reports")}
-	t.Victims = &Victims{t: t, claims: map[types.UID]claim{}}
-	t.WaitList = &WaitList{t: t, book: reservations.New[Key](), seats: map[Key]*group{}, podSeats: map[types.UID]podSeat{}, held: held{gangs: sets.New[Key](), pods: map[types.UID]*corev1.Pod{}}}
+	t.Victims = &Victims{
+		t: t, claims: map[types.UID]claim{}, claimOn: map[*group]int{}, searches: podSearches{paces: map[likeness]*pace{}, of: map[types.UID]*pace{}},
+	}
+	t.WaitList = &WaitList{
+		t: t, book: reservations.New[Key](), seats: map[Key]*group{}, podSeats: map[types.UID]*podSeat{}, ready: map[types.UID]*corev1.Pod{},
+		held: held{gangs: sets.New[Key](), pods: map[types.UID]*corev1.Pod{}},
+	}
 	return t
 }
 

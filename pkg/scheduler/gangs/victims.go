@@ -1,7 +1,6 @@
 package gangs
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -10,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-sched/muster/pkg/gang"
-	"github.com/muster-sched/muster/pkg/quota"
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
@@ -20,6 +18,7 @@ const claimFor = 30 * time.Second
 // claim marks a member that a preemptor is about to have evicted.
 type claim struct {
 	by    types.UID
+	of    *group // that it is a member of
 	until time.Time
 	begun bool // an eviction of the preemptor's may have been carried out
 }
@@ -28,8 +27,11 @@ type claim struct {
 type Victims struct {
 	t       *Tracker
 	claims  map[types.UID]claim // pods that are about to be evicted
+	claimOn map[*group]int      // how many of them are of each gang
 	enabled bool                // the GangPreemption plugin is part of a profile
 	total   resources.List      // what all nodes have, as last searched; nil before
+
+	searches podSearches
 }
 
 // Standing is what preemption must know about a gang.
@@ -92,11 +94,16 @@ func (v *Victims) ClaimVictims(preemptor types.UID, victims []types.UID) {
 
 func (v *Victims) claimVictims(preemptor types.UID, victims []types.UID, until time.Time, begun bool) {
 	for _, uid := range victims {
-		if _, m := v.t.find(uid); m == nil || m.Terminating {
+		g, m := v.t.find(uid)
+		if m == nil || m.Terminating {
 			continue
 		}
-		old := v.claims[uid]
-		v.claims[uid] = claim{by: preemptor, until: until, begun: begun || old.by == preemptor && old.begun}
+		old, known := v.claims[uid]
+		if !known || old.of != g {
+			v.countClaim(old.of, -1)
+			v.countClaim(g, 1)
+		}
+		v.claims[uid] = claim{by: preemptor, of: g, until: until, begun: begun || old.by == preemptor && old.begun}
 	}
 }
 
@@ -116,18 +123,6 @@ func (v *Victims) BeginEviction(preemptor types.UID, victims []types.UID, force 
 	}
 	v.claimVictims(preemptor, victims, v.t.clock.Now().Add(claimFor), true)
 	return true
-}
-
-// WhyEvicted says by which rule a pod is evicted for one that stands for itself: the reason of its event, and the message.
-func (v *Victims) WhyEvicted(victim, preemptor *corev1.Pod) (reason, message string) {
-	v.t.mu.Lock()
-	defer v.t.mu.Unlock()
-	from, to := v.accountOf(victim), v.accountOf(preemptor)
-	who := fmt.Sprintf("pod %s/%s", preemptor.Namespace, preemptor.Name)
-	if v.t.Quota.enforced && from != "" && to != "" && quota.QueueOf(from) != quota.QueueOf(to) {
-		return Reclaimed, reclaimedFor(who, from, to)
-	}
-	return Preempted, fmt.Sprintf("evicted to make room for %s, whose priority is higher", who)
 }
 
 // Evicted counts a pod that was evicted for a reason.
@@ -178,6 +173,16 @@ func (v *Victims) DropClaims(preemptor types.UID, victims ...types.UID) {
 	}
 }
 
+// dropUnbegun takes back what a preemptor has claimed whose seat ends. Claims on a gang that has lost members to it already stay: that gang
+// goes whole.
+func (v *Victims) dropUnbegun(preemptor types.UID) {
+	for uid, c := range v.claims {
+		if c.by == preemptor && !c.begun {
+			v.dropClaim(uid)
+		}
+	}
+}
+
 // sweepClaims forgets claims on pods that are gone or going, and those of which nothing has come.
 func (v *Victims) sweepClaims() {
 	for uid := range v.claims {
@@ -189,6 +194,7 @@ func (v *Victims) sweepClaims() {
 
 // dropClaim lets members come that were held at the gate on account of a claim.
 func (v *Victims) dropClaim(uid types.UID) {
+	v.countClaim(v.claims[uid].of, -1)
 	delete(v.claims, uid)
 	if g, _ := v.t.find(uid); g != nil {
 		g.surplusOpen = false // so that the surplus is activated anew
@@ -196,9 +202,22 @@ func (v *Victims) dropClaim(uid types.UID) {
 	}
 }
 
+// countClaim counts the claims on members of a gang; nil for none.
+func (v *Victims) countClaim(g *group, n int) {
+	if g == nil {
+		return
+	}
+	if v.claimOn[g] += n; v.claimOn[g] == 0 {
+		delete(v.claimOn, g)
+	}
+}
+
 // isPreempted says whether so many members of a gang are about to be evicted that the rest is below the minimum. A member that started now
 // would be left alone.
 func (v *Victims) isPreempted(g *group) bool {
+	if v.claimOn[g] == 0 {
+		return false // asked for each gang in each tick
+	}
 	for uid := range v.claims {
 		if v.t.members[uid] == g && v.claimed(uid, "") {
 			return !gang.NewRemaining(g.Asks(), v.holding(g, "")).Seated()

@@ -57,6 +57,7 @@ func TestClaimsEndWithTheirPods(t *testing.T) {
 	tr.DeletePod(memberNamed("g1").Obj())
 	(&dispatcher{tr}).tick()
 	assert.Empty(t, tr.Victims.claims)
+	assert.Empty(t, tr.Victims.claimOn)
 }
 
 func TestSurplusDoesNotJoinAGangThatIsBeingEvicted(t *testing.T) {

@@ -60,6 +60,17 @@ var reclaimCases = map[string]reclaimCase{
 	"another queue before the own one":        {2, "own 6; b 0", "o own 1 3 on 0; b b 1 3 on 1", "mine own 1/1 3 @500", "Reclaimed b 1"},
 	"a pod without a gang takes back, too":    {1, "own 3; b 0", "b b 1 3", "mine own 1 3", "Reclaimed b 1"},
 	"a gang without a minimum takes back":     {1, "own 3; b 0", "b b 1 3", "mine own 1/0 3", "Reclaimed b 1"},
+	"quota for a pod without a gang":          {3, "org 6 c6; own 3 <org; b 3 <org", "b b 2 3", "mine own 1 3", "Reclaimed b 1"},
+	"quota and room at once":                  {1, "org 3 c3; own 3 <org; b 0 <org", "b b 1 3", "mine own 1 3", "Reclaimed b 1"},
+	"as much quota as a pod needs":            {2, "org 4 c4; own 2 <org; b 0 <org", "b b 4 1", "mine own 1 2", "Reclaimed b 2"},
+	"quota for a gang without a minimum":      {3, "org 6 c6; own 3 <org; b 3 <org", "b b 2 3", "mine own 1/0 3", "Reclaimed b 1"},
+	"quota for surplus":                       {4, "org 6 c6; own 6 <org; b 0 <org", "b b 2 3", "mine own 2/1 3", "Reclaimed b 2"},
+	"quota for a pod by priority":             {2, "own 3 c3", "low own 1 3", "mine own 1 3 @500", "Preempted low 1"},
+	"no quota for a pod of the same priority": {2, "own 3 c3", "low own 1 3 @500", "mine own 1 3 @500", ""},
+	"no quota of a queue that keeps all":      {2, "org 3 c3; own 3 <org; b 0 <org keep", "b b 1 3", "mine own 1 3", ""},
+	"no quota of pods that run for a while":   {2, "org 3 c3; own 3 <org; b 0 <org runs1h", "b b 1 3", "mine own 1 3", ""},
+	"no quota for more than the own share":    {3, "org 6 c6; own 3 <org; b 3 <org", "b b 2 3", "mine own 1 4", ""},
+	"no quota before the delay":               {2, "org 3 c3; own 3 <org delay1h; b 0 <org", "b b 1 3", "mine own 1 3", ""},
 	"a pod that says it must stay":            {2, "own 3; b 0", "x b 1 3 spared; y b 1 3", "mine own 1/1 3", "Reclaimed y 1"},
 	"a pod that a budget protects comes last": {2, "own 3; b 0", "x b 1 3 guarded; y b 1 3", "mine own 1/1 3", "Reclaimed y 1"},
 	"a pod that the system needs stays":       {2, "own 3; b 0", "x b 1 3 critical; y b 1 3", "mine own 1/1 3", "Reclaimed y 1"},
@@ -72,8 +83,8 @@ func TestReclaim(t *testing.T) {
 	for name, c := range reclaimCases {
 		t.Run(strings.ReplaceAll(strings.ReplaceAll(name, " ", "-"), ",", ""), func(t *testing.T) {
 			world := newWorld
-			if strings.Contains(c.comes, "/0") {
-				world = newQuietWorld // all of the gang is surplus, which leaves room to the gangs of other tests that wait
+			if strings.Contains(c.comes, "/0") || strings.Contains(c.comes, "2/1") {
+				world = newQuietWorld // surplus leaves room to the gangs of other tests that wait
 			}
 			w := world(t, c.nodes)
 			t.Cleanup(w.clear) // tests that must be alone come next: gangs that still wait would be tried for their nodes

@@ -117,3 +117,27 @@ func TestAPodThatTookBackByShareEvictsNoneWhileItsVictimsLeave(t *testing.T) {
 	w.expectBound("mine-", 1)
 	w.expectStays("second-", 1)
 }
+
+func TestTheQuotaThatAPodTookBackIsKeptUntilItIsBound(t *testing.T) {
+	w := newWorld(t, 3)
+	w.queue("org", "6", capability("6"))
+	below := func(q *schedulingv1beta1.Queue) { q.Spec.Parent = w.namespace + "-org" }
+	owed, borrows := w.queue("owed", "6", below), w.queue("borrows", "0", below)
+	w.create(w.pod("first-0", "", aloneIn(borrows), func(p *corev1.Pod) { *p.Spec.TerminationGracePeriodSeconds = 30 }))
+	w.create(w.pod("other-0", "", aloneIn(borrows), w.setWord("", "spared")))
+	w.expectBound("", 2)
+	w.create(w.pod("mine-0", "", aloneIn(owed)))
+	w.eventually("the pod says what it waits for", func() bool {
+		return w.reported("mine-", []string{"waiting until 1 pod has gone that was evicted for the pod"})
+	})
+	require.Equal(t, "Reclaimed first 1", w.evictions())
+	w.create(w.pod("thief-0", "", aloneIn(owed), w.class(500)))
+	w.expectHeld("thief-")
+	mine, err := kube.CoreV1().Pods(w.namespace).Get(w.ctx, "mine-0", metav1.GetOptions{})
+	require.NoError(t, err)
+	require.NotEmpty(t, mine.Status.NominatedNodeName)
+	w.remove("first-0")
+	w.expectBound("mine-", 1)
+	w.expectStays("thief-", 0)
+	require.Equal(t, "Reclaimed first 1", w.evictions())
+}

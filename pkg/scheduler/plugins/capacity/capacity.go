@@ -3,6 +3,8 @@
 // Gangs are checked against their queue as a whole, by Coscheduling, when this plugin is part of the profile. This plugin checks the pods that
 // come alone: those beyond the minimum of their gang, and those without a gang that name a queue themselves. It charges all pods. A pod
 // that names no queue is charged nowhere.
+//
+// Where GangPreemption is part of the profile, too, the quota that a pod lacks is taken back from others: package eviction says from whom.
 package capacity
 
 import (
@@ -18,6 +20,7 @@ import (
 	"github.com/muster-sched/muster/pkg/apis/config"
 	"github.com/muster-sched/muster/pkg/placement"
 	"github.com/muster-sched/muster/pkg/resources"
+	"github.com/muster-sched/muster/pkg/scheduler/eviction"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
 )
 
@@ -27,6 +30,7 @@ const Name = "Capacity"
 // Capacity is the plugin.
 type Capacity struct {
 	tracker *gangs.Tracker
+	victims *eviction.Search
 }
 
 var (
@@ -47,7 +51,11 @@ func New(tracker *gangs.Tracker) frameworkruntime.PluginFactory {
 		if err := tracker.Feed.Start(ctx, handle); err != nil {
 			return nil, fmt.Errorf("starting the tracker of gangs for %s: %w", Name, err)
 		}
-		return &Capacity{tracker: tracker}, nil
+		victims, err := eviction.ForProfile(tracker, handle)
+		if err != nil {
+			return nil, fmt.Errorf("making %s: %w", Name, err)
+		}
+		return &Capacity{tracker: tracker, victims: victims}, nil
 	}
 }
 
@@ -68,43 +76,61 @@ func (*Capacity) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 // PreFilter rejects a pod for which its queue, or an ancestor, has no room, or which no cluster could hold. Pods are scheduled one after
 // the other and charged in Reserve, so that what was free here is free there, as a rule.
 func (c *Capacity) PreFilter(ctx context.Context, cycle fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	if placement.IsDryRun(cycle) {
+		return nil, fwk.NewStatus(fwk.Skip) // who asks counts the quota
+	}
 	c.tracker.Feed.AwaitRead(ctx)
 	c.tracker.Leadership.Lead() // here, too: Coscheduling does not see a pod that is rejected
-	if message := c.obstacle(pod); message != "" {
-		cycle.Write(shortageKey, short{})
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, message)
+	obstacle, ofQuota := c.obstacle(pod)
+	if obstacle == "" {
+		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	return nil, fwk.NewStatus(fwk.Skip)
+	cycle.Write(rejectedKey, rejected{ofQuota: ofQuota})
+	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, obstacle)
 }
 
 // obstacle says why a pod that stands for itself may not start; "" if it may. Of pods that ask for more than upstream's plugins can count,
 // these count less than nothing, and would bind them.
-func (c *Capacity) obstacle(pod *corev1.Pod) string {
+func (c *Capacity) obstacle(pod *corev1.Pod) (message string, ofQuota bool) {
 	if err := resources.ValidateRequests(pod); err != nil && !c.tracker.Reports.SpeaksFor(pod) {
-		return "the pod " + err.Error()
+		return "the pod " + err.Error(), false
 	}
-	if shortage := c.tracker.Quota.QuotaShortage(pod); shortage != nil {
-		return "waiting for quota: " + shortage.Error()
+	shortage := c.tracker.Quota.QuotaShortage(pod)
+	if shortage == nil {
+		return "", false
 	}
-	return ""
+	if message := c.tracker.Victims.WaitsForSeat(pod.UID); message != "" {
+		return message, true
+	}
+	return "waiting for quota: " + shortage.Error(), true
 }
 
 // PreFilterExtensions returns nil: preempting a pod on a node does not help, quota is not a node's.
 func (*Capacity) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-const shortageKey fwk.StateKey = "PreFilter" + Name
+const rejectedKey fwk.StateKey = "PreFilter" + Name
 
-// short marks the cycle of a pod that PreFilter has rejected.
-type short struct{}
+// rejected marks the cycle of a pod that PreFilter has rejected.
+type rejected struct {
+	ofQuota bool // for lack of quota
+}
 
 // Clone returns the mark itself.
-func (short) Clone() fwk.StateData { return short{} }
+func (r rejected) Clone() fwk.StateData { return r }
 
-// PostFilter ends the cycle of a pod that PreFilter has rejected: no victim on a node helps it, and the plugins behind have not seen it
-// in PreFilter. A nomination of the pod ends: it would keep room from others.
-func (c *Capacity) PostFilter(_ context.Context, cycle fwk.CycleState, _ *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
-	if _, err := cycle.Read(shortageKey); err != nil {
+// PostFilter makes quota, and room, for a pod that lacks quota. It ends the cycle of any pod that PreFilter has rejected: the plugins behind have
+// not seen it there. If nothing is evicted for the pod, a nomination ends, too: it would keep room from others.
+func (c *Capacity) PostFilter(ctx context.Context, cycle fwk.CycleState, pod *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	data, err := cycle.Read(rejectedKey)
+	if err != nil {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
+	}
+	if r, ok := data.(rejected); ok && r.ofQuota && c.tracker.Victims.SearchesFor(pod) {
+		result, status := c.victims.MakeRoomFor(ctx, pod)
+		if status.IsSuccess() {
+			return result, status
+		}
+		return result, fwk.NewStatus(fwk.UnschedulableAndUnresolvable) // PreFilter says what the pod waits for
 	}
 	return framework.NewPostFilterResultWithNominatedNode(""), fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 }

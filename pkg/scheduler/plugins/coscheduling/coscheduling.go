@@ -92,7 +92,7 @@ func (*Coscheduling) SignPod(context.Context, *corev1.Pod) ([]fwk.SignFragment, 
 // PreFilter lets single pods and surplus pass, sends chosen members on their way, and has the gang of a scout decided.
 func (c *Coscheduling) PreFilter(ctx context.Context, cycle fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if placement.IsDryRun(cycle) {
-		return nil, fwk.NewStatus(fwk.Skip)
+		return limit(cycle, pod, c.tracker.LimitsOf(pod)) // for victims of a pod that stands for itself
 	}
 	c.tracker.Feed.AwaitRead(ctx)
 	entry := c.tracker.Enter(pod)

@@ -20,8 +20,6 @@ import (
 
 	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/placement"
-	"github.com/muster-sched/muster/pkg/quota"
-	"github.com/muster-sched/muster/pkg/resources"
 	"github.com/muster-sched/muster/pkg/scheduler/eviction"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
 )
@@ -37,48 +35,23 @@ type attempt struct {
 
 	mu     sync.Mutex // nodes are looked at in parallel
 	gangs  map[gangs.Key]*placement.GangVictims
-	rules  *gangs.EvictionRules                    // made when first asked for
 	placed map[gangs.Key]map[types.UID]fwk.PodInfo // the pods of all gangs in the snapshot, collected when first asked for
 	plans  map[string]plan
-
-	victimsLeave bool // pods that were evicted for the preemptor are still ending
 }
 
 // plan is what would be evicted from a node, and from others along with it.
 type plan struct {
 	victims    []*corev1.Pod
 	violations int
-	wholeGangs int  // gangs that are evicted whole
-	singlePods int  // pods that no gang needs and that are no surplus
-	surplus    int  // members that their gangs can spare
-	byShare    bool // some go because their queue is above its share
+	wholeGangs int // gangs that are evicted whole
+	singlePods int // pods that no gang needs and that are no surplus
+	surplus    int // members that their gangs can spare
 	status     *fwk.Status
 }
 
 var _ preemption.Interface = (*attempt)(nil)
 
-// PodEligibleToPreemptOthers says whether a pod may have others evicted now. It may not while victims of before leave its node. The upstream
-// scheduler asks only for those of a lower priority, and shares do not ask for priority.
-func (a *attempt) PodEligibleToPreemptOthers(ctx context.Context, pod *corev1.Pod, nominated *fwk.Status) (bool, string) {
-	eligible, why := a.DefaultPreemption.PodEligibleToPreemptOthers(ctx, pod, nominated)
-	if !eligible || nominated.Code() == fwk.UnschedulableAndUnresolvable {
-		return eligible, why
-	}
-	name, victims := a.tracker.Victims.SeatOf(pod.UID)
-	node, err := a.handle.SnapshotSharedLister().NodeInfos().Get(name)
-	if err != nil {
-		return true, "" // there is no seat, or no such node any more
-	}
-	a.victimsLeave = slices.ContainsFunc(node.GetPods(), func(info fwk.PodInfo) bool {
-		return info.GetPod().DeletionTimestamp != nil && victims.Has(info.GetPod().UID)
-	})
-	if a.victimsLeave {
-		return false, "pods that were evicted for it are still ending"
-	}
-	return true, ""
-}
-
-// SelectVictimsOnNode finds the fewest victims without which the preemptor fits on a node. Where no gang and no queue is concerned, and no pod says
+// SelectVictimsOnNode finds the fewest victims without which the preemptor fits on a node. Where no gang is concerned, and no pod or queue says
 // something about its eviction, the upstream scheduler does it.
 func (a *attempt) SelectVictimsOnNode(ctx context.Context, cycle fwk.CycleState, preemptor *corev1.Pod, node fwk.NodeInfo,
 	possible []*preemption.DomainVictim, pdbs []*policyv1.PodDisruptionBudget) ([]*corev1.Pod, int, *fwk.Status) {
@@ -125,14 +98,10 @@ func (a *attempt) plan(ctx context.Context, cycle fwk.CycleState, node fwk.NodeI
 		return plan{status: fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "No preemption victims found for incoming pod")}
 	}
 	victims, status := placement.ChooseVictims(candidates, placement.SimulateOnNode(ctx, a.handle, cycle, a.preemptor, node))
-	if !a.mayGoTogether(victims) {
-		return plan{status: fwk.NewStatus(fwk.Unschedulable, "the queues of the pods there would fall below their shares")}
-	}
 	p := plan{status: status}
 	for _, v := range victims {
 		p.victims = append(p.victims, v.AllPods()...)
 		p.violations += v.Violations
-		p.byShare = p.byShare || v.Rule == quota.ByShare
 		switch v.Kind {
 		case placement.WholeGang:
 			p.wholeGangs++
@@ -149,26 +118,20 @@ func (a *attempt) plan(ctx context.Context, cycle fwk.CycleState, node fwk.NodeI
 	return p
 }
 
-// candidates are what may be evicted from a node for the preemptor.
+// candidates are what may be evicted from a node for the preemptor: what has a lower priority, as the preemptor has no queue.
 func (a *attempt) candidates(possible []*preemption.DomainVictim, order placement.EvictionOrder) []*placement.Victim {
 	var candidates []*placement.Victim
 	here := map[*placement.GangVictims][]*gang.Member{}
 	var concerned []*placement.GangVictims
-	own, rules, now := ownGang(a.preemptor), a.evictionRules(), time.Now()
-	judge := func(v *placement.Victim, account string) {
-		v.Account = account
-		v.Requests = requestsOf(v)
-		if v = a.judged(rules, v); v != nil {
-			candidates = append(candidates, v)
-		}
-	}
+	own, below, now := ownGang(a.preemptor), corev1helpers.PodPriority(a.preemptor), time.Now()
 	for _, victim := range possible {
 		g, m := a.member(victim.Pods()[0].GetPod())
 		switch {
 		case m == nil:
 			pod := victim.Pods()[0].GetPod()
-			if account := a.tracker.Quota.Groups.AccountOf(pod); !eviction.IsSpared(a.tracker, pod, account, now) {
-				judge(&placement.Victim{Victim: victim, Kind: placement.SinglePod}, account)
+			isSpared := eviction.IsSpared(a.tracker, pod, a.tracker.Quota.Groups.AccountOf(pod), now)
+			if v := (&placement.Victim{Victim: victim, Kind: placement.SinglePod}); !isSpared && v.Priority() < below {
+				candidates = append(candidates, v)
 			}
 		case g.Key == own: // a pod does not preempt its own gang
 		default:
@@ -180,9 +143,9 @@ func (a *attempt) candidates(possible []*preemption.DomainVictim, order placemen
 	}
 	for _, g := range concerned {
 		movable := slices.DeleteFunc(slices.Clone(here[g]), func(m *gang.Member) bool { return eviction.IsSpared(a.tracker, m.Pod, g.Account, now) })
-		for _, v := range g.Candidates(movable, rules.Below(g.Account), order) {
+		for _, v := range g.Candidates(movable, below, order) {
 			if v.Kind != placement.WholeGang || !a.anySpared(g, now) {
-				judge(v, g.Account)
+				candidates = append(candidates, v)
 			}
 		}
 	}
@@ -197,51 +160,6 @@ func (a *attempt) anySpared(g *placement.GangVictims, now time.Time) bool {
 		}
 	}
 	return false
-}
-
-// evictionRules are what the queues say for the preemptor. The nodes are looked at in parallel.
-func (a *attempt) evictionRules() *gangs.EvictionRules {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.rules == nil {
-		a.rules = a.tracker.Victims.Rules(a.tracker.Victims.ClaimantOf(a.preemptor), eviction.TotalOf(a.handle), nil)
-	}
-	return a.rules
-}
-
-// judged is a candidate with the rule by which it may go, nil if it may not.
-func (a *attempt) judged(rules *gangs.EvictionRules, v *placement.Victim) *placement.Victim {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return rules.Judged(v)
-}
-
-// mayGoTogether says whether the queues let all victims go beside each other.
-func (a *attempt) mayGoTogether(victims []*placement.Victim) bool {
-	rules := a.evictionRules()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	may := true
-	var taken []*placement.Victim
-	for _, v := range victims {
-		if may = rules.Take(v); !may {
-			break
-		}
-		taken = append(taken, v)
-	}
-	for _, v := range taken {
-		rules.GiveBack(v)
-	}
-	return may
-}
-
-// requestsOf is what the pods of a victim request in all.
-func requestsOf(v *placement.Victim) resources.List {
-	sum := resources.List{}
-	for _, pod := range v.AllPods() {
-		sum.Add(resources.PodRequests(pod))
-	}
-	return sum
 }
 
 // ownGang is the gang of a pod as victims name it, "" for a pod without one.

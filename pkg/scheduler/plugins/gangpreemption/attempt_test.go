@@ -87,7 +87,12 @@ func (c *cluster) add(pods ...*corev1.Pod) {
 
 // attempt starts a search for a preemptor on nodes that are full but for a rest.
 func (c *cluster) attempt(preemptor *corev1.Pod, nodes int, rest int64) *attempt {
-	var objects []*corev1.Node
+	c.snapshot = cache.NewSnapshot(c.pods, c.fullNodes(nodes, rest))
+	return &attempt{handle: c, tracker: c.tracker, preemptor: preemptor, gangs: map[gangs.Key]*placement.GangVictims{}, plans: map[string]plan{}}
+}
+
+// fullNodes are nodes that are full but for a rest.
+func (c *cluster) fullNodes(nodes int, rest int64) (objects []*corev1.Node) {
 	for i := range nodes {
 		used := rest
 		for _, pod := range c.pods {
@@ -97,8 +102,7 @@ func (c *cluster) attempt(preemptor *corev1.Pod, nodes int, rest int64) *attempt
 		}
 		objects = append(objects, mustertesting.MakeNode(nodeName(i)).Allocatable("cpu", fmt.Sprintf("%dm", used), "pods", "100").Obj())
 	}
-	c.snapshot = cache.NewSnapshot(c.pods, objects)
-	return &attempt{handle: c, tracker: c.tracker, preemptor: preemptor, gangs: map[gangs.Key]*placement.GangVictims{}, plans: map[string]plan{}}
+	return objects
 }
 
 func nodeName(i int) string { return fmt.Sprintf("node%d", i) }

@@ -1,7 +1,9 @@
-// Package gangpreemption is the upstream DefaultPreemption with an eye on gangs. A pod that finds no node may have pods of
-// lower priority evicted; this plugin sees to it that a gang is not left with fewer members than its minimum. It prefers
-// pods that no gang needs, among them the members that a gang can spare, to others of the same priority; else it takes a gang
-// whole, on all nodes. Everything else is upstream's: who may preempt, disruption budgets, nominations, the evictions.
+// Package gangpreemption has pods evicted for one that finds no room. No gang is left with fewer members than its minimum.
+//
+// A pod that a queue is charged for is a gang of one: package eviction finds its victims as those of a gang. Any other pod goes to the upstream
+// DefaultPreemption, which decides by priority and for one node. There this plugin prefers pods that no gang needs, among them the members that
+// a gang can spare, to others of the same priority; else it takes a gang whole, on all nodes. Everything else is upstream's: who may preempt,
+// disruption budgets, nominations, the evictions.
 //
 // System-critical pods are placed even if that breaks a gang.
 package gangpreemption
@@ -11,8 +13,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -28,6 +28,7 @@ import (
 
 	"github.com/muster-sched/muster/pkg/apis/config"
 	"github.com/muster-sched/muster/pkg/placement"
+	"github.com/muster-sched/muster/pkg/scheduler/eviction"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
 	"github.com/muster-sched/muster/pkg/scheduler/upstream"
 )
@@ -40,6 +41,7 @@ type GangPreemption struct {
 	*defaultpreemption.DefaultPreemption
 	tracker *gangs.Tracker
 	handle  fwk.Handle
+	victims *eviction.Search
 }
 
 var (
@@ -67,7 +69,11 @@ func New(tracker *gangs.Tracker) frameworkruntime.PluginFactory {
 			return nil, fmt.Errorf("starting the tracker of gangs for %s: %w", Name, err)
 		}
 		tracker.Victims.EvictPods()
-		plugin := &GangPreemption{DefaultPreemption: inner, tracker: tracker, handle: handle}
+		victims, err := eviction.ForProfile(tracker, handle)
+		if err != nil {
+			return nil, fmt.Errorf("making %s: %w", Name, err)
+		}
+		plugin := &GangPreemption{DefaultPreemption: inner, tracker: tracker, handle: handle, victims: victims}
 		inner.Executor.PreemptPod = plugin.evictWith(inner.Executor.PreemptPod)
 		return plugin, nil
 	}
@@ -79,14 +85,25 @@ func (*GangPreemption) Name() string { return Name }
 // PostFilter has pods evicted so that one that found no node fits, and nominates it to the node.
 func (p *GangPreemption) PostFilter(ctx context.Context, cycle fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	metrics.PreemptionAttempts.Inc()
+	result, status := p.postFilter(ctx, cycle, pod, statuses)
+	if message := status.Message(); message != "" {
+		return result, fwk.NewStatus(status.Code(), "preemption: "+message)
+	}
+	return result, status
+}
+
+func (p *GangPreemption) postFilter(ctx context.Context, cycle fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	isCritical := upstream.IsCritical(corev1helpers.PodPriority(pod))
+	if p.tracker.Victims.SearchesFor(pod) {
+		if result, status := p.victims.MakeRoomFor(ctx, pod); !isCritical || status.IsSuccess() {
+			return result, status
+		}
+	}
 	// While evictions for the pod go on it does not come here. What it has claimed before and not got is free again.
 	p.tracker.Victims.DropClaims(pod.UID)
 	result, status := p.preempt(ctx, cycle, pod, statuses, false)
-	if noVictims := status.Code() == fwk.Unschedulable && result != nil; noVictims && upstream.IsCritical(corev1helpers.PodPriority(pod)) {
-		result, status = p.preempt(ctx, cycle, pod, statuses, true)
-	}
-	if message := status.Message(); message != "" {
-		return result, fwk.NewStatus(status.Code(), "preemption: "+message)
+	if noVictims := status.Code() == fwk.Unschedulable && result != nil; noVictims && isCritical {
+		return p.preempt(ctx, cycle, pod, statuses, true)
 	}
 	return result, status
 }
@@ -103,17 +120,9 @@ func (p *GangPreemption) preempt(ctx context.Context, cycle fwk.CycleState, pod 
 		plans:             map[string]plan{},
 	}
 	result, status := preemption.NewEvaluator(Name, p.handle, a, p.Executor).Preempt(ctx, cycle, pod, statuses)
-	var chosen plan
 	if status.IsSuccess() && result != nil && result.NominatingInfo != nil {
-		chosen = a.plans[result.NominatedNodeName]
 		// At once, so that the next pod's search knows, although the evictions are still to come.
-		p.tracker.Victims.ClaimVictims(pod.UID, uids(chosen.victims))
-	}
-	switch {
-	case chosen.byShare:
-		p.tracker.Victims.KeepSeat(pod, result.NominatedNodeName, chosen.victims)
-	case !a.victimsLeave:
-		p.tracker.Victims.EndSeat(pod.UID)
+		p.tracker.Victims.ClaimVictims(pod.UID, uids(a.plans[result.NominatedNodeName].victims))
 	}
 	return result, status
 }
@@ -135,7 +144,10 @@ func (p *GangPreemption) evictWith(evict evictFunc) evictFunc {
 		if !native {
 			p.tracker.Evictions.Begin(preemptor.UID(), candidate.Name(), victim) // before, as the preemptor may be bound at once
 		}
-		inMemory, err := p.evict(ctx, candidate, preemptor, victim, plugin, evict)
+		inMemory, err := evict(ctx, candidate, preemptor, victim, plugin)
+		if err == nil && !inMemory {
+			p.tracker.Victims.Evicted(victim, gangs.Preempted)
+		}
 		if !native && (inMemory || err != nil) {
 			p.tracker.Evictions.Cancel(preemptor.UID())
 		}
@@ -144,35 +156,6 @@ func (p *GangPreemption) evictWith(evict evictFunc) evictFunc {
 		}
 		return inMemory, err
 	}
-}
-
-// evict evicts a pod. Upstream's way says that the priority of the preemptor is higher, which does not hold if a queue takes back its share.
-func (p *GangPreemption) evict(ctx context.Context, candidate preemption.Candidate, preemptor preemption.ExecutorPreemptor, victim *corev1.Pod, plugin string, evict evictFunc) (bool, error) {
-	reason, message := gangs.Preempted, ""
-	pod := preemptor.Pods()[preemptor.GetName()]
-	if preemptor.Type() == string(fwk.PodKeyType) {
-		reason, message = p.tracker.Victims.WhyEvicted(victim, pod)
-	}
-	if reason != gangs.Reclaimed || p.handle.GetWaitingPod(victim.UID) != nil || p.handle.GetPodInPreBind(victim.UID) != nil {
-		inMemory, err := evict(ctx, candidate, preemptor, victim, plugin)
-		if err == nil && !inMemory {
-			p.tracker.Victims.Evicted(victim, reason)
-		}
-		return inMemory, err
-	}
-	client, marked := p.handle.ClientSet(), gangs.Disrupted(victim, message)
-	err := upstream.PatchPodStatus(ctx, client, victim, &marked.Status) // the snapshot may show an older version of the pod
-	if err == nil {
-		err = client.CoreV1().Pods(victim.Namespace).Delete(ctx, victim.Name, *metav1.NewPreconditionDeleteOptions(string(victim.UID)))
-	}
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // it is gone, or another pod has its name
-		return false, nil
-	} else if err != nil {
-		return false, fmt.Errorf("evicting pod %s for pod %s: %w", klog.KObj(victim), klog.KObj(preemptor), err)
-	}
-	p.tracker.Victims.Evicted(victim, reason)
-	p.handle.EventRecorder().Eventf(victim, pod, corev1.EventTypeNormal, reason, "Evicting", "%s", message)
-	return false, nil
 }
 
 type evictFunc = func(ctx context.Context, candidate preemption.Candidate, preemptor preemption.ExecutorPreemptor, victim *corev1.Pod, plugin string) (bool, error)

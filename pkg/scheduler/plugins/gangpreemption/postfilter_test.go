@@ -31,11 +31,12 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 
+	"github.com/muster-sched/muster/pkg/scheduler/eviction"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// world is the plugin in a profile with NodeResourcesFit, on one node that pods fill.
+// world is the plugin in a profile with NodeResourcesFit, on nodes that pods fill.
 type world struct {
 	framework.Framework
 	plugin  *GangPreemption
@@ -44,8 +45,8 @@ type world struct {
 	node    fwk.NodeInfo
 }
 
-// newWorld makes a world with a node of 4 CPUs, and a pod that is to preempt.
-func newWorld(t *testing.T, c *cluster, preemptor *corev1.Pod) *world {
+// newWorld makes a world with some nodes, and a pod that is to preempt. Without nodes it has one of 4 CPUs.
+func newWorld(t *testing.T, c *cluster, preemptor *corev1.Pod, nodes ...*corev1.Node) *world {
 	t.Helper()
 	metrics.Register()
 	objects := []runtime.Object{preemptor}
@@ -54,7 +55,10 @@ func newWorld(t *testing.T, c *cluster, preemptor *corev1.Pod) *world {
 	}
 	w := &world{tracker: c.tracker, client: fake.NewClientset(objects...)}
 	factory := informers.NewSharedInformerFactory(w.client, 0)
-	snapshot := cache.NewSnapshot(c.pods, []*corev1.Node{mustertesting.MakeNode(nodeName(0)).Allocatable("cpu", "4", "pods", "10").Obj()})
+	if len(nodes) == 0 {
+		nodes = append(nodes, mustertesting.MakeNode(nodeName(0)).Allocatable("cpu", "4", "pods", "10").Obj())
+	}
+	snapshot := cache.NewSnapshot(c.pods, nodes)
 	registry := upstreamplugins.NewInTreeRegistry()
 	registry[Name] = func(ctx context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		upstream, err := defaultpreemption.New(ctx, &schedulerconfig.DefaultPreemptionArgs{MinCandidateNodesPercentage: 10, MinCandidateNodesAbsolute: 100}, handle,
@@ -62,7 +66,11 @@ func newWorld(t *testing.T, c *cluster, preemptor *corev1.Pod) *world {
 		if err != nil {
 			return nil, err
 		}
-		w.plugin = &GangPreemption{DefaultPreemption: upstream, tracker: w.tracker, handle: handle}
+		victims, err := eviction.ForProfile(w.tracker, handle)
+		if err != nil {
+			return nil, err
+		}
+		w.plugin = &GangPreemption{DefaultPreemption: upstream, tracker: w.tracker, handle: handle, victims: victims}
 		upstream.Executor.PreemptPod = w.plugin.evictWith(upstream.Executor.PreemptPod)
 		return w.plugin, nil
 	}

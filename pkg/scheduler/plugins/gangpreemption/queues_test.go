@@ -5,9 +5,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
@@ -37,7 +40,7 @@ func TestVictimsOfAPodWithAQueue(t *testing.T) {
 		"a lower priority in the same queue":           {map[string]string{"a": "2"}, []*mustertesting.PodWrapper{runs("low", "a", "2", 0)}, urgent("a"), []string{"low"}},
 		"an equal priority in the same queue":          {map[string]string{"a": "2"}, []*mustertesting.PodWrapper{runs("same", "a", "2", 10)}, urgent("a"), nil},
 		"another queue within its share":               {map[string]string{"a": "2", "b": "2"}, []*mustertesting.PodWrapper{runs("low", "b", "2", 0)}, urgent("a"), nil},
-		"another queue above its share":                {map[string]string{"a": "2", "b": "2"}, []*mustertesting.PodWrapper{runs("one", "b", "2", 100), runs("two", "b", "2", 100)}, urgent("a"), []string{"two"}},
+		"another queue above its share":                {map[string]string{"a": "2", "b": "2"}, []*mustertesting.PodWrapper{runs("one", "b", "2", 100), runs("two", "b", "2", 90)}, urgent("a"), []string{"two"}},
 		"the own queue above its share":                {map[string]string{"a": "1", "b": "1"}, []*mustertesting.PodWrapper{runs("low", "b", "2", 0)}, urgent("a"), nil},
 		"a preemptor without a queue":                  {map[string]string{"a": "2"}, []*mustertesting.PodWrapper{runs("low", "a", "2", 0)}, urgent(""), []string{"low"}},
 		"a pod that must not be evicted":               {map[string]string{"a": "2"}, []*mustertesting.PodWrapper{runs("low", "a", "2", 0).Annotation("volcano.sh/preemptable", "false")}, urgent("a"), nil},
@@ -57,8 +60,55 @@ func TestVictimsOfAPodWithAQueue(t *testing.T) {
 			for _, pod := range c.pods {
 				s.add(pod.Obj())
 			}
-			victims, _ := s.victims(t, s.attempt(c.preemptor.Obj(), 2, 0), nodeName(0))
-			assert.ElementsMatch(t, c.want, namesOf(victims))
+			assert.ElementsMatch(t, c.want, s.evictedFor(t, c.preemptor.UID("urgent").SchedulerName("muster").Obj(), 2))
+		})
+	}
+}
+
+// evictedFor are the pods that are evicted for a pod that fits on none of the nodes, which are full.
+func (c *cluster) evictedFor(t *testing.T, preemptor *corev1.Pod, nodes int) []string {
+	t.Helper()
+	c.tracker.Quota.EnforceQuota()
+	c.tracker.Victims.EvictPods()
+	w := newWorld(t, c, preemptor, c.fullNodes(nodes, 0)...)
+	result, status := w.postFilter(t, preemptor)
+	leaving := []string{}
+	for uid := range c.tracker.Victims.Leaving() {
+		leaving = append(leaving, string(uid))
+	}
+	if c.tracker.Victims.SearchesFor(preemptor) {
+		assert.Equal(t, len(leaving) > 0, status.IsSuccess(), status)
+		assert.Equal(t, len(leaving) > 0, result.NominatedNodeName != "", "it is nominated where it has victims")
+		assert.Empty(t, w.deleted(), "others evict them")
+		return leaving
+	}
+	require.Eventually(t, func() bool { return status.IsSuccess() == (len(w.deleted()) > 0) }, 10*time.Second, time.Millisecond)
+	return w.deleted().UnsortedList()
+}
+
+// TestTheNominationOfAPodStaysWhileItsVictimsLeave, and ends if nothing is evicted for it.
+func TestTheNominationOfAPodStaysWhileItsVictimsLeave(t *testing.T) {
+	for name, c := range map[string]struct {
+		priority int32
+		stays    bool
+		message  string
+	}{
+		"victims leave": {0, true, "pods that were evicted for it are still ending"},
+		"none may go":   {10, false, "no eviction that the queues and priorities allow makes room for it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newCluster()
+			s.tracker.Quota.EnforceQuota()
+			s.tracker.Victims.EvictPods()
+			s.add(mustertesting.MakePod("low").Node(nodeName(0)).Requests("cpu", "2").Priority(c.priority).QueueName("a").Obj())
+			urgent := mustertesting.MakePod("urgent").UID("urgent").SchedulerName("muster").Requests("cpu", "2").Priority(10).QueueName("a").Obj()
+			w := newWorld(t, s, urgent, s.fullNodes(1, 0)...)
+			w.postFilter(t, urgent)
+			result, status := w.postFilter(t, urgent)
+			assert.Equal(t, fwk.Unschedulable, status.Code())
+			assert.Equal(t, "preemption: "+c.message, status.Message())
+			assert.Equal(t, c.stays, result == nil)
+			assert.True(t, c.stays || result.Mode() == fwk.ModeOverride && result.NominatedNodeName == "")
 		})
 	}
 }
@@ -90,6 +140,64 @@ func TestPodsOfAQueueRunForAWhile(t *testing.T) {
 			urgent := mustertesting.MakePod("urgent").Requests("cpu", "2").Priority(10).Obj()
 			victims, _ := s.victims(t, s.attempt(urgent, 1, 0), nodeName(0))
 			assert.ElementsMatch(t, c.want, namesOf(victims))
+			assert.ElementsMatch(t, c.want, s.evictedFor(t, mustertesting.MakePod("mine").UID("mine").SchedulerName("muster").Requests("cpu", "2").Priority(10).QueueName("a").Obj(), 1))
+		})
+	}
+}
+
+// TestQuotaIsMadeForAPodThatLacksIt, though the node has room. All queues are below "org", which has 6 CPUs.
+func TestQuotaIsMadeForAPodThatLacksIt(t *testing.T) {
+	runs := func(name, queue string, priority int32) *corev1.Pod {
+		pod := mustertesting.MakePod(name).Node(nodeName(0)).Requests("cpu", "2").Priority(priority).QueueName(queue).Obj()
+		pod.Status.StartTime = &metav1.Time{Time: time.Now()}
+		return pod
+	}
+	borrowed := []*corev1.Pod{runs("b0", "b", 100), runs("b1", "b", 100), runs("b2", "b", 99)}
+	for name, c := range map[string]struct {
+		change func(b *schedulingv1beta1.Queue)
+		runs   []*corev1.Pod
+		cpu    string
+		want   []string
+	}{
+		"one of those that borrow":        {nil, borrowed, "2", []string{"b2"}},
+		"as many as are needed":           {nil, borrowed, "4", []string{"b2", "b"}},
+		"not more than the own share":     {nil, borrowed, "5", nil},
+		"a lower priority of the own":     {nil, []*corev1.Pod{runs("low", "own", 1), runs("high", "own", 20), runs("b0", "b", 100)}, "2", []string{"low"}},
+		"not from a queue that keeps all": {func(b *schedulingv1beta1.Queue) { b.Spec.Reclaimable = new(bool) }, borrowed, "2", nil},
+		"not what has not run for a time": {func(b *schedulingv1beta1.Queue) {
+			b.Spec.Muster = &schedulingv1beta1.QueueExtension{MinRuntime: &metav1.Duration{Duration: time.Hour}}
+		}, borrowed, "2", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newCluster()
+			s.tracker.Quota.EnforceQuota()
+			s.tracker.Victims.EvictPods()
+			queue := func(name, deserved string) *schedulingv1beta1.Queue {
+				return mustertesting.MakeQueue(name).Parent("org").Deserved("cpu", deserved).Obj()
+			}
+			b := queue("b", "2")
+			if c.change != nil {
+				c.change(b)
+			}
+			for _, q := range []*schedulingv1beta1.Queue{mustertesting.MakeQueue("org").Capability("cpu", "6").Obj(), queue("own", "4"), b} {
+				s.tracker.Quota.SetQueue(q)
+			}
+			s.add(c.runs...)
+			mine := mustertesting.MakePod("mine").UID("mine").SchedulerName("muster").Requests("cpu", c.cpu).Priority(10).QueueName("own").Obj()
+			require.NotNil(t, s.tracker.Quota.QuotaShortage(mine))
+			w := newWorld(t, s, mine, s.fullNodes(1, 10_000)...)
+			_, status := w.plugin.victims.MakeRoomFor(t.Context(), mine)
+			assert.Equal(t, c.want != nil, status.IsSuccess(), status)
+			leaving := s.tracker.Victims.Leaving()
+			require.Len(t, leaving, len(c.want))
+			for _, name := range c.want {
+				assert.True(t, leaving.HasAny("b0", "b1") && name == "b" || leaving.Has(types.UID(name)), leaving)
+			}
+			assert.NotNil(t, s.tracker.Quota.QuotaShortage(mine), "until they have gone")
+			for uid := range leaving {
+				s.tracker.DeletePod(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}})
+			}
+			assert.Equal(t, c.want == nil, s.tracker.Quota.QuotaShortage(mine) != nil)
 		})
 	}
 }

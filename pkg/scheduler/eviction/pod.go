@@ -1,0 +1,36 @@
+package eviction
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// Why a pod still waits. The texts are constant: the next search finds the same, as a rule.
+const (
+	victimsLeave = "pods that were evicted for it are still ending"
+	nothingFound = "no eviction that the queues and priorities allow makes room for it"
+)
+
+// MakeRoomFor is PostFilter for a pod that a queue is charged for: it has the fewest pods evicted with which the pod has room and quota, and
+// nominates it to the node. The nomination stays as long as the victims have not gone, and ends if nothing is evicted: it would keep room from
+// others.
+func (s *Search) MakeRoomFor(ctx context.Context, pod *corev1.Pod) (*fwk.PostFilterResult, *fwk.Status) {
+	search, waits := s.tracker.Victims.SearchFor(pod)
+	if waits {
+		return nil, fwk.NewStatus(fwk.Unschedulable, victimsLeave)
+	}
+	if search != nil {
+		nodes, err := s.handle.SnapshotSharedLister().NodeInfos().List()
+		if err != nil {
+			return nil, fwk.AsStatus(err)
+		}
+		seat := s.SeatFor(ctx, &search.Claimant, &search.Problem, nodes)
+		if node, ok := s.tracker.Victims.CommitSeat(search, seat); ok {
+			return framework.NewPostFilterResultWithNominatedNode(node), nil
+		}
+	}
+	return framework.NewPostFilterResultWithNominatedNode(""), fwk.NewStatus(fwk.Unschedulable, nothingFound)
+}

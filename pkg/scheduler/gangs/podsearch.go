@@ -1,0 +1,204 @@
+package gangs
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+
+	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/placement"
+	"github.com/muster-sched/muster/pkg/resources"
+)
+
+// PodSearch is what a search for victims of one pod is made on: one that stands for itself and is charged to a queue. It is a gang of one.
+type PodSearch struct {
+	// Claimant is the pod.
+	Claimant Claimant
+	// Problem is to find a place for it.
+	Problem placement.Problem
+
+	pod   *corev1.Pod
+	pace  *pace
+	begun time.Time
+}
+
+// SearchesFor says whether the victims of a pod are searched as those of a gang are, by shares and by priority, for room and for quota. A pod
+// that no queue is charged for has others evicted by priority, for room on one node.
+func (v *Victims) SearchesFor(pod *corev1.Pod) bool {
+	v.t.mu.Lock()
+	defer v.t.mu.Unlock()
+	return v.enabled && v.t.Quota.enforced && v.accountOf(pod) != ""
+}
+
+// SearchFor begins a search for a pod that found no room, or lacks quota. It returns nil if nothing may be evicted for the pod now. waits says
+// that this is because its victims have not gone yet: then its nomination must stay.
+func (v *Victims) SearchFor(pod *corev1.Pod) (s *PodSearch, waits bool) {
+	v.t.mu.Lock()
+	defer v.t.mu.Unlock()
+	now := v.t.clock.Now()
+	if v.t.WaitList.awaitSeat(pod.UID, now) {
+		return nil, true
+	}
+	v.t.WaitList.endPodSeat(pod.UID)
+	if gang.NeverPreempts(pod) || v.t.Quota.standsBack(pod) {
+		return nil, false
+	}
+	s = &PodSearch{Claimant: v.claimantOf(pod), pod: pod, begun: now}
+	if s.pace = v.searches.begin(pod, &s.Claimant, v.t.Quota.termsOf(s.Claimant.Account).preemptionDelay, now); s.pace == nil {
+		return nil, false
+	}
+	s.Problem = placement.Problem{
+		Members: []*gang.Member{gang.MemberOf(pod, s.Claimant.Wants)},
+		SameGang: func(other *corev1.Pod) bool {
+			key, ok := KeyOf(other)
+			return other.UID == pod.UID || ok && key == s.Claimant.Gang
+		},
+		InGang:   IsMember,
+		Priority: s.Claimant.Priority,
+		Held:     v.t.Decisions.assumedByOthers(nil, s.Claimant.Priority),
+	}
+	return s, false
+}
+
+// claimantOf is a pod that stands for itself as the claimant of victims.
+func (v *Victims) claimantOf(pod *corev1.Pod) Claimant {
+	c := Claimant{
+		Account: v.accountOf(pod), Priority: corev1helpers.PodPriority(pod), Wants: resources.PodRequests(pod),
+		uid: pod.UID, who: fmt.Sprintf("pod %s/%s", pod.Namespace, pod.Name), ledgerKey: ledgerKey(pod.UID),
+	}
+	if g, _ := v.t.find(pod.UID); g != nil {
+		c.Gang = g.key
+	} else if _, waits := v.t.Quota.pods[pod.UID]; !waits {
+		c.uncounted = true
+	}
+	return c
+}
+
+// podSearches says when victims are searched for pods that stand for themselves. Thousands that are alike may wait: they share their pauses.
+type podSearches struct {
+	paces map[likeness]*pace
+	of    map[types.UID]*pace // of each pod that waits for its next search
+}
+
+// likeness is what pods have in common that are not told apart here.
+type likeness struct {
+	account, requests, owner string
+	priority                 int32
+}
+
+// pace is when the next search for pods that are alike is made.
+type pace struct {
+	likeness
+	pods     map[types.UID]waitingPod
+	wants    resources.List // of each pod
+	searches int            // in a row that found nothing
+	at       time.Time      // the next is not made before
+	owed     bool           // a pod came before it might be searched for
+}
+
+// waitingPod is a pod that waits for a search.
+type waitingPod struct {
+	pod *corev1.Pod
+	at  time.Time // nothing is evicted for it before
+}
+
+// retriedAlike is how many pods that are alike a tick has tried again: all are tried when the searches for them find something.
+const retriedAlike = 10
+
+// begin returns the pace of a pod if victims may be searched for it now, else nil. delay is how long it must have waited for that.
+func (s *podSearches) begin(pod *corev1.Pod, c *Claimant, delay time.Duration, now time.Time) *pace {
+	p := s.paceOf(pod, c)
+	waits, known := p.pods[pod.UID]
+	if !known {
+		waits = waitingPod{pod: pod, at: now.Add(delay)}
+		p.pods[pod.UID], s.of[pod.UID] = waits, p
+	}
+	if now.Before(p.at) || now.Before(waits.at) {
+		p.owed = true
+		return nil
+	}
+	return p
+}
+
+// paceOf is the pace of the pods that are like a pod.
+func (s *podSearches) paceOf(pod *corev1.Pod, c *Claimant) *pace {
+	if p := s.of[pod.UID]; p != nil {
+		return p
+	}
+	key := likeness{account: c.Account, requests: fmt.Sprint(c.Wants), owner: pod.Namespace, priority: c.Priority}
+	if c.Gang != (Key{}) {
+		key.owner = c.Gang.String()
+	} else if owner := metav1.GetControllerOf(pod); owner != nil {
+		key.owner = string(owner.UID)
+	}
+	if s.paces[key] == nil {
+		s.paces[key] = &pace{likeness: key, pods: map[types.UID]waitingPod{}, wants: c.Wants}
+	}
+	return s.paces[key]
+}
+
+// inVain notes that a search has found nothing. The next one for such pods waits, and longer the longer this one has taken.
+func (s *podSearches) inVain(search *PodSearch, now time.Time) {
+	search.pace.pause(now)
+	if at := now.Add(searchPause * now.Sub(search.begun)); at.After(search.pace.at) {
+		search.pace.at = at
+	}
+}
+
+func (p *pace) pause(now time.Time) {
+	p.at = now.Add(min(longestSearchPause, firstSearchPause<<min(p.searches, 10)))
+	p.searches++
+}
+
+// succeeded notes that a search has found victims. Others may be found for the pods that are alike.
+func (s *podSearches) succeeded(search *PodSearch) {
+	search.pace.searches, search.pace.at, search.pace.owed = 0, time.Time{}, true
+	s.forget(search.pod.UID)
+}
+
+// forget drops a pod that waits for no search any more.
+func (s *podSearches) forget(pod types.UID) {
+	p := s.of[pod]
+	if p == nil {
+		return
+	}
+	delete(s.of, pod)
+	if delete(p.pods, pod); len(p.pods) == 0 {
+		delete(s.paces, p.likeness)
+	}
+}
+
+// due are pods that should be tried again: a search is owed to them, or the queues owe them something.
+func (s *podSearches) due(now time.Time, isOwed func(account string, wants resources.List) bool) (pods []*corev1.Pod) {
+	asked := 0
+	for _, p := range s.paces {
+		if now.Before(p.at) {
+			continue
+		}
+		if asked++; asked > askedAtOnce {
+			return pods // the others have their turn in the next tick: the order is another one each time
+		}
+		if !p.owed && !isOwed(p.account, p.wants) {
+			p.pause(now)
+			continue
+		}
+		some := p.waiting(now)
+		p.owed = len(some) == 0 // all wait for their delay
+		pods = append(pods, some...)
+	}
+	return pods
+}
+
+// waiting are some of the pods for which something may be evicted by now.
+func (p *pace) waiting(now time.Time) (pods []*corev1.Pod) {
+	for _, w := range p.pods {
+		if len(pods) < retriedAlike && !now.Before(w.at) {
+			pods = append(pods, w.pod)
+		}
+	}
+	return pods
+}
