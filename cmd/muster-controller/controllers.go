@@ -49,7 +49,7 @@ func newControllers(ctx context.Context, cfg *config, p *parts) ([]controller, e
 	}
 	legacyregistry.MustRegister(used.Drift())
 	reports := worker.NewReports()
-	phJobs, err := newPhJobs(ctx, cfg, p, used)
+	phJobs, err := newPhJobs(ctx, cfg, p, used, reports)
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 	phjobcontroller "github.com/muster-sched/muster/pkg/controllers/phjob"
 	"github.com/muster-sched/muster/pkg/controllers/podgroup"
 	"github.com/muster-sched/muster/pkg/controllers/usage"
+	"github.com/muster-sched/muster/pkg/controllers/worker"
 	"github.com/muster-sched/muster/pkg/phjob"
 )
 
@@ -78,7 +79,7 @@ type phJobControllers struct {
 }
 
 // newPhJobs makes the controllers of PhJobs.
-func newPhJobs(ctx context.Context, cfg *config, p *parts, used *usage.Tracker) (c phJobControllers, err error) {
+func newPhJobs(ctx context.Context, cfg *config, p *parts, used *usage.Tracker, reports *worker.Reports) (c phJobControllers, err error) {
 	if cfg.phJobs == nil {
 		klog.FromContext(ctx).Info("PhJobs are switched off", "by", jobSubmissionVariable)
 		return c, nil
@@ -89,7 +90,7 @@ func newPhJobs(ctx context.Context, cfg *config, p *parts, used *usage.Tracker) 
 	}
 	common := phjobcontroller.Config{
 		Kube: p.kube, Muster: p.muster, KubeInformers: p.kubeInformers, MusterInformers: p.musterInformers,
-		Usage: used, Recorder: p.recorder, Settings: cfg.phJobs, SchedulerName: cfg.schedulerName,
+		Usage: used, Recorder: p.recorder, Reports: reports, Settings: cfg.phJobs, SchedulerName: cfg.schedulerName,
 	}
 	if c.jobs, err = phjobcontroller.New(common); err != nil {
 		return c, fmt.Errorf("setting up the phjob controller: %w", err)

@@ -45,6 +45,8 @@ type Config struct {
 	Usage *usage.Tracker
 	// Recorder writes the events on PhJobs.
 	Recorder record.EventRecorder
+	// Reports lets statuses that nothing waits for give way to what other PhJobs wait for; nil writes all at once.
+	Reports *worker.Reports
 	// Settings are the administrator's.
 	Settings *phjob.Config
 	// SchedulerName is the scheduler of the pods.
@@ -75,6 +77,7 @@ type Controller struct {
 	groupIndex    cache.Indexer
 	synced        []cache.InformerSynced
 	worker        *worker.Worker
+	reports       *worker.Reports
 	written       worker.Written[*primehubv1alpha1.PhJob]
 	line          lineUp
 }
@@ -84,7 +87,7 @@ func New(cfg Config) (*Controller, error) {
 	primehub, scheduling := cfg.MusterInformers.Primehub().V1alpha1(), cfg.MusterInformers.Scheduling().V1beta1()
 	core := cfg.KubeInformers.Core().V1()
 	c := &Controller{
-		kube: cfg.Kube, muster: cfg.Muster, usage: cfg.Usage, recorder: cfg.Recorder, settings: cfg.Settings,
+		kube: cfg.Kube, muster: cfg.Muster, usage: cfg.Usage, recorder: cfg.Recorder, settings: cfg.Settings, reports: cfg.Reports,
 		schedulerName: cfg.SchedulerName, clock: cfg.Clock,
 		jobs:          primehub.PhJobs().Lister(),
 		images:        primehub.Images().Lister(),
@@ -98,6 +101,7 @@ func New(cfg Config) (*Controller, error) {
 		c.clock = clock.RealClock{}
 	}
 	c.worker = worker.New("phjob", c)
+	c.reports.Share(c.worker)
 	for _, owned := range []cache.SharedIndexInformer{core.Pods().Informer(), scheduling.PodGroups().Informer()} {
 		if err := owned.AddIndexers(cache.Indexers{byOwner: owningJob}); err != nil {
 			return nil, fmt.Errorf("indexing by PhJob: %w", err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,7 +12,6 @@ import (
 
 	primehubv1alpha1 "github.com/muster-sched/muster/pkg/apis/primehub/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
-	"github.com/muster-sched/muster/pkg/controllers/podgroup"
 	"github.com/muster-sched/muster/pkg/controllers/usage"
 	"github.com/muster-sched/muster/pkg/ledger"
 	"github.com/muster-sched/muster/pkg/phjob"
@@ -196,14 +194,9 @@ func lookupFailed(kind, name string, err error) error {
 // shortageOf says what quota a PodGroup waits for; "" if that is not known.
 func shortageOf(group *schedulingv1beta1.PodGroup) string {
 	for _, condition := range group.Status.Conditions {
-		if condition.Type != schedulingv1beta1.PodGroupUnschedulableType || condition.Status != corev1.ConditionTrue {
-			continue
+		if condition.Type == schedulingv1beta1.PodGroupUnschedulableType && condition.Status == corev1.ConditionTrue {
+			return condition.Message
 		}
-		if strings.Contains(condition.Message, podgroup.WaitsInLine) {
-			// Which one is ahead changes all the time.
-			return "an earlier job of the group waits, and jobs of a group start in the order of their creation"
-		}
-		return condition.Message
 	}
 	return ""
 }

@@ -71,10 +71,13 @@ func (c *Controller) advance(ctx context.Context, key string, job *primehubv1alp
 	return c.settle(ctx, job)
 }
 
-// write writes the status if it has changed, and returns the PhJob that has it; nil if the PhJob is gone.
+// write writes the status if it has changed, and returns the PhJob that has it; nil if the PhJob is gone. A report waits until all else is done.
 func (c *Controller) write(ctx context.Context, key string, job *primehubv1alpha1.PhJob, next *primehubv1alpha1.PhJobStatus) (*primehubv1alpha1.PhJob, error) {
 	next.Message = text.Cut(next.Message, text.MaxMessage)
 	if apiequality.Semantic.DeepEqual(&job.Status, next) {
+		return job, nil
+	}
+	if isReport(&job.Status, next) && !c.reports.MayWrite(c.worker, key) {
 		return job, nil
 	}
 	changed := job.DeepCopy()
@@ -97,4 +100,14 @@ func (c *Controller) write(ctx context.Context, key string, job *primehubv1alpha
 		c.recorder.Event(updated, kind, string(next.Phase), next.Message)
 	}
 	return updated, nil
+}
+
+// isReport says whether a change of status only tells people something else about the same phase. Nothing waits for that.
+func isReport(last, next *primehubv1alpha1.PhJobStatus) bool {
+	if last.Phase == "" {
+		return false
+	}
+	same := *next
+	same.Reason, same.Message = last.Reason, last.Message
+	return apiequality.Semantic.DeepEqual(last, &same)
 }

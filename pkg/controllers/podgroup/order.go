@@ -132,8 +132,9 @@ func (o *obstacle) gangReason() string {
 	return schedulingv1beta1.NotEnoughResourcesReason
 }
 
-// WaitsInLine is part of the message of a PodGroup that waits because another one is ahead of it in a queue that is first in, first out.
-const WaitsInLine = "is first in, first out, and"
+// waitsForEarlierJob explains why the PodGroup of a PhJob waits while another one is ahead. It does not name that one: it would have to be
+// written anew to all that wait whenever a job starts.
+const waitsForEarlierJob = words("an earlier job of the group waits, and jobs of a group start in the order of their creation")
 
 // words is an explanation that is put into words already.
 type words string
@@ -222,8 +223,7 @@ func (r *rules) judge(c, ahead *candidate, reserved quota.Reserved) decision {
 		return decision{admitted: true}
 	}
 	if ahead != nil {
-		reason := fmt.Sprintf("queue %q "+WaitsInLine+" %s is still waiting there", c.queue, ahead.key)
-		return heldBack(obstacleKind{inLine: true}, words(reason))
+		return heldBack(obstacleKind{inLine: true}, c.waitsFor(ahead))
 	}
 	if e := r.beyond(c.queue, c.want); e != nil && !c.byQuotaAlone {
 		return heldBack(obstacleKind{resource: e.resource, forEver: e.isForEver()}, e)
@@ -235,6 +235,14 @@ func (r *rules) judge(c, ahead *candidate, reserved quota.Reserved) decision {
 		return lacksQuota(s)
 	}
 	return decision{admitted: true}
+}
+
+// waitsFor explains why a candidate waits while another one is ahead.
+func (c *candidate) waitsFor(ahead *candidate) words {
+	if c.byQuotaAlone {
+		return waitsForEarlierJob
+	}
+	return words(fmt.Sprintf("queue %q is first in, first out, and %s is still waiting there", c.queue, ahead.key))
 }
 
 func lacksQuota(s *quota.Shortage) decision {

@@ -195,11 +195,14 @@ func isUrgent(last, next *schedulingv1beta1.PodGroupStatus) bool {
 	return lastCondition.Type != nextCondition.Type
 }
 
-// isReport says whether a change of status only tells people that members of an admitted PodGroup have come, have found
-// nodes, or run. Nothing in Muster waits for that: who looks for members counts them itself. That some have finished is worth
+// isReport says whether a change of status only tells people why a PodGroup waits for its queue, or that members of an admitted one have come,
+// have found nodes, or run. Nothing in Muster waits for that: who looks for members counts them itself. That some have finished is worth
 // more: the scheduler learns from the status of those that are gone. That the PodGroup is admitted at all is what pods wait
 // for.
 func isReport(last, next *schedulingv1beta1.PodGroupStatus) bool {
+	if !next.Phase.Admitted() {
+		return true
+	}
 	if !last.Phase.Admitted() || ptr.Deref(last.JobVersion, 0) != ptr.Deref(next.JobVersion, 0) || last.Succeeded != next.Succeeded || last.Failed != next.Failed {
 		return false
 	}

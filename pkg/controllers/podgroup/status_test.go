@@ -323,7 +323,7 @@ func TestWhatIsOnlyAReport(t *testing.T) {
 		last, next status
 		want       bool
 	}{
-		"it waits for its queue":        {status{}, with(pending, schedulingv1beta1.PodGroupUnschedulableType, "a"), false},
+		"it waits for its queue":        {status{}, with(pending, schedulingv1beta1.PodGroupUnschedulableType, "a"), true},
 		"its gang has started":          {status{Phase: inqueue}, with(running, schedulingv1beta1.PodGroupScheduled, ""), true},
 		"its last obstacle is over":     {with(inqueue, schedulingv1beta1.PodGroupUnschedulableType, "a"), with(running, schedulingv1beta1.PodGroupScheduled, ""), true},
 		"more run":                      {status{Phase: running, Running: 1}, status{Phase: running, Running: 2}, true},

@@ -106,9 +106,10 @@ func startControllers(ctx context.Context) (stop func(), err error) {
 	if err != nil {
 		return nil, err
 	}
+	reports := worker.NewReports()
 	config := phjobcontroller.Config{
 		Kube: kube, Muster: muster, KubeInformers: kubeInformers, MusterInformers: musterInformers,
-		Usage: used, Recorder: recorder, Settings: phjob.DefaultConfig(), SchedulerName: "none", Clock: now,
+		Usage: used, Recorder: recorder, Reports: reports, Settings: phjob.DefaultConfig(), SchedulerName: "none", Clock: now,
 	}
 	jobs, err := phjobcontroller.New(config)
 	if err != nil {
@@ -120,7 +121,7 @@ func startControllers(ctx context.Context) (stop func(), err error) {
 	}
 	groups, err := podgroup.New(podgroup.Config{
 		KubeClient: kube, MusterClient: muster, KubeInformers: kubeInformers, MusterInformers: musterInformers,
-		Usage: used, Recorder: recorder, OvercommitFactor: 1.2, HoldTimeout: time.Second, OvertakeTime: time.Second, Reports: worker.NewReports(),
+		Usage: used, Recorder: recorder, OvercommitFactor: 1.2, HoldTimeout: time.Second, OvertakeTime: time.Second, Reports: reports,
 		PhJobOf: jobs.JobOf,
 	})
 	if err != nil {
