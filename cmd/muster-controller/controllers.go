@@ -56,7 +56,7 @@ func newControllers(ctx context.Context, cfg *config, p *parts) ([]controller, e
 	podGroups, err := podgroup.New(podgroup.Config{
 		KubeClient: p.kube, MusterClient: p.muster, KubeInformers: p.kubeInformers, MusterInformers: p.musterInformers,
 		Usage: used, Recorder: p.recorder, OvercommitFactor: cfg.overcommitFactor, HoldTimeout: cfg.holdTimeout, OvertakeTime: cfg.overtakeTime,
-		AdoptFrom: cfg.adoptFrom, Reports: reports, PhJobOf: phJobs.jobOf(),
+		AdoptFrom: cfg.adoptFrom, Reports: reports, PhJobs: phJobs.known(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("setting up the podgroup controller: %w", err)

@@ -7,12 +7,10 @@ import (
 	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
 	"k8s.io/klog/v2"
 
 	primehubv1alpha1 "github.com/muster-sched/muster/pkg/apis/primehub/v1alpha1"
-	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	phjobcontroller "github.com/muster-sched/muster/pkg/controllers/phjob"
 	"github.com/muster-sched/muster/pkg/controllers/podgroup"
 	"github.com/muster-sched/muster/pkg/controllers/usage"
@@ -101,12 +99,12 @@ func newPhJobs(ctx context.Context, cfg *config, p *parts, used *usage.Tracker, 
 	return c, nil
 }
 
-// jobOf is what the podgroup controller asks about PodGroups of PhJobs; nil if there are none.
-func (c phJobControllers) jobOf() func(*schedulingv1beta1.PodGroup) metav1.Object {
+// known is what the podgroup controller asks about PhJobs; nil if they are off.
+func (c phJobControllers) known() podgroup.PhJobs {
 	if c.jobs == nil {
 		return nil
 	}
-	return c.jobs.JobOf
+	return c.jobs
 }
 
 // run lists what is to run.

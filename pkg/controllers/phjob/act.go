@@ -25,7 +25,6 @@ func (c *Controller) act(ctx context.Context, job *primehubv1alpha1.PhJob, s *si
 	}
 	// The PodGroup of an earlier try holds its quota until the next one stands in the queue: else those behind would pass it.
 	if s.group != nil {
-		c.leaveLine(job)
 		if err := c.deleteGroups(ctx, job, s.group.Name); err != nil {
 			return nil, err
 		}
@@ -34,13 +33,9 @@ func (c *Controller) act(ctx context.Context, job *primehubv1alpha1.PhJob, s *si
 		return nil, nil
 	}
 	if s.group == nil {
-		if !c.line.mayGo(job) {
-			return nil, nil
-		}
 		if refused, err := c.createGroup(ctx, s); refused != nil || err != nil {
 			return refused, err
 		}
-		c.leaveLine(job)
 	}
 	if job.Status.Phase != primehubv1alpha1.PhJobPreparing || s.Pod != nil {
 		return nil, nil

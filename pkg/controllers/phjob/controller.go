@@ -80,6 +80,7 @@ type Controller struct {
 	reports       *worker.Reports
 	written       worker.Written[*primehubv1alpha1.PhJob]
 	line          lineUp
+	lineMoved     func() // has admission look at the PhJobs behind one that has left its line; nil if nothing asks for it
 }
 
 // New makes a Controller and registers it with the informers.
@@ -145,7 +146,7 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 }
 
 // JobOf returns the PhJob that a PodGroup is for; nil if it is for none, or for one that has ended.
-func (c *Controller) JobOf(group *schedulingv1beta1.PodGroup) metav1.Object {
+func (c *Controller) JobOf(group *schedulingv1beta1.PodGroup) *primehubv1alpha1.PhJob {
 	owner := ownerOf(group)
 	if owner == nil {
 		return nil
@@ -156,6 +157,14 @@ func (c *Controller) JobOf(group *schedulingv1beta1.PodGroup) metav1.Object {
 	}
 	return job
 }
+
+// IsBehind says whether an earlier PhJob of the same group waits whose PodGroup is not known.
+func (c *Controller) IsBehind(job *primehubv1alpha1.PhJob, known func(namespace, podGroup string) bool) bool {
+	return c.line.isBehind(job, known)
+}
+
+// Watch has f called when a PhJob does not wait for its PodGroup any more. It must be called before the informers start.
+func (c *Controller) Watch(f func()) { c.lineMoved = f }
 
 // ownerOf is the PhJob that controls an object; nil if none does.
 func ownerOf(object metav1.Object) *metav1.OwnerReference {
@@ -187,7 +196,7 @@ func keyHandler(w *worker.Worker) cache.ResourceEventHandlerFuncs {
 func (c *Controller) jobHandler() cache.ResourceEventHandler {
 	enqueue := keyHandler(c.worker)
 	add := func(obj any) {
-		if job := obj.(*primehubv1alpha1.PhJob); job.Status.Phase == "" || job.Status.Phase == primehubv1alpha1.PhJobPending {
+		if job := obj.(*primehubv1alpha1.PhJob); waits(job) {
 			c.line.join(job)
 		}
 		enqueue.AddFunc(obj)
@@ -207,10 +216,21 @@ func (c *Controller) jobHandler() cache.ResourceEventHandler {
 	}}
 }
 
-// leaveLine ends the wait of a PhJob for its PodGroup, and has the next one take its turn.
+// waits says whether a PhJob waits for quota.
+func waits(job *primehubv1alpha1.PhJob) bool {
+	return job.Status.Phase == "" || job.Status.Phase == primehubv1alpha1.PhJobPending
+}
+
+// leaveLine has the PhJobs of a group wait no longer for the PodGroup of one of them.
 func (c *Controller) leaveLine(job *primehubv1alpha1.PhJob) {
-	if next := c.line.leave(job); next != "" {
-		c.worker.Enqueue(next)
+	if c.line.leave(job) {
+		c.moveLine()
+	}
+}
+
+func (c *Controller) moveLine() {
+	if c.lineMoved != nil {
+		c.lineMoved()
 	}
 }
 

@@ -9,10 +9,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	primehubv1alpha1 "github.com/muster-sched/muster/pkg/apis/primehub/v1alpha1"
+	"github.com/muster-sched/muster/pkg/phjob"
 )
 
-// lineUp keeps, for each group, the PhJobs that have no PodGroup yet, in the order of their creation. They get their PodGroups in that order:
-// a PhJob could be admitted before an earlier one that has none, for example when the controller starts and finds many.
+// linePatience is how long a PhJob whose PodGroup cannot be made holds up the later ones of its group.
+const linePatience = time.Minute
+
+// lineUp keeps, for each group, the waiting PhJobs whose PodGroups admission may not know yet, in the order of their creation. Many PodGroups
+// are made at the same time, for example when the controller starts, and the PodGroup of a late PhJob may come first. Admission asks here
+// whether an earlier one is still to come.
 type lineUp struct {
 	mu    sync.Mutex
 	lines map[string]*line
@@ -21,7 +26,7 @@ type lineUp struct {
 // line is the PhJobs of one group. One that has left stays in the heap until it is the first there.
 type line struct {
 	order   places
-	waiting map[types.UID]struct{}
+	waiting map[types.UID]time.Time // since when its PodGroup cannot be made; zero if nothing is known of that
 }
 
 // place is that of a PhJob in its line.
@@ -29,6 +34,18 @@ type place struct {
 	uid             types.UID
 	created         time.Time
 	namespace, name string
+	podGroup        string
+}
+
+func placeOf(job *primehubv1alpha1.PhJob) place {
+	return place{
+		uid: job.UID, created: job.CreationTimestamp.Time, namespace: job.Namespace, name: job.Name, podGroup: phjob.PodGroupName(job),
+	}
+}
+
+// isBefore orders places by the second of creation, then by name, as admission does.
+func (p *place) isBefore(other *place) bool {
+	return cmp.Or(p.created.Compare(other.created), cmp.Compare(p.namespace, other.namespace), cmp.Compare(p.name, other.name)) < 0
 }
 
 // lineOf names the line of a PhJob.
@@ -43,55 +60,80 @@ func (l *lineUp) join(job *primehubv1alpha1.PhJob) {
 	}
 	own := l.lines[lineOf(job)]
 	if own == nil {
-		own = &line{waiting: map[types.UID]struct{}{}}
+		own = &line{waiting: map[types.UID]time.Time{}}
 		l.lines[lineOf(job)] = own
 	}
 	if _, waits := own.waiting[job.UID]; waits {
 		return
 	}
-	own.waiting[job.UID] = struct{}{}
-	heap.Push(&own.order, place{uid: job.UID, created: job.CreationTimestamp.Time, namespace: job.Namespace, name: job.Name})
+	own.waiting[job.UID] = time.Time{}
+	heap.Push(&own.order, placeOf(job))
 }
 
-// mayGo says whether no PhJob is before this one.
-func (l *lineUp) mayGo(job *primehubv1alpha1.PhJob) bool {
+// isBehind says whether an earlier PhJob of the group is in the line. Those at its head whose PodGroups are known leave it.
+func (l *lineUp) isBehind(job *primehubv1alpha1.PhJob, known func(namespace, podGroup string) bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	own := l.lines[lineOf(job)]
 	if own == nil {
-		return true
-	}
-	_, waits := own.waiting[job.UID]
-	return !waits || own.order[0].uid == job.UID
-}
-
-// leave removes a PhJob, and returns the key of the one that becomes the first by that; "" if none does.
-func (l *lineUp) leave(job *primehubv1alpha1.PhJob) (next string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	own := l.lines[lineOf(job)]
-	if own == nil {
-		return ""
-	}
-	if _, waits := own.waiting[job.UID]; !waits {
-		return ""
-	}
-	delete(own.waiting, job.UID)
-	if own.order[0].uid != job.UID {
-		return ""
+		return false
 	}
 	for len(own.order) > 0 {
 		first := own.order[0]
-		if _, waits := own.waiting[first.uid]; waits {
-			return first.namespace + "/" + first.name
+		if _, waits := own.waiting[first.uid]; waits && !known(first.namespace, first.podGroup) {
+			mine := placeOf(job)
+			return first.isBefore(&mine)
 		}
+		delete(own.waiting, first.uid)
 		heap.Pop(&own.order)
 	}
 	delete(l.lines, lineOf(job))
-	return ""
+	return false
 }
 
-// places is a heap with the earliest first: by the second of their creation, then by name. Admission has the same order.
+// leave removes a PhJob, and says whether it was there.
+func (l *lineUp) leave(job *primehubv1alpha1.PhJob) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.remove(job)
+}
+
+// fail notes that the PodGroup of a PhJob could not be made. It removes the PhJob, and says so, once that has lasted for linePatience.
+func (l *lineUp) fail(job *primehubv1alpha1.PhJob, now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	own := l.lines[lineOf(job)]
+	if own == nil {
+		return false
+	}
+	since, waits := own.waiting[job.UID]
+	switch {
+	case !waits:
+		return false
+	case since.IsZero():
+		own.waiting[job.UID] = now
+		return false
+	}
+	return now.Sub(since) >= linePatience && l.remove(job)
+}
+
+// remove removes a PhJob, and says whether it was there. The lock is held.
+func (l *lineUp) remove(job *primehubv1alpha1.PhJob) bool {
+	own := l.lines[lineOf(job)]
+	if own == nil {
+		return false
+	}
+	if _, waits := own.waiting[job.UID]; !waits {
+		return false
+	}
+	delete(own.waiting, job.UID)
+	if len(own.waiting) == 0 {
+		delete(l.lines, lineOf(job))
+	}
+	return true
+}
+
+// places is a heap with the earliest first.
 type places []place
 
 // Len implements heap.Interface.
@@ -104,10 +146,7 @@ func (p places) Swap(i, j int) { p[i], p[j] = p[j], p[i] }
 func (p *places) Push(x any) { *p = append(*p, x.(place)) }
 
 // Less implements heap.Interface.
-func (p places) Less(i, j int) bool {
-	a, b := p[i], p[j]
-	return cmp.Or(a.created.Compare(b.created), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name)) < 0
-}
+func (p places) Less(i, j int) bool { return p[i].isBefore(&p[j]) }
 
 // Pop implements heap.Interface.
 func (p *places) Pop() any {

@@ -23,62 +23,89 @@ func queued(group, name string, second int64) *primehubv1alpha1.PhJob {
 	}
 }
 
+// podGroups are those that admission knows, by the names of their PhJobs.
+type podGroups map[string]bool
+
+func (p podGroups) known(_, podGroup string) bool {
+	for name := range p {
+		if podGroup == "phjob-"+name+"-0" {
+			return true
+		}
+	}
+	return false
+}
+
 // TestPhJobsLineUp in the order of their creation, those of one second by name. Each group has a line of its own.
 func TestPhJobsLineUp(t *testing.T) {
-	l := &lineUp{}
+	l, groups := &lineUp{}, podGroups{}
 	a, b, c, other := queued("g", "a", 2), queued("g", "b", 1), queued("g", "c", 2), queued("other", "z", 9)
-	assert.True(t, l.mayGo(a), "it does not wait")
+	assert.False(t, l.isBehind(a, groups.known), "there is no line")
 	for _, job := range []*primehubv1alpha1.PhJob{c, a, b, b, other} {
 		l.join(job)
 	}
-	assert.True(t, l.mayGo(b))
-	assert.True(t, l.mayGo(other))
-	assert.False(t, l.mayGo(a))
-	assert.False(t, l.mayGo(c))
-	assert.Equal(t, "hub/a", l.leave(b))
-	assert.Empty(t, l.leave(b))
-	assert.True(t, l.mayGo(a))
-	assert.Empty(t, l.leave(c), "it was not the first")
-	assert.Empty(t, l.leave(a))
-	assert.Empty(t, l.leave(other))
+	assert.False(t, l.isBehind(b, groups.known))
+	assert.False(t, l.isBehind(other, groups.known))
+	assert.True(t, l.isBehind(a, groups.known))
+	groups["c"] = true
+	assert.True(t, l.isBehind(c, groups.known), "that its own PodGroup is known does not help")
+	groups["b"] = true
+	assert.False(t, l.isBehind(a, groups.known))
+	assert.True(t, l.isBehind(c, groups.known))
+	assert.False(t, l.leave(b), "it has left")
+	assert.True(t, l.leave(a))
+	assert.False(t, l.leave(a))
+	assert.False(t, l.isBehind(c, groups.known))
+	assert.False(t, l.isBehind(queued("g", "d", 3), groups.known))
+	assert.True(t, l.leave(other))
 	assert.Empty(t, l.lines)
 }
 
-// TestALineIsInOrder, however PhJobs come and go.
+// TestAPhJobWhosePodGroupCannotBeMade holds up the later ones of its group for a while only.
+func TestAPhJobWhosePodGroupCannotBeMade(t *testing.T) {
+	l, groups, now := &lineUp{}, podGroups{"b": true}, time.Unix(1000, 0)
+	a, b := queued("g", "a", 1), queued("g", "b", 2)
+	assert.False(t, l.fail(a, now), "it is not in the line")
+	l.join(a)
+	l.join(b)
+	assert.False(t, l.fail(a, now))
+	assert.False(t, l.fail(a, now.Add(linePatience-1)))
+	assert.True(t, l.isBehind(b, groups.known))
+	assert.True(t, l.fail(a, now.Add(linePatience)))
+	assert.False(t, l.fail(a, now.Add(linePatience)))
+	assert.False(t, l.isBehind(b, groups.known))
+	assert.Empty(t, l.lines)
+}
+
+// TestALineIsInOrder, however PhJobs come and go and whenever their PodGroups are known.
 func TestALineIsInOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l, waiting := &lineUp{}, map[string]*primehubv1alpha1.PhJob{}
-		earliest := func() string {
-			var first *primehubv1alpha1.PhJob
-			for _, job := range waiting {
-				if first == nil || job.CreationTimestamp.Before(&first.CreationTimestamp) ||
-					job.CreationTimestamp.Equal(&first.CreationTimestamp) && job.Name < first.Name {
-					first = job
+		l, waiting, groups := &lineUp{}, map[string]*primehubv1alpha1.PhJob{}, podGroups{}
+		isBehind := func(job *primehubv1alpha1.PhJob) bool {
+			for _, other := range waiting {
+				earlier := other.CreationTimestamp.Before(&job.CreationTimestamp) ||
+					other.CreationTimestamp.Equal(&job.CreationTimestamp) && other.Name < job.Name
+				if earlier && !groups[other.Name] {
+					return true
 				}
 			}
-			if first == nil {
-				return ""
-			}
-			return "hub/" + first.Name
+			return false
 		}
 		for i := range rapid.IntRange(1, 40).Draw(t, "steps") {
-			if rapid.Bool().Draw(t, "joins") {
+			switch step := rapid.SampledFrom([]string{"join", "leave", "known"}).Draw(t, "step"); {
+			case step == "join":
 				job := queued("g", fmt.Sprintf("%d-%d", rapid.IntRange(0, 9).Draw(t, "name"), i), rapid.Int64Range(1, 5).Draw(t, "second"))
 				waiting[job.Name] = job
 				l.join(job)
-			} else if len(waiting) > 0 {
+			case len(waiting) == 0:
+			case step == "leave":
 				name := rapid.SampledFrom(sortedNames(waiting)).Draw(t, "leaves")
-				before := earliest()
-				job := waiting[name]
+				l.leave(waiting[name])
 				delete(waiting, name)
-				want := ""
-				if before == "hub/"+name {
-					want = earliest()
-				}
-				assert.Equal(t, want, l.leave(job))
+			default:
+				groups[rapid.SampledFrom(sortedNames(waiting)).Draw(t, "is known")] = true
 			}
 			for _, job := range waiting {
-				assert.Equal(t, earliest() == "hub/"+job.Name, l.mayGo(job))
+				assert.Equal(t, isBehind(job), l.isBehind(job, groups.known))
 			}
 		}
 	})

@@ -33,14 +33,20 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 		return 0, fmt.Errorf("looking up the PhJob: %w", err)
 	}
 	job := c.written.Latest(key, cached)
-	if job.DeletionTimestamp != nil {
+	if job.DeletionTimestamp != nil || !waits(job) {
 		c.leaveLine(job)
+	}
+	if job.DeletionTimestamp != nil {
 		return 0, nil // what it owns is deleted with it
 	}
 	if phase.IsFinal(job.Status.Phase) {
 		return c.settle(ctx, job)
 	}
-	return c.advance(ctx, key, job)
+	after, err := c.advance(ctx, key, job)
+	if err != nil && c.line.fail(job, c.clock.Now()) {
+		c.moveLine()
+	}
+	return after, err
 }
 
 // advance brings a PhJob that has not ended as far as it can come now. The status is written before anything is done that it announces.

@@ -22,7 +22,6 @@ const limitPeriod = 30 * time.Second
 
 // settle gives back what a PhJob that has ended holds, and deletes its pod and its record when their time is up.
 func (c *Controller) settle(ctx context.Context, job *primehubv1alpha1.PhJob) (time.Duration, error) {
-	c.leaveLine(job)
 	if err := c.deleteGroups(ctx, job, ""); err != nil {
 		return 0, err
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	schedulinglisters "k8s.io/client-go/listers/scheduling/v1"
@@ -51,8 +50,8 @@ type admission struct {
 	// overtakeTime is how long others may be admitted past a PodGroup that lacks room; 0 means for ever.
 	overtakeTime time.Duration
 	clock        clock.Clock
-	decided      func(group *schedulingv1beta1.PodGroup)               // called for each new decision
-	phJobOf      func(group *schedulingv1beta1.PodGroup) metav1.Object // the PhJob that it is for; nil for none
+	decided      func(group *schedulingv1beta1.PodGroup) // called for each new decision
+	phJobs       PhJobs
 	loop         *worker.Worker
 
 	// known are the candidates of the last round; only the rounds touch them. A PodGroup that has not changed since is
@@ -154,7 +153,7 @@ func (a *admission) Sync(ctx context.Context, _ string) (time.Duration, error) {
 		if d.keeps {
 			soonest(d.turn)
 		}
-		if d.opening {
+		if d.undecided {
 			soonest(openingTime)
 		}
 		if left := d.untilOverdue(start); left > 0 && !d.admitted {
@@ -172,7 +171,7 @@ func (a *admission) Sync(ctx context.Context, _ string) (time.Duration, error) {
 // record keeps a decision and says whether anyone should hear of it. A message is only written anew when the obstacle is
 // another one, or when it has been wrong in its numbers for a while.
 func (a *admission) record(c *candidate, v decision) bool {
-	if v.opening {
+	if v.undecided {
 		return false
 	}
 	a.mu.Lock()
@@ -252,17 +251,29 @@ func (a *admission) candidates(classes map[string]int32) []*candidate {
 			c.turn = turnOf(now.Sub(since), a.overtakeTime)
 		}
 		c.overdue = c.waitingTime > 0 && c.untilOverdue(now) == 0
-		if job := a.phJobOf(group); job != nil {
-			c.queuedSince, c.queuedAs = job.GetCreationTimestamp().Time, job.GetName()
-			c.byQuotaAlone, c.turn = true, 0
-		} else {
-			c.byQuotaAlone = false
-		}
+		c.takePlaceOf(a.phJobs.JobOf(group))
 		c.priority = classes[group.Spec.PriorityClassName]
 		candidates = append(candidates, c)
 	}
 	a.known = known
+	for _, c := range candidates {
+		c.isEarly = c.byQuotaAlone() && a.phJobs.IsBehind(c.phJob, a.isKnown)
+	}
 	return candidates
+}
+
+// isKnown says whether a PodGroup is a candidate of this round, or was admitted before.
+func (a *admission) isKnown(namespace, name string) bool {
+	key := namespace + "/" + name
+	if a.known[key] != nil {
+		return true
+	}
+	obj, exists, _ := a.groups.GetByKey(key) // a store never fails
+	if !exists {
+		return false
+	}
+	group := obj.(*schedulingv1beta1.PodGroup)
+	return group.Status.Phase.Admitted() || a.decision(key, group.UID).admitted
 }
 
 // waitingGroups are the PodGroups that wait, in no particular order.

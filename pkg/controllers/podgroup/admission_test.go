@@ -178,7 +178,7 @@ func TestWhoWaitsForAdmission(t *testing.T) {
 
 // newAdmission has no queues: a test decides.
 func newAdmission(clock clock.Clock, groups cache.Store) *admission {
-	a := &admission{clock: clock, groups: groups, phJobOf: noPhJobs, waiting: map[string]types.UID{}, decisions: map[string]decision{}}
+	a := &admission{clock: clock, groups: groups, phJobs: noPhJobs{}, waiting: map[string]types.UID{}, decisions: map[string]decision{}}
 	a.loop = worker.New("test", a)
 	return a
 }

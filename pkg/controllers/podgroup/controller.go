@@ -13,7 +13,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -22,6 +21,7 @@ import (
 	"k8s.io/utils/clock"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	primehubv1alpha1 "github.com/muster-sched/muster/pkg/apis/primehub/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
 	musterinformers "github.com/muster-sched/muster/pkg/client/informers/externalversions"
@@ -62,10 +62,20 @@ type Config struct {
 	HoldTimeout time.Duration
 	// OvertakeTime is how long others may be admitted past a PodGroup that lacks room in its queue; 0 means for ever.
 	OvertakeTime time.Duration
-	// PhJobOf returns the PhJob that a PodGroup is for; nil if it is for none. PhJobOf itself is nil if there are no PhJobs.
-	PhJobOf func(group *schedulingv1beta1.PodGroup) metav1.Object
+	// PhJobs knows the PhJobs that PodGroups are for; nil if there are none.
+	PhJobs PhJobs
 	// AdoptFrom are the scheduler names whose pods are given a PodGroup if they have none. Empty means no pods.
 	AdoptFrom []string
+}
+
+// PhJobs is what admission asks about PhJobs.
+type PhJobs interface {
+	// JobOf returns the PhJob that a PodGroup is for; nil if it is for none, or for one that has ended.
+	JobOf(group *schedulingv1beta1.PodGroup) *primehubv1alpha1.PhJob
+	// IsBehind says whether an earlier PhJob of the same group waits whose PodGroup is not known.
+	IsBehind(job *primehubv1alpha1.PhJob, known func(namespace, podGroup string) bool) bool
+	// Watch has f called when a PhJob does not wait for its PodGroup any more.
+	Watch(f func())
 }
 
 // Controller admits PodGroups and writes their status.
@@ -95,8 +105,8 @@ func New(cfg Config) (*Controller, error) {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
 	}
-	if cfg.PhJobOf == nil {
-		cfg.PhJobOf = noPhJobs
+	if cfg.PhJobs == nil {
+		cfg.PhJobs = noPhJobs{}
 	}
 	scheduling := cfg.MusterInformers.Scheduling().V1beta1()
 	c := &Controller{
@@ -120,7 +130,7 @@ func New(cfg Config) (*Controller, error) {
 		priorities:   cfg.KubeInformers.Scheduling().V1().PriorityClasses().Lister(),
 		factor:       cfg.OvercommitFactor,
 		overtakeTime: cfg.OvertakeTime,
-		phJobOf:      cfg.PhJobOf,
+		phJobs:       cfg.PhJobs,
 		clock:        cfg.Clock,
 		decided:      func(group *schedulingv1beta1.PodGroup) { c.status.Enqueue(group.Namespace + "/" + group.Name) },
 		waiting:      map[string]types.UID{},
@@ -134,8 +144,19 @@ func New(cfg Config) (*Controller, error) {
 	return c, nil
 }
 
-// noPhJobs is Config.PhJobOf where there are none.
-func noPhJobs(*schedulingv1beta1.PodGroup) metav1.Object { return nil }
+// noPhJobs is Config.PhJobs where there are none.
+type noPhJobs struct{}
+
+// JobOf implements PhJobs.
+func (noPhJobs) JobOf(*schedulingv1beta1.PodGroup) *primehubv1alpha1.PhJob { return nil }
+
+// IsBehind implements PhJobs.
+func (noPhJobs) IsBehind(*primehubv1alpha1.PhJob, func(namespace, podGroup string) bool) bool {
+	return false
+}
+
+// Watch implements PhJobs.
+func (noPhJobs) Watch(func()) {}
 
 // listen registers the handlers that start syncs and rounds of admission.
 func (c *Controller) listen(cfg Config) error {
@@ -160,6 +181,7 @@ func (c *Controller) listen(cfg Config) error {
 		c.synced = append(c.synced, registration.HasSynced)
 	}
 	c.synced = append(c.synced, classes.HasSynced, c.usage.HasSynced)
+	cfg.PhJobs.Watch(c.admission.wake)
 	c.usage.Watch(func(_ string, freed bool) {
 		if freed {
 			c.admission.wake()

@@ -80,7 +80,7 @@ func (c *Controller) settleHold(group *schedulingv1beta1.PodGroup, pods []*corev
 		return 0
 	}
 	left, limited := c.patience.left(key, group.UID, next, c.clock.Now())
-	if c.admission.phJobOf(group) != nil {
+	if c.admission.phJobs.JobOf(group) != nil {
 		left, limited = 0, false // its controller ends it, or has it wait again
 	}
 	if limited && left <= 0 {

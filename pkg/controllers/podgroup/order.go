@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	primehubv1alpha1 "github.com/muster-sched/muster/pkg/apis/primehub/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/controllers/usage"
 	"github.com/muster-sched/muster/pkg/quota"
@@ -28,9 +29,11 @@ type candidate struct {
 	// queuedSince and queuedAs are its place in the queue: creation time and name of it, or of the PhJob that it is for.
 	queuedSince time.Time
 	queuedAs    string
-	// byQuotaAlone says that it is for a PhJob. Only quota decides about it, in order: it is admitted though no node has room, it holds up
-	// those behind it in any queue, and nothing is kept for it otherwise.
-	byQuotaAlone bool
+	// phJob is what it is for; nil if it is for something else. Only quota decides about a PhJob, in order: it is admitted though no node has
+	// room, it holds up those behind it in any queue, and nothing is kept for it otherwise.
+	phJob *primehubv1alpha1.PhJob
+	// isEarly says that the PodGroup of an earlier PhJob of its group is still to come.
+	isEarly bool
 	// turn is how much longer what comes free of the room that it lacks is kept for it, from those behind it; 0 if it is not.
 	turn time.Duration
 	// waitingTime is how long it waits before it is admitted without room; 0 for as long as it takes.
@@ -89,8 +92,9 @@ type decision struct {
 	lacking time.Time
 	// keeps: what is free of that room is kept for it.
 	keeps bool
-	// opening: its queue is new, and about to be opened. That is neither admission nor an obstacle to tell of.
-	opening bool
+	// undecided: its queue is new and about to be opened, or the PodGroup of an earlier PhJob is about to come. That is neither admission nor
+	// an obstacle to tell of.
+	undecided bool
 }
 
 func (v decision) blocked() bool { return v.obstacle != nil }
@@ -181,7 +185,7 @@ func decide(next func() *candidate, r rules) []decided {
 		v := r.judge(c, cmp.Or(ahead[c.queue], ahead[c.account]), reserved)
 		if v.admitted {
 			r.hold(c)
-		} else if line := c.holdsUp(v.obstacle); line != "" && ahead[line] == nil && (c.byQuotaAlone || r.fifo(c.queue)) {
+		} else if line := c.holdsUp(v.obstacle); line != "" && ahead[line] == nil && (c.byQuotaAlone() || r.fifo(c.queue)) {
 			ahead[line] = c
 		}
 		if c.turn > 0 && v.lacksRoom() && !r.exceeds(c.account, c.want) {
@@ -207,8 +211,8 @@ func (c *candidate) holdsUp(o *obstacle) string {
 }
 
 func (r *rules) judge(c, ahead *candidate, reserved quota.Reserved) decision {
-	if r.opening(c.queue) {
-		return decision{opening: true}
+	if c.isEarly || r.opening(c.queue) {
+		return decision{undecided: true}
 	}
 	if reason := r.notOpen(c.queue); reason != "" {
 		return heldBack(obstacleKind{text: reason}, words(reason))
@@ -225,13 +229,13 @@ func (r *rules) judge(c, ahead *candidate, reserved quota.Reserved) decision {
 	if ahead != nil {
 		return heldBack(obstacleKind{inLine: true}, c.waitsFor(ahead))
 	}
-	if e := r.beyond(c.queue, c.want); e != nil && !c.byQuotaAlone {
+	if e := r.beyond(c.queue, c.want); e != nil && !c.byQuotaAlone() {
 		return heldBack(obstacleKind{resource: e.resource, forEver: e.isForEver()}, e)
 	}
 	if reason := r.tooMany(c.queue); reason != "" {
 		return heldBack(obstacleKind{tooMany: true}, words(reason))
 	}
-	if s := r.room(reserved, c.account, c.want); s != nil && (s.IsForEver() || s.Behind || c.byQuotaAlone || !r.couldReclaim(c, reserved)) {
+	if s := r.room(reserved, c.account, c.want); s != nil && (s.IsForEver() || s.Behind || c.byQuotaAlone() || !r.couldReclaim(c, reserved)) {
 		return lacksQuota(s)
 	}
 	return decision{admitted: true}
@@ -239,7 +243,7 @@ func (r *rules) judge(c, ahead *candidate, reserved quota.Reserved) decision {
 
 // waitsFor explains why a candidate waits while another one is ahead.
 func (c *candidate) waitsFor(ahead *candidate) words {
-	if c.byQuotaAlone {
+	if c.byQuotaAlone() {
 		return waitsForEarlierJob
 	}
 	return words(fmt.Sprintf("queue %q is first in, first out, and %s is still waiting there", c.queue, ahead.key))
@@ -315,6 +319,17 @@ func (e *excess) isWorseThan(other *excess) bool {
 	}
 	return e.resource < other.resource
 }
+
+// takePlaceOf gives a candidate the place of the PhJob that it is for; nil if it is for none.
+func (c *candidate) takePlaceOf(job *primehubv1alpha1.PhJob) {
+	c.phJob = job
+	if job != nil {
+		c.queuedSince, c.queuedAs, c.turn = job.CreationTimestamp.Time, job.Name, 0
+	}
+}
+
+// byQuotaAlone says that only quota decides about it.
+func (c *candidate) byQuotaAlone() bool { return c.phJob != nil }
 
 func newCandidate(group *schedulingv1beta1.PodGroup) *candidate {
 	waitingTime, err := usage.WaitingTime(group)

@@ -122,7 +122,7 @@ func startControllers(ctx context.Context) (stop func(), err error) {
 	groups, err := podgroup.New(podgroup.Config{
 		KubeClient: kube, MusterClient: muster, KubeInformers: kubeInformers, MusterInformers: musterInformers,
 		Usage: used, Recorder: recorder, OvercommitFactor: 1.2, HoldTimeout: time.Second, OvertakeTime: time.Second, Reports: reports,
-		PhJobOf: jobs.JobOf,
+		PhJobs: jobs,
 	})
 	if err != nil {
 		return nil, err
