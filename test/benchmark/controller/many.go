@@ -188,7 +188,7 @@ func renamed[T any](object *T, oldName, newName string, oldUID, newUID types.UID
 // measureRestarts starts the controller, which has not seen the Jobs, lets it settle, and measures it idle; then once more,
 // for what a restart changes.
 func (b *bench) measureRestarts(ctx context.Context, o *options) ([]figure, error) {
-	if _, err := b.restart(ctx, o); err != nil {
+	if _, err := b.restart(ctx, "job", o.finished+o.live); err != nil {
 		return nil, err
 	}
 	if err := b.stop(ctx, localcluster.MusterController); err != nil {
@@ -198,7 +198,7 @@ func (b *bench) measureRestarts(ctx context.Context, o *options) ([]figure, erro
 	if err != nil {
 		return nil, err
 	}
-	took, err := b.restart(ctx, o)
+	took, err := b.restart(ctx, "job", o.finished+o.live)
 	if err != nil {
 		return nil, err
 	}
@@ -238,21 +238,21 @@ func (b *bench) measureRestarts(ctx context.Context, o *options) ([]figure, erro
 	}, nil
 }
 
-// restart starts the controller and returns how long it took from the lease until each Job was looked at and none was left to
-// look at.
-func (b *bench) restart(ctx context.Context, o *options) (time.Duration, error) {
+// restart starts the controller and returns how long it took from the lease until each of n objects of a work queue was looked at and none was
+// left to look at.
+func (b *bench) restart(ctx context.Context, queue string, n int) (time.Duration, error) {
 	if err := b.Start(ctx, localcluster.MusterController); err != nil {
 		return 0, err
 	}
 	var done time.Time
-	err := await(ctx, "all Jobs are reconciled", func(ctx context.Context) (bool, error) {
+	err := await(ctx, "the work queue "+queue+" is empty", func(ctx context.Context) (bool, error) {
 		m, err := b.Metrics(ctx, localcluster.MusterController)
 		if err != nil {
 			return false, err
 		}
 		done = time.Now()
-		return m.Sum("workqueue_depth", "name", "job") == 0 && m.Sum("workqueue_unfinished_work_seconds", "name", "job") == 0 &&
-			m.Sum("workqueue_work_duration_seconds", "name", "job") >= float64(o.finished+o.live), nil
+		return m.Sum("workqueue_depth", "name", queue) == 0 && m.Sum("workqueue_unfinished_work_seconds", "name", queue) == 0 &&
+			m.Sum("workqueue_work_duration_seconds", "name", queue) >= float64(n), nil
 	})
 	if err != nil {
 		return 0, err
