@@ -32,10 +32,8 @@ func (c *Controller) act(ctx context.Context, job *primehubv1alpha1.PhJob, s *si
 	if s.order == nil || s.Refused != nil {
 		return nil, nil
 	}
-	if s.group == nil {
-		if refused, err := c.createGroup(ctx, s); refused != nil || err != nil {
-			return refused, err
-		}
+	if refused, err := c.ensureGroup(ctx, s); refused != nil || err != nil {
+		return refused, err
 	}
 	if job.Status.Phase != primehubv1alpha1.PhJobPreparing || s.Pod != nil {
 		return nil, nil
@@ -84,6 +82,22 @@ func (c *Controller) deletePod(ctx context.Context, pod *corev1.Pod) error {
 		return fmt.Errorf("deleting pod %s: %w", pod.Name, err)
 	}
 	return nil
+}
+
+// ensureGroup makes the PodGroup with which a PhJob waits, or moves it to another Queue as long as it waits.
+func (c *Controller) ensureGroup(ctx context.Context, s *sight) (*phjob.Refusal, error) {
+	switch {
+	case s.group == nil:
+		return c.createGroup(ctx, s)
+	case s.Admitted || s.group.Spec.Queue == s.wanted.Spec.Queue:
+		return nil, nil
+	}
+	moved := s.group.DeepCopy()
+	moved.Spec.Queue = s.wanted.Spec.Queue
+	if _, err := c.muster.SchedulingV1beta1().PodGroups(moved.Namespace).Update(ctx, moved, metav1.UpdateOptions{}); err != nil {
+		return nil, fmt.Errorf("moving the PodGroup to queue %q: %w", moved.Spec.Queue, err)
+	}
+	return nil, nil
 }
 
 // createGroup makes the PodGroup with which a PhJob waits.

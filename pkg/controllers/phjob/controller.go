@@ -8,6 +8,8 @@ package phjob
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,7 +27,6 @@ import (
 	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
 	musterinformers "github.com/muster-sched/muster/pkg/client/informers/externalversions"
 	primehublisters "github.com/muster-sched/muster/pkg/client/listers/primehub/v1alpha1"
-	schedulinglisters "github.com/muster-sched/muster/pkg/client/listers/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/controllers/usage"
 	"github.com/muster-sched/muster/pkg/controllers/worker"
 	"github.com/muster-sched/muster/pkg/phjob"
@@ -71,7 +72,8 @@ type Controller struct {
 	jobs          primehublisters.PhJobLister
 	images        primehublisters.ImageLister
 	instanceTypes primehublisters.InstanceTypeLister
-	queues        schedulinglisters.QueueLister
+	queueIndex    cache.Indexer
+	asker         queueAsker
 	nodes         corelisters.NodeLister
 	podIndex      cache.Indexer
 	groupIndex    cache.Indexer
@@ -93,7 +95,8 @@ func New(cfg Config) (*Controller, error) {
 		jobs:          primehub.PhJobs().Lister(),
 		images:        primehub.Images().Lister(),
 		instanceTypes: primehub.InstanceTypes().Lister(),
-		queues:        scheduling.Queues().Lister(),
+		queueIndex:    scheduling.Queues().Informer().GetIndexer(),
+		asker:         queueAsker{list: cfg.Muster.SchedulingV1beta1().Queues().List},
 		nodes:         core.Nodes().Lister(),
 		podIndex:      core.Pods().Informer().GetIndexer(),
 		groupIndex:    scheduling.PodGroups().Informer().GetIndexer(),
@@ -107,6 +110,9 @@ func New(cfg Config) (*Controller, error) {
 		if err := owned.AddIndexers(cache.Indexers{byOwner: owningJob}); err != nil {
 			return nil, fmt.Errorf("indexing by PhJob: %w", err)
 		}
+	}
+	if err := scheduling.Queues().Informer().AddIndexers(cache.Indexers{byGroup: groupsOfQueue}); err != nil {
+		return nil, fmt.Errorf("indexing by group: %w", err)
 	}
 	for _, source := range []struct {
 		informer cache.SharedIndexInformer
@@ -248,19 +254,32 @@ func (c *Controller) ownedHandler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{AddFunc: enqueue, UpdateFunc: func(_, obj any) { enqueue(obj) }, DeleteFunc: enqueue}
 }
 
-// queueHandler asks for a look at all PhJobs that wait when a Queue says something else: they may be above a whole quota now.
+// queueHandler asks for a look at all PhJobs that wait when a Queue says something else: they may be above a whole quota now, or belong to
+// another Queue.
 func (c *Controller) queueHandler() cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerFuncs{UpdateFunc: func(before, after any) {
-		if before.(*schedulingv1beta1.Queue).Generation == after.(*schedulingv1beta1.Queue).Generation {
-			return
-		}
-		jobs, _ := c.jobs.List(labels.Everything()) // a lister never fails
-		for _, job := range jobs {
-			if job.Status.Phase == primehubv1alpha1.PhJobPending {
-				c.worker.Enqueue(job.Namespace + "/" + job.Name)
+	return cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(obj any, isInInitialList bool) {
+			if groups, _ := groupsOfQueue(obj); len(groups) > 0 && !isInInitialList {
+				c.lookAtWaiting()
 			}
-		}
-	}}
+		},
+		UpdateFunc: func(before, after any) {
+			last, next := before.(*schedulingv1beta1.Queue), after.(*schedulingv1beta1.Queue)
+			if last.Generation != next.Generation || !maps.Equal(last.Labels, next.Labels) {
+				c.lookAtWaiting()
+			}
+		},
+	}
+}
+
+// lookAtWaiting asks for a look at all PhJobs that wait, in the order of their creation.
+func (c *Controller) lookAtWaiting() {
+	jobs, _ := c.jobs.List(labels.Everything()) // a lister never fails
+	jobs = slices.DeleteFunc(jobs, func(job *primehubv1alpha1.PhJob) bool { return !waits(job) })
+	slices.SortFunc(jobs, func(a, b *primehubv1alpha1.PhJob) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	for _, job := range jobs {
+		c.worker.Enqueue(job.Namespace + "/" + job.Name)
+	}
 }
 
 // nodeHandler asks for a look at the PhJobs whose pods are on a node that stops or begins to answer.

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	primehubv1alpha1 "github.com/muster-sched/muster/pkg/apis/primehub/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
@@ -65,10 +64,10 @@ func (c *Controller) confirmLoss(ctx context.Context, job *primehubv1alpha1.PhJo
 
 // lookForPresets finds what the PhJob names. Before it is refused for good the API server is asked, as informers may be behind it.
 func (c *Controller) lookForPresets(ctx context.Context, s *sight) error {
-	if s.refuse(c.resolve(s, c.cached())); s.Refused == nil {
+	if s.refuse(c.resolve(s, c.cached(s.Job))); s.Refused == nil {
 		return nil
 	}
-	asked, err := c.asked(ctx)
+	asked, err := c.asked(ctx, s.Job)
 	if err != nil {
 		return err
 	}
@@ -93,19 +92,20 @@ func (s *sight) refuse(err error) {
 	}
 }
 
-// source is where the objects that PhJobs name are looked up.
+// source is where the objects that a PhJob names are looked up.
 type source struct {
-	queues       []*schedulingv1beta1.Queue
+	queues       []*schedulingv1beta1.Queue // those that may be its group
+	queue        func(name string) *schedulingv1beta1.Queue
 	books        *ledger.Ledger
 	image        func(namespace, name string) (*primehubv1alpha1.Image, error)
 	instanceType func(namespace, name string) (*primehubv1alpha1.InstanceType, error)
 }
 
 // cached looks objects up in the informers.
-func (c *Controller) cached() source {
-	queues, _ := c.queues.List(labels.Everything()) // a lister never fails
+func (c *Controller) cached(job *primehubv1alpha1.PhJob) source {
 	return source{
-		queues: queues, books: c.usage.Ledger(),
+		queues: queuesFor(c.queueIndex, &job.Spec), books: c.usage.Ledger(),
+		queue: func(name string) *schedulingv1beta1.Queue { return queueNamed(c.queueIndex, name) },
 		image: func(namespace, name string) (*primehubv1alpha1.Image, error) {
 			return c.images.Images(namespace).Get(name)
 		},
@@ -116,25 +116,20 @@ func (c *Controller) cached() source {
 }
 
 // asked looks objects up in the API server.
-func (c *Controller) asked(ctx context.Context) (source, error) {
-	list, err := c.muster.SchedulingV1beta1().Queues().List(ctx, metav1.ListOptions{})
+func (c *Controller) asked(ctx context.Context, job *primehubv1alpha1.PhJob) (source, error) {
+	answer, err := c.asker.ask(ctx, job.ResourceVersion, c.clock.Now())
 	if err != nil {
-		return source{}, fmt.Errorf("asking for the queues: %w", err)
+		return source{}, err
 	}
-	s := source{
-		books: ledger.New(),
+	return source{
+		queues: answer.queues, queue: answer.queue, books: answer.books,
 		image: func(namespace, name string) (*primehubv1alpha1.Image, error) {
 			return c.muster.PrimehubV1alpha1().Images(namespace).Get(ctx, name, metav1.GetOptions{})
 		},
 		instanceType: func(namespace, name string) (*primehubv1alpha1.InstanceType, error) {
 			return c.muster.PrimehubV1alpha1().InstanceTypes(namespace).Get(ctx, name, metav1.GetOptions{})
 		},
-	}
-	for i := range list.Items {
-		s.queues = append(s.queues, &list.Items[i])
-		s.books.SetQueue(&list.Items[i])
-	}
-	return s, nil
+	}, nil
 }
 
 // askFailed says that it is not known whether an object exists.
@@ -146,7 +141,7 @@ func (c *Controller) resolve(s *sight, from source) error {
 	if err := phjob.Validate(spec); err != nil {
 		return err
 	}
-	queue, err := phjob.FindQueue(from.queues, spec)
+	queue, err := from.queueOf(s)
 	if err != nil {
 		return err
 	}
