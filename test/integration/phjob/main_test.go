@@ -5,6 +5,7 @@ package phjob_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -57,7 +58,7 @@ var (
 	muster versioned.Interface
 	// whileDown stops the controllers, lets something happen and starts others, which know only what the API says.
 	whileDown func(happens func())
-	// now is the time of the phjob controller, as far as a test moves it.
+	// now is the time of the phjob and podgroup controllers, as far as a test moves it.
 	now = &movedClock{}
 )
 
@@ -122,7 +123,7 @@ func startControllers(ctx context.Context) (stop func(), err error) {
 	groups, err := podgroup.New(podgroup.Config{
 		KubeClient: kube, MusterClient: muster, KubeInformers: kubeInformers, MusterInformers: musterInformers,
 		Usage: used, Recorder: recorder, OvercommitFactor: 1.2, HoldTimeout: time.Second, OvertakeTime: time.Second, Reports: reports,
-		PhJobs: jobs,
+		PhJobs: jobs, Clock: now,
 	})
 	if err != nil {
 		return nil, err
@@ -167,16 +168,27 @@ func newRecorder(ctx context.Context) (record.EventBroadcaster, record.EventReco
 // movedClock is the real time, which a test can move.
 type movedClock struct {
 	clock.RealClock
-	moved time.Duration
+	moved atomic.Int64 // nanoseconds
 }
 
 // Now is the real time, moved.
-func (c *movedClock) Now() time.Time { return c.RealClock.Now().Add(c.moved) }
+func (c *movedClock) Now() time.Time { return c.RealClock.Now().Add(time.Duration(c.moved.Load())) }
+
+// Since is how long ago a moved time was.
+func (c *movedClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
+
+func (c *movedClock) move(d time.Duration) { c.moved.Add(int64(d)) }
 
 // later restarts the controllers at a later time, as far as they can tell. The test's end takes that back.
 func (w *world) later(d time.Duration) {
-	whileDown(func() { now.moved += d })
-	w.Cleanup(func() { whileDown(func() { now.moved -= d }) })
+	whileDown(func() { now.move(d) })
+	w.Cleanup(func() { whileDown(func() { now.move(-d) }) })
+}
+
+// elapse moves the time of the controllers while they run. The test's end takes that back.
+func (w *world) elapse(d time.Duration) {
+	now.move(d)
+	w.Cleanup(func() { whileDown(func() { now.move(-d) }) })
 }
 
 // world is a test's own namespace and group, with verbs for what the test does and sees.
@@ -189,29 +201,42 @@ type world struct {
 func newWorld(t *testing.T, groupCPU, userCPU string) *world {
 	t.Helper()
 	w := &world{T: t}
-	namespace, err := kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "hub-"}}, metav1.CreateOptions{})
-	require.NoError(t, err)
-	w.namespace, w.group = namespace.Name, namespace.Name+"-users"
-	w.eventually("the namespace has its service account", func() bool {
-		_, err := kube.CoreV1().ServiceAccounts(w.namespace).Get(t.Context(), "default", metav1.GetOptions{})
-		return err == nil
-	})
+	w.createNamespace()
+	w.group = w.namespace + "-users"
 	q := mustertesting.MakeQueue(w.group).Parent("root").Capability("cpu", groupCPU).Dequeue(schedulingv1beta1.DequeueStrategyFIFO).
 		Extend(&schedulingv1beta1.QueueExtension{UserQuota: &schedulingv1beta1.UserQuota{Default: mustertesting.Resources("cpu", userCPU)}}).Obj()
 	q.Labels = map[string]string{primehubv1alpha1.GroupIDLabel: w.group + "-id", primehubv1alpha1.GroupNameLabel: w.group}
-	_, err = muster.SchedulingV1beta1().Queues().Create(t.Context(), q, metav1.CreateOptions{})
+	_, err := muster.SchedulingV1beta1().Queues().Create(t.Context(), q, metav1.CreateOptions{})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		_ = muster.SchedulingV1beta1().Queues().Delete(context.Background(), w.group, metav1.DeleteOptions{})
 	})
 	w.eventually("the queue is open", func() bool { return w.queue().Status.State == schedulingv1beta1.QueueStateOpen })
-	_, err = muster.PrimehubV1alpha1().Images(w.namespace).Create(t.Context(), &primehubv1alpha1.Image{
+	w.createPresets()
+	return w
+}
+
+// createNamespace creates the namespace.
+func (w *world) createNamespace() {
+	w.Helper()
+	namespace, err := kube.CoreV1().Namespaces().Create(w.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "hub-"}}, metav1.CreateOptions{})
+	require.NoError(w, err)
+	w.namespace = namespace.Name
+	w.eventually("the namespace has its service account", func() bool {
+		_, err := kube.CoreV1().ServiceAccounts(w.namespace).Get(w.Context(), "default", metav1.GetOptions{})
+		return err == nil
+	})
+}
+
+// createPresets creates the image and the instance types.
+func (w *world) createPresets() {
+	w.Helper()
+	_, err := muster.PrimehubV1alpha1().Images(w.namespace).Create(w.Context(), &primehubv1alpha1.Image{
 		ObjectMeta: metav1.ObjectMeta{Name: "base"}, Spec: primehubv1alpha1.ImageSpec{URL: "base:1"}}, metav1.CreateOptions{})
-	require.NoError(t, err)
+	require.NoError(w, err)
 	for _, n := range []int{1, 2, 4, 8} {
 		w.createType(fmt.Sprint("cpu-", n), primehubv1alpha1.InstanceTypeSpec{LimitsCPU: float64(n), LimitsMemory: "1G"})
 	}
-	return w
 }
 
 func (w *world) createType(name string, spec primehubv1alpha1.InstanceTypeSpec) {
@@ -244,6 +269,13 @@ func (w *world) queue() *schedulingv1beta1.Queue {
 // submit creates a PhJob of a user. Those of a group are scheduled by the second of their creation: each has one of its own.
 func (w *world) submit(name, user string, cpus int, changes ...func(*primehubv1alpha1.PhJob)) {
 	w.Helper()
+	created := w.create(name, user, cpus, changes...)
+	w.eventually("the next second", func() bool { return time.Now().Truncate(time.Second).After(created.CreationTimestamp.Time) })
+}
+
+// create creates a PhJob of a user.
+func (w *world) create(name, user string, cpus int, changes ...func(*primehubv1alpha1.PhJob)) *primehubv1alpha1.PhJob {
+	w.Helper()
 	job := &primehubv1alpha1.PhJob{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: primehubv1alpha1.PhJobSpec{
@@ -256,7 +288,7 @@ func (w *world) submit(name, user string, cpus int, changes ...func(*primehubv1a
 	}
 	created, err := muster.PrimehubV1alpha1().PhJobs(w.namespace).Create(w.Context(), job, metav1.CreateOptions{})
 	require.NoError(w, err)
-	w.eventually("the next second", func() bool { return time.Now().Truncate(time.Second).After(created.CreationTimestamp.Time) })
+	return created
 }
 
 func (w *world) job(name string) *primehubv1alpha1.PhJob {
