@@ -240,18 +240,45 @@ func (c *Controller) moveLine() {
 	}
 }
 
-// ownedHandler asks for a look at a PhJob whenever anything about its pods or PodGroups changes.
+// ownedHandler asks for a look at a PhJob whenever anything about its pods or PodGroups changes. A PhJob that may start, or that ends, goes
+// before those that wait.
 func (c *Controller) ownedHandler() cache.ResourceEventHandler {
 	enqueue := func(obj any) {
-		object, ok := worker.LastKnown[metav1.Object](obj)
-		if !ok {
-			return
-		}
-		if owner := ownerOf(object); owner != nil {
-			c.worker.Enqueue(object.GetNamespace() + "/" + owner.Name)
+		if key := keyOfOwner(obj); key != "" {
+			c.worker.Enqueue(key)
 		}
 	}
-	return cache.ResourceEventHandlerFuncs{AddFunc: enqueue, UpdateFunc: func(_, obj any) { enqueue(obj) }, DeleteFunc: enqueue}
+	return cache.ResourceEventHandlerFuncs{AddFunc: enqueue, DeleteFunc: enqueue, UpdateFunc: func(before, after any) {
+		if key := keyOfOwner(after); key != "" && isUrgent(before, after) {
+			c.worker.EnqueueFirst(key)
+			return
+		}
+		enqueue(after)
+	}}
+}
+
+// keyOfOwner is the key of the PhJob that controls an object; "" if none does.
+func keyOfOwner(obj any) string {
+	object, ok := worker.LastKnown[metav1.Object](obj)
+	if !ok {
+		return ""
+	}
+	owner := ownerOf(object)
+	if owner == nil {
+		return ""
+	}
+	return object.GetNamespace() + "/" + owner.Name
+}
+
+// isUrgent says whether a PodGroup has been admitted, or a pod is in another phase.
+func isUrgent(before, after any) bool {
+	switch last := before.(type) {
+	case *schedulingv1beta1.PodGroup:
+		return !last.Status.Phase.Admitted() && after.(*schedulingv1beta1.PodGroup).Status.Phase.Admitted()
+	case *corev1.Pod:
+		return last.Status.Phase != after.(*corev1.Pod).Status.Phase
+	}
+	return false
 }
 
 // queueHandler asks for a look at all PhJobs that wait when a Queue says something else: they may be above a whole quota now, or belong to

@@ -50,7 +50,7 @@ type admission struct {
 	// overtakeTime is how long others may be admitted past a PodGroup that lacks room; 0 means for ever.
 	overtakeTime time.Duration
 	clock        clock.Clock
-	decided      func(group *schedulingv1beta1.PodGroup) // called for each new decision
+	decided      func(key string, v decision) // called for each new decision
 	phJobs       PhJobs
 	loop         *worker.Worker
 
@@ -148,7 +148,7 @@ func (a *admission) Sync(ctx context.Context, _ string) (time.Duration, error) {
 	}
 	for _, d := range decide(line.next, a.rules(line, classes, shares)) {
 		if a.record(d.candidate, d.decision) {
-			a.decided(d.group)
+			a.decided(d.key, d.decision)
 		}
 		if d.keeps {
 			soonest(d.turn)

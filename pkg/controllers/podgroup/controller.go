@@ -132,7 +132,7 @@ func New(cfg Config) (*Controller, error) {
 		overtakeTime: cfg.OvertakeTime,
 		phJobs:       cfg.PhJobs,
 		clock:        cfg.Clock,
-		decided:      func(group *schedulingv1beta1.PodGroup) { c.status.Enqueue(group.Namespace + "/" + group.Name) },
+		decided:      c.noteDecision,
 		waiting:      map[string]types.UID{},
 		decisions:    map[string]decision{},
 	}
@@ -142,6 +142,15 @@ func New(cfg Config) (*Controller, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// noteDecision has the status say what admission has decided, first of all that a PodGroup is admitted.
+func (c *Controller) noteDecision(key string, v decision) {
+	if v.admitted {
+		c.status.EnqueueFirst(key)
+		return
+	}
+	c.status.Enqueue(key)
 }
 
 // noPhJobs is Config.PhJobs where there are none.

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"slices"
 	"strings"
 	"sync"
 
@@ -8,7 +9,8 @@ import (
 )
 
 // fairQueue is the order in which a Worker takes keys: namespaces take turns, one key each, and the keys of one namespace go in
-// the order in which they came. A key so waits for at most one key of each other namespace before it, however many they have.
+// the order in which they came, those that are preferred before the others. A key so waits for at most one key of each other namespace before
+// it, however many they have.
 //
 // The workqueue calls it under its own lock; the lock here is for countIn, which Reports ask meanwhile.
 type fairQueue struct {
@@ -16,11 +18,16 @@ type fairQueue struct {
 	keys  map[string][]string // namespace -> its keys that wait; no empty lists
 	turns []string            // the namespaces that have keys, the next one first
 	total int
+
+	preferred map[string]bool // keys, until they are taken
+	ahead     map[string]int  // namespace -> how many of its keys, at the front, are preferred
 }
 
 var _ workqueue.Queue[string] = &fairQueue{}
 
-func newFairQueue() *fairQueue { return &fairQueue{keys: map[string][]string{}} }
+func newFairQueue() *fairQueue {
+	return &fairQueue{keys: map[string][]string{}, preferred: map[string]bool{}, ahead: map[string]int{}}
+}
 
 // namespaceOf is the namespace of a key; "" for what has none.
 func namespaceOf(key string) string {
@@ -31,8 +38,25 @@ func namespaceOf(key string) string {
 	return namespace
 }
 
-// Touch does nothing: a key that is added again keeps its place.
-func (q *fairQueue) Touch(string) {}
+// prefer has a key go before the others of its namespace when it is added next.
+func (q *fairQueue) prefer(key string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.preferred[key] = true
+}
+
+// Touch is called for a key that is added again. It keeps its place unless it is preferred now.
+func (q *fairQueue) Touch(key string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	namespace := namespaceOf(key)
+	at := slices.Index(q.keys[namespace], key)
+	if !q.preferred[key] || at < q.ahead[namespace] {
+		return
+	}
+	q.keys[namespace] = slices.Delete(q.keys[namespace], at, at+1)
+	q.insert(namespace, key)
+}
 
 // Push adds a key.
 func (q *fairQueue) Push(key string) {
@@ -42,8 +66,30 @@ func (q *fairQueue) Push(key string) {
 	if len(q.keys[namespace]) == 0 {
 		q.turns = append(q.turns, namespace)
 	}
-	q.keys[namespace] = append(q.keys[namespace], key)
+	q.insert(namespace, key)
 	q.total++
+}
+
+// insert puts a key behind the preferred ones if it is one, else behind all.
+func (q *fairQueue) insert(namespace, key string) {
+	if !q.preferred[key] {
+		q.keys[namespace] = append(q.keys[namespace], key)
+		return
+	}
+	q.keys[namespace] = slices.Insert(q.keys[namespace], q.ahead[namespace], key)
+	q.ahead[namespace]++
+}
+
+// take notes that a key at a place of its namespace waits no longer.
+func (q *fairQueue) take(namespace, key string, at int) {
+	q.total--
+	if at >= q.ahead[namespace] {
+		return
+	}
+	delete(q.preferred, key)
+	if q.ahead[namespace]--; q.ahead[namespace] == 0 {
+		delete(q.ahead, namespace)
+	}
 }
 
 // Len is the number of keys that wait.
@@ -68,7 +114,7 @@ func (q *fairQueue) Pop() string {
 	} else {
 		delete(q.keys, namespace)
 	}
-	q.total--
+	q.take(namespace, key, 0)
 	return key
 }
 

@@ -61,3 +61,32 @@ func TestFairQueue(t *testing.T) {
 		}
 	})
 }
+
+// TestPreferredKeys go before the others of their namespace, in the order in which they were preferred, wherever they stood.
+func TestPreferredKeys(t *testing.T) {
+	q := newFairQueue()
+	takeAll := func() (keys []string) {
+		for q.Len() > 0 {
+			keys = append(keys, q.Pop())
+		}
+		return keys
+	}
+	for _, key := range []string{"a/1", "b/1", "a/2", "a/3", "a/4", "a/5"} {
+		q.Push(key)
+	}
+	q.Touch("a/2")
+	for _, key := range []string{"a/4", "a/2", "a/4"} {
+		q.prefer(key)
+		q.Touch(key)
+	}
+	q.prefer("a/6")
+	q.Push("a/6")
+	q.remove("a/2")
+	q.remove("a/5")
+	require.Equal(t, []string{"a/4", "b/1", "a/6", "a/1", "a/3"}, takeAll(), "namespaces take turns all the same")
+	require.Empty(t, q.preferred)
+	require.Empty(t, q.ahead)
+	q.Push("a/1")
+	q.Push("a/4")
+	require.Equal(t, []string{"a/1", "a/4"}, takeAll(), "a key is preferred once")
+}

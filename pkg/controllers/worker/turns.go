@@ -108,7 +108,7 @@ func (q *fairQueue) remove(key string) {
 	if at < 0 {
 		return
 	}
-	q.total--
+	q.take(namespace, key, at)
 	if len(keys) > 1 {
 		q.keys[namespace] = slices.Delete(keys, at, at+1)
 		return

@@ -68,6 +68,14 @@ func (w *Worker) Enqueue(key string) {
 	}
 }
 
+// EnqueueFirst asks for a sync of the key before those of other keys of its namespace that wait.
+func (w *Worker) EnqueueFirst(key string) {
+	if isPossible(key) {
+		w.order.prefer(key)
+		w.queue.Add(key)
+	}
+}
+
 // EnqueueAfter asks for a sync of the key when d has passed. Of several such requests for one key the earliest counts.
 func (w *Worker) EnqueueAfter(key string, d time.Duration) {
 	if isPossible(key) {
