@@ -26,7 +26,7 @@ func TestTheDocsNameTestsThatExist(t *testing.T) {
 		}
 		rows++
 		// "TestA, TestB in pkg/x": those before "in" that no other folder follows are there, the others here.
-		for _, group := range regexp.MustCompile(`((?:Test\w+(?:, )?)+)( in ([\w/]+))?`).FindAllStringSubmatch(cells[2], -1) {
+		for _, group := range regexp.MustCompile(`((?:Test\w+(?:, )?)+)( in ([\w/-]+))?`).FindAllStringSubmatch(cells[2], -1) {
 			for _, name := range strings.Split(strings.Trim(group[1], ", "), ", ") {
 				assert.True(t, isTest(t, ".", name) || group[3] != "" && isTest(t, "../../../"+group[3], name), "%s of %q", name, cells[1])
 			}
