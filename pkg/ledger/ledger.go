@@ -140,6 +140,14 @@ func (l *Ledger) Ratio(queue string, shares quota.Shares) quota.Ratio {
 	return l.tree.Ratio(queue, shares)
 }
 
+// SetTotal says what all nodes have, and returns whether guarantees are kept free of it.
+func (l *Ledger) SetTotal(total resources.List) (guarantees bool) {
+	l.lock()
+	defer l.mu.Unlock()
+	l.tree.SetTotal(total)
+	return l.tree.HasGuarantees()
+}
+
 // DeleteQueue forgets a queue. What is charged to it stays charged.
 func (l *Ledger) DeleteQueue(name string) {
 	l.lock()

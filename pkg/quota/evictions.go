@@ -29,11 +29,13 @@ func (e *Evictions) Add(account string, amount resources.List) { e.tree.Add(acco
 // CanMakeRoom says whether there would be room for an amount, beside what is reserved, when all units had gone that Reclaim allows.
 func (e *Evictions) CanMakeRoom(reserved Reserved, account string, priority int32, want resources.List) bool {
 	freed := e.freedFor(account, priority, want)
-	return !slices.ContainsFunc(e.tree.path(e.tree.find(account)), func(node *queue) bool {
+	path := e.tree.path(e.tree.find(account))
+	kept := e.tree.keptOn(path)
+	return !slices.ContainsFunc(path, func(node *queue) bool {
 		left := *node
 		left.total = node.total.Clone()
 		left.total.SubSums(freed[node.name])
-		return e.tree.room(&left, want, reserved[node.name]) != nil
+		return e.tree.room(&left, want, reserved[node.name], kept[node]) != nil
 	})
 }
 

@@ -18,7 +18,7 @@ type Terms struct {
 	Parent string
 	// Weight of the queue among its siblings where no share is written; less than 1 counts as 1.
 	Weight int64
-	// Guarantee is what the queue deserves at least, whatever it asks for.
+	// Guarantee is what the queue deserves at least, whatever it asks for. It is never lent.
 	Guarantee resources.List
 	// Deserved is the written share. A resource that it does not name is shared by weight.
 	Deserved resources.List

@@ -29,6 +29,12 @@ type Shortage struct {
 	Free int64
 	// Limit is what the queue may have at most.
 	Limit int64
+	// Kept is the part of it that is kept free for the guarantees of other queues.
+	Kept int64
+	// Guaranteed is the part that could be kept at most: all that those queues are guaranteed.
+	Guaranteed int64
+	// OfNodes: the limit is what all nodes have. It may grow.
+	OfNodes bool
 	// Behind: that would be enough, but it is reserved for claims that come first.
 	Behind bool
 }
@@ -50,8 +56,11 @@ func (s *Shortage) User() string {
 	return user
 }
 
-// IsForEver says that the request is more than the whole limit: it does not fit even if nothing is used.
-func (s *Shortage) IsForEver() bool { return s.Want > max(0, s.Limit) }
+// IsForEver says that the request is more than the whole limit, without what other queues are guaranteed of it: it does not fit even if
+// nothing is used.
+func (s *Shortage) IsForEver() bool {
+	return !s.OfNodes && s.Want > max(0, resources.Left(s.Limit, s.Guaranteed))
+}
 
 // isWorseThan orders shortages by what people should hear of first: what lasts for ever, then by the name of the resource.
 func (s *Shortage) isWorseThan(other *Shortage) bool {
@@ -65,11 +74,21 @@ func (s *Shortage) isWorseThan(other *Shortage) bool {
 func (s *Shortage) Error() string {
 	who, limit := nameOf(s.Queue)
 	if s.IsForEver() {
-		return fmt.Sprintf("can never fit %s: %s %s asked, its %s is %s", who,
+		text := fmt.Sprintf("can never fit %s: %s %s asked, its %s is %s", who,
 			resources.Format(s.Resource, s.Want), s.Resource, limit, resources.Format(s.Resource, s.Limit))
+		if s.Guaranteed > 0 {
+			text += fmt.Sprintf(", of which %s are guaranteed to other queues", resources.Format(s.Resource, s.Guaranteed))
+		}
+		return text
+	}
+	if s.OfNodes {
+		who, limit = "the cluster", "total"
 	}
 	text := fmt.Sprintf("%s has %s %s free of its %s, %s needed", who,
 		resources.Format(s.Resource, s.Free), s.Resource, limit, resources.Format(s.Resource, s.Want))
+	if s.Kept > 0 {
+		text += fmt.Sprintf("; %s %s are kept for the guarantees of other queues", resources.Format(s.Resource, s.Kept), s.Resource)
+	}
 	if s.Behind {
 		text += "; quota is reserved for a gang that has waited longer"
 	}
@@ -120,6 +139,10 @@ func IsUser(account string) bool { return strings.Contains(account, accountSepar
 // used is kept, without a limit, until nothing is used any more.
 type Tree struct {
 	queues map[string]*queue
+	// keepers are the queues with a guarantee and their ancestors; see keepersOf.
+	keepers map[string][]string
+	// nodes is what all nodes have; nil if that is not known.
+	nodes resources.List
 }
 
 type queue struct {
@@ -141,9 +164,12 @@ func NewTree() *Tree {
 func (t *Tree) Set(name string, terms Terms) {
 	q := t.ensure(name)
 	edgesMove := !q.known || q.terms.Parent != terms.Parent
+	guaranteed := len(q.terms.Guarantee) > 0
 	q.known, q.terms = true, terms
 	if edgesMove {
 		t.rebuild()
+	} else if guaranteed != (len(terms.Guarantee) > 0) {
+		t.keepers = t.keepersOf()
 	}
 }
 
@@ -227,9 +253,10 @@ func (t *Tree) Room(name string, want resources.List, ahead ...Claim) *Shortage 
 // RoomBesideReserved is Room beside what is reserved already.
 func (t *Tree) RoomBesideReserved(reserved Reserved, name string, want resources.List) *Shortage {
 	path := t.path(t.find(name))
+	kept := t.keptOn(path)
 	var worst *Shortage
 	for _, node := range path {
-		if shortage := t.room(node, want, nil); shortage != nil && shortage.isWorseThan(worst) {
+		if shortage := t.room(node, want, nil, kept[node]); shortage != nil && shortage.isWorseThan(worst) {
 			worst = shortage
 		}
 	}
@@ -237,7 +264,7 @@ func (t *Tree) RoomBesideReserved(reserved Reserved, name string, want resources
 		return worst
 	}
 	for _, node := range path {
-		if shortage := t.room(node, want, reserved[node.name]); shortage != nil {
+		if shortage := t.room(node, want, reserved[node.name], kept[node]); shortage != nil {
 			shortage.Behind = true
 			return shortage
 		}
@@ -248,9 +275,10 @@ func (t *Tree) RoomBesideReserved(reserved Reserved, name string, want resources
 // AddReserved adds the part of a claim that is free in each queue beside what is reserved already. What a queue lacks is not kept free in
 // its ancestors either: when it comes free in the queue, it does so there at the same time.
 func (t *Tree) AddReserved(reserved Reserved, claim Claim) {
-	amount := claim.Want
-	for _, node := range t.path(t.find(claim.Queue)) {
-		amount = t.freeOf(node, amount, reserved[node.name])
+	amount, path := claim.Want, t.path(t.find(claim.Queue))
+	kept := t.keptOn(path)
+	for _, node := range path {
+		amount = t.freeOf(node, amount, reserved[node.name], kept[node])
 		sum := reserved[node.name].Clone()
 		sum.Add(amount)
 		reserved[node.name] = sum
@@ -259,9 +287,11 @@ func (t *Tree) AddReserved(reserved Reserved, claim Claim) {
 
 // Exceeds says whether an amount is more than the queue or an ancestor could have even if nothing was used.
 func (t *Tree) Exceeds(name string, want resources.List) bool {
-	for _, node := range t.path(t.find(name)) {
+	path := t.path(t.find(name))
+	kept := t.keptOn(path)
+	for _, node := range path {
 		for resource, limit := range t.limits(node) {
-			if want[resource] > max(0, limit) {
+			if want[resource] > max(0, resources.Left(limit, kept[node].most.Amount(resource))) {
 				return true
 			}
 		}
@@ -287,31 +317,34 @@ func (t *Tree) limits(q *queue) resources.List {
 	return t.find(queue).terms.userLimit(user)
 }
 
-// room says whether there is room beside what is reserved. Of several resources that are short the answer does not depend on map order.
-func (t *Tree) room(q *queue, want, reserved resources.List) *Shortage {
+// room says whether there is room beside what is reserved and what is kept for guarantees. Of several resources that are short the answer does
+// not depend on map order.
+func (t *Tree) room(q *queue, want, reserved resources.List, kept kept) *Shortage {
 	var worst *Shortage
-	for resource, limit := range t.limits(q) {
+	for resource, limit := range t.limitsBeside(q, kept) {
 		amount := want[resource]
 		if amount <= 0 {
 			continue
 		}
-		free := q.total.Left(resource, limit)
+		free := resources.Left(q.total.Left(resource, limit.amount), kept.now.Amount(resource))
 		if amount <= free && amount <= free-reserved[resource] {
 			continue
 		}
-		if short := (&Shortage{Queue: q.name, Resource: resource, Want: amount, Free: free, Limit: limit}); short.isWorseThan(worst) {
+		if short := (&Shortage{Queue: q.name, Resource: resource, Want: amount, Free: free, Limit: limit.amount, OfNodes: limit.ofNodes,
+			Kept: kept.now.Amount(resource), Guaranteed: kept.most.Amount(resource)}); short.isWorseThan(worst) {
 			worst = short
 		}
 	}
 	return worst
 }
 
-// freeOf is the part of an amount that is free beside what is reserved already.
-func (t *Tree) freeOf(q *queue, amount, reserved resources.List) resources.List {
+// freeOf is the part of an amount that is free beside what is reserved already and what is kept for guarantees.
+func (t *Tree) freeOf(q *queue, amount, reserved resources.List, kept kept) resources.List {
 	free := amount.Clone()
-	for resource, limit := range t.limits(q) {
+	for resource, limit := range t.limitsBeside(q, kept) {
 		if free[resource] > 0 {
-			free[resource] = max(0, min(free[resource], max(0, q.total.Left(resource, limit))-reserved[resource]))
+			left := resources.Left(q.total.Left(resource, limit.amount), kept.now.Amount(resource))
+			free[resource] = max(0, min(free[resource], max(0, left)-reserved[resource]))
 		}
 	}
 	return free
@@ -373,6 +406,7 @@ func (t *Tree) rebuild() {
 			node.total.AddSums(q.own)
 		}
 	}
+	t.keepers = t.keepersOf()
 }
 
 // forgetUnused drops a queue that is neither declared nor used. Nothing hangs from an undeclared queue.
@@ -384,7 +418,7 @@ func (t *Tree) forgetUnused(q *queue) {
 
 // Clone returns a copy that changes apart from the tree.
 func (t *Tree) Clone() *Tree {
-	clone := &Tree{queues: make(map[string]*queue, len(t.queues))}
+	clone := &Tree{queues: make(map[string]*queue, len(t.queues)), keepers: t.keepers, nodes: t.nodes}
 	for name, q := range t.queues {
 		own := *q
 		own.own, own.total = q.own.Clone(), q.total.Clone()

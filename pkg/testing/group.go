@@ -126,6 +126,12 @@ func (w *QueueWrapper) Deserved(namesAndQuantities ...string) *QueueWrapper {
 	return w
 }
 
+// Guarantee sets what is never lent to other queues.
+func (w *QueueWrapper) Guarantee(namesAndQuantities ...string) *QueueWrapper {
+	w.queue.Spec.Guarantee.Resource = Resources(namesAndQuantities...)
+	return w
+}
+
 // Dequeue sets the Queue's dequeue strategy.
 func (w *QueueWrapper) Dequeue(strategy schedulingv1beta1.DequeueStrategy) *QueueWrapper {
 	w.queue.Spec.DequeueStrategy = strategy

@@ -20,6 +20,7 @@ import (
 	schedulingv1beta1listers "github.com/muster-sched/muster/pkg/client/listers/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/controllers/usage"
 	"github.com/muster-sched/muster/pkg/controllers/worker"
+	"github.com/muster-sched/muster/pkg/ledger"
 	"github.com/muster-sched/muster/pkg/quota"
 	"github.com/muster-sched/muster/pkg/resources"
 )
@@ -45,7 +46,7 @@ type admission struct {
 	groups     cache.Store
 	queues     schedulingv1beta1listers.QueueLister
 	priorities schedulinglisters.PriorityClassLister
-	cluster    *cluster
+	cluster    *ledger.Nodes
 	factor     float64
 	// overtakeTime is how long others may be admitted past a PodGroup that lacks room; 0 means for ever.
 	overtakeTime time.Duration
@@ -138,7 +139,7 @@ func (a *admission) Sync(ctx context.Context, _ string) (time.Duration, error) {
 	start := a.clock.Now()
 	classes := a.classes()
 	candidates := a.candidates(classes)
-	shares := a.tracker.Ledger().ShareOut(a.cluster.allocatable(), waitingIn(candidates))
+	shares := a.tracker.Ledger().ShareOut(a.cluster.Allocatable(), waitingIn(candidates))
 	line := a.line(candidates, shares)
 	again := time.Duration(0) // when the first turn or waiting time ends, or the time that a queue has to be opened; 0 if there is none
 	soonest := func(end time.Duration) {
@@ -297,7 +298,7 @@ func (a *admission) waitingGroups() []*schedulingv1beta1.PodGroup {
 // rules are the questions of a round. What could be evicted is found out when that is first asked.
 func (a *admission) rules(line *line, classes map[string]int32, shares quota.Shares) rules {
 	var evictions *quota.Evictions
-	total := a.cluster.allocatable()
+	total := a.cluster.Allocatable()
 	books := a.tracker.Ledger()
 	notOpen := map[string]string{} // queue -> why it takes no work, asked once a round
 	running := a.countRunning()

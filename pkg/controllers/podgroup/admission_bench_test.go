@@ -63,7 +63,7 @@ func admissionFor(b *testing.B, capability, class string, waiting, running int) 
 		require.NoError(b, kube.Scheduling().V1().PriorityClasses().Informer().GetIndexer().Add(
 			&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}))
 	}
-	c.admission.cluster.set(mustertesting.MakeNode("n").Allocatable("cpu", "1000000", "memory", "1Pi", "pods", "1000000").Obj())
+	c.admission.cluster.Set(mustertesting.MakeNode("n").Allocatable("cpu", "1000000", "memory", "1Pi", "pods", "1000000").Obj())
 	for i := range running {
 		group := mustertesting.MakePodGroup(fmt.Sprint("r", i)).UID(fmt.Sprint("r", i)).Queue("q").MinMember(4).
 			Phase(schedulingv1beta1.PodGroupRunning).Obj()

@@ -29,6 +29,7 @@ import (
 	schedulingv1beta1listers "github.com/muster-sched/muster/pkg/client/listers/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/controllers/usage"
 	"github.com/muster-sched/muster/pkg/controllers/worker"
+	"github.com/muster-sched/muster/pkg/ledger"
 )
 
 // After a change of a pod the controller waits before it looks at all pods of the PodGroup, so that it sees many changes at once. It waits
@@ -137,7 +138,7 @@ func New(cfg Config) (*Controller, error) {
 		decisions:    map[string]decision{},
 	}
 	c.admission.loop = worker.New("podgroup-admission", c.admission)
-	c.admission.cluster = newCluster(c.admission.wake)
+	c.admission.cluster = ledger.NewNodes(cfg.Usage.Ledger(), func(bool) { c.admission.wake() })
 	if err := c.listen(cfg); err != nil {
 		return nil, err
 	}
@@ -181,7 +182,7 @@ func (c *Controller) listen(cfg Config) error {
 		{scheduling.Queues().Informer(), c.queueHandler()},
 		{cfg.MusterInformers.Batch().V1alpha1().Jobs().Informer(), c.jobHandler()},
 		{cfg.KubeInformers.Core().V1().Pods().Informer(), c.podHandler()},
-		{cfg.KubeInformers.Core().V1().Nodes().Informer(), c.admission.cluster.handler()},
+		{cfg.KubeInformers.Core().V1().Nodes().Informer(), nodeHandler(c.admission.cluster)},
 	} {
 		registration, err := source.informer.AddEventHandler(source.handler)
 		if err != nil {
@@ -217,6 +218,22 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 	loops.Go(func() { c.status.Run(ctx, workers) })
 	loops.Go(func() { c.adoption.run(ctx, workers) })
 	loops.Wait()
+}
+
+// nodeHandler adds up what nodes have.
+func nodeHandler(nodes *ledger.Nodes) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { nodes.Set(obj.(*corev1.Node)) },
+		UpdateFunc: func(_, obj any) { nodes.Set(obj.(*corev1.Node)) },
+		DeleteFunc: func(obj any) {
+			if tombstone, isTombstone := obj.(cache.DeletedFinalStateUnknown); isTombstone {
+				obj = tombstone.Obj
+			}
+			if node, isNode := obj.(*corev1.Node); isNode {
+				nodes.Delete(node)
+			}
+		},
+	}
 }
 
 func (c *Controller) groupHandler() cache.ResourceEventHandler {

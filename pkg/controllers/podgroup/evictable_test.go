@@ -25,7 +25,7 @@ type reclaimStage struct{ *stage }
 
 func newReclaimStage(t *testing.T) *reclaimStage {
 	s := &reclaimStage{newStage(t)}
-	s.admission.cluster.set(mustertesting.MakeNode("n").Allocatable("cpu", "12", "pods", "100").Obj())
+	s.admission.cluster.Set(mustertesting.MakeNode("n").Allocatable("cpu", "12", "pods", "100").Obj())
 	for name, value := range map[string]int32{"low": 1, "high": 100} {
 		s.class(&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value})
 	}

@@ -553,22 +553,3 @@ func TestTheTimeUntilAPodGroupIsOverdue(t *testing.T) {
 	assert.Equal(t, `full; annotation volcano.sh/sla-waiting-time is "soon" and is ignored: it must be a duration above 0, such as "1h30m"`,
 		wrong.explain(&obstacle{reason: words("full")}))
 }
-
-func TestTheClusterIsTheSumOfItsNodes(t *testing.T) {
-	grown := 0
-	c := newCluster(func() { grown++ })
-	node := func(name, cpu string) *corev1.Node { return mustertesting.MakeNode(name).Allocatable("cpu", cpu).Obj() }
-	h := c.handler()
-	h.OnAdd(node("a", "4"), true)
-	h.OnAdd(node("b", "2"), true)
-	h.OnUpdate(node("b", "2"), node("b", "2"))
-	assert.Equal(t, 2, grown, "a heartbeat is no news")
-	h.OnUpdate(node("b", "2"), node("b", "3"))
-	assert.EqualValues(t, 7000, c.allocatable()[corev1.ResourceCPU])
-	cordoned := node("b", "3")
-	cordoned.Spec.Unschedulable = true
-	h.OnUpdate(node("b", "3"), cordoned)
-	assert.EqualValues(t, 7000, c.allocatable()[corev1.ResourceCPU], "a cordon takes nothing away: pods run there")
-	h.OnDelete(node("a", "4"))
-	assert.EqualValues(t, 3000, c.allocatable()[corev1.ResourceCPU])
-}

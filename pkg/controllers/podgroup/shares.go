@@ -16,5 +16,5 @@ func (c *Controller) Shares() quota.Shares {
 		}
 		waiting[queue].Add(usage.MinimumOf(group))
 	}
-	return c.usage.Ledger().ShareOut(c.admission.cluster.allocatable(), waiting)
+	return c.usage.Ledger().ShareOut(c.admission.cluster.Allocatable(), waiting)
 }

@@ -34,7 +34,7 @@ var (
 	capabilityMetric = amountMetric("capability",
 		"The most that the pods of a queue and of its children may use, by resource, in base units (cores, bytes). A resource without a limit has no series.")
 	guaranteeMetric = amountMetric("guarantee",
-		"Amount that a queue and its children are owed at least, by resource, in base units (cores, bytes). Other queues may use it until the queue asks for it.")
+		"Amount that a queue and its children are owed at least, by resource, in base units (cores, bytes). Other queues never use it.")
 	reservedMetric = amountMetric("reserved",
 		"Amount kept for PodGroups of a queue and of its children that are admitted and have not started, by resource, in base units (cores, bytes).")
 	podGroupsMetric = Metric{"muster_queue_podgroups", "gauge", []string{queueLabel, "phase"},

@@ -49,7 +49,7 @@ muster_queue_capability{queue="q",resource="cpu"} 4
 # HELP muster_queue_deserved [ALPHA] Share of the cluster that a queue and its children are owed now, by resource, in base units (cores, bytes). It is worked out every 5 seconds.
 # TYPE muster_queue_deserved gauge
 muster_queue_deserved{queue="q",resource="cpu"} 2.5
-# HELP muster_queue_guarantee [ALPHA] Amount that a queue and its children are owed at least, by resource, in base units (cores, bytes). Other queues may use it until the queue asks for it.
+# HELP muster_queue_guarantee [ALPHA] Amount that a queue and its children are owed at least, by resource, in base units (cores, bytes). Other queues never use it.
 # TYPE muster_queue_guarantee gauge
 muster_queue_guarantee{queue="q",resource="cpu"} 2
 # HELP muster_queue_podgroups [ALPHA] PodGroups of a queue, without those of its children, by phase. Those in phase Pending wait until the queue admits them.

@@ -18,6 +18,7 @@ import (
 	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
 	"github.com/muster-sched/muster/pkg/client/informers/externalversions"
 	"github.com/muster-sched/muster/pkg/connection"
+	"github.com/muster-sched/muster/pkg/ledger"
 	"github.com/muster-sched/muster/pkg/scheduler/upstream"
 )
 
@@ -94,11 +95,13 @@ func (f *Feed) start(ctx context.Context, handle fwk.Handle) error {
 	classes := core.Scheduling().V1().PriorityClasses()
 	f.t.classes, f.t.podLister = classes.Lister(), core.Core().V1().Pods().Lister()
 
+	nodes := ledger.NewNodes(f.t.Quota.Ledger, f.t.Quota.nodesChanged)
 	handlers := []struct {
 		informer cache.SharedIndexInformer
 		handler  cache.ResourceEventHandler
 	}{
 		{core.Core().V1().Pods().Informer(), handlerFor(f.t.SetPod, f.t.DeletePod)},
+		{core.Core().V1().Nodes().Informer(), handlerFor(nodes.Set, nodes.Delete)},
 		{ours.Scheduling().V1beta1().PodGroups().Informer(), handlerFor(f.t.SetPodGroup, f.t.DeletePodGroup)},
 		{ours.Scheduling().V1beta1().Queues().Informer(), handlerFor(f.t.Quota.SetQueue, f.t.Quota.DeleteQueue)},
 		{classes.Informer(), cache.ResourceEventHandlerFuncs{}},

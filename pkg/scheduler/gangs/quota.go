@@ -173,6 +173,16 @@ func (q *Quota) SetQueue(queue *schedulingv1beta1.Queue) {
 	}
 }
 
+// nodesChanged wakes what waits for quota if guarantees are kept free of what the nodes have.
+func (q *Quota) nodesChanged(guarantees bool) {
+	if !guarantees {
+		return
+	}
+	q.t.mu.Lock()
+	defer q.t.mu.Unlock()
+	q.wakeQuotaWaiters()
+}
+
 // DeleteQueue forgets a queue.
 func (q *Quota) DeleteQueue(queue *schedulingv1beta1.Queue) {
 	q.Ledger.DeleteQueue(queue.Name)

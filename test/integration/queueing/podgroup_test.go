@@ -158,6 +158,23 @@ func TestAncestorsLimitToo(t *testing.T) {
 	s.why("b", fmt.Sprintf("queue %q has 1 cpu free of its capability, 2 needed", parent))
 }
 
+// TestAGuaranteeIsNotLent: what the kept queue does not use of its guarantee is kept from its sibling, and the kept queue starts at once.
+func TestAGuaranteeIsNotLent(t *testing.T) {
+	s := newFixture(t)
+	parent := s.createQueue(mustertesting.MakeQueue(s.name("parent")).Capability("cpu", "4")).Name
+	kept := s.createQueue(mustertesting.MakeQueue(s.name("kept")).Parent(parent).Guarantee("cpu", "2")).Name
+	other := s.createQueue(mustertesting.MakeQueue(s.name("other")).Parent(parent)).Name
+	s.queueState(kept, schedulingv1beta1.QueueStateOpen)
+	s.createGroup(mustertesting.MakePodGroup("large").MinMember(1).Queue(other).MinResources("cpu", "3"))
+	s.why("large", fmt.Sprintf("can never fit queue %q: 3 cpu asked, its capability is 4, of which 2 are guaranteed to other queues", parent))
+	s.createGroup(mustertesting.MakePodGroup("first").MinMember(1).Queue(other).MinResources("cpu", "1"))
+	s.phase("first", schedulingv1beta1.PodGroupInqueue)
+	s.createGroup(mustertesting.MakePodGroup("second").MinMember(1).Queue(other).MinResources("cpu", "2"))
+	s.why("second", fmt.Sprintf("queue %q has 1 cpu free of its capability, 2 needed; 2 cpu are kept for the guarantees of other queues", parent))
+	s.createGroup(mustertesting.MakePodGroup("kept").MinMember(1).Queue(kept).MinResources("cpu", "2"))
+	s.phase("kept", schedulingv1beta1.PodGroupInqueue)
+}
+
 func TestQueuesThatTakeNoWork(t *testing.T) {
 	s := newFixture(t)
 	s.createGroup(mustertesting.MakePodGroup("g").MinMember(1).Queue(s.name("late")))

@@ -345,6 +345,37 @@ func TestQueueHoldsAGangAtItsCapability(t *testing.T) {
 	w.expectBound("b", 2)
 }
 
+// TestAGuaranteeIsNotLent: pods of another queue wait for room that is kept for a guarantee; those of the queue with the guarantee do not.
+func TestAGuaranteeIsNotLent(t *testing.T) {
+	w := newWorld(t, 4)
+	parent, kept, other := w.namespace, w.namespace+"-kept", w.namespace+"-other"
+	queues := muster.SchedulingV1beta1().Queues()
+	for _, queue := range []*mustertesting.QueueWrapper{
+		mustertesting.MakeQueue(parent).Capability("cpu", "7"),
+		mustertesting.MakeQueue(kept).Parent(parent).Guarantee("cpu", "3"),
+		mustertesting.MakeQueue(other).Parent(parent),
+	} {
+		created, err := queues.Create(w.ctx, queue.Obj(), metav1.CreateOptions{})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = queues.Delete(context.Background(), created.Name, metav1.DeleteOptions{}) })
+	}
+	single := func(name, queue string) *corev1.Pod {
+		return w.pod(name, "", func(p *corev1.Pod) { p.Annotations = map[string]string{"scheduling.volcano.sh/queue-name": queue} })
+	}
+	w.create(single("first", other))
+	w.expectBound("first", 1)
+	w.create(single("second", other))
+	w.expectHeld("second", fmt.Sprintf("queue %q has 1 cpu free of its capability, 3 needed; 3 cpu are kept for the guarantees of other queues", parent))
+	w.createGroup("gang", 1, kept)
+	w.createGang("gang", 1)
+	w.expectBound("gang", 1)
+	w.expectHeld("second", fmt.Sprintf("queue %q has 1 cpu free of its capability, 3 needed", parent))
+	_, err := queues.Patch(w.ctx, kept, types.MergePatchType, []byte(`{"spec":{"guarantee":null}}`), metav1.PatchOptions{})
+	require.NoError(t, err)
+	w.remove("gang-0")
+	w.expectBound("second", 1)
+}
+
 func TestPartialGangIsCompletedFirst(t *testing.T) {
 	w := newWorld(t, 2)
 	w.createGroup("g", 2, "")

@@ -282,7 +282,7 @@ type Cluster struct {
 	Capacity corev1.ResourceList `json:"capacity,omitempty"`
 }
 
-// Guarantee is what other Queues never take from a Queue. They may use it until the Queue asks for it.
+// Guarantee is what other Queues never take from a Queue, and never borrow.
 type Guarantee struct {
 	// Resource is the guaranteed amount.
 	// +kubebuilder:validation:MaxProperties=256
