@@ -76,6 +76,9 @@ func (w *town) reclaim() *quota.Reclaim {
 	for _, pod := range w.waiting {
 		want[gpu] += resources.PodRequests(pod)[gpu]
 	}
+	if w.claimant != nil {
+		return tree.Reclaim(tree.ShareOut(total, w.asks), w.claimant.Account, w.claimant.Priority, want)
+	}
 	sums.Add(want)
 	return tree.Reclaim(tree.ShareOut(total, map[string]resources.Sums{ownQueue: sums}), ownQueue, ownPriority, want)
 }

@@ -127,6 +127,9 @@ type town struct {
 	leaving sets.Set[string]
 	beyond  bool
 	queues  *quota.Tree // with it the real rules of reclaim count, and neither shares nor quota
+	// asks is what waits in each queue, and claimant is who the room is made for; nil for the pods that wait in the own queue.
+	asks     map[string]resources.Sums
+	claimant *quota.Unit
 
 	planner    *Planner
 	infos      []fwk.NodeInfo
