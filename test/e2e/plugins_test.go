@@ -4,10 +4,13 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -118,4 +121,38 @@ func TestAJobWaitsForItsClaim(t *testing.T) {
 	s.JobReason(job, "ClaimNotFound")
 	s.Event("Job", job, func(e watchlog.Event) bool { return strings.Contains(e.Message, `"data"`) })
 	s.PodsStay(0, "no pod is created", s.In())
+}
+
+// TestRightsOnSecrets: muster-controller may read Secrets in the namespace of a Job with a key for as long as the Job runs, and nowhere else.
+func TestRightsOnSecrets(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t)
+	s.AddNodes(1, "cpu", "4")
+	may := func(verb, namespace string) bool {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User:               "system:serviceaccount:muster-system:muster-controller",
+			Groups:             []string{"system:serviceaccounts", "system:serviceaccounts:muster-system", "system:authenticated"},
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: verb, Resource: "secrets", Namespace: namespace},
+		}}
+		answer, err := s.Kube.AuthorizationV1().SubjectAccessReviews().Create(s.Ctx, review, metav1.CreateOptions{})
+		require.NoError(t, err)
+		return answer.Status.Allowed
+	}
+	assert.False(t, may("get", s.Namespace), "no Job has a key")
+	job := s.CreateJob(twoTasks().Plugin("ssh"))
+	s.Pods(3, "all pods run", s.In(harness.Running))
+	assert.True(t, may("get", s.Namespace))
+	for _, verb := range []string{"list", "watch", "patch", "deletecollection"} {
+		assert.False(t, may(verb, s.Namespace), verb)
+	}
+	for _, namespace := range []string{metav1.NamespaceAll, metav1.NamespaceSystem} {
+		assert.False(t, may("get", namespace), "namespace %q", namespace)
+	}
+	for _, pod := range []string{"job-one-0", "job-many-0", "job-many-1"} {
+		s.EndPod(pod, 0)
+	}
+	s.JobPhase(job, batchv1alpha1.Completed)
+	require.Eventually(t, func() bool { return !may("get", s.Namespace) }, time.Minute, 50*time.Millisecond, "the right goes with the Job's end")
+	_, err := s.Kube.CoreV1().Secrets(s.Namespace).Get(s.Ctx, "job-ssh", metav1.GetOptions{})
+	assert.True(t, apierrors.IsNotFound(err), "%v", err)
 }

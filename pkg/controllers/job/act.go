@@ -84,6 +84,11 @@ func (c *Controller) run(ctx context.Context, job *batchv1alpha1.Job, s *snapsho
 		return true, nil
 	}
 	wanted := p.members.missing(job.Name, p.stage, byPriority(&job.Spec, c.priorityOf))
+	if len(wanted) > 0 {
+		if err := c.checkSecrets(ctx, job, ps); err != nil {
+			return true, pluginError.of(err)
+		}
+	}
 	all, err = c.createPods(ctx, job, group, ps.set, wanted)
 	return all, createError.of(err)
 }

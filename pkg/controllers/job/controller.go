@@ -131,6 +131,7 @@ type Controller struct {
 	requests        chan struct{} // one for each pod that is being created or deleted
 	turns           *worker.Turns // of Jobs that have many pods to create or delete
 	slowSecrets     *slowSecrets
+	secretAccess    secretAccess
 	writtenJobs     worker.Written[*batchv1alpha1.Job]
 	kinds           *kinds                       // of what Jobs own beside pods and PodGroups
 	written         consistency.ConsistencyStore // what was written and is not seen yet
@@ -185,6 +186,7 @@ func New(cfg Config) *Controller {
 	c.turns = worker.NewTurns(turnsAtOnce, turnBounds, c.worker.Enqueue)
 	c.slowSecrets = newSlowSecrets(c.worker.Enqueue)
 	c.reports.Share(c.worker)
+	c.secretAccess.reviews = cfg.Kube.AuthenticationV1().SelfSubjectReviews()
 	c.kinds = newKinds(cfg.Kube, cfg.KubeInformers)
 	c.synced = append(c.synced, classes.Informer().HasSynced)
 	c.watchOwned(pods.Informer(), groups.Informer())

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,16 +21,21 @@ import (
 // kind is how to reach the objects of one kind that Jobs own beside their pods.
 type kind interface {
 	resource() schema.GroupResource
+	get(ctx context.Context, namespace, name string) (plugin.Object, error)
+	create(ctx context.Context, object plugin.Object) (plugin.Object, error)
+	update(ctx context.Context, object plugin.Object) (plugin.Object, error)
+	delete(ctx context.Context, object plugin.Object) error
+}
+
+// watchedKind is a kind that an informer shows.
+type watchedKind interface {
+	kind
 	// watched is the informer.
 	watched() cache.SharedIndexInformer
 	// cached returns the object as the informer shows it, or nil.
 	cached(namespace, name string) plugin.Object
 	// ownedBy returns the objects that the Job with that UID controls, as the informer shows them.
 	ownedBy(uid types.UID) []plugin.Object
-	get(ctx context.Context, namespace, name string) (plugin.Object, error)
-	create(ctx context.Context, object plugin.Object) (plugin.Object, error)
-	update(ctx context.Context, object plugin.Object) (plugin.Object, error)
-	delete(ctx context.Context, object plugin.Object) error
 }
 
 // client is what the typed clients of all kinds have in common.
@@ -40,17 +46,22 @@ type client[T any] interface {
 	Delete(ctx context.Context, name string, options metav1.DeleteOptions) error
 }
 
-// kindOf implements kind with a typed client and an informer.
+// kindOf implements kind with a typed client.
 type kindOf[T plugin.Object] struct {
-	group    schema.GroupResource
-	informer cache.SharedIndexInformer
-	client   func(namespace string) client[T]
+	group  schema.GroupResource
+	client func(namespace string) client[T]
 }
 
-func (k *kindOf[T]) resource() schema.GroupResource     { return k.group }
-func (k *kindOf[T]) watched() cache.SharedIndexInformer { return k.informer }
+// watchedKindOf implements watchedKind with a typed client and an informer.
+type watchedKindOf[T plugin.Object] struct {
+	kindOf[T]
+	informer cache.SharedIndexInformer
+}
 
-func (k *kindOf[T]) cached(namespace, name string) plugin.Object {
+func (k *kindOf[T]) resource() schema.GroupResource            { return k.group }
+func (k *watchedKindOf[T]) watched() cache.SharedIndexInformer { return k.informer }
+
+func (k *watchedKindOf[T]) cached(namespace, name string) plugin.Object {
 	object, exists, err := k.informer.GetIndexer().GetByKey(namespace + "/" + name)
 	if err != nil || !exists {
 		return nil
@@ -58,7 +69,7 @@ func (k *kindOf[T]) cached(namespace, name string) plugin.Object {
 	return object.(T)
 }
 
-func (k *kindOf[T]) ownedBy(uid types.UID) []plugin.Object {
+func (k *watchedKindOf[T]) ownedBy(uid types.UID) []plugin.Object {
 	found, err := k.informer.GetIndexer().ByIndex(byOwningJob, string(uid))
 	if err != nil {
 		return nil
@@ -99,9 +110,11 @@ func orNil[T plugin.Object](object T, err error) (plugin.Object, error) {
 // core is a resource of the core API.
 func core(resource string) schema.GroupResource { return schema.GroupResource{Resource: resource} }
 
-// kinds are those of the objects that plugins make, and of claims.
+// kinds are those of the objects that plugins make, of the bindings that give this process its rights on Secrets, and of claims.
 type kinds struct {
-	services, configMaps, secrets, policies, claims kind
+	services, configMaps, policies, bindings, claims watchedKind
+	// secrets are not watched: to list Secrets, this process would need a right on all of them.
+	secrets kind
 	// informers show the objects that plugins make, and of those only the ones that carry a Job's name. The
 	// controller starts them itself: others that want to see Services must not find these.
 	informers informers.SharedInformerFactory
@@ -114,34 +127,33 @@ func newKinds(kube kubernetes.Interface, shared informers.SharedInformerFactory)
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = batchv1alpha1.JobNameKey }))
 	return &kinds{
 		informers: own,
-		services: &kindOf[*corev1.Service]{
-			core("services"), own.Core().V1().Services().Informer(),
-			func(ns string) client[*corev1.Service] { return kube.CoreV1().Services(ns) },
-		},
-		configMaps: &kindOf[*corev1.ConfigMap]{
-			core("configmaps"), own.Core().V1().ConfigMaps().Informer(),
-			func(ns string) client[*corev1.ConfigMap] { return kube.CoreV1().ConfigMaps(ns) },
-		},
-		secrets: &kindOf[*corev1.Secret]{
-			core("secrets"), own.Core().V1().Secrets().Informer(),
-			func(ns string) client[*corev1.Secret] { return kube.CoreV1().Secrets(ns) },
-		},
-		policies: &kindOf[*networkingv1.NetworkPolicy]{
-			schema.GroupResource{Group: networkingv1.GroupName, Resource: "networkpolicies"}, own.Networking().V1().NetworkPolicies().Informer(),
-			func(ns string) client[*networkingv1.NetworkPolicy] { return kube.NetworkingV1().NetworkPolicies(ns) },
-		},
-		claims: &kindOf[*corev1.PersistentVolumeClaim]{
-			core("persistentvolumeclaims"), shared.Core().V1().PersistentVolumeClaims().Informer(),
-			func(ns string) client[*corev1.PersistentVolumeClaim] { return kube.CoreV1().PersistentVolumeClaims(ns) },
-		},
+		services: watchedBy(own.Core().V1().Services().Informer(), core("services"),
+			func(ns string) client[*corev1.Service] { return kube.CoreV1().Services(ns) }),
+		configMaps: watchedBy(own.Core().V1().ConfigMaps().Informer(), core("configmaps"),
+			func(ns string) client[*corev1.ConfigMap] { return kube.CoreV1().ConfigMaps(ns) }),
+		policies: watchedBy(own.Networking().V1().NetworkPolicies().Informer(),
+			schema.GroupResource{Group: networkingv1.GroupName, Resource: "networkpolicies"},
+			func(ns string) client[*networkingv1.NetworkPolicy] { return kube.NetworkingV1().NetworkPolicies(ns) }),
+		bindings: watchedBy(own.Rbac().V1().RoleBindings().Informer(), schema.GroupResource{Group: rbacv1.GroupName, Resource: "rolebindings"},
+			func(ns string) client[*rbacv1.RoleBinding] { return kube.RbacV1().RoleBindings(ns) }),
+		claims: watchedBy(shared.Core().V1().PersistentVolumeClaims().Informer(), core("persistentvolumeclaims"),
+			func(ns string) client[*corev1.PersistentVolumeClaim] { return kube.CoreV1().PersistentVolumeClaims(ns) }),
+		secrets: &kindOf[*corev1.Secret]{core("secrets"), func(ns string) client[*corev1.Secret] { return kube.CoreV1().Secrets(ns) }},
 	}
 }
 
-// ofPlugins are the kinds of the objects that plugins make.
-func (k *kinds) ofPlugins() []kind { return []kind{k.services, k.configMaps, k.secrets, k.policies} }
+// watchedBy is the kind of a resource that the informer shows.
+func watchedBy[T plugin.Object](informer cache.SharedIndexInformer, resource schema.GroupResource, of func(ns string) client[T]) watchedKind {
+	return &watchedKindOf[T]{kindOf[T]{resource, of}, informer}
+}
 
-// all are the kinds of all objects.
-func (k *kinds) all() []kind { return append(k.ofPlugins(), k.claims) }
+// ofPlugins are the kinds of the objects that plugins make, or need, and that are watched.
+func (k *kinds) ofPlugins() []watchedKind {
+	return []watchedKind{k.services, k.configMaps, k.policies, k.bindings}
+}
+
+// all are the kinds of all objects that are watched.
+func (k *kinds) all() []watchedKind { return append(k.ofPlugins(), k.claims) }
 
 // of returns the kind of an object that a plugin wants.
 func (k *kinds) of(object plugin.Object) (kind, error) {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -43,8 +44,8 @@ func TestOnlyWhatWasSeenIsDeleted(t *testing.T) {
 			make: func(job *batchv1alpha1.Job) runtime.Object { return &corev1.Service{ObjectMeta: meta(job)} }},
 		"a ConfigMap": {phase: batchv1alpha1.Failed, resource: corev1.SchemeGroupVersion.WithResource("configmaps"), object: "it",
 			make: func(job *batchv1alpha1.Job) runtime.Object { return &corev1.ConfigMap{ObjectMeta: meta(job)} }},
-		"a Secret": {phase: batchv1alpha1.Terminated, resource: corev1.SchemeGroupVersion.WithResource("secrets"), object: "it",
-			make: func(job *batchv1alpha1.Job) runtime.Object { return &corev1.Secret{ObjectMeta: meta(job)} }},
+		"a RoleBinding": {phase: batchv1alpha1.Terminated, resource: rbacv1.SchemeGroupVersion.WithResource("rolebindings"), object: "it",
+			make: func(job *batchv1alpha1.Job) runtime.Object { return &rbacv1.RoleBinding{ObjectMeta: meta(job)} }},
 		"a NetworkPolicy": {phase: batchv1alpha1.Completed, resource: networkingv1.SchemeGroupVersion.WithResource("networkpolicies"), object: "it",
 			make: func(job *batchv1alpha1.Job) runtime.Object { return &networkingv1.NetworkPolicy{ObjectMeta: meta(job)} }},
 		"a Command": {phase: batchv1alpha1.Running, resource: busv1alpha1.SchemeGroupVersion.WithResource("commands"), object: "it",

@@ -86,7 +86,7 @@ func (c *Controller) applyObjects(ctx context.Context, job *batchv1alpha1.Job, p
 	if !ps.set.HasObjects() || isApplied(job, ps) {
 		return nil
 	}
-	secrets := &secretReader{c: c, ctx: ctx, job: job, read: map[string]plugin.Object{}}
+	secrets := &secretReader{c: c, ctx: ctx, job: job, read: map[string]plugin.Object{}, bindings: map[string]string{}}
 	wanted, err := c.objectsOf(job, ps.set, secrets)
 	if err != nil {
 		return err
@@ -97,16 +97,20 @@ func (c *Controller) applyObjects(ctx context.Context, job *batchv1alpha1.Job, p
 		if err != nil {
 			return err
 		}
-		// A key goes with the Secret that was read for it, or with none, and never over another one.
-		live, isRead := secrets.read[object.GetName()]
-		if kind != c.kinds.secrets || !isRead {
-			live = kind.cached(job.Namespace, object.GetName())
+		var live plugin.Object
+		if watched, isWatched := kind.(watchedKind); isWatched {
+			live = watched.cached(job.Namespace, object.GetName())
+		} else if live, err = secrets.live(object.GetName()); err != nil {
+			return err
 		}
 		live, err = c.applyObject(ctx, job, kind, live, object)
 		if err != nil {
 			return fmt.Errorf("applying the %s %s: %w", kind.resource().Resource, object.GetName(), err)
 		}
 		done[applied{kind, object.GetName()}] = live.GetResourceVersion()
+	}
+	for name, version := range secrets.bindings {
+		done[applied{c.kinds.bindings, name}] = version
 	}
 	ps.applied = done
 	c.slowSecrets.forget(keyOf(job))
@@ -132,10 +136,14 @@ func (c *Controller) objectsOf(job *batchv1alpha1.Job, set *plugins.Set, secrets
 	})
 }
 
-// isApplied tells whether all objects are there and nobody has changed them since they were applied.
+// isApplied tells whether all objects that are watched are there, and are as they were applied.
 func isApplied(job *batchv1alpha1.Job, ps *pluginState) bool {
 	for object, version := range ps.applied {
-		live := object.kind.cached(job.Namespace, object.name)
+		kind, isWatched := object.kind.(watchedKind)
+		if !isWatched {
+			continue
+		}
+		live := kind.cached(job.Namespace, object.name)
 		if live == nil || live.GetResourceVersion() != version {
 			return false
 		}
@@ -203,50 +211,13 @@ func (c *Controller) refreshObject(ctx context.Context, job *batchv1alpha1.Job, 
 	return updated, nil
 }
 
-// secretReader finds the Job's own Secrets for plugins that must not make them a second time.
-type secretReader struct {
-	c    *Controller
-	ctx  context.Context
-	job  *batchv1alpha1.Job
-	read map[string]plugin.Object // name -> what was asked for, nil if there is none
-	err  error                    // the first that came up
-}
-
-// data returns what is in the Job's own Secret of that name, nil if there is none. The API server is asked before that
-// is taken for true.
-func (r *secretReader) data(name string) map[string][]byte {
-	secrets := r.c.kinds.secrets
-	live := secrets.cached(r.job.Namespace, name)
-	if live == nil {
-		var err error
-		live, err = secrets.get(r.ctx, r.job.Namespace, name)
-		if apierrors.IsNotFound(err) {
-			r.read[name] = nil
-			return nil
-		}
-		if err != nil {
-			r.fail(fmt.Errorf("reading the secret %s: %w", name, err))
-			return nil
-		}
-	}
-	r.read[name] = live
-	if !metav1.IsControlledBy(live, r.job) {
-		r.fail(fmt.Errorf("applying the secrets %s: %w", name, errObjectTaken))
-		return nil
-	}
-	return live.(*corev1.Secret).Data
-}
-
-func (r *secretReader) fail(err error) {
-	if r.err == nil {
-		r.err = err
-	}
-}
-
 // deleteObjects deletes the objects of the plugins of a Job that has ended. It returns the first error.
 func (c *Controller) deleteObjects(ctx context.Context, job *batchv1alpha1.Job) error {
-	var failed error
+	failed := c.deleteSecrets(ctx, job)
 	for _, kind := range c.kinds.ofPlugins() {
+		if kind == c.kinds.bindings && failed != nil {
+			continue // they give the right to delete the Secrets
+		}
 		for _, object := range kind.ownedBy(job.UID) {
 			if object.GetDeletionTimestamp() != nil {
 				continue

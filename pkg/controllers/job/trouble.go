@@ -65,6 +65,9 @@ func (c *Controller) report(job *batchv1alpha1.Job, err error, local *localState
 	case apierrors.IsConflict(err):
 		return 0, &notYet{err.Error(), conflictPause}
 	}
+	if early := (*notYet)(nil); errors.As(err, &early) {
+		return 0, early
+	}
 	if slow := (*plugin.SlowSecret)(nil); errors.As(err, &slow) {
 		return 0, nil // the Job is looked at again when it is made
 	}

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/muster-sched/muster/pkg/job/plugins/plugin"
@@ -40,6 +41,12 @@ func Refresh(live, wanted plugin.Object) (plugin.Object, error) {
 			return nil, errKinds(live, wanted)
 		}
 		object.Spec = want.Spec
+	case *rbacv1.RoleBinding:
+		want, ok := wanted.(*rbacv1.RoleBinding)
+		if !ok {
+			return nil, errKinds(live, wanted)
+		}
+		object.Subjects, object.RoleRef = want.Subjects, want.RoleRef
 	default:
 		return nil, errKinds(live, wanted)
 	}

@@ -111,16 +111,30 @@ func TestWhatSomebodyDeletesOrChangesIsMadeAgain(t *testing.T) {
 		o := s.owned("j")
 		return assert.ObjectsAreEqual(before.hosts.Data, o.hosts.Data) && o.hosts.Labels["volcano.sh/job-name"] == "j"
 	})
-	// A Secret that the informer cannot see keeps its key.
-	hidden := before.secret.DeepCopy()
-	hidden.Labels = nil
-	delete(hidden.Data, "config")
-	_, err = kube.CoreV1().Secrets(s.namespace).Update(t.Context(), hidden, metav1.UpdateOptions{})
-	require.NoError(t, err)
-	s.poll("the Secret as it was", func(context.Context) bool {
-		o := s.owned("j")
-		return o.secret.UID == before.secret.UID && assert.ObjectsAreEqual(before.secret.Data, o.secret.Data)
+	// A RoleBinding is made again, too: without it the Secret could not be read.
+	bindings := kube.RbacV1().RoleBindings(s.namespace)
+	require.NoError(t, bindings.Delete(t.Context(), "j-ssh", metav1.DeleteOptions{}))
+	s.poll("another RoleBinding", func(ctx context.Context) bool {
+		_, err := bindings.Get(ctx, "j-ssh", metav1.GetOptions{})
+		return err == nil
 	})
+}
+
+// TestAChangedSecretIsRepairedBeforePodsAreCreated: it keeps its key. The controller does not watch Secrets.
+func TestAChangedSecretIsRepairedBeforePodsAreCreated(t *testing.T) {
+	s := newStage(t)
+	job := s.apply(team())
+	before := s.awaitOwned("j")
+	changed := before.secret.DeepCopy()
+	changed.Labels = nil
+	delete(changed.Data, "config")
+	_, err := kube.CoreV1().Secrets(s.namespace).Update(t.Context(), changed, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	s.admit(job)
+	s.pod("j-w-0")
+	o := s.owned("j")
+	assert.Equal(t, before.secret.UID, o.secret.UID)
+	assert.Equal(t, before.secret.Data, o.secret.Data)
 }
 
 func TestAnObjectOfAnotherOwnerIsLeftAlone(t *testing.T) {

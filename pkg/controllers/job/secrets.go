@@ -1,0 +1,173 @@
+package job
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/plugins/plugin"
+)
+
+const (
+	// secretsRole is the ClusterRole with the rights on Secrets that a Job with a key needs (manifests/rbac/controller.yaml).
+	secretsRole = "muster-controller-secrets"
+	// rightPause is how long to wait for a new right to take effect: API servers learn of a RoleBinding by a watch.
+	rightPause = 20 * time.Millisecond
+	// rightTime is how long a right may take to have effect before its absence is an error.
+	rightTime = 10 * time.Second
+)
+
+// secretAccess says how this process gets its rights on Secrets. It has none by itself. A Job with a key has a RoleBinding of its own, with
+// the name of its Secret, that gives this process the rights of secretsRole in the Job's namespace. The binding goes with the Secret.
+type secretAccess struct {
+	reviews authenticationclient.SelfSubjectReviewInterface
+
+	mu   sync.Mutex
+	self *rbacv1.Subject // this process, as the API server knows it; nil if that was not asked yet
+}
+
+// binding is the RoleBinding that goes with the Secret of that name.
+func (a *secretAccess) binding(ctx context.Context, job *batchv1alpha1.Job, name string) (*rbacv1.RoleBinding, error) {
+	self, err := a.subject(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: job.Namespace, Name: name, Labels: plugin.PodsOf(job),
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, jobKind)},
+		},
+		Subjects: []rbacv1.Subject{*self},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: secretsRole},
+	}, nil
+}
+
+// subject is this process. The API server is asked once.
+func (a *secretAccess) subject(ctx context.Context) (*rbacv1.Subject, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.self != nil {
+		return a.self, nil
+	}
+	review, err := a.reviews.Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("asking who this process is: %w", err)
+	}
+	a.self = subjectOf(review.Status.UserInfo.Username)
+	return a.self, nil
+}
+
+// subjectOf is the subject of a RoleBinding that a user name stands for.
+func subjectOf(username string) *rbacv1.Subject {
+	if namespace, name, err := serviceaccount.SplitUsername(username); err == nil {
+		return &rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}
+	}
+	return &rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: username}
+}
+
+// secretReader reads the Job's own Secrets, for plugins that must not make them a second time.
+type secretReader struct {
+	c    *Controller
+	ctx  context.Context
+	job  *batchv1alpha1.Job
+	read map[string]plugin.Object // name -> what was read, nil if there is none
+	// bindings has the RoleBindings that give the rights on them: name -> resource version.
+	bindings map[string]string
+	err      error // the first that came up
+}
+
+// data returns what is in the Job's own Secret of that name, nil if there is none.
+func (r *secretReader) data(name string) map[string][]byte {
+	live, err := r.live(name)
+	if err != nil && r.err == nil {
+		r.err = err
+	}
+	if live == nil {
+		return nil
+	}
+	return live.(*corev1.Secret).Data
+}
+
+// live returns the Job's own Secret of that name, nil if there is none. It is read once, so that a key goes with the Secret that was read for
+// it, or with none, and never over another one.
+func (r *secretReader) live(name string) (plugin.Object, error) {
+	if live, isRead := r.read[name]; isRead {
+		return live, nil
+	}
+	live, err := r.get(name)
+	if err != nil {
+		return nil, err
+	}
+	if live != nil && !metav1.IsControlledBy(live, r.job) {
+		return nil, fmt.Errorf("applying the secrets %s: %w", name, errObjectTaken)
+	}
+	r.read[name] = live
+	return live, nil
+}
+
+// get gives this process the rights on the Secret of that name, and reads it; nil if there is none.
+func (r *secretReader) get(name string) (plugin.Object, error) {
+	bindings := r.c.kinds.bindings
+	wanted, err := r.c.secretAccess.binding(r.ctx, r.job, name)
+	if err != nil {
+		return nil, err
+	}
+	binding, err := r.c.applyObject(r.ctx, r.job, bindings, bindings.cached(r.job.Namespace, name), wanted)
+	if err != nil {
+		return nil, fmt.Errorf("applying the rolebindings %s: %w", name, err)
+	}
+	r.bindings[name] = binding.GetResourceVersion()
+	live, err := r.c.kinds.secrets.get(r.ctx, r.job.Namespace, name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case apierrors.IsForbidden(err) && r.c.clock.Now().Sub(binding.GetCreationTimestamp().Time) < rightTime:
+		return nil, &notYet{fmt.Sprintf("RoleBinding %s has no effect yet: %v", name, err), rightPause}
+	case err != nil:
+		return nil, fmt.Errorf("reading the secret %s: %w", name, err)
+	}
+	return live, nil
+}
+
+// checkSecrets applies the objects of the Job's plugins again if one of its Secrets is not as it was applied. Secrets are not watched, so
+// this is asked before pods are created that mount them.
+func (c *Controller) checkSecrets(ctx context.Context, job *batchv1alpha1.Job, ps *pluginState) error {
+	for object, version := range ps.applied {
+		if object.kind != c.kinds.secrets {
+			continue
+		}
+		live, err := c.kinds.secrets.get(ctx, job.Namespace, object.name)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("reading the secret %s: %w", object.name, err)
+		}
+		if live == nil || live.GetResourceVersion() != version {
+			ps.applied = nil
+			return c.applyObjects(ctx, job, ps)
+		}
+	}
+	return nil
+}
+
+// deleteSecrets deletes the Secrets of a Job that has ended. Their names are those of the bindings that give the right to do so.
+func (c *Controller) deleteSecrets(ctx context.Context, job *batchv1alpha1.Job) error {
+	for _, binding := range c.kinds.bindings.ownedBy(job.UID) {
+		live, err := c.kinds.secrets.get(ctx, job.Namespace, binding.GetName())
+		if err == nil && metav1.IsControlledBy(live, job) && live.GetDeletionTimestamp() == nil {
+			err = c.kinds.secrets.delete(ctx, live)
+		}
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			return fmt.Errorf("deleting the secrets %s: %w", binding.GetName(), err)
+		}
+	}
+	return nil
+}
