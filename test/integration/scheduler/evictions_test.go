@@ -1,0 +1,189 @@
+package scheduler_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+)
+
+// randomLoad is a gang, or pods without one, of which every pod that is evicted is created again, as a controller does.
+type randomLoad struct {
+	name, queue string
+	minimum     int // 0 for pods without a gang
+	make        func(name string) *corev1.Pod
+	pods        sets.Set[string] // that exist
+	created     int
+}
+
+// randomLoads are a cluster whose queues are asked for more than it has.
+type randomLoads struct {
+	*world
+	capability map[string]int64 // of the leaf queues, and of "org", which has all of them below it
+	loads      []*randomLoad
+	again      int              // pods that were created again
+	seated     sets.Set[string] // pods that were bound at some time
+}
+
+// TestRandomLoadsComeToRest is pkg/placement's history on the real scheduler: evictions end though whatever is evicted comes
+// again, everything that has others evicted is bound, and no queue ever uses more than its capability. With MUSTER_EVICTION_HISTORIES=200 it
+// tries more loads, and with MUSTER_EVICTION_SEED one again.
+func TestRandomLoadsComeToRest(t *testing.T) {
+	count, seed := 10, rand.Uint64()
+	if n, err := strconv.Atoi(os.Getenv("MUSTER_EVICTION_HISTORIES")); err == nil {
+		count = n
+	}
+	if s, err := strconv.ParseUint(os.Getenv("MUSTER_EVICTION_SEED"), 10, 64); err == nil {
+		count, seed = 1, s
+	}
+	for i := range count {
+		t.Run(fmt.Sprint("load", i), func(t *testing.T) {
+			t.Log("seed", seed+uint64(i))
+			random := rand.New(rand.NewPCG(seed+uint64(i), 0))
+			w := newWorld(t, 2+random.IntN(2))
+			t.Cleanup(w.clear)
+			r := &randomLoads{world: w, capability: map[string]int64{}, seated: sets.New[string]()}
+			r.draw(random)
+			r.awaitRest()
+			r.checkRest()
+		})
+	}
+}
+
+// draw makes the queues and the loads.
+func (r *randomLoads) draw(random *rand.Rand) {
+	total := 8 + random.IntN(4)
+	r.capability["org"] = int64(total)
+	r.queue("org", fmt.Sprint(total), capability(fmt.Sprint(total)))
+	owed := total
+	for _, name := range []string{"a", "b", "c"} {
+		deserved := random.IntN(owed + 1)
+		owed -= deserved
+		limit := deserved + 1 + random.IntN(total-deserved+1)
+		if limit > total {
+			limit = total
+		}
+		r.capability[name] = int64(limit)
+		r.queue(name, fmt.Sprint(deserved), capability(fmt.Sprint(limit)), func(q *schedulingv1beta1.Queue) { q.Spec.Parent = r.namespace + "-org" })
+	}
+	classes := []func(*corev1.Pod){func(*corev1.Pod) {}, r.class(10), r.class(20)}
+	for i := range 4 + random.IntN(4) {
+		l := &randomLoad{name: fmt.Sprintf("l%d", i), queue: []string{"a", "b", "c"}[random.IntN(3)], pods: sets.New[string]()}
+		size, class, amount := 1+random.IntN(3), classes[random.IntN(3)], cpu(fmt.Sprint(1+random.IntN(3)))
+		queue, gang := r.namespace+"-"+l.queue, ""
+		if random.IntN(2) == 0 {
+			l.minimum, gang = 1+random.IntN(size), l.name
+			r.createGroup(l.name, int32(l.minimum), queue)
+		}
+		l.make = func(name string) *corev1.Pod {
+			if gang == "" {
+				return r.pod(name, "", class, amount, aloneIn(queue))
+			}
+			return r.pod(name, gang, class, amount)
+		}
+		r.loads = append(r.loads, l)
+		for range size {
+			r.submit(l)
+		}
+	}
+}
+
+// submit creates a pod of a load.
+func (r *randomLoads) submit(l *randomLoad) {
+	name := fmt.Sprintf("%s-%d", l.name, l.created)
+	l.created++
+	l.pods.Insert(name)
+	r.create(l.make(name))
+}
+
+// awaitRest creates again what is evicted until nothing changes for a while.
+func (r *randomLoads) awaitRest() {
+	last, since := "", time.Now()
+	err := wait.PollUntilContextTimeout(r.ctx, 50*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
+		list, err := kube.CoreV1().Pods(r.namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, err
+		}
+		now := r.look(list.Items)
+		if now != last {
+			last, since = now, time.Now()
+		}
+		return time.Since(since) > 3*time.Second, nil
+	})
+	require.NoError(r.t, err, "the loads come to rest: %d pods were evicted", r.again)
+}
+
+// look checks what holds at any time, has what is gone created again, and says how things are.
+func (r *randomLoads) look(pods []corev1.Pod) (now string) {
+	exists, used := map[string]*corev1.Pod{}, map[string]int64{}
+	for i := range pods {
+		exists[pods[i].Name] = &pods[i]
+	}
+	for _, l := range r.loads {
+		for _, name := range sets.List(l.pods) {
+			pod := exists[name]
+			if pod == nil {
+				l.pods.Delete(name)
+				r.again++
+				require.LessOrEqual(r.t, r.again, 100, "the loads go in circles")
+				r.submit(l)
+				continue
+			}
+			now += fmt.Sprintln(name, pod.Spec.NodeName, pod.Status.NominatedNodeName, pod.DeletionTimestamp)
+			if pod.Spec.NodeName != "" {
+				r.seated.Insert(name)
+				amount := pod.Spec.Containers[0].Resources.Requests.Cpu().Value()
+				used[l.queue], used["org"] = used[l.queue]+amount, used["org"]+amount
+			}
+		}
+	}
+	for queue, amount := range used {
+		require.LessOrEqual(r.t, amount, r.capability[queue], "the capability of %s", queue)
+	}
+	return now
+}
+
+// claimants finds for what pod or gang another was evicted.
+var claimants = regexp.MustCompile(`evicted to make room for (pod|PodGroup) [^/]+/(l[0-9-]+)`)
+
+// checkRest checks that gangs are whole or wait, and that everything for which pods were evicted was bound.
+func (r *randomLoads) checkRest() {
+	for _, l := range r.loads {
+		bound := r.bound(l.name + "-")
+		require.True(r.t, bound == 0 || bound >= l.minimum, "%d members of %s are bound, its minimum is %d", bound, l.name, l.minimum)
+	}
+	events, err := kube.CoreV1().Events(r.namespace).List(r.ctx, metav1.ListOptions{})
+	require.NoError(r.t, err)
+	claims := map[string]int{}
+	for i := range events.Items {
+		e := &events.Items[i]
+		if e.Reason == "Scheduled" {
+			r.seated.Insert(e.InvolvedObject.Name)
+		}
+		if found := claimants.FindStringSubmatch(e.Message); found != nil {
+			claims[found[2]]++
+		}
+	}
+	for _, claimant := range slices.Sorted(maps.Keys(claims)) {
+		wasSeated := r.seated.Has(claimant)
+		for name := range r.seated {
+			wasSeated = wasSeated || len(name) > len(claimant) && name[:len(claimant)+1] == claimant+"-"
+		}
+		require.True(r.t, wasSeated, "%d pods were evicted for %s, which was never bound", claims[claimant], claimant)
+	}
+	r.t.Log("evicted", r.again)
+}
