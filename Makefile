@@ -83,7 +83,7 @@ bench-e2e: build ## Pods bound per second beside the stock scheduler, as ratios 
 	@go run ./test/benchmark/throughput --json test-results/bench-e2e.json $(ARGS)
 
 .PHONY: bench-controller
-bench-controller: build ## Promptness, requests, memory, idle CPU and restart of the controller, beside their goals (ARGS="--finished 1000 --live 100" for less).
+bench-controller: build ## Promptness, requests, memory, idle CPU and restart of the controller with Jobs and PhJobs, beside their goals (ARGS="--finished 1000 --live 100 --phjobs-finished 1000 --phjobs-pending 100" for less).
 	@mkdir -p test-results
 	@go run ./test/benchmark/controller --json test-results/bench-controller.json $(ARGS)
 

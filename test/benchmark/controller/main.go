@@ -1,8 +1,8 @@
 // Command controller measures what muster-controller costs: how soon it answers on a cluster at rest, its requests for a large Job, and
-// its memory, its idle CPU and its restart with many Jobs, of which most have ended. Each figure is judged against its goal; a goal
-// that is missed is an error.
+// its memory, its idle CPU and its restart with many Jobs, of which most have ended, and how soon PhJobs start and what they cost, of which
+// most have ended, too. Each figure is judged against its goal; a goal that is missed is an error.
 //
-//	go run ./test/benchmark/controller --finished 10000 --live 1000 --json results.json
+//	go run ./test/benchmark/controller --finished 10000 --live 1000 --phjobs-finished 50000 --phjobs-pending 10000 --json results.json
 package main
 
 import (
@@ -106,8 +106,8 @@ func parse(args []string) (*options, error) {
 	flags.IntVar(&o.finished, "finished", 10000, "completed Jobs of one pod")
 	flags.IntVar(&o.live, "live", 1000, "running Jobs of ten pods")
 	flags.DurationVar(&o.idle, "idle", 30*time.Second, "how long the idle controller is watched")
-	flags.IntVar(&o.phFinished, "phjobs-finished", 0, "PhJobs that have ended, such as 50000; 0 of both kinds leaves PhJobs out")
-	flags.IntVar(&o.phPending, "phjobs-pending", 0, "PhJobs that wait for quota, such as 10000: none, or more than 20")
+	flags.IntVar(&o.phFinished, "phjobs-finished", 10000, "PhJobs that have ended; 0 of both kinds leaves PhJobs out")
+	flags.IntVar(&o.phPending, "phjobs-pending", 1000, "PhJobs that wait for quota: none, or more than 20")
 	flags.StringVar(&o.jsonPath, "json", "", "file to write the figures to")
 	flags.StringVar(&o.heapPath, "heap", "", "file to write the heap profile of the idle controller to")
 	if err := flags.Parse(args); err != nil {
