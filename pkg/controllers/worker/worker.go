@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -19,8 +18,9 @@ const (
 	maxBackoff = 30 * time.Second
 )
 
-// loggedConflicts is from how many conflicts of a key in a row on they are logged.
-const loggedConflicts = 3
+// loggedFailures is from which failure of a key in a row on the log has them as errors: they have gone on for some seconds then. Most are over
+// before. Another writer was faster, an informer is behind, or an API is not served yet.
+const loggedFailures = 10
 
 // Syncer brings the object of one key in line with what is wanted.
 type Syncer interface {
@@ -132,12 +132,16 @@ func (w *Worker) syncNext(ctx context.Context) bool {
 	return true
 }
 
-// retry syncs the key again after a back-off. That another writer was faster is no failure, and mostly over once the informer
-// has caught up; it is logged when it is not.
+// retry syncs the key again after a back-off.
 func (w *Worker) retry(ctx context.Context, key string, err error) {
 	failures := w.queue.NumRequeues(key) + 1
-	if ctx.Err() == nil && (failures >= loggedConflicts || !apierrors.IsConflict(err)) {
-		klog.FromContext(ctx).Error(err, "Sync failed, will retry", "key", key, "failures", failures)
+	logger := klog.FromContext(ctx)
+	switch {
+	case ctx.Err() != nil:
+	case failures >= loggedFailures:
+		logger.Error(err, "Sync failed, will retry", "key", key, "failures", failures)
+	default:
+		logger.V(2).Info("Sync failed, will retry", "key", key, "failures", failures, "err", err)
 	}
 	w.queue.AddRateLimited(key)
 }
