@@ -159,7 +159,7 @@ func TestEventsForAllMembersThatWereTriedRetryTheGang(t *testing.T) {
 	calls := 0
 	decision := planner.Decide(t.Context(), elastic(1, &calls, needsLostZone, needsDisk, needsNineCPUs), infos)
 	require.Equal(t, Impossible, decision.Feasibility)
-	assert.Contains(t, decision.Message, "0 of 1 members of the gang fit")
+	assert.Contains(t, decision.Message, "no room for the only member of the gang")
 	assert.Equal(t, sets.New(names.NodeAffinity, names.NodeResourcesFit), decision.Rejectors)
 	assert.Equal(t, []string{"m0", "m1", "m2"}, podNames(decision.Rejected))
 	assert.Nil(t, decision.Shortfall)
@@ -214,20 +214,22 @@ func TestMessages(t *testing.T) {
 		m.Task = "worker"
 	}
 	decision := planner.Decide(t.Context(), problem, infos)
-	assert.Equal(t, `3 of 8 members of the gang fit; 5 more of task "worker" need 1 cpu, 4 nvidia.com/gpu each; nearest: node-7 lacks 1 nvidia.com/gpu `+
-		`(node(s) had untolerated taint(s)); it would not fit into an empty cluster either`, decision.Message)
+	assert.Equal(t, `room for 3 of the 8 members that start together; 5 more of task "worker" need 1 cpu, 4 nvidia.com/gpu each; `+
+		`nearest: node-7 lacks 1 nvidia.com/gpu (node(s) had untolerated taint(s)); it would not fit into an empty cluster either`,
+		decision.Message)
 	assert.Equal(t, sets.New(names.NodeResourcesFit, names.TaintToleration), decision.Rejectors)
 	assert.True(t, decision.TooLarge)
 
 	two := append(some(1, "small", gpus(1, 1)), some(3, "large", gpus(1, 8))...)
 	decision = planner.Decide(t.Context(), problemOf(two), infos)
 	assert.Equal(t, []string{"large-0", "small-0"}, podNames(decision.Rejected), "the pod of the class that misses most comes first")
-	assert.Contains(t, decision.Message, "2 of 4 members of the gang fit; 2 more need 1 cpu, 8 nvidia.com/gpu each; nearest: node-6 lacks 3 nvidia.com/gpu")
+	assert.Contains(t, decision.Message,
+		"room for 2 of the 4 members that start together; 2 more need 1 cpu, 8 nvidia.com/gpu each; nearest: node-6 lacks 3 nvidia.com/gpu")
 
 	held := problemOf(some(3, "worker", gpus(1, 5)))
 	held.Held = map[string]resources.List{"node-7": {"nvidia.com/gpu": 2}}
 	decision = planner.Decide(t.Context(), held, infos)
-	assert.Contains(t, decision.Message, "2 of 3 members of the gang fit")
+	assert.Contains(t, decision.Message, `room for 2 of the 3 members that start together; 1 more of task "worker" needs `)
 	assert.False(t, decision.ShortWithoutHeld)
 	require.NotNil(t, decision.Shortfall)
 	decision.Shortfall.Free("node-7", resources.List{"nvidia.com/gpu": 1})
@@ -279,7 +281,7 @@ func TestOutlooks(t *testing.T) {
 			test.change(problem)
 			decision := planner.Decide(t.Context(), problem, infos)
 			require.Equal(t, Impossible, decision.Feasibility)
-			assert.Regexp(t, "^1 of . members of the gang fit", decision.Message)
+			assert.Regexp(t, "^room for 1 of the . members that start together", decision.Message)
 			assert.True(t, strings.HasSuffix(decision.Message, test.outlook), decision.Message)
 			assert.Equal(t, test.givenUp, decision.GivenUp)
 			assert.Equal(t, test.tooLarge, decision.TooLarge)
@@ -353,7 +355,7 @@ func TestPluginsThatLeaveFewNodesAreRejectors(t *testing.T) {
 	}
 	decision := planner.Decide(t.Context(), problemOf(some(2, "worker", named)), infos)
 	require.Equal(t, Impossible, decision.Feasibility)
-	assert.Contains(t, decision.Message, "1 of 2 members of the gang fit")
+	assert.Contains(t, decision.Message, "room for 1 of the 2 members that start together")
 	assert.Equal(t, sets.New(names.NodeAffinity, names.NodeResourcesFit), decision.Rejectors)
 	require.NotNil(t, decision.Shortfall)
 	decision.Shortfall.Free("n1", resources.List{corev1.ResourceCPU: 1000})

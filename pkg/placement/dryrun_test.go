@@ -113,7 +113,7 @@ func TestMembersThatClaimDevicesAreReservedInADryRun(t *testing.T) {
 			assert.Equal(t, before, fmt.Sprint(kinds(d.devices)))
 			if test.placed < len(test.gang) {
 				require.Equal(t, Impossible, decision.Feasibility)
-				assert.Contains(t, decision.Message, fmt.Sprintf("%d of %d members of the gang fit", test.placed, len(test.gang)))
+				assert.Contains(t, decision.Message, fmt.Sprintf("room for %d of the %d members that start together", test.placed, len(test.gang)))
 				assert.True(t, decision.Rejectors.Has("Devices"))
 				return
 			}

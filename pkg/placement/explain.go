@@ -17,9 +17,10 @@ import (
 func (o *outcome) explain() string {
 	worst := o.worst()
 	m := o.classes[worst][0]
-	more := "more"
+	missing := o.demands[worst].Count - o.Placed[worst]
+	more := fmt.Sprintf("%d more", missing)
 	if m.Task != "" {
-		more = fmt.Sprintf("more of task %q", m.Task)
+		more += fmt.Sprintf(" of task %q", m.Task)
 	}
 	requests := m.Requests.Clone()
 	delete(requests, corev1.ResourcePods)
@@ -27,8 +28,10 @@ func (o *outcome) explain() string {
 	if need == "" {
 		need = "a place"
 	}
-	text := fmt.Sprintf("%d of %d members of the gang fit; %d %s need %s each", sum(o.Placed), len(o.problem.Members),
-		o.demands[worst].Count-o.Placed[worst], more, need)
+	text := fmt.Sprintf("%s; %s need %s each", roomFor(sum(o.Placed), len(o.problem.Members)), more, need)
+	if missing == 1 {
+		text = fmt.Sprintf("%s; %s needs %s", roomFor(sum(o.Placed), len(o.problem.Members)), more, need)
+	}
 	if o.apart {
 		text += " where the inter-pod constraints of the gang let them go"
 	}
@@ -39,6 +42,15 @@ func (o *outcome) explain() string {
 		text += " (" + strings.Join(sets.List(o.reasons), ", ") + ")"
 	}
 	return text
+}
+
+// roomFor says for how many of the members there is room. None of them starts, and the text must not sound as if some did: on a PodGroup it
+// comes after the number of all its members that wait.
+func roomFor(placed, members int) string {
+	if members == 1 {
+		return "no room for the only member of the gang"
+	}
+	return fmt.Sprintf("room for %d of the %d members that start together", placed, members)
 }
 
 // outlook says what will happen to a gang that does not fit. othersTried says whether other members were tried in place of these.

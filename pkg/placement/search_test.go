@@ -69,7 +69,7 @@ func TestMembersWithConstraintsArePlaced(t *testing.T) {
 				require.Equal(t, Impossible, decision.Feasibility)
 				assert.Empty(t, decision.Places)
 				assert.True(t, decision.Rejectors.Has(test.by), "its events retry the gang: %v", decision.Rejectors)
-				assert.Contains(t, decision.Message, fmt.Sprintf("%d of %d members of the gang fit", test.placed, len(test.gang)))
+				assert.Contains(t, decision.Message, fmt.Sprintf("room for %d of the %d members that start together", test.placed, len(test.gang)))
 				assert.Positive(t, decision.SearchTime)
 				return
 			}

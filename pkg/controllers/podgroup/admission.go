@@ -33,7 +33,7 @@ const (
 	// that thousands of waiting PodGroups do not keep a core busy.
 	minPause = 5 * time.Millisecond
 	maxPause = 200 * time.Millisecond
-	// messageAge is how long a message that is wrong only in its numbers is left alone: each costs a status write.
+	// messageAge is how long a message that is wrong only in its numbers is left alone: each costs a status write. It says when they were found.
 	messageAge = time.Minute
 	// openingTime is how long the queue controller may take to open a new queue, before people are told that it is not open.
 	openingTime = 10 * time.Second
@@ -189,7 +189,7 @@ func (a *admission) record(c *candidate, v decision) bool {
 		if same && now.Sub(last.since) < messageAge {
 			return false
 		}
-		v.message = c.explain(v.obstacle)
+		v.message = c.messageFor(v.obstacle, last, now)
 		if same && last.message == v.message {
 			return false
 		}

@@ -20,6 +20,7 @@ import (
 	musterinformers "github.com/muster-sched/muster/pkg/client/informers/externalversions"
 	"github.com/muster-sched/muster/pkg/controllers/usage"
 	"github.com/muster-sched/muster/pkg/controllers/worker"
+	"github.com/muster-sched/muster/pkg/quota"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -36,10 +37,11 @@ func TestOnlyNewsIsRecorded(t *testing.T) {
 	assert.False(t, a.record(c, lacks(4, "3 free")))
 	clock.Step(messageAge / 2)
 	assert.False(t, a.record(c, lacks(4, "2 free")), "only a number has changed: not worth a write yet")
-	assert.Equal(t, "3 free", message())
+	assert.Equal(t, "3 free (found at 1970-01-01T00:16:40Z)", message(), "as it may be wrong by now, it says when it was right")
 	clock.Step(messageAge / 2)
+	assert.False(t, a.record(c, lacks(4, "3 free")), "another time alone is not worth a write")
 	assert.True(t, a.record(c, lacks(4, "1 free")))
-	assert.Equal(t, "1 free", message())
+	assert.Equal(t, "1 free (found at 1970-01-01T00:17:40Z)", message())
 	assert.True(t, a.record(c, lacks(5, "1 free of 5")), "it wants something else now")
 
 	namesake := waits(a, mustertesting.MakePodGroup("g").UID("two").Obj())
@@ -51,6 +53,51 @@ func TestOnlyNewsIsRecorded(t *testing.T) {
 	assert.True(t, a.decision(c.key, namesake.group.UID).admitted)
 	a.forget(c.key, namesake.group.UID)
 	assert.Equal(t, decision{}, a.decision(c.key, namesake.group.UID))
+}
+
+// TestARestartRewordsNothing: an earlier run has said the same, and when it found its numbers.
+func TestARestartRewordsNothing(t *testing.T) {
+	group := mustertesting.MakePodGroup("g").UID("one").Obj()
+	told := "3 free (found at 1970-01-01T00:10:00Z)"
+	group.Status.Conditions = withFinding(nil, finding{schedulingv1beta1.PodGroupUnschedulableType, "QuotaExceeded", told}, time.Unix(600, 0), "id")
+	for name, test := range map[string]struct{ finds, says string }{
+		"the same":       {"3 free", told},
+		"another number": {"2 free", "2 free (found at 1970-01-01T00:16:40Z)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAdmission(testingclock.NewFakeClock(time.Unix(1000, 0)), nil)
+			c := waits(a, group)
+			a.record(c, heldBack(obstacleKind{queue: "q", resource: "cpu"}, words(test.finds)))
+			assert.Equal(t, test.says, a.decision(c.key, "one").message)
+		})
+	}
+}
+
+// TestOnlyNumbersThatOthersChangeHaveATime: what only an administrator changes is told at once.
+func TestOnlyNumbersThatOthersChangeHaveATime(t *testing.T) {
+	for name, test := range map[string]struct {
+		kind obstacleKind
+		has  bool
+	}{
+		"room of a queue":           {obstacleKind{queue: "q", resource: "cpu"}, true},
+		"more than a whole limit":   {obstacleKind{queue: "q", resource: "cpu", forEver: true}, false},
+		"the cluster":               {obstacleKind{resource: "cpu"}, true},
+		"more than the cluster has": {obstacleKind{resource: "cpu", forEver: true}, true},
+		"running jobs":              {obstacleKind{tooMany: true}, true},
+		"the line":                  {obstacleKind{inLine: true}, false},
+		"a closed queue":            {obstacleKind{text: "closed"}, false},
+	} {
+		assert.Equal(t, test.has, (&obstacle{kind: test.kind}).hasNumbers(), name)
+	}
+
+	clock := testingclock.NewFakeClock(time.Unix(1000, 0))
+	a := newAdmission(clock, nil)
+	c := waits(a, mustertesting.MakePodGroup("g").UID("one").Obj())
+	short := quota.Shortage{Queue: "q", Resource: "cpu", Want: 5, Free: 1, Limit: 4}
+	assert.True(t, a.record(c, lacksQuota(&short)))
+	raised := short
+	raised.Limit = 3
+	assert.True(t, a.record(c, lacksQuota(&raised)), "another limit, before the message is old")
 }
 
 // TestSinceWhenRoomIsLacking: only the time counts in which room was missing, and what was before a restart as the status has it.

@@ -13,6 +13,7 @@ import (
 	"github.com/muster-sched/muster/pkg/controllers/usage"
 	"github.com/muster-sched/muster/pkg/quota"
 	"github.com/muster-sched/muster/pkg/resources"
+	"github.com/muster-sched/muster/pkg/text"
 )
 
 // candidate is a PodGroup that waits for admission.
@@ -122,8 +123,10 @@ type obstacleKind struct {
 	behind   bool
 	// inLine says that another PodGroup is ahead in a queue that is first in, first out.
 	inLine bool
-	// forEver says that it does not pass by itself: the request is more than a whole limit.
+	// forEver says that it does not pass by itself: the request is more than a whole limit. limit is that of the queue then: a change of it
+	// is told at once.
 	forEver bool
+	limit   int64
 	// tooMany says that as many PodGroups run in a queue as may.
 	tooMany bool
 }
@@ -139,6 +142,13 @@ func (o *obstacle) gangReason() string {
 // waitsForEarlierJob explains why the PodGroup of a PhJob waits while another one is ahead. It does not name that one: it would have to be
 // written anew to all that wait whenever a job starts.
 const waitsForEarlierJob = words("an earlier job of the group waits, and jobs of a group start in the order of their creation")
+
+// hasNumbers says whether its explanation has numbers that change with what others do. That something does not fit a whole limit is no such
+// number: another limit is another obstacle.
+func (o *obstacle) hasNumbers() bool {
+	ofLimit := o.kind.queue != "" && o.kind.forEver
+	return o.kind.tooMany || o.kind.resource != "" && !ofLimit
+}
 
 // words is an explanation that is put into words already.
 type words string
@@ -250,7 +260,11 @@ func (c *candidate) waitsFor(ahead *candidate) words {
 }
 
 func lacksQuota(s *quota.Shortage) decision {
-	return heldBack(obstacleKind{queue: s.Queue, resource: s.Resource, want: s.Want, behind: s.Behind, forEver: s.IsForEver()}, s)
+	kind := obstacleKind{queue: s.Queue, resource: s.Resource, want: s.Want, behind: s.Behind, forEver: s.IsForEver()}
+	if kind.forEver {
+		kind.limit = s.Limit
+	}
+	return heldBack(kind, s)
 }
 
 // explain says in words what keeps a candidate out, and what is wrong with it besides.
@@ -259,6 +273,22 @@ func (c *candidate) explain(o *obstacle) string {
 		return o.reason.Error() + "; " + c.ignored.Error()
 	}
 	return o.reason.Error()
+}
+
+// messageFor says in words what keeps a candidate out, and when its numbers were found. What has been said already stays as it is, with its
+// time: by the last decision, or in the status by an earlier run.
+func (c *candidate) messageFor(o *obstacle, last decision, now time.Time) string {
+	said := c.explain(o)
+	if !o.hasNumbers() {
+		return said
+	}
+	if last.uid == c.group.UID && text.WithoutTime(last.message) == said {
+		return last.message
+	}
+	if told := current(c.group.Status.Conditions); told != nil && text.WithoutTime(told.Message) == said {
+		return told.Message
+	}
+	return text.FoundAt(said, now)
 }
 
 // untilOverdue is how long a candidate has to wait at most; 0 if there is no end to that, or it is over.

@@ -72,7 +72,7 @@ func TestMaxRunningJobs(t *testing.T) {
 	round()
 	assert.True(t, s.isIn(a))
 	assert.False(t, s.isIn(b))
-	assert.Equal(t, `running jobs of queue "team": 2, its maxRunningJobs is 2`, s.admission.decision("default/b", "b").message)
+	assert.Equal(t, `running jobs of queue "team": 2, its maxRunningJobs is 2 (found at 1970-01-01T02:46:40Z)`, s.admission.decision("default/b", "b").message)
 	assert.True(t, s.isIn(elsewhere))
 	runs.Status.Phase = schedulingv1beta1.PodGroupCompleted
 	s.cache(runs)

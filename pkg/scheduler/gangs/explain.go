@@ -11,6 +11,7 @@ import (
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/text"
 )
 
 // The reasons of the condition PodScheduled=False of a member. Cluster autoscalers make nodes for pods whose reason is Unschedulable, and
@@ -50,7 +51,7 @@ func (e Explanation) Text() string {
 	if e.FoundAt.IsZero() {
 		return e.Message
 	}
-	return e.Message + " (found at " + e.FoundAt.UTC().Format(time.RFC3339) + ")"
+	return text.FoundAt(e.Message, e.FoundAt)
 }
 
 // Waiting is a gang that waits, for the reporter.

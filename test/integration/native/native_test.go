@@ -56,7 +56,7 @@ func TestAGangOfOursThatDoesNotFitIsNotBoundWhileANativeOneIs(t *testing.T) {
 	w.eventually("it is reported to wait", func() bool {
 		pods := w.pods("ours")
 		_, c := podutil.GetPodCondition(&pods[0].Status, corev1.PodScheduled)
-		return c != nil && strings.Contains(c.Message, "3 of 4 members of the gang fit")
+		return c != nil && strings.Contains(c.Message, "room for 3 of the 4 members that start together")
 	})
 	w.native("native", 2)
 	w.expectBound("native", 2)

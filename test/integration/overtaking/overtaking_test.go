@@ -59,7 +59,7 @@ func TestABigGangStartsHoweverManySmallGangsCome(t *testing.T) {
 	w := newWorld(t, 3)
 	w.fill(3)
 	w.gang("big", 3)
-	w.expect(3, "big", "waiting", says("0 of 3 members of the gang fit"))
+	w.expect(3, "big", "waiting", says("room for 0 of the 3 members that start together"))
 	passed := w.passBig(func(name string) { w.gang(name, 1) })
 	require.Equal(t, maxOvertakes, passed)
 	// The rest of the nodes come free one after the other, and nobody takes them.
@@ -83,7 +83,7 @@ func TestOrdinaryPodsStandBackAndAreWokenWhenTheGangHasGone(t *testing.T) {
 	w := newWorld(t, 2)
 	w.fill(2)
 	w.gang("big", 2)
-	w.expect(2, "big", "waiting", says("0 of 2 members of the gang fit"))
+	w.expect(2, "big", "waiting", says("room for 0 of the 2 members that start together"))
 	require.Equal(t, maxOvertakes, w.passBig(func(name string) { w.create(w.pod(name, "")) }))
 	two := func(p *corev1.Pod) {
 		p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("2")
@@ -117,7 +117,7 @@ func TestNothingIsSetAsideForAGangThatIsInNeedOfWhatMoreImportantPodsHave(t *tes
 	w.create(w.pod("first", ""))
 	w.expectBound(1, "first")
 	w.gang("big", 2)
-	w.expect(2, "big", "waiting", says("0 of 2 members of the gang fit"))
+	w.expect(2, "big", "waiting", says("room for 0 of the 2 members that start together"))
 	for i := range 2 * maxOvertakes {
 		name := fmt.Sprintf("small-%d", i)
 		w.create(w.pod(name, ""))
@@ -134,7 +134,7 @@ func TestHigherPrioritiesAndDaemonSetsPass(t *testing.T) {
 	urgent := w.urgent()
 	w.fill(2)
 	w.gang("big", 2)
-	w.expect(2, "big", "waiting", says("0 of 2 members of the gang fit"))
+	w.expect(2, "big", "waiting", says("room for 0 of the 2 members that start together"))
 	w.passBig(func(name string) { w.create(w.pod(name, "")) })
 	w.create(w.pod("ordinary", "", func(p *corev1.Pod) {
 		p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("2")
@@ -164,7 +164,7 @@ func TestNothingIsSetAsideForAGangThatCanNeverFit(t *testing.T) {
 	w.fill(2)
 	w.gang("huge", 3)
 	w.expect(3, "huge", "waiting, and said to be too large", func(p *corev1.Pod) bool {
-		return says("0 of 3 members of the gang fit")(p) && says(beyond)(p)
+		return says("room for 0 of the 3 members that start together")(p) && says(beyond)(p)
 	})
 	for i := range 2 * maxOvertakes {
 		name := fmt.Sprintf("small-%d", i)
@@ -174,7 +174,7 @@ func TestNothingIsSetAsideForAGangThatCanNeverFit(t *testing.T) {
 	}
 	// A gang behind it has its turn.
 	w.gang("big", 2)
-	w.expect(2, "big", "waiting", says("0 of 2 members of the gang fit"))
+	w.expect(2, "big", "waiting", says("room for 0 of the 2 members that start together"))
 	require.Equal(t, maxOvertakes, w.passBig(func(name string) { w.gang(name, 1) }))
 	w.remove(w.pods("", isBound)...)
 	w.expectBound(2, "big")

@@ -38,6 +38,7 @@ import (
 	"github.com/muster-sched/muster/pkg/localcluster"
 	"github.com/muster-sched/muster/pkg/phjob"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	"github.com/muster-sched/muster/pkg/text"
 	"github.com/muster-sched/muster/test/integration/harness"
 )
 
@@ -329,7 +330,7 @@ func (w *world) says(name string, reason primehubv1alpha1.PhJobReason, message s
 	var job *primehubv1alpha1.PhJob
 	err := wait.PollUntilContextTimeout(w.Context(), 5*time.Millisecond, soon, true, func(context.Context) (bool, error) {
 		job = w.job(name)
-		return job.Status.Reason == reason && job.Status.Message == message, nil
+		return job.Status.Reason == reason && text.WithoutTime(job.Status.Message) == message, nil
 	})
 	require.NoError(w, err, "PhJob %s does not say %s %q: %+v", name, reason, message, job.Status)
 }

@@ -277,7 +277,7 @@ func TestGangsStartThoughTheLeaderIsKilled(t *testing.T) {
 	}), "all gangs are bound: %v", boundOf())
 	assert.Zero(t, boundOf()["too-large"])
 	assert.Zero(t, boundOf()["too-few"])
-	expectReason(t, namespace, "too-large", corev1.PodReasonUnschedulable, "0 of 2 members of the gang fit")
+	expectReason(t, namespace, "too-large", corev1.PodReasonUnschedulable, "room for 0 of the 2 members that start together")
 	expectReason(t, namespace, "too-few", schedulingv1beta1.NotEnoughPodsReason, "fewer pods exist than the 3 that start together")
 	evicted := log.Pods(func(p watchlog.Pod) bool { return p.Node != "" && !p.Live() })
 	assert.Empty(t, evicted, "no gang whose minimum runs loses a member")

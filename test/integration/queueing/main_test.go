@@ -32,6 +32,7 @@ import (
 	"github.com/muster-sched/muster/pkg/controllers/worker"
 	"github.com/muster-sched/muster/pkg/localcluster"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
+	mustertext "github.com/muster-sched/muster/pkg/text"
 	"github.com/muster-sched/muster/test/integration/harness"
 )
 
@@ -222,15 +223,20 @@ func (s *fixture) phase(name string, want schedulingv1beta1.PodGroupPhase) {
 	s.eventually(fmt.Sprintf("PodGroup %s is %s", name, want), func() bool { return s.group(name).Status.Phase == want })
 }
 
-// why waits until a PodGroup is Pending for a reason.
+// why waits until a PodGroup is Pending for a reason. Where the message has numbers that others change, it says when they were found.
 func (s *fixture) why(name, message string) {
 	s.Helper()
 	s.eventually(fmt.Sprintf("PodGroup %s waits because %s", name, message), func() bool {
 		status := s.group(name).Status
 		return status.Phase == schedulingv1beta1.PodGroupPending && len(status.Conditions) == 1 &&
 			status.Conditions[0].Type == schedulingv1beta1.PodGroupUnschedulableType &&
-			status.Conditions[0].Reason == reasonFor(message) && status.Conditions[0].Message == message
+			status.Conditions[0].Reason == reasonFor(message) && mustertext.WithoutTime(status.Conditions[0].Message) == message &&
+			hasNumbers(message) == (status.Conditions[0].Message != message)
 	})
+}
+
+func hasNumbers(message string) bool {
+	return strings.Contains(message, " free of its ") || strings.Contains(message, "maxRunningJobs") || strings.Contains(message, "that all nodes have")
 }
 
 // reasonFor is the reason that goes with a message of admission: the quota of a queue, or of its user, is used up, or something else is in
@@ -315,7 +321,7 @@ func (s *fixture) event(namespace, kind, name, reason, message string) {
 	s.Helper()
 	s.eventually(fmt.Sprintf("event %s on %s %s: %s", reason, kind, name, message), func() bool {
 		for _, event := range s.events(namespace, kind, name)[reason] {
-			if event.Message == message && !event.LastTimestamp.IsZero() {
+			if mustertext.WithoutTime(event.Message) == message && !event.LastTimestamp.IsZero() {
 				return true
 			}
 		}

@@ -46,7 +46,7 @@ func TestAMemberWhoseBindingFailsKeepsItsRoom(t *testing.T) {
 
 	w.createGroup("h", 1, "")
 	w.createGang("h", 1)
-	w.expectHeld("h", "0 of 1 members of the gang fit")
+	w.expectHeld("h", "no room for the only member of the gang")
 	// Longer than the patience with partial gangs in these tests.
 	end := time.Now().Add(4 * time.Second)
 	w.eventually("g stays as it is for a while", func() bool {

@@ -86,13 +86,13 @@ func TestGangWakesWhenDevicesComeAndWhenClaimsAreFreed(t *testing.T) {
 	w.createGroup("g", 3, "")
 	w.createGang("g", 3, withDevice)
 	// One node has CPU for all, and the first pod would find a device on it. The judgement must see that the others do not.
-	w.expectHeld("g", "2 of 3 members of the gang fit")
+	w.expectHeld("g", "room for 2 of the 3 members that start together")
 	w.addDevices(2, 2)
 	w.expectBound("g", 3)
 
 	w.createGroup("h", 2, "")
 	w.createGang("h", 2, withDevice)
-	w.expectHeld("h", "1 of 2 members of the gang fit")
+	w.expectHeld("h", "room for 1 of the 2 members that start together")
 	w.remove("g-0")
 	w.expectBound("h", 2)
 }
@@ -108,7 +108,7 @@ func TestGangThatLacksDevicesIsPromisedNoneOnALargeCluster(t *testing.T) {
 	before := w.metric(rolledBack)
 	w.createGroup("g", 2, "")
 	w.createGang("g", 2, withDevice)
-	w.expectHeld("g", "1 of 2 members of the gang fit")
+	w.expectHeld("g", "room for 1 of the 2 members that start together")
 	require.Equal(t, before, w.metric(rolledBack), "gangs that were promised what they could not have")
 }
 
@@ -175,7 +175,7 @@ func TestGangOfPodsThatGetDevicesAsAResource(t *testing.T) {
 		p.Spec.Containers[0].Resources.Requests[corev1.ResourceName(resourceName)] = one
 		p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceName(resourceName): one}
 	})
-	w.expectHeld("g", "1 of 2 members of the gang fit")
+	w.expectHeld("g", "room for 1 of the 2 members that start together")
 	w.addDevices(1, 1)
 	w.expectBound("g", 2)
 }
@@ -194,7 +194,7 @@ func TestGangThatSharesAClaimIsToldWhyItWaits(t *testing.T) {
 	}
 	w.createGroup("g", 2, "")
 	w.createGang("g", 2, share)
-	w.expectHeld("g", "1 of 2 members of the gang fit", "shared is in the process of being allocated")
+	w.expectHeld("g", "room for 1 of the 2 members that start together", "shared is in the process of being allocated")
 	w.create(w.pod("first", "", share))
 	w.expectBound("first", 1)
 	w.expectBound("g", 2)

@@ -29,7 +29,7 @@ func TestGangThatDoesNotFitIsHeldWholeAndWakesWhenANodeComes(t *testing.T) {
 	w := newWorld(t, 2)
 	w.createGroup("g", 3, "")
 	w.createGang("g", 3)
-	w.expectHeld("g", "2 of 3 members of the gang fit", "1 more need 3 cpu each", "lacks 2 cpu")
+	w.expectHeld("g", "room for 2 of the 3 members that start together", "1 more needs 3 cpu", "lacks 2 cpu")
 	w.addNode(2)
 	w.expectBound("g", 3)
 }
@@ -40,7 +40,7 @@ func TestGangWakesWhenPodsGo(t *testing.T) {
 	w.expectBound("alone", 1)
 	w.createGroup("g", 2, "")
 	w.createGang("g", 2)
-	w.expectHeld("g", "1 of 2 members of the gang fit")
+	w.expectHeld("g", "room for 1 of the 2 members that start together")
 	w.remove("alone")
 	w.expectBound("g", 2)
 }
@@ -52,7 +52,7 @@ func TestGangWakesWhenATaintGoes(t *testing.T) {
 	})
 	w.createGroup("g", 2, "")
 	w.createGang("g", 2)
-	w.expectHeld("g", "1 of 2 members of the gang fit", "taint")
+	w.expectHeld("g", "room for 1 of the 2 members that start together", "taint")
 	_, err := kube.CoreV1().Nodes().Patch(w.ctx, tainted, types.MergePatchType, []byte(`{"spec":{"taints":null}}`), metav1.PatchOptions{})
 	require.NoError(t, err)
 	w.expectBound("g", 2)
@@ -75,9 +75,9 @@ func TestGangWakesWhenItMayGoWhereRoomHasComeFreeBefore(t *testing.T) {
 	w.expectBound("tolerating", 1)
 	w.createGroup("g", 3, "")
 	w.createGang("g", 3)
-	w.expectHeld("g", "1 of 3 members of the gang fit", "taint")
+	w.expectHeld("g", "room for 1 of the 3 members that start together", "taint")
 	w.remove("tolerating")
-	w.expectHeld("g", "1 of 3 members of the gang fit", "taint")
+	w.expectHeld("g", "room for 1 of the 3 members that start together", "taint")
 	_, err = kube.CoreV1().Nodes().Patch(w.ctx, tainted, types.MergePatchType, []byte(`{"spec":{"taints":null}}`), metav1.PatchOptions{})
 	require.NoError(t, err)
 	w.expectBound("g", 3)
@@ -87,7 +87,7 @@ func TestGangWakesWhenALabelItSelectsComes(t *testing.T) {
 	w := newQuietWorld(t, 2)
 	w.createGroup("g", 2, "")
 	w.createGang("g", 2, func(p *corev1.Pod) { p.Spec.NodeSelector["disk"] = w.namespace })
-	w.expectHeld("g", "0 of 2 members of the gang fit")
+	w.expectHeld("g", "room for 0 of the 2 members that start together")
 	for i := range 2 {
 		patch := fmt.Sprintf(`{"metadata":{"labels":{"disk":%q}}}`, w.namespace)
 		_, err := kube.CoreV1().Nodes().Patch(w.ctx, fmt.Sprintf("%s-%d", w.namespace, i), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
@@ -109,7 +109,7 @@ func TestGangOfUnlikeMembersWakesWhenANodeGetsALabelThatEitherSelects(t *testing
 	}
 	w.createGroup("g", 2, "")
 	w.create(w.pod("g-small", "g", selecting("y", "2")), w.pod("g-large", "g", selecting("x", "3")))
-	w.expectHeld("g", "1 of 2 members of the gang fit", "1 more need 2 cpu each")
+	w.expectHeld("g", "room for 1 of the 2 members that start together", "1 more needs 2 cpu")
 	_, err := kube.CoreV1().Nodes().Patch(w.ctx, other, types.StrategicMergePatchType,
 		fmt.Appendf(nil, `{"metadata":{"labels":{"x":%q}}}`, w.namespace), metav1.PatchOptions{})
 	require.NoError(t, err)
@@ -224,7 +224,7 @@ func TestGangWakesWhenThePodItWantsToBeNearComes(t *testing.T) {
 		}}
 	}
 	w.createGang("g", 2, near)
-	w.expectHeld("g", "0 of 2 members of the gang fit", "affinity")
+	w.expectHeld("g", "room for 0 of the 2 members that start together", "affinity")
 	w.create(w.pod("cache", "", func(p *corev1.Pod) {
 		p.Labels = map[string]string{"app": "cache"}
 		p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("1")
@@ -248,7 +248,7 @@ func TestLoweredMinimumLetsTheGangStart(t *testing.T) {
 	w := newWorld(t, 2)
 	w.createGroup("g", 3, "")
 	w.createGang("g", 3)
-	w.expectHeld("g", "2 of 3 members of the gang fit")
+	w.expectHeld("g", "room for 2 of the 3 members that start together")
 	_, err := muster.SchedulingV1beta1().PodGroups(w.namespace).Patch(w.ctx, "g", types.MergePatchType, []byte(`{"spec":{"minMember":2}}`), metav1.PatchOptions{})
 	require.NoError(t, err)
 	w.expectBound("g", 2)
@@ -315,9 +315,9 @@ func TestOldIncarnationSatisfiesNothing(t *testing.T) {
 	w.createGang("g", 2, version(0))
 	w.expectBound("g", 2)
 	w.create(w.pod("new-0", "g", version(1)), w.pod("new-1", "g", version(1)))
-	w.expectHeld("new", "0 of 2 members of the gang fit")
+	w.expectHeld("new", "room for 0 of the 2 members that start together")
 	w.remove("g-0")
-	w.expectHeld("new", "1 of 2 members of the gang fit")
+	w.expectHeld("new", "room for 1 of the 2 members that start together")
 	w.remove("g-1")
 	w.expectBound("new", 2)
 }
@@ -444,7 +444,8 @@ func TestGangsOfSchedulerPluginsAreServed(t *testing.T) {
 	ctx, cancel := context.WithTimeout(w.ctx, 2*soon)
 	defer cancel()
 	w.ctx = ctx
-	w.eventuallyIn(2*soon, "the gang is judged", func() bool { return w.reported("g", []string{"1 of 2 members of the gang fit"}) })
+	judged := func() bool { return w.reported("g", []string{"room for 1 of the 2 members that start together"}) }
+	w.eventuallyIn(2*soon, "the gang is judged", judged)
 	require.Zero(t, w.bound("g"))
 	w.addNode(1)
 	w.expectBound("g", 2)

@@ -71,7 +71,7 @@ func (w *world) timeToWake(name string, size int, event func()) time.Duration {
 	w.createGroup(name, int32(size), "")
 	w.createGang(name, size, inRound(name))
 	w.eventually(name+" is reported to wait", func() bool {
-		return w.reported(name, []string{fmt.Sprintf("%d of %d members of the gang fit", size-1, size)})
+		return w.reported(name, []string{fmt.Sprintf("room for %d of the %d members that start together", size-1, size)})
 	})
 	require.Zero(w.t, w.bound(name))
 	event()
@@ -103,7 +103,7 @@ func TestT2_OfTwoGangsThatEachFitAloneOneStartsAndTheOtherHoldsNothing(t *testin
 			}
 		}
 		first, second := w.oneOf(names, 3)
-		w.expectHeld(second, "1 of 3 members of the gang fit")
+		w.expectHeld(second, "room for 1 of the 3 members that start together")
 		w.removeGang(first, 3)
 		w.expectBound(second, 3)
 		w.removeGang(second, 3)
@@ -163,10 +163,10 @@ func (w *world) replaceGang(meanwhile func(replace func())) {
 			w.replace("g", i)
 		}
 	})
-	w.expectHeld("g", "0 of 3 members of the gang fit")
+	w.expectHeld("g", "room for 0 of the 3 members that start together")
 	w.remove("other-0")
 	w.remove("other-1")
-	w.expectHeld("g", "members of the gang fit") // two places are not enough, and no reason to decide again
+	w.expectHeld("g", "members that start together") // two places are not enough, and no reason to decide again
 	w.remove("other-2")
 	w.expectBound("g", size)
 	for pod, uid := range w.uids("g") {
@@ -220,7 +220,7 @@ func TestT5_AGangThatDoesNotFitLetsSmallerOnesPass(t *testing.T) {
 	w := newWorld(t, 2)
 	w.createGroup("head", 5, "")
 	w.createGang("head", 5)
-	w.expectHeld("head", "2 of 5 members of the gang fit")
+	w.expectHeld("head", "room for 2 of the 5 members that start together")
 	w.createGroup("small", 2, "")
 	w.createGang("small", 2)
 	w.expectBound("small", 2)
@@ -249,7 +249,7 @@ func TestT7_NoAEvictsBEvictsA(t *testing.T) {
 	settled := w.uids("a-")
 	w.create(w.pod("again-0", "g", low), w.pod("again-1", "g", low), w.pod("again-2", "g", low), w.pod("between", "", middle))
 	w.expectBound("between", 1)
-	w.expectHeld("again", "of 2 members of the gang fit")
+	w.expectHeld("again", "of the 2 members that start together")
 	require.Equal(t, settled, w.uids("a-"), "nobody has been evicted and made again")
 	w.expectStays("between", 1)
 	require.Zero(t, w.disrupted("a-")+w.disrupted("between"))
@@ -288,7 +288,7 @@ func TestT8_NoEvictionWithoutAPlaceForAll(t *testing.T) {
 	settled := w.uids("low-")
 	w.createGroup("g", 3, "")
 	w.createGang("g", 3, w.class(100))
-	w.expectHeld("g", "0 of 3 members of the gang fit")
+	w.expectHeld("g", "room for 0 of the 3 members that start together")
 	w.create(w.pod("large", "", w.class(100), cpu("5")))
 	w.expectUnplaced("large")
 	w.expectStays("low-", 2)

@@ -153,9 +153,10 @@ func TestEveryMemberSaysOnceWhatItsGangLacks(t *testing.T) {
 	seen := w.countWrites()
 	w.createGroup("g", 4, "")
 	w.createGang("g", 5) // one more than the minimum: it waits for the same
-	w.expectAllSay("g", 5, corev1.PodReasonUnschedulable, "2 of 4 members of the gang fit", "2 more need 3 cpu each", "lacks 2 cpu")
+	w.expectAllSay("g", 5, corev1.PodReasonUnschedulable,
+		"room for 2 of the 4 members that start together", "2 more need 3 cpu each", "lacks 2 cpu")
 	w.eventually("the PodGroup has its event", func() bool { return len(w.eventsOf("PodGroup", "g", "Unschedulable")) == 1 })
-	assert.Contains(t, w.eventsOf("PodGroup", "g", "Unschedulable")[0], "2 of 4 members of the gang fit")
+	assert.Contains(t, w.eventsOf("PodGroup", "g", "Unschedulable")[0], "room for 2 of the 4 members that start together")
 	w.noWrites(seen, "g", 5, 1)
 
 	// Pods that come and go, and a gang that is tried again and again for it, cost nothing as long as the outcome is the same.
@@ -223,7 +224,7 @@ func TestMembersSayWhatTheirGangWaitsFor(t *testing.T) {
 	// Quota is there now, room is not: that is for a cluster autoscaler to see.
 	_, err = muster.SchedulingV1beta1().Queues().Patch(w.ctx, w.namespace, types.MergePatchType, []byte(`{"spec":{"capability":{"cpu":"100"}}}`), metav1.PatchOptions{})
 	require.NoError(t, err)
-	w.expectAllSay("q", 3, corev1.PodReasonUnschedulable, "1 of 3 members of the gang fit")
+	w.expectAllSay("q", 3, corev1.PodReasonUnschedulable, "room for 1 of the 3 members that start together")
 }
 
 func TestATaskThatLacksPodsIsNamed(t *testing.T) {

@@ -89,7 +89,8 @@ func TestAGangThatMustBeInOneZoneWaitsForOneThatIsLargeEnough(t *testing.T) {
 	before := w.metric(rolledBack)
 	w.createGroup("g", 8, "")
 	w.createGang("g", 8, hasRole("worker"), nearRole(corev1.LabelTopologyZone, "worker"))
-	w.expectHeld("g", "5 of 8 members of the gang fit; 3 more need 3 cpu each where the inter-pod constraints of the gang let them go",
+	w.expectHeld("g", "room for 5 of the 8 members that start together",
+		"3 more need 3 cpu each where the inter-pod constraints of the gang let them go",
 		"node(s) didn't match pod affinity rules")
 	require.Equal(t, before, w.metric(rolledBack), "it was tried though it cannot start")
 	w.addNode(3, inZone("z1"), withCPUs("9"))

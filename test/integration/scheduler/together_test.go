@@ -98,7 +98,7 @@ func TestAGangThatDoesNotFitHoldsUpNoSmallerOneBehindIt(t *testing.T) {
 	w := newWorld(t, 3)
 	w.createGroup("large", 4, "")
 	w.createGang("large", 4)
-	w.expectHeld("large", "3 of 4 members of the gang fit")
+	w.expectHeld("large", "room for 3 of the 4 members that start together")
 	for i := range 5 {
 		name := fmt.Sprintf("small%d", i)
 		w.createGroup(name, 3, "")
@@ -122,7 +122,7 @@ func TestAGangWhoseMembersCannotBePlacedHoldsUpNobodyBehindIt(t *testing.T) {
 			}},
 		}}
 	})
-	w.expectHeld("failing", "0 of 2 members of the gang fit")
+	w.expectHeld("failing", "room for 0 of the 2 members that start together")
 	w.createGroup("small", 2, "")
 	w.createGang("small", 2)
 	w.expectBound("small", 2)
@@ -143,7 +143,7 @@ func TestAGangOfAThousandWaitsWholeForTheLastPlace(t *testing.T) {
 	seen, before := w.countWrites(), w.tries()
 	w.createGroup("g", size, "")
 	w.createGang("g", size, cpu("1m"))
-	w.expectHeld("g", fmt.Sprintf("%d of %d members of the gang fit", size-1, size))
+	w.expectHeld("g", fmt.Sprintf("room for %d of the %d members that start together", size-1, size))
 	w.create(w.pod("ordinary", "", cpu("1m")))
 	w.expectBound("ordinary", 1) // it holds none of the places that it cannot use
 
