@@ -26,7 +26,7 @@ type happening struct {
 }
 
 // evictions are the reasons of events that say who evicted a pod.
-var evictions = []string{"Reclaimed", "Preempted", "AboveCapability", "Evicted", "TaintManagerEviction"}
+var evictions = []string{"Reclaimed", "Preempted", "AboveCapability", "BelowMinimum", "Evicted", "TaintManagerEviction"}
 
 // happened lists the phases that a Job has entered and the events, the earliest first.
 func (f *Facts) happened() []string {

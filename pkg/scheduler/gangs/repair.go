@@ -55,7 +55,7 @@ const (
 	Preempted = "Preempted"
 
 	aboveCapability = "AboveCapability"
-	belowMinimum    = "BelowMinimum" // in metrics only
+	belowMinimum    = "BelowMinimum"
 )
 
 // startsOverMessage says on the pods of a gang why they are evicted.
@@ -200,9 +200,7 @@ func (r *repairer) evict(ctx context.Context, pod *corev1.Pod, job repair) error
 		return ignoreGone(err)
 	}
 	r.evicted(pod, job.reason)
-	if job.kind == makeRoom {
-		r.events.Eventf(pod, nil, corev1.EventTypeNormal, job.reason, "Evicting", "%s", job.message)
-	}
+	r.events.Eventf(pod, nil, corev1.EventTypeNormal, job.reason, "Evicting", "%s", job.message)
 	return nil
 }
 

@@ -188,6 +188,25 @@ func TestAnEvictionIsNotHeldUpByAnOldVersionOfThePod(t *testing.T) {
 	require.Eventually(t, func() bool { return isGone(client, "m") }, 10*time.Second, time.Millisecond)
 }
 
+// TestEachEvictionHasAnEvent: it says why, whatever the pod was evicted for.
+func TestEachEvictionHasAnEvent(t *testing.T) {
+	for kind, reason := range map[repairKind]string{startOver: belowMinimum, makeRoom: Reclaimed, lowerUsage: aboveCapability} {
+		t.Run(string(kind), func(t *testing.T) {
+			pod := memberNamed("m").Node("n").Obj()
+			r, _ := repairs(t, []*corev1.Pod{pod}, []*corev1.Pod{pod})
+			job := evictionOf(pod)
+			job.kind, job.reason, job.message = kind, reason, "why"
+			r.queue.Add(job)
+			select {
+			case event := <-r.events.(*events.FakeRecorder).Events:
+				assert.Equal(t, "Normal "+reason+" why", event)
+			case <-time.After(10 * time.Second):
+				t.Fatal("there is no event")
+			}
+		})
+	}
+}
+
 func TestARepairThatFailsIsTriedAgain(t *testing.T) {
 	for _, verb := range []string{"patch", "delete"} {
 		t.Run(verb, func(t *testing.T) {
