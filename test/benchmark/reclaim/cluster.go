@@ -132,18 +132,19 @@ func (v variant) up(ctx context.Context, nodes int, cpu string) (*bench, error) 
 }
 
 // podOn is a pod that has room on a node already, in a queue or in none.
-func podOn(name, queue, cpu string, node int) *corev1.Pod {
-	on := localcluster.NodeNamePrefix + strconv.Itoa(node)
-	pod := mustertesting.MakePod(name).Label(roleLabel, runs).Requests("cpu", cpu, "memory", "100Mi").Node(on)
+func podOn(name, queue string, node int, requests ...string) *corev1.Pod {
+	pod := mustertesting.MakePod(name).Label(roleLabel, runs).Requests(requests...).Node(localcluster.NodeNamePrefix + strconv.Itoa(node))
 	if queue != "" {
 		pod = pod.QueueName(queue)
 	}
 	return atOnce(pod.Obj())
 }
 
-// atOnce makes a pod one that goes as soon as it is deleted: how long pods take to end is no figure of the scheduler's.
+// atOnce makes a pod one that goes as soon as it is deleted: how long pods take to end is no figure of the scheduler's. Its limits are its
+// requests, as devices ask for.
 func atOnce(pod *corev1.Pod) *corev1.Pod {
 	pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](0)
+	pod.Spec.Containers[0].Resources.Limits = pod.Spec.Containers[0].Resources.Requests
 	return pod
 }
 

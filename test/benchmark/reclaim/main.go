@@ -37,7 +37,7 @@ type part struct {
 var parts = []part{
 	{"plan", "a gang takes room back on nodes full of pods of another queue", measurePlan},
 	{"native", "gangs of a higher priority, beside upstream's native gangs", measureBesideNative},
-	{"gpus", "Jobs take GPUs back among running Jobs of another queue", measureGPUs},
+	{"gpus", "Jobs take GPUs back among running pods of another queue", measureGPUs},
 	{"queues", "throughput with 100 queues on three levels, beside none", measureQueues},
 	{"admission", "decisions a second with 10,000 PodGroups waiting in one queue", measureAdmission},
 }
@@ -100,7 +100,7 @@ func parse(args []string) (*options, error) {
 	flags := flag.NewFlagSet("reclaim", flag.ContinueOnError)
 	wanted := flags.String("parts", all, "what to measure")
 	flags.IntVar(&o.rounds, "rounds", 3, "how often to run what is compared with something else")
-	flags.IntVar(&o.nodes, "nodes", 500, "nodes of the parts plan and gpus; pods, Jobs and gangs grow with them. The goals are those of 500")
+	flags.IntVar(&o.nodes, "nodes", 500, "nodes of the parts plan and gpus; pods and gangs grow with them. The goals are those of 500")
 	flags.StringVar(&o.jsonPath, "json", "", "file to write the figures to")
 	if err := flags.Parse(args); err != nil {
 		return nil, err

@@ -114,7 +114,7 @@ func (b *bench) run(ctx context.Context, v variant, s shape) (outcome, error) {
 	var pods []*corev1.Pod
 	for node := range nativeNodes {
 		for _, cpu := range s.cpus(node) {
-			pods = append(pods, podOn("runs-"+strconv.Itoa(len(pods)), "", cpu, node))
+			pods = append(pods, podOn("runs-"+strconv.Itoa(len(pods)), "", node, "cpu", cpu, "memory", "100Mi"))
 		}
 	}
 	if err := b.fill(limited, pods); err != nil {

@@ -83,7 +83,7 @@ func (b *bench) plan(ctx context.Context, nodes int) (p planned, err error) {
 	var pods []*corev1.Pod
 	cpu := fmt.Sprintf("%dm", planCPU*1000/podsPerNode)
 	for i := range nodes * podsPerNode {
-		pods = append(pods, podOn("runs-"+strconv.Itoa(i), borrower, cpu, i%nodes))
+		pods = append(pods, podOn("runs-"+strconv.Itoa(i), borrower, i%nodes, "cpu", cpu, "memory", "100Mi"))
 	}
 	if err := b.fill(ctx, pods); err != nil {
 		return p, err

@@ -23,8 +23,8 @@ const (
 
 // counts are those of the pods of a role since the last reset.
 type counts struct {
-	bound, running, gone int
-	lastBound, lastGone  time.Time // when this was last seen of a pod that is bound
+	bound, gone         int
+	lastBound, lastGone time.Time // when this was last seen of a pod that is bound
 }
 
 // podWatch counts pods by role.
@@ -84,9 +84,6 @@ func (w *podWatch) see(old, pod *corev1.Pod) {
 		own.bound++
 		own.lastBound = time.Now()
 		w.live++
-	}
-	if pod.Status.Phase == corev1.PodRunning && old.Status.Phase != corev1.PodRunning {
-		own.running++
 	}
 	w.signal()
 }
