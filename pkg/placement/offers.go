@@ -45,7 +45,10 @@ func (r *room) takeByNode() bool {
 	r.countSlots()
 	fits := func(d, n int) bool { return r.slots[d][n] > 0 }
 	packing := Pack(r.demands, r.nodes, fits)
-	w := &nodewise{room: r, left: packing.Left, placed: make([][]int, len(r.demands)), refused: make([]bool, len(r.candidates))}
+	w := &nodewise{room: r, placed: make([][]int, len(r.demands)), refused: make([]bool, len(r.candidates))}
+	for _, free := range packing.Left { // where nothing was placed it is the view's own, to which victims add what they free
+		w.left = append(w.left, free.Clone())
+	}
 	for d := range w.placed {
 		w.placed[d] = make([]int, len(r.nodes))
 		for _, place := range packing.Places[d] {
