@@ -81,7 +81,7 @@ type census struct {
 // census looks at all pods. Where priority alone decides, it leaves out pods whose priority is not lower: most searches end there.
 func (s *Search) census(nodes []fwk.NodeInfo, claimant *gangs.Claimant) *census {
 	c := newCensus()
-	c.total = TotalOf(s.handle)
+	c.total = totalOf(s.handle)
 	going := s.tracker.Victims.Leaving()
 	for _, node := range nodes {
 		for _, info := range node.GetPods() {
@@ -248,8 +248,8 @@ func (s *Search) budgets() []*policyv1.PodDisruptionBudget {
 	return budgets
 }
 
-// TotalOf is what all nodes of the scheduler's snapshot have.
-func TotalOf(handle fwk.Handle) resources.List {
+// totalOf is what all nodes of the scheduler's snapshot have.
+func totalOf(handle fwk.Handle) resources.List {
 	total := resources.List{}
 	nodes, err := handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
