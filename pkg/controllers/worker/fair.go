@@ -49,9 +49,12 @@ func (q *fairQueue) prefer(key string) {
 func (q *fairQueue) Touch(key string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if !q.preferred[key] {
+		return // before the key is searched for: many may wait
+	}
 	namespace := namespaceOf(key)
 	at := slices.Index(q.keys[namespace], key)
-	if !q.preferred[key] || at < q.ahead[namespace] {
+	if at < q.ahead[namespace] {
 		return
 	}
 	q.keys[namespace] = slices.Delete(q.keys[namespace], at, at+1)
