@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/muster-sched/muster/pkg/resources"
@@ -34,7 +35,7 @@ func TestTheClusterIsTheSumOfItsNodes(t *testing.T) {
 	kept.Spec.Guarantee.Resource = mustertesting.Resources("cpu", "2")
 	books.SetQueue(kept)
 	shortage := books.Room("other", resources.List{corev1.ResourceCPU: 5000})
-	assert.EqualError(t, shortage, "the cluster has 1 cpu free of its total, 5 needed; 2 cpu are kept for the guarantees of other queues")
+	require.EqualError(t, shortage, "the cluster has 1 cpu free of its total, 5 needed; 2 cpu are kept for the guarantees of other queues")
 	nodes.Set(node("a", "4"))
 	assert.True(t, guaranteed, "what waits for quota may fit now")
 	assert.Nil(t, books.Room("other", resources.List{corev1.ResourceCPU: 5000}))

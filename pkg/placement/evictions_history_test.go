@@ -174,15 +174,14 @@ func (h *evictionHistory) town(l *load, pods []*corev1.Pod) *town {
 	for _, other := range h.loads {
 		w.specs[other.name] = gangSpec{min: other.min}
 		for _, p := range other.pods {
-			switch {
-			case p.Spec.NodeName == "":
-				if w.asks[other.queue] == nil {
-					w.asks[other.queue] = resources.Sums{}
-				}
-				w.asks[other.queue].Add(resources.List{gpu: resources.PodRequests(p)[gpu]})
-			default:
+			if p.Spec.NodeName != "" {
 				w.pods = append(w.pods, p)
+				continue
 			}
+			if w.asks[other.queue] == nil {
+				w.asks[other.queue] = resources.Sums{}
+			}
+			w.asks[other.queue].Add(resources.List{gpu: resources.PodRequests(p)[gpu]})
 		}
 	}
 	w.open(h.t)

@@ -20,20 +20,20 @@ func TestAGuaranteeIsNotLent(t *testing.T) {
 
 	assert.Nil(t, tree.Room("blue", cpu(50)), "30 are kept for green, 20 for org-a")
 	shortage := tree.Room("blue", cpu(51))
-	assert.EqualError(t, shortage, "the cluster has 50m cpu free of its total, 51m needed; 50m cpu are kept for the guarantees of other queues")
+	require.EqualError(t, shortage, "the cluster has 50m cpu free of its total, 51m needed; 50m cpu are kept for the guarantees of other queues")
 	assert.False(t, shortage.IsForEver(), "nodes may come")
 	assert.False(t, tree.Exceeds("blue", cpu(101)))
 
 	assert.Nil(t, tree.Room("org-b", cpu(30)))
 	shortage = tree.Room("org-b", cpu(31))
-	assert.EqualError(t, shortage, `can never fit queue "org": 31m cpu asked, its capability is 50m, of which 20m are guaranteed to other queues`)
+	require.EqualError(t, shortage, `can never fit queue "org": 31m cpu asked, its capability is 50m, of which 20m are guaranteed to other queues`)
 	assert.True(t, tree.Exceeds("org-b", cpu(31)))
 	tree.Add("org-b", cpu(10))
-	assert.EqualError(t, tree.Room("org-b", cpu(25)),
+	require.EqualError(t, tree.Room("org-b", cpu(25)),
 		`queue "org" has 20m cpu free of its capability, 25m needed; 20m cpu are kept for the guarantees of other queues`)
 
 	tree.Add("org-a", cpu(15))
-	assert.EqualError(t, tree.Room("org-b", cpu(25)),
+	require.EqualError(t, tree.Room("org-b", cpu(25)),
 		`queue "org" has 20m cpu free of its capability, 25m needed; 5m cpu are kept for the guarantees of other queues`, "what it uses of its guarantee")
 	assert.Nil(t, tree.Room("org-a", cpu(25)), "the queue itself may use its guarantee, and more")
 	assert.Nil(t, tree.Room("green", cpu(70)))

@@ -63,12 +63,16 @@ const (
 func measureBesideNative(ctx context.Context, o *options) ([]report.Figure, error) {
 	variants := []variant{ours, native}
 	clusters := map[string]*bench{}
+	defer func() {
+		for _, b := range clusters {
+			b.down(ctx)
+		}
+	}()
 	for _, v := range variants {
 		b, err := v.up(ctx, nativeNodes, nativeCPU)
 		if err != nil {
 			return nil, fmt.Errorf("starting %s: %w", v.name, err)
 		}
-		defer b.down(ctx)
 		clusters[v.name] = b
 	}
 	var figures []report.Figure
