@@ -70,9 +70,11 @@ func (w *world) timeToWake(name string, size int, event func()) time.Duration {
 	w.t.Helper()
 	w.createGroup(name, int32(size), "")
 	w.createGang(name, size, inRound(name))
-	w.eventually(name+" is reported to wait", func() bool {
-		return w.reported(name, []string{fmt.Sprintf("room for %d of the %d members that start together", size-1, size)})
-	})
+	waits := "no room for the only member of the gang"
+	if size > 1 {
+		waits = fmt.Sprintf("room for %d of the %d members that start together", size-1, size)
+	}
+	w.eventually(name+" is reported to wait", func() bool { return w.reported(name, []string{waits}) })
 	require.Zero(w.t, w.bound(name))
 	event()
 	began := time.Now()
