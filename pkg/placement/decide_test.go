@@ -229,7 +229,7 @@ func TestMessages(t *testing.T) {
 	held := problemOf(some(3, "worker", gpus(1, 5)))
 	held.Held = map[string]resources.List{"node-7": {"nvidia.com/gpu": 2}}
 	decision = planner.Decide(t.Context(), held, infos)
-	assert.Contains(t, decision.Message, `room for 2 of the 3 members that start together; 1 more of task "worker" needs `)
+	assert.Contains(t, decision.Message, "room for 2 of the 3 members that start together; 1 more needs 1 cpu, 5 nvidia.com/gpu")
 	assert.False(t, decision.ShortWithoutHeld)
 	require.NotNil(t, decision.Shortfall)
 	decision.Shortfall.Free("node-7", resources.List{"nvidia.com/gpu": 1})
