@@ -97,6 +97,9 @@ func (c *Controller) write(ctx context.Context, key string, job *primehubv1alpha
 		return nil, fmt.Errorf("writing the status: %w", err)
 	}
 	c.written.Put(key, updated)
+	if waits(updated) && !waits(job) {
+		c.line.join(updated) // it keeps its place: the PodGroup of this try must come before later PhJobs get the quota of the last one
+	}
 	if job.Status.Phase != next.Phase {
 		klog.FromContext(ctx).V(2).Info("PhJob changed phase", "phJob", klog.KObj(job), "from", job.Status.Phase, "to", next.Phase, "reason", next.Reason)
 		kind := corev1.EventTypeNormal

@@ -5,11 +5,32 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/ptr"
 
 	primehubv1alpha1 "github.com/muster-sched/muster/pkg/apis/primehub/v1alpha1"
+	musterfake "github.com/muster-sched/muster/pkg/client/clientset/versioned/fake"
 )
+
+// TestARequeuedJobKeepsItsPlace from the moment that its status says so: its quota comes free after that, and before its next PodGroup is known.
+func TestARequeuedJobKeepsItsPlace(t *testing.T) {
+	jobOf := func(name string) *primehubv1alpha1.PhJob {
+		job := &primehubv1alpha1.PhJob{}
+		job.Namespace, job.Name, job.UID = "ns", name, types.UID(name)
+		return job
+	}
+	first, later := jobOf("a"), jobOf("b")
+	first.Status.Phase = primehubv1alpha1.PhJobPreparing
+	c := &Controller{muster: musterfake.NewSimpleClientset(first), recorder: record.NewFakeRecorder(10)}
+	nothing := func(string, string) bool { return false }
+	require.False(t, c.line.isBehind(later, nothing))
+	_, err := c.write(t.Context(), "ns/a", first, &primehubv1alpha1.PhJobStatus{Phase: primehubv1alpha1.PhJobPending, Requeued: 1})
+	require.NoError(t, err)
+	assert.True(t, c.line.isBehind(later, nothing))
+}
 
 // TestWhatIsOnlyAReport: a status that says the same phase in other words. All else is written at once.
 func TestWhatIsOnlyAReport(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 
 	primehubv1alpha1 "github.com/muster-sched/muster/pkg/apis/primehub/v1alpha1"
@@ -225,11 +226,13 @@ func TestTheReasonOfARequeueStays(t *testing.T) {
 	w.pod("stuck")
 	w.podStatus("stuck", `{"conditions":[{"type":"PodScheduled","status":"False","reason":"Unschedulable","message":"no node fits"}]}`)
 	w.says("stuck", primehubv1alpha1.ReasonPodPending, "no node fits")
-	q := w.queue()
-	q.Spec.Capability = mustertesting.Resources("cpu", "4")
-	q.Spec.Muster.MaxRunningJobs = ptr.To[int32](0)
-	_, err := muster.SchedulingV1beta1().Queues().Update(t.Context(), q, metav1.UpdateOptions{})
-	require.NoError(t, err)
+	require.NoError(t, retry.RetryOnConflict(retry.DefaultRetry, func() error { // the controller writes the queue's status
+		q := w.queue()
+		q.Spec.Capability = mustertesting.Resources("cpu", "4")
+		q.Spec.Muster.MaxRunningJobs = ptr.To[int32](0)
+		_, err := muster.SchedulingV1beta1().Queues().Update(t.Context(), q, metav1.UpdateOptions{})
+		return err
+	}))
 	w.later(startTimeout)
 	w.eventually("it says why it waits", func() bool {
 		status := w.job("stuck").Status
