@@ -10,16 +10,15 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// A guarantee is never lent: what a queue is guaranteed and does not use is kept free for it in each of its ancestors that has a limit. The
-// queue itself and its descendants use it as they need it.
+// A guarantee is never lent. Each ancestor with a limit keeps the unused part of it free for the queue and its descendants.
 
-// SetTotal says what all nodes have. For a queue beside others with guarantees that is a limit of the root, too.
+// SetTotal sets what all nodes have. It limits the root for a queue if any queue has a guarantee, other than that queue and its ancestors.
 func (t *Tree) SetTotal(total resources.List) { t.nodes = total }
 
 // HasGuarantees says whether some queue has a guarantee.
 func (t *Tree) HasGuarantees() bool { return len(t.keepers) > 0 }
 
-// keepersOf are the queues with a guarantee and their ancestors: for each ancestor those of its children that are among them.
+// keepersOf are the queues with a guarantee and their ancestors, as the children of each ancestor.
 func (t *Tree) keepersOf() map[string][]string {
 	found := map[string][]string{}
 	for _, q := range t.queues {
@@ -30,7 +29,7 @@ func (t *Tree) keepersOf() map[string][]string {
 		for i, node := range path[:len(path)-1] {
 			parent := path[i+1].name
 			if slices.Contains(found[parent], node.name) {
-				break // so are all above
+				break // the ancestors are there, too
 			}
 			found[parent] = append(found[parent], node.name)
 		}
@@ -38,16 +37,15 @@ func (t *Tree) keepersOf() map[string][]string {
 	return found
 }
 
-// kept is what is kept free in a queue for the guarantees of others.
+// kept is what a queue keeps free for the guarantees of other queues.
 type kept struct {
-	// now is what those queues do not use of them.
+	// now is the unused part of the guarantees.
 	now resources.Sums
-	// most is what that would be if they used nothing.
+	// most is the whole of the guarantees.
 	most resources.Sums
 }
 
-// keptOn is what is kept free in each queue of a path, from the first one up to the root, for queues that are not on the path. It is nil if no
-// queue has a guarantee.
+// keptOn is what each queue of a path, up to the root, keeps free for queues that are not on the path. It is nil if no queue has a guarantee.
 func (t *Tree) keptOn(path []*queue) map[*queue]kept {
 	if len(t.keepers) == 0 {
 		return nil
@@ -60,8 +58,8 @@ func (t *Tree) keptOn(path []*queue) map[*queue]kept {
 	return found
 }
 
-// guaranteedBeside adds up, for each queue of a path, what queues are guaranteed that are not on it, and do not use; or all of that, if
-// nothing is used.
+// guaranteedBeside adds up, for each queue of a path, the guarantees below it of queues that are not on the path. It counts the unused part, or
+// all if unused says that nothing is used.
 func (t *Tree) guaranteedBeside(path []*queue, unused bool) map[*queue]resources.Sums {
 	sumsOf := make(map[*queue]resources.Sums, len(path))
 	below := &queue{}
@@ -77,7 +75,7 @@ func (t *Tree) guaranteedBeside(path []*queue, unused bool) map[*queue]resources
 	return sumsOf
 }
 
-// keptFor is what is kept free for a queue: what it is guaranteed and does not use, and at least what is kept for its children.
+// keptFor is what is kept free for a queue: the unused part of its guarantee, and no less than what is kept for its children.
 func (t *Tree) keptFor(name string, unused bool) resources.Sums {
 	q, kept := t.find(name), resources.Sums{}
 	for _, child := range t.keepers[name] {

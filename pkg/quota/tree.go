@@ -29,9 +29,9 @@ type Shortage struct {
 	Free int64
 	// Limit is what the queue may have at most.
 	Limit int64
-	// Kept is the part of it that is kept free for the guarantees of other queues.
+	// Kept is the part of the limit that is kept free for the guarantees of other queues.
 	Kept int64
-	// Guaranteed is the part that could be kept at most: all that those queues are guaranteed.
+	// Guaranteed is the sum of those guarantees.
 	Guaranteed int64
 	// OfNodes: the limit is what all nodes have. It may grow.
 	OfNodes bool
@@ -56,8 +56,7 @@ func (s *Shortage) User() string {
 	return user
 }
 
-// IsForEver says that the request is more than the whole limit, without what other queues are guaranteed of it: it does not fit even if
-// nothing is used.
+// IsForEver says that the request does not fit even if nothing is used: it is more than the limit less the guarantees of other queues.
 func (s *Shortage) IsForEver() bool {
 	return !s.OfNodes && s.Want > max(0, resources.Left(s.Limit, s.Guaranteed))
 }

@@ -46,7 +46,7 @@ type Config struct {
 	Usage *usage.Tracker
 	// Recorder writes the events on PhJobs.
 	Recorder record.EventRecorder
-	// Reports lets statuses that nothing waits for give way to what other PhJobs wait for; nil writes all at once.
+	// Reports delays informational statuses while other PhJobs have something to start; nil writes all statuses at once.
 	Reports *worker.Reports
 	// Settings are the administrator's.
 	Settings *phjob.Config
@@ -82,7 +82,7 @@ type Controller struct {
 	reports       *worker.Reports
 	written       worker.Written[*primehubv1alpha1.PhJob]
 	line          lineUp
-	lineMoved     func() // has admission look at the PhJobs behind one that has left its line; nil if nothing asks for it
+	lineMoved     func() // called when a PhJob leaves its line, so that admission decides about the next ones; nil for no call
 }
 
 // New makes a Controller and registers it with the informers.
@@ -227,7 +227,7 @@ func waits(job *primehubv1alpha1.PhJob) bool {
 	return job.Status.Phase == "" || job.Status.Phase == primehubv1alpha1.PhJobPending
 }
 
-// leaveLine has the PhJobs of a group wait no longer for the PodGroup of one of them.
+// leaveLine removes a PhJob from the line of its group: later PhJobs no longer wait for its PodGroup.
 func (c *Controller) leaveLine(job *primehubv1alpha1.PhJob) {
 	if c.line.leave(job) {
 		c.moveLine()
@@ -240,8 +240,8 @@ func (c *Controller) moveLine() {
 	}
 }
 
-// ownedHandler asks for a look at a PhJob whenever anything about its pods or PodGroups changes. A PhJob that may start, or that ends, goes
-// before those that wait.
+// ownedHandler enqueues a PhJob when one of its pods or PodGroups changes. A PhJob that may start, or whose pod has changed its phase, is synced
+// before other PhJobs.
 func (c *Controller) ownedHandler() cache.ResourceEventHandler {
 	enqueue := func(obj any) {
 		if key := keyOfOwner(obj); key != "" {

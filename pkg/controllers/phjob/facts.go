@@ -94,7 +94,7 @@ func (s *sight) refuse(err error) {
 
 // source is where the objects that a PhJob names are looked up.
 type source struct {
-	queues       []*schedulingv1beta1.Queue // those that may be its group
+	queues       []*schedulingv1beta1.Queue // candidates for its group
 	queue        func(name string) *schedulingv1beta1.Queue
 	books        *ledger.Ledger
 	image        func(namespace, name string) (*primehubv1alpha1.Image, error)

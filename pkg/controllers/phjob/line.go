@@ -23,7 +23,7 @@ type lineUp struct {
 	lines map[string]*line
 }
 
-// line is the PhJobs of one group. One that has left stays in the heap until it is the first there.
+// line is the PhJobs of one group. A PhJob that has left stays in the heap until it reaches the head.
 type line struct {
 	order   places
 	waiting map[types.UID]time.Time // since when its PodGroup cannot be made; zero if nothing is known of that
@@ -70,7 +70,7 @@ func (l *lineUp) join(job *primehubv1alpha1.PhJob) {
 	heap.Push(&own.order, placeOf(job))
 }
 
-// isBehind says whether an earlier PhJob of the group is in the line. Those at its head whose PodGroups are known leave it.
+// isBehind says whether an earlier PhJob of the group is in the line. It first removes PhJobs at the head whose PodGroups are known.
 func (l *lineUp) isBehind(job *primehubv1alpha1.PhJob, known func(namespace, podGroup string) bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

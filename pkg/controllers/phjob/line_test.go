@@ -23,7 +23,7 @@ func queued(group, name string, second int64) *primehubv1alpha1.PhJob {
 	}
 }
 
-// podGroups are those that admission knows, by the names of their PhJobs.
+// podGroups are the PodGroups that admission knows, by the names of their PhJobs.
 type podGroups map[string]bool
 
 func (p podGroups) known(_, podGroup string) bool {

@@ -56,8 +56,8 @@ func queueNamed(index cache.Indexer, name string) *schedulingv1beta1.Queue {
 	return obj.(*schedulingv1beta1.Queue)
 }
 
-// queueOf finds the Queue of a PhJob. While its labels are moved to another Queue none has them, or both do: a PhJob that waits stays where it
-// is then.
+// queueOf finds the Queue of a PhJob. While an administrator moves the labels of the group, no Queue or two Queues have them. A waiting PhJob
+// stays in its Queue meanwhile.
 func (from *source) queueOf(s *sight) (*schedulingv1beta1.Queue, error) {
 	queue, err := phjob.FindQueue(from.queues, &s.Job.Spec)
 	if err == nil || s.group == nil {

@@ -98,7 +98,7 @@ func (c *Controller) write(ctx context.Context, key string, job *primehubv1alpha
 	}
 	c.written.Put(key, updated)
 	if waits(updated) && !waits(job) {
-		c.line.join(updated) // it keeps its place: the PodGroup of this try must come before later PhJobs get the quota of the last one
+		c.line.join(updated) // its quota comes free now: later PhJobs must wait for the PodGroup of the next try
 	}
 	if job.Status.Phase != next.Phase {
 		klog.FromContext(ctx).V(2).Info("PhJob changed phase", "phJob", klog.KObj(job), "from", job.Status.Phase, "to", next.Phase, "reason", next.Reason)
@@ -111,7 +111,7 @@ func (c *Controller) write(ctx context.Context, key string, job *primehubv1alpha
 	return updated, nil
 }
 
-// isReport says whether a change of status only tells people something else about the same phase. Nothing waits for that.
+// isReport says whether only the reason and the message of a status change. Nothing waits for that.
 func isReport(last, next *primehubv1alpha1.PhJobStatus) bool {
 	if last.Phase == "" {
 		return false

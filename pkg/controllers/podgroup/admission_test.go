@@ -73,7 +73,7 @@ func TestARestartRewordsNothing(t *testing.T) {
 	}
 }
 
-// TestOnlyNumbersThatOthersChangeHaveATime: what only an administrator changes is told at once.
+// TestOnlyNumbersThatOthersChangeHaveATime: a message about a limit has no time, as only an administrator changes limits.
 func TestOnlyNumbersThatOthersChangeHaveATime(t *testing.T) {
 	for name, test := range map[string]struct {
 		kind obstacleKind

@@ -49,7 +49,7 @@ type memory struct {
 	succeeded int32
 }
 
-// count counts the members of one PodGroup, with those that are gone and remembered.
+// count counts the members of one PodGroup. Members that have succeeded and are deleted count, too, as the Job remembers them.
 func count(pods []*corev1.Pod, remembered memory) memberCounts {
 	t := memberCounts{version: max(currentVersion(pods), remembered.version)}
 	for _, pod := range pods {

@@ -123,8 +123,8 @@ type obstacleKind struct {
 	behind   bool
 	// inLine says that another PodGroup is ahead in a queue that is first in, first out.
 	inLine bool
-	// forEver says that it does not pass by itself: the request is more than a whole limit. limit is that of the queue then: a change of it
-	// is told at once.
+	// forEver says that the request is more than the whole limit of the queue. limit is that limit: if it changes, this is another obstacle,
+	// and the message is written at once.
 	forEver bool
 	limit   int64
 	// tooMany says that as many PodGroups run in a queue as may.

@@ -8,9 +8,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// fairQueue is the order in which a Worker takes keys: namespaces take turns, one key each, and the keys of one namespace go in
-// the order in which they came, those that are preferred before the others. A key so waits for at most one key of each other namespace before
-// it, however many they have.
+// fairQueue is the order in which a Worker takes keys. Namespaces take turns, one key each. In a namespace preferred keys come first, then the
+// others, each in the order in which they were added. So at most one key of each other namespace comes before a key.
 //
 // The workqueue calls it under its own lock; the lock here is for countIn, which Reports ask meanwhile.
 type fairQueue struct {
@@ -73,7 +72,7 @@ func (q *fairQueue) Push(key string) {
 	q.total++
 }
 
-// insert puts a key behind the preferred ones if it is one, else behind all.
+// insert adds a preferred key behind the other preferred keys, and any other key at the end.
 func (q *fairQueue) insert(namespace, key string) {
 	if !q.preferred[key] {
 		q.keys[namespace] = append(q.keys[namespace], key)

@@ -1,6 +1,6 @@
-// Package eviction finds pods whose eviction makes room for a gang, or for a pod that stands for itself. It reads the scheduler's snapshot, asks the tracker what gangs can spare
-// and whom the rules of the queues allow, and has package placement search. It evicts nothing: the decision says who goes, and the tracker has
-// it done when the decision is committed. lowered.go finds the pods of queues that use more than their capability.
+// Package eviction finds pods whose eviction makes room for a gang, or for a single pod. It reads the scheduler's snapshot. It asks the tracker
+// which pods gangs can spare and which pods the rules of the queues allow to be evicted, and package placement searches among them. It evicts
+// nothing: the tracker does when the decision is committed. lowered.go finds the pods of queues that use more than their capability.
 package eviction
 
 import (

@@ -14,9 +14,8 @@ const (
 	nothingFound = "no eviction that the queues and priorities allow makes room for it"
 )
 
-// MakeRoomFor is PostFilter for a pod that a queue is charged for: it has the fewest pods evicted with which the pod has room and quota, and
-// nominates it to the node. The nomination stays as long as the victims have not gone, and ends if nothing is evicted: it would keep room from
-// others.
+// MakeRoomFor is PostFilter for a pod that a queue is charged for. It evicts the fewest pods that give the pod room and quota, and nominates the
+// pod to the node. The nomination stays until the victims are gone. If nothing is evicted it ends, as it would keep room from other pods.
 func (s *Search) MakeRoomFor(ctx context.Context, pod *corev1.Pod) (*fwk.PostFilterResult, *fwk.Status) {
 	search, waits := s.tracker.Victims.SearchFor(pod)
 	if waits {

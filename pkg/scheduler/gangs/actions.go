@@ -16,7 +16,8 @@ import (
 // PluginName is the name under which members wait in Permit.
 const PluginName = "Coscheduling"
 
-// Three keys stand for pods that stand for themselves and wait: for quota, for room that is reserved, and for nothing any more.
+// Three keys are for single pods and surplus: for those that wait for quota, for those that wait for reserved room, and for those to be tried
+// again.
 var (
 	quotaKey    = Key{}
 	heldBackKey = Key{Foreign: true}

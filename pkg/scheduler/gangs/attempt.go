@@ -88,7 +88,7 @@ func (t *Tracker) Enter(pod *corev1.Pod) Entry {
 	return entry
 }
 
-// LimitsOf is what holds for a pod that stands for itself; nothing for a member of a gang that is placed as a whole.
+// LimitsOf is the room that is reserved against a single pod or surplus. It is empty for a member of a gang that is placed as a whole.
 func (t *Tracker) LimitsOf(pod *corev1.Pod) Entry {
 	t.mu.Lock()
 	defer t.mu.Unlock()

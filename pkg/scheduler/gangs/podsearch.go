@@ -14,7 +14,7 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// PodSearch is what a search for victims of one pod is made on: one that stands for itself and is charged to a queue. It is a gang of one.
+// PodSearch is the input of a search for victims for one pod: a single pod, or surplus, that is charged to a queue. It is a gang of one.
 type PodSearch struct {
 	// Claimant is the pod.
 	Claimant Claimant
@@ -26,8 +26,8 @@ type PodSearch struct {
 	begun time.Time
 }
 
-// SearchesFor says whether the victims of a pod are searched as those of a gang are, by shares and by priority, for room and for quota. A pod
-// that no queue is charged for has others evicted by priority, for room on one node.
+// SearchesFor says whether victims for a pod are searched as for a gang: by shares and by priority, for room and for quota. For a pod that no
+// queue is charged for, pods are evicted by priority alone, and on one node.
 func (v *Victims) SearchesFor(pod *corev1.Pod) bool {
 	v.t.mu.Lock()
 	defer v.t.mu.Unlock()
@@ -78,13 +78,13 @@ func (v *Victims) claimantOf(pod *corev1.Pod) Claimant {
 	return c
 }
 
-// podSearches says when victims are searched for pods that stand for themselves. Thousands that are alike may wait: they share their pauses.
+// podSearches says when victims are searched for single pods and surplus. Thousands of pods that are alike may wait: they share the pauses.
 type podSearches struct {
 	paces map[likeness]*pace
 	of    map[types.UID]*pace // of each pod that waits for its next search
 }
 
-// likeness is what pods have in common that are not told apart here.
+// likeness is what makes pods alike.
 type likeness struct {
 	account, requests, owner string
 	priority                 int32
@@ -97,7 +97,7 @@ type pace struct {
 	wants    resources.List // of each pod
 	searches int            // in a row that found nothing
 	at       time.Time      // the next is not made before
-	owed     bool           // a pod came before it might be searched for
+	owed     bool           // a pod came during the pause
 }
 
 // waitingPod is a pod that waits for a search.
@@ -109,7 +109,7 @@ type waitingPod struct {
 // retriedAlike is how many pods that are alike a tick has tried again: all are tried when the searches for them find something.
 const retriedAlike = 10
 
-// begin returns the pace of a pod if victims may be searched for it now, else nil. delay is how long it must have waited for that.
+// begin returns the pace of a pod if victims may be searched for it now, else nil. The pod must have waited for delay.
 func (s *podSearches) begin(pod *corev1.Pod, c *Claimant, delay time.Duration, now time.Time) *pace {
 	p := s.paceOf(pod, c)
 	waits, known := p.pods[pod.UID]
@@ -141,7 +141,7 @@ func (s *podSearches) paceOf(pod *corev1.Pod, c *Claimant) *pace {
 	return s.paces[key]
 }
 
-// inVain notes that a search has found nothing. The next one for such pods waits, and longer the longer this one has taken.
+// inVain notes that a search has found nothing. The next search for such pods waits: twice as long each time, and the longer this one took.
 func (s *podSearches) inVain(search *PodSearch, now time.Time) {
 	search.pace.pause(now)
 	if at := now.Add(searchPause * now.Sub(search.begun)); at.After(search.pace.at) {

@@ -10,9 +10,9 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// podSeat is the seat of a pod that stands for itself: room on a node, and quota. The pod's nomination keeps the room from pods of the same or a
-// lower priority; the seat keeps it from the others, as shares do not ask for priority: a victim of a higher one would come back first, and be
-// evicted again.
+// podSeat is the seat of a single pod or of surplus: room on a node, and quota. The pod's nomination keeps the room from pods of the same or a
+// lower priority. The seat keeps it from pods of a higher priority, too: a victim that was evicted by share may have one, and would come back
+// first and be evicted again.
 type podSeat struct {
 	*seat
 	pod      *corev1.Pod
@@ -20,16 +20,15 @@ type podSeat struct {
 	node     string
 	requests resources.List
 	priority int32
-	// patientUntil is until when the pod has only come too early if it finds no room, though all victims have gone.
+	// patientUntil is until when the scheduler's cache may still show the victims: a pod that finds no room before is tried again.
 	patientUntil time.Time
 }
 
 // ledgerKey is the key under which a pod's seat assumes quota. It cannot be a gang's, which has a slash.
 func ledgerKey(pod types.UID) string { return "seat:" + string(pod) }
 
-// CommitSeat carries out what a search has found: it has the victims evicted, and keeps the room and the quota for the pod until it is bound. It
-// returns the node. If nothing was found, or a gang would be left below its minimum as things are now, it says false, and the next search
-// has to wait.
+// CommitSeat evicts the victims that a search has found, and keeps the room and the quota for the pod until it is bound. It returns the node. It
+// returns false if nothing was found, or if a gang would be left below its minimum now. The next search waits then.
 func (v *Victims) CommitSeat(s *PodSearch, found *placement.Seat) (node string, ok bool) {
 	v.t.mu.Lock()
 	defer v.t.mu.Unlock()
@@ -90,7 +89,7 @@ func (w *WaitList) awaitSeat(pod types.UID, now time.Time) bool {
 	return seat.leaving.Len() > 0
 }
 
-// podSeatFree notes that a pod has left its node. If it was the last in the way of a pod, that comes.
+// podSeatFree notes that a pod has left its node. If it was the last victim of a seat, the seat's pod is tried again.
 func (w *WaitList) podSeatFree(gone types.UID) {
 	now := w.t.clock.Now()
 	for uid, seat := range w.podSeats {
@@ -123,7 +122,7 @@ func (w *WaitList) endPodSeat(pod types.UID) {
 	}
 }
 
-// sweepPodSeats gives up the seats of pods whose victims have not gone in time, or that have not come. Other victims are searched for them.
+// sweepPodSeats ends seats whose victims have not gone in time, or whose pods have not used them. Then other victims are searched for.
 func (w *WaitList) sweepPodSeats(now time.Time) {
 	for pod, seat := range w.podSeats {
 		isOver := !now.Before(seat.until)
@@ -151,7 +150,7 @@ func (w *WaitList) tryAgain(pod *corev1.Pod, after time.Duration) {
 	w.t.lookAfter(readyKey, after)
 }
 
-// assumeSeat books the quota of a seat. It is no charge of the pod, which comes when the pod holds its room.
+// assumeSeat assumes the quota of a seat. The pod is charged when it holds its room.
 func (q *Quota) assumeSeat(seat *podSeat) {
 	if seat.account != "" {
 		q.Ledger.Assume(ledgerKey(seat.pod.UID), seat.account, seat.requests)

@@ -173,7 +173,7 @@ func (q *Quota) SetQueue(queue *schedulingv1beta1.Queue) {
 	}
 }
 
-// nodesChanged wakes what waits for quota if guarantees are kept free of what the nodes have.
+// nodesChanged wakes pods and gangs that wait for quota, if guarantees depend on the nodes.
 func (q *Quota) nodesChanged(guarantees bool) {
 	if !guarantees {
 		return
@@ -271,8 +271,8 @@ func (q *Quota) claimsBeforePod(pod *corev1.Pod) (account string, ahead []quota.
 	return account, ahead, true
 }
 
-// standsBack says whether evictions would not help a pod that lacks quota: it asks for more than there is, or a claim that comes first would
-// get what comes free.
+// standsBack says whether evictions cannot help a pod that lacks quota: it asks for more than a whole limit, or a claim before it would get the
+// quota that comes free.
 func (q *Quota) standsBack(pod *corev1.Pod) bool {
 	shortage := q.shortageOf(pod)
 	if shortage == nil {

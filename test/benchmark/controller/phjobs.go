@@ -139,7 +139,7 @@ func phJob(name string) *primehubv1alpha1.PhJob {
 	}
 }
 
-// fillHistory creates the PhJobs that have ended while the controller is down, and those that wait, and starts it again. It returns how long
+// fillHistory stops the controller, creates PhJobs that have ended and PhJobs that wait, and starts the controller again. It returns how long
 // it took from the start until all that wait had a PodGroup.
 func (b *bench) fillHistory(ctx context.Context, o *options) (time.Duration, error) {
 	if err := b.stop(ctx, localcluster.MusterController); err != nil {
@@ -186,8 +186,8 @@ func (b *bench) fillHistory(ctx context.Context, o *options) (time.Duration, err
 
 var errNoneRuns = errors.New("no PhJob has a pod")
 
-// timeStarts ends the PhJob that has the quota, so many times, and returns how long the next took to get it, in nine cases of ten at most. One
-// has it at the end, and runs.
+// timeStarts ends the PhJob that has the quota, several times. It returns within what time nine of ten next PhJobs got the quota. At the end one
+// PhJob has the quota and runs.
 func (b *bench) timeStarts(ctx context.Context, n int) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -55,7 +55,7 @@ type outcome struct {
 const (
 	// speedGoal is how many times as fast as the native scheduler gangs are to be.
 	speedGoal = 1.5
-	// fewer is the part of the native scheduler's victims that must not be reached where cheaper ones are there.
+	// fewer is the ratio to the native scheduler's victims that must not be exceeded in the mixed shape.
 	fewer = 0.99
 )
 

@@ -118,8 +118,8 @@ type rejected struct {
 // Clone returns the mark itself.
 func (r rejected) Clone() fwk.StateData { return r }
 
-// PostFilter makes quota, and room, for a pod that lacks quota. It ends the cycle of any pod that PreFilter has rejected: the plugins behind have
-// not seen it there. If nothing is evicted for the pod, a nomination ends, too: it would keep room from others.
+// PostFilter evicts pods for a pod that lacks quota, for quota and room together. It ends the cycle of every pod that PreFilter has rejected, as
+// later plugins have not seen the pod in PreFilter. If nothing is evicted, a nomination ends, as it would keep room from other pods.
 func (c *Capacity) PostFilter(ctx context.Context, cycle fwk.CycleState, pod *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	data, err := cycle.Read(rejectedKey)
 	if err != nil {

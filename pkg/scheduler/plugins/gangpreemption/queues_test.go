@@ -159,7 +159,7 @@ func TestQuotaIsMadeForAPodThatLacksIt(t *testing.T) {
 		cpu    string
 		want   []string
 	}{
-		"one of those that borrow":        {nil, borrowed, "2", []string{"b2"}},
+		"one of the borrowing pods":       {nil, borrowed, "2", []string{"b2"}},
 		"as many as are needed":           {nil, borrowed, "4", []string{"b2", "b"}},
 		"not more than the own share":     {nil, borrowed, "5", nil},
 		"a lower priority of the own":     {nil, []*corev1.Pod{runs("low", "own", 1), runs("high", "own", 20), runs("b0", "b", 100)}, "2", []string{"low"}},
