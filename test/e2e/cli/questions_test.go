@@ -96,7 +96,7 @@ func TestAPageOfAPodAndOfAPodGroup(t *testing.T) {
 		assert.Contains(t, page, "The nodes have no room for the whole minimum. (Unschedulable)")
 		assert.Contains(t, page, "Nodes: 2 of 3 pods find a place now; each needs 1 cpu.")
 		assert.Contains(t, page, "Can it ever run\n  Not on these nodes: all of them, empty, take 2 of 3 pods that need 1 cpu each.")
-		assert.Regexp(t, `What was tried last\n  \S+ \S+Z, \S+ ago: .*2 of 3`, page)
+		assert.Regexp(t, `What was tried last\n  \S+ \S+Z, \S+ ago: .*room for 2 of the 3 members`, page)
 	}
 	got := called(s, "muster", "explain", "pod", "nothing", "-n", s.Namespace)
 	assert.Equal(t, 1, got.code)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -34,7 +35,12 @@ var sizes = []abuse{
 		b.must(job)
 		name := types.NamespacedName{Namespace: b.namespace, Name: job.Name}
 		b.soon("all pods", func() bool { return len(log.PodsOf(name)) >= replicas })
-		b.tolerate(b.kube.CoreV1().Pods(b.namespace).DeleteCollection(b.ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: batchv1alpha1.JobNameKey + "=" + job.Name}))
+		pods, err := b.kube.CoreV1().Pods(b.namespace).List(b.ctx, metav1.ListOptions{LabelSelector: batchv1alpha1.JobNameKey + "=" + job.Name})
+		require.NoError(b, err)
+		// One request each: the API server ends a request for all of them after a minute, done or not.
+		b.many(len(pods.Items), func(i int) {
+			b.tolerate(b.kube.CoreV1().Pods(b.namespace).Delete(b.ctx, pods.Items[i].Name, metav1.DeleteOptions{}))
+		})
 	}},
 	{name: "eight-large-jobs", do: func(b *tenant) {
 		b.many(8, func(i int) {
