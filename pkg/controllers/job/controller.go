@@ -207,11 +207,11 @@ func (c *Controller) watchOwned(pods, groups cache.SharedIndexInformer) {
 	}
 	for _, kind := range c.kinds.all() {
 		stores[kind.resource()] = kind.watched().GetStore()
-		c.watch(kind.watched(), c.ownedHandler(0), cache.Indexers{byOwningJob: owningJob})
+		c.watch(kind.watched(), c.ownedHandler(c.lookPause), cache.Indexers{byOwningJob: owningJob})
 	}
 	c.written = consistency.NewConsistencyStore(stores)
 	c.watch(pods, c.podHandler(), cache.Indexers{byOwningJob: owningJob})
-	c.watch(groups, c.ownedHandler(0), nil)
+	c.watch(groups, c.ownedHandler(c.lookPause), nil)
 	c.watch(c.kinds.claims.watched(), c.claimHandler(), nil)
 }
 

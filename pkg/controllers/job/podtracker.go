@@ -44,6 +44,16 @@ func (r *podTracker) came(job types.UID, pod *corev1.Pod) {
 	r.byJob[job].present[pod.UID] = looksKilled(pod)
 }
 
+// count is how many pods of the Job the informer has told of that are not gone.
+func (r *podTracker) count(job types.UID) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if known := r.byJob[job]; known != nil {
+		return len(known.present)
+	}
+	return 0
+}
+
 // changed keeps how a pod ended that looks killed now and did not before.
 func (r *podTracker) changed(job types.UID, before, after *corev1.Pod) {
 	r.mu.Lock()

@@ -458,3 +458,18 @@ func TestTheHandlersKeepThePodTracker(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, d.podTracker.byJob, "nothing is kept of a Job that has ended")
 }
+
+// TestALargeJobIsLookedAtLessOften: one look at 50,000 pods after each change would occupy a processor.
+func TestALargeJobIsLookedAtLessOften(t *testing.T) {
+	c := &Controller{}
+	assert.Zero(t, c.lookPause("j"), "a Job without pods is looked at at once")
+	assert.Equal(t, 20*time.Millisecond, c.gatherPause("j"))
+	for i := range 5000 {
+		c.podTracker.came("j", finished(types.UID(fmt.Sprint(i)), corev1.PodRunning))
+	}
+	assert.Equal(t, 50*time.Millisecond, c.lookPause("j"))
+	assert.Equal(t, 70*time.Millisecond, c.gatherPause("j"))
+	assert.Zero(t, c.lookPause("other"))
+	c.podTracker.left("j", finished("0", corev1.PodRunning), true)
+	assert.Equal(t, 4999, c.podTracker.count("j"))
+}

@@ -18,8 +18,8 @@ import (
 // jobHandler asks for a look at a Job whenever anything about it changes.
 func (c *Controller) jobHandler() cache.ResourceEventHandler {
 	enqueue := func(obj any) {
-		if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
-			c.worker.Enqueue(key)
+		if job, ok := worker.LastKnown[*batchv1alpha1.Job](obj); ok {
+			c.worker.EnqueueAfter(keyOf(job), c.lookPause(job.UID))
 		}
 	}
 	return cache.ResourceEventHandlerFuncs{
@@ -41,7 +41,7 @@ func (c *Controller) jobHandler() cache.ResourceEventHandler {
 
 // podHandler keeps the podTracker, and asks for a look at a Job a moment after anything has become of its pods.
 func (c *Controller) podHandler() cache.ResourceEventHandler {
-	others := c.ownedHandler(gatherPods)
+	others := c.ownedHandler(c.gatherPause)
 	return cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(obj any, isInInitialList bool) {
 			c.noteCame(obj.(*corev1.Pod))
@@ -74,7 +74,7 @@ func (c *Controller) noteChange(old, pod *corev1.Pod) {
 	case old.UID != pod.UID || before != after:
 		c.noteLeft(old)
 		c.noteCame(pod)
-		c.enqueueOwner(old, gatherPods)
+		c.enqueueOwner(old, c.gatherPause)
 	case policy.IsFinished(pod):
 		c.podTracker.changed(after, old, pod)
 	}
@@ -97,15 +97,21 @@ func (c *Controller) noteLeft(pod *corev1.Pod) {
 	c.podTracker.left(owner.UID, pod, err == nil && job.UID == owner.UID)
 }
 
-// gatherPods is how long the controller waits for more news of a Job's pods before it looks at them all: pods come, run and
-// end together.
-const gatherPods = 20 * time.Millisecond
+// gatherPause is how long the controller waits after a change of a pod of the Job with that UID before it looks at the Job.
+func (c *Controller) gatherPause(job types.UID) time.Duration {
+	return worker.GatherPause(c.podTracker.count(job))
+}
 
-// ownedHandler asks for a look at a Job whenever anything that it controls changes, at once or after a moment.
-func (c *Controller) ownedHandler(after time.Duration) cache.ResourceEventHandler {
+// lookPause is how long it waits after any other change: no time at all for a Job without pods.
+func (c *Controller) lookPause(job types.UID) time.Duration {
+	return worker.LookPause(c.podTracker.count(job))
+}
+
+// ownedHandler asks for a look at a Job whenever anything that it controls changes, after a pause.
+func (c *Controller) ownedHandler(pause func(job types.UID) time.Duration) cache.ResourceEventHandler {
 	enqueue := func(obj any) {
 		if object, ok := worker.LastKnown[metav1.Object](obj); ok {
-			c.enqueueOwner(object, after)
+			c.enqueueOwner(object, pause)
 		}
 	}
 	return cache.ResourceEventHandlerFuncs{
@@ -115,9 +121,9 @@ func (c *Controller) ownedHandler(after time.Duration) cache.ResourceEventHandle
 	}
 }
 
-func (c *Controller) enqueueOwner(object metav1.Object, after time.Duration) {
+func (c *Controller) enqueueOwner(object metav1.Object, pause func(job types.UID) time.Duration) {
 	if owner := batchv1alpha1.JobOf(object); owner != nil {
-		c.worker.EnqueueAfter(object.GetNamespace()+"/"+owner.Name, after)
+		c.worker.EnqueueAfter(object.GetNamespace()+"/"+owner.Name, pause(owner.UID))
 	}
 }
 

@@ -32,13 +32,6 @@ import (
 	"github.com/muster-sched/muster/pkg/ledger"
 )
 
-// After a change of a pod the controller waits before it looks at all pods of the PodGroup, so that it sees many changes at once. It waits
-// gatherPods, and gatherPerPod more for each pod, because a look at many pods costs more.
-const (
-	gatherPods   = 20 * time.Millisecond
-	gatherPerPod = 10 * time.Microsecond
-)
-
 // Config is what the controller works with.
 type Config struct {
 	// KubeClient reads the owners of pods that are given a PodGroup, and annotates those pods.
@@ -286,7 +279,7 @@ func (c *Controller) gather(key string) { c.status.EnqueueAfter(key, c.gatherPau
 func (c *Controller) gatherPause(key string) time.Duration {
 	pods, _ := c.sizes.Load(key)
 	known, _ := pods.(int)
-	return gatherPods + time.Duration(known)*gatherPerPod
+	return worker.GatherPause(known)
 }
 
 func (c *Controller) podHandler() cache.ResourceEventHandler {

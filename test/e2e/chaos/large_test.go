@@ -179,6 +179,18 @@ func (s *largeJob) list() []corev1.Pod {
 	return list.Items
 }
 
+// count counts the pods of the Job without reading them all.
+func (s *largeJob) count() int {
+	s.t.Helper()
+	list, err := s.Kube.CoreV1().Pods(s.Namespace).List(s.Ctx, metav1.ListOptions{Limit: 1})
+	require.NoError(s.t, err)
+	count := len(list.Items)
+	if list.RemainingItemCount != nil {
+		count += int(*list.RemainingItemCount)
+	}
+	return count
+}
+
 // each makes a request for each of the pods, some at the same time. Pods that are gone meanwhile are no error.
 func (s *largeJob) each(pods []corev1.Pod, request func(pod *corev1.Pod) error) {
 	s.t.Helper()
@@ -280,9 +292,9 @@ func (s *largeJob) remove() {
 	require.NoError(s.t, s.Muster.BatchV1alpha1().Jobs(s.Namespace).Delete(s.Ctx, s.name.Name, metav1.DeleteOptions{PropagationPolicy: &background}))
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
-	left := len(s.list())
+	left := s.count()
 	for moved := time.Now(); left > 0; <-ticker.C {
-		if now := len(s.list()); now != left {
+		if now := s.count(); now != left {
 			left, moved = now, time.Now()
 		}
 		require.Less(s.t, time.Since(moved), stuckAfter, "%d pods are left", left)
