@@ -62,7 +62,7 @@ func newControllers(ctx context.Context, cfg *config, p *parts) ([]controller, e
 		return nil, fmt.Errorf("setting up the podgroup controller: %w", err)
 	}
 	queues, err := queue.New(queue.Config{
-		MusterClient: p.muster, MusterInformers: p.musterInformers, Usage: used, Shares: podGroups.Shares, Recorder: p.recorder,
+		MusterClient: p.muster, MusterInformers: p.musterInformers, Usage: used, Shares: podGroups.Shares, Waiting: podGroups.Waiting, Recorder: p.recorder,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("setting up the queue controller: %w", err)

@@ -8,6 +8,11 @@ import (
 
 // Shares works out what each queue is owed of the cluster now; that of the root is the whole cluster.
 func (c *Controller) Shares() quota.Shares {
+	return c.usage.Ledger().ShareOut(c.admission.cluster.Allocatable(), c.Waiting())
+}
+
+// Waiting is the sum of the minimums that wait to be admitted, by queue.
+func (c *Controller) Waiting() map[string]resources.Sums {
 	waiting := map[string]resources.Sums{}
 	for _, group := range c.admission.waitingGroups() {
 		queue := usage.QueueOf(group)
@@ -16,5 +21,5 @@ func (c *Controller) Shares() quota.Shares {
 		}
 		waiting[queue].Add(usage.MinimumOf(group))
 	}
-	return c.usage.Ledger().ShareOut(c.admission.cluster.Allocatable(), waiting)
+	return waiting
 }

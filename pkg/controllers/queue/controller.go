@@ -23,6 +23,7 @@ import (
 	"github.com/muster-sched/muster/pkg/controllers/usage"
 	"github.com/muster-sched/muster/pkg/controllers/worker"
 	"github.com/muster-sched/muster/pkg/quota"
+	"github.com/muster-sched/muster/pkg/resources"
 )
 
 const (
@@ -45,6 +46,8 @@ type Config struct {
 	Usage *usage.Tracker
 	// Shares works out what each queue is owed of the cluster now.
 	Shares func() quota.Shares
+	// Waiting is the sum of the minimums that wait to be admitted, by queue. The metrics tell it.
+	Waiting func() map[string]resources.Sums
 	// Clock tells the time; nil means the real one.
 	Clock clock.Clock
 	// Recorder emits the events on Queues.
@@ -98,7 +101,7 @@ func New(cfg Config) (*Controller, error) {
 		recorder: cfg.Recorder,
 		executed: map[string]sets.Set[types.UID]{},
 	}
-	c.gauges, c.admissionWait = newGauges(c.queues, cfg.Usage.Ledger()), newAdmissionWait()
+	c.gauges, c.admissionWait = newGauges(c.queues, cfg.Usage.Ledger(), cfg.Waiting), newAdmissionWait()
 	c.worker = worker.New("queue", c)
 	return c, c.listen(cfg)
 }

@@ -37,6 +37,8 @@ var (
 		"Amount that a queue and its children are owed at least, by resource, in base units (cores, bytes). Other queues never use it.")
 	reservedMetric = amountMetric("reserved",
 		"Amount kept for PodGroups of a queue and of its children that are admitted and have not started, by resource, in base units (cores, bytes).")
+	pendingMetric = amountMetric("pending",
+		"Amount that PodGroups of a queue and of its children ask for while they wait to be admitted, by resource, in base units (cores, bytes).")
 	podGroupsMetric = Metric{"muster_queue_podgroups", "gauge", []string{queueLabel, "phase"},
 		"PodGroups of a queue, without those of its children, by phase. Those in phase Pending wait until the queue admits them."}
 	admissionMetric = Metric{"muster_queue_admission_wait_seconds", "histogram", []string{queueLabel},
@@ -49,7 +51,7 @@ func amountMetric(name, help string) Metric {
 
 // Metrics describes the metrics of queues.
 func Metrics() []Metric {
-	return []Metric{deservedMetric, capabilityMetric, guaranteeMetric, reservedMetric, podGroupsMetric, admissionMetric}
+	return []Metric{deservedMetric, capabilityMetric, guaranteeMetric, reservedMetric, pendingMetric, podGroupsMetric, admissionMetric}
 }
 
 func (m *Metric) desc() *metrics.Desc {
@@ -60,23 +62,24 @@ func (m *Metric) desc() *metrics.Desc {
 // shows them.
 type Gauges struct {
 	metrics.BaseStableCollector
-	queues schedulingv1beta1listers.QueueLister
-	books  *ledger.Ledger
-	leads  atomic.Bool
+	queues  schedulingv1beta1listers.QueueLister
+	books   *ledger.Ledger
+	waiting func() map[string]resources.Sums
+	leads   atomic.Bool
 
-	deserved, capability, guarantee, reserved, podGroups *metrics.Desc
+	deserved, capability, guarantee, reserved, pending, podGroups *metrics.Desc
 }
 
-func newGauges(queues schedulingv1beta1listers.QueueLister, books *ledger.Ledger) *Gauges {
+func newGauges(queues schedulingv1beta1listers.QueueLister, books *ledger.Ledger, waiting func() map[string]resources.Sums) *Gauges {
 	return &Gauges{
-		queues: queues, books: books, deserved: deservedMetric.desc(), capability: capabilityMetric.desc(), guarantee: guaranteeMetric.desc(),
-		reserved: reservedMetric.desc(), podGroups: podGroupsMetric.desc(),
+		queues: queues, books: books, waiting: waiting, deserved: deservedMetric.desc(), capability: capabilityMetric.desc(), guarantee: guaranteeMetric.desc(),
+		reserved: reservedMetric.desc(), pending: pendingMetric.desc(), podGroups: podGroupsMetric.desc(),
 	}
 }
 
 // DescribeWithStability lists the metrics.
 func (g *Gauges) DescribeWithStability(ch chan<- *metrics.Desc) {
-	for _, desc := range []*metrics.Desc{g.deserved, g.capability, g.guarantee, g.reserved, g.podGroups} {
+	for _, desc := range []*metrics.Desc{g.deserved, g.capability, g.guarantee, g.reserved, g.pending, g.podGroups} {
 		ch <- desc
 	}
 }
@@ -87,8 +90,9 @@ func (g *Gauges) CollectWithStability(ch chan<- metrics.Metric) {
 		return
 	}
 	queues, _ := g.queues.List(labels.Everything()) // a lister never fails
+	pending := g.sumPending()
 	for _, queue := range queues {
-		g.collectAmounts(ch, queue)
+		g.collectAmounts(ch, queue, pending[queue.Name])
 		for phase, count := range map[schedulingv1beta1.PodGroupPhase]int32{
 			schedulingv1beta1.PodGroupPending: queue.Status.Pending, schedulingv1beta1.PodGroupInqueue: queue.Status.Inqueue,
 			schedulingv1beta1.PodGroupRunning: queue.Status.Running, schedulingv1beta1.PodGroupUnknown: queue.Status.Unknown,
@@ -99,8 +103,22 @@ func (g *Gauges) CollectWithStability(ch chan<- metrics.Metric) {
 	}
 }
 
+// sumPending adds what waits in each queue to the queue and its ancestors.
+func (g *Gauges) sumPending() map[string]resources.Sums {
+	pending := map[string]resources.Sums{}
+	for queue, amounts := range g.waiting() {
+		for _, name := range g.books.Path(queue) {
+			if pending[name] == nil {
+				pending[name] = resources.Sums{}
+			}
+			pending[name].AddSums(amounts)
+		}
+	}
+	return pending
+}
+
 // collectAmounts tells the terms of a queue that count, which may not be those of its spec.
-func (g *Gauges) collectAmounts(ch chan<- metrics.Metric, queue *schedulingv1beta1.Queue) {
+func (g *Gauges) collectAmounts(ch chan<- metrics.Metric, queue *schedulingv1beta1.Queue, pending resources.Sums) {
 	terms := g.books.Terms(queue.Name)
 	used, all := g.books.Totals(queue.Name)
 	reserved := all.Clone()
@@ -111,6 +129,7 @@ func (g *Gauges) collectAmounts(ch chan<- metrics.Metric, queue *schedulingv1bet
 	}
 	for desc, amounts := range map[*metrics.Desc]resources.List{
 		g.deserved: deserved, g.capability: terms.Capability, g.guarantee: terms.Guarantee, g.reserved: reserved.List(),
+		g.pending: pending.List(),
 	} {
 		for name, amount := range amounts {
 			quantity := resources.Quantity(name, amount)

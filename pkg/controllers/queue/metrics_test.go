@@ -14,6 +14,7 @@ import (
 	"k8s.io/component-base/metrics/testutil"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/resources"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -26,7 +27,7 @@ func TestTheMetricsOfAQueue(t *testing.T) {
 	expect := func(want string) {
 		t.Helper()
 		assert.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(want), "muster_queue_deserved", "muster_queue_capability",
-			"muster_queue_guarantee", "muster_queue_reserved", "muster_queue_podgroups"))
+			"muster_queue_guarantee", "muster_queue_reserved", "muster_queue_pending", "muster_queue_podgroups"))
 	}
 	cpu := func(amount string) corev1.ResourceList {
 		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(amount)}
@@ -63,6 +64,34 @@ muster_queue_podgroups{phase="Unknown",queue="q"} 0
 # TYPE muster_queue_reserved gauge
 muster_queue_reserved{queue="q",resource="cpu"} 0.5
 `)
+}
+
+// TestWhatIsPending: a queue's metric includes its children, and is gone when nothing waits. A queue that does not exist has none.
+func TestWhatIsPending(t *testing.T) {
+	s := newStage(t)
+	registry := metrics.NewKubeRegistry()
+	registry.CustomMustRegister(s.Gauges())
+	s.gauges.leads.Store(true)
+	for _, queue := range []*schedulingv1beta1.Queue{
+		mustertesting.MakeQueue("parent").State(open).Obj(), mustertesting.MakeQueue("child").Parent("parent").State(open).Obj(),
+	} {
+		require.NoError(t, s.informers.Scheduling().V1beta1().Queues().Informer().GetIndexer().Add(queue))
+		s.usage.Ledger().SetQueue(queue)
+	}
+	waits := func(milliCPU int64) resources.Sums {
+		sums := resources.Sums{}
+		sums.Add(resources.List{corev1.ResourceCPU: milliCPU})
+		return sums
+	}
+	s.waiting = map[string]resources.Sums{"parent": waits(500), "child": waits(1000), "invented": waits(3000)}
+	assert.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
+# HELP muster_queue_pending [ALPHA] Amount that PodGroups of a queue and of its children ask for while they wait to be admitted, by resource, in base units (cores, bytes).
+# TYPE muster_queue_pending gauge
+muster_queue_pending{queue="child",resource="cpu"} 1
+muster_queue_pending{queue="parent",resource="cpu"} 1.5
+`), "muster_queue_pending"))
+	s.waiting = nil
+	assert.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(""), "muster_queue_pending"))
 }
 
 // TestAdmissionsAreCounted: once each, by the replica that leads, in queues that exist. The series goes with the queue.

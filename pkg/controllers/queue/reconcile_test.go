@@ -40,6 +40,7 @@ type stage struct {
 	informers musterinformers.SharedInformerFactory
 	version   int
 	owed      quota.Shares
+	waiting   map[string]resources.Sums
 }
 
 func newStage(t *testing.T) *stage {
@@ -65,7 +66,10 @@ func newStage(t *testing.T) *stage {
 	s.informers = musterinformers.NewSharedInformerFactory(s.muster, 0)
 	tracker, err := usage.New(informers.NewSharedInformerFactory(kubefake.NewClientset(), 0), s.informers)
 	require.NoError(t, err)
-	s.Controller, err = New(Config{MusterClient: s.muster, MusterInformers: s.informers, Usage: tracker, Recorder: s.events, Shares: func() quota.Shares { return s.owed }})
+	s.Controller, err = New(Config{
+		MusterClient: s.muster, MusterInformers: s.informers, Usage: tracker, Recorder: s.events,
+		Shares: func() quota.Shares { return s.owed }, Waiting: func() map[string]resources.Sums { return s.waiting },
+	})
 	require.NoError(t, err)
 	return s
 }
