@@ -33,14 +33,15 @@ func logPath(dir, component string) string {
 
 // What a cluster makes in its folder, and what goes away with it.
 const (
-	kubeconfigName = "kubeconfig"
-	stateName      = "state.json"
-	lockName       = "lock"
-	logsName       = "logs"
-	internalName   = "internal"
+	kubeconfigName   = "kubeconfig"
+	scrapeConfigName = "prometheus.yml"
+	stateName        = "state.json"
+	lockName         = "lock"
+	logsName         = "logs"
+	internalName     = "internal"
 )
 
-var madeNames = []string{kubeconfigName, logsName, internalName, stateName, lockName}
+var madeNames = []string{kubeconfigName, scrapeConfigName, logsName, internalName, stateName, lockName}
 
 // claimDir makes sure that the folder can take a new cluster, and says what to do if not.
 func claimDir(dir string) error {

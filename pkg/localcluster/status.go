@@ -17,6 +17,8 @@ type Status struct {
 	Dir string
 	// Running tells that the supervisor lives.
 	Running bool
+	// ScrapeConfig is the path of a configuration for Prometheus.
+	ScrapeConfig string
 	// Supervisor is its process.
 	Supervisor int
 	// Components are the parts in the order of their start.
@@ -73,7 +75,7 @@ func (c *Cluster) Status(ctx context.Context) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	status := Status{Dir: c.dir, Supervisor: state.Supervisor}
+	status := Status{Dir: c.dir, ScrapeConfig: c.ScrapeConfig(), Supervisor: state.Supervisor}
 	if status.Running, err = lockHeld(c.dir); err != nil {
 		return Status{}, err
 	}

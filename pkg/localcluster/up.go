@@ -102,6 +102,9 @@ func startAll(ctx context.Context, options Options, supervisor *supervisor) (*Cl
 	defer layout.ports.releaseAll()
 
 	components := componentsOf(layout)
+	if err := layout.writeScrapeConfig(components); err != nil {
+		return nil, err
+	}
 	groups, err := startGroups(components)
 	if err != nil {
 		return nil, err

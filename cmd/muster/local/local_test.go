@@ -52,6 +52,8 @@ func TestPrintStatus(t *testing.T) {
 	process := func(name string, pid int) localcluster.Process {
 		return localcluster.Process{Name: name, PID: pid, Started: now.Add(-2 * time.Minute)}
 	}
+	serving := process("muster-controller", 13)
+	serving.URL = "https://127.0.0.1:10268"
 	crashed := process("muster-scheduler", 12)
 	crashed.Ended, crashed.Outcome = &ended, "exit status 2"
 
@@ -61,13 +63,17 @@ func TestPrintStatus(t *testing.T) {
 	}{
 		"healthy": {
 			status: localcluster.Status{
-				Dir: "/m", Running: true, Nodes: 2, ReadyNodes: 2,
-				Components: []localcluster.ComponentStatus{{Process: process("etcd", 11), LogPath: "/m/logs/etcd.log"}},
+				Dir: "/m", Running: true, Nodes: 2, ReadyNodes: 2, ScrapeConfig: "/m/prometheus.yml",
+				Components: []localcluster.ComponentStatus{
+					{Process: process("etcd", 11), LogPath: "/m/logs/etcd.log"}, {Process: serving, LogPath: "/m/logs/c.log"},
+				},
 			},
-			want: `COMPONENT   STATE     PID   SINCE   LOG
-etcd        running   11    2m0s    /m/logs/etcd.log
+			want: `COMPONENT           STATE     PID   SINCE   METRICS                           LOG
+etcd                running   11    2m0s    -                                 /m/logs/etcd.log
+muster-controller   running   13    2m0s    https://127.0.0.1:10268/metrics   /m/logs/c.log
 
 2 nodes, 2 ready
+Read the metrics with: prometheus --config.file=/m/prometheus.yml
 `,
 		},
 		"crashed": {
@@ -75,8 +81,8 @@ etcd        running   11    2m0s    /m/logs/etcd.log
 				Dir: "/m", Running: true, APIError: errors.New("connection refused"),
 				Components: []localcluster.ComponentStatus{{Process: crashed, LogPath: "/m/logs/s.log", LastWords: []string{"panic: oh"}}},
 			},
-			want: `COMPONENT          STATE                    PID   SINCE   LOG
-muster-scheduler   crashed: exit status 2   12    1m0s    /m/logs/s.log
+			want: `COMPONENT          STATE                    PID   SINCE   METRICS   LOG
+muster-scheduler   crashed: exit status 2   12    1m0s    -         /m/logs/s.log
 
 PROBLEM: muster-scheduler (process 12) ended by itself at 03:03:05: exit status 2
 
@@ -88,8 +94,8 @@ From /m/logs/s.log:
 		},
 		"killed with its supervisor": {
 			status: localcluster.Status{Dir: "/m", Components: []localcluster.ComponentStatus{{Process: process("etcd", 11), LogPath: "/m/logs/etcd.log"}}},
-			want: `COMPONENT   STATE   PID   SINCE   LOG
-etcd        gone    -     2m0s    /m/logs/etcd.log
+			want: `COMPONENT   STATE   PID   SINCE   METRICS   LOG
+etcd        gone    -     2m0s    -         /m/logs/etcd.log
 
 PROBLEM: the cluster in /m is stopped
 Remove it with: muster local down --dir /m

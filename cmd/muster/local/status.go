@@ -18,7 +18,9 @@ func newStatusCommand() *cobra.Command {
 		Use:   "status --dir DIR",
 		Short: "Show the parts of a cluster, and what is wrong with it",
 		Long: `Show the parts of a cluster. A part that ended by itself is named with the end of
-its log. The exit code is 0 only if the cluster is healthy.`,
+its log. METRICS is where a part serves its metrics; the file that is named below
+the table has Prometheus read them. The exit code is 0 only if the cluster is
+healthy.`,
 		Example: `  muster local status --dir /tmp/m`,
 		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -42,7 +44,7 @@ its log. The exit code is 0 only if the cluster is healthy.`,
 
 func printStatus(out io.Writer, status localcluster.Status, now time.Time) {
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(table, "COMPONENT\tSTATE\tPID\tSINCE\tLOG")
+	fmt.Fprintln(table, "COMPONENT\tSTATE\tPID\tSINCE\tMETRICS\tLOG")
 	for _, component := range status.Components {
 		state, pid, since := "running", strconv.Itoa(component.PID), component.Started
 		switch {
@@ -53,11 +55,12 @@ func printStatus(out io.Writer, status localcluster.Status, now time.Time) {
 		case !status.Running:
 			state, pid = "gone", "-" // the supervisor was killed before it could note the end
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", component.Name, state, pid, now.Sub(since).Round(time.Second), component.LogPath)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", component.Name, state, pid, now.Sub(since).Round(time.Second), metricsURL(component), component.LogPath)
 	}
 	table.Flush()
 	if status.Running && status.APIError == nil {
 		fmt.Fprintf(out, "\n%d nodes, %d ready\n", status.Nodes, status.ReadyNodes)
+		fmt.Fprintf(out, "Read the metrics with: prometheus --config.file=%s\n", status.ScrapeConfig)
 	}
 	for _, problem := range status.Problems() {
 		fmt.Fprintf(out, "\nPROBLEM: %s\n", problem)
@@ -74,4 +77,12 @@ func printStatus(out io.Writer, status localcluster.Status, now time.Time) {
 	if !status.Running {
 		fmt.Fprintf(out, "Remove it with: muster local down --dir %s\n", status.Dir)
 	}
+}
+
+// metricsURL is where a component serves its metrics, or a dash.
+func metricsURL(component localcluster.ComponentStatus) string {
+	if component.URL == "" {
+		return "-"
+	}
+	return component.URL + "/metrics"
 }
