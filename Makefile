@@ -71,6 +71,10 @@ local-down: ## Stop the local cluster in DIR.
 image: ## Build the container image IMAGE with CONTAINER_ENGINE.
 	$(CONTAINER_ENGINE) build --build-arg VERSION="$(VERSION)" --build-arg COMMIT="$(COMMIT)" -t $(IMAGE) .
 
+.PHONY: docs
+docs: ## Write the documentation as a static site with search, into .cache/site; fails on a dead link.
+	@go run ./hack/site -out .cache/site
+
 ##@ Measure
 
 .PHONY: bench

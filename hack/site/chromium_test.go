@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// lookAtPages opens each page in a frame as wide as a phone, and posts what it saw.
+//
+//go:embed testdata/look.js
+var lookAtPages string
+
+// seen is what look.js found.
+type seen struct {
+	// Pages is how many pages were looked at.
+	Pages int
+	// Wide names what is wider than the screen.
+	Wide []string
+	// Found are the titles that a search for "gang minimum" lists first.
+	Found []string
+	// Error is why not all pages could be looked at.
+	Error string
+}
+
+// TestPagesFitOnAPhone looks at all pages in Chromium: nothing may be wider than the screen, and the search has to find pages.
+func TestPagesFitOnAPhone(t *testing.T) {
+	browser, err := exec.LookPath("chromium")
+	if err != nil {
+		fmt.Println("Chromium is not installed: the site was not looked at in a browser. To look at it, install Debian's package chromium.")
+		return
+	}
+	pages, err := build("../..")
+	require.NoError(t, err)
+	out := t.TempDir()
+	require.NoError(t, write(pages, out))
+
+	result := look(t, browser, out, pages)
+	assert.Empty(t, result.Error)
+	assert.Equal(t, len(pages), result.Pages)
+	assert.Empty(t, result.Wide, "wider than a phone's screen")
+	assert.Contains(t, result.Found, "Gangs")
+}
+
+// TestAWidePageIsSeen makes sure that TestPagesFitOnAPhone can fail.
+func TestAWidePageIsSeen(t *testing.T) {
+	browser, err := exec.LookPath("chromium")
+	if err != nil {
+		return // TestPagesFitOnAPhone says so.
+	}
+	wide := &page{source: "docs/wide.md", target: "wide.html", body: `<table style="width: 900px"><tr><td>wide</td></tr></table>`}
+	start := &page{source: "docs/README.md", target: "index.html", title: "Pages", text: "pages"}
+	out := t.TempDir()
+	require.NoError(t, write([]*page{start, wide}, out))
+	assert.NotEmpty(t, look(t, browser, out, []*page{start, wide}).Wide)
+}
+
+// look opens all pages below out in the browser.
+func look(t *testing.T, browser, out string, pages []*page) seen {
+	t.Helper()
+	results := make(chan seen, 1)
+	server := httptest.NewServer(handler(out, pages, results))
+	t.Cleanup(server.Close)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	chromium := exec.CommandContext(ctx, browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
+		"--user-data-dir="+t.TempDir(), "--remote-debugging-port=0", server.URL+"/look.html")
+	chromium.WaitDelay = 10 * time.Second
+	require.NoError(t, chromium.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- chromium.Wait() }()
+	select {
+	case result := <-results:
+		cancel()
+		<-ended
+		return result
+	case err := <-ended:
+		require.FailNow(t, "Chromium ended, or took longer than three minutes, before all pages were looked at", "%v", err)
+	}
+	return seen{}
+}
+
+// handler serves the site, the page that looks at all others, and takes its result.
+func handler(out string, pages []*page, results chan<- seen) http.Handler {
+	var targets []string
+	for _, p := range pages {
+		targets = append(targets, p.target)
+	}
+	list, err := json.Marshal(targets)
+	mux := http.NewServeMux()
+	mux.Handle("/", http.FileServerFS(os.DirFS(out)))
+	mux.HandleFunc("/look.html", func(w http.ResponseWriter, _ *http.Request) {
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		_, _ = fmt.Fprintf(w, "<!DOCTYPE html><body><script>const pages = %s;\n%s</script>", list, lookAtPages)
+	})
+	mux.HandleFunc("/result", func(_ http.ResponseWriter, r *http.Request) {
+		var result seen
+		if err := json.NewDecoder(r.Body).Decode(&result); err != nil {
+			result.Error = err.Error()
+		}
+		results <- result
+	})
+	return mux
+}

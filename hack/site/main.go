@@ -1,0 +1,24 @@
+// Command site writes the documentation as a static site: a page for each Markdown file, the files that pages link to,
+// and a search that needs no server.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+)
+
+func main() {
+	root := flag.String("root", ".", "folder of the repository")
+	out := flag.String("out", ".cache/site", "folder that the site is written into; it is made if it does not exist")
+	flag.Parse()
+	pages, err := build(*root)
+	if err == nil {
+		err = write(pages, *out)
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "site: %v\n", err)
+		os.Exit(1)
+	}
+	fmt.Printf("%d pages in %s: open %s/index.html\n", len(pages), *out, *out)
+}

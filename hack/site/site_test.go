@@ -1,0 +1,99 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// repository makes a folder with the given files and the two pages that each repository has.
+func repository(t *testing.T, files map[string]string) string {
+	t.Helper()
+	root := t.TempDir()
+	for name, content := range map[string]string{"README.md": "# Muster\n", "CONTRIBUTING.md": "# Working on it\n"} {
+		require.NoError(t, writeFile(root, name, []byte(content)))
+	}
+	for name, content := range files {
+		require.NoError(t, writeFile(root, name, []byte(content)))
+	}
+	return root
+}
+
+func TestTheSiteOfThisRepositoryHasNoDeadLink(t *testing.T) {
+	pages, err := build("../..")
+	require.NoError(t, err)
+	assert.Greater(t, len(pages), 50)
+}
+
+func TestADeadLinkIsAnError(t *testing.T) {
+	for name, link := range map[string]string{
+		"file":                      "gone.md",
+		"folder":                    "../gone",
+		"picture":                   "gone.svg",
+		"heading":                   "there.md#gone",
+		"heading of the same page":  "#gone",
+		"heading of a file as text": "../LICENSE#gone",
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := build(repository(t, map[string]string{
+				"docs/README.md": "# Pages\n\n[a link](" + link + ")\n",
+				"docs/there.md":  "# There\n\n## A heading\n",
+				"LICENSE":        "Apache\n",
+			}))
+			assert.ErrorContains(t, err, "docs/README.md links to "+link)
+		})
+	}
+}
+
+func TestALinkLeadsToThePageOfTheSite(t *testing.T) {
+	root := repository(t, map[string]string{
+		"docs/README.md":        "# Pages\n\n[one](sub/one.md#a-heading) [two](../LICENSE) [three](https://example.com) [four](../manifests)\n",
+		"docs/sub/one.md":       "# One\n\n## A heading\n\n![picture](picture.svg) [up](../README.md) [readme](../../README.md)\n",
+		"docs/sub/picture.svg":  "<svg/>",
+		"LICENSE":               "Apache & more\n",
+		"manifests/queues.yaml": "kind: Queue\n",
+	})
+	out := t.TempDir()
+	pages, err := build(root)
+	require.NoError(t, err)
+	require.NoError(t, write(pages, out))
+
+	index := readFile(t, out, "index.html")
+	for _, link := range []string{"sub/one.html#a-heading", "source/LICENSE.html", "https://example.com", "source/manifests.html"} {
+		assert.Contains(t, index, `href="`+link+`"`)
+	}
+	one := readFile(t, out, "sub/one.html")
+	assert.Contains(t, one, `src="../pictures/picture.svg"`)
+	assert.Contains(t, one, `href="../index.html"`)
+	assert.Contains(t, one, `href="../muster.html"`)
+	assert.Contains(t, one, `id="a-heading"`)
+	assert.Equal(t, "<svg/>", readFile(t, out, "pictures/picture.svg"))
+	assert.Contains(t, readFile(t, out, "source/LICENSE.html"), "Apache &amp; more")
+	assert.Contains(t, readFile(t, out, "source/manifests.html"), "queues.yaml")
+	assert.Contains(t, readFile(t, out, "index.js"), `"title":"One"`)
+}
+
+func TestACellOfATableNamesItsColumn(t *testing.T) {
+	p, err := render("docs/a.md", []byte("# A\n\n| reason | `do` |\n|---|---|\n| full | wait |\n"))
+	require.NoError(t, err)
+	assert.Contains(t, string(p.body), `<td data-label="reason">full</td>`)
+	assert.Contains(t, string(p.body), `<td data-label="do">wait</td>`)
+}
+
+func TestAStateDiagramBecomesATable(t *testing.T) {
+	p, err := render("docs/a.md", []byte("# A\n\n```mermaid\nstateDiagram-v2\n  [*] --> Pending: it is new\n  Aborted --> [*]\n```\n"))
+	require.NoError(t, err)
+	assert.Contains(t, p.text, "(start) Pending it is new")
+	assert.Contains(t, p.text, "Aborted (end)")
+	assert.NotContains(t, string(p.body), "mermaid")
+}
+
+func readFile(t *testing.T, folder, name string) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(folder, filepath.FromSlash(name)))
+	require.NoError(t, err)
+	return string(content)
+}
