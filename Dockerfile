@@ -1,5 +1,6 @@
 # Both programs in one image, as static binaries on nothing else but CA certificates:
-#   docker build -t muster .            (or `make image`)
+#   docker build -t muster .            (or `make image-docker`)
+# `make image` builds the same without an engine; a test in hack/image compares the two.
 # Run muster-scheduler or muster-controller in it; manifests/deploy does.
 
 # Any image with Go 1.26, make, bash and CA certificates in /etc/ssl/certs.

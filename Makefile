@@ -1,5 +1,5 @@
 # Everything that one does with this repository. `make help` lists it.
-# A machine needs Go, a C compiler (for the race detector), make, bash and git; no container engine except for `make image`.
+# A machine needs Go, a C compiler (for the race detector), make, bash and git; no container engine except for `make image-docker`.
 
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -12,9 +12,11 @@ DIR ?= $(CURDIR)/.cache/local
 NODES ?= 4
 # KEEP=1 leaves the demo's cluster running.
 KEEP ?=
-# IMAGE is the name of the container image that `make image` builds.
+# IMAGE is the name of the container image that `make image` and `make image-docker` build.
 IMAGE ?= muster:dev
 CONTAINER_ENGINE ?= docker
+# BIN is where our programs go.
+BIN ?= bin
 # One set of flags for all, so that the control plane, the programs and the tests share the build cache.
 export GOFLAGS := -trimpath -buildvcs=false
 export GOWORK := off
@@ -23,6 +25,8 @@ export GOWORK := off
 KUBERNETES_VERSION := v1.37.1
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+# COMMIT_TIME is in seconds since 1970. The image is as old as its commit, so that two builds are the same.
+COMMIT_TIME ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 version_package := k8s.io/component-base/version
 LDFLAGS := -X $(version_package).gitVersion=$(KUBERNETES_VERSION)+muster.$(VERSION) \
   -X $(version_package).gitMajor=1 -X $(version_package).gitMinor=37 -X $(version_package).gitCommit=$(COMMIT)
@@ -47,9 +51,9 @@ build: binaries controlplane ## Build bin/: our programs, kubectl and the contro
 
 .PHONY: binaries
 binaries: ## Build our programs only: muster-scheduler, muster-controller and muster.
-	@echo "building $(PROGRAMS:%=bin/%) ($(VERSION))"
-	@mkdir -p bin
-	@go build -ldflags "$(LDFLAGS)" -o bin/ $(PROGRAMS:%=./cmd/%)
+	@echo "building $(PROGRAMS:%=$(BIN)/%) ($(VERSION))"
+	@mkdir -p $(BIN)
+	@go build -ldflags "$(LDFLAGS)" -o $(BIN)/ $(PROGRAMS:%=./cmd/%)
 
 .PHONY: controlplane
 controlplane: ## Build the pinned etcd, kube-apiserver, kube-controller-manager, KWOK and kubectl (minutes, once).
@@ -68,7 +72,14 @@ local-down: ## Stop the local cluster in DIR.
 	@bin/muster local down --dir "$(DIR)"
 
 .PHONY: image
-image: ## Build the container image IMAGE with CONTAINER_ENGINE.
+image: ## Build the container image IMAGE without an engine, into bin/image: an OCI layout, muster.tar (docker load) and the SBOM.
+	@$(MAKE) binaries STATIC=1 GOOS=linux BIN=bin/image/programs PROGRAMS="muster-scheduler muster-controller"
+	@GOOS= GOARCH= go -C hack/image build -o "$(CURDIR)/bin/image/build" .
+	@bin/image/build --name "$(IMAGE)" --programs bin/image/programs --out bin/image \
+	  --version "$(VERSION)" --commit "$(COMMIT)" --created "$(COMMIT_TIME)"
+
+.PHONY: image-docker
+image-docker: ## Build the same image from the Dockerfile with CONTAINER_ENGINE.
 	$(CONTAINER_ENGINE) build --build-arg VERSION="$(VERSION)" --build-arg COMMIT="$(COMMIT)" -t $(IMAGE) .
 
 .PHONY: docs

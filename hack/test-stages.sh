@@ -38,10 +38,12 @@ unit() {
   run_tests "unit, with the race detector" -race -timeout 10m $racy
   # shellcheck disable=SC2086
   [[ -z $plain ]] || run_tests "unit, whole programs" -timeout 10m $plain
-  # A module of its own; its other package is the benchmark itself.
+  # Modules of their own. The other package of the first is the benchmark itself.
   cd test/benchmark/perf
   run_tests "unit, benchmarks" .
-  cd "$OLDPWD"
+  cd "$OLDPWD/hack/image"
+  run_tests "unit, image" .
+  cd ../..
 }
 
 # Integration and end-to-end packages start clusters of their own and wait most of their time: two at a time, even on one core. No

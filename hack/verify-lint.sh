@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs go vet and golangci-lint. Arguments are packages; without any, all, and those of the benchmarks' module too.
+# Runs go vet and golangci-lint. Arguments are packages; without any, all, and those of the modules with code of ours too.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source hack/env.sh
@@ -10,6 +10,6 @@ if [[ $# -gt 0 ]]; then
   exit
 fi
 tool=$PWD/bin/tools/golangci-lint
-for module in . test/benchmark/perf; do
+for module in . test/benchmark/perf hack/image; do
   (cd "$module" && go vet ./... && "$tool" run ./...)
 done
