@@ -125,6 +125,10 @@ test-integration: build ## Run the tests against a real API server and scheduler
 test-e2e: build ## Run the tests that play whole stories on a local cluster.
 	@hack/test.sh e2e
 
+.PHONY: test-real
+test-real: build ## Run the tests in real containers, on a local cluster with a real node; needs root and packages (docs/real-node.md).
+	@go test -tags real -count 1 -p 1 -timeout 30m -v ./test/real/...
+
 .PHONY: soak
 soak: build ## Jobs come for an hour while programs are killed; then nothing may be left (MUSTER_SOAK_FOR=5m MUSTER_SOAK_EVERY=30s for less).
 	@go test -tags soak -count 1 -timeout 3h -run '^TestSoak$$' -v ./test/e2e/chaos

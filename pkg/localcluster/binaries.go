@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/muster-sched/muster/pkg/localcluster/realnode"
 )
 
 // KubernetesVersion is the release of the control plane, as hack/controlplane/go.mod pins it.
@@ -18,6 +20,12 @@ const BinDirVariable = "MUSTER_BIN_DIR"
 
 // buildScript makes the control plane's binaries, in a checkout of the repository.
 const buildScript = "hack/controlplane/build.sh"
+
+// realNodeBuildScript makes the programs of a real node, in a checkout of the repository.
+const realNodeBuildScript = "hack/realnode/build.sh"
+
+// musterProgram is the command line program. It also runs a real node.
+const musterProgram = "muster"
 
 // binaries knows where the programs of a cluster are.
 type binaries struct {
@@ -60,6 +68,24 @@ func (b binaries) path(name string) string {
 // own is where one of Muster's programs is.
 func (b binaries) own(name string) string { return filepath.Join(b.dir, name) }
 
+// realNode is the folder of the programs of a real node.
+func (b binaries) realNode() string { return filepath.Join(b.dir, "realnode", KubernetesVersion) }
+
+// of lists the programs that a component consists of.
+func (b binaries) of(component string) []string {
+	switch component {
+	case MusterScheduler, MusterController:
+		return []string{b.own(component)}
+	case RealNode:
+		programs := []string{b.own(musterProgram)}
+		for _, name := range realnode.Programs {
+			programs = append(programs, filepath.Join(b.realNode(), name))
+		}
+		return programs
+	}
+	return []string{b.path(component)}
+}
+
 // Kubectl is the kubectl that fits the control plane.
 func (b binaries) Kubectl() string { return b.own("kubectl") }
 
@@ -68,9 +94,16 @@ func (b binaries) Kubectl() string { return b.own("kubectl") }
 // them.
 func findBinaries(ctx context.Context, options Options) error {
 	programs := binaries{dir: options.BinDir}
-	script := filepath.Join(filepath.Dir(options.BinDir), buildScript)
-	if _, err := os.Stat(script); err == nil {
-		if err := buildControlPlane(ctx, script, options); err != nil {
+	scripts := []string{buildScript}
+	if options.has(RealNode) {
+		scripts = append(scripts, realNodeBuildScript)
+	}
+	for _, name := range scripts {
+		script := filepath.Join(filepath.Dir(options.BinDir), name)
+		if _, err := os.Stat(script); err != nil {
+			continue // no checkout around the programs
+		}
+		if err := runBuild(ctx, script, options); err != nil {
 			return err
 		}
 	}
@@ -79,12 +112,10 @@ func findBinaries(ctx context.Context, options Options) error {
 		if !options.has(entry.name) {
 			continue
 		}
-		path := programs.path(entry.name)
-		if entry.name == MusterScheduler || entry.name == MusterController {
-			path = programs.own(entry.name)
-		}
-		if info, err := os.Stat(path); err != nil || info.Mode()&0o111 == 0 {
-			missing = append(missing, path)
+		for _, path := range programs.of(entry.name) {
+			if info, err := os.Stat(path); err != nil || info.Mode()&0o111 == 0 {
+				missing = append(missing, path)
+			}
 		}
 	}
 	if len(missing) > 0 {
@@ -94,18 +125,18 @@ func findBinaries(ctx context.Context, options Options) error {
 	return nil
 }
 
-// buildControlPlane runs the build script, which returns at once if all is up to date.
-func buildControlPlane(ctx context.Context, script string, options Options) error {
+// runBuild runs a build script, which returns at once if all is up to date.
+func runBuild(ctx context.Context, script string, options Options) error {
 	command := exec.CommandContext(ctx, "bash", script, options.BinDir)
 	progress := &lineWriter{write: options.Progress}
 	command.Stderr = progress
 	err := command.Run()
 	progress.flush()
 	if errors.Is(err, exec.ErrNotFound) {
-		return fmt.Errorf("building the control plane: bash is missing: install it, or run where the binaries exist")
+		return fmt.Errorf("building the programs of the cluster: bash is missing: install it, or run where the binaries exist")
 	}
 	if err != nil {
-		return fmt.Errorf("building the control plane with %s: %w: %s", script, err, progress.last)
+		return fmt.Errorf("building with %s: %w: %s", script, err, progress.last)
 	}
 	return nil
 }

@@ -17,10 +17,11 @@ const (
 	KubeScheduler         = "kube-scheduler"
 	MusterScheduler       = "muster-scheduler"
 	MusterController      = "muster-controller"
+	RealNode              = "real-node"
 )
 
 // optionalComponents are those a cluster can do without.
-var optionalComponents = []string{KWOK, KubeScheduler, MusterScheduler, MusterController}
+var optionalComponents = []string{KWOK, KubeScheduler, MusterScheduler, MusterController, RealNode}
 
 // Component is one process of a cluster.
 type Component struct {
@@ -41,6 +42,8 @@ type Component struct {
 	// Grace is how long the component may take to stop. With 0 it is killed at once, which
 	// suits parts whose data goes away with the cluster.
 	Grace time.Duration
+	// OwnNamespaces gives it PID and mount namespaces of its own, which end with it.
+	OwnNamespaces bool
 }
 
 // makeComponent describes one component of a cluster with the given layout.
@@ -58,6 +61,7 @@ var catalogue = []struct {
 	{KubeScheduler, kubeSchedulerComponent},
 	{MusterScheduler, musterSchedulerComponent},
 	{MusterController, musterControllerComponent},
+	{RealNode, realNodeComponent},
 }
 
 // componentsOf lists the components that the options ask for.

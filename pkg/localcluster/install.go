@@ -214,5 +214,5 @@ func writeServiceAccountKubeconfig(ctx context.Context, l *layout, kube kubernet
 	if err != nil {
 		return fmt.Errorf("getting a token for service account %s: %w", types.NamespacedName{Namespace: SystemNamespace, Name: name}, err)
 	}
-	return l.writeKubeconfig(l.identityKubeconfig(name), &clientcmdapi.AuthInfo{Token: answer.Status.Token})
+	return l.writeKubeconfig(l.identityKubeconfig(name), l.ports.url(KubeAPIServer), &clientcmdapi.AuthInfo{Token: answer.Status.Token})
 }

@@ -37,6 +37,15 @@ func kubeAPIServerComponent(l *layout) Component {
 		"--endpoint-reconciler-type=none",
 		"--profiling=false",
 	}
+	if l.options.has(RealNode) {
+		args = append(args,
+			"--authorization-mode=Node", // beside RBAC
+			// For logs and exec. The kubelet's own certificate is signed by nobody that the API server knows.
+			"--kubelet-preferred-address-types=InternalIP",
+			"--kubelet-client-certificate="+l.pki.certFile(adminIdentity),
+			"--kubelet-client-key="+l.pki.keyFile(adminIdentity),
+		)
+	}
 	if !l.options.has(KWOK) {
 		// Nobody would take the taint away from nodes that have no life of their own.
 		args = append(args, "--disable-admission-plugins=TaintNodesByCondition")

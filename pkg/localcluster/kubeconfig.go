@@ -7,20 +7,22 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/muster-sched/muster/pkg/localcluster/realnode"
 )
 
 // clusterName is the name of the cluster, context and user in every kubeconfig.
 const clusterName = "muster"
 
 // writeKubeconfig writes a kubeconfig that holds all it needs, so that it may be copied.
-func (l *layout) writeKubeconfig(path string, user *clientcmdapi.AuthInfo) error {
+func (l *layout) writeKubeconfig(path, server string, user *clientcmdapi.AuthInfo) error {
 	ca, err := os.ReadFile(l.pki.caFile())
 	if err != nil {
 		return fmt.Errorf("reading the authority's certificate: %w", err)
 	}
 	config := clientcmdapi.NewConfig()
 	config.Clusters[clusterName] = &clientcmdapi.Cluster{
-		Server:                   l.ports.url(KubeAPIServer),
+		Server:                   server,
 		CertificateAuthorityData: ca,
 	}
 	config.AuthInfos[clusterName] = user
@@ -47,17 +49,20 @@ func (l *layout) certificateUser(identity string) (*clientcmdapi.AuthInfo, error
 
 // writeCertificateKubeconfigs writes those that need no API server to exist.
 func (l *layout) writeCertificateKubeconfigs() error {
-	for identity, path := range map[string]string{
-		adminIdentity:             l.kubeconfig(),
-		controllerManagerIdentity: l.identityKubeconfig(controllerManagerIdentity),
-		kubeSchedulerIdentity:     l.identityKubeconfig(KubeScheduler),
-		kwokIdentity:              l.identityKubeconfig(kwokIdentity),
+	host, node := l.ports.url(KubeAPIServer), "https://"+realnode.APIAddress
+	for _, k := range []struct{ identity, path, server string }{
+		{adminIdentity, l.kubeconfig(), host},
+		{controllerManagerIdentity, l.identityKubeconfig(controllerManagerIdentity), host},
+		{kubeSchedulerIdentity, l.identityKubeconfig(KubeScheduler), host},
+		{kwokIdentity, l.identityKubeconfig(kwokIdentity), host},
+		{kubeletIdentity, l.identityKubeconfig(kubeletIdentity), node},
+		{dnsIdentity, l.identityKubeconfig(dnsIdentity), node},
 	} {
-		user, err := l.certificateUser(identity)
+		user, err := l.certificateUser(k.identity)
 		if err != nil {
 			return err
 		}
-		if err := l.writeKubeconfig(path, user); err != nil {
+		if err := l.writeKubeconfig(k.path, k.server, user); err != nil {
 			return err
 		}
 	}

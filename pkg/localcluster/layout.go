@@ -73,6 +73,9 @@ func claimDir(dir string) error {
 
 // removeMade removes what a cluster made in its folder, and the folder if nothing else is in it.
 func removeMade(dir string) error {
+	if err := removeRealNode(dir); err != nil {
+		return err
+	}
 	for _, name := range madeNames {
 		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
 			return fmt.Errorf("removing the cluster's files: %w", err)

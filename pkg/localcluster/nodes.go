@@ -17,6 +17,11 @@ import (
 // NodeNamePrefix and a number from 0 make the name of a simulated node.
 const NodeNamePrefix = "node-"
 
+// SimulatedNodeTaint is the key of the taint that keeps pods from simulated nodes where the cluster has a real one.
+const SimulatedNodeTaint = "muster.sh/simulated-node"
+
+var simulatedTaint = corev1.Taint{Key: SimulatedNodeTaint, Value: "true", Effect: corev1.TaintEffectNoSchedule}
+
 // nodeWriters is how many nodes are created at the same time.
 const nodeWriters = 8
 
@@ -44,6 +49,9 @@ func (c *Cluster) AddNodes(ctx context.Context, count int) ([]string, error) {
 	creating.SetLimit(nodeWriters)
 	for i := range count {
 		node := simulatedNode(first+i, capacity)
+		if c.options.RealNode {
+			node.Spec.Taints = []corev1.Taint{simulatedTaint}
+		}
 		added[i] = node.Name
 		creating.Go(func() error {
 			if _, err := client.CoreV1().Nodes().Create(creatingCtx, node, metav1.CreateOptions{}); err != nil {
@@ -138,8 +146,10 @@ func awaitNodes(ctx context.Context, client kubernetes.Interface, wanted []strin
 }
 
 func isUsable(node *corev1.Node) bool {
-	if len(node.Spec.Taints) > 0 {
-		return false
+	for _, taint := range node.Spec.Taints {
+		if !taint.MatchTaint(&simulatedTaint) {
+			return false
+		}
 	}
 	for _, condition := range node.Status.Conditions {
 		if condition.Type == corev1.NodeReady {

@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/muster-sched/muster/pkg/localcluster/realnode"
 )
 
 const (
@@ -39,6 +41,10 @@ type Options struct {
 	// NodeResources are further resources of each node, such as nvidia.com/gpu, by name; "pods"
 	// and "ephemeral-storage" may be set here too.
 	NodeResources map[string]string `json:"nodeResources,omitempty"`
+
+	// RealNode adds a node with a real kubelet and containerd, which needs root and some packages ([realnode.Check]). Then the simulated
+	// nodes have the taint [SimulatedNodeTaint], so that only pods that tolerate it are simulated.
+	RealNode bool `json:"realNode,omitempty"`
 
 	// ControlPlaneOnly leaves out everything but etcd, kube-apiserver and kube-controller-manager.
 	ControlPlaneOnly bool `json:"controlPlaneOnly,omitempty"`
@@ -116,6 +122,9 @@ func (o Options) validate() error {
 	if _, err := o.nodeCapacity(); err != nil {
 		errs = append(errs, err)
 	}
+	if o.RealNode {
+		errs = append(errs, realnode.Check(o.Dir))
+	}
 	return errors.Join(errs...)
 }
 
@@ -123,6 +132,9 @@ func (o Options) validate() error {
 func (o Options) has(name string) bool {
 	if !slices.Contains(optionalComponents, name) {
 		return true
+	}
+	if name == RealNode {
+		return o.RealNode
 	}
 	if o.ControlPlaneOnly || slices.Contains(o.Without, name) {
 		return false

@@ -14,6 +14,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/muster-sched/muster/pkg/localcluster/realnode"
 )
 
 // The identities that get a key pair.
@@ -24,6 +26,8 @@ const (
 	kubeSchedulerIdentity     = "system:kube-scheduler"
 	kwokIdentity              = "kwok"
 	frontProxyIdentity        = "front-proxy"
+	kubeletIdentity           = "system:node:" + realnode.NodeName
+	dnsIdentity               = "coredns"
 	serviceAccountIdentity    = "service-accounts" // signs service account tokens
 )
 
@@ -57,6 +61,8 @@ func makePKI(dir string) (*pki, error) {
 		{kubeSchedulerIdentity, ""},
 		{kwokIdentity, "system:masters"}, // it stands for many kubelets
 		{frontProxyIdentity, ""},
+		{kubeletIdentity, "system:nodes"},
+		{dnsIdentity, "system:masters"}, // it reads all Services
 		{serviceAccountIdentity, ""},
 	} {
 		if err := p.issue(identity.name, identity.group); err != nil {

@@ -4,6 +4,10 @@ import "syscall"
 
 // childAttributes make a child die with its parent, whatever ends the parent, and keep the
 // terminal's Ctrl-C from it: the supervisor decides when and in which order children stop.
-func childAttributes() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+func childAttributes(ownNamespaces bool) *syscall.SysProcAttr {
+	attributes := &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	if ownNamespaces {
+		attributes.Cloneflags = syscall.CLONE_NEWPID | syscall.CLONE_NEWNS
+	}
+	return attributes
 }

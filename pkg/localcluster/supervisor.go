@@ -89,7 +89,7 @@ func (s *supervisor) start(component Component) (*child, error) {
 	command := exec.CommandContext(context.Background(), component.Binary, component.Args...)
 	command.Dir = filepath.Join(s.dir, internalName)
 	command.Stdout, command.Stderr = log, log
-	command.SysProcAttr = childAttributes()
+	command.SysProcAttr = childAttributes(component.OwnNamespaces)
 	started := make(chan error)
 	s.parent <- func() { started <- command.Start() }
 	if err := <-started; err != nil {

@@ -168,6 +168,11 @@ func (l *layout) writeConfiguration() error {
 	if err := l.writeStages(); err != nil {
 		return err
 	}
+	if l.options.has(RealNode) {
+		if err := l.writeRealNodeConfig(); err != nil {
+			return err
+		}
+	}
 	return l.writeSchedulerConfig()
 }
 

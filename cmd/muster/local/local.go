@@ -22,7 +22,8 @@ by side, as root or as an ordinary user.`,
   kubectl get nodes
   muster local down --dir /tmp/m`,
 	}
-	command.AddCommand(newUpCommand(), newStatusCommand(), newNodesCommand(), newDownCommand(), newSuperviseCommand())
+	command.AddCommand(newUpCommand(), newStatusCommand(), newNodesCommand(), newImportCommand(), newDownCommand(),
+		newSuperviseCommand(), newRealNodeCommand())
 	return command
 }
 

@@ -25,6 +25,8 @@ func TestMistakesAreExplained(t *testing.T) {
 		"down without a cluster":    {[]string{"down", "--dir", empty}, "no cluster in"},
 		"nodes without a number":    {[]string{"nodes", "--dir", empty}, "how many nodes?"},
 		"nodes without a cluster":   {[]string{"nodes", "--dir", empty, "--add", "1"}, "no cluster in"},
+		"import without a cluster":  {[]string{"import", "--dir", empty, "image.tar"}, "no cluster in"},
+		"import without an image":   {[]string{"import", "--dir", empty}, "requires at least 1 arg"},
 		"up with words":             {[]string{"up", empty}, "unknown command"},
 		"up with a wrong quantity":  {[]string{"up", "--dir", empty, "--node-cpu", "many"}, `"many" is not a quantity`},
 		"up with a wrong resource":  {[]string{"up", "--dir", empty, "--node-resource", "gpu"}, "must be formatted as key=value"},

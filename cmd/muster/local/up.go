@@ -34,6 +34,9 @@ shell command in their first container:
   # Two nodes with GPUs
   muster local up --dir /tmp/gpu --nodes 2 --node-cpu 32 --node-memory 256Gi --node-resource nvidia.com/gpu=8
 
+  # A node that runs containers, beside two simulated ones that only pods with a toleration get
+  muster local up --dir /tmp/real --real-node --nodes 2
+
   # Only etcd, kube-apiserver and kube-controller-manager, with Muster's API
   muster local up --dir /tmp/cp --control-plane-only`,
 		Args: cobra.NoArgs,
@@ -50,6 +53,7 @@ shell command in their first container:
 	flags.StringVar(&options.NodeCPU, "node-cpu", localcluster.DefaultNodeCPU, "CPU of each node, in cores")
 	flags.StringVar(&options.NodeMemory, "node-memory", localcluster.DefaultNodeMemory, "memory of each node")
 	flags.StringToStringVar(&options.NodeResources, "node-resource", nil, "a further resource of each node, as name=quantity (repeatable), for example nvidia.com/gpu=8")
+	flags.BoolVar(&options.RealNode, "real-node", false, "add a node with a real kubelet and containerd; needs root and Debian packages")
 	flags.BoolVar(&options.ControlPlaneOnly, "control-plane-only", false, "leave out the simulated nodes and Muster's programs")
 	flags.StringVar(&options.BinDir, "bin-dir", "", "folder of Muster's programs and of the folder controlplane (default: that of this program)")
 	flags.DurationVar(&options.Timeout, "timeout", localcluster.DefaultTimeout, "how long the start may take, building not counted")
@@ -84,10 +88,18 @@ func printUsage(out io.Writer, cluster *localcluster.Cluster) {
   logs      %[5]s
   status    %[6]s local status --dir %[1]s
   stop      %[6]s local down --dir %[1]s
-`, dir, cluster.Options().Nodes, cluster.Kubeconfig(), kubectl(cluster), filepath.Join(dir, "logs"), os.Args[0])
-	if cluster.Options().Nodes == 0 {
+`, dir, countNodes(cluster.Options()), cluster.Kubeconfig(), kubectl(cluster), filepath.Join(dir, "logs"), os.Args[0])
+	if countNodes(cluster.Options()) == 0 {
 		fmt.Fprintf(out, "  nodes     %s local nodes --dir %s --add 4\n", os.Args[0], dir)
 	}
+}
+
+// countNodes counts the nodes that a cluster starts with.
+func countNodes(options localcluster.Options) int {
+	if options.RealNode {
+		return options.Nodes + 1
+	}
+	return options.Nodes
 }
 
 // kubectl is the path of kubectl, as short as the working directory allows.

@@ -1,0 +1,97 @@
+package localcluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-sched/muster/pkg/localcluster/realnode"
+)
+
+const (
+	realNodeDir    = "node"
+	realNodeConfig = "real-node.json"
+)
+
+// realNodeComponent is one node with containerd, a kubelet and CoreDNS, as processes of namespaces that end with it.
+func realNodeComponent(l *layout) Component {
+	return Component{
+		Name:          RealNode,
+		Binary:        l.binaries.own(musterProgram),
+		Args:          []string{"local", "real-node", l.internal(realNodeConfig)},
+		After:         []string{KubeAPIServer},
+		Ready:         l.realNodeReady,
+		OwnNamespaces: true,
+	}
+}
+
+func (l *layout) writeRealNodeConfig() error {
+	if err := os.MkdirAll(l.internal(realNodeDir), 0o700); err != nil {
+		return fmt.Errorf("making the node's folder: %w", err)
+	}
+	data, err := json.Marshal(realnode.Config{
+		Dir:               l.internal(realNodeDir),
+		LogDir:            filepath.Join(l.options.Dir, logsName),
+		BinDir:            l.binaries.realNode(),
+		APIServer:         l.ports.address(KubeAPIServer),
+		CAFile:            l.pki.caFile(),
+		KubeletKubeconfig: l.identityKubeconfig(kubeletIdentity),
+		DNSKubeconfig:     l.identityKubeconfig(dnsIdentity),
+	})
+	if err != nil {
+		return fmt.Errorf("encoding the node's configuration: %w", err)
+	}
+	return l.writeFile(realNodeConfig, data)
+}
+
+// realNodeReady returns nil once the kubelet has registered its node and reports it ready.
+func (l *layout) realNodeReady(ctx context.Context) error {
+	client, err := (&Cluster{dir: l.options.Dir, options: l.options}).client()
+	if err != nil {
+		return err
+	}
+	node, err := client.CoreV1().Nodes().Get(ctx, realnode.NodeName, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("looking at node %s: %w", realnode.NodeName, err)
+	}
+	if !isUsable(node) {
+		return fmt.Errorf("node %s is not ready", realnode.NodeName)
+	}
+	return nil
+}
+
+// ImportImage gives the real node the images of an archive in the format of OCI or of `docker save`.
+func (c *Cluster) ImportImage(ctx context.Context, archive string) error {
+	state, err := c.state()
+	if err != nil {
+		return err
+	}
+	for _, process := range state.Processes {
+		if process.Name != RealNode || process.Ended != nil {
+			continue
+		}
+		socket := fmt.Sprintf("/proc/%d/root%s", process.PID, realnode.ContainerdSocket)
+		output, err := exec.CommandContext(ctx, "ctr", "--address", socket, "--namespace", "k8s.io", "images", "import", archive).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("importing %s: %w: %s", archive, err, strings.TrimSpace(string(output)))
+		}
+		return nil
+	}
+	return errors.New("the cluster has no real node that runs: start one with `muster local up --real-node`")
+}
+
+// removeRealNode deletes what the real node of a stopped cluster left outside of the cluster's folder.
+func removeRealNode(dir string) error {
+	node := filepath.Join(dir, internalName, realNodeDir)
+	if _, err := os.Stat(node); err != nil {
+		return nil // the cluster had none
+	}
+	return realnode.Remove(node)
+}
