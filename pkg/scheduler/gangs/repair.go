@@ -185,23 +185,27 @@ func (r *repairer) do(ctx context.Context, job repair) error {
 
 // evict marks a pod as disrupted by the scheduler and deletes it.
 func (r *repairer) evict(ctx context.Context, pod *corev1.Pod, job repair) error {
-	mark, err := disruption(pod, job.message)
-	if err != nil {
-		return fmt.Errorf("marking a pod: %w", err)
-	}
-	client := r.client.CoreV1().Pods(pod.Namespace)
-	_, err = client.Patch(ctx, pod.Name, types.StrategicMergePatchType, mark, metav1.PatchOptions{}, "status")
-	if apierrors.IsInvalid(err) {
+	if err := r.mark(ctx, pod, job.message); apierrors.IsInvalid(err) {
 		return nil // another pod has its name
 	} else if err != nil {
 		return ignoreGone(err)
 	}
-	if err := client.Delete(ctx, pod.Name, *metav1.NewPreconditionDeleteOptions(string(pod.UID))); err != nil {
+	if err := r.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, *metav1.NewPreconditionDeleteOptions(string(pod.UID))); err != nil {
 		return ignoreGone(err)
 	}
 	r.evicted(pod, job.reason)
 	r.events.Eventf(pod, nil, corev1.EventTypeNormal, job.reason, "Evicting", "%s", job.message)
 	return nil
+}
+
+// mark says on a pod that the scheduler evicts it, and why.
+func (r *repairer) mark(ctx context.Context, pod *corev1.Pod, message string) error {
+	patch, err := disruption(pod, message)
+	if err != nil {
+		return fmt.Errorf("marking a pod: %w", err)
+	}
+	_, err = r.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	return err
 }
 
 // disruption is the patch that marks a pod as disrupted by the scheduler. It is no update: the informer may show an older version of the pod.
@@ -216,7 +220,8 @@ func disruption(pod *corev1.Pod, message string) ([]byte, error) {
 	})
 }
 
-// evictGently evicts a pod unless a disruption budget forbids it now: then the pod is chosen again, or another.
+// evictGently evicts a pod unless a disruption budget forbids it now: then the pod is chosen again, or another. The pod is marked afterwards:
+// the API server's own mark, which says only that there was an eviction, would replace an earlier one.
 func (r *repairer) evictGently(ctx context.Context, pod *corev1.Pod, job repair) error {
 	err := r.client.CoreV1().Pods(pod.Namespace).EvictV1(ctx, &policyv1.Eviction{
 		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
@@ -230,6 +235,10 @@ func (r *repairer) evictGently(ctx context.Context, pod *corev1.Pod, job repair)
 	}
 	r.evicted(pod, job.reason)
 	r.events.Eventf(pod, nil, corev1.EventTypeNormal, job.reason, "Evicting", "%s", job.message)
+	if err := r.mark(ctx, pod, job.message); ignoreGone(err) != nil && !apierrors.IsInvalid(err) {
+		// It is not tried again: that would evict the pod again, and count it twice.
+		klog.FromContext(ctx).Error(err, "Saying on a pod why it was evicted failed", "pod", klog.KObj(pod))
+	}
 	return nil
 }
 

@@ -168,6 +168,29 @@ func TestAPodIsMarkedAndDeletedByItsEviction(t *testing.T) {
 	assert.Equal(t, "PreemptionByScheduler", conditions[0].Reason)
 }
 
+// TestAPodOfALoweredQueueIsMarkedAfterItsEviction: the API server replaces an earlier mark. A mark that fails has no pod evicted twice.
+func TestAPodOfALoweredQueueIsMarkedAfterItsEviction(t *testing.T) {
+	for name, fails := range map[string]bool{"the mark is written": false, "the mark fails": true} {
+		t.Run(name, func(t *testing.T) {
+			pod := memberNamed("m").Node("n").Obj()
+			r, client := repairs(t, []*corev1.Pod{pod}, []*corev1.Pod{pod})
+			client.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return fails, nil, apierrors.NewInternalError(errors.New("the API server is overloaded"))
+			})
+			job := evictionOf(pod)
+			job.kind, job.message = lowerUsage, "evicted because the queue uses too much"
+			require.NoError(t, r.do(t.Context(), job))
+			require.Equal(t, []string{"create", "patch"}, writes(client))
+			assert.Equal(t, "eviction", client.Actions()[0].GetSubresource())
+			var patched corev1.Pod
+			require.NoError(t, json.Unmarshal(client.Actions()[1].(clienttesting.PatchAction).GetPatch(), &patched))
+			require.Len(t, patched.Status.Conditions, 1)
+			assert.Equal(t, "PreemptionByScheduler", patched.Status.Conditions[0].Reason)
+			assert.Equal(t, job.message, patched.Status.Conditions[0].Message)
+		})
+	}
+}
+
 // TestAnEvictionIsNotHeldUpByAnOldVersionOfThePod: an update of it would be a conflict, and the pod would stay.
 func TestAnEvictionIsNotHeldUpByAnOldVersionOfThePod(t *testing.T) {
 	pod := memberNamed("m").Node("n").Obj()
