@@ -169,7 +169,8 @@ func TestTheListOfWaitingGangs(t *testing.T) {
 			for priority := range int32(2) {
 				var needs []Need
 				for _, key := range m.inOrder() {
-					if isHolder := after != nil && after.Key == key; m.gangs[key].rank.Priority >= priority && !isHolder && !m.waitedEnough(key, now) {
+					isHolder, rank := after != nil && after.Key == key, m.gangs[key].rank
+					if rank.Priority >= priority && (rank.Repair || !isHolder) && !m.waitedEnough(key, now) {
 						needs = append(needs, namedNeed(key))
 					}
 				}

@@ -132,14 +132,15 @@ func (b *Book[K]) decideFirst(now time.Time) {
 }
 
 // Holds returns what the first waiting gangs of at least a priority need of nodes: surplus pods must not take it from them. A gang that is
-// starving has places reserved for it, or waits for its turn to have some: surplus may take what is not reserved.
+// starving has places reserved for it, or waits for its turn to have some: surplus may take what is not reserved. A gang under repair has
+// places reserved from the beginning, but is evicted if it is not completed soon: surplus leaves other places to it, too.
 func (b *Book[K]) Holds(priority int32, now time.Time) []Need {
 	if b.room.members.Len() == 0 {
 		return nil
 	}
 	var needs []Need
 	for _, w := range b.room.firsts(mostHolds, func(w *waiting[K]) bool {
-		return w.need != nil && w.rank.Priority >= priority && !b.IsHolder(w.key) && !b.isStarving(&w.room, now)
+		return w.need != nil && w.rank.Priority >= priority && (w.rank.Repair || !b.IsHolder(w.key)) && !b.isStarving(&w.room, now)
 	}) {
 		needs = append(needs, w.need)
 	}

@@ -2,6 +2,7 @@ package gangs
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -99,6 +100,41 @@ func TestAMinimumOfLowerPriorityDoesNotHoldSurplusBack(t *testing.T) {
 		s.run(time.Second)
 		assert.Equal(t, want, s.boundOf(elastic), "a minimum of priority %d waits", priority)
 	}
+}
+
+// TestSurplusLeavesRoomToAPartialGang: nodes are reserved at once for a gang that a crash left below its minimum. It may use others, too, and is
+// evicted if it is not completed soon.
+func TestSurplusLeavesRoomToAPartialGang(t *testing.T) {
+	s := newSimulation(t, noDraw, simArgs())
+	s.resize(3, 2000)
+	elastic := s.createGang("elastic", gangSpec{size: 10, minimum: 1, cpu: 1000})
+	s.run(time.Second)
+	partial := s.createGang("partial", gangSpec{queue: "q", size: 3, minimum: 3, cpu: 1000})
+	last := s.boundPods(elastic)[5]
+	s.forgetPod(last)
+	for _, uid := range simUIDs(s.api) {
+		if key, _ := simKeyOf(s.api[uid]); key == partial && s.boundOf(partial) == 0 {
+			bound := s.api[uid].DeepCopy()
+			bound.Spec.NodeName = last.Spec.NodeName
+			s.tellPod(bound)
+		}
+	}
+	s.run(100 * time.Millisecond)
+	require.Equal(t, 5, s.boundOf(elastic))
+	require.Equal(t, 1, s.boundOf(partial))
+	require.True(t, s.tracker.WaitList.book.IsHolder(partial))
+	reserved := s.tracker.WaitList.book.Nodes()
+	endOne := func(onReserved bool) {
+		surplus := s.boundPods(elastic)[1:]
+		i := slices.IndexFunc(surplus, func(p *corev1.Pod) bool { return reserved.On(p.Spec.NodeName) == onReserved })
+		s.finish(surplus[i], true)
+		s.run(100 * time.Millisecond)
+	}
+	endOne(false)
+	assert.Equal(t, 4, s.boundOf(elastic), "surplus leaves the place alone, though other nodes are reserved")
+	endOne(true)
+	assert.Equal(t, 3, s.boundOf(partial))
+	assert.Equal(t, 3, s.boundOf(elastic))
 }
 
 // TestSurplusOfEqualGangsIsSharedEvenly: at most one pod lies between gangs that were created in the same second and are alike, and the one that
