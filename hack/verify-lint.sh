@@ -10,6 +10,6 @@ if [[ $# -gt 0 ]]; then
   exit
 fi
 tool=$PWD/bin/tools/golangci-lint
-for module in . test/benchmark/perf hack/image; do
+for module in . test/benchmark/perf hack/image test/monitoring; do
   (cd "$module" && go vet ./... && "$tool" run ./...)
 done
