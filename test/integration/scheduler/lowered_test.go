@@ -41,22 +41,38 @@ func (w *world) pods() (names []string) {
 	return names
 }
 
+// evictedBecause says whether a pod is being deleted and has the condition of evictions by the scheduler, with a message.
+func (w *world) evictedBecause(name, message string) bool {
+	pod, err := kube.CoreV1().Pods(w.namespace).Get(w.ctx, name, metav1.GetOptions{})
+	require.NoError(w.t, err)
+	return pod.DeletionTimestamp != nil && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == corev1.PodReasonPreemptionByScheduler && c.Message == message
+	})
+}
+
 // TestALoweredCapabilityIsTakenBack: surplus goes first, then gangs as a whole. What must stay stays, although the queue uses too much.
 func TestALoweredCapabilityIsTakenBack(t *testing.T) {
 	w := newWorld(t, 5)
 	queue := w.queue("lowered", "0", capability("15"))
-	w.submit("elastic", queue, 1, 2)
+	w.submit("elastic", queue, 1, 2, func(p *corev1.Pod) {
+		if p.Name == "elastic-1" {
+			*p.Spec.TerminationGracePeriodSeconds = 600
+		}
+	})
 	w.submit("gang", queue, 2, 2, w.class(500))
 	w.submit("stays", queue, 1, 1, func(p *corev1.Pod) { p.Annotations[batchv1alpha1.PodPreemptableKey] = "false" })
 	for name, n := range map[string]int{"elastic-": 2, "gang-": 2, "stays-": 1} {
 		w.expectBound(name, n)
 	}
 	w.lower(queue, "12")
-	require.Eventually(t, func() bool { return slices.Equal(w.pods(), []string{"elastic-0", "gang-0", "gang-1", "stays-0"}) }, gently, 100*time.Millisecond)
+	why := `evicted because queue "` + queue + `" uses 15 cpu, and its capability is 12`
+	require.Eventually(t, func() bool { return w.evictedBecause("elastic-1", why) }, gently, 100*time.Millisecond)
+	require.Equal(t, []string{"elastic-0", "elastic-1", "gang-0", "gang-1", "stays-0"}, w.pods())
+	w.remove("elastic-1")
 	w.eventually("the eviction is told", func() bool {
 		events, err := kube.CoreV1().Events(w.namespace).List(w.ctx, metav1.ListOptions{FieldSelector: "reason=AboveCapability"})
 		return err == nil && len(events.Items) == 1 && events.Items[0].InvolvedObject.Name == "elastic-1" &&
-			events.Items[0].Message == `evicted because queue "`+queue+`" uses 15 cpu, and its capability is 12`
+			events.Items[0].Message == why
 	})
 	w.lower(queue, "0")
 	require.Eventually(t, func() bool { return slices.Equal(w.pods(), []string{"stays-0"}) }, gently, 100*time.Millisecond)
