@@ -8,14 +8,14 @@ import (
 
 // Page is what there is to say about an object, in the order in which people ask.
 type Page struct {
-	Title    string
-	Sections []Section
+	Title    string    `json:"title"`
+	Sections []Section `json:"sections"`
 }
 
 // Section answers one question.
 type Section struct {
-	Heading string
-	Lines   []string
+	Heading string   `json:"heading"`
+	Lines   []string `json:"lines"`
 }
 
 // add adds a section, if it has lines.

@@ -2,7 +2,9 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 
@@ -23,6 +25,7 @@ import (
 type options struct {
 	requests    map[string]string
 	file, queue string
+	output      *kube.Output
 }
 
 // NewCommand makes `muster cluster`.
@@ -39,12 +42,12 @@ Room that is reserved for gangs that wait, affinity between pods, volumes and
 devices are not looked at.`,
 		Example: `  muster cluster
   muster cluster --requests cpu=4,nvidia.com/gpu=1 --queue team-a
-  muster cluster --pod pod.yaml`,
+  muster cluster --pod pod.yaml -o json`,
 		Args: cobra.NoArgs,
 	}
-	connection := kube.Connect(command)
+	connection, flags := kube.Connect(command), command.Flags()
 	command.RunE = func(command *cobra.Command, _ []string) error { return o.run(command, connection) }
-	flags := command.Flags()
+	o.output = kube.AddOutput(flags)
 	flags.StringToStringVarP(&o.requests, "requests", "R", nil, "what each pod of a gang requests, for example cpu=4,memory=8Gi")
 	flags.StringVar(&o.file, "pod", "", "file with a pod: its requests, tolerations, node selector and node affinity count")
 	flags.StringVarP(&o.queue, "queue", "q", "", "queue whose quota the gang would use")
@@ -65,28 +68,81 @@ func (o *options) run(command *cobra.Command, connection *kube.Connection) error
 		return err
 	}
 	facts := reader.Facts
-	out := command.OutOrStdout()
-	if err := printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(nodeTable(explain.Rooms(facts.Nodes, facts.Bound)), out); err != nil {
+	if o.queue != "" && !slices.ContainsFunc(facts.Queues, func(queue schedulingv1beta1.Queue) bool { return queue.Name == o.queue }) {
+		return fmt.Errorf("--queue %s: there is no such queue", o.queue)
+	}
+	out, found := command.OutOrStdout(), answerOf(facts, pod, o.queue)
+	if err := o.output.Print(out, found, func() error { return found.print(out) }); err != nil {
 		return err
 	}
 	for _, unread := range facts.Unread {
 		fmt.Fprintln(command.ErrOrStderr(), "warning:", unread)
 	}
-	if pod == nil {
-		return nil
-	}
-	if o.queue != "" && !slices.ContainsFunc(facts.Queues, func(queue schedulingv1beta1.Queue) bool { return queue.Name == o.queue }) {
-		return fmt.Errorf("--queue %s: there is no such queue", o.queue)
-	}
-	fmt.Fprintln(out, "\n"+answer(explain.LargestGang(facts, pod, o.queue)))
 	return nil
 }
 
-// answer says how large a gang may be, and what limits it.
-func answer(gang explain.Gang) string {
-	line := fmt.Sprintf("The largest gang of such pods that would start now has %d: the nodes have room for %d", gang.Size(), gang.Nodes)
-	if gang.Queue >= 0 {
-		line += fmt.Sprintf(", queue %s for %d", gang.LimitedBy, gang.Queue)
+// answer is what the command says. Gang is missing if no pod was given.
+type answer struct {
+	Nodes []node `json:"nodes"`
+	Gang  *gang  `json:"largestGang,omitempty"`
+}
+
+// node is what a node has, and has free.
+type node struct {
+	Name string `json:"name"`
+	// State is ready, or says why the node takes no pods.
+	State       string              `json:"state"`
+	Free        corev1.ResourceList `json:"free"`
+	Allocatable corev1.ResourceList `json:"allocatable"`
+}
+
+// gang is how many pods would start together.
+type gang struct {
+	Size int `json:"size"`
+	// OnNodes is how many the nodes have room for.
+	OnNodes int `json:"onNodes"`
+	// InQueue is how many the quota of queue LimitedBy lets in; both are missing if nothing limits them.
+	InQueue   *int   `json:"inQueue,omitempty"`
+	LimitedBy string `json:"limitedBy,omitempty"`
+}
+
+// answerOf lists the nodes with the most free cpu first.
+func answerOf(facts explain.Facts, pod *corev1.Pod, queue string) *answer {
+	a := &answer{Nodes: []node{}}
+	rooms := explain.Rooms(facts.Nodes, facts.Bound)
+	for i := range rooms {
+		room := &rooms[i]
+		a.Nodes = append(a.Nodes, node{
+			Name: room.Node.Name, State: cmp.Or(room.Refuses(&corev1.Pod{}), "ready"),
+			Free: room.Free.ToResourceList(), Allocatable: room.Has.ToResourceList(),
+		})
+	}
+	if pod != nil {
+		largest := explain.LargestGang(facts, pod, queue)
+		a.Gang = &gang{Size: largest.Size(), OnNodes: largest.Nodes}
+		if largest.Queue >= 0 {
+			a.Gang.InQueue, a.Gang.LimitedBy = &largest.Queue, largest.LimitedBy
+		}
+	}
+	return a
+}
+
+// print prints the nodes as a table, and a sentence about the gang.
+func (a *answer) print(out io.Writer) error {
+	if err := printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(a.table(), out); err != nil {
+		return err
+	}
+	if a.Gang != nil {
+		fmt.Fprintln(out, "\n"+a.Gang.inWords())
+	}
+	return nil
+}
+
+// inWords says how large a gang may be, and what limits it.
+func (g *gang) inWords() string {
+	line := fmt.Sprintf("The largest gang of such pods that would start now has %d: the nodes have room for %d", g.Size, g.OnNodes)
+	if g.InQueue != nil {
+		line += fmt.Sprintf(", queue %s for %d", g.LimitedBy, *g.InQueue)
 	}
 	return line + "."
 }
@@ -119,11 +175,11 @@ func (o *options) pod() (*corev1.Pod, error) {
 	return &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: requests}}}}}, nil
 }
 
-// nodeTable lists nodes with what they have free of what they have.
-func nodeTable(rooms []explain.Room) *metav1.Table {
+// table lists nodes with what they have free of what they have.
+func (a *answer) table() *metav1.Table {
 	columns := []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods}
-	for _, room := range rooms {
-		for name := range room.Has {
+	for _, node := range a.Nodes {
+		for name := range node.Allocatable {
 			if !slices.Contains(columns, name) && name != corev1.ResourceEphemeralStorage {
 				columns = append(columns, name)
 			}
@@ -135,15 +191,11 @@ func nodeTable(rooms []explain.Room) *metav1.Table {
 		headings = append(headings, "FREE "+string(name))
 	}
 	table := kube.NewTable(headings...)
-	for i := range rooms {
-		room := &rooms[i]
-		state := "ready"
-		if why := room.Refuses(&corev1.Pod{}); why != "" {
-			state = why
-		}
-		cells := []any{room.Node.Name, state}
+	for _, node := range a.Nodes {
+		cells := []any{node.Name, node.State}
+		free, has := resources.FromResourceList(node.Free), resources.FromResourceList(node.Allocatable)
 		for _, name := range columns {
-			cells = append(cells, fmt.Sprintf("%s/%s", resources.Format(name, room.Free[name]), resources.Format(name, room.Has[name])))
+			cells = append(cells, fmt.Sprintf("%s/%s", resources.Format(name, free[name]), resources.Format(name, has[name])))
 		}
 		kube.AddRow(table, cells...)
 	}

@@ -26,10 +26,10 @@ cluster say; nothing is changed.
 Where you may not read nodes, pods of others or priorities, the page says less,
 and names what is missing.`,
 		Example: `  muster explain job training
-  muster explain queue team-a
+  muster explain queue team-a -o json
   muster explain pod training-worker-0`,
 	}
-	connection := kube.Connect(command)
+	connection, output := kube.Connect(command), kube.AddOutput(command.PersistentFlags())
 	for _, kind := range []struct {
 		name, resource string
 		page           func(*kube.Reader, string) (explain.Page, error)
@@ -53,7 +53,8 @@ and names what is missing.`,
 				if err != nil {
 					return err
 				}
-				return page.Write(command.OutOrStdout(), emphasis(command))
+				out := command.OutOrStdout()
+				return output.Print(out, page, func() error { return page.Write(out, emphasis(command)) })
 			},
 		}
 		connection.Complete(one, kind.resource)

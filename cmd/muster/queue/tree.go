@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/printers"
 
@@ -16,39 +17,81 @@ import (
 )
 
 func newTreeCommand(connection *kube.Connection) *cobra.Command {
-	return &cobra.Command{
-		Use:     "tree",
-		Short:   "Print the tree of Queues with what each uses of its capability",
-		Example: `  muster queue tree`,
-		Args:    cobra.NoArgs,
-		RunE: func(command *cobra.Command, _ []string) error {
-			clients, err := connection.Clients()
-			if err != nil {
-				return err
-			}
-			queues, err := clients.Muster.SchedulingV1beta1().Queues().List(command.Context(), metav1.ListOptions{})
-			if err != nil {
-				return err
-			}
-			return printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(treeTable(queues.Items), command.OutOrStdout())
-		},
+	command := &cobra.Command{
+		Use:   "tree",
+		Short: "Print the tree of Queues with what each uses of its capability",
+		Example: `  muster queue tree
+  muster queue tree -o json`,
+		Args: cobra.NoArgs,
 	}
+	output := kube.AddOutput(command.Flags())
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		clients, err := connection.Clients()
+		if err != nil {
+			return err
+		}
+		queues, err := clients.Muster.SchedulingV1beta1().Queues().List(command.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		out, found := command.OutOrStdout(), treeOf(queues.Items)
+		return output.Print(out, found, func() error {
+			return printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(found.table(), out)
+		})
+	}
+	return command
 }
 
-// treeTable is the tree as a table, each queue below its parent.
-func treeTable(queues []schedulingv1beta1.Queue) *metav1.Table {
-	table := kube.NewTable("QUEUE", "STATE", "RUNNING", "WAITING", "USED", "CAPABILITY")
+// tree is what the command says: queues from the root down, each behind its parent.
+type tree struct {
+	Queues []branch `json:"queues"`
+}
+
+// branch is a queue of the tree.
+type branch struct {
+	Name string `json:"name"`
+	// Parent is missing above the root.
+	Parent string `json:"parent,omitempty"`
+	// Depth is 0 for the root.
+	Depth int                          `json:"depth"`
+	State schedulingv1beta1.QueueState `json:"state"`
+	// Running and Waiting count PodGroups.
+	Running    int32               `json:"running"`
+	Waiting    int32               `json:"waiting"`
+	Used       corev1.ResourceList `json:"used"`
+	Capability corev1.ResourceList `json:"capability"`
+}
+
+func treeOf(queues []schedulingv1beta1.Queue) *tree {
+	t := &tree{Queues: []branch{}}
 	visit(queues, func(queue *schedulingv1beta1.Queue, depth int) {
 		status := &queue.Status
-		kube.AddRow(table, strings.Repeat("  ", depth)+queue.Name, string(status.State), status.Running, status.Pending+status.Inqueue,
-			orDash(resources.FromResourceList(status.Allocated)), orDash(resources.FromResourceList(queue.Spec.Capability)))
+		t.Queues = append(t.Queues, branch{
+			Name: queue.Name, Parent: parentOf(queue), Depth: depth, State: status.State, Running: status.Running,
+			Waiting: status.Pending + status.Inqueue, Used: withoutPods(status.Allocated), Capability: withoutPods(queue.Spec.Capability),
+		})
 	})
+	return t
+}
+
+// table shows the depth by spaces.
+func (t *tree) table() *metav1.Table {
+	table := kube.NewTable("QUEUE", "STATE", "RUNNING", "WAITING", "USED", "CAPABILITY")
+	for _, queue := range t.Queues {
+		kube.AddRow(table, strings.Repeat("  ", queue.Depth)+queue.Name, string(queue.State), queue.Running, queue.Waiting,
+			orDash(queue.Used), orDash(queue.Capability))
+	}
 	return table
 }
 
-func orDash(amounts resources.List) string {
-	delete(amounts, "pods")
-	return cmp.Or(amounts.InWords(), "-")
+func withoutPods(quantities corev1.ResourceList) corev1.ResourceList {
+	amounts := resources.FromResourceList(quantities)
+	delete(amounts, corev1.ResourcePods)
+	return amounts.ToResourceList()
+}
+
+func orDash(quantities corev1.ResourceList) string {
+	return cmp.Or(resources.FromResourceList(quantities).InWords(), "-")
 }
 
 // visit goes through the tree from its roots, siblings by name. A queue whose parent does not exist, and each queue of a circle, is shown

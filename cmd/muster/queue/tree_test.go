@@ -16,7 +16,7 @@ func TestNoQueueIsLeftOutOfTheTree(t *testing.T) {
 		queues = append(queues, *mustertesting.MakeQueue(name).Parent(parent).Obj())
 	}
 	var names []string
-	for _, row := range treeTable(queues).Rows {
+	for _, row := range treeOf(queues).table().Rows {
 		names = append(names, row.Cells[0].(string))
 	}
 	assert.Equal(t, []string{"orphan", "root", "  a", "    a-child", "  b", "circle-1", "  circle-2"}, names)

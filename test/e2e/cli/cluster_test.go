@@ -51,6 +51,9 @@ spec:
 		assert.Contains(t, got.err, want)
 	}
 
+	assert.Contains(t, muster(s, "cluster", "--pod", file, "-o", "yaml"), "largestGang:\n  onNodes: 2\n  size: 2\n")
+	assert.Contains(t, muster(s, "explain", "job", "job", "-o", "yaml"), "\ntitle: 'Job "+s.Namespace+"/job: Running")
+	assert.Contains(t, muster(s, "top", "-o", "yaml"), "\n- name: ann\n  pods: 1\n  queue: "+s.Namespace+"\n  used:\n    cpu: \"3\"\n")
 	top := muster(s, "top")
 	assert.Regexp(t, `(?m)^`+s.Namespace+` +75% of its cpu +3 cpu +1 +0 *$`, top)
 	assert.Regexp(t, `(?m)^ann +`+s.Namespace+` +1 +3 cpu`, top)

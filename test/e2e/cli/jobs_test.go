@@ -159,6 +159,7 @@ func TestQueuesAreListedOpenedAndClosed(t *testing.T) {
 
 	assert.Equal(t, "queue.scheduling.volcano.sh/"+team+"\n", muster(s, "queue", "get", team, "-o", "name"))
 	assert.Contains(t, muster(s, "queue", "list", "-o", "name"), "queue.scheduling.volcano.sh/"+team+"\n")
+	assert.Contains(t, muster(s, "queue", "tree", "-o", "yaml"), "  name: "+team+"\n  parent: "+s.Namespace+"\n")
 	tree := muster(s, "queue", "tree")
 	assert.Regexp(t, `(?m)^root `, tree)
 	assert.Regexp(t, `(?m)^  `+s.Namespace+` +Open +0 +0 +- +8 cpu\n    `+team+` +Open`, tree)
