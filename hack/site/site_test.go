@@ -28,6 +28,39 @@ func TestTheSiteOfThisRepositoryHasNoDeadLink(t *testing.T) {
 	assert.Greater(t, len(pages), 50)
 }
 
+// Readers do not find a page that no other page links to.
+func TestEveryPageIsLinkedFromTheFirst(t *testing.T) {
+	pages, err := build("../..")
+	require.NoError(t, err)
+	bySource := map[string]*page{}
+	for _, p := range pages {
+		bySource[p.source] = p
+	}
+	reached := map[string]bool{"docs/README.md": true}
+	for next := []string{"docs/README.md"}; len(next) > 0; next = next[1:] {
+		for _, link := range bySource[next[0]].links {
+			source, _ := resolve(next[0], link)
+			if !reached[source] {
+				reached[source] = true
+				next = append(next, source)
+			}
+		}
+	}
+	for source := range bySource {
+		assert.True(t, reached[source], "no page leads from docs/README.md to %s: link to it", source)
+	}
+}
+
+func TestEveryExampleIsInTheGallery(t *testing.T) {
+	gallery := readFile(t, "../..", "docs/examples.md")
+	examples, err := filepath.Glob("../../manifests/examples/*.yaml")
+	require.NoError(t, err)
+	require.NotEmpty(t, examples)
+	for _, example := range examples {
+		assert.Contains(t, gallery, "../manifests/examples/"+filepath.Base(example))
+	}
+}
+
 func TestADeadLinkIsAnError(t *testing.T) {
 	for name, link := range map[string]string{
 		"file":                      "gone.md",
