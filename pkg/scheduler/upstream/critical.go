@@ -1,6 +1,6 @@
 // Package upstream has everything that reaches beyond the plugin interfaces of kube-scheduler: what muster-scheduler changes in the upstream
-// scheduler, each with the reason why a plugin cannot do it, and helpers of upstream that are not published as a library. docs/benchmarks.md
-// has what each is worth.
+// scheduler, each with the reason why a plugin cannot do it, and helpers of upstream that are not published as a library.
+// docs/plain-scheduler.md lists what each adds.
 package upstream
 
 import "k8s.io/kubernetes/pkg/apis/scheduling"
