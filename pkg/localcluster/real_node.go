@@ -90,8 +90,12 @@ func (c *Cluster) ImportImage(ctx context.Context, archive string) error {
 // removeRealNode deletes what the real node of a stopped cluster left outside of the cluster's folder.
 func removeRealNode(dir string) error {
 	node := filepath.Join(dir, internalName, realNodeDir)
-	if _, err := os.Stat(node); err != nil {
+	_, err := os.Stat(node)
+	if errors.Is(err, os.ErrNotExist) {
 		return nil // the cluster had none
+	}
+	if err != nil {
+		return fmt.Errorf("looking for the real node: %w", err)
 	}
 	return realnode.Remove(node)
 }

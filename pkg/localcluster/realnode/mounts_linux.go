@@ -40,7 +40,7 @@ func (c Config) mountAll() error {
 
 func (c Config) coverSysctls() error {
 	for _, name := range ownSysctls {
-		parameter := filepath.Join("/proc/sys", name)
+		parameter := "/proc/sys/" + name
 		value, err := os.ReadFile(parameter)
 		if errors.Is(err, os.ErrNotExist) {
 			continue

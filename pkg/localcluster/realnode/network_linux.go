@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,7 +44,11 @@ func (c Config) makeNetwork() error {
 func awaitLinkGone(name string) error {
 	deadline := time.Now().Add(removePatience)
 	for {
-		if _, err := net.InterfaceByName(name); err != nil {
+		interfaces, err := net.Interfaces()
+		if err != nil {
+			return fmt.Errorf("listing interfaces: %w", err)
+		}
+		if !slices.ContainsFunc(interfaces, func(i net.Interface) bool { return i.Name == name }) {
 			return nil
 		}
 		if time.Now().After(deadline) {
