@@ -81,6 +81,7 @@ func TestRandomLoadsComeToRest(t *testing.T) {
 			r.draw()
 			r.awaitRest(over)
 			r.checkRest()
+			require.Empty(t, r.evictedInVain())
 		})
 	}
 }
@@ -219,10 +220,15 @@ func (r *randomLoads) brokenGang() string {
 // claimants finds for what pod or gang another was evicted.
 var claimants = regexp.MustCompile(`evicted to make room for (pod|PodGroup) [^/]+/(l[0-9-]+)`)
 
-// checkRest checks that gangs are whole or wait, and that everything for which pods were evicted was bound.
+// checkRest checks that gangs are whole or wait, and that what is charged is what is bound.
 func (r *randomLoads) checkRest() {
 	require.Empty(r.t, r.brokenGang(), "fewer members are bound than the minimum")
 	r.checkLedger()
+	r.t.Log("evicted", r.again)
+}
+
+// evictedInVain tells of the pods and gangs for which others were evicted, and which were never bound.
+func (r *randomLoads) evictedInVain() (told []string) {
 	events, err := kube.CoreV1().Events(r.namespace).List(r.ctx, metav1.ListOptions{})
 	require.NoError(r.t, err)
 	claims := map[string]int{}
@@ -240,7 +246,9 @@ func (r *randomLoads) checkRest() {
 		for name := range r.seated {
 			wasSeated = wasSeated || len(name) > len(claimant) && name[:len(claimant)+1] == claimant+"-"
 		}
-		require.True(r.t, wasSeated, "%d pods were evicted for %s, which was never bound", claims[claimant], claimant)
+		if !wasSeated {
+			told = append(told, fmt.Sprintf("%d pods were evicted for %s, which was never bound", claims[claimant], claimant))
+		}
 	}
-	r.t.Log("evicted", r.again)
+	return told
 }

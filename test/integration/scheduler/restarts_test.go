@@ -103,6 +103,9 @@ func TestRandomLoadsSurviveRestarts(t *testing.T) {
 					loads.awaitRest(over)
 					loads.checkRest()
 					assert.Equal(t, before, loads.state, "a restart at rest changes nothing")
+					if told := loads.evictedInVain(); len(told) > 0 {
+						t.Log("a scheduler that is killed forgets which room it has made for a gang:", told)
+					}
 				})
 			}
 		})
