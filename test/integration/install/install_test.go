@@ -117,7 +117,7 @@ func TestInstallUpgradeAndRemove(t *testing.T) {
 	assert.Empty(t, left(t))
 }
 
-// left returns all objects in the cluster whose name tells that they are of Muster or of its API, and all webhooks.
+// left returns the objects in the cluster that are of Muster or of its API, by their name. It returns all webhooks, too.
 func left(t *testing.T) []string {
 	t.Helper()
 	kinds := strings.Fields(kubectl(t, "api-resources", "--verbs=list", "-o", "name"))
