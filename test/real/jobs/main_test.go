@@ -94,8 +94,8 @@ var importImage = sync.OnceValue(func() error {
 
 // debianLayer makes a small Debian with OpenSSH and Open MPI, or returns the one that was made before.
 func debianLayer(dir string) (string, error) {
-	arguments := []string{"--variant=minbase", "--include=openssh-server,openssh-client,openmpi-bin",
-		"--customize-hook=mkdir -p $1/run/sshd"}
+	arguments := []string{"--variant=minbase", "--format=tar", "--include=openssh-server,openssh-client,openmpi-bin",
+		"--skip=cleanup/run", "--customize-hook=mkdir -p $1/run/sshd"}
 	for _, folder := range []string{"doc", "man", "locale"} {
 		arguments = append(arguments, "--dpkgopt=path-exclude=/usr/share/"+folder+"/*")
 	}
@@ -114,7 +114,7 @@ func debianLayer(dir string) (string, error) {
 	return layer, os.Rename(unfinished, layer)
 }
 
-// shell makes a task of pods that run a line of shell in the image, and go at once when they are deleted.
+// shell makes a task of pods that run a line of shell in the image. They go at once when they are deleted.
 func shell(name string, replicas int32, line string) *mustertesting.TaskWrapper {
 	return mustertesting.MakeTask(name, replicas).Command("sh", "-c", line)
 }
@@ -131,12 +131,15 @@ func inImage(job *batchv1alpha1.Job) {
 	}
 }
 
-// create creates a Job of the test's image.
-func create(s *harness.Story, wrapper *mustertesting.JobWrapper) string {
+// create creates a Job of the test's image, once the changes are made to it.
+func create(s *harness.Story, wrapper *mustertesting.JobWrapper, changes ...func(*batchv1alpha1.Job)) string {
 	s.T.Helper()
 	job := wrapper.Obj()
 	job.Namespace = s.Namespace
 	inImage(job)
+	for _, change := range changes {
+		change(job)
+	}
 	_, err := s.Muster.BatchV1alpha1().Jobs(s.Namespace).Create(s.Ctx, job, metav1.CreateOptions{})
 	require.NoError(s.T, err)
 	return job.Name

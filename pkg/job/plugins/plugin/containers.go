@@ -16,10 +16,10 @@ func AddEnvEverywhere(pod *corev1.PodSpec, vars ...corev1.EnvVar) {
 	forEachContainer(pod, func(c *corev1.Container) { c.Env = append(c.Env, vars...) })
 }
 
-// MountEverywhere adds a volume to a pod and mounts it into all containers and init containers.
-func MountEverywhere(pod *corev1.PodSpec, volume corev1.Volume, mount corev1.VolumeMount) {
+// MountEverywhere adds a volume to a pod and mounts it, once for each mount, into all containers and init containers.
+func MountEverywhere(pod *corev1.PodSpec, volume corev1.Volume, mounts ...corev1.VolumeMount) {
 	pod.Volumes = append(pod.Volumes, volume)
-	forEachContainer(pod, func(c *corev1.Container) { c.VolumeMounts = append(c.VolumeMounts, mount) })
+	forEachContainer(pod, func(c *corev1.Container) { c.VolumeMounts = append(c.VolumeMounts, mounts...) })
 }
 
 // OpenPort declares a TCP port of all containers of a pod that do not declare it themselves.

@@ -20,10 +20,6 @@ const Name = "ssh"
 const (
 	// defaultPath is the home of root's ssh files.
 	defaultPath = "/root/.ssh"
-	// folder is where the files stand in the volume. It is mounted by its subPath, as plain files: sshd does not
-	// trust links in a folder that everybody may write to.
-	folder = ".ssh"
-
 	defaultPort = 22
 )
 
@@ -143,9 +139,13 @@ func (s *sshPlugin) MutatePod(pod *corev1.Pod, _ *batchv1alpha1.TaskSpec, _ int3
 	if s.path != defaultPath {
 		mode = 0o644
 	}
+	// Each file is mounted by its own subPath, as a plain file: sshd does not trust links in a folder that everybody may write to. The
+	// folder is not mounted by a subPath: when the Secret changes, the kubelet deletes its old files, and running pods have none.
 	var items []corev1.KeyToPath
+	var mounts []corev1.VolumeMount
 	for _, name := range []string{privateKey, publicKey, authorizedKeys, configFile} {
-		items = append(items, corev1.KeyToPath{Key: name, Path: folder + "/" + name})
+		items = append(items, corev1.KeyToPath{Key: name, Path: name})
+		mounts = append(mounts, corev1.VolumeMount{Name: volumeName(s.job), MountPath: path.Join(s.path, name), SubPath: name})
 	}
 	plugin.MountEverywhere(&pod.Spec,
 		corev1.Volume{
@@ -156,7 +156,7 @@ func (s *sshPlugin) MutatePod(pod *corev1.Pod, _ *batchv1alpha1.TaskSpec, _ int3
 				DefaultMode: ptr.To(mode),
 			}},
 		},
-		corev1.VolumeMount{Name: volumeName(s.job), MountPath: s.path, SubPath: folder})
+		mounts...)
 }
 
 func secretName(job *batchv1alpha1.Job) string { return job.Name + "-ssh" }
