@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"syscall"
 	"testing"
 	"time"
 
@@ -75,7 +76,9 @@ func look(t *testing.T, browser, out string, pages []*page) seen {
 	defer cancel()
 	chromium := exec.CommandContext(ctx, browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
 		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
-		"--user-data-dir="+t.TempDir(), "--remote-debugging-port=0", server.URL+"/look.html")
+		"--user-data-dir="+profileFolder(t), "--remote-debugging-port=0", server.URL+"/look.html")
+	chromium.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	chromium.Cancel = func() error { return syscall.Kill(-chromium.Process.Pid, syscall.SIGKILL) }
 	chromium.WaitDelay = 10 * time.Second
 	require.NoError(t, chromium.Start())
 	ended := make(chan error, 1)
@@ -89,6 +92,17 @@ func look(t *testing.T, browser, out string, pages []*page) seen {
 		require.FailNow(t, "Chromium ended, or took longer than five minutes, before all pages were looked at", "%v", err)
 	}
 	return seen{}
+}
+
+// profileFolder makes a folder for what Chromium writes. It is removed once the last of Chromium's processes writes no more.
+func profileFolder(t *testing.T) string {
+	t.Helper()
+	folder, err := os.MkdirTemp("", "chromium")
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		assert.Eventually(t, func() bool { return os.RemoveAll(folder) == nil }, time.Minute, 100*time.Millisecond, folder)
+	})
+	return folder
 }
 
 // handler serves the site, the page that looks at all others, and takes its result.
