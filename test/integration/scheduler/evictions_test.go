@@ -124,12 +124,17 @@ func (r *randomLoads) draw() {
 		}
 		r.loads = append(r.loads, l)
 		if r.slow && i == 2 {
-			r.eventually("the first loads run", func() bool { return r.bound("l") > 0 })
+			r.letTheFirstRun()
 		}
 		for range size {
 			r.submit(l)
 		}
 	}
+}
+
+// letTheFirstRun waits a moment for pods of the first loads to be bound, so that later ones have some evicted. Loads may fit in no queue.
+func (r *randomLoads) letTheFirstRun() {
+	_ = wait.PollUntilContextTimeout(r.ctx, 50*time.Millisecond, 2*time.Second, true, func(context.Context) (bool, error) { return r.bound("l") > 0, nil })
 }
 
 // submit creates a pod of a load.
