@@ -5,6 +5,7 @@
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"maps"
@@ -71,7 +72,7 @@ func run(update bool) ([]string, error) {
 
 // texts lists the files that people read, as git knows them. Generated clients and pages follow from other texts.
 func texts() ([]string, error) {
-	out, err := exec.Command("git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md", "*.go").Output()
+	out, err := exec.CommandContext(context.Background(), "git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md", "*.go").Output()
 	if err != nil {
 		return nil, fmt.Errorf("listing files: %w", err)
 	}
