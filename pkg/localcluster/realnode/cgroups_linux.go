@@ -1,6 +1,7 @@
 package realnode
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +10,8 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 const cgroupRoot = "/sys/fs/cgroup"
@@ -80,14 +83,13 @@ func removeCgroup(root string) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("finding the node's control groups: %w", err)
 	}
-	deadline := time.Now().Add(removePatience)
 	for _, group := range slices.Backward(groups) {
-		err := syscall.Rmdir(group)
-		for errors.Is(err, syscall.EBUSY) && time.Now().Before(deadline) {
-			time.Sleep(retryPause)
-			err = syscall.Rmdir(group)
-		}
-		if err != nil && !errors.Is(err, syscall.ENOENT) {
+		var last error
+		err := wait.PollUntilContextTimeout(context.Background(), retryPause, removePatience, true, func(context.Context) (bool, error) {
+			last = syscall.Rmdir(group)
+			return !errors.Is(last, syscall.EBUSY), nil
+		})
+		if err = errors.Join(err, last); err != nil && !errors.Is(err, syscall.ENOENT) {
 			return fmt.Errorf("removing control group %s: %w", group, err)
 		}
 	}

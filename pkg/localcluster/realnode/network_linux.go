@@ -9,9 +9,9 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // networkNamespace is where `ip netns` keeps the node's network namespace; /run is the node's own.
@@ -42,20 +42,17 @@ func (c Config) makeNetwork() error {
 
 // awaitLinkGone waits until the kernel has removed the interface of a node that has ended.
 func awaitLinkGone(name string) error {
-	deadline := time.Now().Add(removePatience)
-	for {
+	err := wait.PollUntilContextTimeout(context.Background(), retryPause, removePatience, true, func(context.Context) (bool, error) {
 		interfaces, err := net.Interfaces()
-		if err != nil {
-			return fmt.Errorf("listing interfaces: %w", err)
-		}
-		if !slices.ContainsFunc(interfaces, func(i net.Interface) bool { return i.Name == name }) {
-			return nil
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("interface %s is still there: remove it with `ip link delete %s`", name, name)
-		}
-		time.Sleep(retryPause)
+		return !slices.ContainsFunc(interfaces, func(i net.Interface) bool { return i.Name == name }), err
+	})
+	if wait.Interrupted(err) {
+		return fmt.Errorf("interface %s is still there: remove it with `ip link delete %s`", name, name)
 	}
+	if err != nil {
+		return fmt.Errorf("listing interfaces: %w", err)
+	}
+	return nil
 }
 
 // serveAPI makes the API server of the host answer inside of the node's network namespace, where pods expect it.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 const (
@@ -80,14 +82,15 @@ func (c Config) importPause(ctx context.Context) error {
 	if err := (Image{Name: pauseImage, Layers: []string{layer}, Entrypoint: []string{"/pause"}}).Write(archive); err != nil {
 		return err
 	}
-	deadline := time.Now().Add(containerdPatience)
-	for {
-		err := runCommand(ctx, "ctr", "--namespace", "k8s.io", "images", "import", archive)
-		if err == nil || time.Now().After(deadline) || ctx.Err() != nil {
-			return err
-		}
-		time.Sleep(retryPause)
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, retryPause, containerdPatience, true, func(ctx context.Context) (bool, error) {
+		last = runCommand(ctx, "ctr", "--namespace", "k8s.io", "images", "import", archive)
+		return last == nil, nil
+	})
+	if err != nil {
+		return last
 	}
+	return nil
 }
 
 // reap waits for the orphans that the first process of a PID namespace inherits, until one of the children ends.
