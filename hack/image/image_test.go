@@ -2,6 +2,7 @@ package main
 
 import (
 	"archive/tar"
+	"bytes"
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
@@ -107,7 +108,7 @@ func TestTwoBuildsAreTheSame(t *testing.T) {
 		require.NoError(t, err)
 		b, err := os.ReadFile(filepath.Join(second.out, file))
 		require.NoError(t, err)
-		assert.True(t, string(a) == string(b), "%s differs", file)
+		assert.True(t, bytes.Equal(a, b), "%s differs", file)
 	}
 }
 
@@ -170,7 +171,7 @@ func TestFilesBelongToRootAndAllMayReadThem(t *testing.T) {
 	}
 	program, err := os.ReadFile(filepath.Join(o.programs, "muster-scheduler"))
 	require.NoError(t, err)
-	assert.True(t, string(program) == texts["/usr/local/bin/muster-scheduler"])
+	assert.True(t, bytes.Equal(program, []byte(texts["/usr/local/bin/muster-scheduler"])))
 }
 
 // The last stage of the Dockerfile is understood here, and makes the same image, but for the SBOM.
@@ -249,7 +250,7 @@ func TestProgramsThatTheImageCannotRunAreRefused(t *testing.T) {
 		"p is built for linux/amd64, and p for linux/arm/v7": {static, build("CGO_ENABLED", "0", "GOOS", "linux", "GOARCH", "arm", "GOARM", "7")},
 	} {
 		_, err := platformOf(programs)
-		assert.EqualError(t, err, message)
+		require.EqualError(t, err, message)
 	}
 	platform, err := platformOf([]program{static, static})
 	require.NoError(t, err)

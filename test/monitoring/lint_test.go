@@ -1,6 +1,7 @@
 package monitoring
 
 import (
+	"bytes"
 	"os"
 	"slices"
 	"strings"
@@ -15,10 +16,9 @@ import (
 // not ours to choose.
 func TestMetricsFollowTheConventions(t *testing.T) {
 	for _, program := range []string{"muster-scheduler", "muster-controller"} {
-		file, err := os.Open("testdata/" + program + ".metrics")
+		served, err := os.ReadFile("testdata/" + program + ".metrics")
 		require.NoError(t, err)
-		defer file.Close()
-		problems, err := promlint.New(file).Lint()
+		problems, err := promlint.New(bytes.NewReader(served)).Lint()
 		require.NoError(t, err)
 		problems = slices.DeleteFunc(problems, func(p promlint.Problem) bool { return !strings.HasPrefix(p.Metric, "muster_") })
 		assert.Empty(t, problems, program)
