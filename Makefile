@@ -86,6 +86,15 @@ image-docker: ## Build the same image from the Dockerfile with CONTAINER_ENGINE.
 docs: ## Write the documentation as a static site with search, into .cache/site; fails on a dead link.
 	@go run ./hack/site -out .cache/site
 
+# KREW_PLATFORMS are those that "kubectl muster" is built for.
+KREW_PLATFORMS ?= linux-amd64 linux-arm64 darwin-amd64 darwin-arm64
+.PHONY: krew
+krew: ## Build the archives of `kubectl muster` and their krew manifest for a release, into bin/krew (KREW_VERSION=v1.2.0 KREW_URL=https://...).
+	@for platform in $(KREW_PLATFORMS); do \
+	  $(MAKE) binaries STATIC=1 GOOS=$${platform%-*} GOARCH=$${platform#*-} BIN=bin/krew/programs/$$platform PROGRAMS=muster; done
+	@GOOS= GOARCH= go -C hack/krew build -o "$(CURDIR)/bin/krew/build" .
+	@bin/krew/build --version "$(KREW_VERSION)" --url "$(KREW_URL)" --programs bin/krew/programs --out bin/krew
+
 ##@ Measure
 
 .PHONY: bench

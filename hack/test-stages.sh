@@ -45,6 +45,8 @@ unit() {
   run_tests "unit, benchmarks" .
   cd "$root/hack/image"
   run_tests "unit, image" .
+  cd "$root/hack/krew"
+  run_tests "unit, krew" .
   cd "$root/test/monitoring"
   run_tests "unit, monitoring" -count 1 ./...
   cd "$root"
