@@ -18,8 +18,10 @@ import (
 
 const admissionIntro = `# What the API server refuses
 
+*Reference*
+
 All rules of Muster's schemas and admission policies, kind by kind, with the messages that users get. The API server evaluates them by
-itself: no webhook and no program of Muster is asked. [` + "`muster lint`" + `](../lint.md) evaluates the same rules without a cluster; the column
+itself, without a webhook or a program of Muster. [` + "`muster lint`" + `](../lint.md) evaluates the same rules without a cluster; the column
 "needs" says what it has to know besides the object.
 
 Muster's controllers find what these rules cannot check. They report it with [reasons and events](reasons.md).

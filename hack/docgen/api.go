@@ -30,9 +30,9 @@ func apiPage() (string, error) {
 		return "", err
 	}
 	page := &strings.Builder{}
-	page.WriteString(generatedBy + "# The API, field by field\n\n" +
-		"`kubectl explain vcjob.spec` tells the same on a cluster. Defaults in this table are filled in by its schema;\n" +
-		"[admission policies](defaults.md) fill in the defaults that only a description mentions.\n")
+	page.WriteString(generatedBy + "# The API, field by field\n\n*Reference*\n\n" +
+		"`kubectl explain vcjob.spec` shows the same on a cluster. The schema fills in the defaults in the column of that name.\n" +
+		"[Admission policies](defaults.md) fill in the defaults that only a description mentions.\n")
 	for _, path := range paths {
 		text, err := manifests.FS.ReadFile(path)
 		if err != nil {

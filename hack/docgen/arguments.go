@@ -25,9 +25,9 @@ func argumentsPage() (string, error) {
 		return "", err
 	}
 	page := &strings.Builder{}
-	page.WriteString(generatedBy + "# Plugin arguments\n\n" +
-		"They stand in a profile's `pluginConfig`, of `KubeSchedulerConfiguration` (`kubescheduler.config.k8s.io/v1`);\n" +
-		"`manifests/scheduler/` has complete configurations. A name that does not exist stops the scheduler at its start.\n")
+	page.WriteString(generatedBy + "# Plugin arguments\n\n*Reference*\n\n" +
+		"Write them into the `pluginConfig` of a profile, in `KubeSchedulerConfiguration` (`kubescheduler.config.k8s.io/v1`).\n" +
+		"`manifests/scheduler/` has complete configurations. An unknown name stops the scheduler at its start.\n")
 	for _, t := range types {
 		plugin, isArguments := strings.CutSuffix(t.Name, "Args")
 		if !isArguments {

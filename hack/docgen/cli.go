@@ -11,6 +11,8 @@ import (
 
 const cliIntro = `# The command line
 
+*Reference*
+
 All commands of ` + "`muster`" + `, with their flags. [The command line](../cli.md) shows how to use them.
 `
 

@@ -11,7 +11,7 @@ import (
 // metricsPart describes the metrics of Jobs and queues.
 func metricsPart() string {
 	b := &strings.Builder{}
-	b.WriteString("| metric | type | what it tells |\n|---|---|---|\n")
+	b.WriteString("| metric | type | meaning |\n|---|---|---|\n")
 	row := func(name, kind, help string, labels []string) {
 		if len(labels) > 0 {
 			name += "{" + strings.Join(labels, ",") + "}"

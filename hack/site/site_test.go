@@ -3,6 +3,8 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -48,6 +50,33 @@ func TestEveryPageIsLinkedFromTheFirst(t *testing.T) {
 	}
 	for source := range bySource {
 		assert.True(t, reached[source], "no page leads from docs/README.md to %s: link to it", source)
+	}
+}
+
+// TestEveryPageSaysItsKind: below its title, and docs/README.md lists it with that kind.
+func TestEveryPageSaysItsKind(t *testing.T) {
+	kindOfSection := map[string]string{"Tutorials": "Tutorial", "How-to": "How-to", "Explanation": "Explanation", "Reference": "Reference"}
+	listed := map[string]string{} // page -> kind of the first section that lists it
+	for _, section := range strings.Split(readFile(t, "../..", "docs/README.md"), "\n## ")[1:] {
+		title, _, _ := strings.Cut(section, ":")
+		require.Contains(t, kindOfSection, title)
+		for _, link := range regexp.MustCompile(`\]\(([^)#]+\.md)`).FindAllStringSubmatch(section, -1) {
+			if source, _ := resolve("docs/README.md", link[1]); listed[source] == "" {
+				listed[source] = kindOfSection[title]
+			}
+		}
+	}
+	sources, err := markdownFiles("../..")
+	require.NoError(t, err)
+	kind := regexp.MustCompile(`(?m)^# .*\n\n\*(Tutorial|How-to|Explanation|Reference)[*:]`)
+	for _, source := range sources {
+		if !strings.HasPrefix(source, "docs/") || source == "docs/README.md" {
+			continue
+		}
+		found := kind.FindStringSubmatch(readFile(t, "../..", source))
+		if assert.NotNil(t, found, "%s: write its kind below the title, such as *How-to*", source) && listed[source] != "" {
+			assert.Equal(t, listed[source], found[1], "%s is in another section of docs/README.md", source)
+		}
 	}
 }
 
