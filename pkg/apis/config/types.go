@@ -26,19 +26,18 @@ type CoschedulingArgs struct {
 	// PermitTimeout is how long members may hold their room while the next one of the minimum is being placed. It
 	// begins anew with each member that is placed; no member waits for more than 15m in all.
 	PermitTimeout metav1.Duration
-	// PartialGangTimeout is how long a gang that was found bound below its minimum after a crash, and whose minimum was never bound,
-	// may take to complete before it is evicted whole.
+	// PartialGangTimeout bounds the repair of a gang that a crash left bound below its minimum before it ever ran. A gang that is not
+	// complete by then is evicted whole.
 	PartialGangTimeout metav1.Duration
-	// InitialBackoff is how long a gang backs off after its members could not be placed although the decision said they
-	// could; it doubles up to MaxBackoff.
+	// InitialBackoff is the pause after the members of a gang could not be placed although the decision found places; it doubles up to
+	// MaxBackoff.
 	InitialBackoff metav1.Duration
 	// MaxBackoff is the longest back-off.
 	MaxBackoff metav1.Duration
-	// MaxOvertakes is how many starts of equal or lower priority may bypass the first gang that waits for room, or for the quota
-	// of its queue, before room or quota that comes free is reserved for it. A start is that of a gang, or of a single pod. 0 sets no bound
-	// to their number.
+	// MaxOvertakes bounds how many starts of equal or lower priority bypass the first gang that waits for room or quota. After that, room
+	// or quota that comes free is reserved for the gang. A start is that of a gang, or of a single pod. 0 sets no bound to their number.
 	MaxOvertakes int32
-	// MaxOvertakeTime is how long the first gang that waits for room, or for quota, may be bypassed, before what comes free is
+	// MaxOvertakeTime is how long the first gang that waits for room or quota may be bypassed. After that, room or quota that comes free is
 	// reserved for it. 0 sets no bound to the time.
 	MaxOvertakeTime metav1.Duration
 }

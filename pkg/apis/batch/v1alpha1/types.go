@@ -55,8 +55,8 @@ type JobSpec struct {
 	// +optional
 	SchedulerName string `json:"schedulerName,omitempty"`
 
-	// MinAvailable is the number of pods that start together, or not at all, and that the Job needs in order to be
-	// Running. Default: the sum of the tasks' minAvailable.
+	// MinAvailable is the number of pods that start together or not at all. The Job is Running while at least as many run or have
+	// succeeded. Default: the sum of the tasks' minAvailable.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	MinAvailable int32 `json:"minAvailable,omitempty"`
@@ -81,7 +81,7 @@ type JobSpec struct {
 	Policies LifecyclePolicies `json:"policies,omitempty"`
 
 	// Plugins are the job plugins to use, by name, with their arguments as on a command line: at most 64 for each, of at most 65536 bytes.
-	// They are stored in plain text: whoever may read the Job can read a key among them.
+	// They are stored in plain text: each user who can read the Job can read a key among them.
 	// +kubebuilder:validation:MaxProperties=32
 	// +optional
 	Plugins map[string][]string `json:"plugins,omitempty"`
@@ -400,11 +400,10 @@ type TaskState struct {
 	Phase map[corev1.PodPhase]int32 `json:"phase,omitempty"`
 }
 
-// TaskRecord remembers what has been handled of one task in the current incarnation, so that a restarted controller
-// can tell an evicted pod from one that was never created, and runs no finished pod again. Sets of indexes are in the interval
-// notation of batch/v1's completedIndexes ("0-4,7"). A long one is a bitmap instead, where that is shorter: "base64:" and, in
-// base64 without padding, bytes of which bit i%8 of byte i/8, counted from the least significant one, stands for index i. An extra of
-// Muster's.
+// TaskRecord says which pods of one task have been created and have finished in the current incarnation. With it, a restarted controller
+// tells an evicted pod from one that was never created. It runs no finished pod again. Sets of indexes are in the interval notation of
+// batch/v1's completedIndexes ("0-4,7"). A long one is a bitmap instead, where that is shorter: "base64:" and bytes in base64 without
+// padding. Bit i%8 of byte i/8, counted from the least significant bit, stands for index i. An extra of Muster's.
 type TaskRecord struct {
 	// Name of the task.
 	Name string `json:"name"`
@@ -420,13 +419,13 @@ type TaskRecord struct {
 	// Completed says that all pods had succeeded when the policies were last asked.
 	// +optional
 	Completed bool `json:"completed,omitempty"`
-	// Replaced are the pods that have been dealt with and that are to go, or have gone and have no successor yet.
+	// Replaced are the pods that the controller deletes to replace them, until each has a successor.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=10
 	// +optional
 	Replaced []ReplacedPods `json:"replaced,omitempty"`
-	// Handled maps an index to the UID of its replaced pod. It is out of date: earlier versions wrote it, and it is written no more.
-	// It is read where replaced is absent, so that an upgrade in the middle of a restart takes no pod for evicted.
+	// Handled maps an index to the UID of its replaced pod. Only earlier versions wrote it. It is read where replaced is absent. So
+	// an upgrade in the middle of a restart does not mistake a deleted pod for an evicted one.
 	// +optional
 	Handled map[string]string `json:"handled,omitempty"`
 }
@@ -456,8 +455,8 @@ type RestartBackoff struct {
 	Until *metav1.Time `json:"until,omitempty"`
 }
 
-// DelayedEvent remembers something that has happened and whose policy has a timeout, so that it is answered in time
-// whatever becomes of the controller, and of the pods. An extra of Muster's.
+// DelayedEvent is an event whose policy has a timeout and has not been carried out yet. It is stored, so that the policy acts in time after
+// a restart of the controller, too. An extra of Muster's.
 type DelayedEvent struct {
 	// Event that the policy will answer.
 	Event busv1alpha1.Event `json:"event"`

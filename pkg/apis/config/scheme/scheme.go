@@ -1,5 +1,5 @@
-// Package scheme makes the arguments of Muster's plugins known to the scheduler's configuration, so that they are decoded
-// strictly, defaulted and handed to the plugins typed.
+// Package scheme registers the arguments of Muster's plugins with the scheduler's configuration. They are decoded strictly, defaulted, and
+// passed to the plugins as typed values.
 package scheme
 
 import (

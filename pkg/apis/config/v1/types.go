@@ -16,20 +16,20 @@ type CoschedulingArgs struct {
 	// begins anew with each member that is placed; no member waits for more than 15m in all.
 	// More than 0, at most 15m. Default 60s.
 	PermitTimeout *metav1.Duration `json:"permitTimeout,omitempty"`
-	// PartialGangTimeout is how long a gang that was found bound below its minimum after a crash, and whose minimum was never bound,
-	// may take to complete before it is evicted whole. More than 0. Default 60s.
+	// PartialGangTimeout bounds the repair of a gang that a crash left bound below its minimum before it ever ran. A gang that is not
+	// complete by then is evicted whole. More than 0. Default 60s.
 	PartialGangTimeout *metav1.Duration `json:"partialGangTimeout,omitempty"`
-	// InitialBackoff is how long a gang backs off after its members could not be placed although the decision said they
-	// could; it doubles up to maxBackoff. More than 0. Default 1s.
+	// InitialBackoff is the pause after the members of a gang could not be placed although the decision found places; it doubles up to
+	// maxBackoff. More than 0. Default 1s.
 	InitialBackoff *metav1.Duration `json:"initialBackoff,omitempty"`
 	// MaxBackoff is the longest back-off. At least initialBackoff. Default 10s.
 	MaxBackoff *metav1.Duration `json:"maxBackoff,omitempty"`
-	// MaxOvertakes is how many starts of equal or lower priority may bypass the first gang that waits for room, or for the quota
-	// of its queue, before room or quota that comes free is reserved for it. A start is that of a gang, or of a single pod. 0 sets no bound
-	// to their number. Not negative. Default 100.
+	// MaxOvertakes bounds how many starts of equal or lower priority bypass the first gang that waits for room or quota. After that, room
+	// or quota that comes free is reserved for the gang. A start is that of a gang, or of a single pod. 0 sets no bound to their number.
+	// Not negative. Default 100.
 	MaxOvertakes *int32 `json:"maxOvertakes,omitempty"`
-	// MaxOvertakeTime is how long the first gang that waits for room, or for quota, may be bypassed, before what comes free is
-	// reserved for it; after as long again without a start, other nodes are chosen. 0 sets no bound to the time. Not negative.
+	// MaxOvertakeTime is how long the first gang that waits for room or quota may be bypassed. After that, room or quota that comes free is
+	// reserved for it. If it does not start within the same time again, other nodes are chosen. 0 sets no bound to the time. Not negative.
 	// Default 10m.
 	MaxOvertakeTime *metav1.Duration `json:"maxOvertakeTime,omitempty"`
 }

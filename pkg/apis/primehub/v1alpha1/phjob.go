@@ -54,8 +54,8 @@ const (
 	ReasonCancelled PhJobReason = "Cancelled"
 )
 
-// PhJob is a command that a data scientist wants to run once, with the image and the instance type of a group. It becomes one pod of the
-// same name as soon as the quota of the group and of the user allow it.
+// PhJob is a command that runs once, with the image and the instance type of a group. It becomes one pod of the same name when the quotas
+// of the group and of the user have room.
 //
 // +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
@@ -96,7 +96,7 @@ type PhJobSpec struct {
 	// GroupID is the identifier of the group: the label primehub.io/group-id of its Queue.
 	// +kubebuilder:validation:MaxLength=253
 	GroupID string `json:"groupId"`
-	// GroupName is the name of the group, in whose images and instance types the job's are looked up before those of the group everyone.
+	// GroupName is the name of the group. Images and instance types are looked up in this group, then in the group everyone.
 	// +kubebuilder:validation:MaxLength=253
 	GroupName string `json:"groupName"`
 	// InstanceType is the name of the InstanceType, which says how much the job may use.

@@ -8,23 +8,23 @@ const (
 	QueueNameAnnotation = "scheduling.volcano.sh/queue-name"
 	// GroupMinMemberAnnotation on the controller of bare pods sets the minMember of the PodGroup made for them.
 	GroupMinMemberAnnotation = "scheduling.volcano.sh/group-min-member"
-	// GroupResourceVersionAnnotation on a pod is the resourceVersion of the PodGroup that the pod was created for, if its spec had been
-	// changed by then. Pods and PodGroups are watched apart: until the scheduler has seen the PodGroup like that, or later, it does not
-	// know the minimum that the pod belongs to.
+	// GroupResourceVersionAnnotation on a pod is the resourceVersion of the PodGroup that the pod was created for. It is set only if the
+	// PodGroup's spec had changed by then. The scheduler watches pods and PodGroups separately. Until it has seen
+	// this version of the PodGroup or a later one, it does not know the pod's minimum.
 	GroupResourceVersionAnnotation = "muster.sh/podgroup-resource-version"
 	// ClosedByParentAnnotation on a Queue is "true" while it is closed because its parent is.
 	ClosedByParentAnnotation = "volcano.sh/closed-by-parent"
-	// OvercommitFactorAnnotation on a Queue holds its PodGroups back as long as what all Queues use, what is kept for admitted PodGroups and their
-	// own minimum are more than so many times what all nodes have together. It is a number of at least 1.
+	// OvercommitFactorAnnotation on a Queue bounds the admission of its PodGroups by the size of the cluster. A PodGroup waits while its
+	// minimum, all use and all reserved room exceed this factor times the nodes' allocatable resources. It is a number of at least 1.
 	OvercommitFactorAnnotation = "volcano.sh/overcommit-factor"
-	// WaitingTimeAnnotation on a Job or a PodGroup is how long it waits for its Queue, as a duration like "1h30m", before it is admitted though
-	// there is no room.
+	// WaitingTimeAnnotation on a Job or a PodGroup is a duration like "1h30m". A PodGroup that has waited so long for room in its Queue is
+	// admitted without it.
 	WaitingTimeAnnotation = "volcano.sh/sla-waiting-time"
 	// OldWaitingTimeAnnotation is the same, as Volcano had it first.
 	OldWaitingTimeAnnotation = "sla-waiting-time"
 )
 
-// UserLabel on a Job, a PodGroup or a pod without a PodGroup names the user on whose quota of the Queue it runs.
+// UserLabel names the user whose quota in the Queue is charged. It stands on a Job, a PodGroup or a pod without a PodGroup.
 const UserLabel = "muster.sh/user"
 
 // Names of the Queues that always exist.

@@ -182,9 +182,9 @@ type PodGroupStatus struct {
 	// Running is the number of running members.
 	// +optional
 	Running int32 `json:"running"`
-	// JobVersion is the incarnation of a Job's pods, as their annotation volcano.sh/job-version says, that running, succeeded, failed and
-	// the condition Scheduled are about. What earlier incarnations of a restarted Job have achieved does not count for the gang. Unset where
-	// there is no Job, or where the status was written by a release that did not know of it.
+	// JobVersion is the incarnation of the Job's pods, as in their annotation volcano.sh/job-version. The fields running, succeeded and
+	// failed and the condition Scheduled count only this incarnation. Unset where there is no Job, or where an older release wrote the
+	// status.
 	// +optional
 	JobVersion *int32 `json:"jobVersion,omitempty"`
 	// Succeeded is the number of members that have succeeded.
@@ -345,8 +345,8 @@ type QueueSpec struct {
 	// +kubebuilder:validation:MaxProperties=256
 	// +optional
 	Capability corev1.ResourceList `json:"capability,omitempty"`
-	// Reclaimable says whether other Queues may take back what this one uses beyond its share, and whether pods are evicted when its
-	// capability is lowered. Default true.
+	// Reclaimable is true if other Queues may take back resources that this one uses beyond its share. It also says whether pods are
+	// evicted when the Queue's capability is lowered. Default true.
 	// +optional
 	Reclaimable *bool `json:"reclaimable,omitempty"`
 	// ExtendClusters are clusters that the Queue's Jobs may be forwarded to.
@@ -381,8 +381,8 @@ type QueueSpec struct {
 	// +kubebuilder:default=traverse
 	// +optional
 	DequeueStrategy DequeueStrategy `json:"dequeueStrategy,omitempty"`
-	// Muster holds what Volcano's Queues do not have. It is one field, so that a typed Volcano client that updates a Queue can drop
-	// no more than this one.
+	// Muster holds what Volcano's Queues do not have. It is one field, so that a typed Volcano client that updates a Queue drops this field
+	// only.
 	// +optional
 	Muster *QueueExtension `json:"muster,omitempty"`
 }
@@ -398,14 +398,14 @@ type QueueExtension struct {
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	MaxRunningJobs *int32 `json:"maxRunningJobs,omitempty"`
-	// MinRuntime is how long a pod of the Queue runs before it may be evicted to make room for others, as a duration like "10m". Absent means
-	// no such time. It does not hold for pods of the Queue's children: each Queue says its own.
+	// MinRuntime is a duration like "10m". A pod of the Queue may be evicted for other pods only after running so long. Absent means no
+	// such time. It does not hold for pods of the Queue's children: each Queue says its own.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('8760h')",message="minRuntime is from 0s to 8760h"
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	MinRuntime *metav1.Duration `json:"minRuntime,omitempty"`
-	// PreemptionDelay is how long a gang of the Queue has been unschedulable before anything is evicted for it, as a duration like "30s".
+	// PreemptionDelay is a duration like "30s". Pods are evicted for a gang of the Queue only after it has been unschedulable so long.
 	// Absent means that nothing waits. It does not hold for gangs of the Queue's children: each Queue says its own.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('8760h')",message="preemptionDelay is from 0s to 8760h"
@@ -487,7 +487,7 @@ type QueueStatus struct {
 	Muster *QueueStatusExtension `json:"muster,omitempty"`
 }
 
-// QueueValidCondition is the type of the condition of a Queue that is False while the last valid terms count in place of those that it says.
+// QueueValidCondition is the condition type that is False while the Queue's spec is invalid. The last valid spec counts then.
 const QueueValidCondition = "Valid"
 
 // QueueStatusExtension is what is known of a Queue of Muster beyond what is known of a Queue of Volcano.
@@ -495,12 +495,12 @@ type QueueStatusExtension struct {
 	// LastValid are the terms that counted last. They still count while the condition Valid is False.
 	// +optional
 	LastValid *QueueTerms `json:"lastValid,omitempty"`
-	// Used is how much of the resource that is nearest to its limit is used, or kept for PodGroups that are admitted, and the limit: "cpu 12/16".
-	// The limit is the capability of the Queue, or that of the nearest ancestor that names the resource. Without any it is left out, and the
-	// resource is that of which the Queue has the largest part of the cluster.
+	// Used is the amount and the limit of the resource that is nearest to its limit, like "cpu 12/16". The amount is what pods use and what
+	// is kept for admitted PodGroups. The limit is the capability of the Queue, or that of the nearest ancestor that names the resource.
+	// Without any limit it is left out. The resource is then the one of which the Queue has the largest part of the cluster.
 	// +optional
 	Used string `json:"used,omitempty"`
-	// Deserved is the share that the Queue is owed now, as it is worked out of what all Queues say and ask for. It is worked out every 5 seconds.
+	// Deserved is the Queue's present share, computed from the spec and the demand of all Queues. It is computed every 5 seconds.
 	// +optional
 	Deserved corev1.ResourceList `json:"deserved,omitempty"`
 	// Users are those whose pods use most of the Queue, at most 20, by name.
