@@ -1,6 +1,6 @@
-// Package eviction finds pods whose eviction makes room for a gang, or for a single pod. It reads the scheduler's snapshot. It asks the tracker
-// which pods gangs can spare and which pods the rules of the queues allow to be evicted, and package placement searches among them. It evicts
-// nothing: the tracker does when the decision is committed. lowered.go finds the pods of queues that use more than their capability.
+// Package eviction finds pods whose eviction makes room for a gang, or for a single pod. It reads the scheduler's snapshot. The tracker
+// says which pods gangs can spare, and the rules of the queues say which pods may be evicted. Package placement searches among them. It
+// evicts nothing: the tracker does when the decision is committed. lowered.go finds the pods of queues that use more than their capability.
 package eviction
 
 import (
@@ -48,8 +48,8 @@ func New(tracker *gangs.Tracker, handle fwk.Handle, planner *placement.Planner) 
 	return &Search{tracker: tracker, handle: handle, planner: planner}
 }
 
-// SeatFor finds the fewest pods whose eviction seats all members of a problem, which is a gang's or a single pod's; nil if there are none. Pods
-// that are about to go are counted as gone, and the seat says which of them it needs.
+// SeatFor finds the fewest pods whose eviction seats all members of a problem. The problem is that of a gang or of a single pod. It returns
+// nil if there are none. Pods that are about to go are counted as gone, and the seat says which of them it needs.
 func (s *Search) SeatFor(ctx context.Context, claimant *gangs.Claimant, problem *placement.Problem, nodes []fwk.NodeInfo) *placement.Seat {
 	all, err := s.handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
@@ -117,7 +117,7 @@ func (c *census) add(info fwk.PodInfo) {
 	}
 }
 
-// stuckAfter is how long after the end of its grace period a pod that is being deleted is not expected to go any more.
+// stuckAfter is a time after the grace period of a pod that is being deleted. A pod that is still there then is expected to stay.
 const stuckAfter = 30 * time.Second
 
 // isGoing says whether a pod is being deleted, and may be expected to be gone soon.
@@ -180,7 +180,7 @@ func (s *Search) single(info fwk.PodInfo, rules judge, now time.Time) *placement
 	return rules.Judged(v)
 }
 
-// parts are the surplus members of a gang, and the rest of it as a whole, as far as they may go.
+// parts are what may be evicted of a gang: its surplus members, and the rest as a whole.
 func (s *Search) parts(key gangs.Key, infos map[types.UID]fwk.PodInfo, rules judge, now time.Time) []*placement.Victim {
 	standing, ok := s.tracker.Victims.Standing(key)
 	if !ok {
@@ -222,7 +222,8 @@ func (s *Search) parts(key gangs.Key, infos map[types.UID]fwk.PodInfo, rules jud
 	return parts
 }
 
-// IsSpared says whether a pod says itself that it must not be evicted, or has not run for as long as it or its queue says.
+// IsSpared says whether a pod must not be evicted. The pod may say so itself, or it has run for less than its own or its queue's minimum
+// runtime.
 func IsSpared(tracker *gangs.Tracker, pod *corev1.Pod, account string, now time.Time) bool {
 	if gang.AnnotationOrLabel(pod, batchv1alpha1.PodPreemptableKey) == "false" {
 		return true

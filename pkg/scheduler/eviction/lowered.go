@@ -22,16 +22,16 @@ import (
 )
 
 const (
-	// lowerPeriod is how often pods of a queue are evicted that uses more than its capability, and lowerAtOnce how many at most, unless one
-	// gang has more.
+	// lowerPeriod is how often pods of a queue are evicted that uses more than its capability. At most lowerAtOnce pods are evicted each
+	// time, unless a single gang has more.
 	lowerPeriod = 10 * time.Second
 	lowerAtOnce = 10
 	// lowerAfter is how long a queue must have used too much: an administrator may have mistyped the capability.
 	lowerAfter = 30 * time.Second
 )
 
-// LowerUsage has pods evicted, a few at a time, of queues and users that use more than they may, until the context ends. A queue comes to that
-// when its capability is lowered.
+// LowerUsage has pods evicted of queues and users that use more than their limit. It evicts a few at a time, until the context ends. Use
+// exceeds a limit when an administrator lowers the limit.
 func LowerUsage(ctx context.Context, handle fwk.Handle, tracker *gangs.Tracker) {
 	l := &lowering{search: New(tracker, handle, nil), pods: handle.SharedInformerFactory().Core().V1().Pods().Lister()}
 	wait.UntilWithContext(ctx, func(context.Context) {

@@ -46,9 +46,9 @@ func (a *Actions) add(more Actions) {
 // dispatcher acts on gangs that have changed.
 type dispatcher struct{ t *Tracker }
 
-// dispatch acts on gangs that have changed until the context ends. What it does follows from the state of a gang alone, so it does not matter
-// how often or why it looks. All that are due at the same time are served together: pods that are activated in one call are sorted by
-// the queue before the first of them is tried.
+// dispatch acts on gangs that have changed until the context ends. The actions follow from the state of a gang alone. So a gang may be
+// marked at any time, and more than once. All gangs that are due are served together: pods that are activated in one call are sorted by the
+// queue before the first of them is tried.
 func (d *dispatcher) dispatch(ctx context.Context, handle fwk.Handle) {
 	for {
 		key, shutdown := d.t.dirty.Get()
@@ -204,7 +204,8 @@ func (d *dispatcher) replaceScout(g *group, now time.Time) {
 	}
 }
 
-// settlePermit sees to members that were released, or are to give back their room, before they had come to wait in Permit.
+// settlePermit acts on members whose release or rejection came before they waited in Permit. It allows released members,
+// and rejects members that must give their room back.
 func (g *group) settlePermit(status gang.Status) (a Actions) {
 	g.inPermit = false
 	a.Reject = gang.UIDs(g.In(gang.Returning))
@@ -258,7 +259,7 @@ func (h *held) takeSome() []*corev1.Pod {
 	return some
 }
 
-// tickPeriod is how often all gangs that are not at rest are looked at, in case an action came too early.
+// tickPeriod is how often gangs that are not at rest are looked at again, for actions that came too early.
 const tickPeriod = time.Second
 
 // tick looks at the clock: for gangs that are not at rest, for reservations, and for what was expected and has not come.

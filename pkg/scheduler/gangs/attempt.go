@@ -18,7 +18,7 @@ type Role int
 const (
 	// Single: the pod has no gang, or its gang runs and it is surplus. It stands for itself.
 	Single Role = iota
-	// Chosen: the pod is one of those that start together; a decision has found places for them.
+	// Chosen: the pod starts together with others; a decision has found places for them.
 	Chosen
 	// Scout: the gang is to be decided.
 	Scout
@@ -201,7 +201,8 @@ const (
 	Reject
 )
 
-// Permit says whether a pod that holds its room may be bound. The pod that completes the minimum gets the UIDs of those that wait for it.
+// Permit says whether a pod that holds its room may be bound. For the pod that completes the minimum it returns the UIDs of the pods that
+// wait in Permit.
 func (t *Tracker) Permit(pod *corev1.Pod) (result PermitResult, release []types.UID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -261,8 +262,8 @@ func (t *Tracker) endIfSeated(g *group) {
 // rollBack ends an attempt without success, for the whole gang and at once. The dispatcher has the members that hold room rejected. failed
 // is the pod that could not be placed, or "" when the gang itself has changed.
 //
-// The decision was yes, so something is there that it could not see, or the members went to other places than those it had found. The first
-// time, the next attempt goes exactly where its decision says; after that the gang backs off.
+// The decision had found places. So either the decision cannot see what keeps the pod out, or members have gone to other nodes than
+// decided. The first time, the next attempt goes exactly where its decision says; after that the gang backs off.
 func (t *Tracker) rollBack(g *group, failed types.UID) {
 	if g.attempt == nil {
 		return
@@ -298,8 +299,7 @@ func (t *Tracker) rollBack(g *group, failed types.UID) {
 	t.WaitList.applyReservations()
 }
 
-// maxFailuresReserved is how many attempts of a gang may fail although there seemed to be room, before the nodes that are reserved for it
-// are given back.
+// maxFailuresReserved is how many attempts of a gang may fail before its reservation of nodes is dropped.
 const maxFailuresReserved = 10
 
 func (t *Tracker) backoff(failures int) time.Duration {
@@ -310,9 +310,8 @@ func (t *Tracker) backoff(failures int) time.Duration {
 	return wait
 }
 
-// Fail ends the attempt of a chosen pod that found no node; one that is not the next to come was only too early, as is one whose seat is
-// still being made. It says whether the pod
-// belongs to a gang whose minimum has no room yet: such a pod must not preempt others by itself.
+// Fail ends the attempt of a chosen pod that found no node. The attempt goes on if the pod came before its turn, or before its gang's
+// victims have gone. It says whether the pod belongs to a gang whose minimum has no room yet: such a pod must not preempt others by itself.
 func (t *Tracker) Fail(pod *corev1.Pod) (inGang bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -334,7 +333,7 @@ func (t *Tracker) Fail(pod *corev1.Pod) (inGang bool) {
 }
 
 const (
-	// seatPatience is how long the scheduler's own cache may take to learn that the pods have gone that were evicted for a gang.
+	// seatPatience is how long the scheduler's cache may take to learn that the gang's victims have gone.
 	seatPatience = time.Second
 	// tooEarlyPause is how soon a member is tried again that came before that.
 	tooEarlyPause = 10 * time.Millisecond

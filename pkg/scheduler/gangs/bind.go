@@ -8,8 +8,8 @@ import (
 )
 
 // bindsAtOnce is how many members are bound at the same time. A gang's members are released together, and a thousand requests at once are
-// refused: an API server answers more than a few hundred of one client with 429 and "try again in a second", and an HTTP/2 client
-// opens a connection for every 250 of them. A hundred keep any API server busy.
+// refused: an API server answers more than a few hundred requests of one client with 429 and "try again in a second". An HTTP/2 client
+// opens a connection for every 250 requests. A hundred keep any API server busy.
 const bindsAtOnce = 100
 
 // BindLimiter bounds how many members are bound at the same time, in all profiles of a scheduler.

@@ -133,8 +133,8 @@ func TestAMemberThatIsPlacedAnewIsRolledBackWhenBoundOnesAreLost(t *testing.T) {
 	}
 }
 
-// TestAGangIsDecidedAgainWhenABindingFailsAfterTheMinimumWasRaised: the random histories found that the member took its room again alone,
-// and held it until the attempt expired, though the gang had no chance.
+// TestAGangIsDecidedAgainWhenABindingFailsAfterTheMinimumWasRaised shows that the member gives its room back. The random histories found
+// that it took its room again, alone, and held it until the attempt expired.
 func TestAGangIsDecidedAgainWhenABindingFailsAfterTheMinimumWasRaised(t *testing.T) {
 	tr := openTracker(t)
 	pods := gangOf(tr, "g", 1, 2)
@@ -146,8 +146,8 @@ func TestAGangIsDecidedAgainWhenABindingFailsAfterTheMinimumWasRaised(t *testing
 	assert.Equal(t, Scout, tr.Enter(pods[0]).Role)
 }
 
-// TestAMemberThatIsBoundAfterAllEndsItsAttempt: the random histories found that what was assumed for a member whose binding succeeded,
-// though its answer was lost, kept its room from others a second time.
+// TestAMemberThatIsBoundAfterAllEndsItsAttempt covers a binding that succeeded although its answer was lost. The random histories found
+// that the member's room was then counted twice.
 func TestAMemberThatIsBoundAfterAllEndsItsAttempt(t *testing.T) {
 	tr := openTracker(t)
 	pods := gangOf(tr, "g", 3, 3)

@@ -17,9 +17,9 @@ import (
 // concurrentQueues are moved about while gangs start in them.
 var concurrentQueues = []string{"q0", "q1", "q2"}
 
-// TestConcurrentCallersOfTheTracker has gangs come, start, roll back, move between queues and go, beside single pods and pods that ask for
-// more than can be counted, while queues are moved and others ask. At the end the charges are those of the pods that are left bound, and
-// nothing is assumed.
+// TestConcurrentCallersOfTheTracker runs gangs and single pods concurrently. Gangs start, roll back, move between queues and are deleted,
+// and some pods ask for more than can be counted. Queues are moved meanwhile. At the end only bound pods are charged, and nothing is
+// assumed.
 func TestConcurrentCallersOfTheTracker(t *testing.T) {
 	const callers, rounds = 6, 100
 	tr := openTracker(t)
@@ -105,7 +105,7 @@ func runGang(tr *Tracker, caller, n int) {
 	tr.DeletePodGroup(pg(queueOfCaller(caller, n)))
 }
 
-// runSingle takes a pod without a gang through its cycle, and has one come and go that is bound by hand and asks for too much.
+// runSingle takes a pod without a gang through its cycle. It also adds and deletes a bound pod that asks for too much.
 func runSingle(tr *Tracker, caller, n int) {
 	queue := queueOfCaller(caller, n)
 	single := singleNamed(fmt.Sprint("single-", caller, "-", n), queue).Obj()

@@ -90,7 +90,7 @@ func (c *Decisions) Snapshot(scoutPod *corev1.Pod) *Snapshot {
 	return s
 }
 
-// addSpare adds the members that wait and need not start, and the rule by which they may start in place of others.
+// addSpare adds the members that wait and need not start, and the rule for exchanging members that do not fit.
 func (c *Decisions) addSpare(g *group, s *Snapshot) {
 	starting := sets.New(gang.UIDs(s.Problem.Members)...)
 	for _, m := range g.Waiting() {
@@ -101,7 +101,8 @@ func (c *Decisions) addSpare(g *group, s *Snapshot) {
 	s.Problem.Choose = func(waiting []*gang.Member) []*gang.Member { return c.choose(s, waiting) }
 }
 
-// choose returns the members that start if only the given ones wait, nil if these are too few, or if the gang has changed, or lacks quota.
+// choose returns the members that start if only the given ones wait. It returns nil if these are too few, the gang has changed, or quota is
+// missing.
 func (c *Decisions) choose(s *Snapshot, waiting []*gang.Member) []*gang.Member {
 	c.t.mu.Lock()
 	defer c.t.mu.Unlock()
@@ -116,7 +117,8 @@ func (c *Decisions) choose(s *Snapshot, waiting []*gang.Member) []*gang.Member {
 	return members
 }
 
-// assumedByOthers is what the attempts of other gangs have assumed on each node, and what is kept for pods from a priority. g is nil for a pod.
+// assumedByOthers is what the attempts of other gangs have assumed on each node. It includes what is kept for pods of at least the given
+// priority. g is nil for a pod.
 func (c *Decisions) assumedByOthers(g *group, priority int32) map[string]resources.List {
 	held := map[string]resources.List{}
 	for _, other := range c.t.attempting {
@@ -209,8 +211,8 @@ func (c *Decisions) begin(g *group, s *Snapshot, d *placement.Decision) (activat
 	return activate
 }
 
-// refuse has a gang wait until something happens that could help it: an event that one of the rejecting plugins answers to for the pod that
-// it rejected, or a change of the gang itself.
+// refuse has a gang wait until something happens that could help it: an event that may help the pod that a plugin rejected, or a change of
+// the gang itself.
 func (c *Decisions) refuse(g *group, s *Snapshot, d *placement.Decision) {
 	now := c.t.clock.Now()
 	no := &decision{
@@ -240,7 +242,7 @@ func (c *Decisions) refuse(g *group, s *Snapshot, d *placement.Decision) {
 	c.t.Reports.report(g.key)
 }
 
-// waitInBook puts the gang on the lists of those that wait, and reserves the places that were found for it.
+// waitInBook puts the gang on the waiting lists, and reserves the places that were found for it.
 func (c *Decisions) waitInBook(g *group, s *Snapshot, d *placement.Decision, now time.Time) {
 	rank, claim, again := c.t.rank(g), quota.Claim{Queue: s.account, Want: s.wants}, s.retryIn
 	switch {
@@ -267,7 +269,7 @@ func mayFitWithHeld(s *Snapshot, d *placement.Decision) bool {
 	return len(s.Problem.Held) > 0 && (s.Problem.HeldByReservation || !d.ShortWithoutHeld)
 }
 
-// isStale says whether the gang, or what it was found to lack and of which no event tells, has changed since the snapshot.
+// isStale says whether the snapshot is out of date: the gang has changed, or a shortage whose end no event reports.
 func (c *Decisions) isStale(g *group, s *Snapshot, d *placement.Decision) bool {
 	switch {
 	case g.changes != s.changes:

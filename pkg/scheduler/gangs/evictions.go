@@ -10,10 +10,10 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// useWithin is how long after its victims' grace periods a preemptor may take to be bound until their evictions count as wasted.
+// useWithin is added to the victims' grace periods. A preemptor that is not bound by then has wasted its evictions.
 const useWithin = time.Minute
 
-// Evictions counts pods that were evicted in vain: for a pod that was then not bound to their node.
+// Evictions counts wasted evictions: those for a pod that was then not bound to the node.
 type Evictions struct {
 	clock  clock.Clock
 	wasted *metrics.Counter
@@ -29,7 +29,8 @@ type eviction struct {
 	until time.Time // by then it should be bound
 }
 
-// Begin notes that a pod is about to be evicted for one that is to be bound to a node. What was evicted for it elsewhere was in vain.
+// Begin notes that a pod is about to be evicted for one that is to be bound to a node. Earlier evictions for it on another node are counted
+// as wasted.
 func (e *Evictions) Begin(preemptor types.UID, node string, victim *corev1.Pod) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -61,7 +62,7 @@ func (e *Evictions) Cancel(preemptor types.UID) {
 	}
 }
 
-// use settles what was evicted for a pod: either it was bound there, or it was in vain.
+// use ends the count for a pod: if it was not bound to the node, the evictions were wasted.
 func (e *Evictions) use(pod *corev1.Pod) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -77,7 +77,7 @@ type Reports struct {
 	queue workqueue.TypedDelayingInterface[Key] // gangs that the reporter should look at
 }
 
-// TakeReport says why a gang waits, and takes it off the list of those that the reporter should look at.
+// TakeReport says why a gang waits, and takes it off the reporter's list.
 func (r *Reports) TakeReport(key Key) Waiting {
 	r.t.mu.Lock()
 	defer r.t.mu.Unlock()

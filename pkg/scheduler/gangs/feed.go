@@ -165,9 +165,9 @@ func (f *Feed) Open() {
 	f.endRead()
 }
 
-// AwaitRead returns when everything has been read that the plugins ask the tracker about, or when that takes too long. Until then no pod may
-// be tried: a queue whose capability is not known has room for everything, and of a gang whose PodGroup is not known a pod of higher
-// priority would have single members evicted. The scheduler itself waits for what it reads, and for nothing else.
+// AwaitRead returns when everything has been read that the plugins ask the tracker about, or when that takes too long. Until then no pod
+// may be tried: a queue whose capability is not known has room for everything. A pod of high priority could have single members of a gang
+// evicted whose PodGroup is not known. The scheduler itself waits for what it reads, and for nothing else.
 func (f *Feed) AwaitRead(ctx context.Context) {
 	if !f.started || f.read.Err() != nil {
 		return

@@ -126,8 +126,8 @@ func (t *Tracker) status(g *group) gang.Status {
 	return g.Status(facts, t.clock.Now())
 }
 
-// share has a member point to the same requests as the other members of its task, which are alike as a rule: a list is larger than all else
-// that is known of a member.
+// share has a member point to the same requests as other members of its task, which are usually equal: a list is larger than all else that
+// is known of a member.
 func (g *group) share(m *gang.Member) {
 	if last := g.requests[m.Task]; last.Equal(m.Requests) {
 		m.Requests = last

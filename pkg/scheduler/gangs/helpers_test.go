@@ -146,7 +146,7 @@ func refuse(t testing.TB, tr *Tracker, scout *corev1.Pod, message string) {
 	require.True(t, ok)
 }
 
-// reserve is what the plugins do with a pod in Reserve, and unreserve in Unreserve, in the order of the profiles.
+// reserve does what the plugins do in Reserve, in the order of the profiles. unreserve does what they do in Unreserve.
 func reserve(tr *Tracker, pod *corev1.Pod) {
 	tr.Quota.Charge(pod)
 	tr.Reserve(pod)

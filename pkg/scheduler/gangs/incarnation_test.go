@@ -17,7 +17,7 @@ import (
 
 // The tests below are of Jobs that restart: what holds for one incarnation of a gang does not hold for the next.
 
-// ranAs is the PodGroup of a gang whose incarnation was bound as a whole, and of which some members have succeeded.
+// ranAs is the PodGroup of a gang that was bound as a whole, and of which some members have succeeded.
 func ranAs(version, succeeded, minMember int32) *schedulingv1beta1.PodGroup {
 	pg := groupIn(schedulingv1beta1.PodGroupInqueue, minMember)
 	pg.Status.JobVersion, pg.Status.Succeeded = &version, succeeded
@@ -210,7 +210,7 @@ func TestAMemberOfAnEarlierIncarnationEndsNoAttempt(t *testing.T) {
 	assert.Equal(t, Allow, result)
 }
 
-// A member may be released before it waits in Permit. The next tick allows it again, unless the minimum is gone by then.
+// A member may be released before it waits in Permit. The next tick allows it again, unless the minimum has lost its room meanwhile.
 func TestAMemberThatWasReleasedTooEarlyIsReleasedAgainWhileTheMinimumIsThere(t *testing.T) {
 	for name, tc := range map[string]struct {
 		lost   bool

@@ -44,8 +44,8 @@ func picture(t *testing.T) sets.Set[transition] {
 	return drawn
 }
 
-// TestThePictureOfTheLifecycle compares the table in CONTRIBUTING.md with what gangs are seen to do: each transition that is seen is in the
-// table, and each in the table is seen, in random histories or in one that is made for it.
+// TestThePictureOfTheLifecycle compares the table in CONTRIBUTING.md with the transitions of gangs. Each transition that is seen is in the
+// table. Each in the table is seen, in random histories or in a history made for it.
 func TestThePictureOfTheLifecycle(t *testing.T) {
 	seen := map[transition]string{}
 	for seed := range uint64(300) {

@@ -103,8 +103,8 @@ func (t *Tracker) record(g *group, old, m *gang.Member) {
 	t.Quota.charge(m.Pod, g.podGroup.account, m.Requests)
 }
 
-// mayFitNow says whether a change of a waiting pod may let it onto a node that it had no place on. The queue tells the plugins of it when
-// they rejected this very pod; but a gang is unschedulable under the name of its scout.
+// mayFitNow says whether a change of a waiting pod may let it fit on more nodes. The queue tells the plugins of it when they rejected this
+// very pod; but a gang is unschedulable under the name of its scout.
 func mayFitNow(old, pod *corev1.Pod) bool {
 	return slices.ContainsFunc(framework.PodSchedulingPropertiesChange(pod, old, true), func(e fwk.ClusterEvent) bool {
 		return e.ActionType != fwk.Update // which stands for changes that upstream's plugins do not look at
@@ -158,9 +158,9 @@ func (t *Tracker) DeletePod(pod *corev1.Pod) {
 	t.WaitList.gone(pod.UID)
 }
 
-// awaitOutcome has a gang wait for a moment when a bound pod vanished without a deletion: it has ended, and only the PodGroup's status says
-// whether it has succeeded, and counts. (The scheduler does not see pods that have succeeded.) Until then a replacement, or surplus, would
-// be taken for what the minimum lacks, and go before all others.
+// awaitOutcome has a gang pause when a bound pod vanished without a deletion: the pod has ended, and only the PodGroup's status says
+// whether it succeeded. (The scheduler does not see pods that have succeeded.) Without it, a replacement or surplus would count as missing.
+// It would go before all other pods.
 func (t *Tracker) awaitOutcome(g *group, m *gang.Member, last *corev1.Pod) {
 	now := t.clock.Now()
 	waits := g.minimumBound && now.Before(g.outcomeUntil)

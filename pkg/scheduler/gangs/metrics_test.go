@@ -76,7 +76,7 @@ func TestGangsAndQuotaAreCountedWhenTheyAreCollected(t *testing.T) {
 	})
 }
 
-// TestTheTimesOfAGang has a gang created at 0 s, complete at 2 s, found to fit at 5 s and bound at 9 s.
+// TestTheTimesOfAGang creates a gang at 0 s. It is complete at 2 s, fits at 5 s and is bound at 9 s.
 func TestTheTimesOfAGang(t *testing.T) {
 	tr, clock := newTestTracker(t)
 	registry := metrics.NewKubeRegistry()

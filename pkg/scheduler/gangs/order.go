@@ -21,8 +21,8 @@ type OrderKey struct {
 	Rank int
 	// JobPriority is the priority of the whole gang, or of a pod without one. Higher goes first.
 	JobPriority int32
-	// Share is how many pods of its gang run beyond the minimum when a surplus pod has started, so that gangs of the same priority share
-	// what is left evenly. 0 for pods that are no surplus: they go first.
+	// Share is how many surplus pods of the gang run once this one has started. It makes gangs of the same priority share what is left
+	// evenly. 0 for pods that are no surplus: they go first.
 	Share int
 	// Since is when the gang was created, or when a pod without one entered the queue.
 	Since time.Time
@@ -63,8 +63,8 @@ type Order struct {
 	keys sync.Map // pod UID -> *OrderKey; QueueSort reads it without the lock
 }
 
-// OrderKey returns what a pod in the queue is sorted by. A pod without a gang is sorted by its priority and the time it entered
-// the queue, as the upstream scheduler does.
+// OrderKey returns what a pod in the queue is sorted by. A pod without a gang is sorted by its priority and its time in the queue, as
+// upstream does.
 func (o *Order) OrderKey(pod *corev1.Pod, queued time.Time) OrderKey {
 	if _, ok := KeyOf(pod); ok {
 		if key, ok := o.keys.Load(pod.UID); ok {

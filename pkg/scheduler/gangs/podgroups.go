@@ -121,8 +121,8 @@ func (t *Tracker) isAdmitted(g *group) bool {
 	return g.podGroup.phase.Admitted() || g.key.Foreign || t.settings.args.Admission != config.AdmissionRequired
 }
 
-// settleRepair keeps the quota assumed that a gang lacks which was found bound below its minimum: it must be able to complete. What it does
-// not lack any more others may have.
+// settleRepair keeps quota assumed for the missing members of a gang that was found bound below its minimum: it must be able to complete.
+// It releases quota that the gang does not lack any more.
 func (t *Tracker) settleRepair(g *group) {
 	g.minimumBound = g.minimumBound || g.podGroup.exists && g.Started()
 	if g.priority != nil {

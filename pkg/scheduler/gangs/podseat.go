@@ -27,8 +27,8 @@ type podSeat struct {
 // ledgerKey is the key under which a pod's seat assumes quota. It cannot be a gang's, which has a slash.
 func ledgerKey(pod types.UID) string { return "seat:" + string(pod) }
 
-// CommitSeat evicts the victims that a search has found, and keeps the room and the quota for the pod until it is bound. It returns the node. It
-// returns false if nothing was found, or if a gang would be left below its minimum now. The next search waits then.
+// CommitSeat evicts the victims that a search has found. It keeps their room and quota for the pod until the pod is bound. It returns the
+// node. It returns false if nothing was found, or if a gang would be left below its minimum now. The next search waits then.
 func (v *Victims) CommitSeat(s *PodSearch, found *placement.Seat) (node string, ok bool) {
 	v.t.mu.Lock()
 	defer v.t.mu.Unlock()

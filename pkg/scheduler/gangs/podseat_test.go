@@ -21,7 +21,7 @@ import (
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// full has a queue "q" of 2 CPUs whose pods victim-0 and victim-1 run on node0, and no room or quota for the pod "mine".
+// full has a queue "q" of 2 CPUs, used by the pods victim-0 and victim-1 on node0. There is no room and no quota for the pod "mine".
 func full(t *testing.T) (tr *Tracker, clock *clocktesting.FakeClock, mine *corev1.Pod, victims []*corev1.Pod) {
 	t.Helper()
 	tr, clock = newTestTracker(t)

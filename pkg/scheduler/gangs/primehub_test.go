@@ -14,8 +14,8 @@ import (
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// TestPodsOfPrimeHubAreCharged: a Jupyter server that PrimeHub labels with a group and a user takes of the quota of both, whenever it becomes
-// known which queue the group is.
+// TestPodsOfPrimeHubAreCharged covers a Jupyter server that PrimeHub labels with a group and a user. It is charged to both, also if the
+// group's queue becomes known later.
 func TestPodsOfPrimeHubAreCharged(t *testing.T) {
 	tr := openTracker(t)
 	pods := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})

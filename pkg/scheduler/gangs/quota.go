@@ -142,7 +142,7 @@ func (q *Quota) Charge(pod *corev1.Pod) *quota.Shortage {
 	return nil
 }
 
-// Refund takes the charge of a pod back that has lost its room, unless the API says that it is bound after all.
+// Refund takes back the charge of a pod that has lost its room and is not bound.
 func (q *Quota) Refund(pod *corev1.Pod) {
 	q.t.mu.Lock()
 	defer q.t.mu.Unlock()

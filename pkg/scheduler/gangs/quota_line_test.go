@@ -18,8 +18,8 @@ import (
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// quotaTest is a tracker with an org of 10 cores, its children a, with 6, and b, without a limit, and a queue beside them. A gang may be bypassed
-// once, or wait for a minute.
+// quotaTest is a tracker with a queue org of 10 cores. Its children are a, with 6 cores, and b, without a limit. Another queue stands
+// beside them. A gang may be bypassed once, or wait for a minute.
 type quotaTest struct {
 	*testing.T
 	*Tracker
@@ -147,7 +147,7 @@ func TestWhatStoodBackIsWokenWhenQuotaIsReservedNoMore(t *testing.T) {
 			q.Quota.SetQueue(mustertesting.MakeQueue("a").Parent("org").Capability("cpu", "5").Obj())
 			require.True(q, q.decide(g).ExceedsCapability)
 		},
-		"its turn was in vain": func(q *quotaTest, _ *group) { q.clock.Step(4 * time.Minute); (&dispatcher{q.Tracker}).tick() },
+		"its turn failed": func(q *quotaTest, _ *group) { q.clock.Step(4 * time.Minute); (&dispatcher{q.Tracker}).tick() },
 		"no nodes are as large": func(q *quotaTest, g *group) {
 			q.DeletePod(mustertesting.MakePod("single1").UID("single1").Obj())
 			q.DeletePod(mustertesting.MakePod("single2").UID("single2").Obj())

@@ -19,8 +19,8 @@ import (
 
 // The tests below are of changes that come at an unlucky moment: informers, scheduling cycles and the dispatcher are not in step.
 
-// breakGang has a gang of two found with one of them bound, in a queue that has room for both, and a pod that waits for quota because the
-// other's is assumed.
+// breakGang has a gang of two of which one is bound, in a queue that has room for both. The other's quota is assumed, so a third pod waits
+// for quota.
 func breakGang(t *testing.T, tr *Tracker) (waits *corev1.Pod) {
 	t.Helper()
 	tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "2").Obj())
@@ -90,8 +90,8 @@ func TestTheSurplusOfAGangThatChangesItsQueueTriesTheNewOne(t *testing.T) {
 	assert.Equal(t, []string{"m"}, namesOf((&dispatcher{tr}).nextActions(quotaKey).Activate))
 }
 
-// TestTheGateLearnsNothingFromTheQueue: the random histories found that a pod which the scheduling queue did not know to be deleted came back
-// as a member, was chosen, and never came.
+// TestTheGateLearnsNothingFromTheQueue covers a deleted pod that the scheduling queue still knows. The random histories found that it came
+// back as a member, was chosen, and never came.
 func TestTheGateLearnsNothingFromTheQueue(t *testing.T) {
 	pod := memberNamed("m").Obj()
 	for name, tc := range map[string]struct {
@@ -271,8 +271,8 @@ func TestAMemberIsNotBoundWithoutItsPodGroup(t *testing.T) {
 	assert.Equal(t, []types.UID{"m0"}, (&dispatcher{tr}).nextActions(theGang).Reject, "nor are those that wait for it")
 }
 
-// TestMembersOfAnAttemptThatFailedComeWhenTheirGangIsSeatedAtOnce: the random histories found that a gang which the dispatcher had last seen
-// running, and sees running again, had lost an attempt in between, and its members waited for ever.
+// TestMembersOfAnAttemptThatFailedComeWhenTheirGangIsSeatedAtOnce covers a gang that loses an attempt between two looks of the dispatcher.
+// The random histories found that its members then waited for ever, because the dispatcher saw it running both times.
 func TestMembersOfAnAttemptThatFailedComeWhenTheirGangIsSeatedAtOnce(t *testing.T) {
 	for name, lose := range map[string]func(*testing.T, *Tracker, *corev1.Pod){
 		"rolled back": func(t *testing.T, tr *Tracker, pod *corev1.Pod) {

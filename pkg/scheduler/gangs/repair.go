@@ -66,9 +66,9 @@ type repairRules struct{ t *Tracker }
 
 // repairsOf are the writes that a gang needs.
 //
-// A gang that a crash left below its minimum, and that could not be completed in time, is evicted whole and starts over. The scheduler keeps
-// the room of nominated pods from others, and a member whose gang waits may never come for it: its nomination is from before a restart, or
-// from before the gang fell apart.
+// A gang that a crash left below its minimum, and that is not completed in time, is evicted whole. It starts over. The scheduler keeps room
+// for nominated pods, and a member whose gang waits may never use it: its nomination is from before a restart, or from before the gang fell
+// apart.
 func (r *repairRules) repairsOf(g *group, now time.Time) (repairs []repair) {
 	if !r.t.Leadership.leads.Load() {
 		return nil
@@ -99,7 +99,8 @@ func (r *repairRules) dropsNominations(g *group) bool {
 	return g.attempt == nil && r.t.status(g).Phase != gang.Running
 }
 
-// isDue says whether a repair is still due. One that is tried again may be old: the gang may have been completed. What is due must be done.
+// isDue says whether a repair is still due. One that is tried again may be old: the gang may have been completed. A repair that is still
+// due must be made.
 func (r *repairRules) isDue(job repair) bool {
 	r.t.mu.Lock()
 	defer r.t.mu.Unlock()

@@ -23,8 +23,8 @@ import (
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// TestOnlyAGangThatNeverReachedItsMinimumIsEvicted: a gang that was bound as a whole is not evicted when it loses a member later, also if its
-// PodGroup's status does not say that it was: under load the status is written later.
+// TestOnlyAGangThatNeverReachedItsMinimumIsEvicted shows that a gang that was bound as a whole is not evicted when it loses a member. That
+// holds also while its PodGroup's status does not say that it was bound: under load the status is written later.
 func TestOnlyAGangThatNeverReachedItsMinimumIsEvicted(t *testing.T) {
 	for name, c := range map[string]struct {
 		bound   int // of three

@@ -56,7 +56,7 @@ func (w *WaitList) applyReservations() {
 	}
 }
 
-// reserveNodes reserves the places that a decision has found for a gang that has to wait, or gives it up if it has found none.
+// reserveNodes reserves the places that a decision has found for a waiting gang. It drops the reservation if the decision found none.
 func (w *WaitList) reserveNodes(g *group, d *placement.Decision, now time.Time) {
 	switch {
 	case d.GivenUp:

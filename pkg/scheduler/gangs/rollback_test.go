@@ -44,7 +44,7 @@ func TestMembersThatCameBeforeTheCachesWereReadAreActivatedWhenTheirGangIsAdmitt
 	assert.Equal(t, []string{"m"}, namesOf((&dispatcher{tr}).nextActions(theGang).Activate))
 }
 
-// TestOnlyTheStatusAdmitsAPodGroup: whoever may create pods may write that a Job is their owner. That opens the gate for no gang.
+// TestOnlyTheStatusAdmitsAPodGroup: every user who may create pods can name a Job as their owner. That opens the gate for no gang.
 func TestOnlyTheStatusAdmitsAPodGroup(t *testing.T) {
 	job := mustertesting.MakeJob("j").UID("job").Obj()
 	tr, _ := newTestTracker(t)
@@ -269,7 +269,7 @@ func TestAPodWaitsForThePodGroupItWasCreatedFor(t *testing.T) {
 	require.Empty(t, tr.Gate(raised))
 }
 
-// What an attempt has assumed is of the quota of the queue that it began in.
+// An attempt's assumed quota is that of the queue in which the attempt began.
 func TestAGangThatChangesItsQueueInAnAttemptIsRolledBack(t *testing.T) {
 	tr := openTracker(t)
 	startAttempt(t, tr, 2)
@@ -317,7 +317,7 @@ func TestADecisionOnAGangThatHasChangedIsRefused(t *testing.T) {
 	}
 }
 
-// A pod that waits in Permit is of no use to a gang that it has left, nor to the one that it has joined.
+// A pod that waits in Permit serves neither the gang that it has left nor its new gang.
 func TestAPodThatLeavesItsGangWhileItHoldsRoomGivesItBack(t *testing.T) {
 	tr := openTracker(t)
 	startAttempt(t, tr, 2)

@@ -22,7 +22,7 @@ import (
 // have gone that are in their way.
 type seat struct {
 	leaving sets.Set[types.UID] // pods that have not gone yet
-	until   time.Time           // the attempt is rolled back if they have not gone by then
+	until   time.Time           // the attempt is rolled back if the victims are still there then
 	within  time.Duration       // after one has gone the next must go
 	message string              // what the members wait for
 }
@@ -116,7 +116,7 @@ func graceOf(pod *corev1.Pod) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// gone notes that a pod has left its node. The last one that was in the way of a gang, on nodes or in its queue, has its members come.
+// gone notes that a pod has left its node. When no victim of a gang is left, on nodes or in its queue, its members are activated.
 func (w *WaitList) gone(pod types.UID) {
 	for _, g := range w.seats {
 		if made := g.attempt.seat; made != nil && (made.leaving.Len() == 0 || made.leaving.Has(pod)) {
@@ -147,8 +147,8 @@ func (w *WaitList) extend(made *seat, by types.UID) bool {
 	return true
 }
 
-// beginEviction is asked before a pod is evicted for a gang, or a pod, and says whether it still should be. Of a gang that loses a member it
-// needs all that were to go with it must go, too, whatever becomes of the seat.
+// beginEviction says whether a pod still should be evicted for a gang or a pod. It is asked before the eviction. Once one member of a gang
+// is evicted, the plan's others must go, even if the plan is given up.
 func (w *WaitList) beginEviction(by, pod types.UID) bool {
 	stands, claims := w.leavingFor(by).Has(pod), w.t.Victims.claims
 	if own := claims[pod]; own.by != by || !stands && !own.begun {
@@ -176,8 +176,8 @@ func (w *WaitList) leavingFor(by types.UID) sets.Set[types.UID] {
 	return nil
 }
 
-// settleSeat has the members of a gang come if no pod is in their way any more, and ends its attempt if that has taken too long. The quota may
-// be that of a pod that goes for another gang.
+// settleSeat activates the members of a gang when all victims have gone. It ends the attempt if that has taken too long. The quota may be
+// that of a pod that goes for another gang.
 func (w *WaitList) settleSeat(g *group) {
 	made, now := g.attempt.seat, w.t.clock.Now()
 	switch {
@@ -208,7 +208,7 @@ func (w *WaitList) endSeat(g *group) {
 	w.t.Victims.dropUnbegun(g.podGroup.uid)
 }
 
-// seatsAgainst is the room on each node that evictions make for other gangs than the given one, and for other pods; nil if there is none. Only
+// seatsAgainst is the room on each node that evictions make for other gangs and other pods than the given one; nil if there is none. Only
 // system-critical pods may take it.
 func (w *WaitList) seatsAgainst(g *group, pod types.UID, priority int32) map[string]resources.List {
 	if len(w.seats)+len(w.podSeats) == 0 || upstream.IsCritical(priority) {
@@ -227,8 +227,8 @@ func (w *WaitList) seatsAgainst(g *group, pod types.UID, priority int32) map[str
 	return amounts
 }
 
-// WaitForSeat says whether a pod must have no other evicted on a node, because room is being made there for another gang: nominated to the
-// node, the pod would keep the gang's members out until its own victims have gone. It is activated when the gang has its room.
+// WaitForSeat says whether a pod must not preempt on a node, because room is being made there for another gang: nominated to the node, the
+// pod would keep the gang's members out until its own victims have gone. It is activated when the gang has its room.
 func (v *Victims) WaitForSeat(pod *corev1.Pod, node string) bool {
 	v.t.mu.Lock()
 	defer v.t.mu.Unlock()
@@ -245,8 +245,8 @@ func (v *Victims) WaitForSeat(pod *corev1.Pod, node string) bool {
 }
 
 const (
-	// firstSearchPause is how long after a search for victims in vain the next is made; the pause doubles up to longestSearchPause. A queue
-	// may come above its share without any event that helps a waiting gang.
+	// firstSearchPause is the pause after a search that found no victims; the pause doubles up to longestSearchPause. A queue may come
+	// above its share without any event that helps a waiting gang.
 	firstSearchPause   = time.Second
 	longestSearchPause = 30 * time.Second
 	// askedAtOnce is for how many gangs a tick asks whether a search may find victims: thousands may wait.
@@ -276,7 +276,7 @@ func (v *Victims) searchIn(g *group, now time.Time) time.Duration {
 	return max(0, wait)
 }
 
-// searched notes that victims were searched in vain for a gang that was refused, or that the search is owed to it.
+// searched notes the result of a search for a refused gang: there were no victims, or the search is still to be made.
 func (v *Victims) searched(g *group, s *Snapshot, now time.Time) {
 	g.retry.searchOwed = !s.MayEvict
 	if s.MayEvict {
@@ -408,7 +408,7 @@ func (r *EvictionRules) Below(account string) int32 {
 	return math.MaxInt32
 }
 
-// Judged returns a candidate with the rule by which it may go if nothing else does, nil if there is none.
+// Judged returns a candidate with the rule that allows its eviction, or nil if no rule does.
 func (r *EvictionRules) Judged(v *placement.Victim) *placement.Victim {
 	if v.Rule = r.reclaim.Rule(r.unit(v)); v.Rule == quota.NotAllowed {
 		return nil

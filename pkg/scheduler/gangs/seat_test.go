@@ -272,7 +272,7 @@ func TestAGangIsDecidedAgainWhenAnotherQueueIsAboveItsShare(t *testing.T) {
 	woken := func() bool { return tr.gangs[theGang].decision.woken }
 	clock.Step(longestSearchPause)
 	(&dispatcher{tr}).tick()
-	require.False(t, woken(), "nobody has more than is due")
+	require.False(t, woken(), "no queue has more than its share")
 	for i := range 3 {
 		tr.SetPod(on(singleNamed(fmt.Sprint("s", i), "other").Obj(), "node"))
 	}

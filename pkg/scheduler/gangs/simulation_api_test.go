@@ -20,7 +20,7 @@ func (s *simulation) newName(prefix string) string {
 	return fmt.Sprintf("%s-%03d", prefix, s.next)
 }
 
-// tellPod has everybody told what a pod is like now.
+// tellPod tells the tracker and the books what a pod is like now.
 func (s *simulation) tellPod(pod *corev1.Pod) {
 	s.api[pod.UID] = pod
 	s.ofPods = append(s.ofPods, func() {
@@ -31,7 +31,7 @@ func (s *simulation) tellPod(pod *corev1.Pod) {
 	s.toScheduler = append(s.toScheduler, func() { s.schedulerSees(pod) })
 }
 
-// forgetPod has everybody told that a pod is gone.
+// forgetPod tells the tracker and the books that a pod is gone.
 func (s *simulation) forgetPod(pod *corev1.Pod) {
 	delete(s.api, pod.UID)
 	s.ofPods = append(s.ofPods, func() {
@@ -155,7 +155,7 @@ func (s *simulation) terminate(pod *corev1.Pod) {
 	s.tellPod(going)
 }
 
-// finish ends a bound pod by itself. What it was is written to its PodGroup.
+// finish ends a bound pod by itself. The outcome is written to its PodGroup.
 func (s *simulation) finish(pod *corev1.Pod, succeeded bool) {
 	s.forgetPod(pod)
 	key, inGang := simKeyOf(pod)

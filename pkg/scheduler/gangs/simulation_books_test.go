@@ -302,7 +302,7 @@ func (b *books) path(queue string) []string {
 	return path
 }
 
-// uses is what the pods of a queue and of its children take, and with chosen also what those will take that were given places.
+// uses is the use of the pods of a queue and its children. With chosen, it includes pods that were given places and hold none yet.
 func (b *books) uses(queue string, chosen bool) int64 {
 	sum := int64(0)
 	for _, pod := range b.pods {
@@ -354,13 +354,13 @@ func (b *books) allow(pod *corev1.Pod) {
 	if !inGang || b.pods[pod.UID] == nil {
 		return
 	}
-	b.assertf(b.told[key] != nil, "%s is let go, but its PodGroup does not exist", pod.Name)
+	b.assertf(b.told[key] != nil, "%s is released, but its PodGroup does not exist", pod.Name)
 	if b.told[key] == nil {
 		return
 	}
-	b.assertf(simVersionOf(pod) == b.versionOf(key) && b.pods[pod.UID].DeletionTimestamp == nil, "%s is let go, but it does not count", pod.Name)
+	b.assertf(simVersionOf(pod) == b.versionOf(key) && b.pods[pod.UID].DeletionTimestamp == nil, "%s is released, but it does not count", pod.Name)
 	short := b.short(key, b.holds)
-	b.assertf(short == 0, "%s is let go, but %d members of the minimum of %s hold no room", pod.Name, short, key)
+	b.assertf(short == 0, "%s is released, but %d members of the minimum of %s hold no room", pod.Name, short, key)
 }
 
 // checkQuota checks that no queue uses more than its capability when a pod has taken its room.
@@ -391,7 +391,7 @@ func (b *books) checkSurplus(pod *corev1.Pod, node string) {
 	}
 }
 
-// evicts checks that a gang is evicted whole, and only if it is bound below its minimum and never was bound as a whole.
+// evicts checks that a gang is evicted whole, and only if it is bound below its minimum and always was.
 func (b *books) evicts(repairs []repair) {
 	evicted := map[Key]sets.Set[types.UID]{}
 	for _, r := range repairs {
@@ -426,7 +426,7 @@ func (b *books) checkRest() {
 	}
 }
 
-// checkCharges checks that what is charged is what is bound, and what is assumed is what members request without which gangs are partial.
+// checkCharges checks that bound pods are charged, and that the missing members of partial gangs are assumed.
 func (b *books) checkCharges() {
 	ledger := b.tracker.Quota.Ledger
 	charged := sets.New(ledger.Pods()...)
@@ -462,7 +462,7 @@ func (b *books) checkWhole(key Key) {
 	}
 }
 
-// against is what is reserved on a node against a gang or pod, and partial says that it stands back for no other.
+// against is what is reserved on a node against a gang or pod. No reservation holds off a partial gang.
 func (b *books) against(key Key, partial bool, node string) int64 {
 	if b.kept == nil || b.kept.key == key || partial || !b.mayWait(b.kept.key) {
 		return 0
@@ -472,7 +472,7 @@ func (b *books) against(key Key, partial bool, node string) int64 {
 
 func (b *books) mayWait(key Key) bool { return b.told[key] != nil && b.waits(key) }
 
-// hasQuota says whether there is quota for an amount, beside what gangs of the priority or above wait for if these go first.
+// hasQuota says whether there is quota for an amount. With standsBack, it leaves out what waiting gangs of at least the priority need.
 func (b *books) hasQuota(key Key, queue string, amount int64, priority int32, standsBack bool) bool {
 	free := map[string]int64{}
 	for name := range b.limits {
@@ -509,7 +509,7 @@ func (b *books) hasQuota(key Key, queue string, amount int64, priority int32, st
 	return enough(queue, amount)
 }
 
-// promisedToPartial is what gangs below their minimum, other than the one named, will take of a queue when they are completed.
+// promisedToPartial is what partial gangs, other than the one named, take of a queue when they are completed.
 func (b *books) promisedToPartial(but Key, queue string) int64 {
 	sum := int64(0)
 	for key, pg := range b.told {
@@ -551,7 +551,8 @@ func (b *books) checkMinimum(key Key) {
 	b.assertf(!fits, "the minimum of %s fits and does not start", key)
 }
 
-// checkPod checks that a single pod or a surplus pod does not wait if there is room and quota for it, beside what waiting minimums need.
+// checkPod checks that a single pod or a surplus pod does not wait while it has room and quota. Room that waiting minimums need is left
+// out.
 func (b *books) checkPod(pod *corev1.Pod) {
 	key, inGang := simKeyOf(pod)
 	if b.isBound(pod) || pod.DeletionTimestamp != nil {

@@ -22,7 +22,7 @@ func (s *simulation) schedulerSees(pod *corev1.Pod) {
 	uid := pod.UID
 	if pod.Spec.NodeName != "" {
 		if w, ok := s.waiting[uid]; ok {
-			w.Reject("", "bound by somebody else")
+			w.Reject("", "bound by another client")
 		}
 		s.leaveQueue(uid)
 		s.room[uid] = &simRoom{node: pod.Spec.NodeName, cpu: simCPU(pod), bound: true}

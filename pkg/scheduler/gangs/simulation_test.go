@@ -29,9 +29,9 @@ import (
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// simulation is a scheduler in miniature around a Tracker: an API whose events arrive late, a scheduling queue, a serial loop, a waiting room,
-// binding that may fail, and nodes. It drives the Tracker through histories that a real scheduler takes only now and then. Whether the
-// Tracker is right is judged by the books (simulation_books_test.go), which know only what the Tracker was told and what it was seen to do.
+// simulation is a scheduler in miniature around a Tracker: an API whose events arrive late, a scheduling queue, a serial loop, Permit,
+// binding that may fail, and nodes. It drives the Tracker through histories that a real scheduler takes only now and then. The books
+// (simulation_books_test.go) judge the Tracker. They know only the Tracker's inputs and its actions.
 type simulation struct {
 	fwk.Handle // only the verbs below are used
 	t          simT
@@ -500,7 +500,7 @@ func (s *simulation) rest() {
 
 // drain ends what runs until all has run that ever fits, and then everything.
 func (s *simulation) drain() {
-	// What never fits must not run.
+	// Gangs that never fit must not run.
 	s.books.checkAllHadTheirTurn(func() { s.endOneRound() })
 	for _, uid := range simUIDs(s.api) {
 		s.forgetPod(s.api[uid])

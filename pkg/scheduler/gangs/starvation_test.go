@@ -116,7 +116,7 @@ func (s *stream) second(come bool) {
 // late is how many may start until a gang that is due has been decided: decisions on a gang are 50 ms apart at the least.
 const late = 10
 
-// come has the big gang come, and the cluster live on until it has started, or for a time after it should have.
+// come creates the big gang and runs the cluster until the gang has started or the given time has passed.
 func (s *stream) come(spec gangSpec, patience int) {
 	s.big, s.came = s.createGang("big", spec), s.clock.Now()
 	for seconds := 0; s.boundOf(s.big) < spec.size; seconds++ {
@@ -133,8 +133,8 @@ func (s *stream) come(spec gangSpec, patience int) {
 	assert.False(s.t, s.tracker.WaitList.book.StandingOf(s.big, s.clock.Now()).QuotaReserved, "reserved quota is given back")
 }
 
-// TestABigGangStartsHoweverManySmallOnesCome keeps a cluster full of small gangs and pods, and has a gang come that needs most of it, or all: it
-// is passed no more often than it must bear, and starts within a bounded time after that.
+// TestABigGangStartsHoweverManySmallOnesCome keeps a cluster full of small gangs and pods. Then a gang comes that needs most of the
+// cluster, or all: it is bypassed no more often than allowed, and starts within a bounded time after that.
 func TestABigGangStartsHoweverManySmallOnesCome(t *testing.T) {
 	mustertesting.Histories(t, 40, func(t *rapid.T) {
 		s := newStream(t, false)
@@ -144,8 +144,8 @@ func TestABigGangStartsHoweverManySmallOnesCome(t *testing.T) {
 	})
 }
 
-// TestABigGangGetsItsQuotaHoweverManySmallOnesCome does the same with queues: the gang needs most of the quota of its queue, or all, and room on
-// nodes, which others take whose quota is not in question.
+// TestABigGangGetsItsQuotaHoweverManySmallOnesCome does the same with queues: the gang needs most of the quota of its queue, or all, and
+// room on nodes. Pods of other queues take that room.
 func TestABigGangGetsItsQuotaHoweverManySmallOnesCome(t *testing.T) {
 	mustertesting.Histories(t, 40, func(t *rapid.T) {
 		s := newStream(t, true)

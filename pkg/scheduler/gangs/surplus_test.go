@@ -55,7 +55,7 @@ func TestAMinimumThatWaitsGetsBothPlaces(t *testing.T) {
 			assert.Equal(t, 4, s.boundOf(elastic))
 			s.finish(s.boundPods(elastic)[3], true)
 			s.run(time.Second)
-			assert.Equal(t, 4, s.boundOf(elastic), "what nobody else waits for is for surplus")
+			assert.Equal(t, 4, s.boundOf(elastic), "surplus takes the room that no other pod waits for")
 		})
 	}
 }
@@ -137,8 +137,8 @@ func TestSurplusLeavesRoomToAPartialGang(t *testing.T) {
 	assert.Equal(t, 3, s.boundOf(elastic))
 }
 
-// TestSurplusOfEqualGangsIsSharedEvenly: at most one pod lies between gangs that were created in the same second and are alike, and the one that
-// was seen first has the odd pod; also after pods have ended.
+// TestSurplusOfEqualGangsIsSharedEvenly compares gangs that were created in the same second and are alike. Their surplus differs by at most
+// one pod, and the gang that was seen first has the odd pod; also after pods have ended.
 func TestSurplusOfEqualGangsIsSharedEvenly(t *testing.T) {
 	mustertesting.Histories(t, 50, func(t *rapid.T) {
 		s := newSimulation(t, func(label string, lowest, highest int) int { return rapid.IntRange(lowest, highest).Draw(t, label) }, simArgs())

@@ -31,7 +31,8 @@ import (
 	"github.com/muster-sched/muster/pkg/reservations"
 )
 
-// Tracker is what all plugins share. Make it with New, start it with Feed.Start. Its parts, one for each of those who use it, share its lock.
+// Tracker is what all plugins share. Make it with New, start it with Feed.Start. It has one part for each of its users. The parts share its
+// lock.
 type Tracker struct {
 	// Feed has the tracker told of what is in the API.
 	Feed *Feed
@@ -51,7 +52,7 @@ type Tracker struct {
 	Reports *Reports
 	// Victims is what preemption asks.
 	Victims *Victims
-	// Evictions counts pods that were evicted in vain.
+	// Evictions counts wasted evictions.
 	Evictions *Evictions
 	// Binds bounds how many members are bound at the same time.
 	Binds *BindLimiter
@@ -236,7 +237,7 @@ const (
 	wakeDelay = 2 * time.Millisecond
 	// decisionPause is the least time between two decisions on a gang that does not fit: on a busy cluster every pod that goes is an event.
 	decisionPause = 50 * time.Millisecond
-	// searchPause is how many times as long as a search in vain took the gang is left alone after it, so that it takes only a small part of
+	// searchPause is the pause after a search that failed, as a multiple of the search's own duration. It keeps searches a small part of
 	// the scheduler's time.
 	searchPause = 20
 )

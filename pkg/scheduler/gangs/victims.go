@@ -12,7 +12,7 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// claimFor is how long a claim of a pod on its victims stands when neither their end nor a failure is seen.
+// claimFor is how long a pod's claim on its victims stands if neither their end nor a failure is seen.
 const claimFor = 30 * time.Second
 
 // claim marks a member that a preemptor is about to have evicted.
@@ -84,8 +84,8 @@ func (v *Victims) claimed(uid, but types.UID) bool {
 	return ok && c.by != but && v.t.clock.Now().Before(c.until)
 }
 
-// ClaimVictims puts pods on the list of those that are about to be evicted for a preemptor. Plans that are made from now on
-// count them as gone, and the gate holds what would join a gang that goes whole.
+// ClaimVictims notes that pods are about to be evicted for a preemptor. New plans count them as gone. The gate holds pods that would join a
+// gang that is evicted whole.
 func (v *Victims) ClaimVictims(preemptor types.UID, victims []types.UID) {
 	v.t.mu.Lock()
 	defer v.t.mu.Unlock()
@@ -212,8 +212,8 @@ func (v *Victims) countClaim(g *group, n int) {
 	}
 }
 
-// isPreempted says whether so many members of a gang are about to be evicted that the rest is below the minimum. A member that started now
-// would be left alone.
+// isPreempted says whether the evictions that are about to be made leave a gang below its minimum. A member that started now would be left
+// alone.
 func (v *Victims) isPreempted(g *group) bool {
 	if v.claimOn[g] == 0 {
 		return false // asked for each gang in each tick

@@ -10,9 +10,9 @@ import (
 // Hints are what queueing hints ask, and tell.
 type Hints struct{ t *Tracker }
 
-// RejectedBy says whether an event that a plugin waits for may help the gang for which a pod is the scout, and with which pods to ask that
-// plugin: what helps one of them may help the gang. Events of the gang's own pods count, too: room that its members gave up may be
-// seen only after the gang was decided again.
+// RejectedBy says whether an event for a plugin may help the scout's gang. It also returns the pods to ask the plugin about: what helps one
+// of them may help the gang. Events of the gang's own pods count, too: room that its members gave up may be seen only after the gang was
+// decided again.
 func (h *Hints) RejectedBy(plugin string, scoutPod *corev1.Pod) (rejected []*corev1.Pod, ask bool) {
 	h.t.mu.Lock()
 	defer h.t.mu.Unlock()
@@ -31,7 +31,7 @@ func (h *Hints) IsHeldBack(pod *corev1.Pod) bool {
 	return ok
 }
 
-// Free notes that room has come free since the gang of a scout was decided, and says whether all that has come free may be enough for it.
+// Free notes that room has come free since the gang of a scout was decided. It says whether all of that room may be enough for the gang.
 // The amount came free on a node; or a node has come or changed: then the name is "".
 func (h *Hints) Free(scoutPod *corev1.Pod, node string, amount resources.List) (enough bool) {
 	h.t.mu.Lock()

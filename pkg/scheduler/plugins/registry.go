@@ -21,7 +21,7 @@ import (
 	"github.com/muster-sched/muster/pkg/scheduler/report"
 )
 
-// NewRegistry makes the factories of all plugins on a tracker of gangs, which is one for all profiles of a scheduler.
+// NewRegistry makes the factories of all plugins. All profiles of a scheduler share the tracker.
 func NewRegistry(tracker *gangs.Tracker) frameworkruntime.Registry {
 	tracker.Feed.OnStart(func(ctx context.Context, handle fwk.Handle) { report.Run(ctx, handle, tracker) })
 	tracker.Feed.OnStart(func(ctx context.Context, handle fwk.Handle) { eviction.LowerUsage(ctx, handle, tracker) })

@@ -75,8 +75,8 @@ func newCycle() *framework.CycleState {
 	return cycle
 }
 
-// TestNoPodIsTriedBeforePodGroupsAndQueuesWereRead: one that names a full queue would start, and one of high priority would have a member of
-// a gang evicted.
+// TestNoPodIsTriedBeforePodGroupsAndQueuesWereRead shows that pods wait until both are read. Without that, a pod could start in a full
+// queue. A pod of high priority could have a member of a gang evicted.
 func TestNoPodIsTriedBeforePodGroupsAndQueuesWereRead(t *testing.T) {
 	queue := mustertesting.MakeQueue("full").Capability("cpu", "1").Obj()
 	for _, plugin := range []string{"Capacity", "Coscheduling"} {

@@ -25,8 +25,8 @@ const (
 	eventPause = 5 * time.Minute
 )
 
-// rewordPause is the least time between two texts for one reason. The more pods wait in all, the less often each gang changes its text, so
-// that many gangs together cost a busy cluster no more than a few.
+// rewordPause is the least time between two texts for one reason. It grows with the number of waiting pods. So many gangs together cost a
+// busy cluster no more writes than a few.
 func (r *Reporter) rewordPause() time.Duration {
 	return max(textPause, time.Duration(r.waiting)*textPausePerMember)
 }

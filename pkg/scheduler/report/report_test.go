@@ -36,7 +36,7 @@ type stage struct {
 	recorder *record.FakeRecorder
 	fails    error // what the API answers to a write
 
-	// What the tracker says.
+	// The tracker's answers.
 	follows  bool
 	waiting  gangs.Waiting
 	members  []*corev1.Pod

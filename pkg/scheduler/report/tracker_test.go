@@ -257,8 +257,8 @@ func TestAReportHasNothingDecidedAgain(t *testing.T) {
 	assert.Contains(t, s.says(t, "m0"), "(found at 1970-01-01T00:16:40Z)")
 }
 
-// TestAnAttemptThatFailsIsNoNewStart: a gang that is tried and waits again for the same reason makes no second event, and its text changes no
-// sooner.
+// TestAnAttemptThatFailsIsNoNewStart: a gang that is tried and waits again for the same reason makes no second event. Its text does not
+// change sooner.
 func TestAnAttemptThatFailsIsNoNewStart(t *testing.T) {
 	s := newTracked(t)
 	s.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1))

@@ -1,5 +1,5 @@
-// Package upstream has everything that reaches beyond the plugin interfaces of kube-scheduler: what muster-scheduler changes in the upstream
-// scheduler, each with the reason why a plugin cannot do it, and helpers of upstream that are not published as a library.
+// Package upstream has everything that reaches beyond the plugin interfaces of kube-scheduler: changes of muster-scheduler to the upstream
+// scheduler, each with the reason why a plugin cannot make it. It also has helpers of upstream that are not published as a library.
 // docs/plain-scheduler.md lists what each adds.
 package upstream
 

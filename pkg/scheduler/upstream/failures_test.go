@@ -68,7 +68,7 @@ func (c *cacher) PatchPodStatus(_ *corev1.Pod, conditions []*corev1.PodCondition
 	return nil, nil
 }
 
-// fail has upstream's failure handler, as HandleFailures changes it, handle the failure of a pod that is nominated to a node.
+// fail runs upstream's failure handler, as HandleFailures changes it, for a pod that is nominated to a node.
 func fail(t *testing.T, name string, status *fwk.Status, cacher fwk.APICacher) *usedByFailures {
 	t.Helper()
 	metrics.Register()
@@ -112,7 +112,7 @@ func fitError(pod string) *fwk.Status {
 	})
 }
 
-// TestFailures: for a member the reporter speaks, a single pod that lacks quota gets its own reason, and all else is upstream's. The
+// TestFailures: the reporter writes for a member, and a single pod that lacks quota gets its own reason. All else is upstream's. The
 // nomination is written in any case.
 func TestFailures(t *testing.T) {
 	broken := func(string) *fwk.Status { return fwk.AsStatus(errors.New("the API server is away")) }

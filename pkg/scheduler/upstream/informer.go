@@ -10,8 +10,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// TellApart wraps a handler so that it gets a deletion and an addition where informers report an update, because an object was deleted and
-// another of its name created while they could not watch. A handler that takes the two for one object keeps what it knew of the old one.
+// TellApart wraps a handler for informers that report an update when an object was deleted and created anew. The handler gets a deletion
+// and an addition. Informers report so when both happen while they cannot watch. A handler that takes the two for one object keeps what it
+// knew of the old one.
 func TellApart(handler cache.ResourceEventHandler) cache.ResourceEventHandler { return apart{handler} }
 
 type apart struct{ cache.ResourceEventHandler }

@@ -113,8 +113,8 @@ func TestTheSchedulersPodsComeFromOneInformer(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestAReplacedPodArrivesAsDeletionAndAddition at a handler of the factory, and as an update at one of upstream's own, which is why we have
-// ours. If the second changes, TellPodsApart may go.
+// TestAReplacedPodArrivesAsDeletionAndAddition at a handler of the factory. At one of upstream's own it arrives as an update, which is why
+// we wrap handlers. If the second changes, TellPodsApart may go.
 func TestAReplacedPodArrivesAsDeletionAndAddition(t *testing.T) {
 	for name, test := range map[string]struct {
 		wrap bool

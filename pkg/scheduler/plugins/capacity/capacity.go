@@ -67,14 +67,14 @@ func (*Capacity) SignPod(context.Context, *corev1.Pod) ([]fwk.SignFragment, *fwk
 	return nil, nil
 }
 
-// EventsToRegister is empty: the tracker sees every charge that is taken back and every queue that changes, and activates the pods that
-// wait for quota itself.
+// EventsToRegister is empty: the tracker sees every released charge and every change of a queue. It activates the pods that wait for quota
+// itself.
 func (*Capacity) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return nil, nil
 }
 
-// PreFilter rejects a pod for which its queue, or an ancestor, has no room, or which no cluster could hold. Pods are scheduled one after
-// the other and charged in Reserve, so that what was free here is free there, as a rule.
+// PreFilter rejects a pod for which its queue, or an ancestor, has no room, or which no cluster could hold. Pods are scheduled in sequence
+// and charged in Reserve. So quota that is free here is usually free there.
 func (c *Capacity) PreFilter(ctx context.Context, cycle fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if placement.IsDryRun(cycle) {
 		return nil, fwk.NewStatus(fwk.Skip) // who asks counts the quota
@@ -118,8 +118,9 @@ type rejected struct {
 // Clone returns the mark itself.
 func (r rejected) Clone() fwk.StateData { return r }
 
-// PostFilter evicts pods for a pod that lacks quota, for quota and room together. It ends the cycle of every pod that PreFilter has rejected, as
-// later plugins have not seen the pod in PreFilter. If nothing is evicted, a nomination ends, as it would keep room from other pods.
+// PostFilter evicts pods for a pod that lacks quota, for quota and room together. It ends the cycle of every pod that PreFilter has
+// rejected: later plugins have not seen that pod in PreFilter. If nothing is evicted, a nomination ends, as it would keep room from other
+// pods.
 func (c *Capacity) PostFilter(ctx context.Context, cycle fwk.CycleState, pod *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	data, err := cycle.Read(rejectedKey)
 	if err != nil {
@@ -135,8 +136,8 @@ func (c *Capacity) PostFilter(ctx context.Context, cycle fwk.CycleState, pod *co
 	return framework.NewPostFilterResultWithNominatedNode(""), fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 }
 
-// Reserve charges the pod to its queue. While upstream tries a native pod group, each pod assumes its part of the queue for the next ones to
-// see.
+// Reserve charges the pod to its queue. While upstream tries a native pod group, each pod assumes its part of the queue. So the next pods
+// see it.
 func (c *Capacity) Reserve(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod, _ string) *fwk.Status {
 	switch {
 	case placement.IsDryRun(cycle):
@@ -161,9 +162,9 @@ func (c *Capacity) Unreserve(_ context.Context, cycle fwk.CycleState, pod *corev
 	}
 }
 
-// assume books the quota of a pod of a native pod group that names a queue. Upstream tries all pods of such a group first, takes
-// everything back, and then reserves for those that found a place, without asking the plugins again whether there is room: so the pods of
-// the group must see each other's part of the queue. It is no charge: a charge of the same pod that comes from the API meanwhile must stay.
+// assume books the quota of a pod of a native pod group that names a queue. Upstream tries all pods of such a group first and takes
+// everything back. Then it reserves for the pods that found a place, and does not ask the plugins about room again: so the pods of the
+// group must see each other's part of the queue. It is no charge: a charge of the same pod that comes from the API meanwhile must stay.
 func (c *Capacity) assume(pod *corev1.Pod) {
 	if account := c.tracker.Quota.Groups.AccountOf(pod); account != "" {
 		c.tracker.Quota.Ledger.Assume(assumptionOf(pod), account, resources.PodRequests(pod))

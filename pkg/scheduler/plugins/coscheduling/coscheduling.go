@@ -34,7 +34,7 @@ const longestWait = 15 * time.Minute
 // cannotBePlaced is why a member loses its room.
 const cannotBePlaced = "the gang's minimum could not be placed together"
 
-// Coscheduling is the plugin. What it knows of gangs is in the tracker, which it shares with the other plugins.
+// Coscheduling is the plugin. The tracker holds the state of gangs. All plugins share it.
 type Coscheduling struct {
 	tracker *gangs.Tracker
 	handle  framework.Framework
@@ -83,13 +83,13 @@ func New(tracker *gangs.Tracker) frameworkruntime.PluginFactory {
 // Name returns the name of the plugin.
 func (*Coscheduling) Name() string { return Name }
 
-// SignPod adds nothing to a pod's signature: which node a pod may go to depends on the plugin only in an exact attempt and where room is
-// reserved, and then Filter sees every node that is tried.
+// SignPod adds nothing to a pod's signature: the plugin limits a pod's nodes only in an exact attempt and where room is reserved. In both
+// cases Filter sees every node that is tried.
 func (*Coscheduling) SignPod(context.Context, *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	return nil, nil
 }
 
-// PreFilter lets single pods and surplus pass, sends chosen members on their way, and has the gang of a scout decided.
+// PreFilter lets single pods and surplus pass, sends chosen members to their nodes, and decides the gang of a scout.
 func (c *Coscheduling) PreFilter(ctx context.Context, cycle fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if placement.IsDryRun(cycle) {
 		return limit(cycle, pod, c.tracker.LimitsOf(pod)) // for victims of a pod that stands for itself
@@ -111,7 +111,7 @@ func (c *Coscheduling) PreFilter(ctx context.Context, cycle fwk.CycleState, pod 
 // PreFilterExtensions returns nil: adding or removing a pod changes no gang.
 func (*Coscheduling) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// Filter holds a member to the node that was decided for it, and keeps pods off what is reserved for others.
+// Filter holds a member to the node that was decided for it. It keeps pods off room that is reserved for others.
 func (*Coscheduling) Filter(_ context.Context, cycle fwk.CycleState, _ *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
 	if l := limitsOf(cycle); l != nil {
 		return l.refuses(node)

@@ -48,7 +48,7 @@ func (c *Coscheduling) decide(ctx context.Context, cycle fwk.CycleState, scout *
 	}
 	activateWith(cycle, scout, activate)
 	if entry = c.tracker.Enter(scout); entry.Role != gangs.Chosen {
-		return entry, behindMinimum // the scout is not one of those that start: it has done its work
+		return entry, behindMinimum // the scout does not start itself: it has done its work
 	}
 	return entry, ""
 }

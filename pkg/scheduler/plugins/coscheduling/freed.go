@@ -27,7 +27,7 @@ type room struct {
 }
 
 // by returns what an event sets free: a pod that is deleted, a node that is added or grows. Of other events that is not known. A node that
-// has grown counts as a whole, because what it had before was not counted while no member fitted there.
+// has grown counts as a whole: its earlier room was not counted while no member fitted there.
 func (f *freed) by(oldObj, newObj any) (r room, known bool) {
 	if last := f.last.Load(); last != nil && last.oldObj == oldObj && last.newObj == newObj {
 		return last.room, last.known

@@ -46,7 +46,7 @@ func (c *Coscheduling) hintFor(plugin string, hint fwk.QueueingHintFn) fwk.Queue
 			}
 			return fwk.QueueSkip, nil
 		}
-		// What comes free counts whatever the hint says of it: it may be enough together with what comes next.
+		// Freed room counts whatever the hint says: it may be enough together with the room that is freed next.
 		if r, known := c.freed.by(oldObj, newObj); known && looksAtRoom && !c.tracker.Hints.Free(pod, r.node, r.amount) {
 			return fwk.QueueSkip, nil
 		}

@@ -69,8 +69,8 @@ func lacking(t *testing.T, requests resources.List, nodes ...placement.Node) *pl
 	return shortfall
 }
 
-// TestAScoutThatOnceWaitedAloneWakesItsGang: a pod that found no place because of a reservation may be given to a gang later, and become its
-// scout. Then an event concerns its gang, whose members may be outside the queue.
+// TestAScoutThatOnceWaitedAloneWakesItsGang: a pod that found no place because of a reservation may later join a gang and become its scout.
+// Then an event concerns its gang, whose members may be outside the queue.
 func TestAScoutThatOnceWaitedAloneWakesItsGang(t *testing.T) {
 	tracker := openTracker(t)
 	c := &Coscheduling{tracker: tracker}

@@ -227,8 +227,8 @@ func (a *attempt) podInfos(key gangs.Key) map[types.UID]fwk.PodInfo {
 	return a.placed[key]
 }
 
-// OrderedScoreFuncs compares nodes as the upstream scheduler does, and, among nodes whose most important victim is alike, prefers those where
-// fewer gangs are evicted, and then those where surplus is.
+// OrderedScoreFuncs compares nodes as the upstream scheduler does. Among nodes whose most important victim is alike, it prefers fewer
+// evicted gangs, and then surplus victims.
 func (a *attempt) OrderedScoreFuncs(ctx context.Context, victims map[string]*extenderv1.Victims) []func(node string) int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()

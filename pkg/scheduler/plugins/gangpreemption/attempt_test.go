@@ -31,7 +31,7 @@ import (
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// cluster has full nodes, as a tracker and the scheduler's snapshot know them, and a filter that looks at cpu only.
+// cluster has full nodes, for a tracker and for the scheduler's snapshot, and a filter that looks at cpu only.
 type cluster struct {
 	fwk.Handle // only the methods below are used
 	tracker    *gangs.Tracker
@@ -237,7 +237,7 @@ func TestVictimsOnANode(t *testing.T) {
 	}
 }
 
-// T6: whatever runs on the nodes, the victims make room, none of them could stay, they are less important than the preemptor, and each gang
+// T6: the victims make room, whatever runs on the nodes. None of them could stay, and all are less important than the preemptor. Each gang
 // is whole or gone. If there are such victims they are found; among pods of equal priority, no gang is evicted if that is not needed.
 func TestT6_VictimsAreFewAndLeaveGangsWholeOrGone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -264,8 +264,8 @@ func TestT6_VictimsAreFewAndLeaveGangsWholeOrGone(t *testing.T) {
 	})
 }
 
-// T7: no A evicts B evicts A. A pod that was evicted, and comes again, does not find the one that took its place, alone or as a member of a
-// gang, among its victims on any node.
+// T7: no A evicts B evicts A. An evicted pod that comes again finds no victim in the pod that took its place, on any node. That holds for a
+// single pod and for a member of a gang.
 func TestT7_EvictedPodsDoNotEvictBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawCluster(t)
@@ -444,8 +444,8 @@ func (c *cluster) checkVictims(t *rapid.T, victims []*corev1.Pod, priority int32
 	}
 }
 
-// TestANodeWithSurplusIsPreferred: at equal priority surplus is evicted first, then pods without a gang, then gangs, whatever node they are
-// on and whichever started last.
+// TestANodeWithSurplusIsPreferred: at equal priority surplus is evicted first, then pods without a gang, then gangs. The node and the start
+// time do not matter.
 func TestANodeWithSurplusIsPreferred(t *testing.T) {
 	a := &attempt{plans: map[string]plan{"gang": {wholeGangs: 1}, "ordinary": {singlePods: 1}, "surplus": {surplus: 2}, "both": {singlePods: 1, surplus: 1}}}
 	victims := map[string]*extenderv1.Victims{}

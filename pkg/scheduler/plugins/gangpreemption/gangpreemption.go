@@ -1,9 +1,9 @@
 // Package gangpreemption has pods evicted for one that finds no room. No gang is left with fewer members than its minimum.
 //
-// A pod that a queue is charged for is a gang of one: package eviction finds its victims as those of a gang. Any other pod goes to the upstream
-// DefaultPreemption, which decides by priority and for one node. There this plugin prefers pods that no gang needs, among them the members that
-// a gang can spare, to others of the same priority; else it takes a gang whole, on all nodes. Everything else is upstream's: who may preempt,
-// disruption budgets, nominations, the evictions.
+// A pod that a queue is charged for is a gang of one: package eviction finds its victims as those of a gang. Any other pod goes to the
+// upstream DefaultPreemption, which decides by priority and for one node. There this plugin prefers pods that no gang needs to other pods
+// of the same priority. Surplus members of a gang are such pods; else it takes a gang whole, on all nodes. Everything else is upstream's:
+// who may preempt, disruption budgets, nominations, the evictions.
 //
 // System-critical pods are placed even if that breaks a gang.
 package gangpreemption
@@ -99,7 +99,7 @@ func (p *GangPreemption) postFilter(ctx context.Context, cycle fwk.CycleState, p
 			return result, status
 		}
 	}
-	// While evictions for the pod go on it does not come here. What it has claimed before and not got is free again.
+	// While evictions for the pod go on it does not come here. Its earlier claims are free again.
 	p.tracker.Victims.DropClaims(pod.UID)
 	result, status := p.preempt(ctx, cycle, pod, statuses, false)
 	if noVictims := status.Code() == fwk.Unschedulable && result != nil; noVictims && isCritical {

@@ -1,10 +1,10 @@
-// Package taskpriority decides who enters the scheduling queue, and in which order. It keeps the gate before gangs whose
-// turn has not come. It puts gangs that are bound below their minimum first, then goes by the priority of the job, the
-// minimum of each gang before what lies beyond it, the older gang first, and within a gang by the priority and the index of
-// its tasks. Pods without a gang are ordered by priority and age, as the upstream scheduler does.
+// Package taskpriority decides which pods enter the scheduling queue, and in which order. It closes the gate for gangs that are not ready.
+// Gangs that are bound below their minimum go first. Then come the priority of the job, minimum members before surplus, and the older gang.
+// Within a gang, tasks are ordered by priority, and their pods by index. Pods without a gang are ordered by priority and age, as the
+// upstream scheduler does.
 //
-// The gate is here, and not in Coscheduling, because this plugin waits for no cluster events: the queue asks the hints of the gating plugin
-// about every gated pod at every event, and gated pods may be many. The tracker activates them itself.
+// The gate is here, and not in Coscheduling, because this plugin waits for no cluster events: the queue asks the gating plugin's hints
+// about every gated pod at every event. There may be many such pods. The tracker activates them itself.
 package taskpriority
 
 import (

@@ -1,5 +1,5 @@
-// Package program is kube-scheduler's program with what muster-scheduler changes. It is apart from package upstream because it depends on a
-// whole API server's libraries, with which tests cannot use the race detector in reasonable time.
+// Package program is kube-scheduler's program with what muster-scheduler changes. It is not in package upstream because it depends on the
+// libraries of a whole API server. With these, tests cannot use the race detector in reasonable time.
 package program
 
 import (
