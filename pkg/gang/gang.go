@@ -68,8 +68,8 @@ type Spec struct {
 
 // Gang is the set of the pods of one PodGroup. The zero value is a gang without members.
 //
-// Whether the gang is complete, seated or broken is asked for every pod that comes along, so the counts behind these
-// questions are kept as members change; they cost the same whatever the size.
+// Each arriving pod asks whether the gang is complete, seated or broken. So the counts behind the answers are updated with each change of a
+// member. An answer costs the same for any size.
 type Gang struct {
 	Spec
 	members map[types.UID]*Member
@@ -231,8 +231,8 @@ func (g *Gang) taskMinimums() map[string]int {
 	return g.MinTaskMember
 }
 
-// shortOf is the number of members that are missing to the minimum and to that of every task, when n of the counts are there.
-// Which task a succeeded member was of is not known any more: it fills any gap.
+// shortOf is the number of members that are missing to the minimum and to every task's minimum. n selects which members count. The task of
+// a succeeded member is not known any more: it fills any gap.
 func (g *Gang) shortOf(n func(counts) int) int {
 	taskGaps := 0
 	for task, minimum := range g.taskMinimums() {

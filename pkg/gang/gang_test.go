@@ -50,7 +50,7 @@ func TestQuorum(t *testing.T) {
 		broken           bool
 	}{
 		"nothing is needed":           {gangOf(Spec{}), true, true, 0, false},
-		"nobody is there":             {gangOf(Spec{MinMember: 2}), false, false, 2, false},
+		"no member exists":            {gangOf(Spec{MinMember: 2}), false, false, 2, false},
 		"one is missing":              {gangOf(Spec{MinMember: 2}, m("a")), false, false, 1, false},
 		"all wait":                    {gangOf(Spec{MinMember: 2}, m("a"), m("b")), true, false, 0, false},
 		"one holds room":              {gangOf(Spec{MinMember: 2}, m("a", state(Reserved)), m("b")), true, false, 0, false},
@@ -159,8 +159,8 @@ func TestAReservationOutlivesUpdatesOfThePod(t *testing.T) {
 	assert.Zero(t, g.Len())
 }
 
-// TestChosenMembersSeatTheGangAndNoneIsTooMany draws gangs at random: whenever enough members exist some are chosen, with them the
-// gang is seated, and without any one of them it is not.
+// TestChosenMembersSeatTheGangAndNoneIsTooMany draws gangs at random: if enough members exist, some are chosen. With them the gang is
+// seated, and without any one of them it is not.
 func TestChosenMembersSeatTheGangAndNoneIsTooMany(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := &Gang{Spec: Spec{

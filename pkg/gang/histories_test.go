@@ -66,9 +66,9 @@ func hasRoom(state State) bool { return state == Reserved || state == Released |
 func waits(state State) bool   { return state == Waiting }
 func isThere(state State) bool { return state == Bound }
 
-// TestHistories drives a gang through random histories of pods that come, change, are reserved, let go and bound, go and are
-// gone, of old and new incarnations under the same names, and of a PodGroup whose minimums and successes change. After
-// each step all answers are those of the model, and at the end the members that are chosen are just enough.
+// TestHistories drives a gang through random histories. Pods come, change, are reserved, released, bound, deleted and gone, in old and new
+// incarnations under the same names. The minimums and successes of the PodGroup change. After each step all answers are those of the model.
+// At the end the chosen members are just enough.
 func TestHistories(t *testing.T) {
 	mustertesting.Histories(t, histories, func(t *rapid.T) {
 		h := &history{t: t, gang: &Gang{}, model: &model{pods: map[types.UID]Member{}}}

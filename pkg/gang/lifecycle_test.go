@@ -75,8 +75,8 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestStatusOfAllFacts goes through all facts: a phase has only its own reasons, a status that the clock ends is another one then, and to ask
-// changes nothing.
+// TestStatusOfAllFacts goes through all facts: a phase has only its own reasons, and asking changes nothing. A status that a deadline ends
+// is another one then.
 func TestStatusOfAllFacts(t *testing.T) {
 	reasons := map[Phase][]WaitReason{
 		Incomplete: {NoPodGroup, TooFewMembers, OutcomeUnknown}, NotAdmitted: {Admission}, Ready: {""}, Attempting: {"", BackOff},

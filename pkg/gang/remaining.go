@@ -30,8 +30,8 @@ func (r *Remaining) Remove(m *Member) {
 	r.seats.total--
 }
 
-// Spare returns as many of some members as can go together so that the gang stays seated, in the given order. It returns none for a gang
-// that is not seated. It changes nothing.
+// Spare returns as many of some members as can go together while the gang stays seated, in the given order. It returns none for a gang that
+// is not seated. It changes nothing.
 func (r *Remaining) Spare(inOrder []*Member) []*Member {
 	if !r.Seated() {
 		return nil

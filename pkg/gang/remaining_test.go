@@ -22,7 +22,7 @@ func TestSpare(t *testing.T) {
 		"no more than are asked about":           {Spec{MinMember: 1}, a, []string{"a0", "a1"}},
 		"nothing is needed":                      {Spec{}, all, []string{"a0", "a1", "b0", "b1"}},
 		"a task keeps its minimum":               {Spec{MinMember: 2, MinTaskMember: map[string]int{"a": 2}}, all, []string{"b0", "b1"}},
-		"a task that nobody is of":               {Spec{MinMember: 2, MinTaskMember: map[string]int{"c": 2}}, all, []string{}},
+		"a task without members":                 {Spec{MinMember: 2, MinTaskMember: map[string]int{"c": 2}}, all, []string{}},
 		"tasks' minimums that do not bind":       {Spec{MinMember: 2, MinTaskMember: map[string]int{"a": 2, "b": 2}}, all, []string{"a0", "a1"}},
 		"who has succeeded counts":               {Spec{MinMember: 4, Succeeded: 2}, all, []string{"a0", "a1"}},
 		"who has succeeded fills a task's place": {Spec{MinMember: 2, MinTaskMember: map[string]int{"a": 2}, Succeeded: 1}, a, []string{"a0"}},
@@ -48,7 +48,7 @@ func TestAtRestIsWholeOrNotAtAll(t *testing.T) {
 	assert.True(t, remaining.IsWholeOrGone())
 }
 
-// A remaining agrees with the gang itself, and nobody more could be spared.
+// A remaining agrees with the gang itself, and no further member could be spared.
 func TestSpareIsAllThatCanGo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec := Spec{

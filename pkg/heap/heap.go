@@ -1,5 +1,5 @@
-// Package heap says how much memory our programs may use beyond what is live: by how much a heap grows before it is collected,
-// and when a program at rest gives back what it does not need any more.
+// Package heap bounds how much memory our programs use beyond live objects. It says how much a heap grows before it is collected, and when
+// a program at rest returns free memory.
 package heap
 
 import (
@@ -15,7 +15,7 @@ import (
 // With 100 MB live and thousands of API objects a second that is a quarter of a scheduler's CPU; with 300 MB live it is 300 MB
 // that a program has for garbage alone.
 type Growth struct {
-	// Floor is the size in bytes that a heap may reach before it is collected, however little of it is live.
+	// Floor is the size in bytes that a heap may reach before it is collected, even with little live memory.
 	Floor uint64
 	// LeastPercent of what is live is how much it may grow in any case.
 	LeastPercent int
@@ -29,8 +29,8 @@ var ForSize = Growth{Floor: 128 << 20, LeastPercent: 20, Rest: 5 * time.Second}
 
 const liveMetric = "/gc/heap/live:bytes"
 
-// Pace adjusts the collector's percentage to the live heap after each collection, and gives memory back at rest, until the
-// context ends. It does nothing where the environment variable GOGC says what is wanted.
+// Pace adjusts the collector's percentage to the live heap after each collection, until the context ends. It returns free memory at rest.
+// It does nothing if the environment variable GOGC is set.
 func Pace(ctx context.Context, growth Growth) {
 	if os.Getenv("GOGC") != "" {
 		return
@@ -59,9 +59,8 @@ func Pace(ctx context.Context, growth Growth) {
 	}
 }
 
-// notifyOfCollections tells of each collection, until the context ends. To look at the clock instead is too late for a program
-// that reads a whole cluster into its caches in its first second: a percentage that was right for an empty heap lets the
-// filled one grow tenfold.
+// notifyOfCollections sends a value after each collection, until the context ends. A timer would be too late for a program that reads a
+// whole cluster in its first second: a percentage that was right for an empty heap lets the filled one grow tenfold.
 func notifyOfCollections(ctx context.Context, collected chan<- struct{}) {
 	canary := new([64]byte) // collected at the next opportunity, since nothing refers to it; not so small that it shares its memory
 	runtime.AddCleanup(canary, func(struct{}) {

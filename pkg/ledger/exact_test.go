@@ -87,8 +87,8 @@ var hugeAmounts = rapid.OneOf(rapid.Int64Range(0, 1<<40), rapid.SampledFrom([]in
 	0, 1, resources.MaxAmount, resources.MaxAmount - 1, math.MaxInt64, math.MaxInt64 - 1, -resources.MaxAmount, math.MinInt64,
 }))
 
-// TestTotalsAreExact charges, assumes, moves and gives back any amounts in any order while queues move, and compares the totals with those
-// of math/big after each step. At the end nothing is left.
+// TestTotalsAreExact charges, assumes, moves and gives back any amounts in any order while queues move. After each step it compares the
+// totals with those of math/big. At the end nothing is left.
 func TestTotalsAreExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := New()

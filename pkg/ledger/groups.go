@@ -18,7 +18,7 @@ type Groups struct {
 	queues map[string]sets.Set[string] // group -> the queues that say they are it
 }
 
-// Set takes over which group a queue is, and returns the groups whose pods may be charged elsewhere from now on.
+// Set takes over which PrimeHub group a queue belongs to. It returns the groups whose pods may be charged elsewhere now.
 func (g *Groups) Set(queue *schedulingv1beta1.Queue) (changed []string) {
 	return g.set(queue.Name, queue.Labels[primehubv1alpha1.GroupNameLabel])
 }
@@ -52,14 +52,15 @@ func (g *Groups) set(queue, group string) (changed []string) {
 	return changed
 }
 
-// GroupOf is the group of PrimeHub that a pod names by a label, as the label of its queue has it; "" for none.
+// GroupOf is the PrimeHub group that a pod's label names, in the form of the queue's label; "" for none.
 func GroupOf(pod *corev1.Pod) string {
 	group, _ := primehubv1alpha1.Unescape(pod.Labels[primehubv1alpha1.PodGroupLabel])
 	return primehubv1alpha1.LabelOf(group)
 }
 
-// AccountOf is what is charged for a pod without a PodGroup: the queue that its annotation names, else the queue of the PrimeHub group that its
-// label names, or its user there. It is "" for a pod that names neither, and where several queues say that they are the group.
+// AccountOf is what is charged for a pod without a PodGroup: the queue that its annotation names, or else the queue of the PrimeHub group
+// that its label names. It may be a user there. It is "" for a pod that names neither, and where several queues say that they are the
+// group.
 func (g *Groups) AccountOf(pod *corev1.Pod) string {
 	if queue := pod.Annotations[schedulingv1beta1.QueueNameAnnotation]; queue != "" {
 		return quota.Account(queue, pod.Labels[schedulingv1beta1.UserLabel])

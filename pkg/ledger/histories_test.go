@@ -15,9 +15,9 @@ import (
 // histories is how many random histories the test goes through in continuous integration; with those of pkg/gang 100,000.
 const histories = 50_000
 
-// TestHistories drives a ledger through random histories of charges, releases and promises, repeated and in any order, while
-// queues come, change their parents and capabilities, and go. After each step the sums of the tree are those of the entries,
-// and whoever asks for room before it takes it never takes a queue or an ancestor above its capability.
+// TestHistories drives a ledger through random histories of charges, releases and promises, repeated and in any order. Queues come, change
+// their parents and capabilities, and go. After each step the sums of the tree are those of the entries. A caller that asks for room before
+// it takes it never takes a queue or an ancestor above its capability.
 func TestHistories(t *testing.T) {
 	mustertesting.Histories(t, histories, func(t *rapid.T) {
 		h := &history{t: t, ledger: New(), queues: map[string]shape{}, charges: map[types.UID]booking{}, promises: map[string]booking{}}
@@ -175,8 +175,7 @@ func (h *history) promised(queue string) (sum int64) {
 	return sum
 }
 
-// withinCapability is what an answer of yes has promised: no queue on the path has more than its capability. Who takes nothing
-// may always.
+// withinCapability is what an answer of yes has promised: no queue on the path has more than its capability. An empty amount always fits.
 func (h *history) withinCapability(b booking) {
 	if b.amount == 0 {
 		return

@@ -126,7 +126,7 @@ func termsOf(queue *schedulingv1beta1.Queue) quota.Terms {
 	return terms
 }
 
-// ShareOut works out what each queue deserves of a total, from what its pods use, what is assumed for it and what else waits in it.
+// ShareOut computes what each queue deserves of a total, from its pods' use, its assumed amounts and its waiting demand.
 func (l *Ledger) ShareOut(total resources.List, waiting map[string]resources.Sums) quota.Shares {
 	l.lock()
 	defer l.mu.Unlock()
@@ -148,7 +148,7 @@ func (l *Ledger) SetTotal(total resources.List) (guarantees bool) {
 	return l.tree.HasGuarantees()
 }
 
-// DeleteQueue forgets a queue. What is charged to it stays charged.
+// DeleteQueue forgets a queue. Its charges stay.
 func (l *Ledger) DeleteQueue(name string) {
 	l.lock()
 	defer l.mu.Unlock()
@@ -212,8 +212,7 @@ func (l *Ledger) DropAssumed(key string) (freed bool) {
 	return l.Assume(key, "", nil)
 }
 
-// Room says whether an amount fits in the queue and in each of its ancestors beside all that is used and assumed there;
-// nil means yes.
+// Room says whether an amount fits in the queue and its ancestors, beside all used and assumed amounts; nil means yes.
 func (l *Ledger) Room(queue string, want resources.List) *quota.Shortage {
 	return l.RoomBehind(nil, queue, want)
 }
@@ -246,7 +245,7 @@ func (l *Ledger) Exceeds(queue string, want resources.List) bool {
 	return l.tree.Exceeds(queue, want)
 }
 
-// RoomFor is RoomBehind for the holder of a key. What is assumed for itself does not count.
+// RoomFor is RoomBehind for the holder of a key. Its own assumed amount does not count.
 func (l *Ledger) RoomFor(key string, ahead []quota.Claim, queue string, want resources.List) *quota.Shortage {
 	l.lock()
 	defer l.mu.Unlock()
@@ -266,7 +265,7 @@ func (l *Ledger) Used(queue string) resources.List {
 	return l.used.Total(queue).List()
 }
 
-// Users lists the users of a queue with what their pods are charged, those first who have the largest part of one of its resources.
+// Users lists the users of a queue and their pods' charges, by the largest part of one of its resources.
 func (l *Ledger) Users(queue string) []quota.UserUse {
 	l.lock()
 	defer l.mu.Unlock()
@@ -280,7 +279,7 @@ func (l *Ledger) Terms(queue string) quota.Terms {
 	return l.tree.Terms(queue)
 }
 
-// Limits are the capability of a queue, with that of the nearest ancestor for each resource that the queue does not name.
+// Limits are the capability of a queue. For a resource that the queue does not name, its nearest ancestor's counts.
 func (l *Ledger) Limits(queue string) resources.List {
 	l.lock()
 	defer l.mu.Unlock()
@@ -328,8 +327,8 @@ func (l *Ledger) Totals(queue string) (used, all resources.Sums) {
 	return l.used.Total(queue), l.tree.Total(queue)
 }
 
-// Differing compares the totals of all queues with sums made anew of all charges and all that is assumed, and lists the queues of which
-// they differ. Anything is a defect.
+// Differing compares the totals of all queues with fresh sums of all charges and assumed amounts. It lists the queues whose totals differ.
+// Anything is a defect.
 func (l *Ledger) Differing() []string {
 	l.lock()
 	defer l.mu.Unlock()
@@ -409,8 +408,8 @@ func (l *Ledger) MayReclaim(shares quota.Shares, account string, want resources.
 	return l.tree.Reclaim(shares, account, 0, want).IsOwed()
 }
 
-// Reclaim answers for the holder of a key which units may be evicted for it. What is assumed for the holder does not count, nor what is
-// charged for pods that leave by themselves.
+// Reclaim answers for the holder of a key which units may be evicted for it. The holder's assumed amount does not count, nor do charges of
+// pods that leave by themselves.
 func (l *Ledger) Reclaim(key string, shares quota.Shares, account string, priority int32, want resources.List, leaving []types.UID) *quota.Reclaim {
 	l.lock()
 	defer l.mu.Unlock()

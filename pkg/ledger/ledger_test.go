@@ -160,8 +160,8 @@ func TestAPromiseIsACopy(t *testing.T) {
 	assert.True(t, all.IsZero(), "%v is left of a promise of 1000m", all)
 }
 
-// TestTheLedgerIsWhatItsEntriesSay repeats, shuffles and loses news of pods and gangs and compares the ledger with its
-// entries after each: every charge counts once, and nothing is left behind.
+// TestTheLedgerIsWhatItsEntriesSay repeats, shuffles and loses events of pods and gangs. It compares the ledger with its entries after
+// each: every charge counts once, and nothing is left behind.
 func TestTheLedgerIsWhatItsEntriesSay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := New()

@@ -110,7 +110,7 @@ func (a *arrangement) placeOne(d int) bool {
 	return false
 }
 
-// roomyFirst puts the nodes first whose domain has room for all pods of a demand that must be near each other.
+// roomyFirst puts those nodes first whose domain has room for all pods of a demand with pod affinity.
 func (a *arrangement) roomyFirst(d int, nodes []int) []int {
 	for _, key := range sets.List(a.constraints.attracted[d]) {
 		room := map[string]int{}

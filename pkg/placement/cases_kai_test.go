@@ -13,8 +13,8 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// treeFrom reads queues: the name of each, with its parent if it has one, the GPUs that it deserves, and "keep" if nothing is reclaimed from it.
-// One without a number shares what is left by weight.
+// treeFrom reads queues: the name of each, its parent if it has one, and the GPUs that it deserves. "keep" means that it is not
+// reclaimable. One without a number shares what is left by weight.
 func treeFrom(t *testing.T, text string) *quota.Tree {
 	tree := quota.NewTree()
 	for queue := range strings.SplitSeq(text, ";") {
@@ -40,7 +40,7 @@ func unitOf(v *Victim) quota.Unit {
 	return quota.Unit{Account: v.Account, Priority: v.Priority(), Requests: v.Requests}
 }
 
-// treeRules are those of the queues. What goes by itself is gone already.
+// treeRules are those of the queues. Units that end by themselves are gone already.
 type treeRules struct{ *quota.Reclaim }
 
 func (r treeRules) Take(v *Victim) bool {
@@ -62,7 +62,7 @@ func (w *town) anyRules() Rules {
 	return w.rules()
 }
 
-// reclaim asks the queues for the gang that waits. What goes by itself is not charged any more.
+// reclaim asks the queues for the gang that waits. Pods that end by themselves are not charged any more.
 func (w *town) reclaim() *quota.Reclaim {
 	tree, total, want, sums := w.queues.Clone(), resources.List{}, resources.List{}, resources.Sums{}
 	for _, node := range w.nodes {

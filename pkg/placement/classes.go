@@ -100,8 +100,8 @@ func (c classifier) addSelector(selector *metav1.LabelSelector, keys []string) {
 	}
 }
 
-// classOf returns a key that is equal for members of one class. To write a pod in full takes ten times as long as to compare it with
-// another pod of its template, and most pods of a template are alike.
+// classOf returns a key that is equal for members of one class. Most pods of a template are alike. Comparing two takes a tenth of the time
+// of writing one in full.
 func (c classifier) classOf(m *gang.Member) string {
 	made := template{m.Pod.Annotations[batchv1alpha1.PodTemplateKey], m.Pod.Annotations[batchv1alpha1.JobVersionKey], m.Priority}
 	if made.name == "" {

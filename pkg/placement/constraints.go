@@ -134,8 +134,8 @@ func isSatisfiable(status *fwk.Status) bool {
 	return false
 }
 
-// maxPerNode is 1 for a pod that keeps pods of its own class off its node, by a host port or by an anti-affinity; 0 means any number.
-// The labels are those of the pod's namespace. The API server has made matchLabelKeys part of the selectors.
+// maxPerNode is 1 for a pod that keeps its class off its node, by host port or anti-affinity; 0 means any number. The labels are those of
+// the pod's namespace. The API server has made matchLabelKeys part of the selectors.
 func maxPerNode(pod *corev1.Pod, namespace func() labels.Set) int {
 	for _, container := range pod.Spec.Containers {
 		for _, port := range container.Ports {

@@ -54,8 +54,8 @@ func TestFewNodesAreTakenInACircle(t *testing.T) {
 	assert.Equal(t, "a", nodes[0].Node().Name, "the list of the snapshot is not changed")
 }
 
-// TestASmallGangIsTriedOnFewNodes: in a cluster of 200 nodes a gang of one is placed by a look at 8 of them, unless it must have exact
-// places or fits only on one of the others.
+// TestASmallGangIsTriedOnFewNodes has a cluster of 200 nodes. A gang of one is placed by a look at 8 of them. It needs more looks if it
+// must have exact places or fits only on another node.
 func TestASmallGangIsTriedOnFewNodes(t *testing.T) {
 	var nodes []*corev1.Node
 	for i := range 200 {
@@ -152,8 +152,8 @@ func TestSpareMembersReplaceThoseThatDoNotFit(t *testing.T) {
 	}
 }
 
-// TestEventsForAllMembersThatWereTriedRetryTheGang: members that were tried in place of others count as rejected, and room may be of use
-// for any of them.
+// TestEventsForAllMembersThatWereTriedRetryTheGang: members that were tried in place of others count as rejected. Room may help any of
+// them.
 func TestEventsForAllMembersThatWereTriedRetryTheGang(t *testing.T) {
 	planner, infos := plannerOn(t, []*corev1.Node{nodeIn("a", "n0", 2)})
 	calls := 0
@@ -251,7 +251,7 @@ func TestMessagesDoNotCountOvercommitment(t *testing.T) {
 	assert.Contains(t, decision.Message, "nearest: n0 lacks 1 cpu")
 }
 
-// TestOutlooks: one CPU is free of the two of the only node, and a gang of two or three asks for one each.
+// TestOutlooks: the only node has two CPUs, of which one is free. Each member of a gang of two or three asks for one.
 func TestOutlooks(t *testing.T) {
 	const none = "; no room is reserved for it: it would not fit either if everything of its priority and below had ended"
 	tests := map[string]struct {

@@ -11,9 +11,9 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// dryRunReserve checks a packing for members that claim devices. A packing counts amounts, but only the plugin that allocates devices
-// knows which are left. So these members are reserved one after the other, in marked cycle states, on nodes where the other members
-// leave room for them. In the end all of it is undone.
+// dryRunReserve checks a packing for members that claim devices. A packing counts amounts, but only the plugin that allocates devices knows
+// which are left. So these members are reserved in sequence, in marked cycle states, on nodes where the other members leave room. In the
+// end all of it is undone.
 func (v *view) dryRunReserve(packing Packing) Packing {
 	var claiming []int
 	for d := range v.demands {

@@ -152,7 +152,7 @@ func kinds(devices map[string][]string) map[string]int {
 	return counts
 }
 
-// TestDryRunIsExactForOneClass draws nodes with devices and room: a gang of one class fits if and only if the devices are there, its places
+// TestDryRunIsExactForOneClass draws nodes with devices and room: a gang of one class fits if and only if the devices are there. Its places
 // respect both, and nothing stays reserved.
 func TestDryRunIsExactForOneClass(t *testing.T) {
 	mustertesting.Histories(t, 100, func(r *rapid.T) {

@@ -38,8 +38,8 @@ type evictionHistory struct {
 	log     []string
 }
 
-// TestHistoriesWithEvictionsComeToRest: whatever waits is seated one after the other, with evictions where the rules allow them. Each seat is
-// for all pods and takes no victim too many, no capability is exceeded, no gang is broken, and after a bounded number of evictions nothing
+// TestHistoriesWithEvictionsComeToRest: waiting units are seated in sequence, with evictions where the rules allow them. Each seat is for
+// all pods and takes no needless victim. No capability is exceeded, and no gang is broken. After a bounded number of evictions nothing
 // changes any more.
 func TestHistoriesWithEvictionsComeToRest(t *testing.T) {
 	evictions := 0

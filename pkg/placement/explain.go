@@ -80,7 +80,7 @@ func (o *outcome) worst() int {
 	return worst
 }
 
-// mostRejected is the member that found no devices, or else a pod of the demand with the most pods that have no place.
+// mostRejected is the member that found no devices. If there is none, it is a pod of the demand that lacks most places.
 func (o *outcome) mostRejected() *corev1.Pod {
 	if o.unplaced != nil {
 		return o.unplaced
@@ -88,7 +88,7 @@ func (o *outcome) mostRejected() *corev1.Pod {
 	return o.example(o.worst())
 }
 
-// maxNearest limits how many nodes are asked for the sake of a message.
+// maxNearest limits how many nodes are asked about for a message.
 const maxNearest = 64
 
 // nearest names the node on which one more pod of the demand lacks least, and what it lacks there: among the nodes where it lacks nothing
@@ -127,11 +127,11 @@ func (o *outcome) nearest(demand int) string {
 	return ""
 }
 
-// missingOf is how much of a request is missing. What a node is overcommitted by is not counted.
+// missingOf is how much of a request is missing. Overcommitment of a node does not count.
 func missingOf(request, free int64) int64 { return max(0, request-max(0, free)) }
 
-// lacksOnlyRoom says whether the first filter that rejects a pod of the demand on a node is the one that looks at room, or no filter does,
-// as other gangs may hold the room.
+// lacksOnlyRoom says whether the filter for room is the first that rejects a pod of the demand on a node. It is also true if no filter
+// rejects it, as other gangs may hold the room.
 func (v *view) lacksOnlyRoom(demand, node int) bool {
 	f := v.filter(demand)
 	if !f.leaves(v.nodes[node].Name) {

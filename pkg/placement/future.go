@@ -15,8 +15,8 @@ type waiting struct {
 	keepEndless bool             // pods that never end by themselves are not waited for
 }
 
-// chooseReservation chooses the places to reserve for a gang that does not fit; nil if there are none even when all pods that it may
-// wait for have ended. If possible the gang waits neither for pods that never end by themselves nor on nodes that are to be avoided.
+// chooseReservation chooses the places to reserve for a gang that does not fit; nil if there are none even when all pods that it may wait
+// for have ended. If possible it avoids nodes with pods that never end by themselves, and nodes that are to be avoided.
 func (v *view) chooseReservation() *Places {
 	before := v.reservedPlaces()
 	avoid := v.problem.Avoid.Clone()
@@ -97,7 +97,7 @@ func (v *view) withoutLate(before [][]Place, avoid sets.Set[string]) [][]Place {
 	return kept
 }
 
-// later is the cluster when the pods that a reservation may wait for have ended and all that is held has been given back.
+// later is the cluster as it will be. The pods that a reservation may wait for have ended, and held room is given back.
 func (v *view) later(keepEndless bool) *view {
 	later := v.whatIf()
 	later.ended.withoutNominated = true
@@ -129,7 +129,7 @@ func (p *Problem) stays(pod *corev1.Pod, keepEndless bool) bool {
 	return keepEndless && pod.Spec.RestartPolicy == corev1.RestartPolicyAlways && pod.DeletionTimestamp == nil
 }
 
-// isTooLarge says whether some demand asks for more than all nodes have that do not refuse its pods, even when they are empty.
+// isTooLarge says whether some demand exceeds the total of the nodes that take its pods, even when they are empty.
 func (v *view) isTooLarge() bool {
 	for d, demand := range v.demands {
 		missing := demand.Count

@@ -33,11 +33,12 @@ type Rules interface {
 	HasQuota() bool
 }
 
-// maxRoomCalls bounds the calls of filters in all searches for a gang with inter-pod constraints. What has not been tried by then is evicted.
+// maxRoomCalls bounds the calls of filters in all searches for a gang with inter-pod constraints. Candidates that have not been tried by
+// then are evicted.
 const maxRoomCalls = 10 * maxCalls
 
 // MakeRoom finds a minimal set of victims without which all members of a problem fit; nil if there is none. The candidates come in the
-// order of RankForRoom. What is reserved for the problem, and whether its places must be exact, makes no difference.
+// order of RankForRoom. Reservations for the problem, and its need for exact places, make no difference.
 func (p *Planner) MakeRoom(ctx context.Context, problem *Problem, nodes []fwk.NodeInfo, candidates []*Victim, rules Rules) *Seat {
 	if len(nodes) == 0 {
 		return nil
@@ -115,7 +116,7 @@ func newRoom(v *view, candidates []*Victim, rules Rules) *room {
 	return r
 }
 
-// isPossible says whether the members would fit if all candidates could go, and remembers which nodes take pods of each demand then.
+// isPossible says whether the members would fit without all candidates. It notes which nodes take pods of each demand then.
 func (r *room) isPossible() bool {
 	for i := range r.candidates {
 		r.vacate(i)
@@ -241,8 +242,8 @@ func (r *room) looksBeyondNodes(d int) bool {
 	return f.status.IsSuccess() && !f.cycle.GetSkipFilterPlugins().HasAll(names.InterPodAffinity, names.PodTopologySpread)
 }
 
-// place finds places for the members in the cluster of the view, in an order if they have inter-pod constraints, and says how many filters
-// it has called in a search.
+// place finds places for the members in the cluster of the view. With inter-pod constraints it returns an order, too, and how many filters
+// its search has called.
 func (v *view) place(fits Fits) (packing Packing, order []types.UID, calls int) {
 	packing = v.dryRunReserve(Pack(v.demands, v.nodes, fits))
 	if v.constraints == nil || packing.Feasibility == Impossible {
@@ -290,8 +291,8 @@ func (r *room) takeByRank() bool {
 	return r.isEnough()
 }
 
-// giveBackSpare gives back every victim without which the members still fit, the most important first, in groups that double in size while
-// that goes well. The filters may let more go when others have been given back, unless the slots alone decide.
+// giveBackSpare gives back every victim without which the members still fit, the most important first. It does so in groups, whose size
+// doubles after each success. The filters may let more go when others have been given back, unless the slots alone decide.
 func (r *room) giveBackSpare() {
 	for r.giveBackOnce() && (!r.isExact() || r.looksBeyondNodes(0)) {
 	}

@@ -28,7 +28,7 @@ import (
 
 const gpu corev1.ResourceName = "nvidia.com/gpu"
 
-// amountsProfile is a profile whose only filter compares amounts of CPU and GPUs and looks at a label that nodes and pods may have.
+// amountsProfile is a profile whose only filter compares CPU, GPUs and a label that nodes and pods may have.
 type amountsProfile struct {
 	Profile
 	snapshot *cache.Snapshot
@@ -386,7 +386,7 @@ func TestRoomForAGangIsMinimal(t *testing.T) {
 		}
 		most, evicted = most+fewest, evicted+costOf(seat.Victims).pods
 	})
-	// The search does not try all sets of victims. What it misses by that is little.
+	// The search does not try all sets of victims. It comes close to the best.
 	require.Positive(t, solvable)
 	require.GreaterOrEqual(t, found*100, solvable*90, "found %d of %d", found, solvable)
 	require.LessOrEqual(t, evicted*100, most*130, "%d evicted where %d were enough", evicted, most)

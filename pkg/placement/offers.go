@@ -32,7 +32,7 @@ type nodewise struct {
 	refused []bool           // candidates that the rules do not allow
 }
 
-// takeByNode takes what makes the next slot at the least cost until all members have one, and then what the quota needs.
+// takeByNode takes victims where they make the next slot at the least cost, until all members have one. Then it takes what the quota needs.
 func (r *room) takeByNode() bool {
 	if r.constraints != nil {
 		return false

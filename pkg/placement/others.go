@@ -12,10 +12,11 @@ import (
 	"github.com/muster-sched/muster/pkg/gang"
 )
 
-// maxAlternatives is how many times other members of a gang are tried in place of those that do not fit.
+// maxAlternatives is how many times other members of a gang are tried in place of members that do not fit.
 const maxAlternatives = 4
 
-// alternatives looks for other members that may start in place of those that do not fit, if a gang has more members than its minimum.
+// alternatives looks for other members that may start in place of members that do not fit. Only a gang with more members than its minimum
+// has any.
 type alternatives struct {
 	waiting []*gang.Member
 	classOf map[types.UID]string

@@ -19,7 +19,7 @@ type outcome struct {
 	givenUp  bool
 }
 
-// solve finds places for the members on the nodes of the view, on reserved places too, and chooses places to reserve if that is asked for.
+// solve finds places for the members on the nodes of the view, reserved places included. It chooses places to reserve if that is asked for.
 func (v *view) solve() *outcome {
 	o := &outcome{view: v, Packing: v.dryRunReserve(Pack(v.demands, v.nodes, v.fits))}
 	if v.constraints != nil && o.Feasibility != Impossible {
@@ -65,9 +65,9 @@ func (o *outcome) search() {
 	}
 }
 
-// shortfall is the room that must come free before the gang can fit, on nodes that do not refuse its pods; nil if there is enough. What is kept
-// for nominated pods counts as free: no event tells when a nomination ends. If the gang lacks room even when all that is held for other gangs
-// is given back, the shortfall is counted without it.
+// shortfall is the room that the gang lacks on nodes that do not refuse its pods; nil if there is enough. Room that is kept for nominated
+// pods counts as free: no event tells when a nomination ends. If the gang lacks room even without what is held for other gangs, the
+// shortfall is counted without it.
 func (o *outcome) shortfall(index *Index) (short *Shortfall, withoutHeld bool) {
 	if len(o.problem.Held) > 0 {
 		if short := Lacking(o.demands, o.nodesWithout(true), index, o.refuses); short != nil {
@@ -77,7 +77,8 @@ func (o *outcome) shortfall(index *Index) (short *Shortfall, withoutHeld bool) {
 	return Lacking(o.demands, o.nodesWithout(false), index, o.refuses), false
 }
 
-// nodesWithout are the nodes with what is free on them if nothing is kept for nominated pods and, if asked for, nothing is held for other gangs.
+// nodesWithout are the nodes with what is free when nothing is kept for nominated pods. If asked for, nothing is held for other gangs
+// either.
 func (v *view) nodesWithout(held bool) []Node {
 	nodes := slices.Clone(v.nodes)
 	for n := range nodes {

@@ -28,7 +28,7 @@ type Node struct {
 	Free resources.List
 }
 
-// Fits says whether a pod of a demand (by index) may go to a node (by index) if there is room. It is asked at most once per pair in one
+// Fits says whether a pod of a demand (by index) may go to a node (by index) that has room. It is asked at most once per pair in one
 // packing, and only where there is room.
 type Fits func(demand, node int) bool
 
@@ -65,9 +65,9 @@ type Place struct {
 	Count int
 }
 
-// Pack finds places for the pods of some demands, the largest first. To place pods of different sizes is hard in general (it is bin
-// packing), so two orders of the nodes are tried: the tightest first, which keeps large gaps whole, and the roomiest first. For a
-// single demand the answer is exact.
+// Pack finds places for the pods of some demands, the largest first. Placing pods of different sizes is hard in general (bin packing), so
+// two orders of the nodes are tried: the tightest first, which keeps large gaps whole, and the roomiest first. For a single demand the
+// answer is exact.
 func Pack(demands []Demand, nodes []Node, fits Fits) Packing {
 	fits = cached(fits, len(nodes))
 	order := bySize(demands, nodes)
@@ -148,8 +148,8 @@ func slotsIn(demand Demand, amountOf func(corev1.ResourceName) int64) int {
 	return int(max(0, slots))
 }
 
-// possibleAlone says whether each demand could be met if there were no other, and all of them fit into the sum of what is free where
-// any of them may go.
+// possibleAlone says whether each demand could be met if there were no other. All of them together must fit into the sum of the nodes that
+// they may go to, too.
 func possibleAlone(demands []Demand, nodes []Node, fits Fits) bool {
 	wanted := resources.List{}
 	for d, demand := range demands {

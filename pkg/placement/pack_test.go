@@ -67,8 +67,8 @@ func TestPack(t *testing.T) {
 	}
 }
 
-// TestFeasibilityOfPack draws clusters and gangs and compares the feasibility with an exhaustive search: Possible and Impossible are certain, and
-// Uncertain is said only if each demand can be met by itself and the sum of what is free is enough.
+// TestFeasibilityOfPack draws clusters and gangs and compares the feasibility with an exhaustive search: Possible and Impossible are
+// certain. Uncertain is said only if each demand can be met by itself and the sum of free room is enough.
 func TestFeasibilityOfPack(t *testing.T) {
 	seen := map[Feasibility]int{}
 	mustertesting.Histories(t, 3000, func(t *rapid.T) {
@@ -121,7 +121,7 @@ func countOfPods(demands []Demand) (total int) {
 	return total
 }
 
-// fitsInSum says whether the nodes that take a pod of any demand have as much CPU free as all pods take.
+// fitsInSum says whether the nodes that take a pod of any demand have free CPU for all pods.
 func fitsInSum(demands []Demand, cluster []Node, fits Fits) bool {
 	wanted, free := int64(0), int64(0)
 	for _, demand := range demands {

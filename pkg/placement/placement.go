@@ -1,5 +1,5 @@
-// Package placement finds places for all pods of a gang, or says what is missing; places to reserve for a gang that waits; and victims. It
-// is pure but for the filters of the scheduling profile, which it asks about pods and nodes of one snapshot.
+// Package placement finds places for all pods of a gang, or says what is missing. It finds places to reserve for a gang that waits, and
+// victims. It is pure except for the profile's filters, which it asks about pods and nodes of one snapshot.
 package placement
 
 import (
@@ -175,7 +175,7 @@ func (p *Planner) solve(ctx context.Context, problem *Problem, nodes []fwk.NodeI
 	return newView(ctx, p.profile, problem, m, nodes).solve()
 }
 
-// nextNodes returns the nodes after those of the search before, in a circle, as the upstream scheduler goes around the nodes.
+// nextNodes returns the nodes after those of the last search, in a circle, as the upstream scheduler does.
 func (p *Planner) nextNodes(nodes []fwk.NodeInfo, count int) []fwk.NodeInfo {
 	from := p.next % len(nodes)
 	p.next = from + count

@@ -9,7 +9,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// Filters is the part of fwk.Handle that asks filters about a pod on a node, before and after pods are added or removed.
+// Filters is the part of fwk.Handle that asks filters about a pod on a node. Pods can be added and removed before.
 type Filters interface {
 	RunFilterPluginsWithNominatedPods(context.Context, fwk.CycleState, *corev1.Pod, fwk.NodeInfo) *fwk.Status
 	RunPreFilterExtensionAddPod(context.Context, fwk.CycleState, *corev1.Pod, fwk.PodInfo, fwk.NodeInfo) *fwk.Status

@@ -8,11 +8,11 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// PackLater finds places for a gang in the end: nodes have what is free now, and later is what will be free on each when the pods that a
-// reservation may wait for have ended, no less than now. It says false when it finds none, even with all that is free later.
+// PackLater finds places that a gang can have later. nodes have the room that is free now. later is the room of each when the pods that a
+// reservation may wait for have ended. It returns false when it finds none, even with all that is free later.
 //
-// It takes what is free now first and earlier places second, so that repeated choices never wait for more pods than the choice before.
-// The rest goes where most is free already. fits says whether a pod may go to a node when the pods have ended.
+// It takes room that is free now first and earlier places second. So repeated choices never wait for more pods than the choice before. The
+// rest goes where most room is free already. fits says whether a pod may go to a node when the pods have ended.
 func PackLater(demands []Demand, nodes []Node, later []resources.List, fits Fits, before [][]Place) ([][]Place, bool) {
 	fits = cached(fits, len(nodes))
 	empty := make([]Node, len(nodes))
@@ -88,7 +88,7 @@ func (c *choice) takeEarlier(d int, before []Place, slots func(d, n int) int) {
 	}
 }
 
-// takeFreest places the rest of a demand as far as there are slots, first on the nodes on which most is free.
+// takeFreest takes slots for the rest of a demand, first on the nodes on which most is free.
 func (c *choice) takeFreest(d int, slots func(d, n int) int) {
 	if c.missing[d] == 0 {
 		return

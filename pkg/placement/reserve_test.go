@@ -59,7 +59,7 @@ func TestPackLater(t *testing.T) {
 			demands: []Demand{{cpu(1), 1, 0}}, nodes: []futureNode{{-5, 4}, {0, 4}}, fits: anywhere,
 			places: [][]Place{{{1, 1}}}},
 		"another order helps pods of different sizes": {
-			// What is free now would go to the two of 3, and no node would be left for the one of 5.
+			// The two of 3 would take the room that is free now. No node would be left for the one of 5.
 			demands: []Demand{{cpu(5), 1, 0}, {cpu(3), 2, 0}}, nodes: []futureNode{{3, 5}, {4, 6}}, fits: anywhere,
 			places: [][]Place{{{0, 1}}, {{1, 2}}}},
 	}
@@ -103,7 +103,7 @@ func waitsFor(demand Demand, cluster []futureNode, places []Place) (waits int) {
 }
 
 // TestReservedPlacesStayUntilTheyAreFree draws clusters whose pods end one after the other: places are found if and only if there is room
-// for all pods later, repeated choices never wait for more pods than before, and when the room is free the gang fits.
+// for all pods later. Repeated choices never wait for more pods than before. When the room is free the gang fits.
 func TestReservedPlacesStayUntilTheyAreFree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var cluster []futureNode

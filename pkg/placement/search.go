@@ -14,9 +14,9 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// A gang with inter-pod constraints is placed by a search: its members are placed one after the other on copies of the nodes, each where
-// the profile's own filters let it go beside those before it. The attempt must follow the places and the order that were found, as the
-// filters may reject any other.
+// A gang with inter-pod constraints is placed by a search: its members are placed in sequence on copies of the nodes. The profile's own
+// filters decide about each, beside the members before it. The attempt must follow the places and the order that were found, as the filters
+// may reject any other.
 
 const (
 	// maxDomains is how many domains are tried as the first one for members that must be near each other.
@@ -145,8 +145,8 @@ func (s *search) allowedNodes() (allowed []int) {
 	return allowed
 }
 
-// nodeOrders are the orders in which nodes are tried. Members that must be near each other follow the first of them, so each of the
-// domains with most room comes first once. Members that keep pods off leave most room when they fill one domain after the other.
+// nodeOrders are the orders in which nodes are tried. Members that must be near each other follow the first of them. So each of the domains
+// with most room comes first once. Members that keep pods off leave most room when they fill one domain after the other.
 func (s *search) nodeOrders(all []int) (orders [][]int) {
 	for _, key := range sets.List(s.constraints.near) {
 		domains := s.byRoom(all, key)
@@ -168,7 +168,7 @@ func (s *search) nodeOrders(all []int) (orders [][]int) {
 	return orders
 }
 
-// byRoom returns the nodes of each domain of a topology, the domain that has room for most of the gang first. Nodes without the topology
+// byRoom returns the nodes of each domain of a topology. The domain with room for most of the gang comes first. Nodes without the topology
 // key come last.
 func (s *search) byRoom(nodes []int, key string) [][]int {
 	inDomain := map[string][]int{}

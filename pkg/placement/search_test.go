@@ -91,8 +91,8 @@ func countOf(places map[types.UID]string, node string) (n int) {
 	return n
 }
 
-// expectLegal checks the places of a gang: each member has one, no node holds more than it has room for, and in the order of the decision
-// each member may go to its place when those before it are there, as filters see it that were set up from scratch.
+// expectLegal checks the places of a gang: each member has one, and no node holds more than it has room for. In the order of the decision,
+// each member may go to its place beside the members before it. Filters that are set up from scratch say so.
 func expectLegal(t *testing.T, check require.TestingT, nodes []*corev1.Node, running, members []*corev1.Pod, decision *Decision) {
 	byUID := map[types.UID]*corev1.Pod{}
 	order := decision.Order
@@ -213,8 +213,8 @@ func TestReservationsRespectConstraints(t *testing.T) {
 	assert.True(t, none.GivenUp, "no zone is large enough")
 }
 
-// TestTheSearchForAReservationChangesNothing: the message is about the cluster as it is, where a running pod keeps the gang off the node,
-// although the search for places to reserve has removed that pod.
+// TestTheSearchForAReservationChangesNothing: the message is about the present cluster, where a running pod keeps the gang off the node.
+// The search for places to reserve has removed that pod in its own copy only.
 func TestTheSearchForAReservationChangesNothing(t *testing.T) {
 	nodes := []*corev1.Node{nodeIn("a", "a0", 4), nodeIn("b", "b0", 1)}
 	planner, infos := plannerOn(t, nodes, in("job", "j0", on("a0"), ends))
@@ -229,7 +229,7 @@ func TestTheSearchForAReservationChangesNothing(t *testing.T) {
 	assert.NotContains(t, decision.Message, "nearest: a0")
 }
 
-// large are gangs of a thousand on 500 nodes in three zones that have room for twice as many, and their answers.
+// large are gangs of a thousand, and the answers. The cluster has 500 nodes in three zones, with room for twice as many.
 var large = map[string]struct {
 	constraint func(*corev1.Pod)
 	want       Feasibility

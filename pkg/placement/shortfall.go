@@ -9,8 +9,8 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// Shortfall is the room that must come free, at the least, before a demand can be met on the nodes that do not refuse its pods. While it
-// is not Covered, the demand certainly does not fit, unless a node that refused the pods has changed.
+// Shortfall is the least room that a demand lacks on nodes that do not refuse its pods. While it is not Covered, the demand certainly does
+// not fit, unless a node that refused the pods has changed.
 type Shortfall struct {
 	pods    int            // how many more pods need room
 	refused []string       // nodes on which room is of no use, sorted; at most maxRefused of them
@@ -24,8 +24,8 @@ type Shortfall struct {
 type scarce struct {
 	name   corev1.ResourceName
 	gained int // how many more pods may have room, as far as this resource goes
-	// left is the rest on each node, less than a pod takes. Most amounts that come free are too small for one more pod and are summed
-	// here. It holds numbers only, so that the garbage collector does not scan it for each waiting gang of a large cluster.
+	// left is the rest on each node, less than a pod takes. Most amounts that come free are too small for one more pod and are summed here.
+	// It holds numbers only, so that the garbage collector need not scan it for each waiting gang.
 	left []int64
 }
 
@@ -51,12 +51,11 @@ func IndexOf(nodes []Node, last *Index) *Index {
 // counts as useful.
 const maxRefused = 1024
 
-// Refuses says whether a node (by index) is known to refuse the pods of a demand (by index), whatever room it has.
+// Refuses says whether a node (by index) refuses the pods of a demand (by index) whatever room it has.
 type Refuses func(demand, node int) bool
 
-// Lacking returns the shortfall of the first demand that the free amounts cannot meet on the nodes that do not refuse it, even if no
-// other pod takes any of them; nil if there is none. The index is that of the nodes. The holder of a shortfall must discard it when a
-// node stops refusing.
+// Lacking returns the shortfall of the first demand that cannot be met with all free room where it may go; nil if there is none. The index
+// is that of the nodes. The holder of a shortfall must discard it when a node stops refusing.
 func Lacking(demands []Demand, nodes []Node, index *Index, refuses Refuses) *Shortfall {
 	for d, demand := range demands {
 		if short := lacking(demand, nodes, func(n int) bool { return refuses(d, n) }); short != nil {

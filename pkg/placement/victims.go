@@ -202,7 +202,7 @@ type GangVictims struct {
 	Holding map[types.UID]*gang.Member
 	// Pods are the pods of the gang in the scheduler's snapshot.
 	Pods map[types.UID]fwk.PodInfo
-	// Spare returns as many of the given members as can be evicted while the gang keeps its minimum, in the given order.
+	// Spare returns those of the given members that the gang can lose and keep its minimum, in the given order.
 	Spare func([]*gang.Member) []*gang.Member
 }
 
@@ -256,9 +256,9 @@ func (g *GangVictims) whole(priority int32, but sets.Set[types.UID]) *Victim {
 	return v
 }
 
-// Simulation is a copy of a node and of the state of a scheduling cycle. Victims are removed, and added again, to see whether the profile's
-// filters let the pod go there for which they would be evicted. Victims may have pods on other nodes: for these only what plugins keep of
-// them in the cycle state changes. After an error it must not be used any more.
+// Simulation is a copy of a node and of the state of a scheduling cycle. Victims are removed and added again, to see whether the filters
+// then let the preemptor onto the node. Victims may have pods on other nodes: there only the plugins' part of the cycle state changes.
+// After an error it must not be used any more.
 type Simulation struct {
 	ctx     context.Context
 	filters Filters

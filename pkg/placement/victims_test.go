@@ -34,7 +34,8 @@ type gangSpec struct {
 	floor          int32
 }
 
-// isWhole says whether some pods are the minimum of a gang, and that of each task if the gang's minimum has room for these.
+// isWhole says whether some pods are the minimum of a gang. Tasks must have their own minimums, too, if the gang's minimum has room for
+// them.
 func (s gangSpec) isWhole(pods []*corev1.Pod) bool {
 	tasks, total, gaps := map[string]int{}, 0, 0
 	for _, pod := range pods {
@@ -306,8 +307,8 @@ func TestErrorsEndTheSimulation(t *testing.T) {
 	assert.Equal(t, fwk.Error, status.Code())
 }
 
-// TestVictimsAreFewAndLeaveGangsWholeOrGone: whatever runs on the nodes, the victims make room, none of them could stay, they are less
-// important than the preemptor, and each gang keeps its minimum or is gone. If all sets of pods are tried and one makes room, victims are
+// TestVictimsAreFewAndLeaveGangsWholeOrGone: the victims make room, whatever runs on the nodes. None of them could stay, and all are less
+// important than the preemptor. Each gang keeps its minimum or is gone. If all sets of pods are tried and one makes room, victims are
 // found; among pods of equal priority no gang is evicted if that is not needed.
 func TestVictimsAreFewAndLeaveGangsWholeOrGone(t *testing.T) {
 	found := 0

@@ -124,7 +124,7 @@ func newView(ctx context.Context, profile Profile, problem *Problem, m *members,
 	return v
 }
 
-// keptForNominated is what pods request that are nominated to a node, as far as the gang must leave that to them; nil for nothing. The filters
+// keptForNominated is what pods request that are nominated to a node and that the gang must leave to them; nil for nothing. The filters
 // count it for one member, but not for several on a node.
 func (v *view) keptForNominated(node string) resources.List {
 	var kept resources.List
@@ -141,8 +141,8 @@ func (v *view) keptForNominated(node string) resources.List {
 	return kept
 }
 
-// fits asks the profile's filters whether a pod of a demand may go to a node, with regard to nominated pods. Where that depends on the
-// places of other members it says yes.
+// fits asks the profile's filters whether a pod of a demand may go to a node beside nominated pods. Where that depends on the places of
+// other members it says yes.
 func (v *view) fits(demand, node int) bool {
 	f := v.filter(demand)
 	if !f.leaves(v.nodes[node].Name) {

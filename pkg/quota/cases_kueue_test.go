@@ -2,8 +2,8 @@ package quota
 
 import "testing"
 
-// TestTakingBackWhatIsBorrowed has queues with written shares, as Kueue's queues have nominal quotas, that lend each other what they do not
-// use.
+// TestTakingBackWhatIsBorrowed has queues with a written share, like the nominal quota of Kueue's queues. They lend unused quota to each
+// other.
 func TestTakingBackWhatIsBorrowed(t *testing.T) {
 	play(t, []reclaimCase{
 		{"free room needs no eviction", "12", "a d6; b d6", "b 4", "a 6", "free"},

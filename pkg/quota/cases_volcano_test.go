@@ -36,8 +36,8 @@ func TestDeserved(t *testing.T) {
 	})
 }
 
-// TestEveryLevelIsAsked has the ancestors of both queues up to the common one: each must be above on the side of the victim, and within its
-// share on the side of the waiting queue.
+// TestEveryLevelIsAsked has ancestors of both queues up to the common one. On the side of the victim each must be above its share. On the
+// side of the waiting queue each must be within it.
 func TestEveryLevelIsAsked(t *testing.T) {
 	const deep = "top d12; east <top d6; west <top d6; x <east d6; y <west d6; a <x d6; b <y d6"
 	play(t, []reclaimCase{

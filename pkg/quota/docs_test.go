@@ -25,7 +25,7 @@ func (e example) list(key string) []string {
 	return strings.Split(e[key], ", ")
 }
 
-// tree makes the queues: "name field amount". What stands before a slash is the parent.
+// tree makes the queues: "name field amount". The name before a slash is the parent.
 func (e example) tree(t *testing.T) *Tree {
 	t.Helper()
 	queues := map[string]Terms{}

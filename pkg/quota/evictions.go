@@ -18,7 +18,7 @@ type Evictions struct {
 	freed  map[string]map[string]resources.Sums // by the request's part that the rules look at, and by queue
 }
 
-// Evictions is for the units that are used or assumed in the tree, in the order in which they may be evicted. shares are those of the tree.
+// Evictions is for the units that are used or assumed in the tree, in their order of eviction. shares are those of the tree.
 func (t *Tree) Evictions(shares Shares, units []Unit) *Evictions {
 	return &Evictions{base: t.Clone(), tree: t.Clone(), shares: shares, units: units, freed: map[string]map[string]resources.Sums{}}
 }
@@ -26,7 +26,7 @@ func (t *Tree) Evictions(shares Shares, units []Unit) *Evictions {
 // Add counts an amount that an account has been given since. It does not go, and makes no queue one that others take from.
 func (e *Evictions) Add(account string, amount resources.List) { e.tree.Add(account, amount) }
 
-// CanMakeRoom says whether there would be room for an amount, beside what is reserved, when all units had gone that Reclaim allows.
+// CanMakeRoom says whether there would be room for an amount, beside reservations, without all units that Reclaim allows to evict.
 func (e *Evictions) CanMakeRoom(reserved Reserved, account string, priority int32, want resources.List) bool {
 	freed := e.freedFor(account, priority, want)
 	path := e.tree.path(e.tree.find(account))
@@ -39,8 +39,8 @@ func (e *Evictions) CanMakeRoom(reserved Reserved, account string, priority int3
 	})
 }
 
-// freedFor is what would come free in each queue from the account up to the root. The amounts of the request matter to the rules only as
-// far as it fits into the shares on its path.
+// freedFor is what would come free in each queue from the account up to the root. Only the part of the request that fits into the shares on
+// its path matters to the rules.
 func (e *Evictions) freedFor(account string, priority int32, want resources.List) map[string]resources.Sums {
 	wanted, path := wantedOf(want), withoutUser(e.tree.path(e.tree.find(account)))
 	fits := e.shares.countFitting(path, wanted, want)

@@ -45,7 +45,7 @@ type kept struct {
 	most resources.Sums
 }
 
-// keptOn is what each queue of a path, up to the root, keeps free for queues that are not on the path. It is nil if no queue has a guarantee.
+// keptOn is what each queue of a path, up to the root, keeps free for queues outside the path. It is nil if no queue has a guarantee.
 func (t *Tree) keptOn(path []*queue) map[*queue]kept {
 	if len(t.keepers) == 0 {
 		return nil
@@ -58,8 +58,8 @@ func (t *Tree) keptOn(path []*queue) map[*queue]kept {
 	return found
 }
 
-// guaranteedBeside adds up, for each queue of a path, the guarantees below it of queues that are not on the path. It counts the unused part, or
-// all if unused says that nothing is used.
+// guaranteedBeside adds up, for each queue of a path, the guarantees below it of queues outside the path. It counts the unused part, or all
+// if unused says that nothing is used.
 func (t *Tree) guaranteedBeside(path []*queue, unused bool) map[*queue]resources.Sums {
 	sumsOf := make(map[*queue]resources.Sums, len(path))
 	below := &queue{}
@@ -119,7 +119,7 @@ func (t *Tree) limitsBeside(q *queue, kept kept) iter.Seq2[corev1.ResourceName, 
 	}
 }
 
-// besideNodes is a limit of a queue, or that of the nodes if the queue is the root, other queues have guarantees, and the nodes have less.
+// besideNodes is a limit of a queue. For the root it is what the nodes have, if other queues have guarantees and the nodes have less.
 func (t *Tree) besideNodes(q *queue, resource corev1.ResourceName, own limit, kept kept) limit {
 	if amount, known := t.nodes[resource]; known && q.name == Root && amount < own.amount && kept.most.Amount(resource) > 0 {
 		return limit{amount, true}

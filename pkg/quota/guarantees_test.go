@@ -44,8 +44,8 @@ func TestAGuaranteeIsNotLent(t *testing.T) {
 	assert.Nil(t, tree.Room("blue", cpu(1000)), "without guarantees the nodes are no limit of a queue")
 }
 
-// TestRoomBesideGuarantees compares Room with a model: a queue counts for its parent as what it and its children count for, and at least as
-// its guarantee, unless it is the one that asks, or an ancestor of it.
+// TestRoomBesideGuarantees compares Room with a model. For its parent, a queue counts as what it and its children count, and at least as
+// its guarantee. The asking queue and its ancestors count without their guarantee.
 func TestRoomBesideGuarantees(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tree, terms, used := NewTree(), map[string]Terms{}, map[string]int64{}

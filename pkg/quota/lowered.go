@@ -48,10 +48,10 @@ func (t *Tree) overuse(q *queue) (o Overuse, above bool) {
 	return o, above
 }
 
-// AboveCapability chooses which units to evict, of those that a queue and its descendants use, until the queue uses no more than its
-// capability. The account of a user is bounded by the user's quota instead. units are in the order in which they may be evicted. The answer
-// is the indices of those that are chosen, in that order. The tree does not change. Nothing is chosen of a queue that is not reclaimable, or
-// is below such a queue up to the one that uses too much.
+// AboveCapability chooses units of a queue and its descendants to evict, until the queue uses no more than its capability. The account of a
+// user is bounded by the user's quota instead. units are in the order in which they may be evicted. The answer is the indices of the chosen
+// units, in that order. The tree does not change. Nothing is chosen from a queue that is not reclaimable. The same holds below one, up to
+// the queue that uses too much.
 //
 // A unit larger than what is still above the capability is chosen only when no smaller one is left. Each chosen unit is needed: with it the
 // queue would be above its capability. No queue from that of the unit up to this one falls below its guarantee; so the queue may stay above

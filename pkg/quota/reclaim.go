@@ -41,8 +41,8 @@ const (
 //
 //  1. The gang fits into the share of each node on its side, in each resource that is shared out. Units that are evicted from its own
 //     queue do not count as free here: so the answer does not depend on the order of eviction.
-//  2. Each node on the side of a unit is above its share even when all other units are gone that were taken, in a resource of both the
-//     unit and the gang. So a unit that comes back does not fit into its share, and can never reclaim by rule 1.
+//  2. Each node on the side of a unit stays above its share without the other taken units. That must be so in a resource of both the unit
+//     and the gang. So a unit that comes back does not fit into its share, and can never reclaim by rule 1.
 //  3. No node on the side of a unit falls below its guarantee. A node that was below it before does not count.
 //  4. No node on the side of a unit is declared not reclaimable.
 //
@@ -77,7 +77,7 @@ type takes struct {
 	count   int
 }
 
-// Reclaim answers for a gang, or a single pod, that waits in an account with a priority and wants an amount. shares are those of the tree.
+// Reclaim answers for a gang or a single pod that waits in an account. It has a priority and wants an amount. shares are those of the tree.
 // An empty account means that it waits in no queue.
 func (t *Tree) Reclaim(shares Shares, account string, priority int32, want resources.List) *Reclaim {
 	r := &Reclaim{tree: t.Clone(), shares: shares, account: account, priority: priority, want: want, wanted: wantedOf(want),
@@ -103,7 +103,8 @@ func (r *Reclaim) Rule(u Unit) Rule {
 	return NotAllowed
 }
 
-// IsOwed says whether some queue uses more than its share of what the gang wants, where the gang itself is within the shares on its side.
+// IsOwed says whether the gang is within the shares on its side and some queue uses more than its share. Only resources that the gang wants
+// count.
 func (r *Reclaim) IsOwed() bool {
 	amounts := r.amounts(Unit{Requests: r.want})
 	return slices.ContainsFunc(r.tree.Names(), func(name string) bool {
@@ -115,7 +116,7 @@ func (r *Reclaim) IsOwed() bool {
 	})
 }
 
-// Take evicts a unit in the copy if it may be evicted beside those that were taken before, and says whether it did.
+// Take evicts a unit in the copy if it may be evicted beside the taken ones. It says whether it did.
 func (r *Reclaim) Take(u Unit) bool {
 	if r.Rule(u) == NotAllowed {
 		return false
@@ -155,7 +156,7 @@ func (r *Reclaim) Shortage() *Shortage {
 	return r.tree.Room(r.account, r.want)
 }
 
-// Excess is how much of its share the queue of a unit uses without the taken units, in the wanted resources.
+// Excess is how much of its share the queue of a unit uses without the taken units. Only the wanted resources count.
 func (r *Reclaim) Excess(u Unit) Ratio {
 	share := resources.List{}
 	queue := QueueOf(u.Account)
@@ -204,8 +205,7 @@ func (r *Reclaim) isDue(u Unit) bool {
 	return len(side) > 0
 }
 
-// staysAbove says whether a node stays above its share with any one of the taken units, and with one of the amounts, when all others and
-// these are gone.
+// staysAbove says whether a node stays above its share with any single taken unit, or any of the amounts.
 func (r *Reclaim) staysAbove(node *queue, amounts []int64) bool {
 	share := r.shares[node.name]
 	free := make([]int64, len(amounts)) // of the share when all is gone
@@ -235,7 +235,7 @@ func exceedsAny(amounts, free []int64) bool {
 	return false
 }
 
-// victim looks an account up. What the unit is charged may be unknown to the tree.
+// victim looks an account up. The tree may not know the account that the unit is charged to.
 func (r *Reclaim) victim(account string) *victim {
 	if v, ok := r.victims[account]; ok {
 		return v

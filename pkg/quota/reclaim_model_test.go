@@ -172,7 +172,8 @@ func (w *world) isDue(i int) bool {
 	return true
 }
 
-// isAboveShareFor says whether a queue would be above its share with a unit that is gone, in a resource of it and of the first that waits.
+// isAboveShareFor says whether a queue would be above its share with a unit that is gone. It looks at resources of the unit and of the
+// first that waits.
 func (w *world) isAboveShareFor(queue string, i int) bool {
 	for name, amount := range w.units[i].Requests {
 		share, isShared := w.shares[queue][name]
@@ -294,9 +295,9 @@ func TestNoGuaranteeIsBroken(t *testing.T) {
 	})
 }
 
-// TestWhatWasEvictedDoesNotReclaim: what waited runs now, what was evicted waits, and nothing else has changed. Then no unit that was
-// evicted by share, and no gang of several of one account, may reclaim from another queue, even with shares that are worked out anew.
-// Undeclared queues are left out: they ask for nothing any more once all their units are gone.
+// TestWhatWasEvictedDoesNotReclaim: the waiting units run now, the evicted ones wait, and nothing else has changed. Then no unit that was
+// evicted by share may reclaim from another queue. Nor may a gang of several such units of one account. That holds even with shares that
+// are worked out anew. Undeclared queues are left out: they ask for nothing any more once all their units are gone.
 func TestWhatWasEvictedDoesNotReclaim(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
@@ -337,7 +338,7 @@ func TestWhatWasEvictedDoesNotReclaim(t *testing.T) {
 	})
 }
 
-// TestReclaimEnds lets whatever waits reclaim by share again and again, with nothing else changing. What was seated stays, so it ends.
+// TestReclaimEnds lets all waiting units reclaim by share again and again, with nothing else changing. Seated units stay, so it ends.
 func TestReclaimEnds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)

@@ -106,7 +106,7 @@ func parentOf(name string, terms Terms) string {
 // settling is one call of Settle.
 type settling struct {
 	declared map[string]Declaration
-	placed   map[string]Terms          // queue -> the terms that count, of those that are settled
+	placed   map[string]Terms          // queue -> the terms that count, of the settled queues
 	owed     map[string]resources.List // queue -> what it is owed by what it and its descendants write
 	below    map[string]resources.Sums // queue -> what its children are owed
 }
@@ -227,7 +227,7 @@ func (t *Terms) fault() *Fault {
 	)
 }
 
-// above is a fault if an amount of one field is more than that of another, of the first resource by name that both have.
+// above is a fault if an amount of one field is more than that of another. It names the first such resource by name.
 func above(reason, lowName string, low resources.List, highName string, high resources.List) *Fault {
 	for _, resource := range slices.Sorted(maps.Keys(low)) {
 		if limit, named := high[resource]; named && low[resource] > limit {
@@ -257,7 +257,7 @@ func (s *settling) misplaced(name string, terms Terms) *Fault {
 	return nil
 }
 
-// overcommitted is a fault of a queue if the children of a queue at or above it are owed more than that one may have.
+// overcommitted is a fault of a queue if, at or above it, children are owed more than their parent's limit.
 func (s *settling) overcommitted(at, changed string) *Fault {
 	terms, placed := s.placed[at]
 	if !placed {
@@ -277,14 +277,13 @@ func (s *settling) overcommitted(at, changed string) *Fault {
 		if _, isDeserved := terms.Deserved[resource]; isDeserved && at != Root {
 			field = "deserved"
 		}
-		amounts := fmt.Sprintf("%s %s by their guarantee and deserved, more than the %s", resources.Format(resource, owed), resource,
-			resources.Format(resource, limit))
+		has, sum := resources.Format(resource, limit), resources.Format(resource, owed)
 		if at == changed {
-			return &Fault{ChildrenAboveParent, fmt.Sprintf("spec.%s[%s]: the children of this queue are owed %s here: raise it, or lower theirs",
-				field, resource, amounts)}
+			return &Fault{ChildrenAboveParent, fmt.Sprintf("spec.%s[%s] is %s, but the guarantees and deserved shares of this queue's children add up to %s: "+
+				"raise it, or lower theirs", field, resource, has, sum)}
 		}
-		return &Fault{ChildrenAboveParent, fmt.Sprintf("spec.guarantee.resource[%[1]s], spec.deserved[%[1]s]: the children of queue %[2]q are owed %[3]s of its %[4]s: "+
-			"lower them, or raise that of %[2]q", resource, at, amounts, field)}
+		return &Fault{ChildrenAboveParent, fmt.Sprintf("spec.guarantee.resource[%[1]s], spec.deserved[%[1]s]: the guarantees and deserved shares below "+
+			"queue %[2]q add up to %[3]s %[1]s, but its %[4]s is %[5]s: lower them, or raise that of %[2]q", resource, at, sum, field, has)}
 	}
 	return nil
 }

@@ -100,21 +100,21 @@ func TestABadQueueIsContained(t *testing.T) {
 		},
 		"a child that is guaranteed what others have": {
 			[]Declaration{unchanged("p", bare("", 10)), unchanged("a", declaring{"p", 6, nothing, nothing}), declare("b", declaring{"p", 5, nothing, nothing}, declaring{"p", 4, nothing, nothing})},
-			"b", ChildrenAboveParent, `the children of queue "p" are owed 11 cpu by their guarantee and deserved, more than the 10 of its capability: lower them, or raise that of "p"`,
+			"b", ChildrenAboveParent, `the guarantees and deserved shares below queue "p" add up to 11 cpu, but its capability is 10: lower them, or raise that of "p"`,
 			declaring{"p", 4, nothing, nothing},
 		},
 		"a child that deserves what others do": {
 			[]Declaration{unchanged("p", declaring{"", nothing, 8, 10}), unchanged("a", declaring{"p", nothing, 6, nothing}), declare("b", declaring{"p", nothing, 3, nothing})},
-			"b", ChildrenAboveParent, `the children of queue "p" are owed 9 cpu by their guarantee and deserved, more than the 8 of its deserved`,
+			"b", ChildrenAboveParent, `the guarantees and deserved shares below queue "p" add up to 9 cpu, but its deserved is 8`,
 			bare("p", nothing),
 		},
 		"a grandchild": {
 			[]Declaration{unchanged("p", bare("", 10)), unchanged("m", bare("p", nothing)), unchanged("a", declaring{"p", 6, nothing, nothing}), declare("b", declaring{"m", 5, nothing, nothing})},
-			"b", ChildrenAboveParent, `the children of queue "p" are owed 11 cpu`, bare("m", nothing),
+			"b", ChildrenAboveParent, `the guarantees and deserved shares below queue "p" add up to 11 cpu`, bare("m", nothing),
 		},
 		"a parent that is lowered": {
 			[]Declaration{declare("p", bare("", 5), bare("", 10)), unchanged("a", declaring{"p", 6, nothing, nothing})}, "p", ChildrenAboveParent,
-			"spec.capability[cpu]: the children of this queue are owed 6 cpu by their guarantee and deserved, more than the 5 here: raise it, or lower theirs",
+			"spec.capability[cpu] is 5, but the guarantees and deserved shares of this queue's children add up to 6: raise it, or lower theirs",
 			bare("", 10),
 		},
 	} {

@@ -45,10 +45,10 @@ type Shares map[string]resources.List
 
 // ShareOut works out what each queue deserves of a total, resource by resource and from the root down.
 //
-// A queue whose share of a resource is written deserves that, within its guarantee and its capability. What its siblings leave is
-// divided among the others by weight: no queue deserves more than it asks for or may have, nor less than its guarantee, and what one
-// does not need goes to those that do. This is weighted max-min fairness (Bertsekas and Gallager, Data Networks, section 6.5.2), as
-// Volcano's proportion plugin has it. What no queue asks for is no queue's share.
+// A queue whose share of a resource is written deserves that, within its guarantee and its capability. The rest is divided among its
+// siblings by weight: no queue deserves more than it asks for or may have, nor less than its guarantee. A part that one does not need goes
+// to queues that do. This is weighted max-min fairness (Bertsekas and Gallager, Data Networks, section 6.5.2), as Volcano's proportion
+// plugin has it. A resource that no queue asks for is in no queue's share.
 //
 // A queue asks for what it and its descendants use and have assumed, and for what waits in them. One that is its own ancestor counts as a
 // child of the root. Only resources are shared out that the total has, or that a queue names as deserved or guaranteed: pods may ask for
@@ -182,8 +182,8 @@ func (s *sharing) part(name string, resource corev1.ResourceName) *part {
 // fill divides an amount among the parts: each gets its weight's share, but not less than its least nor more than its most. If the
 // least are more than there is, each gets its least.
 //
-// Parts that a share by weight would take beyond a bound are fixed there, those beyond the nearer side first, and the rest is divided
-// anew, until none is beyond: the same resolution as that of flexible lengths in CSS (CSS Flexible Box Layout, section 9.7).
+// Parts that a share by weight would take beyond a bound are fixed there, beginning with the nearer side. The rest is divided anew, until
+// none is beyond its bound: the same resolution as that of flexible lengths in CSS (CSS Flexible Box Layout, section 9.7).
 func fill(amount int64, parts []*part) {
 	open := slices.Clone(parts)
 	for len(open) > 0 {

@@ -32,9 +32,9 @@ func TestShareOut(t *testing.T) {
 		"equal weights, both ask for more than half": {100, map[string]Terms{"a": {Weight: 1}, "b": {Weight: 1}}, map[string]int64{"a": 90, "b": 90}, map[string]int64{"a": 50, "b": 50}},
 		"one to three": {100, map[string]Terms{"a": {Weight: 1}, "b": {Weight: 3}}, map[string]int64{"a": 90, "b": 90}, map[string]int64{"a": 25, "b": 75}},
 		"what one does not ask for goes to the other":     {100, map[string]Terms{"a": {Weight: 1}, "b": {Weight: 3}}, map[string]int64{"a": 90, "b": 20}, map[string]int64{"a": 80, "b": 20}},
-		"what nobody asks for is nobody's":                {100, map[string]Terms{"a": {}, "b": {}}, map[string]int64{"a": 10, "b": 20}, map[string]int64{"a": 10, "b": 20}},
+		"unused amounts are in no share":                  {100, map[string]Terms{"a": {}, "b": {}}, map[string]int64{"a": 10, "b": 20}, map[string]int64{"a": 10, "b": 20}},
 		"no weight is a weight of one":                    {100, map[string]Terms{"a": {}, "b": {Weight: 1}}, map[string]int64{"a": 90, "b": 90}, map[string]int64{"a": 50, "b": 50}},
-		"a guarantee is kept though nobody asks":          {100, map[string]Terms{"a": {Guarantee: cpu(40)}, "b": {}}, map[string]int64{"b": 90}, map[string]int64{"a": 40, "b": 60}},
+		"a guarantee is kept without any demand":          {100, map[string]Terms{"a": {Guarantee: cpu(40)}, "b": {}}, map[string]int64{"b": 90}, map[string]int64{"a": 40, "b": 60}},
 		"a guarantee above the share by weight":           {100, map[string]Terms{"a": {Guarantee: cpu(70)}, "b": {}, "c": {}}, map[string]int64{"a": 90, "b": 90, "c": 90}, map[string]int64{"a": 70, "b": 15, "c": 15}},
 		"a capability below the share by weight":          {100, map[string]Terms{"a": {Capability: cpu(10)}, "b": {}, "c": {}}, map[string]int64{"a": 90, "b": 90, "c": 90}, map[string]int64{"a": 10, "b": 45, "c": 45}},
 		"a guarantee above the capability ends there":     {100, map[string]Terms{"a": {Guarantee: cpu(70), Capability: cpu(10)}, "b": {}}, map[string]int64{"a": 90, "b": 90}, map[string]int64{"a": 10, "b": 90}},
@@ -110,7 +110,7 @@ func TestFillIsFair(t *testing.T) {
 	})
 }
 
-// undivided raises the level to which all parts are filled, as far as their bounds let them, until the amount is used.
+// undivided raises the level to which all parts are filled, within their bounds, until the amount is used.
 func undivided(amount float64, parts []*part) []float64 {
 	at := func(level float64) (amounts []float64, sum float64) {
 		for _, p := range parts {
@@ -158,8 +158,8 @@ func TestRatio(t *testing.T) {
 
 func sign(n int) int { return min(1, max(-1, n)) }
 
-// TestEachQueueCountsOnce: whatever the parents say, all that is asked for comes to the root once, and a queue's children deserve no more
-// than what it deserves, but for what is guaranteed.
+// TestEachQueueCountsOnce: all that is asked for comes to the root once, whatever the parents say. A queue's children deserve no more than
+// the queue, except for guarantees.
 func TestEachQueueCountsOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		names := []string{"a", "b", "c", "d", "e", "f"}

@@ -159,7 +159,7 @@ func NewTree() *Tree {
 	return t
 }
 
-// Set declares a queue, or changes its terms. What the queue uses moves with it.
+// Set declares a queue, or changes its terms. The use of the queue moves with it.
 func (t *Tree) Set(name string, terms Terms) {
 	q := t.ensure(name)
 	edgesMove := !q.known || q.terms.Parent != terms.Parent
@@ -172,7 +172,7 @@ func (t *Tree) Set(name string, terms Terms) {
 	}
 }
 
-// Remove takes the declaration of a queue back. What it uses stays counted in it and in the root until it is released.
+// Remove takes the declaration of a queue back. Its use stays counted in it and in the root until it is released.
 func (t *Tree) Remove(name string) {
 	q, ok := t.queues[name]
 	if !ok || name == Root {
@@ -210,8 +210,8 @@ func (t *Tree) Sub(name string, amount resources.List) {
 // Total is what the queue and its descendants use and have assumed.
 func (t *Tree) Total(name string) resources.Sums { return t.find(name).total.Clone() }
 
-// Differing compares the sums of all queues with those of the amounts that each queue itself uses and has assumed, and lists the queues
-// of which they differ, in the order of the alphabet.
+// Differing recomputes the sums of all queues from the amounts that each queue itself uses and has assumed. It lists the queues whose sums
+// differ, by name.
 func (t *Tree) Differing(own map[string]resources.Sums) []string {
 	totals := map[string]resources.Sums{}
 	for name, amounts := range own {
@@ -236,8 +236,8 @@ func (t *Tree) Differing(own map[string]resources.Sums) []string {
 	return sets.List(differing)
 }
 
-// Room says whether the queue and each of its ancestors has room for an amount beside what is reserved for the claims ahead; nil means yes.
-// Resources of which nothing is wanted do not matter, even where the capability was lowered below what is used.
+// Room says whether the queue and its ancestors have room for an amount beside the claims ahead; nil means yes. Resources of which nothing
+// is wanted do not matter, even where more is used than the capability.
 func (t *Tree) Room(name string, want resources.List, ahead ...Claim) *Shortage {
 	if shortage := t.RoomBesideReserved(nil, name, want); shortage != nil || len(ahead) == 0 {
 		return shortage
@@ -271,8 +271,8 @@ func (t *Tree) RoomBesideReserved(reserved Reserved, name string, want resources
 	return nil
 }
 
-// AddReserved adds the part of a claim that is free in each queue beside what is reserved already. What a queue lacks is not kept free in
-// its ancestors either: when it comes free in the queue, it does so there at the same time.
+// AddReserved adds the part of a claim that is free in each queue beside what is reserved already. An amount that a queue lacks is not kept
+// free in its ancestors either: when it comes free in the queue, it does so there at the same time.
 func (t *Tree) AddReserved(reserved Reserved, claim Claim) {
 	amount, path := claim.Want, t.path(t.find(claim.Queue))
 	kept := t.keptOn(path)
@@ -337,7 +337,7 @@ func (t *Tree) room(q *queue, want, reserved resources.List, kept kept) *Shortag
 	return worst
 }
 
-// freeOf is the part of an amount that is free beside what is reserved already and what is kept for guarantees.
+// freeOf is the part of an amount that is free beside reservations and guarantees.
 func (t *Tree) freeOf(q *queue, amount, reserved resources.List, kept kept) resources.List {
 	free := amount.Clone()
 	for resource, limit := range t.limitsBeside(q, kept) {

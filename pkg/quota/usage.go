@@ -9,7 +9,7 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// Limits are the capability of a queue, with that of the nearest ancestor for each resource that the queue does not name.
+// Limits are the capability of a queue. For a resource that the queue does not name, its nearest ancestor's counts.
 func (t *Tree) Limits(name string) resources.List {
 	limits := resources.List{}
 	for _, node := range t.path(t.find(name)) {
@@ -46,7 +46,7 @@ type UserUse struct {
 	Used resources.List
 }
 
-// Users lists the users who have something of a queue itself, those first who have the largest part of one of its resources.
+// Users lists the users that use part of a queue itself, by the largest part of one of its resources.
 func (t *Tree) Users(name string) []UserUse {
 	var users []UserUse
 	total := t.find(name).total.List()

@@ -39,7 +39,8 @@ func TestScarcest(t *testing.T) {
 	}
 }
 
-// TestUsersWithTheLargestPartComeFirst: of any resource of the queue. Those of other queues, and those who have nothing any more, do not count.
+// TestUsersWithTheLargestPartComeFirst: of any resource of the queue. Users of other queues, and users that use nothing any more, do not
+// count.
 func TestUsersWithTheLargestPartComeFirst(t *testing.T) {
 	tree := NewTree()
 	tree.Set("q", Terms{})

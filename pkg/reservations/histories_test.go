@@ -28,7 +28,7 @@ type model struct {
 
 type modelGang struct {
 	rank     Rank
-	onList   bool // of those that lack room
+	onList   bool // while it lacks room
 	bypassed int
 	since    time.Time
 	givenUp  bool
@@ -74,8 +74,8 @@ func (m *model) waitedEnough(key string, now time.Time) bool {
 	return m.bounds.Bypasses > 0 && g.bypassed >= m.bounds.Bypasses || m.bounds.Age > 0 && now.Sub(g.since) >= m.bounds.Age
 }
 
-// TestTheListOfWaitingGangs compares the list of those that lack room with a naive one, whatever comes and goes: who is first, when it is
-// starving, and what surplus must leave alone. Whoever loses what was reserved, others hear of it.
+// TestTheListOfWaitingGangs compares the list of gangs that lack room with a naive one, through any changes: who is first, when it is
+// starving, and what surplus must leave alone. Other gangs are told when one loses its reservation.
 func TestTheListOfWaitingGangs(t *testing.T) {
 	mustertesting.Histories(t, 2000, func(t *rapid.T) {
 		bounds := Bounds{Bypasses: rapid.IntRange(0, 3).Draw(t, "bypasses"), Age: time.Duration(rapid.IntRange(0, 30).Draw(t, "age")) * time.Second}
@@ -180,8 +180,8 @@ func TestTheListOfWaitingGangs(t *testing.T) {
 	})
 }
 
-// TestReservedQuotaInHistories: in each queue quota is reserved for one gang at most, in order, for none that attempts, and whoever waits hears
-// of what is given back. Without a bound none is reserved.
+// TestReservedQuotaInHistories: in each queue quota is reserved for one gang at most, in order, and for none that attempts. Waiting gangs
+// are told of released quota. Without a bound none is reserved.
 func TestReservedQuotaInHistories(t *testing.T) {
 	mustertesting.Histories(t, 2000, func(t *rapid.T) {
 		bounds := Bounds{Bypasses: rapid.IntRange(0, 2).Draw(t, "bypasses"), Age: time.Duration(rapid.IntRange(0, 20).Draw(t, "age")) * time.Second}

@@ -27,7 +27,7 @@ type Nodes[K comparable] struct {
 	// Amounts is what is reserved on each node.
 	Amounts map[string]resources.List
 
-	avoid sets.Set[string] // nodes on which the gang has waited in vain
+	avoid sets.Set[string] // nodes on which the gang has waited without success
 	since time.Time        // when the gang began to wait for these nodes
 }
 
@@ -37,7 +37,7 @@ func (n *Nodes[K]) On(node string) bool {
 	return ok
 }
 
-// Bars says whether a node on which so much is free has no room for the requests beside what is reserved.
+// Bars says whether a node with so much free room has none for the requests, beside its reservations.
 func (n *Nodes[K]) Bars(node string, free, requests resources.List) bool {
 	reserved, ok := n.Amounts[node]
 	if !ok {
@@ -100,12 +100,12 @@ func (b *Book[K]) GiveUp(key K, now time.Time) {
 	b.decideFirst(now)
 }
 
-// settled says that a gang need not be decided any more for the sake of its places.
+// settled says that a gang's places need no new decision.
 func (b *Book[K]) settled(key K) {
 	b.events.Decide = slices.DeleteFunc(b.events.Decide, func(k K) bool { return k == key })
 }
 
-// leaveRoom takes a gang off the list of those that lack room.
+// leaveRoom takes a gang off the list of gangs that lack room.
 func (b *Book[K]) leaveRoom(w *waiting[K]) {
 	if b.room.remove(w) {
 		b.events.HoldFreed = true

@@ -18,7 +18,7 @@ func (b *Book[K]) waitList(queue string) *list[K] {
 	return waiters
 }
 
-// leaveQuota takes a gang off the list of those that lack quota. What is reserved for it is reserved no more.
+// leaveQuota takes a gang off the list of gangs that lack quota. Its reservation ends.
 func (b *Book[K]) leaveQuota(w *waiting[K]) {
 	waiters := b.quota[w.claim.Queue]
 	if waiters == nil || !waiters.remove(w) {
@@ -50,7 +50,7 @@ func (b *Book[K]) settleQuota(queue string, now time.Time) {
 	b.events.Decide = append(b.events.Decide, w.key)
 }
 
-// endQuotaTurn gives back what was reserved in vain. The gang is on no list until its pause is over.
+// endQuotaTurn releases a reservation that has not helped. The gang is on no list until its pause is over.
 func (b *Book[K]) endQuotaTurn(w *waiting[K], now time.Time) {
 	if w.reserved.IsZero() {
 		return
@@ -64,7 +64,7 @@ func (b *Book[K]) endQuotaTurn(w *waiting[K], now time.Time) {
 	b.settleQuota(queue, now)
 }
 
-// QuotaRetryIn is how long a gang whose turn was in vain stays off the list; 0 if it does not.
+// QuotaRetryIn is how long a gang stays off the list after a failed turn; 0 if it does not.
 func (b *Book[K]) QuotaRetryIn(key K, now time.Time) time.Duration {
 	if w := b.gangs[key]; w != nil {
 		return max(0, w.quota.retryAt.Sub(now))
@@ -72,8 +72,8 @@ func (b *Book[K]) QuotaRetryIn(key K, now time.Time) time.Duration {
 	return 0
 }
 
-// Claims returns the quota that is reserved against a gang, or against a pod without one (key is its zero value), in the order of the
-// claims. A surplus pod stands back for gangs that wait for quota even before it is reserved for them.
+// Claims returns the quota that is reserved against a gang, in the order of the claims. For a pod without a gang, key is its zero value. A
+// surplus pod stands back for gangs that wait for quota even before it is reserved for them.
 func (b *Book[K]) Claims(key K, priority int32, surplus bool) []quota.Claim {
 	var before []*waiting[K]
 	for _, waiters := range b.quota {

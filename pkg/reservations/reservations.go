@@ -2,11 +2,11 @@
 //
 // Smaller gangs and single pods may bypass a gang that does not fit, but not for ever. A waiting gang that has been bypassed too often, or
 // has waited too long, is starving. For the first starving gang that lacks room, places on nodes are reserved; for the first one in each
-// queue that lacks quota, quota is reserved. What is reserved is kept from gangs and pods of the same and of lower priority. A gang that a
+// queue that lacks quota, quota is reserved. The reservation holds against gangs and pods of the same and of lower priority. A gang that a
 // crash left below its minimum ranks first and counts as starving at once.
 //
-// A reservation that does not help ends: quota is reserved in turns (quota.Turn), and a gang for which there are no places even if all
-// that may end has ended is given up for a while.
+// A reservation that does not help ends: quota is reserved in turns (quota.Turn). A gang that would not fit even after all pods have ended
+// that can is given up for a while.
 //
 // The package is pure: it knows no lock, no client and no clock.
 package reservations
@@ -67,7 +67,7 @@ func (r Rank) Compare(other Rank) int {
 
 // Need is what a gang that lacks room asks of a node.
 type Need interface {
-	// IsHurtBy says whether fewer pods of the gang find room on a node with so much free if some of it is taken.
+	// IsHurtBy says whether taking an amount of a node's free room leaves places for fewer pods of the gang.
 	IsHurtBy(node string, free, taken resources.List) bool
 }
 
@@ -150,7 +150,7 @@ func (b *Book[K]) TakeEvents() Events[K] {
 	return events
 }
 
-// WaitForRoom puts a gang on the list of those that lack room. need may be nil.
+// WaitForRoom puts a gang on the list of gangs that lack room. need may be nil.
 func (b *Book[K]) WaitForRoom(key K, rank Rank, need Need, now time.Time) {
 	w := b.gang(key, rank)
 	if w.room.since.IsZero() {
@@ -166,7 +166,7 @@ func (b *Book[K]) WaitForRoom(key K, rank Rank, need Need, now time.Time) {
 	b.decideFirst(now)
 }
 
-// WaitForQuota puts a gang on the list of those that lack the quota of a queue. canNever says that the gang asks for more than the whole
+// WaitForQuota puts a gang on the list of gangs that lack the quota of a queue. canNever says that the gang asks for more than the whole
 // capability: it waits for a change of the queue, and nothing is reserved for it.
 func (b *Book[K]) WaitForQuota(key K, rank Rank, claim quota.Claim, lacks *quota.Shortage, canNever bool, now time.Time) {
 	w := b.gang(key, rank)
@@ -189,7 +189,7 @@ func (b *Book[K]) WaitForQuota(key K, rank Rank, claim quota.Claim, lacks *quota
 	b.settleQuota(claim.Queue, now)
 }
 
-// HasQuota notes that a gang lacks quota no more, though it may lack room. What is reserved for it stays.
+// HasQuota notes that a gang lacks quota no more, though it may lack room. Its reservation stays.
 func (b *Book[K]) HasQuota(key K, claim quota.Claim) {
 	w := b.gangs[key]
 	if w == nil {
@@ -288,7 +288,8 @@ func (b *Book[K]) ForgetQuota(key K) {
 	}
 }
 
-// Bypassed counts a start against the first gang that lacks room, and against the first of each queue that lacks what the start uses.
+// Bypassed counts a start against the first gang that lacks room. It also counts against the first of each queue that lacks what the start
+// uses.
 func (b *Book[K]) Bypassed(start *Start, now time.Time) {
 	for queue, line := range b.quota {
 		w := line.first()
@@ -444,9 +445,9 @@ func (l *list[K]) firsts(n int, which func(*waiting[K]) bool) []*waiting[K] {
 type Standing struct {
 	// Places are reserved for the gang already, nil if there are none.
 	Places map[types.UID]string
-	// Avoid are nodes on which the gang has waited in vain.
+	// Avoid are nodes on which the gang has waited without success.
 	Avoid sets.Set[string]
-	// Renew: the gang has waited for its places in vain.
+	// Renew: the gang has waited for its places without success.
 	Renew bool
 	// Choose: places are to be reserved if the gang does not fit.
 	Choose bool

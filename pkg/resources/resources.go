@@ -69,8 +69,8 @@ func Quantity(name corev1.ResourceName, amount int64) resource.Quantity {
 	return *resource.NewQuantity(amount, resource.DecimalSI)
 }
 
-// PodRequests is what a pod takes from a node, counted as NodeResourcesFit counts it (init containers, sidecars,
-// overhead and pod-level requests included), and 1 of "pods".
+// PodRequests is what a pod takes from a node, as NodeResourcesFit counts it, and 1 of "pods". It includes init containers, sidecars,
+// overhead and pod-level requests.
 func PodRequests(pod *corev1.Pod) List {
 	amounts := FromResourceList(resourcehelper.PodRequests(bounded(pod), resourcehelper.PodResourcesOptions{}))
 	amounts[corev1.ResourcePods] = 1
@@ -173,8 +173,8 @@ func (l List) Add(other List) {
 	}
 }
 
-// Sub takes other from l in place. Amounts may become negative, down to the bounds of int64: whoever asks must be able to see that more
-// was taken than was there.
+// Sub takes other from l in place. Amounts may become negative, down to the bounds of int64: the caller must be able to see that more was
+// taken than was there.
 func (l List) Sub(other List) {
 	for name, amount := range other {
 		l[name] = Left(l[name], amount)
