@@ -13,8 +13,8 @@ import (
 	"github.com/muster-sched/muster/pkg/job/phase"
 )
 
-// act does what the status announces: it deletes whom it counts as terminating, and creates what is missing. What is refused does not
-// keep the rest from being done; the first error is returned.
+// act does what the status announces: it deletes the pods that the status counts as terminating, and creates missing ones. A refused
+// request does not keep the rest from being done; the first error is returned.
 func (c *Controller) act(ctx context.Context, job *batchv1alpha1.Job, s *snapshot, p *plan, local *localState) error {
 	victims := highestFirst(job, local.notYetDeleted(p.members.victims(), c.clock.Now()))
 	deleted, err := c.deletePods(ctx, job, victims, local)
@@ -47,7 +47,7 @@ func firstOf(errs ...error) error {
 	return nil
 }
 
-// dismantle takes away what a Job that has ended, or is aborted, needs no more, and in the end the Job.
+// dismantle deletes the objects that an ended or aborted Job needs no more, and in the end the Job.
 func (c *Controller) dismantle(ctx context.Context, job *batchv1alpha1.Job, group *schedulingv1beta1.PodGroup, local *localState) error {
 	failed := groupDeleteError.of(c.deleteGroup(ctx, job, group, local))
 	if phase.Ended(job.Status.State.Phase) {
@@ -56,9 +56,9 @@ func (c *Controller) dismantle(ctx context.Context, job *batchv1alpha1.Job, grou
 	return firstOf(failed, expiryError.of(c.deleteExpired(ctx, job)))
 }
 
-// run gives a live Job its claims, its PodGroup, the objects of its plugins and, once the PodGroup is admitted, its
-// pods. A Job whose data is not there does not ask for room either, and one whose spec cannot run asks for nothing more. all says
-// whether it has come to all that it may create now.
+// run gives a live Job its claims, its PodGroup and the objects of its plugins. Once the PodGroup is admitted, it creates the pods. A Job
+// whose data is missing does not ask for room. One whose spec cannot run asks for nothing more. all says whether everything that may be
+// created now was created.
 func (c *Controller) run(ctx context.Context, job *batchv1alpha1.Job, s *snapshot, p *plan, ps *pluginState) (all bool, err error) {
 	if s.refusal != nil || s.foreignGroup || s.group == nil && (s.queueProblem != nil || s.claims.problem != nil) {
 		return true, nil

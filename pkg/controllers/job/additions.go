@@ -12,8 +12,8 @@ import (
 	"github.com/muster-sched/muster/pkg/controllers/worker"
 )
 
-// additions are what the API server adds to the requests and limits of the pods of a namespace when they are created. What webhooks add is
-// not known before the first pod. The zero value adds nothing.
+// additions are the requests and limits that the API server adds to new pods of a namespace. Additions by webhooks are not known before the
+// first pod. The zero value adds nothing.
 type additions struct {
 	// limitRanges of the namespace. Where several have a default for the same resource, the API server takes any; here it is the first.
 	limitRanges []*corev1.LimitRange
@@ -79,8 +79,7 @@ func (c *Controller) overheadOf(runtimeClass string) corev1.ResourceList {
 	return class.Overhead.PodFixed
 }
 
-// additionsHandler asks for a look at the Jobs that wait for their queue when what is added to their pods changes: they ask for another
-// amount now.
+// additionsHandler enqueues the Jobs that wait for their queue when the additions to their pods change: they ask for another amount now.
 func (c *Controller) additionsHandler() cache.ResourceEventHandler {
 	changed := func(obj any) {
 		object, ok := worker.LastKnown[metav1.Object](obj)

@@ -9,7 +9,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 )
 
-// notYet is why a look at a Job came to nothing although nothing is wrong: an informer is behind, or somebody else was faster.
+// notYet is why a sync of a Job had no effect although nothing is wrong: an informer is behind, or another client has changed the Job.
 type notYet struct {
 	why   string
 	pause time.Duration // before the Job is looked at again, if no event brings it back before
@@ -23,7 +23,7 @@ const loggedLooks = 3
 // retries are the looks at a Job in a row that came to nothing.
 type retries struct {
 	count int
-	next  time.Time // when another one is due. What events bring before is not another one
+	next  time.Time // when another one is due. A sync that an event causes earlier is not another one
 }
 
 // again says when to look at the Job again after a look that came to nothing: later each time, up to a bound. From the third in a row on it

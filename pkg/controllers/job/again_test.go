@@ -34,8 +34,8 @@ func conflicts(client *clienttesting.Fake, verb, resource string) (allow func())
 	return func() { refused = false }
 }
 
-// TestLooksThatComeToNothingBackOff (issue 25, 10): a conflict, or an informer that stays behind, is no trouble, and people are not told. It is
-// tried more and more seldom, and the log says why from the third time on. What events bring in between is not another time.
+// TestLooksThatComeToNothingBackOff (issue 25, 10): a conflict, or an informer that stays behind, is not reported to users. The pause
+// between tries grows, and the log says why from the third time on. A sync that an event causes is not another try.
 func TestLooksThatComeToNothingBackOff(t *testing.T) {
 	stands := func(d *desk) {
 		d.stands(mustertesting.MakeJob("j").MinAvailable(2).Task(mustertesting.MakeTask("a", 2)), batchv1alpha1.Pending, 0)
@@ -54,7 +54,7 @@ func TestLooksThatComeToNothingBackOff(t *testing.T) {
 			stands(d)
 			d.edit(func(spec *batchv1alpha1.JobSpec) { yes := true; spec.Suspend = &yes })
 			return conflicts(&d.muster.Fake, "update", "jobs")
-		}, retrySoon, "somebody else has changed the Job"},
+		}, retrySoon, "another client has changed the Job"},
 		"a Command that only the informer shows": {func(d *desk) func() {
 			stands(d)
 			command := commandFor(d.job(), "restart", busv1alpha1.RestartJobAction)

@@ -12,8 +12,7 @@ import (
 	"github.com/muster-sched/muster/pkg/job/policy"
 )
 
-// maxStartup is how long a pod may be pending, at most, before people are told what will be done if it stays so. Every pod is pending at
-// first.
+// maxStartup is how long a pod may be pending before an event announces what follows if it stays so. Every pod is pending at first.
 const maxStartup = 30 * time.Second
 
 // delayedAnswer is what is answered later about pods of a task.
@@ -31,8 +30,8 @@ func (d delayedAnswer) describe(spec *batchv1alpha1.JobSpec) string {
 	return fmt.Sprintf("%s of task %s", d.event, spec.Tasks[d.task].Name)
 }
 
-// announce tells of the answers whose time has not come, once for all pods of a task, and takes back those that will not come, because what
-// they would have answered is over. It returns how long it is until the first has to be given, or told of.
+// announce writes an event for each action that is delayed, one for all pods of a task. It takes back the announcements of actions whose
+// cause is over. It returns how long it is until the first action is due, or is to be announced.
 func (c *Controller) announce(job *batchv1alpha1.Job, p *plan, now time.Time, local *localState) time.Duration {
 	var first time.Duration
 	announced := map[delayedAnswer]bool{}

@@ -26,9 +26,9 @@ type restart struct {
 	runningSince time.Time
 }
 
-// countRestart returns the back-off of a Job after a restart, and whether the restart counts. A restart counts if it is the first, or
-// if one of its causes is about a pod that was created after the last that counted: pods that fail, or are evicted, one after the other
-// for one reason make one restart. The generation of the result is still that of before.
+// countRestart returns the back-off of a Job after a restart, and whether the restart counts. A restart counts if it is the first. A later
+// one counts if a cause is about a pod that was created after the last restart that counted: pods that fail or are evicted in sequence for
+// one reason make one restart. The generation of the result is still that of before.
 func countRestart(before *batchv1alpha1.RestartBackoff, r restart, start time.Duration, now time.Time) (*batchv1alpha1.RestartBackoff, bool) {
 	if before != nil && isOver(before, r, start, now) {
 		before = nil
@@ -48,8 +48,8 @@ func countRestart(before *batchv1alpha1.RestartBackoff, r restart, start time.Du
 	return &after, true
 }
 
-// isOver tells whether a Job has got on since its last restart that counted: a pod has succeeded, and the restart leaves it alone, or
-// the Job has run for as long as the longest pause.
+// isOver says whether a Job has made progress since its last restart that counted: a pod has succeeded that the restart does not touch, or
+// the Job has run for the longest pause.
 func isOver(b *batchv1alpha1.RestartBackoff, r restart, start time.Duration, now time.Time) bool {
 	if r.succeeded > b.Succeeded {
 		return true
@@ -103,8 +103,8 @@ func backoffFinding(b *batchv1alpha1.RestartBackoff) *finding {
 	return &finding{reasonBackOff, fmt.Sprintf("restarted %d times in a row; pods are created again at %s", b.Count, b.Until.UTC().Format(time.RFC3339))}
 }
 
-// noteRestart adds to the status what the plan starts anew, and gives the pods that will be created a generation of their own. What a
-// Command or the spec asks for forgets what was before, and so does what stops the Job.
+// noteRestart adds the plan's restarts to the status. It gives the pods that will be created a generation of their own. A Command, a change
+// of the spec, and a stop of the Job reset the back-off.
 func noteRestart(s *snapshot, job *batchv1alpha1.Job, records []policy.Record, asked *request, granted bool, evicted []policy.Event) {
 	status := &job.Status
 	counts := false
@@ -141,8 +141,8 @@ func runningSince(status *batchv1alpha1.JobStatus) time.Time {
 	return status.State.LastTransitionTime.Time
 }
 
-// isTrouble tells whether an event means that something went wrong. What the user has changed, or a task that has done its work, is
-// answered without a pause.
+// isTrouble tells whether an event means that something went wrong. A change by the user, and a task that has completed, are answered
+// without a pause.
 func isTrouble(event busv1alpha1.Event) bool {
 	return event != busv1alpha1.JobUpdatedEvent && event != busv1alpha1.TaskCompletedEvent
 }

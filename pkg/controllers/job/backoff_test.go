@@ -84,8 +84,8 @@ func TestCountRestart(t *testing.T) {
 	}
 }
 
-// TestPausesOfACrashLoop: pods of a Job that fail whenever they like, but never succeed, are created after pauses that never shrink and
-// have a limit; and once the Job has run for long enough, the next restart is the first again.
+// TestPausesOfACrashLoop: pods that fail at any time and never succeed are created after pauses that never shrink and have a limit; and
+// once the Job has run for long enough, the next restart is the first again.
 func TestPausesOfACrashLoop(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		start := time.Duration(rapid.IntRange(1, 20_000).Draw(t, "start, in ms")) * time.Millisecond
@@ -119,8 +119,7 @@ func TestPausesOfACrashLoop(t *testing.T) {
 	})
 }
 
-// crashLoop makes all pods of a Job fail as soon as they run, that many times, and returns how many seconds no pods were created each
-// time.
+// crashLoop makes all pods of a Job fail as soon as they run, that many times. It returns the seconds without new pods, each time.
 func crashLoop(w *world, times int) []float64 {
 	var pauses []float64
 	for range times {

@@ -109,8 +109,8 @@ type patchStep struct {
 	Value any    `json:"value"`
 }
 
-// nameClaims writes the names of the claims that are to be made into the spec. The patch fails if somebody has moved
-// the volumes meanwhile.
+// nameClaims writes the names of the claims that are to be made into the spec. The patch fails if another client has moved the volumes
+// meanwhile.
 func (c *Controller) nameClaims(ctx context.Context, job *batchv1alpha1.Job) error {
 	steps := []patchStep{{"test", "/metadata/uid", job.UID}}
 	for i := range job.Spec.Volumes {

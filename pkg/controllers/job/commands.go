@@ -32,7 +32,7 @@ type commands struct {
 	next *busv1alpha1.Command
 	// done need nothing any more but their deletion: they were executed, or can never be.
 	done []*busv1alpha1.Command
-	// refused says of those that can never be executed why not.
+	// refused says why a Command can never be executed.
 	refused map[types.UID]string
 }
 
@@ -84,8 +84,8 @@ func (c *Controller) commandsFor(key string) []*busv1alpha1.Command {
 	return commands
 }
 
-// older orders Commands by their creation. Times have whole seconds only; nobody updates a Command, so that its
-// resource version is that of its creation.
+// older orders Commands by their creation. Times have whole seconds only; a Command is never updated, so its resource version is that of
+// its creation.
 func older(a, b *busv1alpha1.Command) int {
 	if order, err := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion); err == nil {
 		return order
@@ -96,8 +96,7 @@ func older(a, b *busv1alpha1.Command) int {
 // commandsPerSync is how many Commands are deleted in one sync. A Job may be given thousands.
 const commandsPerSync = 30
 
-// deleteCommands deletes Commands that need nothing else, and says of those that were refused why. What it does not come to is for another
-// sync.
+// deleteCommands deletes Commands that are settled, and reports why some of them were refused. It leaves the rest to another sync.
 func (c *Controller) deleteCommands(ctx context.Context, job *batchv1alpha1.Job, o *commands, local *localState) error {
 	asked, left := sets.New[types.UID](), commandsPerSync
 	for _, command := range o.done {
@@ -191,7 +190,7 @@ func jobOfCommand(obj any) ([]string, error) {
 	if !ok || command.TargetObject == nil || command.TargetObject.Kind != jobKind.Kind {
 		return nil, nil
 	}
-	// What cannot be read names no group.
+	// An unreadable version names no group.
 	if group, _ := schema.ParseGroupVersion(command.TargetObject.APIVersion); group.Group != jobKind.Group {
 		return nil, nil
 	}

@@ -41,14 +41,14 @@ type Config struct {
 	Kube kubernetes.Interface
 	// Muster is the client for Jobs, PodGroups and Commands.
 	Muster versioned.Interface
-	// KubeInformers and MusterInformers are shared with other controllers; whoever made them starts them, after New.
+	// KubeInformers and MusterInformers are shared with other controllers; the caller that made them starts them, after New.
 	KubeInformers   informers.SharedInformerFactory
 	MusterInformers externalversions.SharedInformerFactory
 	// Recorder writes the events on Jobs.
 	Recorder record.EventRecorder
-	// Removals is told of the pods that the controller deletes; nil if nobody is.
+	// Removals is told which pods the controller deletes; it may be nil.
 	Removals Removals
-	// Reports lets news of progress give way to the progress itself; nil writes all at once.
+	// Reports delays writes that only report progress while there is other work; nil writes all at once.
 	Reports *worker.Reports
 	// RegisterMetrics makes the controller's metrics visible. They are not counted if it is nil.
 	RegisterMetrics func(...metrics.Registerable)
@@ -74,14 +74,14 @@ type Removals interface {
 	NotRemoved(pod types.UID)
 }
 
-// nobody is told of removals.
-type nobody struct{}
+// noRemovals ignores removals.
+type noRemovals struct{}
 
 // Removing does nothing.
-func (nobody) Removing(types.UID) {}
+func (noRemovals) Removing(types.UID) {}
 
 // NotRemoved does nothing.
-func (nobody) NotRemoved(types.UID) {}
+func (noRemovals) NotRemoved(types.UID) {}
 
 // jobKind is the kind that the controller's objects name as their owner.
 var jobKind = batchv1alpha1.SchemeGroupVersion.WithKind("Job")
@@ -174,7 +174,7 @@ func New(cfg Config) *Controller {
 		reports:         cfg.Reports,
 	}
 	if c.removals == nil {
-		c.removals = nobody{}
+		c.removals = noRemovals{}
 	}
 	if c.clock == nil {
 		c.clock = clock.RealClock{}
@@ -284,8 +284,8 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 // look takes one look at the Job once the informers show what it has written for it.
 func (c *Controller) look(ctx context.Context, owner types.NamespacedName, job *batchv1alpha1.Job, local *localState) (time.Duration, error) {
 	if err := c.written.EnsureReady(owner); err != nil {
-		// The informer's news of what was written last brings the Job back here; the pause is for the case that
-		// it was deleted again before it was seen.
+		// The informer shows the last write soon, which brings the Job back here; the pause is for the case that it was deleted again
+		// before it was seen.
 		return 0, &notYet{err.Error(), retrySoon}
 	}
 	after, err := c.reconcile(ctx, job, local)

@@ -20,19 +20,19 @@ const (
 	eventPluginError      = "PluginError"
 	eventStatusError      = "JobStatusError"
 	eventPolicyNeverFires = "PolicyNeverFires"
-	// What becomes of the answer of a policy that is not executed.
+	// The outcome of a policy whose action is not executed.
 	eventPolicyIgnored   = "PolicyIgnored"
 	eventActionCancelled = "ActionCancelled"
 	// How far a Job has come. The reasons of its ends are the names of their phases.
 	eventAdmitted = "Admitted"
 	eventRunning  = "Running"
-	// What becomes of a Command.
+	// The outcome of a Command.
 	eventCommandIssued  = "CommandIssued"
 	eventCommandIgnored = "CommandIgnored"
 )
 
-// emitEvents tells people what a status that has been written means: the command that was given, the action that was
-// taken or refused, how far the Job has come, and what it suffers from or waits for now and did not before.
+// emitEvents writes events about a status that has been written: the Command, the action that was taken or refused, and the Job's progress.
+// It also reports new problems, and new reasons to wait.
 func (c *Controller) emitEvents(job *batchv1alpha1.Job, s *snapshot, p *plan) {
 	c.tellOfCommand(job, s.command, p)
 	switch {
@@ -70,8 +70,8 @@ func isOutOfRuns(status *batchv1alpha1.JobStatus, maxRetry int32) bool {
 	return status.State.Reason == phase.ReasonMaxRetryReached || status.State.Phase == batchv1alpha1.Restarting && status.RetryCount >= maxRetry
 }
 
-// tellOfProgress tells that the Job has been admitted, if it had to wait for that, that it has started, or that it has ended. Each text is
-// the same for a reason as far as it can be, so that the recorder joins the events of a Job that starts over and over.
+// tellOfProgress reports that the Job has been admitted after a wait, has started or has ended. The texts for a reason vary as little as
+// possible. So the recorder joins the events of a Job that starts over and over.
 func (c *Controller) tellOfProgress(job *batchv1alpha1.Job, s *snapshot, status *batchv1alpha1.JobStatus) {
 	before := &job.Status
 	switch p := status.State.Phase; {

@@ -119,8 +119,8 @@ func TestTheLastRestartIsToldAsAFailure(t *testing.T) {
 		"spec.policies[0]: RestartJob"}, d.told())
 }
 
-// TestAPolicyOfAnAbortedJobIsRefused: a change of its spec is the only event that happens to it, and only to resume or to terminate it can
-// be the answer.
+// TestAPolicyOfAnAbortedJobIsRefused: the only event that happens to it is a change of its spec. The only possible answers are to resume or
+// to terminate it.
 func TestAPolicyOfAnAbortedJobIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		action    busv1alpha1.Action

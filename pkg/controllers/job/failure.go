@@ -8,8 +8,8 @@ import (
 	"github.com/muster-sched/muster/pkg/job/policy"
 )
 
-// nameFailure adds to why a Job fails now, if that is its pods, one of those that have failed. Where an action led to the failure, that
-// names its own.
+// nameFailure adds the name of a failed pod to the reason, if the Job fails now because of its pods. If an action led to the failure, its
+// own text names the pod.
 func nameFailure(before, status *batchv1alpha1.JobStatus, m *members) {
 	if status.State.Phase != batchv1alpha1.Failed || before.State.Phase == batchv1alpha1.Failed {
 		return
@@ -22,8 +22,8 @@ func nameFailure(before, status *batchv1alpha1.JobStatus, m *members) {
 	}
 }
 
-// firstFailed returns the failed pod of the lowest index in the first task that has one, of those that are there or whose end no status
-// has told of yet; nil if none is.
+// firstFailed returns the failed pod of the lowest index in the first task that has one. It looks at existing pods and at ended ones that
+// no status records yet; nil if none is.
 func (m *members) firstFailed() *corev1.Pod {
 	for i := range m.tasks {
 		for index := range m.tasks[i].Spec.Replicas {

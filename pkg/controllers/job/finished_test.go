@@ -37,8 +37,8 @@ func (w *world) quorum() int32 {
 	return groupSpec(filled, func(string) int32 { return 0 }, additions{}).MinMember
 }
 
-// TestAResumeRunsWhatFailedAgain: a gang of three that a failure has aborted is whole again, and can succeed, whether the failed pod
-// is still there or not. The pod that had succeeded does not run again.
+// TestAResumeRunsWhatFailedAgain: a gang of three that a failure has aborted is whole again and can succeed. The failed pod may still be
+// there or not. The pod that had succeeded does not run again.
 func TestAResumeRunsWhatFailedAgain(t *testing.T) {
 	for name, isRemoved := range map[string]bool{"its pod is there": false, "its pod was removed": true} {
 		t.Run(name, func(t *testing.T) {
@@ -118,7 +118,7 @@ func TestPodsThatAreToldToGoHaveNotSucceeded(t *testing.T) {
 	assert.Equal(t, 1, w.ran["j-a-1"])
 }
 
-// TestWhoObeysHasNotSucceeded: a Job that is ended counts nobody who was stopped as a success, at its end or later.
+// TestWhoObeysHasNotSucceeded: a Job that is ended never counts a pod that was stopped as a success.
 func TestWhoObeysHasNotSucceeded(t *testing.T) {
 	w := newWorld(t, mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 3)).Obj())
 	w.start()
@@ -134,8 +134,7 @@ func TestWhoObeysHasNotSucceeded(t *testing.T) {
 	assert.EqualValues(t, 1, w.job.Status.Succeeded)
 }
 
-// TestAnAbortTakesNoAnswerAway: what has happened before a Job is aborted is answered, before that or when it goes on, though both are seen
-// at once.
+// TestAnAbortTakesNoAnswerAway: events before an abort are answered, before the abort or after a resume, even if both are seen at once.
 func TestAnAbortTakesNoAnswerAway(t *testing.T) {
 	onCompletion := batchv1alpha1.LifecyclePolicy{Event: busv1alpha1.TaskCompletedEvent, Action: busv1alpha1.CompleteJobAction}
 	abort := batchv1alpha1.LifecyclePolicy{Event: busv1alpha1.PodFailedEvent, Action: busv1alpha1.AbortJobAction}
@@ -292,8 +291,8 @@ func TestATaskIsCompletedByScalingItDown(t *testing.T) {
 	assert.Equal(t, batchv1alpha1.Completed, w.phase())
 }
 
-// TestAKilledPodIsReplacedWhoeverSeesIt: those who take a pod away mark it as disrupted and failed first, and then delete it, or leave it.
-// Whether somebody looks in between must not matter.
+// TestAKilledPodIsReplacedWhoeverSeesIt: an evicting client marks a pod as disrupted and failed first, and then deletes it or leaves it. A
+// look in between must not matter.
 func TestAKilledPodIsReplacedWhoeverSeesIt(t *testing.T) {
 	for name, happens := range map[string]func(w *world){
 		"seen and deleted":   func(w *world) { w.kill("j-a-1"); w.look(); w.remove("j-a-1") },

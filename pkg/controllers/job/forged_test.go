@@ -38,7 +38,7 @@ func TestAPodFromTheFutureDoomsNoSuccessor(t *testing.T) {
 	}
 }
 
-// TestASurplusPodIsNotedOnce: also one whose index no task has, and that somebody keeps with a finalizer.
+// TestASurplusPodIsNotedOnce: also one whose index no task has, and that a finalizer keeps.
 func TestASurplusPodIsNotedOnce(t *testing.T) {
 	for _, index := range []string{"2", "149999", "150000", "999999999"} {
 		t.Run(index, func(t *testing.T) {
@@ -64,8 +64,8 @@ func TestAJobOfBeforeTheBoundRemembersWhoIsToGo(t *testing.T) {
 	assert.False(t, scaledDown.IsReplaced(200_000, 3), "no task can have it again")
 }
 
-// TestAPodThatLostItsPlaceIsGone: its user has taken from it what tells its place, or has written what no pod of the Job can have. It counts
-// as evicted, and the policy is answered.
+// TestAPodThatLostItsPlaceIsGone: its user has removed its index, or written one that no pod of the Job can have. It counts as evicted, and
+// the policy is answered.
 func TestAPodThatLostItsPlaceIsGone(t *testing.T) {
 	for annotation, value := range map[string]string{batchv1alpha1.TaskIndexKey: "", batchv1alpha1.PodGenerationAnnotation: "2147483647"} {
 		t.Run(annotation, func(t *testing.T) {

@@ -18,8 +18,8 @@ import (
 	"github.com/muster-sched/muster/pkg/text"
 )
 
-// FuzzCommand: whatever a Command says, also what the API server would not store, the Job that it names is judged without a panic.
-// The Command does what its action does in the Job's phase, or nothing, and its words are cut to what a status has room for.
+// FuzzCommand: the plan for a Job is made without a panic for any content of a Command. That includes content that the API server would not
+// store. The Command does what its action does in the Job's phase, or nothing. Its texts are cut to the size that a status allows.
 func FuzzCommand(f *testing.F) {
 	for i, action := range append(slices.Clone(commanded), "SyncJob", "") {
 		text, err := json.Marshal(map[string]any{"metadata": map[string]any{"name": "c", "namespace": "default", "uid": "c"}, "action": action,

@@ -18,8 +18,8 @@ import (
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// TestAHandOverAnswersNothingTwice (issue 25, 10): the leader before has answered the failure of a pod, and its status says so. Its pod informer
-// had shown the pod; that of the new leader is behind, and shows it, failed, only after a look has been taken and a status been written.
+// TestAHandOverAnswersNothingTwice (issue 25, 10): the leader before has answered the failure of a pod, and its status says so. Its pod
+// informer had shown the pod; the new leader's informer is behind. It shows the failed pod only after a look and a write of the status.
 func TestAHandOverAnswersNothingTwice(t *testing.T) {
 	for name, showsPredecessor := range map[string]bool{"it shows no pod of the index": false, "it shows the pod before that": true} {
 		t.Run(name, func(t *testing.T) {
@@ -71,8 +71,8 @@ func TestAHandOverAnswersNothingTwice(t *testing.T) {
 	}
 }
 
-// TestAJobWaitsUntilItsOwnWritesAreSeen: pods that were created and that the informer does not show yet would be missing, and those that it has
-// lost would be, too.
+// TestAJobWaitsUntilItsOwnWritesAreSeen: the informer does not show pods yet that were created, or has lost some. They must not count as
+// missing.
 func TestAJobWaitsUntilItsOwnWritesAreSeen(t *testing.T) {
 	d := newDesk(t)
 	job := d.stands(mustertesting.MakeJob("j").MinAvailable(1).Task(mustertesting.MakeTask("a", 2).MinAvailable(1)), batchv1alpha1.Running, 0)

@@ -110,7 +110,7 @@ func orNil[T plugin.Object](object T, err error) (plugin.Object, error) {
 // core is a resource of the core API.
 func core(resource string) schema.GroupResource { return schema.GroupResource{Resource: resource} }
 
-// kinds are those of the objects that plugins make, of the bindings that give this process its rights on Secrets, and of claims.
+// kinds are the kinds of objects that plugins make, of claims, and of the bindings for rights on Secrets.
 type kinds struct {
 	services, configMaps, policies, bindings, claims watchedKind
 	// secrets are not watched: to list Secrets, this process would need a right on all of them.
@@ -120,8 +120,8 @@ type kinds struct {
 	informers informers.SharedInformerFactory
 }
 
-// newKinds makes the kinds and asks for their informers. Claims are seen whoever made them, as Jobs name claims of
-// their users; so their informer is shared.
+// newKinds makes the kinds and asks for their informers. Jobs name claims of their users, so claims of any creator are watched; so their
+// informer is shared.
 func newKinds(kube kubernetes.Interface, shared informers.SharedInformerFactory) *kinds {
 	own := informers.NewSharedInformerFactoryWithOptions(kube, 0,
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = batchv1alpha1.JobNameKey }))

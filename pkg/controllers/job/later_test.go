@@ -42,7 +42,7 @@ func TestRestartPartitionTouchesNothingElse(t *testing.T) {
 	assert.Equal(t, int32(0), w.job.Status.Version)
 }
 
-// TestATimeoutNeverPassesEarly: the times of the API are whole seconds, so what happened at 1000.9 s is said to have happened at 1000 s.
+// TestATimeoutNeverPassesEarly: the API's times are whole seconds. An event at 1000.9 s has the time 1000 s.
 func TestATimeoutNeverPassesEarly(t *testing.T) {
 	for event, happens := range map[busv1alpha1.Event]func(*world){
 		busv1alpha1.PodFailedEvent:  func(w *world) { w.set("j-a-1", corev1.PodFailed, 1) },
@@ -299,8 +299,8 @@ func TestACommandThatDoesNothingHidesNothing(t *testing.T) {
 	assert.Equal(t, "PodFailed", w.job.Status.State.Reason)
 }
 
-// TestAnActionIsNotPutOff: one that leads back to the phase that it came from, since there is nobody to wait for, counts as a run. What is
-// remembered of its effect while it is put off would be all that is left of it.
+// TestAnActionIsNotPutOff: one that leads back to its own phase, since there is no pod to wait for, counts as a run. If it were put off,
+// only the memory of its effect would be left.
 func TestAnActionIsNotPutOff(t *testing.T) {
 	w := newWorld(t, mustertesting.MakeJob("j").MaxRetry(3).Policy(busv1alpha1.PodEvictedEvent, busv1alpha1.RestartPodAction).
 		Task(mustertesting.MakeTask("a", 2)).Obj())

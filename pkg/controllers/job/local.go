@@ -49,22 +49,21 @@ type uncertainWrite struct {
 	ends []*corev1.Pod // of which the status tells
 }
 
-// hasSucceeded tells whether a status that was read later is the one that was to be written, as far as what is known of the pods goes.
+// hasSucceeded says whether a status that was read later is the one that was to be written. It compares what is known of the pods.
 func (a *uncertainWrite) hasSucceeded(read *batchv1alpha1.JobStatus) bool {
 	status := a.p.status
 	return status.State.Phase == read.State.Phase && status.Version == read.Version && status.RetryCount == read.RetryCount &&
 		apiequality.Semantic.DeepEqual(status.TaskRecords, read.TaskRecords)
 }
 
-// isStored tells whether a status that was read later is the one that was to be written, as the API server stores it: times have whole
-// seconds there.
+// isStored says whether a status that was read later is the wanted one, as the API server stores it: times have whole seconds there.
 func (a *uncertainWrite) isStored(read *batchv1alpha1.JobStatus) bool {
 	wanted, err := json.Marshal(a.p.status)
 	found, otherErr := json.Marshal(read)
 	return err == nil && otherErr == nil && bytes.Equal(wanted, found)
 }
 
-// unwrittenStatus is what a status that waits to be written remembers, so that it is known although the pods are gone.
+// unwrittenStatus is the content of a status that waits to be written. It is kept for the case that the pods go.
 type unwrittenStatus struct {
 	base       *batchv1alpha1.JobStatus // the stored status
 	records    []batchv1alpha1.TaskRecord

@@ -196,7 +196,7 @@ func (c *census) count(obj any, n float64) {
 	if !ok {
 		return
 	}
-	// One that nobody has looked at yet waits like the others.
+	// A Job that has not been synced yet counts as Pending.
 	p := cmp.Or(job.Status.State.Phase, batchv1alpha1.Pending)
 	c.mu.Lock()
 	defer c.mu.Unlock()

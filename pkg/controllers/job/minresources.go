@@ -16,8 +16,9 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// minResources returns what the minimum of a Job uses of a quota, in the names that a ResourceQuota uses and for
-// extended resources in their own too. It counts what the API server adds to the pods when they are created. Amounts end at resources.MaxAmount, with which the PodGroup is not admitted. The pods of tasks of higher priority are counted first, as they start first.
+// minResources returns what the minimum of a Job uses of a quota. The names are those of a ResourceQuota, and for extended resources also
+// their own. It counts what the API server adds to the pods when they are created. Amounts end at resources.MaxAmount, with which the
+// PodGroup is not admitted. The pods of tasks of higher priority are counted first, as they start first.
 func minResources(spec *batchv1alpha1.JobSpec, priorityOf priorityFunc, added additions) corev1.ResourceList {
 	order := byPriority(spec, priorityOf)
 	sum := corev1.ResourceList{}
@@ -45,9 +46,8 @@ func byPriority(spec *batchv1alpha1.JobSpec, priorityOf priorityFunc) []int {
 	return order
 }
 
-// minimumPods returns how many pods of each task, in that order, belong to the Job's minimum. If the minimums of the
-// tasks fit into the Job's, they come first and the rest is filled up in order; otherwise they do not bind, and the
-// minimum is filled up in order alone.
+// minimumPods returns how many pods of each task, in that order, belong to the Job's minimum. If the minimums of the tasks fit into the
+// Job's, they come first, and the rest is filled in order; otherwise they do not bind, and the minimum is filled up in order alone.
 func minimumPods(spec *batchv1alpha1.JobSpec, order []int) []int32 {
 	counts := make([]int32, len(order))
 	left := spec.MinAvailable
@@ -67,7 +67,7 @@ func minimumPods(spec *batchv1alpha1.JobSpec, order []int) []int32 {
 	return counts
 }
 
-// podUsage returns what a pod of the template uses of a quota, once the API server has filled in its defaults and admitted it.
+// podUsage returns what a pod of the template uses of a quota, with the API server's defaults and additions.
 func podUsage(template *corev1.PodTemplateSpec, added additions) corev1.ResourceList {
 	pod := &corev1.Pod{Spec: *template.Spec.DeepCopy()}
 	corev1defaults.SetObjectDefaults_Pod(pod)

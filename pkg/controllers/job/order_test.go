@@ -12,8 +12,8 @@ import (
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// TestPodsOfTasksThatStartFirstAreCreatedFirst: of a gang with minimum 3 the scheduler would start the first three that exist,
-// and the driver is to be one of them wherever it stands in the spec.
+// TestPodsOfTasksThatStartFirstAreCreatedFirst: of a gang with minimum 3 the scheduler starts the first three pods that exist. The driver
+// must be one of them, wherever it stands in the spec.
 func TestPodsOfTasksThatStartFirstAreCreatedFirst(t *testing.T) {
 	driver := mustertesting.MakeTask("driver", 1).Obj()
 	driver.Template.Spec.PriorityClassName = "high"

@@ -13,7 +13,7 @@ import (
 // reasonPodOverdue says that a pod that was deleted does not go.
 const reasonPodOverdue = "PodDoesNotTerminate"
 
-// overdueAfter is how long after the end of its grace period a pod that was deleted is said to be in the way. A kubelet that works takes
+// overdueAfter is added to the grace period of a deleted pod. A pod that is still there then is reported. A kubelet that works takes
 // seconds.
 const overdueAfter = time.Minute
 
@@ -38,9 +38,9 @@ func findOverdue(pods []*corev1.Pod, now time.Time) (*finding, time.Duration) {
 	pod := slices.MinFunc(overdue, func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	others := ""
 	if n := len(overdue) - 1; n > 0 {
-		others = fmt.Sprintf("; so are %d more", n)
+		others = fmt.Sprintf(" (and %d more)", n)
 	}
-	return &finding{reasonPodOverdue, fmt.Sprintf("pod %s was to be gone by %s and is still there%s: %s",
+	return &finding{reasonPodOverdue, fmt.Sprintf("pod %s should have ended by %s and still exists%s: %s",
 		pod.Name, pod.DeletionTimestamp.UTC().Format(time.RFC3339), others, whatKeeps(pod))}, next
 }
 

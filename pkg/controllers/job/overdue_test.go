@@ -29,10 +29,10 @@ func TestFindOverdue(t *testing.T) {
 		"some go":            {pods: []*corev1.Pod{pod("b", 0), pod("a", 10*time.Second)}, next: overdueAfter - 10*time.Second},
 		"one has time to go": {pods: []*corev1.Pod{pod("b", -30*time.Second)}, next: overdueAfter + 30*time.Second},
 		"one does not": {pods: []*corev1.Pod{pod("b", time.Minute), pod("a", 0)}, next: overdueAfter,
-			want: "pod b was to be gone by 1970-01-01T02:45:40Z and is still there: node n does not say that its containers have ended; " +
+			want: "pod b should have ended by 1970-01-01T02:45:40Z and still exists: node n does not say that its containers have ended; " +
 				"if the node is lost for good, delete it, or remove the pod with kubectl delete pod --force"},
 		"several, of which one is kept": {pods: []*corev1.Pod{pod("z", time.Hour), kept},
-			want: "pod kept was to be gone by 1970-01-01T01:46:40Z and is still there; so are 1 more: its finalizers keep it: example.com/keep"},
+			want: "pod kept should have ended by 1970-01-01T01:46:40Z and still exists (and 1 more): its finalizers keep it: example.com/keep"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, next := findOverdue(c.pods, now)
@@ -49,7 +49,7 @@ func TestFindOverdue(t *testing.T) {
 
 // TestAPodThatDoesNotGoIsNamed (issue 25, 10): its node is dead. The Job says so without an event of the pod, whatever its phase.
 func TestAPodThatDoesNotGoIsNamed(t *testing.T) {
-	const told = "pod j-a-0 was to be gone by"
+	const told = "pod j-a-0 should have ended by"
 	for name, p := range map[string]batchv1alpha1.JobPhase{"it runs": batchv1alpha1.Running, "it is aborted": batchv1alpha1.Aborting} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t)

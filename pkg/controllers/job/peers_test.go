@@ -30,7 +30,7 @@ func killed(w *world, name string)  { w.set(name, corev1.PodFailed, 143) }
 func obeyed(w *world, name string)  { w.set(name, corev1.PodSucceeded, 0) } // the program ends well when it is told to go
 func gone(w *world, name string)    { w.remove(name) }
 
-// evictions are the orders in which the marks of an eviction are written. What kills the pod comes before its end.
+// evictions are the orders in which the marks of an eviction are written. The kill of the pod comes before its end.
 var evictions = map[string][]mark{
 	"by the API":                       {disrupted, deleted, killed, gone},
 	"by the API, unmarked":             {deleted, killed, gone},
@@ -43,8 +43,8 @@ var evictions = map[string][]mark{
 	"by force":                         {gone},
 }
 
-// TestT9_EvictionIsNoFailureWhateverIsSeenFirst: an eviction also kills the containers. Whichever of its marks the
-// controller sees, misses or sees twice, it takes the action for evictions, and takes it once.
+// TestT9_EvictionIsNoFailureWhateverIsSeenFirst: an eviction also kills the containers. The controller may see, miss or repeat any of its
+// marks. It takes the action for evictions, and takes it once.
 func TestT9_EvictionIsNoFailureWhateverIsSeenFirst(t *testing.T) {
 	for how, marks := range evictions {
 		t.Run(how, func(t *testing.T) {
@@ -71,8 +71,8 @@ func TestT9_EvictionIsNoFailureWhateverIsSeenFirst(t *testing.T) {
 	}
 }
 
-// TestT10_SucceededPodsAreNotRunAgain: a pod that has succeeded may be taken away, with its node or by the garbage
-// collector, before and after it was noted; once it was seen to have succeeded, nothing takes its place.
+// TestT10_SucceededPodsAreNotRunAgain: a pod that has succeeded may be removed before or after it was recorded, by the garbage collector
+// for example; once it was seen to have succeeded, no pod takes its place.
 func TestT10_SucceededPodsAreNotRunAgain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t, mustertesting.MakeJob("j").Policy(busv1alpha1.AnyEvent, busv1alpha1.RestartJobAction).

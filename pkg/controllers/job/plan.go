@@ -106,8 +106,8 @@ func makePlan(s *snapshot) *plan {
 	return result
 }
 
-// firstStatus is the status of a Job that has come further than Pending before its status said anything; nil for other Jobs. It is
-// written first: whoever watches sees each Job begin.
+// firstStatus is the status of a Job that has come further than Pending before its status said anything; nil for other Jobs. It is written
+// first: clients that watch see each Job begin.
 func firstStatus(s *snapshot, result *plan) *batchv1alpha1.JobStatus {
 	if s.job.Status.State.Phase != "" || result.status.State.Phase == batchv1alpha1.Pending {
 		return nil
@@ -139,8 +139,8 @@ func noteSurplus(job *batchv1alpha1.Job, records []policy.Record, all *podSet) {
 	}
 }
 
-// noteSucceeded remembers the pods that have succeeded while a Job restarts or is aborted, when no policy is asked about them: they may
-// be gone when it runs again, and then they would look evicted.
+// noteSucceeded records the pods that have succeeded while a Job restarts or is aborted. No policy is asked then: they may be gone when it
+// runs again, and then they would look evicted.
 func noteSucceeded(job *batchv1alpha1.Job, records []policy.Record, all *podSet) {
 	if p := job.Status.State.Phase; p != batchv1alpha1.Restarting && !phase.IsAborted(p) {
 		return
@@ -159,12 +159,11 @@ func hold(s *snapshot, job *batchv1alpha1.Job) *plan {
 	return &plan{status: status, members: all.sort(job, readRecords(job, all))}
 }
 
-// demand returns what is asked of the Job now, or nil: by a Command that the Job's phase honours first, then by its
-// spec, then by its policies about what has happened. It remembers what has happened as dealt with, and returns the evictions of pods
-// that are replaced.
+// demand returns the action to take now, or nil: of a Command that the Job's phase honours, or else of the spec, or else of the policies.
+// It records the answered events, and returns the evictions of pods that are replaced.
 //
-// Only what would abort the Job waits for the next look if a policy has something to do: an aborted Job may go on, and nobody would be
-// asked again about what had happened before.
+// Only what would abort the Job waits for the next look if a policy has something to do: an aborted Job may go on, and earlier events would
+// never be answered.
 func demand(s *snapshot, job *batchv1alpha1.Job, records []policy.Record, all *podSet, agreed bool) (*request, []policy.Event, []policy.Delay) {
 	answer, evicted, delays := askPolicies(s, job, records, all)
 	wish := askSpec(job, s.now)

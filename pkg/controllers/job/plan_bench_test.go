@@ -32,7 +32,7 @@ var lives = map[string]func(b *testing.B, n int32) *world{
 	"all run": func(b *testing.B, n int32) *world {
 		return begun(b, mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", n)))
 	},
-	"every other failed, nobody answers": func(b *testing.B, n int32) *world {
+	"every other failed, no policy": func(b *testing.B, n int32) *world {
 		w := begun(b, mustertesting.MakeJob("j").MinAvailable(1).Task(mustertesting.MakeTask("a", n)))
 		w.endEveryOther(corev1.PodFailed, 0)
 		return w

@@ -462,8 +462,8 @@ func TestAJobGoesOnThoughNoStatusHasToldOfItsBeginning(t *testing.T) {
 	})
 }
 
-// TestPodsWhoseEvictionIsAnsweredAreNoReport: the controller may be killed, and the pods be gone by the time of the next one. That
-// they were evicted is then known by the status alone. Where nobody answers, a pod that is not known of is replaced all the same.
+// TestPodsWhoseEvictionIsAnsweredAreNoReport: the controller may be killed, and the pods may have gone before the next one starts. Then
+// only the status says that they were evicted. Without a policy, an unknown pod is replaced all the same.
 func TestPodsWhoseEvictionIsAnsweredAreNoReport(t *testing.T) {
 	for name, c := range map[string]struct {
 		job  *mustertesting.JobWrapper
@@ -609,7 +609,7 @@ func TestATerminatedJobIsTimedOnce(t *testing.T) {
 	assert.Equal(t, 2*time.Second, status.RunningDuration.Duration)
 }
 
-// TestAFailedJobNamesAPodThatFailed: the first of those that are still there, with its exit code; nobody has to look for it.
+// TestAFailedJobNamesAPodThatFailed: the first failed pod that is still there, with its exit code; users need not look for it.
 func TestAFailedJobNamesAPodThatFailed(t *testing.T) {
 	for name, c := range map[string]struct {
 		removed string
@@ -681,7 +681,7 @@ func TestWhatAUserAsksForIsNotPaced(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, pods.Items)
 
-	// What happens by itself is paced.
+	// Changes that come by themselves are paced.
 	s := &snapshot{job: d.job()}
 	to := s.job.Status.DeepCopy()
 	to.Delayed = []batchv1alpha1.DelayedEvent{{Event: busv1alpha1.PodFailedEvent}}

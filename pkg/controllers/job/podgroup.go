@@ -111,7 +111,7 @@ func gangOf(job *batchv1alpha1.Job, stage dependency.Stage) *batchv1alpha1.Job {
 	return &part
 }
 
-// wantedSpec is what the spec of the Job's PodGroup should be. What others have added for tasks and topology stays.
+// wantedSpec is what the spec of the Job's PodGroup should be. Additions of others for tasks and topology stay.
 func (c *Controller) wantedSpec(job *batchv1alpha1.Job, group *schedulingv1beta1.PodGroup) schedulingv1beta1.PodGroupSpec {
 	wanted := groupSpec(job, c.priorityOf, c.additionsIn(job.Namespace))
 	wanted.NetworkTopology = group.Spec.NetworkTopology

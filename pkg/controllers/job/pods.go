@@ -21,8 +21,8 @@ import (
 	"github.com/muster-sched/muster/pkg/job/volumes"
 )
 
-// Bounds of what is asked of the API server at once: for one Job, and for all. More than a few hundred requests of one
-// client are refused, and 100 cost an API server of two cores a twentieth of its throughput: its watches fall behind.
+// Bounds of what is asked of the API server at once: for one Job, and for all. More than a few hundred requests of one client are refused.
+// 100 cost an API server of two cores a twentieth of its throughput: its watches fall behind.
 const (
 	firstBatch  = 1
 	maxBatch    = 100
@@ -38,7 +38,7 @@ const (
 	withoutTurn = 15 // the pods of the first batches, which show whether pods can be created at all
 )
 
-// turnBounds are the pods of a Job that are created and deleted in its turn while other Jobs wait for one.
+// turnBounds bound the pods that are created and deleted in a Job's turn while other Jobs wait for one.
 var turnBounds = worker.TurnBounds{OtherNamespace: 250, SameNamespace: podsPerSync}
 
 // errNameTaken says that a pod cannot be created because something else has its name.
@@ -69,8 +69,8 @@ func newPod(job *batchv1alpha1.Job, task *batchv1alpha1.TaskSpec, index int32) *
 	return pod
 }
 
-// tie says which PodGroup a pod is created for, if the scheduler might know it only as it was before. What a template says of another
-// one, copied from a pod perhaps, would keep the pod for ever.
+// tie says which PodGroup a pod is created for, if the scheduler might know it only as it was before. The annotation may come from a
+// template that was copied from another pod. It would keep this pod out for ever.
 func tie(pod *corev1.Pod, group *schedulingv1beta1.PodGroup) {
 	delete(pod.Annotations, schedulingv1beta1.GroupResourceVersionAnnotation)
 	if group.Generation > 1 {
@@ -132,9 +132,9 @@ func inherit(to, from map[string]string, keys ...string) {
 	}
 }
 
-// createPods creates the missing pods in batches that double as long as all goes well, so that a Job whose pods are
-// refused costs a few requests and not thousands. It returns the first error of the first batch that had one, and whether it has
-// come to all of them: the rest is for another sync.
+// createPods creates the missing pods in batches, whose size doubles after each success. So a Job whose pods are refused costs a few
+// requests and not thousands. It returns the first error of the first batch that had one. all says whether it has come to all pods: the
+// rest is for another sync.
 func (c *Controller) createPods(
 	ctx context.Context, job *batchv1alpha1.Job, group *schedulingv1beta1.PodGroup, set *plugins.Set, wanted []missing,
 ) (all bool, err error) {
@@ -150,8 +150,8 @@ func (c *Controller) createPods(
 	})
 }
 
-// inBatches does something to n pods of a Job, in batches that double from the first on, up to a bound. It stops at an error, where the Job
-// has to wait for its turn, and at what one sync may do. It returns whether it has come to all of them.
+// inBatches runs do for n pods of a Job, in batches whose size doubles up to a bound. It stops at an error, at the bound of one sync, and
+// where the Job must wait for its turn. It returns whether it has come to all of them.
 func (c *Controller) inBatches(key string, first, n int, do func(from, to int) error) (all bool, err error) {
 	few := min(n, withoutTurn)
 	if n > withoutTurn && c.turns.Waits(key) {
@@ -214,8 +214,8 @@ func (c *Controller) checkOwner(ctx context.Context, job *batchv1alpha1.Job, nam
 	}
 }
 
-// deletePods deletes pods, each only if it is still the one that was seen, and remembers that it has asked for that. It returns the first
-// error, and gives up after a batch of which all are refused. all says whether it has come to all of them: the rest is for another sync.
+// deletePods deletes pods, each only if it still has the UID that was seen. It records the requests. It returns the first error, and gives
+// up after a batch in which all requests are refused. all says whether it has come to all of them: the rest is for another sync.
 func (c *Controller) deletePods(ctx context.Context, job *batchv1alpha1.Job, pods []*corev1.Pod, local *localState) (all bool, failed error) {
 	all, err := c.inBatches(keyOf(job), maxBatch, len(pods), func(from, to int) error {
 		local.noteDeletions(pods[from:to], c.clock.Now())
@@ -255,7 +255,7 @@ func (c *Controller) deleteBatch(ctx context.Context, pods []*corev1.Pod) (int, 
 	return int(gone.Load()), err
 }
 
-// inParallel runs f for 0 to n-1 at the same time and returns the error of the lowest of those that failed.
+// inParallel runs f for 0 to n-1 at the same time. It returns the error of the lowest index that failed.
 func (c *Controller) inParallel(n int, f func(i int) error) error {
 	errs := make([]error, n)
 	var group sync.WaitGroup

@@ -25,8 +25,8 @@ import (
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// crowd is a controller of Jobs that want many pods. Its clients have all that is asked of them, and its informers show nothing of it.
-type crowd struct {
+// bulkJobs is a controller of Jobs that want many pods. Its clients have all that is asked of them, and its informers show nothing of it.
+type bulkJobs struct {
 	*desk
 	mu      sync.Mutex
 	created map[string]int // name of a Job -> its pods that were created
@@ -34,8 +34,8 @@ type crowd struct {
 	order   []string       // names of Jobs, one for each pod that was created
 }
 
-func newCrowd(t *testing.T) *crowd {
-	c := &crowd{desk: newDesk(t), created: map[string]int{}, deleted: map[string]int{}}
+func newBulkJobs(t *testing.T) *bulkJobs {
+	c := &bulkJobs{desk: newDesk(t), created: map[string]int{}, deleted: map[string]int{}}
 	c.kube.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -54,7 +54,7 @@ func newCrowd(t *testing.T) *crowd {
 }
 
 // wants has a Job create pods that are not created yet, as one sync does.
-func (c *crowd) wants(namespace, name string, pods int32) bool {
+func (c *bulkJobs) wants(namespace, name string, pods int32) bool {
 	c.t.Helper()
 	job := defaults.Job(mustertesting.MakeJob(name).Namespace(namespace).UID(name).Task(mustertesting.MakeTask("a", pods)).Obj(), "")
 	var wanted []missing
@@ -67,7 +67,7 @@ func (c *crowd) wants(namespace, name string, pods int32) bool {
 }
 
 // rids has a Job delete pods, as one sync does.
-func (c *crowd) rids(namespace, name string, pods int, local *localState) bool {
+func (c *bulkJobs) rids(namespace, name string, pods int, local *localState) bool {
 	c.t.Helper()
 	job := mustertesting.MakeJob(name).Namespace(namespace).UID(name).Obj()
 	var all []*corev1.Pod
@@ -82,7 +82,7 @@ func (c *crowd) rids(namespace, name string, pods int, local *localState) bool {
 // TestJobsGetTheirPodsInTurn: each begins at once, few go on at the same time, so that those are whole soon. None has its worker wait, none
 // gets more while it waits, and a turn ends sooner if another namespace waits.
 func TestJobsGetTheirPodsInTurn(t *testing.T) {
-	c := newCrowd(t)
+	c := newBulkJobs(t)
 	for range 2 {
 		assert.False(t, c.wants("a", "first", 5000))
 	}
@@ -103,9 +103,9 @@ func TestJobsGetTheirPodsInTurn(t *testing.T) {
 	assert.Equal(t, 15+(1+2+4+8+16+32+64)+100+100, c.created["other"], "a turn for which another namespace waits ends after some 250 pods")
 }
 
-// TestPodsAreDeletedInTurn: as they are created, in the same turns. What a Job has not come to is asked for when it has its turn.
+// TestPodsAreDeletedInTurn: as they are created, in the same turns. A Job asks for the rest when it has its turn.
 func TestPodsAreDeletedInTurn(t *testing.T) {
-	c := newCrowd(t)
+	c := newBulkJobs(t)
 	locals := []localState{{}, {}, {}}
 	assert.False(t, c.rids("a", "first", 1500, &locals[0]))
 	assert.Equal(t, withoutTurn+podsPerSync, c.deleted["first"])
@@ -157,7 +157,7 @@ func TestAJobGivesItsTurnBack(t *testing.T) {
 	}
 }
 
-// TestPodsComeInBatches: each is twice as large as the one before, up to a bound, and the first that is refused one is the last. So
+// TestPodsComeInBatches: each is twice as large as the one before, up to a bound. The first batch with a refused pod is the last. So
 // thousands of pods that are refused cost one request.
 func TestPodsComeInBatches(t *testing.T) {
 	for refused, want := range map[int]int{0: 1, 1: 1 + 2, 2: 1 + 2, 3: 7, 7: 15, 15: 31, 127: 227, 226: 227, 227: 327} {

@@ -33,8 +33,8 @@ type podSet struct {
 	names sets.Set[string] // of all pods, whatever becomes of them: no pod can be created under one of these
 }
 
-// newPodSet finds the places of the pods, and of those that have ended and are gone or going, which are given as they were when they had.
-// One that has no place is not one of those that we make, although it names the Job as its owner: nothing is done about it.
+// newPodSet finds the places of the pods. ended are pods that have ended and are gone or going, as they were when they ended. A pod that
+// has no place is not made by the controller, although it names the Job as its owner: nothing is done about it.
 func newPodSet(job *batchv1alpha1.Job, pods, ended []*corev1.Pod) *podSet {
 	c := &podSet{pods: make([]jobPod, 0, len(pods)), names: make(sets.Set[string], len(pods))}
 	positions := make(map[string]int, len(job.Spec.Tasks)) // task name -> position in the spec
@@ -74,7 +74,7 @@ func (c *podSet) add(job *batchv1alpha1.Job, positions map[string]int, pod, show
 	c.pods = append(c.pods, jobPod{pod, shown, position, index, version, policy.Generation(pod)})
 }
 
-// isMember tells whether a pod is one of those that we make for the Job.
+// isMember says whether a pod was made by the controller for the Job.
 func isMember(job *batchv1alpha1.Job, pod *corev1.Pod) bool {
 	_, _, hasPlace := placeOf(job, pod)
 	return hasPlace && metav1.IsControlledBy(pod, job)
@@ -252,8 +252,8 @@ func countedPhase(pod *corev1.Pod) corev1.PodPhase {
 	}
 }
 
-// stage works out which tasks may run now. The status holds the counts of the members. While a policy is going to restart pods that
-// have failed, or nobody has been asked about them, none is lost.
+// stage works out which tasks may run now. The status holds the counts of the members. No task is lost while a policy is going to restart
+// its failed pods. None is lost before policies were asked about them.
 func (m *members) stage(job *batchv1alpha1.Job, byDefault batchv1alpha1.DependencyCondition, delays []policy.Delay) dependency.Stage {
 	restarts := slices.ContainsFunc(delays, func(d policy.Delay) bool { return d.IsRestart() && d.Cause.Type == busv1alpha1.PodFailedEvent })
 	someLost := phase.Runs(job.Status.State.Phase) && !restarts
@@ -329,7 +329,7 @@ func highestFirst(job *batchv1alpha1.Job, pods []*corev1.Pod) []*corev1.Pod {
 	return ordered
 }
 
-// victims returns the doomed pods whose deletion nobody has asked for yet.
+// victims returns the doomed pods that are not being deleted yet.
 func (m *members) victims() []*corev1.Pod {
 	var found []*corev1.Pod
 	for _, pod := range m.doomed {
@@ -340,7 +340,7 @@ func (m *members) victims() []*corev1.Pod {
 	return found
 }
 
-// unsuccessful returns the pods of the current incarnation that have not succeeded, by the position of their task and by their index.
+// unsuccessful returns the pods of the current incarnation that have not succeeded, by position of the task and by index.
 func (c *podSet) unsuccessful(job *batchv1alpha1.Job) []map[int32]*corev1.Pod {
 	found := make([]map[int32]*corev1.Pod, len(job.Spec.Tasks))
 	for _, s := range c.pods {
@@ -361,9 +361,8 @@ type missing struct {
 	index int32
 }
 
-// missing returns the pods that can be created now: those of tasks that may run whose name is free and which have not
-// finished, task by task in the given order, and in that of their index. A gang starts as soon as enough of its pods are there,
-// so those that are to be among them come first.
+// missing returns the pods that can be created now: pods of tasks that may run, whose name is free and which have not finished. They are in
+// the given order of tasks, and by index. A gang starts as soon as enough of its pods exist, so members of the minimum come first.
 func (m *members) missing(jobName string, stage dependency.Stage, order []int) []missing {
 	var found []missing
 	for _, i := range order {

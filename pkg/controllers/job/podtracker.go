@@ -9,9 +9,9 @@ import (
 	"github.com/muster-sched/muster/pkg/job/policy"
 )
 
-// podTracker knows which pods of each Job the informer has told of, and how those ended that were removed thereafter, until a status tells
-// of it. A pod that is gone says nothing any more, nor does a failed one that is going: it looks as if it had been told to go and
-// had failed for that. The informer's handlers have seen what came first; its store forgets a pod a moment before they hear of it.
+// podTracker knows which pods of each Job the informer has reported. It keeps how removed pods ended, until a status records that. A pod
+// that is gone cannot be read any more. A failed pod that is being deleted looks as if it was stopped. The informer's handlers have seen
+// its earlier state; its store forgets a pod a moment before they hear of it.
 type podTracker struct {
 	mu     sync.Mutex
 	isOpen bool
@@ -71,8 +71,8 @@ func (r *podTracker) changed(job types.UID, before, after *corev1.Pod) {
 // looksKilled tells whether a pod has ended and looks as if it had been told to before.
 func looksKilled(pod *corev1.Pod) bool { return policy.IsFinished(pod) && !policy.EndedByItself(pod) }
 
-// left records that a pod is gone, and keeps how it ended if it did by itself and the Job exists: of one that is gone nobody asks any more.
-// The handler of Jobs calls forget once the lister that knows has lost the Job.
+// left records that a pod is gone. It keeps how the pod ended, if it ended by itself and the Job exists: the pods of a deleted Job do not
+// matter. The handler of Jobs calls forget once the lister that knows has lost the Job.
 func (r *podTracker) left(job types.UID, pod *corev1.Pod, jobExists bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -90,9 +90,9 @@ func (r *podTracker) left(job types.UID, pod *corev1.Pod, jobExists bool) {
 	r.tidy(job)
 }
 
-// look returns the pods that have ended by themselves and are gone or going, as they were when they had, beside those that the informer's
-// store shows. It returns false if the store is ahead of the handlers, with some that are gone from there or look killed: then nobody
-// knows how they ended, and the news is on its way.
+// look returns pods that ended by themselves and are gone or going, as they were when they ended. shown are the pods in the informer's
+// store. It returns false if the store is ahead of the handlers: a pod is gone from there or looks killed. The event that tells how it
+// ended is still to come.
 func (r *podTracker) look(job types.UID, shown []*corev1.Pod) ([]*corev1.Pod, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -101,7 +101,7 @@ func (r *podTracker) look(job types.UID, shown []*corev1.Pod) ([]*corev1.Pod, bo
 		return nil, true
 	}
 	there, told := 0, true
-	names := map[string]types.UID{} // of those that are shown, if anybody asks
+	names := map[string]types.UID{} // of the shown pods, only if needed
 	for _, pod := range shown {
 		if heard, found := known.present[pod.UID]; found {
 			there++
@@ -113,7 +113,7 @@ func (r *podTracker) look(job types.UID, shown []*corev1.Pod) ([]*corev1.Pod, bo
 	}
 	var ends []*corev1.Pod
 	for uid, pod := range known.ends {
-		// Whoever has made another pod of its name has dealt with its end before.
+		// The creator of another pod of its name has dealt with its end before.
 		if successor, found := names[pod.Name]; found && successor != uid {
 			delete(known.ends, uid)
 			continue

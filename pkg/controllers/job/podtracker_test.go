@@ -82,7 +82,7 @@ func TestPodTracker(t *testing.T) {
 		assert.True(t, told)
 		assert.Empty(t, ended, "it was told to go")
 	})
-	t.Run("the store was looked at before the news came", func(t *testing.T) {
+	t.Run("the store was looked at before the event came", func(t *testing.T) {
 		r := newTracker()
 		r.left("j", done, true)
 		_, told := r.look("j", all)
@@ -400,7 +400,7 @@ func TestTheHandlersKeepThePodTracker(t *testing.T) {
 	after, err := d.looks()
 	require.NoError(t, err)
 	assert.Equal(t, retrySoon, after)
-	assert.Equal(t, before, d.job().Status, "nobody knows yet how the pod ended")
+	assert.Equal(t, before, d.job().Status, "it is not known yet how the pod ended")
 	created, err := d.kube.CoreV1().Pods(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	assert.Len(t, created.Items, 2, "none was created in its place")
@@ -416,7 +416,7 @@ func TestTheHandlersKeepThePodTracker(t *testing.T) {
 	assert.True(t, told)
 	assert.Empty(t, ended, "the status tells")
 
-	// Somebody removes a pod that has failed.
+	// A client removes a pod that has failed.
 	failed := pods[1].DeepCopy()
 	failed.Status.Phase = corev1.PodFailed
 	going := failed.DeepCopy()
@@ -429,7 +429,7 @@ func TestTheHandlersKeepThePodTracker(t *testing.T) {
 	d.came(pods[1])
 	d.podTracker.drop(job.UID, ended)
 
-	// The informer has missed the end of one and the beginning of another, and shows a change. Whoever has made that knew of the end.
+	// The informer has missed the end of one and the beginning of another, and shows a change. The creator of that knew of the end.
 	next := pods[1].DeepCopy()
 	next.UID = "another"
 	d.podHandler().OnUpdate(failed, next)
@@ -437,12 +437,12 @@ func TestTheHandlersKeepThePodTracker(t *testing.T) {
 	assert.True(t, told)
 	assert.Empty(t, ended)
 
-	// Somebody detaches a pod.
+	// A client detaches a pod.
 	detached := next.DeepCopy()
 	detached.OwnerReferences = nil
 	d.podHandler().OnUpdate(next, detached)
 	_, told = d.podTracker.look(job.UID, nil)
-	assert.True(t, told, "no news of its deletion is to come")
+	assert.True(t, told, "no event of its deletion is to come")
 	d.podHandler().OnUpdate(detached, next)
 	_, told = d.podTracker.look(job.UID, nil)
 	assert.False(t, told)

@@ -18,7 +18,7 @@ import (
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// drawJob makes a Job of up to three tasks, which may depend on each other, whose policies take actions out of a list.
+// drawJob makes a Job of up to three tasks. They may depend on each other, and their policies take actions from a list.
 func drawJob(t *rapid.T, maxRetry int32, timeouts []time.Duration, actions ...busv1alpha1.Action) *batchv1alpha1.Job {
 	job := mustertesting.MakeJob("j").MaxRetry(maxRetry)
 	for i := range rapid.IntRange(1, 3).Draw(t, "tasks") {
@@ -155,9 +155,8 @@ func calmDown(w *world) {
 	}
 }
 
-// TestWhateverHappensTheJobEnds: through any history, with looks lost, repeated and cut short, every status that is
-// written is consistent (see requireConsistent), and once all is calm the Job has come to an end and left nothing
-// running.
+// TestWhateverHappensTheJobEnds runs any history, with looks lost, repeated and cut short. Every status that is written is consistent (see
+// requireConsistent). Once all is calm the Job ends and leaves nothing running.
 func TestWhateverHappensTheJobEnds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		maxRetry := rapid.Int32Range(1, 4).Draw(t, "maxRetry")
@@ -210,7 +209,7 @@ func TestTheEndDoesNotDependOnTheLooks(t *testing.T) {
 type fate struct {
 	evictions, failures int
 	obeys               bool // its program ends well when it is told to go
-	swept               bool // somebody removes what has ended as soon as it has
+	swept               bool // pods are removed as soon as they have ended
 }
 
 // end is how a Job ended.
@@ -265,8 +264,8 @@ func fulfil(w *world, fates map[string]*fate, looks func(*world)) end {
 	return end{s.State.Phase, s.Succeeded, s.Failed, s.TaskStatusCount}
 }
 
-// TestFinishedPodsOfAnIncarnationRunOnce: whatever happens, no index runs again in the incarnation in which it has finished, also if
-// the pod is removed before anybody has looked.
+// TestFinishedPodsOfAnIncarnationRunOnce: no index runs again in the incarnation in which it has finished, even if its pod is removed at
+// once.
 func TestFinishedPodsOfAnIncarnationRunOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t, drawJob(t, 4, atOnce, busv1alpha1.RestartJobAction))
@@ -285,8 +284,8 @@ func TestFinishedPodsOfAnIncarnationRunOnce(t *testing.T) {
 	})
 }
 
-// noteFinished notes how pods of the current incarnation have ended while the Job runs, and requires that they were the last of their
-// name. Those that have failed may run again once the Job is aborted, for it may be resumed.
+// noteFinished notes how pods of the current incarnation have ended while the Job runs. It requires that they were the last of their name.
+// Those that have failed may run again once the Job is aborted, for it may be resumed.
 func noteFinished(t *rapid.T, w *world, finished map[string]corev1.PodPhase) {
 	if phase.IsAborted(w.phase()) {
 		maps.DeleteFunc(finished, func(_ string, end corev1.PodPhase) bool { return end == corev1.PodFailed })
@@ -329,8 +328,8 @@ func TestScalingIsNoEviction(t *testing.T) {
 	})
 }
 
-// TestARefusedSpecTouchesNoPod: a Job that has started and whose spec is changed to one that cannot run, of whatever size,
-// deletes no pod, whatever happens meanwhile, and goes on to an end once the spec is mended.
+// TestARefusedSpecTouchesNoPod: a Job has started, and its spec is changed to one that cannot run, of any size. It deletes no pod
+// meanwhile, and goes on to an end once the spec is mended.
 func TestARefusedSpecTouchesNoPod(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t, drawJob(t, 5, later, busv1alpha1.RestartJobAction, busv1alpha1.RestartTaskAction, busv1alpha1.RestartPodAction,

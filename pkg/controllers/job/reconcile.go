@@ -24,7 +24,7 @@ func (c *Controller) reconcile(ctx context.Context, job *batchv1alpha1.Job, loca
 	commands := c.commandsOf(job)
 	s, err := c.takeSnapshot(job, commands.next, local)
 	if errors.Is(err, errEndUnknown) {
-		return 0, &notYet{err.Error(), retrySoon} // the news brings the Job back here
+		return 0, &notYet{err.Error(), retrySoon} // the informer's event brings the Job back here
 	}
 	local.unfinished = false // it keeps its turn if it comes to act
 	if err != nil {
@@ -84,8 +84,8 @@ func (c *Controller) isStillTrue(ctx context.Context, s *snapshot, p *plan) bool
 	return (s.command == nil || c.isStillAsked(ctx, s.command)) && (p.request == nil || c.hasHappened(ctx, s.job, p.request.cause))
 }
 
-// hasHappened asks the API server whether what a policy answers is really so. It costs one request for each action of a
-// policy, and makes sure that no action rests on an informer that is behind, as after a change of leader.
+// hasHappened asks the API server whether the cause of a policy's action is true. It costs one request for each action of a policy. It
+// makes sure that no action rests on an informer that is behind, as after a change of leader.
 func (c *Controller) hasHappened(ctx context.Context, job *batchv1alpha1.Job, e *policy.Event) bool {
 	if e == nil || e.Index < 0 || e.Remembered && e.Type == busv1alpha1.PodFailedEvent {
 		return true
@@ -122,7 +122,7 @@ func (c *Controller) nextDeadline(job *batchv1alpha1.Job, now time.Time) time.Du
 	return wait
 }
 
-// atLeast keeps a deadline that has passed from being looked at over and over while the API takes notice of it.
+// atLeast keeps a deadline that has passed from causing one sync after another while the API is behind.
 func atLeast(left time.Duration) time.Duration {
 	if left <= 0 {
 		return retrySoon

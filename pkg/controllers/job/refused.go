@@ -12,9 +12,8 @@ import (
 	"github.com/muster-sched/muster/pkg/job/policy"
 )
 
-// A Job that has started and whose spec was then changed to one that cannot run keeps what it has: nobody knows what the
-// user wanted. Nothing is created or scaled away, and what would start pods anew is put off. It can still come to its end,
-// and be ended.
+// A Job that has started and whose spec was then changed to one that cannot run keeps what it has: the user's intention is unknown. Nothing
+// is created or scaled away, and what would start pods anew is put off. It can still come to its end, and be ended.
 
 // withRoomForAll returns the Job with room for all that there is of it, whatever its spec says now.
 func withRoomForAll(job *batchv1alpha1.Job, pods, ended []*corev1.Pod) *batchv1alpha1.Job {

@@ -27,8 +27,8 @@ const (
 	rightTime = 10 * time.Second
 )
 
-// secretAccess says how this process gets its rights on Secrets. It has none by itself. A Job with a key has a RoleBinding of its own, with
-// the name of its Secret, that gives this process the rights of secretsRole in the Job's namespace. The binding goes with the Secret.
+// secretAccess says how this process gets its rights on Secrets. It has none by itself. A Job with a key has its own RoleBinding, with the
+// name of its Secret. It gives this process the rights of secretsRole in the Job's namespace. The binding goes with the Secret.
 type secretAccess struct {
 	reviews authenticationclient.SelfSubjectReviewInterface
 
@@ -98,8 +98,8 @@ func (r *secretReader) data(name string) map[string][]byte {
 	return live.(*corev1.Secret).Data
 }
 
-// live returns the Job's own Secret of that name, nil if there is none. It is read once, so that a key goes with the Secret that was read for
-// it, or with none, and never over another one.
+// live returns the Job's own Secret of that name, nil if there is none. It is read once. So a key is written to the Secret that was read
+// for it, or to none.
 func (r *secretReader) live(name string) (plugin.Object, error) {
 	if live, isRead := r.read[name]; isRead {
 		return live, nil

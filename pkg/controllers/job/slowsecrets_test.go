@@ -44,8 +44,8 @@ func TestNamespacesTakeTurnsWithSlowSecrets(t *testing.T) {
 	})
 }
 
-// TestAJobWaitsForItsRSAKey: no pod is created before it is there, nothing is wrong meanwhile, and the Secret has the key that was made, once.
-// A Secret of the Job that has lost its key gets another one.
+// TestAJobWaitsForItsRSAKey: no pod is created before the key is there, and no problem is reported meanwhile. The Secret has the key that
+// was made, once. A Secret of the Job that has lost its key gets another one.
 func TestAJobWaitsForItsRSAKey(t *testing.T) {
 	for name, secret := range map[string]*corev1.Secret{"no Secret": nil, "a Secret without a key": {Data: map[string][]byte{"id_rsa.pub": []byte("old")}}} {
 		t.Run(name, func(t *testing.T) {

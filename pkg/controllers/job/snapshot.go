@@ -22,8 +22,8 @@ type snapshot struct {
 	job *batchv1alpha1.Job
 	// pods that the Job owns, of whatever incarnation.
 	pods []*corev1.Pod
-	// ended are pods of the Job that ended by themselves and are gone or going, as they were when they ended, as far as no status
-	// tells of them yet.
+	// ended are pods of the Job that ended by themselves and are gone or going. Their state is that at their end. Pods whose end a status
+	// records are left out.
 	ended []*corev1.Pod
 	// group is the Job's PodGroup; nil if there is none.
 	group *schedulingv1beta1.PodGroup
@@ -72,7 +72,7 @@ type finding struct {
 }
 
 // errEndUnknown says that a pod is gone and that the informer's handlers have not told yet how it ended.
-var errEndUnknown = errors.New("the news of a pod that is gone is on its way")
+var errEndUnknown = errors.New("the event of a pod that is gone is still to come")
 
 // untilMended says what becomes of a Job that has started and cannot run as its spec is now.
 const untilMended = "no pod is created, restarted or scaled away until this is mended: "

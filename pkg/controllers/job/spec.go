@@ -15,8 +15,8 @@ import (
 // specMark returns what tells one spec of a Job from another: its generation and a hash of what the user wants. It is
 // empty for Jobs whose policies do not ask for changes.
 //
-// Neither would do alone: the generation grows when the controller fills in the names of claims, and the hash may
-// change when the schema gets another default.
+// Neither would do alone: the generation grows when the controller writes the names of claims. The hash may change when the schema gets
+// another default.
 func specMark(job *batchv1alpha1.Job) string {
 	if !policy.Asks(job.Spec.Policies, busv1alpha1.JobUpdatedEvent) {
 		return ""

@@ -93,8 +93,8 @@ func cutTexts(state *batchv1alpha1.JobState) {
 	state.Reason, state.Message = text.Cut(state.Reason, text.MaxReason), text.Cut(state.Message, text.MaxMessage)
 }
 
-// clockOff adds to the time that a Job has run when it is aborted or ends, or is resumed before it was Aborted: its start is that of the
-// next run then.
+// clockOff adds to the run time of a Job that is aborted, ends, or is resumed before it was Aborted: its start is then that of the next
+// run.
 func clockOff(status, before *batchv1alpha1.JobStatus, now time.Time) {
 	p := status.State.Phase
 	isNewStart := before.StartTime != nil && !status.StartTime.Equal(before.StartTime)

@@ -34,8 +34,8 @@ import (
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// desk is a controller of the Job j, or of another, that looks when a test tells it to. Its informers show what the test puts there,
-// its clients know of that too, and the Job is shown with the status that was written last.
+// desk is a controller of the Job j, or of another, that looks when a test tells it to. Its informers show what the test puts there, and
+// its clients know of that, too. The Job is shown with the status that was written last.
 type desk struct {
 	*Controller
 	t      *testing.T
@@ -212,7 +212,7 @@ func TestAJobThatWasGivenMoreTimeIsNotDeleted(t *testing.T) {
 	assert.True(t, deleted)
 }
 
-// TestASuspendedJobDoesNotExpire: it waits to go on. What a Command or a policy has aborted expires.
+// TestASuspendedJobDoesNotExpire: it waits to go on. A Job that a Command or a policy has aborted expires.
 func TestASuspendedJobDoesNotExpire(t *testing.T) {
 	for name, c := range map[string]struct {
 		suspended, expires bool
@@ -255,7 +255,7 @@ func (d *desk) stands(builder *mustertesting.JobWrapper, p batchv1alpha1.JobPhas
 	return job
 }
 
-// settles looks until there is nothing to wait for but time, of which enough passes for each status to be written.
+// settles looks until only time is left to wait for. Enough time passes for each status to be written.
 func (d *desk) settles() (err error) {
 	d.t.Helper()
 	for range 5 {
@@ -345,8 +345,8 @@ func TestWhatCannotBeDeletedIsInNobodysWay(t *testing.T) {
 	})
 }
 
-// TestADeletedPodGroupIsNotSeenAnyMore: a Job that is resumed before the informer shows that its PodGroup is gone waits until the next one
-// is admitted.
+// TestADeletedPodGroupIsNotSeenAnyMore: a Job may be resumed before the informer shows that its PodGroup is gone. It waits until the next
+// PodGroup is admitted.
 func TestADeletedPodGroupIsNotSeenAnyMore(t *testing.T) {
 	d := newDesk(t)
 	d.stands(mustertesting.MakeJob("j").Suspend(true).Task(mustertesting.MakeTask("a", 1)), batchv1alpha1.Aborted)

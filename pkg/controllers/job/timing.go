@@ -18,7 +18,7 @@ const messageInterval = 5 * time.Second
 
 // timing says when a change of status is written. The zero value is at once, while other things go on.
 type timing struct {
-	// after is the least time since the last write. What changes meanwhile goes into the same write.
+	// after is the least time since the last write. Changes until then go into the same write.
 	after time.Duration
 	// beforeActing says that nothing is done until the change is written.
 	beforeActing bool
@@ -32,7 +32,7 @@ type timing struct {
 // that is deleted unannounced would look evicted later. The same holds for what is remembered for later and is nowhere else: the
 // events that are answered later, the spec that policies compare others with, what stands in for a claim.
 //
-// Pods to delete are announced by a new generation, so that progress of a deletion that was announced is paced like any other.
+// Pods to delete are announced by a new generation. So progress of a deletion that was announced is paced like any other.
 //
 // A phase, an action, and the first plan after a change of the spec are written at once: what a user asks for is never late. All else is paced,
 // so that a Job with many pods costs few writes.
@@ -88,9 +88,9 @@ func onlyRewords(from, to *batchv1alpha1.JobStatus) bool {
 	return apiequality.Semantic.DeepEqual(&reworded, to)
 }
 
-// isReport tells whether a change that waits for nothing only tells people that the Job has begun, or that pods have come, or run.
-// That some have finished is also remembered by it, lest they run again. So is that pods have come, for policies that answer if
-// they vanish: after a restart of the controller nothing else might know of them.
+// isReport says whether a change only reports that the Job has begun, or that pods exist or run. A change that records finished pods is
+// more than that: without it they would run again. So is one that records created pods, for policies that answer if they vanish: after a
+// restart of the controller nothing else might know of them.
 func isReport(spec *batchv1alpha1.JobSpec, from, to *batchv1alpha1.JobStatus) bool {
 	return from.Succeeded == to.Succeeded && from.Failed == to.Failed &&
 		(sameCreated(from.TaskRecords, to.TaskRecords) || !policy.AnswersEvictions(spec))

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// conflictPause is how long to wait for the informer after somebody else has changed an object of ours, for the first time in a row.
+	// conflictPause is the first pause after another client has changed an object of ours, until the informer shows the change.
 	conflictPause = 50 * time.Millisecond
 	// maxPause is how long to wait at most before a name is tried again that is taken.
 	maxPause = 30 * time.Second
@@ -79,7 +79,7 @@ func (c *Controller) report(job *batchv1alpha1.Job, err error, local *localState
 	local.lastError = trouble
 	if !errors.Is(err, errEarlierPod) { // nothing is wrong then
 		c.instruments.troubles.WithLabelValues(trouble.reason).Inc()
-		// What plugins refuse has the same reason, and its event comes with the status, where that has room for a reason.
+		// Refusals by plugins have the same reason. Their event comes with the status, if the status has room for a reason.
 		withStatus := trouble.reason == eventPluginError && phase.Runs(job.Status.State.Phase)
 		if isNew && !withStatus {
 			c.recorder.Event(job, corev1.EventTypeWarning, trouble.reason, trouble.message)
@@ -94,9 +94,8 @@ func (c *Controller) report(job *batchv1alpha1.Job, err error, local *localState
 	return 0, err
 }
 
-// reportUnwritten tells people that the API server refuses a Job's status, once for as long as it gives the same reason: an
-// event is all that can tell. Nothing that matters later is done to a Job before its status says so, so that it goes on when it
-// can be written.
+// reportUnwritten writes an event when the API server refuses a Job's status, once for each reason in a row: the status itself cannot say
+// it. Nothing that matters later is done to a Job before its status says so. So the Job goes on when the status can be written.
 func (c *Controller) reportUnwritten(job *batchv1alpha1.Job, err error, local *localState) {
 	c.instruments.troubles.WithLabelValues(eventStatusError).Inc()
 	var answer apierrors.APIStatus

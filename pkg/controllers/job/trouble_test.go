@@ -149,7 +149,7 @@ func TestReportUnwritten(t *testing.T) {
 	assert.Equal(t, "Warning JobStatusError Failed to update"+why, <-recorder.Events)
 }
 
-// What a Job can wait for or suffer from stands on the page about reasons, in the part about the Job's state.
+// Every reason for a Job to wait, and every problem, stands on the page about reasons, in the Job's part.
 func TestReasonsAreDocumented(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "reference", "reasons.md"))
 	require.NoError(t, err)

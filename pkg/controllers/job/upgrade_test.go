@@ -15,8 +15,8 @@ import (
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// formerStatus was written by a controller of the time before pods had generations: in the middle of the restart of a task, when the
-// first pod had its successor and the other two were still being deleted.
+// formerStatus was written by a controller of the time before pods had generations. A task is being restarted: the first pod had its
+// successor, and the other two were still being deleted.
 const formerStatus = `{
   "state": {"phase": "Pending", "reason": "PodFailed", "message": "pod j-a-0 failed with exit code 1; spec.tasks[0].policies[0]: RestartTask",
     "lastTransitionTime": "1970-01-01T00:16:40Z"},

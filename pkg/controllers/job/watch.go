@@ -39,7 +39,7 @@ func (c *Controller) jobHandler() cache.ResourceEventHandler {
 	}
 }
 
-// podHandler keeps the podTracker, and asks for a look at a Job a moment after anything has become of its pods.
+// podHandler keeps the podTracker up to date, and enqueues a Job a moment after a change of its pods.
 func (c *Controller) podHandler() cache.ResourceEventHandler {
 	others := c.ownedHandler(c.gatherPause)
 	return cache.ResourceEventHandlerDetailedFuncs{
@@ -97,7 +97,7 @@ func (c *Controller) noteLeft(pod *corev1.Pod) {
 	c.podTracker.left(owner.UID, pod, err == nil && job.UID == owner.UID)
 }
 
-// gatherPause is how long the controller waits after a change of a pod of the Job with that UID before it looks at the Job.
+// gatherPause is how long the controller waits after a change of a pod before it syncs the pod's Job.
 func (c *Controller) gatherPause(job types.UID) time.Duration {
 	return worker.GatherPause(c.podTracker.count(job))
 }
@@ -147,8 +147,7 @@ func (c *Controller) claimHandler() cache.ResourceEventHandler {
 	}
 }
 
-// queueHandler asks for a look at the Jobs that wait for a queue when that queue comes, goes, opens or closes, or
-// gets a child or loses it.
+// queueHandler enqueues the Jobs that wait for a queue when that queue changes its state, its children or its existence.
 func (c *Controller) queueHandler() cache.ResourceEventHandler {
 	enqueue := func(obj any) {
 		if queue, ok := worker.LastKnown[*schedulingv1beta1.Queue](obj); ok {

@@ -26,7 +26,7 @@ type world struct {
 	t    require.TestingT
 	job  *batchv1alpha1.Job
 	pods map[string]*corev1.Pod // by name
-	// podTracker of the controller. What happens to pods it hears of at once.
+	// podTracker of the controller. It hears of changes of pods at once.
 	podTracker podTracker
 	now        time.Time
 	uids       int
@@ -150,8 +150,8 @@ func untilOf(b *batchv1alpha1.RestartBackoff) time.Time {
 	return b.Until.Time
 }
 
-// requireBackoff checks that at most one restart counts in a pause, that no pause is shorter than the one before while none was
-// forgotten, and none longer than the longest.
+// requireBackoff checks that at most one restart counts in a pause. Pauses never shrink while the back-off is not reset, and none is longer
+// than the longest.
 func (w *world) requireBackoff(before *batchv1alpha1.RestartBackoff, status *batchv1alpha1.JobStatus) {
 	after := status.RestartBackoff
 	if after == nil {

@@ -12,8 +12,8 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 )
 
-// writeStatus writes the plan's status if it is time. It returns how long a status that is not written has to wait, if that is
-// known, and whether the plan may be carried out.
+// writeStatus writes the plan's status if it is time. It returns how long an unwritten status has to wait, if that is known. It also
+// returns whether the plan may be carried out.
 func (c *Controller) writeStatus(ctx context.Context, job *batchv1alpha1.Job, s *snapshot, p *plan, local *localState) (time.Duration, bool, error) {
 	if apiequality.Semantic.DeepEqual(&job.Status, p.status) {
 		local.unwritten = nil
@@ -29,7 +29,7 @@ func (c *Controller) writeStatus(ctx context.Context, job *batchv1alpha1.Job, s 
 	changed, err := c.update(ctx, job, s, p, local)
 	switch {
 	case changed:
-		return 0, false, &notYet{"somebody else has changed the Job", retrySoon}
+		return 0, false, &notYet{"another client has changed the Job", retrySoon}
 	case err != nil && !p.isFirst:
 		local.uncertain = &uncertainWrite{job: job, s: s, p: p}
 		if recordsEnds(s.job) {
@@ -44,7 +44,7 @@ func (c *Controller) writeStatus(ctx context.Context, job *batchv1alpha1.Job, s 
 	return 0, true, nil
 }
 
-// update writes the status. It returns true if somebody else has changed the Job meanwhile.
+// update writes the status. It returns true if another client has changed the Job meanwhile.
 func (c *Controller) update(ctx context.Context, job *batchv1alpha1.Job, s *snapshot, p *plan, local *localState) (hasChanged bool, err error) {
 	changed := *job
 	changed.Status = *p.status
@@ -91,8 +91,8 @@ func (c *Controller) forgetEnds(s *snapshot, local *localState) {
 	}
 }
 
-// recordsEnds tells whether the next status of a Job tells how all its pods ended that are gone or going, as far as anybody has to
-// know. While it restarts nobody is asked about those that have failed.
+// recordsEnds says whether the next status of a Job records how its gone or going pods ended, if that matters. While it restarts, failed
+// pods do not matter.
 func recordsEnds(job *batchv1alpha1.Job) bool {
 	return job.Status.State.Phase != batchv1alpha1.Restarting
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-sched/muster/pkg/phjob"
 )
 
-// act does what the status of a PhJob announces: it removes what is left of earlier tries, and makes the PodGroup, and the pod once the
+// act does what the status of a PhJob announces: it removes the rest of earlier tries and makes the PodGroup. It makes the pod once the
 // PhJob has its quota. It returns why no pod can be made, if that turns out now.
 func (c *Controller) act(ctx context.Context, job *primehubv1alpha1.PhJob, s *sight) (*phjob.Refusal, error) {
 	if err := c.deleteEarlierPods(ctx, job); err != nil {

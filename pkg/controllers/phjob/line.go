@@ -15,9 +15,9 @@ import (
 // linePatience is how long a PhJob whose PodGroup cannot be made holds up the later ones of its group.
 const linePatience = time.Minute
 
-// lineUp keeps, for each group, the waiting PhJobs whose PodGroups admission may not know yet, in the order of their creation. Many PodGroups
-// are made at the same time, for example when the controller starts, and the PodGroup of a late PhJob may come first. Admission asks here
-// whether an earlier one is still to come.
+// lineUp keeps, for each group, the waiting PhJobs whose PodGroups admission may not know yet, by creation. Many PodGroups are made at the
+// same time, for example when the controller starts. The PodGroup of a late PhJob may then come first. Admission asks here whether an
+// earlier one is still to come.
 type lineUp struct {
 	mu    sync.Mutex
 	lines map[string]*line

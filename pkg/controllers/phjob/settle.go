@@ -20,7 +20,7 @@ import (
 // limitPeriod is how often records above the limit are deleted.
 const limitPeriod = 30 * time.Second
 
-// settle gives back what a PhJob that has ended holds, and deletes its pod and its record when their time is up.
+// settle releases what an ended PhJob holds, and deletes its pod and its record when their time is up.
 func (c *Controller) settle(ctx context.Context, job *primehubv1alpha1.PhJob) (time.Duration, error) {
 	if err := c.deleteGroups(ctx, job, ""); err != nil {
 		return 0, err
@@ -62,7 +62,7 @@ func (c *Controller) deleteRecord(ctx context.Context, job *primehubv1alpha1.PhJ
 	return nil
 }
 
-// limitRecords deletes the oldest PhJobs that have ended of each namespace that has more PhJobs than the limit, until the context ends.
+// limitRecords deletes the oldest ended PhJobs of each namespace that has more PhJobs than the limit, until the context ends.
 func (c *Controller) limitRecords(ctx context.Context) {
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		jobs, _ := c.jobs.List(labels.Everything()) // a lister never fails

@@ -29,18 +29,18 @@ const (
 	// allCandidates is the only key of the admission loop.
 	allCandidates = "all"
 
-	// Bounds of the pause before a round, which gathers news. Between them it follows how long the last round took, so
-	// that thousands of waiting PodGroups do not keep a core busy.
+	// Bounds of the pause before a round, in which more changes may come. Between them it follows the length of the last round, so that
+	// thousands of waiting PodGroups keep no core busy.
 	minPause = 5 * time.Millisecond
 	maxPause = 200 * time.Millisecond
 	// messageAge is how long a message that is wrong only in its numbers is left alone: each costs a status write. It says when they were found.
 	messageAge = time.Minute
-	// openingTime is how long the queue controller may take to open a new queue, before people are told that it is not open.
+	// openingTime is how long the queue controller may take to open a new queue before users are told of it.
 	openingTime = 10 * time.Second
 )
 
-// admission decides who may leave Pending. It writes nothing but its decisions: the status is written by Reconciler
-// workers, many at a time, while the decisions are taken here, one round after another.
+// admission decides which PodGroups may leave Pending. It writes nothing but its decisions: Reconciler workers write the statuses, many at
+// a time. The decisions are made here, one round after another.
 type admission struct {
 	tracker    *usage.Tracker
 	groups     cache.Store
@@ -73,7 +73,7 @@ func (a *admission) wake() {
 	a.loop.EnqueueAfter(allCandidates, pause)
 }
 
-// notice takes over what a PodGroup looks like now, and asks for a round if it waits, or has finished and counts no more.
+// notice takes over a PodGroup's present state. It asks for a round if the PodGroup waits, or has finished and counts no more.
 func (a *admission) notice(group *schedulingv1beta1.PodGroup) {
 	if a.takeOver(group) || group.Status.Phase == schedulingv1beta1.PodGroupCompleted {
 		a.wake()
@@ -169,8 +169,8 @@ func (a *admission) Sync(ctx context.Context, _ string) (time.Duration, error) {
 	return again, nil
 }
 
-// record keeps a decision and says whether anyone should hear of it. A message is only written anew when the obstacle is
-// another one, or when it has been wrong in its numbers for a while.
+// record keeps a decision and says whether to report it. A message is written anew only for another obstacle, or when its numbers have been
+// wrong for a while.
 func (a *admission) record(c *candidate, v decision) bool {
 	if v.undecided {
 		return false
@@ -198,8 +198,8 @@ func (a *admission) record(c *candidate, v decision) bool {
 	return a.keep(c.key, v)
 }
 
-// lackingSince is since when a queue has had no room for a PodGroup, zero if it did not lack room when it was decided about last. What
-// another process has decided stands in the status, which says only since when it waits.
+// lackingSince is since when a queue has had no room for a PodGroup. It is zero if the last decision did not find that. Decisions of
+// another process stand in the status, which says only since when the PodGroup waits.
 func lackingSince(group *schedulingv1beta1.PodGroup, last decision) time.Time {
 	if last.uid == group.UID {
 		return last.lacking
@@ -295,7 +295,7 @@ func (a *admission) waitingGroups() []*schedulingv1beta1.PodGroup {
 	return groups
 }
 
-// rules are the questions of a round. What could be evicted is found out when that is first asked.
+// rules are the questions of a round. It computes what could be evicted at the first use.
 func (a *admission) rules(line *line, classes map[string]int32, shares quota.Shares) rules {
 	var evictions *quota.Evictions
 	total := a.cluster.Allocatable()
@@ -444,8 +444,7 @@ func (a *admission) queuePriority(name string) int32 {
 	return queue.Spec.Priority
 }
 
-// classes maps the names of PriorityClasses to their values, and "" to that of the global default. What is not in it
-// counts as 0.
+// classes maps the names of PriorityClasses to their values, and "" to that of the global default. A class that is not in it counts as 0.
 func (a *admission) classes() map[string]int32 {
 	classes, _ := a.priorities.List(labels.Everything()) // a lister never fails
 	values := make(map[string]int32, len(classes)+1)

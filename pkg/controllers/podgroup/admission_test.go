@@ -137,7 +137,7 @@ func TestSinceWhenRoomIsLacking(t *testing.T) {
 	assert.Equal(t, start, since(), "as the status said after the restart")
 }
 
-// TestARoundIsDueWhenATurnEnds: no other news tells those who stood back that they need not any more.
+// TestARoundIsDueWhenATurnEnds: no event tells the PodGroups that stood back that the turn is over.
 func TestARoundIsDueWhenATurnEnds(t *testing.T) {
 	start := time.Unix(100_000, 0)
 	clock := testingclock.NewFakeClock(start)
@@ -178,8 +178,8 @@ func TestARoundIsDueWhenATurnEnds(t *testing.T) {
 	assert.False(t, isIn("large"))
 }
 
-// TestWhoWaitsForAdmission: whoever is admitted is not looked at in each round until the status says so, and what is decided about
-// a PodGroup does not keep its successor out.
+// TestWhoWaitsForAdmission: an admitted PodGroup is skipped until its status says so. A decision about a PodGroup does not keep its
+// successor out.
 func TestWhoWaitsForAdmission(t *testing.T) {
 	clock := testingclock.NewFakeClock(time.Unix(1000, 0))
 	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
@@ -205,7 +205,7 @@ func TestWhoWaitsForAdmission(t *testing.T) {
 	known(group("one").Phase(inqueue).Obj())
 	a.forget("default/g", "one")
 	a.notice(group("one").Obj())
-	assert.Empty(t, waiting(), "news that is older than what is known")
+	assert.Empty(t, waiting(), "an event that is older than the known state")
 
 	known(group("two").Obj())
 	a.record(newCandidate(group("one").Obj()), decision{admitted: true})

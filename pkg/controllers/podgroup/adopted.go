@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// adoptedPrefix begins the name of a PodGroup made for pods that nobody gave one; a UID follows.
+	// adoptedPrefix begins the name of a PodGroup made for pods that have none; a UID follows.
 	adoptedPrefix = "podgroup-"
 	// inheritedPrefix begins the annotations that such a PodGroup takes over from the owner of its pods.
 	inheritedPrefix = "volcano.sh/"
@@ -43,7 +43,7 @@ func adoptedName(pod *corev1.Pod) string {
 }
 
 // needsGroup says whether a pod is to be given a PodGroup, or was and must have it. A pod of a native pod group has one already. One that
-// is system-critical needs none: a gang waits until its queue admits it, and while it waits it preempts nobody.
+// is system-critical needs none: a gang waits until its queue admits it, and cannot preempt while it waits.
 func needsGroup(pod *corev1.Pod, served func(schedulerName string) bool) bool {
 	name := pod.Annotations[schedulingv1beta1.GroupNameAnnotation]
 	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]

@@ -92,7 +92,7 @@ func (a *adoption) podHandler() cache.ResourceEventHandler {
 	}
 }
 
-// groupHandler notices PodGroups that nobody needs, and pods whose PodGroup was taken away.
+// groupHandler notices PodGroups that no pod needs, and pods whose PodGroup was deleted.
 func (a *adoption) groupHandler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {

@@ -130,7 +130,7 @@ func TestAPodIsGivenAGroup(t *testing.T) {
 	assert.Equal(t, "podgroup-owner", live.Annotations[schedulingv1beta1.GroupNameAnnotation])
 }
 
-// TestAPodWhosePodGroupIsInvalidIsTold: the API server refuses a queue that no Queue can be called. To try again soon helps nobody.
+// TestAPodWhosePodGroupIsInvalidIsTold: the API server refuses a queue that no Queue can be called. Trying again soon does not help.
 func TestAPodWhosePodGroupIsInvalidIsTold(t *testing.T) {
 	s := newStage(t)
 	s.muster.PrependReactor("create", "podgroups", func(clienttesting.Action) (bool, runtime.Object, error) {

@@ -1,8 +1,8 @@
-// Package podgroup is the only writer of PodGroup.status. It admits PodGroups to their queues, and reports what has
-// become of their members: phase, counts and conditions. It also gives PodGroups to pods that nobody gave one.
+// Package podgroup is the only writer of PodGroup.status. It admits PodGroups to their queues, and reports the state of their members:
+// phase, counts and conditions. It also makes PodGroups for pods that have none.
 //
-// admission.go and order.go decide who is admitted, reconcile.go writes the status that status.go works out of what
-// counts.go counts, and adoption.go makes PodGroups.
+// admission.go and order.go decide what is admitted. counts.go counts members, status.go computes the status from that, and reconcile.go
+// writes it. adoption.go makes PodGroups.
 package podgroup
 
 import (
@@ -51,8 +51,7 @@ type Config struct {
 	Clock clock.Clock
 	// OvercommitFactor holds a PodGroup back whose minimum is more than so many times what all nodes have; 0 never does.
 	OvercommitFactor float64
-	// HoldTimeout is how long room of a queue is kept aside for a PodGroup that is admitted and does not start; 0 means
-	// for ever.
+	// HoldTimeout is how long room of a queue is kept for an admitted PodGroup that does not start; 0 means for ever.
 	HoldTimeout time.Duration
 	// OvertakeTime is how long others may be admitted past a PodGroup that lacks room in its queue; 0 means for ever.
 	OvertakeTime time.Duration
@@ -261,7 +260,7 @@ func (c *Controller) queueHandler() cache.ResourceEventHandler {
 	}
 }
 
-// jobHandler has the PodGroups of Jobs looked at that are in another incarnation, or remember another number of pods that have succeeded.
+// jobHandler enqueues the PodGroups of Jobs that have another incarnation, or another number of succeeded pods, than before.
 func (c *Controller) jobHandler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		UpdateFunc: func(oldObj, newObj any) {

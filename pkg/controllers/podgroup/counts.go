@@ -64,7 +64,7 @@ func count(pods []*corev1.Pod, remembered memory) memberCounts {
 	return t
 }
 
-// countGone adds the members that have succeeded and are gone, of those that are remembered to have succeeded.
+// countGone adds succeeded members that are gone, from the recorded number of succeeded ones.
 func (t *memberCounts) countGone(remembered int32) {
 	gone := max(0, remembered-t.succeeded)
 	t.seated += gone

@@ -13,9 +13,8 @@ const (
 	scheduledEvent     = "Scheduled"
 )
 
-// announce tells people what a status write has changed: that the gang has started, and why it waits, when that is new and the
-// scheduler has no say in it. Of gangs that it looks after the scheduler tells by itself: each decision has one event, by
-// whoever gives it.
+// announce writes events about a status write: that the gang has started, or a new reason to wait that the scheduler does not report. For
+// gangs that the scheduler handles, the scheduler writes the events: each decision has one event.
 func announce(recorder record.EventRecorder, group *schedulingv1beta1.PodGroup, last, next *schedulingv1beta1.PodGroupStatus, gated bool) {
 	was, is := current(last.Conditions), current(next.Conditions)
 	if is == nil {

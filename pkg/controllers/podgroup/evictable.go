@@ -33,8 +33,8 @@ const (
 	wholeGang
 )
 
-// evictables are what runs, and what is promised to PodGroups that have not started, in the order in which the scheduler evicts the units
-// of a queue. Times that pods must have run for are not looked at: they pass.
+// evictables are the running units and those promised to PodGroups that have not started. They are in the scheduler's order of eviction
+// within a queue. Minimum run times of pods are ignored: they pass.
 func (a *admission) evictables(classes map[string]int32) []quota.Unit {
 	groups := map[string]*schedulingv1beta1.PodGroup{} // read once, because one may be deleted meanwhile
 	for _, obj := range a.groups.List() {
@@ -79,7 +79,7 @@ func floorOf(group *schedulingv1beta1.PodGroup, classes map[string]int32) int32 
 	return math.MinInt32
 }
 
-// partsOf are the surplus members of a PodGroup, and the rest of it as a whole if all of that may be evicted.
+// partsOf are the surplus members of a PodGroup, and the rest as a whole if it may be evicted whole.
 func (a *admission) partsOf(group *schedulingv1beta1.PodGroup, pods []*corev1.Pod, floor int32) []evictable {
 	g := gang.Gang{Spec: gang.SpecOf(group)}
 	for _, pod := range pods {

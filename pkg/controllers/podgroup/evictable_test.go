@@ -19,8 +19,7 @@ import (
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// reclaimStage is a cluster of 12 CPUs with the queues a and b, which share the 12 CPUs of org and deserve 6 each, and the queue q with a
-// capability of 6.
+// reclaimStage is a cluster of 12 CPUs. The queues a and b share the 12 CPUs of org and deserve 6 each. The queue q has a capability of 6.
 type reclaimStage struct{ *stage }
 
 func newReclaimStage(t *testing.T) *reclaimStage {

@@ -12,8 +12,8 @@ import (
 	"github.com/muster-sched/muster/pkg/controllers/usage"
 )
 
-// patience says how long the queue's room is kept aside for an admitted PodGroup that does not start. Without a limit one
-// that can never be placed, because no node is large enough for its pods, say, would keep its queue from everybody else.
+// patience says how long a queue's room is kept for an admitted PodGroup that does not start. Without a limit, a PodGroup that can never be
+// placed would keep its queue from all others. Its pods may be too large for any node, for example.
 type patience struct {
 	limit time.Duration // 0: for ever
 
@@ -23,17 +23,17 @@ type patience struct {
 	since map[string]sighting
 }
 
-// sighting is when a PodGroup was first seen. The UID tells it from one of the same name before it, whose deletion nobody may
-// have seen.
+// sighting is when a PodGroup was first seen. The UID tells it from an earlier one of the same name, whose deletion the controller may have
+// missed.
 type sighting struct {
 	uid types.UID
 	at  time.Time
 }
 
-// left is how long room is still kept aside for a PodGroup with this status, not above 0 if it is not kept any more; false if
-// it is kept for as long as the PodGroup waits.
+// left is how long room is still kept for a PodGroup with this status. 0 or less means that it is not kept any more; false if it is kept
+// for as long as the PodGroup waits.
 func (p *patience) left(key string, uid types.UID, status *schedulingv1beta1.PodGroupStatus, now time.Time) (left time.Duration, limited bool) {
-	// The rest of a gang of which some members run comes before everybody else.
+	// The rest of a gang of which some members run comes before all others.
 	if p.limit == 0 || status.Phase != schedulingv1beta1.PodGroupInqueue {
 		return 0, false
 	}
@@ -63,9 +63,9 @@ func (p *patience) forget(key string) {
 	delete(p.since, key)
 }
 
-// settleHold keeps room aside for an admitted PodGroup until its minimum is bound, or it has waited too long for that; it
-// stays admitted then, and others may be too. It returns when to look again; 0 if nothing is to come. What was set aside
-// for a namesake that is gone is given back. The pods are the members as far as they exist.
+// settleHold keeps room for an admitted PodGroup until its minimum is bound, or it has waited too long; it stays admitted then, and others
+// may be too. It returns when to look again; 0 if nothing is to come. Room that is kept for a deleted PodGroup of the same name is given
+// back. The pods are the members as far as they exist.
 func (c *Controller) settleHold(group *schedulingv1beta1.PodGroup, pods []*corev1.Pod, next *schedulingv1beta1.PodGroupStatus) time.Duration {
 	key := cache.MetaObjectToName(group).String()
 	c.usage.LetGoOthers(group.Namespace, group.Name, group.UID)
@@ -96,8 +96,8 @@ func waitsForMembers(phase schedulingv1beta1.PodGroupPhase) bool {
 	return phase == schedulingv1beta1.PodGroupInqueue || phase == schedulingv1beta1.PodGroupUnknown
 }
 
-// restore sets aside what PodGroups were promised that an earlier run has admitted, before the first round. A decision that it has not come
-// to write down is made anew: nothing has been done about it. What members ask for beyond that comes after all promises.
+// restore keeps room for the PodGroups that an earlier run has admitted, before the first round. A decision that it has not written is made
+// anew: nothing has been done about it. Further requests of members come after all promises.
 func (c *Controller) restore() {
 	groups := c.admission.groups.List()
 	for _, obj := range groups {

@@ -22,7 +22,7 @@ import (
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// TestNoPodVouchesForItsPodGroup: whoever may create pods may write that a Job is their owner and name its PodGroup. That lets no PodGroup
+// TestNoPodVouchesForItsPodGroup: every user who may create pods can name a Job as their owner, and its PodGroup. That lets no PodGroup
 // into a closed queue, nor into a full one.
 func TestNoPodVouchesForItsPodGroup(t *testing.T) {
 	for name, queue := range map[string]*mustertesting.QueueWrapper{
@@ -54,8 +54,8 @@ func TestNoPodVouchesForItsPodGroup(t *testing.T) {
 	}
 }
 
-// TestAPodGroupThatReplacesThatOfARunningGangIsAdmitted: somebody has deleted the PodGroup of a Job that runs, and the job controller has made
-// it anew. The Job's status, which no user writes, shows that it was admitted.
+// TestAPodGroupThatReplacesThatOfARunningGangIsAdmitted: a client has deleted the PodGroup of a Job that runs, and the job controller has
+// made it anew. The Job's status, which no user writes, shows that it was admitted.
 func TestAPodGroupThatReplacesThatOfARunningGangIsAdmitted(t *testing.T) {
 	for name, c := range map[string]struct {
 		phase   batchv1alpha1.JobPhase
@@ -88,8 +88,8 @@ func TestAPodGroupThatReplacesThatOfARunningGangIsAdmitted(t *testing.T) {
 	}
 }
 
-// TestPatienceForgetsAPodGroupThatWasCreatedAnewUnseen: after a lost watch an informer tells of both in one update, and of no
-// deletion. What was remembered of the old one stayed for as long as the controller ran.
+// TestPatienceForgetsAPodGroupThatWasCreatedAnewUnseen: after a lost watch an informer tells of both in one update, and of no deletion. The
+// record of the old one stayed for as long as the controller ran.
 func TestPatienceForgetsAPodGroupThatWasCreatedAnewUnseen(t *testing.T) {
 	kube, muster := kubefake.NewSimpleClientset(), musterfake.NewSimpleClientset()
 	kubeInformers, musterInformers := informers.NewSharedInformerFactory(kube, 0), musterinformers.NewSharedInformerFactory(muster, 0)

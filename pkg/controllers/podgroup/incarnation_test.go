@@ -38,8 +38,8 @@ func TestTheJobKnowsWhichIncarnationItIsInBeforeItsPodsDo(t *testing.T) {
 	}
 }
 
-// The scheduler takes a gang down that never reached its minimum, and leaves one alone that has. What is written of one incarnation must not
-// be taken for the next.
+// The scheduler evicts a gang that never reached its minimum, and leaves one alone that has. The record of one incarnation must not be
+// taken for the next.
 func TestThatAGangHasStartedIsSaidOfEachIncarnationAnew(t *testing.T) {
 	now := time.Unix(1000, 0)
 	group := mustertesting.MakePodGroup("g").MinMember(2).Phase(inqueue).Obj()

@@ -7,9 +7,9 @@ import (
 	"github.com/muster-sched/muster/pkg/quota"
 )
 
-// line hands out the candidates in the order in which they are decided about: of the queues with the highest priority the one that uses
-// least of its share, and in it the candidate of the highest priority, the oldest first. At each level of the tree of queues the same
-// holds for the children of a queue. Who is admitted adds to the use of its queue, so that queues take turns.
+// line hands out the candidates in the order of decisions: among the queues with the highest priority, the one that uses least of its
+// share. In it comes the candidate of the highest priority, the oldest first. At each level of the tree of queues the same holds for the
+// children of a queue. An admitted candidate adds to the use of its queue, so queues take turns.
 type line struct {
 	root  *lane
 	lanes map[string]*lane // by queue
@@ -27,9 +27,9 @@ type lane struct {
 	waiting  int          // candidates here and below
 }
 
-// newLine makes the line of the candidates. path is the way from a queue up to the root, only the root for a queue that does not exist: users
-// may name any number of those. priority that of a queue, and ratio how much
-// of its share a queue uses now.
+// newLine makes the line of the candidates. path is the way from a queue up to the root. It is only the root for a queue that does not
+// exist: users may name any number of those. priority is that of a queue, and ratio is the part of its share that it uses
+// now.
 func newLine(candidates []*candidate, path func(queue string) []string, priority func(queue string) int32, ratio func(queue string) quota.Ratio) *line {
 	l := &line{root: &lane{queue: quota.Root}, lanes: map[string]*lane{}, ratio: ratio}
 	l.lanes[quota.Root] = l.root
@@ -46,7 +46,7 @@ func newLine(candidates []*candidate, path func(queue string) []string, priority
 	return l
 }
 
-// laneOf finds the lane of a queue by its way up to the root, or makes it and those above it.
+// laneOf finds the lane of a queue by its path to the root. It makes missing lanes.
 func (l *line) laneOf(path []string, priority func(string) int32) *lane {
 	at := l.root
 	for _, name := range slices.Backward(path) {
@@ -83,7 +83,7 @@ func (l *line) admitted(c *candidate) {
 	}
 }
 
-// best is the lane below whose candidates come first; nil if nobody waits below.
+// best is the lane below whose candidates come first; nil if no candidate waits below.
 func (at *lane) best() *lane {
 	var best *lane
 	for _, lane := range at.below {
@@ -103,7 +103,7 @@ func (at *lane) isBefore(other *lane) bool {
 	return order < 0
 }
 
-// first is the candidate that comes first in a lane in which somebody waits.
+// first is the candidate that comes first in a lane with waiting candidates.
 func (at *lane) first() *candidate {
 	for best := at.best(); best != nil; best = at.best() {
 		at = best

@@ -17,7 +17,8 @@ import (
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// lineOf makes the line of candidates for queues, of a cluster with that many millicores. Who is taken is admitted, whatever the room.
+// lineOf makes the line of candidates for queues, of a cluster with that many millicores. A candidate that is taken is admitted, whatever
+// the room.
 func lineOf(total int64, queues []*schedulingv1beta1.Queue, candidates []*candidate) (next func() *candidate) {
 	books, priorities, waiting := ledger.New(), map[string]int32{}, map[string]resources.Sums{}
 	for _, queue := range queues {
@@ -103,8 +104,8 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// TestTheLineHandsOutEachOnce hands out random candidates of random trees, and checks that nobody is left out, and that in each queue
-// they come by age.
+// TestTheLineHandsOutEachOnce hands out random candidates of random trees. It checks that none is left out, and that in each queue they
+// come by age.
 func TestTheLineHandsOutEachOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		names := []string{"a", "b", "c", "d"}

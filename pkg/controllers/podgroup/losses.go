@@ -10,14 +10,14 @@ import (
 	"github.com/muster-sched/muster/pkg/controllers/usage"
 )
 
-// losses notes which gangs have lost members that were bound and not removed by Muster: they were deleted by people, evicted by others,
-// or their node is gone. That a gang is below its minimum does not show it: Muster removes members too, in a restart, say, and a
-// minimum may be raised. What happened while nobody watched is no loss: it may have been the last leader who removed the pod.
+// losses notes which gangs have lost members that were bound and not removed by Muster: they were deleted by people, evicted by others, or
+// their node is gone. That a gang is below its minimum does not show it: Muster removes members too, in a restart, say, and a minimum may
+// be raised. Losses while the controller did not watch do not count: it may have been the last leader who removed the pod.
 type losses struct {
 	mu       sync.Mutex
 	watching bool
-	// leaving are the pods that are deleted, or about to be, before they have finished, and how often Muster has asked for that. An answer
-	// that a pod was gone already takes back one request only: an earlier one may have removed it.
+	// leaving are the pods that are deleted before they have finished, or about to be. The number says how often Muster has asked for that.
+	// An answer that a pod was gone already takes back one request only: an earlier one may have removed it.
 	leaving map[types.UID]int
 	groups  sets.Set[string] // "<namespace>/<PodGroup>" of what was lost since it was asked last
 }

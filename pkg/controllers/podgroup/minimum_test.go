@@ -52,7 +52,7 @@ func TestTheMinimumCountsWhatAdmissionAdds(t *testing.T) {
 	}
 }
 
-// TestRoomIsKeptForWhatAdmissionAdds: the first pod of an admitted gang of two has a sidecar, so that the gang wants 4 of the 5 CPUs.
+// TestRoomIsKeptForWhatAdmissionAdds: the first pod of an admitted gang of two has a sidecar. So the gang wants 4 of the 5 CPUs.
 func TestRoomIsKeptForWhatAdmissionAdds(t *testing.T) {
 	s := newStage(t)
 	s.usage.Ledger().SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "5").Obj())
@@ -74,8 +74,8 @@ func TestRoomIsKeptForWhatAdmissionAdds(t *testing.T) {
 	assert.True(t, free(1000))
 }
 
-// TestAPodHoldsNoRoomThatOthersHave: whoever may create pods may have one ask for anything. The minimum of its gang, 2 of 5 CPUs, is kept; the
-// rest stays free, and is held for what admission adds once it is there.
+// TestAPodHoldsNoRoomThatOthersHave: every user who may create pods can have one ask for anything. The minimum of its gang, 2 of 5 CPUs, is
+// kept; the rest stays free, and is held for what admission adds once it is there.
 func TestAPodHoldsNoRoomThatOthersHave(t *testing.T) {
 	s := newStage(t)
 	s.usage.Ledger().SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "5").Obj())

@@ -30,12 +30,12 @@ type candidate struct {
 	// queuedSince and queuedAs are its place in the queue: creation time and name of it, or of the PhJob that it is for.
 	queuedSince time.Time
 	queuedAs    string
-	// phJob is what it is for; nil if it is for something else. Only quota decides about a PhJob, in order: it is admitted though no node has
-	// room, it holds up those behind it in any queue, and nothing is kept for it otherwise.
+	// phJob is what it is for; nil if it is for something else. Only quota decides about a PhJob, in order: it is admitted though no node
+	// has room, and it blocks later candidates of any queue. No room is kept for it otherwise.
 	phJob *primehubv1alpha1.PhJob
 	// isEarly says that the PodGroup of an earlier PhJob of its group is still to come.
 	isEarly bool
-	// turn is how much longer what comes free of the room that it lacks is kept for it, from those behind it; 0 if it is not.
+	// turn is how much longer freed room that it lacks is kept for it from later candidates; 0 if it is not.
 	turn time.Duration
 	// waitingTime is how long it waits before it is admitted without room; 0 for as long as it takes.
 	waitingTime time.Duration
@@ -45,9 +45,9 @@ type candidate struct {
 	overdue bool
 }
 
-// turnOf says for how much longer what comes free is kept for a PodGroup that has lacked room for so long; 0 if it is not. Its first turn
-// begins when others could pass it for overtakeTime. It ends, because room that is kept for one who never gets the rest is lost to
-// all: that of a queue in which something runs for ever, say.
+// turnOf says how much longer freed room is kept for a PodGroup that has lacked room for so long; 0 if it is not. Its first turn begins
+// when others could pass it for overtakeTime. It ends, because room that is kept for a PodGroup that never gets the rest is lost to all:
+// for example in a queue in which a pod runs for ever.
 func turnOf(waited, overtakeTime time.Duration) time.Duration {
 	if overtakeTime <= 0 || waited < overtakeTime {
 		return 0
@@ -89,7 +89,7 @@ type decision struct {
 	message string
 	// since is when the message was written.
 	since time.Time
-	// lacking is since when a queue has had no room for the PodGroup, zero if that is not what is in the way.
+	// lacking is since when a queue has had no room for the PodGroup, zero if there is another obstacle.
 	lacking time.Time
 	// keeps: what is free of that room is kept for it.
 	keeps bool
@@ -107,14 +107,14 @@ func (v decision) lacksRoom() bool { return v.blocked() && v.obstacle.kind.queue
 type obstacle struct {
 	// kind tells obstacles apart that differ in more than numbers.
 	kind obstacleKind
-	// reason explains it. It is put into words only when somebody wants to read it.
+	// reason explains it. Its text is made only when it is read.
 	reason error
 }
 
-// obstacleKind is one of: the queue takes no work (text), as many PodGroups run in it as may (tooMany), the minimum is more than any
-// cluster has (text), another PodGroup is before it in the line (inLine), the cluster is too small (resource), a queue has no room (queue,
-// resource, want), or what it has is kept for another (behind). What changes with each admission, as the number of those that run or who
-// is ahead, is not part of it: all that wait would be told anew.
+// obstacleKind is one of: the queue takes no work (text), as many PodGroups run as may (tooMany), or no cluster is large enough (text). The
+// others are: a PodGroup is ahead in a first-in-first-out queue (inLine), and the cluster is too small (resource). Or a queue has no room
+// (queue, resource, want), or its room is kept for another (behind). Facts that change with each admission, such as the number of running
+// PodGroups, are left out: else every waiting PodGroup would be written anew each time.
 type obstacleKind struct {
 	text     string
 	queue    string
@@ -185,8 +185,8 @@ type decided struct {
 	decision
 }
 
-// decide goes through the candidates, which next hands out until it returns nil, and admits those that fit beside all that were admitted
-// before. What is free of the room that one lacks whose turn it is is kept for it.
+// decide goes through the candidates of next until it returns nil. It admits those that fit beside all that were admitted before. When a
+// candidate has its turn and lacks room, the free part of that room is kept for it.
 func decide(next func() *candidate, r rules) []decided {
 	var all []decided
 	ahead := map[string]*candidate{} // queue, or user of one -> the candidate that holds its line
@@ -207,8 +207,8 @@ func decide(next func() *candidate, r rules) []decided {
 	return all
 }
 
-// holdsUp says whose line a candidate holds up in a queue that is first in, first out: its queue's; only its user's if it is that quota
-// that is short; and nobody's, "", if somebody ahead of it does already, if it can never be admitted, or if its queue is being opened.
+// holdsUp names the queue or user that a candidate blocks for later candidates, in a first-in-first-out queue. That is its queue, or only
+// its user if the user's quota is short. It is "" if a candidate ahead already blocks it, or if this one can never be admitted.
 func (c *candidate) holdsUp(o *obstacle) string {
 	switch {
 	case o == nil, o.kind.inLine, o.kind.forEver:
@@ -275,8 +275,8 @@ func (c *candidate) explain(o *obstacle) string {
 	return o.reason.Error()
 }
 
-// messageFor says in words what keeps a candidate out, and when its numbers were found. What has been said already stays as it is, with its
-// time: by the last decision, or in the status by an earlier run.
+// messageFor describes what keeps a candidate out, and when its numbers were found. A message that was given already stays as it is, with
+// its time: by the last decision, or in the status by an earlier run.
 func (c *candidate) messageFor(o *obstacle, last decision, now time.Time) string {
 	said := c.explain(o)
 	if !o.hasNumbers() {
@@ -318,7 +318,7 @@ func (e *excess) isForEver() bool { return float64(e.want) > e.factor*float64(e.
 // Error describes the excess.
 func (e *excess) Error() string {
 	if !e.isForEver() {
-		return fmt.Sprintf("the minimum needs %[2]s %[1]s: with %[3]s that are used, or kept for admitted PodGroups, it is more than %[4]g times the %[5]s "+
+		return fmt.Sprintf("the minimum needs %[2]s %[1]s, and %[3]s are used or kept for admitted PodGroups: together more than %[4]g times the %[5]s "+
 			"that all nodes have together", e.resource, resources.Format(e.resource, e.want), resources.Format(e.resource, e.others), e.factor,
 			resources.Format(e.resource, e.total))
 	}

@@ -188,7 +188,7 @@ func TestDecide(t *testing.T) {
 			candidates: []*candidate{wants("a", "l", "3"), wants("b", "r", "2"), wants("c", "r", "1")},
 			want:       []string{"", `queue "p" has 1 cpu free of its capability, 2 needed`, ""},
 		},
-		"nobody behind an impatient one takes what it lacks": {
+		"none behind an impatient one takes what it lacks": {
 			candidates: []*candidate{wants("a", "t", "2"), impatient("b", "t", "3"), wants("c", "t", "1"), wants("d", "f", "1")},
 			want: []string{"", `queue "t" has 2 cpu free of its capability, 3 needed`,
 				`queue "t" has 2 cpu free of its capability, 1 needed; quota is reserved for a gang that has waited longer`, ""},
@@ -202,11 +202,11 @@ func TestDecide(t *testing.T) {
 			candidates: []*candidate{impatient("a", "t", "3"), wants("b", "t", "1")},
 			want:       []string{"", ""},
 		},
-		"what can never fit holds up nobody": {
+		"a candidate that can never fit blocks none": {
 			candidates: []*candidate{impatient("a", "t", "5"), wants("b", "t", "1")},
 			want:       []string{`can never fit queue "t": 5 cpu asked, its capability is 4`, ""},
 		},
-		"what is more than the cluster has holds up nobody": {
+		"a candidate larger than the cluster blocks none": {
 			candidates: []*candidate{impatient("a", "l", "3"), wants("b", "l", "1")},
 			factor:     1.2,
 			want:       []string{"the minimum needs 3 cpu, more than 1.2 times the 2 that all nodes have together", ""},
@@ -221,7 +221,7 @@ func TestDecide(t *testing.T) {
 			want: []string{"", `queue "n" has 0 cpu free of its capability, 1 needed`, `queue "p" has 3 cpu free of its capability, 4 needed`,
 				`queue "p" has 3 cpu free of its capability, 1 needed; quota is reserved for a gang that has waited longer`},
 		},
-		"more than can be counted holds up nobody, not even a line": {
+		"an amount too large to count blocks none, not even a line": {
 			candidates: []*candidate{wants("a", "f", "1e999"), wants("b", "f", "10000000000000000"), impatient("c", "f", "8Ei"), wants("d", "f", "1")},
 			want: []string{
 				"the minimum asks for 4611686018427387904m or more of cpu, which no cluster has: see minResources and minMember",
@@ -310,7 +310,7 @@ func TestUsersOfAQueue(t *testing.T) {
 			[]string{"", `user "ann" of queue "t" has 1 cpu free of its quota, 2 needed`,
 				`queue "t" is first in, first out, and default/a2 is still waiting there`, ""},
 		},
-		"in fifo the queue's capability holds up everybody": {
+		"in fifo the queue's capability blocks all": {
 			schedulingv1beta1.DequeueStrategyFIFO,
 			[]*candidate{ofUser("boss", "a", "3"), ofUser("boss", "b", "1"), ofUser("ann", "c", "2"), ofUser("bob", "d", "2"), ofUser("ann", "e", "1")},
 			[]string{"", "", "", `queue "t" has 0 cpu free of its capability, 2 needed`,
@@ -336,9 +336,8 @@ func TestUsersOfAQueue(t *testing.T) {
 	}
 }
 
-// TestAdmissionNeverExceedsACapability admits random PodGroups to random trees of queues, in rounds between which some
-// go, and checks that no capability is exceeded, that traverse leaves nobody out who would fit, and that fifo lets nobody
-// pass.
+// TestAdmissionNeverExceedsACapability admits random PodGroups to random trees of queues, in rounds between which some go. No capability is
+// exceeded. With traverse, none that fits is left out. With fifo, none passes another.
 func TestAdmissionNeverExceedsACapability(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		queues := drawQueues(t)
@@ -366,13 +365,13 @@ func TestAdmissionNeverExceedsACapability(t *testing.T) {
 	})
 }
 
-// TestImpatientCandidatesAreAdmittedInTheEnd: however many come behind them in random trees of queues, once those are gone that were
-// admitted when they became impatient they are admitted one after the other, if their queues could ever hold them.
+// TestImpatientCandidatesAreAdmittedInTheEnd: any number come behind them in random trees of queues. Once those that were admitted before
+// are gone, impatient ones are admitted in sequence, if they fit at all.
 func TestImpatientCandidatesAreAdmittedInTheEnd(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		queues := drawQueues(t)
 		for _, queue := range queues {
-			queue.Spec.DequeueStrategy = schedulingv1beta1.DequeueStrategyTraverse // fifo lets nobody pass anyway
+			queue.Spec.DequeueStrategy = schedulingv1beta1.DequeueStrategyTraverse // fifo lets none pass anyway
 		}
 		s := newFixture(queues...)
 		before := map[string]*candidate{}
@@ -506,7 +505,7 @@ func checkLeftOut(t *rapid.T, s *fixture, admitted map[string]*candidate, candid
 		if !held[c.queue] || !fifo {
 			require.False(t, s.fits(c, admitted), "%s was left out and would fit", c.key)
 		}
-		held[c.queue] = held[c.queue] || !s.neverFits(c) // what can never fit holds up nobody
+		held[c.queue] = held[c.queue] || !s.neverFits(c) // a candidate that can never fit blocks none
 	}
 }
 
@@ -520,7 +519,7 @@ func TestBeyondCluster(t *testing.T) {
 	assert.Nil(t, beyondCluster(resources.List{"example.com/fpga": 1}, nil, total, 0))
 }
 
-// TestTheClusterIsFullWithWhatOthersHave: where that counts. What is too much by itself says so, and is told first.
+// TestTheClusterIsFullWithWhatOthersHave: where that counts. A candidate that is too large by itself says so, and first.
 func TestTheClusterIsFullWithWhatOthersHave(t *testing.T) {
 	total := resources.List{corev1.ResourceCPU: 10000, corev1.ResourceMemory: 100}
 	others := resources.Sums{}
@@ -529,7 +528,7 @@ func TestTheClusterIsFullWithWhatOthersHave(t *testing.T) {
 	full := beyondCluster(resources.List{corev1.ResourceCPU: 3001}, others, total, 1.2)
 	require.NotNil(t, full)
 	assert.False(t, full.isForEver())
-	assert.Equal(t, "the minimum needs 3001m cpu: with 9 that are used, or kept for admitted PodGroups, it is more than 1.2 times the 10 that all nodes have together", full.Error())
+	assert.Equal(t, "the minimum needs 3001m cpu, and 9 are used or kept for admitted PodGroups: together more than 1.2 times the 10 that all nodes have together", full.Error())
 	forEver := beyondCluster(resources.List{corev1.ResourceCPU: 3001, corev1.ResourceMemory: 121}, others, total, 1.2)
 	require.NotNil(t, forEver)
 	assert.True(t, forEver.isForEver())

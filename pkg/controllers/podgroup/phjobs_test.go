@@ -116,8 +116,8 @@ func TestPhJobsWaitForQuota(t *testing.T) {
 	assert.True(t, decideInOrder([]*candidate{second}, r)[0].admitted, "any other PodGroup is admitted")
 }
 
-// TestAPhJobKeepsItsPlace: a PhJob that went back to its queue waits with a new PodGroup, and is still before those that came after it. It
-// reserves nothing, however long it waits.
+// TestAPhJobKeepsItsPlace: a PhJob that went back to its queue waits with a new PodGroup, before later PhJobs. It reserves nothing, however
+// long it waits.
 func TestAPhJobKeepsItsPlace(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Unix(10000, 0))
 	store := cache.NewStore(cache.MetaNamespaceKeyFunc)

@@ -102,8 +102,8 @@ func (c *Controller) recall(group *schedulingv1beta1.PodGroup) memory {
 	return memory{int64(job.Status.Version), job.Status.Succeeded}
 }
 
-// isReplacement says whether a PodGroup takes the place of one that somebody has deleted while its gang ran: its Job runs, which only the
-// job controller writes, and its minimum has nodes, which its queue is charged for. It is admitted, whatever its queue takes now.
+// isReplacement says whether a PodGroup replaces one that was deleted while its gang ran: its Job runs, which only the job controller
+// writes, and its minimum has nodes, which its queue is charged for. It is admitted, whatever its queue takes now.
 func (c *Controller) isReplacement(group *schedulingv1beta1.PodGroup, members memberCounts) bool {
 	job := c.jobOf(group)
 	return job != nil && job.Status.State.Phase == batchv1alpha1.Running && members.seated > 0 && members.seated >= group.Spec.MinMember

@@ -12,9 +12,9 @@ import (
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// TestAdmissionSideBySide: rounds, handlers and the writers of status work at the same time on PodGroups that come, are replaced by others of
-// their names, and go. In the end all that are left are admitted as far as there is room, nothing is kept of those that are gone, and what is
-// held is what was admitted.
+// TestAdmissionSideBySide: rounds, handlers and the writers of status work at the same time. PodGroups come, are replaced by others of
+// their names, and go. In the end, all remaining PodGroups are admitted as far as there is room. Nothing is kept for the ones that are
+// gone, and the holds are those of the admitted ones.
 func TestAdmissionSideBySide(t *testing.T) {
 	const names, room = 60, 40
 	s := newStage(t)

@@ -50,8 +50,8 @@ func nextPhase(current schedulingv1beta1.PodGroupPhase, minMember int32, t membe
 	return schedulingv1beta1.PodGroupRunning
 }
 
-// isPartial says whether some members run and the gang cannot be satisfied: the rest was tried and found no room, or members of a running
-// gang were lost and are not replaced yet. That Muster itself removes members, or that the minimum is raised, does not show it.
+// isPartial says whether some members run and the gang cannot be satisfied: the rest found no room, or members of a running gang were lost
+// and are not replaced yet. That Muster itself removes members, or that the minimum is raised, does not show it.
 func isPartial(current schedulingv1beta1.PodGroupPhase, minMember int32, t memberCounts) bool {
 	lost := current == schedulingv1beta1.PodGroupRunning && t.lost || current == schedulingv1beta1.PodGroupUnknown
 	return t.running > 0 && t.seated < minMember && (lost || t.unschedulable > 0)
@@ -145,7 +145,7 @@ func without(conditions []schedulingv1beta1.PodGroupCondition, kind schedulingv1
 	})
 }
 
-// nextStatus is the status of a PodGroup, from what it says now, what its members add up to and what admission says.
+// nextStatus is the status of a PodGroup, from its present status, its members' counts and admission's decision.
 func nextStatus(group *schedulingv1beta1.PodGroup, t memberCounts, v decision, now time.Time, id string) *schedulingv1beta1.PodGroupStatus {
 	next := group.Status.DeepCopy()
 	next.Running, next.Succeeded, next.Failed = t.running, t.succeeded, t.failed
@@ -161,7 +161,7 @@ func nextStatus(group *schedulingv1beta1.PodGroup, t memberCounts, v decision, n
 	case !group.Status.Phase.Admitted() && !v.admitted:
 		return next
 	case !group.Status.Phase.Admitted():
-		// What kept it out of the queue is over.
+		// The obstacle to its admission is over.
 		next.Conditions = without(next.Conditions, schedulingv1beta1.PodGroupUnschedulableType)
 	}
 	sayWhichIncarnation(next, batchv1alpha1.JobOf(group) != nil, int32(t.version))
@@ -172,8 +172,8 @@ func nextStatus(group *schedulingv1beta1.PodGroup, t memberCounts, v decision, n
 	return next
 }
 
-// sayWhichIncarnation says which incarnation of a Job's pods the status is about. What the conditions said of an earlier one is dropped; of a
-// status that does not say which it was about, nothing is.
+// sayWhichIncarnation says which incarnation of a Job's pods the status is about. Conditions of an earlier one are dropped; of a status
+// that does not say which it was about, nothing is.
 func sayWhichIncarnation(next *schedulingv1beta1.PodGroupStatus, ofJob bool, version int32) {
 	if next.JobVersion != nil && *next.JobVersion < version {
 		next.Conditions = without(without(next.Conditions, schedulingv1beta1.PodGroupScheduled), schedulingv1beta1.PodGroupUnschedulableType)
@@ -195,10 +195,9 @@ func isUrgent(last, next *schedulingv1beta1.PodGroupStatus) bool {
 	return lastCondition.Type != nextCondition.Type
 }
 
-// isReport says whether a change of status only tells people why a PodGroup waits for its queue, or that members of an admitted one have come,
-// have found nodes, or run. Nothing in Muster waits for that: who looks for members counts them itself. That some have finished is worth
-// more: the scheduler learns from the status of those that are gone. That the PodGroup is admitted at all is what pods wait
-// for.
+// isReport says whether a change of status only reports a reason to wait, or members that exist or run. Nothing in Muster waits for that
+// report: code that needs members counts them itself. A change that records finished members matters more: only the status tells the
+// scheduler about succeeded pods that are gone. Pods wait for the admission of their PodGroup.
 func isReport(last, next *schedulingv1beta1.PodGroupStatus) bool {
 	if !next.Phase.Admitted() {
 		return true

@@ -43,8 +43,8 @@ func (c *Controller) commandsFor(queue string) (fresh, executed []*busv1alpha1.C
 	return fresh, executed
 }
 
-// older orders Commands by their creation. Times have whole seconds only; nobody updates a Command, so that its resource
-// version is that of its creation.
+// older orders Commands by their creation. Times have whole seconds only; a Command is never updated, so its resource version is that of
+// its creation.
 func older(a, b *busv1alpha1.Command) int {
 	if order, err := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion); err == nil {
 		return order
@@ -57,8 +57,8 @@ type notice struct {
 	kind, reason, message string
 }
 
-// obey applies the Commands to the facts, one after another, and returns what there is to say about them. Applying a
-// Command twice in a row, as after a crash between its effect and its deletion, has no further effect.
+// obey applies the Commands to the facts, one after another, and returns what there is to say about them. Applying a Command twice in a row
+// has no further effect. That happens after a crash before its deletion.
 func obey(f facts, queue *schedulingv1beta1.Queue, commands []*busv1alpha1.Command) (facts, []notice) {
 	var notices []notice
 	refuse := func(reason, message string) {
@@ -88,8 +88,8 @@ func obey(f facts, queue *schedulingv1beta1.Queue, commands []*busv1alpha1.Comma
 	return f, notices
 }
 
-// markExecuted remembers that Commands have had their effect, so that this process does not execute them again even if
-// they cannot be deleted now. Another process would execute them again, all in the same order, with the same outcome.
+// markExecuted records executed Commands, so that this process does not execute them again when they cannot be deleted. Another process
+// would execute them again, all in the same order, with the same outcome.
 func (c *Controller) markExecuted(queue string, commands []*busv1alpha1.Command) {
 	for _, command := range commands {
 		if c.executed[queue] == nil {

@@ -27,8 +27,8 @@ import (
 )
 
 const (
-	// gatherNews is how long the controller waits for more news of a queue's PodGroups and pods before it counts them:
-	// a queue's status is written at most that often for their sake.
+	// gatherNews is how long the controller waits for further changes of a queue's PodGroups and pods before it counts them: a queue's
+	// status is written at most that often for their sake.
 	gatherNews = time.Second
 	// sharesPeriod is how often it is worked out what queues are owed. One change may change that of all queues, and each costs a write.
 	sharesPeriod = 5 * time.Second

@@ -32,13 +32,13 @@ var (
 	deservedMetric = amountMetric("deserved",
 		"Share of the cluster that a queue and its children are owed now, by resource, in base units (cores, bytes). It is worked out every 5 seconds.")
 	capabilityMetric = amountMetric("capability",
-		"The most that the pods of a queue and of its children may use, by resource, in base units (cores, bytes). A resource without a limit has no series.")
+		"The most that the pods of a queue and its children may use, by resource. Base units: cores, bytes. A resource without a limit has no series.")
 	guaranteeMetric = amountMetric("guarantee",
 		"Amount that a queue and its children are owed at least, by resource, in base units (cores, bytes). Other queues never use it.")
 	reservedMetric = amountMetric("reserved",
-		"Amount kept for PodGroups of a queue and of its children that are admitted and have not started, by resource, in base units (cores, bytes).")
+		"Amount kept for admitted PodGroups of a queue and its children that have not started, by resource. Base units: cores, bytes.")
 	pendingMetric = amountMetric("pending",
-		"Amount that PodGroups of a queue and of its children ask for while they wait to be admitted, by resource, in base units (cores, bytes).")
+		"Amount that PodGroups of a queue and its children request while they wait for admission, by resource. Base units: cores, bytes.")
 	podGroupsMetric = Metric{"muster_queue_podgroups", "gauge", []string{queueLabel, "phase"},
 		"PodGroups of a queue, without those of its children, by phase. Those in phase Pending wait until the queue admits them."}
 	admissionMetric = Metric{"muster_queue_admission_wait_seconds", "histogram", []string{queueLabel},

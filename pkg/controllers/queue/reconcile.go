@@ -18,8 +18,8 @@ import (
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 )
 
-// Sync brings one queue in line: it exists if it must, has a parent, obeys its Commands, follows its parent, and says in
-// its status what is in it.
+// Sync brings one queue in line: it exists if it must, has a parent, obeys its Commands and follows its parent. Its status says what is in
+// it.
 func (c *Controller) Sync(ctx context.Context, name string) (time.Duration, error) {
 	if name == everyQueue {
 		return sharesPeriod, c.lookAtAll()
@@ -142,8 +142,8 @@ func (c *Controller) parentShut(queue *schedulingv1beta1.Queue) bool {
 	return isShut(c.written.Latest(name, parent).Status.State)
 }
 
-// write writes what is new in status and metadata. The mark that a queue is closed because of its parent is set before
-// the state changes and taken back afterwards: a crash in between leaves a queue that closes, or opens, at the next sync.
+// write writes what is new in status and metadata. The closed-by-parent mark is set before the state changes and removed afterwards: a
+// crash in between leaves a queue that closes, or opens, at the next sync.
 func (c *Controller) write(ctx context.Context, queue *schedulingv1beta1.Queue, status *schedulingv1beta1.QueueStatus, closedByParent bool) (err error) {
 	if closedByParent {
 		if queue, err = c.writeMeta(ctx, queue, closedByParent); err != nil {

@@ -292,7 +292,7 @@ func TestTheParentThatAUserHasSetMeanwhileStays(t *testing.T) {
 	assert.Equal(t, "org", s.queue("q").Spec.Parent)
 }
 
-// TestACommandThatIsGoingIsNotExecuted: somebody has taken it back, and a finalizer keeps it.
+// TestACommandThatIsGoingIsNotExecuted: it was taken back, and a finalizer keeps it.
 func TestACommandThatIsGoingIsNotExecuted(t *testing.T) {
 	s := newStage(t)
 	s.add("q", "root")
@@ -305,8 +305,8 @@ func TestACommandThatIsGoingIsNotExecuted(t *testing.T) {
 	assert.Empty(t, s.events.Events)
 }
 
-// TestTheMarkOfAClosedChildSurvivesACrash: it is set before the child is closed, and taken back after the child is open. A controller
-// that stops in between, here because the second write is refused, leaves a child that the next one brings in line.
+// TestTheMarkOfAClosedChildSurvivesACrash: it is set before the child is closed, and taken back after the child is open. A controller stops
+// in between, here because the second write is refused. The next one brings the child in line.
 func TestTheMarkOfAClosedChildSurvivesACrash(t *testing.T) {
 	for name, c := range map[string]struct {
 		parent, child schedulingv1beta1.QueueState

@@ -17,8 +17,8 @@ type facts struct {
 	busy bool
 }
 
-// follow is the state and the mark of a queue that nobody gives a command: a child follows its parent, and a closing
-// queue becomes Closed once it is empty.
+// follow is the state and the mark of a queue without a Command: a child follows its parent, and a closing queue becomes Closed once it is
+// empty.
 func (f facts) follow() facts {
 	switch {
 	case f.parentShut && f.open():

@@ -35,7 +35,7 @@ func countPhases(status *schedulingv1beta1.QueueStatus, groups []*schedulingv1be
 // maxUsers is how many users of a queue its status names.
 const maxUsers = 20
 
-// sayWhatIsUsed writes to a status what the pods of the queue and of its children use, what is kept for those to come, and who uses most.
+// sayWhatIsUsed writes the use of the queue and its children to a status. It adds what is kept for pods to come, and the largest users.
 func (c *Controller) sayWhatIsUsed(status *schedulingv1beta1.QueueStatus, queue string) {
 	books := c.usage.Ledger()
 	used, all := books.Totals(queue)

@@ -11,7 +11,8 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// TestHowFullAQueueIs: the resource that is nearest to its limit is named, or of which the largest part of the cluster is used.
+// TestHowFullAQueueIs: the resource that is nearest to its limit is named. Without a limit it is the one with the largest part of the
+// cluster.
 func TestHowFullAQueueIs(t *testing.T) {
 	cluster := resources.List{corev1.ResourceCPU: 64000, corev1.ResourceMemory: 1 << 30}
 	for want, c := range map[string]struct{ used, limits resources.List }{

@@ -8,8 +8,8 @@ import (
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 )
 
-// OvercommitFactor is how many times what all nodes have may be used and kept when a PodGroup of the queue is admitted; 0 if the queue says
-// nothing of it. The error names the annotation and what is right.
+// OvercommitFactor bounds use and holds for the admission of the queue's PodGroups, as a multiple of what all nodes have; 0 if the queue
+// has no such annotation. The error names the annotation and what is right.
 func OvercommitFactor(queue *schedulingv1beta1.Queue) (float64, error) {
 	text, written := queue.Annotations[schedulingv1beta1.OvercommitFactorAnnotation]
 	if !written {

@@ -12,8 +12,8 @@ import (
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// TestJupyterServersAreCharged: a pod that PrimeHub labels with a group and a user takes of the quota of both, whichever comes first, the
-// pod or the queue.
+// TestJupyterServersAreCharged: a pod that PrimeHub labels with a group and a user is charged to both. Either the pod or the queue may come
+// first.
 func TestJupyterServersAreCharged(t *testing.T) {
 	w := newWorld(t)
 	q := mustertesting.MakeQueue("q").Capability("cpu", "10").Obj()

@@ -21,8 +21,8 @@ const selfCheckPeriod = time.Minute
 func newDrift() *metrics.Gauge {
 	return metrics.NewGauge(&metrics.GaugeOpts{
 		Name: "muster_state_drift", StabilityLevel: metrics.ALPHA,
-		Help: "Pods on which the controller's books have differed from the API for a minute or longer, and PodGroups and queues whose " +
-			"totals are not the sums of their pods. Anything but 0 is a defect.",
+		Help: "Pods, PodGroups and queues whose amounts in the controller's books have differed from the API for at least a minute. " +
+			"Anything but 0 is a defect.",
 	})
 }
 
@@ -48,7 +48,8 @@ func (t *Tracker) RunSelfCheck(ctx context.Context) {
 	}, selfCheckPeriod)
 }
 
-// differing returns the pods that are not counted as the stores say, and the groups and queues whose totals are not those of sums made anew.
+// differing returns the pods that are not counted as the stores say. It also returns the groups and queues whose totals differ from fresh
+// sums.
 func (t *Tracker) differing() (pods sets.Set[types.UID], groups, queues []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

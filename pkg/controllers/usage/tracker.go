@@ -1,5 +1,5 @@
-// Package usage keeps the controllers' ledger in line with the API: it charges bound pods to the queues of their
-// PodGroups, and holds back what admitted PodGroups have not taken up yet.
+// Package usage keeps the controllers' ledger in line with the API: it charges bound pods to the queues of their PodGroups. It keeps room
+// for pods of admitted PodGroups that are still to come.
 package usage
 
 import (
@@ -31,9 +31,8 @@ const (
 // called with the Tracker's lock held: it must be quick and must not call the Tracker.
 type Watcher func(queue string, freed bool)
 
-// Tracker feeds a ledger from the informers. What it books it reads from the informers' stores at the moment of
-// booking, under one lock, so that no order of events, and no race between events of two kinds, leaves a wrong charge
-// behind.
+// Tracker feeds a ledger from the informers. It reads amounts from the informers' stores at the moment of booking, under one lock. So no
+// order of events, and no race between events of two kinds, leaves a wrong charge.
 type Tracker struct {
 	ledger    *ledger.Ledger
 	groups    ledger.Groups // of PrimeHub
@@ -54,7 +53,7 @@ type Tracker struct {
 // seat is how one pod is counted.
 type seat struct {
 	group   string // "<namespace>/<PodGroup>", or "" for a pod without a PodGroup
-	account string // what is charged: a queue, or a user of one; "" for a pod that is nobody's tenant
+	account string // what is charged: a queue, or a user of one; "" for a pod without a queue
 	amount  resources.List
 	charged bool // false once the pod has succeeded: it uses nothing, but has had its part of the minimum
 }
@@ -156,11 +155,11 @@ func (t *Tracker) Grant(group *schedulingv1beta1.PodGroup, want resources.List) 
 	t.hold(groupKey(group.Namespace, group.Name), hold{uid: group.UID, account: AccountOf(group), want: want})
 }
 
-// Hold sets the hold of an admitted PodGroup to what its minimum wants, or to what its members request if that is more.
+// Hold sets the hold of an admitted PodGroup to the larger of its minimum's demand and its members' requests.
 //
-// Users can raise these amounts after admission, and a larger hold could take the whole queue. So a hold shrinks at once, but it grows, or moves
-// to another queue, only if the queue has room for it. What members were charged while the minimum ran needs no new room: it came free when
-// they were lost. An amount that no cluster can have holds nothing.
+// Users can raise these amounts after admission, and a larger hold could take the whole queue. So a hold shrinks at once. It grows, or
+// moves to another queue, only if the queue has room for it. Amounts that members were charged while the minimum ran need no new room: it
+// came free when they were lost. An amount that no cluster can have holds nothing.
 func (t *Tracker) Hold(group *schedulingv1beta1.PodGroup, want, asked resources.List) {
 	if want.Validate() != nil {
 		want = nil
@@ -182,8 +181,8 @@ func (t *Tracker) Hold(group *schedulingv1beta1.PodGroup, want, asked resources.
 	}
 }
 
-// Rest sets nothing aside for an admitted PodGroup whose minimum runs. What its members are charged is remembered: if one is lost, Hold keeps
-// its part for the pod that replaces it.
+// Rest keeps no room for an admitted PodGroup whose minimum runs. Its members' charges are remembered: if one is lost, Hold keeps its part
+// for the pod that replaces it.
 func (t *Tracker) Rest(group *schedulingv1beta1.PodGroup) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -191,7 +190,7 @@ func (t *Tracker) Rest(group *schedulingv1beta1.PodGroup) {
 	t.hold(key, hold{uid: group.UID, account: AccountOf(group), want: t.charged[key].List(), resting: true})
 }
 
-// raise makes a hold that much, which is no less than it is, and says whether there was room for what it is more.
+// raise makes a hold larger, or leaves it as it is, and says whether there was room for the increase.
 func (t *Tracker) raise(key string, want resources.List) bool {
 	h, taken := t.holds[key], t.taken[key]
 	if h.want.Equal(want) {

@@ -113,7 +113,7 @@ func TestWhatIsCharged(t *testing.T) {
 		"one that failed":             {bound("p").Phase(corev1.PodFailed), 0},
 		"a pod of a group not seen":   {bound("p").Group("other"), 0},
 		"a pod that names its queue":  {bound("p").Group("").QueueName("q"), 1000},
-		"a pod that is nobody's":      {bound("p").Group(""), 0},
+		"a pod without a queue":       {bound("p").Group(""), 0},
 		"a group not seen and a name": {bound("p").Group("other").QueueName("q"), 1000},
 	}
 	for name, test := range tests {
@@ -357,8 +357,8 @@ func TestAReplacedPodGroupHoldsNothing(t *testing.T) {
 	}
 }
 
-// TestTheLedgerFollowsTheStores changes pods and groups at random, delivers the events late and in batches, and checks
-// that the ledger says in the end what the stores say.
+// TestTheLedgerFollowsTheStores changes pods and groups at random, and delivers the events late and in batches. In the end the ledger says
+// what the stores say.
 func TestTheLedgerFollowsTheStores(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)

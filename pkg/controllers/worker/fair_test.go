@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestFairQueue: no key is lost or comes twice, the keys of a namespace come in the order in which they were pushed, and a key waits
-// for at most one of each other namespace before each key of its own that comes first.
+// TestFairQueue: no key is lost or comes twice, and the keys of a namespace come in their order of arrival. Before a key, and before each
+// earlier key of its namespace, comes at most one of each other namespace.
 func TestFairQueue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		q := newFairQueue()

@@ -9,10 +9,9 @@ const (
 	lookPerPod = 10 * time.Microsecond
 )
 
-// LookPause is how long a controller waits after a change before it looks at so many pods, because of what such a look costs. One look after
-// each change of an owner of 50,000 pods would occupy a processor.
+// LookPause is how long a controller waits after a change before it looks at that many pods. It follows the cost of such a look. One look
+// after each change of an owner of 50,000 pods would occupy a processor.
 func LookPause(pods int) time.Duration { return time.Duration(pods) * lookPerPod }
 
-// GatherPause is how long a controller waits after a change of one of so many pods before it looks at all of them, so that it sees many
-// changes at once.
+// GatherPause is how long a controller waits after a change of a pod before it looks at its owner's pods. So it sees many changes at once.
 func GatherPause(pods int) time.Duration { return gatherChanges + LookPause(pods) }

@@ -10,14 +10,13 @@ import (
 // reportInterval is how often a report of a namespace goes although other work of it waits.
 const reportInterval = 200 * time.Millisecond
 
-// reportsAtOnce is how many of a namespace's reports that have waited go at the same time once no other work of it waits. What the workers
-// have done is not at its end then: pods that were created are being scheduled, by the same API server.
+// reportsAtOnce is how many waiting reports of a namespace are sent at once after its other work is done. That work still has effects then:
+// pods that were created are being scheduled, by the same API server.
 const reportsAtOnce = 2
 
-// Reports lets writes that only tell people how things are give way to those that something waits for, while there is more
-// of both than the API server takes. A sync that comes to a report asks MayWrite. As long as any key of its namespace waits for
-// a worker, the report waits too, and its key is synced again afterwards; some go all the same, so that people see progress, in
-// the order in which they began to wait. What happens meanwhile goes into the same write. What other namespaces have to do
+// Reports delays writes that only report a state, while other writes need the API server. A sync that comes to a report asks MayWrite.
+// While any key of its namespace waits for a worker, the report waits, too. Its key is synced again afterwards. Some reports are sent all the same,
+// in the order in which they began to wait, so that users see progress. Changes meanwhile go into the same write. Work of other namespaces
 // delays no report.
 //
 // A nil *Reports lets everything go at once. It is safe for concurrent use.
@@ -32,7 +31,7 @@ type Reports struct {
 // space is what a namespace has to report.
 type space struct {
 	waiting   []report         // in the order in which they began to wait
-	stages    map[report]stage // of those that wait, or that may be written
+	stages    map[report]stage // of all reports that wait or may be written
 	lastForce time.Time        // when a report went last although other work waited, or the first one began to wait
 }
 

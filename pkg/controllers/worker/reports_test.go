@@ -170,7 +170,7 @@ func TestSomeReportsAreWrittenHoweverMuchThereIsToDo(t *testing.T) {
 	assert.Equal(t, []string{"a", "b", "c", "a", "b", "c"}, d.told())
 }
 
-// TestReportsOfANamespaceDoNotWaitForAnother: however much one namespace has to do and to tell, what another has to tell is written
+// TestReportsOfANamespaceDoNotWaitForAnother: however much work and how many reports one namespace has, another one's reports are written
 // as if it were alone.
 func TestReportsOfANamespaceDoNotWaitForAnother(t *testing.T) {
 	c := testingclock.NewFakePassiveClock(time.Now())

@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// Turns shares bulk work out among keys. Few keys have a turn at the same time, so that each is done with its work soon. Namespaces
-// get turns one after the other, and the keys of a namespace in the order in which they began to wait. No worker waits for a turn:
-// a key is enqueued when it has one.
+// Turns shares bulk work out among keys. Few keys have a turn at the same time, so that each is done with its work soon. Namespaces get
+// turns in sequence. The keys of a namespace get them in the order in which they began to wait. No worker waits for a turn: a key is
+// enqueued when it has one.
 //
 // It is safe for concurrent use.
 type Turns struct {
@@ -86,7 +86,7 @@ func (t *Turns) isOver(key string, done int) bool {
 	return others > 0 && done >= t.bounds.OtherNamespace || t.line.Len() > 0 && done >= t.bounds.SameNamespace
 }
 
-// next gives away the turns that are free, and enqueues the keys that get one, but for the one that is being synced.
+// next gives away the free turns. It enqueues the keys that get one, except for the one that is being synced.
 func (t *Turns) next(synced string) {
 	for len(t.done) < t.atOnce && t.line.Len() > 0 {
 		key := t.line.Pop()

@@ -30,7 +30,7 @@ func TestATurnLastsWhileNobodyWaits(t *testing.T) {
 	require.True(t, turns.Take("a/2", 100))
 	assert.False(t, turns.Take("a/3", 100), "two have their turn")
 	assert.True(t, turns.Waits("a/3"))
-	assert.False(t, turns.Take("a/1", 100), "it has done enough for somebody of its own namespace to go first")
+	assert.False(t, turns.Take("a/1", 100), "it has done enough for another key of its own namespace to go first")
 	assert.Equal(t, []string{"a/3"}, enqueued())
 	assert.False(t, turns.Waits("a/3"))
 	assert.True(t, turns.Waits("a/1"))
@@ -74,8 +74,8 @@ func TestATurnThatIsLeftGoesToTheNext(t *testing.T) {
 	assert.False(t, turns.Take("a/7", 1))
 }
 
-// TestEveryKeyGetsItsTurn: whatever keys do, no more than two have a turn, none is given while keys wait for one that is free, and
-// once each gives its turn back nobody waits.
+// TestEveryKeyGetsItsTurn: no more than two keys have a turn, and none is free while keys wait. Once each gives its turn back, no key
+// waits.
 func TestEveryKeyGetsItsTurn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		turns, enqueued := newTestTurns()
@@ -127,8 +127,8 @@ func (f syncFunc) Sync(_ context.Context, key string) (time.Duration, error) {
 	return 0, nil
 }
 
-// TestTurnsOfWorkersThatRun: keys of several namespaces do their work in turns, side by side, some give up now and then, and all come
-// to an end.
+// TestTurnsOfWorkersThatRun: keys of several namespaces do their work in turns, side by side. Some give up now and then, and all come to an
+// end.
 func TestTurnsOfWorkersThatRun(t *testing.T) {
 	const keys = 60
 	var (

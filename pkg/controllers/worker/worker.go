@@ -30,9 +30,9 @@ type Syncer interface {
 	Sync(ctx context.Context, key string) (after time.Duration, err error)
 }
 
-// Worker feeds keys to a Syncer. A key that is enqueued while it waits is synced once; one that is enqueued while it
-// is being synced is synced again afterwards. Namespaces take turns, one key each. So a Syncer shares its work out among
-// namespaces if it does a bounded part of it in one sync and enqueues the key again for the rest.
+// Worker feeds keys to a Syncer. A key that is enqueued while it waits is synced once; one that is enqueued while it is being synced is
+// synced again afterwards. Namespaces take turns, one key each. A Syncer should do a bounded part of its work in one sync and enqueue the
+// key again. That shares its work out among namespaces.
 type Worker struct {
 	name   string
 	syncer Syncer
@@ -115,7 +115,7 @@ func (w *Worker) syncNext(ctx context.Context) bool {
 	w.reports.begin(w, key)
 	defer w.reports.end(w, key) // after Done: what is enqueued then need not wait for the end of this sync
 	defer w.queue.Done(key)
-	// What is left in the queue at the stop is not worth a failing request each.
+	// Keys that are left in the queue at the stop are not worth a failing request each.
 	if ctx.Err() != nil {
 		return true
 	}

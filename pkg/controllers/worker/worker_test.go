@@ -200,7 +200,7 @@ func TestEnqueueAfterWaits(t *testing.T) {
 	stepUntilCalled(t, c, r, time.Minute)
 }
 
-// stepUntilCalled moves the clock on by d as soon as the queue waits for it, and expects a sync by then and none before.
+// stepUntilCalled moves the clock on by d as soon as the queue waits for it. It expects a sync by then and none before.
 func stepUntilCalled(t *testing.T, c *testingclock.FakeClock, r *recorder, d time.Duration) {
 	t.Helper()
 	require.Empty(t, r.calls)
