@@ -11,10 +11,10 @@ import (
 // As in the connections that client-go makes by itself.
 const timeout, keepAlive = 30 * time.Second, 30 * time.Second
 
-// Own returns a configuration whose clients share no connection with those of any other, though they speak to the same server.
+// Own returns a configuration whose clients share no connection with other clients of the same server.
 //
-// By default all clients of a program share one. Where hundreds of requests are under way on it, as when a large gang is bound, the
-// news of watches wait behind the answers, until the API server takes the watcher for unresponsive and ends the watch.
+// By default all clients of a program share one. A large gang that is bound has hundreds of requests under way on it. Watch events wait
+// behind the answers, until the API server takes the watcher for unresponsive and ends the watch.
 func Own(config *rest.Config) *rest.Config {
 	own := rest.CopyConfig(config)
 	own.Dial = (&net.Dialer{Timeout: timeout, KeepAlive: keepAlive}).DialContext

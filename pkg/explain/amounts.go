@@ -24,8 +24,8 @@ func (a *amounts) add(other amounts) {
 	a.never = append(a.never, other.never...)
 }
 
-// inQueues compares what the minimum of a PodGroup lacks with the capabilities from its queue to the root. What is kept for PodGroups that
-// are admitted and have not started counts as used, as it does for admission; not for one that is admitted itself.
+// inQueues compares what the minimum of a PodGroup lacks with the capabilities from its queue to the root. Amounts kept for admitted
+// PodGroups that have not started count as used, as for admission; not for one that is admitted itself.
 func (f *Facts) inQueues(group *schedulingv1beta1.PodGroup) amounts {
 	var found amounts
 	want, has := usage.MinimumOf(group), f.bound()
@@ -63,7 +63,7 @@ func (f *Facts) bound() resources.List {
 	return sum
 }
 
-// promised is what is kept for the PodGroups of a queue, and of the queues below it, that are admitted and have not started.
+// promised is what is kept for admitted PodGroups of a queue and its descendants that have not started.
 func promised(queue *schedulingv1beta1.Queue) resources.List {
 	return resources.FromResourceList(queue.Status.Reservation.Resource)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/muster-sched/muster/pkg/controllers/usage"
 )
 
-// Facts are what a page is made of. What is not known is left out, and the page says less.
+// Facts are what a page is made of. Unknown facts are left out, and the page says less.
 type Facts struct {
 	// Now is the time at which the page is made.
 	Now time.Time

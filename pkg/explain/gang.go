@@ -176,7 +176,7 @@ func ever(p prospect, found amounts, isKnown bool) []string {
 	return []string{"Yes: it fits into its queue and on these nodes when enough of what runs has ended."}
 }
 
-// podReason is the reason for which the first waiting member waits, of those that have a row.
+// podReason is the reason of the first waiting member whose reason has a row.
 func (f *Facts) podReason() (string, bool) {
 	for i := range f.Members {
 		if c := scheduled(&f.Members[i]); c != nil && c.Status == corev1.ConditionFalse && !ended(&f.Members[i]) {

@@ -21,7 +21,7 @@ type Room struct {
 	Has, Free resources.List
 }
 
-// Rooms are the nodes with what they have free beside the pods that are bound, those with the most free cpu first.
+// Rooms are the nodes with their free room beside the bound pods, by free cpu, the most first.
 func Rooms(nodes []corev1.Node, bound []corev1.Pod) []Room {
 	rooms := make([]Room, len(nodes))
 	at := map[string]int{}

@@ -46,7 +46,7 @@ func Queue(f Facts, name string) Page {
 	return page
 }
 
-// fullness has a line for each resource that is used or limited, in the queue and in each ancestor that limits it.
+// fullness has a line for each resource that is used or limited in the queue, or limited in an ancestor.
 func (f *Facts) fullness(queue *schedulingv1beta1.Queue) []string {
 	var lines []string
 	for _, q := range f.path(queue.Name) {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each reason that the docs list has a row, and no row is about a reason that they do not list.
+// Each reason in the docs has a row, and each row is about a reason in the docs.
 func TestEveryReasonHasARow(t *testing.T) {
 	assert.ElementsMatch(t, reasonsOf(t, "../../docs/reference/reasons.md", "What a Job waits for", "Why it went where it is"), slices.Collect(maps.Keys(jobCauses)))
 	assert.ElementsMatch(t, reasonsOf(t, "../../docs/why-pending.md", "## What the pods say", "Cluster autoscalers"), slices.Collect(maps.Keys(podCauses)))

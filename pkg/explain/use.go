@@ -29,8 +29,8 @@ func (g Gang) Size() int {
 	return g.Nodes
 }
 
-// LargestGang says how many pods of a kind would start together now in a queue; "" looks at the nodes only. What is promised to gangs that
-// are admitted and have not started counts as used in the queue, but not on nodes.
+// LargestGang says how many pods of a kind would start together now in a queue; "" looks at the nodes only. Amounts kept for admitted gangs
+// that have not started count as used in the queue, but not on nodes.
 func LargestGang(f Facts, pod *corev1.Pod, queue string) Gang {
 	found := Gang{Queue: -1}
 	found.Nodes, _ = Fit(Rooms(f.Nodes, f.Bound), pod)

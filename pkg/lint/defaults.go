@@ -49,7 +49,7 @@ func (m *mutation) compile() error {
 	return nil
 }
 
-// applyDefaults has the policies write their defaults into an object. What one cannot know is left out, and said.
+// applyDefaults has the policies write their defaults into an object. Unknown values are left out, and reported.
 func (r *Rules) applyDefaults(ctx context.Context, q *request, told *answer) error {
 	for _, m := range r.mutations {
 		if err := m.apply(ctx, q, r.shipped, told); err != nil {

@@ -18,7 +18,7 @@ import (
 
 // Finding is one thing that is wrong with an object.
 type Finding struct {
-	// File and Line (from 1) say where the field stands, or, if it is missing, what it should be part of.
+	// File and Line (from 1) say where the field stands. For a missing field they name the place of its parent.
 	File string `json:"file"`
 	Line int    `json:"line"`
 	// Kind, Namespace and Name are those of the object, as it is written.
@@ -46,7 +46,7 @@ type Unchecked struct {
 // Need is what a rule asks for besides the object.
 type Need string
 
-// What rules may need. Only an API server knows the author, and sees deletions.
+// Needs of rules. Only an API server knows the author, and sees deletions.
 const (
 	NeedOld        Need = "the object as it was (--old)"
 	NeedParams     Need = "the queues of the cluster (--queues)"
@@ -58,8 +58,8 @@ const (
 
 // Known is what is known of the cluster besides the objects.
 type Known struct {
-	// Params are the objects that policies compare with: queues, and others that take the place of what Muster ships under that name. What
-	// has no object of its kind here is not known.
+	// Params are the objects that policies compare with: queues, and others that take the place of what Muster ships under that name.
+	// Without an object of its kind here, a parameter is not known.
 	Params []*unstructured.Unstructured
 	// Namespaces are where objects go. The first is for objects that name none.
 	Namespaces []*corev1.Namespace

@@ -243,7 +243,7 @@ func TestPoliciesThatNeedMore(t *testing.T) {
 	}
 }
 
-// What a policy writes is seen by the schema and by the policies that come after it.
+// The schema and later policies see what a policy writes.
 func TestDefaultsOfPoliciesAreWritten(t *testing.T) {
 	const defaults = `apiVersion: admissionregistration.k8s.io/v1
 kind: MutatingAdmissionPolicy
@@ -407,7 +407,7 @@ func TestReports(t *testing.T) {
 	assert.Equal(t, "file.yaml", result.Locations[0].PhysicalLocation.ArtifactLocation.URI)
 }
 
-// What Muster ships for users is without findings.
+// Muster's examples for users have no findings.
 func TestExamplesHaveNoFindings(t *testing.T) {
 	rules := shipped(t)
 	files, err := manifests.FS.ReadDir("examples")

@@ -299,7 +299,7 @@ func (r *Rules) ask(ctx context.Context, q *request, told *answer) error {
 	return nil
 }
 
-// judge asks one policy, once for each of its params. What is missing is said in place of what it would say.
+// judge asks one policy, once for each of its params. Missing needs are reported in place of the policy's message.
 func (p *policy) judge(ctx context.Context, q *request, shipped []*unstructured.Unstructured, told *answer) error {
 	matcher, accessor := q.matcher(), validating.NewValidatingAdmissionPolicyAccessor(p.ValidatingAdmissionPolicy)
 	attributes := q.attributes(q.operation())

@@ -32,9 +32,8 @@ type binaries struct {
 	dir string
 }
 
-// DefaultBinDir is the folder named by MUSTER_BIN_DIR, else the folder of the running program if
-// the control plane or Muster's programs are there, else bin in the checkout around the working
-// directory.
+// DefaultBinDir is the folder named by MUSTER_BIN_DIR. Without that it is the running program's folder if the control plane or Muster's
+// programs are there. Else it is bin in the checkout around the working directory.
 func DefaultBinDir() (string, error) {
 	if dir := os.Getenv(BinDirVariable); dir != "" {
 		return dir, nil
@@ -89,9 +88,8 @@ func (b binaries) of(component string) []string {
 // Kubectl is the kubectl that fits the control plane.
 func (b binaries) Kubectl() string { return b.own("kubectl") }
 
-// findBinaries makes sure that all programs that the options ask for exist. It builds those of
-// the control plane if they are missing or older than their pins, where a checkout is around
-// them.
+// findBinaries makes sure that all programs that the options ask for exist. In a checkout, it builds the control plane's programs if they
+// are missing or older than their pins.
 func findBinaries(ctx context.Context, options Options) error {
 	programs := binaries{dir: options.BinDir}
 	scripts := []string{buildScript}

@@ -159,8 +159,8 @@ func (c *Cluster) Kill(component string, signal syscall.Signal) error {
 	return nil
 }
 
-// Crashed returns an error with their last words if components have ended by themselves, not
-// counting those that were sent a signal with Kill. Tests ask before they take a cluster down.
+// Crashed returns an error with the last output of components that have ended by themselves. Components that Kill has sent a signal do not
+// count. Tests ask before they take a cluster down.
 func (c *Cluster) Crashed() error {
 	state, err := c.state()
 	if err != nil {

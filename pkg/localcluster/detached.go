@@ -157,9 +157,8 @@ func (s *supervising) readReports(progress func(string)) error {
 		s.logFile, strings.Join(lastWords(s.logFile, lastWordsLines), "\n  "))
 }
 
-// Supervise is the life of a supervisor process: it reads its options from standard input, starts
-// the cluster, and keeps it until it gets a SIGTERM or its lifeline breaks. It returns when all
-// components have ended.
+// Supervise is the life of a supervisor process: it reads its options from standard input and starts the cluster. It keeps the cluster
+// until it gets a SIGTERM or its lifeline breaks. It returns when all components have ended.
 func Supervise(ctx context.Context) error {
 	// A report to a starter that is gone must not end the supervisor half way.
 	signal.Ignore(syscall.SIGPIPE, syscall.SIGHUP)
@@ -173,7 +172,7 @@ func Supervise(ctx context.Context) error {
 	}
 	syscall.CloseOnExec(reportFD) // it is not for the components
 	reports := os.NewFile(reportFD, "reports")
-	send := func(line report) { _ = json.NewEncoder(reports).Encode(line) } // nobody may be listening
+	send := func(line report) { _ = json.NewEncoder(reports).Encode(line) } // the starter may be gone
 	options.Progress = func(message string) { send(report{Progress: message}) }
 
 	tied, cut := context.WithCancel(ctx)
@@ -184,14 +183,14 @@ func Supervise(ctx context.Context) error {
 	if err != nil {
 		send(report{Error: err.Error()})
 		if tied.Err() != nil && ctx.Err() == nil {
-			return errors.Join(err, removeMade(options.Dir)) // nobody is left to read the logs
+			return errors.Join(err, removeMade(options.Dir)) // no starter is left to read the logs
 		}
 		return err
 	}
 	send(report{Ready: true})
 	reports.Close()
 	<-tied.Done()
-	if ctx.Err() == nil { // nobody asked for it, so nobody else will clear up
+	if ctx.Err() == nil { // without a request to stop, no other process clears up
 		cleaning, cancel := context.WithTimeout(context.Background(), supervisorGrace)
 		defer cancel()
 		return cluster.Down(cleaning)

@@ -1,5 +1,5 @@
-// Package localcluster runs a whole Kubernetes control plane, simulated nodes and Muster's two
-// programs as child processes on this machine, without a container engine.
+// Package localcluster runs a whole Kubernetes control plane, simulated nodes and Muster's two programs on this machine. They are child
+// processes, and no container engine is needed.
 //
 // A cluster is data: each part is a [Component] made by one small file, and [startGroups] orders
 // them by what they need. Everything a cluster has on disk lies in one folder:
@@ -10,8 +10,8 @@
 //	DIR/internal/       keys, etcd's data, generated configuration
 //	DIR/lock            held (flock) as long as the cluster's supervisor lives
 //
-// All parts listen on free ports of the loopback interface, so clusters in different folders run
-// side by side, for root and for ordinary users alike.
+// All parts listen on free ports of the loopback interface. So clusters in different folders run side by side, for root and for ordinary
+// users.
 //
 // The parent of all components is a supervisor. With [Up] it lives in the calling process, as
 // tests want it: however that process ends, its components end with it. With [UpDetached] it is

@@ -90,8 +90,8 @@ func install(ctx context.Context, l *layout) error {
 	return nil
 }
 
-// apply puts one object in place. The API server makes its first namespaces and roles itself
-// after it is ready, so what is missing may come yet: it is tried again for a while.
+// apply puts one object in place. The API server makes its first namespaces and roles itself after it is ready. So a missing one may come
+// later: it is tried again for a while.
 func apply(ctx context.Context, client dynamic.Interface, object *unstructured.Unstructured) error {
 	resource, ok := installedResources[object.GroupVersionKind()]
 	if !ok {
@@ -177,8 +177,8 @@ var defaulted = []struct {
 	}, "schedulerName"},
 }
 
-// awaitDefaults waits until the admission policies fill in defaults. The API server looks for new policies each second and for new
-// schemas every five, and refuses what a policy is to change until it knows its schema.
+// awaitDefaults waits until the admission policies fill in defaults. The API server looks for new policies each second and for new schemas
+// every five seconds. Until it knows the schema, it refuses objects that a policy is to change.
 func awaitDefaults(ctx context.Context, client dynamic.Interface) error {
 	for _, d := range defaulted {
 		object := &unstructured.Unstructured{Object: d.object}

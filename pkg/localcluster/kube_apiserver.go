@@ -6,8 +6,7 @@ const (
 	podCIDR     = "10.128.0.0/9"
 )
 
-// kubeAPIServerComponent has RBAC and the admission plugins that are on by default, among them
-// ServiceAccount and Priority, because users' clusters have them.
+// kubeAPIServerComponent has RBAC and the default admission plugins, among them ServiceAccount and Priority, as in users' clusters.
 func kubeAPIServerComponent(l *layout) Component {
 	args := []string{
 		"--etcd-servers=" + l.ports.url(Etcd),
@@ -40,14 +39,14 @@ func kubeAPIServerComponent(l *layout) Component {
 	if l.options.has(RealNode) {
 		args = append(args,
 			"--authorization-mode=Node", // beside RBAC
-			// For logs and exec. The kubelet's own certificate is signed by nobody that the API server knows.
+			// For logs and exec. The kubelet's own certificate is not signed by a CA that the API server knows.
 			"--kubelet-preferred-address-types=InternalIP",
 			"--kubelet-client-certificate="+l.pki.certFile(adminIdentity),
 			"--kubelet-client-key="+l.pki.keyFile(adminIdentity),
 		)
 	}
 	if !l.options.has(KWOK) {
-		// Nobody would take the taint away from nodes that have no life of their own.
+		// Simulated nodes have no program that removes the taint.
 		args = append(args, "--disable-admission-plugins=TaintNodesByCondition")
 	}
 	return Component{

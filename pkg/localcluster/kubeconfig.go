@@ -69,8 +69,7 @@ func (l *layout) writeCertificateKubeconfigs() error {
 	return nil
 }
 
-// restConfig reads a kubeconfig and lifts the client's own limits, which are of no use against
-// an API server that nobody shares.
+// restConfig reads a kubeconfig and removes the client's own rate limits, as the API server is not shared.
 func restConfig(kubeconfig string) (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {

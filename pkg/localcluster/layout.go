@@ -31,7 +31,7 @@ func logPath(dir, component string) string {
 	return filepath.Join(dir, logsName, component+".log")
 }
 
-// What a cluster makes in its folder, and what goes away with it.
+// Files that a cluster makes in its folder, and that are removed with it.
 const (
 	kubeconfigName   = "kubeconfig"
 	scrapeConfigName = "prometheus.yml"

@@ -25,7 +25,7 @@ func TestClaimDir(t *testing.T) {
 	t.Run("takes an empty folder", func(t *testing.T) {
 		require.NoError(t, claimDir(t.TempDir()))
 	})
-	t.Run("refuses somebody else's folder", func(t *testing.T) {
+	t.Run("refuses a folder of another program", func(t *testing.T) {
 		dir := t.TempDir()
 		write(t, dir, "thesis.txt")
 		require.ErrorContains(t, claimDir(dir), "is not empty and has no cluster in it")
@@ -93,7 +93,7 @@ func TestPortsAreHeldUntilReleased(t *testing.T) {
 	assert.NotEqual(t, p.port("a"), p.port("b"))
 
 	_, err = net.Listen("tcp", p.address("a"))
-	require.Error(t, err, "nobody else can take it")
+	require.Error(t, err, "no other program can take it")
 	p.release("a")
 	listener, err := net.Listen("tcp", p.address("a"))
 	require.NoError(t, err)

@@ -25,8 +25,8 @@ var simulatedTaint = corev1.Taint{Key: SimulatedNodeTaint, Value: "true", Effect
 // nodeWriters is how many nodes are created at the same time.
 const nodeWriters = 8
 
-// AddNodes adds simulated nodes of the cluster's node size, numbered on from those there are, and
-// waits until they are ready. It returns their names.
+// AddNodes adds simulated nodes of the cluster's node size, numbered after the existing ones. It waits until they are ready. It returns
+// their names.
 func (c *Cluster) AddNodes(ctx context.Context, count int) ([]string, error) {
 	capacity, err := c.options.nodeCapacity()
 	if err != nil {

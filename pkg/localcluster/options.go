@@ -48,8 +48,8 @@ type Options struct {
 
 	// ControlPlaneOnly leaves out everything but etcd, kube-apiserver and kube-controller-manager.
 	ControlPlaneOnly bool `json:"controlPlaneOnly,omitempty"`
-	// Without names further components to leave out, for example [KWOK] where nodes need no
-	// life of their own, or [MusterController] where a test takes its part.
+	// Without names components to leave out. Examples are [KWOK] where nodes can stay static, and [MusterController] where a test takes its
+	// part.
 	Without []string `json:"without,omitempty"`
 	// Scheduler is [MusterScheduler] (the default) or [KubeScheduler], the stock one.
 	Scheduler string `json:"scheduler,omitempty"`

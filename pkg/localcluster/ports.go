@@ -10,8 +10,8 @@ import (
 
 const loopback = "127.0.0.1"
 
-// ports keeps one free port for each purpose. A port is held by a listener from the moment it is
-// chosen until its component starts, so that nobody else, such as a second cluster, can take it.
+// ports keeps one free port for each purpose. A listener holds a port from its choice until its component starts. So no other program, such
+// as a second cluster, can take it.
 type ports struct {
 	mu    sync.Mutex
 	held  map[string]net.Listener // purpose -> the listener that keeps the port

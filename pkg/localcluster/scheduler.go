@@ -32,8 +32,8 @@ func schedulerComponent(l *layout, name, binary string) Component {
 			"--secure-port=" + l.ports.port(name),
 			"--tls-cert-file=" + l.pki.certFile(serverIdentity),
 			"--tls-private-key-file=" + l.pki.keyFile(serverIdentity),
-			// There is only this one. A busy machine must not cost it a lease that nobody else wants, nor a killed one the wait
-			// for its own.
+			// There is only this one. A busy machine must not cost it a lease without competitors. A killed one must not wait for its own
+			// lease.
 			"--leader-elect=false",
 		},
 		Ports: []string{name},

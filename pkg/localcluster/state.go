@@ -74,7 +74,7 @@ func readState(dir string) (State, error) {
 	return state, nil
 }
 
-// Somebody who only looks at a cluster holds its lock for a moment: taking it is tried for longer.
+// A process that only looks at a cluster holds its lock for a moment: taking it is tried for longer.
 const (
 	lockTries = 10
 	lockPause = 20 * time.Millisecond

@@ -26,8 +26,7 @@ func (e *componentError) Error() string {
 
 func (e *componentError) Unwrap() error { return e.err }
 
-// portTaken tells whether an error comes from somebody else taking a port in the moment between
-// our releasing it and the component's listening.
+// portTaken says whether an error comes from a port that another program took after we released it.
 func portTaken(err error) bool {
 	var failed *componentError
 	return errors.As(err, &failed) && strings.Contains(strings.Join(failed.lastWords, "\n"), "address already in use")

@@ -16,11 +16,11 @@ func TestPortTaken(t *testing.T) {
 		err  error
 		want bool
 	}{
-		"a port that somebody took":   {failed("listen tcp 127.0.0.1:40001: bind: address already in use"), true},
-		"another failure":             {failed("unknown flag: --x"), false},
-		"the words in other mouths":   {errors.New("address already in use"), false},
-		"with the failure of a stop":  {errors.Join(failed("bind: address already in use"), errors.New("stopping")), true},
-		"a start that nothing failed": {nil, false},
+		"a port that another program took": {failed("listen tcp 127.0.0.1:40001: bind: address already in use"), true},
+		"another failure":                  {failed("unknown flag: --x"), false},
+		"the words in other mouths":        {errors.New("address already in use"), false},
+		"with the failure of a stop":       {errors.Join(failed("bind: address already in use"), errors.New("stopping")), true},
+		"a start that nothing failed":      {nil, false},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -1,5 +1,5 @@
-// Package phjob holds the rules of PhJobs: what a PhJob's configuration, group, image and instance type amount to (config.go, group.go,
-// preset.go), the PodGroup and the pod that are made of it (pod.go), and what becomes of it next (decide.go). It is pure.
+// Package phjob holds the rules of PhJobs: config.go, group.go and preset.go read its configuration, group, image and instance type. pod.go
+// makes the PodGroup and the pod, and decide.go the next status. It is pure.
 package phjob
 
 import (

@@ -59,8 +59,8 @@ type ScheduleFacts struct {
 	Now time.Time
 }
 
-// DecideSchedule returns the status that a PhSchedule has next, the PhJob that it creates now, nil if none, and when to look at it again; 0
-// means never. A run is left out while an earlier one is active. Of several runs that were missed one is made up for.
+// DecideSchedule returns the next status of a PhSchedule, the PhJob to create now or nil, and when to look again; 0 means never. A run is
+// left out while an earlier one is active. Of several runs that were missed one is made up for.
 func DecideSchedule(f *ScheduleFacts) (*primehubv1alpha1.PhScheduleStatus, *primehubv1alpha1.PhJob, time.Duration) {
 	recurrence := f.Schedule.Spec.Recurrence
 	if recurrence.Type == primehubv1alpha1.RecurrenceInactive {
@@ -77,7 +77,7 @@ func DecideSchedule(f *ScheduleFacts) (*primehubv1alpha1.PhScheduleStatus, *prim
 	return status, f.run(f.Schedule.Status.NextRunTime.Time), next.Sub(f.Now)
 }
 
-// isDue tells whether the time has come that the status announces. What an earlier recurrence has announced does not count.
+// isDue tells whether the time has come that the status announces. A time that an earlier recurrence announced does not count.
 func (f *ScheduleFacts) isDue() bool {
 	announced := f.Schedule.Status.NextRunTime
 	if announced == nil || announced.After(f.Now) {

@@ -19,8 +19,8 @@ const Patience = 90 * time.Second
 // ShortWhile is how long an outcome is looked out for that is not expected.
 const ShortWhile = 2 * time.Second
 
-// Expect has the verbs for outcomes. Each waits for its outcome in the record of the watches and fails the test, with
-// what was seen, if it does not come.
+// Expect has the verbs for outcomes. Each waits for its outcome in the record of the watches. It fails the test, with what was seen, if the
+// outcome does not come.
 type Expect struct {
 	t   testing.TB
 	log *watchlog.Log
@@ -41,7 +41,7 @@ func (e *Expect) Within(limit time.Duration, what string, met func() bool, seen 
 	ctx, cancel := context.WithTimeout(e.t.Context(), limit)
 	defer cancel()
 	if err := e.log.Wait(ctx, met); err != nil {
-		require.Failf(e.t, "expected in vain: "+what, "not within %s; seen: %v", limit, seen())
+		require.Failf(e.t, "not seen: "+what, "not within %s; seen: %v", limit, seen())
 	}
 }
 
@@ -63,8 +63,7 @@ func (e *Expect) JobPhase(job types.NamespacedName, phase batchv1alpha1.JobPhase
 		func() any { return e.log.JobStates(job) })
 }
 
-// JobPhases waits until a Job has gone through exactly these phases, and checks that phase and counts agreed in each
-// state that it published.
+// JobPhases waits until a Job has gone through exactly these phases. It checks that phase and counts agreed in each published state.
 func (e *Expect) JobPhases(job types.NamespacedName, want ...batchv1alpha1.JobPhase) {
 	e.t.Helper()
 	e.Soon(job.Name+" has gone through as many phases as expected",

@@ -9,8 +9,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// CheckPreconditions makes a fake client refuse deletions as the API server does: with a conflict, if the object of that name has not
-// the UID or the resource version that the deletion asks for. Fake clients do not look at either.
+// CheckPreconditions makes a fake client refuse deletions as the API server does: with a conflict, if the object has another UID or
+// resource version than the deletion asks for. Fake clients do not look at either.
 func CheckPreconditions(fake *clienttesting.Fake, tracker clienttesting.ObjectTracker) {
 	fake.PrependReactor("delete", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		deletion := action.(clienttesting.DeleteActionImpl)

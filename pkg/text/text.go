@@ -3,8 +3,8 @@ package text
 
 import "unicode/utf8"
 
-// MaxReason and MaxMessage are how many bytes a reason and a message may have in a status and in an event. They are the
-// bounds of events.k8s.io, so that both say the same.
+// MaxReason and MaxMessage are the largest lengths of a reason and a message, in bytes, in statuses and events. They are the bounds of
+// events.k8s.io, so that both say the same.
 const (
 	MaxReason  = 128
 	MaxMessage = 1024
@@ -12,8 +12,8 @@ const (
 
 const mark = "..."
 
-// Cut returns s if it has at most n bytes, and else as much of its beginning as has n bytes with "..." behind it. It
-// splits no character.
+// Cut returns s if it has at most n bytes. Otherwise it returns the beginning of s with "..." behind it, n bytes in all. It splits no
+// character.
 func Cut(s string, n int) string {
 	if len(s) <= n {
 		return s

@@ -154,8 +154,8 @@ func (l *Log) Incarnations() []Incarnation {
 	return all
 }
 
-// GangViolations says which incarnations were not started whole: from its first bind, at least the minimum of its
-// members must be bound within the window, and one that never gets there must not have a single bind.
+// GangViolations says which incarnations were not started whole: from its first bind, at least the minimum of its members must be bound
+// within the window. One that never gets there must not have a single bind.
 func GangViolations(all []Incarnation, window time.Duration) []string {
 	var violations []string
 	for _, i := range all {

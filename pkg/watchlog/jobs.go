@@ -143,8 +143,7 @@ func Phases(states []JobState) []batchv1alpha1.JobPhase {
 	return phases
 }
 
-// StatusViolations says where phase and counts of a Job disagreed in a single write, which clients that act on what
-// they watch rely on never to happen.
+// StatusViolations says where phase and counts of a Job disagreed in a single write. Clients rely on that never to happen.
 func StatusViolations(states []JobState) []string {
 	var violations []string
 	previous := batchv1alpha1.JobPhase("")

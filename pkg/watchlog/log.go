@@ -87,8 +87,8 @@ func Start(ctx context.Context, kube kubernetes.Interface, muster versioned.Inte
 	return l, nil
 }
 
-// handle makes handlers that see each state of an object once, and its end. Where an object was deleted and another of its name
-// created while nobody could watch, informers speak of an update.
+// handle makes handlers that see each state of an object once, and its end. If an object was deleted and created anew while the watch was
+// broken, informers report an update.
 func handle[T metav1.Object](seen, gone func(T)) cache.ResourceEventHandlerFuncs {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { seen(obj.(T)) },
@@ -110,8 +110,7 @@ func handle[T metav1.Object](seen, gone func(T)) cache.ResourceEventHandlerFuncs
 	}
 }
 
-// breath is how long Wait lets changes gather before it asks again, so that a busy cluster is not slowed by its
-// watchers.
+// breath is how long Wait gathers changes before it asks again, so that watchers do not slow a busy cluster.
 const breath = 20 * time.Millisecond
 
 // Wait returns when met is true, which it asks soon after every change, or with the context's error. It may read the Log.
@@ -136,7 +135,7 @@ func (l *Log) Wait(ctx context.Context, met func() bool) error {
 	}
 }
 
-// record runs a change under the lock and wakes those who wait.
+// record runs a change under the lock and wakes the waiting callers.
 func (l *Log) record(change func(now time.Time)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

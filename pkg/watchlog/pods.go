@@ -35,8 +35,7 @@ type Pod struct {
 	ExitCode int32
 	// Waiting is its last PodScheduled condition with status False.
 	Waiting corev1.PodCondition
-	// Created, Bound, Running, Finished (Succeeded or Failed), Deleting (its deletion was asked for) and Gone are when
-	// each was first seen.
+	// Created, Bound, Running, Finished (Succeeded or Failed), Deleting (deletion requested) and Gone are when each was first seen.
 	Created, Bound, Running, Finished, Deleting, Gone time.Time
 
 	charged string // the queue that its requests count in now

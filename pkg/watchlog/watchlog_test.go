@@ -41,7 +41,7 @@ func TestGangViolations(t *testing.T) {
 		happens func(*watchlog.Log, *clock)
 		want    string
 	}{
-		"nobody is bound": {
+		"no pod is bound": {
 			happens: func(*watchlog.Log, *clock) {},
 		},
 		"all are bound within the window": {

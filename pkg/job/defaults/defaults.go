@@ -17,7 +17,7 @@ import (
 // SchedulerName is the scheduler of Jobs that name none, unless the controller and the policies are told another.
 const SchedulerName = "muster"
 
-// MaxRetry is the number of runs of a Job, and of container restarts of a task, where none or 0 is given.
+// MaxRetry is the default number of a Job's runs, and of a task's container restarts. 0 means the default, too.
 const MaxRetry = 3
 
 // Job returns the Job with the defaults of its spec filled in. The result is to be read only: it shares with the

@@ -90,7 +90,8 @@ func TestImpliedPlugins(t *testing.T) {
 	assert.Equal(t, []string{"--publish-not-ready-addresses=true"}, Job(both, "").Spec.Plugins["svc"])
 }
 
-// What is written and what is compared is what readers compute. That all else agrees is for the API server to show: test/integration/api.
+// The policies write and compare the values that readers compute. A test with an API server shows that all else agrees:
+// test/integration/api.
 func TestPoliciesKnowTheSchedulerName(t *testing.T) {
 	for _, file := range []string{"defaults.yaml", "jobs.yaml"} {
 		text, err := manifests.FS.ReadFile("admission/" + file)

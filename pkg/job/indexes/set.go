@@ -161,7 +161,7 @@ func (s Set) Len() int32 {
 	return n
 }
 
-// Add puts the index into the set. A negative index is ignored. What lies behind it moves: to add many use AddAll.
+// Add puts the index into the set. A negative index is ignored. It moves all later spans: to add many use AddAll.
 func (s *Set) Add(index int32) { s.AddRange(index, index) }
 
 // AddRange puts the indexes from the first to the last into the set. Negative ones are ignored.
@@ -265,7 +265,7 @@ func (s *Set) Trim(limit int32) {
 // Clone returns a copy that shares nothing with the set.
 func (s Set) Clone() Set { return Set{slices.Clone(s.spans)} }
 
-// All yields the indexes in ascending order.
+// All returns the indexes in ascending order.
 func (s Set) All() func(yield func(int32) bool) {
 	return func(yield func(int32) bool) {
 		for _, one := range s.spans {

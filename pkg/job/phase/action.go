@@ -10,7 +10,7 @@ import (
 // Kill says which pods an action deletes.
 type Kill int
 
-// What an action deletes.
+// Kinds of deletion by an action.
 const (
 	// KillUnfinished deletes the pods that have not finished; finished ones stay for their logs and results.
 	KillUnfinished Kill = iota
@@ -76,8 +76,8 @@ var aborted = row{
 	busv1alpha1.TerminateJobAction: {Next: batchv1alpha1.Terminating, Kill: KillUnfinished},
 }
 
-// Act returns what the action does to a Job in that phase that may run maxRetry times and has been restarted
-// retryCount times. It returns false if it does nothing.
+// Act returns what the action does to a Job in that phase. The Job may run maxRetry times and has been restarted retryCount times. It
+// returns false if it does nothing.
 //
 // A restart that uses up the last run starts no new incarnation and keeps the finished pods: the Job is going to be
 // Failed, and the logs of its last pods tell why. Nor does another on top of it.

@@ -238,7 +238,7 @@ func TestRulesByStage(t *testing.T) {
 		"and needs its own minimum":             {second, batchv1alpha1.Pending, counts{1, 2, 1}, batchv1alpha1.Pending, ""},
 		"which finished pods belong to":         {second, batchv1alpha1.Pending, counts{0, 3, 1}, batchv1alpha1.Running, ""},
 		"between two stages the Job runs on":    {second, batchv1alpha1.Running, counts{0, 0, 1}, batchv1alpha1.Running, ""},
-		"the first failed: the rest is in vain": {first, batchv1alpha1.Running, counts{0, 0, 0, 1}, batchv1alpha1.Failed, ReasonDependencyFailed},
+		"the first failed: the rest cannot run": {first, batchv1alpha1.Running, counts{0, 0, 0, 1}, batchv1alpha1.Failed, ReasonDependencyFailed},
 		"it failed before it was seen to run":   {first, batchv1alpha1.Pending, counts{0, 0, 0, 1}, batchv1alpha1.Failed, ReasonDependencyFailed},
 	} {
 		status := &batchv1alpha1.JobStatus{State: batchv1alpha1.JobState{Phase: c.from},

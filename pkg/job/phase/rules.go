@@ -23,7 +23,7 @@ const (
 	ReasonDependentTaskStarting = "DependentTaskStarting"
 	// ReasonTooManyPending: so many pods are pending that the rest is less than minAvailable.
 	ReasonTooManyPending = "TooManyPodsPending"
-	// ReasonDependencyFailed: all pods that may run have finished, and the tasks that are left wait in vain.
+	// ReasonDependencyFailed: all pods that may run have finished, and the remaining tasks can never start.
 	ReasonDependencyFailed = "DependencyFailed"
 	// ReasonMaxRetryReached: the Job has run maxRetry times.
 	ReasonMaxRetryReached = "MaxRetryReached"
@@ -68,9 +68,8 @@ func next(spec *batchv1alpha1.JobSpec, stage dependency.Stage, status *batchv1al
 	}
 }
 
-// fromPending: a Job runs once its minimum runs or has succeeded. Failed pods do not help it there; if nothing but
-// failed pods is left, it ends. Enough successes are enough here, too: pods may have finished before anybody saw that all
-// of them ran, and the rest may wait in vain.
+// fromPending: a Job runs once its minimum runs or has succeeded. Failed pods do not help it there; if nothing but failed pods is left, it
+// ends. Enough successes are enough here, too: all pods may have finished unseen, and the rest may be unable to start.
 func fromPending(spec *batchv1alpha1.JobSpec, stage dependency.Stage, status *batchv1alpha1.JobStatus) Step {
 	if status.Running+status.Succeeded >= stage.MinAvailable {
 		return Step{Next: batchv1alpha1.Running}
@@ -84,8 +83,8 @@ func fromPending(spec *batchv1alpha1.JobSpec, stage dependency.Stage, status *ba
 	return Step{Next: batchv1alpha1.Pending}
 }
 
-// fromRunning: a Job ends when enough pods have succeeded or all have finished, and goes back to Pending when too
-// many of its pods wait. One that is scaled to zero stays.
+// fromRunning: a Job ends when enough pods have succeeded or all have finished. It goes back to Pending when too many of its pods wait. One
+// that is scaled to zero stays.
 func fromRunning(spec *batchv1alpha1.JobSpec, stage dependency.Stage, status *batchv1alpha1.JobStatus) Step {
 	switch {
 	case stage.Replicas == 0:

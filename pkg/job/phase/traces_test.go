@@ -45,9 +45,9 @@ const (
 	going corev1.PodPhase = "going"
 )
 
-// traces are the worked traces of the reference (Volcano's behaviour, section 2.2). Where Muster's differ on purpose the case says
-// so; docs/coming-from-volcano.md has all such points. Two hold for all of them: pods are counted truly while others are killed,
-// where Volcano shows zeros, and a Job has a new version only when it starts anew, where Volcano's grows with each kill.
+// traces are the worked traces of the reference (Volcano's behaviour, section 2.2). Where Muster's differ on purpose the case says so;
+// docs/coming-from-volcano.md has all such points. Two hold for all of them: pods are counted correctly while others are killed, where
+// Volcano shows zeros. A Job has a new version only when it starts anew, where Volcano's grows with each kill.
 var traces = map[string]trace{
 	// The workload runs three times in all. Of the last run the failed pod stays, for its logs.
 	"maxRetry 3, PodFailed: RestartJob, one pod always fails": {

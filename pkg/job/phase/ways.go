@@ -45,7 +45,7 @@ var order = []batchv1alpha1.JobPhase{
 // Phases lists all phases.
 func Phases() []batchv1alpha1.JobPhase { return slices.Clone(order) }
 
-// Actions lists the actions that a policy may take, and a Command may ask for as far as they are about the whole Job.
+// Actions lists the actions that a policy may take. A Command may ask for the ones about the whole Job.
 func Actions() []busv1alpha1.Action {
 	return []busv1alpha1.Action{
 		busv1alpha1.RestartJobAction, busv1alpha1.RestartTaskAction, busv1alpha1.RestartPartitionAction, busv1alpha1.RestartPodAction,

@@ -15,8 +15,7 @@ import (
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// TestStepsAreThoseOfTheTable: whatever the counts, a Job goes only the ways that the picture shows, and goes each of
-// them for some counts.
+// TestStepsAreThoseOfTheTable: for any counts, a Job takes only the transitions in the picture, and takes each of them for some counts.
 func TestStepsAreThoseOfTheTable(t *testing.T) {
 	var gone []Way
 	job := func() *mustertesting.JobWrapper {

@@ -26,8 +26,8 @@ import (
 	"github.com/muster-sched/muster/pkg/job/validation"
 )
 
-// FuzzJob: whatever a Job says, also what the API server would not store, it is judged without a panic, in little memory, and
-// its plugins make nothing that is larger than an object may be.
+// FuzzJob: for any content of a Job, even content that the API server would not store, the checks do not panic. They use little memory. Its
+// plugins make no object that is too large.
 func FuzzJob(f *testing.F) {
 	addJobs(f, filepath.Join("testdata", "*.job.yaml"))
 	addJobs(f, filepath.Join("..", "..", "..", "manifests", "examples", "*job.yaml"))
@@ -135,7 +135,7 @@ func edited(text, edits []byte) []byte {
 	return changed
 }
 
-// copied returns a value that shares nothing with another, so that a later edit of it is of one place only.
+// copied returns a value that shares nothing with another, so that an edit changes one place only.
 func copied(value any) any {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -185,7 +185,7 @@ func fuzzSet(t *testing.T, job *batchv1alpha1.Job, set *plugins.Set) {
 	}
 }
 
-// fuzzPolicies asks the policies of a valid Job about each event, of the Job as a whole and of the first pod of each task.
+// fuzzPolicies asks the policies of a valid Job about each event of the Job and of each task's first pod.
 func fuzzPolicies(t *testing.T, job *batchv1alpha1.Job) {
 	whole := []policy.Event{{Type: busv1alpha1.JobUnknownEvent, Task: -1, Index: -1}, {Type: busv1alpha1.JobUpdatedEvent, Task: -1, Index: -1}}
 	asked := [][]policy.Event{whole}

@@ -18,8 +18,8 @@ import (
 	mt "github.com/muster-sched/muster/pkg/testing"
 )
 
-// crowd is a Job with one master and many workers.
-func crowd(name string, workers int32) *mt.JobWrapper {
+// largeJob is a Job with one master and many workers.
+func largeJob(name string, workers int32) *mt.JobWrapper {
 	return mt.MakeJob(name).Task(mt.MakeTask("master", 1)).Task(mt.MakeTask("worker", workers))
 }
 
@@ -61,7 +61,7 @@ func reasonsOf(set *plugins.Set) []string {
 
 // A thousand pods: every list stands in one shared object, and no pod has more of it than a reference.
 func TestPodsOfALargeJobReferToSharedLists(t *testing.T) {
-	job := crowd("train", 999).Plugin("mpi").Plugin("tensorflow", "--chief=master").Obj()
+	job := largeJob("train", 999).Plugin("mpi").Plugin("tensorflow", "--chief=master").Obj()
 	set, errs := plugins.For(job)
 	require.Empty(t, errs)
 	assert.Empty(t, set.Notes())
@@ -119,7 +119,7 @@ func expectSmall(t *testing.T, pod *corev1.Pod) {
 }
 
 func TestTenThousandPods(t *testing.T) {
-	job := crowd("distributed-training", 9999).Plugin("env").Plugin("mpi").Plugin("tensorflow").Plugin("pytorch").Plugin("hcclrank").Obj()
+	job := largeJob("distributed-training", 9999).Plugin("env").Plugin("mpi").Plugin("tensorflow").Plugin("pytorch").Plugin("hcclrank").Obj()
 	set, errs := plugins.For(job)
 	require.Empty(t, errs)
 
@@ -129,7 +129,7 @@ func TestTenThousandPods(t *testing.T) {
 		assert.Contains(t, set.Notes()[i].Message, named)
 	}
 
-	// The objects fit, and everybody is in the list.
+	// The objects fit, and all hosts are in the list.
 	objects := objectsOf(t, set)
 	hosts := objects["*v1.ConfigMap distributed-training-svc"].(*corev1.ConfigMap).Data
 	assert.Len(t, strings.Split(hosts["worker.host"], "\n"), 9999)
@@ -172,7 +172,7 @@ func sizeOf(data map[string]string) int {
 
 func TestAJobThatIsTooLargeIsToldWhy(t *testing.T) {
 	long := strings.Repeat("x", 48)
-	set, errs := plugins.For(crowd(long, 12000).Plugin("svc").Obj())
+	set, errs := plugins.For(largeJob(long, 12000).Plugin("svc").Obj())
 	assert.Nil(t, set)
 	require.Len(t, errs, 1)
 	assert.Contains(t, errs[0].Error(), "spec.plugins[svc]")
@@ -204,10 +204,10 @@ func linesWith(text, part string) []string {
 
 // Scaling up refreshes the shared lists and leaves the key alone.
 func TestScaling(t *testing.T) {
-	job := crowd("j", 2).Plugin("mpi").Obj()
+	job := largeJob("j", 2).Plugin("mpi").Obj()
 	before, errs := plugins.For(job)
 	require.Empty(t, errs)
-	job = crowd("j", 3).Plugin("mpi").Obj()
+	job = largeJob("j", 3).Plugin("mpi").Obj()
 	after, errs := plugins.For(job)
 	require.Empty(t, errs)
 	was, is := objectsOf(t, before), objectsOf(t, after)
@@ -230,7 +230,7 @@ func TestScaling(t *testing.T) {
 func BenchmarkFor(b *testing.B) {
 	for _, pods := range []int32{100, 1000, 10000} {
 		b.Run(strconv.Itoa(int(pods)), func(b *testing.B) {
-			job := crowd("train", pods).Plugin("env").Plugin("mpi").Plugin("tensorflow").Plugin("pytorch").Obj()
+			job := largeJob("train", pods).Plugin("env").Plugin("mpi").Plugin("tensorflow").Plugin("pytorch").Obj()
 			for b.Loop() {
 				if _, errs := plugins.For(job); len(errs) > 0 {
 					b.Fatal(errs)
@@ -244,7 +244,7 @@ func BenchmarkFor(b *testing.B) {
 func BenchmarkMutatePod(b *testing.B) {
 	for _, pods := range []int32{10, 1000, 10000} {
 		b.Run(strconv.Itoa(int(pods)), func(b *testing.B) {
-			job := defaults.Job(crowd("train", pods).Plugin("env").Plugin("mpi").Plugin("tensorflow").Plugin("pytorch").Obj(), "")
+			job := defaults.Job(largeJob("train", pods).Plugin("env").Plugin("mpi").Plugin("tensorflow").Plugin("pytorch").Obj(), "")
 			set, errs := plugins.For(job)
 			if len(errs) > 0 {
 				b.Fatal(errs)

@@ -65,7 +65,7 @@ func TestJudgingALargeJobTakesLittleMemory(t *testing.T) {
 
 // A Job that fits costs the memory of its lists when its objects are made, and nothing before or after.
 func TestListsAreBuiltWhenTheyAreNeeded(t *testing.T) {
-	job := crowd("train", 9999).Plugin("ssh").Plugin("mpi").Plugin("tensorflow").Obj()
+	job := largeJob("train", 9999).Plugin("ssh").Plugin("mpi").Plugin("tensorflow").Obj()
 	set, errs := plugins.For(job)
 	require.Empty(t, errs)
 	assert.Less(t, allocated(func() { _, _ = plugins.For(job) }), uint64(128<<10))

@@ -11,9 +11,9 @@ import (
 	"github.com/muster-sched/muster/pkg/job/plugins/plugin"
 )
 
-// Refresh returns a copy of the live object that is as wanted, to be sent as an update, or nil if the live one is as
-// wanted already. It touches only what plugins say; what the API server and others add stays. Both objects must be of
-// the same kind, of those that plugins make; an error tells that they are not.
+// Refresh returns a copy of the live object, changed to the wanted state, to be sent as an update. It returns nil if nothing differs. It
+// touches only fields that plugins set; additions by the API server and others stay. Both objects must be of the same kind, one that
+// plugins make; otherwise it returns an error.
 func Refresh(live, wanted plugin.Object) (plugin.Object, error) {
 	changed := live.DeepCopyObject().(plugin.Object)
 	switch object := changed.(type) {

@@ -30,8 +30,8 @@ func TestTheServerTakesWhatPluginsMake(t *testing.T) {
 	inputs, err := filepath.Glob(filepath.Join("testdata", "*.job.yaml"))
 	require.NoError(t, err)
 	jobs := map[string]*batchv1alpha1.Job{
-		"10000 pods": crowd("distributed-training", 9999).Plugin("env").Plugin("mpi").Plugin("tensorflow").Plugin("pytorch").UID("1").Obj(),
-		"1000 pods":  crowd("train", 999).Plugin("mpi").Plugin("tensorflow").Plugin("pytorch", "--wait-master-enabled").UID("1").Obj(),
+		"10000 pods": largeJob("distributed-training", 9999).Plugin("env").Plugin("mpi").Plugin("tensorflow").Plugin("pytorch").UID("1").Obj(),
+		"1000 pods":  largeJob("train", 999).Plugin("mpi").Plugin("tensorflow").Plugin("pytorch", "--wait-master-enabled").UID("1").Obj(),
 	}
 	for _, input := range inputs {
 		jobs[filepath.Base(input)] = readJob(t, input)

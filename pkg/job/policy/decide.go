@@ -88,9 +88,8 @@ func isRestart(action busv1alpha1.Action) bool {
 	}
 }
 
-// Decide asks the policies about each event and returns the answer, nil if none has one now, and the answers
-// whose time has not come. For each event the policies of its task are asked first, then those of the Job; the
-// first that matches answers.
+// Decide asks the policies about each event. It returns the answer, nil if there is none now, and the answers whose time has not come. For
+// each event the policies of its task are asked first, then those of the Job; the first that matches answers.
 func Decide(spec *batchv1alpha1.JobSpec, events []Event, now time.Time) (*Decision, []Delay) {
 	return decide(spec, events, now, false)
 }
@@ -138,8 +137,8 @@ func decide(spec *batchv1alpha1.JobSpec, events []Event, now time.Time, withoutR
 
 func weight(action busv1alpha1.Action) int { return slices.Index(byWeight, action) }
 
-// include adds the pods that a decision is about. It returns false if the decision can do nothing: it is of an
-// action that is none of a policy's, or is about a pod, a partition or a task where none is concerned.
+// include adds the pods that a decision is about. It returns false if the decision can do nothing: its action is not one for policies, or
+// it names no pod, partition or task where one is needed.
 func (t *Targets) include(spec *batchv1alpha1.JobSpec, d *Decision) bool {
 	switch d.Action {
 	case busv1alpha1.RestartTaskAction:

@@ -35,8 +35,8 @@ type eventKey struct {
 
 func keyOf(h Event) eventKey { return eventKey{h.Type, h.Task, h.Index, h.ExitCode} }
 
-// ReadDelayed reads status.delayed of a Job. What is about tasks or pods that the Job has not any more, and what
-// cannot be read, is forgotten.
+// ReadDelayed reads status.delayed of a Job. Entries about tasks or pods that the Job has not any more are dropped, and so are unreadable
+// ones.
 func ReadDelayed(spec *batchv1alpha1.JobSpec, written []batchv1alpha1.DelayedEvent) DelayedEvents {
 	delayed := DelayedEvents{}
 	for i := range written {
@@ -74,10 +74,10 @@ func DelayedBy(delays []Delay) DelayedEvents {
 	return delayed
 }
 
-// Write returns the events for status.delayed, nil if there is none. Pods to which the same happened at the same time
-// share an entry. Of very many different times some are told less exactly, so that what has to be written stays
-// bounded; those timeouts pass a little later, and none later than that of the last. Where that is not enough, exit codes that no
-// policy names are not told. What is too much even so is left out, the latest first.
+// Write returns the events for status.delayed, nil if there is none. Pods with the same event at the same time share an entry. If there are
+// very many different times, some are rounded up, so that the status stays bounded; those timeouts pass a little later, and none later than
+// the last. If that is not enough, exit codes that no policy names are dropped. Entries that still do not fit are dropped, the latest
+// first.
 func (a DelayedEvents) Write(spec *batchv1alpha1.JobSpec) []batchv1alpha1.DelayedEvent {
 	if entries, fits := a.fit(spec); fits {
 		return entries
@@ -118,7 +118,7 @@ func (a DelayedEvents) spread() time.Duration {
 	return last.Sub(first)
 }
 
-// together tells the events of each kind, whatever pods they are about, as if all had happened at the time of the last of them.
+// together merges the events of each kind, for all pods. They get the time of the last one.
 func (a DelayedEvents) together() DelayedEvents {
 	kind := func(one eventKey) eventKey {
 		one.index = min(one.index, 0)
@@ -242,8 +242,8 @@ func (a DelayedEvents) Merge(job *batchv1alpha1.Job, tasks []Task, seen []Event,
 	return all
 }
 
-// stands tells whether what is to be answered later is still so, of what is not seen any more once it has happened:
-// an evicted pod has no new one that runs, a failed one has not been replaced, a completed task is still complete.
+// stands says whether the cause of a delayed answer still holds, for causes that cannot be seen any more later: an evicted pod has no
+// running successor, a failed one has not been replaced, or a task is still complete.
 func stands(tasks []Task, one eventKey) bool {
 	if one.event == busv1alpha1.JobUpdatedEvent {
 		return true

@@ -85,7 +85,7 @@ func TestPendingActionsStaySmall(t *testing.T) {
 	})
 }
 
-// Of 50,000 pods that are evicted at different times the entries are bounded in bytes, too, and none is left out.
+// For 50,000 pods that are evicted at different times the entries are bounded in bytes, and none is left out.
 func TestDelayedIsBoundedInBytes(t *testing.T) {
 	job := twoTasks()
 	job.Spec.Tasks[0].Replicas = 50000

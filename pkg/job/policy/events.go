@@ -1,6 +1,6 @@
-// Package policy decides what a Job does about what happens to its pods. Nothing is learned from single events: what
-// has happened is worked out of what is seen now and of what has been dealt with before (Record), so that a lost, late
-// or repeated observation leads to the same end. It is pure: it looks at nothing but its arguments.
+// Package policy decides what a Job does about events of its pods. It does not react to single notifications: it computes the events from
+// what is seen now and what has been handled before (Record). So a lost, late or repeated notification leads to the same result. It is
+// pure: it looks at nothing but its arguments.
 package policy
 
 import (
@@ -137,8 +137,8 @@ func EndedByItself(pod *corev1.Pod) bool {
 	return HasSucceeded(pod) || pod.Status.Phase == corev1.PodFailed && pod.DeletionTimestamp == nil && disruptionOf(pod) == nil
 }
 
-// HasSucceeded tells whether a pod has done its work: it ended well, and nobody had told it to go before. Many programs end well when
-// they are told to, in the middle of their work.
+// HasSucceeded tells whether a pod has done its work: it ended well, and had not been told to stop before. Many programs exit with 0 when
+// they are told to stop, in the middle of their work.
 func HasSucceeded(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded && !wasToldToGo(pod)
 }

@@ -14,8 +14,8 @@ import (
 // mostReplicas is how many replicas the API server has ever taken for a task.
 const mostReplicas = 1_000_000
 
-// FuzzTaskRecord: whatever a status holds, reading it, writing it and reading it again gives the same, so that a change of leader changes
-// nothing; and no index counts that the task does not have.
+// FuzzTaskRecord: reading a status, writing it and reading it again gives the same for any content. So a change of leader changes nothing;
+// and no index counts that the task does not have.
 func FuzzTaskRecord(f *testing.F) {
 	f.Add("0-2,5", "1", "2", true, "0-1", int32(3), "5", int32(7), "", "", int32(5))
 	f.Add("base64://///w", "base64:AQAAgA", "", false, "", int32(0), "0", int32(0), "", "", int32(40))

@@ -101,7 +101,7 @@ func TestObserve(t *testing.T) {
 		"a known success that is deleted":           {task: task(Record{Created: indexes.Of(0, 1, 2), Succeeded: indexes.Of(1)}, map[int32]*corev1.Pod{0: running, 2: running})},
 		"the last succeeded":                        {task: task(Record{Created: indexes.Of(0, 1, 2), Succeeded: indexes.Of(0, 1)}, map[int32]*corev1.Pod{2: pod("j-a-2", corev1.PodSucceeded)}), want: []string{"TaskCompleted: all 3 pods of task a have succeeded"}},
 		"all succeeded and that is known":           {task: task(Record{Created: indexes.Of(0, 1, 2), Succeeded: indexes.Of(0, 1, 2), Completed: true}, map[int32]*corev1.Pod{2: pod("j-a-2", corev1.PodSucceeded)})},
-		"all succeeded when nobody was asked":       {task: task(Record{Created: indexes.Of(0, 1, 2), Succeeded: indexes.Of(0, 1, 2)}, nil), want: []string{"TaskCompleted: all 3 pods of task a have succeeded"}},
+		"all succeeded before any policy was asked": {task: task(Record{Created: indexes.Of(0, 1, 2), Succeeded: indexes.Of(0, 1, 2)}, nil), want: []string{"TaskCompleted: all 3 pods of task a have succeeded"}},
 		"containers restarted too often":            {task: task(all, map[int32]*corev1.Pod{0: pod("j-a-0", corev1.PodRunning, restarted(2)), 1: pod("j-a-1", corev1.PodRunning, restarted(1)), 2: running}), want: []string{"TaskFailed: containers of task a were restarted 3 times"}},
 		"containers restarted, but not too often":   {task: task(all, map[int32]*corev1.Pod{0: pod("j-a-0", corev1.PodRunning, restarted(2)), 1: running, 2: running})},
 		"part of the gang cannot be scheduled":      {task: task(all, map[int32]*corev1.Pod{0: running, 1: running, 2: running}), whole: Whole{Unknown: true}, want: []string{"Unknown: part of the gang runs and the rest cannot be scheduled"}},

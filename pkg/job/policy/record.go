@@ -27,8 +27,8 @@ type Record struct {
 	// Replaced is, by index, the generation of the youngest pod that has been dealt with. It and older ones of the index are to go.
 	// An entry stays until a younger pod is seen: an informer that is behind may show the pod late.
 	Replaced map[int32]int32
-	// HasNewReplaced says that pods have been recorded as replaced since the record was read, or that an earlier
-	// version wrote the record. Pods that are created from now on need another generation than the replaced ones.
+	// HasNewReplaced says that pods were recorded as replaced since the record was read, or that an earlier version wrote it. Pods that are
+	// created from now on need another generation than the replaced ones.
 	HasNewReplaced bool
 	// handled is, by index, the UID of the replaced pod, as earlier versions wrote it. It tells that pod from its successor, which has
 	// generation 0 as well if an earlier version created it.
@@ -47,8 +47,7 @@ func Generation(pod *corev1.Pod) int32 {
 	return int32(n)
 }
 
-// ReadRecord reads the Job's record of the task. What cannot be read is forgotten: what is seen of the pods fills it in
-// again.
+// ReadRecord reads the Job's record of the task. Unreadable fields are dropped: observing the pods fills them in again.
 func ReadRecord(records []batchv1alpha1.TaskRecord, task string, replicas int32) Record {
 	record := Record{Replaced: map[int32]int32{}}
 	for i := range records {
@@ -119,8 +118,8 @@ func (m *Record) Write(task string) (batchv1alpha1.TaskRecord, bool) {
 	return written, written.Created != "" || written.Succeeded != "" || written.Failed != "" || written.Completed || len(written.Replaced) > 0
 }
 
-// writeReplaced returns the replaced pods by generation. Of more generations than are written the oldest are told as one: a pod that
-// was created meanwhile, and that a new leader's informer does not show yet, is replaced once more then.
+// writeReplaced returns the replaced pods by generation. If there are more generations than are written, the oldest are merged into one:
+// then a recent pod that a new leader's informer does not show yet is replaced once more.
 func (m *Record) writeReplaced() []batchv1alpha1.ReplacedPods {
 	byGeneration := map[int32][]int32{}
 	for index, generation := range m.Replaced {
@@ -205,17 +204,17 @@ func (m *Record) hasCompleted(task *batchv1alpha1.TaskSpec) bool {
 	return task.Replicas > 0 && m.Succeeded.Len() >= task.Replicas
 }
 
-// Settle remembers that a event of this task has been dealt with. A pod that was taken away is replaced by a new
-// one once it is gone. One that was killed goes as well, also where nobody else deletes it: whether the killer does, and
-// before or after somebody looks, must not matter.
+// Settle records that an event of this task has been handled. A pod that was taken away is replaced by a new one once it is gone. A pod
+// that was killed is deleted as well, even if no other client deletes it: it must not matter whether the killer does, before or after a
+// look.
 func (m *Record) Settle(h Event) {
 	if h.Type == busv1alpha1.PodEvictedEvent {
 		m.Renew(h.Index, h.Pod)
 	}
 }
 
-// Reopen forgets that the completion of this task has been dealt with: something else was done, and the Job may go on. What was to be
-// done about other events is done by resuming: all pods that have not succeeded run anew then.
+// Reopen forgets that the completion of this task has been handled: another action was taken, and the Job may go on. Resuming handles other
+// events: all pods that have not succeeded run anew then.
 func (m *Record) Reopen(h Event) {
 	if h.Type == busv1alpha1.TaskCompletedEvent {
 		m.Completed = false
@@ -232,7 +231,7 @@ func (m *Record) Renew(index int32, pod *corev1.Pod) {
 	m.replace(index, pod)
 }
 
-// RenewAll does for all of these indexes what Renew does for one, in time that grows with their number and no faster.
+// RenewAll does for all of these indexes what Renew does for one. Its time is linear in their number.
 func (m *Record) RenewAll(renewed indexes.Set, pods map[int32]*corev1.Pod) {
 	m.Created.RemoveAll(renewed)
 	before := m.Succeeded.Len()

@@ -52,7 +52,7 @@ func pageOf(name string) string {
 	return strings.ToLower(strings.TrimPrefix(regexp.MustCompile(`[A-Z]`).ReplaceAllString(name, "-$0"), "-")) + ".md"
 }
 
-// Each event and each action that a policy may name has a page with a Job that uses it, and the overview links to it.
+// Each event and each action of policies has a page with a Job that uses it. The overview links to it.
 func TestEveryPolicyHasAPageWithAJobThatRuns(t *testing.T) {
 	overview, err := os.ReadFile(filepath.Join(policyDocs, "README.md"))
 	require.NoError(t, err)

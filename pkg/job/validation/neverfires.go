@@ -26,8 +26,8 @@ const (
 // maxPaths is how many bytes the paths of such policies take in a message: there may be two thousand.
 const maxPaths = 400
 
-// NeverFires returns what users should be told of a valid Job's policies that can never do anything, one sentence for each
-// reason. The Job has its defaults filled in.
+// NeverFires returns warnings about a valid Job's policies that can never do anything, one sentence for each reason. The Job has its
+// defaults filled in.
 func NeverFires(job *batchv1alpha1.Job) []string {
 	found := map[string][]string{} // why -> paths of policies
 	var order []string

@@ -74,7 +74,7 @@ func TestContainersMayHaveARestartPolicyOfTheirOwn(t *testing.T) {
 	}
 }
 
-// Policies of a task are for that task alone, and all that are useless for one reason are said at once.
+// Policies of a task are for that task alone. All that are useless for one reason are named at once.
 func TestUselessPoliciesOfTasks(t *testing.T) {
 	job := restarting(answer("CompleteJob", "TaskCompleted"), "Never", "")
 	job.Spec.Tasks[0].Policies = answer("RestartJob", "JobUpdated")

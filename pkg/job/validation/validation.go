@@ -1,5 +1,4 @@
-// Package validation says what is wrong with a Job beyond what its schema can refuse, and what it asks for that is not
-// built yet. It is pure.
+// Package validation says what is wrong with a Job beyond its schema, and which requests are not supported yet. It is pure.
 package validation
 
 import (
@@ -17,9 +16,8 @@ import (
 	"github.com/muster-sched/muster/pkg/job/volumes"
 )
 
-// Job returns what makes the Job one that cannot run. The Job has its defaults filled in. Whether its templates make valid
-// pods is for the API server to say when it is asked for the first pod: that server may be of another version than this
-// program, with other feature gates.
+// Job returns what makes the Job one that cannot run. The Job has its defaults filled in. The API server decides whether its templates make
+// valid pods, when it is asked for the first pod: it may have another version and other feature gates than this program.
 func Job(job *batchv1alpha1.Job) field.ErrorList {
 	spec := field.NewPath("spec")
 	var errs field.ErrorList
@@ -127,7 +125,7 @@ func validateVolumes(job *batchv1alpha1.Job, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// mountedBy returns the name of the first container of a template that mounts a volume of its own at the path.
+// mountedBy returns the name of the first container of a template that mounts its own volume at the path.
 func mountedBy(spec *batchv1alpha1.JobSpec, mountPath string) string {
 	for i := range spec.Tasks {
 		pod := &spec.Tasks[i].Template.Spec

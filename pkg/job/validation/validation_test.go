@@ -138,7 +138,7 @@ func TestJob(t *testing.T) {
 	}
 }
 
-// A program with an older copy of the rules for pods would keep a Job Invalid for ever that the cluster can run.
+// A program with an older copy of the rules would keep a Job Invalid that the cluster can run.
 func TestTemplatesAreForTheAPIServerToJudge(t *testing.T) {
 	yes := true
 	for name, edit := range map[string]func(*corev1.PodSpec){

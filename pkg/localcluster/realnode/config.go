@@ -69,7 +69,7 @@ type identity struct {
 	hostIP, nodeIP netip.Addr
 }
 
-// identityOf spreads the nodes of all folders over names and over the /30 networks of 198.18.0.0/15, which is reserved for tests.
+// identityOf spreads the nodes of all folders over names and over the /30 networks of 198.18.0.0/15. That network is reserved for tests.
 func identityOf(dir string) identity {
 	hash := fnv.New32a()
 	hash.Write([]byte(dir))

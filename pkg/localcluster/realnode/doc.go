@@ -1,8 +1,8 @@
 // Package realnode runs one real node of a local cluster: containerd, a kubelet and CoreDNS.
 //
-// The node is one process with children. The process is the first in a PID and a mount namespace of its own, and makes a network
-// namespace for its children. So whatever ends it, the kernel removes each container, mount and interface of the node. Only its files and
-// the empty control groups of its containers are left; [Remove] deletes both.
+// The node is one process with children. The process is the first in its own PID and mount namespaces. It makes a network namespace for its
+// children. So whatever ends it, the kernel removes each container, mount and interface of the node. Only its files and the empty control
+// groups of its containers are left; [Remove] deletes both.
 //
 //	host                      network namespace of the node
 //	muster-ID 198.18.x.y/30 - node0 198.18.x.y+1/30    the kubelet, for logs and exec

@@ -35,8 +35,8 @@ func New(r *plugin.Request) plugin.Plugin {
 	return h
 }
 
-// MutatePod annotates the pod, unless its template does: with the RANK of its first container if it has one, which
-// may be that of the pytorch plugin, and else with its number among the masters and, after them, the workers.
+// MutatePod annotates the pod, unless its template does: with the RANK of its first container if it has one, which may be that of the
+// pytorch plugin. Else it is its number among the masters and, after them, the workers.
 func (h *hcclrank) MutatePod(pod *corev1.Pod, task *batchv1alpha1.TaskSpec, index int32) {
 	if pod.Annotations[rankAnnotation] != "" {
 		return

@@ -1,8 +1,8 @@
 // Package plugin is the contract between Jobs and their plugins, and what plugins have in common: their arguments,
 // the names of a Job's pods, and the changes that they make to containers.
 //
-// A plugin is pure: it looks at nothing but the Job and its arguments, it refuses wrong arguments by name, it says
-// which objects the Job needs, and it completes pods before they are created. Others apply what it asks for.
+// A plugin is pure: it depends only on the Job and its arguments. It refuses wrong arguments by name, says which objects the Job needs, and
+// completes pods before they are created. The job controller applies the result.
 package plugin
 
 import (
@@ -13,15 +13,15 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 )
 
-// Factory makes a plugin for a Job: it reads the arguments, works out what is the same for all pods, and says in the
-// request what is wrong or worth knowing. It is called once for each spec of a Job, and again when the Job is scaled.
-// It returns nil if there is nothing for the plugin to do.
+// Factory makes a plugin for a Job: it reads the arguments and computes what is the same for all pods. Errors and notes go into the
+// request. It is called once for each spec of a Job, and again when the Job is scaled. It returns nil if there is nothing for the plugin to
+// do.
 type Factory func(*Request) Plugin
 
 // Plugin is a plugin at work for one Job.
 type Plugin interface {
-	// MutatePod completes the pod of a task's index before it is created. The pod has its name and all that its
-	// template says. What it costs must not depend on the size of the Job.
+	// MutatePod completes the pod of a task's index before it is created. The pod has its name and all that its template says. Its cost
+	// must not depend on the size of the Job.
 	MutatePod(pod *corev1.Pod, task *batchv1alpha1.TaskSpec, index int32)
 }
 
@@ -34,8 +34,8 @@ type ObjectMaker interface {
 	Objects(secrets Secrets) ([]Object, error)
 }
 
-// SlowSecret is an error that says that the data of a Secret takes long to make, some tenths of a second of a processor. The caller makes it
-// beside its other work, gives it as the data of that Secret and asks again.
+// SlowSecret is an error that says that the data of a Secret takes long to make: some tenths of a second. The caller makes it beside its
+// other work, gives it as the data of that Secret and asks again.
 type SlowSecret struct {
 	// Name of the Secret.
 	Name string
@@ -51,11 +51,11 @@ type Object interface {
 	runtime.Object
 }
 
-// Secrets gives plugins what must be made only once, such as a key: the data of the Job's own Secret with that name
-// if it has all of the keys, and else what create returns. So a plugin stays pure, and what pods know stays true.
+// Secrets gives plugins what must be made only once, such as a key: the data of the Job's own Secret with that name if it has all keys,
+// else the result of create. So a plugin stays pure, and pods keep a valid key.
 type Secrets func(name string, keys []string, create func() (map[string][]byte, error)) (map[string][]byte, error)
 
-// SecretsOf makes a Secrets of a function that returns the data of the Job's own Secret with that name, or nil.
+// SecretsOf makes a Secrets from a function that returns the data of the Job's own Secret, or nil.
 func SecretsOf(find func(name string) map[string][]byte) Secrets {
 	return func(name string, keys []string, create func() (map[string][]byte, error)) (map[string][]byte, error) {
 		data := find(name)
@@ -86,7 +86,7 @@ const (
 	ReasonTooLong = "PluginValueTooLong"
 )
 
-// What Kubernetes and Linux can carry.
+// Limits of Kubernetes and Linux.
 const (
 	// MaxObjectBytes is how long the values of a ConfigMap or of a Secret may be together.
 	MaxObjectBytes = 1 << 20

@@ -134,8 +134,8 @@ func why(err error, declared *flag.Flag) string {
 	return message
 }
 
-// noteUnknown notes an argument that has no effect. It may hold a secret, such as a key in an argument whose name is
-// misspelt, so only what stands before its value is repeated.
+// noteUnknown notes an argument that has no effect. It may hold a secret, such as a key in an argument whose name is misspelt. So only the
+// part before its value is repeated.
 func (r *Request) noteUnknown(argument string) {
 	shown, _, _ := strings.Cut(argument, "=")
 	r.Note(ReasonArgumentIgnored, "argument %q of plugin %s is ignored: known are %s", text.Cut(shown, maxShown), r.flags.Name(), r.known())
@@ -177,8 +177,7 @@ func (r *Request) Task(name string) *batchv1alpha1.TaskSpec {
 	return nil
 }
 
-// ReserveMount refuses a Job that itself has a volume with the name of the plugin's, or mounts something else where
-// the plugin mounts that.
+// ReserveMount refuses a Job with a volume of the plugin's name, or another mount at the plugin's path.
 func (r *Request) ReserveMount(volume, mountPath string) {
 	taken := path.Clean(mountPath)
 	for i := range r.Job.Spec.Volumes {

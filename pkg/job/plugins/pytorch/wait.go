@@ -55,9 +55,9 @@ func (w waiting) container(address string, port int32) *corev1.Container {
 	}
 }
 
-// addWait makes a pod wait after its other init containers, unless it has a container of that name. Waiting asks for
-// the CPU and memory of the first container: so the pod as a whole asks for no more, its quality of service stays as
-// it is, and a quota that wants requests of every container lets it in.
+// addWait makes a pod wait after its other init containers, unless it has a container of that name. The container requests the CPU and
+// memory of the first container: so the whole pod requests no more, and its quality of service stays as it is. A quota that wants requests
+// of every container lets it in.
 func addWait(pod *corev1.PodSpec, wait *corev1.Container) {
 	named := func(c corev1.Container) bool { return c.Name == waitName }
 	if slices.ContainsFunc(pod.InitContainers, named) || slices.ContainsFunc(pod.Containers, named) {

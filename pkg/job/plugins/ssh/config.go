@@ -14,12 +14,11 @@ import (
 // newKeyBytes is more than the files of a new key take in the Secret.
 const newKeyBytes = 8 << 10
 
-// start is the beginning of ssh's configuration. The pods' own keys are made when they start, so nobody can know them
-// beforehand.
+// start is the beginning of ssh's configuration. The pods' own keys are made when they start, so they cannot be known beforehand.
 const start = "StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n"
 
-// checkConfig tells whether ssh's configuration has an entry for each host. Where that would be more than the Secret
-// can hold, it has one for all hosts of each task, and a note says so. It builds none of them.
+// checkConfig tells whether ssh's configuration has an entry for each host. If that is more than the Secret can hold, it has one for all
+// hosts of each task. A note says so. It builds none of them.
 func checkConfig(r *plugin.Request, port int, given map[string][]byte) (eachHost bool) {
 	room := plugin.MaxObjectBytes - max(newKeyBytes, keyBytes(given))
 	size := len(start)

@@ -22,8 +22,8 @@ const (
 
 const rsaBits = 2048
 
-// maxParsedBytes is how long a private key may be whose public key is worked out. An RSA key of 4096 bits takes 3.2 kB; to
-// check what somebody made up takes a processor for 0.3 seconds at this length, and eight times as long at twice the length.
+// maxParsedBytes bounds the length of a private key whose public key is computed. An RSA key of 4096 bits takes 3.2 kB; checking an
+// invented key of this length takes 0.3 seconds, and eight times as long at twice the length.
 const maxParsedBytes = 4 << 10
 
 // newEd25519 makes an ed25519 key, as the data of the Job's Secret: the private key in the PEM form of OpenSSH, and the public

@@ -139,7 +139,7 @@ func (s *sshPlugin) MutatePod(pod *corev1.Pod, _ *batchv1alpha1.TaskSpec, _ int3
 	if s.path != defaultPath {
 		mode = 0o644
 	}
-	// Each file is mounted by its own subPath, as a plain file: sshd does not trust links in a folder that everybody may write to. The
+	// Each file is mounted by its own subPath, as a plain file: sshd does not trust links in a folder that every user may write to. The
 	// folder is not mounted by a subPath: when the Secret changes, the kubelet deletes its old files, and running pods have none.
 	var items []corev1.KeyToPath
 	var mounts []corev1.VolumeMount

@@ -14,11 +14,11 @@ import (
 // ConfigMapName returns the name of the ConfigMap with the hosts of the Job.
 func ConfigMapName(job *batchv1alpha1.Job) string { return job.Name + "-svc" }
 
-// HostsKey returns the key in the ConfigMap, and the name of the variable, of the comma list of a task's addresses.
-// It is left out of both if it is too long for a variable.
+// HostsKey returns the key in the ConfigMap, and the variable's name, for the comma list of a task's addresses. It is left out of both if
+// it is too long for a variable.
 func HostsKey(task string) string { return "VC_" + strings.ToUpper(snake(task)) + "_HOSTS" }
 
-// FileKey returns the key in the ConfigMap, and the name of the file, that has the task's addresses line by line.
+// FileKey returns the key in the ConfigMap, and the file's name, for a task's addresses, line by line.
 func FileKey(task string) string { return snake(task) + ".host" }
 
 func numberKey(task string) string { return "VC_" + strings.ToUpper(snake(task)) + "_NUM" }
@@ -82,9 +82,8 @@ func hostVars(job *batchv1alpha1.Job) []corev1.EnvVar {
 	return vars
 }
 
-// HostsReference returns the source of a variable that has the comma list of a task's addresses. It is optional: a
-// list that becomes too long when the Job is scaled up leaves the ConfigMap, and pods that refer to it must still be
-// able to start their containers again.
+// HostsReference returns the source of a variable that has the comma list of a task's addresses. It is optional: a list that becomes too
+// long when the Job is scaled up leaves the ConfigMap. Pods that refer to it must still be able to restart their containers.
 func HostsReference(job *batchv1alpha1.Job, task string) *corev1.EnvVarSource {
 	source := reference(job, HostsKey(task))
 	source.ConfigMapKeyRef.Optional = ptr.To(true)

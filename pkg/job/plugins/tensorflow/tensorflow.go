@@ -1,5 +1,5 @@
-// Package tensorflow is the plugin that tells each process of a distributed TensorFlow which one it is, and where the
-// others are: the variable TF_CONFIG.
+// Package tensorflow is the plugin for distributed TensorFlow. It tells each process its own role and the addresses of the others, in the
+// variable TF_CONFIG.
 package tensorflow
 
 import (
@@ -19,8 +19,7 @@ const (
 	defaultPort = 2222
 
 	configVar = "TF_CONFIG"
-	// clusterVar has the part of TF_CONFIG that is the same for all pods, in Jobs where it is too long to stand in
-	// each of them.
+	// clusterVar has the part of TF_CONFIG that is the same for all pods. It is used where that is too long to repeat in each.
 	clusterVar = "MUSTER_TF_CLUSTER"
 	// clusterKey is its key in the ConfigMap.
 	clusterKey = "cluster"
