@@ -10,7 +10,7 @@ FROM ${BUILD_IMAGE} AS build
 # Set by the builder; empty means the machine's own.
 ARG TARGETOS
 ARG TARGETARCH
-# What the programs say about themselves: the build has no git.
+# The version that the programs report. The build has no git.
 ARG VERSION=unknown
 ARG COMMIT=unknown
 WORKDIR /src
@@ -27,5 +27,5 @@ RUN make binaries VERSION="${VERSION}" COMMIT="${COMMIT}" STATIC=1 PROGRAMS="mus
 FROM scratch
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /src/bin/muster-scheduler /src/bin/muster-controller /usr/local/bin/
-# Nobody in particular, and not root.
+# An ordinary user, not root.
 USER 65532:65532

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Records the metrics of both programs on a local cluster under a small load, for the tests of dashboards and alerts in test/monitoring.
-# Run it when a dashboard or an alert asks for a new metric. It takes some three minutes and needs the programs in bin/ (make build).
+# Records the metrics of both programs on a local cluster under a small load. The tests of dashboards and alerts in test/monitoring read
+# them. Run it when a dashboard or an alert asks for a new metric. It takes some three minutes and needs the programs in bin/ (make build).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source hack/env.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fails when the reference pages do not follow from the code any more, or a page links to what is not there. Works in a
-# copy; the tree stays as it is. What stands in backquotes is no link.
+# Fails when the reference pages differ from what the code gives, or a page has a dead link. Works in a copy; the tree stays as it is. Text
+# in backquotes is no link.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 hack/verify-generated.sh hack/update-docs.sh docs/reference docs/lifecycle.md

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fails when the tree holds what does not belong in a repository: large files, binaries, paths of somebody's machine,
-# scripts that bash cannot parse.
+# Fails when the tree holds files that do not belong in a repository: large files, binaries, paths of one machine, scripts that bash cannot
+# parse.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

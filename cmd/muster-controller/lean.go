@@ -55,7 +55,7 @@ func leanJob(job *batchv1alpha1.Job) {
 	}
 }
 
-// leanPhJob leaves out of a PhJob that has ended what its pod was made of, and what its status tells people. It is never written back.
+// leanPhJob drops from an ended PhJob the input of its pod and the messages of its status. It is never written back.
 func leanPhJob(job *primehubv1alpha1.PhJob) {
 	spec := &job.Spec
 	share(&job.Namespace, &spec.UserID, &spec.UserName, &spec.GroupID, &spec.GroupName, &spec.InstanceType, &spec.Image)
@@ -66,7 +66,7 @@ func leanPhJob(job *primehubv1alpha1.PhJob) {
 	spec.Command, spec.DisplayName, job.Status.Message = "", "", ""
 }
 
-// leanPod leaves of a pod what says whose it is, what it takes from its node and queue, and how it is.
+// leanPod keeps of a pod its owner, its requests, its queue and its state.
 func (l *leaner) leanPod(pod *corev1.Pod) {
 	spec := &pod.Spec
 	spec.Volumes, spec.Tolerations, spec.TopologySpreadConstraints = nil, nil, nil
@@ -128,7 +128,7 @@ func share(common ...*string) {
 	}
 }
 
-// sharedAmounts has what containers ask for in memory once: the pods of a Job ask for the same. What it gives out must not be
+// sharedAmounts has what containers ask for in memory once: the pods of a Job ask for the same. The lists that it returns must not be
 // changed. The zero value is ready; it is safe for concurrent use.
 type sharedAmounts struct {
 	mu     sync.Mutex

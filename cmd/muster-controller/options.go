@@ -96,7 +96,7 @@ func newOptions() *options {
 		featureGate:    featuregate.NewFeatureGate(),
 	}
 	o.serving.BindPort = defaultSecurePort
-	o.serving.ServerCert.CertDirectory = "" // a certificate that nobody gave is made anew in memory
+	o.serving.ServerCert.CertDirectory = "" // without a certificate in a flag, one is made in memory
 	o.serving.ServerCert.PairName = programName
 	o.authentication.TolerateInClusterLookupFailure = true
 	o.authentication.RemoteKubeConfigFileOptional = true
@@ -115,7 +115,7 @@ func (o *options) flagSets() cliflag.NamedFlagSets {
 	o.authentication.AddFlags(sets.FlagSet("authentication"))
 	o.authorization.AddFlags(sets.FlagSet("authorization"))
 	o.metrics.AddFlags(sets.FlagSet("metrics"))
-	sets.FlagSet("metrics").BoolVar(&o.profiling, "profiling", o.profiling, "Serve profiles of the program at /debug/pprof/, to those who may read that path.")
+	sets.FlagSet("metrics").BoolVar(&o.profiling, "profiling", o.profiling, "Serve profiles of the program at /debug/pprof/, to users who may read that path.")
 	logsapi.AddFlags(o.logs, sets.FlagSet("logs"))
 	o.featureGate.AddFlag(sets.FlagSet("logs"))
 	return sets
@@ -137,17 +137,17 @@ func (o *options) addControllerFlags(fs *pflag.FlagSet) {
 		"Names of the schedulers whose pods get a PodGroup made for them if they name none: one for each ReplicaSet, StatefulSet, Job "+
 			"and the like, one for each bare pod. System-critical pods get none. Empty switches this off.")
 	fs.Float64Var(&o.overcommitFactor, "overcommit-factor", o.overcommitFactor,
-		"A PodGroup stays Pending while its minimum needs more than so many times what all nodes have together, cordoned ones too. 0 switches the check off.")
+		"A PodGroup stays Pending while its minimum exceeds this factor times the allocatable resources of all nodes. Cordoned nodes count, too. 0 switches the check off.")
 	fs.DurationVar(&o.holdTimeout, "hold-timeout", o.holdTimeout,
-		"How long a queue holds quota for a PodGroup that is admitted and cannot start. It stays admitted after that, but others "+
+		"How long a queue holds quota for a PodGroup that is admitted and cannot start. It stays admitted after that, but other PodGroups "+
 			"may be admitted in its place. 0 holds the quota for as long as it waits.")
 	fs.DurationVar(&o.overtakeTime, "max-overtake-time", o.overtakeTime,
-		"How long others may be admitted past a PodGroup that lacks room in its queue. After that, quota that comes free there is kept for it "+
-			"from those that are behind it. 0 lets others pass for ever.")
+		"How long other PodGroups may be admitted past one that lacks room in its queue. After that, quota that comes free there is kept "+
+			"for it. 0 lets others pass for ever.")
 	fs.StringVar(&o.dependsOnCondition, "depends-on-condition", o.dependsOnCondition,
-		"What a task waits for of those that it depends on, where its dependsOn does not say: Completed, or Ready as in Volcano.")
+		"When a task may start that depends on others, if its dependsOn does not say: Completed (they have completed), or Ready (their minimum runs and is ready) as in Volcano.")
 	fs.DurationVar(&o.restartBackoff, "restart-backoff", o.restartBackoff,
-		"How long a Job waits that is restarted for the second time in a row, or whose pods are evicted again. Each time the pause doubles, up "+
+		"How long a Job waits at its second restart in a row, or when its pods are evicted again. Each time the pause doubles, up "+
 			"to 60 times as long. 0 restarts at once, whatever happens.")
 	fs.StringVar(&o.primehubConfig, "primehub-config", o.primehubConfig, "File with the configuration of PhJobs, in YAML, under PrimeHub's names. "+
 		"Without it all have their defaults. "+jobSubmissionVariable+"=false in the environment switches PhJobs off.")
@@ -283,8 +283,8 @@ func (o *options) complete() (*config, error) {
 	return cfg, nil
 }
 
-// applyMetrics applies the flags about metrics, which are global to the process. An allow list that nobody gave must not
-// be applied: it would be reported as an error.
+// applyMetrics applies the flags about metrics, which are global to the process. An allow list that no flag gave must not be applied: it
+// would be reported as an error.
 func (o *options) applyMetrics() {
 	if o.metrics.AllowListMapping != nil || o.metrics.AllowListMappingManifest != "" {
 		o.metrics.Apply()

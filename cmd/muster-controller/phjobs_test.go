@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPhJobSettings: the variable of PrimeHub switches PhJobs off, and a file that cannot be used is an error that says what is wrong.
+// TestPhJobSettings: PrimeHub's variable switches PhJobs off. An unusable file is an error that says what is wrong.
 func TestPhJobSettings(t *testing.T) {
 	file := func(text string) string {
 		path := filepath.Join(t.TempDir(), "primehub.yaml")

@@ -78,8 +78,8 @@ func runAll(ctx context.Context, controllers []controller) {
 // errLeaseLost says that another replica may be leading now, so that this one must not go on.
 var errLeaseLost = errors.New("the lease was lost")
 
-// lead works while this replica holds the lease. At the stop the lease is given back, but only once all work has ended,
-// so that another replica can take over at once.
+// lead works while this replica holds the lease. At the stop the lease is released, but only after all work has ended. So another replica
+// can take over at once.
 func lead(ctx context.Context, cfg *config, watchDog *leaderelection.HealthzAdaptor, work func(context.Context)) error {
 	lock, err := newLock(cfg)
 	if err != nil {

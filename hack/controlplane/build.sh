@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the pinned control plane of the local cluster (etcd, kube-apiserver,
-# kube-controller-manager, kube-scheduler, kubectl, kwok) from the modules in this folder.
+# Builds the pinned control plane of the local cluster from the modules in this folder: etcd,
+# kube-apiserver, kube-controller-manager, kube-scheduler, kubectl and kwok.
 #
 #   build.sh BIN_DIR
 #

@@ -1,8 +1,8 @@
-// Command crdtrim takes out of CRDs, in place, what is too much:
-//   - the descriptions of what they embed of other APIs (pod templates and claims). With them the Job's CRD is larger than the
-//     annotation in which "kubectl apply" keeps what was applied;
-//   - the values of Kubernetes' own types that Go cannot read. One object that has such a value ends every list and watch of its
-//     kind, and so all work on the others.
+// Command crdtrim removes parts of CRDs, in place:
+//   - descriptions of embedded types of other APIs (pod templates and claims). With them the Job's CRD is larger than the annotation in
+//     which "kubectl apply" keeps what was applied;
+//   - the values of Kubernetes' own types that Go cannot read. One object with such a value ends every list and watch of its kind. Then
+//     nothing is done for all other objects.
 //
 // It also bounds the arguments of job plugins: no marker can, as they are lists in a map.
 package main

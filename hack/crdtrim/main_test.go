@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What the pattern takes, Go reads.
+// Go reads every value that the pattern accepts.
 func TestQuantitiesThatAreTakenCanBeRead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringMatching(quantityPattern).Draw(t, "quantity")
@@ -37,7 +37,7 @@ func TestQuantityPattern(t *testing.T) {
 	}
 }
 
-// What the pattern takes, of days that there are, Go reads.
+// Go reads every value of a real day that the pattern accepts.
 func TestTimesThatAreTakenCanBeRead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringMatching(timePattern).Filter(func(text string) bool {

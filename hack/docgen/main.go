@@ -1,6 +1,6 @@
-// Command docgen writes the pages, and the parts of pages, that follow from the code: the fields of the API from the
-// CRDs, the rules of admission from CRDs and policies, the plugins' arguments from their types, the phases of a Job from
-// their table, the metrics from their definitions, and the flags of muster from its commands.
+// Command docgen writes pages, and parts of pages, from the code. These are the API's fields from the CRDs, and the rules of admission from
+// CRDs and policies. The plugins' arguments come from their types, and the phases of a Job from their table. The metrics come from their
+// definitions, and muster's flags from its commands.
 //
 //	docgen DOCS
 package main

@@ -194,7 +194,7 @@ func TestTheDockerfileMakesTheSameImage(t *testing.T) {
 	assert.Equal(t, settings["WORKDIR"], configuration.Config.WorkingDir)
 }
 
-// lastStage returns the files that the last stage of a Dockerfile copies into an image made from scratch, and its other instructions.
+// lastStage returns the files that the last stage of a Dockerfile copies into an empty image, and its other instructions.
 func lastStage(t *testing.T, text string) ([]string, map[string]string) {
 	t.Helper()
 	_, stage, found := strings.Cut(text, "\nFROM scratch\n")
@@ -257,7 +257,7 @@ func TestProgramsThatTheImageCannotRunAreRefused(t *testing.T) {
 	assert.Equal(t, "linux/amd64", platform.String())
 }
 
-// Each module of each program is in the SBOM once, under the version that was linked, and all references lead somewhere.
+// The SBOM lists each module of each program once, with the version that was linked. All its references lead somewhere.
 func TestTheSBOMListsAllModules(t *testing.T) {
 	replaced := &debug.Module{Path: "k8s.io/api", Version: "v0.0.0", Replace: &debug.Module{Path: "k8s.io/api", Version: "v0.37.1"}}
 	build := func(modules ...*debug.Module) *debug.BuildInfo {

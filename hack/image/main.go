@@ -151,7 +151,7 @@ func write(folder string, tag name.Tag, image v1.Image, platform v1.Platform, li
 		return "", errors.New("--out: name a folder")
 	}
 	layoutFolder := filepath.Join(folder, "layout")
-	// What an earlier build has left would stay in the layout for ever.
+	// Files of an earlier build would stay in the layout for ever.
 	if err := os.RemoveAll(layoutFolder); err != nil {
 		return "", err
 	}

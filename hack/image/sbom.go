@@ -68,7 +68,7 @@ type spdxRelationship struct {
 	To   string `json:"relatedSpdxElement"`
 }
 
-// sbom returns the list of the programs, of the Go release that they were built with and of the modules in them, as SPDX 2.3 in JSON.
+// sbom lists the programs, the Go release that built them and the modules in them, as SPDX 2.3 in JSON.
 func sbom(programs []program, from release) ([]byte, error) {
 	document := spdxDocument{
 		Version: "SPDX-2.3", License: "CC0-1.0", ID: "SPDXRef-DOCUMENT", Name: "muster",

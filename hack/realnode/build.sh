@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the programs of a real node of the local cluster (kubelet, CoreDNS and the pause program of pods) from the modules in this folder.
+# Builds the programs of a real node of the local cluster from the modules in this folder: kubelet, CoreDNS and the pause program of pods.
 #
 #   build.sh BIN_DIR
 #

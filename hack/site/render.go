@@ -46,7 +46,7 @@ func render(source string, content []byte) (*page, error) {
 	return p, nil
 }
 
-// visit notes the title, the anchors and the links, makes links lead to the site, and labels the cells of tables.
+// visit records the title, the anchors and the links. It makes links lead to the site, and labels the cells of tables.
 func (p *page) visit(node ast.Node, content []byte) {
 	switch node := node.(type) {
 	case *ast.Heading:
@@ -83,7 +83,7 @@ func (p *page) siteLink(destination []byte) []byte {
 	return []byte(filepath.ToSlash(relative))
 }
 
-// labelCells gives each cell of a table the name of its column, which narrow screens show in front of the cell.
+// labelCells gives each cell of a table its column's name, which narrow screens show in front of the cell.
 func labelCells(table *extensionast.Table, content []byte) {
 	var labels []string
 	for row := table.FirstChild(); row != nil; row = row.NextSibling() {

@@ -1,5 +1,5 @@
-// pause is the first process of each pod on a real node. It holds the pod's namespaces until it gets a SIGTERM, and reaps the orphans
-// of a pod that shares its PID namespace.
+// pause is the first process of each pod on a real node. It holds the pod's namespaces until it gets a SIGTERM. If the pod shares its PID
+// namespace, it reaps orphans.
 package main
 
 import (
