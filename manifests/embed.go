@@ -1,7 +1,7 @@
-// Package manifests holds every YAML file that Muster ships: its API (crds), its permissions (rbac), what the API server refuses of its
-// objects (admission), what it may also refuse where users do not trust each other (tenancy), its scheduler configurations (scheduler),
-// its deployment (deploy), its monitoring (monitoring), the life of simulated nodes and pods (stages, simulation) and its examples. The
-// local cluster and the tests read the very files that users apply.
+// Package manifests holds every YAML file that Muster ships. Its folders are the API (crds), the permissions (rbac) and the rules of
+// admission (admission). Stricter rules are for users who do not trust each other (tenancy). Then there are the scheduler configurations
+// (scheduler), the deployment (deploy), the monitoring (monitoring) and the examples (examples). The simulation of nodes and pods is in
+// stages and simulation. The local cluster and the tests read the same files as users.
 package manifests
 
 import "embed"
