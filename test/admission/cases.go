@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Case is an object that somebody writes, and what the API server says to it.
+// Case is an object that a user writes, and the API server's answer.
 type Case struct {
 	// Name says what is wrong or right with the object. It is unique among the cases of a kind.
 	Name string
@@ -19,7 +19,7 @@ type Case struct {
 	Base string
 	// Old is a merge patch, in YAML, that makes the stored object from the base. "" means that the object is created.
 	Old string
-	// Patch is a merge patch, in YAML, that makes the written object from the base, or from the stored object if there is one.
+	// Patch is a merge patch, in YAML. It makes the written object from the base, or from the stored object if there is one.
 	Patch string
 	// Says are parts of the refusal: the field and the key phrase. Without any, the object is taken.
 	Says []string
@@ -32,7 +32,7 @@ type Case struct {
 // Need is what a rule must know beside the object that is written.
 type Need string
 
-// What rules need.
+// Needs of rules.
 const (
 	// NeedsNothing: the object is enough.
 	NeedsNothing Need = ""

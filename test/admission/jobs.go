@@ -202,7 +202,7 @@ var jobVolumes = []Case{
 	{Name: "a claim's name of 254 characters", Row: rowVolumes, Base: Job, Patch: `spec: {volumes: [{mountPath: /a, volumeClaimName: ` + strings.Repeat("n", 254) + `}]}`, Says: []string{"spec.volumes[0].volumeClaimName"}},
 }
 
-// What is judged when the volumes are written: later they do not change, but for the names of claims, which the controller fills in.
+// These rules apply when the volumes are written: later only the names of claims change, which the controller fills in.
 var jobClaims = []Case{
 	{Name: "a mountPath of a container's own", Row: rowVolumes, Base: Job,
 		Patch: `{spec: {volumes: [{mountPath: /a}], tasks: [{name: main, replicas: 2, template: {spec: {volumes: [{name: v, emptyDir: {}}],
@@ -241,7 +241,7 @@ var jobTemplates = []Case{
 	{Name: "two cores as a limit", Row: rowWholeCores, Base: Job, Patch: cores("resources: {limits: {cpu: 2}}")},
 }
 
-// What the schema says of templates.
+// The schema's rules for templates.
 var jobTemplateFields = []Case{
 	{Name: "two containers of one name", Row: rowTemplate, Base: Job, Patch: pod("{containers: [{name: main, image: main}, {name: main, image: other}]}"),
 		Says: []string{"spec.tasks[0].template.spec.containers", "Duplicate value"}},
@@ -278,7 +278,7 @@ func dependencyCases() []Case {
 	}
 }
 
-// chain is a patch of a Job each of whose tasks waits for the one before it, and the first for the last if it is a circle.
+// chain is a patch of a Job each of whose tasks depends on the one before it. In a circle the first depends on the last.
 func chain(length int, isCircle bool) string {
 	var list []string
 	for i := range length {

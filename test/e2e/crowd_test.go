@@ -19,30 +19,30 @@ import (
 )
 
 const (
-	// gangs is how many gangs the crowd has.
+	// gangs is how many gangs the test has.
 	gangs = 200
-	// crowdNodes of 8 CPUs hold a small part of them at a time: they ask for 15 times as much.
-	crowdNodes = 24
-	// crowdPatience is how long the crowd may take to get through.
-	crowdPatience = 4 * time.Minute
+	// gangNodes of 8 CPUs hold a small part of them at a time: they ask for 15 times as much.
+	gangNodes = 24
+	// gangsPatience is how long all gangs may take to finish.
+	gangsPatience = 4 * time.Minute
 	// seedVariable is the environment variable that repeats a run.
 	seedVariable = "MUSTER_E2E_SEED"
 )
 
-// TestACrowdOfRandomGangs is not parallel: it has the cluster for itself. From the record of the watches it shows, for
-// each incarnation of each gang, that it was bound whole or not at all.
+// TestACrowdOfRandomGangs is not parallel: it has the cluster for itself. The record of the watches shows that each incarnation of each
+// gang was bound whole or not at all.
 func TestACrowdOfRandomGangs(t *testing.T) {
 	s := harness.New(t)
-	s.AddNodes(crowdNodes, "cpu", "8")
+	s.AddNodes(gangNodes, "cpu", "8")
 	random := seeded(t)
-	crowd := &crowd{story: s, random: random}
+	all := &randomGangs{story: s, random: random}
 	for i := range gangs {
-		crowd.add(fmt.Sprintf("gang-%03d", i))
+		all.add(fmt.Sprintf("gang-%03d", i))
 	}
-	s.Within(crowdPatience, "all gangs have finished", crowd.finished, crowd.unfinished)
+	s.Within(gangsPatience, "all gangs have finished", all.finished, all.unfinished)
 
 	incarnations := s.WholeGangs(s.Namespace, window)
-	for _, job := range crowd.jobs {
+	for _, job := range all.jobs {
 		assert.Empty(t, watchlog.StatusViolations(s.Log.JobStates(s.Name(job))), "states of %s", job)
 	}
 	report(t, incarnations)
@@ -57,7 +57,7 @@ func seeded(t *testing.T) *rand.Rand {
 		seed, err = strconv.ParseUint(given, 10, 64)
 		require.NoError(t, err, seedVariable)
 	}
-	t.Logf("to repeat the same crowd: %s=%d", seedVariable, seed)
+	t.Logf("to repeat the same gangs: %s=%d", seedVariable, seed)
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
@@ -77,27 +77,27 @@ func report(t *testing.T, incarnations []watchlog.Incarnation) {
 		len(incarnations), started, pods, slowest.Round(time.Millisecond))
 }
 
-// crowd makes random gangs and knows when they have finished.
-type crowd struct {
+// randomGangs makes random gangs and knows when they have finished.
+type randomGangs struct {
 	story  *harness.Story
 	random *rand.Rand
 	jobs   []string
 	bare   []bareGang
 }
 
-// bareGang is a PodGroup with pods that nobody manages.
+// bareGang is a PodGroup with pods that have no controller.
 type bareGang struct {
 	name string
 	pods int
 }
 
 // between is a random number from low to high, both included.
-func (c *crowd) between(low, high int) int { return low + c.random.IntN(high-low+1) }
+func (c *randomGangs) between(low, high int) int { return low + c.random.IntN(high-low+1) }
 
 // chance is true in so many of a hundred cases.
-func (c *crowd) chance(percent int) bool { return c.random.IntN(100) < percent }
+func (c *randomGangs) chance(percent int) bool { return c.random.IntN(100) < percent }
 
-func (c *crowd) add(name string) {
+func (c *randomGangs) add(name string) {
 	switch {
 	case c.chance(15):
 		c.addBare(name)
@@ -110,7 +110,7 @@ func (c *crowd) add(name string) {
 
 // addJob adds a Job of one to three tasks whose pods succeed after 1 to 4 seconds. Some are elastic, some have
 // minimums per task.
-func (c *crowd) addJob(name string) {
+func (c *randomGangs) addJob(name string) {
 	job := mustertesting.MakeJob(name)
 	total := 0
 	for i := range c.between(1, 3) {
@@ -129,7 +129,7 @@ func (c *crowd) addJob(name string) {
 }
 
 // addFailing adds a Job some of whose pods fail, which restarts it until it has run out of retries.
-func (c *crowd) addFailing(name string) {
+func (c *randomGangs) addFailing(name string) {
 	event := busv1alpha1.PodFailedEvent
 	if c.chance(50) {
 		event = busv1alpha1.AnyEvent
@@ -143,7 +143,7 @@ func (c *crowd) addFailing(name string) {
 }
 
 // addBare adds a PodGroup and its pods, some of them more than its minimum.
-func (c *crowd) addBare(name string) {
+func (c *randomGangs) addBare(name string) {
 	gang := bareGang{name: name, pods: c.between(2, 6)}
 	minimum := gang.pods
 	if c.chance(30) {
@@ -157,21 +157,21 @@ func (c *crowd) addBare(name string) {
 	}
 }
 
-func (c *crowd) task(name string, replicas, exitCode int) *mustertesting.TaskWrapper {
+func (c *randomGangs) task(name string, replicas, exitCode int) *mustertesting.TaskWrapper {
 	return mustertesting.MakeTask(name, int32(replicas)).
 		Requests("cpu", strconv.Itoa(c.between(1, 4))).ExitAfter(c.lifetime(), exitCode)
 }
 
-func (c *crowd) lifetime() time.Duration {
+func (c *randomGangs) lifetime() time.Duration {
 	return time.Duration(c.between(1000, 4000)) * time.Millisecond
 }
 
-func (c *crowd) finished() bool { return len(c.pendingNames()) == 0 }
+func (c *randomGangs) finished() bool { return len(c.pendingNames()) == 0 }
 
-func (c *crowd) unfinished() any { return c.pendingNames() }
+func (c *randomGangs) unfinished() any { return c.pendingNames() }
 
 // pendingNames lists the gangs that have not finished, with what they do.
-func (c *crowd) pendingNames() []string {
+func (c *randomGangs) pendingNames() []string {
 	var names []string
 	for _, job := range c.jobs {
 		switch phase := c.story.Log.Job(c.story.Name(job)).Phase; phase {

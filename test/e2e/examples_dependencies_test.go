@@ -41,8 +41,8 @@ func TestExampleOfDependencies(t *testing.T) {
 	}
 }
 
-// expectInOrder checks from the record, for the pods that fit, that none was created before all pods of the tasks that its
-// own depends on had succeeded, and that there are as many as wanted, all of which have succeeded.
+// expectInOrder checks the order of the pods that fit, from the record. None was created before all pods of the tasks that its own task
+// depends on had succeeded. There are as many pods as wanted, and all have succeeded.
 func expectInOrder(t *testing.T, s *harness.Story, name types.NamespacedName, fits ...func(watchlog.Pod) bool) {
 	t.Helper()
 	podsOf := func(task string) []watchlog.Pod { return s.Log.Pods(s.In(append(fits, harness.OfTask(task))...)) }
@@ -65,8 +65,8 @@ func expectInOrder(t *testing.T, s *harness.Story, name types.NamespacedName, fi
 	}
 }
 
-// TestExampleOfIndependentTasks: tasks that depend on nothing run at the same time, and what depends on both waits until
-// both have completed, whichever is the first.
+// TestExampleOfIndependentTasks: tasks without dependencies run at the same time. A task that depends on both waits until both have
+// completed, whichever is first.
 func TestExampleOfIndependentTasks(t *testing.T) {
 	t.Parallel()
 	roots := []string{"depends-on-task-a-0", "depends-on-task-b-0", "depends-on-task-b-1"}
@@ -104,8 +104,8 @@ func TestExampleOfAPipelineThatBreaks(t *testing.T) {
 	assert.Contains(t, state.Message, "model-training")
 }
 
-// TestExampleOfAPipelineThatIsRetried: with a policy the pipeline goes on where its middle has failed, or from its
-// beginning, and what comes last waits for the pods that were made anew.
+// TestExampleOfAPipelineThatIsRetried: with a policy the pipeline goes on at its failed middle task, or from its beginning. The last task
+// waits for the new pods.
 func TestExampleOfAPipelineThatIsRetried(t *testing.T) {
 	t.Parallel()
 	for action, want := range map[busv1alpha1.Action]struct{ collections, version int }{

@@ -101,7 +101,7 @@ func TestExampleOfSpark(t *testing.T) {
 	}
 }
 
-// TestExampleOfMPI: a Job for a scheduler that nobody serves says so; served, it restarts with its plugins when a pod is
+// TestExampleOfMPI: a Job for a scheduler that does not exist says so; with the scheduler, it restarts with its plugins when a pod is
 // evicted.
 func TestExampleOfMPI(t *testing.T) {
 	t.Parallel()
@@ -223,7 +223,7 @@ func TestExampleOfRetriesForSuccess(t *testing.T) {
 		assert.Zero(t, status.RetryCount)
 		s.PodsStay(3, "no pod is made anew", s.In(harness.Of(job.Name)))
 	})
-	t.Run("while a pod waits in vain", func(t *testing.T) {
+	t.Run("while a pod cannot be scheduled", func(t *testing.T) {
 		s, job, before := start(t)
 		cordon(s, before[2].Node)
 		s.DeletePod(before[2].Name)

@@ -116,8 +116,8 @@ func TestExampleOfMinimums(t *testing.T) {
 	}
 }
 
-// TestExampleOfTaskPriority: of one driver and five executors, of which three are enough, the driver and two executors
-// start where there is room for three, in whichever order the tasks are written down.
+// TestExampleOfTaskPriority: of one driver and five executors, three pods are enough. With room for three, the driver and two executors
+// start, in whichever order the spec has the tasks.
 func TestExampleOfTaskPriority(t *testing.T) {
 	t.Parallel()
 	for name, reorder := range map[string]change{
@@ -151,7 +151,7 @@ func TestExampleOfSharing(t *testing.T) {
 	slots(s, "0") // so that the Jobs have nodes of their own
 	second := func(job *batchv1alpha1.Job) { job.Name = "spark-job-2" }
 	a, b := s.ApplyFile(example("spark-job-priority")), s.ApplyFile(example("spark-job-priority"), second)
-	// Once both are known to wait. What is beyond the first's minimum may start before the second has been looked at.
+	// Once both are known to wait. Surplus of the first may start before the second has been looked at.
 	judged := func(p watchlog.Pod) bool { return p.Waiting.Reason == corev1.PodReasonUnschedulable }
 	s.Pods(12, "both wait: the first would take six places if it were alone", s.In(harness.Unbound, judged))
 	slots(s, "8")

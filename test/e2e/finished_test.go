@@ -35,8 +35,8 @@ func TestAResumedJobRunsWhatFailedAgain(t *testing.T) {
 	require.EqualValues(t, 3, s.Job(job).Status.Succeeded)
 }
 
-// TestAPipelineOutlivesTheObjectsOfItsFinishedPods: the gang of a later stage counts on pods that have succeeded, also when their node has
-// been removed, and their objects with it.
+// TestAPipelineOutlivesTheObjectsOfItsFinishedPods: the gang of a later stage counts succeeded pods, also when their node and their objects
+// are removed.
 func TestAPipelineOutlivesTheObjectsOfItsFinishedPods(t *testing.T) {
 	t.Parallel()
 	s := harness.New(t)

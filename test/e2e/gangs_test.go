@@ -167,7 +167,7 @@ func TestASystemCriticalPodOfItsOwnIsPlacedAtTheCostOfOthers(t *testing.T) {
 	s.Pods(1, "an ordinary pod runs", s.In(harness.Running))
 	s.CreatePod(mustertesting.MakePod("critical").SchedulerName("muster").PriorityClass("system-cluster-critical").Requests("cpu", "3"))
 	running := s.Pods(1, "the critical one runs in its place", s.In(harness.Running, func(p watchlog.Pod) bool { return p.Name == "critical" }))
-	assert.Empty(t, running[0].Group, "a gang that waits would preempt nobody")
+	assert.Empty(t, running[0].Group, "a waiting gang would not preempt")
 }
 
 func TestOrdinaryPodsPassUntouched(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-sched/muster/test/e2e/harness"
 )
 
-// window is how much time may lie between the first bind of a gang and that of the last member of its minimum.
+// window is how much time may lie between the first bind of a gang and the last of its minimum.
 const window = 2 * time.Second
 
 func TestMain(m *testing.M) {

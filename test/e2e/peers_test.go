@@ -25,8 +25,8 @@ func drain(t *testing.T, s *harness.Story, node string) {
 	}
 }
 
-// TestT14_AGangThatIsDrainedBelowItsMinimumIsRepaired: without a policy that says otherwise, the pods that a drain has taken
-// are made anew and start, at once where there is room, else as soon as there is; the others run on.
+// TestT14_AGangThatIsDrainedBelowItsMinimumIsRepaired: without another policy, the pods that a drain has removed are created anew. They
+// start at once if there is room, or as soon as there is; the others run on.
 func TestT14_AGangThatIsDrainedBelowItsMinimumIsRepaired(t *testing.T) {
 	t.Parallel()
 	for name, spare := range map[string]int{"there is room elsewhere": 1, "room comes later": 0} {

@@ -112,7 +112,7 @@ func TestAJobWithAClaimOfItsOwn(t *testing.T) {
 	assert.True(t, strings.HasPrefix(claims[0].Name, "job-pvc-"))
 }
 
-// TestAJobWaitsForItsClaim and starts when somebody makes it, with no help.
+// TestAJobWaitsForItsClaim and starts by itself when the claim is made.
 func TestAJobWaitsForItsClaim(t *testing.T) {
 	t.Parallel()
 	s := harness.New(t)
@@ -123,7 +123,7 @@ func TestAJobWaitsForItsClaim(t *testing.T) {
 	s.PodsStay(0, "no pod is created", s.In())
 }
 
-// TestRightsOnSecrets: muster-controller may read Secrets in the namespace of a Job with a key for as long as the Job runs, and nowhere else.
+// TestRightsOnSecrets: muster-controller may read Secrets in the namespace of a Job with a key while the Job runs, and nowhere else.
 func TestRightsOnSecrets(t *testing.T) {
 	t.Parallel()
 	s := harness.New(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/muster-sched/muster/test/e2e/harness"
 )
 
-// trigger is a way to raise an event on a running Job "job" with a task "one" (one pod) and a task "many" (two).
+// trigger raises an event on a running Job "job". The Job has a task "one" (one pod) and a task "many" (two).
 type trigger struct {
 	name   string
 	policy busv1alpha1.Event

@@ -133,8 +133,8 @@ func TestTheQueueReportsItsGroups(t *testing.T) {
 	}, mustertesting.Patience, 50*time.Millisecond, "the queue has one running and one waiting group and 3 CPUs in use")
 }
 
-// TestAJobStartsOnceTheStatusOfItsPodGroupIsWritten: the status alone admits, for users may make pods that look like those of an admitted
-// Job. While the API server refuses it the Job waits, and a controller that is started meanwhile lets the one in that came first. It is
+// TestAJobStartsOnceTheStatusOfItsPodGroupIsWritten: only the status admits, since users can make pods that look like those of an admitted
+// Job. While the API server refuses the status the Job waits. A controller that is started meanwhile admits the first PodGroup first. It is
 // not parallel: a controller is killed.
 func TestAJobStartsOnceTheStatusOfItsPodGroupIsWritten(t *testing.T) {
 	s := harness.New(t)

@@ -87,7 +87,7 @@ func (b *bench) examples(ctx context.Context) (finished, live *family, err error
 	return finished, live, err
 }
 
-// awaitRest waits until a Job is in the phase and nothing about it changes for a second, and reads it with what it owns.
+// awaitRest waits until a Job is in the phase and has not changed for a second. It reads the Job with its objects.
 func (b *bench) awaitRest(ctx context.Context, name string, phase batchv1alpha1.JobPhase) (*family, error) {
 	f, since, versions := &family{}, time.Now(), ""
 	err := await(ctx, "Job "+name+" is at rest", func(ctx context.Context) (bool, error) {
@@ -122,7 +122,7 @@ func (b *bench) stop(ctx context.Context, part string) error {
 	return b.AwaitEnd(ctx, part)
 }
 
-// copy creates a Job like that of a family under another name, with all that it owns, as the controller would have left it.
+// copy creates a Job like that of a family under another name. It creates all its objects in the state in which the controller leaves them.
 func (b *bench) copy(ctx context.Context, f *family, name string) error {
 	jobs := b.Muster.BatchV1alpha1().Jobs(namespace)
 	job := renamed(&f.job, f.job.Name, name, "", "")
@@ -238,8 +238,7 @@ func (b *bench) measureRestarts(ctx context.Context, o *options) ([]figure, erro
 	}, nil
 }
 
-// restart starts the controller and returns how long it took from the lease until each of n objects of a work queue was looked at and none was
-// left to look at.
+// restart starts the controller. It returns the time from the lease until the work queue is empty and each of n objects was synced.
 func (b *bench) restart(ctx context.Context, queue string, n int) (time.Duration, error) {
 	if err := b.Start(ctx, localcluster.MusterController); err != nil {
 		return 0, err

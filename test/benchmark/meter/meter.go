@@ -1,5 +1,5 @@
-// Package meter is what the benchmarks on a whole local cluster share: the cluster, with clients that do not slow it down, many
-// requests at a time, and what the parts of the cluster say of themselves.
+// Package meter is the common part of the benchmarks on a whole local cluster: the cluster, clients that do not slow it down, many requests
+// at a time, and the components' own metrics.
 package meter
 
 import (

@@ -51,8 +51,7 @@ func writeTestCase(upstream string, w workload, v variant, dir string) (string, 
 	return write(dir, "performance-config.yaml", []tree{testCase})
 }
 
-// readTestCase returns the test case with the one workload, labelled so that it is run, and its measured pods in the namespace
-// that is timed.
+// readTestCase returns the test case with the one workload, labelled so that it is run. Its measured pods are in the timed namespace.
 func readTestCase(path string, w workload) (tree, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -112,7 +111,7 @@ func exchangeGangs(testCase tree, folder string, w workload, v variant, dir stri
 	return nil
 }
 
-// What makes upstream's pod a member of a gang, and where its metadata begin.
+// Lines that make upstream's pod a member of a gang, and the beginning of its metadata.
 const (
 	groupName   = "gang-{{DivideInt .Index .podsPerGroup}}"
 	nativeGroup = "  schedulingGroup:\n    podGroupName: " + groupName + "\n"
@@ -162,8 +161,8 @@ func writeSchedulerConfig(v variant, dir string) (string, error) {
 	return write(dir, "scheduler.yaml", config)
 }
 
-// shippedConfig is the configuration for a cluster. Exchanged is what a benchmark cannot do with: all pods are of one profile, nobody
-// else could lead, and nobody admits PodGroups.
+// shippedConfig is the configuration for a cluster. It replaces the parts that do not fit a benchmark: all pods are of one profile, there
+// is no other leader, and no controller admits PodGroups.
 func shippedConfig() (tree, error) {
 	config, err := readConfig("scheduler/second-scheduler.yaml")
 	if err != nil {

@@ -1,6 +1,6 @@
-// Command perf runs upstream's scheduler_perf with Muster's plugins, beside the stock scheduler with the same pods without gangs
-// and beside upstream's own GangScheduling, interleaved so that the machine's moods hit all alike. It prints ratios and fails if
-// one is below its goal; absolute figures are the machine's.
+// Command perf runs upstream's scheduler_perf with Muster's plugins. Beside it run the stock scheduler with the same pods without gangs,
+// and upstream's own GangScheduling. Runs are interleaved, so that changes in the machine's speed hit all alike. It prints ratios and fails
+// if one is below its goal; absolute figures depend on the machine.
 //
 //	make bench ARGS="--rounds 1 --workloads GangScheduling/1000x3,SchedulingBasic"
 package main

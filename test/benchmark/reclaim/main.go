@@ -1,5 +1,5 @@
-// Command reclaim measures how soon room is made for a gang by evictions, and how many pods go for it, beside the goals. Each goal that is
-// missed is an error.
+// Command reclaim measures how soon evictions make room for a gang, and how many pods they evict. It compares with the goals. Each goal
+// that is missed is an error.
 //
 //	go run ./test/benchmark/reclaim --parts plan,gpus --nodes 100 --json results.json
 package main

@@ -12,7 +12,7 @@ import (
 	"github.com/muster-sched/muster/test/benchmark/report"
 )
 
-// shape is a load of gangs on nodes of nativeCPU cores, each member of which takes a node nearly for itself.
+// shape is a load of gangs on nodes of nativeCPU cores. Each member takes nearly a whole node.
 type shape struct {
 	name        string
 	gangs, size int

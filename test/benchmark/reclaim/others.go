@@ -41,7 +41,7 @@ func measureQueues(ctx context.Context, o *options) ([]report.Figure, error) {
 	return []report.Figure{report.AtLeast("throughput with 100 queues on three levels, all writes counted", ratio, queuesGoal, "ratio")}, nil
 }
 
-// ratioOf is the median of the ratios within each round of how long it takes until all is written, without queues and with them.
+// ratioOf is the median ratio, within each round, of the time until all is written, without queues and with queues.
 func ratioOf(throughput []byte) (float64, error) {
 	var results []struct {
 		Variant string  `json:"variant"`

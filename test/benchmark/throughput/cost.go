@@ -65,8 +65,8 @@ func spent(before, after map[string]cost) map[string]cost {
 	return diff
 }
 
-// profile writes CPU profiles of the components into a folder, from now for a time, in the background, and at the end of it profiles
-// of their heaps and the metrics of all components. The function that it returns waits for them.
+// profile writes CPU profiles of the components into a folder, in the background, from now for a time. At the end it writes profiles of
+// their heaps and the metrics of all components. The function that it returns waits for them.
 func (b *bench) profile(ctx context.Context, dir, name string, length time.Duration) (wait func() error) {
 	save := func(component, page, extension string) error {
 		data, err := b.Get(ctx, component, page)

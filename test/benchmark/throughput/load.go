@@ -74,8 +74,8 @@ const besideLabel = "beside"
 // bench is a cluster that is measured.
 type bench struct{ *meter.Cluster }
 
-// run is what came of a load: the seconds from the first create to the last bind, those until the scheduler had told of it in
-// events, and what each component spent until then.
+// run is the result of a load: the seconds from the first create to the last bind, and those until all events were written. costs is what
+// each component spent until then.
 type run struct {
 	seconds, told float64
 	costs         map[string]cost
@@ -143,8 +143,8 @@ const (
 	settleWrites = 2
 )
 
-// settle waits until the parts of the cluster have done what new nodes give them to do: for each the controller manager writes, some
-// seconds long, and more or less of that would be counted as the cost of a load.
+// settle waits until the components have done their work for new nodes: the controller manager writes for each, for some seconds, and that
+// would count as the cost of a load.
 func (b *bench) settle(ctx context.Context) error {
 	var last map[string]cost
 	err := wait.PollUntilContextCancel(ctx, settleEvery, true, func(ctx context.Context) (bool, error) {
@@ -165,8 +165,8 @@ func (b *bench) settle(ctx context.Context) error {
 	return nil
 }
 
-// measure submits a load to a cluster that runs and measures until the last bind. What our scheduler puts off until after that is
-// part of the costs.
+// measure submits a load to a cluster that runs and measures until the last bind. Work that our scheduler delays until after that is part
+// of the costs.
 func (b *bench) measure(ctx context.Context, s shape, v variant) (run, error) {
 	ctx, stopWatching := context.WithCancel(ctx)
 	defer stopWatching() // before the cluster goes down
@@ -200,8 +200,8 @@ const (
 	tellEvery    = 200 * time.Millisecond
 )
 
-// warmUp asks for a custom resource of each kind without storing it: the first one after the CRDs are installed takes the API
-// server two seconds, which is nobody's throughput.
+// warmUp asks for a custom resource of each kind without storing it: the first one after the CRDs are installed takes the API server two
+// seconds. That is not part of the throughput.
 func (b *bench) warmUp(ctx context.Context) error {
 	dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 	group := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Name: "warm-up"}}
@@ -231,8 +231,8 @@ func (b *bench) lastBind(ctx context.Context, s shape, v variant, done <-chan ti
 	}
 }
 
-// countBound sends the time at which the given number of pods has been seen bound. It asks for the pods of the load alone, so that
-// the benchmark keeps nothing of those beside it: what its own memory costs is nobody's throughput.
+// countBound sends the time at which the given number of pods has been seen bound. It asks for the pods of the load alone, so that the
+// benchmark does not keep the others in memory: its own cost is not part of the throughput.
 func (b *bench) countBound(ctx context.Context, want int) (<-chan time.Time, error) {
 	done := make(chan time.Time, 1)
 	bound := 0

@@ -1,6 +1,6 @@
-// Command throughput measures what a user sees: how many pods a second are bound, from the first create to the last bind, on
-// a local control plane with bare Node objects. It compares the stock scheduler without gangs, Muster with PodGroups, and
-// Muster with Jobs, interleaved so that the machine's moods hit all alike, and prints ratios; absolute figures are the machine's.
+// Command throughput measures what a user sees: how many pods a second are bound on a local control plane, from the first create to the
+// last bind. Nodes are bare objects. It compares the stock scheduler without gangs, Muster with PodGroups, and Muster with Jobs, and prints
+// ratios. Runs are interleaved, so that changes in the machine's speed hit all alike; absolute figures depend on the machine.
 //
 //	go run ./test/benchmark/throughput --shapes 20x100,50x100 --rounds 5 --json results.json
 package main
@@ -153,7 +153,7 @@ func parse(args []string) (*options, error) {
 	flags := flag.NewFlagSet("throughput", flag.ContinueOnError)
 	shapes := flags.String("shapes", "20x100,50x100,250x20,5x1000,5000x1", "loads to run, as gangs x pods of each")
 	names := flags.String("variants", "stock,podgroups,jobs", "what to compare; the first is the baseline")
-	flags.IntVar(&o.rounds, "rounds", 5, "how often to run each; of what --scale measures, the rows parked and pods, which have goals")
+	flags.IntVar(&o.rounds, "rounds", 5, "how often to run each; with --scale, only for the rows \"parked\" and \"pods\", which have goals")
 	flags.IntVar(&o.nodes, "nodes", 500, "number of nodes")
 	flags.StringVar(&o.gates, "gates", "NominatedNodeNameForExpectation=false",
 		"feature gates of the schedulers, stock and ours; each gate that matters must be named, as ours has settings of its own")
@@ -161,7 +161,7 @@ func parse(args []string) (*options, error) {
 	flags.DurationVar(&o.profileFor, "profile-for", 10*time.Second, "how long each profile lasts, from the first create")
 	quick := flags.Bool("quick", false, "three rounds of two shapes, for development: some ten minutes")
 	flags.BoolVar(&o.wake, "wake", false, "measure wake-ups instead: how soon after room has come free the next gang is bound")
-	flags.BoolVar(&o.scale, "scale", false, "measure scaling instead: ten times the nodes, ten times the pods, 10,000 parked pods; hours")
+	flags.BoolVar(&o.scale, "scale", false, "measure scaling instead: ten times the nodes, ten times the pods, 10,000 waiting pods; hours")
 	scaled := flags.String("scalings", "nodes,parked,pods", "what to measure with --scale")
 	flags.StringVar(&o.jsonPath, "json", "", "file to write all results to")
 	if err := flags.Parse(args); err != nil {
@@ -181,7 +181,7 @@ func parse(args []string) (*options, error) {
 	}
 	for _, name := range strings.Split(*scaled, ",") {
 		if !slices.ContainsFunc(scalingRows, func(row scalingRow) bool { return row.scalings[0].name == name }) {
-			return nil, fmt.Errorf("--scalings: %q is unknown; there are nodes, parked and pods", name)
+			return nil, fmt.Errorf("--scalings: %q is unknown; there are \"nodes\", \"parked\" and \"pods\"", name)
 		}
 		o.scalings = append(o.scalings, name)
 	}
@@ -209,8 +209,9 @@ func goalOf(variant string, s shape) float64 {
 	return 0
 }
 
-// reportThroughput prints, for each shape, the median throughput of each variant and the medians of its ratios to the baseline in the same
-// round: of throughput, of that with the events of all pods, and of the processor time of the whole control plane. It returns an error if a goal is missed.
+// reportThroughput prints, for each shape, the median throughput of each variant. It prints the medians of the ratios to the baseline in
+// the same round: of throughput, of that with the events of all pods, and of the processor time of the whole control plane. It returns an
+// error if a goal is missed.
 func reportThroughput(o *options, results []result) error {
 	base := o.variants[0]
 	var missed []string

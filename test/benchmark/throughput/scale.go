@@ -21,7 +21,7 @@ import (
 // scaleWindow is how long a run of a scaling may take.
 const scaleWindow = 30 * time.Minute
 
-// scaling is a load in a cluster of a size, with parked pods beside it.
+// scaling is a load in a cluster of a size, with waiting pods beside it.
 type scaling struct {
 	name   string
 	nodes  int
@@ -36,13 +36,14 @@ type scalingRow struct {
 	scalings []scaling
 	// variants to run it with.
 	variants []string
-	// turns: all its clusters, each with a variant of its own, run at the same time, and the load goes from one to the next in each round. So what is compared is less than
-	// a minute apart, where the machine's mood is much the same, and pods are parked once. Otherwise each run has a cluster of its own.
+	// turns: all its clusters, each with its own variant, run at the same time. In each round the load runs on one after the other. So
+	// compared figures are less than a minute apart, where the machine's speed is much the same. The waiting pods are created once.
+	// Otherwise each run has a cluster of its own.
 	turns bool
-	// goal is the least that our ratio of the second to the first is to reach, as a part of the stock scheduler's ratio of the fourth to the
-	// third; 0 if there is none.
+	// goal is the least ratio of our second figure to our first. It is relative to the stock scheduler's ratio of the fourth to the third;
+	// 0 if there is none.
 	goal float64
-	// memory is the most that our scheduler may take at the end of the last, as a ratio to the stock scheduler's; 0 if that is not asked.
+	// memory is the most memory of our scheduler at the end of the last run, relative to the stock scheduler's; 0 if that is not asked.
 	memory float64
 }
 
@@ -72,8 +73,8 @@ type scaleResult struct {
 	// SchedulerBytes is the scheduler's resident memory at the end.
 	SchedulerBytes float64         `json:"schedulerResidentBytes"`
 	Costs          map[string]cost `json:"costs"`
-	// ReportWrites is what the scheduler wrote until all parked pods had said why they wait, RestWrites what it wrote in the rest after it.
-	// The first round has them.
+	// ReportWrites is what the scheduler wrote until all waiting pods had a reason. RestWrites is what it wrote in the rest after that. The
+	// first round has them.
 	ReportWrites float64 `json:"reportWrites"`
 	RestWrites   float64 `json:"restWrites"`
 }
@@ -252,9 +253,9 @@ func (row *scalingRow) judgeMemory(all []scaleResult) error {
 	return nil
 }
 
-// judgeWrites returns an error if gangs that cannot run have cost more writes than one for each pod and two events for each gang, or
-// any once these had been made. Nothing else is legitimate: there is no lease, and nobody else writes these pods, so that no write is
-// refused and repeated.
+// judgeWrites returns an error if gangs that cannot run cost too much: more than one write for each pod and two events for each gang. Later
+// writes are errors, too. No other write is legitimate: there is no lease, and no other program writes these pods, so no write is refused
+// and repeated.
 func judgeWrites(all []scaleResult) (missed error) {
 	for _, r := range all {
 		if !r.reports() {
@@ -270,17 +271,17 @@ func judgeWrites(all []scaleResult) (missed error) {
 	return missed
 }
 
-// reports says whether the result has what the scheduler has written about parked pods.
+// reports says whether the result has the scheduler's writes about waiting pods.
 func (r scaleResult) reports() bool {
 	return r.parked > 0 && r.Round == 0 && r.Variant == "podgroups"
 }
 
-// writes says what the parked pods cost until the load came.
+// writes describes the cost of the waiting pods until the load came.
 func (r scaleResult) writes() string {
 	if !r.reports() {
 		return ""
 	}
-	return fmt.Sprintf("  writes per parked pod %.3f, after the rest %.0f", r.ReportWrites/float64(r.Parked), r.RestWrites)
+	return fmt.Sprintf("  writes per waiting pod %.3f, after the rest %.0f", r.ReportWrites/float64(r.Parked), r.RestWrites)
 }
 
 // scale runs the load of a scaling in a cluster of its own.
@@ -300,7 +301,7 @@ type waitingRoom struct {
 	*bench
 	scaling
 	scheduler string
-	// How often the scheduler wrote until it had said why the parked pods wait, and how often in the rest after that.
+	// The scheduler's writes until the waiting pods had a reason, and those in the rest after that.
 	telling, resting float64
 }
 
@@ -381,8 +382,8 @@ func (c *waitingRoom) clear(ctx context.Context) error {
 	return c.settle(ctx)
 }
 
-// restFor is how long all programs have at least for what they still do about the parked pods when these are there: it is the pods that
-// wait whose cost is asked for, not their coming.
+// restFor is the least time that all programs have for work that the new waiting pods still cause: the benchmark measures the cost of pods
+// that wait, not of their creation.
 const restFor = 90 * time.Second
 
 func rest(ctx context.Context) {
@@ -394,22 +395,22 @@ func rest(ctx context.Context) {
 	}
 }
 
-// The API server keeps the last writes of pods for those who watch, each pod as it was and as it is: for 75 s, and then until newer ones
-// take their places. Its history is made to be of otherWrites to otherPods, which nobody schedules, with parked pods or without, as it
-// is in a cluster in which pods are run: 20,000 writes of 10,000 parked pods have 25,600 places, of which half are left when all are taken
-// and the oldest are old; so they are gone after 12,800 others.
+// The API server keeps the last writes of pods for watches, each pod before and after the write: for 75 s, and then until newer ones take
+// their places. Its history is filled with otherWrites to otherPods, which no scheduler handles, with waiting pods or without. A cluster
+// that runs pods looks like that: 20,000 writes of 10,000 waiting pods have 25,600 places. Half of these are left when all are taken and
+// the oldest are old; so they are gone after 12,800 others.
 const (
 	otherPods   = 100
 	otherWrites = 15_000
 )
 
-// writeOthers has the API server's history of pods be of others than those that are parked.
+// writeOthers fills the API server's history of pods with writes of other pods than the waiting ones.
 func (b *bench) writeOthers(ctx context.Context) error {
 	pods := b.Kube.CoreV1().Pods(corev1.NamespaceDefault)
 	name := func(i int) string { return fmt.Sprintf("other-%d", i%otherPods) }
 	err := meter.InParallel(ctx, otherPods, func(i int) error {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name(i)}, Spec: podSpecOf("40")}
-		pod.Spec.SchedulerName = nobody
+		pod.Spec.SchedulerName = noScheduler
 		_, err := pods.Create(ctx, pod, metav1.CreateOptions{})
 		return err
 	})
@@ -427,13 +428,13 @@ func (b *bench) writeOthers(ctx context.Context) error {
 	return b.settle(ctx)
 }
 
-// nobody is a scheduler that does not run.
-const nobody = "nobody"
+// noScheduler is the name of a scheduler that does not run.
+const noScheduler = "nobody"
 
-// parkedGang is how many pods a parked gang has.
+// parkedGang is how many pods a waiting gang has.
 const parkedGang = 20
 
-// park creates pods that find no room, in gangs if the variant has them, and waits until the scheduler has said so of the last.
+// park creates pods that find no room, in gangs if the variant has them. It waits until the scheduler has reported the last.
 func (c *waitingRoom) park(ctx context.Context) error {
 	count, grouped := c.parked/parkedGang, 0
 	if c.variant == "podgroups" {
@@ -464,9 +465,8 @@ func (c *waitingRoom) park(ctx context.Context) error {
 
 func parkedName(g int) string { return fmt.Sprintf("parked-%d", g) }
 
-// awaitReports waits until all parked pods say why they wait: then the scheduler is at rest. It asks for the pods only when the
-// scheduler has written as often as it must: thousands of pods each second would leave the API server and the benchmark itself with
-// a heap that the load pays for.
+// awaitReports waits until all waiting pods have a reason: then the scheduler is at rest. It asks for the pods only when the scheduler has
+// written as often as it must: reading thousands of pods each second would give the API server and the benchmark a large heap.
 func (c *waitingRoom) awaitReports(ctx context.Context, want int) error {
 	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
 		metrics, err := c.Metrics(ctx, c.scheduler)
@@ -477,16 +477,16 @@ func (c *waitingRoom) awaitReports(ctx context.Context, want int) error {
 		return told == want, err
 	})
 	if err != nil {
-		return fmt.Errorf("waiting until %d parked pods say why they wait: %w", want, err)
+		return fmt.Errorf("waiting until %d waiting pods have a reason: %w", want, err)
 	}
 	return nil
 }
 
-// countReports counts the parked pods that say why they wait.
+// countReports counts the waiting pods that have a reason.
 func (b *bench) countReports(ctx context.Context) (told int, err error) {
 	pods, err := b.Kube.CoreV1().Pods(corev1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: besideLabel, ResourceVersion: "0"})
 	if err != nil {
-		return 0, fmt.Errorf("listing parked pods: %w", err)
+		return 0, fmt.Errorf("listing waiting pods: %w", err)
 	}
 	for i := range pods.Items {
 		if len(pods.Items[i].Status.Conditions) > 0 {

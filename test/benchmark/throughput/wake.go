@@ -26,8 +26,7 @@ const (
 	wakeRoom  = wakeNodes * wakeCPU / wakePods
 )
 
-// wakeUps measures how long it takes from the moment that the pods of a gang are gone to the moment that the next whole gang
-// is bound, on a full cluster where gangs wait.
+// wakeUps measures the time from the end of a gang's pods to the last bind of the next whole gang. The cluster is full, and gangs wait.
 func wakeUps(ctx context.Context, o *options, gangs int) (wakeResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, window)
 	defer cancel()
@@ -95,7 +94,7 @@ func pause(ctx context.Context) error {
 type wakeResult struct {
 	Gangs  int `json:"gangs"`
 	AtRest int `json:"wholeGangsAtRest"`
-	// Prompt are those for which room came free right after other room, Rested those for which it came free after a pause.
+	// Prompt are those for which room came free right after other room. Rested are those after a pause.
 	Prompt []float64 `json:"secondsPrompt"`
 	Rested []float64 `json:"secondsRested"`
 }
@@ -171,7 +170,7 @@ func (w *gangWatch) await(ctx context.Context, so func() bool) error {
 	}
 }
 
-// replaceOne deletes the pods of the oldest whole gang and returns how long after the last was gone another gang was whole.
+// replaceOne deletes the pods of the oldest whole gang. It returns how long after their end another gang was whole.
 func (w *gangWatch) replaceOne(ctx context.Context, b *bench) (time.Duration, error) {
 	w.mu.Lock()
 	oldest, before := "", make([]string, 0, len(w.whole))

@@ -28,7 +28,7 @@ import (
 	"github.com/muster-sched/muster/test/e2e/harness"
 )
 
-// What a run may be told through the environment.
+// Settings of a run, from the environment.
 const (
 	seedVariable     = "MUSTER_E2E_SEED"   // repeats the moments of a run
 	durationVariable = "MUSTER_CHAOS_FOR"  // how long parts are killed, as a Go duration
@@ -44,14 +44,14 @@ const (
 	calmPatience = 4 * time.Minute
 )
 
-// TestJobsOutliveTheirCluster (the goal of 200 Jobs with restarts): whatever is killed, and whenever, every Job comes to the end that it would come to in
-// peace. No pod is made that an undisturbed run would not make, none is lost, and none that has finished runs again.
+// TestJobsOutliveTheirCluster (the goal of 200 Jobs with restarts): whatever is killed, and whenever, every Job has the same end as in a
+// run without kills. There are no more pods than in an undisturbed run. None is lost, and none that has finished runs again.
 func TestJobsOutliveTheirCluster(t *testing.T) {
 	random := rand.New(rand.NewPCG(uint64(setting(t, seedVariable, int(time.Now().UnixNano()), strconv.Atoi)), 0))
 	duration := setting(t, durationVariable, defaultDuration, time.ParseDuration)
 	s := harness.New(t)
 	s.AddNodes(nodes, "cpu", "64", "pods", "250")
-	c := &crowd{story: s}
+	c := &workload{story: s}
 	c.invent(setting(t, jobsVariable, defaultJobs, strconv.Atoi))
 
 	// Users come while parts are away, too.
@@ -87,8 +87,8 @@ func setting[T any](t *testing.T, variable string, byDefault T, parse func(strin
 	return value
 }
 
-// crowd are Jobs, each with its fate, and the users who look after them.
-type crowd struct {
+// workload is a set of Jobs, each with its fate, and the users who look after them.
+type workload struct {
 	story *harness.Story
 	jobs  []*member
 }
@@ -106,7 +106,7 @@ type member struct {
 }
 
 // invent makes up the Jobs.
-func (c *crowd) invent(count int) {
+func (c *workload) invent(count int) {
 	names := slices.Sorted(maps.Keys(fates))
 	for i := range count {
 		kind := names[i%len(names)]
@@ -115,8 +115,8 @@ func (c *crowd) invent(count int) {
 	}
 }
 
-// live creates the Jobs, spread over a time, and lets their users do what they have in mind, until the context ends.
-func (c *crowd) live(ctx context.Context, spread time.Duration) {
+// live creates the Jobs, spread over a time. It runs their users' actions until the context ends.
+func (c *workload) live(ctx context.Context, spread time.Duration) {
 	began, created := time.Now(), 0
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		due := min(len(c.jobs), 1+int(int64(len(c.jobs))*int64(time.Since(began))/int64(spread)))
@@ -134,7 +134,7 @@ func (c *crowd) live(ctx context.Context, spread time.Duration) {
 // attempt bounds one request of a user: some come while the API server is away, and are made again later.
 const attempt = 5 * time.Second
 
-func (c *crowd) create(ctx context.Context, m *member) bool {
+func (c *workload) create(ctx context.Context, m *member) bool {
 	ctx, cancel := context.WithTimeout(ctx, attempt)
 	defer cancel()
 	job := m.fate.build(m.name, m.n).Namespace(c.story.Namespace).Obj()
@@ -143,7 +143,7 @@ func (c *crowd) create(ctx context.Context, m *member) bool {
 }
 
 // isReached tells whether a Job has come so far that its user does the step.
-func (c *crowd) isReached(m *member, s step) bool {
+func (c *workload) isReached(m *member, s step) bool {
 	if state := c.story.Log.Job(c.story.Name(m.name)); state.Phase != s.phase || state.Retries != s.retries {
 		return false
 	}
@@ -159,7 +159,7 @@ func (c *crowd) isReached(m *member, s step) bool {
 	return s.running == 0 || running == s.running
 }
 
-func (c *crowd) take(ctx context.Context, m *member, s step) bool {
+func (c *workload) take(ctx context.Context, m *member, s step) bool {
 	ctx, cancel := context.WithTimeout(ctx, attempt)
 	defer cancel()
 	jobs := c.story.Muster.BatchV1alpha1().Jobs(c.story.Namespace)
@@ -185,7 +185,7 @@ func (c *crowd) take(ctx context.Context, m *member, s step) bool {
 }
 
 // evict takes away the first pod of a task as a drain does, and no other one of its name. It returns false if that is not sure yet.
-func (c *crowd) evict(ctx context.Context, m *member, task string) bool {
+func (c *workload) evict(ctx context.Context, m *member, task string) bool {
 	pods := c.story.Kube.CoreV1().Pods(c.story.Namespace)
 	pod, err := pods.Get(ctx, policy.PodName(m.name, task, 0), metav1.GetOptions{})
 	gone := apierrors.IsNotFound(err)
@@ -208,8 +208,8 @@ func (c *crowd) evict(ctx context.Context, m *member, task string) bool {
 	return true
 }
 
-// unfinished lists the Jobs that have not come to their end, or whose pods are still going, with what they do.
-func (c *crowd) unfinished() []string {
+// unfinished lists the Jobs that have not ended, or whose pods are still there, and describes their state.
+func (c *workload) unfinished() []string {
 	var found []string
 	for _, m := range c.jobs {
 		if state := c.story.Log.Job(c.story.Name(m.name)); state.Phase != m.fate.phase || state.Terminating > 0 {
@@ -220,7 +220,7 @@ func (c *crowd) unfinished() []string {
 }
 
 // report prints which Jobs were the last to end, so that a run that passes says something too.
-func (c *crowd) report(t *testing.T, calm time.Time) {
+func (c *workload) report(t *testing.T, calm time.Time) {
 	t.Helper()
 	ended := func(m *member) time.Time {
 		states := c.story.Log.JobStates(c.story.Name(m.name))
@@ -236,7 +236,7 @@ func (c *crowd) report(t *testing.T, calm time.Time) {
 }
 
 // verify compares each Job and its pods with those of an undisturbed run.
-func (c *crowd) verify(t *testing.T) {
+func (c *workload) verify(t *testing.T) {
 	t.Helper()
 	namespace := c.story.Namespace
 	pods, err := c.story.Kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
@@ -256,7 +256,7 @@ func (c *crowd) verify(t *testing.T) {
 }
 
 // verifyMember compares a Job and its pods with those of an undisturbed run.
-func (c *crowd) verifyMember(t *testing.T, m *member, status *batchv1alpha1.JobStatus, pods []corev1.Pod) {
+func (c *workload) verifyMember(t *testing.T, m *member, status *batchv1alpha1.JobStatus, pods []corev1.Pod) {
 	t.Helper()
 	succeeded := m.fate.succeeded(m.n)
 	isRight := assert.Equal(t, m.fate.phase, status.State.Phase, "phase of %s", m.name)
@@ -270,7 +270,7 @@ func (c *crowd) verifyMember(t *testing.T, m *member, status *batchv1alpha1.JobS
 }
 
 // verifyRuns checks that no index of a Job ran more often than its spec asks for.
-func (c *crowd) verifyRuns(t *testing.T, m *member) bool {
+func (c *workload) verifyRuns(t *testing.T, m *member) bool {
 	t.Helper()
 	isRight := true
 	runs := map[string][]watchlog.Pod{}
@@ -292,7 +292,7 @@ func (c *crowd) verifyRuns(t *testing.T, m *member) bool {
 }
 
 // verifyNothingIsLeft waits until what ended Jobs do not need is gone.
-func (c *crowd) verifyNothingIsLeft(t *testing.T) {
+func (c *workload) verifyNothingIsLeft(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), mustertesting.Patience)
 	defer cancel()
@@ -310,7 +310,7 @@ func (c *crowd) verifyNothingIsLeft(t *testing.T) {
 }
 
 // describe prints the life of a Job.
-func (c *crowd) describe(t *testing.T, m *member) {
+func (c *workload) describe(t *testing.T, m *member) {
 	t.Helper()
 	for _, state := range c.story.Log.JobStates(c.story.Name(m.name)) {
 		t.Log(state)

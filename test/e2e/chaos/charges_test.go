@@ -30,8 +30,7 @@ func metric(t *testing.T, page []byte, name string) float64 {
 	return value
 }
 
-// verifyNoCharge waits until no pod is left and no queue is charged for anything, and requires that the scheduler's state has not
-// drifted.
+// verifyNoCharge waits until no pod is left and no queue is charged. It requires that the scheduler's state has not drifted.
 func verifyNoCharge(t *testing.T, story *harness.Story) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), mustertesting.Patience)

@@ -221,7 +221,7 @@ var fates = map[string]fate{
 				Task(brief("last", 1, 0).DependsOn("steady"))
 		},
 		user: []step{
-			// The Job runs all along. What its status does not tell of, a controller that is killed takes with it.
+			// The Job runs all along. A killed controller loses everything that its status does not record.
 			{phase: batchv1alpha1.Running, when: tellsThatAllRun("steady"), evict: "steady"},
 			{phase: batchv1alpha1.Running, retries: 1, running: 2, command: busv1alpha1.CompleteJobAction},
 		},
@@ -263,7 +263,7 @@ var fates = map[string]fate{
 		},
 		phase: batchv1alpha1.Aborted, succeeded: none,
 	},
-	// To suspend a Job cancels what waits. What failed runs again when it is resumed, and is answered anew when it fails again.
+	// To suspend a Job cancels what waits. A failed pod runs again after the resume, and a new failure is answered anew.
 	"is-suspended-before-the-answer": {
 		build: func(name string, n int32) *mustertesting.JobWrapper {
 			return mustertesting.MakeJob(name).MaxRetry(1).MinAvailable(n).Task(steady(n)).

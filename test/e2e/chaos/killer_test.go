@@ -81,8 +81,8 @@ func (k *killer) replaceKubelets() {
 	require.NoError(k.t, k.cluster.Start(ctx, localcluster.KWOK))
 }
 
-// wakeKubelets lets what plays the kubelets look again at pods that run or are to run, until the context ends. While it is
-// replaced it can lose sight of some, which a kubelet, that looks at its pods all the time, does not.
+// wakeKubelets makes the program that plays the kubelets look at active pods again, until the context ends. While it is replaced it can
+// lose some pods. A kubelet does not, as it looks at its pods all the time.
 func (k *killer) wakeKubelets(ctx context.Context, namespace string) {
 	pods := k.cluster.Kube.CoreV1().Pods(namespace)
 	wait.UntilWithContext(ctx, func(ctx context.Context) {

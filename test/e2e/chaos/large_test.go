@@ -33,7 +33,7 @@ import (
 const (
 	// largePodsVariable is how many pods the Job has.
 	largePodsVariable = "MUSTER_LARGE_PODS"
-	// maxStatusBytes is the most that the status of a Job may take as JSON, far below the 1.5 MB that etcd stores.
+	// maxStatusBytes is the largest status of a Job, as JSON, far below the 1.5 MB that etcd stores.
 	maxStatusBytes = 200 << 10
 	// podsPerNode is how many pods a node takes. There are twice as many places as pods: half of the nodes are drained.
 	podsPerNode = 250
@@ -64,8 +64,9 @@ type largeJob struct {
 	object   int // bytes of the largest Job, with what the API server keeps of its fields
 }
 
-// TestLargeJob runs a Job of 50,000 pods, restarts one of its tasks, drains half of its nodes and lets it complete. Each of these changes
-// half of all pods at once, which the status tells of. No status is larger than maxStatusBytes, and nothing is left when the Job is deleted.
+// TestLargeJob runs a Job of 50,000 pods. It restarts one task, drains half of the nodes and lets the Job complete. Each of these changes
+// half of all pods at once, and the status records that. No status is larger than maxStatusBytes, and nothing is left when the Job is
+// deleted.
 func TestLargeJob(t *testing.T) {
 	pods := setting(t, largePodsVariable, 50_000, strconv.Atoi)
 	story := harness.New(t)

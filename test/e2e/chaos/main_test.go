@@ -1,5 +1,4 @@
-// Package chaos kills the parts of a cluster at random moments while Jobs go through their lives, and looks at what has
-// become of the Jobs.
+// Package chaos kills the parts of a cluster at random moments while Jobs run, and checks the Jobs' outcome.
 package chaos
 
 import (

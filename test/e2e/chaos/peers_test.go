@@ -14,8 +14,8 @@ import (
 	"github.com/muster-sched/muster/test/e2e/harness"
 )
 
-// TestT18_WithoutTheControllerOthersAreUnaffected: while muster-controller is away, pods of others are created, changed,
-// scheduled and deleted as ever, the gang that runs runs on, and what was asked of Muster meanwhile is done when it is back.
+// TestT18_WithoutTheControllerOthersAreUnaffected: while muster-controller is down, pods of others are created, changed, scheduled and
+// deleted, and a running gang runs on. Requests to Muster meanwhile are handled when it is back.
 func TestT18_WithoutTheControllerOthersAreUnaffected(t *testing.T) {
 	s := harness.New(t)
 	s.AddNodes(2, "cpu", "16")

@@ -21,7 +21,7 @@ import (
 	"github.com/muster-sched/muster/test/e2e/harness"
 )
 
-// What a soak may be told through the environment.
+// Settings of a soak, from the environment.
 const (
 	soakForVariable  = "MUSTER_SOAK_FOR"   // how long Jobs come, as a Go duration
 	soakRateVariable = "MUSTER_SOAK_RATE"  // how many Jobs come in a minute
@@ -30,13 +30,13 @@ const (
 
 // soak lets Jobs come at a steady rate and removes each one once it has come to its end.
 type soak struct {
-	*crowd
+	*workload
 	t       *testing.T
 	created int
 	ended   int
 }
 
-// TestSoak lets Jobs of all fates come for an hour while both programs and the API server are killed again and again. For the last
+// TestSoak creates Jobs of all fates for an hour. Meanwhile both programs and the API server are killed again and again. For the last
 // quarter nothing is killed. Each Job comes to its end, and then nothing of it is left: no object, no charge, no memory, no goroutine.
 func TestSoak(t *testing.T) {
 	duration := setting(t, soakForVariable, time.Hour, time.ParseDuration)
@@ -44,7 +44,7 @@ func TestSoak(t *testing.T) {
 	every := setting(t, soakKillVariable, 2*time.Minute, time.ParseDuration)
 	story := harness.New(t)
 	story.AddNodes(nodes, "cpu", "64", "pods", "250")
-	s := &soak{crowd: &crowd{story: story}, t: t}
+	s := &soak{workload: &workload{story: story}, t: t}
 	s.invent(int(duration.Minutes() * float64(rate)))
 
 	// A user that waits for a Job that never ends is told so by the deadline.
@@ -69,7 +69,7 @@ func TestSoak(t *testing.T) {
 	s.compare(before, s.measure())
 }
 
-// live creates the Jobs, does what their users have in mind, and looks at those that have ended, until all have or the context ends.
+// live creates the Jobs and runs their users' actions. It checks ended Jobs, until all have ended or the context ends.
 func (s *soak) live(ctx context.Context, spread time.Duration) {
 	began := time.Now()
 	var here []*member

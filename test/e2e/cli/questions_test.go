@@ -63,7 +63,7 @@ func TestTenQuestions(t *testing.T) {
 	} {
 		t.Run(question, func(t *testing.T) {
 			page := ""
-			// What the page says of the queue follows the pods a moment later.
+			// The page's facts about the queue follow the pods a moment later.
 			require.EventuallyWithT(t, func(collect *assert.CollectT) {
 				page = muster(s, c.command...)
 				assert.Contains(collect, page, c.answer)

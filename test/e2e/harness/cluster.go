@@ -1,5 +1,5 @@
-// Package harness runs a local cluster for a package of end-to-end tests and gives each test a namespace, nodes of
-// its own and the verbs of pkg/testing.
+// Package harness runs a local cluster for a package of end-to-end tests. It gives each test a namespace, its own nodes and the verbs of
+// pkg/testing.
 package harness
 
 import (

@@ -36,8 +36,8 @@ func (s *Story) ReadJob(file string) *batchv1alpha1.Job {
 	return job
 }
 
-// ApplyFile creates the Job of a file in the test's namespace, its pods bound for the test's nodes, once the changes are
-// made to it. What the API server would drop is an error.
+// ApplyFile creates the Job of a file in the test's namespace, after the given changes. Its pods go to the test's nodes. A field that the
+// API server would drop is an error.
 func (s *Story) ApplyFile(file string, changes ...func(*batchv1alpha1.Job)) types.NamespacedName {
 	s.T.Helper()
 	job := s.ReadJob(file)

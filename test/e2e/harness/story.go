@@ -99,8 +99,8 @@ func (s *Story) describe() string {
 	return text.String()
 }
 
-// AddNodes adds simulated nodes that only pods of this test go to, with resources as mustertesting.Resources reads
-// them and room for 110 pods each.
+// AddNodes adds simulated nodes for pods of this test only. Resources are written as for mustertesting.Resources, and each node takes 110
+// pods.
 func (s *Story) AddNodes(count int, namesAndQuantities ...string) {
 	s.T.Helper()
 	room := append([]string{"pods", "110", "memory", "256Gi"}, namesAndQuantities...)
@@ -164,7 +164,7 @@ func (s *Story) Queue(name string) *schedulingv1beta1.Queue {
 	return queue
 }
 
-// CreatePriorityClass creates a PriorityClass of the test, whose pods preempt nobody, and returns its name.
+// CreatePriorityClass creates a PriorityClass of the test, whose pods do not preempt, and returns its name.
 func (s *Story) CreatePriorityClass(name string, value int32) string {
 	s.T.Helper()
 	never := corev1.PreemptNever

@@ -1,5 +1,5 @@
-// Package tenants plays the story of two teams that share a cluster and do not trust each other, with all programs at work and with the
-// policies of manifests/tenancy in force.
+// Package tenants plays two teams that share a cluster and do not trust each other. All programs run, and the policies of manifests/tenancy
+// are in force.
 package tenants
 
 import (
@@ -45,7 +45,7 @@ type team struct {
 	muster versioned.Interface
 }
 
-// newTeam makes the namespace and the queue of a team, and gives its user the role edit in the one and the verb use on the other.
+// newTeam makes the namespace and the queue of a team. Its user gets the role edit in the namespace and the verb use on the queue.
 func newTeam(t *testing.T, s *harness.Story, name string) *team {
 	t.Helper()
 	_, err := s.Kube.CoreV1().Namespaces().Create(s.Ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})

@@ -46,8 +46,8 @@ func TestNamesOfCasesAreUnique(t *testing.T) {
 	}
 }
 
-// answerTo is what the API server answers to what a case writes, which is not stored. What the case changes is stored as long as the outer
-// test runs.
+// answerTo is the API server's answer to the object of a case, which is not stored. Objects that the case needs are stored as long as the
+// outer test runs.
 func answerTo(t, outer *testing.T, c *admission.Case) error {
 	t.Helper()
 	object, err := c.Written()

@@ -70,7 +70,7 @@ func TestExamplesApply(t *testing.T) {
 	assert.NoError(t, err, out)
 }
 
-// What people type finds our Jobs, not those of batch/v1.
+// Short names find our Jobs, not those of batch/v1.
 func TestShortNamesWork(t *testing.T) {
 	create(t, jobs, merge(t, parse(t, smallJob), "metadata: {name: short-names}"))
 	for _, name := range []string{"vcjob", "vj", "jobs.batch.volcano.sh"} {
@@ -98,7 +98,7 @@ func TestExplainTellsWhatFieldsMean(t *testing.T) {
 	}
 }
 
-// What installs Muster into a cluster, applied as users do. Nothing runs it here: there are no nodes.
+// Manifests that install Muster into a cluster, applied as users do. No pod runs here: there are no nodes.
 func TestDeploymentsApply(t *testing.T) {
 	for _, folder := range []string{"deploy", "deploy/replace-default", "deploy/coming-from-volcano"} {
 		t.Run(folder, func(t *testing.T) {
@@ -162,7 +162,7 @@ func TestFlagsAreDocumented(t *testing.T) {
 	assert.ElementsMatch(t, inHelp, inPage)
 }
 
-// Who comes from Volcano gets what its code does where Muster's default is another.
+// Users who come from Volcano get its behaviour where Muster's default is another.
 func TestOverlayForThoseWhoComeFromVolcano(t *testing.T) {
 	out, err := kubectl(t, "kustomize", "../../../manifests/deploy/coming-from-volcano")
 	require.NoError(t, err, out)

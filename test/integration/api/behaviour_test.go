@@ -17,7 +17,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 )
 
-// What the API server fills in, by its schemas and by policies.
+// Defaults of the API server, by its schemas and by policies.
 func TestDefaults(t *testing.T) {
 	for name, c := range map[string]struct {
 		gvr    schema.GroupVersionResource
@@ -190,7 +190,7 @@ func TestAColumnSaysZero(t *testing.T) {
 	assert.Equal(t, []any{"zero", "Pending", int64(0), int64(0), int64(0), int64(0), "default"}, getTable(t, jobs, "zero").Rows[0].Cells[:7])
 }
 
-// A list can be narrowed down to the Jobs of a queue, and to those in a phase, as "muster job list" does.
+// A list can select the Jobs of a queue, and those in a phase, as "muster job list" does.
 func TestJobsAreSelectedByQueueAndPhase(t *testing.T) {
 	for _, name := range []string{"selected", "other"} {
 		created := create(t, jobs, merge(t, parse(t, fullObjects[jobs]), "{metadata: {name: "+name+"}, spec: {queue: "+name+"-queue}}"))

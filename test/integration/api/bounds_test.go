@@ -404,8 +404,7 @@ func complaint(c constraint) string {
 	}
 }
 
-// replace changes the value at a constraint's path, of the first item where there are several, and returns the path as
-// the API server writes it.
+// replace changes the value at a constraint's path, of the first item if there are several. It returns the path in the API server's form.
 func replace(t *testing.T, object map[string]any, path string, change func(any) any) string {
 	t.Helper()
 	return replaceIn(t, object, strings.FieldsFunc(strings.NewReplacer("[]", ".[]", "{}", ".{}").Replace(path), func(r rune) bool { return r == '.' }), "", change)
@@ -448,7 +447,7 @@ func replaceIn(t *testing.T, container any, steps []string, at string, change fu
 	return replaceIn(t, fields[step], steps[1:], at, change)
 }
 
-// The API server gives the rules of one object a budget of work, which the largest object must not use up.
+// The API server gives the rules of one object a cost budget, which the largest object must not use up.
 func TestTheLargestJobIsTaken(t *testing.T) {
 	var policies []any
 	for _, event := range []string{"PodFailed", "PodEvicted", "TaskCompleted", "TaskFailed", "Unknown", "JobUpdated"} {

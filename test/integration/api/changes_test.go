@@ -17,7 +17,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 )
 
-// changingJob has every field that is compared when a Job is updated, in forms that a Go client writes in another way.
+// changingJob has every field that is compared when a Job is updated, in forms that a Go client writes differently.
 const changingJob = `
 apiVersion: batch.volcano.sh/v1alpha1
 kind: Job
@@ -318,7 +318,7 @@ func jobsOf(t *testing.T, file string) []*unstructured.Unstructured {
 	return found
 }
 
-// What the API server spends on a comparison is limited: it is enough for large Jobs.
+// The API server limits the cost of a comparison: it is enough for large Jobs.
 func TestLargeJobsScale(t *testing.T) {
 	createChangingJob(t, "guarded") // so that the policy is in force
 	for name, c := range map[string]struct{ tasks, containers, variables int }{
@@ -383,10 +383,10 @@ func TestEveryFieldOfAJobIsDecided(t *testing.T) {
 		}
 		spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties
 		for field := range spec {
-			assert.True(t, field == "tasks" || decided[field], "spec.%s: nobody has decided whether it may change", field)
+			assert.True(t, field == "tasks" || decided[field], "spec.%s: it is not decided whether it may change", field)
 		}
 		for field := range spec["tasks"].Items.Schema.Properties {
-			assert.True(t, decided["tasks[*]."+field], "spec.tasks[*].%s: nobody has decided whether it may change", field)
+			assert.True(t, decided["tasks[*]."+field], "spec.tasks[*].%s: it is not decided whether it may change", field)
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 var linter = sync.OnceValues(func() (*harness.Linter, error) { return harness.NewLinter(config) })
 
-// lintOf asks lint about an object that takes the place of an old one, or is created if that is nil.
+// lintOf asks lint about an object that replaces an old one, or is created if old is nil.
 func lintOf(t *testing.T, object, old map[string]any) lint.Report {
 	t.Helper()
 	l, err := linter()
@@ -26,7 +26,7 @@ func lintOf(t *testing.T, object, old map[string]any) lint.Report {
 	return report
 }
 
-// requireLintAgrees compares what the API server said of an object with what lint says of it when it knows as much.
+// requireLintAgrees compares the API server's answer about an object with lint's answer, given the same facts.
 func requireLintAgrees(t *testing.T, object, old map[string]any, said error) {
 	t.Helper()
 	assert.Empty(t, harness.Disagreement(lintOf(t, object, old), said))

@@ -32,7 +32,7 @@ var (
 	instanceTypes = schema.GroupVersionResource{Group: "primehub.io", Version: "v1alpha1", Resource: "instancetypes"}
 )
 
-// What TestMain starts and all tests share. Tests that store objects give them names of their own.
+// TestMain starts these, and all tests share them. Tests that store objects give them names of their own.
 var (
 	cluster *localcluster.Cluster
 	config  *rest.Config

@@ -31,7 +31,7 @@ func TestAnInstanceTypeHasFractionsOfCPUs(t *testing.T) {
 	assert.InDelta(t, 0.5, created.Object["spec"].(map[string]any)["limits.cpu"], 0)
 }
 
-// TestWhatAPhJobRunsIsFixed: its pod may run already. What says how long, and whether at all, may change.
+// TestWhatAPhJobRunsIsFixed: its pod may run already. Fields for how long it runs, and whether at all, may change.
 func TestWhatAPhJobRunsIsFixed(t *testing.T) {
 	created := create(t, phJobs, merge(t, parse(t, smallPhJob), "metadata: {name: fixed}"))
 	for patch, refused := range map[string]bool{

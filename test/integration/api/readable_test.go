@@ -30,8 +30,8 @@ import (
 	"github.com/muster-sched/muster/pkg/client/clientset/versioned/scheme"
 )
 
-// The tests of this file are about one property: whatever the API server stores, our programs can read. If they cannot read
-// one object, no list and no watch of its kind works, and nothing is done for all others.
+// The tests of this file are about one property: whatever the API server stores, our programs can read. If they cannot read one object, no
+// list and no watch of its kind works. Then nothing is done for all others.
 
 // readTypes are what Go clients read the objects into.
 var readTypes = map[schema.GroupVersionResource]reflect.Type{
@@ -169,8 +169,8 @@ func fieldOf(goType reflect.Type, name string) (reflect.StructField, bool) {
 
 const firstContainer = "spec.tasks.0.template.spec.containers.0"
 
-// unreadable are values that Go cannot read where a rich object has good ones, and with what words they are refused. Where numbers
-// are of the wrong type the API server names the {field} only there.
+// unreadable are values that Go cannot read, in place of good ones in a rich object. Each has the words of its refusal. Where numbers are
+// of the wrong type the API server names the {field} only there.
 var unreadable = []struct {
 	resource schema.GroupVersionResource
 	field    string
@@ -253,7 +253,7 @@ func tryStatus(t *testing.T, gvr schema.GroupVersionResource, object map[string]
 	return resource(gvr).UpdateStatus(t.Context(), changed, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}})
 }
 
-// oddValues are what somebody may write, or generate, into any field.
+// oddValues are what a user may write, or generate, into any field.
 var oddValues = []any{
 	nil, "", "1d", "1e1.5", "1e-9999", "2026-01-31t00:00:00z", true, int64(-1), int64(math.MaxInt32 + 1), int64(math.MaxInt64),
 	2.000000001, 1e300, []any{}, []any{"x"}, map[string]any{}, map[string]any{"x": "y"}, map[string]any{"x": nil},

@@ -346,7 +346,7 @@ func TestRulesRefuseWhatBreaksThem(t *testing.T) {
 	}
 }
 
-// What holds for a Job's policies holds for its tasks' policies.
+// Rules for a Job's policies hold for its tasks' policies.
 func TestRulesForTaskPolicies(t *testing.T) {
 	for name, r := range rules {
 		list, isPolicy := strings.CutPrefix(r.breaks, "spec: {policies: ")
@@ -411,7 +411,7 @@ func TestTargetsOfCommandsAreBounded(t *testing.T) {
 	}
 }
 
-// What the API server says is supported is not refused by the next rule: a user who picks one of the values is done.
+// The next rule must not refuse a value that the API server calls supported: a user who picks one of the values is done.
 func TestSupportedEventsAreTaken(t *testing.T) {
 	err := tryCreate(t, jobs, merge(t, parse(t, smallJob), policies(`{event: PodRunning, action: RestartJob}`)))
 	found := causes(t, err)

@@ -16,7 +16,7 @@ import (
 	"github.com/muster-sched/muster/manifests"
 )
 
-// bases are objects that use much of their API. What is generated differs from one of them in some fields.
+// bases are objects that use much of their API. A generated object differs from one of them in some fields.
 var bases = map[string][]string{
 	"Job": {`
 apiVersion: batch.volcano.sh/v1alpha1

@@ -28,7 +28,7 @@ var (
 	dryUpdate = metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict}
 )
 
-// Whatever is created, lint and the API server say the same of it, and what the controller says of a Job helps its user.
+// Lint and the API server agree on every created object, and the controller's messages about a Job help its user.
 func TestLintAgreesOnWhatIsCreated(t *testing.T) {
 	taken, refused := 0, 0
 	each(t, func(random *rand.Rand, kind string) {

@@ -1,5 +1,5 @@
-// Package generated_test throws generated Jobs, PodGroups and Queues, good ones and bad ones, at lint, at a real API server and at the
-// controllers. `go test ./test/integration/generated -timeout 2h -args -objects 20000 -seed 7` takes longer and finds more.
+// Package generated_test generates Jobs, PodGroups and Queues, valid and invalid ones. It gives them to lint, to a real API server and to
+// the controllers. `go test ./test/integration/generated -timeout 2h -args -objects 20000 -seed 7` takes longer and finds more.
 package generated_test
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/muster-sched/muster/test/integration/harness"
 )
 
-// What is generated: the same objects for the same seed.
+// Bounds of the generated objects: the same objects for the same seed.
 var (
 	count = flag.Int("objects", 400, "how many objects each test generates")
 	seed  = flag.Uint64("seed", 1, "which objects these are")
@@ -30,7 +30,7 @@ func each(t *testing.T, test func(random *rand.Rand, kind string)) {
 	}
 }
 
-// What TestMain starts and all tests share.
+// TestMain starts these, and all tests share them.
 var (
 	env    *harness.Env
 	client dynamic.Interface

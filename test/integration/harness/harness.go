@@ -36,7 +36,7 @@ type Env struct {
 	Muster versioned.Interface
 }
 
-// SetUp prepares an Env for the tests. What it returns is called after them, with the cluster still there; its error fails
+// SetUp prepares an Env for the tests. The function that it returns is called after them, while the cluster is still there; its error fails
 // them. It may be nil.
 type SetUp func(ctx context.Context, env *Env) (tearDown func() error, err error)
 
@@ -80,9 +80,9 @@ func run(m *testing.M, options localcluster.Options, setUp SetUp) (code int, err
 	return code, err
 }
 
-// SchedulerAlone are the options of a cluster with bare Node objects and muster-scheduler, whose configuration is the one for
-// benchmarks, where PodGroups need no admission, with more arguments of Coscheduling. Each is a line of YAML. It panics if
-// that configuration is not what it was.
+// SchedulerAlone are the options of a cluster with bare Node objects and muster-scheduler. Its configuration is the one for benchmarks,
+// where PodGroups need no admission, with more arguments of Coscheduling. Each is a line of YAML. It panics if that configuration is not
+// what it was.
 func SchedulerAlone(arguments ...string) localcluster.Options {
 	const admission = "admission: Ignore"
 	data, err := manifests.FS.ReadFile("scheduler/benchmark.yaml")

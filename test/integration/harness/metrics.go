@@ -8,8 +8,8 @@ import (
 	"github.com/muster-sched/muster/pkg/localcluster"
 )
 
-// CheckScheduler checks what must hold whatever the tests of a package did: the scheduler has seated gangs, none of them was left to
-// the net that looks for forgotten ones, and what it knows of pods is what the API says.
+// CheckScheduler checks what must hold after the tests of any package. The scheduler has seated gangs, and no gang needed the periodic
+// retry for lost events. Its charges agree with the API.
 func CheckScheduler(ctx context.Context, cluster *localcluster.Cluster) error {
 	page, err := cluster.Get(ctx, localcluster.MusterScheduler, "/metrics")
 	if err != nil {

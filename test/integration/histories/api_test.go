@@ -28,22 +28,22 @@ var (
 	groupsResource = schedulingv1beta1.SchemeGroupVersion.WithResource("podgroups")
 	queuesResource = schedulingv1beta1.SchemeGroupVersion.WithResource("queues")
 
-	// allResources are those of which news may be held back.
+	// allResources are those whose events may be held back.
 	allResources = []schema.GroupVersionResource{podsResource, groupsResource, nodesResource, queuesResource}
 )
 
-// api is an API server in memory: objects with resource versions, and watches whose news can be held back per resource, as
-// watches of a real server lag behind each other.
+// api is an API server in memory: objects with resource versions, and watches. Events can be held back per resource, as watches of a real
+// server lag behind each other.
 type api struct {
 	clienttesting.ObjectTracker // keeps the objects
 
 	mu      sync.Mutex
 	version int
-	news    map[schema.GroupVersionResource]*news
+	logs    map[schema.GroupVersionResource]*eventLog
 }
 
-// news are all changes of a resource, in order.
-type news struct {
+// eventLog has all changes of a resource, in order.
+type eventLog struct {
 	all   []change
 	shown int           // how many of them watchers may see
 	held  bool          // new ones are not shown
@@ -62,15 +62,15 @@ func newAPI() *api {
 	utilruntime.Must(musterscheme.AddToScheme(scheme))
 	return &api{
 		ObjectTracker: clienttesting.NewObjectTracker(scheme, serializer.NewCodecFactory(scheme).UniversalDecoder()),
-		news:          map[schema.GroupVersionResource]*news{},
+		logs:          map[schema.GroupVersionResource]*eventLog{},
 	}
 }
 
-func (a *api) of(gvr schema.GroupVersionResource) *news {
-	n := a.news[gvr]
+func (a *api) of(gvr schema.GroupVersionResource) *eventLog {
+	n := a.logs[gvr]
 	if n == nil {
-		n = &news{more: make(chan struct{}), seen: map[types.NamespacedName]runtime.Object{}}
-		a.news[gvr] = n
+		n = &eventLog{more: make(chan struct{}), seen: map[types.NamespacedName]runtime.Object{}}
+		a.logs[gvr] = n
 	}
 	return n
 }
@@ -128,8 +128,8 @@ func (a *api) Delete(gvr schema.GroupVersionResource, ns, name string, opts ...m
 	return nil
 }
 
-// List returns what is stored now. Finished pods are left out: the scheduler's pod informer does not select them, and nobody
-// else lists pods.
+// List returns what is stored now. Finished pods are left out: the scheduler's pod informer does not select them, and no other client lists
+// pods.
 func (a *api) List(gvr schema.GroupVersionResource, gvk schema.GroupVersionKind, ns string, opts ...metav1.ListOptions) (runtime.Object, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -185,14 +185,14 @@ func (a *api) tell(gvr schema.GroupVersionResource, kind watch.EventType, obj ru
 	}
 }
 
-// hold keeps further news of a resource back.
+// hold keeps further events of a resource back.
 func (a *api) hold(gvr schema.GroupVersionResource) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.of(gvr).held = true
 }
 
-// release shows all news of some resources at once.
+// release shows all events of some resources at once.
 func (a *api) release(resources ...schema.GroupVersionResource) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -203,11 +203,11 @@ func (a *api) release(resources ...schema.GroupVersionResource) {
 	}
 }
 
-// showNext shows the oldest of the news of some resources, and returns false if there are none.
+// showNext shows the oldest event of some resources, and returns false if there is none.
 func (a *api) showNext(resources ...schema.GroupVersionResource) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var oldest *news
+	var oldest *eventLog
 	for _, gvr := range resources {
 		if n := a.of(gvr); n.shown < len(n.all) && (oldest == nil || n.all[n.shown].version < oldest.all[oldest.shown].version) {
 			oldest = n
@@ -220,7 +220,7 @@ func (a *api) showNext(resources ...schema.GroupVersionResource) bool {
 	return true
 }
 
-// heldBack returns the objects of which there are news that nobody has been shown.
+// heldBack returns the objects with events that no watcher has been shown.
 func (a *api) heldBack(resources ...schema.GroupVersionResource) (objects []runtime.Object) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -233,8 +233,8 @@ func (a *api) heldBack(resources ...schema.GroupVersionResource) (objects []runt
 	return objects
 }
 
-// show lets watchers see news up to the nth, and keeps what they know then.
-func (n *news) show(upTo int) {
+// show lets watchers see events up to the nth, and keeps what they know then.
+func (n *eventLog) show(upTo int) {
 	for _, c := range n.all[n.shown:upTo] {
 		accessor, err := meta.Accessor(c.event.Object)
 		utilruntime.Must(err)

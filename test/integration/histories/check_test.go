@@ -24,7 +24,7 @@ func versionOf(pod *corev1.Pod) int {
 	return version
 }
 
-// view is what somebody knows of the cluster.
+// view is one observer's state of the cluster.
 type view struct {
 	pods     []*corev1.Pod
 	groups   map[string]*schedulingv1beta1.PodGroup
@@ -135,10 +135,9 @@ func (w *world) blame(format string, args ...any) {
 	w.wrong = append(w.wrong, fmt.Sprintf(format, args...))
 }
 
-// binding is invariant 1: when it is decided that a member is bound, the minimum of its gang, and that of each task, holds
-// room, is bound or has succeeded, as far as the scheduler has been told. In the midst of a burst of news of the gang nobody
-// can say what that is; and while a single thing changes it may be what it was before: the scheduling queue may hear of it
-// first, and take a pod, before the plugins do.
+// binding is invariant 1: when a member is going to be bound, the minimum of its gang, and that of each task, holds room. Bound and
+// succeeded members count, as far as the scheduler has been told. In a burst of events of the gang that state is not known; and while a
+// single thing changes it may be what it was before: the scheduling queue may hear of it first, and take a pod, before the plugins do.
 func (w *world) binding(pod *corev1.Pod) {
 	if name := groupOf(pod); name == "" || w.burst.Has(name) {
 		return
@@ -149,7 +148,7 @@ func (w *world) binding(pod *corev1.Pod) {
 	}
 }
 
-// faultOfBinding says what is wrong with the binding of a member, if things are as somebody knows them.
+// faultOfBinding says what is wrong with the binding of a member, in a view.
 func (w *world) faultOfBinding(v view, pod *corev1.Pod) string {
 	name := groupOf(pod)
 	group := v.groups[name]
@@ -168,7 +167,7 @@ func (w *world) faultOfBinding(v view, pod *corev1.Pod) string {
 	return ""
 }
 
-// reserving is invariant 2: the queue never has more than its capability. It is not judged in the midst of a burst of news.
+// reserving is invariant 2: the queue never has more than its capability. It is not judged in a burst of events.
 func (w *world) reserving(pod *corev1.Pod) {
 	v := w.told()
 	if w.excused || w.burst != nil || !v.queued(pod) {
@@ -198,7 +197,7 @@ func (w *world) checkCharges() {
 	}
 }
 
-func (w *world) somebodyHoldsRoom() bool {
+func (w *world) anyPodHoldsRoom() bool {
 	for _, pod := range w.now().pods {
 		if pod.Spec.NodeName == "" && w.process.holds(pod.UID) {
 			return true
@@ -207,8 +206,8 @@ func (w *world) somebodyHoldsRoom() bool {
 	return false
 }
 
-// checkRest says what must be true when nothing happens any more: nobody holds room without being bound, what is charged is
-// what is bound, and whatever still waits does not fit. What is free for a gang that a crash has left partial is set aside.
+// checkRest says what must be true when nothing happens any more: no pod holds room without being bound, the charges are those of the bound
+// pods, and no waiting pod fits. Room for a gang that a crash has left partial is set aside.
 func (w *world) checkRest() {
 	v := w.now()
 	for _, pod := range v.pods {
@@ -261,8 +260,8 @@ func (w *world) checkGangAtRest(v view, name string, group *schedulingv1beta1.Po
 	}
 }
 
-// isNeededByAMinimum says whether the room that a surplus pod could take, on some node or in the queue, is needed by the minimum of another
-// gang that waits, has the same priority, and is not larger than the cluster or the capability.
+// isNeededByAMinimum says whether another waiting gang's minimum needs the room that a surplus pod could take. That is room on a node or in
+// the queue. The gang has the same priority, and is not larger than the cluster or the capability.
 func (w *world) isNeededByAMinimum(v view, of *schedulingv1beta1.PodGroup, surplus *corev1.Pod) bool {
 	for name, group := range v.groups {
 		members := v.members(name)

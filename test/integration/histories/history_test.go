@@ -22,11 +22,10 @@ import (
 // histories is how many random histories the test goes through in continuous integration; -rapid.checks says another number.
 const histories = 2000
 
-// TestT3_NoMemberIsBoundBeforeTheMinimum drives the scheduler through random histories of pods, PodGroups, nodes and a queue, of
-// watches that lag behind each other, failures of Reserve and of bindings, timeouts and restarts at any moment. No member is
-// bound before the minimum of its gang, and that of each task, has its room; the queue never has more than its capability;
-// and when nothing happens any more, nobody holds room for nothing, the charges are those of the bound pods, and nothing
-// waits that fits, though the scheduler's flush of pods that have waited for long is off.
+// TestT3_NoMemberIsBoundBeforeTheMinimum drives the scheduler through random histories of pods, PodGroups, nodes and a queue. Watches lag
+// behind each other, Reserve and bindings fail, timeouts pass, and the scheduler restarts at any moment. No member is bound before the
+// minimum of its gang, and that of each task, has its room; the queue never has more than its capability; and at rest no pod holds needless
+// room, the bound pods are charged, and no waiting pod fits. The scheduler's flush of pods that have waited for long is off.
 func TestT3_NoMemberIsBoundBeforeTheMinimum(t *testing.T) {
 	var failure string // the first
 	mustertesting.Histories(t, histories, func(rt *rapid.T) {
@@ -40,8 +39,8 @@ func TestT3_NoMemberIsBoundBeforeTheMinimum(t *testing.T) {
 				w.checkRest()
 			})
 		}
-		// Goroutines make a history a little different each time, so a failure may be another when it is repeated, or none:
-		// the first is what is told, whatever rapid tries to make of it.
+		// Goroutines make a history a little different each time, so a repeated run may fail differently, or not at all: the first failure
+		// is reported, whatever rapid tries to make of it.
 		if failure != "" {
 			rt.Fatalf("%s", failure)
 		}
@@ -373,7 +372,7 @@ func (w *world) changeQueue() {
 	})
 }
 
-// lag holds the news of a resource back, or lets them through.
+// lag holds the events of a resource back, or shows them.
 func (w *world) lag() {
 	gvr := allResources[w.draw("resource", 0, len(allResources)-1)]
 	if w.oneIn(2, "held") {
@@ -384,8 +383,7 @@ func (w *world) lag() {
 	w.catchUp(gvr)
 }
 
-// catchUp lets the news of resources through: in a burst, or one after the other, the scheduler taking in each before it is
-// shown the next.
+// catchUp shows the events of resources: in a burst, or one after the other, the scheduler taking in each before it is shown the next.
 func (w *world) catchUp(resources ...schema.GroupVersionResource) {
 	if w.oneIn(3, "burst") {
 		w.note("watches of %d resources catch up in a burst", len(resources))
@@ -427,7 +425,7 @@ func (w *world) letTimePass() {
 	w.pass(d)
 }
 
-// restart kills the scheduler and starts another. What is being bound at that moment may have been bound.
+// restart kills the scheduler and starts another. Pods that are being bound at that moment may have been bound.
 func (w *world) restart() {
 	w.note("the scheduler is killed")
 	inFlight := w.process.attempts()
@@ -452,7 +450,7 @@ func (w *world) calmDown() {
 		w.runFor(time.Second)
 	}
 	// A gang of which it cannot be told whether it fits is tried every ten seconds: this may be such a moment.
-	if w.somebodyHoldsRoom() {
+	if w.anyPodHoldsRoom() {
 		w.runFor(time.Second)
 	}
 }

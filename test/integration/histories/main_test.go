@@ -1,7 +1,6 @@
-// Package histories_test drives muster-scheduler through random histories: the upstream scheduler's queue, cache and framework
-// runtime with the plugins and the profile that are shipped, on an API server in memory. Each history runs in a bubble
-// of testing/synctest, where time stands still until everybody waits for it: so there is no sleeping, and "at rest" is a
-// fact.
+// Package histories_test drives muster-scheduler through random histories: the upstream scheduler's queue, cache and framework runtime with
+// the shipped plugins and profile, on an API server in memory. Each history runs in a bubble of testing/synctest, where time stands still
+// until all goroutines wait for it: so there is no sleeping, and "at rest" is a fact.
 package histories_test
 
 import (
@@ -53,7 +52,7 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, "error:", msg, err)
 		}
 	}}
-	// The scheduler listens for a signal. What the runtime starts for the first listener must not belong to a bubble.
+	// The scheduler listens for a signal. Goroutines that the runtime starts for the first listener must not belong to a bubble.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGUSR2)
 	os.Exit(m.Run())
 }

@@ -270,7 +270,7 @@ func (*process) SignPod(context.Context, *corev1.Pod) ([]fwk.SignFragment, *fwk.
 	return nil, nil
 }
 
-// Score prefers nodes as the history says, so that its nodes are taken in any order and always in the same when it is repeated.
+// Score prefers nodes as the history says. So nodes are taken in any order, and in the same order when the history is repeated.
 func (p *process) Score(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// tell goes through a history in some ways, each with a scheduler that has read everything, and says what went wrong.
+// tell goes through a history in several ways, each with a scheduler that has read everything, and reports errors.
 func tell(t *testing.T, history func(*world)) {
 	t.Helper()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -129,7 +129,7 @@ func TestAGangThatHoldsRoomWhereTheNodesHaveGoneLetsGo(t *testing.T) {
 			w.process.turn()
 			w.settle()
 		}
-		w.require(w.somebodyHoldsRoom(), "nobody holds room")
+		w.require(w.anyPodHoldsRoom(), "no pod holds room")
 		for _, node := range w.nodes() {
 			w.note("%s is gone", node.Name)
 			w.remove(nodesResource, node)

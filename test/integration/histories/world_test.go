@@ -39,7 +39,7 @@ type world struct {
 	excused bool                        // more than its capability may be reserved of the queue: it was lowered under a round
 	before  *view                       // while one thing changes: what the scheduler had been told before
 	ended   map[run]sets.Set[types.UID] // who has succeeded
-	burst   sets.Set[string]            // gangs of which news arrive in a burst now; nil outside of bursts
+	burst   sets.Set[string]            // gangs whose events arrive in a burst now; nil outside of bursts
 
 	mu    sync.Mutex
 	wrong []string // what the scheduler did wrong
@@ -93,7 +93,7 @@ func (w *world) end() {
 	}
 }
 
-// settle waits until nobody has anything to do at this moment, and reports what went wrong meanwhile.
+// settle waits until no goroutine has work at this moment, and reports errors.
 func (w *world) settle() {
 	synctest.Wait()
 	if len(w.wrong) > 0 {

@@ -19,8 +19,8 @@ import (
 	"github.com/muster-sched/muster/pkg/watchlog"
 )
 
-// TestControllersThatDieAtRandomMoments: Jobs whose first two runs fail come to the end that they would come to in
-// peace, and no run has any of its pods twice, however often the controller is replaced meanwhile.
+// TestControllersThatDieAtRandomMoments: Jobs whose first two runs fail come to the same end as without disturbance. No run has any of its
+// pods twice, however often the controller is replaced.
 func TestControllersThatDieAtRandomMoments(t *testing.T) {
 	const jobs, replicas, badRuns = 12, 4, 2
 	s := newStage(t)
@@ -68,8 +68,8 @@ func TestControllersThatDieAtRandomMoments(t *testing.T) {
 	}
 }
 
-// autopilot plays podgroup controller, scheduler and kubelet until the context ends: gangs are admitted, pods run, the
-// first pod of a run below badRuns fails, all pods of later runs succeed, and what is deleted goes.
+// autopilot plays podgroup controller, scheduler and kubelet until the context ends: gangs are admitted, pods run, and deleted pods go. The
+// first pod of a run below badRuns fails, and all pods of later runs succeed.
 func (s *stage) autopilot(ctx context.Context, badRuns int) {
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		groups, err := muster.SchedulingV1beta1().PodGroups(s.namespace).List(ctx, metav1.ListOptions{})
@@ -92,7 +92,7 @@ func (s *stage) autopilot(ctx context.Context, badRuns int) {
 	}, 50*time.Millisecond)
 }
 
-// steer takes one pod one step further. What fails is tried again with the next look.
+// steer takes one pod one step further. A failed request is tried again with the next look.
 func (s *stage) steer(ctx context.Context, pod *corev1.Pod, badRuns int) {
 	isBad := pod.Annotations[batchv1alpha1.JobVersionKey] < fmt.Sprint(badRuns)
 	status := pod.Status.DeepCopy()

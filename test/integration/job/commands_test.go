@@ -111,7 +111,7 @@ func TestCommandsThatCannotBeExecutedAreAnswered(t *testing.T) {
 	nobody := job.DeepCopy()
 	nobody.Name = "nobody"
 	lost := s.command(nobody, "nobody", "AbortJob")
-	s.poll("the Command for nobody is gone", func(ctx context.Context) (bool, error) {
+	s.poll("the Command without a Job is gone", func(ctx context.Context) (bool, error) {
 		_, err := muster.BusV1alpha1().Commands(s.namespace).Get(ctx, lost.Name, metav1.GetOptions{})
 		return apierrors.IsNotFound(err), nil
 	})

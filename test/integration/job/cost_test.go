@@ -13,8 +13,7 @@ import (
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// TestCostOfALargeJob: from its creation to its end a Job costs the controller one request for each pod, and a few
-// for itself, however its pods come and go.
+// TestCostOfALargeJob: from creation to end a Job costs the controller one request for each pod, and a few for itself.
 func TestCostOfALargeJob(t *testing.T) {
 	const pods = 200
 	s := newStage(t)
@@ -35,8 +34,8 @@ func TestCostOfALargeJob(t *testing.T) {
 	t.Logf("%d requests", controller.Requests.Writes()-before)
 }
 
-// TestStatusIsWrittenSeldomAndNothingIsRead: however fast pods come and go, a status is written for each change of phase
-// and else every 200 ms at most; and a Job that lives in peace costs not one read.
+// TestStatusIsWrittenSeldomAndNothingIsRead: a status is written for each change of phase, and otherwise every 200 ms at most, whatever the
+// pods do; and an undisturbed Job costs not one read.
 func TestStatusIsWrittenSeldomAndNothingIsRead(t *testing.T) {
 	const pods = 100
 	s := newStage(t)
@@ -64,8 +63,8 @@ func TestStatusIsWrittenSeldomAndNothingIsRead(t *testing.T) {
 	t.Logf("%d writes of the status in %s", statuses, elapsed)
 }
 
-// TestWhatIsAnsweredLaterIsWrittenSeldom: that a pod has failed is written before anything is done about it, and still no more often
-// than all else that is no phase.
+// TestWhatIsAnsweredLaterIsWrittenSeldom: the failure of a pod is written before any action follows. Still it is written no more often than
+// any change without a phase.
 func TestWhatIsAnsweredLaterIsWrittenSeldom(t *testing.T) {
 	const pods = 60
 	s := newStage(t)

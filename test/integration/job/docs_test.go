@@ -23,8 +23,8 @@ import (
 	"github.com/muster-sched/muster/pkg/job/policy"
 )
 
-// TestManifestsOfTheDocs: every manifest in the docs that is complete is accepted, and Jobs get the pods of all tasks
-// that wait for no other. The pages of plugins have a test of their own, in the package jobplugins.
+// TestManifestsOfTheDocs: every complete manifest in the docs is accepted. Jobs get the pods of all tasks that wait for no other. The pages
+// of plugins have a test of their own, in the package jobplugins.
 func TestManifestsOfTheDocs(t *testing.T) {
 	root := filepath.Join("..", "..", "..", "docs")
 	manifests := map[string][]byte{} // page and number -> text

@@ -16,7 +16,7 @@ import (
 	"github.com/muster-sched/muster/pkg/watchlog"
 )
 
-// reasons of the events on a Job, in the order in which they came, each as often as it was told.
+// reasons of the events on a Job, in their order, each as often as it was reported.
 func (s *stage) reasons(job string) []string {
 	var found []string
 	for _, e := range log.Events("Job", s.namespace, job) {
@@ -60,7 +60,7 @@ func TestAnAdmissionAfterAWaitIsAnEvent(t *testing.T) {
 	s.JobReason(s.name("j"), "QueueNotOpen")
 	s.queue(schedulingv1beta1.QueueStateOpen)
 	s.group(job)
-	s.Soon("the queue is in nobody's way", func() bool { return log.Job(s.name("j")).Reason == "" }, func() any { return log.Job(s.name("j")) })
+	s.Soon("the queue blocks no Job", func() bool { return log.Job(s.name("j")).Reason == "" }, func() any { return log.Job(s.name("j")) })
 	s.admit(job)
 	s.run("j-a-0")
 	s.expectJobEvent("j", "Running", "The minimum of the job runs")
@@ -69,10 +69,10 @@ func TestAnAdmissionAfterAWaitIsAnEvent(t *testing.T) {
 // TestACommandForNoJobIsAnswered: by an event on the Command.
 func TestACommandForNoJobIsAnswered(t *testing.T) {
 	s := newStage(t)
-	command := s.command(mustertesting.MakeJob("nobody").Namespace(s.namespace).Obj(), "gone", "AbortJob")
+	command := s.command(mustertesting.MakeJob("absent").Namespace(s.namespace).Obj(), "gone", "AbortJob")
 	event := s.Event("Command", s.name(command.Name), func(watchlog.Event) bool { return true })
 	assert.Equal(t, "CommandIgnored", event.Reason)
-	assert.Equal(t, "Command "+command.Name+" is not executed: there is no job nobody", event.Message)
+	assert.Equal(t, "Command "+command.Name+" is not executed: there is no job absent", event.Message)
 	s.awaitNoCommands()
 }
 

@@ -172,7 +172,7 @@ func TestEvictionWhileTheControllerIsDown(t *testing.T) {
 	s.JobPhase(s.name("j"), batchv1alpha1.Running)
 }
 
-// TestAFinishedPodThatIsRemovedDoesNotRunAgain: somebody sweeps pods away as soon as they have ended, before the controller has looked.
+// TestAFinishedPodThatIsRemovedDoesNotRunAgain: pods are removed as soon as they have ended, before the controller has looked.
 func TestAFinishedPodThatIsRemovedDoesNotRunAgain(t *testing.T) {
 	s := newStage(t)
 	const pods = 30

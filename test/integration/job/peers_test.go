@@ -16,8 +16,7 @@ import (
 
 // The tests named after a T and a number keep out what other projects' users met.
 
-// TestT10_SucceededPodsAreNotRunAgain: a node is drained of a pod that has succeeded, once while the controller looks and
-// once while it is away.
+// TestT10_SucceededPodsAreNotRunAgain: a node with a succeeded pod is drained, once while the controller runs and once while it does not.
 func TestT10_SucceededPodsAreNotRunAgain(t *testing.T) {
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("j").Policy(busv1alpha1.AnyEvent, busv1alpha1.RestartJobAction).Task(mustertesting.MakeTask("a", 3)))

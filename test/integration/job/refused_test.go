@@ -16,8 +16,7 @@ import (
 // The API server refuses most changes of a Job that could not run. Those below it cannot see: a Job that has started keeps what
 // it has until its spec is mended.
 
-// expectRefused waits until a running Job says that its spec cannot run, in its status and by an event that both name what is
-// wrong and what to do.
+// expectRefused waits until a running Job says that its spec cannot run. The status and an event both name the fault and the remedy.
 func (s *stage) expectRefused(job string, texts ...string) {
 	s.t.Helper()
 	state := s.JobReason(s.name(job), "Invalid")

@@ -18,9 +18,8 @@ type idle struct{}
 
 func (idle) Sync(context.Context, string) (time.Duration, error) { return 0, nil }
 
-// TestProgressGoesBeforeReports: while other work waits, pods are created, and phases are written that follow from what they do;
-// what is only a report comes by the time that nothing else waits, and a pod of which no status has told yet can still be
-// evicted.
+// TestProgressGoesBeforeReports: while other work waits, pods are created, and phases are written that follow from what they do; reports
+// are written when no other work waits. A pod that no status has recorded yet can still be evicted.
 func TestProgressGoesBeforeReports(t *testing.T) {
 	s := newStage(t)
 	other := worker.New("other", idle{})

@@ -192,8 +192,7 @@ func (s *stage) setPhase(name string, phase corev1.PodPhase, exitCode int32) {
 	require.NoError(s.t, err)
 }
 
-// reap lets the pods go that are being deleted, as a kubelet does once their containers have ended, and waits for
-// that many.
+// reap removes the pods that are being deleted, as a kubelet does once their containers have ended. It waits for that many.
 func (s *stage) reap(count int) {
 	s.t.Helper()
 	reaped := 0
@@ -219,7 +218,7 @@ func (s *stage) forceDelete(ctx context.Context, pod *corev1.Pod) bool {
 	return kube.CoreV1().Pods(s.namespace).Delete(ctx, pod.Name, *options) == nil
 }
 
-// evict deletes a pod as somebody else.
+// evict deletes a pod as another client does.
 func (s *stage) evict(name string) {
 	s.t.Helper()
 	require.NoError(s.t, kube.CoreV1().Pods(s.namespace).Delete(s.t.Context(), name, metav1.DeleteOptions{}))

@@ -16,8 +16,8 @@ import (
 	"github.com/muster-sched/muster/pkg/watchlog"
 )
 
-// TestAStatusThatCannotBeWrittenIsSaid: a Job whose status the API server refuses says so by an event, gets nothing that its
-// status does not tell of, and goes on once it can be written.
+// TestAStatusThatCannotBeWrittenIsSaid: a Job whose status the API server refuses says so by an event. It gets nothing that its status does
+// not record, and goes on once the status can be written.
 func TestAStatusThatCannotBeWrittenIsSaid(t *testing.T) {
 	s := newStage(t)
 	allow := s.refuseStatuses("not before noon")

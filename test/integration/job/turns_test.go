@@ -73,8 +73,8 @@ func (a *answers) goThrough(name string) {
 	a.awaitPhase(name, batchv1alpha1.Aborted)
 }
 
-// TestNoNamespaceWaitsForAnother (issue 25, 4): in one namespace Jobs crash and restart all the time, in another as many Jobs as the
-// controller has workers get more pods than one turn gives. A Job of a third is answered meanwhile. MUSTER_TURNS_CRASHING=1000,
+// TestNoNamespaceWaitsForAnother (issue 25, 4): in one namespace Jobs crash and restart all the time. In another, as many Jobs as the
+// controller has workers get more pods than one turn allows. A Job of a third is answered meanwhile. MUSTER_TURNS_CRASHING=1000,
 // MUSTER_TURNS_LARGE=1 and MUSTER_TURNS_REPLICAS=10000 are the full size.
 func TestNoNamespaceWaitsForAnother(t *testing.T) {
 	const rounds = 6

@@ -206,8 +206,8 @@ func TestT16_DeleteAndApplyAgainUnderTheSameName(t *testing.T) {
 	}
 }
 
-// TestForeignPodGroupIsNeitherAdoptedNorDeleted: the PodGroup's name holds the Job's UID, so that only bad will can
-// take it, and that while no controller runs.
+// TestForeignPodGroupIsNeitherAdoptedNorDeleted: the PodGroup's name holds the Job's UID. So only a malicious client can take it, and only
+// while no controller runs.
 func TestForeignPodGroupIsNeitherAdoptedNorDeleted(t *testing.T) {
 	s := newStage(t)
 	var job *batchv1alpha1.Job
@@ -283,8 +283,7 @@ func TestWhatThePodGroupWaitsForIsSaid(t *testing.T) {
 	assert.Empty(t, log.Job(s.name("j")).Reason)
 }
 
-// TestJobOutlivesItsQueue: a queue that is deleted keeps those who wait waiting, ends nobody, and lets them go on when it
-// is there again.
+// TestJobOutlivesItsQueue: a deleted queue keeps waiting Jobs waiting and ends no Job. They go on when the queue exists again.
 func TestJobOutlivesItsQueue(t *testing.T) {
 	s := newStage(t)
 	running := s.apply(mustertesting.MakeJob("running").MaxRetry(1).Task(mustertesting.MakeTask("a", 1)))

@@ -34,8 +34,7 @@ func TestCostOfALargeJob(t *testing.T) {
 	assert.Less(t, last.Size(), 8<<10, "what a pod costs does not grow with the Job")
 }
 
-// refreshes measures how long after a change of the replicas the list of hosts and the configuration of ssh name the
-// new pod.
+// refreshes measures the time from a change of replicas until the hosts and ssh's configuration name the new pod.
 type refreshes struct {
 	s              *stage
 	hosts, secrets watch.Interface

@@ -18,8 +18,8 @@ import (
 	"github.com/muster-sched/muster/test/integration/harness"
 )
 
-// TestOneKeyAndOneClaimForEachJob, whatever happens to the controller: two work at the same time, as when leadership
-// changes hands, and both are stopped and replaced again and again while the Jobs come.
+// TestOneKeyAndOneClaimForEachJob, whatever happens to the controller: two controllers work at the same time, as in a change of leader.
+// Both are stopped and replaced again and again while the Jobs come.
 func TestOneKeyAndOneClaimForEachJob(t *testing.T) {
 	const jobs = 12
 	s := newStage(t)

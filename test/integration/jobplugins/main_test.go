@@ -15,7 +15,7 @@ import (
 	"github.com/muster-sched/muster/test/integration/harness"
 )
 
-// What TestMain starts and all tests share; each test has a namespace of its own.
+// TestMain starts these, and all tests share them; each test has a namespace of its own.
 var (
 	config *rest.Config
 	kube   kubernetes.Interface

@@ -162,7 +162,7 @@ func TestEmptyDirInPlaceOfAMissingClaim(t *testing.T) {
 	assert.Empty(t, claimAt(t, pod, &pod.Spec.Containers[0], "/data"))
 }
 
-// TestAClaimThatWasMadeIsNotMadeTwice: its data went with it, and nobody should think that it is still there.
+// TestAClaimThatWasMadeIsNotMadeTwice: its data went with it, and no user should think that it is still there.
 func TestAClaimThatWasMadeIsNotMadeTwice(t *testing.T) {
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("j").

@@ -41,10 +41,10 @@ const (
 	inFlight = 24
 	// largest is the most members of a gang.
 	largest = 20
-	// prompt is how long after its first binding a gang must have its minimum, when the scheduler was not killed around that time.
+	// prompt is how long after its first binding a gang must have its minimum, if no kill was near.
 	prompt = 10 * time.Second
-	// lingering is how long a gang waits that has its minimum, until it does its work without the rest: what is beyond the minimum gives
-	// way to the minimums of others, and gangs that held all room while they wait for it would stand still.
+	// lingering is how long a gang with its minimum waits for the rest before it does its work: surplus goes after the minimums of other
+	// gangs. Gangs that held all room while they wait for it would block each other.
 	lingering = 5 * time.Second
 	// patience is how long nothing may be finished before the test gives up.
 	patience = 3 * time.Minute
@@ -71,8 +71,8 @@ type gangOf struct {
 	started       time.Time // when it was first seen to have its minimum
 }
 
-// TestSchedulerIsKilledAgainAndAgain: whatever moment the scheduler dies at, all gangs are bound in the end, none is left bound below its
-// minimum, and those that no kill cut through were bound at once.
+// TestSchedulerIsKilledAgainAndAgain: whenever the scheduler dies, all gangs are bound in the end, and none is left bound below its
+// minimum. Gangs that no kill interrupted were bound at once.
 func TestSchedulerIsKilledAgainAndAgain(t *testing.T) {
 	w := newWorld(t, nodes, cpus)
 	stop := w.killAgainAndAgain()
@@ -94,7 +94,7 @@ func newWorld(t *testing.T, nodes, cpus int) *world {
 	dir, err := os.MkdirTemp("", "muster-kills-")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	// A long patience for partial gangs: nobody here would create the pods anew that are evicted with such a gang.
+	// A long patience for partial gangs: no controller here would create the evicted pods of such a gang anew.
 	options := harness.SchedulerAlone("partialGangTimeout: 14m")
 	options.Dir = filepath.Join(dir, "cluster")
 	cluster, err := localcluster.Up(ctx, options)
@@ -309,7 +309,7 @@ func (w *world) judge() {
 	require.Empty(w.t, watchlog.GangViolations(cut, patience), "gangs that a kill may have cut through")
 }
 
-// lag is how much later than the kill the binding may be seen that it cut off, or the other way round.
+// lag is the largest distance between the kill and the observed time of a binding that it interrupted.
 const lag = time.Second
 
 // killedWithin says whether the scheduler was killed between a gang's first binding and that of its minimum.

@@ -17,13 +17,13 @@ import (
 
 var boundPods = flag.Int("bound-pods", 2000, "how many pods are bound when the scheduler is killed, in gangs of twenty")
 
-// backWithin is how long a scheduler may take from its end to the binding of a gang that its successor finds. Volcano took 8 m 17 s beside
-// 140,000 pods; here it would be 2 m 30 s.
+// backWithin is how long a scheduler may take from its end until its successor binds a gang. Volcano took 8 m 17 s beside 140,000 pods;
+// here it would be 2 m 30 s.
 func backWithin() time.Duration { return 10*time.Second + time.Duration(*boundPods)*time.Millisecond }
 
-// T21: a scheduler that starts beside very many bound pods knows them before it decides: a gang that fits is bound soon, one
-// that fits only if they were not there is not, and none of them is disturbed. With as many as in the report on Volcano, most of whose time
-// goes into their creation:
+// T21: a scheduler that starts beside very many bound pods knows them before it decides: a gang that fits is bound soon. One that fits only
+// without these pods is not, and none of the pods is disturbed. With as many pods as in the report on Volcano, most of the time goes into
+// their creation:
 //
 //	go test ./test/integration/kills -run T21 -count 1 -v -timeout 2h -args -bound-pods 140000 -lasting 90m
 func TestT21_RestartBesideVeryManyPods(t *testing.T) {
@@ -52,7 +52,7 @@ func TestT21_RestartBesideVeryManyPods(t *testing.T) {
 	require.Empty(t, disturbed)
 }
 
-// elsewhere is the scheduler that has bound the pods: nobody does it again.
+// elsewhere is the scheduler that has bound the pods: no other binds them again.
 const elsewhere = "elsewhere"
 
 // bindGangs creates gangs whose pods have been bound.

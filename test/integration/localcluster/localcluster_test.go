@@ -60,7 +60,7 @@ func play(role string, args []string) error {
 		return err
 	}
 	fmt.Println("ready")
-	select {} // until somebody kills it
+	select {} // until it is killed
 }
 
 func controlPlane(dir string) localcluster.Options {
@@ -272,7 +272,7 @@ func TestNothingOutlivesAKill(t *testing.T) {
 		pids := processes(t, dir)
 		require.NoError(t, holder.Process.Kill())
 		awaitGone(t, pids)
-		// A process of several threads looks dead a moment before the last of them has let go of its files, and so of the lock.
+		// A process of several threads looks dead a moment before the last one has closed its files, and the lock.
 		stopped := []string{"the cluster in " + dir + " is stopped"}
 		eventually(t, "its status tells that it is stopped", func() bool {
 			status, err := localcluster.StatusOf(t.Context(), dir)

@@ -255,7 +255,7 @@ func startsAgain(t *testing.T, client kubernetes.Interface, name string) {
 	assert.NotNil(t, again.Status.ContainerStatuses[0].LastTerminationState.Terminated)
 }
 
-// outlivesItsName deletes a pod that nobody has told to go as kwok does: by its name alone.
+// outlivesItsName deletes a pod without a termination request, as kwok does: by its name alone.
 func outlivesItsName(cluster *localcluster.Cluster) func(*testing.T, kubernetes.Interface, string) {
 	return func(t *testing.T, client kubernetes.Interface, name string) {
 		config, err := cluster.RESTConfig()
@@ -275,7 +275,7 @@ func outlivesItsName(cluster *localcluster.Cluster) func(*testing.T, kubernetes.
 		require.NoError(t, err, "the simulated kubelet may delete the pod")
 		require.ErrorContains(t, remove(t.Context()), "has not been told to go")
 		assert.Equal(t, uid, awaitPod(t, client, name, inPhase(corev1.PodRunning)).UID)
-		// Who may delete it does, and then it goes.
+		// A client with the right deletes it, and then it goes.
 		lingersWhenDeleted(t, client, name)
 	}
 }

@@ -1,6 +1,6 @@
-// Package native_test runs muster-scheduler, as it is shipped for use beside the default scheduler, in a cluster whose API server has
-// the native PodGroups of Kubernetes (feature gate GenericWorkload, API group scheduling.k8s.io/v1beta1). Upstream's plugin GangScheduling
-// is then part of each profile: its gangs and ours share a process, a scheduling queue and the nodes.
+// Package native_test runs muster-scheduler in its shipped form beside the default scheduler. The API server has the native PodGroups of
+// Kubernetes (feature gate GenericWorkload, API group scheduling.k8s.io/v1beta1). Upstream's plugin GangScheduling is then part of each
+// profile: its gangs and ours share a process, a scheduling queue and the nodes.
 package native_test
 
 import (
@@ -87,7 +87,7 @@ type world struct {
 	namespace string
 }
 
-// newWorld makes a namespace, a queue with a capability in CPUs and the given number of nodes of 4 CPUs, each of which holds one pod of
+// newWorld makes a namespace, a queue with a capability in CPUs and the given number of nodes. Each node has 4 CPUs and holds one pod of
 // this package.
 func newWorld(t *testing.T, nodes int, capability string) *world {
 	t.Helper()

@@ -101,7 +101,8 @@ func TestOfANativeGangAndOneOfOursThatEachFitAloneOneStartsAndTheOtherHoldsNothi
 	}
 }
 
-// A pod that names a queue is charged to it, whoever schedules it: this is asked for, and a limit that native gangs pass is none.
+// A pod that names a queue is charged to it, in native gangs, too: the user asked for it, and a limit that native gangs could exceed is no
+// limit.
 func TestANativeGangWhosePodsNameAQueueStaysWithinItsCapability(t *testing.T) {
 	inQueue := func(pod *corev1.Pod) {
 		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, "scheduling.volcano.sh/queue-name", pod.Namespace)

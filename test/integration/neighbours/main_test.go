@@ -1,6 +1,5 @@
-// Package neighbours_test runs the ordinary Jobs of one namespace beside another namespace that does whatever may hurt them, on a
-// whole cluster with simulated nodes. The tenant of the bad namespace has the rights that tenants have: all that is namespaced, and
-// nothing else.
+// Package neighbours_test runs the ordinary Jobs of one namespace beside another namespace that does harm. The cluster is whole, with
+// simulated nodes. The tenant of the bad namespace has the rights that tenants have: all that is namespaced, and nothing else.
 package neighbours_test
 
 import (
@@ -76,7 +75,7 @@ const (
 
 var badNamespaces = []string{namespaceBad, namespaceQuota, namespaceLimits, namespaceKept, namespaceGoing}
 
-// What TestMain starts.
+// TestMain starts these.
 var (
 	env *harness.Env
 	log *watchlog.Log

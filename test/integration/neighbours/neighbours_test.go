@@ -38,8 +38,8 @@ const (
 	maxMemory = 512 << 10
 )
 
-// TestNoNamespaceHurtsAnother: whatever a tenant does in its namespaces, the Jobs of another complete in time, none starts in part, no
-// queue is used beyond its capability, Muster's programs stay small, and nothing is left when the bad namespaces are deleted.
+// TestNoNamespaceHurtsAnother: whatever a tenant does in its namespaces, the Jobs of another complete in time. None starts in part, no
+// queue is used beyond its capability, and Muster's programs stay small. Nothing is left when the bad namespaces are deleted.
 func TestNoNamespaceHurtsAnother(t *testing.T) {
 	t.Cleanup(func() { keepLogs(t) })
 	good := startNeighbour(t)
@@ -192,7 +192,7 @@ func (n *neighbour) judge() {
 }
 
 // judgeQueues compares what the pods of each queue requested at one time with its capability. Pods that were created with a node do not
-// count: nobody was asked about them.
+// count: the scheduler did not decide them.
 func judgeQueues(t *testing.T) {
 	t.Helper()
 	for _, queue := range []string{queueGood, queueShared, queueSmall, queueAmple} {
@@ -252,7 +252,7 @@ func describe(amounts corev1.ResourceList) string {
 	return strings.Join(texts, ", ")
 }
 
-// firstOf is the earlier of two moments, of those that have come.
+// firstOf is the earlier of two moments; a zero one does not count.
 func firstOf(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

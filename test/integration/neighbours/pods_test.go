@@ -34,7 +34,7 @@ var pods = []abuse{
 		}
 	}},
 	{name: "forged-members", do: func(b *tenant) {
-		// Pods that are beyond the replicas of a Job, of tasks that it does not have, and of an incarnation that it has not reached.
+		// Pods beyond the replicas of a Job, of tasks that it does not have, and of a later incarnation.
 		job := b.job(0).Task(mustertesting.MakeTask("a", 2)).Obj()
 		b.must(job)
 		for i, task := range []string{"a", "b", strings.Repeat("c", 63)} {

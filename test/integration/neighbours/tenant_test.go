@@ -49,7 +49,7 @@ type abuse struct {
 	do        func(*tenant)
 }
 
-// tenant does an abuse, with the rights of the bad namespaces' user. What it creates is named after the abuse.
+// tenant does an abuse, with the rights of the bad namespaces' user. Its objects are named after the abuse.
 type tenant struct {
 	*testing.T
 	ctx       context.Context

@@ -1,5 +1,5 @@
-// Package overtaking_test runs muster-scheduler with a small bound on overtaking, against a real API server with bare Node
-// objects. Room is set aside for one gang at a time in a whole cluster, so that each test has the cluster for itself.
+// Package overtaking_test runs muster-scheduler with a small bound on overtaking, against a real API server with bare Node objects. Room is
+// reserved for one gang at a time in a whole cluster. So each test has the cluster for itself.
 package overtaking_test
 
 import (
@@ -49,7 +49,7 @@ type world struct {
 	namespace string
 }
 
-// newWorld makes a namespace and the given number of nodes of 4 CPUs, each of which holds one pod of this package.
+// newWorld makes a namespace and the given number of nodes of 4 CPUs. Each holds one pod of this package.
 func newWorld(t *testing.T, nodes int) *world {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)

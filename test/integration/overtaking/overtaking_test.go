@@ -28,8 +28,8 @@ const (
 	beyond   = "it would not fit into an empty cluster either"
 )
 
-// passBig lets pods start before the gang "big", one by one as the pods on the first node end, until what comes free is set
-// aside for it. It returns how many have started before it. In the end the first node is empty, and no other pod waits.
+// passBig starts pods before the gang "big", one by one as the pods on the first node end. It stops when freed room is reserved for the
+// gang. It returns how many have started before it. In the end the first node is empty, and no other pod waits.
 func (w *world) passBig(create func(name string)) (passed int) {
 	w.t.Helper()
 	isAside := func() bool { return len(w.pods("big", says(reservedFor))) > 0 }
@@ -62,7 +62,7 @@ func TestABigGangStartsHoweverManySmallGangsCome(t *testing.T) {
 	w.expect(3, "big", "waiting", says("room for 0 of the 3 members that start together"))
 	passed := w.passBig(func(name string) { w.gang(name, 1) })
 	require.Equal(t, maxOvertakes, passed)
-	// The rest of the nodes come free one after the other, and nobody takes them.
+	// The rest of the nodes come free one after the other, and no pod takes them.
 	for i := range 3 {
 		w.gang(fmt.Sprintf("late-%d", i), 1)
 	}
@@ -74,7 +74,7 @@ func TestABigGangStartsHoweverManySmallGangsCome(t *testing.T) {
 	}
 	w.expectBound(3, "big")
 	require.Empty(t, w.pods("late", isBound))
-	// What has waited behind it is woken when it has started and ended.
+	// Pods that have waited behind it are woken when it has started and ended.
 	w.remove("big-0", "big-1", "big-2")
 	w.expectBound(3, "late")
 }
@@ -101,7 +101,7 @@ func TestOrdinaryPodsStandBackAndAreWokenWhenTheGangHasGone(t *testing.T) {
 	w.expectBound(1, "another")
 }
 
-// urgent makes a class of a higher priority, for pods that preempt nobody.
+// urgent makes a class of a higher priority, for pods that do not preempt.
 func (w *world) urgent() func(*corev1.Pod) {
 	w.t.Helper()
 	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}, Value: 1000, PreemptionPolicy: new(corev1.PreemptNever)}
@@ -221,8 +221,8 @@ func inQueue(queue string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Annotations = map[string]string{schedulingv1beta1.QueueNameAnnotation: queue} }
 }
 
-// TestABigGangGetsItsQuotaHoweverManySmallGangsCome has room for all: what is scarce is quota, 9 CPUs of the queue "org", to which
-// the queues "team" and "lead" below it, and a pod without a gang, help themselves.
+// TestABigGangGetsItsQuotaHoweverManySmallGangsCome has room for all: only quota is scarce, 9 CPUs of the queue "org". The queues "team"
+// and "lead" below it, and a pod without a gang, use it.
 func TestABigGangGetsItsQuotaHoweverManySmallGangsCome(t *testing.T) {
 	w := newWorld(t, 8)
 	org, team, lead, other := w.namespace+"-org", w.namespace+"-team", w.namespace+"-lead", w.namespace+"-other"
@@ -254,7 +254,7 @@ func TestABigGangGetsItsQuotaHoweverManySmallGangsCome(t *testing.T) {
 	w.expect(1, "late", "standing back", says(quotaBehind))
 	w.expect(1, "single", "standing back", says(quotaBehind))
 	w.expectUnbound("late")
-	// Who needs none of that quota is not touched.
+	// Gangs that need none of that quota are not affected.
 	w.gangIn(other, "beside", 2)
 	w.expectBound(2, "beside")
 	w.create(w.pod("plain", ""))
@@ -265,7 +265,7 @@ func TestABigGangGetsItsQuotaHoweverManySmallGangsCome(t *testing.T) {
 	w.expectBound(3, "big")
 	require.Empty(t, w.pods("late", isBound))
 	require.Empty(t, w.pods("single", isBound))
-	// When it has ended, those who stood back start.
+	// When it has ended, the gangs that stood back start.
 	w.remove("big-0", "big-1", "big-2")
 	w.expectBound(1, "late")
 	w.expectBound(1, "single")

@@ -74,7 +74,7 @@ func TestAJobFails(t *testing.T) {
 	}
 }
 
-// TestCancel: in each phase that is not final, the job ends, its pod goes and its quota is free for the next.
+// TestCancel: in each phase that is not final, the job ends and its pod goes. The next job can use its quota.
 func TestCancel(t *testing.T) {
 	w := newWorld(t, "4", "4")
 	w.submit("runs", "ann", 4)
@@ -193,7 +193,7 @@ func TestAboveAWholeQuota(t *testing.T) {
 	assert.Equal(t, preparing, w.job("waits").Status.Phase, "what has its quota keeps it")
 }
 
-// TestRequeue: a pod that does not run in time goes, its quota is free for others, and its job keeps its place.
+// TestRequeue: a pod that does not run in time goes, and its job keeps its place. Other jobs can use its quota.
 func TestRequeue(t *testing.T) {
 	w := newWorld(t, "4", "4")
 	w.submit("stuck", "bob", 4)

@@ -53,7 +53,7 @@ const (
 	startTimeout = 3 * time.Minute
 )
 
-// What TestMain starts and all tests share; each test has a namespace, queues and clocks' worth of its own.
+// TestMain starts these, and all tests share them; each test has its own namespace, queues and clocks.
 var (
 	kube   kubernetes.Interface
 	muster versioned.Interface
@@ -198,7 +198,7 @@ type world struct {
 	namespace, group string
 }
 
-// newWorld has a group of the given quotas for the group and for each user, with the image base and instance types of 1 to 8 CPUs.
+// newWorld has a group with quotas for the group and for each user. It has the image base and instance types of 1 to 8 CPUs.
 func newWorld(t *testing.T, groupCPU, userCPU string) *world {
 	t.Helper()
 	w := &world{T: t}

@@ -119,8 +119,8 @@ func TestJobsMoveWithTheirGroup(t *testing.T) {
 	assert.Equal(t, map[string]int{w.group: 1, queue: 2}, in)
 }
 
-// TestAJobWithoutAPodGroup holds up later jobs of its group, but not for ever: that of another namespace does not wait until somebody raises the
-// limit of objects in the first one.
+// TestAJobWithoutAPodGroup holds up later jobs of its group, but not for ever: a job of another namespace need not wait until the limit of
+// objects in the first one is raised.
 func TestAJobWithoutAPodGroup(t *testing.T) {
 	w := newWorld(t, "4", "4")
 	const limit = corev1.ResourceName("count/podgroups.scheduling.volcano.sh")

@@ -174,7 +174,7 @@ func createNode(t *testing.T, name, pool string, cpus int) {
 	require.NoError(t, err)
 }
 
-// createGang makes a gang of pods for the scheduler of an election, which is also the name of their nodes' pool.
+// createGang makes a gang of pods for the scheduler of an election. The election's name is also that of their node pool.
 func (e *election) createGang(t *testing.T, namespace, name, queue string, minMember, members int, cpu string) {
 	t.Helper()
 	group := mustertesting.MakePodGroup(name).Namespace(namespace).MinMember(int32(minMember)).Queue(queue).Obj()
@@ -203,7 +203,7 @@ func podsOf(ctx context.Context, namespace, gang string) ([]corev1.Pod, error) {
 	return pods, nil
 }
 
-// expectReason waits until all members of a gang that have no node carry a condition PodScheduled with a reason and a message.
+// expectReason waits until all members of a gang without a node have a PodScheduled condition with this reason and message.
 func expectReason(t *testing.T, namespace, gang, reason, message string) {
 	t.Helper()
 	var last string
@@ -284,8 +284,8 @@ func TestGangsStartThoughTheLeaderIsKilled(t *testing.T) {
 	assert.Empty(t, watchlog.GangViolations(log.Incarnations(), soon))
 }
 
-// TestAStandbyWritesNothing: it does not see what the leader has reserved in memory, so a gang that is being bound looks broken to it. While the
-// leader is stopped all writes would be the standby's.
+// TestAStandbyWritesNothing: it does not see what the leader has reserved in memory. So a gang that is being bound looks broken to it.
+// While the leader is stopped all writes would be the standby's.
 func TestAStandbyWritesNothing(t *testing.T) {
 	const partialGangTimeout, lease = 2 * time.Second, 20 * time.Second
 	ctx := t.Context()

@@ -36,7 +36,7 @@ import (
 // soon bounds what should take a second or two; it only matters when something is broken, or the machine is very busy.
 const soon = 30 * time.Second
 
-// What TestMain starts and all tests share.
+// TestMain starts these, and all tests share them.
 var (
 	binary     string
 	kubeconfig string
@@ -149,7 +149,7 @@ func eventually(t *testing.T, what string, met func() bool) {
 	require.NoError(t, err, "not seen: %s", what)
 }
 
-// awaitWork creates a queue and waits until somebody opens it: someone leads, and works.
+// awaitWork creates a queue and waits until it is opened: then a controller leads, and works.
 func awaitWork(t *testing.T) {
 	t.Helper()
 	queues := muster.SchedulingV1beta1().Queues()
@@ -184,7 +184,7 @@ func TestAReplicaTakesOverAtOnceAfterAnOrderlyStop(t *testing.T) {
 	assert.Contains(t, first.log.String(), "Stopped")
 	assert.Empty(t, first.errors(), "nothing goes wrong in an orderly stop")
 	eventually(t, "the second leads", func() bool { now := holder(t); return now != "" && now != leader })
-	assert.Less(t, time.Since(stopped), 10*time.Second, "the lease was given back: nobody waits for its 15 s to pass")
+	assert.Less(t, time.Since(stopped), 10*time.Second, "the lease was given back: no replica waits for its 15 s to pass")
 	awaitWork(t)
 	assert.Equal(t, 0, second.stop())
 }
@@ -207,7 +207,7 @@ func TestHealthIsOpenAndMetricsAreNot(t *testing.T) {
 		assert.Equal(t, http.StatusOK, code, "%s: %s", path, body)
 	}
 	code, _ := p.get("/metrics", "")
-	assert.Equal(t, http.StatusForbidden, code, "nobody in particular")
+	assert.Equal(t, http.StatusForbidden, code, "an unknown user")
 	code, _ = p.get("/metrics", "nonsense")
 	assert.Equal(t, http.StatusUnauthorized, code, "a token that is none")
 	token := createReader(t)

@@ -11,7 +11,7 @@ import (
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// TestAWaitingTimeEnds: a PodGroup is let into a full queue when the time that it says is over, and another one is not.
+// TestAWaitingTimeEnds: a PodGroup is admitted to a full queue when its waiting time is over, and another one is not.
 func TestAWaitingTimeEnds(t *testing.T) {
 	s := newFixture(t)
 	queue := s.createQueue(mustertesting.MakeQueue(s.name("full")).Capability("cpu", "2")).Name

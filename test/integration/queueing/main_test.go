@@ -49,7 +49,7 @@ const (
 	overtakeTime = 10 * time.Minute
 )
 
-// What TestMain starts and all tests share; each test has a namespace and queues of its own.
+// TestMain starts these, and all tests share them; each test has a namespace and queues of its own.
 var (
 	kube   kubernetes.Interface
 	muster versioned.Interface

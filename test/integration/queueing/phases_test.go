@@ -30,9 +30,9 @@ const (
 	stepsOfAGang = 40
 )
 
-// TestPhasesAreThoseThatClientsKnow: whatever becomes of the members of a gang, however fast, each status that is written is right about
-// the members as they were at a moment between the status before and that one. All objects count their resource versions together, so
-// that the recorded watches tell in which order things were written.
+// TestPhasesAreThoseThatClientsKnow: each status that is written describes the members at a moment between the last status and this one.
+// That holds for any changes, at any speed. All objects share one sequence of resource versions, so the recorded watches tell in which
+// order things were written.
 func TestPhasesAreThoseThatClientsKnow(t *testing.T) {
 	s := newFixture(t)
 	s.eventually("the default queue is open, so that no gang waits for it", func() bool {
@@ -94,7 +94,7 @@ func (p *player) play() error {
 	return nil
 }
 
-// step does one thing that can be done now. What is likely in the life of a gang is likely here.
+// step does one thing that can be done now. Steps that are likely in the life of a gang are likely here.
 func (p *player) step() error {
 	if p.rand.IntN(12) == 0 {
 		return p.setMinimum(p.rand.IntN(5))
@@ -346,8 +346,8 @@ func (m *moment) counts(group *schedulingv1beta1.PodGroup) bool {
 	return [3]int32{group.Status.Running, group.Status.Succeeded, group.Status.Failed} == [3]int32{int32(m.running), int32(m.succeeded), int32(m.failed)}
 }
 
-// wrong describes the first status that no moment explains; "" if there is none. It goes through the statuses with the moments that each may
-// be about, none of them before one that the status before may be about.
+// wrong describes the first status that no moment explains; "" if there is none. It goes through the statuses with the moments that each
+// may describe. None of them is before a moment of the last status.
 func (r *recorder) wrong(group string, removed []types.UID) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -382,8 +382,8 @@ func (r *recorder) wrong(group string, removed []types.UID) string {
 	return ""
 }
 
-// explains says whether a status may follow a phase, when these moments have passed. The write of a status fails if the PodGroup has changed
-// meanwhile, so that its minimum is the one that the status is about.
+// explains says whether a status may follow a phase, when these moments have passed. The write of a status fails if the PodGroup has
+// changed meanwhile. So its minimum is the one that the status describes.
 func explains(passed []moment, last schedulingv1beta1.PodGroupPhase, next *schedulingv1beta1.PodGroup, minimumChanged bool) bool {
 	minimum, now := int(next.Spec.MinMember), passed[len(passed)-1]
 	lost := now.losses > passed[0].losses

@@ -40,7 +40,7 @@ func TestWhoDoesNotFitWaitsAndGoesOnWhenThereIsRoom(t *testing.T) {
 	s.phase("third", schedulingv1beta1.PodGroupInqueue) // traverse: it passes the second
 	s.deleteGroup("third")
 
-	// What is promised stays promised while pods take it up, and is free again when they are done.
+	// Promised room stays promised while pods take it, and is free again when they are done.
 	s.createPods("first", "a", "b", "c")
 	s.bind("a", "b", "c")
 	s.phase("first", schedulingv1beta1.PodGroupRunning)
@@ -158,7 +158,7 @@ func TestAncestorsLimitToo(t *testing.T) {
 	s.why("b", fmt.Sprintf("queue %q has 1 cpu free of its capability, 2 needed", parent))
 }
 
-// TestAGuaranteeIsNotLent: what the kept queue does not use of its guarantee is kept from its sibling, and the kept queue starts at once.
+// TestAGuaranteeIsNotLent: the unused part of the kept queue's guarantee is kept from its sibling, and the kept queue starts at once.
 func TestAGuaranteeIsNotLent(t *testing.T) {
 	s := newFixture(t)
 	parent := s.createQueue(mustertesting.MakeQueue(s.name("parent")).Capability("cpu", "4")).Name
@@ -257,7 +257,7 @@ func TestPartOfAGangThatCannotBeCompleted(t *testing.T) {
 	s.phase("g", schedulingv1beta1.PodGroupRunning)
 	s.setPhase(corev1.PodRunning, "c2")
 
-	// What Muster removes, and a minimum that is raised, are no losses; but that the rest finds no room is told.
+	// Pods that Muster removes, and a raised minimum, are no losses; but the status says that the rest finds no room.
 	removed, err := kube.CoreV1().Pods(s.namespace).Get(s.ctx, "c2", metav1.GetOptions{})
 	require.NoError(s, err)
 	podGroups.Removing(removed.UID)
@@ -347,7 +347,7 @@ func TestABigGangCostsFewWrites(t *testing.T) {
 	assert.LessOrEqual(t, writes, 4+int(took/(200*time.Millisecond)))
 }
 
-// TestSucceededPodsOfAJobCountWhenTheyAreGone: a gang counts on its members that have succeeded. Whoever removes their objects, the Job
+// TestSucceededPodsOfAJobCountWhenTheyAreGone: a gang counts on its members that have succeeded. When their objects are removed, the Job
 // remembers them.
 func TestSucceededPodsOfAJobCountWhenTheyAreGone(t *testing.T) {
 	s := newFixture(t)

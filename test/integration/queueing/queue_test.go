@@ -131,7 +131,7 @@ func TestCommandsAreExecutedOnce(t *testing.T) {
 	s := newFixture(t)
 	queue := s.createQueue(mustertesting.MakeQueue(s.name("q"))).Name
 	s.queueState(queue, schedulingv1beta1.QueueStateOpen)
-	t.Run("in the order of their creation, also when they came while nobody was there", func(t *testing.T) {
+	t.Run("in the order of their creation, also when they came while no controller ran", func(t *testing.T) {
 		var last string
 		whileDown(func() {
 			s.order(busv1alpha1.OpenQueueAction, queue)

@@ -10,8 +10,8 @@ import (
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// TestAUserHasItsQuotaOfTheQueue: what the user's running pods take counts, and what another user asks for is let in meanwhile, though
-// the queue is first in, first out.
+// TestAUserHasItsQuotaOfTheQueue: the use of the user's running pods counts. Another user's request is admitted meanwhile, though the queue
+// is first in, first out.
 func TestAUserHasItsQuotaOfTheQueue(t *testing.T) {
 	s := newFixture(t)
 	queue := mustertesting.MakeQueue(s.name("team")).Capability("cpu", "6").Dequeue(schedulingv1beta1.DequeueStrategyFIFO)

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestMembersThatAreAlikeFindTheirNodesByHints: they spread over the nodes as they would if all nodes were scored for each of them. If the
-// node that the last one has taken were not scored anew, some nodes would have none and others four.
+// TestMembersThatAreAlikeFindTheirNodesByHints: they spread over the nodes as if all nodes were scored for each of them. Without a new
+// score for the node of the last pod, some nodes would have none and others four.
 func TestMembersThatAreAlikeFindTheirNodesByHints(t *testing.T) {
 	const nodes, each = 5, 3
 	w := newQuietWorld(t, nodes)

@@ -32,8 +32,8 @@ func (w *world) awaitForbidden(pod, node string) {
 	})
 }
 
-// A member whose binding fails after its gang was released keeps its room, though a gang that would fit into it waits, and
-// is bound as soon as it can be. Until then the gang is partial, but not for so long that it would be taken down for it.
+// A member whose binding fails after its gang was released keeps its room. Another gang waits and would fit into it. It is bound as soon as
+// possible. Until then the gang is partial, but not so long that it is evicted for that.
 func TestAMemberWhoseBindingFailsKeepsItsRoom(t *testing.T) {
 	w := newWorld(t, 2)
 	w.create(w.pod("g-1", "g")) // of a gang that does not exist yet

@@ -180,8 +180,8 @@ func TestGangOfPodsThatGetDevicesAsAResource(t *testing.T) {
 	w.expectBound("g", 2)
 }
 
-// Upstream allocates a claim when its first pod is bound, and lets no other pod have it before. So members of a minimum that
-// share one cannot all hold their room first. They are told so, and cost nothing until somebody has had the claim allocated.
+// Upstream allocates a claim when its first pod is bound, and lets no other pod have it before. So members of a minimum that share one
+// cannot all hold their room first. Their conditions say so, and they cost nothing until the claim is allocated.
 func TestGangThatSharesAClaimIsToldWhyItWaits(t *testing.T) {
 	w := newQuietWorld(t, 1)
 	w.createDeviceClass()

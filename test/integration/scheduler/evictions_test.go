@@ -21,7 +21,7 @@ import (
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 )
 
-// randomLoad is a gang, or pods without one, of which every pod that is evicted is created again, as a controller does.
+// randomLoad is a gang, or pods without one. Every evicted pod is created again, as a controller does.
 type randomLoad struct {
 	name, queue string
 	minimum     int // 0 for pods without a gang
@@ -70,8 +70,8 @@ func newRandomLoads(t *testing.T, seed uint64, scheduler *restarts) *randomLoads
 	return &randomLoads{world: w, random: random, scheduler: scheduler, capability: map[string]int64{}, seated: sets.New[string](), leaving: map[string]int{}}
 }
 
-// TestRandomLoadsComeToRest is pkg/placement's history on the real scheduler: evictions end though whatever is evicted comes
-// again, everything that has others evicted is bound, no queue ever uses more than its capability, and what is charged is what is bound.
+// TestRandomLoadsComeToRest is pkg/placement's history on the real scheduler: evictions end although evicted pods come again. Every pod
+// that has others evicted is bound, no queue exceeds its capability, and the bound pods are charged.
 func TestRandomLoadsComeToRest(t *testing.T) {
 	scheduler, over := &restarts{since: time.Now()}, make(chan struct{})
 	close(over)
@@ -145,7 +145,7 @@ func (r *randomLoads) submit(l *randomLoad) {
 	r.create(l.make(name))
 }
 
-// awaitRest creates again what is evicted until nothing changes for a while, no gang is incomplete, and the scheduler is not restarted any more.
+// awaitRest creates evicted pods again until nothing changes for a while, gangs are complete, and the restarts are over.
 func (r *randomLoads) awaitRest(over <-chan struct{}) {
 	last, since := "", time.Now()
 	err := wait.PollUntilContextTimeout(r.ctx, 50*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {

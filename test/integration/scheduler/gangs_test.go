@@ -238,7 +238,7 @@ func TestPodGroupMayComeAfterItsPods(t *testing.T) {
 	w.create(w.pod("alone", "", func(p *corev1.Pod) {
 		p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("100m")
 	}))
-	w.expectBound("alone", 1) // whoever has no gang is not held up
+	w.expectBound("alone", 1) // pods without a gang are not blocked
 	require.Zero(t, w.bound("g"))
 	w.createGroup("g", 2, "")
 	w.expectBound("g", 2)
@@ -263,8 +263,8 @@ func TestSurplusComesAfterTheMinimum(t *testing.T) {
 	w.expectBound("g", 4)
 }
 
-// TestMembersWaitForThePodGroupThatTheyWereCreatedFor: a pod that names a later PodGroup than the scheduler has seen is not beyond its
-// minimum, though there is room. It starts when the scheduler sees that one.
+// TestMembersWaitForThePodGroupThatTheyWereCreatedFor: a pod that names a later PodGroup than the scheduler has seen does not count as
+// surplus, even with room. It starts when the scheduler sees that one.
 func TestMembersWaitForThePodGroupThatTheyWereCreatedFor(t *testing.T) {
 	w := newWorld(t, 3)
 	w.createGroup("g", 1, "")
@@ -292,7 +292,7 @@ func TestMembersWaitForThePodGroupThatTheyWereCreatedFor(t *testing.T) {
 
 func TestUnlikeMembersThatFitOnlyOneWayAreSeated(t *testing.T) {
 	w := newWorld(t, 2)
-	// Spread as the scheduler scores, two pods of 1 CPU would take room from the one that needs a node for itself.
+	// With the scheduler's scores, two pods of 1 CPU would take room from the one that needs a whole node.
 	w.createGroup("g", 5, "")
 	for i := range 4 {
 		w.create(w.pod(fmt.Sprintf("g-small-%d", i), "g", func(p *corev1.Pod) {

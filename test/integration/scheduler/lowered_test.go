@@ -50,7 +50,8 @@ func (w *world) evictedBecause(name, message string) bool {
 	})
 }
 
-// TestALoweredCapabilityIsTakenBack: surplus goes first, then gangs as a whole. What must stay stays, although the queue uses too much.
+// TestALoweredCapabilityIsTakenBack: surplus goes first, then gangs as a whole. Pods that must stay do so, although the queue uses too
+// much.
 func TestALoweredCapabilityIsTakenBack(t *testing.T) {
 	w := newWorld(t, 5)
 	queue := w.queue("lowered", "0", capability("15"))

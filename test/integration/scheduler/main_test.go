@@ -1,5 +1,5 @@
-// Package scheduler_test runs muster-scheduler as a process against a real API server, with bare Node objects and no
-// controller that would admit PodGroups or create pods: the tests do that by what they write.
+// Package scheduler_test runs muster-scheduler as a process against a real API server with bare Node objects. No controller admits
+// PodGroups or creates pods: the tests do that by what they write.
 package scheduler_test
 
 import (
@@ -63,8 +63,8 @@ func newWorld(t *testing.T, nodes int) *world {
 	return makeWorld(t, nodes)
 }
 
-// newQuietWorld is newWorld for a test that must be alone: messages may speak of any node of the cluster, events of others may wake
-// gangs, and metrics count everybody's. Nothing of it is left for the next test.
+// newQuietWorld is newWorld for a test that must be alone: messages may name any node of the cluster, events of other tests may wake gangs,
+// and metrics count all tests. Nothing of it is left for the next test.
 func newQuietWorld(t *testing.T, nodes int) *world {
 	t.Helper()
 	w := makeWorld(t, nodes)
@@ -117,7 +117,7 @@ func (w *world) addNode(i int, change ...func(*corev1.Node)) string {
 	return node.Name
 }
 
-// pod is a pod of 3 CPUs, so that a node of the pool holds one, of a gang ("" for none).
+// pod is a pod of 3 CPUs of a gang ("" for none). A node of the pool holds one.
 func (w *world) pod(name, gang string, change ...func(*corev1.Pod)) *corev1.Pod {
 	made := mustertesting.MakePod(name).Namespace(w.namespace).Requests("cpu", "3").SchedulerName("default-scheduler")
 	if gang != "" {
@@ -178,7 +178,7 @@ func (w *world) expectBound(prefix string, n int) {
 	w.eventually(fmt.Sprintf("%d pods of %s are bound", n, prefix), func() bool { return w.bound(prefix) == n })
 }
 
-// expectHeld checks that a gang is reported unschedulable, once, and that none of its pods is bound, also a while later.
+// expectHeld checks that a gang is reported unschedulable, once, and that none of its pods is bound, even later.
 func (w *world) expectHeld(prefix string, messages ...string) {
 	w.t.Helper()
 	w.eventually(fmt.Sprintf("%s is reported to wait with %q", prefix, messages), func() bool { return w.reported(prefix, messages) })

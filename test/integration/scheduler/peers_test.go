@@ -24,8 +24,8 @@ import (
 // gangs wake is measured by the benchmarks; here stands that it is the event that wakes them, long before any of the scheduler's fallbacks.
 
 const (
-	// beforeAnyNet is less than the least time after which a waiting gang is judged again without an event: five seconds, for the sake
-	// of its report.
+	// beforeAnyNet is less than the least time after which a waiting gang is judged again without an event: five seconds, because of its
+	// report.
 	beforeAnyNet = 4 * time.Second
 	// beforeTheNextLook is well below the second after which the Store looks at all gangs that are to be judged. Now and then that look
 	// comes as soon, but not in most of several tries.
@@ -44,7 +44,7 @@ func TestT1_AGangWakesWhenANodeComesAndWhenAPodGoes(t *testing.T) {
 	}
 	var whenANodeCame, whenAPodWent []time.Duration
 	for i := range rounds {
-		// What each gang waits for is there for it alone.
+		// Each gang waits for an event of its own.
 		name := fmt.Sprintf("by-node-%d", i)
 		addNode(name)
 		whenANodeCame = append(whenANodeCame, w.timeToWake(name, 2, func() { addNode(name) }))
@@ -65,7 +65,7 @@ func inRound(round string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Spec.NodeSelector["round"] = round }
 }
 
-// timeToWake is how long a gang that has one place too few is not bound after the API server has answered to the event that it waits for.
+// timeToWake is the time from an event until a gang that lacked one place is bound. It begins with the API server's answer to the event.
 func (w *world) timeToWake(name string, size int, event func()) time.Duration {
 	w.t.Helper()
 	w.createGroup(name, int32(size), "")
@@ -90,7 +90,7 @@ func median(of []time.Duration) time.Duration {
 	return sorted[len(sorted)/2]
 }
 
-// T2: of two gangs that each fit alone and not together, one is bound whole and the other holds nothing, again and again.
+// T2: of two gangs that fit alone and not together, one is bound whole and the other holds nothing, repeatedly.
 func TestT2_OfTwoGangsThatEachFitAloneOneStartsAndTheOtherHoldsNothing(t *testing.T) {
 	w := newWorld(t, 4)
 	for round := range 3 {
@@ -130,7 +130,7 @@ func (w *world) removeGang(name string, size int) {
 }
 
 // T4: a pod that is created anew under its name is another member: the place of its predecessor does not count for its gang. Each pod is
-// created as soon as the one before it is deleted, so that the scheduler hears of both as they come.
+// created as soon as the one before it is deleted. So the scheduler sees both events in sequence.
 func TestT4_PodsThatAreCreatedAnewUnderTheirNamesAreOtherMembers(t *testing.T) {
 	w := newWorld(t, 3)
 	w.replaceGang(func(replace func()) { replace() })
@@ -146,8 +146,8 @@ func TestT4_PodsThatAreCreatedAnewWhileNobodyLooksAreOtherMembers(t *testing.T) 
 	})
 }
 
-// replaceGang replaces the pods of a gang in a world of three nodes when others have taken their places, and checks that the new ones
-// start together, when there is room for all of them.
+// replaceGang replaces the pods of a gang in a world of three nodes when others have taken their places. It checks that the new ones start
+// together when there is room for all of them.
 func (w *world) replaceGang(meanwhile func(replace func())) {
 	w.t.Helper()
 	const size = 3
@@ -176,8 +176,8 @@ func (w *world) replaceGang(meanwhile func(replace func())) {
 	}
 }
 
-// T4, the other way round: pods that are created anew again and again while their gang is judged, placed and bound leave nothing behind,
-// neither room nor quota, and the last ones are bound.
+// T4, the other way round: pods are created anew again and again while their gang is decided, placed and bound. They leave neither room nor
+// quota behind, and the last ones are bound.
 func TestT4_PodsThatAreReplacedWhileTheirGangStartsLeaveNothingBehind(t *testing.T) {
 	const size = 3
 	w := newWorld(t, size)
@@ -233,8 +233,8 @@ func TestT5_AGangThatDoesNotFitLetsSmallerOnesPass(t *testing.T) {
 	w.expectBound("head", 5)
 }
 
-// T7: who was evicted does not evict back. A gang that gave way to a more important pod, and comes again, waits; also what
-// its PodGroup's class, its surplus and a third pod between the two could set off comes to rest with the most important ones.
+// T7: an evicted pod does not evict back. A gang that gave way to a more important pod, and comes again, waits; the class of its PodGroup,
+// its surplus and a third pod of a priority between matter. All comes to rest with the most important ones.
 func TestT7_NoAEvictsBEvictsA(t *testing.T) {
 	w := newWorld(t, 3)
 	low, middle, high := w.class(10), w.class(50), w.class(100)
@@ -247,16 +247,16 @@ func TestT7_NoAEvictsBEvictsA(t *testing.T) {
 	w.expectBound("a-", 2)
 	w.expectBound("g-", 0)
 
-	// The gang comes again, as its controller has it come, and with it one that is more important than it, not than the others.
+	// The gang comes again, as its controller creates it. With it comes one that is more important than it, not than the others.
 	settled := w.uids("a-")
 	w.create(w.pod("again-0", "g", low), w.pod("again-1", "g", low), w.pod("again-2", "g", low), w.pod("between", "", middle))
 	w.expectBound("between", 1)
 	w.expectHeld("again", "of the 2 members that start together")
-	require.Equal(t, settled, w.uids("a-"), "nobody has been evicted and made again")
+	require.Equal(t, settled, w.uids("a-"), "no pod was evicted and created again")
 	w.expectStays("between", 1)
 	require.Zero(t, w.disrupted("a-")+w.disrupted("between"))
 
-	// With room again the gang is there, its surplus too, and evicts nobody of its own importance or more.
+	// With room again the gang is there, with its surplus. It evicts no pod of its own importance or more.
 	for i := range 3 {
 		w.addNode(3 + i)
 	}
@@ -281,8 +281,8 @@ func (w *world) uids(prefix string) map[string]types.UID {
 	return found
 }
 
-// T8: nobody is evicted unless all for whom it is done get a place by it: neither for members of a gang that would still not be
-// whole, nor for a pod that fits nowhere even then.
+// T8: no pod is evicted unless all members for which it is done get a place by it: neither for members of a gang that would still be
+// incomplete, nor for a pod that fits nowhere even then.
 func TestT8_NoEvictionWithoutAPlaceForAll(t *testing.T) {
 	w := newWorld(t, 2)
 	w.create(w.pod("low-0", "", w.class(10)), w.pod("low-1", "", w.class(10)))
@@ -333,8 +333,7 @@ func (w *world) endPod(name string, phase corev1.PodPhase) {
 	require.NoError(w.t, err)
 }
 
-// T22: a minimum of 0 makes a gang of which every member starts by itself, also when the PodGroup comes after them and when it is
-// admitted late.
+// T22: a minimum of 0 makes a gang of which every member starts by itself. The PodGroup may come after the members, or be admitted late.
 func TestT22_AMinimumOfZeroHoldsNobodyBack(t *testing.T) {
 	w := newWorld(t, 2)
 	w.createGroup("g", 0, "")

@@ -111,7 +111,7 @@ func TestPreemptionTakesAGangWhole(t *testing.T) {
 	w.expectBound("urgent", 1)
 }
 
-// disrupted counts the pods of a prefix that are being deleted and say that it is for preemption, not because their gang is broken.
+// disrupted counts the pods of a prefix that are being deleted for preemption, and not to repair their gang.
 func (w *world) disrupted(prefix string) int {
 	pods, err := kube.CoreV1().Pods(w.namespace).List(w.ctx, metav1.ListOptions{})
 	require.NoError(w.t, err)

@@ -22,11 +22,11 @@ import (
 
 // reclaimCase is a newcomer that lacks room or quota. Nodes have 4 CPUs.
 //
-// A queue is its name and the CPUs that it deserves, and then "<" and its parent, "c" and its capability, "keep" if nothing is reclaimed from
-// it, "runs" and its minRuntime, or "delay" and its preemptionDelay.
+// A queue is its name, the CPUs that it deserves, and options. These are "<" and its parent, "c" and its capability, and "keep" if it is
+// not reclaimable. "runs" and "delay" give its minRuntime and its preemptionDelay.
 //
-// What runs and what comes is a name, a queue or "-", how many pods, and the CPUs of each. "3/2" is a gang of three with a minimum of two, "3"
-// are three pods without a gang. Then follow "@" and the priority, "on" and a node for each pod, or one of pod's words: see setWord.
+// A load is a name, a queue or "-", the number of pods, and the CPUs of each. "3/2" is a gang of three with a minimum of two, "3" are three
+// pods without a gang. Then follow "@" and the priority, "on" and a node for each pod, or one of pod's words: see setWord.
 type reclaimCase struct {
 	nodes       int
 	queues      string

@@ -127,8 +127,7 @@ func (w *world) eventsOf(kind, name, reason string) []string {
 	return messages
 }
 
-// noWrites checks that nothing is written to the members of a gang, and no event made, for longer than the scheduler waits
-// before it says something else.
+// noWrites checks that the members of a gang get no write and no event. It waits longer than the scheduler does before a new text.
 func (w *world) noWrites(seen *writes, prefix string, n, each int) {
 	w.t.Helper()
 	_ = wait.PollUntilContextTimeout(w.ctx, 100*time.Millisecond, 7*time.Second, true, func(context.Context) (bool, error) {
@@ -159,7 +158,7 @@ func TestEveryMemberSaysOnceWhatItsGangLacks(t *testing.T) {
 	assert.Contains(t, w.eventsOf("PodGroup", "g", "Unschedulable")[0], "room for 2 of the 4 members that start together")
 	w.noWrites(seen, "g", 5, 1)
 
-	// Pods that come and go, and a gang that is tried again and again for it, cost nothing as long as the outcome is the same.
+	// Pods that come and go make the gang be tried again. That costs nothing as long as the outcome is the same.
 	for i := range 3 {
 		name := fmt.Sprintf("passer-by-%d", i)
 		w.create(w.pod(name, "", func(p *corev1.Pod) {
@@ -190,7 +189,7 @@ func TestAGangThatStartsPromptlyIsNotReported(t *testing.T) {
 	}
 	_ = wait.PollUntilContextTimeout(w.ctx, 100*time.Millisecond, 4*time.Second, true, func(context.Context) (bool, error) {
 		for i := range 3 {
-			require.Zero(t, seen.thatItWaits(fmt.Sprintf("g-%d", i)), "nobody says that it waits")
+			require.Zero(t, seen.thatItWaits(fmt.Sprintf("g-%d", i)), "no text says that it waits")
 		}
 		require.Empty(t, w.eventsOf("PodGroup", "g", "Unschedulable"))
 		return false, nil

@@ -128,8 +128,8 @@ func TestAGangWhoseMembersCannotBePlacedHoldsUpNobodyBehindIt(t *testing.T) {
 	w.expectBound("small", 2)
 }
 
-// TestAGangOfAThousandWaitsWholeForTheLastPlace: while one place is missing nothing is bound, nothing is held that others can use, and
-// the judgement is neither repeated nor told again; the place comes, and all start.
+// TestAGangOfAThousandWaitsWholeForTheLastPlace: while one place is missing nothing is bound, and no usable room is held. The decision is
+// neither repeated nor reported again; the place comes, and all start.
 func TestAGangOfAThousandWaitsWholeForTheLastPlace(t *testing.T) {
 	const size = 1000
 	w := newQuietWorld(t, 0)

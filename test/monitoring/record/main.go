@@ -1,5 +1,5 @@
-// Command record reads the metrics of a cluster again and again, as a configuration of Prometheus says, and writes them as the tests of
-// dashboards and alerts read them. hack/record-metrics.sh calls it.
+// Command record reads the metrics of a cluster again and again, by a Prometheus configuration. It writes them in the form that the tests
+// of dashboards and alerts read. hack/record-metrics.sh calls it.
 package main
 
 import (

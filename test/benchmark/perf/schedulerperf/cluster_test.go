@@ -47,8 +47,8 @@ type cluster struct {
 	createGroups sync.Once
 }
 
-// registry has Muster's plugins, if they are wanted. In a real cluster the CRDs are there before the scheduler is, but
-// scheduler_perf has no hook between the API server and the scheduler: so the first plugin that is made installs them.
+// registry has Muster's plugins, if they are wanted. In a real cluster the CRDs exist before the scheduler starts. scheduler_perf has no
+// hook between API server and scheduler: so the first plugin that is made installs them.
 func (c *cluster) registry(wanted bool) frameworkruntime.Registry {
 	if !wanted {
 		return nil
@@ -66,7 +66,7 @@ func (c *cluster) registry(wanted bool) frameworkruntime.Registry {
 	return registry
 }
 
-// installAPI installs the CRDs where no plugin did, so that the API server has the same to do in all runs.
+// installAPI installs the CRDs if no plugin did. So the API server has the same work in all runs.
 func (c *cluster) installAPI(tCtx ktesting.TContext) error {
 	return c.installCRDs(tCtx, tCtx.RESTConfig())
 }

@@ -16,9 +16,9 @@ import (
 	"k8s.io/kubernetes/test/utils/client-go/ktesting"
 )
 
-// stopwatch times the pods of a namespace from the first that the scheduler sees to the last that it sees bound. It looks
-// through the scheduler's own informer, so that it costs the API server nothing. scheduler_perf's throughput is an average over
-// samples of one second, too coarse for runs of some seconds.
+// stopwatch times the pods of a namespace, from the first that the scheduler sees until all are seen bound. It looks through the
+// scheduler's own informer, so that it costs the API server nothing. scheduler_perf's throughput is an average over samples of one second,
+// too coarse for runs of some seconds.
 type stopwatch struct {
 	namespace, file, profile string
 	begin                    sync.Once
@@ -41,8 +41,7 @@ type reading struct {
 	CPUSeconds float64 `json:"cpuSeconds"`
 }
 
-// newStopwatch makes a stopwatch that writes what it shows into a file, and a CPU profile of what it times into another. Either
-// may be "", for none.
+// newStopwatch makes a stopwatch that writes its times into a file, and a CPU profile into another. Either may be "", for none.
 func newStopwatch(namespace, file, profile string) *stopwatch {
 	return &stopwatch{namespace: namespace, file: file, profile: profile}
 }
@@ -51,7 +50,7 @@ func newStopwatch(namespace, file, profile string) *stopwatch {
 func (s *stopwatch) start(tCtx ktesting.TContext, sched *scheduler.Scheduler) error {
 	var err error
 	s.begin.Do(func() {
-		// What comes after, until nothing is left of the cluster, may take long if the workload failed.
+		// The removal of the cluster may take long if the workload failed.
 		tCtx.Cleanup(func() {
 			pprof.StopCPUProfile()
 			if err := s.write(); err != nil {
