@@ -21,7 +21,7 @@ import (
 // TestLeanPodsKeepWhatIsRead: what a pod takes, whose it is and how it is stay the same; what containers are told goes.
 func TestLeanPodsKeepWhatIsRead(t *testing.T) {
 	pod := mustertesting.MakePod("p").Group("g").Requests("cpu", "1", "memory", "1Gi").Obj()
-	pod.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "somebody"}}
+	pod.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
 	pod.Spec.NodeName, pod.Spec.Priority = "n", new(int32)
 	pod.Spec.Overhead = mustertesting.Resources("cpu", "250m")
 	always := corev1.ContainerRestartPolicyAlways

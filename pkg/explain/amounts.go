@@ -32,7 +32,7 @@ func (f *Facts) inQueues(group *schedulingv1beta1.PodGroup) amounts {
 	for _, queue := range f.path(usage.QueueOf(group)) {
 		limit, used := limitOf(queue), resources.FromResourceList(queue.Status.Allocated)
 		if admitted(group) == 0 {
-			used.Add(promised(queue))
+			used.Add(reservedFor(queue))
 		}
 		for _, name := range sorted(limit) {
 			asked, free := want[name]-has[name], limit[name]-used[name]
@@ -42,7 +42,7 @@ func (f *Facts) inQueues(group *schedulingv1beta1.PodGroup) amounts {
 				found.never = append(found.never, fmt.Sprintf("No. It asks for %s %s, and the capability of queue %s is %s: ask for less, or raise the capability.",
 					format(name, want[name]), name, queue.Name, format(name, limit[name])))
 			case asked > free:
-				found.holds = append(found.holds, fmt.Sprintf("Queue %s: %s of %s %s are used or promised, so %s are free; %s are asked for.",
+				found.holds = append(found.holds, fmt.Sprintf("Queue %s: %s of %s %s are used or reserved, so %s are free; %s are asked for.",
 					queue.Name, format(name, used[name]), format(name, limit[name]), name, format(name, max(0, free)), format(name, asked)))
 				found.frees = append(found.frees, fmt.Sprintf("%s %s of queue %s: Jobs there have to end, or its capability has to be raised.",
 					format(name, asked-free), name, queue.Name))
@@ -63,8 +63,8 @@ func (f *Facts) bound() resources.List {
 	return sum
 }
 
-// promised is what is kept for admitted PodGroups of a queue and its descendants that have not started.
-func promised(queue *schedulingv1beta1.Queue) resources.List {
+// reservedFor is what is kept for admitted PodGroups of a queue and its descendants that have not started.
+func reservedFor(queue *schedulingv1beta1.Queue) resources.List {
 	return resources.FromResourceList(queue.Status.Reservation.Resource)
 }
 

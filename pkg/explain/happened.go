@@ -13,14 +13,14 @@ import (
 	"github.com/muster-sched/muster/pkg/text"
 )
 
-// shownHappenings is how many lines "What happened" has: the latest.
-const shownHappenings = 15
+// shownOccurrences is how many lines "What happened" has: the latest.
+const shownOccurrences = 15
 
 // longestText is how many characters of a message are shown.
 const longestText = 600
 
-// happening is something that happened to an object.
-type happening struct {
+// occurrence is an event in the life of an object.
+type occurrence struct {
 	at   time.Time
 	what string
 }
@@ -30,31 +30,31 @@ var evictions = []string{"Reclaimed", "Preempted", "AboveCapability", "BelowMini
 
 // happened lists the phases that a Job has entered and the events, the earliest first.
 func (f *Facts) happened() []string {
-	var all []happening
+	var all []occurrence
 	if f.Job != nil {
-		all = append(all, happening{f.Job.CreationTimestamp.Time, "the Job was created"})
+		all = append(all, occurrence{f.Job.CreationTimestamp.Time, "the Job was created"})
 		for i := range f.Job.Status.Conditions {
 			c := &f.Job.Status.Conditions[i]
 			if c.LastTransitionTime != nil {
-				all = append(all, happening{c.LastTransitionTime.Time, joined("the Job became "+string(c.Status), c.Message)})
+				all = append(all, occurrence{c.LastTransitionTime.Time, joined("the Job became "+string(c.Status), c.Message)})
 			}
 		}
 	} else if f.Group != nil {
-		all = append(all, happening{f.Group.CreationTimestamp.Time, "the PodGroup was created"})
+		all = append(all, occurrence{f.Group.CreationTimestamp.Time, "the PodGroup was created"})
 	}
 	for i := range f.Events {
 		event := &f.Events[i]
 		about := event.InvolvedObject.Kind + " " + event.InvolvedObject.Name
-		all = append(all, happening{timeOf(event), joined(about+": "+event.Reason, event.Message)})
+		all = append(all, occurrence{timeOf(event), joined(about+": "+event.Reason, event.Message)})
 	}
 	return f.written(all)
 }
 
-// written orders happenings and writes the latest.
-func (f *Facts) written(all []happening) []string {
-	slices.SortStableFunc(all, func(a, b happening) int { return cmp.Or(a.at.Compare(b.at)) })
+// written orders occurrences and writes the latest.
+func (f *Facts) written(all []occurrence) []string {
+	slices.SortStableFunc(all, func(a, b occurrence) int { return cmp.Or(a.at.Compare(b.at)) })
 	var lines []string
-	if left := len(all) - shownHappenings; left > 0 {
+	if left := len(all) - shownOccurrences; left > 0 {
 		lines = append(lines, fmt.Sprintf("(%d earlier)", left))
 		all = all[left:]
 	}

@@ -76,7 +76,7 @@ func TestAJobThatItsQueueHasNoRoomFor(t *testing.T) {
 	assert.Equal(t, []string{
 		"The queue has not admitted the Job, so no pod is created. (PodGroupPending)",
 		"It says: the queue is full",
-		"Queue team: 6 of 8 cpu are used or promised, so 2 are free; 4 are asked for.",
+		"Queue team: 6 of 8 cpu are used or reserved, so 2 are free; 4 are asked for.",
 		`Nodes: 2 of 4 pods of task "worker" find a place now; each needs 1 cpu.`,
 	}, section(page, "Why it waits"))
 	assert.Equal(t, []string{
@@ -92,7 +92,7 @@ func TestAnAdmittedJobWhoseQuotaIsTakenMeanwhile(t *testing.T) {
 	f := waitingJob()
 	f.Group.Status.Phase = schedulingv1beta1.PodGroupInqueue
 	f.Queues[1].Status.Reservation.Resource = mustertesting.Resources("cpu", "4")
-	assert.Contains(t, section(Job(f), "Why it waits"), "Queue team: 6 of 8 cpu are used or promised, so 2 are free; 4 are asked for.",
+	assert.Contains(t, section(Job(f), "Why it waits"), "Queue team: 6 of 8 cpu are used or reserved, so 2 are free; 4 are asked for.",
 		"what is kept is kept for it")
 	f.Members = []corev1.Pod{*mustertesting.MakePod("training-worker-0").Namespace("ml").Requests("cpu", "1").Node("n1").Phase(corev1.PodRunning).Obj()}
 	assert.Contains(t, section(Job(f), "What would free it"), "1 cpu of queue team: Jobs there have to end, or its capability has to be raised.",
@@ -116,7 +116,7 @@ func TestWhoIsBeforeAJob(t *testing.T) {
 		"PodGroup ml/older (older)",
 	}, section(Job(f), "Who is before it"))
 	f.Queues[1].Status.Reservation.Resource = mustertesting.Resources("cpu", "4")
-	assert.Contains(t, section(Job(f), "Why it waits"), "Queue team: 10 of 8 cpu are used or promised, so 0 are free; 4 are asked for.")
+	assert.Contains(t, section(Job(f), "Why it waits"), "Queue team: 10 of 8 cpu are used or reserved, so 0 are free; 4 are asked for.")
 	f.Queues[1].Spec.DequeueStrategy = schedulingv1beta1.DequeueStrategyFIFO
 	assert.Contains(t, section(Job(f), "Who is before it"), "The queue is first in, first out: none of them is passed.")
 }
@@ -221,7 +221,7 @@ func TestWhoEvictedPodsAndWhatHappened(t *testing.T) {
 	for range 20 {
 		f.Events = append(f.Events, corev1.Event{Reason: "Again", LastTimestamp: at(1), InvolvedObject: corev1.ObjectReference{Kind: "Job", Name: "training"}})
 	}
-	assert.Len(t, section(Job(f), "What happened"), shownHappenings+1)
+	assert.Len(t, section(Job(f), "What happened"), shownOccurrences+1)
 	assert.Equal(t, "(9 earlier)", section(Job(f), "What happened")[0])
 }
 
@@ -280,7 +280,7 @@ func TestAQueue(t *testing.T) {
 		LastValid: &schedulingv1beta1.QueueTerms{Capability: mustertesting.Resources("cpu", "12")},
 		Users:     []schedulingv1beta1.UserUsage{{Name: "ann", Allocated: mustertesting.Resources("cpu", "1")}, {Name: "bob", Allocated: mustertesting.Resources("cpu", "3")}}}
 	page = Queue(f, "team")
-	assert.Equal(t, []string{"team: 6 of 12 cpu used (50%), 1 promised to Jobs that start, share 7"}, section(page, "How full it is"))
+	assert.Equal(t, []string{"team: 6 of 12 cpu used (50%), 1 reserved for Jobs that start, share 7"}, section(page, "How full it is"))
 	assert.Equal(t, []string{"bob: 3 cpu", "ann: 1 cpu", "and 2 other users"}, section(page, "Who uses it"))
 	assert.Equal(t, []string{"guarantee is above capability"}, section(page, "What is wrong with it"))
 	for want, change := range map[string]func(*schedulingv1beta1.Queue){

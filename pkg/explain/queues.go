@@ -50,7 +50,7 @@ func Queue(f Facts, name string) Page {
 func (f *Facts) fullness(queue *schedulingv1beta1.Queue) []string {
 	var lines []string
 	for _, q := range f.path(queue.Name) {
-		used, limit, kept := resources.FromResourceList(q.Status.Allocated), limitOf(q), promised(q)
+		used, limit, kept := resources.FromResourceList(q.Status.Allocated), limitOf(q), reservedFor(q)
 		deserved, guarantee := shareOf(q), resources.FromResourceList(q.Spec.Guarantee.Resource)
 		names := limit.Clone()
 		if q == queue {
@@ -77,7 +77,7 @@ func shareOf(queue *schedulingv1beta1.Queue) resources.List {
 	return resources.FromResourceList(queue.Spec.Deserved)
 }
 
-func fullnessOf(queue string, name corev1.ResourceName, used, promised int64, limit, deserved, guarantee resources.List) string {
+func fullnessOf(queue string, name corev1.ResourceName, used, reserved int64, limit, deserved, guarantee resources.List) string {
 	line := fmt.Sprintf("%s: %s %s used", queue, format(name, used), name)
 	if most, limited := limit[name]; limited {
 		line = fmt.Sprintf("%s: %s of %s %s used", queue, format(name, used), format(name, most), name)
@@ -86,8 +86,8 @@ func fullnessOf(queue string, name corev1.ResourceName, used, promised int64, li
 		}
 	}
 	var more []string
-	if promised > 0 {
-		more = append(more, format(name, promised)+" promised to Jobs that start")
+	if reserved > 0 {
+		more = append(more, format(name, reserved)+" reserved for Jobs that start")
 	}
 	if share, written := deserved[name]; written {
 		more = append(more, "share "+format(name, share))

@@ -37,7 +37,7 @@ func LargestGang(f Facts, pod *corev1.Pod, queue string) Gang {
 	asks := resources.PodRequests(pod)
 	for _, q := range f.path(queue) {
 		limit, used := limitOf(q), resources.FromResourceList(q.Status.Allocated)
-		used.Add(promised(q))
+		used.Add(reservedFor(q))
 		for _, name := range sorted(limit) {
 			if asks[name] <= 0 {
 				continue

@@ -19,7 +19,7 @@ func TestTheLargestGang(t *testing.T) {
 	assert.Equal(t, Gang{Nodes: 8, Queue: 2, LimitedBy: "team"}, LargestGang(f, pod, "team"), "6 of 8 cpu of the queue are taken")
 	assert.Equal(t, 2, LargestGang(f, pod, "team").Size())
 	f.Queues[1].Status.Reservation.Resource = mustertesting.Resources("cpu", "1")
-	assert.Equal(t, 1, LargestGang(f, pod, "team").Size(), "and 1 is promised")
+	assert.Equal(t, 1, LargestGang(f, pod, "team").Size(), "and 1 is reserved")
 	f.Nodes = nil
 	assert.Zero(t, LargestGang(f, pod, "team").Size())
 }

@@ -18,7 +18,7 @@ const reasonDeleted = "Deleted"
 
 func isDeleted(job *batchv1alpha1.Job) bool { return job.DeletionTimestamp != nil }
 
-// isOrphaning tells whether a Job is deleted and its pods are to stay: it lets go of one after the other, and each looks as if it were gone.
+// isOrphaning says whether a Job is deleted and its pods stay. They lose their owner reference in sequence, so each looks as if it were gone.
 func isOrphaning(job *batchv1alpha1.Job) bool {
 	return isDeleted(job) && slices.Contains(job.Finalizers, metav1.FinalizerOrphanDependents)
 }

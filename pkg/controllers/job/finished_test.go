@@ -118,8 +118,8 @@ func TestPodsThatAreToldToGoHaveNotSucceeded(t *testing.T) {
 	assert.Equal(t, 1, w.ran["j-a-1"])
 }
 
-// TestWhoObeysHasNotSucceeded: a Job that is ended never counts a pod that was stopped as a success.
-func TestWhoObeysHasNotSucceeded(t *testing.T) {
+// TestAStoppedPodHasNotSucceeded: a Job that is ended never counts a pod that was stopped as a success.
+func TestAStoppedPodHasNotSucceeded(t *testing.T) {
 	w := newWorld(t, mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 3)).Obj())
 	w.start()
 	w.set("j-a-1", corev1.PodSucceeded, 0)
@@ -291,9 +291,9 @@ func TestATaskIsCompletedByScalingItDown(t *testing.T) {
 	assert.Equal(t, batchv1alpha1.Completed, w.phase())
 }
 
-// TestAKilledPodIsReplacedWhoeverSeesIt: an evicting client marks a pod as disrupted and failed first, and then deletes it or leaves it. A
+// TestAKilledPodIsReplacedInAnyOrder: an evicting client marks a pod as disrupted and failed first, and then deletes it or leaves it. A
 // look in between must not matter.
-func TestAKilledPodIsReplacedWhoeverSeesIt(t *testing.T) {
+func TestAKilledPodIsReplacedInAnyOrder(t *testing.T) {
 	for name, happens := range map[string]func(w *world){
 		"seen and deleted":   func(w *world) { w.kill("j-a-1"); w.look(); w.remove("j-a-1") },
 		"seen and left":      func(w *world) { w.kill("j-a-1"); w.look(); w.look() },

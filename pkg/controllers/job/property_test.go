@@ -112,8 +112,8 @@ func somethingHappens(t *rapid.T, w *world) {
 	}
 }
 
-// somebodyAsks has the user suspend the Job or resume it, now and then.
-func somebodyAsks(t *rapid.T, w *world) {
+// userAsks has the user suspend the Job or resume it, now and then.
+func userAsks(t *rapid.T, w *world) {
 	suspend := false
 	switch rapid.SampledFrom([]string{"nothing", "nothing", "nothing", "nothing", "suspend", "resume"}).Draw(t, "asks for") {
 	case "nothing":
@@ -164,7 +164,7 @@ func TestWhateverHappensTheJobEnds(t *testing.T) {
 			busv1alpha1.RestartPartitionAction, busv1alpha1.AbortJobAction, busv1alpha1.TerminateJobAction, busv1alpha1.CompleteJobAction))
 		w.restartBackoff = rapid.SampledFrom([]time.Duration{0, time.Second}).Draw(t, "back-off")
 		for range rapid.IntRange(0, 40).Draw(t, "steps") {
-			somebodyAsks(t, w)
+			userAsks(t, w)
 			somethingHappens(t, w)
 			if rapid.IntRange(0, 9).Draw(t, "the controller dies at 0") == 0 {
 				w.dies()
@@ -271,7 +271,7 @@ func TestFinishedPodsOfAnIncarnationRunOnce(t *testing.T) {
 		w := newWorld(t, drawJob(t, 4, atOnce, busv1alpha1.RestartJobAction))
 		finished := map[string]corev1.PodPhase{} // version and pod name -> how it was seen to end
 		for range rapid.IntRange(0, 40).Draw(t, "steps") {
-			somebodyAsks(t, w)
+			userAsks(t, w)
 			for range rapid.IntRange(1, 3).Draw(t, "things at once") {
 				somethingHappens(t, w)
 				noteFinished(t, w, finished)

@@ -320,8 +320,8 @@ func TestWhatCannotBeDeletedIsSaid(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeDeletedIsInNobodysWay: an expired Job goes although an object of it stays, and a Job that runs gets its pods.
-func TestWhatCannotBeDeletedIsInNobodysWay(t *testing.T) {
+// TestAnObjectThatCannotBeDeletedBlocksNothing: an expired Job goes although an object of it stays, and a Job that runs gets its pods.
+func TestAnObjectThatCannotBeDeletedBlocksNothing(t *testing.T) {
 	t.Run("of an expired Job", func(t *testing.T) {
 		d := newDesk(t)
 		job := d.stands(mustertesting.MakeJob("j").TTL(60).Task(mustertesting.MakeTask("a", 1)), batchv1alpha1.Completed)

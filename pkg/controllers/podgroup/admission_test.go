@@ -178,9 +178,9 @@ func TestARoundIsDueWhenATurnEnds(t *testing.T) {
 	assert.False(t, isIn("large"))
 }
 
-// TestWhoWaitsForAdmission: an admitted PodGroup is skipped until its status says so. A decision about a PodGroup does not keep its
+// TestWhichPodGroupsWaitForAdmission: an admitted PodGroup is skipped until its status says so. A decision about a PodGroup does not keep its
 // successor out.
-func TestWhoWaitsForAdmission(t *testing.T) {
+func TestWhichPodGroupsWaitForAdmission(t *testing.T) {
 	clock := testingclock.NewFakeClock(time.Unix(1000, 0))
 	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
 	a := newAdmission(clock, store)

@@ -27,7 +27,7 @@ type evictable struct {
 
 // Kinds, in the order in which the scheduler evicts them.
 const (
-	promised = iota // not started yet: it needs no eviction
+	notStarted = iota // not started yet: it needs no eviction
 	surplusMember
 	singlePod
 	wholeGang
@@ -54,11 +54,11 @@ func (a *admission) evictables(classes map[string]int32) []quota.Unit {
 	for key, members := range pods {
 		all = append(all, a.partsOf(groups[key], members, floorOf(groups[key], classes))...)
 	}
-	for key, amount := range a.tracker.Promised() {
+	for key, amount := range a.tracker.Unclaimed() {
 		group := groups[key]
 		if group != nil && !slices.ContainsFunc(pods[key], func(pod *corev1.Pod) bool { return !mayBeEvicted(pod) }) {
 			unit := quota.Unit{Account: usage.AccountOf(group), Priority: classes[group.Spec.PriorityClassName], Requests: amount}
-			all = append(all, evictable{unit, promised, time.Time{}})
+			all = append(all, evictable{unit, notStarted, time.Time{}})
 		}
 	}
 	slices.SortStableFunc(all, func(x, y evictable) int {

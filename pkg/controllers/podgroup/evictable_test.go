@@ -92,9 +92,9 @@ func TestAPodGroupThatReclaimCouldSeatIsAdmitted(t *testing.T) {
 		"the surplus of such a gang may go":     {func(s *reclaimStage) { s.run("r", "q", "low", 1, 1, keepFirst) }, "q", "high", "3", true},
 		"and no more than the surplus":          {func(s *reclaimStage) { s.run("r", "q", "low", 1, 1, keepFirst) }, "q", "high", "4", false},
 		"it never preempts":                     {func(s *reclaimStage) { s.run("r", "q", "low", 2, 0) }, "q", "patient", "6", false},
-		"a lower priority is about to start":    {func(s *reclaimStage) { s.promise("r", "q", "low", 6) }, "q", "high", "6", true},
-		"the same priority is about to start":   {func(s *reclaimStage) { s.promise("r", "q", "high", 6) }, "q", "high", "6", false},
-		"one that is about to start must stay":  {func(s *reclaimStage) { s.promise("r", "q", "low", 6, keep) }, "q", "high", "6", false},
+		"a lower priority is about to start":    {func(s *reclaimStage) { s.admitGang("r", "q", "low", 6) }, "q", "high", "6", true},
+		"the same priority is about to start":   {func(s *reclaimStage) { s.admitGang("r", "q", "high", 6) }, "q", "high", "6", false},
+		"one that is about to start must stay":  {func(s *reclaimStage) { s.admitGang("r", "q", "low", 6, keep) }, "q", "high", "6", false},
 		"a pod without a PodGroup may go":       {func(s *reclaimStage) { s.single("r", 1) }, "q", "high", "6", true},
 		"not one that is critical for a system": {func(s *reclaimStage) { s.single("r", 2_000_000_000) }, "q", "high", "6", false},
 	} {
@@ -114,8 +114,8 @@ func keepFirst(pod *corev1.Pod) {
 	}
 }
 
-// promise sets CPUs aside for a PodGroup that is admitted and has one pod, which waits.
-func (s *reclaimStage) promise(name, queue, class string, cpu int64, change ...func(*corev1.Pod)) {
+// admitGang sets CPUs aside for a PodGroup that is admitted and has one pod, which waits.
+func (s *reclaimStage) admitGang(name, queue, class string, cpu int64, change ...func(*corev1.Pod)) {
 	group := mustertesting.MakePodGroup(name).UID(name).Queue(queue).PriorityClass(class).MinMember(1).Phase(inqueue).Obj()
 	s.cache(group)
 	s.usage.Grant(group, resources.List{corev1.ResourceCPU: 1000 * cpu})

@@ -68,14 +68,14 @@ func (p *patience) forget(key string) {
 // back. The pods are the members as far as they exist.
 func (c *Controller) settleHold(group *schedulingv1beta1.PodGroup, pods []*corev1.Pod, next *schedulingv1beta1.PodGroupStatus) time.Duration {
 	key := cache.MetaObjectToName(group).String()
-	c.usage.LetGoOthers(group.Namespace, group.Name, group.UID)
+	c.usage.ReleaseOtherHolds(group.Namespace, group.Name, group.UID)
 	if !waitsForMembers(next.Phase) {
 		c.patience.forget(key)
 		switch {
 		case next.Phase == schedulingv1beta1.PodGroupRunning:
 			c.usage.Rest(group)
 		case next.Phase.Admitted():
-			c.usage.LetGo(group.Namespace, group.Name, group.UID)
+			c.usage.ReleaseHold(group.Namespace, group.Name, group.UID)
 		}
 		return 0
 	}
@@ -84,7 +84,7 @@ func (c *Controller) settleHold(group *schedulingv1beta1.PodGroup, pods []*corev
 		left, limited = 0, false // its controller ends it, or has it wait again
 	}
 	if limited && left <= 0 {
-		c.usage.LetGo(group.Namespace, group.Name, group.UID)
+		c.usage.ReleaseHold(group.Namespace, group.Name, group.UID)
 		return 0
 	}
 	c.usage.Hold(group, usage.MinimumOf(group), askedFor(group, pods, c.usage.RequestsOf))

@@ -146,8 +146,8 @@ func TestQueuesThatDoNotExistShareALane(t *testing.T) {
 	assert.Nil(t, l.next())
 }
 
-// TestWhoIsAheadIsNoNews: each admission makes another one the first of the line, and is not told to all behind it.
-func TestWhoIsAheadIsNoNews(t *testing.T) {
+// TestANewFirstOfTheLineIsNotReported: each admission makes another one the first of the line, and is not told to all behind it.
+func TestANewFirstOfTheLineIsNotReported(t *testing.T) {
 	queue := mustertesting.MakeQueue("f").Capability("cpu", "4").Dequeue(schedulingv1beta1.DequeueStrategyFIFO).Obj()
 	behind := func(first *candidate) obstacleKind {
 		return decideInOrder([]*candidate{wants("all", "f", "4"), first, wants("last", "f", "1")}, newFixture(queue).rules())[2].obstacle.kind

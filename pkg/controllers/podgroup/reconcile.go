@@ -132,7 +132,7 @@ func (c *Controller) jobOf(group *schedulingv1beta1.PodGroup) *batchv1alpha1.Job
 }
 
 func (c *Controller) forget(key, namespace, name string) {
-	c.usage.LetGoOthers(namespace, name, "")
+	c.usage.ReleaseOtherHolds(namespace, name, "")
 	c.patience.forget(key)
 	c.written.Forget(key)
 	c.writes.forget(key)

@@ -26,7 +26,7 @@ func TestAdmissionSideBySide(t *testing.T) {
 		_ = s.muster.Tracker().Add(group) // exists already if it replaces one
 		if old, exists, _ := groups.Get(group); exists {
 			_ = groups.Update(group) // a store never fails
-			s.usage.LetGo("default", name, mustertesting.MakePodGroup(name).UID(name+"-0").Obj().UID)
+			s.usage.ReleaseHold("default", name, mustertesting.MakePodGroup(name).UID(name+"-0").Obj().UID)
 			handler.OnUpdate(old, group)
 			return
 		}

@@ -27,9 +27,9 @@ import (
 )
 
 const (
-	// gatherNews is how long the controller waits for further changes of a queue's PodGroups and pods before it counts them: a queue's
+	// gatherPause is how long the controller waits for further changes of a queue's PodGroups and pods before it counts them: a queue's
 	// status is written at most that often for their sake.
-	gatherNews = time.Second
+	gatherPause = time.Second
 	// sharesPeriod is how often it is worked out what queues are owed. One change may change that of all queues, and each costs a write.
 	sharesPeriod = 5 * time.Second
 	// childrenIndex maps a queue to the queues that name it as their parent.
@@ -142,7 +142,7 @@ func (c *Controller) Run(ctx context.Context) {
 // countLater has a queue counted soon, and its ancestors, which include it in what they use.
 func (c *Controller) countLater(queue string) {
 	for _, name := range c.usage.Ledger().Path(queue) {
-		c.worker.EnqueueAfter(name, gatherNews)
+		c.worker.EnqueueAfter(name, gatherPause)
 	}
 }
 
@@ -169,7 +169,7 @@ func (c *Controller) queueHandler() cache.ResourceEventHandler {
 				return
 			}
 			if last.Generation == next.Generation && apiequality.Semantic.DeepEqual(last.Annotations, next.Annotations) {
-				c.worker.EnqueueAfter(next.Name, gatherNews) // only what we write has changed
+				c.worker.EnqueueAfter(next.Name, gatherPause) // only what we write has changed
 				return
 			}
 			c.worker.Enqueue(next.Name)
@@ -187,7 +187,7 @@ func (c *Controller) queueHandler() cache.ResourceEventHandler {
 func (c *Controller) groupHandler() cache.ResourceEventHandler {
 	count := func(obj any) {
 		if group, ok := worker.LastKnown[*schedulingv1beta1.PodGroup](obj); ok {
-			c.worker.EnqueueAfter(usage.QueueOf(group), gatherNews)
+			c.worker.EnqueueAfter(usage.QueueOf(group), gatherPause)
 		}
 	}
 	return cache.ResourceEventHandlerFuncs{

@@ -85,9 +85,9 @@ func (c *Controller) sayIfValid(status *schedulingv1beta1.QueueStatus, queue *sc
 		}
 	}
 	last := meta.FindStatusCondition(status.Conditions, condition.Type)
-	isNews := last == nil || last.Status != condition.Status || last.Message != condition.Message
+	isNew := last == nil || last.Status != condition.Status || last.Message != condition.Message
 	meta.SetStatusCondition(&status.Conditions, condition)
-	if fault != nil && isNews {
+	if fault != nil && isNew {
 		return []notice{{corev1.EventTypeWarning, invalidEvent, fault.Message}}
 	}
 	return nil

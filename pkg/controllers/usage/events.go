@@ -66,7 +66,7 @@ func (t *Tracker) onGroup(obj any) {
 func (t *Tracker) onGroupUpdate(oldObj, newObj any) {
 	last, next := oldObj.(*schedulingv1beta1.PodGroup), newObj.(*schedulingv1beta1.PodGroup)
 	if last.UID != next.UID {
-		t.LetGo(last.Namespace, last.Name, last.UID)
+		t.ReleaseHold(last.Namespace, last.Name, last.UID)
 	}
 	if AccountOf(last) != AccountOf(next) {
 		t.settleMembers(next.Namespace, next.Name)
@@ -75,7 +75,7 @@ func (t *Tracker) onGroupUpdate(oldObj, newObj any) {
 
 func (t *Tracker) onGroupDelete(obj any) {
 	if group, ok := worker.LastKnown[*schedulingv1beta1.PodGroup](obj); ok {
-		t.LetGo(group.Namespace, group.Name, group.UID)
+		t.ReleaseHold(group.Namespace, group.Name, group.UID)
 	}
 }
 

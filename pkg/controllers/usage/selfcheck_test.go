@@ -142,7 +142,7 @@ func usePods(w *world, caller, rounds int) {
 	}
 }
 
-// moveGroups moves the groups between two queues, and holds and lets go their minimum.
+// moveGroups moves the groups between two queues, and holds and releases their minimum.
 func moveGroups(w *world, rounds int) {
 	for n := range rounds {
 		for _, name := range []string{"g", "h"} {
@@ -152,7 +152,7 @@ func moveGroups(w *world, rounds int) {
 			_ = w.podGroups.GetIndexer().Update(next)
 			w.onGroupUpdate(last, next)
 			w.Hold(next, resources.List{corev1.ResourceCPU: int64(n)}, nil)
-			w.LetGo("default", name, "1")
+			w.ReleaseHold("default", name, "1")
 		}
 		w.onQueue(mustertesting.MakeQueue("q").Capability("cpu", fmt.Sprint(n)).Obj())
 	}

@@ -203,7 +203,7 @@ func (t *Tracker) raise(key string, want resources.List) bool {
 	}
 	h.want = want
 	t.holds[key] = h
-	t.promise(key)
+	t.assumeRest(key)
 	return true
 }
 
@@ -214,7 +214,7 @@ func (t *Tracker) hold(key string, next hold) {
 		return
 	}
 	t.holds[key] = next
-	t.promise(key)
+	t.assumeRest(key)
 	if held && !last.resting {
 		t.notify(last.account, true)
 	}
@@ -224,17 +224,17 @@ func (h hold) equal(other hold) bool {
 	return h.uid == other.uid && h.account == other.account && h.resting == other.resting && h.want.Equal(other.want)
 }
 
-// Promised is the part of each hold that the members have not taken up yet, by "<namespace>/<name>" of the PodGroup.
-func (t *Tracker) Promised() map[string]resources.List {
+// Unclaimed is the part of each hold that the members have not taken up yet, by "<namespace>/<name>" of the PodGroup.
+func (t *Tracker) Unclaimed() map[string]resources.List {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	promised := map[string]resources.List{}
+	unclaimed := map[string]resources.List{}
 	for group, h := range t.holds {
 		if rest := remainder(h.want, t.taken[group]); !h.resting && !rest.IsZero() {
-			promised[group] = rest
+			unclaimed[group] = rest
 		}
 	}
-	return promised
+	return unclaimed
 }
 
 // RequestsOf is what a pod asks for. It is shared: do not change it.
@@ -248,8 +248,8 @@ func (t *Tracker) RequestsOf(pod *corev1.Pod) resources.List {
 	return resources.PodRequests(pod)
 }
 
-// LetGo ends the hold of a PodGroup, if it has one.
-func (t *Tracker) LetGo(namespace, name string, uid types.UID) {
+// ReleaseHold ends the hold of a PodGroup, if it has one.
+func (t *Tracker) ReleaseHold(namespace, name string, uid types.UID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	key := groupKey(namespace, name)
@@ -258,8 +258,8 @@ func (t *Tracker) LetGo(namespace, name string, uid types.UID) {
 	}
 }
 
-// LetGoOthers ends a hold under the name of a PodGroup that is not this one's: what a deleted namesake has left.
-func (t *Tracker) LetGoOthers(namespace, name string, uid types.UID) {
+// ReleaseOtherHolds ends a hold under the name of a PodGroup that is not this one's: what a deleted namesake has left.
+func (t *Tracker) ReleaseOtherHolds(namespace, name string, uid types.UID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	key := groupKey(namespace, name)
@@ -367,7 +367,7 @@ func (t *Tracker) count(s seat, taken bool) {
 	if s.charged {
 		countIn(t.charged, s, taken)
 	}
-	t.promise(s.group)
+	t.assumeRest(s.group)
 }
 
 // countIn adds the amount of a member to the sum of its group, or subtracts it.
@@ -387,8 +387,8 @@ func countIn(sums map[string]resources.Sums, s seat, added bool) {
 	}
 }
 
-// promise writes what is left of a group's hold to the ledger.
-func (t *Tracker) promise(group string) {
+// assumeRest writes what is left of a group's hold to the ledger.
+func (t *Tracker) assumeRest(group string) {
 	h, held := t.holds[group]
 	switch {
 	case !held:

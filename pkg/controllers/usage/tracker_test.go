@@ -147,7 +147,7 @@ func TestMembersTakeUpTheHoldOfTheirGroup(t *testing.T) {
 		{"one has succeeded", func() { w.putPod(bound("a").Phase(corev1.PodSucceeded).Obj()) }, 8000},
 		{"the surplus goes", func() { w.removePod(bound("c").Obj()) }, 9000},
 		{"one has failed: its place is kept", func() { w.putPod(bound("b").Phase(corev1.PodFailed).Obj()) }, 9000},
-		{"let go", func() { w.LetGo(g.Namespace, g.Name, g.UID) }, 10000},
+		{"released", func() { w.ReleaseHold(g.Namespace, g.Name, g.UID) }, 10000},
 	} {
 		step.does()
 		w.deliverAll()
@@ -267,32 +267,32 @@ func TestANamesakeGetsNothingOfWhatWasHeld(t *testing.T) {
 	w.onQueue(mustertesting.MakeQueue("q").Capability("cpu", "10").Obj())
 	old, anew := group().Obj(), group().UID("new").Obj()
 	w.Hold(old, MinimumOf(old), nil)
-	w.LetGoOthers(anew.Namespace, anew.Name, anew.UID)
+	w.ReleaseOtherHolds(anew.Namespace, anew.Name, anew.UID)
 	assert.EqualValues(t, 10000, w.freeCPU("q"))
 	w.Hold(anew, MinimumOf(anew), nil)
-	w.LetGo(old.Namespace, old.Name, old.UID)
+	w.ReleaseHold(old.Namespace, old.Name, old.UID)
 	assert.EqualValues(t, 8000, w.freeCPU("q"))
 }
 
 func TestWatchersHearOfUseAndOfRoom(t *testing.T) {
 	w := newWorld(t)
-	type news struct {
+	type notice struct {
 		queue string
 		freed bool
 	}
-	var heard []news
-	w.Watch(func(queue string, freed bool) { heard = append(heard, news{queue, freed}) })
+	var heard []notice
+	w.Watch(func(queue string, freed bool) { heard = append(heard, notice{queue, freed}) })
 	w.putGroup(group().Obj())
 	w.putPod(bound("a").Obj())
 	w.deliverAll()
-	assert.Equal(t, []news{{"q", false}}, heard)
+	assert.Equal(t, []notice{{"q", false}}, heard)
 	heard = nil
 	w.putPod(bound("a").Label("x", "y").Obj())
 	w.deliverAll()
 	assert.Empty(t, heard)
 	w.removePod(bound("a").Obj())
 	w.deliverAll()
-	assert.Equal(t, []news{{"q", true}}, heard)
+	assert.Equal(t, []notice{{"q", true}}, heard)
 }
 
 // TestWatchersHearOfBothQueuesWhenAGroupMoves: the queue that the pods leave has more room, the other one has less.
@@ -332,11 +332,11 @@ func TestWatchersHearOfHolds(t *testing.T) {
 	assert.Equal(t, []string{"q"}, heard(), "a smaller hold")
 	w.Hold(moved, want, nil)
 	assert.Equal(t, []string{"q"}, heard(), "the hold has moved to another queue")
-	w.LetGo(g.Namespace, g.Name, "another")
+	w.ReleaseHold(g.Namespace, g.Name, "another")
 	assert.Empty(t, heard(), "the hold is of another PodGroup")
-	w.LetGo(g.Namespace, g.Name, g.UID)
+	w.ReleaseHold(g.Namespace, g.Name, g.UID)
 	assert.Equal(t, []string{"q2"}, heard())
-	w.LetGo(g.Namespace, g.Name, g.UID)
+	w.ReleaseHold(g.Namespace, g.Name, g.UID)
 	assert.Empty(t, heard(), "there is no hold any more")
 }
 

@@ -21,22 +21,22 @@ type desk struct {
 
 	mu      sync.Mutex
 	work    map[string]int // key -> how much
-	news    map[string]int // key -> how much a report would tell that is not told yet
+	pending map[string]int // key -> how much a report would tell that is not told yet
 	written []string       // keys whose reports were written, in order
 }
 
 func newDesk(reports *Reports) *desk {
-	d := &desk{reports: reports, work: map[string]int{}, news: map[string]int{}}
+	d := &desk{reports: reports, work: map[string]int{}, pending: map[string]int{}}
 	d.worker = New("test", d)
 	reports.Share(d.worker)
 	return d
 }
 
-func (d *desk) add(key string, work, news int) {
+func (d *desk) add(key string, work, pending int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.work[key] += work
-	d.news[key] += news
+	d.pending[key] += pending
 	d.worker.Enqueue(key)
 }
 
@@ -45,11 +45,11 @@ func (d *desk) Sync(_ context.Context, key string) (time.Duration, error) {
 	defer d.mu.Unlock()
 	if d.work[key] > 0 {
 		d.work[key]--
-		d.news[key]++
+		d.pending[key]++
 		d.worker.Enqueue(key)
 	}
-	if d.news[key] > 0 && d.reports.MayWrite(d.worker, key) {
-		d.news[key] = 0
+	if d.pending[key] > 0 && d.reports.MayWrite(d.worker, key) {
+		d.pending[key] = 0
 		d.written = append(d.written, key)
 	}
 	return 0, nil
@@ -203,7 +203,7 @@ func TestEveryReportIsWrittenInTheEnd(t *testing.T) {
 			switch rapid.SampledFrom([]string{"add", "add", "sync", "wait"}).Draw(t, "what") {
 			case "add":
 				key := fmt.Sprintf("%d/%d", rapid.IntRange(0, 1).Draw(t, "namespace"), rapid.IntRange(0, 3).Draw(t, "key"))
-				d.add(key, rapid.IntRange(0, 2).Draw(t, "work"), rapid.IntRange(0, 1).Draw(t, "news"))
+				d.add(key, rapid.IntRange(0, 2).Draw(t, "work"), rapid.IntRange(0, 1).Draw(t, "pending"))
 			case "sync":
 				if d.worker.queue.Len() > 0 {
 					d.worker.syncNext(context.Background())
@@ -217,8 +217,8 @@ func TestEveryReportIsWrittenInTheEnd(t *testing.T) {
 			desks[1].syncs(t)
 		}
 		for _, d := range desks {
-			for key, news := range d.news {
-				require.Zero(t, news, "%s has something to tell", key)
+			for key, pending := range d.pending {
+				require.Zero(t, pending, "%s has something to tell", key)
 			}
 		}
 		require.Empty(t, reports.spaces)
@@ -243,7 +243,7 @@ func TestReportsOfWorkersThatRun(t *testing.T) {
 			d.mu.Lock()
 			defer d.mu.Unlock()
 			for i := range keys {
-				if key := fmt.Sprint(i); d.work[key] > 0 || d.news[key] > 0 {
+				if key := fmt.Sprint(i); d.work[key] > 0 || d.pending[key] > 0 {
 					return false
 				}
 			}

@@ -22,7 +22,7 @@ func newTestTurns() (turns *Turns, enqueued func() []string) {
 	}
 }
 
-func TestATurnLastsWhileNobodyWaits(t *testing.T) {
+func TestATurnLastsWhileNoKeyWaits(t *testing.T) {
 	turns, enqueued := newTestTurns()
 	for range 100 {
 		require.True(t, turns.Take("a/1", 100))

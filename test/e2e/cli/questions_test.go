@@ -50,7 +50,7 @@ func TestTenQuestions(t *testing.T) {
 		command []string
 		answer  string
 	}{
-		"Why does it wait?":       {[]string{"explain", "job", "waits"}, "Queue " + full + ": 4 of 4 cpu are used or promised, so 0 are free; 2 are asked for."},
+		"Why does it wait?":       {[]string{"explain", "job", "waits"}, "Queue " + full + ": 4 of 4 cpu are used or reserved, so 0 are free; 2 are asked for."},
 		"Can it ever run?":        {[]string{"explain", "job", "xxl"}, "Can it ever run\n  No. It asks for 9 cpu, and the capability of queue " + full + " is 4: ask for less, or raise the capability.\n"},
 		"Who is before it?":       {[]string{"explain", "job", "waits"}, "Who is before it\n  It is the 2nd of 3 that wait in queue " + full + ".\n  Job " + s.Namespace + "/ahead (priority 50, not 0)\n"},
 		"What would free it?":     {[]string{"explain", "job", "waits"}, "What would free it\n  2 cpu of queue " + full + ": Jobs there have to end, or its capability has to be raised.\n"},

@@ -334,7 +334,7 @@ func (w *world) endPod(name string, phase corev1.PodPhase) {
 }
 
 // T22: a minimum of 0 makes a gang of which every member starts by itself. The PodGroup may come after the members, or be admitted late.
-func TestT22_AMinimumOfZeroHoldsNobodyBack(t *testing.T) {
+func TestT22_AMinimumOfZeroHoldsNoPodBack(t *testing.T) {
 	w := newWorld(t, 2)
 	w.createGroup("g", 0, "")
 	w.createGang("g", 3)

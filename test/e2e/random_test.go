@@ -29,9 +29,9 @@ const (
 	seedVariable = "MUSTER_E2E_SEED"
 )
 
-// TestACrowdOfRandomGangs is not parallel: it has the cluster for itself. The record of the watches shows that each incarnation of each
+// TestRandomGangs is not parallel: it has the cluster for itself. The record of the watches shows that each incarnation of each
 // gang was bound whole or not at all.
-func TestACrowdOfRandomGangs(t *testing.T) {
+func TestRandomGangs(t *testing.T) {
 	s := harness.New(t)
 	s.AddNodes(gangNodes, "cpu", "8")
 	random := seeded(t)
