@@ -1,5 +1,5 @@
-// Package gang holds the rules of gangs: who is a member, who counts, when there is a quorum, and who starts. It is
-// pure: no lock, no client, no clock.
+// Package gang holds the rules of gangs: which pods are members, which of them count, when there is a quorum, and which members start. It
+// is pure: no lock, no client, no clock.
 package gang
 
 import (
@@ -19,7 +19,7 @@ type State int
 const (
 	// Waiting: the member has no node.
 	Waiting State = iota
-	// Reserved: the member holds room on a node and waits in Permit, or is on its way there.
+	// Reserved: the member holds room on a node and waits in Permit, or is about to.
 	Reserved
 	// Released: Permit has let the member go; it is being bound.
 	Released
@@ -207,7 +207,7 @@ func (g *Gang) counting(which func(*Member) bool) []*Member {
 // succeeded is the number of members of the current incarnation that have succeeded.
 func (g *Gang) succeeded() int {
 	if g.SucceededOf < g.version {
-		return 0 // who counts them has not seen the new incarnation yet
+		return 0 // the component that counts them has not seen the new incarnation yet
 	}
 	return g.Succeeded
 }
@@ -278,7 +278,7 @@ func (g *Gang) SeatedWith(members []*Member) bool {
 	return g.seatsOf(slices.Concat(g.counting(holdsRoom), members)).short(g) == 0
 }
 
-// Partial says whether some members are bound, yet too few, even with those that are about to be.
+// Partial says whether some members are bound, yet too few, even with the ones that are about to be bound.
 func (g *Gang) Partial() bool { return g.total.bound > 0 && !g.Seated() }
 
 // CountWaiting is the number of current members that have no node and hold no room.
@@ -310,9 +310,9 @@ func (g *Gang) In(state State) []*Member {
 // Bound returns the current members that are bound.
 func (g *Gang) Bound() []*Member { return inOrder(g.counting(isBound)) }
 
-// Choose picks the members that start: the fewest waiting ones that, with those that hold room already, seat the gang. The
-// minimum of each task comes first, then the highest priority and the lowest index. It returns nil when there are too
-// few, or when the gang is seated.
+// Choose picks the members that start: the fewest waiting members that complete the minimum, beside members that hold room already. The
+// minimum of each task comes first, then the highest priority and the lowest index. It returns nil when there are too few, or when the gang
+// is seated.
 func (g *Gang) Choose() []*Member { return g.ChooseFrom(g.counting(isWaiting)) }
 
 // ChooseFrom is Choose with only some of the waiting members.
@@ -343,7 +343,7 @@ func (g *Gang) ChooseFrom(waiting []*Member) []*Member {
 	return inOrder(g.withoutSpare(chosen))
 }
 
-// withoutSpare drops those that are not needed because a succeeded member fills their task's gap, the last first.
+// withoutSpare drops members that are not needed because a succeeded member fills their task's gap, the last first.
 func (g *Gang) withoutSpare(chosen []*Member) []*Member {
 	if g.succeeded() == 0 {
 		return chosen

@@ -23,7 +23,7 @@ type model struct {
 	pods map[types.UID]Member
 }
 
-// counting are the pods that count, as far as they satisfy a predicate: of the latest incarnation, not going.
+// counting are the pods that count and satisfy a predicate. They are of the latest incarnation and not being deleted.
 func (o *model) counting(which func(State) bool) (total int, ofTask map[string]int) {
 	latest, ofTask := o.latest(), map[string]int{}
 	for _, pod := range o.pods {
@@ -43,7 +43,7 @@ func (o *model) latest() int64 {
 	return latest
 }
 
-// missing is how many pods are missing to the minimum and to those of the tasks. A succeeded pod fills any gap.
+// missing is how many pods are missing to the minimum and to the tasks' minimums. A succeeded pod fills any gap.
 func (o *model) missing(which func(State) bool) int {
 	total, ofTask := o.counting(which)
 	sum, gaps := 0, 0

@@ -13,7 +13,7 @@ const (
 	NotAdmitted Phase = "NotAdmitted"
 	// Ready: all is there; the scout's scheduling cycle decides.
 	Ready Phase = "Ready"
-	// Attempting: a decision gave the gang places; its members are on their way to Permit.
+	// Attempting: a decision gave the gang places; its members are still to wait in Permit.
 	Attempting Phase = "Attempting"
 	// RollingBack: an attempt has failed; members give their room back.
 	RollingBack Phase = "RollingBack"

@@ -48,7 +48,7 @@ func SpecOf(group *schedulingv1beta1.PodGroup) Spec {
 	return spec
 }
 
-// IncarnationOf is the incarnation that a PodGroup's status is about. One that does not say so is about any.
+// IncarnationOf is the incarnation that a PodGroup's status is about. A status without an incarnation is about any.
 func IncarnationOf(group *schedulingv1beta1.PodGroup) int64 {
 	if group.Status.JobVersion == nil {
 		return math.MaxInt64
@@ -61,8 +61,8 @@ func LeastImportantFirst(a, b *Member) int {
 	return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(b.Index, a.Index), cmp.Compare(b.Pod.Name, a.Pod.Name))
 }
 
-// MayBeEvicted says whether a pod may ever be evicted for others: not one that goes already, cannot run elsewhere, is of an upstream pod
-// group or says that it must stay. The caller looks at its priority.
+// MayBeEvicted says whether a pod may ever be evicted for other pods: not one that goes already, cannot run elsewhere, is of an upstream
+// pod group or says that it must stay. The caller looks at its priority.
 func MayBeEvicted(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp == nil && pod.Annotations[corev1.MirrorPodAnnotationKey] == "" && pod.Spec.SchedulingGroup == nil &&
 		!IsOfDaemonSet(pod) && AnnotationOrLabel(pod, batchv1alpha1.PodPreemptableKey) != "false"

@@ -18,7 +18,7 @@ func NewRemaining(spec Spec, holding []*Member) *Remaining {
 // Len is the number of members that remain.
 func (r *Remaining) Len() int { return r.seats.total }
 
-// Seated says whether the remaining members, with those that have succeeded, are the minimum and that of every task.
+// Seated says whether the remaining members and the succeeded ones meet the minimum and that of every task.
 func (r *Remaining) Seated() bool { return r.seats.short(&r.gang) == 0 }
 
 // IsWholeOrGone says whether a gang may be left like this.

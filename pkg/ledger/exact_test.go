@@ -176,7 +176,7 @@ func TestTheLedgerFindsTotalsThatAreWrong(t *testing.T) {
 }
 
 // TestConcurrentCallersLeaveExactTotals has callers charge, assume, release and ask side by side while queues move. At the end the totals
-// are those of what each caller has left charged.
+// are the sums of the charges that the callers have left.
 func TestConcurrentCallersLeaveExactTotals(t *testing.T) {
 	const callers, rounds = 8, 300
 	l := New()

@@ -66,7 +66,7 @@ func (h *history) step() {
 	case 1:
 		h.ledger.DeleteQueue(b.queue)
 		delete(h.queues, b.queue)
-	case 2: // what is bound is charged, asked or not
+	case 2: // a bound pod is charged, whether there is room or not
 		h.ledger.Charge(pod, b.queue, cpu(b.amount))
 		h.charges[pod] = b
 	case 3:
@@ -114,7 +114,7 @@ func (h *history) reserve(pod types.UID, b booking) {
 	h.withinCapability(b)
 }
 
-// promise sets an amount aside if there is room beside what others have been promised.
+// promise sets an amount aside if there is room beside all other promises.
 func (h *history) promise(holder string, b booking) {
 	if h.ledger.RoomFor(holder, nil, b.queue, cpu(b.amount)) != nil {
 		return

@@ -62,7 +62,7 @@ func (l *Ledger) SetQueue(queue *schedulingv1beta1.Queue) bool {
 	return true
 }
 
-// Settle works out which terms of queues count, and what is wrong with the others.
+// Settle computes which terms of queues count, and what is wrong with terms that do not.
 func Settle(queues []*schedulingv1beta1.Queue) map[string]quota.Settled {
 	declared := make([]quota.Declaration, 0, len(queues))
 	for _, queue := range queues {
@@ -258,7 +258,7 @@ func (l *Ledger) RoomFor(key string, ahead []quota.Claim, queue string, want res
 	return l.tree.Room(queue, want, ahead...)
 }
 
-// Used is what the queue's pods and those of its descendants are charged. Amounts end at the bounds of int64.
+// Used is the sum of the charges of the pods of the queue and its descendants. Amounts end at the bounds of int64.
 func (l *Ledger) Used(queue string) resources.List {
 	l.lock()
 	defer l.mu.Unlock()
@@ -272,7 +272,7 @@ func (l *Ledger) Users(queue string) []quota.UserUse {
 	return l.used.Users(queue)
 }
 
-// Terms are those of a queue that count. They must not be changed.
+// Terms are the terms of a queue that count. They must not be changed.
 func (l *Ledger) Terms(queue string) quota.Terms {
 	l.lock()
 	defer l.mu.Unlock()

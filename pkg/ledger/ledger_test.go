@@ -108,8 +108,8 @@ func TestAPromiseTellsWhetherItFreesRoom(t *testing.T) {
 	assert.False(t, New().DropAssumed("gang"), "nothing was promised")
 }
 
-// TestRoomForTheHolderOfAPromise: its own promise does not count, and what is reserved for others does, with or without a promise. The
-// queue has 10 cores, of which a pod uses 2.
+// TestRoomForTheHolderOfAPromise: its own promise does not count, and reservations for other gangs do, with or without a promise. The queue
+// has 10 cores, of which a pod uses 2.
 func TestRoomForTheHolderOfAPromise(t *testing.T) {
 	for name, c := range map[string]struct {
 		promised int64 // to the holder; 0 for nothing

@@ -26,7 +26,7 @@ type arrangement struct {
 	order      []types.UID
 }
 
-// arrange places as many members as it can. When other members have been placed it tries again those that were rejected.
+// arrange places as many members as it can. When other members have been placed it tries rejected members again.
 func (s *search) arrange(by strategy) *arrangement {
 	a := &arrangement{
 		search: s, prefer: by.prefer, copied: make([]bool, len(s.infos)), stale: make([]bool, len(s.demands)),
@@ -110,7 +110,7 @@ func (a *arrangement) placeOne(d int) bool {
 	return false
 }
 
-// roomyFirst puts those nodes first whose domain has room for all pods of a demand with pod affinity.
+// roomyFirst puts nodes first whose domain has room for all pods of a demand with pod affinity.
 func (a *arrangement) roomyFirst(d int, nodes []int) []int {
 	for _, key := range sets.List(a.constraints.attracted[d]) {
 		room := map[string]int{}

@@ -14,7 +14,7 @@ import (
 )
 
 // treeFrom reads queues: the name of each, its parent if it has one, and the GPUs that it deserves. "keep" means that it is not
-// reclaimable. One without a number shares what is left by weight.
+// reclaimable. A queue without a number shares the rest by weight.
 func treeFrom(t *testing.T, text string) *quota.Tree {
 	tree := quota.NewTree()
 	for queue := range strings.SplitSeq(text, ";") {
@@ -40,7 +40,7 @@ func unitOf(v *Victim) quota.Unit {
 	return quota.Unit{Account: v.Account, Priority: v.Priority(), Requests: v.Requests}
 }
 
-// treeRules are those of the queues. Units that end by themselves are gone already.
+// treeRules are the rules of the queues. Units that end by themselves are gone already.
 type treeRules struct{ *quota.Reclaim }
 
 func (r treeRules) Take(v *Victim) bool {

@@ -180,7 +180,7 @@ func partForFilters(spec *corev1.PodSpec) *corev1.PodSpec {
 	return &part
 }
 
-// constrainingVolumes are the volumes that cannot be mounted on every node. The names of the others differ from pod to pod, for example
+// constrainingVolumes are the volumes that cannot be mounted on every node. The names of other volumes differ from pod to pod, for example
 // that of the service account's token.
 func constrainingVolumes(spec *corev1.PodSpec) (volumes []corev1.Volume) {
 	for i := range spec.Volumes {

@@ -30,7 +30,7 @@ type repulsion struct {
 }
 
 // newConstraints finds the constraints between the demands, of which one pod each is given. It returns nil if there are none, or only
-// those that Demand.MaxPerNode expresses.
+// constraints that Demand.MaxPerNode expresses.
 func newConstraints(pods []*corev1.Pod, namespace func() labels.Set) *constraints {
 	if !slices.ContainsFunc(pods, isConstrained) {
 		return nil
@@ -134,8 +134,8 @@ func isSatisfiable(status *fwk.Status) bool {
 	return false
 }
 
-// maxPerNode is 1 for a pod that keeps its class off its node, by host port or anti-affinity; 0 means any number. The labels are those of
-// the pod's namespace. The API server has made matchLabelKeys part of the selectors.
+// maxPerNode is 1 for a pod that keeps its class off its node, by host port or anti-affinity; 0 means any number. The labels are the labels
+// of the pod's namespace. The API server has made matchLabelKeys part of the selectors.
 func maxPerNode(pod *corev1.Pod, namespace func() labels.Set) int {
 	for _, container := range pod.Spec.Containers {
 		for _, port := range container.Ports {

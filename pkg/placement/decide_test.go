@@ -115,7 +115,7 @@ func needsNineCPUs(p *corev1.Pod) {
 	p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("9")
 }
 
-// A gang that needs fewer members than it has starts with those that fit, whichever they are.
+// A gang that needs fewer members than it has starts with any that fit.
 func TestSpareMembersReplaceThoseThatDoNotFit(t *testing.T) {
 	for name, test := range map[string]struct {
 		needed  int
@@ -174,7 +174,7 @@ func podNames(pods []*corev1.Pod) (names []string) {
 	return names
 }
 
-// TestRoomIsReservedForTheFirstMembersOnly: places are reserved for the first members, also when others start.
+// TestRoomIsReservedForTheFirstMembersOnly: places are reserved for the first members, also when other members start.
 func TestRoomIsReservedForTheFirstMembersOnly(t *testing.T) {
 	running := in("job", "j0", on("n1"), func(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyNever })
 	planner, infos := plannerOn(t, []*corev1.Node{nodeIn("a", "n0", 1), withDisk(nodeIn("a", "n1", 1))}, running)

@@ -93,7 +93,7 @@ func (v *view) leftWithout(packing Packing, but []int) []resources.List {
 	return left
 }
 
-// placesFirst are all nodes, those of the places first.
+// placesFirst are all nodes, beginning with the nodes of the places.
 func (v *view) placesFirst(places []Place) []int {
 	nodes, first := make([]int, 0, len(v.nodes)), sets.New[int]()
 	for _, place := range places {

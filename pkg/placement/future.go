@@ -35,7 +35,7 @@ func (v *view) chooseReservation() *Places {
 	return nil
 }
 
-// placesLater finds places on which the gang fits in the end, those of before if possible.
+// placesLater finds places on which the gang fits in the end, the earlier ones if possible.
 func (v *view) placesLater(w waiting, before [][]Place) ([][]Place, bool) {
 	later := v.later(w.keepEndless)
 	if v.constraints != nil {
@@ -71,7 +71,7 @@ func (v *view) reservedPlaces() [][]Place {
 	return places
 }
 
-// withoutLate drops the places whose room has not come free, and adds their nodes to those to avoid.
+// withoutLate drops the places whose room has not come free. It adds their nodes to the nodes to avoid.
 func (v *view) withoutLate(before [][]Place, avoid sets.Set[string]) [][]Place {
 	wanted := make([]resources.List, len(v.nodes))
 	for d := range before {

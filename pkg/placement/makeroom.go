@@ -25,7 +25,7 @@ type Seat struct {
 
 // Rules say which victims may be evicted together.
 type Rules interface {
-	// Take says whether a victim may be evicted beside those taken before, and takes it if so.
+	// Take says whether a victim may be evicted beside the victims taken before, and takes it if so.
 	Take(v *Victim) bool
 	// GiveBack undoes Take, in any order.
 	GiveBack(v *Victim)
@@ -292,7 +292,7 @@ func (r *room) takeByRank() bool {
 }
 
 // giveBackSpare gives back every victim without which the members still fit, the most important first. It does so in groups, whose size
-// doubles after each success. The filters may let more go when others have been given back, unless the slots alone decide.
+// doubles after each success. The filters may allow more to be given back after the first round, unless the slots alone decide.
 func (r *room) giveBackSpare() {
 	for r.giveBackOnce() && (!r.isExact() || r.looksBeyondNodes(0)) {
 	}

@@ -127,7 +127,8 @@ type town struct {
 	leaving sets.Set[string]
 	beyond  bool
 	queues  *quota.Tree // with it the real rules of reclaim count, and neither shares nor quota
-	// asks is what waits in each queue, and claimant is who the room is made for; nil for the pods that wait in the own queue.
+	// asks is the waiting demand of each queue, and claimant is the gang that the room is made for; nil for the pods that wait in the own
+	// queue.
 	asks     map[string]resources.Sums
 	claimant *quota.Unit
 
@@ -138,7 +139,7 @@ type town struct {
 
 const ownQueue, ownPriority = "own", 5
 
-// account and priority of a pod are read from it; what is of the own queue or none may go by priority, the rest by share.
+// account and priority of a pod are read from it; units of its own queue, or of none, may go by priority, and all other units by share.
 func ruleFor(account string, priority int32) quota.Rule {
 	switch {
 	case account != ownQueue && account != "":

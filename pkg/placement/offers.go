@@ -249,9 +249,9 @@ func (w *nodewise) isRefused(i int) bool {
 	return w.refused[i] || c.Kind == WholeGang && slices.ContainsFunc(w.surplus[c.Gang], func(s int) bool { return w.refused[s] && !w.taken[s] })
 }
 
-// cheapest chooses victims on a node that free what it lacks: of the lowest classes that have enough, and few. In each class it takes the
-// smallest that is enough, or else the largest and goes on. In the end it drops what is not needed, the most important first. It returns
-// nil if all are not enough.
+// cheapest chooses victims on a node that free what it lacks: victims of the lowest classes that have enough, and few of them. In each
+// class it takes the smallest that is enough, or else the largest and goes on. In the end it drops what is not needed, the most important
+// first. It returns nil if all are not enough.
 func (w *nodewise) cheapest(n int, lacks []int64) []int {
 	pieces, wanted := w.pieces(n), slices.Clone(lacks)
 	if len(pieces) > 0 && isCovered(lacks) {

@@ -62,8 +62,8 @@ func (p *Planner) newAlternatives(problem *Problem) *alternatives {
 	return a
 }
 
-// next is the problem with other members: of the classes that fell short, no more than have found places. It returns nil if there are no
-// members of other classes, or too few.
+// next is the problem with other members: members of the classes that fell short, no more than have found places. It returns nil if there
+// are no members of other classes, or too few.
 func (a *alternatives) next(last *outcome) *Problem {
 	for d, class := range last.classes {
 		if placed := last.Placed[d]; placed < len(class) {

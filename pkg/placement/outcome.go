@@ -43,7 +43,7 @@ func (v *view) solve() *outcome {
 		o.givenUp = o.reserve == nil
 	}
 	if v.problem.Reserved != nil || o.reserve != nil {
-		o.Feasibility = Impossible // its reserved places will come free: it need not be tried on others
+		o.Feasibility = Impossible // its reserved places will come free: it need not be tried on other nodes
 	}
 	return o
 }

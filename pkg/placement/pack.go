@@ -245,7 +245,7 @@ func freeOf(nodes []Node) []resources.List {
 	return free
 }
 
-// take takes the requests of some pods from what is free on a node. It replaces the list, as others may share it.
+// take takes the requests of some pods from what is free on a node. It replaces the list, as other nodes may share it.
 func take(free []resources.List, node int, requests resources.List, count int) {
 	left := free[node].Clone()
 	left.Sub(requests.Scale(int64(count)))

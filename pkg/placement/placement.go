@@ -19,7 +19,7 @@ import (
 
 // Problem is a gang to be placed, and what other gangs hold already. It does not change while it is solved.
 type Problem struct {
-	// Members are those that start together: the minimum, at least one.
+	// Members are the pods that start together: the minimum, at least one.
 	Members []*gang.Member
 	// Spare are the members that wait and need not start.
 	Spare []*gang.Member
@@ -55,7 +55,7 @@ type Problem struct {
 type Decision struct {
 	// Feasibility says whether the gang fits.
 	Feasibility Feasibility
-	// Members that start: those of the Problem, or others chosen in their place.
+	// Members that start: members of the Problem, or other members chosen in their place.
 	Members []*gang.Member
 	// Places has the node of each member if the Feasibility is Possible, else it is nil.
 	Places map[types.UID]string
@@ -70,7 +70,7 @@ type Decision struct {
 	Rejectors sets.Set[string]
 	// Rejected are the pod that was rejected most, and one of each other demand class that was tried.
 	Rejected []*corev1.Pod
-	// Shortfall is the room that must come free at the least, nil if that is not known.
+	// Shortfall is the least room that must come free, nil if that is not known.
 	Shortfall *Shortfall
 	// ShortWithoutHeld: the gang would lack room even if all of Held were given back. The Shortfall is counted without it then.
 	ShortWithoutHeld bool
@@ -141,7 +141,7 @@ func (p *Planner) Decide(ctx context.Context, problem *Problem, nodes []fwk.Node
 	return decision
 }
 
-// reject fills in why a gang does not fit. One pod of each demand class that was tried instead is given.
+// reject fills in why a gang does not fit. tried has one pod of each demand class that was tried instead.
 func (p *Planner) reject(decision *Decision, o *outcome, tried []*corev1.Pod) {
 	decision.Message, decision.TooLarge = o.explain()+o.outlook(len(tried) > 0), o.tooLarge
 	most := o.mostRejected()
@@ -154,7 +154,7 @@ func (p *Planner) reject(decision *Decision, o *outcome, tried []*corev1.Pod) {
 	decision.Rejected = append(decision.Rejected, tried...)
 	// Where the filters were not asked, as no node has room, room must still retry the gang.
 	decision.Rejectors = o.rejectors.Insert(names.NodeResourcesFit)
-	if len(tried) == 0 { // else it is not known which room is of use
+	if len(tried) == 0 { // otherwise it is not known which room is of use
 		p.index = IndexOf(o.nodes, p.index)
 		decision.Shortfall, decision.ShortWithoutHeld = o.shortfall(p.index)
 	}

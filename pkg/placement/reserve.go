@@ -81,7 +81,7 @@ func (c *choice) slots(d, n int, free resources.List) int {
 	return max(0, min(left, Slots(demand, free)))
 }
 
-// takeEarlier places pods of a demand where they had places before, as far as there are slots.
+// takeEarlier places pods of a demand where they had places before, while there are slots.
 func (c *choice) takeEarlier(d int, before []Place, slots func(d, n int) int) {
 	for _, place := range before {
 		c.take(d, place.Node, min(place.Count-c.counts[d][place.Node], slots(d, place.Node)))

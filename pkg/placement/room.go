@@ -10,7 +10,7 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// FreeOn is what is left of the named resources on a node. It may be below 0. To count all resources of a node takes twice as long.
+// FreeOn is what is left of the named resources on a node. It may be below 0. Counting all resources of a node takes twice as long.
 func FreeOn(info fwk.NodeInfo, names []corev1.ResourceName) resources.List {
 	has, used := info.GetAllocatable(), info.GetRequested()
 	free := make(resources.List, len(names))
@@ -53,7 +53,7 @@ func advertisedBy(infos []fwk.NodeInfo, demands []Demand) []corev1.ResourceName 
 	return sets.List(names)
 }
 
-// isOn says whether a node has a resource at all. Every node has those that are not extended resources.
+// isOn says whether a node has a resource at all. Every node has the resources that are not extended ones.
 func isOn(info fwk.NodeInfo, name corev1.ResourceName) bool {
 	switch name {
 	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourcePods:
@@ -63,8 +63,8 @@ func isOn(info fwk.NodeInfo, name corev1.ResourceName) bool {
 	return has
 }
 
-// only keeps the requests for the named resources. The filters decide on the others: a device class may stand for a resource that no node
-// has.
+// only keeps the requests for the named resources. The filters decide on the other resources: a device class may stand for a resource that
+// no node has.
 func only(names []corev1.ResourceName, requests resources.List) resources.List {
 	kept := make(resources.List, len(names))
 	for _, name := range names {

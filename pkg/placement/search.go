@@ -26,7 +26,7 @@ const (
 	maxCalls = 20_000
 	// nodesPerCall is how many nodes PodTopologySpread counts again in the time of one call.
 	nodesPerCall = 50
-	// randomStrategies is how many random strategies are tried when the others have failed.
+	// randomStrategies is how many random strategies are tried when the planned ones have failed.
 	randomStrategies = 24
 )
 
@@ -79,8 +79,8 @@ func domainsOf(infos []fwk.NodeInfo, keys sets.Set[string]) []int {
 	return domains
 }
 
-// run tries several strategies until one places all members, and returns the order in which it did. Else it returns the packing with the
-// most members placed. Members go to their preferred nodes if possible.
+// run tries several strategies until one places all members, and returns the order in which it did. Otherwise it returns the packing with
+// the most members placed. Members go to their preferred nodes if possible.
 func (s *search) run(prefer map[types.UID]string) (Packing, []types.UID) {
 	best := Packing{Feasibility: Impossible, Placed: make([]int, len(s.demands)), Left: s.start.free}
 	for _, strategy := range s.strategies(prefer) {

@@ -23,7 +23,7 @@ type Shortfall struct {
 // scarce is a resource without more of which no node takes another pod.
 type scarce struct {
 	name   corev1.ResourceName
-	gained int // how many more pods may have room, as far as this resource goes
+	gained int // how many more pods may have room, by this resource alone
 	// left is the rest on each node, less than a pod takes. Most amounts that come free are too small for one more pod and are summed here.
 	// It holds numbers only, so that the garbage collector need not scan it for each waiting gang.
 	left []int64

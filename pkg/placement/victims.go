@@ -101,8 +101,8 @@ func ChooseVictims(candidates []*Victim, on *Simulation) ([]*Victim, *fwk.Status
 	return victims, nil
 }
 
-// RankVictims sorts candidates by how important it is to keep them, the most important first: those that disruption budgets protect, then
-// by priority, then by kind, and then as the upstream scheduler does. It sets Violations and Protected.
+// RankVictims sorts candidates by how important it is to keep them, the most important first: candidates under a disruption budget come
+// first, then priority, then kind, and then the order of the upstream scheduler counts. It sets Violations and Protected.
 func RankVictims(candidates []*Victim, budgets []*policyv1.PodDisruptionBudget) []*Victim {
 	slices.SortStableFunc(candidates, byImportance)
 	violating, _ := preemption.FilterVictimsWithPDBViolation(candidates, budgets)
@@ -134,9 +134,9 @@ func byImportance(a, b *Victim) int {
 	return 0
 }
 
-// RankForRoom sorts candidates for MakeRoom, the first to be evicted first: those that disruption budgets protect come last, and those of
-// other queues before those that a higher priority evicts. Victims of other queues are sorted by kind, by how far their queue is above its
-// share, and by priority; the others by priority and by kind; and all in the end by how short they have run. It sets Violations and Protected.
+// RankForRoom sorts candidates for MakeRoom, the first to be evicted first: candidates under a disruption budget come last, and victims of
+// other queues come before victims by priority. Victims of other queues are sorted by kind, by how far their queue is above its share, and
+// by priority; all other victims by priority and by kind; and all in the end by how short they have run. It sets Violations and Protected.
 func RankForRoom(candidates []*Victim, budgets []*policyv1.PodDisruptionBudget, excess func(*Victim) quota.Ratio) []*Victim {
 	ranked := RankVictims(candidates, budgets)
 	above := map[string]quota.Ratio{}
@@ -202,11 +202,11 @@ type GangVictims struct {
 	Holding map[types.UID]*gang.Member
 	// Pods are the pods of the gang in the scheduler's snapshot.
 	Pods map[types.UID]fwk.PodInfo
-	// Spare returns those of the given members that the gang can lose and keep its minimum, in the given order.
+	// Spare returns the given members that the gang can lose and keep its minimum, in the given order.
 	Spare func([]*gang.Member) []*gang.Member
 }
 
-// Priority of the gang as a whole: that of its most important member.
+// Priority of the gang as a whole: the priority of its most important member.
 func (g *GangVictims) Priority() int32 {
 	priority := max(g.Floor, math.MinInt32)
 	for _, m := range g.Holding {
@@ -215,8 +215,8 @@ func (g *GangVictims) Priority() int32 {
 	return priority
 }
 
-// Candidates splits a gang with members on a node: each surplus member is a candidate of its own, the others only with the whole gang. Only
-// what has a priority below the given one is a candidate. order says which surplus is evicted first.
+// Candidates splits a gang with members on a node: each surplus member is a candidate of its own, and the rest is one only as the whole
+// gang. Only what has a priority below the given one is a candidate. order says which surplus is evicted first.
 func (g *GangVictims) Candidates(here []*gang.Member, below int32, order EvictionOrder) []*Victim {
 	var evictable []*gang.Member
 	for _, m := range here {

@@ -320,7 +320,7 @@ func TestVictimsAreFewAndLeaveGangsWholeOrGone(t *testing.T) {
 		c.fill(cpuOf(preemptor) - need)
 		best, status := c.victims(t, preemptor, gang.LeastImportantFirst)
 		if !status.IsSuccess() || c.wholeGangs(sets.New(namesOf(best)...)) > 0 {
-			// As the preemption plugin does: to spare small members instead of important ones may leave more room.
+			// As the preemption plugin does: sparing small members instead of important ones may leave more room.
 			other, otherStatus := c.victims(t, preemptor, LargestFirst)
 			if otherStatus.IsSuccess() && (!status.IsSuccess() || c.wholeGangs(sets.New(namesOf(other)...)) < c.wholeGangs(sets.New(namesOf(best)...))) {
 				best, status = other, otherStatus

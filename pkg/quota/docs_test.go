@@ -198,7 +198,7 @@ func (e example) checkEvictions(t *testing.T) {
 	}
 }
 
-// checkLowered chooses who goes when a queue uses more than it may.
+// checkLowered chooses the units to evict when a queue uses more than it may.
 func (e example) checkLowered(t *testing.T) {
 	t.Helper()
 	tree, names, units := e.units(t)

@@ -9,8 +9,8 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// TestEvictionsSayWhatReclaimDoes asks about each that waits, in turn. The answer is that of a Reclaim that takes all units it may; what was
-// added since can only make it a no.
+// TestEvictionsSayWhatReclaimDoes asks about each that waits, in turn. The answer is that of a Reclaim that takes all units it may; amounts
+// that were added since can only change a yes to a no.
 func TestEvictionsSayWhatReclaimDoes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t, "undeclared", "undeclared/ann")

@@ -130,7 +130,7 @@ func TestAGuaranteeCanAlwaysBeHad(t *testing.T) {
 			} else if has := tree.Total(name).Amount("cpu"); has > 0 {
 				tree.Sub(name, cpu(rapid.Int64Range(1, has).Draw(t, "back")))
 			}
-			for _, name := range names[1:] { // what children are guaranteed is kept from their parent, too
+			for _, name := range names[1:] { // guarantees of children are kept from their parent, too
 				if lacks := guarantees[name] - tree.Total(name).Amount("cpu"); lacks > 0 {
 					require.Nil(t, tree.Room(name, cpu(lacks)), "%s lacks %d", name, lacks)
 				}

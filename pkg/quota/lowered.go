@@ -27,7 +27,7 @@ func (o Overuse) Error() string {
 		resources.Format(o.Resource, o.Used), o.Resource, limit, resources.Format(o.Resource, o.Limit))
 }
 
-// Overused lists the accounts that use more than they may, those below others first, and then by name.
+// Overused lists the accounts that use more than they may, descendants before ancestors, and then by name.
 func (t *Tree) Overused() []Overuse {
 	var all []Overuse
 	for _, name := range t.Names() {

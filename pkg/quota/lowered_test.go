@@ -52,7 +52,7 @@ func TestLoweredCapability(t *testing.T) {
 	}
 }
 
-// lower charges the units, and names those that go.
+// lower charges the units, and names the evicted ones.
 func lower(tree *Tree, account string, units []named) string {
 	var plain []Unit
 	for i := range units {
@@ -89,7 +89,7 @@ func TestLoweredCapabilityOfHugeAmounts(t *testing.T) {
 	require.Equal(t, []int{0, 1, 2, 3, 4, 5}, tree.AboveCapability("q", units))
 }
 
-// TestOverused: those below others come first.
+// TestOverused: descendants come before ancestors.
 func TestOverused(t *testing.T) {
 	tree := treeOf(t, "org c5; a <org c2 u1; b <org c4")
 	for _, u := range unitsOf(t, "a/ann 2; a/bob 1; b 4 1gpu") {

@@ -89,7 +89,7 @@ func (t *Tree) Reclaim(shares Shares, account string, priority int32, want resou
 	return r
 }
 
-// Rule says whether a unit may be evicted beside those that were taken, and why.
+// Rule says whether a unit may be evicted beside the taken units, and why.
 func (r *Reclaim) Rule(u Unit) Rule {
 	if r.isInOtherQueue(u) {
 		if r.isDue(u) {

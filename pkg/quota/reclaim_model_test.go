@@ -256,7 +256,7 @@ func indices(units []Unit) []int {
 	return list
 }
 
-// TestAnyPartMayBeEvictedInAnyOrder: whatever may be evicted together, each part of it may, and in each order.
+// TestAnyPartMayBeEvictedInAnyOrder: if units may be evicted together, each part of them may, and in each order.
 func TestAnyPartMayBeEvictedInAnyOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t, "undeclared", "undeclared/ann")

@@ -20,7 +20,7 @@ import (
 // with priority 5, in the account b. They are called b1, b2 and b3. "waits" lists what waits; the first is what units are evicted for.
 type reclaimCase struct {
 	name, total, queues, running, waits string
-	// evicted are the units that go, "free" if none has to, "no" if none may. Those that go by priority have a star.
+	// evicted are the units that go, "free" if none has to, "no" if none may. Units that go by priority have a star.
 	evicted string
 }
 
@@ -193,7 +193,7 @@ func play(t *testing.T, cases []reclaimCase) {
 	}
 }
 
-// TestWhatIsGivenBackIsForgotten: a unit that stays does not keep others from being taken.
+// TestWhatIsGivenBackIsForgotten: a unit that stays does not keep other units from being taken.
 func TestWhatIsGivenBackIsForgotten(t *testing.T) {
 	tree, units := treeOf(t, "a d2; b d3"), unitsOf(t, "b 1; b 4")
 	for _, u := range units {

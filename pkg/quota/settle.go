@@ -54,8 +54,8 @@ const (
 // Settle works out which terms count of each queue, by its name. A queue whose terms contradict themselves or the tree keeps the last terms
 // that were valid. Without any it keeps its capability, but has no guarantee and no written share. Other queues are not affected.
 //
-// Where queues contradict each other the fault is that of the queue that has changed. Of several that have changed, descendants come after
-// their ancestors, and young queues after old ones. The answer depends on the declarations only, not on their order.
+// Where queues contradict each other the fault is that of the queue that has changed. If several have changed, descendants come after their
+// ancestors, and young queues after old ones. The answer depends on the declarations only, not on their order.
 func Settle(declared []Declaration) map[string]Settled {
 	s := &settling{declared: make(map[string]Declaration, len(declared)), placed: map[string]Terms{}, owed: map[string]resources.List{}, below: map[string]resources.Sums{}}
 	for _, d := range declared {
@@ -123,7 +123,7 @@ func (s *settling) depth(d Declaration) int {
 	return math.MaxInt
 }
 
-// settle finds the first terms of a queue that are valid beside those that are placed.
+// settle finds the first terms of a queue that are valid beside the settled queues.
 func (s *settling) settle(d Declaration) Settled {
 	fault := s.place(d.Name, d.Asked)
 	if fault == nil {

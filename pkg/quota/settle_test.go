@@ -32,7 +32,7 @@ func (d declaring) terms() Terms {
 
 const nothing = -1
 
-// declare is a queue that asks for terms, after others that were valid.
+// declare is a queue that asks for terms, after earlier valid terms.
 func declare(name string, asked declaring, valid ...declaring) Declaration {
 	d := Declaration{Name: name, Asked: asked.terms()}
 	for _, last := range valid {
@@ -136,7 +136,7 @@ func TestABadQueueIsContained(t *testing.T) {
 	}
 }
 
-// TestGoodQueuesHaveNoFault: what Muster works with is not refused, even if the numbers of a child are more than it can have.
+// TestGoodQueuesHaveNoFault: terms that Muster can handle are not refused, even if the numbers of a child are more than it can have.
 func TestGoodQueuesHaveNoFault(t *testing.T) {
 	for name, queues := range map[string][]Declaration{
 		"a capability above that of the parent": {declare("p", declaring{"", nothing, nothing, 4}), declare("q", declaring{"p", nothing, nothing, 8})},
@@ -164,8 +164,8 @@ func TestTheYoungestOfSeveralChangesIsAtFault(t *testing.T) {
 	assert.NotNil(t, settled["a"].Fault)
 }
 
-// TestOneQueueNeverChangesOthers: whatever a queue asks for, those that were valid without it stay as they are; the order in which queues are
-// seen does not matter; and what counts is valid by itself.
+// TestOneQueueNeverChangesOthers: the terms of other queues that were valid before stay as they are, whatever a queue asks for; the order
+// in which queues are seen does not matter; and what counts is valid by itself.
 func TestOneQueueNeverChangesOthers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		names := []string{"a", "b", "c", "d", "e"}
@@ -185,7 +185,7 @@ func TestOneQueueNeverChangesOthers(t *testing.T) {
 		}
 		before := Settle(queues)
 		for name, s := range before {
-			// A capability without a share may be below what others are guaranteed. It is obeyed, and its queue stays at fault.
+			// A capability without a share may be below the guarantees of other queues. It is obeyed, and its queue stays at fault.
 			if s.Fault != nil && s.Fault.Reason != ChildrenAboveParent && s.Fault.Reason != NegativeAmount {
 				t.Fatalf("what was settled has a fault: %s: %s", name, s.Fault.Message)
 			}

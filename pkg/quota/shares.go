@@ -26,9 +26,9 @@ type Terms struct {
 	Capability resources.List
 	// NotReclaimable: other queues do not take back what the queue and its descendants use beyond their shares.
 	NotReclaimable bool
-	// EachUser is what a user has of the queue at most who is not among Users.
+	// EachUser is the limit of each user of the queue who is not among Users.
 	EachUser resources.List
-	// Users are what others have at most, by name.
+	// Users are the limits of single users, by name.
 	Users map[string]resources.List
 }
 
@@ -50,8 +50,8 @@ type Shares map[string]resources.List
 // to queues that do. This is weighted max-min fairness (Bertsekas and Gallager, Data Networks, section 6.5.2), as Volcano's proportion
 // plugin has it. A resource that no queue asks for is in no queue's share.
 //
-// A queue asks for what it and its descendants use and have assumed, and for what waits in them. One that is its own ancestor counts as a
-// child of the root. Only resources are shared out that the total has, or that a queue names as deserved or guaranteed: pods may ask for
+// A queue asks for what it and its descendants use and have assumed, and for what waits in them. A queue that is its own ancestor counts as
+// a child of the root. Only resources are shared out that the total has, or that a queue names as deserved or guaranteed: pods may ask for
 // resources of any name.
 func (t *Tree) ShareOut(total resources.List, waiting map[string]resources.Sums) Shares {
 	s := &sharing{tree: t, children: t.children(), waits: map[string]resources.Sums{},

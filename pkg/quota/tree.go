@@ -35,7 +35,7 @@ type Shortage struct {
 	Guaranteed int64
 	// OfNodes: the limit is what all nodes have. It may grow.
 	OfNodes bool
-	// Behind: that would be enough, but it is reserved for claims that come first.
+	// Behind: there would be enough, but it is reserved for earlier claims.
 	Behind bool
 }
 
@@ -61,7 +61,7 @@ func (s *Shortage) IsForEver() bool {
 	return !s.OfNodes && s.Want > max(0, resources.Left(s.Limit, s.Guaranteed))
 }
 
-// isWorseThan orders shortages by what people should hear of first: what lasts for ever, then by the name of the resource.
+// isWorseThan orders shortages by what people should hear of first: isWorseThan orders shortages by what users should read first:
 func (s *Shortage) isWorseThan(other *Shortage) bool {
 	if other == nil || s.IsForEver() != other.IsForEver() {
 		return other == nil || s.IsForEver()
@@ -104,7 +104,7 @@ func nameOf(account string) (who, limit string) {
 }
 
 // Account is where a user of a queue is charged: a child of the queue that exists for as long as it is used. Without a user it is the queue
-// itself. No queue has a slash in its name: what names one like that names no queue, and must not pass for a user.
+// itself. No queue has a slash in its name: a name with a slash names no queue, and must not be taken for a user.
 func Account(queue, user string) string {
 	if queue == "" || IsUser(queue) {
 		return ""
@@ -316,7 +316,7 @@ func (t *Tree) limits(q *queue) resources.List {
 	return t.find(queue).terms.userLimit(user)
 }
 
-// room says whether there is room beside what is reserved and what is kept for guarantees. Of several resources that are short the answer does
+// room says whether there is room beside what is reserved and what is kept for guarantees. If several resources are short, the answer does
 // not depend on map order.
 func (t *Tree) room(q *queue, want, reserved resources.List, kept kept) *Shortage {
 	var worst *Shortage

@@ -15,7 +15,7 @@ import (
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// namedNeed is the need of a gang, told from those of others by its name.
+// namedNeed is the need of a gang, with a name to tell needs apart.
 type namedNeed string
 
 func (namedNeed) IsHurtBy(string, resources.List, resources.List) bool { return true }
@@ -74,8 +74,8 @@ func (m *model) waitedEnough(key string, now time.Time) bool {
 	return m.bounds.Bypasses > 0 && g.bypassed >= m.bounds.Bypasses || m.bounds.Age > 0 && now.Sub(g.since) >= m.bounds.Age
 }
 
-// TestTheListOfWaitingGangs compares the list of gangs that lack room with a naive one, through any changes: who is first, when it is
-// starving, and what surplus must leave alone. Other gangs are told when one loses its reservation.
+// TestTheListOfWaitingGangs compares the list of gangs that lack room with a naive one, through any changes: which gang is first, when it
+// is starving, and what room surplus must leave. Other gangs are told when one loses its reservation.
 func TestTheListOfWaitingGangs(t *testing.T) {
 	mustertesting.Histories(t, 2000, func(t *rapid.T) {
 		bounds := Bounds{Bypasses: rapid.IntRange(0, 3).Draw(t, "bypasses"), Age: time.Duration(rapid.IntRange(0, 30).Draw(t, "age")) * time.Second}
@@ -162,7 +162,7 @@ func TestTheListOfWaitingGangs(t *testing.T) {
 					assert.Equal(t, key == want, b.StandingOf(key, now).Choose, "%s is the first and starving", key)
 				}
 			}
-			leaves := step >= 4 && step <= 6 // when the first leaves the list, the next tick looks who comes then
+			leaves := step >= 4 && step <= 6 // when the first leaves the list, the next tick looks for its successor
 			if want != "" && want != starving && !leaves && (after == nil || after.Key != want) {
 				assert.Contains(t, events.Decide, want, "it is decided for which places are reserved")
 			}
@@ -181,7 +181,7 @@ func TestTheListOfWaitingGangs(t *testing.T) {
 }
 
 // TestReservedQuotaInHistories: in each queue quota is reserved for one gang at most, in order, and for none that attempts. Waiting gangs
-// are told of released quota. Without a bound none is reserved.
+// learn of released quota. Without a bound none is reserved.
 func TestReservedQuotaInHistories(t *testing.T) {
 	mustertesting.Histories(t, 2000, func(t *rapid.T) {
 		bounds := Bounds{Bypasses: rapid.IntRange(0, 2).Draw(t, "bypasses"), Age: time.Duration(rapid.IntRange(0, 20).Draw(t, "age")) * time.Second}

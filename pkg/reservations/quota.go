@@ -72,8 +72,8 @@ func (b *Book[K]) QuotaRetryIn(key K, now time.Time) time.Duration {
 	return 0
 }
 
-// Claims returns the quota that is reserved against a gang, in the order of the claims. For a pod without a gang, key is its zero value. A
-// surplus pod stands back for gangs that wait for quota even before it is reserved for them.
+// Claims returns the quota that is reserved against a gang, in the order of the claims. For a pod without a gang, key is its zero value.
+// Surplus pods leave quota to waiting gangs even before it is reserved for them.
 func (b *Book[K]) Claims(key K, priority int32, surplus bool) []quota.Claim {
 	var before []*waiting[K]
 	for _, waiters := range b.quota {

@@ -50,7 +50,7 @@ type Rank struct {
 	Priority int32
 	// Since is the creation time of the gang; earlier goes first.
 	Since time.Time
-	// Seen numbers the gangs as they are first seen; it orders those of the same second.
+	// Seen numbers the gangs as they are first seen; Seen numbers the gangs as they are first seen; it orders gangs of the same second.
 	Seen int64
 }
 
@@ -88,11 +88,11 @@ func (s *Start) bypasses(r Rank) bool {
 	return r.Compare(s.Rank) < 0 || s.Surplus && s.Rank.Priority == r.Priority
 }
 
-// Events are what a change of the book means for others. The caller acts on them.
+// Events are the effects of a change of the book on other gangs and pods. The caller acts on them.
 type Events[K comparable] struct {
 	// RoomFreed: places that were reserved are reserved no more.
 	RoomFreed bool
-	// HoldFreed: a gang that lacked room waits no more, so surplus pods need not stand back for it.
+	// HoldFreed: a gang that lacked room waits no more, so surplus pods may use room that it needed.
 	HoldFreed bool
 	// QuotaFreed: quota is reserved no more, or a gang that lacked it waits no more.
 	QuotaFreed bool
@@ -104,8 +104,8 @@ type Events[K comparable] struct {
 type Book[K comparable] struct {
 	bounds   Bounds
 	gangs    map[K]*waiting[K]
-	room     list[K]             // those that lack room
-	quota    map[string]*list[K] // queue -> those that lack its quota
+	room     list[K]             // gangs that lack room
+	quota    map[string]*list[K] // queue -> gangs that lack its quota
 	nodes    *Nodes[K]           // places reserved, nil if there are none
 	version  int                 // of the amounts in nodes
 	chosenAt time.Time           // when places were chosen last
@@ -366,7 +366,7 @@ func (b *Book[K]) isStarving(h *history, now time.Time) bool {
 		b.bounds.Age > 0 && !h.since.IsZero() && now.Sub(h.since) >= b.bounds.Age
 }
 
-// noteStarving raises an event when a gang that lacks room begins to starve: surplus need not stand back for it any more.
+// noteStarving raises an event when a gang that lacks room begins to starve: surplus may use the room that it needed.
 func (b *Book[K]) noteStarving(w *waiting[K], now time.Time) {
 	if !w.room.starving && b.isStarving(&w.room, now) {
 		w.room.starving, b.events.HoldFreed = true, true

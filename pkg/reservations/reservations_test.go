@@ -43,7 +43,7 @@ func isWaiting(b *Book[string], key string) bool {
 	return w != nil && (b.room.members.Has(w) || b.quota[w.claim.Queue] != nil && b.quota[w.claim.Queue].members.Has(w))
 }
 
-// reserveOn reserves a place on a node for a gang, and says whether the amounts are others than before.
+// reserveOn reserves a place on a node for a gang, and says whether the amounts have changed.
 func reserveOn(b *Book[string], key, node string, now time.Time) (changed bool) {
 	before := b.version
 	b.ReserveNodes(key, map[types.UID]string{"pod": node}, map[string]resources.List{node: cpu(1)}, nil, now)
@@ -122,7 +122,7 @@ func TestAGangIsStarvingWhenItHasWaitedTooLong(t *testing.T) {
 	assert.False(t, b.StandingOf("g", at(80)).Choose, "something else keeps it from starting")
 }
 
-// TestSurplusIsToldWhenAGangBeginsToStarve: only the clock says so, and from then on surplus need not stand back.
+// TestSurplusIsToldWhenAGangBeginsToStarve: only the clock says so, and from then on surplus may use room that the gang needs.
 func TestSurplusIsToldWhenAGangBeginsToStarve(t *testing.T) {
 	b := newBook(0, time.Minute)
 	b.WaitForRoom("first", rankAt(0), namedNeed("first"), at(0))

@@ -56,8 +56,7 @@ type TaskPriorityArgs struct {
 	metav1.TypeMeta
 }
 
-// GangPreemptionArgs are the arguments of the GangPreemption plugin: those of the upstream DefaultPreemption, with the same
-// meaning.
+// GangPreemptionArgs are the arguments of the GangPreemption plugin: they are the same as for the upstream DefaultPreemption.
 //
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 type GangPreemptionArgs struct {

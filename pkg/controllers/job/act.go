@@ -57,7 +57,7 @@ func (c *Controller) dismantle(ctx context.Context, job *batchv1alpha1.Job, grou
 }
 
 // run gives a live Job its claims, its PodGroup and the objects of its plugins. Once the PodGroup is admitted, it creates the pods. A Job
-// whose data is missing does not ask for room. One whose spec cannot run asks for nothing more. all says whether everything that may be
+// whose data is missing does not ask for room. A Job whose spec cannot run asks for nothing more. all says whether everything that may be
 // created now was created.
 func (c *Controller) run(ctx context.Context, job *batchv1alpha1.Job, s *snapshot, p *plan, ps *pluginState) (all bool, err error) {
 	if s.refusal != nil || s.foreignGroup || s.group == nil && (s.queueProblem != nil || s.claims.problem != nil) {
@@ -112,8 +112,8 @@ func (c *Controller) deleteExpired(ctx context.Context, job *batchv1alpha1.Job) 
 	return nil
 }
 
-// timeToLive returns how long a Job that has ended, or was aborted, stays; false if it stays for ever. One that spec.suspend holds
-// waits to go on.
+// timeToLive returns how long a Job that has ended, or was aborted, stays; false if it stays for ever. A Job that spec.suspend holds waits
+// to go on.
 func timeToLive(job *batchv1alpha1.Job, now time.Time) (time.Duration, bool) {
 	p := job.Status.State.Phase
 	isDone := phase.Ended(p) || p == batchv1alpha1.Aborted && !isSuspended(job)

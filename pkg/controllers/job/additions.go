@@ -61,7 +61,7 @@ func withDefaults(list, byDefault corev1.ResourceList) corev1.ResourceList {
 	return list
 }
 
-// additionsIn returns what is added to pods of that namespace, as far as the informers know.
+// additionsIn returns the additions to pods of that namespace that the informers know.
 func (c *Controller) additionsIn(namespace string) additions {
 	limitRanges, err := c.limitRanges.LimitRanges(namespace).List(labels.Everything())
 	if err != nil {

@@ -64,7 +64,7 @@ func (c *Controller) announce(job *batchv1alpha1.Job, p *plan, now time.Time, lo
 	return first
 }
 
-// toldAt is when people are told of an answer to come.
+// toldAt is when an event announces a delayed answer.
 func toldAt(d *policy.Delay) time.Time {
 	if d.Cause.Type != busv1alpha1.PodPendingEvent {
 		return d.Cause.Since

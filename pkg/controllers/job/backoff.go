@@ -63,8 +63,8 @@ func isOver(b *batchv1alpha1.RestartBackoff, r restart, start time.Duration, now
 	return !since.IsZero() && now.Sub(since) >= maxBackoffFactor*start
 }
 
-// isRepeat tells whether one of the causes has come about since the last restart that counted. Of an event about no pod, or about one
-// that is gone, only the time tells.
+// isRepeat tells whether one of the causes has come about since the last restart that counted. For an event without a pod, or with a pod
+// that is gone, only the time decides.
 func isRepeat(b *batchv1alpha1.RestartBackoff, causes []policy.Event, start time.Duration, now time.Time) bool {
 	if backoffLeft(b, now) > 0 {
 		return false // nothing has been created since

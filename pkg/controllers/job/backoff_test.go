@@ -153,7 +153,7 @@ func newBackoffWorld(t *testing.T, action busv1alpha1.Action) *world {
 	return w
 }
 
-// TestACrashLoopingJobBacksOff: whatever the restart, and however many pods it is about.
+// TestACrashLoopingJobBacksOff: this holds for any restart, of any number of pods.
 func TestACrashLoopingJobBacksOff(t *testing.T) {
 	for _, action := range []busv1alpha1.Action{busv1alpha1.RestartJobAction, busv1alpha1.RestartTaskAction, busv1alpha1.RestartPodAction} {
 		w := newBackoffWorld(t, action)

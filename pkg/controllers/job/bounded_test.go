@@ -48,7 +48,7 @@ func managedFieldsSize(fields map[string]any) int {
 	return size
 }
 
-// TestTheStatusOf50000PodsIsBounded: whatever happens to how many pods at once, each status can be stored.
+// TestTheStatusOf50000PodsIsBounded: each status can be stored, whatever happens to any number of pods at once.
 func TestTheStatusOf50000PodsIsBounded(t *testing.T) {
 	const replicas = 50000
 	random := rand.New(rand.NewPCG(1, 2))
@@ -76,7 +76,7 @@ func TestTheStatusOf50000PodsIsBounded(t *testing.T) {
 	}
 	running := func(p *corev1.Pod) bool { return isRunning(p) && !isGoing(p) }
 	isThere := func(p *corev1.Pod) bool { return !isGoing(p) }
-	replace := func() { // what goes is gone, and its successors run
+	replace := func() { // deleted pods are gone, and their successors run
 		for range 2 {
 			for _, name := range some(isGoing, 0.5) {
 				w.remove(name)
@@ -120,7 +120,7 @@ func TestTheStatusOf50000PodsIsBounded(t *testing.T) {
 	require.Len(t, w.names(isThere), replicas)
 	require.Equal(t, int32(1), w.job.Status.RetryCount)
 
-	// Pods complete in no order, and others are evicted meanwhile.
+	// Pods complete in no order, and some are evicted meanwhile.
 	for range 5 {
 		for _, name := range some(running, 0.4) {
 			w.set(name, corev1.PodSucceeded, 0)

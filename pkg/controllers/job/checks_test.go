@@ -161,8 +161,8 @@ func TestAReasonHasOneEvent(t *testing.T) {
 	assert.Equal(t, []string{"Warning PodGroupPending PodGroup default:j unschedulable, reason: no node is large enough"}, d.told())
 }
 
-// TestTheClaimsOfANamesakeAreNotNamed: the Job was deleted and created anew, and the informer does not show that yet. The names contain
-// the UID, so the spec of the new Job must not get those of the old one.
+// TestTheClaimsOfANamesakeAreNotNamed: the Job was deleted and created anew, and the informer does not show that yet. The names contain the
+// UID, so the spec of the new Job must not get the old names.
 func TestTheClaimsOfANamesakeAreNotNamed(t *testing.T) {
 	for name, isReplaced := range map[string]bool{"the same Job": false, "another Job": true} {
 		t.Run(name, func(t *testing.T) {

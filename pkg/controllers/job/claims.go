@@ -22,7 +22,7 @@ const runWithEmptyDir = "emptyDir"
 
 // claims are what a Job's volumes need, and what is there of it.
 type claims struct {
-	// known are the entries of status.controlledResources that tell of claims.
+	// known are the entries of status.controlledResources about claims.
 	known map[string]string
 	// unnamed tells that the spec does not name all claims that are to be made.
 	unnamed bool
@@ -163,8 +163,8 @@ func (c *Controller) makeClaim(ctx context.Context, job *batchv1alpha1.Job, volu
 	return nil
 }
 
-// controlled returns what status.controlledResources should say: what plugins are at work, and what claims there are.
-// It returns nil if it should say what it says.
+// controlled returns what status.controlledResources should say: the plugins at work, and the claims. It returns nil if it should say what
+// it says.
 func controlled(s *snapshot, ps *pluginState) map[string]string {
 	if s.claims == nil || s.held != nil {
 		return nil

@@ -12,7 +12,7 @@ import (
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// TestSurveyOfClaims: what is made, what is waited for and what is remembered, for one volume.
+// TestSurveyOfClaims: claims that are made, waited for and remembered, for one volume.
 func TestSurveyOfClaims(t *testing.T) {
 	named := batchv1alpha1.VolumeSpec{MountPath: "/v", VolumeClaimName: "data"}
 	made := batchv1alpha1.VolumeSpec{MountPath: "/v", VolumeClaim: &corev1.PersistentVolumeClaimSpec{}}

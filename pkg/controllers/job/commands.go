@@ -25,7 +25,7 @@ var commanded = []busv1alpha1.Action{
 	busv1alpha1.TerminateJobAction, busv1alpha1.CompleteJobAction,
 }
 
-// commands are those that name a Job.
+// commands are the Commands that name a Job.
 type commands struct {
 	// next to execute: the oldest that has not been; nil if there is none, or while the one before is still there.
 	// The status remembers one Command only.
@@ -129,8 +129,8 @@ func (c *Controller) deleteDone(ctx context.Context, job *batchv1alpha1.Job, com
 	return nil
 }
 
-// isStillAsked asks the API server whether a Command is still there. One that another controller has executed is not,
-// though the informer may still show it.
+// isStillAsked asks the API server whether a Command is still there. A Command that another controller has executed is gone, though the
+// informer may still show it.
 func (c *Controller) isStillAsked(ctx context.Context, command *busv1alpha1.Command) bool {
 	current, err := c.muster.BusV1alpha1().Commands(command.Namespace).Get(ctx, command.Name, metav1.GetOptions{})
 	return err == nil && current.UID == command.UID && current.DeletionTimestamp == nil

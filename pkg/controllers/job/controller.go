@@ -66,7 +66,7 @@ type Config struct {
 	ServedSchedulerNames []string
 }
 
-// Removals is who has to tell the pods that the controller removes from those that others do.
+// Removals learns which pods the controller removes, to tell them from removals by other clients.
 type Removals interface {
 	// Removing is told that the pod is about to be deleted.
 	Removing(pod types.UID)

@@ -137,7 +137,7 @@ func TestAJobWhosePodsAreToStayIsLeftAlone(t *testing.T) {
 	assert.True(t, d.turns.Take("other/waits", 1), "its turn is over, however long it stays")
 }
 
-// TestADeletedJobEndsWhateverHappens: it may be deleted at any time. From then on no pod is created, nor anybody asked, and each status is
+// TestADeletedJobEndsWhateverHappens: it may be deleted at any time. From then on no pod is created, no policy is asked, and each status is
 // consistent.
 func TestADeletedJobEndsWhateverHappens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

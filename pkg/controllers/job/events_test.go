@@ -83,7 +83,7 @@ func TestEachStartIsOneEvent(t *testing.T) {
 	}
 }
 
-// TestAnAdmissionAfterAWaitIsOneEvent: that the queue keeps the Job waiting was an event, too, whatever the reason.
+// TestAnAdmissionAfterAWaitIsOneEvent: the wait for the queue was an event, too, whatever its reason.
 func TestAnAdmissionAfterAWaitIsOneEvent(t *testing.T) {
 	for _, reason := range []string{"NotEnoughResources", "QuotaExceeded"} {
 		d := newDesk(t)

@@ -113,10 +113,10 @@ func core(resource string) schema.GroupResource { return schema.GroupResource{Re
 // kinds are the kinds of objects that plugins make, of claims, and of the bindings for rights on Secrets.
 type kinds struct {
 	services, configMaps, policies, bindings, claims watchedKind
-	// secrets are not watched: to list Secrets, this process would need a right on all of them.
+	// secrets are not watched: to list Secrets, this process would need a right on every Secret.
 	secrets kind
-	// informers show the objects that plugins make, and of those only the ones that carry a Job's name. The
-	// controller starts them itself: others that want to see Services must not find these.
+	// informers show only objects that plugins make and that carry a Job's name. The controller starts them itself: other controllers that
+	// want to see Services must not find these.
 	informers informers.SharedInformerFactory
 }
 

@@ -129,7 +129,7 @@ func TestFailureIsAnsweredThoughThePodIsGone(t *testing.T) {
 	assert.Empty(t, w.job.Status.Delayed)
 }
 
-// TestJobThatWillBeRestartedHasNotFailed: all pods have failed, and the policy's answer is to come.
+// TestJobThatWillBeRestartedHasNotFailed: all pods have failed, and the policy's action is still to come.
 func TestJobThatWillBeRestartedHasNotFailed(t *testing.T) {
 	for action, want := range map[busv1alpha1.Action]batchv1alpha1.JobPhase{
 		busv1alpha1.RestartJobAction: batchv1alpha1.Running, busv1alpha1.RestartPodAction: batchv1alpha1.Running,
@@ -192,7 +192,7 @@ func TestRestartedContainersAreAnsweredLater(t *testing.T) {
 	assert.Equal(t, batchv1alpha1.Running, w.phase())
 }
 
-// TestAnActionSparesWhatItIsNotAbout: to restart one pod leaves the deadlines of others alone, to restart all does not.
+// TestAnActionSparesWhatItIsNotAbout: the restart of one pod leaves the deadlines of other pods alone, and the restart of all does not.
 func TestAnActionSparesWhatItIsNotAbout(t *testing.T) {
 	for action, want := range map[busv1alpha1.Action]string{busv1alpha1.RestartPodAction: "1", busv1alpha1.RestartTaskAction: "", busv1alpha1.RestartJobAction: ""} {
 		w := newWorld(t, mustertesting.MakeJob("j").MinAvailable(1).MaxRetry(9).LifecyclePolicy(inAMinute(busv1alpha1.PodEvictedEvent, busv1alpha1.TerminateJobAction)).
@@ -211,7 +211,7 @@ func TestAnActionSparesWhatItIsNotAbout(t *testing.T) {
 	}
 }
 
-// TestJobUpdated: what the user changes is answered; what the controller fills in, and to suspend, is not.
+// TestJobUpdated: a change by the user is answered; suspending, and values that the controller fills in, are not.
 func TestJobUpdated(t *testing.T) {
 	started := func(action busv1alpha1.Action) *world {
 		job := mustertesting.MakeJob("j").MaxRetry(9).Policy(busv1alpha1.JobUpdatedEvent, action).
@@ -299,8 +299,8 @@ func TestACommandThatDoesNothingHidesNothing(t *testing.T) {
 	assert.Equal(t, "PodFailed", w.job.Status.State.Reason)
 }
 
-// TestAnActionIsNotPutOff: one that leads back to its own phase, since there is no pod to wait for, counts as a run. If it were put off,
-// only the memory of its effect would be left.
+// TestAnActionIsNotPutOff: an action that leads back to its own phase, since there is no pod to wait for, counts as a run. If it were put
+// off, only the memory of its effect would be left.
 func TestAnActionIsNotPutOff(t *testing.T) {
 	w := newWorld(t, mustertesting.MakeJob("j").MaxRetry(3).Policy(busv1alpha1.PodEvictedEvent, busv1alpha1.RestartPodAction).
 		Task(mustertesting.MakeTask("a", 2)).Obj())

@@ -17,9 +17,8 @@ import (
 // deletePatience is how long to wait for the informer to show a deletion before it is asked for again.
 const deletePatience = 10 * time.Second
 
-// localState is what the controller keeps in memory of a live Job between two reconciles. A controller that starts without it
-// decides the same and makes a few more requests. Only one thing is lost: a pod that came and was evicted before any status told of
-// it.
+// localState is what the controller keeps in memory of a live Job between two reconciles. A controller that starts without it decides the
+// same and makes a few more requests. Only one thing is lost: a pod that was created and evicted before any status recorded it.
 type localState struct {
 	uid        types.UID
 	checked    int64                   // generation of the spec that refusal, specMark and plugins are about
@@ -93,7 +92,7 @@ func (local *localState) refusalOf(job *batchv1alpha1.Job) *finding {
 	return local.refusal
 }
 
-// notYetDeleted returns the pods whose deletion has not been asked for lately, and forgets all others that were.
+// notYetDeleted returns the pods whose deletion has not been requested lately. It forgets pods that are no victims any more.
 func (local *localState) notYetDeleted(pods []*corev1.Pod, now time.Time) []*corev1.Pod {
 	var fresh []*corev1.Pod
 	asked := make(map[types.UID]time.Time, len(pods))

@@ -123,8 +123,8 @@ func (m *instruments) register(register func(...metrics.Registerable)) {
 	}
 }
 
-// wrote counts what a status says that has been written. Of queues that do not exist nothing is counted: a series for each name that
-// users invent would stay for ever.
+// wrote counts what a status says that has been written. Queues that do not exist are not counted: a series for each name that users invent
+// would stay for ever.
 func (m *instruments) wrote(job *batchv1alpha1.Job, before *batchv1alpha1.JobStatus, p *plan, hasQueue bool) {
 	now := p.status.State.Phase
 	if p.request != nil {
@@ -151,7 +151,7 @@ func (m *instruments) wrote(job *batchv1alpha1.Job, before *batchv1alpha1.JobSta
 	}
 }
 
-// causeOf is one of few words: what the giver of a Command gives as its reason is not.
+// causeOf is one of few words: the reason text of a Command is not one of them.
 func causeOf(r *request) string {
 	switch {
 	case r.cause != nil:

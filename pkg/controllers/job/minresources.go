@@ -16,8 +16,8 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// minResources returns what the minimum of a Job uses of a quota. The names are those of a ResourceQuota, and for extended resources also
-// their own. It counts what the API server adds to the pods when they are created. Amounts end at resources.MaxAmount, with which the
+// minResources returns what the minimum of a Job uses of a quota. The names are the ones in a ResourceQuota. Extended resources have their
+// own names, too. It counts what the API server adds to the pods when they are created. Amounts end at resources.MaxAmount, with which the
 // PodGroup is not admitted. The pods of tasks of higher priority are counted first, as they start first.
 func minResources(spec *batchv1alpha1.JobSpec, priorityOf priorityFunc, added additions) corev1.ResourceList {
 	order := byPriority(spec, priorityOf)
@@ -35,7 +35,7 @@ func minResources(spec *batchv1alpha1.JobSpec, priorityOf priorityFunc, added ad
 	return sum
 }
 
-// byPriority returns the positions of the tasks, those of higher priority first.
+// byPriority returns the positions of the tasks, by priority, the highest first.
 func byPriority(spec *batchv1alpha1.JobSpec, priorityOf priorityFunc) []int {
 	order := make([]int, len(spec.Tasks))
 	priorities := make([]int32, len(spec.Tasks))

@@ -205,7 +205,7 @@ func TestCommandsAreExecutedOneAfterTheOther(t *testing.T) {
 	assert.Equal(t, []string{"AbortJob", "ResumeJob"}, actions)
 }
 
-// TestCommandsOfAJobThatIsNotShown: they are deleted if the API has no such Job, and not if only the informer of Jobs is behind.
+// TestCommandsOfAJobThatIsNotShown: they are deleted if the API has no such Job. They stay if only the informer of Jobs is behind.
 func TestCommandsOfAJobThatIsNotShown(t *testing.T) {
 	d := newDesk(t)
 	job := d.stands(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)), batchv1alpha1.Running)

@@ -24,9 +24,9 @@ type pluginState struct {
 	refusal    error        // why they do
 	// applied are the objects that were found, or made, as the plugins want them. nil if that was not looked at yet.
 	applied map[applied]string // -> resource version
-	// notes are what people should be told: of the plugins, and of policies that can never fire.
+	// notes are what people should be told: notes are warnings for users: from the plugins, and about policies that can never fire.
 	notes []plugin.Note
-	// said are those of the notes that people have been told.
+	// said are the notes that an event has reported.
 	said sets.Set[plugin.Note]
 }
 
@@ -53,11 +53,11 @@ func (ps *pluginState) load(job *batchv1alpha1.Job) {
 	for _, useless := range validation.NeverFires(job) {
 		ps.notes = append(ps.notes, plugin.Note{Reason: eventPolicyNeverFires, Message: useless})
 	}
-	ps.said = ps.said.Intersection(sets.New(ps.notes...)) // what users write differently again and again must not pile up
+	ps.said = ps.said.Intersection(sets.New(ps.notes...)) // texts of users that change again and again must not pile up
 }
 
-// pluginRefusal says why the plugins do not work for a Job: one that has nothing yet is invalid; one that has started has
-// been scaled beyond what a plugin can do.
+// pluginRefusal says why the plugins do not work for a Job: a Job that has nothing yet is invalid; one that has started was scaled beyond
+// what a plugin can do.
 func pluginRefusal(err error, fresh bool) *finding {
 	if fresh {
 		return &finding{reasonInvalid, err.Error()}
@@ -65,7 +65,7 @@ func pluginRefusal(err error, fresh bool) *finding {
 	return &finding{eventPluginError, err.Error()}
 }
 
-// tell says what people should be told of the Job, once.
+// tell reports the notes of the Job, once.
 func (c *Controller) tell(job *batchv1alpha1.Job, ps *pluginState) {
 	for _, note := range ps.notes {
 		if ps.said.Has(note) {

@@ -12,7 +12,7 @@ import (
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// TestPodsOfTasksThatStartFirstAreCreatedFirst: of a gang with minimum 3 the scheduler starts the first three pods that exist. The driver
+// TestPodsOfTasksThatStartFirstAreCreatedFirst: the scheduler starts the first three existing pods of a gang with minimum 3. The driver
 // must be one of them, wherever it stands in the spec.
 func TestPodsOfTasksThatStartFirstAreCreatedFirst(t *testing.T) {
 	driver := mustertesting.MakeTask("driver", 1).Obj()
@@ -30,7 +30,7 @@ func TestPodsOfTasksThatStartFirstAreCreatedFirst(t *testing.T) {
 	assert.Equal(t, []string{"j-driver-0", "j-executor-0", "j-executor-1"}, names)
 }
 
-// TestHigherIndexesGoFirst: also those of two digits, and of each task that is scaled down.
+// TestHigherIndexesGoFirst: also indexes of two digits, and in each task that is scaled down.
 func TestHigherIndexesGoFirst(t *testing.T) {
 	job := mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 12)).Task(mustertesting.MakeTask("b", 2)).Obj()
 	var pods []*corev1.Pod

@@ -17,8 +17,8 @@ const reasonPodOverdue = "PodDoesNotTerminate"
 // seconds.
 const overdueAfter = time.Minute
 
-// findOverdue returns what there is to say about pods that were deleted and should have gone; nil if there is nothing, and then in how
-// long there may be, 0 for never. Of several pods it names the first by name, so that the text stays.
+// findOverdue returns what there is to say about pods that were deleted and should have gone; nil if there is nothing, and then in how long
+// there may be, 0 for never. It names the first of several pods by name, so that the text stays.
 func findOverdue(pods []*corev1.Pod, now time.Time) (*finding, time.Duration) {
 	var overdue []*corev1.Pod
 	var next time.Duration

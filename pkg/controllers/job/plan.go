@@ -23,17 +23,17 @@ type request struct {
 	why     finding
 	cause   *policy.Event // what a policy answers; nil if a Command or the spec asks
 	targets policy.Targets
-	// others are what else policies were to answer.
+	// others are the further answers of policies.
 	others []policy.Event
 	// commanded says that a Command asks.
 	commanded bool
 }
 
-// plan is what is to become of a Job: the status that announces it, whom to delete and whom to create.
+// plan is what is to become of a Job: plan is the next state of a Job: the status that announces it, and the pods to delete and to create.
 type plan struct {
 	// status that the Job should have.
 	status *batchv1alpha1.JobStatus
-	// members are the pods as the status sees them: whom to delete, whom to create.
+	// members are the pods as the status sees them: members are the pods as the status sees them: the pods to delete and to create.
 	members *members
 	// stage is the part of the Job that may run.
 	stage dependency.Stage
@@ -176,7 +176,7 @@ func demand(s *snapshot, job *batchv1alpha1.Job, records []policy.Record, all *p
 	return wish, evicted, delays
 }
 
-// spare returns the answers to come that an action leaves standing: those about pods that it leaves alone.
+// spare returns the answers to come that an action leaves standing: answers about pods that it does not touch.
 func (r *request) spare(delays []policy.Delay) []policy.Delay {
 	switch r.action {
 	case busv1alpha1.RestartTaskAction, busv1alpha1.RestartPartitionAction, busv1alpha1.RestartPodAction:
@@ -279,8 +279,8 @@ func settle(s *snapshot, records []policy.Record, sorted *members, seen []policy
 	return evicted
 }
 
-// isSplit tells whether some pods run while others wait for a node. It tells a PodGroup that is Unknown now from one
-// that was so before a restart.
+// isSplit tells whether some pods run while other pods wait for a node. It tells a PodGroup that is Unknown now from one that was so before
+// a restart.
 func isSplit(m *members) bool {
 	var runs, waits bool
 	for i := range m.tasks {
@@ -381,8 +381,8 @@ func isAgainstSuspension(job *batchv1alpha1.Job, asked *request) bool {
 	return asked.action == busv1alpha1.ResumeJobAction && asked.cause != nil && isSuspended(job)
 }
 
-// whyRefused says to people why an aborted Job does not do what a policy asks for; empty for a Job that runs: of that, only what would
-// resume it is refused, and it needs no resuming.
+// whyRefused says to people why an aborted Job does not do what a policy asks for; empty for a Job that runs: only an action that would
+// resume it is refused, and a running Job needs no resuming.
 func whyRefused(job *batchv1alpha1.Job, asked *request) string {
 	p := job.Status.State.Phase
 	if !phase.IsAborted(p) {
@@ -406,8 +406,8 @@ func renewTargets(record *policy.Record, position int, task *policy.Task, target
 	record.RenewAll(indexes.Of(renewed...), task.Pods)
 }
 
-// takeStep moves the Job to the next phase that its counts allow. It returns false if it stays. A Job some of whose
-// pods a policy is going to restart has not failed yet; nor has one ended some of whose pods are replaced once its spec is mended.
+// takeStep moves the Job to the next phase that its counts allow. It returns false if it stays. A Job some of whose pods a policy is going
+// to restart has not failed yet; the same holds for an ended Job some of whose pods are replaced once its spec is mended.
 func takeStep(s *snapshot, job *batchv1alpha1.Job, sorted *members, stage dependency.Stage, delays []policy.Delay) bool {
 	status := &job.Status
 	step := phase.Next(&job.Spec, stage, status)

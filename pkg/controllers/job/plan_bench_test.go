@@ -90,7 +90,7 @@ var lives = map[string]func(b *testing.B, n int32) *world{
 		w.endEveryOther(corev1.PodSucceeded, 0)
 		return w
 	},
-	// Of a pipeline of the most tasks that there may be half have succeeded and one runs.
+	// Half of a pipeline with the maximum number of tasks have succeeded, and one task runs.
 	"100 tasks, each after the one before": func(b *testing.B, n int32) *world {
 		job := mustertesting.MakeJob("j").Task(mustertesting.MakeTask("t0", n/many))
 		for i := 1; i < many; i++ {
@@ -134,8 +134,8 @@ func (w *world) endEveryOther(p corev1.PodPhase, apart time.Duration) {
 	}
 }
 
-// BenchmarkPlan measures what one look at a Job costs beside its requests: to make a plan, and to work out whom to delete and whom to
-// create. A look is at the whole Job, so it cannot cost less than in proportion to its pods; ns/pod shows whether it costs more.
+// BenchmarkPlan measures what one look at a Job costs beside its requests: to make a plan with the pods to delete and to create. A look is
+// at the whole Job, so it cannot cost less than in proportion to its pods; ns/pod shows whether it costs more.
 func BenchmarkPlan(b *testing.B) {
 	for _, name := range slices.Sorted(maps.Keys(lives)) {
 		for _, n := range []int32{100, 1000, 10000} {

@@ -389,8 +389,8 @@ func TestARefusedJobCanBeEnded(t *testing.T) {
 	}
 }
 
-// TestAnEvictionIsNoticedThoughNoStatusHasToldOfThePod: the status that counts a new pod may wait; a pod that goes meanwhile
-// was evicted all the same.
+// TestAnEvictionIsNoticedThoughNoStatusHasToldOfThePod: the status that counts a new pod may wait; a pod that goes meanwhile still counts
+// as evicted.
 func TestAnEvictionIsNoticedThoughNoStatusHasToldOfThePod(t *testing.T) {
 	w := newWorld(t, mustertesting.MakeJob("j").Policy(busv1alpha1.PodEvictedEvent, busv1alpha1.RestartJobAction).
 		Task(mustertesting.MakeTask("a", 2)).Obj())
@@ -463,7 +463,7 @@ func TestAJobGoesOnThoughNoStatusHasToldOfItsBeginning(t *testing.T) {
 }
 
 // TestPodsWhoseEvictionIsAnsweredAreNoReport: the controller may be killed, and the pods may have gone before the next one starts. Then
-// only the status says that they were evicted. Without a policy, an unknown pod is replaced all the same.
+// only the status says that they were evicted. Without a policy, an unknown pod is still replaced.
 func TestPodsWhoseEvictionIsAnsweredAreNoReport(t *testing.T) {
 	for name, c := range map[string]struct {
 		job  *mustertesting.JobWrapper
@@ -524,7 +524,7 @@ func TestWhatIsOnlyAReport(t *testing.T) {
 	assert.False(t, report(), "one is to go")
 }
 
-// TestARunIsTimedOnlyWhileItGoesOn: what passes between an abort and the end, or the next run, does not count.
+// TestARunIsTimedOnlyWhileItGoesOn: time between an abort and the end, or the next run, does not count.
 func TestARunIsTimedOnlyWhileItGoesOn(t *testing.T) {
 	const ran, waited = time.Minute, 240 * time.Hour
 	yes := true
@@ -597,7 +597,7 @@ func TestARunIsTimedOnlyWhileItGoesOn(t *testing.T) {
 	}
 }
 
-// TestATerminatedJobIsTimedOnce: one that is Aborted may have to wait for pods once more.
+// TestATerminatedJobIsTimedOnce: a Job that is Aborted may have to wait for pods once more.
 func TestATerminatedJobIsTimedOnce(t *testing.T) {
 	start := metav1.Unix(1000, 0)
 	status := &batchv1alpha1.JobStatus{StartTime: &start, State: batchv1alpha1.JobState{Phase: batchv1alpha1.Running}}
@@ -642,7 +642,7 @@ func TestAFailedJobNamesAPodThatFailed(t *testing.T) {
 	}
 }
 
-// TestAPipelineSaysWhatWaits: which task waits for which, and that the Job is Pending because a task starts, which is no trouble.
+// TestAPipelineSaysWhatWaits: it says which task waits for which. The Job is Pending because a task starts, which is no problem.
 func TestAPipelineSaysWhatWaits(t *testing.T) {
 	w := newWorld(t, mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)).Task(mustertesting.MakeTask("b", 2).DependsOn("a")).
 		Task(mustertesting.MakeTask("c", 1).DependsOn("b")).Obj())

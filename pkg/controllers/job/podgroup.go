@@ -71,9 +71,9 @@ func isAdmitted(group *schedulingv1beta1.PodGroup) bool {
 	return group != nil && group.Status.Phase.Admitted()
 }
 
-// ensureGroup creates the Job's PodGroup, or updates the one that is there where it is not as it should be. It asks for
-// what may run now, and for more with each stage; for less once pods are lost, if others wait. While none does, it is not written
-// for each pod that fails.
+// ensureGroup creates the Job's PodGroup, or updates the one that is there where it is not as it should be. It asks for what may run now,
+// and for more with each stage; it asks for less when pods are lost and other pods wait. While none does, it is not written for each pod
+// that fails.
 func (c *Controller) ensureGroup(
 	ctx context.Context, whole *batchv1alpha1.Job, p *plan, group *schedulingv1beta1.PodGroup,
 ) (*schedulingv1beta1.PodGroup, error) {
@@ -111,7 +111,7 @@ func gangOf(job *batchv1alpha1.Job, stage dependency.Stage) *batchv1alpha1.Job {
 	return &part
 }
 
-// wantedSpec is what the spec of the Job's PodGroup should be. Additions of others for tasks and topology stay.
+// wantedSpec is what the spec of the Job's PodGroup should be. Additions by other clients for tasks and topology stay.
 func (c *Controller) wantedSpec(job *batchv1alpha1.Job, group *schedulingv1beta1.PodGroup) schedulingv1beta1.PodGroupSpec {
 	wanted := groupSpec(job, c.priorityOf, c.additionsIn(job.Namespace))
 	wanted.NetworkTopology = group.Spec.NetworkTopology

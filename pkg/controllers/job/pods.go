@@ -29,9 +29,9 @@ const (
 	maxRequests = 32
 )
 
-// Bounds of what is done to the pods of a Job in one sync. A gang starts when it is whole: of eight that are filled side by side none does
-// for long, and the scheduler has nothing to do. So few Jobs have a turn at once to create or delete many pods. No Job needs one for
-// the first few pods. A Job with a turn is looked at again after a while: its Commands are heard.
+// Bounds of what is done to the pods of a Job in one sync. A gang starts when it is whole: if eight are filled side by side, each waits
+// long, and the scheduler has nothing to do. So few Jobs have a turn at once to create or delete many pods. No Job needs one for the first
+// few pods. A Job with a turn is looked at again after a while: its Commands are heard.
 const (
 	turnsAtOnce = 2
 	podsPerSync = 1000
@@ -114,7 +114,7 @@ func podAnnotations(job *batchv1alpha1.Job, task *batchv1alpha1.TaskSpec, index 
 	}
 	inherit(annotations, job.Annotations,
 		batchv1alpha1.PodPreemptableKey, batchv1alpha1.CooldownTimeKey, batchv1alpha1.RevocableZoneKey)
-	// A budget is a minimum or a maximum; of both, the minimum holds.
+	// A budget is a minimum or a maximum; if both are given, the minimum holds.
 	if _, ok := job.Annotations[batchv1alpha1.JDBMinAvailableKey]; ok {
 		inherit(annotations, job.Annotations, batchv1alpha1.JDBMinAvailableKey)
 	} else {

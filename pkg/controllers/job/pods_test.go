@@ -79,8 +79,8 @@ func (c *bulkJobs) rids(namespace, name string, pods int, local *localState) boo
 	return done
 }
 
-// TestJobsGetTheirPodsInTurn: each begins at once, few go on at the same time, so that those are whole soon. None has its worker wait, none
-// gets more while it waits, and a turn ends sooner if another namespace waits.
+// TestJobsGetTheirPodsInTurn: each begins at once, and few go on at the same time, so that these are whole soon. None has its worker wait,
+// none gets more while it waits, and a turn ends sooner if another namespace waits.
 func TestJobsGetTheirPodsInTurn(t *testing.T) {
 	c := newBulkJobs(t)
 	for range 2 {
@@ -122,7 +122,7 @@ func TestPodsAreDeletedInTurn(t *testing.T) {
 	assert.Equal(t, map[string]int{"first": 1500, "third": 100, "small": 15}, c.deleted, "each once")
 }
 
-// TestAJobGivesItsTurnBack: when it has all its pods, when it fails, when it may not act, and when it is gone. One that goes on keeps it.
+// TestAJobGivesItsTurnBack: when it has all its pods, when it fails, when it may not act, and when it is gone. A Job that goes on keeps it.
 func TestAJobGivesItsTurnBack(t *testing.T) {
 	waiting := "other/waits"
 	suspend := func(spec *batchv1alpha1.JobSpec) { yes := true; spec.Suspend = &yes }
@@ -182,7 +182,7 @@ func TestPodsComeInBatches(t *testing.T) {
 	}
 }
 
-// TestPodsGoInBatches: one that cannot go keeps no other from going; if none can, few are asked to.
+// TestPodsGoInBatches: a pod that cannot go does not block other pods; if none can, few are asked to.
 func TestPodsGoInBatches(t *testing.T) {
 	for name, c := range map[string]struct {
 		isRefused func(name string) bool

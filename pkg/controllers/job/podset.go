@@ -95,8 +95,8 @@ func usesEnds(job *batchv1alpha1.Job) bool {
 	return phase.Runs(p) || p == batchv1alpha1.Restarting && !isLastRestart(job) || phase.IsAborted(p)
 }
 
-// ofUse returns the pods that have ended and are gone or going of which the Job has to know. While it is aborted these are those that have
-// succeeded, for the others run again.
+// ofUse returns the pods that have ended and are gone or going of which the Job has to know. While it is aborted these are only the
+// succeeded ones, for all other pods run again.
 func ofUse(job *batchv1alpha1.Job, ended []*corev1.Pod) []*corev1.Pod {
 	if !usesEnds(job) {
 		return nil
@@ -122,7 +122,7 @@ func (c *podSet) dropKnown(records []policy.Record) {
 type members struct {
 	// tasks hold the pods of the current incarnation that may stay, by the tasks of the spec.
 	tasks []policy.Task
-	// doomed are the pods that have to go, those that are being deleted already included.
+	// doomed are the pods to delete, including the ones that are being deleted.
 	doomed []*corev1.Pod
 	// names of all pods.
 	names sets.Set[string]
@@ -294,7 +294,7 @@ func (m *members) someWait(stage dependency.Stage) bool {
 	return false
 }
 
-// someKilled tells whether any pod was killed by others and stays, and is to be replaced.
+// someKilled tells whether other clients killed a pod that stays and is to be replaced.
 func (m *members) someKilled() bool {
 	for i := range m.tasks {
 		for index, pod := range m.tasks[i].Pods {
@@ -316,7 +316,7 @@ func isReady(pod *corev1.Pod) bool {
 	})
 }
 
-// highestFirst puts pods into the order in which they are to go: those that were created last first, as far as the spec tells.
+// highestFirst puts pods into the order in which they are to go: the pods that were created last come first, by the order in the spec.
 func highestFirst(job *batchv1alpha1.Job, pods []*corev1.Pod) []*corev1.Pod {
 	all := newPodSet(job, pods, nil).pods
 	slices.SortStableFunc(all, func(a, b jobPod) int {

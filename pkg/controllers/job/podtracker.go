@@ -31,7 +31,7 @@ func (r *podTracker) open() {
 	r.isOpen = true
 }
 
-// came records that the informer has told of a pod of the Job with that UID.
+// came records that the informer has reported a pod of the Job with that UID.
 func (r *podTracker) came(job types.UID, pod *corev1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -44,7 +44,7 @@ func (r *podTracker) came(job types.UID, pod *corev1.Pod) {
 	r.byJob[job].present[pod.UID] = looksKilled(pod)
 }
 
-// count is how many pods of the Job the informer has told of that are not gone.
+// count is how many pods of the Job the informer has reported that are not gone.
 func (r *podTracker) count(job types.UID) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -126,7 +126,7 @@ func TestPodTracker(t *testing.T) {
 	})
 }
 
-// TestARemovedPodIsKnownToHaveFinished: it finishes and is removed before anybody looks.
+// TestARemovedPodIsKnownToHaveFinished: it finishes and is removed before any sync.
 func TestARemovedPodIsKnownToHaveFinished(t *testing.T) {
 	make2 := func(t *testing.T, action busv1alpha1.Action) *world {
 		w := newWorld(t, mustertesting.MakeJob("j").MinAvailable(1).Policy(busv1alpha1.PodEvictedEvent, busv1alpha1.TerminateJobAction).
@@ -301,7 +301,7 @@ func TestAWriteOfUnknownOutcomeTellsOfEnds(t *testing.T) {
 	}
 }
 
-// TestAnEndIsDealtWithOnce: the new pod in its place is evicted before any status has told of that.
+// TestAnEndIsDealtWithOnce: the new pod in its place is evicted before any status has recorded that.
 func TestAnEndIsDealtWithOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		action busv1alpha1.Action
@@ -359,7 +359,7 @@ func TestTheStatusTellsBeforeAnEndIsForgotten(t *testing.T) {
 	}
 }
 
-// came has the informer tell of a pod.
+// came has the informer report a pod.
 func (d *desk) came(pod *corev1.Pod) { d.podHandler().OnAdd(pod, false) }
 
 // runsTwo shows a Job that runs two pods of its task a.

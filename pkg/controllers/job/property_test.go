@@ -285,7 +285,7 @@ func TestFinishedPodsOfAnIncarnationRunOnce(t *testing.T) {
 }
 
 // noteFinished notes how pods of the current incarnation have ended while the Job runs. It requires that they were the last of their name.
-// Those that have failed may run again once the Job is aborted, for it may be resumed.
+// Failed pods may run again once the Job is aborted, for it may be resumed.
 func noteFinished(t *rapid.T, w *world, finished map[string]corev1.PodPhase) {
 	if phase.IsAborted(w.phase()) {
 		maps.DeleteFunc(finished, func(_ string, end corev1.PodPhase) bool { return end == corev1.PodFailed })
@@ -340,7 +340,7 @@ func TestARefusedSpecTouchesNoPod(t *testing.T) {
 		}
 		w.settle()
 		good := w.job.Spec.DeepCopy()
-		w.refused = !phase.KeepsOnlyFinished(w.phase()) // one that restarts has started, too
+		w.refused = !phase.KeepsOnlyFinished(w.phase()) // a Job that restarts has started, too
 		for range rapid.IntRange(0, 20).Draw(t, "steps meanwhile") {
 			w.edit(func(spec *batchv1alpha1.JobSpec) {
 				for i := range spec.Tasks {

@@ -15,7 +15,7 @@ import (
 	"github.com/muster-sched/muster/pkg/job/policy"
 )
 
-// retrySoon is when to look again at what no event will tell of.
+// retrySoon is when to look again for a change without an event.
 const retrySoon = time.Second
 
 // reconcile brings a Job one step further: it takes a snapshot, makes a plan, writes the status that announces it, and
@@ -66,7 +66,7 @@ func (c *Controller) conclude(job *batchv1alpha1.Job, s *snapshot, failed error,
 	}
 	if local.lastError != nil {
 		local.lastError = nil
-		wait = soonest(wait, retrySoon) // the status still tells of it
+		wait = soonest(wait, retrySoon) // the status still records it
 	}
 	if s.foreignGroup {
 		// Nothing tells when what is not the Job's is gone.
@@ -75,8 +75,8 @@ func (c *Controller) conclude(job *batchv1alpha1.Job, s *snapshot, failed error,
 	return wait, nil
 }
 
-// isStillTrue asks the API server whether what the plan rests on is so: that the Command is still there, and that what a policy
-// answers has really happened.
+// isStillTrue asks the API server whether what the plan rests on is so: the Command is still there, and the event that a policy answers has
+// really happened.
 func (c *Controller) isStillTrue(ctx context.Context, s *snapshot, p *plan) bool {
 	if p.isFirst {
 		return true

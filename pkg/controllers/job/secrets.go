@@ -158,7 +158,7 @@ func (c *Controller) checkSecrets(ctx context.Context, job *batchv1alpha1.Job, p
 	return nil
 }
 
-// deleteSecrets deletes the Secrets of a Job that has ended. Their names are those of the bindings that give the right to do so.
+// deleteSecrets deletes the Secrets of a Job that has ended. They have the names of the bindings that give the right to do so.
 func (c *Controller) deleteSecrets(ctx context.Context, job *batchv1alpha1.Job) error {
 	for _, binding := range c.kinds.bindings.ownedBy(job.UID) {
 		live, err := c.kinds.secrets.get(ctx, job.Namespace, binding.GetName())

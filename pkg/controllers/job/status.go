@@ -33,10 +33,10 @@ func (s *snapshot) explanation(status *batchv1alpha1.JobStatus) *finding {
 	}
 }
 
-// explain says what a live Job suffers from or waits for, or else why it is in its phase. Of a Job that stops, or has, it says both:
-// whether it is resumed, for one, depends on the reason.
+// explain says what a live Job waits for or lacks, or else why it is in its phase. For a Job that stops, or has stopped, it says
+// both: whether it is resumed, for one, depends on the reason.
 //
-// Of a Job that nothing is in the way of it says which task waits for which.
+// If nothing is in the way of a Job, it says which task waits for which.
 func explain(s *snapshot, status *batchv1alpha1.JobStatus, stage dependency.Stage) {
 	if !phase.Runs(status.State.Phase) {
 		trouble := s.lastError
@@ -88,7 +88,7 @@ func stamp(status, before *batchv1alpha1.JobStatus, now time.Time) {
 	status.Conditions = append(withoutCondition(status.Conditions, entry.Status), entry)
 }
 
-// cutTexts bounds what the status repeats of others: of a Command, of the API server, of the names in a spec.
+// cutTexts bounds texts in the status that come from elsewhere: from a Command, the API server, or names in a spec.
 func cutTexts(state *batchv1alpha1.JobState) {
 	state.Reason, state.Message = text.Cut(state.Reason, text.MaxReason), text.Cut(state.Message, text.MaxMessage)
 }

@@ -28,14 +28,14 @@ type timing struct {
 
 // timingOf returns when a status is written that is to follow another.
 //
-// The plan is carried out only after its status is written if that announces something: a phase, an action, pods to delete. A pod
-// that is deleted unannounced would look evicted later. The same holds for what is remembered for later and is nowhere else: the
-// events that are answered later, the spec that policies compare others with, what stands in for a claim.
+// The plan is carried out only after its status is written if that announces something: a phase, an action, pods to delete. A pod that is
+// deleted unannounced would look evicted later. The same holds for what is remembered for later and is nowhere else: events that are
+// answered later, the spec that policies compare with, and the claim's record.
 //
 // Pods to delete are announced by a new generation. So progress of a deletion that was announced is paced like any other.
 //
-// A phase, an action, and the first plan after a change of the spec are written at once: what a user asks for is never late. All else is paced,
-// so that a Job with many pods costs few writes.
+// A phase, an action, and the first plan after a change of the spec are written at once: requests of users are never late. All else is
+// paced, so that a Job with many pods costs few writes.
 func timingOf(s *snapshot, from *batchv1alpha1.JobStatus, p *plan) timing {
 	to := p.status
 	switch {

@@ -32,7 +32,7 @@ var (
 	groupError  = troubleKind{eventPodGroupError, "Failed to create PodGroup, err"}
 	claimError  = troubleKind{eventClaimError, "Failed to create PVC, err"}
 	pluginError = troubleKind{eventPluginError, "Execute plugin when job add failed, err"}
-	// Of a Job that has ended or is aborted.
+	// For a Job that has ended or is aborted.
 	groupDeleteError  = troubleKind{eventPodGroupError, "Failed to delete PodGroup, err"}
 	objectDeleteError = troubleKind{eventPluginError, "Execute plugin when job delete failed, err"}
 	expiryError       = troubleKind{eventFailedDelete, "Error deleting the expired job"}

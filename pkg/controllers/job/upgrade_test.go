@@ -28,7 +28,8 @@ const formerStatus = `{
   "taskRecords": [{"name": "a", "handled": {"0": "uid-1", "1": "uid-2", "2": "uid-3"}}],
   "startTime": "1970-01-01T00:16:40Z"}`
 
-// TestAnUpgradeInTheMiddleOfARestart: what the controller before is about to replace is not evicted, and its successors are not replaced.
+// TestAnUpgradeInTheMiddleOfARestart: pods that the earlier controller is about to replace are not evicted, and their successors are not
+// replaced.
 func TestAnUpgradeInTheMiddleOfARestart(t *testing.T) {
 	w := newWorld(t, mustertesting.MakeJob("j").MinAvailable(1).MaxRetry(10).
 		Policy(busv1alpha1.PodEvictedEvent, busv1alpha1.AbortJobAction).

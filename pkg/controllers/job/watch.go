@@ -66,8 +66,8 @@ func (c *Controller) noteCame(pod *corev1.Pod) {
 	}
 }
 
-// noteChange notes that another pod of its name has come in a pod's place, which informers show as a change; that it has another owner
-// now; or that it has ended and is being removed.
+// noteChange notes that another pod of its name has come in a pod's place, which informers show as a change; the pod has another owner now;
+// or that it has ended and is being removed.
 func (c *Controller) noteChange(old, pod *corev1.Pod) {
 	before, after := jobUIDOf(old), jobUIDOf(pod)
 	switch {
@@ -181,8 +181,8 @@ func (c *Controller) enqueueWaiting(queue string) {
 	}
 }
 
-// mayWaitForQueue tells whether what a Job waits for may be its queue: one that is Running waits for it if its PodGroup has been
-// deleted while the queue takes no Jobs.
+// mayWaitForQueue tells whether what a Job waits for may be its queue: a Job that is Running waits for it if its PodGroup has been deleted
+// while the queue takes no Jobs.
 func (c *Controller) mayWaitForQueue(job *batchv1alpha1.Job) bool {
 	switch job.Status.State.Phase {
 	case "", batchv1alpha1.Pending:

@@ -21,7 +21,7 @@ import (
 	"github.com/muster-sched/muster/pkg/job/policy"
 )
 
-// world is a Job and its pods, without an API server: what a plan asks for is done at once.
+// world is a Job and its pods, without an API server: every plan is carried out at once.
 type world struct {
 	t    require.TestingT
 	job  *batchv1alpha1.Job
@@ -416,7 +416,7 @@ func mayWait(job *batchv1alpha1.Job, p *plan) bool {
 	return !timingOf(&snapshot{job: job}, &job.Status, p).beforeActing
 }
 
-// givesWay tells whether the status of the plan gives way to other work.
+// givesWay tells whether the status of the plan waits while there is other work.
 func givesWay(job *batchv1alpha1.Job, before *batchv1alpha1.JobStatus, p *plan) bool {
 	return timingOf(&snapshot{job: job}, before, p).givesWay
 }

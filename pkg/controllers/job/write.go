@@ -36,7 +36,7 @@ func (c *Controller) writeStatus(ctx context.Context, job *batchv1alpha1.Job, s 
 			local.uncertain.ends = s.ended
 		}
 		return 0, false, err
-	case err != nil, p.isFirst: // that the first status is written asks for the next look
+	case err != nil, p.isFirst: // the write of the first status causes the next look
 		return retrySoon, false, err
 	}
 	c.forgetEnds(s, local)

@@ -23,7 +23,7 @@ func (c *Controller) act(ctx context.Context, job *primehubv1alpha1.PhJob, s *si
 	if phjob.PodGroupName(job) != phjob.PodGroupName(s.Job) {
 		return nil, nil // the change of its status brings the PhJob back here
 	}
-	// The PodGroup of an earlier try holds its quota until the next one stands in the queue: else those behind would pass it.
+	// The PodGroup of an earlier try holds its quota until the next one stands in the queue: otherwise later ones would pass it.
 	if s.group != nil {
 		if err := c.deleteGroups(ctx, job, s.group.Name); err != nil {
 			return nil, err
@@ -153,7 +153,7 @@ func refusal(what string, err error) (*phjob.Refusal, error) {
 	return nil, fmt.Errorf("creating the %s: %w", what, err)
 }
 
-// isPassing tells whether a refusal is one that ends by itself: that of a ResourceQuota, or while a namespace is new.
+// isPassing tells whether a refusal is one that ends by itself: the refusal of a ResourceQuota, or a new namespace.
 func isPassing(err error) bool {
 	return strings.Contains(err.Error(), "exceeded quota") || strings.Contains(err.Error(), "error looking up service account")
 }

@@ -35,7 +35,7 @@ func (p podGroups) known(_, podGroup string) bool {
 	return false
 }
 
-// TestPhJobsLineUp in the order of their creation, those of one second by name. Each group has a line of its own.
+// TestPhJobsLineUp in the order of their creation, and by name within one second. Each group has a line of its own.
 func TestPhJobsLineUp(t *testing.T) {
 	l, groups := &lineUp{}, podGroups{}
 	a, b, c, other := queued("g", "a", 2), queued("g", "b", 1), queued("g", "c", 2), queued("other", "z", 9)

@@ -37,7 +37,7 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 		c.leaveLine(job)
 	}
 	if job.DeletionTimestamp != nil {
-		return 0, nil // what it owns is deleted with it
+		return 0, nil // its objects are deleted with it
 	}
 	if phase.IsFinal(job.Status.Phase) {
 		return c.settle(ctx, job)
@@ -49,7 +49,7 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 	return after, err
 }
 
-// advance brings a PhJob that has not ended as far as it can come now. The status is written before anything is done that it announces.
+// advance makes all steps of a PhJob that are possible now. The status is written before anything is done that it announces.
 func (c *Controller) advance(ctx context.Context, key string, job *primehubv1alpha1.PhJob) (time.Duration, error) {
 	s, err := c.look(ctx, job)
 	if err != nil {

@@ -35,7 +35,7 @@ const (
 	maxPause = 200 * time.Millisecond
 	// messageAge is how long a message that is wrong only in its numbers is left alone: each costs a status write. It says when they were found.
 	messageAge = time.Minute
-	// openingTime is how long the queue controller may take to open a new queue before users are told of it.
+	// openingTime is how long the queue controller may take to open a new queue before a message says so.
 	openingTime = 10 * time.Second
 )
 
@@ -48,7 +48,7 @@ type admission struct {
 	priorities schedulinglisters.PriorityClassLister
 	cluster    *ledger.Nodes
 	factor     float64
-	// overtakeTime is how long others may be admitted past a PodGroup that lacks room; 0 means for ever.
+	// overtakeTime is how long other PodGroups may be admitted past one that lacks room; 0 means for ever.
 	overtakeTime time.Duration
 	clock        clock.Clock
 	decided      func(key string, v decision) // called for each new decision
@@ -102,8 +102,8 @@ func (a *admission) lose(key string) {
 	a.wake()
 }
 
-// keep keeps a decision on a PodGroup that waits, and says whether it does: one that is gone, or has been admitted meanwhile, needs none.
-// The lock is held.
+// keep keeps a decision on a PodGroup that waits, and says whether it does: a PodGroup that is gone, or has been admitted meanwhile, needs
+// none. The lock is held.
 func (a *admission) keep(key string, v decision) bool {
 	if a.waiting[key] != v.uid {
 		return false
@@ -286,7 +286,7 @@ func (a *admission) waitingGroups() []*schedulingv1beta1.PodGroup {
 	for key, uid := range waiting {
 		obj, exists, _ := a.groups.GetByKey(key) // a store never fails
 		if !exists {
-			continue // that it is gone is about to be noticed, as that another is there
+			continue // its deletion is about to be noticed, or that another PodGroup is there
 		}
 		if group := obj.(*schedulingv1beta1.PodGroup); group.UID == uid && !group.Status.Phase.Admitted() {
 			groups = append(groups, group)
@@ -347,7 +347,7 @@ func (a *admission) rules(line *line, classes map[string]int32, shares quota.Sha
 // amount alone.
 func (a *admission) beyond(name string, want, total resources.List) *excess {
 	if queue, err := a.queues.Get(name); err == nil {
-		if factor, _ := usage.OvercommitFactor(queue); factor > 0 { // the queue controller tells of a wrong one
+		if factor, _ := usage.OvercommitFactor(queue); factor > 0 { // the queue controller reports an invalid one
 			_, all := a.tracker.Ledger().Totals(quota.Root)
 			return beyondCluster(want, all, total, factor)
 		}

@@ -19,8 +19,8 @@ import (
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// BenchmarkAdmission is a round of admission over 10,000 PodGroups of 4 pods each in one queue, beside 100 others. It counts decisions, one
-// for each PodGroup, without what is written to the API server.
+// BenchmarkAdmission is a round of admission over 10,000 PodGroups of 4 pods each in one queue. There are 100 other queues. It counts
+// decisions, one for each PodGroup, without what is written to the API server.
 func BenchmarkAdmission(b *testing.B) {
 	const waiting = 10_000
 	for _, c := range []struct {

@@ -137,7 +137,7 @@ func TestSinceWhenRoomIsLacking(t *testing.T) {
 	assert.Equal(t, start, since(), "as the status said after the restart")
 }
 
-// TestARoundIsDueWhenATurnEnds: no event tells the PodGroups that stood back that the turn is over.
+// TestARoundIsDueWhenATurnEnds: no event tells the PodGroups that waited for the turn that it is over.
 func TestARoundIsDueWhenATurnEnds(t *testing.T) {
 	start := time.Unix(100_000, 0)
 	clock := testingclock.NewFakeClock(start)

@@ -20,14 +20,14 @@ import (
 const (
 	// adoptedPrefix begins the name of a PodGroup made for pods that have none; a UID follows.
 	adoptedPrefix = "podgroup-"
-	// inheritedPrefix begins the annotations that such a PodGroup takes over from the owner of its pods.
+	// inheritedPrefix begins the annotations that this PodGroup takes over from the owner of its pods.
 	inheritedPrefix = "volcano.sh/"
 
 	topologyModeAnnotation = "volcano.sh/network-topology-mode"
 	topologyTierAnnotation = "volcano.sh/network-topology-highest-tier"
 )
 
-// podAnnotations are those that such a PodGroup takes over from its pods.
+// podAnnotations are the annotations that this PodGroup takes over from its pods.
 var podAnnotations = []string{
 	batchv1alpha1.PodPreemptableKey, batchv1alpha1.CooldownTimeKey, batchv1alpha1.RevocableZoneKey,
 	batchv1alpha1.JDBMinAvailableKey, batchv1alpha1.JDBMaxUnavailableKey,
@@ -42,8 +42,8 @@ func adoptedName(pod *corev1.Pod) string {
 	return adoptedPrefix + string(pod.UID)
 }
 
-// needsGroup says whether a pod is to be given a PodGroup, or was and must have it. A pod of a native pod group has one already. One that
-// is system-critical needs none: a gang waits until its queue admits it, and cannot preempt while it waits.
+// needsGroup says whether a pod is to be given a PodGroup, or was and must have it. A pod of a native pod group has one already. A
+// system-critical pod needs none: a gang waits until its queue admits it, and cannot preempt while it waits.
 func needsGroup(pod *corev1.Pod, served func(schedulerName string) bool) bool {
 	name := pod.Annotations[schedulingv1beta1.GroupNameAnnotation]
 	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]

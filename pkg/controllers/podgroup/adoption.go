@@ -36,9 +36,8 @@ const recheckInvalid = 5 * time.Minute
 // invalidGroupEvent is the reason of the event on a pod whose PodGroup is refused.
 const invalidGroupEvent = "InvalidPodGroup"
 
-// adoption gives a PodGroup to pods that name one of the served schedulers and belong to none: bare pods, and those of
-// ReplicaSets, StatefulSets, batch/v1 Jobs and the like. Such a PodGroup goes with its owner, or when its owner is
-// scaled to nothing.
+// adoption gives a PodGroup to pods that name one of the served schedulers and belong to none: bare pods, and pods of ReplicaSets,
+// StatefulSets, batch/v1 Jobs and the like. The PodGroup goes with its owner, or when its owner is scaled to nothing.
 type adoption struct {
 	kube      kubernetes.Interface
 	muster    versioned.Interface

@@ -172,7 +172,7 @@ func TestANamesakeOfAPodIsLeftAlone(t *testing.T) {
 	assert.NotContains(t, live.Annotations, schedulingv1beta1.GroupNameAnnotation)
 }
 
-// TestWhichAdoptedGroupsAreDeleted: only those without pods whose owner wants none.
+// TestWhichAdoptedGroupsAreDeleted: only groups without pods whose owner wants none.
 func TestWhichAdoptedGroupsAreDeleted(t *testing.T) {
 	for name, c := range map[string]struct {
 		kind     string

@@ -34,7 +34,7 @@ import (
 
 // Config is what the controller works with.
 type Config struct {
-	// KubeClient reads the owners of pods that are given a PodGroup, and annotates those pods.
+	// KubeClient reads the owners of pods that are given a PodGroup, and annotates these pods.
 	KubeClient kubernetes.Interface
 	// MusterClient writes PodGroup status, and PodGroups for pods that have none.
 	MusterClient versioned.Interface
@@ -45,7 +45,7 @@ type Config struct {
 	Usage *usage.Tracker
 	// Recorder emits the events on PodGroups, and on pods that can be given none.
 	Recorder record.EventRecorder
-	// Reports lets what nothing waits for give way to admission and to what other controllers do; nil writes all at once.
+	// Reports delays writes that nothing waits for while there is admission or other controllers' work; nil writes all at once.
 	Reports *worker.Reports
 	// Clock tells the time; nil means the real one.
 	Clock clock.Clock
@@ -53,7 +53,7 @@ type Config struct {
 	OvercommitFactor float64
 	// HoldTimeout is how long room of a queue is kept for an admitted PodGroup that does not start; 0 means for ever.
 	HoldTimeout time.Duration
-	// OvertakeTime is how long others may be admitted past a PodGroup that lacks room in its queue; 0 means for ever.
+	// OvertakeTime is how long other PodGroups may be admitted past one that lacks room in its queue; 0 means for ever.
 	OvertakeTime time.Duration
 	// PhJobs knows the PhJobs that PodGroups are for; nil if there are none.
 	PhJobs PhJobs
@@ -192,7 +192,7 @@ func (c *Controller) listen(cfg Config) error {
 	return nil
 }
 
-// Removing notes that Muster is about to delete a pod: that makes no gang Unknown.
+// Removing notes that Muster is about to delete a pod: the deletion makes no gang Unknown.
 func (c *Controller) Removing(pod types.UID) { c.losses.removing(pod) }
 
 // NotRemoved takes back that Muster deletes a pod, which was gone already.

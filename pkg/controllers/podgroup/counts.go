@@ -26,17 +26,17 @@ type memberCounts struct {
 	// members of it only.
 	version int64
 
-	// members counts those that are not being deleted.
+	// members counts the members that are not being deleted.
 	members int
-	// started counts those that are bound or finished, also while they terminate.
+	// started counts bound and finished members, also while they terminate.
 	started int32
-	// running counts those whose pod phase is Running and that are not being deleted.
+	// running counts members whose pod phase is Running and that are not being deleted.
 	running int32
-	// succeeded and failed count by pod phase. Those that have succeeded and are gone are counted in all that they were in before.
+	// succeeded and failed count by pod phase. Members that have succeeded and are gone stay in all counts that they were in.
 	succeeded, failed int32
-	// waiting counts those without a node.
+	// waiting counts members without a node.
 	waiting int
-	// unschedulable counts those without a node whose condition PodScheduled is False.
+	// unschedulable counts members without a node whose condition PodScheduled is False.
 	unschedulable int
 	// why is the most telling condition of the unschedulable ones; nil if there are none.
 	why *corev1.PodCondition
@@ -172,7 +172,7 @@ func currentVersion(pods []*corev1.Pod) int64 {
 	return highest
 }
 
-// versionOf is the incarnation that a Job's pod belongs to; false for the pods of others, which have none.
+// versionOf is the incarnation that a Job's pod belongs to; false for pods of other owners, which have none.
 func versionOf(pod *corev1.Pod) (int64, bool) {
 	version, err := strconv.ParseInt(pod.Annotations[batchv1alpha1.JobVersionKey], 10, 64)
 	return version, err == nil

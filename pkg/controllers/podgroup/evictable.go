@@ -33,8 +33,8 @@ const (
 	wholeGang
 )
 
-// evictables are the running units and those promised to PodGroups that have not started. They are in the scheduler's order of eviction
-// within a queue. Minimum run times of pods are ignored: they pass.
+// evictables are the running units, and the room that is kept for PodGroups that have not started. They are in the scheduler's order of
+// eviction within a queue. Minimum run times of pods are ignored: they pass.
 func (a *admission) evictables(classes map[string]int32) []quota.Unit {
 	groups := map[string]*schedulingv1beta1.PodGroup{} // read once, because one may be deleted meanwhile
 	for _, obj := range a.groups.List() {

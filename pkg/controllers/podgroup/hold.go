@@ -63,9 +63,9 @@ func (p *patience) forget(key string) {
 	delete(p.since, key)
 }
 
-// settleHold keeps room for an admitted PodGroup until its minimum is bound, or it has waited too long; it stays admitted then, and others
-// may be too. It returns when to look again; 0 if nothing is to come. Room that is kept for a deleted PodGroup of the same name is given
-// back. The pods are the members as far as they exist.
+// settleHold keeps room for an admitted PodGroup until its minimum is bound, or it has waited too long; it stays admitted then, and other
+// PodGroups may be admitted, too. It returns when to look again; 0 if it need not. Room that is kept for a deleted PodGroup of the same
+// name is given back. pods are the members that exist.
 func (c *Controller) settleHold(group *schedulingv1beta1.PodGroup, pods []*corev1.Pod, next *schedulingv1beta1.PodGroupStatus) time.Duration {
 	key := cache.MetaObjectToName(group).String()
 	c.usage.ReleaseOtherHolds(group.Namespace, group.Name, group.UID)

@@ -22,8 +22,8 @@ import (
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// TestNoPodVouchesForItsPodGroup: every user who may create pods can name a Job as their owner, and its PodGroup. That lets no PodGroup
-// into a closed queue, nor into a full one.
+// TestNoPodVouchesForItsPodGroup: every user with the right to create pods can name a Job as their owner, and its PodGroup. No PodGroup
+// gets into a closed queue, or into a full one, by that.
 func TestNoPodVouchesForItsPodGroup(t *testing.T) {
 	for name, queue := range map[string]*mustertesting.QueueWrapper{
 		"closed": mustertesting.MakeQueue("q").Capability("cpu", "4").State(closedState),
@@ -88,7 +88,7 @@ func TestAPodGroupThatReplacesThatOfARunningGangIsAdmitted(t *testing.T) {
 	}
 }
 
-// TestPatienceForgetsAPodGroupThatWasCreatedAnewUnseen: after a lost watch an informer tells of both in one update, and of no deletion. The
+// TestPatienceForgetsAPodGroupThatWasCreatedAnewUnseen: after a lost watch an informer shows both in one update, and no deletion. The
 // record of the old one stayed for as long as the controller ran.
 func TestPatienceForgetsAPodGroupThatWasCreatedAnewUnseen(t *testing.T) {
 	kube, muster := kubefake.NewSimpleClientset(), musterfake.NewSimpleClientset()

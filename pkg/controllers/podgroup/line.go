@@ -28,8 +28,7 @@ type lane struct {
 }
 
 // newLine makes the line of the candidates. path is the way from a queue up to the root. It is only the root for a queue that does not
-// exist: users may name any number of those. priority is that of a queue, and ratio is the part of its share that it uses
-// now.
+// exist: users may name any number of missing queues. priority is that of a queue, and ratio is the part of its share that it uses now.
 func newLine(candidates []*candidate, path func(queue string) []string, priority func(queue string) int32, ratio func(queue string) quota.Ratio) *line {
 	l := &line{root: &lane{queue: quota.Root}, lanes: map[string]*lane{}, ratio: ratio}
 	l.lanes[quota.Root] = l.root
@@ -76,7 +75,7 @@ func (l *line) next() *candidate {
 	return next
 }
 
-// admitted takes note that the queue of a candidate, and those above it, use more.
+// admitted notes that the queue of a candidate, and its ancestors, use more.
 func (l *line) admitted(c *candidate) {
 	for up := l.lanes[c.queue]; up != nil; up = up.above {
 		up.ratio = l.ratio(up.queue)
@@ -94,7 +93,7 @@ func (at *lane) best() *lane {
 	return best
 }
 
-// isBefore tells whether the candidates of a lane come before those of a sibling.
+// isBefore says whether the candidates of a lane come before the candidates of a sibling.
 func (at *lane) isBefore(other *lane) bool {
 	order := cmp.Or(-cmp.Compare(at.priority, other.priority), at.ratio.Compare(other.ratio))
 	if order == 0 {

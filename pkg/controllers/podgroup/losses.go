@@ -10,9 +10,9 @@ import (
 	"github.com/muster-sched/muster/pkg/controllers/usage"
 )
 
-// losses notes which gangs have lost members that were bound and not removed by Muster: they were deleted by people, evicted by others, or
-// their node is gone. That a gang is below its minimum does not show it: Muster removes members too, in a restart, say, and a minimum may
-// be raised. Losses while the controller did not watch do not count: it may have been the last leader who removed the pod.
+// losses notes which gangs have lost members that were bound and not removed by Muster: users deleted them, other clients evicted them, or
+// their node is gone. A gang below its minimum need not have lost any: Muster removes members too, in a restart, say, and a minimum may be
+// raised. Losses while the controller did not watch do not count: the last leader may have removed the pod.
 type losses struct {
 	mu       sync.Mutex
 	watching bool
@@ -26,7 +26,7 @@ func newLosses() *losses {
 	return &losses{leaving: map[types.UID]int{}, groups: sets.New[string]()}
 }
 
-// watch begins to note losses. Of pods that are being deleted already it is not known who did that.
+// watch begins to note losses. For pods that are being deleted already, the deleting client is not known.
 func (l *losses) watch(pods []*corev1.Pod) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -94,7 +94,7 @@ func (s *stage) orphan() {
 	s.cache(group)
 }
 
-// TestNothingIsNotedOfAGroupThatCannotBe: a pod's annotation takes any text, and no sync would ever ask for such a loss.
+// TestNothingIsNotedOfAGroupThatCannotBe: a pod's annotation takes any text, and no sync would ever ask for it.
 func TestNothingIsNotedOfAGroupThatCannotBe(t *testing.T) {
 	s := newStage(t)
 	s.losses.watch(nil)
@@ -104,7 +104,7 @@ func TestNothingIsNotedOfAGroupThatCannotBe(t *testing.T) {
 	assert.Empty(t, s.losses.groups)
 }
 
-// TestWhatIsNoLoss: that the minimum is above the members that have nodes does not make a gang Unknown by itself.
+// TestWhatIsNoLoss: a minimum above the members that have nodes does not make a gang Unknown by itself.
 func TestWhatIsNoLoss(t *testing.T) {
 	s := newStage(t)
 	group := mustertesting.MakePodGroup("g").UID("g").Queue("q").MinMember(2).Phase(running).Obj()
@@ -128,7 +128,7 @@ func TestWhatIsNoLoss(t *testing.T) {
 	assert.Equal(t, inqueue, s.group("g").Status.Phase, "the minimum was raised, or a stage of dependsOn opens")
 }
 
-// TestALossIsNotForgottenWhenTheStatusIsRefused: the next sync tells of it.
+// TestALossIsNotForgottenWhenTheStatusIsRefused: the next sync reports it.
 func TestALossIsNotForgottenWhenTheStatusIsRefused(t *testing.T) {
 	for name, answer := range map[string]error{
 		"conflict": apierrors.NewConflict(schema.GroupResource{Resource: "podgroups"}, "g", errors.New("changed")),
@@ -154,7 +154,7 @@ func TestALossIsNotForgottenWhenTheStatusIsRefused(t *testing.T) {
 	}
 }
 
-// TestLossesSideBySide: handlers, the job controller and syncs ask and tell at the same time. Each gang that has lost members is told of
+// TestLossesSideBySide: handlers, the job controller and syncs ask and tell at the same time. Each gang that has lost members is reported
 // once, and nothing is left.
 func TestLossesSideBySide(t *testing.T) {
 	l := newLosses()

@@ -21,8 +21,8 @@ func minimumOfTasks(spec *schedulingv1beta1.PodGroupSpec) map[string]int32 {
 }
 
 // askedFor is what the minimum of a PodGroup asks for, as its members show. A pod template lacks the defaults of a LimitRange, the overhead
-// of a RuntimeClass and the sidecars that admission adds; the first pod of a task shows them. Of a task whose members differ, what all of
-// them ask for counts; one without members asks for nothing.
+// of a RuntimeClass and the sidecars that admission adds; the first pod of a task shows them. If the members of a task differ, the requests
+// that all of them have in common count; a task without members asks for nothing.
 func askedFor(group *schedulingv1beta1.PodGroup, pods []*corev1.Pod, requestsOf func(*corev1.Pod) resources.List) resources.List {
 	tasks := minimumOfTasks(&group.Spec)
 	each := map[string]resources.List{}

@@ -46,8 +46,8 @@ type candidate struct {
 }
 
 // turnOf says how much longer freed room is kept for a PodGroup that has lacked room for so long; 0 if it is not. Its first turn begins
-// when others could pass it for overtakeTime. It ends, because room that is kept for a PodGroup that never gets the rest is lost to all:
-// for example in a queue in which a pod runs for ever.
+// when other candidates could pass it for overtakeTime. It ends, because room that is kept for a PodGroup that never gets the rest is lost
+// to all: for example in a queue in which a pod runs for ever.
 func turnOf(waited, overtakeTime time.Duration) time.Duration {
 	if overtakeTime <= 0 || waited < overtakeTime {
 		return 0
@@ -68,7 +68,7 @@ func turnOf(waited, overtakeTime time.Duration) time.Duration {
 	}
 }
 
-// byTurn orders the candidates of a queue by who is admitted first.
+// byTurn orders the candidates of a queue by admission.
 func byTurn(a, b *candidate) int {
 	return cmp.Or(
 		-cmp.Compare(a.priority, b.priority),
@@ -91,10 +91,10 @@ type decision struct {
 	since time.Time
 	// lacking is since when a queue has had no room for the PodGroup, zero if there is another obstacle.
 	lacking time.Time
-	// keeps: what is free of that room is kept for it.
+	// keeps: the free part of that room is kept for it.
 	keeps bool
-	// undecided: its queue is new and about to be opened, or the PodGroup of an earlier PhJob is about to come. That is neither admission nor
-	// an obstacle to tell of.
+	// undecided: its queue is new and about to be opened, or the PodGroup of an earlier PhJob is about to come. This is neither admission
+	// nor an obstacle to report.
 	undecided bool
 }
 
@@ -111,10 +111,10 @@ type obstacle struct {
 	reason error
 }
 
-// obstacleKind is one of: the queue takes no work (text), as many PodGroups run as may (tooMany), or no cluster is large enough (text). The
-// others are: a PodGroup is ahead in a first-in-first-out queue (inLine), and the cluster is too small (resource). Or a queue has no room
-// (queue, resource, want), or its room is kept for another (behind). Facts that change with each admission, such as the number of running
-// PodGroups, are left out: else every waiting PodGroup would be written anew each time.
+// obstacleKind is one of: the queue takes no work (text), as many PodGroups run as may (tooMany), or no cluster is large enough (text).
+// Further ones are: a PodGroup is ahead in a first-in-first-out queue (inLine), and the cluster is too small (resource). Or a queue has no
+// room (queue, resource, want), or its room is kept for another (behind). Facts that change with each admission, such as the number of
+// running PodGroups, are left out: otherwise every waiting PodGroup would be written anew each time.
 type obstacleKind struct {
 	text     string
 	queue    string
@@ -143,8 +143,8 @@ func (o *obstacle) gangReason() string {
 // written anew to all that wait whenever a job starts.
 const waitsForEarlierJob = words("an earlier job of the group waits, and jobs of a group start in the order of their creation")
 
-// hasNumbers says whether its explanation has numbers that change with what others do. That something does not fit a whole limit is no such
-// number: another limit is another obstacle.
+// hasNumbers says whether its explanation has numbers that change with other PodGroups. The size of a whole limit is no such number:
+// another limit is another obstacle.
 func (o *obstacle) hasNumbers() bool {
 	ofLimit := o.kind.queue != "" && o.kind.forEver
 	return o.kind.tooMany || o.kind.resource != "" && !ofLimit
@@ -163,7 +163,7 @@ type rules struct {
 	notOpen func(queue string) string
 	// tooMany says why no other PodGroup may run in a queue; "" if one may.
 	tooMany func(queue string) string
-	// fifo says whether a blocked PodGroup holds up those behind it in the same queue.
+	// fifo says whether a blocked PodGroup blocks later ones in the same queue.
 	fifo func(queue string) bool
 	// beyond says why the cluster is too small for an amount in a queue; nil if it is not.
 	beyond func(queue string, want resources.List) *excess
@@ -185,7 +185,7 @@ type decided struct {
 	decision
 }
 
-// decide goes through the candidates of next until it returns nil. It admits those that fit beside all that were admitted before. When a
+// decide goes through the candidates of next until it returns nil. It admits the candidates that fit beside all earlier ones. When a
 // candidate has its turn and lacks room, the free part of that room is kept for it.
 func decide(next func() *candidate, r rules) []decided {
 	var all []decided
@@ -312,7 +312,7 @@ type excess struct {
 	factor   float64
 }
 
-// isForEver says whether the PodGroup asks for too much whatever others use.
+// isForEver says whether the PodGroup asks for too much, whatever others use.
 func (e *excess) isForEver() bool { return float64(e.want) > e.factor*float64(e.total) }
 
 // Error describes the excess.
@@ -326,7 +326,7 @@ func (e *excess) Error() string {
 		resources.Format(e.resource, e.want), e.resource, e.factor, resources.Format(e.resource, e.total))
 }
 
-// beyondCluster says whether a minimum and what others have are more than factor times what all nodes have together; factor 0 says no to that.
+// beyondCluster says whether a minimum and all other use are more than factor times what all nodes have together; factor 0 says no to that.
 func beyondCluster(want resources.List, others resources.Sums, total resources.List, factor float64) *excess {
 	if factor == 0 {
 		return nil
@@ -342,7 +342,7 @@ func beyondCluster(want resources.List, others resources.Sums, total resources.L
 	return worst
 }
 
-// isWorseThan orders excesses by what people should hear of first: what lasts for ever, then by the name of the resource.
+// isWorseThan orders excesses by what people should hear of first: isWorseThan orders excesses by what users should read first:
 func (e *excess) isWorseThan(other *excess) bool {
 	if e.isForEver() != other.isForEver() {
 		return e.isForEver()

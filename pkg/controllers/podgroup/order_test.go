@@ -73,7 +73,7 @@ func TestTurnsOfWhoHasWaitedLong(t *testing.T) {
 		{hour, 4 * hour},
 		{hour + 1, 4*hour - 1},
 		{5*hour - 1, 1},
-		{5 * hour, 0}, // others take what there is, for an hour
+		{5 * hour, 0}, // other gangs take all room, for an hour
 		{6*hour - 1, 0},
 		{6 * hour, 8 * hour},
 		{14 * hour, 0},
@@ -142,7 +142,7 @@ func overdue(name, queue, cpu string) *candidate {
 	return c
 }
 
-// impatient is a candidate that others have passed for long enough.
+// impatient is a candidate that other candidates have passed for long enough.
 func impatient(name, queue, cpu string) *candidate {
 	c := wants(name, queue, cpu)
 	c.turn = time.Minute
@@ -267,7 +267,7 @@ func ofUser(user, name, cores string) *candidate {
 	return newCandidate(mustertesting.MakePodGroup(name).Queue("t").User(user).MinResources("cpu", cores).Obj())
 }
 
-// TestUsersOfAQueue: what a user has of a queue is limited; who is held back by that holds up only those of the same user.
+// TestUsersOfAQueue: a user's part of a queue is limited; a candidate that this limit blocks, blocks only candidates of the same user.
 func TestUsersOfAQueue(t *testing.T) {
 	for name, c := range map[string]struct {
 		strategy   schedulingv1beta1.DequeueStrategy
@@ -365,8 +365,8 @@ func TestAdmissionNeverExceedsACapability(t *testing.T) {
 	})
 }
 
-// TestImpatientCandidatesAreAdmittedInTheEnd: any number come behind them in random trees of queues. Once those that were admitted before
-// are gone, impatient ones are admitted in sequence, if they fit at all.
+// TestImpatientCandidatesAreAdmittedInTheEnd: any number come behind them in random trees of queues. Once the candidates that were admitted
+// before are gone, impatient ones are admitted in sequence, if they fit at all.
 func TestImpatientCandidatesAreAdmittedInTheEnd(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		queues := drawQueues(t)
@@ -394,7 +394,7 @@ func TestImpatientCandidatesAreAdmittedInTheEnd(t *testing.T) {
 			left := slices.DeleteFunc(slices.Clone(waiting), func(c *candidate) bool { return decisions[slices.Index(waiting, c)].admitted })
 			progress = len(left) < len(waiting)
 			for _, c := range waiting {
-				s.books.DropAssumed(c.key) // who was admitted runs and ends at once
+				s.books.DropAssumed(c.key) // an admitted candidate runs and ends at once
 			}
 			waiting = left
 			if len(before) > 0 {

@@ -49,8 +49,8 @@ func createdAt(name string, second int64) *primehubv1alpha1.PhJob {
 	return &primehubv1alpha1.PhJob{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(time.Unix(second, 0))}}
 }
 
-// TestPhJobsAreScheduledAsPrimeHubDoes has the examples of PrimeHub's documentation and the cases of its scheduler's tests: what the group and
-// each user may have, the jobs in the order of their creation, and which are admitted.
+// TestPhJobsAreScheduledAsPrimeHubDoes has the examples of PrimeHub's documentation and the cases of its scheduler's tests: the quotas of
+// the group and each user, the jobs in the order of their creation, and the admitted ones.
 func TestPhJobsAreScheduledAsPrimeHubDoes(t *testing.T) {
 	gpus := func(user, n string) *candidate { return phJob(user, "nvidia.com/gpu", n) }
 	for name, c := range map[string]struct {
@@ -207,7 +207,7 @@ func TestAPhJobWaitsForThePodGroupOfAnEarlierOne(t *testing.T) {
 	assert.True(t, v[1].admitted)
 }
 
-// TestWhatAPhJobWaitsForStaysTheSame when another one becomes the first: else all that wait would be written anew.
+// TestWhatAPhJobWaitsForStaysTheSame when another one becomes the first: otherwise all waiting ones would be written anew.
 func TestWhatAPhJobWaitsForStaysTheSame(t *testing.T) {
 	queue := mustertesting.MakeQueue("t").Parent("root").Capability("cpu", "2").Dequeue(schedulingv1beta1.DequeueStrategyFIFO).Obj()
 	messages := func(first string) (string, string) {

@@ -221,7 +221,8 @@ func TestRoomIsKeptForAGroupUntilItHasStartedOrWaitedTooLong(t *testing.T) {
 	assert.False(t, kept())
 }
 
-// TestALargeGangIsLookedAtLessOften: a look at 50,000 pods takes tens of milliseconds. One after each change would occupy a processor.
+// TestALargeGangIsLookedAtLessOften: a look at 50,000 pods takes tens of milliseconds. Such a look after each change would occupy a
+// processor.
 func TestALargeGangIsLookedAtLessOften(t *testing.T) {
 	s := newStage(t)
 	assert.Equal(t, 20*time.Millisecond, s.gatherPause("default/g"))

@@ -13,8 +13,8 @@ import (
 )
 
 // TestAdmissionSideBySide: rounds, handlers and the writers of status work at the same time. PodGroups come, are replaced by others of
-// their names, and go. In the end, all remaining PodGroups are admitted as far as there is room. Nothing is kept for the ones that are
-// gone, and the holds are those of the admitted ones.
+// their names, and go. In the end, all remaining PodGroups are admitted as far as there is room. No hold is kept for PodGroups that are
+// gone, and the other holds are those of the admitted ones.
 func TestAdmissionSideBySide(t *testing.T) {
 	const names, room = 60, 40
 	s := newStage(t)

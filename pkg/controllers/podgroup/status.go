@@ -34,7 +34,7 @@ func waitingSince(status *schedulingv1beta1.PodGroupStatus) time.Time {
 func nextPhase(current schedulingv1beta1.PodGroupPhase, minMember int32, t memberCounts) schedulingv1beta1.PodGroupPhase {
 	switch {
 	case current == schedulingv1beta1.PodGroupCompleted && !t.unfinished():
-		// Finished pods are removed one by one; what is completed stays so until something runs again.
+		// Finished pods are removed one by one; a completed gang stays so until something runs again.
 		return schedulingv1beta1.PodGroupCompleted
 	case isPartial(current, minMember, t):
 		return schedulingv1beta1.PodGroupUnknown
@@ -51,7 +51,7 @@ func nextPhase(current schedulingv1beta1.PodGroupPhase, minMember int32, t membe
 }
 
 // isPartial says whether some members run and the gang cannot be satisfied: the rest found no room, or members of a running gang were lost
-// and are not replaced yet. That Muster itself removes members, or that the minimum is raised, does not show it.
+// and are not replaced yet. A removal by Muster, or a raised minimum, does not show it.
 func isPartial(current schedulingv1beta1.PodGroupPhase, minMember int32, t memberCounts) bool {
 	lost := current == schedulingv1beta1.PodGroupRunning && t.lost || current == schedulingv1beta1.PodGroupUnknown
 	return t.running > 0 && t.seated < minMember && (lost || t.unschedulable > 0)
@@ -172,8 +172,8 @@ func nextStatus(group *schedulingv1beta1.PodGroup, t memberCounts, v decision, n
 	return next
 }
 
-// sayWhichIncarnation says which incarnation of a Job's pods the status is about. Conditions of an earlier one are dropped; of a status
-// that does not say which it was about, nothing is.
+// sayWhichIncarnation says which incarnation of a Job's pods the status is about. Conditions of an earlier one are dropped; if a status
+// does not name its incarnation, nothing is dropped.
 func sayWhichIncarnation(next *schedulingv1beta1.PodGroupStatus, ofJob bool, version int32) {
 	if next.JobVersion != nil && *next.JobVersion < version {
 		next.Conditions = without(without(next.Conditions, schedulingv1beta1.PodGroupScheduled), schedulingv1beta1.PodGroupUnschedulableType)

@@ -21,8 +21,8 @@ const (
 	completed = schedulingv1beta1.PodGroupCompleted
 )
 
-// members makes pods out of one letter each: w waiting, u unschedulable, b bound, r running, s succeeded, f failed;
-// upper case means being deleted. Pods of a "|"-separated part belong to one incarnation more than those before.
+// members makes pods out of one letter each: w waiting, u unschedulable, b bound, r running, s succeeded, f failed; upper case means being
+// deleted. Each "|" begins the pods of the next incarnation.
 func members(letters string) []*corev1.Pod {
 	var pods []*corev1.Pod
 	version := 0

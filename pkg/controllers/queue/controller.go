@@ -30,7 +30,8 @@ const (
 	// gatherPause is how long the controller waits for further changes of a queue's PodGroups and pods before it counts them: a queue's
 	// status is written at most that often for their sake.
 	gatherPause = time.Second
-	// sharesPeriod is how often it is worked out what queues are owed. One change may change that of all queues, and each costs a write.
+	// sharesPeriod is how often it is worked out what queues are owed. One change may change the share of all queues, and each costs a
+	// write.
 	sharesPeriod = 5 * time.Second
 	// childrenIndex maps a queue to the queues that name it as their parent.
 	childrenIndex = "muster-parent"
@@ -54,7 +55,7 @@ type Config struct {
 	Recorder record.EventRecorder
 }
 
-// Controller reconciles Queues, one at a time: what becomes of a queue may depend on its parent.
+// Controller reconciles Queues, one at a time: the next state of a queue may depend on its parent.
 type Controller struct {
 	client   versioned.Interface
 	queues   schedulingv1beta1listers.QueueLister

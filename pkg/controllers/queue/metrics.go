@@ -117,7 +117,7 @@ func (g *Gauges) sumPending() map[string]resources.Sums {
 	return pending
 }
 
-// collectAmounts tells the terms of a queue that count, which may not be those of its spec.
+// collectAmounts reports the terms of a queue that count, which may differ from its spec.
 func (g *Gauges) collectAmounts(ch chan<- metrics.Metric, queue *schedulingv1beta1.Queue, pending resources.Sums) {
 	terms := g.books.Terms(queue.Name)
 	used, all := g.books.Totals(queue.Name)
@@ -151,7 +151,7 @@ func (c *Controller) Gauges() *Gauges { return c.gauges }
 // AdmissionWait is to be registered by the program.
 func (c *Controller) AdmissionWait() metrics.Registerable { return c.admissionWait }
 
-// countAdmission counts a PodGroup that has been admitted between two states of it. Of a queue that does not exist no series is made.
+// countAdmission counts a PodGroup that has been admitted between two states of it. For a queue that does not exist no series is made.
 func (c *Controller) countAdmission(last, next *schedulingv1beta1.PodGroup, now time.Time) {
 	if !c.gauges.leads.Load() || last.UID != next.UID || last.Status.Phase.Admitted() || !next.Status.Phase.Admitted() {
 		return

@@ -18,8 +18,8 @@ import (
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// TestTheMetricsOfAQueue: they tell the terms that count, which are not those of the spec if these contradict each other. They tell nothing on a
-// replica that does not lead.
+// TestTheMetricsOfAQueue: they show the terms that count, which differ from the spec if the queues contradict each other. They tell nothing
+// on a replica that does not lead.
 func TestTheMetricsOfAQueue(t *testing.T) {
 	s := newStage(t)
 	registry := metrics.NewKubeRegistry()

@@ -274,8 +274,8 @@ func TestAChildFollowsBeforeTheInformerShowsItsParent(t *testing.T) {
 	}
 }
 
-// TestTheParentThatAUserHasSetMeanwhileStays: a queue without a parent is given the root as its parent; a user who gives it another one
-// before the informer shows that is not overruled.
+// TestTheParentThatAUserHasSetMeanwhileStays: a queue without a parent is given the root as its parent; a parent that a user sets before
+// the informer shows it is not overwritten.
 func TestTheParentThatAUserHasSetMeanwhileStays(t *testing.T) {
 	s := newStage(t)
 	s.add("q", "")
@@ -404,7 +404,7 @@ func TestUsageIsCountedUpToTheRoot(t *testing.T) {
 	}
 }
 
-// TestBuiltInQueues: root and default are created. One that exists, and that the informer does not show yet, is kept.
+// TestBuiltInQueues: root and default are created. An existing one that the informer does not show yet is kept.
 func TestBuiltInQueues(t *testing.T) {
 	for name, isThere := range map[string]bool{"there is none": false, "it was created meanwhile": true} {
 		t.Run(name, func(t *testing.T) {

@@ -30,7 +30,7 @@ func TestHowFullAQueueIs(t *testing.T) {
 	assert.Empty(t, usedOf(resources.Sums{}, nil, nil), "nothing is known of the cluster")
 }
 
-// TestManyUsersOfAQueue: as many as fit are named, in the order of the alphabet, and the others are counted.
+// TestManyUsersOfAQueue: as many as fit are named, by name, and the rest is counted.
 func TestManyUsersOfAQueue(t *testing.T) {
 	var users []quota.UserUse
 	for i := range maxUsers + 3 {

@@ -19,7 +19,7 @@ import (
 const (
 	// everyQueue is the key under which the terms of all queues are settled. No queue has this name.
 	everyQueue = "*"
-	// invalidEvent is the reason of the event that tells of a fault.
+	// invalidEvent is the reason of the event that reports a fault.
 	invalidEvent = "Invalid"
 )
 

@@ -10,9 +10,9 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// GroupOf is the "<namespace>/<name>" of the PodGroup that a pod names, or "". A pod of a native pod group is the native plugin's,
-// whatever its annotations say: so the scheduler sees it, too. A name with a slash is none that a PodGroup can have: what is noted under
-// it would never be asked for. The scheduler has such a pod wait for its PodGroup, as it lets pods without one pass.
+// GroupOf is the "<namespace>/<name>" of the PodGroup that a pod names, or "". A pod of a native pod group is the native plugin's, whatever
+// its annotations say: so the scheduler sees it, too. A name with a slash is none that a PodGroup can have: entries under it would never be
+// read. The scheduler has the pod wait for its PodGroup, as it lets pods without one pass.
 func GroupOf(pod *corev1.Pod) string {
 	name := pod.Annotations[schedulingv1beta1.GroupNameAnnotation]
 	if name == "" || strings.Contains(name, "/") || pod.Spec.SchedulingGroup != nil {

@@ -30,7 +30,8 @@ func newDrift() *metrics.Gauge {
 func (t *Tracker) Drift() metrics.Registerable { return t.drift }
 
 // RunSelfCheck compares what is booked with the API until the context ends, and publishes the differences. A pod counts when it differs
-// twice in a row: events are always on their way. Totals are compared with the entries that they are the sums of, so they never may differ.
+// twice in a row: some events are always still to come. Totals are compared with the entries that they are the sums of, so they never may
+// differ.
 func (t *Tracker) RunSelfCheck(ctx context.Context) {
 	logger := klog.FromContext(ctx)
 	var last sets.Set[types.UID]

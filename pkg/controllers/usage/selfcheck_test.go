@@ -90,7 +90,7 @@ func TestAMinimumThatNoClusterHasHoldsNothing(t *testing.T) {
 	}
 }
 
-// TestConcurrentCallers has events of pods and of PodGroups, holds and questions come side by side. At the end the books are those of the
+// TestConcurrentCallers has events of pods and of PodGroups, holds and questions come side by side. At the end the books agree with the
 // stores.
 func TestConcurrentCallers(t *testing.T) {
 	const callers, rounds = 6, 200

@@ -94,7 +94,7 @@ func New(kube informers.SharedInformerFactory, muster musterinformers.SharedInfo
 	return t, nil
 }
 
-// Ledger is what the Tracker books in. Others may read it; they must not write.
+// Ledger is what the Tracker books in. Other packages may read it; they must not write.
 func (t *Tracker) Ledger() *ledger.Ledger { return t.ledger }
 
 // HasSynced says whether all that existed at the start has been booked.
@@ -258,7 +258,8 @@ func (t *Tracker) ReleaseHold(namespace, name string, uid types.UID) {
 	}
 }
 
-// ReleaseOtherHolds ends a hold under the name of a PodGroup that is not this one's: what a deleted namesake has left.
+// ReleaseOtherHolds ends a hold under the name of a PodGroup that is not this one's: the hold that a deleted PodGroup of the same name has
+// left.
 func (t *Tracker) ReleaseOtherHolds(namespace, name string, uid types.UID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -409,8 +410,8 @@ func (t *Tracker) notify(account string, freed bool) {
 	}
 }
 
-// accountOf is what is charged for a pod: what is for its group, else what it names itself. A pod that outlives its group stays with the
-// group's last account.
+// accountOf is what is charged for a pod: its group's account, or else the one that it names itself. A pod that outlives its group stays
+// with the group's last account.
 func (t *Tracker) accountOf(pod *corev1.Pod, group string, last seat) string {
 	if group == "" {
 		return t.groups.AccountOf(pod)

@@ -187,7 +187,7 @@ func TestAHoldGrowsOnlyWhereThereIsRoom(t *testing.T) {
 	}
 }
 
-// TestAGangThatLosesAPodKeepsTheRoomOfThatPod: it ran on 2 of 10 CPUs, of which 8 are taken by others, and asks for more since. Only what the
+// TestAGangThatLosesAPodKeepsTheRoomOfThatPod: it ran on 2 of 10 CPUs, other pods have taken 8, and it asks for more since. Only what the
 // pod was charged needs no room.
 func TestAGangThatLosesAPodKeepsTheRoomOfThatPod(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -225,7 +225,7 @@ func TestAGangThatLosesAPodKeepsTheRoomOfThatPod(t *testing.T) {
 	}
 }
 
-// TestOnlyWhatIsChargedIsKeptForLostPods: members that have succeeded use nothing. That they are deleted lets the gang hold no more.
+// TestOnlyWhatIsChargedIsKeptForLostPods: members that have succeeded use nothing. Their deletion lets the gang hold no more.
 func TestOnlyWhatIsChargedIsKeptForLostPods(t *testing.T) {
 	w := newWorld(t)
 	w.onQueue(mustertesting.MakeQueue("q").Capability("cpu", "10").Obj())

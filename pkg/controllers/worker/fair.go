@@ -8,8 +8,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// fairQueue is the order in which a Worker takes keys. Namespaces take turns, one key each. In a namespace preferred keys come first, then the
-// others, each in the order in which they were added. So at most one key of each other namespace comes before a key.
+// fairQueue is the order in which a Worker takes keys. Namespaces take turns, one key each. In a namespace preferred keys come first, then
+// all other keys, each in the order in which they were added. So at most one key of each other namespace comes before a key.
 //
 // The workqueue calls it under its own lock; the lock here is for countIn, which Reports ask meanwhile.
 type fairQueue struct {
@@ -37,7 +37,7 @@ func namespaceOf(key string) string {
 	return namespace
 }
 
-// prefer has a key go before the others of its namespace when it is added next.
+// prefer has a key go before the other keys of its namespace when it is added next.
 func (q *fairQueue) prefer(key string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -62,7 +62,7 @@ func TestFairQueue(t *testing.T) {
 	})
 }
 
-// TestPreferredKeys go before the others of their namespace, in the order in which they were preferred, wherever they stood.
+// TestPreferredKeys go before the other keys of their namespace, in the order in which they were preferred, wherever they stood.
 func TestPreferredKeys(t *testing.T) {
 	q := newFairQueue()
 	takeAll := func() (keys []string) {

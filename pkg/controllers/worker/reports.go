@@ -10,14 +10,14 @@ import (
 // reportInterval is how often a report of a namespace goes although other work of it waits.
 const reportInterval = 200 * time.Millisecond
 
-// reportsAtOnce is how many waiting reports of a namespace are sent at once after its other work is done. That work still has effects then:
+// reportsAtOnce is how many waiting reports of a namespace are sent at once after its other work is done. That work has not ended then:
 // pods that were created are being scheduled, by the same API server.
 const reportsAtOnce = 2
 
 // Reports delays writes that only report a state, while other writes need the API server. A sync that comes to a report asks MayWrite.
-// While any key of its namespace waits for a worker, the report waits, too. Its key is synced again afterwards. Some reports are sent all the same,
-// in the order in which they began to wait, so that users see progress. Changes meanwhile go into the same write. Work of other namespaces
-// delays no report.
+// While any key of its namespace waits for a worker, the report waits, too. Its key is synced again afterwards. Some reports are still
+// sent, in the order in which they began to wait, so that users see progress. Changes meanwhile go into the same write. Work of other
+// namespaces delays no report.
 //
 // A nil *Reports lets everything go at once. It is safe for concurrent use.
 type Reports struct {
@@ -25,7 +25,7 @@ type Reports struct {
 
 	mu      sync.Mutex
 	workers []*Worker
-	spaces  map[string]*space // by namespace; those that have nothing to tell and nothing to do are not in it
+	spaces  map[string]*space // by namespace; by namespace; only namespaces with reports or work are in it
 }
 
 // space is what a namespace has to report.

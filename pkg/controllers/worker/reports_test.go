@@ -88,8 +88,8 @@ func TestAReportIsWrittenAtOnceWhileNothingWaits(t *testing.T) {
 	assert.Equal(t, []string{"a"}, d.told())
 }
 
-// TestReportsGiveWayToWork: while keys wait, also those of another worker, reports do too; afterwards all are written, in
-// the order in which they came to wait, and what came together is written once.
+// TestReportsGiveWayToWork: while keys wait, also keys of another worker, reports wait, too; afterwards all are written, in the order in
+// which they came to wait, and what came together is written once.
 func TestReportsGiveWayToWork(t *testing.T) {
 	c := testingclock.NewFakePassiveClock(time.Now())
 	reports := newReports(c)
@@ -148,8 +148,8 @@ func TestReportsInProgressCount(t *testing.T) {
 	require.Equal(t, "c", key)
 }
 
-// TestSomeReportsAreWrittenHoweverMuchThereIsToDo: people see progress also while there is no end of work: one report for
-// every interval, each key in turn.
+// TestSomeReportsAreWrittenHoweverMuchThereIsToDo: users see progress also while work never ends: one report is written in every
+// interval, each key in turn.
 func TestSomeReportsAreWrittenHoweverMuchThereIsToDo(t *testing.T) {
 	c := testingclock.NewFakePassiveClock(time.Now())
 	reports := newReports(c)
@@ -185,14 +185,13 @@ func TestReportsOfANamespaceDoNotWaitForAnother(t *testing.T) {
 	require.Empty(t, d.told(), "the busy one's own reports wait")
 	d.add("other/a", 0, 1)
 	d.add("other/b", 0, 1)
-	for range 8 { // each of the two gives way to the other once
+	for range 8 { // each of the two waits for the other once
 		d.worker.syncNext(t.Context())
 	}
 	assert.Equal(t, []string{"other/a", "other/b"}, d.told())
 }
 
-// TestEveryReportIsWrittenInTheEnd: whatever work comes when, with however many workers, nothing is left untold once all is
-// done.
+// TestEveryReportIsWrittenInTheEnd: all reports are written once all is done, for any work and any number of workers.
 func TestEveryReportIsWrittenInTheEnd(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := testingclock.NewFakePassiveClock(time.Now())

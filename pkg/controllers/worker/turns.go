@@ -21,7 +21,7 @@ type Turns struct {
 	waits map[string]bool
 }
 
-// TurnBounds say how much a key may do in a turn while others wait. It may do more while none does.
+// TurnBounds say how much a key may do in a turn while other keys wait. It may do more while none does.
 type TurnBounds struct {
 	// OtherNamespace holds while a key of another namespace waits.
 	OtherNamespace int
@@ -37,8 +37,8 @@ func NewTurns(atOnce int, bounds TurnBounds, enqueue func(key string)) *Turns {
 	}
 }
 
-// Take says whether the key may do n pieces of work now. If not, it waits, and is enqueued when it has a turn. A key whose turn is
-// over waits behind those of its namespace.
+// Take says whether the key may do n pieces of work now. If not, it waits, and is enqueued when it has a turn. A key whose turn is over
+// waits behind the other keys of its namespace.
 func (t *Turns) Take(key string, n int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -68,7 +68,7 @@ func (t *Turns) Waits(key string) bool {
 	return t.waits[key]
 }
 
-// Leave gives back the turn of a key, or its place among those that wait. It may have neither.
+// Leave gives back the turn of a key, or its place among the waiting keys. It may have neither.
 func (t *Turns) Leave(key string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -80,7 +80,7 @@ func (t *Turns) Leave(key string) {
 	t.next("")
 }
 
-// isOver says whether a key has had its turn: others wait, and it has done enough.
+// isOver says whether a key has had its turn: other keys wait, and it has done enough.
 func (t *Turns) isOver(key string, done int) bool {
 	others := t.line.Len() - t.line.countIn(namespaceOf(key))
 	return others > 0 && done >= t.bounds.OtherNamespace || t.line.Len() > 0 && done >= t.bounds.SameNamespace

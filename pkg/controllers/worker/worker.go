@@ -38,7 +38,7 @@ type Worker struct {
 	syncer Syncer
 	queue  workqueue.TypedRateLimitingInterface[string]
 	order  *fairQueue // of the keys in the queue
-	// reports that give way to the keys; nil if there are none.
+	// reports that wait for the keys; nil if there are none.
 	reports *Reports
 }
 
@@ -68,7 +68,7 @@ func (w *Worker) Enqueue(key string) {
 	}
 }
 
-// EnqueueFirst asks for a sync of the key before those of other keys of its namespace that wait.
+// EnqueueFirst asks for a sync of the key before other waiting keys of its namespace.
 func (w *Worker) EnqueueFirst(key string) {
 	if isPossible(key) {
 		w.order.prefer(key)
@@ -76,15 +76,15 @@ func (w *Worker) EnqueueFirst(key string) {
 	}
 }
 
-// EnqueueAfter asks for a sync of the key when d has passed. Of several such requests for one key the earliest counts.
+// EnqueueAfter asks for a sync of the key when d has passed. If there are several requests for one key, the earliest counts.
 func (w *Worker) EnqueueAfter(key string, d time.Duration) {
 	if isPossible(key) {
 		w.queue.AddAfter(key, d)
 	}
 }
 
-// isPossible tells whether an object can have the key. Keys are made of annotations and targets too, where users write any text as
-// the name: the sync of such a key would fail for ever.
+// isPossible tells whether an object can have the key. Keys are made of annotations and targets too, where users write any text as the
+// name: the sync of an impossible key would fail for ever.
 func isPossible(key string) bool { return strings.Count(key, "/") <= 1 }
 
 // Run syncs keys, that many at once, until the context ends; it returns when the syncs under way have returned.
@@ -113,7 +113,7 @@ func (w *Worker) syncNext(ctx context.Context) bool {
 		return false
 	}
 	w.reports.begin(w, key)
-	defer w.reports.end(w, key) // after Done: what is enqueued then need not wait for the end of this sync
+	defer w.reports.end(w, key) // after Done: keys that are enqueued then need not wait for the end of this sync
 	defer w.queue.Done(key)
 	// Keys that are left in the queue at the stop are not worth a failing request each.
 	if ctx.Err() != nil {

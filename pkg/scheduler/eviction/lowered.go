@@ -76,7 +76,7 @@ func (l *lowering) next(now time.Time) (quota.Overuse, []*corev1.Pod) {
 	return first, victims
 }
 
-// census looks at all pods that have a node. Those that go already are no candidates.
+// census looks at all pods that have a node. Pods that are being deleted are no candidates.
 func (l *lowering) census(pods []*corev1.Pod) (*census, []types.UID) {
 	c, leaving := newCensus(), l.search.tracker.Victims.Leaving()
 	for _, pod := range pods {
@@ -91,7 +91,7 @@ func (l *lowering) census(pods []*corev1.Pod) (*census, []types.UID) {
 	return c, leaving.UnsortedList()
 }
 
-// victims are pods of an account that uses too much. No disruption budget forbids their eviction, as far as its status says.
+// victims are pods of an account that uses too much. No disruption budget forbids their eviction, by its status.
 func (l *lowering) victims(account string, c *census, leaving []types.UID, now time.Time) []*corev1.Pod {
 	candidates := l.search.candidates(gangs.Key{}, c, anyVictim{}, now)
 	slices.SortStableFunc(candidates, func(a, b *placement.Victim) int {

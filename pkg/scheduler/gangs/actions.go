@@ -16,15 +16,14 @@ import (
 // PluginName is the name under which members wait in Permit.
 const PluginName = "Coscheduling"
 
-// Three keys are for single pods and surplus: for those that wait for quota, for those that wait for reserved room, and for those to be tried
-// again.
+// Three keys are for single pods and surplus: one for pods that wait for quota, one for reserved room, and one for pods to be tried again.
 var (
 	quotaKey    = Key{}
 	heldBackKey = Key{Foreign: true}
 	readyKey    = Key{Name: "ready"} // no gang is without a namespace
 )
 
-// scoutPatience is how long a gang waits for its scout. One that stands in a long queue of pods comes later; then two are tried.
+// scoutPatience is how long a gang waits for its scout. A scout in a long queue of pods comes later; then two are tried.
 const scoutPatience = 5 * time.Second
 
 // Actions are what is to be done outside the lock.
@@ -214,7 +213,7 @@ func (g *group) settlePermit(status gang.Status) (a Actions) {
 		a.Allow = gang.UIDs(g.In(gang.Released))
 	case gang.Attempting:
 	default:
-		a.Reject = append(a.Reject, gang.UIDs(g.In(gang.Released))...) // no effect on those that are being bound
+		a.Reject = append(a.Reject, gang.UIDs(g.In(gang.Released))...) // no effect on members that are being bound
 		a.Reject = append(a.Reject, gang.UIDs(g.In(gang.Reserved))...)
 	}
 	return a
@@ -285,7 +284,7 @@ func (d *dispatcher) tick() (Actions, []repair) {
 	}
 	actions := d.detachedActions()
 	actions.Activate = append(actions.Activate, d.t.WaitList.held.takeSome()...)
-	actions.Activate = append(actions.Activate, takeAll(d.t.unseen)...) // the gate notes those again that are still unseen
+	actions.Activate = append(actions.Activate, takeAll(d.t.unseen)...) // the gate notes pods again that are still unseen
 	actions.Activate = append(actions.Activate, d.t.Leadership.nextProbe(now)...)
 	return actions, repairs
 }

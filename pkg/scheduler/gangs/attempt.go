@@ -131,7 +131,7 @@ func (t *Tracker) took(g *group, m *gang.Member) {
 	t.assumeQuota(g)
 }
 
-// assumeQuota books in the ledger what the members that are to come request.
+// assumeQuota books in the ledger the requests of the members that are still to come.
 func (t *Tracker) assumeQuota(g *group) {
 	if g.podGroup.account != "" {
 		t.Quota.Ledger.Assume(g.key.String(), g.podGroup.account, g.attempt.quota)
@@ -195,7 +195,7 @@ type PermitResult int
 const (
 	// Allow: the pod may be bound.
 	Allow PermitResult = iota
-	// Wait: the rest of the minimum is on its way.
+	// Wait: the rest of the minimum is still to come.
 	Wait
 	// Reject: the attempt is over.
 	Reject
@@ -229,7 +229,7 @@ func (t *Tracker) Permit(pod *corev1.Pod) (result PermitResult, release []types.
 	case g.attempt != nil:
 		return Wait, nil
 	}
-	g.turnedAway = true // surplus, if the others of the minimum are about to lose their room
+	g.turnedAway = true // surplus, if other members of the minimum are about to lose their room
 	return Reject, nil
 }
 
@@ -311,7 +311,8 @@ func (t *Tracker) backoff(failures int) time.Duration {
 }
 
 // Fail ends the attempt of a chosen pod that found no node. The attempt goes on if the pod came before its turn, or before its gang's
-// victims have gone. It says whether the pod belongs to a gang whose minimum has no room yet: such a pod must not preempt others by itself.
+// victims have gone. It says whether the pod belongs to a gang whose minimum has no room yet: until then the pod must not preempt other
+// pods by itself.
 func (t *Tracker) Fail(pod *corev1.Pod) (inGang bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -60,7 +60,7 @@ func TestAMemberWhoseBindingFailsIsTriedAgainAtOnceAndFirst(t *testing.T) {
 	assert.Empty(t, tr.Gate(pods[1]))
 	assert.Equal(t, []string{"g-1"}, namesOf((&dispatcher{tr}).nextActions(key).Activate))
 
-	// It finds no node any more: now the gang is decided like others, and it still goes first.
+	// It finds no node any more: now the gang is decided like any gang, and it still goes first.
 	require.Equal(t, Chosen, tr.Enter(pods[1]).Role)
 	assert.True(t, tr.Fail(pods[1]))
 	clock.Step(10 * time.Second)

@@ -64,7 +64,7 @@ func TestConcurrentCallersOfTheTracker(t *testing.T) {
 
 func queueOfCaller(caller, n int) string { return concurrentQueues[(caller+n)%len(concurrentQueues)] }
 
-// runGang takes a gang of two through its cycles as far as what others do meanwhile lets it come. Then it goes.
+// runGang takes a gang of two through its cycles. Other callers may end them early. Then it goes.
 func runGang(tr *Tracker, caller, n int) {
 	name := fmt.Sprint("gang-", caller)
 	pg := func(queue string) *schedulingv1beta1.PodGroup {

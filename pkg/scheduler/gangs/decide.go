@@ -264,7 +264,7 @@ func (c *Decisions) waitInBook(g *group, s *Snapshot, d *placement.Decision, now
 	c.t.WaitList.applyReservations()
 }
 
-// mayFitWithHeld says whether the gang may fit when what others hold is given back.
+// mayFitWithHeld says whether the gang may fit when room that other gangs hold is given back.
 func mayFitWithHeld(s *Snapshot, d *placement.Decision) bool {
 	return len(s.Problem.Held) > 0 && (s.Problem.HeldByReservation || !d.ShortWithoutHeld)
 }
@@ -290,7 +290,7 @@ func (c *Decisions) noteYes(g *group, s *Snapshot, certain bool) {
 	}
 	c.observeDecision(s, level, resultAdmitted)
 	c.t.metrics.reachAdmission(g, c.t.clock.Now())
-	if s.unwoken && s.Problem.Reserved == nil && !s.Problem.Reserve { // else time alone decides about what is reserved for it
+	if s.unwoken && s.Problem.Reserved == nil && !s.Problem.Reserve { // without it, only time decides about the gang's reservation
 		klog.Background().Info("A gang fits that no event has woken", "podGroup", klog.KRef(g.key.Namespace, g.key.Name))
 		c.t.metrics.lostWakeups.Inc()
 		c.t.metrics.lost++

@@ -178,7 +178,7 @@ func (r *Reports) explanationOf(g *group) Explanation {
 	return Explanation{} // about to be decided
 }
 
-// missingMembers says what is asked for, and not what is there: that changes with every pod that is created.
+// missingMembers says what is asked for, and not what is there: the existing number changes with every pod that is created.
 func missingMembers(g *group) Explanation {
 	if task, minimum := g.ShortTask(); task != "" {
 		return Explanation{Reason: ReasonNotEnoughPodsOfTask,

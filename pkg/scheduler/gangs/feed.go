@@ -29,7 +29,7 @@ const readTimeout = 30 * time.Second
 // repairWorkers is how many repairs are carried out at the same time: a large gang may need hundreds of evictions.
 const repairWorkers = 16
 
-// Feed has the tracker told of what is in the API.
+// Feed tells the tracker what is in the API.
 type Feed struct {
 	t       *Tracker
 	once    sync.Once

@@ -39,11 +39,12 @@ var waitTexts = map[gang.WaitReason]string{
 	gang.Preemption:     "the gang is being preempted",
 }
 
-// Gate says why a pod may not enter the scheduling queue now, or "" when it may. Pods without a gang pass. Of a gang that is Ready exactly
-// one passes, the scout; of one that is Attempting, the chosen; of one that is Running, all. It runs under the scheduling queue's lock.
+// Gate says why a pod may not enter the scheduling queue now, or "" when it may. Pods without a gang pass. If the gang is Ready, exactly
+// one pod passes, the scout. If it is Attempting, the chosen members pass, and if it is Running, all. It runs under the scheduling queue's
+// lock.
 //
 // The queue's pod may be older than the tracker's: the queue may not have heard yet that it is bound, or gone. So the gate learns nothing
-// from it, and holds a pod that the tracker has not been told of; the dispatcher activates it later.
+// from it, and holds a pod that the tracker does not know yet; the dispatcher activates it later.
 func (t *Tracker) Gate(pod *corev1.Pod) string {
 	key, ok := KeyOf(pod)
 	if !ok {
@@ -110,7 +111,7 @@ func (t *Tracker) closedTo(key Key, pod *corev1.Pod) string {
 	return ""
 }
 
-// closedTo says why a member must wait while the chosen members are on their way, or "".
+// closedTo says why a member must wait while the chosen members are still to come, or "".
 func (a *attempt) closedTo(member types.UID, status gang.Status) string {
 	_, chosen := a.toCome[member]
 	switch {

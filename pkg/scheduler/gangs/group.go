@@ -59,8 +59,8 @@ type podGroup struct {
 // attempt is a scheduling attempt: from the decision that gave the gang places until all its members hold room, or it is rolled back.
 type attempt struct {
 	toCome   map[types.UID]string      // the chosen members that hold no room yet, and the node of each ("" = any)
-	assumed  map[string]resources.List // on each node, for those
-	quota    resources.List            // what those request in all
+	assumed  map[string]resources.List // on each node, for members that are still to come
+	quota    resources.List            // what these members request in all
 	certain  bool                      // the decision had a place for each member
 	exact    bool                      // each member must go to its node
 	order    []types.UID               // the members to come in the order in which they must come; nil for any order
@@ -166,8 +166,8 @@ func (g *group) lagsBehind(pod *corev1.Pod) bool {
 	return err == nil && order < 0
 }
 
-// needsRepair says whether a crash has left the gang bound below its minimum, and it must be completed. One whose minimum was bound once
-// need not be: its policies decide. Nor need one without a queue, which is never evicted either.
+// needsRepair says whether a crash has left the gang bound below its minimum, and it must be completed. A gang whose minimum was bound once
+// need not be: its policies decide. The same holds for a gang without a queue, which is never evicted either.
 func (g *group) needsRepair() bool {
 	return g.podGroup.exists && !g.minimumBound && g.podGroup.account != "" && g.Partial()
 }
@@ -220,10 +220,10 @@ func (g *group) isInAttempt(m *gang.Member) bool {
 	return chosen || m.State == gang.Reserved
 }
 
-// isNext says whether a chosen member may be tried now, as far as the order of the attempt goes.
+// isNext says whether a chosen member may be tried now, by the order of the attempt.
 func (a *attempt) isNext(uid types.UID) bool { return len(a.order) == 0 || a.order[0] == uid }
 
-// assume adds a member that is to come, on a node ("" for any).
+// assume adds a member that is still to come, on a node ("" for any).
 func (a *attempt) assume(m *gang.Member, node string) {
 	a.toCome[m.UID] = node
 	if node != "" {

@@ -7,8 +7,8 @@ import (
 	"github.com/muster-sched/muster/pkg/quota"
 )
 
-// Overused lists the accounts whose pods use more than they may without those that leave. It lists none where no quota is enforced, or nothing
-// may be evicted.
+// Overused lists the accounts whose pods, without the leaving ones, use more than their limit. It lists none where no quota is enforced, or
+// nothing may be evicted.
 func (v *Victims) Overused(leaving []types.UID) []quota.Overuse {
 	v.t.mu.Lock()
 	defer v.t.mu.Unlock()

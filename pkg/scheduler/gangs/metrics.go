@@ -69,7 +69,7 @@ type MetricReference struct {
 	Help string
 }
 
-// MetricsReference lists the metrics of the plugins beside those of the upstream scheduler.
+// MetricsReference lists the metrics of the plugins. The upstream scheduler has its own.
 func MetricsReference() []MetricReference { return newGangMetrics().reference }
 
 func newGangMetrics() *gangMetrics {

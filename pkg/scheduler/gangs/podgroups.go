@@ -44,7 +44,7 @@ func (t *Tracker) setPodGroup(key Key, pg *schedulingv1beta1.PodGroup) {
 	}
 	t.endIfSeated(g) // the minimum may have been lowered to what is reserved already
 	if g.attempt != nil && !g.SeatedWith(g.membersToCome()) {
-		t.rollBack(g, "") // the minimum was raised above those that were chosen
+		t.rollBack(g, "") // the minimum was raised above the number of chosen members
 	}
 	t.WaitList.applyReservations()
 	t.settleRepair(g)
@@ -148,7 +148,7 @@ func (t *Tracker) settleRepair(g *group) {
 	}
 }
 
-// rank orders the gang among those that wait.
+// rank orders the gang among the waiting gangs.
 func (t *Tracker) rank(g *group) reservations.Rank {
 	return reservations.Rank{Repair: g.needsRepair(), Priority: t.priorityOf(g), Since: g.podGroup.created, Seen: g.seen}
 }

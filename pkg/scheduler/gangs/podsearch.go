@@ -141,7 +141,8 @@ func (s *podSearches) paceOf(pod *corev1.Pod, c *Claimant) *pace {
 	return s.paces[key]
 }
 
-// inVain notes that a search has found nothing. The next search for such pods waits: twice as long each time, and the longer this one took.
+// inVain notes that a search has found nothing. The next search for such pods is delayed: twice as long each time, and the longer this one
+// took.
 func (s *podSearches) inVain(search *PodSearch, now time.Time) {
 	search.pace.pause(now)
 	if at := now.Add(searchPause * now.Sub(search.begun)); at.After(search.pace.at) {
@@ -154,7 +155,7 @@ func (p *pace) pause(now time.Time) {
 	p.searches++
 }
 
-// succeeded notes that a search has found victims. Others may be found for the pods that are alike.
+// succeeded notes that a search has found victims. A search may find victims for equal pods, too.
 func (s *podSearches) succeeded(search *PodSearch) {
 	search.pace.searches, search.pace.at, search.pace.owed = 0, time.Time{}, true
 	s.forget(search.pod.UID)
@@ -180,7 +181,7 @@ func (s *podSearches) due(now time.Time, isOwed func(account string, wants resou
 			continue
 		}
 		if asked++; asked > askedAtOnce {
-			return pods // the others have their turn in the next tick: the order is another one each time
+			return pods // the rest is searched for in the next tick: the order is another one each time
 		}
 		if !p.owed && !isOwed(p.account, p.wants) {
 			p.pause(now)

@@ -286,7 +286,7 @@ func TestThePauseIsAPartOfTheTimeThatASearchTakes(t *testing.T) {
 	assert.NotNil(t, s)
 }
 
-// TestPodsAreTriedAgainWhenASearchIsDue: one was turned away, or the queues owe something.
+// TestPodsAreTriedAgainWhenASearchIsDue: a search failed, or a queue uses more than its share.
 func TestPodsAreTriedAgainWhenASearchIsDue(t *testing.T) {
 	tr, clock, mine, victims := full(t)
 	tr.Victims.total = resources.List{corev1.ResourceCPU: 2000}

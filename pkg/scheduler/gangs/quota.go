@@ -33,7 +33,7 @@ type Quota struct {
 	bound    sets.Set[types.UID]       // pods that are charged and, as the API says, bound: their charge stays until they are gone
 	pods     map[types.UID]*corev1.Pod // single pods and surplus that wait for quota
 	gangs    sets.Set[Key]             // gangs that wait for quota
-	terms    map[string]queueTerms     // by queue; those that say nothing are missing
+	terms    map[string]queueTerms     // by queue; by queue; queues without one are missing
 }
 
 // queueTerms are what a queue says about evictions.
@@ -80,8 +80,8 @@ func (q *Quota) forget(pod types.UID) {
 	q.bound.Delete(pod)
 }
 
-// charge books what a bound pod uses to its account: that of its gang, or "" and it names one itself. A pod without an account is charged nowhere.
-// requests are the pod's, or nil: then they are counted if they are needed.
+// charge books what a bound pod uses to its account: the account of its gang, or the one that it names if it has no gang. A pod without an
+// account is charged nowhere. requests are the pod's, or nil: then they are counted if they are needed.
 func (q *Quota) charge(pod *corev1.Pod, account string, requests resources.List) {
 	if pod.Spec.NodeName == "" {
 		return
@@ -221,8 +221,8 @@ func (q *Quota) quotaFor(g *group, wants resources.List) *quota.Shortage {
 	return q.Ledger.RoomFor(g.key.String(), q.claimsBefore(g, q.t.priorityOf(g), false), g.podGroup.account, wants)
 }
 
-// claimsBefore is the quota that is reserved against a gang of the priority, or a pod without a gang (nil). Gangs under repair stand back
-// for no other.
+// claimsBefore is the quota that is reserved against a gang of the priority, or a pod without a gang (nil). Gangs under repair have no
+// claims before them.
 func (q *Quota) claimsBefore(g *group, priority int32, surplus bool) []quota.Claim {
 	if upstream.IsCritical(priority) || g != nil && g.Partial() {
 		return nil
@@ -234,8 +234,8 @@ func (q *Quota) claimsBefore(g *group, priority int32, surplus bool) []quota.Cla
 	return q.t.WaitList.book.Claims(key, priority, surplus)
 }
 
-// QuotaShortage says which queue has no room for a single pod: one without a gang, or surplus. A chosen pod has its quota assumed. The pod
-// is activated when quota may have come free.
+// QuotaShortage says which queue has no room for a single pod: a pod without a gang, or surplus. A chosen pod has its quota assumed. The
+// pod is activated when quota may have come free.
 func (q *Quota) QuotaShortage(pod *corev1.Pod) *quota.Shortage {
 	q.t.mu.Lock()
 	defer q.t.mu.Unlock()

@@ -246,7 +246,7 @@ func TestAGangKeepsItsQuotaWhileItLacksRoom(t *testing.T) {
 	s := q.decide(big, reserveNode)
 	require.True(t, s.Problem.Reserve, "it is starving")
 	assert.True(t, q.WaitList.book.IsHolder(big.key))
-	// Not for ever: it has neither in the end, and others their turn.
+	// Not for ever: In the end it has neither, and the other gangs have their turn.
 	q.clock.Step(4 * time.Minute)
 	(&dispatcher{q.Tracker}).tick()
 	assert.False(t, q.isReserved(big))

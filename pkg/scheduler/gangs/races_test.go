@@ -463,8 +463,8 @@ func TestAnAttemptEndsInTimeWhateverElseTheDispatcherWasToLookFor(t *testing.T) 
 	assert.Nil(t, tr.gangs[theGang].attempt)
 }
 
-// TestAGangIsNotDecidedAgainAtEveryEvent: on a busy cluster every pod that ends is an event. But a gang whose last decision is older is called
-// with all others that the event may help: else it would find the room taken by gangs that come after it.
+// TestAGangIsNotDecidedAgainAtEveryEvent: on a busy cluster every pod that ends is an event. But a gang whose last decision is older is
+// called with all other gangs that the event may help: otherwise it would find the room taken by gangs of lower rank.
 func TestAGangIsNotDecidedAgainAtEveryEvent(t *testing.T) {
 	for searched, pause := range map[time.Duration]time.Duration{0: decisionPause, 100 * time.Millisecond: 20 * 100 * time.Millisecond} {
 		tr, clock := newTestTracker(t)

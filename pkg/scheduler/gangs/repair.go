@@ -99,8 +99,8 @@ func (r *repairRules) dropsNominations(g *group) bool {
 	return g.attempt == nil && r.t.status(g).Phase != gang.Running
 }
 
-// isDue says whether a repair is still due. One that is tried again may be old: the gang may have been completed. A repair that is still
-// due must be made.
+// isDue says whether a repair is still due. A repair that is tried again may be out of date: the gang may have been completed. A repair
+// that is still due must be made.
 func (r *repairRules) isDue(job repair) bool {
 	r.t.mu.Lock()
 	defer r.t.mu.Unlock()
@@ -127,7 +127,7 @@ type repairer struct {
 	pods   corelisters.PodLister
 	events events.EventRecorder
 	queue  workqueue.TypedRateLimitingInterface[repair]
-	// evicted is told of each pod that was evicted, and why.
+	// evicted is called for each evicted pod, with the reason.
 	evicted func(pod *corev1.Pod, reason string)
 	// workers is how many repairs are carried out at the same time.
 	workers int

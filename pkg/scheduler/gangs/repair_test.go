@@ -91,7 +91,7 @@ func TestSurplusOfARunningGangKeepsItsNomination(t *testing.T) {
 	assert.Empty(t, toDenominate(tr))
 }
 
-// repairs runs a repairer against an API that has some pods, of which the informer may show others.
+// repairs runs a repairer against an API that has some pods. The informer may show other pods.
 func repairs(t *testing.T, api, informer []*corev1.Pod) (*repairer, *fake.Clientset) {
 	t.Helper()
 	client := fake.NewClientset()
@@ -292,7 +292,7 @@ func TestANominationIsDroppedWhileItIsOfNoUse(t *testing.T) {
 	assert.False(t, (&repairRules{tr}).isDue(job), "the member is on its way")
 }
 
-// TestAPodThatWasReplacedIsNotEvicted: pods of Jobs have the names of those before them.
+// TestAPodThatWasReplacedIsNotEvicted: pods of Jobs have the names of their predecessors.
 func TestAPodThatWasReplacedIsNotEvicted(t *testing.T) {
 	old := memberNamed("m").Node("n").Obj()
 	replaced := memberNamed("m").UID("another").Node("n").Obj()

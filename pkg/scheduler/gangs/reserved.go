@@ -14,7 +14,7 @@ import (
 	"github.com/muster-sched/muster/pkg/scheduler/upstream"
 )
 
-// WaitList is the book of gangs that wait, and what waits for room that others hold.
+// WaitList is the book of waiting gangs. It also lists the pods that wait for room that gangs hold.
 type WaitList struct {
 	t     *Tracker
 	book  *reservations.Book[Key]
@@ -73,7 +73,7 @@ func (w *WaitList) standsBack(g *group, reserved *Reserved) bool {
 }
 
 // reservedAgainst returns what is reserved on nodes against a pod that is about to be tried, nil if nothing is. Pods of DaemonSets can go
-// nowhere else, and those of native pod groups are upstream's: both pass.
+// nowhere else, and upstream decides native pod groups: both pass.
 func (w *WaitList) reservedAgainst(g *group, pod *corev1.Pod) *Reserved {
 	if pod.Spec.SchedulingGroup != nil || gang.IsOfDaemonSet(pod) {
 		return nil

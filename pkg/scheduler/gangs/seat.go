@@ -148,7 +148,7 @@ func (w *WaitList) extend(made *seat, by types.UID) bool {
 }
 
 // beginEviction says whether a pod still should be evicted for a gang or a pod. It is asked before the eviction. Once one member of a gang
-// is evicted, the plan's others must go, even if the plan is given up.
+// is evicted, its other members in the plan must go, even without the plan.
 func (w *WaitList) beginEviction(by, pod types.UID) bool {
 	stands, claims := w.leavingFor(by).Has(pod), w.t.Victims.claims
 	if own := claims[pod]; own.by != by || !stands && !own.begun {
@@ -253,7 +253,7 @@ const (
 	askedAtOnce = 200
 )
 
-// EvictPods lets gangs and pods have others evicted. The GangPreemption plugin calls it.
+// EvictPods allows evictions for gangs and pods. The GangPreemption plugin calls it.
 func (v *Victims) EvictPods() {
 	v.t.mu.Lock()
 	defer v.t.mu.Unlock()
@@ -311,7 +311,7 @@ func (v *Victims) searchAgain(now time.Time) {
 			continue
 		}
 		if asked++; asked > askedAtOnce {
-			return // the others have their turn in the next tick: the order is another one each time
+			return // the rest is searched for in the next tick: the order is another one each time
 		}
 		switch {
 		case g.retry.searchOwed:
@@ -354,7 +354,7 @@ type EvictionRules struct {
 	queues   bool // quota is enforced, so queues count
 }
 
-// Claimant is for whom pods may be evicted: a gang, or a pod that stands for itself.
+// Claimant is the gang or pod that pods may be evicted for: a gang, or a pod that stands for itself.
 type Claimant struct {
 	// Gang that it is, or is a member of; the zero value for none.
 	Gang Key
@@ -379,8 +379,8 @@ func (s *Snapshot) Claimant() *Claimant {
 	}
 }
 
-// Rules are those for a claimant as the queues are now. total is what all nodes have, leaving are pods that go by themselves, or for another
-// gang: what they are charged counts as free.
+// Rules are the queues' present rules for a claimant. total is what all nodes have, leaving are pods that go by themselves, or for another
+// gang: their charges count as free.
 func (v *Victims) Rules(claimant *Claimant, total resources.List, leaving []types.UID) *EvictionRules {
 	v.t.mu.Lock()
 	defer v.t.mu.Unlock()
@@ -400,7 +400,7 @@ func (v *Victims) Rules(claimant *Claimant, total resources.List, leaving []type
 	return &EvictionRules{v.t.Quota.Ledger.Reclaim(c.ledgerKey, shares, c.Account, c.Priority, c.Wants, leaving), c, v.t.Quota.enforced}
 }
 
-// Below is the priority below which units of an account may go, as far as priority counts.
+// Below is the priority below which units of an account may be evicted, where priority counts.
 func (r *EvictionRules) Below(account string) int32 {
 	if !r.queues || r.claimant.Account == "" || account == "" || quota.QueueOf(account) == quota.QueueOf(r.claimant.Account) {
 		return r.claimant.Priority
@@ -416,7 +416,7 @@ func (r *EvictionRules) Judged(v *placement.Victim) *placement.Victim {
 	return v
 }
 
-// Take notes that a victim goes, unless it must not go beside those that were taken before. Pods that go by themselves are gone already.
+// Take notes that a victim is evicted. It refuses one that must not go beside the taken ones. Pods that go by themselves are gone already.
 func (r *EvictionRules) Take(v *placement.Victim) bool {
 	return v.Rule == quota.NotAllowed || r.reclaim.Take(r.unit(v))
 }
@@ -428,7 +428,7 @@ func (r *EvictionRules) GiveBack(v *placement.Victim) {
 	}
 }
 
-// HasQuota says whether the gang has quota when those are gone that were taken.
+// HasQuota says whether the gang has quota without the taken victims.
 func (r *EvictionRules) HasQuota() bool { return !r.queues || r.reclaim.Shortage() == nil }
 
 // Excess is how far the queue of a victim is above its share.

@@ -22,9 +22,9 @@ const selfCheckPeriod = time.Minute
 // selfCheck compares the tracker with the API.
 type selfCheck struct{ t *Tracker }
 
-// runSelfCheck compares the state with the API until the context ends, and publishes the differences. A pod counts when it
-// differs twice in a row: events are always on their way. The totals of queues are compared with the charges of which they are the sums, so
-// they never may differ.
+// runSelfCheck compares the state with the API until the context ends, and publishes the differences. A pod counts when it differs twice in
+// a row: some events are always still to come. The totals of queues are compared with the charges of which they are the sums, so they never
+// may differ.
 func (s *selfCheck) runSelfCheck(ctx context.Context, pods corelisters.PodLister) {
 	logger := klog.FromContext(ctx)
 	var last sets.Set[types.UID]

@@ -199,7 +199,7 @@ func (b *books) reject(uid types.UID) {
 
 // Questions.
 
-// members are those of a gang that count: of the current incarnation, and not going.
+// members are the members of a gang that count: they are of the current incarnation and are not being deleted.
 func (b *books) members(key Key) []*corev1.Pod {
 	current := b.versionOf(key)
 	var members []*corev1.Pod
@@ -232,7 +232,7 @@ func (b *books) runOf(key Key) simRun {
 
 func (b *books) isBound(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" }
 
-// holds says whether a pod has room that it will not give back, as far as it has been told.
+// holds says whether a pod has room that it will not give back, by what it has been told.
 func (b *books) holds(pod *corev1.Pod) bool {
 	hold := b.holding[pod.UID]
 	return b.isBound(pod) || hold != nil && !hold.rejected
@@ -240,7 +240,7 @@ func (b *books) holds(pod *corev1.Pod) bool {
 
 func exists(*corev1.Pod) bool { return true }
 
-// short is how many members are missing to the minimum and those of the tasks, when some members count. Succeeded members fill any gap.
+// short is how many members are missing to the minimum and the tasks' minimums, when some members count. Succeeded members fill any gap.
 func (b *books) short(key Key, counts func(*corev1.Pod) bool) int {
 	pg := b.told[key]
 	total, ofTask := 0, map[string]int{}
@@ -260,7 +260,7 @@ func (b *books) short(key Key, counts func(*corev1.Pod) bool) int {
 		gaps += max(0, int(n)-ofTask[task])
 	}
 	if sum > int(pg.Spec.MinMember) {
-		gaps = 0 // the minimum has no room for those of the tasks
+		gaps = 0 // the minimum has no room for the minimums of the tasks
 	}
 	return max(0, int(pg.Spec.MinMember)-total-succeeded, gaps-succeeded)
 }

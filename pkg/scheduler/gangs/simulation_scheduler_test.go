@@ -55,7 +55,7 @@ func (s *simulation) leaveQueue(uid types.UID) {
 	delete(s.missed, uid)
 }
 
-// enqueue puts a pod to those that are tried, if the gate lets it.
+// enqueue puts a pod into the active queue, if the gate allows it.
 func (s *simulation) enqueue(uid types.UID) {
 	pod := s.known[uid]
 	s.leaveQueue(uid)

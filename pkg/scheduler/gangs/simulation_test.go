@@ -46,12 +46,12 @@ type simulation struct {
 	trace      []string // transitions, for when it fails
 	args       config.CoschedulingArgs
 
-	// The API, and the events of it that are on their way.
+	// The API, and its events that have not arrived yet.
 	api         map[types.UID]*corev1.Pod
 	groups      map[Key]*schedulingv1beta1.PodGroup
 	queues      map[string]*schedulingv1beta1.Queue
 	ofPods      []func() // to the Tracker
-	ofGroups    []func() // to the Tracker, those of queues too
+	ofGroups    []func() // to the Tracker, with the events of queues
 	toScheduler []func() // events of pods
 	evictions   []repair
 	next        int
@@ -64,7 +64,7 @@ type simulation struct {
 	gated   map[types.UID]bool        // held by the gate
 	parked  map[types.UID]bool        // unschedulable; true if some node had no room
 	waiting map[types.UID]*simWaiting // in Permit
-	binding map[types.UID]*corev1.Pod // on their way to the API, with their node
+	binding map[types.UID]*corev1.Pod // not in the API yet, with their node
 	forced  sets.Set[types.UID]       // activated during their cycle
 	missed  map[types.UID][]freedRoom // events during their cycle
 	bound   func(pod *corev1.Pod)     // called when a pod may be bound; may be nil
@@ -174,7 +174,7 @@ func (s *simulation) GetWaitingPod(uid types.UID) fwk.WaitingPod {
 	return nil
 }
 
-// Activate moves pods to those that are tried, as far as the gate lets them.
+// Activate moves pods to the active queue, if the gate allows it.
 func (s *simulation) Activate(_ klog.Logger, pods map[string]*corev1.Pod) {
 	for _, name := range slices.Sorted(maps.Keys(pods)) {
 		uid := pods[name].UID
@@ -271,7 +271,7 @@ func (s *simulation) start() {
 	s.deliverAll(&s.toScheduler)
 }
 
-// crash loses what the scheduler knew. Bindings that were on their way arrive, or do not.
+// crash loses what the scheduler knew. Bindings under way arrive, or do not.
 func (s *simulation) crash() {
 	for _, uid := range simUIDs(s.binding) {
 		if pod, ok := s.api[uid]; ok && pod.Spec.NodeName == "" && s.draw("arrives", 0, 1) == 1 {
@@ -511,7 +511,7 @@ func (s *simulation) drain() {
 	s.rest()
 }
 
-// endOneRound ends all single pods and gangs that run, and lets others come. So do the policies of gangs that have lost members.
+// endOneRound ends all running single pods and gangs, and creates others. So do the policies of gangs that have lost members.
 func (s *simulation) endOneRound() {
 	ended := sets.New[Key]()
 	for _, key := range s.keys() {

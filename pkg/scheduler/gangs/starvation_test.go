@@ -113,7 +113,7 @@ func (s *stream) second(come bool) {
 	s.tick()
 }
 
-// late is how many may start until a gang that is due has been decided: decisions on a gang are 50 ms apart at the least.
+// late is how many may start until a gang that is due has been decided: decisions on a gang are at least 50 ms apart.
 const late = 10
 
 // come creates the big gang and runs the cluster until the gang has started or the given time has passed.
@@ -158,8 +158,8 @@ func TestABigGangGetsItsQuotaHoweverManySmallOnesCome(t *testing.T) {
 	})
 }
 
-// TestWhatIsReservedHoldsUpNoGangForEver lets gangs of all sizes come, those too that the cluster can never hold, and ends what runs: what fits
-// into the empty cluster has run in the end, one after the other.
+// TestWhatIsReservedHoldsUpNoGangForEver creates gangs of all sizes, also gangs that the cluster can never hold, and ends running ones:
+// every gang that fits into the empty cluster has run in the end.
 func TestWhatIsReservedHoldsUpNoGangForEver(t *testing.T) {
 	mustertesting.Histories(t, 40, func(t *rapid.T) {
 		s := newRapidSimulation(t)

@@ -102,8 +102,8 @@ func TestAMinimumOfLowerPriorityDoesNotHoldSurplusBack(t *testing.T) {
 	}
 }
 
-// TestSurplusLeavesRoomToAPartialGang: nodes are reserved at once for a gang that a crash left below its minimum. It may use others, too, and is
-// evicted if it is not completed soon.
+// TestSurplusLeavesRoomToAPartialGang: nodes are reserved at once for a gang that a crash left below its minimum. It may use other nodes,
+// too, and is evicted if it is not completed soon.
 func TestSurplusLeavesRoomToAPartialGang(t *testing.T) {
 	s := newSimulation(t, noDraw, simArgs())
 	s.resize(3, 2000)
@@ -181,8 +181,8 @@ func TestSurplusOfEqualGangsIsSharedEvenly(t *testing.T) {
 	})
 }
 
-// TestNoSurplusTakesWhatAWaitingMinimumCouldUse keeps a cluster full of elastic gangs whose pods end, while the minimums of others wait: each
-// Reserve of a surplus pod is judged by the books.
+// TestNoSurplusTakesWhatAWaitingMinimumCouldUse keeps a cluster full of elastic gangs whose pods end, while other gangs' minimums wait:
+// each Reserve of a surplus pod is judged by the books.
 func TestNoSurplusTakesWhatAWaitingMinimumCouldUse(t *testing.T) {
 	mustertesting.Histories(t, 100, func(t *rapid.T) {
 		s := newRapidSimulation(t)

@@ -34,7 +34,7 @@ import (
 // Tracker is what all plugins share. Make it with New, start it with Feed.Start. It has one part for each of its users. The parts share its
 // lock.
 type Tracker struct {
-	// Feed has the tracker told of what is in the API.
+	// Feed tells the tracker what is in the API.
 	Feed *Feed
 	// Leadership is whether this process runs scheduling cycles.
 	Leadership *Leadership
@@ -68,7 +68,7 @@ type Tracker struct {
 	settings   settings
 	synced     bool // everything has been read
 	gangs      map[Key]*group
-	attempting map[Key]*group            // those of them whose attempt is going on
+	attempting map[Key]*group            // the ones whose attempt goes on
 	members    map[types.UID]*group      // pod -> its gang
 	detached   map[types.UID]*corev1.Pod // pods that have left their gang, until the queue knows
 	unseen     map[types.UID]*corev1.Pod // pods that the gate held because the tracker had not seen them

@@ -47,8 +47,8 @@ type Standing struct {
 	Holding map[types.UID]*gang.Member
 }
 
-// Standing says how a gang stands now. It is false for a gang that needs no care: one without a PodGroup has no minimum, and
-// its pods are like any others.
+// Standing says how a gang stands now. It is false for a gang that needs no care: a gang without a PodGroup has no minimum, and its pods
+// are like any single pods.
 func (v *Victims) Standing(key Key) (Standing, bool) {
 	v.t.mu.Lock()
 	defer v.t.mu.Unlock()
@@ -173,8 +173,8 @@ func (v *Victims) DropClaims(preemptor types.UID, victims ...types.UID) {
 	}
 }
 
-// dropUnbegun takes back what a preemptor has claimed whose seat ends. Claims on a gang that has lost members to it already stay: that gang
-// goes whole.
+// dropUnbegun takes back what a preemptor has claimed whose seat ends. Claims on a gang that has lost members to it already stay: the whole
+// gang goes.
 func (v *Victims) dropUnbegun(preemptor types.UID) {
 	for uid, c := range v.claims {
 		if c.by == preemptor && !c.begun {
@@ -183,7 +183,7 @@ func (v *Victims) dropUnbegun(preemptor types.UID) {
 	}
 }
 
-// sweepClaims forgets claims on pods that are gone or going, and those of which nothing has come.
+// sweepClaims drops claims on pods that are gone or going, and claims without an effect.
 func (v *Victims) sweepClaims() {
 	for uid := range v.claims {
 		if _, m := v.t.find(uid); m == nil || m.Terminating || !v.claimed(uid, "") {
@@ -226,8 +226,8 @@ func (v *Victims) isPreempted(g *group) bool {
 	return false
 }
 
-// HoldsNothingInTheAPI says whether a pod has no node in the API, and will have none: it was rolled back, or its gang's attempt goes on. To
-// take its room no API call is needed, and the rejection of one member rolls the whole gang back.
+// HoldsNothingInTheAPI says whether a pod has no node in the API, and will have none: it was rolled back, or its gang's attempt goes on.
+// Its room can be taken without an API call, and the rejection of one member rolls the whole gang back.
 func (v *Victims) HoldsNothingInTheAPI(uid types.UID) bool {
 	v.t.mu.Lock()
 	defer v.t.mu.Unlock()

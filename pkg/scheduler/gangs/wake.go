@@ -10,9 +10,9 @@ import (
 // Hints are what queueing hints ask, and tell.
 type Hints struct{ t *Tracker }
 
-// RejectedBy says whether an event for a plugin may help the scout's gang. It also returns the pods to ask the plugin about: what helps one
-// of them may help the gang. Events of the gang's own pods count, too: room that its members gave up may be seen only after the gang was
-// decided again.
+// RejectedBy says whether an event for a plugin may help the scout's gang. It also returns the pods to ask the plugin about: an event that
+// helps one of them may help the gang. Events of the gang's own pods count, too: room that its members gave up may be seen only after the
+// gang was decided again.
 func (h *Hints) RejectedBy(plugin string, scoutPod *corev1.Pod) (rejected []*corev1.Pod, ask bool) {
 	h.t.mu.Lock()
 	defer h.t.mu.Unlock()

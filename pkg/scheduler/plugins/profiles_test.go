@@ -105,7 +105,8 @@ func TestTheDefaultProfileIsUpstreams(t *testing.T) {
 	}
 }
 
-// TestThePluginsAreInEachProfileInOrder: for each extension point, in which order our plugins stand, and which stand before all others.
+// TestThePluginsAreInEachProfileInOrder: for each extension point, the order of our plugins, and which of them come before all upstream
+// plugins.
 func TestThePluginsAreInEachProfileInOrder(t *testing.T) {
 	for _, config := range []string{"second-scheduler.yaml", "replace-default.yaml", "benchmark.yaml"} {
 		for name, profile := range profiles(t, config) {

@@ -36,7 +36,7 @@ func NewRegistry(tracker *gangs.Tracker) frameworkruntime.Registry {
 // RegisterArgs makes the arguments of the plugins known to the scheduler's configuration. It comes before a configuration is
 // read.
 func RegisterArgs() error {
-	// One scheme decodes the arguments, the other converts them.
+	// One scheme decodes the arguments, and another converts them.
 	for _, scheme := range []*runtime.Scheme{schedulerscheme.Scheme, schedulerconfigv1.GetPluginArgConversionScheme()} {
 		if err := configscheme.AddToScheme(scheme); err != nil {
 			return fmt.Errorf("registering the plugins' arguments: %w", err)

@@ -11,7 +11,7 @@ import (
 // How long an explanation must have stood before it is written. Gangs that start promptly cost no writes.
 const (
 	grace = time.Second
-	// transientGrace is for what every gang goes through on its way. It is counted from the last member that came.
+	// transientGrace is for the reasons that every gang has for a moment. It is counted from the last member that came.
 	transientGrace = 3 * time.Second
 )
 
@@ -80,8 +80,7 @@ func (h *history) begin(w gangs.Waiting, now time.Time) {
 	}
 }
 
-// isTransient says whether an explanation is what every gang goes through on its way: its pods, its PodGroup and its admission come one after
-// the other.
+// isTransient says whether every gang has this explanation for a moment: its pods, its PodGroup and its admission come one after the other.
 func isTransient(e gangs.Explanation) bool {
 	return e.Reason != gangs.ReasonUnschedulable && e.Reason != gangs.ReasonWaitingForQuota
 }

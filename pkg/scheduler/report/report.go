@@ -64,7 +64,7 @@ type Reporter struct {
 	events  record.EventRecorder
 	limiter flowcontrol.RateLimiter
 	gangs   map[gangs.Key]*history
-	waiting int // pods in gangs that wait, as far as reported
+	waiting int // reported pods in waiting gangs
 }
 
 // Run reports for the gangs of a tracker until the context ends.
@@ -137,7 +137,7 @@ func (r *Reporter) write(ctx context.Context, key gangs.Key, h *history, w gangs
 		case written == batch:
 			return time.Millisecond
 		case !r.tracker.StillWaits(key, pod.UID, w.Explanation):
-			continue // what has changed brings the gang here again
+			continue // the change brings the gang here again
 		}
 		if err := r.limiter.Wait(ctx); err != nil {
 			return 0 // the context has ended
@@ -148,7 +148,7 @@ func (r *Reporter) write(ctx context.Context, key gangs.Key, h *history, w gangs
 			r.tracker.Reported(w.Reason)
 			r.recordEvents(h, w, pod)
 		case apierrors.IsConflict(err):
-			failed = true // another writer was faster; what the informer shows next is compared anew
+			failed = true // another writer was faster; another writer was faster; the next version in the informer is compared anew
 		case apierrors.IsNotFound(err): // deleted
 		default:
 			failed = true

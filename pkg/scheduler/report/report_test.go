@@ -144,7 +144,8 @@ func (s *stage) condition(t *testing.T, name string) *corev1.PodCondition {
 	return nil
 }
 
-// TestAllMembersOfAGangThatWaitsSayWhy, once the reason has stood for a moment; one event says it for all.
+// TestAllMembersOfAGangThatWaitsSayWhy, once the reason has stood for a moment; TestAllMembersOfAGangThatWaitsSayWhy, once the reason has
+// stood for a moment; one event reports it for all.
 func TestAllMembersOfAGangThatWaitsSayWhy(t *testing.T) {
 	s := newStage(t, 3)
 	s.waiting.FoundAt = time.Unix(900, 0)
@@ -328,7 +329,7 @@ func TestEventsOfAGang(t *testing.T) {
 	assert.Equal(t, []string{"Warning FailedScheduling f"}, say(gangs.ReasonWaitingForPodGroup, "f", 0))
 }
 
-// TestAGangThatStartsIsForgotten: its pods count no more for the pace of the others, and what it waits for next is new.
+// TestAGangThatStartsIsForgotten: its pods do not count for the pace of other gangs any more, and its next reason is new.
 func TestAGangThatStartsIsForgotten(t *testing.T) {
 	s := newStage(t, 100)
 	s.look(t)
@@ -371,7 +372,7 @@ func TestWritesThatFailAreTriedAgain(t *testing.T) {
 	}
 }
 
-// TestALargeGangIsWrittenInBatches, so that others are not held up.
+// TestALargeGangIsWrittenInBatches, so that other gangs' texts are not delayed.
 func TestALargeGangIsWrittenInBatches(t *testing.T) {
 	s := newStage(t, batch+1)
 	s.look(t)

@@ -179,7 +179,8 @@ func TestOneEventForEachReasonOfAPodGroup(t *testing.T) {
 	assert.Len(t, s.events(), 2, "of this PodGroup no event says it yet")
 }
 
-// The texts of a single gang follow what happens; those of many pods together must not keep the API server busy.
+// The texts of a single gang follow what happens; The texts of a single gang follow the events; texts of many pods together must not keep
+// the API server busy.
 func TestTheMorePodsWaitTheLessOftenTextsChange(t *testing.T) {
 	for members, pause := range map[int]time.Duration{1: 5 * time.Second, 1000: 100 * time.Second} {
 		t.Run(fmt.Sprint(members), func(t *testing.T) {
@@ -214,7 +215,7 @@ func TestTheMorePodsWaitTheLessOftenTextsChange(t *testing.T) {
 	}
 }
 
-// TestAnotherReasonIsReportedThoughTheTextMustWait: while a text waits among those of many pods, the reason may become another.
+// TestAnotherReasonIsReportedThoughTheTextMustWait: while a text waits among the texts of many pods, the reason may become another.
 func TestAnotherReasonIsReportedThoughTheTextMustWait(t *testing.T) {
 	s := newTracked(t)
 	s.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1))

@@ -5,5 +5,5 @@ package upstream
 
 import "k8s.io/kubernetes/pkg/apis/scheduling"
 
-// IsCritical says whether a pod of a priority is critical for the cluster: it stands back for nothing.
+// IsCritical says whether a pod of a priority is critical for the cluster: no reservation holds it off.
 func IsCritical(priority int32) bool { return priority >= scheduling.SystemCriticalPriority }

@@ -16,7 +16,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// Speaker says who tells users why a pod waits.
+// Speaker is the component that tells users why a pod waits.
 type Speaker interface {
 	// SpeaksFor says whether a reporter of our own says why a pod waits.
 	SpeaksFor(pod *corev1.Pod) bool

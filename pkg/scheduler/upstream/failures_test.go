@@ -40,8 +40,8 @@ func (speaker) Fail(pod *corev1.Pod) bool {
 func (speaker) SpeaksFor(pod *corev1.Pod) bool     { return pod.Name == "member" }
 func (speaker) WaitsForQuota(pod *corev1.Pod) bool { return pod.Name == "short" }
 
-// usedByFailures has the methods of a profile that upstream's failure handler uses, and those that our handler uses beside them. All others are
-// those of a nil interface: when upstream begins to use one, the tests panic, and it must be seen whether quietProfile is to change it.
+// usedByFailures has the methods of a profile that upstream's failure handler uses, and the ones that our handler uses. All other methods
+// belong to a nil interface: when upstream begins to use one, the tests panic, and it must be seen whether quietProfile is to change it.
 type usedByFailures struct {
 	framework.Framework
 	client    kubernetes.Interface
@@ -189,7 +189,7 @@ func TestANominationIsWrittenOnlyIfItIsToChange(t *testing.T) {
 	}
 }
 
-// TestOnlyTheConditionPodScheduledIsOurs: upstream may write others one day.
+// TestOnlyTheConditionPodScheduledIsOurs: upstream may write other conditions one day.
 func TestOnlyTheConditionPodScheduledIsOurs(t *testing.T) {
 	scheduled, other := &corev1.PodCondition{Type: corev1.PodScheduled, Reason: "a"}, &corev1.PodCondition{Type: corev1.DisruptionTarget, Reason: "b"}
 	all := []*corev1.PodCondition{scheduled, other}

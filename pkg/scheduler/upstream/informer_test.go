@@ -134,7 +134,7 @@ func TestAReplacedPodArrivesAsDeletionAndAddition(t *testing.T) {
 			require.NoError(t, err)
 			factory.Start(t.Context().Done())
 			require.True(t, cache.WaitForCacheSync(t.Context().Done(), registration.HasSynced))
-			// The watch is told of the new pod alone, as after a time without a connection.
+			// The watch shows the new pod alone, as after a time without a connection.
 			replaced := podNamed("p", "new")
 			require.NoError(t, client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), replaced, "ns"))
 			require.Eventually(t, func() bool { return len(c.seen()) == len(test.want) }, 10*time.Second, time.Millisecond)

@@ -432,14 +432,14 @@ type TaskRecord struct {
 
 // ReplacedPods are pods of a task that are to go, or have gone, and that new ones replace. An extra of Muster's.
 type ReplacedPods struct {
-	// Generation of the pods: those of this generation and of older ones are meant.
+	// Generation of the pods: pods of this generation and of older ones are meant.
 	Generation int32 `json:"generation"`
 	// Indexes of the pods: a set as in TaskRecord.
 	Indexes string `json:"indexes"`
 }
 
-// RestartBackoff keeps a Job that fails, or is evicted, again and again from being started anew at once. A restart in a row with others
-// is counted once, however many pods it is about. An extra of Muster's.
+// RestartBackoff keeps a Job that fails, or is evicted, again and again from being started anew at once. A restart in a row counts once,
+// however many pods it is about. An extra of Muster's.
 type RestartBackoff struct {
 	// Count is the number of restarts in a row.
 	Count int32 `json:"count"`

@@ -22,7 +22,7 @@ const (
 	PodFailedEvent Event = "PodFailed"
 	// PodEvictedEvent says that a pod was deleted or evicted before it had finished, not by Muster itself.
 	PodEvictedEvent Event = "PodEvicted"
-	// JobUnknownEvent says that some members of the gang run and the others cannot be scheduled.
+	// JobUnknownEvent says that some members of the gang run and the rest cannot be scheduled.
 	JobUnknownEvent Event = "Unknown"
 	// TaskCompletedEvent says that all replicas of a task have succeeded.
 	TaskCompletedEvent Event = "TaskCompleted"

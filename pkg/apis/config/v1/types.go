@@ -48,8 +48,8 @@ type TaskPriorityArgs struct {
 	metav1.TypeMeta `json:",inline"`
 }
 
-// GangPreemptionArgs are the arguments of the GangPreemption plugin: those of the upstream DefaultPreemption, with the same
-// meaning. Preemption is tried on at least the larger of the two numbers of nodes.
+// GangPreemptionArgs are the arguments of the GangPreemption plugin: they are the same as for the upstream DefaultPreemption. Preemption is
+// tried on at least the larger of the two numbers of nodes.
 //
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 type GangPreemptionArgs struct {

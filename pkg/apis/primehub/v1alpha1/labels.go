@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Labels and annotations. Those of pods are PrimeHub's; those of Queues say which group a Queue is.
+// Labels and annotations. The ones of pods are PrimeHub's; the one of Queues names the Queue's group.
 const (
 	// GroupIDLabel on a Queue is the identifier of the group that the Queue is.
 	GroupIDLabel = "primehub.io/group-id"

@@ -74,14 +74,14 @@ type PhJob struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is what to run, and for whom.
+	// Spec says what to run, and for which user and group.
 	Spec PhJobSpec `json:"spec"`
 	// Status is what has become of it; the controller writes it.
 	// +optional
 	Status PhJobStatus `json:"status,omitempty"`
 }
 
-// PhJobSpec is what to run, and for whom.
+// PhJobSpec says what to run, and for which user and group.
 type PhJobSpec struct {
 	// DisplayName is the name that people read.
 	// +kubebuilder:validation:MaxLength=1024

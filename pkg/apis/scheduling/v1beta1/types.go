@@ -21,7 +21,7 @@ const (
 	PodGroupRunning PodGroupPhase = "Running"
 	// PodGroupUnknown means that some members run and the rest of the minimum cannot be scheduled.
 	PodGroupUnknown PodGroupPhase = "Unknown"
-	// PodGroupCompleted means that at least spec.minMember members were bound and all of those have finished.
+	// PodGroupCompleted means that at least spec.minMember members were bound, and all of these have finished.
 	PodGroupCompleted PodGroupPhase = "Completed"
 )
 
@@ -141,8 +141,8 @@ type PodGroupSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	MinMember int32 `json:"minMember,omitempty"`
-	// MinTaskMember is, per task (annotation volcano.sh/task-spec), the number of members that must be among those
-	// that start together. It binds only if minMember is at least the sum of its values.
+	// MinTaskMember is, per task (annotation volcano.sh/task-spec), the number of members that the minimum must include. It binds only if
+	// minMember is at least the sum of its values.
 	// +kubebuilder:validation:MaxProperties=1000
 	// +optional
 	MinTaskMember map[string]int32 `json:"minTaskMember,omitempty"`
@@ -152,7 +152,7 @@ type PodGroupSpec struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	// +optional
 	Queue string `json:"queue,omitempty"`
-	// PriorityClassName names the PriorityClass that orders the gang among others.
+	// PriorityClassName names the PriorityClass that orders the gang among other gangs.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	PriorityClassName string `json:"priorityClassName,omitempty"`
@@ -254,14 +254,14 @@ const (
 	QueueStateUnknown QueueState = "Unknown"
 )
 
-// DequeueStrategy says what a PodGroup that must wait means for those behind it.
+// DequeueStrategy says what a waiting PodGroup means for the PodGroups behind it.
 //
 // +kubebuilder:validation:Enum=traverse;fifo
 type DequeueStrategy string
 
 // The dequeue strategies.
 const (
-	// DequeueStrategyTraverse: a blocked PodGroup is skipped, those behind it may go first.
+	// DequeueStrategyTraverse: a blocked PodGroup is skipped, so the PodGroups behind it may go first.
 	DequeueStrategyTraverse DequeueStrategy = "traverse"
 	// DequeueStrategyFIFO: a blocked PodGroup holds the line.
 	DequeueStrategyFIFO DequeueStrategy = "fifo"
@@ -369,7 +369,7 @@ type QueueSpec struct {
 	// +kubebuilder:validation:Pattern=`^$|^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	// +optional
 	Parent string `json:"parent,omitempty"`
-	// Deserved is the Queue's share: it may use more while others do not need it.
+	// Deserved is the Queue's share: it may use more while other Queues do not need it.
 	// +kubebuilder:validation:MaxProperties=256
 	// +optional
 	Deserved corev1.ResourceList `json:"deserved,omitempty"`
@@ -377,7 +377,7 @@ type QueueSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	Priority int32 `json:"priority,omitempty"`
-	// DequeueStrategy says what a PodGroup that must wait means for those behind it.
+	// DequeueStrategy says what a waiting PodGroup means for the PodGroups behind it.
 	// +kubebuilder:default=traverse
 	// +optional
 	DequeueStrategy DequeueStrategy `json:"dequeueStrategy,omitempty"`
@@ -389,8 +389,8 @@ type QueueSpec struct {
 
 // QueueExtension is what a Queue of Muster says beyond a Queue of Volcano.
 type QueueExtension struct {
-	// UserQuota limits what each user has of the Queue. A user is the value of the label muster.sh/user of Jobs, PodGroups and pods;
-	// what has no such label is not limited by it.
+	// UserQuota limits what each user has of the Queue. A user is the value of the label muster.sh/user of Jobs, PodGroups and pods; an
+	// object without the label is not limited by it.
 	// +optional
 	UserQuota *UserQuota `json:"userQuota,omitempty"`
 	// MaxRunningJobs is how many PodGroups of the Queue and its children may be admitted and unfinished at the same time. Absent means
@@ -399,7 +399,7 @@ type QueueExtension struct {
 	// +optional
 	MaxRunningJobs *int32 `json:"maxRunningJobs,omitempty"`
 	// MinRuntime is a duration like "10m". A pod of the Queue may be evicted for other pods only after running so long. Absent means no
-	// such time. It does not hold for pods of the Queue's children: each Queue says its own.
+	// minimum. It does not hold for pods of the Queue's children: each Queue says its own.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('8760h')",message="minRuntime is from 0s to 8760h"
 	// +kubebuilder:validation:MaxLength=64
@@ -503,7 +503,7 @@ type QueueStatusExtension struct {
 	// Deserved is the Queue's present share, computed from the spec and the demand of all Queues. It is computed every 5 seconds.
 	// +optional
 	Deserved corev1.ResourceList `json:"deserved,omitempty"`
-	// Users are those whose pods use most of the Queue, at most 20, by name.
+	// Users are the users that use most of the Queue, at most 20, by name.
 	// +listType=map
 	// +listMapKey=name
 	// +optional
@@ -522,7 +522,7 @@ type UserUsage struct {
 	Allocated corev1.ResourceList `json:"allocated,omitempty"`
 }
 
-// QueueTerms are the terms of a Queue that may contradict each other, or those of other Queues.
+// QueueTerms are the terms of a Queue that may contradict each other, or the terms of other Queues.
 type QueueTerms struct {
 	// Parent of the Queue.
 	// +optional

@@ -1,10 +1,10 @@
 // Package capacity keeps what a queue's pods use within the capability of the queue and of all its ancestors.
 //
-// Gangs are checked against their queue as a whole, by Coscheduling, when this plugin is part of the profile. This plugin checks the pods that
-// come alone: those beyond the minimum of their gang, and those without a gang that name a queue themselves. It charges all pods. A pod
-// that names no queue is charged nowhere.
+// Gangs are checked against their queue as a whole, by Coscheduling, when this plugin is part of the profile. This plugin checks the pods
+// that come alone: surplus members of gangs, and pods without a gang that name a queue themselves. It charges all pods. A pod that names no
+// queue is charged nowhere.
 //
-// Where GangPreemption is part of the profile, too, the quota that a pod lacks is taken back from others: package eviction says from whom.
+// With GangPreemption in the profile, package eviction finds pods whose eviction frees the quota that a pod lacks.
 package capacity
 
 import (
@@ -77,7 +77,7 @@ func (*Capacity) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 // and charged in Reserve. So quota that is free here is usually free there.
 func (c *Capacity) PreFilter(ctx context.Context, cycle fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if placement.IsDryRun(cycle) {
-		return nil, fwk.NewStatus(fwk.Skip) // who asks counts the quota
+		return nil, fwk.NewStatus(fwk.Skip) // the caller counts the quota
 	}
 	c.tracker.Feed.AwaitRead(ctx)
 	c.tracker.Leadership.Lead() // here, too: Coscheduling does not see a pod that is rejected
@@ -89,8 +89,8 @@ func (c *Capacity) PreFilter(ctx context.Context, cycle fwk.CycleState, pod *cor
 	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, obstacle)
 }
 
-// obstacle says why a pod that stands for itself may not start; "" if it may. Of pods that ask for more than upstream's plugins can count,
-// these count less than nothing, and would bind them.
+// obstacle says why a pod that stands for itself may not start; "" if it may. Amounts that upstream's plugins cannot count overflow there,
+// and the pod would be bound.
 func (c *Capacity) obstacle(pod *corev1.Pod) (message string, ofQuota bool) {
 	if err := resources.ValidateRequests(pod); err != nil && !c.tracker.Reports.SpeaksFor(pod) {
 		return "the pod " + err.Error(), false
@@ -162,9 +162,9 @@ func (c *Capacity) Unreserve(_ context.Context, cycle fwk.CycleState, pod *corev
 	}
 }
 
-// assume books the quota of a pod of a native pod group that names a queue. Upstream tries all pods of such a group first and takes
-// everything back. Then it reserves for the pods that found a place, and does not ask the plugins about room again: so the pods of the
-// group must see each other's part of the queue. It is no charge: a charge of the same pod that comes from the API meanwhile must stay.
+// assume books the quota of a pod of a native pod group that names a queue. Upstream tries all pods of the group first and takes everything
+// back. Then it reserves for the pods that found a place, and does not ask the plugins about room again: so the pods of the group must see
+// each other's part of the queue. It is no charge: a charge of the same pod that comes from the API meanwhile must stay.
 func (c *Capacity) assume(pod *corev1.Pod) {
 	if account := c.tracker.Quota.Groups.AccountOf(pod); account != "" {
 		c.tracker.Quota.Ledger.Assume(assumptionOf(pod), account, resources.PodRequests(pod))

@@ -160,7 +160,7 @@ func TestABoundPodThatAsksForTooMuchIsChargedExactly(t *testing.T) {
 	assert.False(t, passes(t, c, inQueue("large", "q", "2")), "1 is free")
 }
 
-// TestTheCycleOfAPodThatLacksQuotaEnds: the plugins behind have not seen it in PreFilter. Those of other pods go on.
+// TestTheCycleOfAPodThatLacksQuotaEnds: the plugins behind have not seen it in PreFilter. The cycles of other pods go on.
 func TestTheCycleOfAPodThatLacksQuotaEnds(t *testing.T) {
 	c, _ := newPlugin(t)
 	cycle := framework.NewCycleState()

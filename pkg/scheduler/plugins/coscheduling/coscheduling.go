@@ -1,8 +1,8 @@
 // Package coscheduling starts gangs: all the pods that a job needs start together, or none does.
 //
-// Of a gang whose minimum exists, one pod, the scout, passes the gate (which TaskPriority keeps, with the order). In its PreFilter the whole
-// gang is decided once. A yes assumes the room that the gang needs and activates the members that start; each reserves its part, and the
-// one that completes the minimum releases them all from Permit. A no makes the gang wait, with one report, until an event can help it.
+// If a gang's minimum exists, one pod, the scout, passes the gate. TaskPriority has the gate and the order. In its PreFilter the whole gang
+// is decided once. A yes assumes the room that the gang needs and activates the members that start; each reserves its part, and the one
+// that completes the minimum releases them all from Permit. A no makes the gang wait, with one report, until an event can help it.
 package coscheduling
 
 import (
@@ -111,7 +111,7 @@ func (c *Coscheduling) PreFilter(ctx context.Context, cycle fwk.CycleState, pod 
 // PreFilterExtensions returns nil: adding or removing a pod changes no gang.
 func (*Coscheduling) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// Filter holds a member to the node that was decided for it. It keeps pods off room that is reserved for others.
+// Filter holds a member to the node that was decided for it. It keeps pods off room that is reserved for other gangs.
 func (*Coscheduling) Filter(_ context.Context, cycle fwk.CycleState, _ *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
 	if l := limitsOf(cycle); l != nil {
 		return l.refuses(node)
@@ -119,8 +119,8 @@ func (*Coscheduling) Filter(_ context.Context, cycle fwk.CycleState, _ *corev1.P
 	return nil
 }
 
-// PostFilter rolls the whole gang back when a member finds no node. A single member must not preempt others for a gang that may never
-// start; single pods and surplus are left to the plugins behind. A nomination of the member ends: it would keep room from others.
+// PostFilter rolls the whole gang back when a member finds no node. A single member must not preempt other pods for a gang that may never
+// start; single pods and surplus are left to the plugins behind. A nomination of the member ends: it would keep room from other pods.
 func (c *Coscheduling) PostFilter(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	l := limitsOf(cycle)
 	if c.tracker.Fail(pod) || l != nil && l.rejected {

@@ -98,7 +98,7 @@ func bound(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// TestAChosenMemberThatFindsNoNodeRollsItsGangBack: it must not preempt others by itself.
+// TestAChosenMemberThatFindsNoNodeRollsItsGangBack: it must not preempt other pods by itself.
 func TestAChosenMemberThatFindsNoNodeRollsItsGangBack(t *testing.T) {
 	w := newWorld(t, nodesOf(2))
 	pods := w.gangOf("g", 2, 2, "2")
@@ -287,7 +287,7 @@ func TestAMemberThatIsBoundHasNoSortKey(t *testing.T) {
 	assert.Zero(t, tracker.Order.OrderKey(pod, time.Unix(0, 0)).Seen)
 }
 
-// TestSignaturesAreLeftToOtherPlugins: else pods that are alike would be filtered and scored one by one.
+// TestSignaturesAreLeftToOtherPlugins: otherwise equal pods would be filtered and scored one by one.
 func TestSignaturesAreLeftToOtherPlugins(t *testing.T) {
 	fragments, status := (&Coscheduling{}).SignPod(t.Context(), mustertesting.MakePod("p").Group("g").Obj())
 	assert.Empty(t, fragments)
@@ -322,7 +322,7 @@ func TestAGangThatLacksQuotaIsNotPlaced(t *testing.T) {
 	}
 }
 
-// TestAGangThatAsksForMoreThanCanBeCountedIsNotPlaced, whether quota is enforced or not, and waits for nothing that others have.
+// TestAGangThatAsksForMoreThanCanBeCountedIsNotPlaced, whether quota is enforced or not. It does not wait for room of other gangs.
 func TestAGangThatAsksForMoreThanCanBeCountedIsNotPlaced(t *testing.T) {
 	for _, quantity := range []string{"10000000000000000", "10E", "4000000000000000"} {
 		for _, queue := range []string{"q", ""} {

@@ -26,8 +26,8 @@ type room struct {
 	amount resources.List
 }
 
-// by returns what an event sets free: a pod that is deleted, a node that is added or grows. Of other events that is not known. A node that
-// has grown counts as a whole: its earlier room was not counted while no member fitted there.
+// by returns what an event sets free: a pod that is deleted, a node that is added or grows. For other events the freed room is not known. A
+// node that has grown counts as a whole: its earlier room was not counted while no member fitted there.
 func (f *freed) by(oldObj, newObj any) (r room, known bool) {
 	if last := f.last.Load(); last != nil && last.oldObj == oldObj && last.newObj == newObj {
 		return last.room, last.known

@@ -60,7 +60,7 @@ type world struct {
 	waiting map[types.UID]*waitingPod // in Permit
 }
 
-// waitingPod notes by whom it was allowed.
+// waitingPod records which plugin allowed it.
 type waitingPod struct {
 	fwk.WaitingPod
 	allowedBy []string

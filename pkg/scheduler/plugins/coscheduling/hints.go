@@ -11,8 +11,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// EventsToRegister are the events of all plugins of the profile: what wakes a pod that such a plugin has rejected must wake a gang that the
-// plugin has rejected. Each event is put to that plugin's own hint, with the pod that was rejected.
+// EventsToRegister are the events of all plugins of the profile: an event that wakes a pod that such a plugin has rejected must wake the
+// plugin's rejected gangs. Each event is put to that plugin's own hint, with the pod that was rejected.
 func (c *Coscheduling) EventsToRegister(ctx context.Context) ([]fwk.ClusterEventWithHint, error) {
 	var events []fwk.ClusterEventWithHint
 	for _, plugin := range c.handle.EnqueueExtensions() {

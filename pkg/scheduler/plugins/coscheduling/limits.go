@@ -27,7 +27,7 @@ type limits struct {
 	rejected  bool // in PreFilter
 	entry     gangs.Entry
 	nominated string         // the node that is kept for the pod already, "" for none
-	requests  resources.List // what the pod takes, if something is reserved or needed by others
+	requests  resources.List // what the pod takes, if room is reserved for gangs or needed by them
 	names     []corev1.ResourceName
 	barred    atomic.Bool // a node was refused because of that
 }

@@ -78,7 +78,7 @@ func TestFilterIsSkippedWhereNothingIsReserved(t *testing.T) {
 	assert.True(t, (&Coscheduling{}).Filter(t.Context(), cycle, pod, nodeWith("n1")).IsSuccess())
 }
 
-// TestAPodThatAReservationKeptOutWaitsForItsEnd: no event of the cluster tells of that.
+// TestAPodThatAReservationKeptOutWaitsForItsEnd: no event of the cluster reports that.
 func TestAPodThatAReservationKeptOutWaitsForItsEnd(t *testing.T) {
 	for name, test := range map[string]struct {
 		node   string

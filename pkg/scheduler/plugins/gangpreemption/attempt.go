@@ -39,7 +39,7 @@ type attempt struct {
 	plans  map[string]plan
 }
 
-// plan is what would be evicted from a node, and from others along with it.
+// plan is the set of pods that would be evicted from a node, and from other nodes with them.
 type plan struct {
 	victims    []*corev1.Pod
 	violations int
@@ -65,7 +65,7 @@ func (a *attempt) SelectVictimsOnNode(ctx context.Context, cycle fwk.CycleState,
 	}
 	best := a.plan(ctx, cycle.Clone(), node.Snapshot(), possible, pdbs, gang.LeastImportantFirst)
 	if !best.status.IsSuccess() || best.wholeGangs > 0 {
-		// To spare the small members of a gang instead of the important ones may leave more room.
+		// Sparing small members of a gang instead of important ones may leave more room.
 		other := a.plan(ctx, cycle, node, possible, pdbs, placement.LargestFirst)
 		if other.status.IsSuccess() && (!best.status.IsSuccess() || other.wholeGangs < best.wholeGangs) {
 			best = other
@@ -118,7 +118,7 @@ func (a *attempt) plan(ctx context.Context, cycle fwk.CycleState, node fwk.NodeI
 	return p
 }
 
-// candidates are what may be evicted from a node for the preemptor: what has a lower priority, as the preemptor has no queue.
+// candidates are what may be evicted from a node for the preemptor: they have a lower priority, as the preemptor has no queue.
 func (a *attempt) candidates(possible []*preemption.DomainVictim, order placement.EvictionOrder) []*placement.Victim {
 	var candidates []*placement.Victim
 	here := map[*placement.GangVictims][]*gang.Member{}

@@ -238,7 +238,8 @@ func TestVictimsOnANode(t *testing.T) {
 }
 
 // T6: the victims make room, whatever runs on the nodes. None of them could stay, and all are less important than the preemptor. Each gang
-// is whole or gone. If there are such victims they are found; among pods of equal priority, no gang is evicted if that is not needed.
+// is whole or gone. If there are such victims, the search finds them; among pods of equal priority, no gang is evicted if that is not
+// needed.
 func TestT6_VictimsAreFewAndLeaveGangsWholeOrGone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawCluster(t)
@@ -264,8 +265,8 @@ func TestT6_VictimsAreFewAndLeaveGangsWholeOrGone(t *testing.T) {
 	})
 }
 
-// T7: no A evicts B evicts A. An evicted pod that comes again finds no victim in the pod that took its place, on any node. That holds for a
-// single pod and for a member of a gang.
+// T7: no A evicts B evicts A. An evicted pod that comes again finds no victim in the pod that took its place, on any node. The same is true
+// of single pods and members of gangs.
 func TestT7_EvictedPodsDoNotEvictBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawCluster(t)

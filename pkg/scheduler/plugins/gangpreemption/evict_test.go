@@ -165,7 +165,7 @@ type withoutAPI struct{ fwk.Handle }
 
 func (withoutAPI) KubeConfig() *rest.Config { return &rest.Config{Host: "%"} }
 
-// measured is the cluster whose metrics the process serves: those of the first tracker that is started.
+// measured is the cluster whose metrics the process serves: they are the metrics of the first tracker that is started.
 var measured = sync.OnceValue(func() *cluster {
 	c := newCluster()
 	_ = c.tracker.Feed.Start(context.Background(), withoutAPI{}) // it fails, after it has registered the metrics
@@ -209,7 +209,7 @@ func TestOnlyEvictionsThatWereMadeCountAsWasted(t *testing.T) {
 }
 
 // TestAGangInAnAttemptIsRolledBackWithoutDeletingPods: its members have no node in the API yet. The rejection of the first member rolls the
-// others back; when their evictions come they do not wait in Permit any more, and must not be deleted for that.
+// whole gang back; when their evictions come they do not wait in Permit any more, and must not be deleted for that.
 func TestAGangInAnAttemptIsRolledBackWithoutDeletingPods(t *testing.T) {
 	e := newEviction()
 	e.group(mustertesting.MakePodGroup("g").UID("g").MinMember(3).Phase("Inqueue").Obj())

@@ -50,8 +50,8 @@ func New(tracker *gangs.Tracker) frameworkruntime.PluginFactory {
 // Name returns the name of the plugin.
 func (*TaskPriority) Name() string { return Name }
 
-// PreEnqueue is the gate: it holds the members of a gang whose turn has not come, and fixes what the others are sorted by. It
-// runs under the queue's lock.
+// PreEnqueue is the gate: it holds the members of a gang whose turn has not come. It fixes the sort key of all other pods. It runs under
+// the queue's lock.
 func (t *TaskPriority) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 	if reason := t.tracker.Gate(pod); reason != "" {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason)

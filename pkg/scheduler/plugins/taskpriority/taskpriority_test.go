@@ -52,7 +52,7 @@ func queued(t *testing.T, pod *corev1.Pod, since int64) *framework.QueuedPodInfo
 	return entity
 }
 
-// TestTheGateHoldsGangsWhoseTurnHasNotCome: single pods pass, one member of a gang that is complete passes, and the others wait.
+// TestTheGateHoldsGangsWhoseTurnHasNotCome: single pods pass, one member of a complete gang passes, and the other members wait.
 func TestTheGateHoldsGangsWhoseTurnHasNotCome(t *testing.T) {
 	p, tracker := newPlugin(t)
 	passes := func(pod *corev1.Pod) bool {

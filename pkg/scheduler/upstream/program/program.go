@@ -37,7 +37,7 @@ import (
 type Program struct {
 	// Plugins are the out-of-tree plugins.
 	Plugins frameworkruntime.Registry
-	// Speaker says who tells users why a pod waits.
+	// Speaker is the component that tells users why a pod waits.
 	Speaker upstream.Speaker
 	// QuotaReason is the reason of the condition of a single pod that waits for quota.
 	QuotaReason string
@@ -47,7 +47,7 @@ type Program struct {
 	KeepFailureHandler bool
 }
 
-// The environment variables that set KeepInformer and KeepFailureHandler of muster-scheduler, for benchmarks: what a part is worth is the
+// The environment variables that set KeepInformer and KeepFailureHandler of muster-scheduler, for benchmarks: the value of a part is the
 // difference between off and on.
 const (
 	KeepInformerVariable       = "MUSTER_KEEP_UPSTREAM_INFORMER"
