@@ -65,7 +65,7 @@ func TestContainersAreReadOnlyAndProbed(t *testing.T) {
 	}
 }
 
-// A drain leaves a replica, and what selects the pods of a Deployment selects them all and no others.
+// A drain leaves a replica. The selector of a Deployment's pods selects all of them and no other pods.
 func TestBudgetsAndNetworkPoliciesSelectTheirPods(t *testing.T) {
 	for _, folder := range deployments {
 		deployment := decode[appsv1.Deployment](t, folder+"/deployment.yaml")

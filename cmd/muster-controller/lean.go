@@ -17,9 +17,9 @@ import (
 
 // leaner drops fields that the controllers do not read before an informer stores an object. They are often half of it.
 //
-// Some objects out of informers are written back. Of Jobs that is only the status: the API server ignores the rest of such a request. PodGroups
-// are written back whole, and of these only managedFields are left out: the API server keeps its own where a request has none. Pods
-// are never written back.
+// Some objects out of informers are written back. Only the status of Jobs is: the API server ignores the rest of that request. PodGroups
+// are written back whole, and of these only managedFields are left out: the API server keeps its own where a request has none. Pods are
+// never written back.
 type leaner struct{ amounts sharedAmounts }
 
 // lean is a cache.TransformFunc.
@@ -135,8 +135,8 @@ type sharedAmounts struct {
 	byText map[string]corev1.ResourceList
 }
 
-// mostShared is how many different amounts are remembered. When there are more, it begins anew: what has been given out stays
-// as it is, and what is asked for most is soon shared again.
+// mostShared is how many different amounts are remembered. When there are more, it begins anew: lists that were given out stay as they are,
+// and frequent amounts are soon shared again.
 const mostShared = 4096
 
 func (s *sharedAmounts) shared(own corev1.ResourceList) corev1.ResourceList {

@@ -18,7 +18,7 @@ import (
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// TestLeanPodsKeepWhatIsRead: what a pod takes, whose it is and how it is stay the same; what containers are told goes.
+// TestLeanPodsKeepWhatIsRead: a pod's requests, owner and state stay the same; the configuration of its containers goes.
 func TestLeanPodsKeepWhatIsRead(t *testing.T) {
 	pod := mustertesting.MakePod("p").Group("g").Requests("cpu", "1", "memory", "1Gi").Obj()
 	pod.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
@@ -50,7 +50,7 @@ func TestLeanPodsKeepWhatIsRead(t *testing.T) {
 	assert.Empty(t, pod.Spec.Containers[0].Env)
 }
 
-// TestLeanObjectsShareWhatTheyHaveInCommon: of two pods with the same labels there is one set of strings.
+// TestLeanObjectsShareWhatTheyHaveInCommon: two pods with the same labels have one set of strings.
 func TestLeanObjectsShareWhatTheyHaveInCommon(t *testing.T) {
 	label := func(pod *corev1.Pod) (key, value *byte) {
 		for k, v := range pod.Labels {
@@ -72,7 +72,7 @@ func TestLeanObjectsShareWhatTheyHaveInCommon(t *testing.T) {
 	assert.Same(t, v0, v1)
 }
 
-// TestContainersThatAskForTheSameShareIt: of two pods that ask for the same there is one list; what differs stays different.
+// TestContainersThatAskForTheSameShareIt: two pods with the same requests have one list; different requests stay different.
 func TestContainersThatAskForTheSameShareIt(t *testing.T) {
 	lean, lists := new(leaner).lean, map[string]corev1.ResourceList{}
 	for name, cpu := range map[string]string{"a": "100m", "b": "100m", "c": "200m", "d": "0.1"} {
@@ -120,7 +120,7 @@ func TestLeanJobsThatHaveEndedHaveNoTemplates(t *testing.T) {
 	}
 }
 
-// TestLeanPhJobsThatHaveEnded: what says whose a PhJob is, how it ended and how long it is kept stays. The rest goes when it has ended.
+// TestLeanPhJobsThatHaveEnded: a PhJob's owner, its result and its time to live stay. The rest goes when it has ended.
 func TestLeanPhJobsThatHaveEnded(t *testing.T) {
 	for phase, ended := range map[primehubv1alpha1.PhJobPhase]bool{
 		"": false, primehubv1alpha1.PhJobPending: false, primehubv1alpha1.PhJobPreparing: false, primehubv1alpha1.PhJobRunning: false,

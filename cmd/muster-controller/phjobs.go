@@ -70,7 +70,7 @@ func servesPhJobs(ctx context.Context, client discovery.DiscoveryInterface) (boo
 	return true, nil
 }
 
-// phJobControllers lead PhJobs and create those of PhSchedules. Both are nil if they are off.
+// phJobControllers lead PhJobs and create the PhJobs of PhSchedules. Both are nil if they are off.
 type phJobControllers struct {
 	jobs      *phjobcontroller.Controller
 	schedules *phjobcontroller.Schedules

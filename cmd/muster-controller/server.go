@@ -43,7 +43,7 @@ func endpoints(profiling bool, live, ready []healthz.HealthChecker) http.Handler
 	return paths
 }
 
-// guarded lets those in whom the API server knows and allows; health is open to everyone.
+// guarded serves clients that the API server knows and allows; health is open to everyone.
 func guarded(cfg *config, handler http.Handler) http.Handler {
 	requests := &apirequest.RequestInfoFactory{}
 	handler = genericapifilters.WithAuthorization(handler, cfg.authorization.Authorizer, scheme.Codecs)

@@ -88,7 +88,7 @@ func narrow(schema *apiextensionsv1.JSONSchemaProps) {
 	each(schema, func(_ string, part *apiextensionsv1.JSONSchemaProps) { narrow(part) })
 }
 
-// Bounds of the arguments of a job plugin. The longest is a private key: one of 16384 bits takes 13 KiB.
+// Bounds of the arguments of a job plugin. The longest is a private key: a key of 16384 bits takes 13 KiB.
 const (
 	maxArguments     = 64
 	maxArgumentBytes = 64 << 10

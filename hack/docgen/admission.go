@@ -129,7 +129,7 @@ func visitFields(schema *apiextensionsv1.JSONSchemaProps, at string, required bo
 	}
 }
 
-// takenBy says which values a field takes. Those of a list's items are said where the items are.
+// takenBy says which values a field takes. The values of a list's items are described where the items are.
 func takenBy(field *apiextensionsv1.JSONSchemaProps, required bool) string {
 	var takes []string
 	if required {

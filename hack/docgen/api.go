@@ -13,7 +13,7 @@ import (
 	"github.com/muster-sched/muster/manifests"
 )
 
-// foreign are the fields whose own fields belong to other APIs, and where those are described.
+// foreign are the fields whose own fields belong to other APIs, with the place of their description.
 var foreign = map[string]string{
 	"template":      "PodTemplateSpec (core/v1)",
 	"volumeClaim":   "PersistentVolumeClaimSpec (core/v1)",

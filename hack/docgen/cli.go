@@ -26,7 +26,7 @@ func cliPage() (string, error) {
 	return page.String(), nil
 }
 
-// describeCommand describes a command and those below it.
+// describeCommand describes a command and its subcommands.
 func describeCommand(page *strings.Builder, command *cobra.Command) {
 	if command.Hidden {
 		return

@@ -44,7 +44,7 @@ type measure struct {
 	name    string
 	value   int
 	goal    int
-	exactly bool     // else the value may be smaller
+	exactly bool     // otherwise the value may be smaller
 	where   []string // what to look at
 }
 

@@ -62,7 +62,7 @@ func build(root string) ([]*page, error) {
 	return pages, deadLinks(pages)
 }
 
-// markdownFiles lists the pages for readers: those of docs, and the two at the root.
+// markdownFiles lists the pages for readers: the ones in docs, and the two at the root.
 func markdownFiles(root string) ([]string, error) {
 	files := []string{"README.md", "CONTRIBUTING.md"}
 	err := filepath.WalkDir(filepath.Join(root, "docs"), func(name string, _ fs.DirEntry, err error) error {

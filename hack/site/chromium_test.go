@@ -105,7 +105,7 @@ func profileFolder(t *testing.T) string {
 	return folder
 }
 
-// handler serves the site, the page that looks at all others, and takes its result.
+// handler serves the site and the page that looks at all pages, and takes its result.
 func handler(out string, pages []*page, results chan<- seen) http.Handler {
 	var targets []string
 	for _, p := range pages {

@@ -34,7 +34,7 @@ func main() {
 
 // check returns the objections to all packages of the module in the working directory.
 func check(ctx context.Context) ([]string, error) {
-	// -e: what does not compile is for the compiler to say.
+	// -e: the compiler reports code that does not compile.
 	list := exec.CommandContext(ctx, "go", "list", "-e", "-json=ImportPath,Imports", "./...")
 	list.Stderr = os.Stderr
 	out, err := list.StdoutPipe()

@@ -102,8 +102,8 @@ var layers = []layer{
 	{folder: "hack", rank: 7},
 }
 
-// upstream is what the import paths of the scheduler itself begin with. It is no library: what is not a plugin interface may change with
-// every release.
+// upstream is what the import paths of the scheduler itself begin with. It is no library: parts that are no plugin interface may change
+// with every release.
 const upstream = "k8s.io/kubernetes"
 
 // freeOfUpstream is the folder that may import all of upstream.
@@ -125,7 +125,7 @@ var pluginInterfaces = []string{
 
 // moreOfUpstream are further packages of upstream that a folder may import.
 var moreOfUpstream = map[string][]string{
-	// To compare nodes as upstream's preemption does.
+	// It compares nodes as upstream's preemption does.
 	"pkg/scheduler/plugins/gangpreemption": {upstream + "/pkg/scheduler/util"},
 	// A program of the user's own is built like this.
 	"test/integration/plainprogram/scheduler": {upstream + "/cmd/kube-scheduler/app"},

@@ -68,7 +68,7 @@ func reservedFor(queue *schedulingv1beta1.Queue) resources.List {
 	return resources.FromResourceList(queue.Status.Reservation.Resource)
 }
 
-// limitOf is the capability that counts: what the queue says, or what it said last that is valid.
+// limitOf is the capability that counts: the present value, or the last valid one.
 func limitOf(queue *schedulingv1beta1.Queue) resources.List {
 	extension := queue.Status.Muster
 	if extension != nil && extension.LastValid != nil && meta.IsStatusConditionFalse(queue.Status.Conditions, schedulingv1beta1.QueueValidCondition) {

@@ -29,13 +29,13 @@ type Facts struct {
 	Queues []schedulingv1beta1.Queue
 	// Groups are the PodGroups of all namespaces.
 	Groups []schedulingv1beta1.PodGroup
-	// Priorities are the values of the PriorityClasses by name. That of "" is the default.
+	// Priorities are the values of the PriorityClasses by name. The value of "" is the default.
 	Priorities map[string]int32
 	// Nodes are all of them.
 	Nodes []corev1.Node
 	// Bound are the pods that have a node and have not ended.
 	Bound []corev1.Pod
-	// Events are those of what is asked about and of what belongs to it.
+	// Events are the events of the object and of its parts.
 	Events []corev1.Event
 	// Unread says what could not be read and is missing, a sentence each.
 	Unread []string
@@ -73,8 +73,8 @@ func (f *Facts) priority(group *schedulingv1beta1.PodGroup) int32 {
 	return f.Priorities[group.Spec.PriorityClassName]
 }
 
-// waiting are the PodGroups of a queue that have not started, in the order in which they start: those that are admitted first, then by
-// priority and age. muster-controller admits in that order, and the scheduler starts in it.
+// waiting are the PodGroups of a queue that have not started, in the order in which they start: admitted ones first, then by priority and
+// age. muster-controller admits in that order, and the scheduler starts in it.
 func (f *Facts) waiting(queue string) []*schedulingv1beta1.PodGroup {
 	var waiting []*schedulingv1beta1.PodGroup
 	for i := range f.Groups {
@@ -105,7 +105,7 @@ func (f *Facts) compare(a, b *schedulingv1beta1.PodGroup) int {
 	)
 }
 
-// admitted is 1 for a PodGroup that its queue has admitted, and 0 for others.
+// admitted is 1 for a PodGroup that its queue has admitted, and 0 otherwise.
 func admitted(group *schedulingv1beta1.PodGroup) int {
 	if group.Status.Phase == "" || group.Status.Phase == schedulingv1beta1.PodGroupPending {
 		return 0
@@ -113,7 +113,7 @@ func admitted(group *schedulingv1beta1.PodGroup) int {
 	return 1
 }
 
-// current is the condition of a PodGroup that holds now: that of the latest transition. nil if there is none.
+// current is the condition of a PodGroup that holds now: the one with the latest transition. nil if there is none.
 func current(group *schedulingv1beta1.PodGroup) *schedulingv1beta1.PodGroupCondition {
 	var last *schedulingv1beta1.PodGroupCondition
 	for i := range group.Status.Conditions {
@@ -142,7 +142,7 @@ func scheduled(pod *corev1.Pod) *corev1.PodCondition {
 	return nil
 }
 
-// ended says whether a pod has finished or is on its way out.
+// ended says whether a pod has finished or is being deleted.
 func ended(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }

@@ -25,7 +25,7 @@ type occurrence struct {
 	what string
 }
 
-// evictions are the reasons of events that say who evicted a pod.
+// evictions are the reasons of events that name the evictor of a pod.
 var evictions = []string{"Reclaimed", "Preempted", "AboveCapability", "BelowMinimum", "Evicted", "TaintManagerEviction"}
 
 // happened lists the phases that a Job has entered and the events, the earliest first.
@@ -64,7 +64,7 @@ func (f *Facts) written(all []occurrence) []string {
 	return lines
 }
 
-// evicted says who evicted pods, a line for each reason.
+// evicted names the evictors of pods, a line for each reason.
 func (f *Facts) evicted() []string {
 	type group struct {
 		pods []string

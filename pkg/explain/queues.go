@@ -118,7 +118,7 @@ func (f *Facts) takes(queue *schedulingv1beta1.Queue) []string {
 	return []string{"Not yet: muster-controller has not opened it."}
 }
 
-// users lists the users of a queue, those with the most cpu first.
+// users lists the users of a queue by cpu, the most first.
 func users(queue *schedulingv1beta1.Queue) []string {
 	if queue.Status.Muster == nil {
 		return nil

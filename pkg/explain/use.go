@@ -17,7 +17,7 @@ type Gang struct {
 	Nodes int
 	// Queue is how many the quota of the queue lets in; -1 if nothing limits them.
 	Queue int
-	// LimitedBy is the queue, of those up to the root, that lets in fewest.
+	// LimitedBy is the queue on the path to the root with the least room.
 	LimitedBy string
 }
 
@@ -58,7 +58,7 @@ type Use struct {
 	Requests    resources.List
 }
 
-// Uses sums up what users use in queues, those that use most cpu first. Pods that neither are of a PodGroup nor name a queue do not count.
+// Uses sums up what users use in queues, by cpu, the most first. Pods that neither are of a PodGroup nor name a queue do not count.
 func Uses(f Facts) []Use {
 	groups := map[string]*schedulingv1beta1.PodGroup{}
 	for i := range f.Groups {

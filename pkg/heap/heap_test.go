@@ -81,7 +81,7 @@ func TestAHeapThatIsFilledAtOnceIsNotTenTimesAsLarge(t *testing.T) {
 	assert.Less(t, most, uint64(128<<20)*3, "twice what is kept, and a margin for what is allocated while it is collected")
 }
 
-// TestMemoryIsGivenBackAtRest: what a program needed only once does not stay with it.
+// TestMemoryIsGivenBackAtRest: memory that a program needed only once is given back.
 func TestMemoryIsGivenBackAtRest(t *testing.T) {
 	t.Setenv("GOGC", "")
 	before := debug.SetGCPercent(100)

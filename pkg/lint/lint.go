@@ -21,7 +21,7 @@ type Finding struct {
 	// File and Line (from 1) say where the field stands. For a missing field they name the place of its parent.
 	File string `json:"file"`
 	Line int    `json:"line"`
-	// Kind, Namespace and Name are those of the object, as it is written.
+	// Kind, Namespace and Name are the object's, as written.
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
@@ -58,12 +58,12 @@ const (
 
 // Known is what is known of the cluster besides the objects.
 type Known struct {
-	// Params are the objects that policies compare with: queues, and others that take the place of what Muster ships under that name.
-	// Without an object of its kind here, a parameter is not known.
+	// Params are the objects that policies compare with: queues, and objects that replace Muster's own of the same name. Without an object
+	// of its kind here, a parameter is not known.
 	Params []*unstructured.Unstructured
 	// Namespaces are where objects go. The first is for objects that name none.
 	Namespaces []*corev1.Namespace
-	// Old are the objects that exist: what is one of them is updated, all else is created. None are known if it is nil.
+	// Old are the objects that exist: an object that is among them is updated, and any other is created. None are known if it is nil.
 	Old []*unstructured.Unstructured
 }
 

@@ -423,7 +423,7 @@ func TestExamplesHaveNoFindings(t *testing.T) {
 	assert.Greater(t, checked, 8)
 }
 
-// FuzzLint: whatever is in a file, it is refused with its name, or checked without a panic; each finding stands in the file.
+// FuzzLint: any file is refused with its name, or checked without a panic; each finding stands in the file.
 func FuzzLint(f *testing.F) {
 	rules, err := lint.Load(manifests.FS)
 	if err != nil {

@@ -156,7 +156,7 @@ func (o Object) Line(field string) int {
 // step is a part of a path: a name, or what stands in brackets.
 var step = regexp.MustCompile(`[^.\[\]]+|\[[^\]]*\]`)
 
-// find follows the path of a field as far as it exists. It returns the last node, and the line of its name.
+// find follows the path of a field to its last existing part. It returns the last node, and the line of its name.
 func (o Object) find(field string) (node *yamlnodes.Node, line int) {
 	node = o.node
 	for steps := step.FindAllString(field, -1); len(steps) > 0; {
@@ -195,7 +195,7 @@ func enter(node *yamlnodes.Node, steps []string) (next *yamlnodes.Node, line, us
 	return nil, 0, 0
 }
 
-// duplicates are the fields that stand in the object twice: of these the first would be lost.
+// duplicates are the fields that stand in the object twice: the first of them would be lost.
 func (o Object) duplicates() []problem {
 	var found []problem
 	var look func(node *yamlnodes.Node, path string)

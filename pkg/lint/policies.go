@@ -242,7 +242,7 @@ func (q *request) knowsNamespace() bool {
 	return q.namespace == "" || slices.ContainsFunc(q.known.Namespaces, func(n *corev1.Namespace) bool { return n.Name == q.namespace })
 }
 
-// namespaceObject is the namespace of the request: as far as is known, or only its name.
+// namespaceObject is the namespace of the request: as known, or only its name.
 func (q *request) namespaceObject() *corev1.Namespace {
 	if q.namespace == "" {
 		return nil

@@ -118,7 +118,7 @@ func walkSchema(props *apiextensionsv1.JSONSchemaProps, path string, visit func(
 	}
 }
 
-// request is an object on its way into the API server.
+// request is an object that is sent to the API server.
 type request struct {
 	of          *kind
 	object, old *unstructured.Unstructured // old is nil if the object is created

@@ -33,7 +33,7 @@ type binaries struct {
 }
 
 // DefaultBinDir is the folder named by MUSTER_BIN_DIR. Without that it is the running program's folder if the control plane or Muster's
-// programs are there. Else it is bin in the checkout around the working directory.
+// programs are there. Otherwise it is bin in the checkout around the working directory.
 func DefaultBinDir() (string, error) {
 	if dir := os.Getenv(BinDirVariable); dir != "" {
 		return dir, nil
@@ -70,7 +70,7 @@ func (b binaries) own(name string) string { return filepath.Join(b.dir, name) }
 // realNode is the folder of the programs of a real node.
 func (b binaries) realNode() string { return filepath.Join(b.dir, "realnode", KubernetesVersion) }
 
-// of lists the programs that a component consists of.
+// of lists the programs of a component.
 func (b binaries) of(component string) []string {
 	switch component {
 	case MusterScheduler, MusterController:

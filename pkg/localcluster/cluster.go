@@ -70,7 +70,7 @@ func open(dir string) (*Cluster, error) {
 // Dir is the cluster's folder, as an absolute path.
 func (c *Cluster) Dir() string { return c.dir }
 
-// Options are those that the cluster was started with, completed.
+// Options are the options that the cluster was started with, completed.
 func (c *Cluster) Options() Options { return c.options }
 
 // Kubeconfig is the path of the administrator's kubeconfig.

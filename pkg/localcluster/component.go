@@ -20,7 +20,7 @@ const (
 	RealNode              = "real-node"
 )
 
-// optionalComponents are those a cluster can do without.
+// optionalComponents are the ones that a cluster can do without.
 var optionalComponents = []string{KWOK, KubeScheduler, MusterScheduler, MusterController, RealNode}
 
 // Component is one process of a cluster.

@@ -28,7 +28,7 @@ const SystemNamespace = "muster-system"
 // fieldManager owns what the local cluster installs.
 const fieldManager = "muster-local"
 
-// tokenSeconds is longer than anyone keeps a local cluster.
+// tokenSeconds is longer than the life of any local cluster.
 const tokenSeconds = 10 * 365 * 24 * 60 * 60
 
 const pollInterval = 50 * time.Millisecond

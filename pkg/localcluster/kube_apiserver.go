@@ -18,7 +18,7 @@ func kubeAPIServerComponent(l *layout) Component {
 		"--tls-cert-file=" + l.pki.certFile(serverIdentity),
 		"--tls-private-key-file=" + l.pki.keyFile(serverIdentity),
 		"--client-ca-file=" + l.pki.caFile(),
-		// Where the programs that ask the API server who a client is find its authorities.
+		// Programs that ask the API server about a client find its authorities there.
 		"--requestheader-client-ca-file=" + l.pki.caFile(),
 		"--requestheader-allowed-names=" + frontProxyIdentity,
 		"--requestheader-username-headers=X-Remote-User",

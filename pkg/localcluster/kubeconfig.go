@@ -47,7 +47,7 @@ func (l *layout) certificateUser(identity string) (*clientcmdapi.AuthInfo, error
 	return &clientcmdapi.AuthInfo{ClientCertificateData: certificate, ClientKeyData: key}, nil
 }
 
-// writeCertificateKubeconfigs writes those that need no API server to exist.
+// writeCertificateKubeconfigs writes the kubeconfigs that need no API server to exist.
 func (l *layout) writeCertificateKubeconfigs() error {
 	host, node := l.ports.url(KubeAPIServer), "https://"+realnode.APIAddress
 	for _, k := range []struct{ identity, path, server string }{

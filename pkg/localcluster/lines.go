@@ -50,8 +50,8 @@ const lastWordsBytes = 1 << 20
 // the runtime, a deadly signal, or klog's last call.
 var crashLine = regexp.MustCompile(`^(panic: |fatal error: |SIG[A-Z]+: |F[0-9]{4} )`)
 
-// lastWords returns the lines of a log that tell best how its program ended: those from its
-// crash on, else the last ones. A file that cannot be read has none.
+// lastWords returns the lines of a log that tell best how its program ended: the lines from its crash on, or else the last ones. A file
+// that cannot be read has none.
 func lastWords(path string, count int) []string {
 	lines := endOf(path)
 	start := max(0, len(lines)-count)

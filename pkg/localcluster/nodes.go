@@ -78,8 +78,7 @@ func nextNodeNumber(nodes []corev1.Node) int {
 	return next
 }
 
-// simulatedNode is a node that says it is ready from the start. kwok only keeps it so; without
-// kwok it serves for scheduling all the same.
+// simulatedNode is a node that says it is ready from the start. kwok only keeps it so; without kwok it still serves for scheduling.
 func simulatedNode(number int, capacity corev1.ResourceList) *corev1.Node {
 	name := NodeNamePrefix + strconv.Itoa(number)
 	now := metav1.Now()

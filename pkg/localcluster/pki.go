@@ -31,7 +31,7 @@ const (
 	serviceAccountIdentity    = "service-accounts" // signs service account tokens
 )
 
-// certificateLifetime is longer than anyone keeps a local cluster.
+// certificateLifetime is longer than the life of any local cluster.
 const certificateLifetime = 10 * 365 * 24 * time.Hour
 
 // pki is the certificate authority of one cluster and what it has signed, in a folder.

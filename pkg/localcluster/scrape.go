@@ -12,7 +12,7 @@ import (
 // scrapeInterval is how often Prometheus is to read the metrics of a local cluster.
 const scrapeInterval = "15s"
 
-// ScrapeConfig is a file of Prometheus, as far as a local cluster needs one.
+// ScrapeConfig has the fields of Prometheus' configuration that a local cluster needs.
 type ScrapeConfig struct {
 	// Global applies to all jobs.
 	Global struct {
@@ -29,7 +29,7 @@ type ScrapeJob struct {
 	Name string `json:"job_name"`
 	// Scheme is https.
 	Scheme string `json:"scheme"`
-	// TLS is how the component is checked, and who asks.
+	// TLS is how the component is checked, and the client's identity.
 	TLS ScrapeTLS `json:"tls_config"`
 	// Targets has one address.
 	Targets []ScrapeTargets `json:"static_configs"`

@@ -14,9 +14,9 @@ import (
 type State struct {
 	// Supervisor is the process that is the parent of all components.
 	Supervisor int `json:"supervisor"`
-	// Detached tells that the supervisor is a process of its own, so that anyone may stop it.
+	// Detached tells that the supervisor is a process of its own, so that any process may stop it.
 	Detached bool `json:"detached"`
-	// Options are those that the cluster was made with.
+	// Options are the options that the cluster was made with.
 	Options Options `json:"options"`
 	// Processes are the components, in the order of their start.
 	Processes []Process `json:"processes"`

@@ -59,8 +59,8 @@ func (s Status) Problems() []string {
 	return problems
 }
 
-// StatusOf looks at the cluster in a folder, running or not. Its error means that there is no
-// cluster to look at; what is wrong with one is in the status.
+// StatusOf looks at the cluster in a folder, running or not. Its error means that there is no cluster to look at; faults of a cluster are
+// in the status.
 func StatusOf(ctx context.Context, dir string) (Status, error) {
 	cluster, err := open(dir)
 	if err != nil {

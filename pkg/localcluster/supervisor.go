@@ -168,8 +168,7 @@ func (s *supervisor) stop(c *child) error {
 	return nil
 }
 
-// stopAll ends all processes, those first that were started last, and gives the folder back.
-// Calling it again does nothing more.
+// stopAll ends all processes, beginning with the last started, and gives the folder back. Calling it again does nothing more.
 func (s *supervisor) stopAll() error {
 	s.stopOnce.Do(func() {
 		var errs []error

@@ -20,7 +20,7 @@ type Config struct {
 	PHFSEnabled bool `json:"phfsEnabled"`
 	// PHFSPVC is the name of the claim of PrimeHub's file system.
 	PHFSPVC string `json:"phfsPVC"`
-	// Timezone is the one in which the times of PhSchedules are meant, such as Asia/Taipei.
+	// Timezone is the time zone of PhSchedules, such as Asia/Taipei.
 	Timezone string `json:"timezone"`
 }
 

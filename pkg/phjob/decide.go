@@ -153,7 +153,7 @@ func (f *Facts) note(next *primehubv1alpha1.PhJobStatus, event phase.Event) {
 	next.Reason, next.Message = f.explain(next, event)
 }
 
-// startTime is when the pod began to run, as far as that is known.
+// startTime is when the pod began to run, if that is known.
 func (f *Facts) startTime() *metav1.Time {
 	for _, c := range f.Pod.Status.ContainerStatuses {
 		if c.State.Running != nil && !c.State.Running.StartedAt.IsZero() {
@@ -196,7 +196,7 @@ func (f *Facts) explain(next *primehubv1alpha1.PhJobStatus, event phase.Event) (
 	return primehubv1alpha1.ReasonPodRunning, messageRunning
 }
 
-// explainPending says why a PhJob waits. One that went back to its queue says why that was, until quota is short.
+// explainPending says why a PhJob waits. A PhJob that went back to its queue gives the reason for that, until quota is short.
 func (f *Facts) explainPending() (primehubv1alpha1.PhJobReason, string) {
 	status := &f.Job.Status
 	if f.Shortage != "" {

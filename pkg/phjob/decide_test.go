@@ -15,7 +15,7 @@ import (
 
 var now = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// facts are those of a PhJob in a phase, whose pod is in another.
+// facts are the facts of a PhJob in a phase, whose pod is in another.
 func facts(phase primehubv1alpha1.PhJobPhase, pod corev1.PodPhase, changes ...func(*Facts)) *Facts {
 	f := &Facts{Job: job(), Config: DefaultConfig(), Now: now}
 	f.Job.Status.Phase = phase

@@ -38,10 +38,10 @@ type Dataset struct {
 	VolumeName string `json:"volumeName,omitempty"`
 	// ReadOnly keeps jobs from changing a pv or nfs dataset.
 	ReadOnly bool `json:"readOnly,omitempty"`
-	// Server and Path are those of an nfs dataset.
+	// Server and Path belong to an nfs dataset.
 	Server string `json:"server,omitempty"`
 	Path   string `json:"path,omitempty"`
-	// Variables are those of an env dataset.
+	// Variables belong to an env dataset.
 	Variables map[string]string `json:"variables,omitempty"`
 }
 

@@ -140,7 +140,8 @@ var staysOnLostNodes = []corev1.Toleration{
 	{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
 }
 
-// annotationsOf are those of the pod: the PhJob's, but for the copy that kubectl keeps of it; its PodGroup and its queue; and what PrimeHub reads.
+// annotationsOf are the pod's annotations: the PhJob's, but for the copy that kubectl keeps of it; its PodGroup and its queue; and what
+// PrimeHub reads.
 func annotationsOf(job *primehubv1alpha1.PhJob, queue string) map[string]string {
 	annotations := merged(job.Annotations, nil)
 	delete(annotations, corev1.LastAppliedConfigAnnotation)

@@ -28,7 +28,7 @@ func IsOffered(object metav1.Object, group string) bool {
 	return slices.Contains(groups, group) || slices.Contains(groups, primehubv1alpha1.EveryoneGroup)
 }
 
-// IsImageOffered is IsOffered for Images, which may be those of one group, too.
+// IsImageOffered is IsOffered for Images, which may belong to one group, too.
 func IsImageOffered(image *primehubv1alpha1.Image, group string) bool {
 	only := image.Spec.GroupName
 	return (only == "" || only == primehubv1alpha1.EveryoneGroup || only == group) && IsOffered(image, group)

@@ -81,7 +81,7 @@ func TestImages(t *testing.T) {
 	assert.Equal(t, "cpu", url)
 }
 
-// TestWhoIsOffered: what is not limited, or is for the group everyone, is for all groups.
+// TestWhoIsOffered: a preset that is not limited, or is for the group everyone, is for all groups.
 func TestWhoIsOffered(t *testing.T) {
 	with := func(groups string) *primehubv1alpha1.Image {
 		return &primehubv1alpha1.Image{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{primehubv1alpha1.GroupsAnnotation: groups}}}

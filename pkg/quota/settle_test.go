@@ -136,7 +136,7 @@ func TestABadQueueIsContained(t *testing.T) {
 	}
 }
 
-// TestGoodQueuesHaveNoFault: terms that Muster can handle are not refused, even if the numbers of a child are more than it can have.
+// TestGoodQueuesHaveNoFault: terms that Muster can handle are not refused, even if a child's numbers exceed what it can have.
 func TestGoodQueuesHaveNoFault(t *testing.T) {
 	for name, queues := range map[string][]Declaration{
 		"a capability above that of the parent": {declare("p", declaring{"", nothing, nothing, 4}), declare("q", declaring{"p", nothing, nothing, 8})},

@@ -1,6 +1,7 @@
 // Package resources holds amounts of compute resources as integers.
 //
-// A List has the amounts of one object: a pod, a node, a capability. A Sums adds up those of many objects, and takes them back, exactly.
+// A List has the amounts of one object: a pod, a node, a capability. A Sums adds up the amounts of many objects, and takes them back,
+// exactly.
 package resources
 
 import (
@@ -91,7 +92,7 @@ func ValidateRequests(pod *corev1.Pod) error {
 	return PodRequests(pod).Validate()
 }
 
-// bounded is the pod, or a copy in which no request is above MaxAmount. To add "1" to "1e100000000" would take minutes.
+// bounded is the pod, or a copy in which no request is above MaxAmount. Adding "1" to "1e100000000" would take minutes.
 func bounded(pod *corev1.Pod) *corev1.Pod {
 	for requests := range requestsIn(pod) {
 		for name, quantity := range requests {

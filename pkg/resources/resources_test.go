@@ -57,7 +57,7 @@ func TestAmountsBeyondTheBoundAreNamed(t *testing.T) {
 	}
 }
 
-// TestPodsWithHugeRequestsAreCounted: the sum of such quantities, as a number with all its digits, would take minutes.
+// TestPodsWithHugeRequestsAreCounted: the sum of two of them, as a number with all its digits, would take minutes.
 func TestPodsWithHugeRequestsAreCounted(t *testing.T) {
 	request := func(quantity string) corev1.ResourceRequirements {
 		return corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(quantity)}}

@@ -22,7 +22,7 @@ var anyAmount = rapid.OneOf(rapid.Int64(), rapid.SampledFrom([]int64{
 	0, 1, -1, math.MaxInt64, math.MaxInt64 - 1, math.MinInt64, math.MinInt64 + 1, MaxAmount, -MaxAmount, 1 << 32,
 }))
 
-// TestSumsAreExact adds and takes back amounts in any order, and compares the sums with those of math/big after each step.
+// TestSumsAreExact adds and takes back amounts in any order, and compares the sums with math/big after each step.
 func TestSumsAreExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		names := []corev1.ResourceName{"a", "b"}

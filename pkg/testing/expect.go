@@ -12,8 +12,8 @@ import (
 	"github.com/muster-sched/muster/pkg/watchlog"
 )
 
-// Patience is how long an outcome may take that is expected. It is generous, because test machines are slow and
-// shared; what must be fast is measured from the record.
+// Patience is how long an outcome may take that is expected. It is generous, because test machines are slow and shared; speed is measured
+// from the record.
 const Patience = 90 * time.Second
 
 // ShortWhile is how long an outcome is looked out for that is not expected.

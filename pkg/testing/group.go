@@ -46,7 +46,7 @@ func (w *PodGroupWrapper) MinMember(n int32) *PodGroupWrapper {
 	return w
 }
 
-// MinTaskMember sets how many members of a task are among those that start together.
+// MinTaskMember sets how many members of a task the minimum must include.
 func (w *PodGroupWrapper) MinTaskMember(task string, n int32) *PodGroupWrapper {
 	if w.group.Spec.MinTaskMember == nil {
 		w.group.Spec.MinTaskMember = map[string]int32{}

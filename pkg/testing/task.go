@@ -121,13 +121,13 @@ func (w *TaskWrapper) DependsOn(names ...string) *TaskWrapper {
 	return w
 }
 
-// DependsOnAny lets the task wait for the first of others.
+// DependsOnAny lets the task wait for the first of the named tasks.
 func (w *TaskWrapper) DependsOnAny(names ...string) *TaskWrapper {
 	w.task.DependsOn = &batchv1alpha1.DependsOn{Name: names, Iteration: batchv1alpha1.IterationAny}
 	return w
 }
 
-// DependsOnReady lets the task wait until others are ready.
+// DependsOnReady lets the task wait until the named tasks are ready.
 func (w *TaskWrapper) DependsOnReady(names ...string) *TaskWrapper {
 	w.task.DependsOn = &batchv1alpha1.DependsOn{Name: names, Condition: batchv1alpha1.DependencyReady}
 	return w

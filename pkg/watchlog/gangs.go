@@ -21,7 +21,7 @@ type GroupState struct {
 	MinMember int32
 	// Queue of the PodGroup.
 	Queue string
-	// Condition is the current one: that with the latest transition.
+	// Condition is the current one: the one with the latest transition.
 	Condition schedulingv1beta1.PodGroupCondition
 }
 
@@ -155,7 +155,7 @@ func (l *Log) Incarnations() []Incarnation {
 }
 
 // GangViolations says which incarnations were not started whole: from its first bind, at least the minimum of its members must be bound
-// within the window. One that never gets there must not have a single bind.
+// within the window. An incarnation that never gets there must not have a single bind.
 func GangViolations(all []Incarnation, window time.Duration) []string {
 	var violations []string
 	for _, i := range all {

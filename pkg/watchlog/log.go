@@ -1,6 +1,5 @@
-// Package watchlog records what an API server says over time: which pods were bound when, through which phases Jobs
-// went, what the conditions and events said. From the record it answers whether the promises of gang scheduling were
-// kept. The demo and the tests share it; it only reads.
+// Package watchlog records what an API server says over time: when each pod was bound, the phases of Jobs, and the texts of conditions and
+// events. From the record it answers whether the promises of gang scheduling were kept. The demo and the tests share it; it only reads.
 package watchlog
 
 import (
@@ -23,8 +22,8 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// Log is a record of pods, PodGroups, Jobs and events, in the order in which their watches delivered them. Times are
-// those of arrival. It is safe for concurrent use.
+// Log is a record of pods, PodGroups, Jobs and events, in the order in which their watches delivered them. Times are times of arrival. It
+// is safe for concurrent use.
 type Log struct {
 	mu      sync.Mutex
 	now     func() time.Time

@@ -299,8 +299,8 @@ func TestACommandThatDoesNothingHidesNothing(t *testing.T) {
 	assert.Equal(t, "PodFailed", w.job.Status.State.Reason)
 }
 
-// TestAnActionIsNotPutOff: an action that leads back to its own phase, since there is no pod to wait for, counts as a run. If it were put
-// off, only the memory of its effect would be left.
+// TestAnActionIsNotPutOff: an action that leads back to its own phase, as no pod has to end, counts as a run. If it were put off, only the
+// memory of its effect would be left.
 func TestAnActionIsNotPutOff(t *testing.T) {
 	w := newWorld(t, mustertesting.MakeJob("j").MaxRetry(3).Policy(busv1alpha1.PodEvictedEvent, busv1alpha1.RestartPodAction).
 		Task(mustertesting.MakeTask("a", 2)).Obj())

@@ -1,5 +1,5 @@
 // Package defaults computes the defaults of a Job that its schema cannot express. The policy in manifests/admission/defaults.yaml writes
-// the same into the object. Every reader computes them all the same: a Job may have been stored without the policy.
+// the same into the object. Every reader still computes them: a Job may have been stored without the policy.
 package defaults
 
 import (
@@ -96,7 +96,7 @@ func Replicas(spec *batchv1alpha1.JobSpec) int32 {
 	return int32(min(sum, math.MaxInt32))
 }
 
-// impliedBy lists, for each plugin that needs others, those others.
+// impliedBy lists, for each plugin, the plugins that it needs.
 var impliedBy = map[string][]string{
 	"mpi":        {"svc", "ssh"},
 	"tensorflow": {"svc"},
@@ -104,7 +104,7 @@ var impliedBy = map[string][]string{
 	"ray":        {"svc"},
 }
 
-// withImpliedPlugins returns the plugins together with those that they need. It leaves the argument as it is.
+// withImpliedPlugins returns the plugins together with the ones that they need. It leaves the argument as it is.
 func withImpliedPlugins(plugins map[string][]string) map[string][]string {
 	all := plugins
 	for name, needed := range impliedBy {

@@ -38,7 +38,7 @@ type Stage struct {
 // StageOf works out the stage. The spec has its defaults filled in; tasks are its tasks in order; byDefault is what is
 // waited for where dependsOn does not say.
 //
-// A task that has started stays open: what it waited for has come about, and may change again.
+// A task that has started stays open: its condition was met, and may change again.
 func StageOf(spec *batchv1alpha1.JobSpec, tasks []Task, byDefault batchv1alpha1.DependencyCondition) Stage {
 	stage := Stage{Open: make([]bool, len(spec.Tasks)), WaitsFor: make([][]string, len(spec.Tasks)), Lost: make([]int32, len(spec.Tasks))}
 	for i := range spec.Tasks {
@@ -55,7 +55,7 @@ func StageOf(spec *batchv1alpha1.JobSpec, tasks []Task, byDefault batchv1alpha1.
 	return stage
 }
 
-// waitsFor returns the tasks that one which depends on others waits for; nil if it may start.
+// waitsFor returns the tasks that a task waits for; nil if it may start.
 func waitsFor(spec *batchv1alpha1.JobSpec, tasks []Task, on *batchv1alpha1.DependsOn, byDefault batchv1alpha1.DependencyCondition) []string {
 	if on == nil {
 		return nil
@@ -122,9 +122,9 @@ func (s Stage) Whole() Stage {
 	return s
 }
 
-// Gang returns the Job's spec as its gang has to know it in this stage: tasks that may not run yet have no pods, and no minimum,
-// and there are no pods that are lost: otherwise those that are left, or new ones for evicted pods, would wait for ever. It is to be read
-// only: it shares with the argument all that is the same.
+// Gang returns the Job's spec as its gang has to know it in this stage: tasks that may not run yet have no pods, and no minimum, and there
+// are no pods that are lost: otherwise the remaining pods, or new ones for evicted pods, would wait for ever. It is to be read only: it
+// shares with the argument all that is the same.
 func (s Stage) Gang(spec *batchv1alpha1.JobSpec) *batchv1alpha1.JobSpec {
 	isLost := func(n int32) bool { return n > 0 }
 	if !slices.ContainsFunc(s.Lost, isLost) && !slices.Contains(s.Open, false) {
@@ -132,7 +132,7 @@ func (s Stage) Gang(spec *batchv1alpha1.JobSpec) *batchv1alpha1.JobSpec {
 	}
 	part := *spec
 	part.Tasks = slices.Clone(spec.Tasks)
-	// Minimums of tasks bind if the Job's is at least their sum: those that did not must not begin to.
+	// Minimums of tasks bind if the Job's is at least their sum: minimums that did not bind must not begin to.
 	bind := spec.MinAvailable >= defaults.TasksMinAvailable(spec)
 	for i := range part.Tasks {
 		task := &part.Tasks[i]

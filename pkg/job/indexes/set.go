@@ -161,7 +161,7 @@ func (s Set) Len() int32 {
 	return n
 }
 
-// Add puts the index into the set. A negative index is ignored. It moves all later spans: to add many use AddAll.
+// Add puts the index into the set. A negative index is ignored. It moves all later spans: use AddAll to add many.
 func (s *Set) Add(index int32) { s.AddRange(index, index) }
 
 // AddRange puts the indexes from the first to the last into the set. Negative ones are ignored.
@@ -210,7 +210,7 @@ func (s *Set) RemoveAll(others Set) {
 	s.spans = rest
 }
 
-// appendWithout appends what is left of a span when others, in ascending order, are taken out of it.
+// appendWithout appends the rest of a span without other spans, which are in ascending order.
 func (one span) appendWithout(others, rest []span) []span {
 	for _, gone := range others {
 		if gone.first > one.last {

@@ -47,7 +47,7 @@ func TestStringWritesABitmapWhereThatIsShorter(t *testing.T) {
 	assert.Equal(t, "0,3,8", whole.String())
 }
 
-// TestTextIsBounded: whatever is in it, a set of indexes below n takes a sixth of n as bytes.
+// TestTextIsBounded: any set of indexes below n takes a sixth of n as bytes.
 func TestTextIsBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Int32Range(1, 5000).Draw(t, "n")

@@ -1,5 +1,5 @@
-// Package phase is the life of a Job as a table: what an action does in each phase (action.go), and when a Job leaves
-// a phase by itself (rules.go). It is pure: it looks at nothing but its arguments.
+// Package phase is the life of a Job as a table: the effect of an action in each phase (action.go), and when a Job leaves a phase by itself
+// (rules.go). It is pure: it looks at nothing but its arguments.
 package phase
 
 import (
@@ -18,7 +18,7 @@ const (
 	KillAll
 	// KillUnsuccessful deletes the pods that have not succeeded: they run again.
 	KillUnsuccessful
-	// KillTargets deletes the pods that the action is about: one pod, those of a partition or those of a task.
+	// KillTargets deletes the pods that the action is about: one pod, the pods of a partition or the pods of a task.
 	KillTargets
 )
 
@@ -30,14 +30,14 @@ type Effect struct {
 	Kill Kill
 	// Retry says that the action counts as one of the Job's runs.
 	Retry bool
-	// NewIncarnation says that the pods to come are a new incarnation: those of before do not count any more.
+	// NewIncarnation says that the pods to come are a new incarnation: earlier pods do not count any more.
 	NewIncarnation bool
 }
 
-// row holds the actions that a phase honours; the others change nothing.
+// row holds the actions that a phase honours; all other actions change nothing.
 type row map[busv1alpha1.Action]Effect
 
-// table says what each action does in each phase. A phase without row honours none: what ends or has ended stays so.
+// table says what each action does in each phase. A phase without row honours none: a Job that ends or has ended stays so.
 //
 //	Pending, Running --restart--> Restarting --> Pending | Failed
 //	Pending, Running, Restarting --abort--> Aborting --> Aborted --resume--> Restarting
@@ -71,7 +71,7 @@ var live = row{
 }
 
 var aborted = row{
-	// To resume is not to retry: the user stopped the Job, it did not fail.
+	// A resume is no retry: the user stopped the Job, it did not fail.
 	busv1alpha1.ResumeJobAction:    {Next: batchv1alpha1.Restarting, Kill: KillUnsuccessful},
 	busv1alpha1.TerminateJobAction: {Next: batchv1alpha1.Terminating, Kill: KillUnfinished},
 }
@@ -79,8 +79,8 @@ var aborted = row{
 // Act returns what the action does to a Job in that phase. The Job may run maxRetry times and has been restarted retryCount times. It
 // returns false if it does nothing.
 //
-// A restart that uses up the last run starts no new incarnation and keeps the finished pods: the Job is going to be
-// Failed, and the logs of its last pods tell why. Nor does another on top of it.
+// A restart that uses up the last run starts no new incarnation and keeps the finished pods: the Job is going to be Failed, and the logs of
+// its last pods tell why. Another one on top of it starts none either.
 func Act(current batchv1alpha1.JobPhase, action busv1alpha1.Action, retryCount, maxRetry int32) (Effect, bool) {
 	effect, honoured := table[current][action]
 	runs := retryCount

@@ -19,8 +19,8 @@ var allPhases = []batchv1alpha1.JobPhase{
 	batchv1alpha1.Completing, batchv1alpha1.Completed, batchv1alpha1.Terminating, batchv1alpha1.Terminated, batchv1alpha1.Failed,
 }
 
-// TestEveryCell spells out the whole table: what each action does in each phase. "-" is nothing; otherwise the next
-// phase, who is killed, and +retry and +version where those count up.
+// TestEveryCell spells out the whole table: the effect of each action in each phase. "-" is nothing; otherwise the next phase, the pods
+// that are killed, and +retry and +version where those count up.
 func TestEveryCell(t *testing.T) {
 	const (
 		restartJob  = "Restarting all +retry +version"

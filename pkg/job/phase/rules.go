@@ -33,7 +33,7 @@ const (
 type Step struct {
 	// Next is the phase that is entered; the present one if the Job stays where it is.
 	Next batchv1alpha1.JobPhase
-	// Reason and Message say why, for the phases that need an explanation; otherwise those of before stand.
+	// Reason and Message say why, for the phases that need an explanation; otherwise the earlier ones stay.
 	Reason, Message string
 }
 
@@ -83,8 +83,8 @@ func fromPending(spec *batchv1alpha1.JobSpec, stage dependency.Stage, status *ba
 	return Step{Next: batchv1alpha1.Pending}
 }
 
-// fromRunning: a Job ends when enough pods have succeeded or all have finished. It goes back to Pending when too many of its pods wait. One
-// that is scaled to zero stays.
+// fromRunning: a Job ends when enough pods have succeeded or all have finished. It goes back to Pending when too many of its pods wait. A
+// Job that is scaled to zero stays.
 func fromRunning(spec *batchv1alpha1.JobSpec, stage dependency.Stage, status *batchv1alpha1.JobStatus) Step {
 	switch {
 	case stage.Replicas == 0:
@@ -100,7 +100,8 @@ func fromRunning(spec *batchv1alpha1.JobSpec, stage dependency.Stage, status *ba
 	}
 }
 
-// tooManyPending is how a Job goes back to Pending. Where that is only because a task that has waited for others starts, it is no trouble.
+// tooManyPending is how a Job goes back to Pending. If that is only because a task starts that has waited for other tasks, it is no
+// problem.
 func tooManyPending(spec *batchv1alpha1.JobSpec, stage dependency.Stage, status *batchv1alpha1.JobStatus) Step {
 	var starting []string
 	others := status.Pending
@@ -119,7 +120,7 @@ func tooManyPending(spec *batchv1alpha1.JobSpec, stage dependency.Stage, status 
 		"%d of %d pods are pending, minAvailable is %d", status.Pending, stage.Replicas, stage.MinAvailable)}
 }
 
-// isStarting tells whether a task that depends on others has pods and all of them are pending.
+// isStarting tells whether a task with dependencies has pods and all of them are pending.
 func isStarting(task *batchv1alpha1.TaskSpec, status *batchv1alpha1.JobStatus) bool {
 	phases := status.TaskStatusCount[task.Name].Phase
 	return task.DependsOn != nil && len(task.DependsOn.Name) > 0 && len(phases) == 1 && phases[corev1.PodPending] > 0
@@ -182,7 +183,7 @@ func allFinished(stage dependency.Stage, status *batchv1alpha1.JobStatus) bool {
 	return stage.Replicas > 0 && status.Succeeded+status.Failed >= stage.Replicas
 }
 
-// shortOfSuccess is how a Job ends whose pods have all finished, as far as they may run, without reaching minSuccess.
+// shortOfSuccess ends a Job whose runnable pods have all finished without reaching minSuccess.
 func shortOfSuccess(spec *batchv1alpha1.JobSpec, stage dependency.Stage, status *batchv1alpha1.JobStatus) Step {
 	count := fmt.Sprintf("%d of %d pods have succeeded", status.Succeeded, defaults.Replicas(spec))
 	if i := slices.Index(stage.Open, false); i >= 0 {

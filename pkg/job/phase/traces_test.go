@@ -17,7 +17,7 @@ import (
 // seen are the pods of each task, counted by phase.
 type seen map[string]map[corev1.PodPhase]int32
 
-// moment is one step of a trace: what is done to a Job, or else what is seen of its pods, and what comes of it.
+// moment is one step of a trace: an action on a Job or a change of its pods, and the result.
 type moment struct {
 	// does is an action; want is then its effect, as describe words it.
 	does busv1alpha1.Action
@@ -28,7 +28,7 @@ type moment struct {
 	want string
 }
 
-// trace is the life of a Job as far as it is told, step by step.
+// trace is a part of the life of a Job, step by step.
 type trace struct {
 	job   *mustertesting.JobWrapper
 	steps []moment
@@ -46,10 +46,10 @@ const (
 )
 
 // traces are the worked traces of the reference (Volcano's behaviour, section 2.2). Where Muster's differ on purpose the case says so;
-// docs/coming-from-volcano.md has all such points. Two hold for all of them: pods are counted correctly while others are killed, where
+// docs/coming-from-volcano.md has all of these points. Two hold for all of them: pods are counted correctly while others are killed, where
 // Volcano shows zeros. A Job has a new version only when it starts anew, where Volcano's grows with each kill.
 var traces = map[string]trace{
-	// The workload runs three times in all. Of the last run the failed pod stays, for its logs.
+	// The workload runs three times in all. The failed pod of the last run stays, for its logs.
 	"maxRetry 3, PodFailed: RestartJob, one pod always fails": {
 		job: mustertesting.MakeJob("j").MaxRetry(3).Policy(busv1alpha1.PodFailedEvent, busv1alpha1.RestartJobAction).Task(mustertesting.MakeTask("a", 2)),
 		steps: slices.Concat(

@@ -36,7 +36,7 @@ var steps = []Way{
 	{batchv1alpha1.Terminating, batchv1alpha1.Terminated, "the pods are gone", nil},
 }
 
-// order lists the phases as they are told of.
+// order lists the phases in the order of the docs.
 var order = []batchv1alpha1.JobPhase{
 	batchv1alpha1.Pending, batchv1alpha1.Running, batchv1alpha1.Restarting, batchv1alpha1.Aborting, batchv1alpha1.Aborted,
 	batchv1alpha1.Completing, batchv1alpha1.Completed, batchv1alpha1.Terminating, batchv1alpha1.Terminated, batchv1alpha1.Failed,
@@ -53,7 +53,7 @@ func Actions() []busv1alpha1.Action {
 	}
 }
 
-// Ways lists all ways between phases: those that a Job goes by itself, and those that actions take it.
+// Ways lists all ways between phases: the ones that a Job takes by itself, and the ones of actions.
 func Ways() []Way {
 	ways := slices.Clone(steps)
 	for _, from := range order {

@@ -23,8 +23,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files instead of comparing with them")
 
-// TestGolden shows what the plugins do for the Jobs in testdata: what people are told, the objects, and the first and
-// last pods of each task.
+// TestGolden shows what the plugins do for the Jobs in testdata: the notes, the objects, and the first and last pods of each task.
 func TestGolden(t *testing.T) {
 	inputs, err := filepath.Glob(filepath.Join("testdata", "*.job.yaml"))
 	require.NoError(t, err)
@@ -105,7 +104,7 @@ func keptKeys(string) map[string][]byte {
 	return map[string][]byte{"id_rsa": []byte("PRIVATE"), "id_rsa.pub": []byte("PUBLIC\n")}
 }
 
-// podOf makes the pod as the job controller does, as far as plugins look at it.
+// podOf makes the pod as the job controller does, with all that plugins read.
 func podOf(job *batchv1alpha1.Job, task *batchv1alpha1.TaskSpec, index int32) *corev1.Pod {
 	template := task.Template.DeepCopy()
 	return &corev1.Pod{

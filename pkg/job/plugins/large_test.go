@@ -110,7 +110,7 @@ func expanded(t *testing.T, objects map[string]plugin.Object, pod *corev1.Pod, n
 	return known[name]
 }
 
-// expectSmall: what the plugins add must not grow with the Job.
+// expectSmall: the plugins' additions must not grow with the Job.
 func expectSmall(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
 	content, err := pod.Marshal()

@@ -35,7 +35,8 @@ func atBound(times int32) *mt.JobWrapper {
 	return job
 }
 
-// To look at a Job, whether it may run or not, costs nothing for each of its pods: one user's Job must not take the memory of all others'.
+// Checking a Job, whether it may run or not, costs nothing for each of its pods: one user's Job must not take the memory of all other
+// users' Jobs.
 func TestJudgingALargeJobTakesLittleMemory(t *testing.T) {
 	const bound = 2 << 20
 	for name, c := range map[string]struct {

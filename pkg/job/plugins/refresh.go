@@ -12,7 +12,7 @@ import (
 )
 
 // Refresh returns a copy of the live object, changed to the wanted state, to be sent as an update. It returns nil if nothing differs. It
-// touches only fields that plugins set; additions by the API server and others stay. Both objects must be of the same kind, one that
+// touches only fields that plugins set; additions by the API server and other clients stay. Both objects must be of the same kind, one that
 // plugins make; otherwise it returns an error.
 func Refresh(live, wanted plugin.Object) (plugin.Object, error) {
 	changed := live.DeepCopyObject().(plugin.Object)

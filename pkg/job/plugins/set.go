@@ -1,6 +1,5 @@
-// Package plugins makes the plugins that a Job asks for: registry.go lists them, set.go puts those of one Job
-// together, and refresh.go compares what they want with what is there. Each plugin has a folder of its own; the folder
-// plugin has the contract.
+// Package plugins makes the plugins that a Job asks for: registry.go lists them, set.go puts the plugins of one Job together, and
+// refresh.go compares wanted and existing objects. Each plugin has a folder of its own; the folder plugin has the contract.
 package plugins
 
 import (
@@ -19,8 +18,8 @@ import (
 	"github.com/muster-sched/muster/pkg/job/plugins/plugin"
 )
 
-// Set is the plugins of one Job, those that others imply included, for one generation of its spec. Making it costs
-// time in proportion to the Job; what it does for a pod does not. It may be used from several goroutines.
+// Set is the plugins of one Job, with the implied ones, for one generation of its spec. Making it costs time in proportion to the Job; its
+// work for a pod does not. It may be used from several goroutines.
 type Set struct {
 	job     *batchv1alpha1.Job
 	names   []string
@@ -82,7 +81,7 @@ func unknownPlugins(job *batchv1alpha1.Job, known []entry) field.ErrorList {
 // Notes returns what people should be told, once for each generation of the Job, as Warning events.
 func (s *Set) Notes() []plugin.Note { return slices.Clone(s.notes) }
 
-// ControlledResources returns the entries of status.controlledResources that tell of the plugins.
+// ControlledResources returns the entries of status.controlledResources for the plugins.
 func (s *Set) ControlledResources() map[string]string {
 	entries := make(map[string]string, len(s.names))
 	for _, name := range s.names {

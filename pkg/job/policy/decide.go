@@ -33,8 +33,8 @@ type Decision struct {
 	Policy string
 	// Targets are the pods of a restart of less than the whole Job; empty for the other actions.
 	Targets Targets
-	// Others are the events beside the cause that were to be answered now. Where their answers do not add to this one, it has
-	// made them needless, or stands in their way.
+	// Others are the further events that were to be answered now. Where their answers do not add to this one, it has made them needless, or
+	// stands in their way.
 	Others []Event
 
 	timeout time.Duration
@@ -62,9 +62,8 @@ func (d *Decision) Message() string {
 	return fmt.Sprintf("%s; %s: %s", d.Cause.Message, d.Policy, d.Action)
 }
 
-// byWeight lists the actions from the weightiest on: of several answers to what is seen at once, the weightiest
-// makes the others needless. The restarts of less than the Job add up. To resume is for a Job that has no pods, and
-// stands in the way of no other answer.
+// byWeight lists the actions from the weightiest on: if several actions answer what is seen at once, the weightiest makes the others
+// needless. The restarts of less than the Job add up. Resuming is for a Job without pods, and blocks no other action.
 var byWeight = []busv1alpha1.Action{
 	busv1alpha1.TerminateJobAction,
 	busv1alpha1.AbortJobAction,
@@ -89,7 +88,7 @@ func isRestart(action busv1alpha1.Action) bool {
 }
 
 // Decide asks the policies about each event. It returns the answer, nil if there is none now, and the answers whose time has not come. For
-// each event the policies of its task are asked first, then those of the Job; the first that matches answers.
+// each event the policies of its task are asked first, then the policies of the Job; the first that matches answers.
 func Decide(spec *batchv1alpha1.JobSpec, events []Event, now time.Time) (*Decision, []Delay) {
 	return decide(spec, events, now, false)
 }
@@ -99,8 +98,8 @@ func DecideWithoutRestarts(spec *batchv1alpha1.JobSpec, events []Event, now time
 	return decide(spec, events, now, true)
 }
 
-// ClockUnit is what the times of the API are cut to: what happened at 10.9 s is said to have happened at 10 s. A pause that counts from
-// such a time lasts that much longer, so that it is never too short.
+// ClockUnit is what the times of the API are cut to: an event at 10.9 s has the time 10 s. A pause that counts from it lasts that much
+// longer, so that it is never too short.
 const ClockUnit = time.Second
 
 func decide(spec *batchv1alpha1.JobSpec, events []Event, now time.Time, withoutRestarts bool) (*Decision, []Delay) {

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-sched/muster/pkg/job/indexes"
 )
 
-// Bounds of what a status tells of what is answered later: entries, which is the maximum of the schema, and bytes of them all.
+// Bounds of the delayed events in a status: entries, which is the maximum of the schema, and bytes of them all.
 const (
 	maxDelayed      = 200
 	maxDelayedBytes = 64 << 10
@@ -75,7 +75,7 @@ func DelayedBy(delays []Delay) DelayedEvents {
 }
 
 // Write returns the events for status.delayed, nil if there is none. Pods with the same event at the same time share an entry. If there are
-// very many different times, some are rounded up, so that the status stays bounded; those timeouts pass a little later, and none later than
+// very many different times, some are rounded up, so that the status stays bounded; their timeouts pass a little later, and none later than
 // the last. If that is not enough, exit codes that no policy names are dropped. Entries that still do not fit are dropped, the latest
 // first.
 func (a DelayedEvents) Write(spec *batchv1alpha1.JobSpec) []batchv1alpha1.DelayedEvent {
@@ -137,7 +137,7 @@ func (a DelayedEvents) together() DelayedEvents {
 	return told
 }
 
-// withNamedCodes tells the events without the exit codes that no policy names: to the policies these are all the same.
+// withNamedCodes tells the events without the exit codes that no policy names: to the policies all of these are the same.
 func (a DelayedEvents) withNamedCodes(spec *batchv1alpha1.JobSpec) DelayedEvents {
 	named := map[int32]bool{}
 	note := func(policies []batchv1alpha1.LifecyclePolicy) {
@@ -175,8 +175,7 @@ func withinBounds(entries []batchv1alpha1.DelayedEvent) []batchv1alpha1.DelayedE
 	return entries
 }
 
-// moment is what pods of a task share that one entry of the status tells of. Its index is -1 or, if it is about pods,
-// 0.
+// moment is the content of one entry of the status, shared by pods of a task. Its index is -1 or, if it is about pods, 0.
 type moment struct {
 	eventKey
 	since int64
@@ -214,8 +213,8 @@ func recordGroups(spec *batchv1alpha1.JobSpec, groups map[moment][]int32) []batc
 	return entries
 }
 
-// Merge returns what has happened now together with what is to be answered later and still stands. Of what happened
-// before, and again, the first time counts; what says no time happened now, and so did what a node says is to come: its clock
+// Merge returns what has happened now together with what is to be answered later and still stands. If an event happened before, and again,
+// the first time counts; an event without a time happened now, and so did one with a time in the future: the node's clock
 // is ahead.
 func (a DelayedEvents) Merge(job *batchv1alpha1.Job, tasks []Task, seen []Event, now time.Time) []Event {
 	// The status tells times in whole seconds: one look must see the same as the next.

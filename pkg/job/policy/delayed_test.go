@@ -104,7 +104,7 @@ func TestDelayedIsBoundedInBytes(t *testing.T) {
 	assert.Greater(t, len(entries), 3, "times are told as exactly as there is room for")
 	assert.Len(t, ReadDelayed(&job.Spec, entries), len(delayed))
 
-	// Of exit codes there is no telling less exactly.
+	// Exit codes cannot be rounded.
 	delayed = DelayedEvents{}
 	for index := range int32(50000) {
 		delayed[eventKey{busv1alpha1.PodFailedEvent, 0, index, index * 7919 % 251}] = time.Unix(1000, 0)
@@ -116,7 +116,7 @@ func TestDelayedIsBoundedInBytes(t *testing.T) {
 	assert.Less(t, size, 64<<10)
 }
 
-// TestWhatIsRemembered: of what has happened, what still stands is told again, with the time when it happened.
+// TestWhatIsRemembered: a stored event that still holds is written again, with its first time.
 func TestWhatIsRemembered(t *testing.T) {
 	job, before, now := twoTasks(), time.Unix(1000, 0), time.Unix(1060, 500)
 	tasks := func(pods map[int32]*corev1.Pod, record Record) []Task {
@@ -165,8 +165,8 @@ func TestWhatIsRemembered(t *testing.T) {
 	}
 }
 
-// TestManyKindsOfDelayedEventsAreNotPutOff: what more kinds have happened than there is room for is told with fewer exit codes, and hardly
-// later: no rounding makes kinds fewer.
+// TestManyKindsOfDelayedEventsAreNotPutOff: if there are more kinds of events than the status can hold, exit codes are dropped, and times
+// hardly change: no rounding makes kinds fewer.
 func TestManyKindsOfDelayedEventsAreNotPutOff(t *testing.T) {
 	job := twoTasks()
 	job.Spec.Tasks[0].Replicas = 10000

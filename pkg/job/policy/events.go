@@ -19,7 +19,7 @@ import (
 type Task struct {
 	// Spec of the task, with its defaults filled in.
 	Spec *batchv1alpha1.TaskSpec
-	// Pods by index: those of the current incarnation that Muster itself does not want to be gone.
+	// Pods by index: pods of the current incarnation that Muster itself does not want to be gone.
 	Pods map[int32]*corev1.Pod
 	// Record of what has been dealt with. Its indexes are smaller than the task's replicas.
 	Record Record
@@ -37,7 +37,7 @@ type Event struct {
 	Pod *corev1.Pod
 	// ExitCode of the first container that failed, for PodFailed.
 	ExitCode int32
-	// Since is when it happened: what a policy's timeout counts from. Zero means now.
+	// Since is when it happened: a policy's timeout counts from it. Zero means now.
 	Since time.Time
 	// Remembered says that it was seen before, and that its answer has been put off.
 	Remembered bool
@@ -82,7 +82,7 @@ func inOrder(a, b Event) int {
 	return cmp.Or(cmp.Compare(rank(a.Type), rank(b.Type)), cmp.Compare(a.Task, b.Task), cmp.Compare(a.Index, b.Index))
 }
 
-// rank orders the events: what is most specific is answered first.
+// rank orders the events: the most specific one is answered first.
 func rank(event busv1alpha1.Event) int {
 	return slices.Index([]busv1alpha1.Event{
 		busv1alpha1.PodFailedEvent, busv1alpha1.PodEvictedEvent, busv1alpha1.TaskFailedEvent,
@@ -125,14 +125,14 @@ func failure(pod string, exitCode int32) string {
 	return fmt.Sprintf("pod %s failed with exit code %d", pod, exitCode)
 }
 
-// IsEvicted tells by the marks on a pod that others have taken it away before it had done its work; a pod that is killed that way
+// IsEvicted says, by a pod's conditions, whether another client has removed it before it had done its work; a pod that is killed that way
 // also ends, well or not, and whichever is seen first must not matter.
 func IsEvicted(pod *corev1.Pod) bool {
 	return !EndedByItself(pod) && (pod.DeletionTimestamp != nil || IsFinished(pod))
 }
 
-// EndedByItself tells whether a pod has come to its end, good or bad, without having been told to go. Of a failed one that is being
-// removed its marks do not say which came first, so it has not.
+// EndedByItself tells whether a pod has come to its end, good or bad, without having been told to go. The marks of a failed pod that is
+// being removed do not say which came first, so it has not.
 func EndedByItself(pod *corev1.Pod) bool {
 	return HasSucceeded(pod) || pod.Status.Phase == corev1.PodFailed && pod.DeletionTimestamp == nil && disruptionOf(pod) == nil
 }
@@ -143,8 +143,8 @@ func HasSucceeded(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded && !wasToldToGo(pod)
 }
 
-// wasToldToGo tells whether a pod that has ended was told to go before. The API server gives only pods that have not ended a time of
-// grace to end in. It is 0 again when a kubelet has the pod removed; who evicts pods marks them before.
+// wasToldToGo tells whether a pod that has ended was told to go before. The API server gives only pods that have not ended a time of grace
+// to end in. It is 0 again when a kubelet has the pod removed; clients that evict pods mark them before.
 func wasToldToGo(pod *corev1.Pod) bool {
 	if grace := pod.DeletionGracePeriodSeconds; pod.DeletionTimestamp != nil && (grace == nil || *grace > 0) {
 		return true

@@ -38,7 +38,7 @@ type Record struct {
 // maxGenerations bounds the sets of indexes in which the replaced pods of a task are written.
 const maxGenerations = 4
 
-// Generation returns the generation of a Job's pod: what status.podGeneration was when it was created.
+// Generation returns the generation of a Job's pod: the status.podGeneration at its creation.
 func Generation(pod *corev1.Pod) int32 {
 	n, err := strconv.ParseInt(pod.Annotations[batchv1alpha1.PodGenerationAnnotation], 10, 32)
 	if err != nil {
@@ -186,7 +186,7 @@ func (m *Record) Note(task *batchv1alpha1.TaskSpec, pods map[int32]*corev1.Pod) 
 	m.Completed = m.hasCompleted(task)
 }
 
-// NoteSucceeded remembers which of a task's pods have succeeded, and nothing else of what is seen: that is there when the policies can
+// NoteSucceeded remembers which of a task's pods have succeeded, and nothing else of what is seen: it is still there when the policies can
 // be asked.
 func (m *Record) NoteSucceeded(pods map[int32]*corev1.Pod) {
 	var succeeded []int32
@@ -254,8 +254,8 @@ func (m *Record) replace(index int32, pod *corev1.Pod) {
 	m.Replaced[index], m.HasNewReplaced = Generation(pod), true
 }
 
-// Rewind forgets all of the task but which pods have succeeded: all others are to go, and their indexes run anew, those that have
-// failed included.
+// Rewind forgets all of the task but which pods have succeeded: all other pods are deleted, and their indexes run anew, also the failed
+// ones.
 func (m *Record) Rewind(unsuccessful map[int32]*corev1.Pod) {
 	m.Created, m.Failed = m.Succeeded.Clone(), indexes.Set{}
 	for index, pod := range unsuccessful {

@@ -37,7 +37,7 @@ func TestRenewAllIsRenewForEach(t *testing.T) {
 	})
 }
 
-// TestRewind: all pods run anew but those that have succeeded.
+// TestRewind: all pods run anew except the succeeded ones.
 func TestRewind(t *testing.T) {
 	ended := func(indexes ...int32) map[int32]*corev1.Pod {
 		pods := map[int32]*corev1.Pod{}

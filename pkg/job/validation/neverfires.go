@@ -23,7 +23,7 @@ const (
 	nothingToResume        = "only an aborted job can be resumed, and JobUpdated is the only event that happens to one; answer JobUpdated"
 )
 
-// maxPaths is how many bytes the paths of such policies take in a message: there may be two thousand.
+// maxPaths is how many bytes the policies' paths take in a message: there may be two thousand.
 const maxPaths = 400
 
 // NeverFires returns warnings about a valid Job's policies that can never do anything, one sentence for each reason. The Job has its
@@ -52,7 +52,7 @@ func NeverFires(job *batchv1alpha1.Job) []string {
 	return said
 }
 
-// whyNever returns why a policy of those tasks can never fire; "" if it can.
+// whyNever returns why a policy of the given tasks can never fire; "" if it can.
 func whyNever(p *batchv1alpha1.LifecyclePolicy, tasks []batchv1alpha1.TaskSpec, ofTask bool) string {
 	if p.Action == busv1alpha1.ResumeJobAction && !isNamed(p, busv1alpha1.JobUpdatedEvent) {
 		return nothingToResume
@@ -77,7 +77,7 @@ func whyNever(p *batchv1alpha1.LifecyclePolicy, tasks []batchv1alpha1.TaskSpec, 
 	return first
 }
 
-// whyNotRaised returns why an event can never happen to those tasks; "" if it can.
+// whyNotRaised returns why an event can never happen to the given tasks; "" if it can.
 func whyNotRaised(event busv1alpha1.Event, tasks []batchv1alpha1.TaskSpec, ofTask bool) string {
 	some := func(can func(*corev1.PodSpec) bool) bool {
 		return slices.ContainsFunc(tasks, func(task batchv1alpha1.TaskSpec) bool { return can(&task.Template.Spec) })
@@ -103,8 +103,8 @@ func whyNotRaised(event busv1alpha1.Event, tasks []batchv1alpha1.TaskSpec, ofTas
 	return ""
 }
 
-// canFail tells whether the end of its containers, or its deadline, can make a pod fail. That a kubelet turns a pod away is
-// left out of account.
+// canFail tells whether the end of its containers, or its deadline, can make a pod fail. Pods that a kubelet rejects are left out of
+// account.
 func canFail(pod *corev1.PodSpec) bool {
 	return pod.RestartPolicy == corev1.RestartPolicyNever || pod.ActiveDeadlineSeconds != nil || hasOwnPolicies(pod)
 }

@@ -11,7 +11,7 @@ import (
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 )
 
-// restarting makes a Job whose tasks have those restart policies, with policies of the Job.
+// restarting makes a Job whose tasks have the given restart policies, with policies of the Job.
 func restarting(policies []batchv1alpha1.LifecyclePolicy, restart ...corev1.RestartPolicy) *batchv1alpha1.Job {
 	return change(func(j *batchv1alpha1.Job) {
 		j.Spec.Policies = policies

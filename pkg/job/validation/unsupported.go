@@ -8,8 +8,8 @@ import (
 
 const noTopology = "not supported yet: leave it out; affinity between the pods of the template can keep them near each other"
 
-// Unsupported returns the fields of a valid Job that ask for something that Muster cannot do yet. Such a Job is not
-// started, so that nothing is ignored silently.
+// Unsupported returns the fields of a valid Job that ask for something that Muster cannot do yet. The Job is not started, so that nothing
+// is ignored silently.
 func Unsupported(job *batchv1alpha1.Job) field.ErrorList {
 	spec := field.NewPath("spec")
 	var errs field.ErrorList

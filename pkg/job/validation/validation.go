@@ -173,7 +173,7 @@ func validatePartitions(task *batchv1alpha1.TaskSpec, path *field.Path) field.Er
 	return errs
 }
 
-// validatePolicies checks what each action needs. tasks are those that the policies are for.
+// validatePolicies checks what each action needs. tasks are the tasks that the policies are for.
 func validatePolicies(policies []batchv1alpha1.LifecyclePolicy, tasks []batchv1alpha1.TaskSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i := range policies {
@@ -205,7 +205,7 @@ var targetOf = map[busv1alpha1.Action]string{
 	busv1alpha1.RestartTaskAction:      "task",
 }
 
-// aboutNoTarget lists, for each of those actions, the events that do not say what to restart.
+// aboutNoTarget lists, for each restart action, the events that do not say what to restart.
 var aboutNoTarget = map[busv1alpha1.Action][]busv1alpha1.Event{
 	busv1alpha1.RestartPodAction:       aboutNoPod,
 	busv1alpha1.RestartPartitionAction: aboutNoPod,

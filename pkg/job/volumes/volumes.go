@@ -58,8 +58,8 @@ func IsMade(job *batchv1alpha1.Job, volume *batchv1alpha1.VolumeSpec) bool {
 	return volume.VolumeClaim != nil && ClaimName(job, volume) == GeneratedName(job, volume)
 }
 
-// Mount mounts the Job's volumes into every container and init container of a pod. Volumes of one claim share it; one
-// with no claim is an empty directory. The Job's status says which claims have empty directories in their place.
+// Mount mounts the Job's volumes into every container and init container of a pod. Volumes of one claim share it; a volume without a claim
+// is an empty directory. The Job's status says which claims have empty directories in their place.
 func Mount(spec *corev1.PodSpec, job *batchv1alpha1.Job) {
 	byClaim := map[string]string{} // claim -> name of the pod's volume
 	for i := range job.Spec.Volumes {

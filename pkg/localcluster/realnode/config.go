@@ -23,7 +23,7 @@ const (
 	pauseImage = "muster.local/pause:1"
 )
 
-// Programs are those that hack/realnode builds for a node.
+// Programs are the ones that hack/realnode builds for a node.
 var Programs = []string{"kubelet", "coredns", "pause"}
 
 // Config says what a node needs to know of its cluster.

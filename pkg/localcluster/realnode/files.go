@@ -40,7 +40,7 @@ const corefile = `cluster.local:53 in-addr.arpa:53 {
 }
 `
 
-// kubeletConfig takes what the machine has: cgroup v1 or v2, swap, and a disk of which others use most.
+// kubeletConfig takes what the machine has: cgroup v1 or v2, swap, and a disk of which other programs use most.
 const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 authentication:

@@ -1,4 +1,4 @@
-// Package phase is the life of a PhJob as a table: which phase an event leads to. It is pure.
+// Package phase is the life of a PhJob as a table: it says which phase an event leads to. It is pure.
 package phase
 
 import (
@@ -34,7 +34,7 @@ const (
 	Cancel Event = "cancel"
 )
 
-// row holds the events that change a phase; the others change nothing.
+// row holds the events that change a phase; all other events change nothing.
 type row map[Event]primehubv1alpha1.PhJobPhase
 
 // table says where each event leads. A phase without a row is final.

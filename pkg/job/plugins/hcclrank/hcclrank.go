@@ -54,7 +54,7 @@ func (h *hcclrank) MutatePod(pod *corev1.Pod, task *batchv1alpha1.TaskSpec, inde
 	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, rankAnnotation, rank)
 }
 
-// rankOf returns the RANK of the first container: of several, the last one, which is what the container sees.
+// rankOf returns the RANK of the first container: if there are several, the last one, which is what the container sees.
 func rankOf(pod *corev1.PodSpec) string {
 	var rank string
 	if len(pod.Containers) > 0 {

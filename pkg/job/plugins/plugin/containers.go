@@ -4,7 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// AddEnv adds variables to all containers of a pod, after those that they have. Of two with one name, the later counts.
+// AddEnv adds variables to all containers of a pod, after the existing ones. If two have one name, the later counts.
 func AddEnv(pod *corev1.PodSpec, vars ...corev1.EnvVar) {
 	for i := range pod.Containers {
 		pod.Containers[i].Env = append(pod.Containers[i].Env, vars...)

@@ -112,7 +112,7 @@ func digits(count int) int {
 	return sum
 }
 
-// PodsOf returns the labels that all pods of the Job carry, and no others.
+// PodsOf returns the labels that all pods of the Job carry, and only they.
 func PodsOf(job *batchv1alpha1.Job) map[string]string {
 	return map[string]string{
 		batchv1alpha1.JobNameKey:      job.Name,

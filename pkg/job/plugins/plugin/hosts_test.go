@@ -11,7 +11,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 )
 
-// The lengths that decide what fits are those of the names that are built later.
+// The lengths that decide must be the lengths of the names that are built later.
 func TestLengthsOfHostsAreThoseOfTheirNames(t *testing.T) {
 	for _, c := range []struct {
 		replicas            int32

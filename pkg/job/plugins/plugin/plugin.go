@@ -28,9 +28,9 @@ type Plugin interface {
 // ObjectMaker is a plugin whose Job needs objects beside its pods.
 type ObjectMaker interface {
 	Plugin
-	// Objects returns those objects, with their names and content. Their namespace, labels and owner are filled in
-	// by the caller. They live until the Job has ended, through restarts of pods, of tasks and of the whole Job.
-	// The error SlowSecret says to ask again once the data of a Secret is made.
+	// Objects returns the objects, with their names and content. Their namespace, labels and owner are filled in by the caller. They live
+	// until the Job has ended, through restarts of pods, of tasks and of the whole Job. The error SlowSecret says to ask again once the
+	// data of a Secret is made.
 	Objects(secrets Secrets) ([]Object, error)
 }
 
@@ -51,8 +51,8 @@ type Object interface {
 	runtime.Object
 }
 
-// Secrets gives plugins what must be made only once, such as a key: the data of the Job's own Secret with that name if it has all keys,
-// else the result of create. So a plugin stays pure, and pods keep a valid key.
+// Secrets gives plugins data that must be made only once, such as a key: the data of the Job's own Secret with that name if it has all
+// keys, else the result of create. So a plugin stays pure, and pods keep a valid key.
 type Secrets func(name string, keys []string, create func() (map[string][]byte, error)) (map[string][]byte, error)
 
 // SecretsOf makes a Secrets from a function that returns the data of the Job's own Secret, or nil.

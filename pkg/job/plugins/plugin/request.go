@@ -74,8 +74,8 @@ func (n *number) Set(text string) error {
 	return nil
 }
 
-// Parse reads the arguments. It refuses wrong values, and notes arguments that the plugin does not know: manifests
-// written for other versions carry such, and their Jobs run.
+// Parse reads the arguments. It refuses wrong values, and notes arguments that the plugin does not know: manifests for other versions have
+// such arguments, and their Jobs run.
 func (r *Request) Parse() {
 	for i := 0; i < len(r.args); {
 		name, given := argumentName(r.args[i])

@@ -18,7 +18,7 @@ import (
 	"github.com/muster-sched/muster/pkg/job/plugins/plugin"
 )
 
-// The private key signs, and the line of authorized_keys verifies: that is what a login does.
+// The private key signs, and the line of authorized_keys verifies: a login does the same.
 func TestNewKeysFitTogether(t *testing.T) {
 	for name, c := range map[string]struct {
 		create      func() (map[string][]byte, error)
@@ -111,7 +111,7 @@ func pluginFor(t *testing.T, args ...string) plugin.ObjectMaker {
 	return made.(plugin.ObjectMaker)
 }
 
-// A worker of the controller makes ed25519 keys by itself, and leaves RSA keys to others: other Jobs need it meanwhile.
+// A worker of the controller makes ed25519 keys by itself, and leaves RSA keys to its caller: other Jobs need it meanwhile.
 func TestAnRSAKeyIsLeftToTheCaller(t *testing.T) {
 	_, err := pluginFor(t).Objects(noSecret)
 	require.NoError(t, err)

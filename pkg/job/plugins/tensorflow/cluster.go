@@ -21,8 +21,7 @@ type role struct {
 	hosts plugin.Hosts
 }
 
-// clusterOf returns the cluster of the Job's tasks with those names. Its roles stand in the order in which TF_CONFIG
-// has them.
+// clusterOf returns the cluster of the Job's tasks with the given names. Its roles stand in the order in which TF_CONFIG has them.
 func clusterOf(r *plugin.Request, port int32, ps, worker, chief, evaluator string) cluster {
 	c := cluster{port: ":" + strconv.Itoa(int(port))}
 	for _, one := range []struct{ role, task string }{{"ps", ps}, {"worker", worker}, {"chief", chief}, {"evaluator", evaluator}} {

@@ -1,5 +1,5 @@
-// Package tensorflow is the plugin for distributed TensorFlow. It tells each process its own role and the addresses of the others, in the
-// variable TF_CONFIG.
+// Package tensorflow is the plugin for distributed TensorFlow. It tells each process its own role and all addresses, in the variable
+// TF_CONFIG.
 package tensorflow
 
 import (
