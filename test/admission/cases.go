@@ -36,7 +36,7 @@ type Need string
 const (
 	// NeedsNothing: the object is enough.
 	NeedsNothing Need = ""
-	// NeedsQueues: the rule asks the other queues, which are those of Queues.
+	// NeedsQueues: the rule asks the other queues, which are in Queues.
 	NeedsQueues Need = "queues"
 	// NeedsPlugins: the rule asks the ConfigMap with the known plugins.
 	NeedsPlugins Need = "plugins"

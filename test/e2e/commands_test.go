@@ -17,7 +17,7 @@ import (
 	"github.com/muster-sched/muster/test/e2e/harness"
 )
 
-// TestCommandsOnARunningJob: what a policy does to a running Job, people can do, too.
+// TestCommandsOnARunningJob: a user can do what a policy does to a running Job.
 func TestCommandsOnARunningJob(t *testing.T) {
 	t.Parallel()
 	for action, outcome := range outcomes {

@@ -91,7 +91,7 @@ func TestExampleOfIndependentTasks(t *testing.T) {
 	}
 }
 
-// TestExampleOfAPipelineThatBreaks: what depends on a task that has failed does not start.
+// TestExampleOfAPipelineThatBreaks: a task that depends on a failed task does not start.
 func TestExampleOfAPipelineThatBreaks(t *testing.T) {
 	t.Parallel()
 	s := harness.New(t)

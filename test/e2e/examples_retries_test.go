@@ -48,7 +48,7 @@ func TestExampleOfRestartingWholeJobs(t *testing.T) {
 	}
 }
 
-// TestExampleOfSpark: the whole Job restarts with its driver; of an executor that fails, the container is started again.
+// TestExampleOfSpark: the whole Job restarts with its driver; if an executor fails, its container is started again.
 func TestExampleOfSpark(t *testing.T) {
 	t.Parallel()
 	start := func(t *testing.T) (*harness.Story, []watchlog.Pod) {
@@ -176,8 +176,8 @@ func TestExampleOfRetries(t *testing.T) {
 	}
 }
 
-// TestExampleOfRetriesForSuccess: of a Job that needs two successes one pod succeeds and two fail. A policy gives it
-// another run, which counts anew; without one it has failed. Two successes are enough whatever becomes of the third pod.
+// TestExampleOfRetriesForSuccess: one pod of a Job that needs two successes succeeds, and two fail. A policy gives it another run, which
+// counts anew; without one it has failed. Two successes are enough whatever becomes of the third pod.
 func TestExampleOfRetriesForSuccess(t *testing.T) {
 	t.Parallel()
 	needsTwo := func(job *batchv1alpha1.Job) { two := int32(2); job.Spec.MinSuccess = &two }

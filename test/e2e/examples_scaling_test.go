@@ -37,8 +37,7 @@ func elastic(replicas, minimum int32) *mustertesting.JobWrapper {
 		Task(mustertesting.MakeTask("worker", replicas).MinAvailable(minimum))
 }
 
-// TestExampleOfScaling: an elastic training Job grows, shrinks, stops for a while and goes on. Whatever is evicted would
-// restart it.
+// TestExampleOfScaling: an elastic training Job grows, shrinks, stops for a while and goes on. Any eviction would restart it.
 func TestExampleOfScaling(t *testing.T) {
 	t.Parallel()
 	s := harness.New(t)
@@ -79,7 +78,7 @@ func TestExampleOfScaling(t *testing.T) {
 	require.Empty(t, watchlog.StatusViolations(s.Log.JobStates(job)))
 }
 
-// expectSame checks that the pods that there were are among those that there are.
+// expectSame checks that the earlier pods are among the present ones.
 func expectSame(t testing.TB, were, are []watchlog.Pod) {
 	t.Helper()
 	uids := map[string]types.UID{}
@@ -97,7 +96,7 @@ func expectMinMember(s *harness.Story, job types.NamespacedName, minimum int32) 
 	s.Soon("the PodGroup follows", func() bool { return s.GroupOf(job).Spec.MinMember == minimum }, func() any { return s.GroupOf(job).Spec })
 }
 
-// expectHosts waits until the files in /etc/volcano have so many hosts, those of the lowest indexes.
+// expectHosts waits until the files in /etc/volcano have that many hosts, the ones of the lowest indexes.
 func expectHosts(s *harness.Story, count int) {
 	s.T.Helper()
 	var want []string
@@ -148,9 +147,8 @@ func expectPeers(t *testing.T, s *harness.Story, name string) {
 	}
 }
 
-// TestExampleOfScalingWithLittleRoom: what has no room waits, and what runs is left alone. Of new pods beyond the minimum
-// each starts that has room; those that the minimum counts start together. That the rest of a gang waits is Unknown, which the
-// policy here does not answer.
+// TestExampleOfScalingWithLittleRoom: pods without room wait, and running pods are left alone. Each new pod beyond the minimum starts if it
+// has room; pods within the minimum start together. While the rest of a gang waits it is Unknown, which the policy here does not answer.
 func TestExampleOfScalingWithLittleRoom(t *testing.T) {
 	t.Parallel()
 	grown := func(t *testing.T, room string, minimum int32) (*harness.Story, types.NamespacedName, []watchlog.Pod) {
@@ -241,8 +239,8 @@ func mountedAt(pod *corev1.Pod, path string) string {
 	return ""
 }
 
-// TestExampleOfWhatMayNotScale: of a Job that runs, replicas and minimums may change, while they fit together; what else is
-// changed is refused, and the Job runs on.
+// TestExampleOfWhatMayNotScale: replicas and minimums of a running Job may change, while they fit together; any other change is refused,
+// and the Job runs on.
 func TestExampleOfWhatMayNotScale(t *testing.T) {
 	t.Parallel()
 	s := harness.New(t)

@@ -116,7 +116,7 @@ func TestExampleOfMinimums(t *testing.T) {
 	}
 }
 
-// TestExampleOfTaskPriority: of one driver and five executors, three pods are enough. With room for three, the driver and two executors
+// TestExampleOfTaskPriority: three pods of one driver and five executors are enough. With room for three, the driver and two executors
 // start, in whichever order the spec has the tasks.
 func TestExampleOfTaskPriority(t *testing.T) {
 	t.Parallel()
@@ -142,8 +142,7 @@ func TestExampleOfTaskPriority(t *testing.T) {
 	}
 }
 
-// TestExampleOfSharing: two Jobs that could each use all of the room both start; what is beyond their minimums shares
-// what is left.
+// TestExampleOfSharing: two Jobs that could each use all of the room both start; surplus shares the rest of the room.
 func TestExampleOfSharing(t *testing.T) {
 	t.Parallel()
 	s := harness.New(t)

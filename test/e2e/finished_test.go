@@ -54,7 +54,7 @@ func TestAPipelineOutlivesTheObjectsOfItsFinishedPods(t *testing.T) {
 	s.JobPhase(job, batchv1alpha1.Running)
 }
 
-// TestATaskThatDependsOnAnyOfOthersStarts: one that has failed does not keep the gang of what is left from starting.
+// TestATaskThatDependsOnAnyOfOthersStarts: a failed task does not keep the gang of the remaining pods from starting.
 func TestATaskThatDependsOnAnyOfOthersStarts(t *testing.T) {
 	t.Parallel()
 	s := harness.New(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/muster-sched/muster/test/e2e/harness"
 )
 
-// The tests of order are not parallel, and begin when the pods of earlier tests are gone: what others do would wake waiting
-// gangs at moments of its own.
+// The tests of order are not parallel, and begin when the pods of earlier tests are gone: other tests would wake waiting gangs at random
+// moments.
 
 // newInQuiet makes a story on a cluster where nothing else happens, with one node for one pod of 3 CPUs.
 func newInQuiet(t *testing.T) *harness.Story {

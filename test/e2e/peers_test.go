@@ -26,7 +26,7 @@ func drain(t *testing.T, s *harness.Story, node string) {
 }
 
 // TestT14_AGangThatIsDrainedBelowItsMinimumIsRepaired: without another policy, the pods that a drain has removed are created anew. They
-// start at once if there is room, or as soon as there is; the others run on.
+// start at once if there is room, or as soon as there is; the remaining pods run on.
 func TestT14_AGangThatIsDrainedBelowItsMinimumIsRepaired(t *testing.T) {
 	t.Parallel()
 	for name, spare := range map[string]int{"there is room elsewhere": 1, "room comes later": 0} {

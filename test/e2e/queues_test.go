@@ -133,9 +133,9 @@ func TestTheQueueReportsItsGroups(t *testing.T) {
 	}, mustertesting.Patience, 50*time.Millisecond, "the queue has one running and one waiting group and 3 CPUs in use")
 }
 
-// TestAJobStartsOnceTheStatusOfItsPodGroupIsWritten: only the status admits, since users can make pods that look like those of an admitted
-// Job. While the API server refuses the status the Job waits. A controller that is started meanwhile admits the first PodGroup first. It is
-// not parallel: a controller is killed.
+// TestAJobStartsOnceTheStatusOfItsPodGroupIsWritten: only the status admits, since users can make pods that look like an admitted Job's.
+// While the API server refuses the status the Job waits. A controller that is started meanwhile admits the first PodGroup first. It is not
+// parallel: a controller is killed.
 func TestAJobStartsOnceTheStatusOfItsPodGroupIsWritten(t *testing.T) {
 	s := harness.New(t)
 	s.AddNodes(1, "cpu", "8")

@@ -20,7 +20,7 @@ const (
 	recordedInterval = 15 * time.Second
 )
 
-// dashboard is what a file of Grafana says, as far as it asks Prometheus.
+// dashboard has the part of a Grafana file that asks Prometheus.
 type dashboard struct {
 	UID    string `json:"uid"`
 	Panels []struct {

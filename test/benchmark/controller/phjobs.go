@@ -25,13 +25,14 @@ const (
 	phStarts = 20
 	// phPage is how many PhJobs a page of a list has.
 	phPage = 500
-	// phHistory is how many bytes the command of each PhJob has: that of the example of PrimeHub's documentation, and a few lines more.
+	// phHistory is how many bytes the command of each PhJob has: as long as in the example of PrimeHub's documentation, and a few lines
+	// more.
 	phHistory = 200
 )
 
 // Goals with many PhJobs.
 const (
-	goalPhMemory  = 512.0 // MiB: what PrimeHub's documentation gives its controller for 50,000
+	goalPhMemory  = 512.0 // MiB: MiB: the memory of the controller for 50,000 in PrimeHub's documentation
 	goalPhStart   = 1.0   // seconds
 	goalPhAlone   = 0.1   // seconds
 	goalPhPage    = 1.0   // seconds
@@ -39,7 +40,7 @@ const (
 	goalPhRestart = 30.0  // seconds
 )
 
-// measurePhJobs times the start of PhJobs without others, and then beside many that have ended and many that wait.
+// measurePhJobs times the start of PhJobs alone, and then beside many ended and many waiting ones.
 func measurePhJobs(ctx context.Context, o *options) ([]figure, error) {
 	b, err := start(ctx, localcluster.Options{Nodes: 4, NodeCPU: "64", Without: []string{localcluster.KWOK}})
 	if err != nil {

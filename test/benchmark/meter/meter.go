@@ -70,8 +70,8 @@ func (c *Cluster) connect() error {
 // requests is how many requests are made at the same time.
 const requests = 16
 
-// InParallel runs work for 0 to n-1, many at a time, and returns the first error. An error does not keep the others from being
-// run; the end of the context does, and is an error.
+// InParallel runs work for 0 to n-1, many at a time, and returns the first error. An error does not stop the other calls; the end of the
+// context does, and is an error.
 func InParallel(ctx context.Context, n int, work func(i int) error) error {
 	var once sync.Once
 	var first error

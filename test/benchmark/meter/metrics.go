@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// Metrics are those that a part of a cluster serves, by name.
+// Metrics are the metrics that a part of a cluster serves, by name.
 type Metrics map[string]*dto.MetricFamily
 
 // Metrics reads what a part of the cluster says of itself.
@@ -32,8 +32,8 @@ func parse(page []byte) (Metrics, error) {
 	return parser.TextToMetricFamilies(bytes.NewReader(page))
 }
 
-// Sum adds up the values of a metric over those of its series whose label has one of the values; over all without a label. The
-// value of a histogram is how many observations it has. The sum of what is not served is 0.
+// Sum adds up the values of a metric over its series whose label has one of the values; over all without a label. The value of a histogram
+// is how many observations it has. The sum of what is not served is 0.
 func (m Metrics) Sum(name, label string, values ...string) float64 {
 	total := 0.0
 	for _, series := range m[name].GetMetric() {

@@ -17,7 +17,7 @@ import (
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 )
 
-// tree is YAML of which only some fields matter here; all others are passed on.
+// tree is YAML of which only some fields matter here; all other fields are passed on.
 type tree = map[string]any
 
 // writeTestCase writes the test case of a run into a folder and returns its file. The workload is upstream's; exchanged are
@@ -132,7 +132,7 @@ func exchangeGroup(pod string, ours bool) (string, error) {
 	return pod, nil
 }
 
-// ourPlugins are those that the stock profile does not have.
+// ourPlugins are the plugins that the stock profile does not have.
 var ourPlugins = []string{"Coscheduling", "Capacity", "TaskPriority", "GangPreemption"}
 
 // writeSchedulerConfig writes the configuration that Muster ships for benchmarks. Without Muster it is the same without our
@@ -194,7 +194,7 @@ func readConfig(file string) (tree, error) {
 	return config, nil
 }
 
-// ownGates are those that the variant sets.
+// ownGates are the gates that the variant sets.
 func (v variant) ownGates() (map[string]bool, error) {
 	if !v.asShipped {
 		return v.gates, nil
@@ -237,7 +237,7 @@ func write(dir, name string, content any) (string, error) {
 	return path, nil
 }
 
-// trees are the elements of a list of maps. The maps are those of the list, not copies.
+// trees are the elements of a list of maps. The maps are the list's own, not copies.
 func trees(list any) []tree {
 	items, _ := list.([]any)
 	all := make([]tree, 0, len(items))

@@ -93,8 +93,7 @@ func (o *options) steps() []step {
 	return steps
 }
 
-// measure makes the runs that have not been made yet, and saves after each. One that fails does not keep the others from being
-// made.
+// measure makes the runs that have not been made yet, and saves after each. A run that fails does not stop the other runs.
 func measure(ctx context.Context, o *options, r *runner, results report.Runs) (report.Runs, error) {
 	var failures []error
 	steps := o.steps()
@@ -164,8 +163,8 @@ func parse(args []string) (*options, error) {
 // memory is where Linux keeps files in memory.
 const memory = "/dev/shm"
 
-// findFolders makes paths absolute, since the benchmark runs elsewhere, and finds those that were not given. Relative ones begin at the
-// root of the repository, where make was called; the program itself runs in the folder of its module.
+// findFolders makes paths absolute, since the benchmark runs elsewhere, and finds missing ones. Relative ones begin at the root of the
+// repository, where make was called; the program itself runs in the folder of its module.
 func (o *options) findFolders() error {
 	repository, err := filepath.Abs("../../..")
 	if err != nil {

@@ -53,7 +53,7 @@ func median(ratios []float64) string {
 	return fmt.Sprintf("%.2f", report.Median(ratios))
 }
 
-// judge says how much of its goal a variant reaches. Only muster has one: what differs from stock there is our plugins alone.
+// judge says how much of its goal a variant reaches. Only muster has one: only our plugins differ from stock there.
 func judge(results report.Runs, w workload, v variant) (outcome string, ok bool) {
 	if v.name != muster {
 		return "", true
@@ -73,9 +73,9 @@ func judge(results report.Runs, w workload, v variant) (outcome string, ok bool)
 	return fmt.Sprintf("%.2f", value), true
 }
 
-// reached is how much of the goal of a workload a variant reaches, as the median over the rounds. Which of the two goals of gangs is
-// the lesser is decided once for all rounds: decided in each, it would be the one against whose program the machine was in that round.
-// A run of upstream's that did not end in time counts with what it bound until then.
+// reached is how much of the goal of a workload a variant reaches, as the median over the rounds. The lesser of the two goals of gangs is
+// chosen once for all rounds: decided in each, it would be the one against whose program the machine was in that round. A run of upstream's
+// that did not end in time counts with what it bound until then.
 func reached(results report.Runs, w workload, v variant) (value float64, known bool) {
 	toStock := results.Ratios(w.name, v.name, stock, report.Speed)
 	if len(toStock) == 0 {

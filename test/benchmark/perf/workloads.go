@@ -70,11 +70,11 @@ type variant struct {
 	// muster says that our plugins schedule them; otherwise the stock profile does, with the same arguments of the in-tree
 	// plugins.
 	muster bool
-	// native says that the pods are gangs of upstream's own PodGroups. Such a variant is for gangs only.
+	// native says that the pods are gangs of upstream's own PodGroups. The variant is for gangs only.
 	native bool
-	// gates of the scheduler and the API server, beside those of the workload.
+	// gates of the scheduler and the API server, beside the workload's own.
 	gates map[string]bool
-	// asShipped says that arguments and gates are those of the manifests for a cluster.
+	// asShipped says that arguments and gates are as in the manifests for a cluster.
 	asShipped bool
 }
 
@@ -119,7 +119,7 @@ func (w workload) scaled(scale float64) workload {
 		w.pods = part(w.pods)
 	}
 	w.scale = scale
-	w.name += fmt.Sprintf("@%g", scale) // no figures to compare with those of the whole
+	w.name += fmt.Sprintf("@%g", scale) // no figures to compare with the whole
 	return w
 }
 

@@ -23,7 +23,7 @@ import (
 // A run may take patience, or it counts with that time.
 const patience = 3 * time.Minute
 
-// highPriority is the PriorityClass of gangs for which others must go.
+// highPriority is the PriorityClass of gangs that have other pods evicted.
 const highPriority = "bench-high"
 
 // bench is a cluster that is measured.
@@ -66,7 +66,7 @@ type variant struct {
 	join  func(pod *corev1.Pod, gang string)
 }
 
-// gates are those of both schedulers: no write for a node that a pod is expected on, as is shipped.
+// gates are the gates of both schedulers: no write for a node that a pod is expected on, as is shipped.
 const gates = "--feature-gates=NominatedNodeNameForExpectation=false"
 
 // ours is muster-scheduler, without muster-controller.

@@ -51,7 +51,7 @@ func main() {
 	}
 }
 
-// run measures each part. One that fails does not keep the others from being measured.
+// run measures each part. A part that fails does not stop the other parts.
 func run(ctx context.Context, args []string) error {
 	o, err := parse(args)
 	if err != nil {

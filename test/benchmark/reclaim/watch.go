@@ -21,7 +21,7 @@ const (
 	waits = "waits" // is in a gang for which room is made
 )
 
-// counts are those of the pods of a role since the last reset.
+// counts are the pods of a role since the last reset.
 type counts struct {
 	bound, gone         int
 	lastBound, lastGone time.Time // when this was last seen of a pod that is bound

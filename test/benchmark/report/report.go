@@ -25,7 +25,7 @@ type Run struct {
 	PodsPerSecond float64 `json:"podsPerSecond"`
 	// CPUSeconds is the processor time that the measured program took in that time, where it is known.
 	CPUSeconds float64 `json:"cpuSeconds,omitempty"`
-	// TimedOut says that not all pods were bound within the limit; the figures are those of the pods that were.
+	// TimedOut says that not all pods were bound within the limit; the figures are about the bound pods.
 	TimedOut bool `json:"timedOut,omitempty"`
 }
 

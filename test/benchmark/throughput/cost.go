@@ -55,7 +55,7 @@ func (b *bench) runs(component string) bool {
 	return !slices.Contains(options.Without, component)
 }
 
-// spent is the difference of two readings; of the memory, the later one.
+// spent is the difference of two readings; memory is that of the later reading.
 func spent(before, after map[string]cost) map[string]cost {
 	diff := map[string]cost{}
 	for name, now := range after {

@@ -74,8 +74,8 @@ const besideLabel = "beside"
 // bench is a cluster that is measured.
 type bench struct{ *meter.Cluster }
 
-// run is the result of a load: the seconds from the first create to the last bind, and those until all events were written. costs is what
-// each component spent until then.
+// run is the result of a load: the seconds from the first create to the last bind, and to the last event. costs is what each component
+// spent until then.
 type run struct {
 	seconds, told float64
 	costs         map[string]cost
@@ -201,7 +201,7 @@ const (
 )
 
 // warmUp asks for a custom resource of each kind without storing it: the first one after the CRDs are installed takes the API server two
-// seconds. That is not part of the throughput.
+// seconds. This time is not part of the throughput.
 func (b *bench) warmUp(ctx context.Context) error {
 	dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 	group := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Name: "warm-up"}}
@@ -232,7 +232,7 @@ func (b *bench) lastBind(ctx context.Context, s shape, v variant, done <-chan ti
 }
 
 // countBound sends the time at which the given number of pods has been seen bound. It asks for the pods of the load alone, so that the
-// benchmark does not keep the others in memory: its own cost is not part of the throughput.
+// benchmark keeps no other pods in memory: its own cost is not part of the throughput.
 func (b *bench) countBound(ctx context.Context, want int) (<-chan time.Time, error) {
 	done := make(chan time.Time, 1)
 	bound := 0

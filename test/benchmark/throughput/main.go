@@ -197,7 +197,7 @@ func parse(args []string) (*options, error) {
 // goalOf is the least ratio to the stock scheduler that a variant is to reach with all writes counted; 0 if there is no goal.
 func goalOf(variant string, s shape) float64 {
 	switch {
-	case variant == "podgroups" && s.Pods > 1: // what is alone needs no gang
+	case variant == "podgroups" && s.Pods > 1: // a single pod needs no gang
 		return 0.95
 	case variant == "plain":
 		return 0.97
@@ -210,8 +210,8 @@ func goalOf(variant string, s shape) float64 {
 }
 
 // reportThroughput prints, for each shape, the median throughput of each variant. It prints the medians of the ratios to the baseline in
-// the same round: of throughput, of that with the events of all pods, and of the processor time of the whole control plane. It returns an
-// error if a goal is missed.
+// the same round: throughput, throughput with the events of all pods, and processor time of the whole control plane. It returns an error if
+// a goal is missed.
 func reportThroughput(o *options, results []result) error {
 	base := o.variants[0]
 	var missed []string

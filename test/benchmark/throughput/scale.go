@@ -31,7 +31,7 @@ type scaling struct {
 	variant string
 }
 
-// scalingRow is a number of scalings of which the first is what the others are compared with.
+// scalingRow is a number of scalings, compared with the first.
 type scalingRow struct {
 	scalings []scaling
 	// variants to run it with.
@@ -95,7 +95,7 @@ func reportScaling(ctx context.Context, o *options) (all []scaleResult, missed, 
 	return all, missed, nil
 }
 
-// rounds are those of a row: one without a goal is run once.
+// rounds are the rounds of a row: a row without a goal is run once.
 func (row *scalingRow) rounds(o *options) int {
 	if row.goal == 0 && row.memory == 0 {
 		return 1
@@ -301,7 +301,7 @@ type waitingRoom struct {
 	*bench
 	scaling
 	scheduler string
-	// The scheduler's writes until the waiting pods had a reason, and those in the rest after that.
+	// The scheduler's writes until the waiting pods had a reason, and in the rest after that.
 	telling, resting float64
 }
 
@@ -398,7 +398,7 @@ func rest(ctx context.Context) {
 // The API server keeps the last writes of pods for watches, each pod before and after the write: for 75 s, and then until newer ones take
 // their places. Its history is filled with otherWrites to otherPods, which no scheduler handles, with waiting pods or without. A cluster
 // that runs pods looks like that: 20,000 writes of 10,000 waiting pods have 25,600 places. Half of these are left when all are taken and
-// the oldest are old; so they are gone after 12,800 others.
+// the oldest are old; so they are gone after 12,800 other writes.
 const (
 	otherPods   = 100
 	otherWrites = 15_000

@@ -94,7 +94,7 @@ func pause(ctx context.Context) error {
 type wakeResult struct {
 	Gangs  int `json:"gangs"`
 	AtRest int `json:"wholeGangsAtRest"`
-	// Prompt are those for which room came free right after other room. Rested are those after a pause.
+	// Prompt are the times for room that came free right after other room. Rested are the times after a pause.
 	Prompt []float64 `json:"secondsPrompt"`
 	Rested []float64 `json:"secondsRested"`
 }

@@ -44,8 +44,8 @@ const (
 	calmPatience = 4 * time.Minute
 )
 
-// TestJobsOutliveTheirCluster (the goal of 200 Jobs with restarts): whatever is killed, and whenever, every Job has the same end as in a
-// run without kills. There are no more pods than in an undisturbed run. None is lost, and none that has finished runs again.
+// TestJobsOutliveTheirCluster (the goal of 200 Jobs with restarts): every Job has the same end as in a run without kills, whatever is
+// killed, and whenever. There are no more pods than in an undisturbed run. None is lost, and none that has finished runs again.
 func TestJobsOutliveTheirCluster(t *testing.T) {
 	random := rand.New(rand.NewPCG(uint64(setting(t, seedVariable, int(time.Now().UnixNano()), strconv.Atoi)), 0))
 	duration := setting(t, durationVariable, defaultDuration, time.ParseDuration)
@@ -235,7 +235,7 @@ func (c *workload) report(t *testing.T, calm time.Time) {
 	}
 }
 
-// verify compares each Job and its pods with those of an undisturbed run.
+// verify compares each Job and its pods with an undisturbed run.
 func (c *workload) verify(t *testing.T) {
 	t.Helper()
 	namespace := c.story.Namespace
@@ -255,7 +255,7 @@ func (c *workload) verify(t *testing.T) {
 	c.verifyNothingIsLeft(t)
 }
 
-// verifyMember compares a Job and its pods with those of an undisturbed run.
+// verifyMember compares a Job and its pods with an undisturbed run.
 func (c *workload) verifyMember(t *testing.T, m *member, status *batchv1alpha1.JobStatus, pods []corev1.Pod) {
 	t.Helper()
 	succeeded := m.fate.succeeded(m.n)

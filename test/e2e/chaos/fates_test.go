@@ -65,7 +65,7 @@ func later(event busv1alpha1.Event, action busv1alpha1.Action, timeout time.Dura
 	return batchv1alpha1.LifecyclePolicy{Event: event, Action: action, Timeout: &metav1.Duration{Duration: timeout}}
 }
 
-// Timeouts that pass within a run, and one that does not: what waits for it must be cancelled.
+// Timeouts that pass within a run, and one that does not: a delayed action must be cancelled.
 const (
 	shortly = 2 * time.Second
 	never   = time.Hour
@@ -178,7 +178,7 @@ var fates = map[string]fate{
 		},
 		phase: batchv1alpha1.Terminated, succeeded: none, again: map[string]int{"steady": 2},
 	},
-	// The new pod of an evicted one comes at once. That it runs is the end of what would have been answered in an hour.
+	// The new pod of an evicted one comes at once. Once it runs, the action that was due in an hour is cancelled.
 	"is-forgiven-an-eviction": {
 		build: func(name string, n int32) *mustertesting.JobWrapper {
 			return mustertesting.MakeJob(name).MaxRetry(1).Task(brief("done", n, 0)).
@@ -263,7 +263,7 @@ var fates = map[string]fate{
 		},
 		phase: batchv1alpha1.Aborted, succeeded: none,
 	},
-	// To suspend a Job cancels what waits. A failed pod runs again after the resume, and a new failure is answered anew.
+	// Suspending a Job cancels delayed actions. A failed pod runs again after the resume, and a new failure is answered anew.
 	"is-suspended-before-the-answer": {
 		build: func(name string, n int32) *mustertesting.JobWrapper {
 			return mustertesting.MakeJob(name).MaxRetry(1).MinAvailable(n).Task(steady(n)).

@@ -191,8 +191,8 @@ func (s *largeJob) count() int {
 	return count
 }
 
-// each makes a request for each of the pods, some at the same time. Pods that are gone meanwhile are no error, nor are those in whose
-// place another of their name has come: a patch of the UID is invalid then.
+// each makes a request for each of the pods, some at the same time. Pods that are gone meanwhile are no error, nor are pods that were
+// replaced by another of their name: a patch of the UID is invalid then.
 func (s *largeJob) each(pods []corev1.Pod, request func(pod *corev1.Pod) error) {
 	s.t.Helper()
 	workqueue.ParallelizeUntil(s.Ctx, clients, len(pods), func(i int) {
@@ -219,7 +219,7 @@ func (s *largeJob) annotate(pods []corev1.Pod, key, value string) {
 	})
 }
 
-// restartTask lets one pod of the first task fail so that the task is restarted. All its pods are others then, and none of the second task.
+// restartTask lets one pod of the first task fail so that the task is restarted. Then all its pods are new, and none of the second task.
 func (s *largeJob) restartTask() {
 	s.t.Helper()
 	before := map[string]sets.Set[types.UID]{"a": {}, "b": {}}

@@ -10,7 +10,8 @@ import (
 
 func TestMain(m *testing.M) {
 	harness.Main(m, localcluster.Options{
-		// There is one controller only: one that was killed need not wait for a lease of its own. Nor need Jobs that restart in a row.
+		// There is one controller only: a killed controller need not wait for a lease of its own. The same holds for Jobs that restart in a
+		// row.
 		ExtraArgs: map[string][]string{localcluster.MusterController: {"--leader-elect=false", "--restart-backoff=0s"}},
 	})
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-sched/muster/test/e2e/harness"
 )
 
-// TestT18_WithoutTheControllerOthersAreUnaffected: while muster-controller is down, pods of others are created, changed, scheduled and
+// TestT18_WithoutTheControllerOthersAreUnaffected: while muster-controller is down, other users' pods are created, changed, scheduled and
 // deleted, and a running gang runs on. Requests to Muster meanwhile are handled when it is back.
 func TestT18_WithoutTheControllerOthersAreUnaffected(t *testing.T) {
 	s := harness.New(t)

@@ -133,7 +133,7 @@ func (s *soak) left() []string {
 	return found
 }
 
-// runEvery kills both programs and the API server once in each such time, one after the other, for that long.
+// runEvery kills both programs and the API server once in each interval, one after the other, for that long.
 func (k *killer) runEvery(duration, every time.Duration) {
 	k.t.Helper()
 	parts := []string{localcluster.MusterController, localcluster.MusterScheduler, localcluster.KubeAPIServer}

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-sched/muster/test/e2e/harness"
 )
 
-// TestTenQuestions: what people ask about their Jobs and queues is answered by one command each.
+// TestTenQuestions: one command each answers users' questions about their Jobs and queues.
 func TestTenQuestions(t *testing.T) {
 	t.Parallel()
 	s := harness.New(t)
@@ -74,7 +74,7 @@ func TestTenQuestions(t *testing.T) {
 	}
 }
 
-// TestAPageOfAPodAndOfAPodGroup: of pods that a Job does not own.
+// TestAPageOfAPodAndOfAPodGroup: pods that a Job does not own.
 func TestAPageOfAPodAndOfAPodGroup(t *testing.T) {
 	t.Parallel()
 	s := harness.New(t)

@@ -137,7 +137,7 @@ func (s *Story) home(job *batchv1alpha1.Job) *batchv1alpha1.Job {
 	return job
 }
 
-// settle sends pods to the test's nodes, if it has any, unless they have chosen others.
+// settle sends pods to the test's nodes, if it has any, unless they have chosen other nodes.
 func (s *Story) settle(spec *corev1.PodSpec) {
 	if s.nodes > 0 && len(spec.NodeSelector) == 0 {
 		spec.NodeSelector = map[string]string{ownerLabel: s.Namespace}

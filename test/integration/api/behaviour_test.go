@@ -94,7 +94,7 @@ var marks = map[string]string{"Job": "priorityClassName", "PodGroup": "queue", "
 
 func setMark(object *unstructured.Unstructured, value string) {
 	at := append([]string{"spec"}, strings.Split(marks[object.GetKind()], ".")...)
-	_ = unstructured.SetNestedField(object.Object, value, at...) // what it cannot set is missed when it is looked for
+	_ = unstructured.SetNestedField(object.Object, value, at...) // a field that it cannot set is missed when it is looked for
 }
 
 func specMark(object *unstructured.Unstructured) any {
@@ -190,7 +190,7 @@ func TestAColumnSaysZero(t *testing.T) {
 	assert.Equal(t, []any{"zero", "Pending", int64(0), int64(0), int64(0), int64(0), "default"}, getTable(t, jobs, "zero").Rows[0].Cells[:7])
 }
 
-// A list can select the Jobs of a queue, and those in a phase, as "muster job list" does.
+// A list can select the Jobs of a queue, and the Jobs in a phase, as "muster job list" does.
 func TestJobsAreSelectedByQueueAndPhase(t *testing.T) {
 	for _, name := range []string{"selected", "other"} {
 		created := create(t, jobs, merge(t, parse(t, fullObjects[jobs]), "{metadata: {name: "+name+"}, spec: {queue: "+name+"-queue}}"))

@@ -86,7 +86,7 @@ func collect(s *apiextensionsv1.JSONSchemaProps, path string, add func(constrain
 	float("maximum", s.Maximum)
 	number("minLength", s.MinLength)
 	number("maxLength", s.MaxLength)
-	if s.Items != nil { // what else has such limits is not to be a list at all
+	if s.Items != nil { // any other value with such limits is not to be a list at all
 		number("minItems", s.MinItems)
 		number("maxItems", s.MaxItems)
 	}

@@ -147,7 +147,7 @@ func path(text string) []any {
 	return steps
 }
 
-// fixed are changes that are refused: what the message names, the field that is changed, and its new value.
+// fixed are changes that are refused: the name in the message, the field that is changed, and its new value.
 var fixed = []struct {
 	names, field string
 	value        any

@@ -106,7 +106,7 @@ func anyTask(t *rapid.T, index int) (task map[string]any, replicas int64) {
 	return task, replicas
 }
 
-// TestWrittenDefaultsAreThoseInMemory: whichever of the two a reader relies on, it reads the same.
+// TestWrittenDefaultsAreThoseInMemory: both give a reader the same values.
 func TestWrittenDefaultsAreThoseInMemory(t *testing.T) {
 	for seed := range 250 {
 		asked := anyJob.Example(seed)
@@ -118,7 +118,7 @@ func TestWrittenDefaultsAreThoseInMemory(t *testing.T) {
 	}
 }
 
-// TestTheSameJobAgainChangesNothing: what a client leaves out again is filled in again.
+// TestTheSameJobAgainChangesNothing: a field that a client leaves out again is filled in again.
 func TestTheSameJobAgainChangesNothing(t *testing.T) {
 	for seed := range 25 {
 		asked := merge(t, anyJob.Example(seed), fmt.Sprintf("metadata: {name: again-%d}", seed))
@@ -466,7 +466,7 @@ func hundredTasks(t testing.TB) map[string]any {
 	return object
 }
 
-// TestTheLargestJobGetsItsDefaults: what the API server spends on expressions is enough. An error would leave them out.
+// TestTheLargestJobGetsItsDefaults: the API server's budget for expressions is enough. An error would leave them out.
 func TestTheLargestJobGetsItsDefaults(t *testing.T) {
 	asked := hundredTasks(t)
 	created := create(t, jobs, asked)

@@ -1,5 +1,5 @@
-// Package api_test asks a real API server what it makes of our custom resources: which objects it takes, which it
-// refuses and with what words, what it fills in and how it shows them.
+// Package api_test asks a real API server what it makes of our custom resources: which objects it accepts, which it refuses and with which
+// texts, which defaults it sets and how it shows them.
 package api_test
 
 import (

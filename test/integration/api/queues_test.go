@@ -34,7 +34,7 @@ func setStatus(t *testing.T, name string, status map[string]any) {
 	require.NoError(t, err)
 }
 
-// TestAQueueIsNotDeletedUnderWhatIsInIt: what is in a queue is told by its status.
+// TestAQueueIsNotDeletedUnderWhatIsInIt: a queue's status says what is in it.
 func TestAQueueIsNotDeletedUnderWhatIsInIt(t *testing.T) {
 	const pods, groups = "status.allocated: queue %s cannot be deleted because it has allocated Pods: %v; close it",
 		"status: queue %s cannot be deleted because it has unfinished PodGroups: %v; close it"
@@ -74,7 +74,7 @@ func TestAQueueIsNotDeletedUnderWhatIsInIt(t *testing.T) {
 	}
 }
 
-// TestRootAndDefaultAreNeverDeleted: of a queue with children two policies say so, and the API server tells what one of them says.
+// TestRootAndDefaultAreNeverDeleted: two policies refuse it for a queue with children, and the API server reports one of them.
 func TestRootAndDefaultAreNeverDeleted(t *testing.T) {
 	for _, name := range []string{"root", "default"} {
 		_, err := resource(queues).Create(t.Context(), &unstructured.Unstructured{Object: queueOf(name, "")}, metav1.CreateOptions{})
@@ -117,7 +117,7 @@ func TestManyQueuesAreDeletedOneByOne(t *testing.T) {
 	setStatus(t, "busy", map[string]any{})
 }
 
-// TestTheStateOfAQueueIsNotForged: who writes a queue, on creation or later, does not write its status with it.
+// TestTheStateOfAQueueIsNotForged: a user who writes a queue, on creation or later, does not write its status with it.
 func TestTheStateOfAQueueIsNotForged(t *testing.T) {
 	forged := queueOf("forged", "")
 	forged["status"] = map[string]any{"state": "Closed", "running": int64(0)}

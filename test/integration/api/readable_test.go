@@ -30,8 +30,8 @@ import (
 	"github.com/muster-sched/muster/pkg/client/clientset/versioned/scheme"
 )
 
-// The tests of this file are about one property: whatever the API server stores, our programs can read. If they cannot read one object, no
-// list and no watch of its kind works. Then nothing is done for all others.
+// The tests of this file are about one property: our programs can read whatever the API server stores. If they cannot read one object, no
+// list and no watch of its kind works. Then nothing is done for all other objects.
 
 // readTypes are what Go clients read the objects into.
 var readTypes = map[schema.GroupVersionResource]reflect.Type{
@@ -87,7 +87,7 @@ func richObject(t *testing.T, gvr schema.GroupVersionResource) map[string]any {
 	return object
 }
 
-// Schemas and types are compared field by field: those of embedded types are too many to try all.
+// Schemas and types are compared field by field: embedded types have too many fields to try all.
 func TestSchemasTakeOnlyWhatTheirTypesCanRead(t *testing.T) {
 	for _, crd := range readCRDs(t) {
 		gvr := schema.GroupVersionResource{Group: crd.Spec.Group, Version: crd.Spec.Versions[0].Name, Resource: crd.Spec.Names.Plural}
@@ -95,14 +95,14 @@ func TestSchemasTakeOnlyWhatTheirTypesCanRead(t *testing.T) {
 	}
 }
 
-// compare checks that Go reads into the type whatever the schema takes. The schemas that it asks for are those that
-// hack/crdtrim and the rules of API types make.
+// compare checks that Go reads into the type whatever the schema takes. The schemas are the ones that hack/crdtrim and the rules of API
+// types make.
 func compare(t *testing.T, s *apiextensionsv1.JSONSchemaProps, goType reflect.Type, at string) {
 	t.Helper()
 	for goType.Kind() == reflect.Pointer {
 		goType = goType.Elem()
 	}
-	// Of an object, fields that its type does not have are no matter: Go leaves them out.
+	// Fields of an object that its type does not have do not matter: Go leaves them out.
 	assert.True(t, s.XPreserveUnknownFields == nil || s.Type == "object" && goType.Kind() == reflect.Struct, "%s takes anything", at)
 	assert.False(t, s.XEmbeddedResource, "%s takes anything", at)
 	_, readsItself := reflect.New(goType).Interface().(json.Unmarshaler)
@@ -259,7 +259,7 @@ var oddValues = []any{
 	2.000000001, 1e300, []any{}, []any{"x"}, map[string]any{}, map[string]any{"x": "y"}, map[string]any{"x": nil},
 }
 
-// Each field of the objects gets each of the odd values; what the API server would store has to be readable.
+// Each field of the objects gets each of the odd values; values that the API server would store must be readable.
 func TestWhatIsTakenCanBeRead(t *testing.T) {
 	for gvr, stored := range storeRichObjects(t, "readable") {
 		taken := &atomic.Int64{}

@@ -400,7 +400,7 @@ func TestTasksAreNeitherAddedNorRemoved(t *testing.T) {
 	}
 }
 
-// Each part of a Command's target is bounded: what the Job controller says of a Command repeats them.
+// Each part of a Command's target is bounded: messages of the Job controller about a Command repeat them.
 func TestTargetsOfCommandsAreBounded(t *testing.T) {
 	for name, limit := range map[string]int{"apiVersion": 317, "kind": 63, "name": 253, "uid": 128} {
 		target := func(length int) map[string]any {
@@ -411,7 +411,7 @@ func TestTargetsOfCommandsAreBounded(t *testing.T) {
 	}
 }
 
-// The next rule must not refuse a value that the API server calls supported: a user who picks one of the values is done.
+// The next rule must not refuse a value that the API server calls supported: a user who picks one of the values needs no second try.
 func TestSupportedEventsAreTaken(t *testing.T) {
 	err := tryCreate(t, jobs, merge(t, parse(t, smallJob), policies(`{event: PodRunning, action: RestartJob}`)))
 	found := causes(t, err)

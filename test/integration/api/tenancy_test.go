@@ -69,7 +69,7 @@ func commandOn(apiVersion, kind, target string) map[string]any {
 	}
 }
 
-// TestQueueCommandsNeedTheRightToUpdateTheQueue: who may create Commands in a namespace orders the queues that he may update, and no other.
+// TestQueueCommandsNeedTheRightToUpdateTheQueue: a user who may create Commands in a namespace commands only the queues that he may update.
 func TestQueueCommandsNeedTheRightToUpdateTheQueue(t *testing.T) {
 	const queueGroup, jobGroup = "scheduling.volcano.sh/v1beta1", "batch.volcano.sh/v1alpha1"
 	bind(t, "orders-queues", "edit")
@@ -115,7 +115,8 @@ func TestQueueCommandsNeedTheRightToUpdateTheQueue(t *testing.T) {
 	})
 }
 
-// TestTheClustersOwnRolesKnowMuster: view reads Muster's objects, edit and admin write those of a namespace, and none writes queues or any status.
+// TestTheClustersOwnRolesKnowMuster: view reads Muster's objects, edit and admin write a namespace's objects, and none writes queues or any
+// status.
 func TestTheClustersOwnRolesKnowMuster(t *testing.T) {
 	kinds := map[schema.GroupVersionResource]map[string]any{
 		jobs: parse(t, `{apiVersion: batch.volcano.sh/v1alpha1, kind: Job, metadata: {name: theirs}, spec: {tasks: [

@@ -84,8 +84,8 @@ func mayUse(queue string) rbacv1.PolicyRule {
 
 const tenantPod = `{apiVersion: v1, kind: Pod, metadata: {name: theirs}, spec: {containers: [{name: a, image: a}]}}`
 
-// TestTenantsKeepToTheirQueues: two teams share a cluster. Red may use queue red, and act for robot; the ServiceAccount blue-deployer may use
-// queue blue. Each attempt of red to charge others is refused, with the field and what to do.
+// TestTenantsKeepToTheirQueues: two teams share a cluster. Red may use queue red, and act for robot; the ServiceAccount blue-deployer may
+// use queue blue. Each attempt of red to charge another team is refused, with the field and the remedy.
 func TestTenantsKeepToTheirQueues(t *testing.T) {
 	bind(t, "red", "edit")
 	give(t, "red-uses", userNamed("red"), mayUse("red"), rbacv1.PolicyRule{

@@ -212,7 +212,7 @@ func change(random *rand.Rand, object map[string]any, at spot) {
 	}
 }
 
-// drawValue makes a value: one that the schema speaks of, one near its bounds, or one of another type.
+// drawValue makes a value: one that fits the schema, one near its bounds, or one of another type.
 func drawValue(random *rand.Rand, schema *apiextensionsv1.JSONSchemaProps) any {
 	var values []any
 	for _, value := range schema.Enum {

@@ -129,7 +129,7 @@ func judge(t *testing.T, object map[string]any, taken bool) {
 	validation.NeverFires(job)
 }
 
-// Of all that the API server takes, the controllers make something, or say why not.
+// The controllers handle every object that the API server accepts, or say why not.
 func TestNothingIsStuckWithoutAReason(t *testing.T) {
 	type created struct{ kind, name string }
 	var waiting []created

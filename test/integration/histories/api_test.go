@@ -28,7 +28,7 @@ var (
 	groupsResource = schedulingv1beta1.SchemeGroupVersion.WithResource("podgroups")
 	queuesResource = schedulingv1beta1.SchemeGroupVersion.WithResource("queues")
 
-	// allResources are those whose events may be held back.
+	// allResources are the resources whose events may be held back.
 	allResources = []schema.GroupVersionResource{podsResource, groupsResource, nodesResource, queuesResource}
 )
 

@@ -76,7 +76,7 @@ func (v view) latest(group string) int {
 	return latest
 }
 
-// members are the pods of a gang that count: of the latest incarnation, and not going.
+// members are the pods of a gang that count: members of the latest incarnation that are not going.
 func (v view) members(group string) []*corev1.Pod {
 	latest := v.latest(group)
 	var members []*corev1.Pod
@@ -136,8 +136,8 @@ func (w *world) blame(format string, args ...any) {
 }
 
 // binding is invariant 1: when a member is going to be bound, the minimum of its gang, and that of each task, holds room. Bound and
-// succeeded members count, as far as the scheduler has been told. In a burst of events of the gang that state is not known; and while a
-// single thing changes it may be what it was before: the scheduling queue may hear of it first, and take a pod, before the plugins do.
+// succeeded members count, once the scheduler has been told. In a burst of events of the gang that state is not known; and while a single
+// thing changes it may be what it was before: the scheduling queue may hear of it first, and take a pod, before the plugins do.
 func (w *world) binding(pod *corev1.Pod) {
 	if name := groupOf(pod); name == "" || w.burst.Has(name) {
 		return
@@ -184,7 +184,7 @@ func (w *world) reserving(pod *corev1.Pod) {
 	}
 }
 
-// checkCharges is invariant 3: the pods that are bound, as far as the scheduler has been told, are charged to the queue.
+// checkCharges is invariant 3: the bound pods that the scheduler has been told of are charged to the queue.
 func (w *world) checkCharges() {
 	v, used := w.told(), int64(0)
 	for _, pod := range bound(v.pods) {
@@ -206,8 +206,8 @@ func (w *world) anyPodHoldsRoom() bool {
 	return false
 }
 
-// checkRest says what must be true when nothing happens any more: no pod holds room without being bound, the charges are those of the bound
-// pods, and no waiting pod fits. Room for a gang that a crash has left partial is set aside.
+// checkRest says what must be true when nothing happens any more: no pod holds room without being bound, the bound pods are charged, and no
+// waiting pod fits. Room for a gang that a crash has left partial is set aside.
 func (w *world) checkRest() {
 	v := w.now()
 	for _, pod := range v.pods {
@@ -253,14 +253,14 @@ func (w *world) checkGangAtRest(v view, name string, group *schedulingv1beta1.Po
 		left += v.promisedTo(name)
 	}
 	if lacks == 0 && w.isNeededByAMinimum(v, group, members[0]) {
-		return // surplus stands back
+		return // surplus leaves room to minimums
 	}
 	if w.fits(v, members[0], max(1, lacks), left) {
 		w.blame("%s needs %d more to start, %d wait, they fit and wait", name, lacks, waiting)
 	}
 }
 
-// isNeededByAMinimum says whether another waiting gang's minimum needs the room that a surplus pod could take. That is room on a node or in
+// isNeededByAMinimum says whether another waiting gang's minimum needs the room that a surplus pod could take. The room is on a node or in
 // the queue. The gang has the same priority, and is not larger than the cluster or the capability.
 func (w *world) isNeededByAMinimum(v view, of *schedulingv1beta1.PodGroup, surplus *corev1.Pod) bool {
 	for name, group := range v.groups {
@@ -343,7 +343,7 @@ func (v view) free(node *corev1.Node) int64 {
 	return free
 }
 
-// String is for who reads of a failure.
+// String is for readers of a failure.
 func (v view) String() string {
 	text := fmt.Sprintf("the queue has %d CPUs", v.capacity)
 	for _, node := range v.nodes {

@@ -174,13 +174,13 @@ func (w *world) decideOne() {
 func (w *world) decide(tried *attempt, doom fate) {
 	w.note("binding of %s to %s: %s", tried.pod.Name, tried.node, doom)
 	if doom == losesAnswer {
-		w.excused = true // what the pod held is given back before anybody can know that it is bound
+		w.excused = true // the pod's room is given back before it is known that the pod is bound
 	}
 	w.process.decide(tried, doom)
 	w.settle()
 	if doom == losesAnswerLater {
 		w.excused = w.excused || !w.isTold(tried)
-		if w.oneIn(2, "lags") { // else the failure, which is written to the pod, has all see again that it is bound
+		if w.oneIn(2, "lags") { // otherwise the failure, which is written to the pod, shows again that it is bound
 			w.note("watches of pods lag")
 			w.api.hold(podsResource)
 		}
@@ -230,7 +230,7 @@ func (w *world) statusOf(v view, group *schedulingv1beta1.PodGroup) schedulingv1
 	return status
 }
 
-// collectPods removes pods that are going, and those of nodes that are gone.
+// collectPods removes pods that are going, and pods of nodes that are gone.
 func (w *world) collectPods() {
 	nodes := map[string]bool{}
 	for _, node := range w.nodes() {
@@ -326,7 +326,7 @@ func (w *world) removeGroup() {
 	w.note("%s is deleted", group.Name)
 	w.remove(groupsResource, group)
 	if w.oneIn(2, "again") {
-		// Its members use no queue in between, and what has been promised to others meanwhile is theirs.
+		// Its members use no queue in between, and room that other gangs were given meanwhile is theirs.
 		w.excused = w.excused || group.Spec.Queue != "" && w.anyHasRoom(group.Name)
 		again := group.DeepCopy()
 		again.UID, again.CreationTimestamp, again.ResourceVersion = w.newUID(), metav1.Now(), ""
@@ -449,7 +449,7 @@ func (w *world) calmDown() {
 	for range 25 {
 		w.runFor(time.Second)
 	}
-	// A gang of which it cannot be told whether it fits is tried every ten seconds: this may be such a moment.
+	// A gang of which it cannot be told whether it fits is tried every ten seconds: this moment may be such a try.
 	if w.anyPodHoldsRoom() {
 		w.runFor(time.Second)
 	}

@@ -28,11 +28,11 @@ import (
 // shipped is the profile "muster" as the manifests have it.
 var shipped schedulerapi.KubeSchedulerProfile
 
-// verbosity is for who looks into one history.
+// verbosity is for looking into one history.
 var verbosity = flag.Int("scheduler-verbosity", -1, "log verbosity of the scheduler; -1 for none")
 
 func TestMain(m *testing.M) {
-	// The seed is what repeats a failure, as far as it can be repeated: rapid is not given the means to make it smaller.
+	// The seed repeats a failure, if it can be repeated: rapid is not given the means to make it smaller.
 	_ = flag.Set("rapid.nofailfile", "true")
 	flag.Parse()
 	if *verbosity < 0 {
@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	// Without the handler that slows those down who report errors, by a clock that is not the bubble's.
+	// Without the handler that delays error reports, by a clock that is not the bubble's.
 	utilruntime.ErrorHandlers = []utilruntime.ErrorHandler{func(_ context.Context, err error, msg string, _ ...any) {
 		if *verbosity >= 0 {
 			fmt.Fprintln(os.Stderr, "error:", msg, err)

@@ -55,13 +55,13 @@ type process struct {
 
 	mu         sync.Mutex
 	dead       bool
-	reserved   map[types.UID]*corev1.Pod // hold room and are not bound, as far as the plugin was told
+	reserved   map[types.UID]*corev1.Pod // hold room and are not bound, by what the plugin was told
 	binding    map[types.UID]*attempt    // have been allowed to be bound, and wait for their fate
 	refuse     bool                      // the next Reserve fails
 	preference map[string]int64          // which node a pod goes to if it may choose
 }
 
-// judge is told of what must never be wrong.
+// judge is called with each violation of an invariant.
 type judge interface {
 	reserving(*corev1.Pod)
 	binding(*corev1.Pod)

@@ -54,8 +54,7 @@ func (w *world) require(ok bool, what string, args ...any) {
 	}
 }
 
-// TestAGangThatWaitsIsWokenByWhatItWaitsFor, and by its own changes: what its members look like, and which pods they are, may change
-// meanwhile, in any order.
+// TestAGangThatWaitsIsWokenByWhatItWaitsFor, and by its own changes: its members' pods and specs may change meanwhile, in any order.
 func TestAGangThatWaitsIsWokenByWhatItWaitsFor(t *testing.T) {
 	tell(t, func(w *world) {
 		gang := w.gangOf(3, 10) // more than a node has

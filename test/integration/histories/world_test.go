@@ -35,14 +35,14 @@ type world struct {
 	api     *api
 	process *process
 	next    int                         // for names and UIDs
-	diary   []string                    // what has happened, for who reads of a failure
+	diary   []string                    // the steps so far, for readers of a failure
 	excused bool                        // more than its capability may be reserved of the queue: it was lowered under a round
 	before  *view                       // while one thing changes: what the scheduler had been told before
-	ended   map[run]sets.Set[types.UID] // who has succeeded
+	ended   map[run]sets.Set[types.UID] // the pods that have succeeded
 	burst   sets.Set[string]            // gangs whose events arrive in a burst now; nil outside of bursts
 
 	mu    sync.Mutex
-	wrong []string // what the scheduler did wrong
+	wrong []string // the faults of the scheduler
 }
 
 // mistake is thrown when the scheduler did something wrong; it says what, and tells the history.
@@ -187,7 +187,7 @@ func update[T interface {
 	w.change(func() error { return w.api.Update(gvr, changed, changed.GetNamespace()) })
 }
 
-// change has the API take in one thing, and waits until all know of it: what the checks see must not be ahead of the scheduler.
+// change has the API take in one thing, and waits until all know of it: the checks must not be ahead of the scheduler.
 func (w *world) change(what func() error) {
 	before := w.told()
 	w.before = &before

@@ -55,7 +55,7 @@ func kubectl(t *testing.T, args ...string) string {
 	return out
 }
 
-// apply installs a kustomization as users do, and refuses warnings, such as those of Pod Security.
+// apply installs a kustomization as users do, and refuses warnings, such as the ones of Pod Security.
 func apply(t *testing.T, folder string) {
 	t.Helper()
 	assert.NotContains(t, kubectl(t, "apply", "--validate=strict", "-k", folder), "violate")

@@ -14,8 +14,8 @@ import (
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// TestAGangAsksForWhatTheServerAdds (issue 25, 8): before its first pod, the PodGroup asks for what the API server's pods will ask for.
-// That includes the defaults of LimitRanges and the overhead of a RuntimeClass.
+// TestAGangAsksForWhatTheServerAdds (issue 25, 8): before its first pod, the PodGroup asks for what the API server's pods will ask for. The
+// defaults of LimitRanges and the overhead of a RuntimeClass are included.
 func TestAGangAsksForWhatTheServerAdds(t *testing.T) {
 	s := newStage(t)
 	_, err := kube.CoreV1().LimitRanges(s.namespace).Create(t.Context(), &corev1.LimitRange{

@@ -117,7 +117,7 @@ func TestCommandsThatCannotBeExecutedAreAnswered(t *testing.T) {
 	})
 }
 
-// TestJobThatMayNotStartCanBeEnded: a Job that is kept Pending obeys all the same.
+// TestJobThatMayNotStartCanBeEnded: a Job that is kept Pending still obeys.
 func TestJobThatMayNotStartCanBeEnded(t *testing.T) {
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("j").Plugin("no-such").Task(mustertesting.MakeTask("a", 1)))
@@ -126,8 +126,8 @@ func TestJobThatMayNotStartCanBeEnded(t *testing.T) {
 	s.JobPhases(s.name("j"), batchv1alpha1.Pending, batchv1alpha1.Terminated)
 }
 
-// TestACommandIsExecutedOnceThoughTheControllerDies: one died after it had written the status that carries a Command
-// out, and before it deleted the Command. The next one only deletes it.
+// TestACommandIsExecutedOnceThoughTheControllerDies: the controller died after it had written the status for a Command, and before it
+// deleted the Command. The next one only deletes it.
 func TestACommandIsExecutedOnceThoughTheControllerDies(t *testing.T) {
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)))

@@ -106,7 +106,7 @@ func startJob(t *testing.T, job *batchv1alpha1.Job) {
 			}
 		}
 	}
-	// That tasks wait for others is no trouble.
+	// Tasks that wait for other tasks are no problem.
 	reason := ""
 	if slices.ContainsFunc(filled.Spec.Tasks, func(task batchv1alpha1.TaskSpec) bool { return task.DependsOn != nil }) {
 		reason = "WaitingForDependency"

@@ -106,7 +106,7 @@ func TestAHealthyJobIsNotThreatened(t *testing.T) {
 	assert.NotContains(t, strings.Join(s.reasons("j"), " "), "ExecuteAction")
 }
 
-// TestScaledToZeroAndUpTwentyTimes: whatever a client that scales a Job sees is a phase that agrees with its pods.
+// TestScaledToZeroAndUpTwentyTimes: each phase that a client sees while it scales a Job agrees with its pods.
 func TestScaledToZeroAndUpTwentyTimes(t *testing.T) {
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 2)))

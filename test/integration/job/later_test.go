@@ -14,7 +14,7 @@ import (
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// delayed waits until the Job's status tells of that many things to be answered later, and returns them.
+// delayed waits until the Job's status has that many delayed events, and returns them.
 func (s *stage) delayed(job string, count int) []batchv1alpha1.DelayedEvent {
 	s.t.Helper()
 	var found []batchv1alpha1.DelayedEvent
@@ -25,8 +25,8 @@ func (s *stage) delayed(job string, count int) []batchv1alpha1.DelayedEvent {
 	return found
 }
 
-// TestEvictionIsAnsweredLaterByAnotherController: the deadline outlives the controller that has seen the eviction; the
-// new pod is there by then, so that nothing but the status tells of it.
+// TestEvictionIsAnsweredLaterByAnotherController: the deadline outlives the controller that has seen the eviction; the new pod is there by
+// then, so that only the status shows the eviction.
 func TestEvictionIsAnsweredLaterByAnotherController(t *testing.T) {
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("j").MinAvailable(1).LifecyclePolicy(after(4*time.Second, busv1alpha1.PodEvictedEvent, busv1alpha1.TerminateJobAction)).
@@ -49,7 +49,7 @@ func TestEvictionIsAnsweredLaterByAnotherController(t *testing.T) {
 	assert.Empty(t, s.get("j").Status.Delayed)
 }
 
-// TestEvictionIsForgivenOnceTheNewPodRuns: that the new pod runs cancels the deadline.
+// TestEvictionIsForgivenOnceTheNewPodRuns: the deadline is cancelled once the new pod runs.
 func TestEvictionIsForgivenOnceTheNewPodRuns(t *testing.T) {
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("j").LifecyclePolicy(after(time.Hour, busv1alpha1.AnyEvent, busv1alpha1.RestartJobAction)).
@@ -81,7 +81,7 @@ func TestCompletionIsAnsweredLater(t *testing.T) {
 	assert.GreaterOrEqual(t, log.Job(s.name("j")).Time.Sub(since.Time), 3*time.Second)
 }
 
-// TestRestartPartition: the pods of one partition go, and only those, though the controller is replaced meanwhile.
+// TestRestartPartition: only the pods of one partition go, though the controller is replaced meanwhile.
 func TestRestartPartition(t *testing.T) {
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("j").MinAvailable(1).Task(mustertesting.MakeTask("m", 1)).
@@ -132,12 +132,12 @@ func TestPartitionsScale(t *testing.T) {
 	s.edit("j", func(job *batchv1alpha1.Job) {
 		job.Spec.Tasks[0].Replicas, job.Spec.Tasks[0].PartitionPolicy.TotalPartitions = 2, 1
 	})
-	s.reap(2) // those that no node has are gone at once
+	s.reap(2) // pods without a node are gone at once
 	s.Pods(2, "one partition is left", s.live)
 }
 
-// TestTheControllersOwnEditIsNoUpdate: a claim that is made for the Job gets its name in the spec, which raises nothing;
-// what the user changes does.
+// TestTheControllersOwnEditIsNoUpdate: a claim that is made for the Job gets its name in the spec, which raises nothing; a change by the
+// user does.
 func TestTheControllersOwnEditIsNoUpdate(t *testing.T) {
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("j").MinAvailable(1).Policy(busv1alpha1.JobUpdatedEvent, busv1alpha1.RestartJobAction).
@@ -220,7 +220,7 @@ func TestActionsWhileRestarting(t *testing.T) {
 	}
 }
 
-// TestStatusTellsWhatHappened: what a status says of a Job that ran, failed and was terminated.
+// TestStatusTellsWhatHappened: the status of a Job that ran, failed and was terminated.
 func TestStatusTellsWhatHappened(t *testing.T) {
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("j").Plugin("env").MaxRetry(5).LifecyclePolicy(batchv1alpha1.LifecyclePolicy{

@@ -148,7 +148,7 @@ func TestControllerRestartChangesNothing(t *testing.T) {
 	assert.Equal(t, before, s.get("j").ResourceVersion)
 }
 
-// TestEvictionWhileTheControllerIsDown: a pod that goes while no controller runs was evicted all the same.
+// TestEvictionWhileTheControllerIsDown: a pod that goes while no controller runs still counts as evicted.
 func TestEvictionWhileTheControllerIsDown(t *testing.T) {
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("j").Policy(busv1alpha1.PodEvictedEvent, busv1alpha1.RestartJobAction).

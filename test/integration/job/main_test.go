@@ -1,6 +1,5 @@
-// Package job_test runs the job controller against a real API server. There is no scheduler and no kubelet: the tests
-// play those, and the podgroup controller, by what they write. There are no admission policies either: whatever they refuse, the controller
-// must find, too.
+// Package job_test runs the job controller against a real API server. There is no scheduler and no kubelet: the tests write what they, and
+// the podgroup controller, would write. There are no admission policies either: the controller must find the same errors.
 package job_test
 
 import (

@@ -74,8 +74,7 @@ func TestT11_SuspendingSpendsNoRetries(t *testing.T) {
 	}
 }
 
-// TestT17_NoPodAfterTheJobsDeletion: a Job is deleted while its pods are being created. Whatever was on its way, in the end
-// there is no pod, and none comes.
+// TestT17_NoPodAfterTheJobsDeletion: a Job is deleted while its pods are being created. In the end there is no pod, and none comes.
 func TestT17_NoPodAfterTheJobsDeletion(t *testing.T) {
 	for name, meanwhile := range map[string]func(){
 		"the controller looks on": func() {},

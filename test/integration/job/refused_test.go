@@ -13,8 +13,8 @@ import (
 	"github.com/muster-sched/muster/pkg/watchlog"
 )
 
-// The API server refuses most changes of a Job that could not run. Those below it cannot see: a Job that has started keeps what
-// it has until its spec is mended.
+// The API server refuses most changes of a Job that could not run. It cannot see these: a Job that has started keeps what it has until its
+// spec is mended.
 
 // expectRefused waits until a running Job says that its spec cannot run. The status and an event both name the fault and the remedy.
 func (s *stage) expectRefused(job string, texts ...string) {

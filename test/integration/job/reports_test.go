@@ -27,7 +27,7 @@ func TestProgressGoesBeforeReports(t *testing.T) {
 	other.Enqueue("work")
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
-	// Whatever comes, the others that share the controller are not held up.
+	// Other Jobs that share the controller are never blocked.
 	t.Cleanup(func() { cancel(); <-ended })
 	release := func() { other.Run(ctx, 1); close(ended) }
 

@@ -202,7 +202,7 @@ func (s *stage) reap(count int) {
 			return false, err
 		}
 		for i := range pods.Items {
-			// One without a node goes by itself, and may be seen as it does.
+			// A pod without a node goes by itself, and may be seen as it does.
 			if pods.Items[i].DeletionTimestamp != nil && pods.Items[i].Spec.NodeName != "" && s.forceDelete(ctx, &pods.Items[i]) {
 				reaped++
 			}

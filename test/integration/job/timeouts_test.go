@@ -17,7 +17,7 @@ func after(d time.Duration, event busv1alpha1.Event, action busv1alpha1.Action) 
 	return batchv1alpha1.LifecyclePolicy{Event: event, Action: action, Timeout: &metav1.Duration{Duration: d}}
 }
 
-// slack is a timeout of policies that is long enough for the controller to see the cause on a busy machine.
+// slack is a timeout of policies that leaves the controller enough time to see the cause on a busy machine.
 const slack = 5 * time.Second
 
 // TestPendingForTooLong: the clock runs on while no controller does.

@@ -124,7 +124,7 @@ func BenchmarkScaling(b *testing.B) {
 	}
 }
 
-// TestAnIdleJobCostsNothing: what the API server fills in is no difference.
+// TestAnIdleJobCostsNothing: defaults of the API server are no difference.
 func TestAnIdleJobCostsNothing(t *testing.T) {
 	s := newStage(t)
 	jobs := []*mustertesting.JobWrapper{
@@ -143,6 +143,6 @@ func TestAnIdleJobCostsNothing(t *testing.T) {
 		s.edit(job.Obj().Name, func(j *batchv1alpha1.Job) { j.Annotations = map[string]string{"note": "x"} })
 	}
 	s.PodsStay(4, "nothing happens", s.in())
-	// The annotations of a Job are those of its PodGroup.
+	// A Job has the annotations of its PodGroup.
 	assert.LessOrEqual(t, controller.Requests.Writes()-before, int64(len(jobs)))
 }

@@ -65,7 +65,7 @@ func TestOneKeyAndOneClaimForEachJob(t *testing.T) {
 	}
 }
 
-// TestTenThousandPods: what their plugins want is accepted, and what is left out is told.
+// TestTenThousandPods: objects of their plugins are accepted, and omissions are reported.
 func TestTenThousandPods(t *testing.T) {
 	s := newStage(t)
 	s.apply(mustertesting.MakeJob("j").Plugin("mpi").Plugin("env").

@@ -1,5 +1,5 @@
-// Package jobplugins_test runs the job controller against a real API server, for the plugins and the volumes of Jobs.
-// There is no scheduler and no kubelet: the tests play those, and the podgroup controller, by what they write.
+// Package jobplugins_test runs the job controller against a real API server, for the plugins and the volumes of Jobs. There is no scheduler
+// and no kubelet: the tests write what they, and the podgroup controller, would write.
 package jobplugins_test
 
 import (

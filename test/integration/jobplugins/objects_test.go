@@ -47,8 +47,7 @@ func TestObjectsAreThereBeforeThePodsThatNeedThem(t *testing.T) {
 	s.expectControlled("j", map[string]string{"plugin-svc": "svc", "plugin-ssh": "ssh", "plugin-env": "env"})
 }
 
-// TestRestartsLeaveTheObjectsAlone: of pods, of tasks and of the whole Job, suspended and resumed, also by another
-// controller.
+// TestRestartsLeaveTheObjectsAlone: restarts of pods, of tasks and of the whole Job, suspended and resumed, also by another controller.
 func TestRestartsLeaveTheObjectsAlone(t *testing.T) {
 	s := newStage(t)
 	job := s.apply(team().MaxRetry(10).

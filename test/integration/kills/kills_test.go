@@ -158,7 +158,7 @@ func (w *world) kill() error {
 	return nil
 }
 
-// runGangs creates gangs as others finish, and finishes those that have done their work, until all have come and gone.
+// runGangs creates gangs as earlier ones finish, and finishes gangs that have done their work, until all are done.
 func (w *world) runGangs() {
 	began := time.Now()
 	live := map[string]*gangOf{}
@@ -269,7 +269,7 @@ func (w *world) createWhatCannotAllFit() map[string]gangOf {
 	return left
 }
 
-// expectNothingPartialAtRest waits until as many gangs are bound as there is room for, and checks that the others have nothing.
+// expectNothingPartialAtRest waits until as many gangs are bound as there is room for, and checks that the rest has nothing.
 func (w *world) expectNothingPartialAtRest(left map[string]gangOf) {
 	require.NoError(w.t, wait.PollUntilContextTimeout(w.ctx, 200*time.Millisecond, patience, true, func(context.Context) (bool, error) {
 		bound, free, fewest := w.bound(), nodes*cpus, largest

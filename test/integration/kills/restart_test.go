@@ -21,9 +21,9 @@ var boundPods = flag.Int("bound-pods", 2000, "how many pods are bound when the s
 // here it would be 2 m 30 s.
 func backWithin() time.Duration { return 10*time.Second + time.Duration(*boundPods)*time.Millisecond }
 
-// T21: a scheduler that starts beside very many bound pods knows them before it decides: a gang that fits is bound soon. One that fits only
-// without these pods is not, and none of the pods is disturbed. With as many pods as in the report on Volcano, most of the time goes into
-// their creation:
+// T21: a scheduler that starts beside very many bound pods knows them before it decides: a gang that fits is bound soon. A gang that fits
+// only without these pods is not, and none of the pods is disturbed. With as many pods as in the report on Volcano, most of the time goes
+// into their creation:
 //
 //	go test ./test/integration/kills -run T21 -count 1 -v -timeout 2h -args -bound-pods 140000 -lasting 90m
 func TestT21_RestartBesideVeryManyPods(t *testing.T) {

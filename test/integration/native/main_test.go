@@ -191,7 +191,7 @@ func (w *world) pods(prefix string) []corev1.Pod {
 	return pods
 }
 
-// bound counts those of them that have a node.
+// bound counts the ones that have a node.
 func (w *world) bound(prefix string) int {
 	w.t.Helper()
 	n := 0

@@ -61,7 +61,7 @@ var groups = []abuse{
 		})
 	}},
 	{name: "groups-without-pods", do: func(b *tenant) {
-		// Their queue never has room for some. It has for others, which then wait for their pods.
+		// Their queue never has room for some. It has room for the other groups, which then wait for their pods.
 		b.many(100, func(i int) {
 			b.must(b.group(i).Queue([]string{queueShared, queueFull}[i%2]).MinMember(4).MinResources("cpu", []string{"9", "1"}[i%2]).Obj())
 		})

@@ -81,7 +81,7 @@ var sizes = []abuse{
 		})
 	}},
 	{name: "longest-names", do: func(b *tenant) {
-		b.name = strings.Repeat("l", 27) // and those of pods have 63 characters
+		b.name = strings.Repeat("l", 27) // and names of pods have 63 characters
 		for i := range 3 {
 			job := b.job(i).Plugin("svc").Plugin("ssh").Volume(claim("/data"))
 			for j := range 3 {

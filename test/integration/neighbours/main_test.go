@@ -59,7 +59,7 @@ var capabilities = map[string][]string{
 	queueClosed: {"cpu", "4"},
 }
 
-// The namespaces. The bad tenant has several, for some abuses would stop others.
+// The namespaces. The bad tenant has several, for some abuses would stop other abuses.
 const (
 	namespaceGood = "good"
 	namespaceBad  = "bad"

@@ -38,8 +38,8 @@ const (
 	maxMemory = 512 << 10
 )
 
-// TestNoNamespaceHurtsAnother: whatever a tenant does in its namespaces, the Jobs of another complete in time. None starts in part, no
-// queue is used beyond its capability, and Muster's programs stay small. Nothing is left when the bad namespaces are deleted.
+// TestNoNamespaceHurtsAnother: the Jobs of another namespace complete in time, whatever a tenant does in its namespaces. None starts in
+// part, no queue is used beyond its capability, and Muster's programs stay small. Nothing is left when the bad namespaces are deleted.
 func TestNoNamespaceHurtsAnother(t *testing.T) {
 	t.Cleanup(func() { keepLogs(t) })
 	good := startNeighbour(t)

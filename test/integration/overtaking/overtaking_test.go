@@ -21,7 +21,7 @@ import (
 const (
 	reservedFor = "is being reserved for it"
 	behind      = "room is reserved for a gang that has waited longer"
-	// quotaBehind is what those say who would have quota.
+	// quotaBehind is the text of gangs that would have quota.
 	quotaBehind = "quota is reserved for a gang that has waited longer"
 
 	hopeless = "it would not fit either if everything of its priority and below had ended"
@@ -238,7 +238,7 @@ func TestABigGangGetsItsQuotaHoweverManySmallGangsCome(t *testing.T) {
 	w.expect(4, "huge", "said to be hopeless", says("no quota is reserved for it: it asks for more than the whole capability"))
 	w.gangIn(lead, "big", 3)
 	w.expect(3, "big", "waiting", says("wait for quota"))
-	// One after the other ends, and another takes its place, until enough have passed.
+	// They end one after the other, and others take their places, until enough have passed.
 	running := "first-0-0"
 	for i := range maxOvertakes {
 		name := fmt.Sprintf("passing-%d", i)
@@ -265,7 +265,7 @@ func TestABigGangGetsItsQuotaHoweverManySmallGangsCome(t *testing.T) {
 	w.expectBound(3, "big")
 	require.Empty(t, w.pods("late", isBound))
 	require.Empty(t, w.pods("single", isBound))
-	// When it has ended, the gangs that stood back start.
+	// When it has ended, the gangs that left it the room start.
 	w.remove("big-0", "big-1", "big-2")
 	w.expectBound(1, "late")
 	w.expectBound(1, "single")

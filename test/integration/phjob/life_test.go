@@ -133,7 +133,7 @@ func TestExample2(t *testing.T) {
 	assert.Equal(t, pending, w.job("b").Status.Phase)
 }
 
-// TestJobsStartInTheOrderOfTheirCreation, also those that the controller finds when it starts, whatever their names are.
+// TestJobsStartInTheOrderOfTheirCreation, whatever their names are. That includes jobs that the controller finds when it starts.
 func TestJobsStartInTheOrderOfTheirCreation(t *testing.T) {
 	w := newWorld(t, "4", "4")
 	names := []string{"j5", "j4", "j3", "j2", "j1"}
@@ -169,7 +169,7 @@ func TestJobsInPreparationCount(t *testing.T) {
 	w.never("b or c starts after a restart", func() bool { return w.job("b").Status.Phase != pending || w.job("c").Status.Phase != pending })
 }
 
-// TestAboveAWholeQuota: the group's, an ancestor's or the user's. Others are not blocked.
+// TestAboveAWholeQuota: the group's, an ancestor's or the user's. Other jobs are not blocked.
 func TestAboveAWholeQuota(t *testing.T) {
 	w := newWorld(t, "4", "2")
 	w.submit("group", "bob", 8)
@@ -386,7 +386,7 @@ func TestTheControllerRestarts(t *testing.T) {
 	w.eventually("its quota is given back", func() bool { return len(w.groups()) == 0 })
 }
 
-// TestDeletion: what a PhJob owns is deleted with it.
+// TestDeletion: the objects of a PhJob are deleted with it.
 func TestDeletion(t *testing.T) {
 	w := newWorld(t, "4", "4")
 	w.submit("job", "bob", 4)

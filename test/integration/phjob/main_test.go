@@ -1,5 +1,5 @@
 // Package phjob_test runs the phjob, podgroup and queue controllers against a real API server. There is no scheduler and no kubelet: the
-// tests play those by what they write.
+// tests write what they would write.
 package phjob_test
 
 import (
@@ -57,9 +57,9 @@ const (
 var (
 	kube   kubernetes.Interface
 	muster versioned.Interface
-	// whileDown stops the controllers, lets something happen and starts others, which know only what the API says.
+	// whileDown stops the controllers, lets something happen and starts new ones, which know only the API's state.
 	whileDown func(happens func())
-	// now is the time of the phjob and podgroup controllers, as far as a test moves it.
+	// now is the time of the phjob and podgroup controllers, which a test moves.
 	now = &movedClock{}
 )
 
@@ -180,7 +180,7 @@ func (c *movedClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
 
 func (c *movedClock) move(d time.Duration) { c.moved.Add(int64(d)) }
 
-// later restarts the controllers at a later time, as far as they can tell. The test's end takes that back.
+// later restarts the controllers with a later time. The test's end takes that back.
 func (w *world) later(d time.Duration) {
 	whileDown(func() { now.move(d) })
 	w.Cleanup(func() { whileDown(func() { now.move(-d) }) })
@@ -267,7 +267,7 @@ func (w *world) queue() *schedulingv1beta1.Queue {
 	return q
 }
 
-// submit creates a PhJob of a user. Those of a group are scheduled by the second of their creation: each has one of its own.
+// submit creates a PhJob of a user. Jobs of a group are scheduled by the second of their creation: each has one of its own.
 func (w *world) submit(name, user string, cpus int, changes ...func(*primehubv1alpha1.PhJob)) {
 	w.Helper()
 	created := w.create(name, user, cpus, changes...)

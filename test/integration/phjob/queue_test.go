@@ -43,7 +43,7 @@ func TestManyJobsKeepTheirOrder(t *testing.T) {
 	}
 }
 
-// TestAStartChangesNoOtherJob: when a job starts, only the next one has something else to say, however long the others have waited.
+// TestAStartChangesNoOtherJob: when a job starts, only the next one gets a new message, however long all have waited.
 func TestAStartChangesNoOtherJob(t *testing.T) {
 	w := newWorld(t, "4", "8")
 	const others = 10
@@ -98,8 +98,8 @@ func (w *world) moveGroup() string {
 	return other.Name
 }
 
-// TestJobsMoveWithTheirGroup: when the labels of a group are moved to another queue, the jobs that wait move there. One that has its quota
-// keeps it.
+// TestJobsMoveWithTheirGroup: when the labels of a group are moved to another queue, the jobs that wait move there. A job that has its
+// quota keeps it.
 func TestJobsMoveWithTheirGroup(t *testing.T) {
 	w := newWorld(t, "4", "4")
 	for i, name := range []string{"runs", "first", "second"} {

@@ -235,7 +235,7 @@ func scheduledCondition(pod *corev1.Pod) *corev1.PodCondition {
 	return nil
 }
 
-// TestGangsStartThoughTheLeaderIsKilled: of two replicas the leader is killed while gangs arrive, and the other carries on.
+// TestGangsStartThoughTheLeaderIsKilled: the leader of two replicas is killed while gangs arrive, and the standby carries on.
 func TestGangsStartThoughTheLeaderIsKilled(t *testing.T) {
 	const gangs, nodes, cpus = 50, 10, 20 // room for all
 	ctx := t.Context()
@@ -302,7 +302,7 @@ func TestAStandbyWritesNothing(t *testing.T) {
 	e.awaitRenewal(t) // so that nearly the whole lease is left
 	leader.signal(t, syscall.SIGSTOP)
 	stopped := time.Now()
-	// One member is bound, the others cannot be, and one is nominated to a node.
+	// One member is bound, the rest cannot be, and one is nominated to a node.
 	e.createGang(t, namespace, "partial", "default", 3, 3, "2")
 	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "partial-0"}, Target: corev1.ObjectReference{Kind: "Node", Name: "standby-0"}}
 	require.NoError(t, kube.CoreV1().Pods(namespace).Bind(ctx, binding, metav1.CreateOptions{}))

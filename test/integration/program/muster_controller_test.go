@@ -104,7 +104,7 @@ func (p *process) stop() int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// errors returns the error lines of the log of a process that has ended. It leaves out those of client-go about requests under way that the
+// errors returns the error lines of the log of a process that has ended. It leaves out client-go's lines about requests under way that the
 // stop ended: a busy machine may have one.
 func (p *process) errors() []string {
 	p.t.Helper()
@@ -126,7 +126,7 @@ func (p *process) get(path, token string) (code int, body string) {
 	if token != "" {
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
-	// The certificate is made by the program at its start; who it is does not matter here.
+	// The certificate is made by the program at its start; its subject does not matter here.
 	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
 	response, err := client.Do(request)
 	if err != nil {

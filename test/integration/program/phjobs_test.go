@@ -41,7 +41,7 @@ func leadsPhJobs(t *testing.T) func() bool {
 	}
 }
 
-// TestPhJobsAreOffWithoutTheirAPI: a cluster that has only the other CRDs is served all the same.
+// TestPhJobsAreOffWithoutTheirAPI: a cluster that has only the other CRDs is still served.
 func TestPhJobsAreOffWithoutTheirAPI(t *testing.T) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	require.NoError(t, err)

@@ -1,6 +1,5 @@
-// Package queueing_test runs the podgroup and queue controllers against a real API server. There is no scheduler, no
-// kubelet and no job controller: the tests play those by what they write. There are no admission policies either: whatever they refuse, the
-// controllers must find, too.
+// Package queueing_test runs the podgroup and queue controllers against a real API server. There is no scheduler, no kubelet and no job
+// controller: the tests write what they would write. There are no admission policies either: the controllers must find the same errors.
 package queueing_test
 
 import (
@@ -43,7 +42,7 @@ const (
 	quiet = time.Second
 	// node is where the tests bind pods to. It has 1000 CPUs.
 	node = "big"
-	// holdTimeout is longer than any test takes: those that want it to pass say that it began earlier.
+	// holdTimeout is longer than any test takes: a test that needs it to pass says that it began earlier.
 	holdTimeout = 5 * time.Minute
 	// overtakeTime is, too.
 	overtakeTime = 10 * time.Minute
@@ -55,7 +54,7 @@ var (
 	muster versioned.Interface
 	// podGroups is the podgroup controller that runs.
 	podGroups *podgroup.Controller
-	// whileDown stops the controllers, lets something happen and starts others, which know only what the API says.
+	// whileDown stops the controllers, lets something happen and starts new ones, which know only the API's state.
 	whileDown func(happens func())
 )
 
@@ -223,7 +222,8 @@ func (s *fixture) phase(name string, want schedulingv1beta1.PodGroupPhase) {
 	s.eventually(fmt.Sprintf("PodGroup %s is %s", name, want), func() bool { return s.group(name).Status.Phase == want })
 }
 
-// why waits until a PodGroup is Pending for a reason. Where the message has numbers that others change, it says when they were found.
+// why waits until a PodGroup is Pending for a reason. If the message has numbers that change with other PodGroups, it says when they were
+// found.
 func (s *fixture) why(name, message string) {
 	s.Helper()
 	s.eventually(fmt.Sprintf("PodGroup %s waits because %s", name, message), func() bool {
@@ -303,7 +303,7 @@ func (s *fixture) deletePods(names ...string) {
 	}
 }
 
-// events are the events on an object of the test, by reason. Those on queues are in namespace default.
+// events are the events on an object of the test, by reason. Events on queues are in namespace default.
 func (s *fixture) events(namespace, kind, name string) map[string][]corev1.Event {
 	s.Helper()
 	list, err := kube.CoreV1().Events(namespace).List(s.ctx, metav1.ListOptions{})

@@ -30,9 +30,9 @@ const (
 	stepsOfAGang = 40
 )
 
-// TestPhasesAreThoseThatClientsKnow: each status that is written describes the members at a moment between the last status and this one.
-// That holds for any changes, at any speed. All objects share one sequence of resource versions, so the recorded watches tell in which
-// order things were written.
+// TestPhasesAreThoseThatClientsKnow: each status that is written describes the members at a moment between the last status and this one. It
+// holds for any changes, at any speed. All objects share one sequence of resource versions, so the recorded watches tell in which order
+// things were written.
 func TestPhasesAreThoseThatClientsKnow(t *testing.T) {
 	s := newFixture(t)
 	s.eventually("the default queue is open, so that no gang waits for it", func() bool {
@@ -107,7 +107,7 @@ func (p *player) step() error {
 	case pod.leaving, p.rand.IntN(8) == 0:
 		return p.delete(pod, 0)
 	case p.rand.IntN(12) == 0:
-		pod.leaving = pod.bound && !pod.finished // the API server deletes others at once
+		pod.leaving = pod.bound && !pod.finished // the API server deletes other pods at once
 		return p.delete(pod, 30)
 	case !pod.bound && p.rand.IntN(4) == 0:
 		return p.setStatus(pod, corev1.PodPending, corev1.PodCondition{
@@ -237,7 +237,7 @@ type moment struct {
 	version                                            int
 	seated, finished, leaving                          int // bound or finished; finished; finished and being deleted
 	members, running, succeeded, failed, unschedulable int
-	losses                                             int // how many bound members others than Muster have taken away until then
+	losses                                             int // how many bound members were removed until then, and not by Muster
 }
 
 // moments are the states of the members one after the other. The first is that before there were any.
@@ -300,8 +300,8 @@ func (m *moment) add(pod *corev1.Pod) {
 	}
 }
 
-// phases are those that may follow a phase at a moment, by the table in docs/concepts.md and wire contract 4. lost and kept are what was
-// seen since the phase before: that a member was lost, and that none was whose loss alone made the gang partial.
+// phases are the phases that may follow a phase at a moment, by docs/concepts.md and wire contract 4. lost and kept are what was seen since
+// the phase before: a member was lost, or none was whose loss alone made the gang partial.
 func (m *moment) phases(last schedulingv1beta1.PodGroupPhase, minimum int, lost, kept bool) []schedulingv1beta1.PodGroupPhase {
 	one := func(phase schedulingv1beta1.PodGroupPhase) []schedulingv1beta1.PodGroupPhase {
 		return []schedulingv1beta1.PodGroupPhase{phase}

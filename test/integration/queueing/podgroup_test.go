@@ -104,8 +104,7 @@ func (s *fixture) waitsSince(name string, since time.Time) {
 	})
 }
 
-// TestNobodyIsPassedForEver: what has waited long enough, also for another controller, goes before
-// those that come later and would fit.
+// TestNobodyIsPassedForEver: a PodGroup that has waited long enough goes before later ones that would fit, also with another controller.
 func TestNobodyIsPassedForEver(t *testing.T) {
 	s := newFixture(t)
 	team := s.createQueue(mustertesting.MakeQueue(s.name("team")).Capability("cpu", "4")).Name

@@ -43,7 +43,7 @@ func TestAUserHasItsQuotaOfTheQueue(t *testing.T) {
 	s.phase("ann-2", schedulingv1beta1.PodGroupInqueue)
 }
 
-// TestSoManyJobsOfAQueueRun: one more is let in when one has gone.
+// TestSoManyJobsOfAQueueRun: the next is let in when one has gone.
 func TestSoManyJobsOfAQueueRun(t *testing.T) {
 	s := newFixture(t)
 	queue := mustertesting.MakeQueue(s.name("team"))

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-sched/muster/pkg/localcluster"
 )
 
-// createDeviceClass makes a device class named like the namespace. Its devices are those of a driver of that name.
+// createDeviceClass makes a device class named like the namespace. Its devices belong to a driver of that name.
 func (w *world) createDeviceClass() {
 	w.t.Helper()
 	_, err := kube.ResourceV1().DeviceClasses().Create(w.ctx, &resourcev1.DeviceClass{
@@ -85,7 +85,7 @@ func TestGangWakesWhenDevicesComeAndWhenClaimsAreFreed(t *testing.T) {
 	w.addDevices(1, 1)
 	w.createGroup("g", 3, "")
 	w.createGang("g", 3, withDevice)
-	// One node has CPU for all, and the first pod would find a device on it. The judgement must see that the others do not.
+	// One node has CPU for all, and the first pod would find a device on it. The decision must see that the other pods do not.
 	w.expectHeld("g", "room for 2 of the 3 members that start together")
 	w.addDevices(2, 2)
 	w.expectBound("g", 3)
@@ -141,7 +141,7 @@ func TestGangOfPodsWithNamedClaimsWakesWhenAClaimComes(t *testing.T) {
 			p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "device", ResourceClaimName: &name}}
 		}))
 	}
-	// Upstream holds such a pod at the gate, without a report.
+	// Upstream holds the pod at the gate, without a report.
 	require.Never(t, func() bool { return w.bound("g") > 0 }, quiet, quiet/10, "a gang of which one member has no claim")
 	w.createClaim("g-1")
 	w.expectBound("g", 2)

@@ -37,7 +37,7 @@ type randomLoads struct {
 	scheduler  *restarts
 	slow       bool             // some loads have a grace period: their pods are gone a while after they were evicted
 	capability map[string]int64 // of the leaf queues, and of "org", which has all of them below it
-	used       map[string]int64 // what the pods of these queues have that are bound
+	used       map[string]int64 // the use of the bound pods of these queues
 	state      string           // which pods exist, and where
 	loads      []*randomLoad
 	again      int              // pods that were created again
@@ -232,7 +232,7 @@ func (r *randomLoads) checkRest() {
 	r.t.Log("evicted", r.again)
 }
 
-// evictedInVain tells of the pods and gangs for which others were evicted, and which were never bound.
+// evictedInVain lists the pods and gangs that had pods evicted and were never bound.
 func (r *randomLoads) evictedInVain() (told []string) {
 	events, err := kube.CoreV1().Events(r.namespace).List(r.ctx, metav1.ListOptions{})
 	require.NoError(r.t, err)

@@ -96,7 +96,7 @@ func TestGangWakesWhenALabelItSelectsComes(t *testing.T) {
 	w.expectBound("g", 2)
 }
 
-// The member that finds no place is not the one whom the label helps: that one has to move, to make room for it.
+// The label does not help the member that finds no place: the member that it helps has to move, to make room.
 func TestGangOfUnlikeMembersWakesWhenANodeGetsALabelThatEitherSelects(t *testing.T) {
 	w := newQuietWorld(t, 0)
 	w.addNode(0, func(n *corev1.Node) { n.Labels["x"], n.Labels["y"] = w.namespace, w.namespace })
@@ -345,7 +345,7 @@ func TestQueueHoldsAGangAtItsCapability(t *testing.T) {
 	w.expectBound("b", 2)
 }
 
-// TestAGuaranteeIsNotLent: pods of another queue wait for room that is kept for a guarantee; those of the queue with the guarantee do not.
+// TestAGuaranteeIsNotLent: pods of another queue wait for room that is kept for a guarantee; pods of the queue with the guarantee do not.
 func TestAGuaranteeIsNotLent(t *testing.T) {
 	w := newWorld(t, 4)
 	parent, kept, other := w.namespace, w.namespace+"-kept", w.namespace+"-other"
@@ -384,7 +384,7 @@ func TestPartialGangIsCompletedFirst(t *testing.T) {
 	w.expectBound("g", 2)
 }
 
-// TestRoomIsSetAsideForAPartialGang: who has waited longer, and is woken sooner, does not get it.
+// TestRoomIsSetAsideForAPartialGang: a pod that has waited longer, and is woken sooner, does not get it.
 func TestRoomIsSetAsideForAPartialGang(t *testing.T) {
 	w := newWorld(t, 2)
 	w.bind(w.pod("running", ""), fmt.Sprintf("%s-1", w.namespace))
@@ -451,7 +451,7 @@ func TestGangsOfSchedulerPluginsAreServed(t *testing.T) {
 	w.expectBound("g", 2)
 }
 
-// installForeignPodGroups installs the CRD of scheduler-plugins, as far as it matters here.
+// installForeignPodGroups installs the part of scheduler-plugins' CRD that matters here.
 func installForeignPodGroups(w *world) {
 	w.t.Helper()
 	anything := true

@@ -56,7 +56,7 @@ type world struct {
 	namespace string
 }
 
-// newWorld makes a namespace and the given number of nodes of 4 CPUs. The test runs beside others.
+// newWorld makes a namespace and the given number of nodes of 4 CPUs. The test runs beside other tests.
 func newWorld(t *testing.T, nodes int) *world {
 	t.Helper()
 	t.Parallel()

@@ -146,8 +146,8 @@ func TestT4_PodsThatAreCreatedAnewWhileNobodyLooksAreOtherMembers(t *testing.T) 
 	})
 }
 
-// replaceGang replaces the pods of a gang in a world of three nodes when others have taken their places. It checks that the new ones start
-// together when there is room for all of them.
+// replaceGang replaces the pods of a gang in a world of three nodes when other pods have taken their places. It checks that the new ones
+// start together when there is room for all of them.
 func (w *world) replaceGang(meanwhile func(replace func())) {
 	w.t.Helper()
 	const size = 3
@@ -267,7 +267,7 @@ func TestT7_NoAEvictsBEvictsA(t *testing.T) {
 	w.expectStays("again-", 3)
 }
 
-// uids are those of the pods of a prefix that are bound, by name.
+// uids are the UIDs of the bound pods of a prefix, by name.
 func (w *world) uids(prefix string) map[string]types.UID {
 	w.t.Helper()
 	pods, err := kube.CoreV1().Pods(w.namespace).List(w.ctx, metav1.ListOptions{})
@@ -297,7 +297,7 @@ func TestT8_NoEvictionWithoutAPlaceForAll(t *testing.T) {
 	require.Equal(t, settled, w.uids("low-"))
 	require.Zero(t, w.disrupted("low-"))
 
-	// A surplus member has its place to itself: it takes that of one, and goes there. It would stand back for a minimum that waits.
+	// A surplus member has its place to itself: it takes that of one, and goes there. It would leave its place to a waiting minimum.
 	w.removeGang("g", 3)
 	w.createGroup("s", 1, "")
 	w.addNode(2)
@@ -308,7 +308,7 @@ func TestT8_NoEvictionWithoutAPlaceForAll(t *testing.T) {
 	w.expectStays("low-", 1)
 }
 
-// T13: members that have succeeded count: a replacement of one that failed starts though the others are done.
+// T13: members that have succeeded count: the replacement of a failed one starts though the other members are done.
 func TestT13_MembersThatHaveSucceededCount(t *testing.T) {
 	w := newWorld(t, 2)
 	w.createGroup("g", 2, "")

@@ -46,7 +46,7 @@ func (w *world) submit(name, queue string, minMember int32, n int, change ...fun
 	w.createGang(name, n, change...)
 }
 
-// evicted lists the reasons of the events that tell of evictions, with the pods.
+// evicted lists the reasons of the eviction events, with the pods.
 func (w *world) evicted() (told []string) {
 	events, err := kube.CoreV1().Events(w.namespace).List(w.ctx, metav1.ListOptions{})
 	require.NoError(w.t, err)

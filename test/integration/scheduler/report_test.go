@@ -24,7 +24,7 @@ import (
 type writes struct {
 	mu      sync.Mutex
 	byPod   map[string]int
-	waiting map[string]int // those with a condition PodScheduled=False
+	waiting map[string]int // pods with a condition PodScheduled=False
 }
 
 func (w *writes) thatItWaits(pod string) int {
@@ -143,7 +143,7 @@ func (w *world) noWrites(seen *writes, prefix string, n, each int) {
 
 func TestEveryMemberSaysOnceWhatItsGangLacks(t *testing.T) {
 	w := newQuietWorld(t, 2)
-	// The passers-by have a node that is too small for the gang: what the report says of the others stays true all the time.
+	// The passers-by have a node that is too small for the gang: the report about the other nodes stays true all the time.
 	const passersBy = "passers-by"
 	w.addNode(9, func(n *corev1.Node) {
 		n.Labels[passersBy] = ""
@@ -158,7 +158,7 @@ func TestEveryMemberSaysOnceWhatItsGangLacks(t *testing.T) {
 	assert.Contains(t, w.eventsOf("PodGroup", "g", "Unschedulable")[0], "room for 2 of the 4 members that start together")
 	w.noWrites(seen, "g", 5, 1)
 
-	// Pods that come and go make the gang be tried again. That costs nothing as long as the outcome is the same.
+	// Pods that come and go make the gang be tried again. It costs nothing as long as the outcome is the same.
 	for i := range 3 {
 		name := fmt.Sprintf("passer-by-%d", i)
 		w.create(w.pod(name, "", func(p *corev1.Pod) {
@@ -220,7 +220,7 @@ func TestMembersSayWhatTheirGangWaitsFor(t *testing.T) {
 	}))
 	w.expectAllSay("single", 1, "WaitingForQuota", "8 cpu asked")
 
-	// Quota is there now, room is not: that is for a cluster autoscaler to see.
+	// Quota is there now, room is not: a cluster autoscaler must see that.
 	_, err = muster.SchedulingV1beta1().Queues().Patch(w.ctx, w.namespace, types.MergePatchType, []byte(`{"spec":{"capability":{"cpu":"100"}}}`), metav1.PatchOptions{})
 	require.NoError(t, err)
 	w.expectAllSay("q", 3, corev1.PodReasonUnschedulable, "room for 1 of the 3 members that start together")
@@ -238,7 +238,7 @@ func TestATaskThatLacksPodsIsNamed(t *testing.T) {
 	w.expectBound("g", 4)
 }
 
-// TestEveryBindingIsToldOnce: the events of pods that are bound at once give way to the bindings, and come all the same.
+// TestEveryBindingIsToldOnce: the events of pods that are bound at once wait for the bindings, and still come.
 func TestEveryBindingIsToldOnce(t *testing.T) {
 	const n = 40
 	w := newWorld(t, 2)

@@ -67,7 +67,7 @@ func TestWorkersThatNeedAnotherMemberStartWithIt(t *testing.T) {
 	}
 }
 
-// TestAGangThatIsSpreadFillsTheEmptierZoneFirst: the zone with the room has one such pod already, and the other room for one.
+// TestAGangThatIsSpreadFillsTheEmptierZoneFirst: the zone with room has one such pod already, and the other zone has room for one.
 func TestAGangThatIsSpreadFillsTheEmptierZoneFirst(t *testing.T) {
 	w := newQuietWorld(t, 0)
 	w.addNode(0, inZone("a"), withCPUs("12"))

@@ -15,8 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// runningWhole waits until the pods that have nodes are those of whole gangs, and returns the names of these. It fails if that
-// does not come to be.
+// runningWhole waits until all pods with nodes belong to whole gangs, and returns the gangs' names. It fails if that does not come to be.
 func (w *world) runningWhole(size int) (running []string) {
 	w.t.Helper()
 	w.eventually("gangs run whole, and at least one runs", func() bool {

@@ -88,7 +88,7 @@ type program struct {
 	job, url string
 	client   *http.Client
 
-	last map[string]*dto.MetricFamily // what it said last
+	last map[string]*dto.MetricFamily // its last text
 }
 
 func readConfig(path string) ([]*program, error) {

@@ -20,7 +20,7 @@ import (
 )
 
 // countsItsRuns keeps the number of a pod's runs in the Job's volume. When all pods have begun, the first worker ends with code 7 in its
-// first run. The others end well once it runs again.
+// first run. The other pods succeed once it runs again.
 const countsItsRuns = `set -e
 own=/data/$(hostname); bad=/data/again-worker-0
 runs=$(( $(cat $own 2>/dev/null || echo 0) + 1 )); echo $runs >$own; echo "run $runs"
