@@ -292,7 +292,7 @@ func (r *room) takeByRank() bool {
 }
 
 // giveBackSpare gives back every victim without which the members still fit, the most important first. It does so in groups, whose size
-// doubles after each success. The filters may allow more to be given back after the first round, unless the slots alone decide.
+// doubles after each success. The filters may allow more to be given back after the first groups, unless the slots alone decide.
 func (r *room) giveBackSpare() {
 	for r.giveBackOnce() && (!r.isExact() || r.looksBeyondNodes(0)) {
 	}

@@ -26,7 +26,7 @@ const (
 	maxCalls = 20_000
 	// nodesPerCall is how many nodes PodTopologySpread counts again in the time of one call.
 	nodesPerCall = 50
-	// randomStrategies is how many random strategies are tried when the planned ones have failed.
+	// randomStrategies is how many random strategies are tried when the fixed ones have failed.
 	randomStrategies = 24
 )
 

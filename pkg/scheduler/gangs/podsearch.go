@@ -173,8 +173,8 @@ func (s *podSearches) forget(pod types.UID) {
 	}
 }
 
-// due are pods that should be tried again: a search is owed to them, or the queues owe them something.
-func (s *podSearches) due(now time.Time, isOwed func(account string, wants resources.List) bool) (pods []*corev1.Pod) {
+// retryable are pods that should be tried again: a search for them is still to be made, or a queue uses more than its share.
+func (s *podSearches) retryable(now time.Time, isOwed func(account string, wants resources.List) bool) (pods []*corev1.Pod) {
 	asked := 0
 	for _, p := range s.paces {
 		if now.Before(p.at) {

@@ -62,14 +62,14 @@ func (c *Decisions) evict(g *group, s *Snapshot, d *placement.Decision) bool {
 	return true
 }
 
-// plannedEviction is the repair that evicts a pod, and the pod.
-type plannedEviction struct {
+// podEviction is the repair that evicts a pod, and the pod.
+type podEviction struct {
 	repair
 	pod *corev1.Pod
 }
 
 // newSeat is the seat that evictions make for a claimant, and the evictions.
-func newSeat(found *placement.Seat, c *Claimant, now time.Time) (made *seat, evictions []plannedEviction) {
+func newSeat(found *placement.Seat, c *Claimant, now time.Time) (made *seat, evictions []podEviction) {
 	made = &seat{leaving: sets.New[types.UID](), until: now}
 	for _, v := range found.Victims {
 		for _, pod := range v.AllPods() {
@@ -78,7 +78,7 @@ func newSeat(found *placement.Seat, c *Claimant, now time.Time) (made *seat, evi
 				made.until = gone
 			}
 			if v.Rule != quota.NotAllowed {
-				evictions = append(evictions, plannedEviction{evictionFor(c, v, pod), pod})
+				evictions = append(evictions, podEviction{evictionFor(c, v, pod), pod})
 			}
 		}
 	}
@@ -302,7 +302,7 @@ func (v *Victims) searchAgain(now time.Time) {
 		}
 		return v.t.Quota.Ledger.MayReclaim(shares, account, wants)
 	}
-	for _, pod := range v.searches.due(now, isOwed) {
+	for _, pod := range v.searches.retryable(now, isOwed) {
 		v.t.WaitList.tryAgain(pod, 0)
 	}
 	asked := 0
