@@ -68,7 +68,7 @@ func Pod(f Facts, namespace, name string, pod *corev1.Pod) Page {
 	}
 	lines := []string{now}
 	if f.Group != nil {
-		lines = append(lines, "It starts together with others: "+titleOf(f.Group)+".")
+		lines = append(lines, "It starts together with its gang: "+titleOf(f.Group)+".")
 	}
 	page.add("What it does now", lines...)
 	if c := scheduled(pod); pod.Spec.NodeName == "" && !ended(pod) {
@@ -105,7 +105,7 @@ func waitsOn(job *batchv1alpha1.Job) bool {
 // doesNow counts the pods of a Job, and says why it ended if it has.
 func (f *Facts) doesNow() []string {
 	s := &f.Job.Status
-	lines := []string{fmt.Sprintf("%s running, %d pending, %d succeeded, %d failed, %d on their way out; %d start together.",
+	lines := []string{fmt.Sprintf("%s running, %d pending, %d succeeded, %d failed, %d terminating; %d start together.",
 		count(int(s.Running), "pod"), s.Pending, s.Succeeded, s.Failed, s.Terminating, s.MinAvailable)}
 	tasks := make([]string, 0, len(f.Job.Spec.Tasks))
 	for i := range f.Job.Spec.Tasks {

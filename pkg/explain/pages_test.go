@@ -243,7 +243,7 @@ func TestAJobThatRuns(t *testing.T) {
 	f.Job.Status.TaskStatusCount = map[string]batchv1alpha1.TaskState{"worker": {Phase: map[corev1.PodPhase]int32{corev1.PodRunning: 4}}}
 	page := Job(f)
 	assert.Equal(t, []string{
-		"4 pods running, 0 pending, 0 succeeded, 0 failed, 0 on their way out; 4 start together.",
+		"4 pods running, 0 pending, 0 succeeded, 0 failed, 0 terminating; 4 start together.",
 		"Running by task: worker 4/4.",
 		"It was restarted 1 time; it fails when that would be more than 3.",
 	}, section(page, "What it does now"))

@@ -63,24 +63,24 @@ func Metrics() []Metric { return newInstruments().all }
 func newInstruments() *instruments {
 	m := &instruments{}
 	m.jobs = &census{counts: map[batchv1alpha1.JobPhase]float64{},
-		shown: m.gauge("jobs", "Jobs that exist, by phase; shown by the replica that leads.", "phase")}
+		shown: m.gauge("jobs", "Jobs by phase. Only the leader serves it.", "phase")}
 	m.entered = m.counter(musterSubsystem, "job_phases_entered_total", "How often Jobs entered each phase.", "phase")
 	m.completed = m.counter(volcanoSubsystem, "job_completed_phase_count", "Jobs that were Completed, by queue.", "queue_name")
 	m.failed = m.counter(volcanoSubsystem, "job_failed_phase_count", "Jobs that were Failed, by queue.", "queue_name")
 	m.actions = m.counter(musterSubsystem, "job_actions_total",
-		"Actions that were taken, by what caused them: the event that a policy answered, CommandIssued, or Spec (suspend, deadline).", "action", "cause")
+		"Actions that were taken, by cause: the event that a policy answered, CommandIssued, or Spec (suspend, deadline).", "action", "cause")
 	m.commands = m.counter(musterSubsystem, "job_commands_total", "Commands, by whether they were executed or ignored.", "result")
 	m.troubles = m.counter(musterSubsystem, "job_troubles_total",
-		"How often Jobs came upon something that the API server refused, by the reason that their state tells.", "reason")
-	m.pods = m.counter(musterSubsystem, "job_pods_total", "Pods of Jobs that were created, and whose deletion was asked for.", "operation")
+		"How often the API server refused a request for a Job, by the reason in the Job's state.", "reason")
+	m.pods = m.counter(musterSubsystem, "job_pods_total", "Requests to create and to delete pods of Jobs, by operation.", "operation")
 	m.writes = m.counter(musterSubsystem, "job_status_writes_total",
-		"Writes of statuses of Jobs: of a new phase, or of counts and words alone.", "change")
+		"Status writes of Jobs, by change: a new phase, or only counts and messages.", "change")
 	m.firstPods = m.histogram(volcanoSubsystem, "controller_job_to_pod_creation_latency_milliseconds",
-		"From the creation of a Job to that of each pod of its first run.", metrics.ExponentialBucketsRange(50, 60_000, 30))
-	m.starts = m.histogram(musterSubsystem, "job_start_duration_seconds", "From the creation of a Job to its first being Running.",
+		"Time from the creation of a Job to the creation of each pod of its first run, in milliseconds.", metrics.ExponentialBucketsRange(50, 60_000, 30))
+	m.starts = m.histogram(musterSubsystem, "job_start_duration_seconds", "Time from the creation of a Job until it is Running for the first time, in seconds.",
 		metrics.ExponentialBuckets(0.25, 2, 18))
 	m.runs = m.histograms("job_running_duration_seconds",
-		"How long Jobs have run, without the time for which they were aborted, by the phase that they ended in.", metrics.ExponentialBuckets(1, 3, 14), "phase")
+		"How long Jobs have run, by the phase that they ended in, in seconds. Time while they were aborted does not count.", metrics.ExponentialBuckets(1, 3, 14), "phase")
 	return m
 }
 

@@ -71,11 +71,11 @@ muster_job_phases_entered_total{phase="Completing"} 1
 muster_job_phases_entered_total{phase="Pending"} 2
 muster_job_phases_entered_total{phase="Restarting"} 1
 muster_job_phases_entered_total{phase="Running"} 1
-# HELP muster_job_status_writes_total [ALPHA] Writes of statuses of Jobs: of a new phase, or of counts and words alone.
+# HELP muster_job_status_writes_total [ALPHA] Status writes of Jobs, by change: a new phase, or only counts and messages.
 # TYPE muster_job_status_writes_total counter
 muster_job_status_writes_total{change="counts"} 1
 muster_job_status_writes_total{change="phase"} 6
-# HELP muster_job_actions_total [ALPHA] Actions that were taken, by what caused them: the event that a policy answered, CommandIssued, or Spec (suspend, deadline).
+# HELP muster_job_actions_total [ALPHA] Actions that were taken, by cause: the event that a policy answered, CommandIssued, or Spec (suspend, deadline).
 # TYPE muster_job_actions_total counter
 muster_job_actions_total{action="CompleteJob",cause="CommandIssued"} 1
 muster_job_actions_total{action="RestartJob",cause="PodFailed"} 1
@@ -104,7 +104,7 @@ func TestCensus(t *testing.T) {
 	handler.OnAdd(in(batchv1alpha1.Failed), false)
 	handler.OnDelete(cache.DeletedFinalStateUnknown{Key: "default/j", Obj: in(batchv1alpha1.Failed)})
 	expect(`
-# HELP muster_jobs [ALPHA] Jobs that exist, by phase; shown by the replica that leads.
+# HELP muster_jobs [ALPHA] Jobs by phase. Only the leader serves it.
 # TYPE muster_jobs gauge
 muster_jobs{phase="Failed"} 0
 muster_jobs{phase="Pending"} 1

@@ -30,17 +30,17 @@ const queueLabel = "queue"
 
 var (
 	deservedMetric = amountMetric("deserved",
-		"Share of the cluster that a queue and its children are owed now, by resource, in base units (cores, bytes). It is worked out every 5 seconds.")
+		"Present share of the cluster of a queue and its children, by resource. Base units: cores, bytes. It is computed every 5 seconds.")
 	capabilityMetric = amountMetric("capability",
 		"The most that the pods of a queue and its children may use, by resource. Base units: cores, bytes. A resource without a limit has no series.")
 	guaranteeMetric = amountMetric("guarantee",
-		"Amount that a queue and its children are owed at least, by resource, in base units (cores, bytes). Other queues never use it.")
+		"Amount guaranteed to a queue and its children, by resource. Base units: cores, bytes. Other queues never use it.")
 	reservedMetric = amountMetric("reserved",
 		"Amount kept for admitted PodGroups of a queue and its children that have not started, by resource. Base units: cores, bytes.")
 	pendingMetric = amountMetric("pending",
 		"Amount that PodGroups of a queue and its children request while they wait for admission, by resource. Base units: cores, bytes.")
 	podGroupsMetric = Metric{"muster_queue_podgroups", "gauge", []string{queueLabel, "phase"},
-		"PodGroups of a queue, without those of its children, by phase. Those in phase Pending wait until the queue admits them."}
+		"PodGroups of a queue, by phase. PodGroups of its children do not count. In phase Pending they wait until the queue admits them."}
 	admissionMetric = Metric{"muster_queue_admission_wait_seconds", "histogram", []string{queueLabel},
 		"Time from the creation of a PodGroup until its queue admits it, in seconds. The count is the number of PodGroups that were admitted."}
 )

@@ -44,23 +44,23 @@ func TestTheMetricsOfAQueue(t *testing.T) {
 	expect("")
 	s.gauges.leads.Store(true)
 	expect(`
-# HELP muster_queue_capability [ALPHA] The most that the pods of a queue and of its children may use, by resource, in base units (cores, bytes). A resource without a limit has no series.
+# HELP muster_queue_capability [ALPHA] The most that the pods of a queue and its children may use, by resource. Base units: cores, bytes. A resource without a limit has no series.
 # TYPE muster_queue_capability gauge
 muster_queue_capability{queue="q",resource="cpu"} 4
-# HELP muster_queue_deserved [ALPHA] Share of the cluster that a queue and its children are owed now, by resource, in base units (cores, bytes). It is worked out every 5 seconds.
+# HELP muster_queue_deserved [ALPHA] Present share of the cluster of a queue and its children, by resource. Base units: cores, bytes. It is computed every 5 seconds.
 # TYPE muster_queue_deserved gauge
 muster_queue_deserved{queue="q",resource="cpu"} 2.5
-# HELP muster_queue_guarantee [ALPHA] Amount that a queue and its children are owed at least, by resource, in base units (cores, bytes). Other queues never use it.
+# HELP muster_queue_guarantee [ALPHA] Amount guaranteed to a queue and its children, by resource. Base units: cores, bytes. Other queues never use it.
 # TYPE muster_queue_guarantee gauge
 muster_queue_guarantee{queue="q",resource="cpu"} 2
-# HELP muster_queue_podgroups [ALPHA] PodGroups of a queue, without those of its children, by phase. Those in phase Pending wait until the queue admits them.
+# HELP muster_queue_podgroups [ALPHA] PodGroups of a queue, by phase. PodGroups of its children do not count. In phase Pending they wait until the queue admits them.
 # TYPE muster_queue_podgroups gauge
 muster_queue_podgroups{phase="Completed",queue="q"} 0
 muster_queue_podgroups{phase="Inqueue",queue="q"} 0
 muster_queue_podgroups{phase="Pending",queue="q"} 3
 muster_queue_podgroups{phase="Running",queue="q"} 1
 muster_queue_podgroups{phase="Unknown",queue="q"} 0
-# HELP muster_queue_reserved [ALPHA] Amount kept for PodGroups of a queue and of its children that are admitted and have not started, by resource, in base units (cores, bytes).
+# HELP muster_queue_reserved [ALPHA] Amount kept for admitted PodGroups of a queue and its children that have not started, by resource. Base units: cores, bytes.
 # TYPE muster_queue_reserved gauge
 muster_queue_reserved{queue="q",resource="cpu"} 0.5
 `)
@@ -85,7 +85,7 @@ func TestWhatIsPending(t *testing.T) {
 	}
 	s.waiting = map[string]resources.Sums{"parent": waits(500), "child": waits(1000), "invented": waits(3000)}
 	assert.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
-# HELP muster_queue_pending [ALPHA] Amount that PodGroups of a queue and of its children ask for while they wait to be admitted, by resource, in base units (cores, bytes).
+# HELP muster_queue_pending [ALPHA] Amount that PodGroups of a queue and its children request while they wait for admission, by resource. Base units: cores, bytes.
 # TYPE muster_queue_pending gauge
 muster_queue_pending{queue="child",resource="cpu"} 1
 muster_queue_pending{queue="parent",resource="cpu"} 1.5

@@ -188,7 +188,7 @@ func shortOfSuccess(spec *batchv1alpha1.JobSpec, stage dependency.Stage, status 
 	count := fmt.Sprintf("%d of %d pods have succeeded", status.Succeeded, defaults.Replicas(spec))
 	if i := slices.Index(stage.Open, false); i >= 0 {
 		return Step{batchv1alpha1.Failed, ReasonDependencyFailed, fmt.Sprintf(
-			"%s; task %s cannot start: what it depends on has not come about and cannot any more", count, spec.Tasks[i].Name)}
+			"%s; task %s cannot start: its dependencies are not met and cannot be any more", count, spec.Tasks[i].Name)}
 	}
 	if spec.MinSuccess != nil { // it would have been enough, whatever the minimums
 		return Step{batchv1alpha1.Failed, ReasonPodsFailed, fmt.Sprintf("%s, minSuccess is %d", count, *spec.MinSuccess)}

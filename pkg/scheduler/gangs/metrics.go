@@ -106,7 +106,7 @@ func newGangMetrics() *gangMetrics {
 	m.evictions = counter("muster_queue_evictions_total", "Pods of a queue that were evicted, by reason: Reclaimed (for another queue that is below its share), "+
 		"Preempted (for a higher priority), AboveCapability (their queue or user uses more than its limit), BelowMinimum (their gang starts over).", "queue", "reason")
 	m.reports = counter("muster_gang_reports_total", "Conditions of waiting members written, by reason.", "reason")
-	m.used = read("muster_queue_used", "Amount that the pods of a queue and of its children request, by resource, in base units (cores, bytes).", "queue", "resource")
+	m.used = read("muster_queue_used", "Amount that the pods of a queue and its children request, by resource. Base units: cores, bytes.", "queue", "resource")
 	m.assumed = read("muster_queue_assumed", "Quota assumed for gangs and pods that are starting in a queue and its children, by resource. Base units: cores, bytes. It becomes a charge when a pod holds its room.", "queue", "resource")
 	m.rejections = plain("muster_gang_waiting_rejected_total", "Members that gave back their room, as their gang could not be placed.")
 	m.wasted = plain("muster_wasted_evictions_total", "Pods evicted to make room on a node for a pod that was then not bound there: it was bound elsewhere, was "+

@@ -57,7 +57,7 @@ func TestTenQuestions(t *testing.T) {
 		"What happened to it?":    {[]string{"explain", "job", "runs"}, "the Job became Running"},
 		"Who evicted it?":         {[]string{"explain", "job", "evicted"}, "evicted to make room for PodGroup " + s.Namespace + "/urgent-"},
 		"How full is my queue?":   {[]string{"explain", "queue", full}, "How full it is\n  " + full + ": 4 of 4 cpu used (100%)"},
-		"What is it doing now?":   {[]string{"explain", "job", "runs"}, "What it does now\n  4 pods running, 0 pending, 0 succeeded, 0 failed, 0 on their way out; 4 start together.\n"},
+		"What is it doing now?":   {[]string{"explain", "job", "runs"}, "What it does now\n  4 pods running, 0 pending, 0 succeeded, 0 failed, 0 terminating; 4 start together.\n"},
 		"How do I stop it?":       {[]string{"explain", "job", "runs"}, "muster job suspend -n " + s.Namespace + " runs    stops it; resume goes on\n"},
 		"What did I write wrong?": {[]string{"explain", "job", "wrong"}, "The Job contradicts itself. (Invalid)\n  It says: "},
 	} {

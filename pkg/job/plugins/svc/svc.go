@@ -31,7 +31,7 @@ var _ plugin.ObjectMaker = &svc{}
 // New makes the plugin.
 func New(r *plugin.Request) plugin.Plugin {
 	publishAll := r.Flags().Bool("publish-not-ready-addresses", false, "publish the names of pods that are not ready yet")
-	open := r.Flags().Bool("disable-network-policy", false, "let pods of others in")
+	open := r.Flags().Bool("disable-network-policy", false, "make no NetworkPolicy, so that pods of other Jobs can connect")
 	inject := r.Flags().Bool("inject-hosts-env", true, "set the variables VC_<TASK>_HOSTS and VC_<TASK>_NUM")
 	r.Parse()
 
