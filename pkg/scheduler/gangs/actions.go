@@ -26,7 +26,7 @@ var (
 // scoutPatience is how long a gang waits for its scout. A scout in a long queue of pods comes later; then two are tried.
 const scoutPatience = 5 * time.Second
 
-// Actions are what is to be done outside the lock.
+// Actions are operations to carry out outside the lock.
 type Actions struct {
 	// Activate are pods that may enter the scheduling queue now.
 	Activate []*corev1.Pod
@@ -128,7 +128,7 @@ func (d *dispatcher) nextActions(key Key) Actions {
 	}
 	if last := g.decision; last != nil && !last.woken && !last.wakeAt.IsZero() {
 		if last.woken = !now.Before(last.wakeAt); !last.woken {
-			d.t.lookAfter(key, last.wakeAt.Sub(now)) // of several times for one key the queue keeps the earliest only
+			d.t.lookAfter(key, last.wakeAt.Sub(now)) // if a key is added several times, the queue keeps the earliest time only
 		}
 	}
 	status := d.t.status(g)
@@ -172,7 +172,7 @@ func (d *dispatcher) actionsFor(g *group, status gang.Status, now time.Time) (a 
 	return a
 }
 
-// nextScout returns the scout's pod if its cycle is not expected yet. The first waiting member becomes the scout if there is none.
+// nextScout returns the scout's pod if its cycle is not expected yet. If there is no scout, the first waiting member becomes it.
 func (d *dispatcher) nextScout(g *group) *corev1.Pod {
 	m := g.Member(g.scout.uid)
 	if m == nil || m.State != gang.Waiting || !g.Counts(m) {
@@ -191,7 +191,7 @@ func (d *dispatcher) nextScout(g *group) *corev1.Pod {
 }
 
 // replaceScout calls the next of the waiting members if the scout was called and does not come: another plugin's gate may be closed to it
-// alone. Should it come after all, the first of both is the scout (Enter).
+// alone. If it comes late, the first of the two that comes is the scout (Enter).
 func (d *dispatcher) replaceScout(g *group, now time.Time) {
 	if !d.t.Leadership.Leads() || g.scout.called.IsZero() || now.Sub(g.scout.called) < scoutPatience {
 		return // in a standby no scout comes
@@ -241,7 +241,7 @@ func takeAll(waiting map[types.UID]*corev1.Pod) []*corev1.Pod {
 // retriedAtOnce bounds how many pods that are held back are tried again in a tick: each costs a scheduling cycle.
 const retriedAtOnce = 100
 
-// takeSome returns pods that may be in the way of no gang any more, because room was taken.
+// takeSome returns pods that may not block a gang any more, because room was taken.
 func (h *held) takeSome() []*corev1.Pod {
 	if h.taken {
 		h.taken, h.retry = false, len(h.pods)
@@ -261,7 +261,7 @@ func (h *held) takeSome() []*corev1.Pod {
 // tickPeriod is how often gangs that are not at rest are looked at again, for actions that came too early.
 const tickPeriod = time.Second
 
-// tick looks at the clock: for gangs that are not at rest, for reservations, and for what was expected and has not come.
+// tick looks at the clock: for gangs that are not at rest, for reservations, and for expected events that have not come.
 func (d *dispatcher) tick() (Actions, []repair) {
 	d.t.mu.Lock()
 	defer d.t.mu.Unlock()
@@ -289,7 +289,7 @@ func (d *dispatcher) tick() (Actions, []repair) {
 	return actions, repairs
 }
 
-// isAtRest says whether nothing but an event changes what a gang needs.
+// isAtRest says whether only an event can change what a gang needs.
 func (d *dispatcher) isAtRest(g *group) bool {
 	if g.attempt != nil || g.CountIn(gang.Reserved)+g.CountIn(gang.Released)+g.CountIn(gang.Returning) > 0 {
 		return false

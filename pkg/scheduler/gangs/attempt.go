@@ -16,7 +16,7 @@ type Role int
 
 // The roles.
 const (
-	// Single: the pod has no gang, or its gang runs and it is surplus. It stands for itself.
+	// Single: the pod has no gang, or its gang runs and it is surplus. It "stands for itself".
 	Single Role = iota
 	// Chosen: the pod starts together with others; a decision has found places for them.
 	Chosen
@@ -34,15 +34,15 @@ type Entry struct {
 	Node string
 	// Reason says why a pod is held.
 	Reason string
-	// Reserved is what is reserved on nodes against the pod, nil if nothing is.
+	// Reserved is the room on nodes that is reserved against the pod, nil if there is none.
 	Reserved *Reserved
-	// Holds are what waiting gangs need of nodes; a surplus pod must not take it.
+	// Holds are the needs of waiting gangs on nodes; a surplus pod must not take it.
 	Holds []reservations.Need
 
-	freed int // what held.freed was
+	freed int // held.freed at that time
 }
 
-// Reserved is what is reserved on nodes for a gang.
+// Reserved is the room on nodes that is reserved for a gang.
 type Reserved = reservations.Nodes[Key]
 
 // Enter says what a pod is at the start of its scheduling cycle.
@@ -102,7 +102,7 @@ func (t *Tracker) LimitsOf(pod *corev1.Pod) Entry {
 	return Entry{Reserved: t.WaitList.reservedAgainst(g, pod), Holds: t.WaitList.book.Holds(t.priorityOf(g), t.clock.Now())}
 }
 
-// Reserve notes that a member has its room on a node, in place of what was assumed for it. The caller charges the pod as well (Charge).
+// Reserve notes that a member has its room on a node. That ends the assumption for it. The caller charges the pod as well (Charge).
 func (t *Tracker) Reserve(pod *corev1.Pod) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -116,7 +116,7 @@ func (t *Tracker) Reserve(pod *corev1.Pod) {
 	t.took(g, m)
 }
 
-// took ends what was assumed for a member that has its room now.
+// took ends the assumption for a member that has its room now.
 func (t *Tracker) took(g *group, m *gang.Member) {
 	a := g.attempt
 	if a == nil || !a.take(m) {
@@ -156,7 +156,7 @@ func (t *Tracker) Unreserve(pod *corev1.Pod) {
 			t.placeAnew(g, m, pod.Spec.NodeName)
 			return
 		}
-		t.rollBack(g, noUID) // the minimum was raised since the release: to place this one is not enough
+		t.rollBack(g, noUID) // the minimum was raised since the release: placing this one alone is not enough
 	case was == gang.Reserved && g.attempt != nil:
 		t.rollBack(g, pod.UID)
 	}
@@ -166,8 +166,8 @@ func (t *Tracker) Unreserve(pod *corev1.Pod) {
 }
 
 // placeAnew takes a member whose binding has failed into an attempt: the others are bound, or about to be, so the gang is not decided
-// again. The member's room stays assumed for it, so that nothing that waits for room comes in between; it ranks before everything but
-// system-critical pods; and the first time it is tried at once.
+// again. The member's room stays assumed, so that no waiting gang takes it meanwhile; it ranks before everything but system-critical pods;
+// and the first time it is tried at once.
 func (t *Tracker) placeAnew(g *group, m *gang.Member, node string) {
 	now := t.clock.Now()
 	if g.attempt == nil {
@@ -263,7 +263,7 @@ func (t *Tracker) endIfSeated(g *group) {
 // is the pod that could not be placed, or "" when the gang itself has changed.
 //
 // The decision had found places. So either the decision cannot see what keeps the pod out, or members have gone to other nodes than
-// decided. The first time, the next attempt goes exactly where its decision says; after that the gang backs off.
+// decided. After the first rollback, the next attempt goes exactly where its decision says; after that the gang backs off.
 func (t *Tracker) rollBack(g *group, failed types.UID) {
 	if g.attempt == nil {
 		return
@@ -336,11 +336,11 @@ func (t *Tracker) Fail(pod *corev1.Pod) (inGang bool) {
 const (
 	// seatPatience is how long the scheduler's cache may take to learn that the gang's victims have gone.
 	seatPatience = time.Second
-	// tooEarlyPause is how soon a member is tried again that came before that.
+	// tooEarlyPause is the pause before a member that came too early is tried again.
 	tooEarlyPause = 10 * time.Millisecond
 )
 
-// amountsOf adds up what members take on each node.
+// amountsOf adds up the members' requests on each node.
 func amountsOf(members []*gang.Member, places map[types.UID]string) map[string]resources.List {
 	amounts := map[string]resources.List{}
 	for _, m := range members {

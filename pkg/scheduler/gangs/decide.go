@@ -15,13 +15,13 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// Snapshot is what a decision on a gang is made on. It does not change; Commit refuses a decision if the gang has changed since.
+// Snapshot is the input of a decision on a gang. It does not change; Commit refuses a decision if the gang has changed since.
 type Snapshot struct {
 	// Key names the gang.
 	Key Key
-	// Problem is what is to be solved.
+	// Problem is the placement problem.
 	Problem placement.Problem
-	// TooMuch says what the members ask for that no cluster has; nil if they do not.
+	// TooMuch says that the members ask for more than any cluster has; nil if they do not.
 	TooMuch error
 	// Lacks says which queue is short of quota, nil if none is or quota is not enforced.
 	Lacks *quota.Shortage
@@ -33,16 +33,16 @@ type Snapshot struct {
 	MayEvict bool
 
 	scout    types.UID
-	account  string         // what is charged: a queue, or a user of one; "" for none
+	account  string         // the charged account: a queue or a user of one; "" for none
 	wants    resources.List // of its queue; nil where no quota is enforced
 	changes  int            // of the gang
-	released int            // how often room that was held had been given back
+	released int            // how often held room had been given back then
 	begun    time.Time
 	retryIn  time.Duration // when places to reserve may be chosen again
-	unwoken  bool          // the gang is decided though nothing has happened that could help it
+	unwoken  bool          // the gang is decided without an event that could help it
 }
 
-// Decisions are what a scout's cycle does.
+// Decisions are the steps of a scout's cycle.
 type Decisions struct{ t *Tracker }
 
 // Snapshot begins the decision on the gang of a scout. It returns nil when there is nothing to decide any more, or not yet.
@@ -130,7 +130,7 @@ func (c *Decisions) assumedByOthers(g *group, priority int32) map[string]resourc
 	return held
 }
 
-// addReserved adds what is reserved against the gang.
+// addReserved adds the reservations against the gang.
 func (c *Decisions) addReserved(g *group, problem *placement.Problem) {
 	if reserved := c.t.WaitList.book.Nodes(); reserved != nil && c.t.WaitList.standsBack(g, reserved) {
 		problem.HeldByReservation = true
@@ -186,7 +186,7 @@ func (c *Decisions) discard(g *group, s *Snapshot) {
 	c.t.look(g.key)
 }
 
-// begin starts the attempt: what the members need is assumed, on nodes and in the queue.
+// begin starts the attempt: the members' requests are assumed, on nodes and in the queue.
 func (c *Decisions) begin(g *group, s *Snapshot, d *placement.Decision) (activate []*corev1.Pod) {
 	a := newAttempt()
 	a.certain, a.exact, a.order = d.Feasibility == placement.Possible, s.Problem.Exact, d.Order
@@ -277,7 +277,7 @@ func (c *Decisions) isStale(g *group, s *Snapshot, d *placement.Decision) bool {
 	case s.Lacks != nil:
 		return c.t.Quota.quotaFor(g, s.wants) == nil
 	case d.Reserve != nil && s.Problem.HeldByReservation:
-		return true // its own reservation takes the place of the one that was in its way
+		return true // its own reservation replaces the one that blocked it
 	}
 	return mayFitWithHeld(s, d) && c.t.WaitList.held.returned != s.released
 }

@@ -19,18 +19,18 @@ type Evictions struct {
 	wasted *metrics.Counter
 
 	mu   sync.Mutex
-	made map[types.UID]eviction // preemptor -> what was evicted for it
+	made map[types.UID]eviction // preemptor -> evictions for it
 }
 
 // eviction is how many pods were evicted for a pod that is not bound yet.
 type eviction struct {
-	node  string // where the pod was to go
+	node  string // the pod's intended node
 	count int
-	until time.Time // by then it should be bound
+	until time.Time // the time by which it should be bound
 }
 
-// Begin notes that a pod is about to be evicted for one that is to be bound to a node. Earlier evictions for it on another node are counted
-// as wasted.
+// Begin notes that a victim is about to be evicted for a pod that is to be bound to a node. Earlier evictions for it on another node are
+// counted as wasted.
 func (e *Evictions) Begin(preemptor types.UID, node string, victim *corev1.Pod) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -50,7 +50,7 @@ func (e *Evictions) Begin(preemptor types.UID, node string, victim *corev1.Pod) 
 	e.made[preemptor] = made
 }
 
-// Cancel takes back what Begin has noted: the eviction has failed, or took nothing that is in the API.
+// Cancel takes back what Begin has noted: the eviction has failed, or the pod was not in the API.
 func (e *Evictions) Cancel(preemptor types.UID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -73,7 +73,7 @@ func (e *Evictions) use(pod *corev1.Pod) {
 	}
 }
 
-// sweep counts what was evicted for pods that have not come in time.
+// sweep counts the evictions for pods that were not bound in time.
 func (e *Evictions) sweep() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -37,9 +37,9 @@ const (
 type Explanation struct {
 	// Reason for the condition PodScheduled=False.
 	Reason string
-	// Message is a sentence for people. It is the same as long as nothing changes that it speaks of.
+	// Message is a sentence for users. It stays the same while its facts stay the same.
 	Message string
-	// FoundAt is when the message was found first; zero where it speaks of nothing that may be out of date.
+	// FoundAt is when the message was found first; zero if it has nothing that can be out of date.
 	FoundAt time.Time
 }
 
@@ -67,11 +67,11 @@ type Waiting struct {
 	Attempting bool
 	// Count is the number of members that wait.
 	Count int
-	// Version is another one whenever a member may carry another condition than before.
+	// Version changes whenever a member may carry another condition than before.
 	Version int
 }
 
-// Reports are what the reporter asks.
+// Reports are the reporter's view of gangs.
 type Reports struct {
 	t     *Tracker
 	queue workqueue.TypedDelayingInterface[Key] // gangs that the reporter should look at
@@ -120,7 +120,7 @@ func (r *Reports) StillWaits(key Key, member types.UID, e Explanation) bool {
 	return g.Counts(m) && m.State == gang.Waiting
 }
 
-// SpeaksFor says whether the reporter says why a pod waits: it is of a gang whose minimum has no room yet.
+// SpeaksFor says whether the reporter says why a pod waits: it belongs to a gang whose minimum has no room yet.
 func (r *Reports) SpeaksFor(pod *corev1.Pod) bool {
 	if !IsMember(pod) {
 		return false
@@ -199,7 +199,7 @@ func reference(g *group) *corev1.ObjectReference {
 	}
 }
 
-// reportDelay lets the members of a gang gather that are held at the same time.
+// reportDelay gathers members that are held at the same time.
 const reportDelay = 100 * time.Millisecond
 
 // report has the reporter look at a gang in a moment.

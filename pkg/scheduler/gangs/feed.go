@@ -22,8 +22,8 @@ import (
 	"github.com/muster-sched/muster/pkg/scheduler/upstream"
 )
 
-// readTimeout is how long pods that have nothing to do with gangs and queues wait until these have been read. Where the CRDs are missing they
-// never are.
+// readTimeout bounds how long pods without a gang and a queue wait until PodGroups and Queues have been read. If the CRDs are missing, they
+// are never read.
 const readTimeout = 30 * time.Second
 
 // repairWorkers is how many repairs are carried out at the same time: a large gang may need hundreds of evictions.
@@ -50,8 +50,8 @@ func newFeed(t *Tracker) *Feed {
 // Connector makes the clients that the tracker reads PodGroups and Queues with, ours and those of scheduler-plugins.
 type Connector func(*rest.Config) (versioned.Interface, dynamic.Interface, error)
 
-// ConnectBy has the tracker make its clients in another way than from the scheduler's configuration: for programs that keep the API in
-// memory. It must be called before Start.
+// ConnectBy replaces the clients that are made from the scheduler's configuration: for programs that keep the API in memory. It must be
+// called before Start.
 func (f *Feed) ConnectBy(connect Connector) { f.connect = connect }
 
 // OnStart has a function run, in a goroutine of its own, when everything has been read. It must be called before Start.
@@ -154,7 +154,7 @@ func (f *Feed) run(ctx context.Context, handle fwk.Handle, synced []cache.Inform
 	dispatcher.dispatch(ctx, handle)
 }
 
-// Open lets gangs pass the gate. Until then nothing is known of what is bound and assumed.
+// Open lets gangs pass the gate. Before that, bound pods and assumed amounts are not known.
 func (f *Feed) Open() {
 	f.t.mu.Lock()
 	defer f.t.mu.Unlock()
@@ -167,7 +167,7 @@ func (f *Feed) Open() {
 
 // AwaitRead returns when everything has been read that the plugins ask the tracker about, or when that takes too long. Until then no pod
 // may be tried: a queue whose capability is not known has room for everything. A pod of high priority could have single members of a gang
-// evicted whose PodGroup is not known. The scheduler itself waits for what it reads, and for nothing else.
+// evicted whose PodGroup is not known. The scheduler itself waits for its own informers only.
 func (f *Feed) AwaitRead(ctx context.Context) {
 	if !f.started || f.read.Err() != nil {
 		return

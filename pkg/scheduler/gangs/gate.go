@@ -9,7 +9,7 @@ import (
 	"github.com/muster-sched/muster/pkg/gang"
 )
 
-// Why the gate is closed to a pod. Constant texts: they may end up where changes are counted.
+// Reasons why the gate is closed to a pod. The texts are constant: upstream may count changes of them.
 const (
 	notSynced        = "waiting until the scheduler has read the PodGroups"
 	notSeen          = "waiting until the scheduler has read the pod"
@@ -65,7 +65,7 @@ func (t *Tracker) Gate(pod *corev1.Pod) string {
 	if g := t.gangs[key]; g != nil {
 		g.turnedAway = true
 		if g.scout.uid == pod.UID {
-			g.scout.called = time.Time{} // it does not come now
+			g.scout.called = time.Time{} // it is held until then
 		}
 		t.Reports.report(key)
 	}
@@ -75,7 +75,7 @@ func (t *Tracker) Gate(pod *corev1.Pod) string {
 	return reason
 }
 
-// closedTo says why a pod must wait, or "". A waiting member of a gang that is Ready and has no scout becomes it.
+// closedTo says why a pod must wait, or "". A waiting member becomes the scout of a gang that is Ready and has none.
 func (t *Tracker) closedTo(key Key, pod *corev1.Pod) string {
 	g, m := t.find(pod.UID)
 	switch {

@@ -19,10 +19,10 @@ import (
 type group struct {
 	gang.Gang
 	key      Key
-	seen     int64 // numbers the gangs as they are first seen
+	seen     int64 // numbers gangs in the order in which they are first seen
 	podGroup podGroup
-	priority *int32                    // of the whole gang, fixed when it is asked for first, because it orders the gang in a heap
-	requests map[string]resources.List // task -> what the last of its members requests
+	priority *int32                    // of the whole gang. It is computed once, because it orders the gang in a heap
+	requests map[string]resources.List // task -> the requests of its last member
 	ranks    map[types.UID]int         // of the waiting members, from 0; nil if they must be counted anew
 
 	attempt  *attempt  // the scheduling attempt that is going on, nil if there is none
@@ -32,24 +32,24 @@ type group struct {
 
 	minimumBound bool      // the minimum of the current incarnation was bound once
 	partialSince time.Time // bound below the minimum since then; zero if it is not, or needs no repair
-	outcomeUntil time.Time // a bound member is gone: until then the PodGroup's status may say how it ended
+	outcomeUntil time.Time // a bound member is gone: until this time the PodGroup's status may say how it ended
 	surplusOpen  bool      // the waiting members were activated when the gang began to run
-	turnedAway   bool      // the gate was closed to a member since then
+	turnedAway   bool      // the gate was closed to a member after that
 	inPermit     bool      // members may wait in Permit that were released, or are to give back their room
 	timestamps   timestamps
 	joined       time.Time // when the last member came
 	reporting    bool      // the reporter is about to look
 	conditions   int       // how often members' conditions may have changed
-	changes      int       // how often what a decision is made on has changed
+	changes      int       // how often the input of decisions has changed
 }
 
-// podGroup is what a PodGroup says.
+// podGroup is the content of a PodGroup.
 type podGroup struct {
 	exists  bool
 	uid     types.UID
 	version string // resourceVersion
 	created time.Time
-	account string // what is charged: its queue, or a user of it; "" for none
+	account string // the charged account: its queue, or a user of it; "" for none
 	class   string // priority class
 	phase   schedulingv1beta1.PodGroupPhase
 	failed  int32 // members that have failed
@@ -68,21 +68,21 @@ type attempt struct {
 	deadline time.Time                 // when the attempt is rolled back
 	startAt  time.Time                 // the attempt pauses until then
 	version  int                       // of the reserved nodes when it began
-	seat     *seat                     // the pods in its way that go first; nil if there are none
-	// patientUntil is until when a member that finds no room has only come too early.
+	seat     *seat                     // the pods whose eviction makes its room; nil if there are none
+	// patientUntil is a time before which a member without room has only come too early.
 	patientUntil time.Time
 }
 
-// decision is a no: what is missing, and what may help.
+// decision is a no: what is missing, and which events may help.
 type decision struct {
 	lacks     gang.WaitReason // Room or Quota
 	message   string
 	foundAt   time.Time // when this message was found first
 	woken     bool      // something has happened that may help, or the gang has changed
 	rejectors sets.Set[string]
-	rejected  []*corev1.Pod        // the pod that was rejected most, and one of each other demand class
-	shortfall *placement.Shortfall // what must come free at the least; nil if that is not known
-	nextAt    time.Time            // the next decision is not made before
+	rejected  []*corev1.Pod        // the pod that was rejected most often, and one of each other demand class
+	shortfall *placement.Shortfall // the least room that must come free; nil if that is not known
+	nextAt    time.Time            // no decision is made before
 	wakeAt    time.Time            // the gang is woken then; zero if only an event wakes it
 }
 
@@ -90,10 +90,10 @@ type decision struct {
 type scout struct {
 	uid      types.UID // "" if there is none
 	called   time.Time // since when its cycle is expected; zero if it is not
-	replaced bool      // another was the scout before, and may come yet
+	replaced bool      // another member was the scout before, and may still come
 }
 
-// retry is what is remembered of failed attempts.
+// retry is the record of failed attempts.
 type retry struct {
 	exact    bool      // the next attempt goes exactly where its decision says
 	failures int       // attempts in a row that failed although the decision was yes
@@ -139,7 +139,7 @@ func (g *group) share(m *gang.Member) {
 	g.requests[m.Task] = m.Requests
 }
 
-// setState changes how far a member has come.
+// setState changes the state of a member.
 func (g *group) setState(m *gang.Member, state gang.State) {
 	g.SetState(m, state)
 	g.ranks = nil
@@ -156,7 +156,7 @@ func (g *group) rankOf(uid types.UID) int {
 	return g.ranks[uid]
 }
 
-// lagsBehind says whether what is known of the PodGroup is older than what the pod was created for.
+// lagsBehind says whether the known PodGroup is older than the one that the pod was created for.
 func (g *group) lagsBehind(pod *corev1.Pod) bool {
 	want := pod.Annotations[schedulingv1beta1.GroupResourceVersionAnnotation]
 	if want == "" || g.key.Foreign {
@@ -172,7 +172,7 @@ func (g *group) needsRepair() bool {
 	return g.podGroup.exists && !g.minimumBound && g.podGroup.account != "" && g.Partial()
 }
 
-// beginIncarnation forgets what holds for earlier incarnations of the gang only: this one has yet to be bound.
+// beginIncarnation drops facts about earlier incarnations of the gang: the new one has not been bound yet.
 func (g *group) beginIncarnation() {
 	g.minimumBound = g.podGroup.bound >= g.Version()
 	g.partialSince, g.outcomeUntil = time.Time{}, time.Time{}
@@ -234,7 +234,7 @@ func (a *attempt) assume(m *gang.Member, node string) {
 	a.quota.Add(m.Requests)
 }
 
-// take ends the assumption for a member that holds room now. It says false for one that was not to come.
+// take ends the assumption for a member that holds room now. It returns false for a member that was not to come.
 func (a *attempt) take(m *gang.Member) bool {
 	node, ok := a.toCome[m.UID]
 	if !ok {

@@ -10,8 +10,8 @@ import (
 	"github.com/muster-sched/muster/pkg/gang"
 )
 
-// If a scheduler has two replicas, only the leader runs scheduling cycles. The tracker follows until it sees the first: a standby does not
-// know the attempts, so it must not evict, nominate or report.
+// If a scheduler has two replicas, only the leader runs scheduling cycles. The tracker writes nothing until it sees the first cycle: a
+// standby does not know the attempts, so it must not evict, nominate or report.
 //
 // If all pending pods are held at the gate there is no cycle. So as long as the tracker follows, one member, the probe, passes the gate: a
 // standby never takes it from the queue, a leader does so at once.

@@ -18,8 +18,8 @@ func (v *Victims) Overused(leaving []types.UID) []quota.Overuse {
 	return v.t.Quota.Ledger.Overused(leaving)
 }
 
-// EvictFor has pods evicted because an account uses more than it may. It does nothing if some gang would be left below its minimum as things
-// are now. The API server may refuse an eviction for a disruption budget.
+// EvictFor has pods evicted because an account uses more than it may. It does nothing if some gang would be left below its minimum. The API
+// server may refuse an eviction for a disruption budget.
 func (v *Victims) EvictFor(overuse quota.Overuse, pods []*corev1.Pod) {
 	v.t.mu.Lock()
 	defer v.t.mu.Unlock()
@@ -43,7 +43,7 @@ func (v *Victims) EvictFor(overuse quota.Overuse, pods []*corev1.Pod) {
 	}
 }
 
-// lowers says whether a pod is still to be evicted because its account uses more than it may: nothing is claimed of pods without a gang.
+// lowers says whether a pod is still to be evicted because its account uses more than it may: pods without a gang have no claims.
 func (v *Victims) lowers(pod types.UID) bool {
 	_, m := v.t.find(pod)
 	return m == nil || v.claimed(pod, noUID)

@@ -17,7 +17,7 @@ import (
 // outcomePause is how long a gang waits to learn how a terminated member has ended. The PodGroup's status may never say.
 const outcomePause = 500 * time.Millisecond
 
-// SetPod takes over what a pod looks like now. It may be called for the same pod any number of times.
+// SetPod takes over the present state of a pod. It may be called for the same pod any number of times.
 func (t *Tracker) SetPod(pod *corev1.Pod) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -41,7 +41,7 @@ func (t *Tracker) SetPod(pod *corev1.Pod) {
 	}
 }
 
-// setMember takes over what a member is like now. old is what it was like, nil if it is new.
+// setMember takes over the present state of a member. old is its earlier state, nil if it is new.
 func (t *Tracker) setMember(g *group, old, m *gang.Member) {
 	incarnation := g.Version()
 	t.record(g, old, m)
@@ -67,7 +67,7 @@ func (t *Tracker) setMember(g *group, old, m *gang.Member) {
 	t.look(g.key)
 }
 
-// podChanged looks at a change of a pod that is the same to its gang.
+// podChanged handles a change of a pod that does not matter to its gang.
 func (t *Tracker) podChanged(g *group, old, m *gang.Member) {
 	if m.State != gang.Waiting {
 		return
@@ -82,7 +82,7 @@ func (t *Tracker) podChanged(g *group, old, m *gang.Member) {
 	}
 }
 
-// record writes down what a member is like now.
+// record stores the present state of a member.
 func (t *Tracker) record(g *group, old, m *gang.Member) {
 	incarnation := g.Version()
 	g.share(m)
@@ -111,8 +111,8 @@ func mayFitNow(old, pod *corev1.Pod) bool {
 	})
 }
 
-// isOfOthers says whether a pod waits for something that is not ours to give: another scheduler, or the removal of its scheduling gates. It
-// becomes a member when it has a node or the gates are gone.
+// isOfOthers says whether a pod waits for another component: another scheduler, or the removal of its scheduling gates. It becomes a member
+// when it has a node or the gates are gone.
 func (t *Tracker) isOfOthers(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName == "" && (len(pod.Spec.SchedulingGates) > 0 || !t.settings.profiles.Has(pod.Spec.SchedulerName))
 }

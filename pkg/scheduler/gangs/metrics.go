@@ -15,7 +15,7 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// Results of a decision, and of the attempt that a yes begins.
+// Results of a decision, and of the attempt after it.
 const (
 	resultAdmitted   = "admitted"
 	resultNoRoom     = "no_room"
@@ -26,7 +26,7 @@ const (
 	resultRolledBack = "rolled_back"
 )
 
-// Levels of a decision: how far it had to go.
+// Levels of a decision: how far the search went.
 const (
 	levelQuota = "quota" // the queue had no room
 	levelNone  = "none"  // there are no places
@@ -34,7 +34,7 @@ const (
 	levelPlan  = "plan"  // there is a place for each member
 )
 
-// gangMetrics are what the tracker counts and times. No label has values that grow with the number of gangs.
+// gangMetrics are the counters and timers of the tracker. No label has values that grow with the number of gangs.
 type gangMetrics struct {
 	attempts    *metrics.CounterVec
 	decisions   *metrics.HistogramVec
@@ -48,7 +48,7 @@ type gangMetrics struct {
 	wasted      *metrics.Counter
 	activations *metrics.Counter
 	lostWakeups *metrics.Counter
-	lost        int // the same, under the tracker's lock: a counter that is not registered counts nothing
+	lost        int // the same, under the tracker's lock: without registration it counts nothing
 	drift       *metrics.Gauge
 	gangs       *metrics.Desc // these and the following are computed when they are collected
 	used        *metrics.Desc
@@ -177,7 +177,7 @@ func (g *gauges) CollectWithStability(ch chan<- metrics.Metric) {
 	}
 }
 
-// queuePhase is what gangs are counted by.
+// queuePhase is the key by which gangs are counted.
 type queuePhase struct {
 	queue, phase string
 }
@@ -193,13 +193,14 @@ func (g *gauges) countGangs() map[queuePhase]int {
 	return counts
 }
 
-// timestamps are when a gang reached what is timed.
+// timestamps are the times of a gang's steps.
 type timestamps struct {
 	complete, admitted time.Time
 	started            bool // it was bound as a whole before
 }
 
-// queueOf is the queue of an account as labels have it: "" for one that does not exist. Users can name any, and each would have series for ever.
+// queueOf is the queue of an account as labels have it: "" for one that does not exist. Users can invent names, and each would have series
+// for ever.
 func (m *gangMetrics) queueOf(account string) string {
 	queue := quota.QueueOf(account)
 	if m.exists == nil || !m.exists(queue) {
@@ -251,13 +252,13 @@ func (m *gangMetrics) reachBinding(g *group, now time.Time) {
 	g.timestamps = timestamps{started: true}
 }
 
-// observeDecision notes how a decision went.
+// observeDecision records the time and level of a decision.
 func (c *Decisions) observeDecision(s *Snapshot, level, result string) {
 	c.t.metrics.decisions.WithLabelValues(level).Observe(c.t.clock.Since(s.begun).Seconds())
 	c.t.metrics.attempts.WithLabelValues(result).Inc()
 }
 
-// LostWakeups is how many gangs were found to fit that no event had woken.
+// LostWakeups counts gangs that were found to fit without an event that woke them.
 func (t *Tracker) LostWakeups() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -14,8 +14,7 @@ import (
 	"github.com/muster-sched/muster/pkg/scheduler/upstream"
 )
 
-// OrderKey is what a pod is sorted by. It is made when the pod passes the gate, before it enters the queue's heap, and
-// never changes there.
+// OrderKey is the sort key of a pod. It is made when the pod passes the gate, before it enters the queue's heap, and never changes there.
 type OrderKey struct {
 	// Rank: system-critical pods, then members of gangs that are bound below their minimum, then everything else.
 	Rank int
@@ -43,7 +42,7 @@ const (
 	rankNormal
 )
 
-// Before says whether a goes ahead of b. It is a strict weak order: a comparison of tuples.
+// Before says whether a comes before b. It is a strict weak order: a comparison of tuples.
 func (a *OrderKey) Before(b *OrderKey) bool {
 	return cmp.Or(
 		cmp.Compare(a.Rank, b.Rank),
@@ -57,13 +56,13 @@ func (a *OrderKey) Before(b *OrderKey) bool {
 	) < 0
 }
 
-// Order is what pods are sorted by in the scheduling queue.
+// Order has the sort keys of pods in the scheduling queue.
 type Order struct {
 	t    *Tracker
 	keys sync.Map // pod UID -> *OrderKey; QueueSort reads it without the lock
 }
 
-// OrderKey returns what a pod in the queue is sorted by. A pod without a gang is sorted by its priority and its time in the queue, as
+// OrderKey returns the sort key of a pod in the queue. A pod without a gang is sorted by its priority and its time in the queue, as
 // upstream does.
 func (o *Order) OrderKey(pod *corev1.Pod, queued time.Time) OrderKey {
 	if _, ok := KeyOf(pod); ok {
@@ -86,7 +85,7 @@ func rankOf(priority int32, partial bool) int {
 	return rankNormal
 }
 
-// freezeOrder fixes what a member is sorted by while it is in the queue.
+// freezeOrder fixes the sort key of a member while it is in the queue.
 func (o *Order) freezeOrder(g *group, m *gang.Member) {
 	priority := o.t.priorityOf(g)
 	share := 0
@@ -105,7 +104,7 @@ func (o *Order) freezeOrder(g *group, m *gang.Member) {
 	})
 }
 
-// GroupOrderKey is what a native pod group is sorted by: like a pod without a gang.
+// GroupOrderKey is the sort key of a native pod group: like a pod without a gang.
 func GroupOrderKey(priority int32, queued time.Time) OrderKey {
 	return OrderKey{Rank: rankOf(priority, false), JobPriority: priority, Since: queued, TaskPriority: priority}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/muster-sched/muster/pkg/reservations"
 )
 
-// SetPodGroup takes over what a PodGroup asks for.
+// SetPodGroup takes over the spec and status of a PodGroup.
 func (t *Tracker) SetPodGroup(pg *schedulingv1beta1.PodGroup) {
 	t.setPodGroup(Key{Namespace: pg.Namespace, Name: pg.Name}, pg)
 }
@@ -27,7 +27,7 @@ func (t *Tracker) setPodGroup(key Key, pg *schedulingv1beta1.PodGroup) {
 	}
 	moved := g.podGroup.account != accountOf(pg)
 	if moved {
-		t.rollBack(g, "") // what is assumed for it is of the quota of another queue
+		t.rollBack(g, "") // its assumed quota is in another queue
 		t.WaitList.book.ForgetQuota(g.key)
 	}
 	if g.Succeeded != int(pg.Status.Succeeded) || g.podGroup.failed != pg.Status.Failed {
@@ -36,13 +36,13 @@ func (t *Tracker) setPodGroup(key Key, pg *schedulingv1beta1.PodGroup) {
 	g.take(pg)
 	if moved {
 		t.Quota.moveCharges(g)
-		t.Quota.wakeQuotaWaiters() // of its own waiting members, too
+		t.Quota.wakeQuotaWaiters() // and of its own waiting members
 	}
 	t.changed(g)
 	if !t.isAdmitted(g) {
 		t.rollBack(g, "") // its queue has taken the admission back
 	}
-	t.endIfSeated(g) // the minimum may have been lowered to what is reserved already
+	t.endIfSeated(g) // the minimum may have been lowered to the reserved members
 	if g.attempt != nil && !g.SeatedWith(g.membersToCome()) {
 		t.rollBack(g, "") // the minimum was raised above the number of chosen members
 	}
@@ -51,7 +51,7 @@ func (t *Tracker) setPodGroup(key Key, pg *schedulingv1beta1.PodGroup) {
 	t.look(g.key)
 }
 
-// renew makes a gang that of another PodGroup.
+// renew makes a gang belong to another PodGroup.
 func (t *Tracker) renew(g *group, pg *schedulingv1beta1.PodGroup) {
 	t.rollBack(g, "")
 	t.WaitList.book.Forget(g.key)
@@ -60,12 +60,12 @@ func (t *Tracker) renew(g *group, pg *schedulingv1beta1.PodGroup) {
 	g.minimumBound, g.timestamps, g.outcomeUntil = false, timestamps{}, time.Time{}
 }
 
-// accountOf is what is charged for a PodGroup: its queue, or its user there; "" for none.
+// accountOf is the account that a PodGroup is charged to: its queue, or its user there; "" for none.
 func accountOf(pg *schedulingv1beta1.PodGroup) string {
 	return quota.Account(pg.Spec.Queue, pg.Labels[schedulingv1beta1.UserLabel])
 }
 
-// take copies what a PodGroup says.
+// take copies the content of a PodGroup.
 func (g *group) take(pg *schedulingv1beta1.PodGroup) {
 	g.podGroup = podGroup{
 		exists: true, uid: pg.UID, version: pg.ResourceVersion, created: g.podGroup.created, account: accountOf(pg), class: pg.Spec.PriorityClassName,
@@ -76,7 +76,7 @@ func (g *group) take(pg *schedulingv1beta1.PodGroup) {
 }
 
 // lastBound is the last incarnation of a gang whose minimum was bound at some time, -1 if none was. While a Job restarts, the phase is
-// still that of the pods that go.
+// still that of the old pods.
 func lastBound(pg *schedulingv1beta1.PodGroup) int64 {
 	version, restarted := gang.IncarnationOf(pg), ptr.Deref(pg.Status.JobVersion, 0) > 0
 	switch pg.Status.Phase {

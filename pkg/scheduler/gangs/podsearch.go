@@ -34,8 +34,8 @@ func (v *Victims) SearchesFor(pod *corev1.Pod) bool {
 	return v.enabled && v.t.Quota.enforced && v.accountOf(pod) != ""
 }
 
-// SearchFor begins a search for a pod that found no room, or lacks quota. It returns nil if nothing may be evicted for the pod now. waits says
-// that this is because its victims have not gone yet: then its nomination must stay.
+// SearchFor begins a search for a pod that found no room, or lacks quota. It returns nil if nothing may be evicted for the pod now. waits
+// says that its victims have not gone yet: then its nomination must stay.
 func (v *Victims) SearchFor(pod *corev1.Pod) (s *PodSearch, waits bool) {
 	v.t.mu.Lock()
 	defer v.t.mu.Unlock()
@@ -64,7 +64,7 @@ func (v *Victims) SearchFor(pod *corev1.Pod) (s *PodSearch, waits bool) {
 	return s, false
 }
 
-// claimantOf is a pod that stands for itself as the claimant of victims.
+// claimantOf is the claimant of victims for a pod that stands for itself.
 func (v *Victims) claimantOf(pod *corev1.Pod) Claimant {
 	c := Claimant{
 		Account: v.accountOf(pod), Priority: corev1helpers.PodPriority(pod), Wants: resources.PodRequests(pod),
@@ -141,8 +141,8 @@ func (s *podSearches) paceOf(pod *corev1.Pod, c *Claimant) *pace {
 	return s.paces[key]
 }
 
-// inVain notes that a search has found nothing. The next search for such pods is delayed: twice as long each time, and the longer this one
-// took.
+// inVain notes that a search found nothing. The next search for such pods is delayed: twice as long each time, and longer after a long
+// search.
 func (s *podSearches) inVain(search *PodSearch, now time.Time) {
 	search.pace.pause(now)
 	if at := now.Add(searchPause * now.Sub(search.begun)); at.After(search.pace.at) {
@@ -181,7 +181,7 @@ func (s *podSearches) retryable(now time.Time, isOwed func(account string, wants
 			continue
 		}
 		if asked++; asked > askedAtOnce {
-			return pods // the rest is searched for in the next tick: the order is another one each time
+			return pods // the rest is searched for in the next tick: the order differs each time
 		}
 		if !p.owed && !isOwed(p.account, p.wants) {
 			p.pause(now)

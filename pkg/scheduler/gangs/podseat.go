@@ -75,8 +75,8 @@ func (v *Victims) WaitsForSeat(pod types.UID) string {
 	return ""
 }
 
-// awaitSeat says whether a pod must wait for its seat: its victims have not gone yet, or the scheduler's cache may not know that they have. Then
-// the pod is tried again in a moment.
+// awaitSeat says whether a pod must wait for its seat: its victims have not gone yet, or the scheduler's cache may not know that. Then the
+// pod is tried again in a moment.
 func (w *WaitList) awaitSeat(pod types.UID, now time.Time) bool {
 	seat := w.podSeats[pod]
 	switch {
@@ -105,7 +105,7 @@ func (w *WaitList) podSeatFree(gone types.UID) {
 	}
 }
 
-// endPodSeat gives up what is kept for a pod, and its claims. The pods that it kept out are tried again.
+// endPodSeat gives up the room and quota that are kept for a pod, and its claims. The pods that it kept out are tried again.
 func (w *WaitList) endPodSeat(pod types.UID) {
 	if _, known := w.podSeats[pod]; !known {
 		return

@@ -22,7 +22,7 @@ import (
 	"github.com/muster-sched/muster/pkg/scheduler/upstream"
 )
 
-// Quota is what pods are charged, and what waits for quota.
+// Quota has the charges of pods, and the pods and gangs that wait for quota.
 type Quota struct {
 	t *Tracker
 	// Ledger of charges and of assumed quota.
@@ -30,13 +30,13 @@ type Quota struct {
 	// Groups are the queues that are groups of PrimeHub.
 	Groups   ledger.Groups
 	enforced bool                      // the Capacity plugin is part of a profile
-	bound    sets.Set[types.UID]       // pods that are charged and, as the API says, bound: their charge stays until they are gone
+	bound    sets.Set[types.UID]       // pods that are charged and bound by the API: their charge stays until they are gone
 	pods     map[types.UID]*corev1.Pod // single pods and surplus that wait for quota
 	gangs    sets.Set[Key]             // gangs that wait for quota
 	terms    map[string]queueTerms     // by queue; by queue; queues without one are missing
 }
 
-// queueTerms are what a queue says about evictions.
+// queueTerms are a queue's settings for evictions.
 type queueTerms struct {
 	minRuntime      time.Duration // its pods are not evicted before they have run so long
 	preemptionDelay time.Duration // nothing is evicted for its gangs before they have waited so long
@@ -45,7 +45,7 @@ type queueTerms struct {
 // termsOf are the terms of the queue of an account.
 func (q *Quota) termsOf(account string) queueTerms { return q.terms[quota.QueueOf(account)] }
 
-// waiting is what waits in each queue.
+// waiting is the demand that waits in each queue.
 func (q *Quota) waiting() map[string]resources.Sums {
 	waiting := map[string]resources.Sums{}
 	add := func(account string, amount resources.List) {
@@ -80,8 +80,8 @@ func (q *Quota) forget(pod types.UID) {
 	q.bound.Delete(pod)
 }
 
-// charge books what a bound pod uses to its account: the account of its gang, or the one that it names if it has no gang. A pod without an
-// account is charged nowhere. requests are the pod's, or nil: then they are counted if they are needed.
+// charge books the use of a bound pod in its account: the account of its gang, or the one that it names if it has no gang. A pod without an
+// account is charged nowhere. requests are the pod's, or nil to compute them if needed.
 func (q *Quota) charge(pod *corev1.Pod, account string, requests resources.List) {
 	if pod.Spec.NodeName == "" {
 		return
@@ -105,15 +105,15 @@ func (q *Quota) charge(pod *corev1.Pod, account string, requests resources.List)
 	}
 }
 
-// moveCharges books what the members of a gang use in the queue that it belongs to now.
+// moveCharges books the members' use in the gang's present queue.
 func (q *Quota) moveCharges(g *group) {
 	for _, m := range g.Members() {
 		q.charge(m.Pod, g.podGroup.account, m.Requests)
 	}
 }
 
-// Charge books what a pod is about to use that holds room on a node. It books nothing for surplus for which a queue has no room: the minimum
-// of its gang was lowered since QuotaShortage was asked.
+// Charge books the use of a pod that holds room on a node. It books nothing for surplus for which a queue has no room: the minimum of its
+// gang was lowered since QuotaShortage was asked.
 func (q *Quota) Charge(pod *corev1.Pod) *quota.Shortage {
 	q.t.mu.Lock()
 	defer q.t.mu.Unlock()
@@ -138,7 +138,7 @@ func (q *Quota) Charge(pod *corev1.Pod) *quota.Shortage {
 		requests = resources.PodRequests(pod)
 	}
 	q.Ledger.Charge(pod.UID, account, requests)
-	q.Ledger.DropAssumed(ledgerKey(pod.UID)) // the charge takes its place
+	q.Ledger.DropAssumed(ledgerKey(pod.UID)) // the charge replaces it
 	return nil
 }
 
@@ -194,7 +194,7 @@ func (q *Quota) DeleteQueue(queue *schedulingv1beta1.Queue) {
 	q.chargeGroups(q.Groups.Delete(queue.Name))
 }
 
-// chargeGroups books again what the pods of PrimeHub's groups use that have no gang. The pods are listed under the lock: a pod that is deleted
+// chargeGroups books the use of pods without a gang in PrimeHub's groups again. The pods are listed under the lock: a pod that is deleted
 // meanwhile is still to be reported, and loses its charge then.
 func (q *Quota) chargeGroups(groups []string) {
 	if len(groups) == 0 || q.t.podLister == nil {
@@ -208,7 +208,7 @@ func (q *Quota) chargeGroups(groups []string) {
 	}
 }
 
-// wakeQuotaWaiters has everything tried again that waits for quota.
+// wakeQuotaWaiters has all pods and gangs tried again that wait for quota.
 func (q *Quota) wakeQuotaWaiters() {
 	q.t.WaitList.wakeAll(q.gangs)
 	if len(q.pods) > 0 {
@@ -254,8 +254,8 @@ func (q *Quota) shortageOf(pod *corev1.Pod) *quota.Shortage {
 	return shortage
 }
 
-// claimsBeforePod is the account of a pod that stands for itself, and the quota that is reserved against it: nothing against one that has a
-// seat. waits is false for a member whose gang is checked as a whole.
+// claimsBeforePod is the account of a pod that stands for itself, and the quota that is reserved against it: a pod with a seat has none
+// reserved against it. waits is false for a member whose gang is checked as a whole.
 func (q *Quota) claimsBeforePod(pod *corev1.Pod) (account string, ahead []quota.Claim, waits bool) {
 	account, priority := q.Groups.AccountOf(pod), corev1helpers.PodPriority(pod)
 	g, m := q.t.find(pod.UID)

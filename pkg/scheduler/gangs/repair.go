@@ -22,18 +22,18 @@ import (
 	"github.com/muster-sched/muster/pkg/scheduler/upstream"
 )
 
-// repair is a write that a tick has found to be due. It is done by a worker of its own, so that a slow API server holds up nothing else.
+// repair is a write that a tick has found necessary. A worker of its own does it, so that a slow API server delays nothing else.
 type repair struct {
 	namespace, name string
 	uid             types.UID
 	kind            repairKind
-	// by is for what room is made: a PodGroup or a pod.
+	// by is the PodGroup or the pod that room is made for.
 	by types.UID
-	// reason is that of the event, message says on the pod why it is evicted.
+	// reason is the event's reason, and message says on the pod why it is evicted.
 	reason, message string
 }
 
-// repairKind says what is written.
+// repairKind is the kind of the write.
 type repairKind string
 
 const (
@@ -47,7 +47,7 @@ const (
 	lowerUsage repairKind = "lower usage"
 )
 
-// Why pods are evicted: the reasons of events and metrics.
+// Reasons of evictions, for events and metrics.
 const (
 	// Reclaimed for another queue that is below its share.
 	Reclaimed = "Reclaimed"
@@ -209,8 +209,8 @@ func (r *repairer) mark(ctx context.Context, pod *corev1.Pod, message string) er
 	return err
 }
 
-// disruption is the patch that marks a pod as disrupted by the scheduler. It is no update: the informer may show an older version of the pod.
-// The API server refuses it for another pod of the name.
+// disruption is the patch that marks a pod as disrupted by the scheduler. It is no update: the informer may show an outdated pod. The API
+// server refuses it for another pod of the name.
 func disruption(pod *corev1.Pod, message string) ([]byte, error) {
 	return json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": pod.UID},

@@ -19,14 +19,14 @@ type WaitList struct {
 	t     *Tracker
 	book  *reservations.Book[Key]
 	seats map[Key]*group // gangs for which evictions make room, until their attempt ends
-	// podSeats are what evictions make for pods that stand for themselves.
+	// podSeats are the rooms that evictions make for pods that stand for themselves.
 	podSeats map[types.UID]*podSeat
 	// ready are pods that stand for themselves and are to be tried again.
 	ready map[types.UID]*corev1.Pod
 	held  held
 }
 
-// needOf is what a gang lacks on nodes, nil if that is not known.
+// needOf is the room that a gang lacks on nodes, nil if that is not known.
 func needOf(shortfall *placement.Shortfall) reservations.Need {
 	if shortfall == nil {
 		return nil
@@ -34,7 +34,7 @@ func needOf(shortfall *placement.Shortfall) reservations.Need {
 	return shortfall
 }
 
-// applyReservations acts on what has changed in the book of waiting gangs.
+// applyReservations carries out the changes of the book of waiting gangs.
 func (w *WaitList) applyReservations() {
 	events := w.book.TakeEvents()
 	if events.RoomFreed {
@@ -66,7 +66,7 @@ func (w *WaitList) reserveNodes(g *group, d *placement.Decision, now time.Time) 
 	}
 }
 
-// standsBack says whether a gang must leave to another what is reserved for that. Gangs under repair need not.
+// standsBack says whether a gang must leave room to another gang that has it reserved. Gangs under repair need not.
 func (w *WaitList) standsBack(g *group, reserved *Reserved) bool {
 	priority := w.t.priorityOf(g)
 	return g.key != reserved.Key && priority <= reserved.Priority && !upstream.IsCritical(priority) && !g.Partial()
@@ -82,7 +82,7 @@ func (w *WaitList) reservedAgainst(g *group, pod *corev1.Pod) *Reserved {
 	if g != nil {
 		priority = w.t.priorityOf(g)
 		if g.attempt != nil && g.attempt.exact {
-			return reserved // its places were found beside the seats of before, and later ones leave them to it
+			return reserved // its places were found beside the earlier seats, and later ones leave them to it
 		}
 	}
 	seats := w.seatsAgainst(g, pod.UID, priority)
@@ -125,7 +125,7 @@ func (w *WaitList) ReservedAgainst(pod *corev1.Pod) *Reserved {
 	return w.reservedAgainst(g, pod)
 }
 
-// reservedVersion tells what is reserved on nodes now from what was at another time.
+// reservedVersion changes whenever the reservations on nodes change.
 func (w *WaitList) reservedVersion() int {
 	if reserved := w.book.Nodes(); reserved != nil {
 		return reserved.Version

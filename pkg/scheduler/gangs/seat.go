@@ -18,21 +18,21 @@ import (
 	"github.com/muster-sched/muster/pkg/scheduler/upstream"
 )
 
-// seat is room that evictions make for a gang. Its attempt has begun, so that the room is assumed for it; the members come when all pods
-// have gone that are in their way.
+// seat is room that evictions make for a gang. Its attempt has begun, so that the room is assumed for it; the members come when its victims
+// have gone.
 type seat struct {
 	leaving sets.Set[types.UID] // pods that have not gone yet
 	until   time.Time           // the attempt is rolled back if the victims are still there then
-	within  time.Duration       // after one has gone the next must go
+	within  time.Duration       // after one has gone the next must go within this time
 	message string              // what the members wait for
 }
 
-// goneWithin is how long after its grace period a pod may take to go until the gang is decided anew. Each pod that goes begins it again: the API
-// server may need minutes for thousands of evictions.
+// goneWithin is added to the grace periods. If a pod is still there then, the gang is decided anew. Each pod that goes starts the time
+// again: the API server may need minutes for thousands of evictions.
 const goneWithin = 30 * time.Second
 
 // evict has pods evicted for a gang and begins its attempt. It returns false, and does nothing, if some other gang would be left below its
-// minimum as things are now.
+// minimum.
 func (c *Decisions) evict(g *group, s *Snapshot, d *placement.Decision) bool {
 	now := c.t.clock.Now()
 	claimant := s.Claimant()
@@ -177,7 +177,7 @@ func (w *WaitList) leavingFor(by types.UID) sets.Set[types.UID] {
 }
 
 // settleSeat activates the members of a gang when all victims have gone. It ends the attempt if that has taken too long. The quota may be
-// that of a pod that goes for another gang.
+// freed by a victim of another gang.
 func (w *WaitList) settleSeat(g *group) {
 	made, now := g.attempt.seat, w.t.clock.Now()
 	switch {
@@ -249,7 +249,7 @@ const (
 	// above its share without any event that helps a waiting gang.
 	firstSearchPause   = time.Second
 	longestSearchPause = 30 * time.Second
-	// askedAtOnce is for how many gangs a tick asks whether a search may find victims: thousands may wait.
+	// askedAtOnce is how many gangs a tick checks for possible victims: thousands may wait.
 	askedAtOnce = 200
 )
 
@@ -260,7 +260,7 @@ func (v *Victims) EvictPods() {
 	v.enabled = true
 }
 
-// searchIn is when victims may be searched for a gang: 0 for now, never if that is negative.
+// searchIn is when victims may be searched for a gang: 0 for now, negative for never.
 func (v *Victims) searchIn(g *group, now time.Time) time.Duration {
 	if !v.enabled || slices.ContainsFunc(g.Members(), func(m *gang.Member) bool { return gang.NeverPreempts(m.Pod) }) {
 		return -1
@@ -289,8 +289,8 @@ func (v *Victims) pauseSearch(g *group, now time.Time) {
 	g.retry.searches++
 }
 
-// searchAgain wakes the gangs and pods for which a search for victims is owed, or may find some now: no event tells that a queue has come above
-// its share.
+// searchAgain wakes gangs and pods whose search for victims is still to be made, or may find some now: no event tells that a queue has come
+// above its share.
 func (v *Victims) searchAgain(now time.Time) {
 	if !v.enabled || v.total == nil {
 		return

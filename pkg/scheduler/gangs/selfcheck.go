@@ -23,8 +23,7 @@ const selfCheckPeriod = time.Minute
 type selfCheck struct{ t *Tracker }
 
 // runSelfCheck compares the state with the API until the context ends, and publishes the differences. A pod counts when it differs twice in
-// a row: some events are always still to come. The totals of queues are compared with the charges of which they are the sums, so they never
-// may differ.
+// a row: some events are always still to come. The totals of queues are compared with the sums of their charges, so they never may differ.
 func (s *selfCheck) runSelfCheck(ctx context.Context, pods corelisters.PodLister) {
 	logger := klog.FromContext(ctx)
 	var last sets.Set[types.UID]

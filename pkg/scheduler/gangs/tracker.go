@@ -1,9 +1,9 @@
-// Package gangs keeps what the scheduler knows of gangs, and decides what happens to them. There is one Tracker in a process; the plugins of
-// all profiles share it.
+// Package gangs has the scheduler's state of gangs, and decides their next steps. There is one Tracker in a process; the plugins of all
+// profiles share it.
 //
 // Three loops use it. Informers tell it of pods, PodGroups and queues (SetPod and the like). A scheduling cycle of a gang's scout takes a
 // Snapshot, has package placement decide, and calls Commit; the cycles of the members that start then call Reserve and Permit. The
-// dispatcher asks for each gang that has changed what is to be done (nextActions), and does it.
+// dispatcher asks for the actions of each gang that has changed (nextActions), and carries them out.
 //
 // Locks: the scheduling queue calls the Tracker while it holds its own lock (PreEnqueue, queueing hints). So the Tracker never calls the
 // queue while it is locked: it marks the gang (look), and the dispatcher acts.
@@ -38,19 +38,19 @@ type Tracker struct {
 	Feed *Feed
 	// Leadership is whether this process runs scheduling cycles.
 	Leadership *Leadership
-	// Order is what pods are sorted by.
+	// Order has the sort keys of pods.
 	Order *Order
-	// Decisions are what a scout's cycle does.
+	// Decisions are the steps of a scout's cycle.
 	Decisions *Decisions
-	// WaitList is the book of gangs that wait.
+	// WaitList is the book of waiting gangs.
 	WaitList *WaitList
-	// Quota is what pods are charged.
+	// Quota has the charges of pods.
 	Quota *Quota
-	// Hints are what queueing hints ask.
+	// Hints are the tracker's answers to queueing hints.
 	Hints *Hints
-	// Reports are what the reporter asks.
+	// Reports are the reporter's view of gangs.
 	Reports *Reports
-	// Victims is what preemption asks.
+	// Victims is preemption's view of gangs.
 	Victims *Victims
 	// Evictions counts wasted evictions.
 	Evictions *Evictions
@@ -79,17 +79,17 @@ type Tracker struct {
 type settings struct {
 	args     config.CoschedulingArgs
 	of       map[string]config.CoschedulingArgs // by profile
-	profiles sets.Set[string]                   // whose waiting pods are ours
+	profiles sets.Set[string]                   // the profiles whose waiting pods are ours
 }
 
-// held is what waits for room that other gangs hold.
+// held is the set of pods and gangs that wait for room that other gangs hold.
 type held struct {
 	gangs    sets.Set[Key]             // unschedulable gangs that may fit when assumed or reserved room is given back
 	pods     map[types.UID]*corev1.Pod // pods that found no node because room is reserved, or needed by waiting gangs
-	taken    bool                      // room was taken since the last tick: where less is left, the pods may be in the way of no gang any more
-	retry    int                       // how many of the pods are still to be tried again for that reason
-	returned int                       // how often room or quota that was held has been given back
-	freed    int                       // how often nodes were reserved, or needed by waiting gangs, no more
+	taken    bool                      // room was taken since the last tick: the pods may not block a gang any more where less is left
+	retry    int                       // how many of these pods are still to be tried again
+	returned int                       // how often held room or quota has been given back
+	freed    int                       // how often a reservation of nodes, or a need on them, has ended
 }
 
 // New makes an empty tracker.
@@ -149,7 +149,7 @@ func (t *Tracker) Configure(profile string, args config.CoschedulingArgs) error 
 	return nil
 }
 
-// differing names the first argument that two profiles have different values of, as it is written in a configuration; "" if none.
+// differing names the first argument, as written in a configuration, whose values differ between two profiles; "" if none.
 func differing(a, b config.CoschedulingArgs) string {
 	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
 	for i := range x.NumField() {
@@ -206,7 +206,7 @@ func (t *Tracker) find(uid types.UID) (*group, *gang.Member) {
 	return g, g.Member(uid)
 }
 
-// changed notes that a gang is not what the last decision was made on.
+// changed notes that a gang differs from the input of its last decision.
 func (t *Tracker) changed(g *group) {
 	g.changes++
 	g.conditions++
@@ -223,8 +223,8 @@ func (t *Tracker) changed(g *group) {
 	t.Reports.report(g.key)
 }
 
-// wake has an unschedulable gang decided again. It goes past the back-off of the scheduling queue, where it would stand behind whatever has
-// not been tried lately. A short delay lets all gangs that one event may help gather, so that they are tried in order.
+// wake has an unschedulable gang decided again. It bypasses the back-off of the scheduling queue, where it would wait behind pods that have
+// not been tried lately. A short delay gathers all gangs that one event may help, so that they are tried in order.
 func (t *Tracker) wake(g *group) {
 	if g.decision == nil || g.decision.woken {
 		return

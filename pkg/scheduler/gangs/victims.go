@@ -23,7 +23,7 @@ type claim struct {
 	begun bool // an eviction of the preemptor's may have been carried out
 }
 
-// Victims is what preemption asks of gangs, and does to them.
+// Victims is preemption's view of gangs.
 type Victims struct {
 	t       *Tracker
 	claims  map[types.UID]claim // pods that are about to be evicted
@@ -67,7 +67,7 @@ func (v *Victims) Standing(key Key) (Standing, bool) {
 	return standing, true
 }
 
-// holding are the members that hold room and are not about to be evicted for anyone but the given preemptor; "" for none.
+// holding are the members that hold room and that no preemptor but the given one is about to have evicted; "" for none.
 func (v *Victims) holding(g *group, but types.UID) []*gang.Member {
 	var members []*gang.Member
 	for _, m := range g.Members() {
@@ -78,7 +78,7 @@ func (v *Victims) holding(g *group, but types.UID) []*gang.Member {
 	return members
 }
 
-// claimed says whether someone else than the given preemptor is about to have a pod evicted.
+// claimed says whether another preemptor than the given one is about to have a pod evicted.
 func (v *Victims) claimed(uid, but types.UID) bool {
 	c, ok := v.claims[uid]
 	return ok && c.by != but && v.t.clock.Now().Before(c.until)
@@ -107,9 +107,8 @@ func (v *Victims) claimVictims(preemptor types.UID, victims []types.UID, until t
 	}
 }
 
-// BeginEviction is asked before each eviction of a plan, and says whether the plan may be carried out: no gang may be left
-// between one member and its minimum, as things are now. Once begun, a plan is carried through, as half of it would be
-// worse. With force it is never refused.
+// BeginEviction is asked before each eviction of a plan, and says whether the plan may be carried out: no gang may be left between one
+// member and its minimum. Once begun, a plan is carried through, as half of it would be worse. With force it is never refused.
 func (v *Victims) BeginEviction(preemptor types.UID, victims []types.UID, force bool) bool {
 	v.t.mu.Lock()
 	defer v.t.mu.Unlock()
@@ -132,7 +131,7 @@ func (v *Victims) Evicted(pod *corev1.Pod, reason string) {
 	v.t.metrics.evictions.WithLabelValues(v.t.metrics.queueOf(v.accountOf(pod)), reason).Inc()
 }
 
-// accountOf is what a pod is charged to, whether it is in a gang or not; "" for none.
+// accountOf is the account that a pod is charged to, with or without a gang; "" for none.
 func (v *Victims) accountOf(pod *corev1.Pod) string {
 	if g, _ := v.t.find(pod.UID); g != nil && g.podGroup.account != "" {
 		return g.podGroup.account
@@ -140,7 +139,7 @@ func (v *Victims) accountOf(pod *corev1.Pod) string {
 	return v.t.Quota.Groups.AccountOf(pod)
 }
 
-// wholeWithout says whether each gang is whole or gone when a preemptor's victims are.
+// wholeWithout says whether each gang is whole or gone without a preemptor's victims.
 func (v *Victims) wholeWithout(preemptor types.UID, victims []types.UID) bool {
 	remaining := map[*group]*gang.Remaining{}
 	for _, uid := range victims {
@@ -173,8 +172,8 @@ func (v *Victims) DropClaims(preemptor types.UID, victims ...types.UID) {
 	}
 }
 
-// dropUnbegun takes back what a preemptor has claimed whose seat ends. Claims on a gang that has lost members to it already stay: the whole
-// gang goes.
+// dropUnbegun drops the claims of a preemptor whose seat ends. Claims on a gang that has lost members to it already stay: the whole gang
+// goes.
 func (v *Victims) dropUnbegun(preemptor types.UID) {
 	for uid, c := range v.claims {
 		if c.by == preemptor && !c.begun {
@@ -192,7 +191,7 @@ func (v *Victims) sweepClaims() {
 	}
 }
 
-// dropClaim lets members come that were held at the gate on account of a claim.
+// dropClaim lets members come that the gate held because of a claim.
 func (v *Victims) dropClaim(uid types.UID) {
 	v.countClaim(v.claims[uid].of, -1)
 	delete(v.claims, uid)

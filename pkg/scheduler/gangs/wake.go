@@ -7,7 +7,7 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// Hints are what queueing hints ask, and tell.
+// Hints are the tracker's answers to queueing hints.
 type Hints struct{ t *Tracker }
 
 // RejectedBy says whether an event for a plugin may help the scout's gang. It also returns the pods to ask the plugin about: an event that
