@@ -61,7 +61,7 @@ func (s *Shortage) IsForEver() bool {
 	return !s.OfNodes && s.Want > max(0, resources.Left(s.Limit, s.Guaranteed))
 }
 
-// isWorseThan orders shortages by what people should hear of first: isWorseThan orders shortages by what users should read first:
+// isWorseThan orders shortages: a shortage that lasts for ever comes first, then the name of the resource counts.
 func (s *Shortage) isWorseThan(other *Shortage) bool {
 	if other == nil || s.IsForEver() != other.IsForEver() {
 		return other == nil || s.IsForEver()

@@ -50,7 +50,7 @@ type Rank struct {
 	Priority int32
 	// Since is the creation time of the gang; earlier goes first.
 	Since time.Time
-	// Seen numbers the gangs as they are first seen; Seen numbers the gangs as they are first seen; it orders gangs of the same second.
+	// Seen numbers the gangs as they are first seen; it orders gangs of the same second.
 	Seen int64
 }
 

@@ -33,7 +33,7 @@ type request struct {
 type plan struct {
 	// status that the Job should have.
 	status *batchv1alpha1.JobStatus
-	// members are the pods as the status sees them: members are the pods as the status sees them: the pods to delete and to create.
+	// members are the pods as the status sees them: the pods to delete and to create.
 	members *members
 	// stage is the part of the Job that may run.
 	stage dependency.Stage

@@ -342,7 +342,7 @@ func beyondCluster(want resources.List, others resources.Sums, total resources.L
 	return worst
 }
 
-// isWorseThan orders excesses by what people should hear of first: isWorseThan orders excesses by what users should read first:
+// isWorseThan orders excesses: an excess that lasts for ever comes first, then the name of the resource counts.
 func (e *excess) isWorseThan(other *excess) bool {
 	if e.isForEver() != other.isForEver() {
 		return e.isForEver()

@@ -25,7 +25,7 @@ type Reports struct {
 
 	mu      sync.Mutex
 	workers []*Worker
-	spaces  map[string]*space // by namespace; by namespace; only namespaces with reports or work are in it
+	spaces  map[string]*space // by namespace; only namespaces with reports or work are in it
 }
 
 // space is what a namespace has to report.

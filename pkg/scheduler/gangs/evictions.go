@@ -29,7 +29,7 @@ type eviction struct {
 	until time.Time // the time by which it should be bound
 }
 
-// Begin notes that a victim is about to be evicted for a pod that is to be bound to a node. Earlier evictions for it on another node are
+// Begin notes an eviction that is about to be made for a pod, on the pod's intended node. Earlier evictions for it on another node are
 // counted as wasted.
 func (e *Evictions) Begin(preemptor types.UID, node string, victim *corev1.Pod) {
 	e.mu.Lock()

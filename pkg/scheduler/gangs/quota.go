@@ -33,7 +33,7 @@ type Quota struct {
 	bound    sets.Set[types.UID]       // pods that are charged and bound by the API: their charge stays until they are gone
 	pods     map[types.UID]*corev1.Pod // single pods and surplus that wait for quota
 	gangs    sets.Set[Key]             // gangs that wait for quota
-	terms    map[string]queueTerms     // by queue; by queue; queues without one are missing
+	terms    map[string]queueTerms     // by queue; queues without one are missing
 }
 
 // queueTerms are a queue's settings for evictions.

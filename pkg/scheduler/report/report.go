@@ -148,7 +148,7 @@ func (r *Reporter) write(ctx context.Context, key gangs.Key, h *history, w gangs
 			r.tracker.Reported(w.Reason)
 			r.recordEvents(h, w, pod)
 		case apierrors.IsConflict(err):
-			failed = true // another writer was faster; another writer was faster; the next version in the informer is compared anew
+			failed = true // another writer was faster; the next version in the informer is compared anew
 		case apierrors.IsNotFound(err): // deleted
 		default:
 			failed = true

@@ -144,8 +144,7 @@ func (s *stage) condition(t *testing.T, name string) *corev1.PodCondition {
 	return nil
 }
 
-// TestAllMembersOfAGangThatWaitsSayWhy, once the reason has stood for a moment; TestAllMembersOfAGangThatWaitsSayWhy, once the reason has
-// stood for a moment; one event reports it for all.
+// TestAllMembersOfAGangThatWaitsSayWhy, once the reason has stood for a moment; one event reports it for all.
 func TestAllMembersOfAGangThatWaitsSayWhy(t *testing.T) {
 	s := newStage(t, 3)
 	s.waiting.FoundAt = time.Unix(900, 0)

@@ -179,7 +179,7 @@ func TestOneEventForEachReasonOfAPodGroup(t *testing.T) {
 	assert.Len(t, s.events(), 2, "of this PodGroup no event says it yet")
 }
 
-// The texts of a single gang follow what happens; The texts of a single gang follow the events; texts of many pods together must not keep
+// The texts of a single gang follow the events; texts of many pods together must not keep
 // the API server busy.
 func TestTheMorePodsWaitTheLessOftenTextsChange(t *testing.T) {
 	for members, pause := range map[int]time.Duration{1: 5 * time.Second, 1000: 100 * time.Second} {
