@@ -13,7 +13,7 @@ import (
 	"github.com/muster-sched/muster/pkg/gang"
 )
 
-// arrangement is the cluster with the members that one strategy has placed.
+// arrangement is a copy of the cluster with the members that one strategy has placed.
 type arrangement struct {
 	*search
 	now        clusterState
@@ -139,7 +139,7 @@ func (a *arrangement) preferred(m *gang.Member, nodes []int) int {
 	return slices.IndexFunc(nodes, func(n int) bool { return a.nodes[n].Name == node })
 }
 
-// ask asks the filters whether a member may go to a node beside the members that are placed.
+// ask asks the filters whether a member may go to a node beside the placed members.
 func (a *arrangement) ask(d int, pod *corev1.Pod, n int) *fwk.Status {
 	if !a.filter(d).leaves(a.nodes[n].Name) {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
@@ -183,7 +183,7 @@ func (a *arrangement) countSpreading(d int) *fwk.Status {
 	return status
 }
 
-// place puts a member on a node, where the filters of all demands see it from now on. It says false if a plugin fails.
+// place puts a member on a node, where the filters of all demands see it from now on. It returns false if a plugin fails.
 func (a *arrangement) place(d int, m *gang.Member, n int) bool {
 	added, err := framework.NewPodInfo(m.Pod)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-sched/muster/pkg/gang"
 )
 
-// classifier finds the demand classes of members: two members are of one class if no filter can tell them apart.
+// classifier finds the demand classes of members: two members are of one class if no filter distinguishes them.
 type classifier struct {
 	// labels are the keys of the labels that affinity, anti-affinity and spreading select by. Other labels make no difference, and many
 	// controllers give each pod a label of its own, such as its index.
@@ -37,7 +37,8 @@ type example struct {
 	class  string
 }
 
-// maxExamples of a template are compared with. Where pods have been changed one by one, each further pod is written in full.
+// maxExamples is the number of examples of a template that a pod is compared with. If more pods differ, each further pod is written in
+// full.
 const maxExamples = 4
 
 func newClassifier(labels ...string) classifier {
@@ -120,7 +121,7 @@ func (c classifier) classOf(m *gang.Member) string {
 	return added.class
 }
 
-// fullKey writes all that a filter may look at.
+// fullKey writes every field that a filter may read.
 func (c classifier) fullKey(m *gang.Member) string {
 	key, err := partForFilters(&m.Pod.Spec).Marshal() // many times as fast as JSON, and deterministic
 	if err != nil {
@@ -165,7 +166,7 @@ func rulesOf(spec *corev1.PodSpec) []byte {
 	return written
 }
 
-// partForFilters is a spec without what differs from pod to pod and no filter looks at. It shares the rest.
+// partForFilters is a spec without fields that differ from pod to pod and that no filter reads. It shares the rest.
 func partForFilters(spec *corev1.PodSpec) *corev1.PodSpec {
 	part := *spec
 	part.Hostname, part.Subdomain, part.EphemeralContainers = "", "", nil

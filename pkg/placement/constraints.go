@@ -12,8 +12,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// constraints are the inter-pod constraints between the members of a gang: required affinity and anti-affinity, and required spreading.
-// A constraint that selects only pods outside the gang is none of them: the places of the members do not change it.
+// constraints are the inter-pod constraints between the members of a gang: required affinity and anti-affinity, and required spreading. A
+// constraint that selects only pods outside the gang does not count: the places of the members do not change it.
 type constraints struct {
 	dependent []bool             // of each demand: whether its pods may go to a node depends on the places of other members
 	keys      []sets.Set[string] // of each demand: the topology keys of its pods' constraints
@@ -60,7 +60,7 @@ func newConstraints(pods []*corev1.Pod, namespace func() labels.Set) *constraint
 	return c
 }
 
-// isConstrained says whether a pod has a required constraint with regard to other pods.
+// isConstrained says whether a pod has a required constraint about other pods.
 func isConstrained(pod *corev1.Pod) bool {
 	if affinity := pod.Spec.Affinity; affinity != nil {
 		if near := affinity.PodAffinity; near != nil && len(near.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {

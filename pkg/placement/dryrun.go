@@ -12,8 +12,8 @@ import (
 )
 
 // dryRunReserve checks a packing for members that claim devices. A packing counts amounts, but only the plugin that allocates devices knows
-// which are left. So these members are reserved in sequence, in marked cycle states, on nodes where the other members leave room. In the
-// end all of it is undone.
+// which devices are left. So these members are reserved in sequence, in marked cycle states, on nodes where the other members leave room.
+// In the end all of it is undone.
 func (v *view) dryRunReserve(packing Packing) Packing {
 	var claiming []int
 	for d := range v.demands {
@@ -50,8 +50,8 @@ type dryReservation struct {
 	node  string
 }
 
-// reserveInOrder reserves the members of one demand after the other. If a demand runs out of nodes the result is impossible, and Placed
-// says how many members had found places.
+// reserveInOrder reserves the members of one demand after the other. If a demand runs out of nodes the result is Impossible, and Placed
+// says how many members found places.
 func (v *view) reserveInOrder(packing Packing, claiming []int) Packing {
 	var reserved []dryReservation
 	defer func() {
@@ -79,7 +79,7 @@ func (v *view) reserveInOrder(packing Packing, claiming []int) Packing {
 	return out
 }
 
-// leftWithout is what is free on each node when all demands but some have their places.
+// leftWithout is the free room of each node when all demands but some have their places.
 func (v *view) leftWithout(packing Packing, but []int) []resources.List {
 	left := freeOf(v.nodes)
 	for d, places := range packing.Places {
@@ -108,8 +108,8 @@ func (v *view) placesFirst(places []Place) []int {
 	return nodes
 }
 
-// reserveOne reserves a member on the first node that has room and devices for it; it returns nil if none has. It drops the nodes that
-// have not from the list: no other member of the class will fit there.
+// reserveOne reserves a member on the first node that has room and devices for it; it returns nil if none has. It drops nodes without room
+// or devices from the list: no other member of the class will fit there.
 func (v *view) reserveOne(demand int, m *gang.Member, nodes *[]int, left []resources.List) (*dryReservation, int) {
 	f := v.newFilterState(m.Pod)
 	if !f.status.IsSuccess() {
@@ -129,7 +129,7 @@ func (v *view) reserveOne(demand int, m *gang.Member, nodes *[]int, left []resou
 	return nil, 0
 }
 
-// reserveOn has the plugins reserve a pod on a node if their filters let it go there.
+// reserveOn has the plugins reserve a pod on a node if their filters accept it there.
 func (v *view) reserveOn(cycle fwk.CycleState, pod *corev1.Pod, node int) bool {
 	status := v.profile.RunFilterPluginsWithNominatedPods(v.ctx, cycle, pod, v.info(node))
 	v.note(status)

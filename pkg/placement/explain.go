@@ -13,7 +13,7 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// explain says in a sentence what is missing. The text changes only when that changes.
+// explain is a sentence about what is missing. The text changes only when the missing amounts change.
 func (o *outcome) explain() string {
 	worst := o.worst()
 	m := o.classes[worst][0]
@@ -53,7 +53,7 @@ func roomFor(placed, members int) string {
 	return fmt.Sprintf("room for %d of the %d members that start together", placed, members)
 }
 
-// outlook says what will happen to a gang that does not fit. othersTried says whether other members were tried in place of these.
+// outlook is the prospect of a gang that does not fit. othersTried says whether other members were tried in place of these.
 func (o *outcome) outlook(othersTried bool) string {
 	reserved := o.problem.Reserved != nil || o.reserve != nil
 	switch {
@@ -69,7 +69,7 @@ func (o *outcome) outlook(othersTried bool) string {
 	return ""
 }
 
-// worst is the demand with the most pods that have no place.
+// worst is the demand with the most pods without a place.
 func (o *outcome) worst() int {
 	worst, most := 0, -1
 	for d := range o.demands {
@@ -91,12 +91,12 @@ func (o *outcome) mostRejected() *corev1.Pod {
 // maxNearest limits how many nodes are asked about for a message.
 const maxNearest = 64
 
-// nearest names the node on which one more pod of the demand lacks least, and what it lacks there: among the nodes where it lacks nothing
+// nearest names the node on which one more pod of the demand lacks least, and the missing amounts: among the nodes where it lacks nothing
 // but room.
 func (o *outcome) nearest(demand int) string {
 	type candidate struct {
 		node  int
-		share float64 // of what a pod takes that is missing, summed over the resources
+		share float64 // missing part of a pod's requests, summed over the resources
 	}
 	requests := o.demands[demand].Requests
 	candidates := make([]candidate, 0, len(o.Left))

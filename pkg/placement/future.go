@@ -9,7 +9,7 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// waiting says for which pods, and on which nodes, a reservation waits.
+// waiting selects the pods, and the nodes, that a reservation waits for.
 type waiting struct {
 	avoid       sets.Set[string] // nodes that are not used
 	keepEndless bool             // pods that never end by themselves are not waited for

@@ -29,7 +29,7 @@ type Rules interface {
 	Take(v *Victim) bool
 	// GiveBack undoes Take, in any order.
 	GiveBack(v *Victim)
-	// HasQuota says whether the quota is enough for the members when what was taken is gone.
+	// HasQuota says whether the quota is enough for the members without the taken victims.
 	HasQuota() bool
 }
 
@@ -135,7 +135,7 @@ func (r *room) isPossible() bool {
 	return fits
 }
 
-// vacate takes the pods of a candidate off their nodes, whatever the rules say.
+// vacate takes the pods of a candidate off their nodes, without regard to the rules.
 func (r *room) vacate(i int) {
 	for _, p := range r.parts[i] {
 		r.remove(p.node, p.pod, p.frees)
@@ -183,10 +183,10 @@ func (r *room) giveAllBack() {
 	}
 }
 
-// isEnough says whether the members fit when what was taken is gone, in quota and on the nodes.
+// isEnough says whether the members fit without the taken victims, in quota and on the nodes.
 func (r *room) isEnough() bool { return r.rules.HasQuota() && r.hasRoom() }
 
-// hasRoom says whether the members fit on the nodes. For a single demand the slots say it.
+// hasRoom says whether the members fit on the nodes. For a single demand, counting slots is enough.
 func (r *room) hasRoom() bool {
 	r.countSlots()
 	for d, demand := range r.demands {
@@ -210,7 +210,7 @@ func (r *room) isExact() bool {
 	return len(r.demands) == 1 && r.constraints == nil && !r.claimsDevices(0)
 }
 
-// countSlots counts what has changed. Where filters look beyond one node every node has changed.
+// countSlots counts the slots of changed nodes again. If filters look beyond one node, every node has changed.
 func (r *room) countSlots() {
 	if len(r.changed) == 0 {
 		return
@@ -327,7 +327,7 @@ func (r *room) giveBackOnce() (some bool) {
 	return some
 }
 
-// seat is the room that the victims make, asked of the filters once more and with nothing that was remembered; nil if it is none.
+// seat is the room that the victims make. It asks the filters once more, without any remembered answer; nil if they make none.
 func (r *room) seat() *Seat {
 	seat, without := &Seat{}, r.ended.from.whatIf()
 	for i, v := range r.candidates {
@@ -346,7 +346,7 @@ func (r *room) seat() *Seat {
 	return seat
 }
 
-// cost is what victims cost: the class of the most important one, and how many are evicted.
+// cost is the cost of victims: the class of the most important one, and how many are evicted.
 type cost struct{ class, protected, wholeGangs, pods int }
 
 func costOf(victims []*Victim) cost {

@@ -8,7 +8,7 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// offer is what must go so that a node has a slot more for a demand.
+// offer is the victims that free one more slot for a demand on a node.
 type offer struct {
 	victims []int // nil if there is no such choice
 	cost    cost
@@ -16,14 +16,14 @@ type offer struct {
 	rank    int // of the most important victim
 }
 
-// compare compares what two offers cost for each slot, of which no more than some are of use.
+// compare compares the costs of two offers for each slot. It counts no more slots than are needed.
 func (o offer) compare(other offer, most int) int {
 	per := func(a, b int) int { return cmp.Compare(a*min(most, other.gain), b*min(most, o.gain)) }
 	return cmp.Or(cmp.Compare(o.cost.class, other.cost.class), per(o.cost.protected, other.cost.protected),
 		per(o.cost.wholeGangs, other.cost.wholeGangs), per(o.cost.pods, other.cost.pods), cmp.Compare(o.rank, other.rank))
 }
 
-// nodewise is a choice of victims that gives the members places one after the other, each where it costs least.
+// nodewise is a choice of victims that places the members in sequence, each where it costs least.
 type nodewise struct {
 	*room
 	demand  int
@@ -96,8 +96,8 @@ func (w *nodewise) placeRest(missing int) bool {
 	return true
 }
 
-// accept takes victims that leave a node a slot, and further ones if filters want it. It returns the nodes on which something has changed,
-// nil if the rules or the filters forbid it: then it takes nothing and remembers that.
+// accept takes victims that free a slot on a node, and further ones if filters need it. It returns the nodes on which something has
+// changed, nil if the rules or the filters forbid it: then it takes nothing and remembers that.
 func (w *nodewise) accept(n int, victims []int) (concerned []int) {
 	var taken []int
 	allowed := true
@@ -136,7 +136,7 @@ func (w *nodewise) accept(n int, victims []int) (concerned []int) {
 	return slices.Compact(concerned)
 }
 
-// slotsLeft is how many more pods of the demand a node holds with so much left.
+// slotsLeft is how many more pods of the demand a node holds with so much free room.
 func (w *nodewise) slotsLeft(n int, left resources.List) int {
 	demand := w.demands[w.demand]
 	if demand.MaxPerNode == 0 {
@@ -190,7 +190,7 @@ func (w *nodewise) offer(n int) offer {
 	return o
 }
 
-// lacks is what a node lacks for one more pod of the demand, in the order of names.
+// lacks is the missing amounts of a node for one more pod of the demand, in the order of names.
 func (w *nodewise) lacks(n int) []int64 {
 	lacks := make([]int64, len(w.names))
 	for k, name := range w.names {
@@ -250,8 +250,8 @@ func (w *nodewise) isRefused(i int) bool {
 }
 
 // cheapest chooses victims on a node that free what it lacks: victims of the lowest classes that have enough, and few of them. In each
-// class it takes the smallest that is enough, or else the largest and goes on. In the end it drops what is not needed, the most important
-// first. It returns nil if all are not enough.
+// class it takes the smallest that is enough. If there is none, it takes the largest and goes on. In the end it drops victims that are not
+// needed, the most important first. It returns nil if all are not enough.
 func (w *nodewise) cheapest(n int, lacks []int64) []int {
 	pieces, wanted := w.pieces(n), slices.Clone(lacks)
 	if len(pieces) > 0 && isCovered(lacks) {
@@ -292,7 +292,7 @@ func (w *nodewise) cheapest(n int, lacks []int64) []int {
 	return victims
 }
 
-// bestPiece is the smallest piece that covers what is wanted, or else the one that covers most of it.
+// bestPiece is the smallest piece that covers the missing amounts, or else the one that covers most of them.
 func bestPiece(pieces []piece, wanted []int64) int {
 	enough, most := -1, 0
 	var least, covered float64

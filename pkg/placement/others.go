@@ -23,8 +23,8 @@ type alternatives struct {
 	limits  map[string]int // of each demand class that fell short: how many of its members had places
 }
 
-// solveOthers returns the outcome for other members that fit, or nil. It does not settle for an uncertain one, as room may be reserved for
-// the first members. It returns one pod of each demand class that was tried, and adds the rejectors to the first outcome.
+// solveOthers returns the outcome for other members that fit, or nil. It does not accept an uncertain one, as room may be reserved for the
+// first members. It returns one pod of each demand class that was tried, and adds the rejectors to the first outcome.
 func (p *Planner) solveOthers(ctx context.Context, first *outcome, nodes []fwk.NodeInfo) (found *outcome, tried []*corev1.Pod) {
 	if len(first.problem.Spare) == 0 || first.problem.Choose == nil {
 		return nil, nil

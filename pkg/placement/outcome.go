@@ -8,7 +8,7 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// outcome is what was found for one choice of members.
+// outcome is the result for one choice of members.
 type outcome struct {
 	*view
 	Packing

@@ -187,7 +187,7 @@ func servesAny(demands []Demand, n int, node Node, fits Fits) bool {
 	return false
 }
 
-// covered says whether no amount is above zero.
+// covered says whether all amounts are 0 or less.
 func covered(wanted resources.List) bool {
 	for _, amount := range wanted {
 		if amount > 0 {

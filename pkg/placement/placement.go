@@ -17,7 +17,7 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// Problem is a gang to be placed, and what other gangs hold already. It does not change while it is solved.
+// Problem is a gang to be placed, with the room that other gangs hold. It does not change while it is solved.
 type Problem struct {
 	// Members are the pods that start together: the minimum, at least one.
 	Members []*gang.Member
@@ -141,7 +141,7 @@ func (p *Planner) Decide(ctx context.Context, problem *Problem, nodes []fwk.Node
 	return decision
 }
 
-// reject fills in why a gang does not fit. tried has one pod of each demand class that was tried instead.
+// reject fills in the reasons why a gang does not fit. tried has one pod of each demand class that was tried instead.
 func (p *Planner) reject(decision *Decision, o *outcome, tried []*corev1.Pod) {
 	decision.Message, decision.TooLarge = o.explain()+o.outlook(len(tried) > 0), o.tooLarge
 	most := o.mostRejected()
@@ -152,7 +152,7 @@ func (p *Planner) reject(decision *Decision, o *outcome, tried []*corev1.Pod) {
 		}
 	}
 	decision.Rejected = append(decision.Rejected, tried...)
-	// Where the filters were not asked, as no node has room, room must still retry the gang.
+	// If no node has room, the filters were not asked, and free room must still retry the gang.
 	decision.Rejectors = o.rejectors.Insert(names.NodeResourcesFit)
 	if len(tried) == 0 { // otherwise it is not known which room is of use
 		p.index = IndexOf(o.nodes, p.index)
@@ -160,7 +160,7 @@ func (p *Planner) reject(decision *Decision, o *outcome, tried []*corev1.Pod) {
 	}
 }
 
-// solve finds places for the members of a problem. If they do not fit, the outcome is about all nodes.
+// solve finds places for the members of a problem. If they do not fit, the outcome is for all nodes.
 func (p *Planner) solve(ctx context.Context, problem *Problem, nodes []fwk.NodeInfo) *outcome {
 	m := membersOf(p.profile, problem)
 	// Constraints and reservations concern all nodes.

@@ -37,7 +37,7 @@ type dryRun struct{}
 // Clone returns the mark itself.
 func (dryRun) Clone() fwk.StateData { return dryRun{} }
 
-// MarkDryRun marks a cycle state in which a decision runs the plugins of the profile: nothing is really placed.
+// MarkDryRun marks a cycle state in which a decision runs the plugins of the profile. Nothing is really placed.
 func MarkDryRun(cycle fwk.CycleState) { cycle.Write(dryRunKey, dryRun{}) }
 
 // IsDryRun says whether a cycle state is marked. A plugin must then neither decide on a gang nor change its own state.

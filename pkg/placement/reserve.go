@@ -46,7 +46,7 @@ func earlier(places [][]Place, d int) []Place {
 	return nil
 }
 
-// choice is a set of places while it grows.
+// choice is a set of places under construction.
 type choice struct {
 	demands    []Demand
 	fits       Fits
@@ -63,7 +63,7 @@ func newChoice(demands []Demand, nodes []Node, later []resources.List, fits Fits
 	return c
 }
 
-// slotsNow is how many more pods of a demand a node holds as it is.
+// slotsNow is how many more pods of a demand a node holds now.
 func (c *choice) slotsNow(d, n int) int {
 	return min(c.slots(d, n, c.now[n]), c.slots(d, n, c.later[n]))
 }

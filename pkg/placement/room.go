@@ -10,7 +10,7 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// FreeOn is what is left of the named resources on a node. It may be below 0. Counting all resources of a node takes twice as long.
+// FreeOn is the free amount of the named resources on a node. It may be below 0. Counting all resources of a node takes twice as long.
 func FreeOn(info fwk.NodeInfo, names []corev1.ResourceName) resources.List {
 	has, used := info.GetAllocatable(), info.GetRequested()
 	free := make(resources.List, len(names))
@@ -25,7 +25,7 @@ func FreeOn(info fwk.NodeInfo, names []corev1.ResourceName) resources.List {
 	return free
 }
 
-// amountOf is the amount of a resource in what the scheduler counts.
+// amountOf is the amount of a resource in the scheduler's own type.
 func amountOf(counted fwk.Resource, name corev1.ResourceName) int64 {
 	switch name {
 	case corev1.ResourceCPU:

@@ -196,7 +196,7 @@ func (s *search) byRoom(nodes []int, key string) [][]int {
 	return domains
 }
 
-// shareOf is the share of its pods that nodes have room for, of the demand for which it is smallest. Each demand counts by itself.
+// shareOf is the smallest share, over all demands, of the pods that nodes have room for. Each demand counts by itself.
 func (s *search) shareOf(nodes []int) float64 {
 	least := 1.0
 	for d, demand := range s.demands {
@@ -214,7 +214,7 @@ func (s *search) shareOf(nodes []int) float64 {
 	return least
 }
 
-// mayGo says whether a pod of a demand may go to a node in the end. When half of the calls have been used it says yes without a call.
+// mayGo says whether a pod of a demand may go to a node. When half of the calls have been used it returns true without a call.
 func (s *search) mayGo(d, n int) bool {
 	if !s.filter(d).leaves(s.nodes[n].Name) {
 		return false

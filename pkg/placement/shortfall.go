@@ -13,14 +13,14 @@ import (
 // not fit, unless a node that refused the pods has changed.
 type Shortfall struct {
 	pods    int            // how many more pods need room
-	refused []string       // nodes on which room is of no use, sorted; at most maxRefused of them
+	refused []string       // nodes on which more room does not help, sorted; at most maxRefused of them
 	each    resources.List // what a pod takes
 	scarce  []scarce
 	any     int    // how many more pods may have room, counted where no resource is scarce on every node
 	index   *Index // of the nodes
 }
 
-// scarce is a resource without more of which no node takes another pod.
+// scarce is a resource that limits every node: without more of it none takes another pod.
 type scarce struct {
 	name   corev1.ResourceName
 	gained int // how many more pods may have room, by this resource alone
@@ -115,8 +115,8 @@ func leftOver(name corev1.ResourceName, each int64, nodes []Node) []int64 {
 	return left
 }
 
-// Free counts an amount that has come free on a node. The node is "" if it is new or has changed: whether it refuses the pods is not
-// known, and the amount is all that it has.
+// Free counts an amount that has come free on a node. The node is "" if it is new or has changed: whether it refuses the pods is not known,
+// and the amount is all of its free room.
 func (s *Shortfall) Free(node string, amount resources.List) {
 	if _, refused := slices.BinarySearch(s.refused, node); refused && node != "" {
 		return

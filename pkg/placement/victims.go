@@ -20,7 +20,7 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// VictimKind says what part of a gang a victim is. At the same priority, a lower kind is evicted first.
+// VictimKind is the part of a gang that a victim is. At the same priority, a lower kind is evicted first.
 type VictimKind int
 
 // The kinds of victims.
@@ -33,7 +33,7 @@ const (
 	WholeGang
 )
 
-// Victim is pods that are evicted or kept together.
+// Victim is a set of pods that are evicted or kept together.
 type Victim struct {
 	preemption.Victim
 	// Kind of the victim.
@@ -216,7 +216,7 @@ func (g *GangVictims) Priority() int32 {
 }
 
 // Candidates splits a gang with members on a node: each surplus member is a candidate of its own, and the rest is one only as the whole
-// gang. Only what has a priority below the given one is a candidate. order says which surplus is evicted first.
+// gang. Only parts with a priority below the given one are candidates. order says which surplus is evicted first.
 func (g *GangVictims) Candidates(here []*gang.Member, below int32, order EvictionOrder) []*Victim {
 	var evictable []*gang.Member
 	for _, m := range here {

@@ -216,7 +216,7 @@ func (v *view) newFilterState(pod *corev1.Pod) *filterState {
 	return f
 }
 
-// note remembers which plugin rejected a pod, and why.
+// note records which plugin rejected a pod, and why.
 func (v *view) note(status *fwk.Status) {
 	if status.IsSuccess() {
 		return

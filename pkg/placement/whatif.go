@@ -56,7 +56,7 @@ func (v *view) restore(n int, pod fwk.PodInfo, amounts resources.List) {
 	}
 }
 
-// removeFrom has the plugins forget an ended pod. They need of the node only what does not change.
+// removeFrom has the plugins forget an ended pod. They read only constant fields of the node.
 func (v *view) removeFrom(f *filterState, pod *corev1.Pod, n int, gone fwk.PodInfo) {
 	if f != nil && f.status.IsSuccess() {
 		if status := v.profile.RunPreFilterExtensionRemovePod(v.ctx, f.cycle, pod, gone, v.ended.from.infos[n]); !status.IsSuccess() {
@@ -103,7 +103,7 @@ func (v *view) allInfos() []fwk.NodeInfo {
 	return v.infos
 }
 
-// freedBy is what the end of a pod frees of some resources.
+// freedBy is the amounts of some resources that the end of a pod frees.
 func freedBy(pod fwk.PodInfo, names []corev1.ResourceName) resources.List {
 	counted, freed := pod.CalculateResource().Resource, make(resources.List, len(names))
 	for _, name := range names {

@@ -14,24 +14,24 @@ import (
 // repairPriority is that of a reservation for a gang under repair: only system-critical pods go first.
 const repairPriority = 2_000_000_000 - 1
 
-// Nodes are the places that are reserved for a gang. They do not change; another value takes their place.
+// Nodes are the places that are reserved for a gang. They do not change; a new value replaces them.
 type Nodes[K comparable] struct {
 	// Key is the gang.
 	Key K
-	// Priority: gangs and pods of a higher one may take what is reserved.
+	// Priority: gangs and pods of a higher one may take the reserved room.
 	Priority int32
 	// Version of the amounts.
 	Version int
 	// Places has the node of each member.
 	Places map[types.UID]string
-	// Amounts is what is reserved on each node.
+	// Amounts is the reserved room on each node.
 	Amounts map[string]resources.List
 
 	avoid sets.Set[string] // nodes on which the gang has waited without success
 	since time.Time        // when the gang began to wait for these nodes
 }
 
-// On says whether something is reserved on a node.
+// On says whether room is reserved on a node.
 func (n *Nodes[K]) On(node string) bool {
 	_, ok := n.Amounts[node]
 	return ok
@@ -51,13 +51,13 @@ func (n *Nodes[K]) Bars(node string, free, requests resources.List) bool {
 	return false
 }
 
-// Nodes returns what is reserved on nodes, nil if nothing is.
+// Nodes returns the reservation of nodes, nil if there is none.
 func (b *Book[K]) Nodes() *Nodes[K] { return b.nodes }
 
 // IsHolder says whether places are reserved for a gang.
 func (b *Book[K]) IsHolder(key K) bool { return b.nodes != nil && b.nodes.Key == key }
 
-// ReserveNodes reserves places for a gang, in place of what was reserved before. amounts is what its members take on each node.
+// ReserveNodes reserves places for a gang, in place of the last reservation. amounts is the members' requests on each node.
 func (b *Book[K]) ReserveNodes(key K, places map[types.UID]string, amounts map[string]resources.List, avoid sets.Set[string], now time.Time) {
 	w := b.gangs[key]
 	if w == nil {
@@ -84,7 +84,7 @@ func (b *Book[K]) ReserveNodes(key K, places map[types.UID]string, amounts map[s
 	b.events.HoldFreed = true // other nodes need not be left to the gang any more
 }
 
-// GiveUp reserves no places for a gang until it is time to look again; the next in order has its turn.
+// GiveUp reserves no places for a gang until it is time to look again; the next gang in order has its turn.
 func (b *Book[K]) GiveUp(key K, now time.Time) {
 	w := b.gangs[key]
 	if w == nil {
@@ -124,16 +124,16 @@ func (b *Book[K]) firstStarving(now time.Time) *waiting[K] {
 	return w
 }
 
-// decideFirst has the gang decided for which places should be reserved.
+// decideFirst has the gang decided that should get a reservation of places.
 func (b *Book[K]) decideFirst(now time.Time) {
 	if w := b.firstStarving(now); w != nil && !b.IsHolder(w.key) {
 		b.events.Decide = append(b.events.Decide, w.key)
 	}
 }
 
-// Holds returns what the first waiting gangs of at least a priority need of nodes: surplus pods must not take it from them. A gang that is
-// starving has places reserved for it, or waits for its turn to have some: surplus may take what is not reserved. A gang under repair has
-// places reserved from the beginning, but is evicted if it is not completed soon: surplus leaves other places to it, too.
+// Holds returns the needs of the first waiting gangs of at least a priority on nodes: surplus pods must not take it from them. A starving
+// gang has places reserved for it, or waits for its turn to have some: surplus may take all other places. A gang under repair has places
+// reserved from the beginning, but is evicted if it is not completed soon: surplus leaves other places to it, too.
 func (b *Book[K]) Holds(priority int32, now time.Time) []Need {
 	if b.room.members.Len() == 0 {
 		return nil

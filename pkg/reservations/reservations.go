@@ -1,4 +1,4 @@
-// Package reservations keeps the list of gangs that wait for room or for quota, and what is reserved for them.
+// Package reservations keeps the list of gangs that wait for room or for quota, and their reservations.
 //
 // Smaller gangs and single pods may bypass a gang that does not fit, but not for ever. A waiting gang that has been bypassed too often, or
 // has waited too long, is starving. For the first starving gang that lacks room, places on nodes are reserved; for the first one in each
@@ -65,7 +65,7 @@ func (r Rank) Compare(other Rank) int {
 	return cmp.Or(cmp.Compare(other.Priority, r.Priority), r.Since.Compare(other.Since), cmp.Compare(r.Seen, other.Seen))
 }
 
-// Need is what a gang that lacks room asks of a node.
+// Need is the room that a gang lacks on nodes.
 type Need interface {
 	// IsHurtBy says whether taking an amount of a node's free room leaves places for fewer pods of the gang.
 	IsHurtBy(node string, free, taken resources.List) bool
@@ -83,18 +83,18 @@ type Start struct {
 	Amount resources.List
 }
 
-// bypasses says whether what starts comes behind a gang.
+// bypasses says whether the start ranks behind a gang.
 func (s *Start) bypasses(r Rank) bool {
 	return r.Compare(s.Rank) < 0 || s.Surplus && s.Rank.Priority == r.Priority
 }
 
 // Events are the effects of a change of the book on other gangs and pods. The caller acts on them.
 type Events[K comparable] struct {
-	// RoomFreed: places that were reserved are reserved no more.
+	// RoomFreed: places are not reserved any more.
 	RoomFreed bool
 	// HoldFreed: a gang that lacked room waits no more, so surplus pods may use room that it needed.
 	HoldFreed bool
-	// QuotaFreed: quota is reserved no more, or a gang that lacked it waits no more.
+	// QuotaFreed: quota is not reserved any more, or a gang that lacked it waits no more.
 	QuotaFreed bool
 	// Decide are waiting gangs that should be decided again, because a reservation is due or at its end.
 	Decide []K
@@ -112,11 +112,11 @@ type Book[K comparable] struct {
 	events   Events[K]
 }
 
-// waiting is a gang and what it has gone through since it was first found to lack something.
+// waiting is a gang with its history since it was first found to lack room or quota.
 type waiting[K comparable] struct {
 	key        K
 	rank       Rank
-	attempting bool // it has what was reserved for it, for now
+	attempting bool // it has its reserved room, for now
 	need       Need // of nodes; nil if that is not known
 	room       history
 	quota      history
@@ -143,7 +143,7 @@ func New[K comparable]() *Book[K] {
 // SetBounds says from now on when a gang is starving.
 func (b *Book[K]) SetBounds(bounds Bounds) { b.bounds = bounds }
 
-// TakeEvents returns what has happened since it was called last.
+// TakeEvents returns the events since its last call.
 func (b *Book[K]) TakeEvents() Events[K] {
 	events := b.events
 	b.events = Events[K]{}
@@ -205,7 +205,7 @@ func (b *Book[K]) HasQuota(key K, claim quota.Claim) {
 	}
 }
 
-// TooLarge notes that a gang asks for more than all nodes have: nothing is gained by reserving places for it.
+// TooLarge notes that a gang asks for more than all nodes have: reserving places for it would not help.
 func (b *Book[K]) TooLarge(key K, rank Rank, now time.Time) {
 	w := b.gang(key, rank)
 	if w.room.since.IsZero() {
@@ -216,7 +216,7 @@ func (b *Book[K]) TooLarge(key K, rank Rank, now time.Time) {
 	b.decideFirst(now)
 }
 
-// Attempts notes that a gang has got places, and whether these are certain. It leaves the lists, but keeps what is reserved for it.
+// Attempts notes that a gang has got places, and whether these are certain. It leaves the lists, but keeps its reservation.
 func (b *Book[K]) Attempts(key K, certain bool) {
 	w := b.gangs[key]
 	if w == nil {
@@ -265,7 +265,7 @@ func (b *Book[K]) WaitsSince(key K) time.Time {
 	return w.room.since
 }
 
-// Suspend takes a gang off the lists while something else than room and quota keeps it from starting. It keeps its history.
+// Suspend takes a gang off the lists while another reason keeps it from starting. It keeps its history.
 func (b *Book[K]) Suspend(key K) {
 	if w := b.gangs[key]; w != nil {
 		w.attempting = false
@@ -274,7 +274,7 @@ func (b *Book[K]) Suspend(key K) {
 	}
 }
 
-// Forget removes a gang with its history: it has started, or is another one now.
+// Forget removes a gang with its history: it has started, or belongs to another PodGroup now.
 func (b *Book[K]) Forget(key K) {
 	b.Suspend(key)
 	delete(b.gangs, key)
@@ -333,7 +333,7 @@ func (b *Book[K]) Tick(now time.Time) {
 	}
 }
 
-// gang returns what is known of a waiting gang.
+// gang returns the record of a waiting gang.
 func (b *Book[K]) gang(key K, rank Rank) *waiting[K] {
 	w := b.gangs[key]
 	if w == nil {
@@ -373,10 +373,10 @@ func (b *Book[K]) noteStarving(w *waiting[K], now time.Time) {
 	}
 }
 
-// renewal is for how long a gang waits for the same reserved places.
+// renewal is how long a gang waits for the same reserved places.
 func (b *Book[K]) renewal() time.Duration { return cmp.Or(b.bounds.Age, defaultRenewal) }
 
-// retryAfter is for how long a gang is given up that was given up so many times before.
+// retryAfter is how long a gang is given up, after the given number of times.
 func (b *Book[K]) retryAfter(retries int) time.Duration {
 	wait := firstRetry
 	for range retries {
@@ -441,7 +441,7 @@ func (l *list[K]) firsts(n int, which func(*waiting[K]) bool) []*waiting[K] {
 	return some[:min(n, len(some))]
 }
 
-// Standing is what a decision on a gang must know of the book.
+// Standing is the book's input for a decision on a gang.
 type Standing struct {
 	// Places are reserved for the gang already, nil if there are none.
 	Places map[types.UID]string
@@ -455,11 +455,11 @@ type Standing struct {
 	GivenUp bool
 	// QuotaReserved: quota is reserved for the gang.
 	QuotaReserved bool
-	// RetryIn is when places may be chosen again; 0 if that is now, or of no use.
+	// RetryIn is when places may be chosen again; 0 if that is now, or would not help.
 	RetryIn time.Duration
 }
 
-// StandingOf says how a gang stands.
+// StandingOf returns the standing of a gang.
 func (b *Book[K]) StandingOf(key K, now time.Time) Standing {
 	w := b.gangs[key]
 	if w == nil {
