@@ -14,7 +14,7 @@ import (
 )
 
 // act does what the status announces: it deletes the pods that the status counts as terminating, and creates missing ones. A refused
-// request does not keep the rest from being done; the first error is returned.
+// request does not stop the other requests; the first error is returned.
 func (c *Controller) act(ctx context.Context, job *batchv1alpha1.Job, s *snapshot, p *plan, local *localState) error {
 	victims := highestFirst(job, local.notYetDeleted(p.members.victims(), c.clock.Now()))
 	deleted, err := c.deletePods(ctx, job, victims, local)
@@ -37,7 +37,7 @@ func (c *Controller) act(ctx context.Context, job *batchv1alpha1.Job, s *snapsho
 	return failed
 }
 
-// firstOf returns the first error that is one; nil if none is.
+// firstOf returns the first error that is not nil; nil if there is none.
 func firstOf(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {
@@ -93,8 +93,8 @@ func (c *Controller) run(ctx context.Context, job *batchv1alpha1.Job, s *snapsho
 	return all, createError.of(err)
 }
 
-// deleteExpired deletes a Job that has ended, or was aborted, longer ago than its ttlSecondsAfterFinished. It returns a conflict if
-// the Job is not as it was seen: its user may have given it more time.
+// deleteExpired deletes a Job that has ended, or was aborted, longer ago than its ttlSecondsAfterFinished. It returns a conflict if the Job
+// has changed since it was seen: its user may have given it more time.
 func (c *Controller) deleteExpired(ctx context.Context, job *batchv1alpha1.Job) error {
 	left, limited := timeToLive(job, c.clock.Now())
 	if isDeleted(job) || !limited || left > 0 {

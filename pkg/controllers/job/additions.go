@@ -21,8 +21,8 @@ type additions struct {
 	overheadOf func(runtimeClass string) corev1.ResourceList
 }
 
-// addTo does to the spec of a pod what the API server's admission will do to its requests and limits. Defaults of the API, such as requests
-// for the limits that are there, must have been filled in.
+// addTo changes the requests and limits in the spec of a pod as the API server's admission will do. Defaults of the API must have been
+// filled in, such as requests for given limits.
 func (a *additions) addTo(spec *corev1.PodSpec) {
 	for _, limitRange := range a.limitRanges {
 		for i := range limitRange.Spec.Limits {
@@ -47,7 +47,7 @@ func (a *additions) addTo(spec *corev1.PodSpec) {
 	}
 }
 
-// withDefaults adds to the list what it lacks.
+// withDefaults adds the missing defaults to the list.
 func withDefaults(list, byDefault corev1.ResourceList) corev1.ResourceList {
 	for name, amount := range byDefault {
 		if _, found := list[name]; found {
@@ -79,7 +79,7 @@ func (c *Controller) overheadOf(runtimeClass string) corev1.ResourceList {
 	return class.Overhead.PodFixed
 }
 
-// additionsHandler enqueues the Jobs that wait for their queue when the additions to their pods change: they ask for another amount now.
+// additionsHandler enqueues the Jobs that wait for their queue when the additions to their pods change: they request another amount now.
 func (c *Controller) additionsHandler() cache.ResourceEventHandler {
 	changed := func(obj any) {
 		object, ok := worker.LastKnown[metav1.Object](obj)

@@ -12,22 +12,22 @@ import (
 // notYet is why a sync of a Job had no effect although nothing is wrong: an informer is behind, or another client has changed the Job.
 type notYet struct {
 	why   string
-	pause time.Duration // before the Job is looked at again, if no event brings it back before
+	pause time.Duration // before the next sync, if no event causes one earlier
 }
 
 func (e *notYet) Error() string { return e.why }
 
-// loggedLooks is from how many looks in a row that came to nothing on they are logged.
+// loggedLooks is the number of syncs in a row without effect from which on they are logged.
 const loggedLooks = 3
 
-// retries are the looks at a Job in a row that came to nothing.
+// retries counts syncs of a Job in a row without effect.
 type retries struct {
 	count int
 	next  time.Time // when another one is due. A sync that an event causes earlier is not another one
 }
 
-// again says when to look at the Job again after a look that came to nothing: later each time, up to a bound. From the third in a row on it
-// logs why.
+// again says when to sync the Job again after a sync without effect: later each time, up to a bound. From the third in a row on it logs
+// why.
 func (c *Controller) again(ctx context.Context, job *batchv1alpha1.Job, why *notYet, r *retries) time.Duration {
 	now := c.clock.Now()
 	if left := r.next.Sub(now); r.count > 0 && left > 0 {

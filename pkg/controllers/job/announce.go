@@ -15,14 +15,14 @@ import (
 // maxStartup is how long a pod may be pending before an event announces what follows if it stays so. Every pod is pending at first.
 const maxStartup = 30 * time.Second
 
-// delayedAnswer is what is answered later about pods of a task.
+// delayedAnswer is the answer to an event that comes later, for the pods of a task.
 type delayedAnswer struct {
 	task   int
 	event  busv1alpha1.Event
 	action busv1alpha1.Action
 }
 
-// describe names the event, and the task that it is about.
+// describe names the event and its task.
 func (d delayedAnswer) describe(spec *batchv1alpha1.JobSpec) string {
 	if d.task < 0 {
 		return string(d.event)
@@ -48,7 +48,7 @@ func (c *Controller) announce(job *batchv1alpha1.Job, p *plan, now time.Time, lo
 			announced[about] = true
 			c.recorder.Eventf(job, corev1.EventTypeNormal, eventExecuteAction, "Execute action %s after %s", d.Action, d.Timeout)
 		}
-		if !d.PutOff { // otherwise it is not time that it waits for
+		if !d.PutOff { // otherwise it does not wait for a time
 			first = soonest(first, atLeast(d.Due.Sub(now)))
 		}
 	}

@@ -13,14 +13,14 @@ import (
 	"github.com/muster-sched/muster/pkg/job/policy"
 )
 
-// maxBackoffFactor is how many times its start a back-off lasts at most.
+// maxBackoffFactor is the longest back-off as a multiple of its start.
 const maxBackoffFactor = 60
 
-// restart is what a plan starts anew: pods of a Job that a policy restarts, or that replace evicted ones.
+// restart is the set of pods that a plan starts anew: pods of a Job that a policy restarts, or that replace evicted ones.
 type restart struct {
-	// causes are the events that are answered so.
+	// causes are the events that the restart answers.
 	causes []policy.Event
-	// succeeded is how many pods have succeeded and are not started anew.
+	// succeeded is how many pods have succeeded and are not restarted.
 	succeeded int32
 	// runningSince is when the Job became Running; zero if it is not.
 	runningSince time.Time
@@ -28,7 +28,7 @@ type restart struct {
 
 // countRestart returns the back-off of a Job after a restart, and whether the restart counts. A restart counts if it is the first. A later
 // one counts if a cause is about a pod that was created after the last restart that counted: pods that fail or are evicted in sequence for
-// one reason make one restart. The generation of the result is still that of before.
+// one reason make one restart. The result still has the old generation.
 func countRestart(before *batchv1alpha1.RestartBackoff, r restart, start time.Duration, now time.Time) (*batchv1alpha1.RestartBackoff, bool) {
 	if before != nil && isOver(before, r, start, now) {
 		before = nil
@@ -63,8 +63,8 @@ func isOver(b *batchv1alpha1.RestartBackoff, r restart, start time.Duration, now
 	return !since.IsZero() && now.Sub(since) >= maxBackoffFactor*start
 }
 
-// isRepeat tells whether one of the causes has come about since the last restart that counted. For an event without a pod, or with a pod
-// that is gone, only the time decides.
+// isRepeat says whether one of the causes happened after the last restart that counted. For an event without a pod, or with a pod that is
+// gone, only the time decides.
 func isRepeat(b *batchv1alpha1.RestartBackoff, causes []policy.Event, start time.Duration, now time.Time) bool {
 	if backoffLeft(b, now) > 0 {
 		return false // nothing has been created since
@@ -77,8 +77,7 @@ func isRepeat(b *batchv1alpha1.RestartBackoff, causes []policy.Event, start time
 	return false
 }
 
-// pauseAfter returns how long no pods are created after so many restarts in a row: not at all after the first, then twice as long
-// each time.
+// pauseAfter returns how long no pods are created after so many restarts in a row: none after the first, then twice as long each time.
 func pauseAfter(count int32, start time.Duration) time.Duration {
 	if count < 2 {
 		return 0
@@ -141,8 +140,7 @@ func runningSince(status *batchv1alpha1.JobStatus) time.Time {
 	return status.State.LastTransitionTime.Time
 }
 
-// isTrouble tells whether an event means that something went wrong. A change by the user, and a task that has completed, are answered
-// without a pause.
+// isTrouble says whether an event means a failure. A change by the user, and a task that has completed, are answered without a pause.
 func isTrouble(event busv1alpha1.Event) bool {
 	return event != busv1alpha1.JobUpdatedEvent && event != busv1alpha1.TaskCompletedEvent
 }

@@ -20,7 +20,7 @@ import (
 // runWithEmptyDir is the value of the annotation that asks for empty directories in the place of missing claims.
 const runWithEmptyDir = "emptyDir"
 
-// claims are what a Job's volumes need, and what is there of it.
+// claims are the claims that a Job's volumes need, and their state.
 type claims struct {
 	// known are the entries of status.controlledResources about claims.
 	known map[string]string
@@ -28,11 +28,11 @@ type claims struct {
 	unnamed bool
 	// unmade are the volumes whose claims are to be made.
 	unmade []*batchv1alpha1.VolumeSpec
-	// problem is what keeps the Job from having its data; nil if nothing does.
+	// problem is the reason why the Job's data is missing; nil if nothing does.
 	problem *finding
 }
 
-// surveyClaims looks at the claims of the Job's volumes.
+// surveyClaims reads the claims of the Job's volumes.
 func (c *Controller) surveyClaims(job *batchv1alpha1.Job) *claims {
 	found := &claims{known: map[string]string{}}
 	for i := range job.Spec.Volumes {
@@ -88,8 +88,8 @@ func (s *claims) isReady() bool { return s.problem == nil && len(s.unmade) == 0 
 // errClaimTaken says that a claim cannot be made because something else has its name.
 var errClaimTaken = errors.New("it is there already and belongs to another owner")
 
-// ensureClaims makes the claims that are to be made. Before that it writes their names into the spec, where clients
-// look for them; then the Job comes back here with a spec of another generation, which it tells by returning false.
+// ensureClaims makes the claims that are to be made. Before that it writes their names into the spec, where clients look for them; then it
+// returns false, and the Job is synced again with a spec of another generation.
 func (c *Controller) ensureClaims(ctx context.Context, job *batchv1alpha1.Job, s *claims) (named bool, err error) {
 	if s.unnamed {
 		return false, c.nameClaims(ctx, job)
@@ -163,8 +163,8 @@ func (c *Controller) makeClaim(ctx context.Context, job *batchv1alpha1.Job, volu
 	return nil
 }
 
-// controlled returns what status.controlledResources should say: the plugins at work, and the claims. It returns nil if it should say what
-// it says.
+// controlled returns what status.controlledResources should say: the plugins at work, and the claims. It returns nil if there is nothing to
+// change.
 func controlled(s *snapshot, ps *pluginState) map[string]string {
 	if s.claims == nil || s.held != nil {
 		return nil
@@ -184,7 +184,7 @@ func controlled(s *snapshot, ps *pluginState) map[string]string {
 	return entries
 }
 
-// enqueueUsers asks for a look at the live Jobs that name a claim.
+// enqueueUsers enqueues the live Jobs that name a claim.
 func (c *Controller) enqueueUsers(claim metav1.Object) {
 	jobs, err := c.jobIndex.ByIndex(byClaim, claim.GetNamespace()+"/"+claim.GetName())
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/muster-sched/muster/pkg/controllers/worker"
 )
 
-// commanded are the actions that a Command may ask of a Job.
+// commanded are the actions that a Command may request for a Job.
 var commanded = []busv1alpha1.Action{
 	busv1alpha1.AbortJobAction, busv1alpha1.ResumeJobAction, busv1alpha1.RestartJobAction,
 	busv1alpha1.TerminateJobAction, busv1alpha1.CompleteJobAction,
@@ -27,10 +27,10 @@ var commanded = []busv1alpha1.Action{
 
 // commands are the Commands that name a Job.
 type commands struct {
-	// next to execute: the oldest that has not been; nil if there is none, or while the one before is still there.
-	// The status remembers one Command only.
+	// next to execute: the oldest that has not been executed; nil if there is none, or while the one before still exists. The status
+	// remembers one Command only.
 	next *busv1alpha1.Command
-	// done need nothing any more but their deletion: they were executed, or can never be.
+	// done are Commands that only need to be deleted: they were executed, or never can be.
 	done []*busv1alpha1.Command
 	// refused says why a Command can never be executed.
 	refused map[types.UID]string
@@ -117,7 +117,7 @@ func (c *Controller) deleteCommands(ctx context.Context, job *batchv1alpha1.Job,
 	return nil
 }
 
-// deleteDone deletes a Command that needs nothing else.
+// deleteDone deletes a settled Command.
 func (c *Controller) deleteDone(ctx context.Context, job *batchv1alpha1.Job, command *busv1alpha1.Command, o *commands) error {
 	if err := c.deleteCommand(ctx, command); err != nil {
 		return err
@@ -146,8 +146,8 @@ func (c *Controller) deleteCommand(ctx context.Context, command *busv1alpha1.Com
 	return nil
 }
 
-// dropCommands deletes the Commands for a Job that does not exist, and says so by events on them. It asks the API server about that first:
-// the informer of Jobs may be behind that of Commands.
+// dropCommands deletes the Commands for a Job that does not exist, and reports that by events on them. It asks the API server about that
+// first: the informer of Jobs may be behind that of Commands.
 func (c *Controller) dropCommands(ctx context.Context, namespace, name string) error {
 	commands := c.commandsFor(namespace + "/" + name)
 	if len(commands) == 0 {
@@ -171,8 +171,7 @@ func (c *Controller) dropCommands(ctx context.Context, namespace, name string) e
 	return nil
 }
 
-// commandHandler asks for a look at the Job that a Command names when that comes, and when it has gone: the next one
-// waits for that.
+// commandHandler enqueues the Job that a Command names when the Command comes, and when it has gone: the next one waits for that.
 func (c *Controller) commandHandler() cache.ResourceEventHandler {
 	enqueue := func(obj any) {
 		command, _ := worker.LastKnown[any](obj)

@@ -1,7 +1,7 @@
-// Package job is the controller that turns Jobs into PodGroups and pods and leads them through their life.
+// Package job is the controller that turns Jobs into PodGroups and pods and manages their life.
 //
-// controller.go and watch.go say what brings a Job to the controller. reconcile.go is the heart: take a snapshot (snapshot.go), make
-// a plan (plan.go, pure), write the status that announces it (write.go; timing.go says when), and carry it out (act.go).
+// controller.go and watch.go have the events that enqueue a Job. reconcile.go is the main part: take a snapshot (snapshot.go), make a plan
+// (plan.go, pure), write the status that announces it (write.go; timing.go says when), and carry it out (act.go).
 package job
 
 import (
@@ -35,7 +35,7 @@ import (
 	"github.com/muster-sched/muster/pkg/job/phase"
 )
 
-// Config is what a Controller needs.
+// Config has the inputs of a Controller.
 type Config struct {
 	// Kube is the client for pods.
 	Kube kubernetes.Interface
@@ -52,25 +52,25 @@ type Config struct {
 	Reports *worker.Reports
 	// RegisterMetrics makes the controller's metrics visible. They are not counted if it is nil.
 	RegisterMetrics func(...metrics.Registerable)
-	// Clock tells the time; the real one if nil.
+	// Clock is the clock; the real one if nil.
 	Clock clock.PassiveClock
 	// SchedulerName is the scheduler of Jobs that name none; defaults.SchedulerName if empty.
 	SchedulerName string
-	// DependencyCondition is what a task waits for whose dependsOn does not say; Completed if empty.
+	// DependencyCondition is the condition of tasks whose dependsOn names none; Completed if empty.
 	DependencyCondition batchv1alpha1.DependencyCondition
 	// RestartBackoff is how long a Job waits that is restarted for the second time in a row. Each time the pause doubles, up to 60 times
 	// as long. 0 switches it off.
 	RestartBackoff time.Duration
-	// ServedSchedulerNames are the scheduler names behind which Muster's plugins run. A Job that asks for another is
-	// told so. Empty means that this is not known.
+	// ServedSchedulerNames are the scheduler names behind which Muster's plugins run. A Job with another name gets a warning. Empty means
+	// that this is not known.
 	ServedSchedulerNames []string
 }
 
 // Removals learns which pods the controller removes, to tell them from removals by other clients.
 type Removals interface {
-	// Removing is told that the pod is about to be deleted.
+	// Removing is called before the deletion of a pod.
 	Removing(pod types.UID)
-	// NotRemoved is told that it was gone already.
+	// NotRemoved is called if the pod was gone already.
 	NotRemoved(pod types.UID)
 }
 
@@ -86,7 +86,7 @@ func (noRemovals) NotRemoved(types.UID) {}
 // jobKind is the kind that the controller's objects name as their owner.
 var jobKind = batchv1alpha1.SchemeGroupVersion.WithKind("Job")
 
-// Resources whose own writes the controller waits to see.
+// Resources whose own writes the controller waits to see in the informers.
 var (
 	podResource   = schema.GroupResource{Resource: "pods"}
 	groupResource = schema.GroupResource{Group: "scheduling.volcano.sh", Resource: "podgroups"}
@@ -101,7 +101,7 @@ const (
 	byClaim     = "controllers/job/claim"
 )
 
-// Controller leads Jobs through their life.
+// Controller reconciles Jobs.
 type Controller struct {
 	kube            kubernetes.Interface
 	muster          versioned.Interface
@@ -133,8 +133,8 @@ type Controller struct {
 	slowSecrets     *slowSecrets
 	secretAccess    secretAccess
 	writtenJobs     worker.Written[*batchv1alpha1.Job]
-	kinds           *kinds                       // of what Jobs own beside pods and PodGroups
-	written         consistency.ConsistencyStore // what was written and is not seen yet
+	kinds           *kinds                       // objects of Jobs beside pods and PodGroups
+	written         consistency.ConsistencyStore // writes that no informer shows yet
 }
 
 // New makes a Controller and adds its handlers and indexes to the informers. It panics if an informer has been
@@ -199,7 +199,7 @@ func New(cfg Config) *Controller {
 	return c
 }
 
-// watchOwned watches what Jobs own, and remembers what the controller itself has written of it until the informers show that.
+// watchOwned watches the objects of Jobs. It remembers the controller's own writes until the informers show them.
 func (c *Controller) watchOwned(pods, groups cache.SharedIndexInformer) {
 	stores := map[schema.GroupResource]consistency.LastSyncRVGetter{
 		podResource:   pods.GetStore(),
@@ -228,7 +228,7 @@ func must(err error) {
 	}
 }
 
-// Run leads Jobs, that many at once, until the context ends. The informers must be started by then or soon.
+// Run reconciles Jobs, that many at once, until the context ends. The informers must be started by then or soon.
 func (c *Controller) Run(ctx context.Context, workers int) {
 	c.kinds.informers.Start(ctx.Done())
 	defer c.kinds.informers.Shutdown()
@@ -243,7 +243,7 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 	loops.Wait()
 }
 
-// Sync takes one look at the Job with that key. It implements worker.Syncer.
+// Sync syncs the Job with that key once. It implements worker.Syncer.
 func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error) {
 	namespace, name, err := cache.SplitMetaNamespaceKey(key)
 	if err != nil {
@@ -281,7 +281,7 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 	return after, nil
 }
 
-// look takes one look at the Job once the informers show what it has written for it.
+// look syncs the Job once the informers show the controller's own writes.
 func (c *Controller) look(ctx context.Context, owner types.NamespacedName, job *batchv1alpha1.Job, local *localState) (time.Duration, error) {
 	if err := c.written.EnsureReady(owner); err != nil {
 		// The informer shows the last write soon, which brings the Job back here; the pause is for the case that it was deleted again

@@ -10,8 +10,8 @@ import (
 	"github.com/muster-sched/muster/pkg/job/phase"
 )
 
-// A Job that is deleted stays for as long as a finalizer keeps it, a workflow engine's for example. Until then its status goes on to tell
-// what its pods do, so that it comes to an end. Nothing is created for it, and its policies and Commands do nothing.
+// A Job that is deleted stays for as long as a finalizer keeps it, a workflow engine's for example. Until then its status still follows its
+// pods, so that the Job ends. Nothing is created for it, and its policies and Commands do nothing.
 
 // reasonDeleted says that a Job ended because it was deleted before it had come to another end.
 const reasonDeleted = "Deleted"
@@ -23,8 +23,8 @@ func isOrphaning(job *batchv1alpha1.Job) bool {
 	return isDeleted(job) && slices.Contains(job.Finalizers, metav1.FinalizerOrphanDependents)
 }
 
-// endDeleted ends a Job that is deleted and that cannot come to its end by its pods: none runs, and none waits that may start, as a gang
-// that lacks pods stays as it is. The status holds the counts of the pods. It returns false if the Job goes on.
+// endDeleted ends a deleted Job that cannot end by its pods: none runs, and no waiting pod may start, as a gang that lacks pods stays so.
+// The status holds the counts of the pods. It returns false if the Job goes on.
 func endDeleted(job *batchv1alpha1.Job, sorted *members, stage dependency.Stage) bool {
 	status := &job.Status
 	if !isDeleted(job) || !phase.Runs(status.State.Phase) || status.Terminating+status.Running+status.Unknown > 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-sched/muster/pkg/job/phase"
 )
 
-// Reasons of events on Jobs, beside the reasons of what a Job waits for.
+// Reasons of events on Jobs, beside the reasons to wait.
 const (
 	eventExecuteAction    = "ExecuteAction"
 	eventFailedCreate     = "FailedCreate"
@@ -23,7 +23,7 @@ const (
 	// The outcome of a policy whose action is not executed.
 	eventPolicyIgnored   = "PolicyIgnored"
 	eventActionCancelled = "ActionCancelled"
-	// How far a Job has come. The reasons of its ends are the names of their phases.
+	// The progress of a Job. The reasons of its ends are the names of their phases.
 	eventAdmitted = "Admitted"
 	eventRunning  = "Running"
 	// The outcome of a Command.
@@ -65,7 +65,7 @@ func (c *Controller) emitEvents(job *batchv1alpha1.Job, s *snapshot, p *plan) {
 	}
 }
 
-// isOutOfRuns tells whether the Job has no run left for the restart that was asked for: it is going to be Failed, and starts nothing.
+// isOutOfRuns says whether the Job has no run left for the requested restart: it becomes Failed, and starts nothing.
 func isOutOfRuns(status *batchv1alpha1.JobStatus, maxRetry int32) bool {
 	return status.State.Reason == phase.ReasonMaxRetryReached || status.State.Phase == batchv1alpha1.Restarting && status.RetryCount >= maxRetry
 }
@@ -90,7 +90,7 @@ func (c *Controller) tellOfProgress(job *batchv1alpha1.Job, s *snapshot, status 
 	}
 }
 
-// waitedForQueue tells whether a reason of a Pending Job is that its queue does not let it in.
+// waitedForQueue says whether a reason of a Pending Job is that its queue does not admit it.
 func waitedForQueue(reason string) bool {
 	switch reason {
 	case reasonPodGroupPending, reasonQuotaExceeded, reasonQueueNotFound, reasonQueueIsRoot, reasonQueueHasChildren, reasonQueueNotOpen:
@@ -111,10 +111,10 @@ func isStart(conditions []batchv1alpha1.JobCondition) bool {
 	return true
 }
 
-// tellOfCommand tells what has become of the Command, if anything has.
+// tellOfCommand reports the outcome of the Command, if there is one.
 func (c *Controller) tellOfCommand(job *batchv1alpha1.Job, command *busv1alpha1.Command, p *plan) {
 	switch {
-	case command == nil || string(command.UID) != p.status.HandledCommand: // it is its turn at the next look
+	case command == nil || string(command.UID) != p.status.HandledCommand: // its turn is at the next sync
 	case p.ignored:
 		c.instruments.commands.WithLabelValues("ignored").Inc()
 		c.recorder.Eventf(job, corev1.EventTypeWarning, eventCommandIgnored,

@@ -43,7 +43,7 @@ func checkSpec(job *batchv1alpha1.Job) *finding {
 	return nil
 }
 
-// checkQueue returns why the Job's queue does not let it in, or nil.
+// checkQueue returns why the Job's queue does not admit it, or nil.
 func (c *Controller) checkQueue(job *batchv1alpha1.Job) *finding {
 	name := job.Spec.Queue
 	if name == schedulingv1beta1.RootQueue {
@@ -65,7 +65,7 @@ func (c *Controller) checkQueue(job *batchv1alpha1.Job) *finding {
 	return nil
 }
 
-// problemOf returns what a Job that has started, or may start, suffers from; nil if nothing is known.
+// problemOf returns the problem of a Job that has started, or may start; nil if nothing is known.
 func problemOf(s *snapshot) *finding {
 	switch {
 	case s.refusal != nil:
@@ -108,7 +108,7 @@ func (c *Controller) unservedScheduler(job *batchv1alpha1.Job) string {
 	return ""
 }
 
-// groupTrouble returns what the PodGroup's current condition says, unless it is that all is well.
+// groupTrouble returns the PodGroup's current condition, unless it says that all is well.
 func groupTrouble(group *schedulingv1beta1.PodGroup) *finding {
 	if group == nil {
 		return nil

@@ -18,7 +18,7 @@ import (
 	"github.com/muster-sched/muster/pkg/job/plugins/plugin"
 )
 
-// kind is how to reach the objects of one kind that Jobs own beside their pods.
+// kind gives access to the objects of one kind that Jobs own beside their pods.
 type kind interface {
 	resource() schema.GroupResource
 	get(ctx context.Context, namespace, name string) (plugin.Object, error)
@@ -38,7 +38,7 @@ type watchedKind interface {
 	ownedBy(uid types.UID) []plugin.Object
 }
 
-// client is what the typed clients of all kinds have in common.
+// client is the common part of the typed clients of all kinds.
 type client[T any] interface {
 	Get(ctx context.Context, name string, options metav1.GetOptions) (T, error)
 	Create(ctx context.Context, object T, options metav1.CreateOptions) (T, error)
@@ -99,7 +99,7 @@ func (k *kindOf[T]) delete(ctx context.Context, object plugin.Object) error {
 	})
 }
 
-// orNil keeps the empty object that comes with an error from looking like one that is there.
+// orNil returns nil in place of the empty object that comes with an error.
 func orNil[T plugin.Object](object T, err error) (plugin.Object, error) {
 	if err != nil {
 		return nil, err

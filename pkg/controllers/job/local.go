@@ -23,29 +23,29 @@ type localState struct {
 	uid        types.UID
 	checked    int64                   // generation of the spec that refusal, specMark and plugins are about
 	refusal    *finding                // why that spec cannot run
-	specMark   string                  // what tells that spec from another
-	plugins    pluginState             // what the plugins make of that spec
+	specMark   string                  // identifies that spec
+	plugins    pluginState             // the plugins' result for that spec
 	planned    int64                   // generation of the spec that the last plan was made for; 0 if there was none
 	lastWrite  time.Time               // of the status
 	writeError string                  // why the status could not be written last
-	unwritten  *unwrittenStatus        // what waits to be written; nil if nothing does
+	unwritten  *unwrittenStatus        // the status that waits to be written; nil if nothing does
 	uncertain  *uncertainWrite         // a write of which it is not known whether it succeeded; nil if there is none
-	lastError  *finding                // what the last attempt to act ran into
+	lastError  *finding                // the error of the last attempt to act
 	deletions  map[types.UID]time.Time // pod UID -> when its deletion was asked for
 	unfinished bool                    // pods are left to create or delete: the Job has a turn, or waits for one
 	goneGroup  types.UID               // of the PodGroup that was deleted last, which may still be seen
 	commands   sets.Set[types.UID]     // Commands that have been deleted and may still be seen
 	retries    retries
-	announced  map[delayedAnswer]bool // what was announced to be answered later
-	pause      time.Duration          // since a name was tried last that is taken
+	announced  map[delayedAnswer]bool // announced answers
+	pause      time.Duration          // pause before a taken name is tried again
 }
 
-// uncertainWrite is a write of the status of which it is not known whether it succeeded.
+// uncertainWrite is a write of the status with an unknown outcome.
 type uncertainWrite struct {
 	job  *batchv1alpha1.Job // with the status before it
 	s    *snapshot
 	p    *plan
-	ends []*corev1.Pod // of which the status tells
+	ends []*corev1.Pod // of pods whose end the status records
 }
 
 // hasSucceeded says whether a status that was read later is the one that was to be written. It compares what is known of the pods.
@@ -71,7 +71,7 @@ type unwrittenStatus struct {
 	delayed    []batchv1alpha1.DelayedEvent
 }
 
-// newUnwritten is what a status remembers that is to follow another.
+// newUnwritten is the content of a status that is to follow another.
 func newUnwritten(base, status *batchv1alpha1.JobStatus) *unwrittenStatus {
 	return &unwrittenStatus{base, status.TaskRecords, status.PodGeneration, status.RestartBackoff, status.Delayed}
 }
@@ -83,7 +83,7 @@ func (m *unwrittenStatus) addTo(status *batchv1alpha1.JobStatus) {
 	}
 }
 
-// refusalOf returns why the Job's spec cannot run, or nil. It is worked out once for each change of the spec.
+// refusalOf returns why the Job's spec cannot run, or nil. It is computed once for each change of the spec.
 func (local *localState) refusalOf(job *batchv1alpha1.Job) *finding {
 	if local.checked != job.Generation {
 		local.checked, local.refusal, local.specMark = job.Generation, checkSpec(job), specMark(job)
@@ -107,7 +107,7 @@ func (local *localState) notYetDeleted(pods []*corev1.Pod, now time.Time) []*cor
 	return fresh
 }
 
-// noteDeletions remembers that the deletion of pods is asked for now.
+// noteDeletions records that the deletion of pods is requested now.
 func (local *localState) noteDeletions(pods []*corev1.Pod, now time.Time) {
 	if local.deletions == nil {
 		local.deletions = make(map[types.UID]time.Time, len(pods))
@@ -117,7 +117,7 @@ func (local *localState) noteDeletions(pods []*corev1.Pod, now time.Time) {
 	}
 }
 
-// nextPause returns how long to wait before a name is tried again that is taken: longer each time.
+// nextPause returns the pause before a taken name is tried again: longer each time.
 func (local *localState) nextPause(isNew bool) time.Duration {
 	if isNew {
 		local.pause = 0

@@ -13,7 +13,7 @@ import (
 	"github.com/muster-sched/muster/pkg/job/phase"
 )
 
-// Subsystems of the metrics' names: our own, and that of metrics whose names clients of Volcano know.
+// Subsystems of the metrics' names: our own, and the one of metrics whose names clients of Volcano know.
 const (
 	musterSubsystem  = "muster"
 	volcanoSubsystem = "volcano"
@@ -43,7 +43,7 @@ type instruments struct {
 	all []Metric
 }
 
-// Metric describes one metric to people.
+// Metric describes one metric.
 type Metric struct {
 	// Name under which it is served.
 	Name string
@@ -51,7 +51,7 @@ type Metric struct {
 	Type string
 	// Labels are its labels.
 	Labels []string
-	// Help says what it tells.
+	// Help says what it measures.
 	Help string
 
 	collector metrics.Registerable
@@ -123,8 +123,8 @@ func (m *instruments) register(register func(...metrics.Registerable)) {
 	}
 }
 
-// wrote counts what a status says that has been written. Queues that do not exist are not counted: a series for each name that users invent
-// would stay for ever.
+// wrote counts the content of a status that has been written. Queues that do not exist are not counted: a series for each name that users
+// invent would stay for ever.
 func (m *instruments) wrote(job *batchv1alpha1.Job, before *batchv1alpha1.JobStatus, p *plan, hasQueue bool) {
 	now := p.status.State.Phase
 	if p.request != nil {
@@ -151,7 +151,7 @@ func (m *instruments) wrote(job *batchv1alpha1.Job, before *batchv1alpha1.JobSta
 	}
 }
 
-// causeOf is one of few words: the reason text of a Command is not one of them.
+// causeOf has few values: the reason text of a Command is not one of them.
 func causeOf(r *request) string {
 	switch {
 	case r.cause != nil:
@@ -180,7 +180,7 @@ type census struct {
 	counts map[batchv1alpha1.JobPhase]float64
 }
 
-// show makes the numbers visible from now on.
+// show serves the numbers from now on.
 func (c *census) show() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -46,7 +46,7 @@ func byPriority(spec *batchv1alpha1.JobSpec, priorityOf priorityFunc) []int {
 	return order
 }
 
-// minimumPods returns how many pods of each task, in that order, belong to the Job's minimum. If the minimums of the tasks fit into the
+// minimumPods returns how many pods of each task belong to the Job's minimum, in the given order. If the minimums of the tasks fit into the
 // Job's, they come first, and the rest is filled in order; otherwise they do not bind, and the minimum is filled up in order alone.
 func minimumPods(spec *batchv1alpha1.JobSpec, order []int) []int32 {
 	counts := make([]int32, len(order))

@@ -17,20 +17,20 @@ import (
 	"github.com/muster-sched/muster/pkg/job/validation"
 )
 
-// pluginState is what a Job's plugins make of its spec, and what is known to be there of it.
+// pluginState is the result of a Job's plugins for its spec, and the known state of their objects.
 type pluginState struct {
 	generation int64
 	set        *plugins.Set // nil if the plugins refuse the spec
 	refusal    error        // why they do
-	// applied are the objects that were found, or made, as the plugins want them. nil if that was not looked at yet.
+	// applied are the objects that were found or made in the wanted form. nil before the first look.
 	applied map[applied]string // -> resource version
-	// notes are what people should be told: notes are warnings for users: from the plugins, and about policies that can never fire.
+	// notes are warnings for users, from the plugins and about policies that can never fire.
 	notes []plugin.Note
 	// said are the notes that an event has reported.
 	said sets.Set[plugin.Note]
 }
 
-// applied names one object that plugins want.
+// applied identifies an object that plugins want.
 type applied struct {
 	kind kind
 	name string
@@ -79,8 +79,7 @@ func (c *Controller) tell(job *batchv1alpha1.Job, ps *pluginState) {
 	}
 }
 
-// applyObjects makes the objects of the Job's plugins what the plugins want. It does nothing while they are as it has
-// left them.
+// applyObjects brings the objects of the Job's plugins to the wanted form. It does nothing while they are as it left them.
 func (c *Controller) applyObjects(ctx context.Context, job *batchv1alpha1.Job, ps *pluginState) error {
 	c.tell(job, ps)
 	if !ps.set.HasObjects() || isApplied(job, ps) {
@@ -136,7 +135,7 @@ func (c *Controller) objectsOf(job *batchv1alpha1.Job, set *plugins.Set, secrets
 	})
 }
 
-// isApplied tells whether all objects that are watched are there, and are as they were applied.
+// isApplied says whether all watched objects exist in the form in which they were applied.
 func isApplied(job *batchv1alpha1.Job, ps *pluginState) bool {
 	for object, version := range ps.applied {
 		kind, isWatched := object.kind.(watchedKind)
@@ -151,7 +150,7 @@ func isApplied(job *batchv1alpha1.Job, ps *pluginState) bool {
 	return ps.applied != nil
 }
 
-// applyObject creates an object if live is nil, or updates the live one where it is not as wanted.
+// applyObject creates an object if live is nil, or updates the live one if it differs.
 func (c *Controller) applyObject(ctx context.Context, job *batchv1alpha1.Job, kind kind, live, wanted plugin.Object) (plugin.Object, error) {
 	if live == nil {
 		created, err := kind.create(ctx, wanted)
@@ -172,14 +171,14 @@ func (c *Controller) applyObject(ctx context.Context, job *batchv1alpha1.Job, ki
 	return c.refreshObject(ctx, job, kind, live, wanted)
 }
 
-// checkObject reads the object that is in the way of the one that is wanted.
+// checkObject reads the existing object that blocks the wanted one.
 func (c *Controller) checkObject(ctx context.Context, job *batchv1alpha1.Job, kind kind, wanted plugin.Object) (plugin.Object, error) {
 	live, err := kind.get(ctx, job.Namespace, wanted.GetName())
 	if err != nil {
 		return nil, err
 	}
 	if secret, isSecret := live.(*corev1.Secret); isSecret && metav1.IsControlledBy(secret, job) {
-		// Another replica has just made it. Its key is the one to keep, not ours: look at all again.
+		// Another replica has just made it. Its key is the one to keep, not ours: read all again.
 		return nil, apierrors.NewConflict(kind.resource(), secret.Name, errors.New("it was made meanwhile"))
 	}
 	return live, nil

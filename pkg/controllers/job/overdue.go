@@ -10,15 +10,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// reasonPodOverdue says that a pod that was deleted does not go.
+// reasonPodOverdue says that a deleted pod still exists.
 const reasonPodOverdue = "PodDoesNotTerminate"
 
 // overdueAfter is added to the grace period of a deleted pod. A pod that is still there then is reported. A kubelet that works takes
 // seconds.
 const overdueAfter = time.Minute
 
-// findOverdue returns what there is to say about pods that were deleted and should have gone; nil if there is nothing, and then in how long
-// there may be, 0 for never. It names the first of several pods by name, so that the text stays.
+// findOverdue returns a finding about deleted pods that still exist; nil if there is none, and then in how long there may be one, 0 for
+// never. It names the first of several pods by name, so that the text stays.
 func findOverdue(pods []*corev1.Pod, now time.Time) (*finding, time.Duration) {
 	var overdue []*corev1.Pod
 	var next time.Duration
@@ -44,7 +44,7 @@ func findOverdue(pods []*corev1.Pod, now time.Time) (*finding, time.Duration) {
 		pod.Name, pod.DeletionTimestamp.UTC().Format(time.RFC3339), others, whatKeeps(pod))}, next
 }
 
-// whatKeeps says why a pod may not go, and what to do.
+// whatKeeps says why a pod still exists, and what to do.
 func whatKeeps(pod *corev1.Pod) string {
 	switch {
 	case len(pod.Finalizers) > 0:

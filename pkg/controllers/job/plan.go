@@ -17,11 +17,11 @@ import (
 	"github.com/muster-sched/muster/pkg/job/policy"
 )
 
-// request is an action that something asks for, and why.
+// request is a requested action, and the reason.
 type request struct {
 	action  busv1alpha1.Action
 	why     finding
-	cause   *policy.Event // what a policy answers; nil if a Command or the spec asks
+	cause   *policy.Event // the event that a policy answers; nil if a Command or the spec asks
 	targets policy.Targets
 	// others are the further answers of policies.
 	others []policy.Event
@@ -29,7 +29,7 @@ type request struct {
 	commanded bool
 }
 
-// plan is what is to become of a Job: plan is the next state of a Job: the status that announces it, and the pods to delete and to create.
+// plan is the next state of a Job: the status that announces it, and the pods to delete and to create.
 type plan struct {
 	// status that the Job should have.
 	status *batchv1alpha1.JobStatus
@@ -43,13 +43,13 @@ type plan struct {
 	delays []policy.Delay
 	// isFirst says that the status only shows that the Job has begun: the plan is made again once it is written.
 	isFirst bool
-	// refusal says why the answer of a policy to what happened to an aborted Job is not executed; empty if none was given.
+	// refusal says why a policy's answer about an aborted Job is not executed; empty if there was no answer.
 	refusal string
-	// ignored says that the command that was given does nothing in the Job's phase.
+	// ignored says that the Command does nothing in the Job's phase.
 	ignored bool
 }
 
-// makePlan works out what is to become of the Job. It changes nothing of the snapshot, and makes the same plan of the same one.
+// makePlan computes the next state of the Job. It does not change the snapshot, and makes the same plan for the same snapshot.
 func makePlan(s *snapshot) *plan {
 	job := *s.job
 	job.Status = *s.job.Status.DeepCopy()
@@ -79,7 +79,7 @@ func makePlan(s *snapshot) *plan {
 	sorted := all.sort(&job, records)
 	sorted.count(status)
 	status.TaskRecords = writeRecords(&job.Spec, records)
-	// An announcement stands in the status for as long as it has victims; without any it is skipped.
+	// An announcement stays in the status while it has victims; without any it is skipped.
 	stage := sorted.stage(&job, s.dependency, delays)
 	if !granted || status.Terminating == 0 {
 		if takeStep(s, &job, sorted, stage, delays) || endDeleted(&job, sorted, stage) {
@@ -106,8 +106,8 @@ func makePlan(s *snapshot) *plan {
 	return result
 }
 
-// firstStatus is the status of a Job that has come further than Pending before its status said anything; nil for other Jobs. It is written
-// first: clients that watch see each Job begin.
+// firstStatus is the first status of a Job that is beyond Pending before it has a status; nil for other Jobs. It is written first: clients
+// that watch see each Job begin.
 func firstStatus(s *snapshot, result *plan) *batchv1alpha1.JobStatus {
 	if s.job.Status.State.Phase != "" || result.status.State.Phase == batchv1alpha1.Pending {
 		return nil
@@ -118,7 +118,7 @@ func firstStatus(s *snapshot, result *plan) *batchv1alpha1.JobStatus {
 	return first
 }
 
-// beginning is the phase that a Job is in, which begins as Pending.
+// beginning is the phase of a Job, where none means Pending.
 func beginning(p batchv1alpha1.JobPhase) batchv1alpha1.JobPhase {
 	if p == "" {
 		return batchv1alpha1.Pending
@@ -126,8 +126,8 @@ func beginning(p batchv1alpha1.JobPhase) batchv1alpha1.JobPhase {
 	return p
 }
 
-// noteSurplus remembers the pods that are to go because their task was scaled down. Scaled up again while they are
-// still going, the task would take them for evicted. No task can have an index beyond MaxReplicas again, and no record keeps it.
+// noteSurplus records the pods that are deleted because their task was scaled down. Without the record, a task that is scaled up again
+// meanwhile would take them for evicted. No task can have an index beyond MaxReplicas again, and no record keeps it.
 func noteSurplus(job *batchv1alpha1.Job, records []policy.Record, all *podSet) {
 	if phase.KeepsOnlyFinished(job.Status.State.Phase) {
 		return
@@ -162,8 +162,7 @@ func hold(s *snapshot, job *batchv1alpha1.Job) *plan {
 // demand returns the action to take now, or nil: of a Command that the Job's phase honours, or else of the spec, or else of the policies.
 // It records the answered events, and returns the evictions of pods that are replaced.
 //
-// Only what would abort the Job waits for the next look if a policy has something to do: an aborted Job may go on, and earlier events would
-// never be answered.
+// An abort waits for the next sync if a policy has something to do: an aborted Job may go on, and earlier events would never be answered.
 func demand(s *snapshot, job *batchv1alpha1.Job, records []policy.Record, all *podSet, agreed bool) (*request, []policy.Event, []policy.Delay) {
 	answer, evicted, delays := askPolicies(s, job, records, all)
 	wish := askSpec(job, s.now)
@@ -176,7 +175,7 @@ func demand(s *snapshot, job *batchv1alpha1.Job, records []policy.Record, all *p
 	return wish, evicted, delays
 }
 
-// spare returns the answers to come that an action leaves standing: answers about pods that it does not touch.
+// spare returns the delayed answers that an action does not cancel: answers about pods that it does not touch.
 func (r *request) spare(delays []policy.Delay) []policy.Delay {
 	switch r.action {
 	case busv1alpha1.RestartTaskAction, busv1alpha1.RestartPartitionAction, busv1alpha1.RestartPodAction:
@@ -188,8 +187,7 @@ func (r *request) spare(delays []policy.Delay) []policy.Delay {
 	})
 }
 
-// recordDelays writes down what will be answered later. While a Job restarts nothing is asked, and what was written
-// before stands.
+// recordDelays writes the delayed answers to the status. While a Job restarts no policy is asked, and the earlier ones stay.
 func recordDelays(s *snapshot, job *batchv1alpha1.Job, granted bool, delays []policy.Delay) {
 	status := &job.Status
 	switch {
@@ -200,7 +198,7 @@ func recordDelays(s *snapshot, job *batchv1alpha1.Job, granted bool, delays []po
 	}
 }
 
-// whyCommanded says what the giver of a Command says, or else that there was one.
+// whyCommanded returns the Command's reason, or says that there was a Command.
 func whyCommanded(command *busv1alpha1.Command) finding {
 	why := finding{command.Reason, command.Message}
 	if why.reason == "" || why.reason == reasonSuspended {
@@ -212,12 +210,12 @@ func whyCommanded(command *busv1alpha1.Command) finding {
 	return why
 }
 
-// answers tells whether the policies are asked in a phase: about all that happens while the Job runs, and about changes
-// of the spec while it is aborted too.
+// answers says whether the policies are asked in a phase: about all events while the Job runs, and about changes of the spec also while it
+// is aborted.
 func answers(p batchv1alpha1.JobPhase) bool { return phase.Runs(p) || phase.IsAborted(p) }
 
-// askPolicies returns what the policies answer to what has happened now, or before if the time has come for it; and the evictions of pods
-// that are replaced, whatever the answer.
+// askPolicies returns the policies' answers to present events, and to earlier ones whose time has come; and the evictions of pods that are
+// replaced in any case.
 func askPolicies(s *snapshot, job *batchv1alpha1.Job, records []policy.Record, all *podSet) (*request, []policy.Event, []policy.Delay) {
 	if !answers(job.Status.State.Phase) {
 		return nil, nil, nil
@@ -257,8 +255,8 @@ func askPolicies(s *snapshot, job *batchv1alpha1.Job, records []policy.Record, a
 	}, evicted, delays
 }
 
-// settle remembers what is seen of the pods, and what has happened to them as dealt with. While nothing can be started anew, pods
-// that were killed stay as they are. The evictions of pods that are replaced are returned.
+// settle records the state of the pods, and their events as handled. While nothing can be started anew, pods that were killed stay as they
+// are. The evictions of pods that are replaced are returned.
 func settle(s *snapshot, records []policy.Record, sorted *members, seen []policy.Event) []policy.Event {
 	var evicted []policy.Event
 	for i := range records {
@@ -279,8 +277,8 @@ func settle(s *snapshot, records []policy.Record, sorted *members, seen []policy
 	return evicted
 }
 
-// isSplit tells whether some pods run while other pods wait for a node. It tells a PodGroup that is Unknown now from one that was so before
-// a restart.
+// isSplit tells whether some pods run while other pods wait for a node. It distinguishes a PodGroup that is Unknown now from one that was
+// so before a restart.
 func isSplit(m *members) bool {
 	var runs, waits bool
 	for i := range m.tasks {
@@ -299,7 +297,7 @@ const (
 	reasonDeadlineExceeded = "DeadlineExceeded"
 )
 
-// askSpec returns what the spec asks for: to suspend, to resume what was suspended by it, or to end at the deadline.
+// askSpec returns the action that the spec requests: to suspend, to resume after its own suspension, or to end at the deadline.
 func askSpec(job *batchv1alpha1.Job, now time.Time) *request {
 	suspend := isSuspended(job)
 	current := job.Status.State
@@ -320,20 +318,19 @@ func askSpec(job *batchv1alpha1.Job, now time.Time) *request {
 
 func isSuspended(job *batchv1alpha1.Job) bool { return job.Spec.Suspend != nil && *job.Spec.Suspend }
 
-// timeLeft returns how long the Job may go on; false if it may go on for ever, or does not go on. As in batch/v1 the time begins
-// anew when it is resumed.
+// timeLeft returns how long the Job may run on; false if there is no deadline, or the Job does not run. As in batch/v1 the time begins anew
+// at a resume.
 func timeLeft(job *batchv1alpha1.Job, now time.Time) (time.Duration, bool) {
 	if job.Spec.ActiveDeadlineSeconds == nil || job.Status.StartTime == nil || phase.IsAborted(job.Status.State.Phase) {
 		return 0, false
 	}
-	// A Job that was stored before the schema had a maximum may say more than a duration holds.
+	// A Job that was stored before the schema had a maximum may have more than a duration holds.
 	const longest = (1<<63-1)/int64(time.Second) - 1
 	allowed := time.Duration(min(*job.Spec.ActiveDeadlineSeconds, longest)) * time.Second
 	return job.Status.StartTime.Add(allowed + policy.ClockUnit).Sub(now), true
 }
 
-// grant does to the status and the records what the action does to the Job. It returns false if the Job's phase does
-// not honour the action.
+// grant applies the action to the status and the records. It returns false if the Job's phase does not honour the action.
 func grant(job *batchv1alpha1.Job, records []policy.Record, all *podSet, asked *request, now time.Time) bool {
 	status := &job.Status
 	before := all.sort(job, records)
@@ -381,8 +378,8 @@ func isAgainstSuspension(job *batchv1alpha1.Job, asked *request) bool {
 	return asked.action == busv1alpha1.ResumeJobAction && asked.cause != nil && isSuspended(job)
 }
 
-// whyRefused says to people why an aborted Job does not do what a policy asks for; empty for a Job that runs: only an action that would
-// resume it is refused, and a running Job needs no resuming.
+// whyRefused says why an aborted Job does not carry out a policy's action; empty for a Job that runs: only an action that would resume it
+// is refused, and a running Job needs no resuming.
 func whyRefused(job *batchv1alpha1.Job, asked *request) string {
 	p := job.Status.State.Phase
 	if !phase.IsAborted(p) {
@@ -395,7 +392,7 @@ func whyRefused(job *batchv1alpha1.Job, asked *request) string {
 	return fmt.Sprintf("Action %s is not executed: %s (%s)", asked.action, why, asked.why.message)
 }
 
-// renewTargets marks the pods of a task that a restart is about, and lets their indexes run anew.
+// renewTargets marks the pods of a task that a restart targets, and lets their indexes run anew.
 func renewTargets(record *policy.Record, position int, task *policy.Task, targets *policy.Targets) {
 	var renewed []int32
 	for index := range task.Spec.Replicas {
@@ -421,7 +418,7 @@ func takeStep(s *snapshot, job *batchv1alpha1.Job, sorted *members, stage depend
 		return false
 	}
 	status.State.Phase = step.Next
-	// Where there is nothing new to say, what led to the phase before led here too; but to run needs no reason.
+	// Without a new reason, the reason of the phase before holds here, too; but Running needs no reason.
 	if step.Reason != "" || step.Next == batchv1alpha1.Running {
 		status.State.Reason, status.State.Message = step.Reason, step.Message
 	}

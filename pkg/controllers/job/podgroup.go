@@ -15,10 +15,10 @@ import (
 	"github.com/muster-sched/muster/pkg/job/dependency"
 )
 
-// newGroup builds the Job's PodGroup. The Job has its defaults filled in, and its spec is that of its gang.
+// newGroup builds the Job's PodGroup. The Job has its defaults filled in, and its spec is the one for its gang.
 func newGroup(job *batchv1alpha1.Job, priorityOf priorityFunc, added additions) *schedulingv1beta1.PodGroup {
 	annotations := maps.Clone(job.Annotations)
-	// A copy of the Job's manifest would say nothing true about the PodGroup.
+	// A copy of the Job's manifest would be wrong for the PodGroup.
 	delete(annotations, corev1.LastAppliedConfigAnnotation)
 	return &schedulingv1beta1.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{
@@ -54,7 +54,7 @@ func groupSpec(job *batchv1alpha1.Job, priorityOf priorityFunc, added additions)
 	}
 }
 
-// subGroups says in the words of a PodGroup how a task is divided into partitions.
+// subGroups expresses the partitions of a task as subgroups of a PodGroup.
 func subGroups(task *batchv1alpha1.TaskSpec) schedulingv1beta1.SubGroupPolicySpec {
 	size, least := task.PartitionPolicy.PartitionSize, task.PartitionPolicy.MinPartitions
 	return schedulingv1beta1.SubGroupPolicySpec{
@@ -66,14 +66,13 @@ func subGroups(task *batchv1alpha1.TaskSpec) schedulingv1beta1.SubGroupPolicySpe
 	}
 }
 
-// isAdmitted tells whether the PodGroup's queue has let it in, so that its pods may be created.
+// isAdmitted says whether the PodGroup's queue has admitted it, so that its pods may be created.
 func isAdmitted(group *schedulingv1beta1.PodGroup) bool {
 	return group != nil && group.Status.Phase.Admitted()
 }
 
-// ensureGroup creates the Job's PodGroup, or updates the one that is there where it is not as it should be. It asks for what may run now,
-// and for more with each stage; it asks for less when pods are lost and other pods wait. While none does, it is not written for each pod
-// that fails.
+// ensureGroup creates the Job's PodGroup, or updates it if it differs. It requests room for the tasks that may run now, and for more with
+// each stage; it requests less when pods are lost and other pods wait. While no pod waits, it is not written for each pod that fails.
 func (c *Controller) ensureGroup(
 	ctx context.Context, whole *batchv1alpha1.Job, p *plan, group *schedulingv1beta1.PodGroup,
 ) (*schedulingv1beta1.PodGroup, error) {
@@ -104,14 +103,14 @@ func (c *Controller) ensureGroup(
 	return updated, nil
 }
 
-// gangOf is the Job as its gang has to know it in a stage.
+// gangOf is the Job in the form for its gang in a stage.
 func gangOf(job *batchv1alpha1.Job, stage dependency.Stage) *batchv1alpha1.Job {
 	part := *job
 	part.Spec = *stage.Gang(&job.Spec)
 	return &part
 }
 
-// wantedSpec is what the spec of the Job's PodGroup should be. Additions by other clients for tasks and topology stay.
+// wantedSpec is the wanted spec of the Job's PodGroup. Additions by other clients for tasks and topology stay.
 func (c *Controller) wantedSpec(job *batchv1alpha1.Job, group *schedulingv1beta1.PodGroup) schedulingv1beta1.PodGroupSpec {
 	wanted := groupSpec(job, c.priorityOf, c.additionsIn(job.Namespace))
 	wanted.NetworkTopology = group.Spec.NetworkTopology
@@ -121,8 +120,8 @@ func (c *Controller) wantedSpec(job *batchv1alpha1.Job, group *schedulingv1beta1
 	return wanted
 }
 
-// deleteGroup deletes the Job's PodGroup if it has one: a Job that has ended or is aborted holds no place in its queue. It is not looked
-// at any more, however long it is still seen: it was admitted, and what takes its place may not be.
+// deleteGroup deletes the Job's PodGroup if it has one: a Job that has ended or is aborted holds no place in its queue. It is ignored from
+// then on, even while it is still seen: it was admitted, and its successor may not be.
 func (c *Controller) deleteGroup(ctx context.Context, job *batchv1alpha1.Job, group *schedulingv1beta1.PodGroup, local *localState) error {
 	if group == nil || group.DeletionTimestamp != nil {
 		return nil

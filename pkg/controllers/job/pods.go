@@ -21,7 +21,7 @@ import (
 	"github.com/muster-sched/muster/pkg/job/volumes"
 )
 
-// Bounds of what is asked of the API server at once: for one Job, and for all. More than a few hundred requests of one client are refused.
+// Bounds of concurrent requests to the API server: for one Job, and for all. More than a few hundred requests of one client are refused.
 // 100 cost an API server of two cores a twentieth of its throughput: its watches fall behind.
 const (
 	firstBatch  = 1
@@ -29,9 +29,9 @@ const (
 	maxRequests = 32
 )
 
-// Bounds of what is done to the pods of a Job in one sync. A gang starts when it is whole: if eight are filled side by side, each waits
+// Bounds of the requests for the pods of a Job in one sync. A gang starts when it is whole: if eight are filled side by side, each waits
 // long, and the scheduler has nothing to do. So few Jobs have a turn at once to create or delete many pods. No Job needs one for the first
-// few pods. A Job with a turn is looked at again after a while: its Commands are heard.
+// few pods. A Job with a turn is synced again after a while: so its Commands are seen.
 const (
 	turnsAtOnce = 2
 	podsPerSync = 1000
@@ -41,7 +41,7 @@ const (
 // turnBounds bound the pods that are created and deleted in a Job's turn while other Jobs wait for one.
 var turnBounds = worker.TurnBounds{OtherNamespace: 250, SameNamespace: podsPerSync}
 
-// errNameTaken says that a pod cannot be created because something else has its name.
+// errNameTaken says that a pod cannot be created because another object has its name.
 var errNameTaken = errors.New("the name is taken by a pod of another owner")
 
 // errEarlierPod says that a pod cannot be created yet: the Job was deleted and created anew, and its pods are still going.
@@ -69,7 +69,7 @@ func newPod(job *batchv1alpha1.Job, task *batchv1alpha1.TaskSpec, index int32) *
 	return pod
 }
 
-// tie says which PodGroup a pod is created for, if the scheduler might know it only as it was before. The annotation may come from a
+// tie names the PodGroup that a pod is created for, if the scheduler may only know its earlier version. The annotation may come from a
 // template that was copied from another pod. It would keep this pod out for ever.
 func tie(pod *corev1.Pod, group *schedulingv1beta1.PodGroup) {
 	delete(pod.Annotations, schedulingv1beta1.GroupResourceVersionAnnotation)
@@ -123,7 +123,7 @@ func podAnnotations(job *batchv1alpha1.Job, task *batchv1alpha1.TaskSpec, index 
 	return annotations
 }
 
-// inherit copies the values of the keys that are there.
+// inherit copies the values of the existing keys.
 func inherit(to, from map[string]string, keys ...string) {
 	for _, key := range keys {
 		if value, ok := from[key]; ok {
@@ -133,8 +133,8 @@ func inherit(to, from map[string]string, keys ...string) {
 }
 
 // createPods creates the missing pods in batches, whose size doubles after each success. So a Job whose pods are refused costs a few
-// requests and not thousands. It returns the first error of the first batch that had one. all says whether it has come to all pods: the
-// rest is for another sync.
+// requests and not thousands. It returns the first error of the first batch that had one. all says whether all pods were created: the rest
+// is for another sync.
 func (c *Controller) createPods(
 	ctx context.Context, job *batchv1alpha1.Job, group *schedulingv1beta1.PodGroup, set *plugins.Set, wanted []missing,
 ) (all bool, err error) {
@@ -155,7 +155,7 @@ func (c *Controller) createPods(
 func (c *Controller) inBatches(key string, first, n int, do func(from, to int) error) (all bool, err error) {
 	few := min(n, withoutTurn)
 	if n > withoutTurn && c.turns.Waits(key) {
-		few = 0 // it has had them
+		few = 0 // it has created them already
 	}
 	done, most := 0, min(n, few+podsPerSync)
 	for size := first; done < most; size = min(2*size, maxBatch) {
@@ -215,7 +215,7 @@ func (c *Controller) checkOwner(ctx context.Context, job *batchv1alpha1.Job, nam
 }
 
 // deletePods deletes pods, each only if it still has the UID that was seen. It records the requests. It returns the first error, and gives
-// up after a batch in which all requests are refused. all says whether it has come to all of them: the rest is for another sync.
+// up after a batch in which all requests are refused. all says whether all pods were deleted: the rest is for another sync.
 func (c *Controller) deletePods(ctx context.Context, job *batchv1alpha1.Job, pods []*corev1.Pod, local *localState) (all bool, failed error) {
 	all, err := c.inBatches(keyOf(job), maxBatch, len(pods), func(from, to int) error {
 		local.noteDeletions(pods[from:to], c.clock.Now())

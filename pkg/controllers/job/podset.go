@@ -17,10 +17,10 @@ import (
 	"github.com/muster-sched/muster/pkg/job/policy"
 )
 
-// jobPod is a pod and its place in the Job, as its annotations say.
+// jobPod is a pod and its place in the Job, by its annotations.
 type jobPod struct {
 	pod        *corev1.Pod // as it was when it had ended by itself, if that is known, or else as it is now
-	shown      *corev1.Pod // as it is now; nil if it is gone
+	shown      *corev1.Pod // the present pod; nil if it is gone
 	position   int         // of the task in the spec; -1 if it has no such task
 	index      int32
 	version    int32
@@ -30,7 +30,7 @@ type jobPod struct {
 // podSet are all pods that the Job owns.
 type podSet struct {
 	pods  []jobPod
-	names sets.Set[string] // of all pods, whatever becomes of them: no pod can be created under one of these
+	names sets.Set[string] // of all pods, in any state: no pod can be created under one of these
 }
 
 // newPodSet finds the places of the pods. ended are pods that have ended and are gone or going, as they were when they ended. A pod that
@@ -95,8 +95,8 @@ func usesEnds(job *batchv1alpha1.Job) bool {
 	return phase.Runs(p) || p == batchv1alpha1.Restarting && !isLastRestart(job) || phase.IsAborted(p)
 }
 
-// ofUse returns the pods that have ended and are gone or going of which the Job has to know. While it is aborted these are only the
-// succeeded ones, for all other pods run again.
+// ofUse returns ended pods that are gone or going and that matter for the Job. While it is aborted these are only the succeeded ones, for
+// all other pods run again.
 func ofUse(job *batchv1alpha1.Job, ended []*corev1.Pod) []*corev1.Pod {
 	if !usesEnds(job) {
 		return nil
@@ -110,7 +110,7 @@ func ofUse(job *batchv1alpha1.Job, ended []*corev1.Pod) []*corev1.Pod {
 	return found
 }
 
-// dropKnown drops the pods that are gone if it is remembered how they ended, or that their index runs anew.
+// dropKnown drops pods that are gone if a record has their end, or lets their index run anew.
 func (c *podSet) dropKnown(records []policy.Record) {
 	c.pods = slices.DeleteFunc(c.pods, func(s jobPod) bool {
 		return s.shown == nil && s.position >= 0 &&
@@ -118,7 +118,7 @@ func (c *podSet) dropKnown(records []policy.Record) {
 	})
 }
 
-// members are a Job's pods, sorted by what is to become of them.
+// members are a Job's pods, sorted by their next step.
 type members struct {
 	// tasks hold the pods of the current incarnation that may stay, by the tasks of the spec.
 	tasks []policy.Task
@@ -154,7 +154,7 @@ func writeRecords(spec *batchv1alpha1.JobSpec, records []policy.Record) []batchv
 	return written
 }
 
-// sort sorts the pods by the Job's phase, its incarnation and what is remembered.
+// sort sorts the pods by the Job's phase, its incarnation and its records.
 func (c *podSet) sort(job *batchv1alpha1.Job, records []policy.Record) *members {
 	m := &members{tasks: make([]policy.Task, len(job.Spec.Tasks)), names: c.names}
 	for i := range job.Spec.Tasks {
@@ -194,8 +194,7 @@ func isSurplus(job *batchv1alpha1.Job, s jobPod) bool {
 	return s.position < 0 || s.index >= job.Spec.Tasks[s.position].Replicas
 }
 
-// isLastRestart tells whether the Job is restarting but has no run left: it will be Failed, and its finished pods
-// stay for their logs.
+// isLastRestart tells whether the Job is restarting but has no run left: it becomes Failed, and its finished pods stay for their logs.
 func isLastRestart(job *batchv1alpha1.Job) bool {
 	return job.Status.State.Phase == batchv1alpha1.Restarting && job.Status.RetryCount >= job.Spec.MaxRetry
 }
@@ -316,7 +315,7 @@ func isReady(pod *corev1.Pod) bool {
 	})
 }
 
-// highestFirst puts pods into the order in which they are to go: the pods that were created last come first, by the order in the spec.
+// highestFirst puts pods into the order of deletion: the pods that were created last come first, by the order in the spec.
 func highestFirst(job *batchv1alpha1.Job, pods []*corev1.Pod) []*corev1.Pod {
 	all := newPodSet(job, pods, nil).pods
 	slices.SortStableFunc(all, func(a, b jobPod) int {
@@ -355,7 +354,7 @@ func (c *podSet) unsuccessful(job *batchv1alpha1.Job) []map[int32]*corev1.Pod {
 	return found
 }
 
-// missing is a pod that the Job should have and has not.
+// missing is a pod that the Job lacks.
 type missing struct {
 	task  int
 	index int32

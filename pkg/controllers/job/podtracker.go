@@ -18,10 +18,10 @@ type podTracker struct {
 	byJob  map[types.UID]*trackedPods // UID of the Job -> its pods
 }
 
-// trackedPods is what a podTracker knows of one Job.
+// trackedPods is a podTracker's record of one Job.
 type trackedPods struct {
-	present map[types.UID]bool        // pods that the handlers have heard of, and not that they are gone -> do they look killed
-	ends    map[types.UID]*corev1.Pod // pods that have ended by themselves and are gone or going, as they were when they had
+	present map[types.UID]bool        // pods that the handlers have reported as existing -> do they look killed
+	ends    map[types.UID]*corev1.Pod // pods that have ended by themselves and are gone or going, in their state at their end
 }
 
 // open begins to keep how pods end. A standby does not: the leader deals with them, and a standby does not see when.
@@ -54,7 +54,7 @@ func (r *podTracker) count(job types.UID) int {
 	return 0
 }
 
-// changed keeps how a pod ended that looks killed now and did not before.
+// changed keeps how a pod ended that looks killed now and did not look so before.
 func (r *podTracker) changed(job types.UID, before, after *corev1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -68,7 +68,7 @@ func (r *podTracker) changed(job types.UID, before, after *corev1.Pod) {
 	}
 }
 
-// looksKilled tells whether a pod has ended and looks as if it had been told to before.
+// looksKilled says whether a pod has ended and looks as if it was stopped.
 func looksKilled(pod *corev1.Pod) bool { return policy.IsFinished(pod) && !policy.EndedByItself(pod) }
 
 // left records that a pod is gone. It keeps how the pod ended, if it ended by itself and the Job exists: the pods of a deleted Job do not
@@ -123,7 +123,7 @@ func (r *podTracker) look(job types.UID, shown []*corev1.Pod) ([]*corev1.Pod, bo
 	return ends, told && there == len(known.present)
 }
 
-// drop forgets how pods ended, now that a status tells it.
+// drop forgets how pods ended, after a status records it.
 func (r *podTracker) drop(job types.UID, ended []*corev1.Pod) {
 	if len(ended) == 0 {
 		return
@@ -138,14 +138,14 @@ func (r *podTracker) drop(job types.UID, ended []*corev1.Pod) {
 	}
 }
 
-// forget drops what is known of a Job that is gone, or that has ended.
+// forget drops the record of a Job that is gone, or that has ended.
 func (r *podTracker) forget(job types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.byJob, job)
 }
 
-// tidy drops a Job of which nothing is known any more.
+// tidy drops an empty record.
 func (r *podTracker) tidy(job types.UID) {
 	if known := r.byJob[job]; len(known.present) == 0 && len(known.ends) == 0 {
 		delete(r.byJob, job)

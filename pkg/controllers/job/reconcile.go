@@ -58,7 +58,7 @@ func (c *Controller) reconcile(ctx context.Context, job *batchv1alpha1.Job, loca
 	return c.conclude(&acting, s, failed, wait, local)
 }
 
-// conclude says when to look at the Job again, by how it went to act.
+// conclude says when to sync the Job again, by the result of act.
 func (c *Controller) conclude(job *batchv1alpha1.Job, s *snapshot, failed error, wait time.Duration, local *localState) (time.Duration, error) {
 	if failed != nil {
 		pause, err := c.report(job, failed, local)
@@ -69,14 +69,14 @@ func (c *Controller) conclude(job *batchv1alpha1.Job, s *snapshot, failed error,
 		wait = soonest(wait, retrySoon) // the status still records it
 	}
 	if s.foreignGroup {
-		// Nothing tells when what is not the Job's is gone.
+		// No event tells when an object of another owner is gone.
 		wait = soonest(wait, retrySoon)
 	}
 	return wait, nil
 }
 
-// isStillTrue asks the API server whether what the plan rests on is so: the Command is still there, and the event that a policy answers has
-// really happened.
+// isStillTrue asks the API server whether the causes of the plan still hold: the Command is still there, and the event that a policy
+// answers has really happened.
 func (c *Controller) isStillTrue(ctx context.Context, s *snapshot, p *plan) bool {
 	if p.isFirst {
 		return true
@@ -104,7 +104,7 @@ func (c *Controller) hasHappened(ctx context.Context, job *batchv1alpha1.Job, e 
 	}
 }
 
-// nextDeadline returns when time alone changes something about the Job; 0 if it does not.
+// nextDeadline returns when time alone changes something for the Job; 0 if it does not.
 func (c *Controller) nextDeadline(job *batchv1alpha1.Job, now time.Time) time.Duration {
 	if left, limited := timeToLive(job, now); limited && !isDeleted(job) {
 		return atLeast(left)
@@ -130,7 +130,7 @@ func atLeast(left time.Duration) time.Duration {
 	return left
 }
 
-// soonest returns the shorter of two waits, of which 0 means none.
+// soonest returns the shorter of two waits; 0 means none.
 func soonest(a, b time.Duration) time.Duration {
 	if a == 0 || b != 0 && b < a {
 		return b

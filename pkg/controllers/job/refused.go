@@ -13,9 +13,9 @@ import (
 )
 
 // A Job that has started and whose spec was then changed to one that cannot run keeps what it has: the user's intention is unknown. Nothing
-// is created or scaled away, and what would start pods anew is put off. It can still come to its end, and be ended.
+// is created or scaled away, and actions that would start pods anew wait. It can still come to its end, and be ended.
 
-// withRoomForAll returns the Job with room for all that there is of it, whatever its spec says now.
+// withRoomForAll returns the Job with replicas for all its pods, whatever its spec says now.
 func withRoomForAll(job *batchv1alpha1.Job, pods, ended []*corev1.Pod) *batchv1alpha1.Job {
 	kept := *job
 	kept.Spec.Tasks = slices.Clone(job.Spec.Tasks)
@@ -30,7 +30,7 @@ func withRoomForAll(job *batchv1alpha1.Job, pods, ended []*corev1.Pod) *batchv1a
 	return &kept
 }
 
-// extent is how many indexes of a task there are pods of, or anything is known of.
+// extent is the number of indexes of a task that have pods or records.
 func extent(job *batchv1alpha1.Job, position int, all *podSet) int32 {
 	name := job.Spec.Tasks[position].Name
 	record := policy.ReadRecord(job.Status.TaskRecords, name, math.MaxInt32)

@@ -21,7 +21,7 @@ import (
 const (
 	// secretsRole is the ClusterRole with the rights on Secrets that a Job with a key needs (manifests/rbac/controller.yaml).
 	secretsRole = "muster-controller-secrets"
-	// rightPause is how long to wait for a new right to take effect: API servers learn of a RoleBinding by a watch.
+	// rightPause is how long to wait for a new right to take effect: API servers learn of a RoleBinding from a watch.
 	rightPause = 20 * time.Millisecond
 	// rightTime is how long a right may take to have effect before its absence is an error.
 	rightTime = 10 * time.Second
@@ -67,7 +67,7 @@ func (a *secretAccess) subject(ctx context.Context) (*rbacv1.Subject, error) {
 	return a.self, nil
 }
 
-// subjectOf is the subject of a RoleBinding that a user name stands for.
+// subjectOf is the subject of a RoleBinding for a user name.
 func subjectOf(username string) *rbacv1.Subject {
 	if namespace, name, err := serviceaccount.SplitUsername(username); err == nil {
 		return &rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}
@@ -83,10 +83,10 @@ type secretReader struct {
 	read map[string]plugin.Object // name -> what was read, nil if there is none
 	// bindings has the RoleBindings that give the rights on them: name -> resource version.
 	bindings map[string]string
-	err      error // the first that came up
+	err      error // the first error
 }
 
-// data returns what is in the Job's own Secret of that name, nil if there is none.
+// data returns the content of the Job's own Secret of that name, nil if there is none.
 func (r *secretReader) data(name string) map[string][]byte {
 	live, err := r.live(name)
 	if err != nil && r.err == nil {
@@ -139,8 +139,8 @@ func (r *secretReader) get(name string) (plugin.Object, error) {
 	return live, nil
 }
 
-// checkSecrets applies the objects of the Job's plugins again if one of its Secrets is not as it was applied. Secrets are not watched, so
-// this is asked before pods are created that mount them.
+// checkSecrets applies the objects of the Job's plugins again if one of its Secrets has changed. Secrets are not watched, so this is asked
+// before pods are created that mount them.
 func (c *Controller) checkSecrets(ctx context.Context, job *batchv1alpha1.Job, ps *pluginState) error {
 	for object, version := range ps.applied {
 		if object.kind != c.kinds.secrets {

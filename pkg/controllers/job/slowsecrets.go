@@ -13,8 +13,8 @@ import (
 	"github.com/muster-sched/muster/pkg/job/plugins/plugin"
 )
 
-// slowSecrets makes the data of Secrets that takes long to make, such as RSA keys. It makes one at a time, so that all together take one
-// processor, and namespaces take turns. Workers that lead Jobs do not wait for it: a Job is looked at again when its data is made.
+// slowSecrets makes the data of Secrets that takes long to make, such as RSA keys. It makes one at a time, so that all use at most one
+// processor, and namespaces take turns. Workers that sync Jobs do not wait for it: a Job is synced again when its data is made.
 type slowSecrets struct {
 	worker *worker.Worker
 	made   func(key string) // called with the key of a Job whose data is made
@@ -52,7 +52,7 @@ func (s *slowSecrets) get(job *batchv1alpha1.Job, slow *plugin.SlowSecret) map[s
 	return known.data
 }
 
-// forget drops what was made, or is to be made, for the Job with that key.
+// forget drops the data for the Job with that key, made or not.
 func (s *slowSecrets) forget(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

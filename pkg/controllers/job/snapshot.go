@@ -16,9 +16,9 @@ import (
 	"github.com/muster-sched/muster/pkg/job/phase"
 )
 
-// snapshot is all that a plan is made from: a Job and what surrounds it at one moment, as the informers show it.
+// snapshot is the input of a plan: a Job and its objects at one moment, as the informers show them.
 type snapshot struct {
-	// job has its defaults filled in. Its status also has what is known and waits to be written.
+	// job has its defaults filled in. Its status also has the records that wait to be written.
 	job *batchv1alpha1.Job
 	// pods that the Job owns, of whatever incarnation.
 	pods []*corev1.Pod
@@ -39,7 +39,7 @@ type snapshot struct {
 	specMark string
 	// specChanged says that the spec has changed since the last plan.
 	specChanged bool
-	// dependency is what a task waits for that does not say.
+	// dependency is the condition of tasks whose dependsOn names none.
 	dependency batchv1alpha1.DependencyCondition
 
 	// refusal is why the spec cannot run; nil if it can.
@@ -48,13 +48,13 @@ type snapshot struct {
 	held *finding
 	// refused says that the Job has started and that its spec is one that cannot run: nothing can be started anew.
 	refused bool
-	// queueProblem is why the queue does not let the Job in; looked at while it is not in.
+	// queueProblem is why the queue does not admit the Job; it is set only before the admission.
 	queueProblem *finding
-	// problem is what a Pending or Running Job suffers from; nil if nothing.
+	// problem is the problem of a Pending or Running Job; nil if nothing.
 	problem *finding
-	// lastError is what the last attempt to act ran into; nil if nothing.
+	// lastError is the error of the last attempt to act; nil if nothing.
 	lastError *finding
-	// overdue is what there is to say about pods that do not go; nil if nothing. overdueIn is when there may be; 0 if time changes nothing.
+	// overdue is the finding about pods that do not go; nil if nothing. overdueIn is when there may be; 0 if time changes nothing.
 	overdue   *finding
 	overdueIn time.Duration
 	// waiting is what the Job waits for while it is Pending; nil if nothing is known.
@@ -66,18 +66,18 @@ type snapshot struct {
 	now time.Time
 }
 
-// finding is a word for programs and a sentence for people.
+// finding is a reason for programs and a sentence for users.
 type finding struct {
 	reason, message string
 }
 
-// errEndUnknown says that a pod is gone and that the informer's handlers have not told yet how it ended.
+// errEndUnknown says that a pod is gone and that the informer's handlers have not seen yet how it ended.
 var errEndUnknown = errors.New("the event of a pod that is gone is still to come")
 
-// untilMended says what becomes of a Job that has started and cannot run as its spec is now.
+// untilMended says what a Job does that has started and whose spec cannot run now.
 const untilMended = "no pod is created, restarted or scaled away until this is mended: "
 
-// takeSnapshot looks at the Job and at what surrounds it. It returns errEndUnknown if that will be known in a moment.
+// takeSnapshot reads the Job and its objects. It returns errEndUnknown if the end of a pod will be known in a moment.
 func (c *Controller) takeSnapshot(stored *batchv1alpha1.Job, next *busv1alpha1.Command, local *localState) (*snapshot, error) {
 	job := defaults.Job(stored, c.schedulerName)
 	s := &snapshot{job: job, command: next, dependency: c.dependency, restartBackoff: c.restartBackoff, lastError: local.lastError,
@@ -114,7 +114,7 @@ func (c *Controller) takeSnapshot(stored *batchv1alpha1.Job, next *busv1alpha1.C
 	return s, nil
 }
 
-// complete adds to the Job what its stored status does not tell.
+// complete adds to the Job the records that its stored status lacks.
 func (s *snapshot) complete(local *localState) {
 	if s.refused {
 		s.job = withRoomForAll(s.job, s.pods, s.ended)

@@ -12,8 +12,8 @@ import (
 	"github.com/muster-sched/muster/pkg/job/policy"
 )
 
-// specMark returns what tells one spec of a Job from another: its generation and a hash of what the user wants. It is
-// empty for Jobs whose policies do not ask for changes.
+// specMark identifies a spec of a Job: its generation and a hash of what the user wants. It is empty for Jobs whose policies do not ask for
+// changes.
 //
 // Neither would do alone: the generation grows when the controller writes the names of claims. The hash may change when the schema gets
 // another default.
@@ -22,7 +22,7 @@ func specMark(job *batchv1alpha1.Job) string {
 		return ""
 	}
 	wanted := job.Spec
-	// To suspend a Job has a meaning of its own.
+	// Suspending a Job has a meaning of its own.
 	wanted.Suspend = nil
 	wanted.Volumes = slices.Clone(wanted.Volumes)
 	for i := range wanted.Volumes {

@@ -12,7 +12,7 @@ import (
 	"github.com/muster-sched/muster/pkg/text"
 )
 
-// explanation returns what there is to say about a Job with that status beside why it is in it; nil if nothing is.
+// explanation returns the explanation of a Job with that status, beside the reason of its phase; nil if nothing is.
 func (s *snapshot) explanation(status *batchv1alpha1.JobStatus) *finding {
 	p := status.State.Phase
 	switch {
@@ -66,7 +66,7 @@ func explain(s *snapshot, status *batchv1alpha1.JobStatus, stage dependency.Stag
 	}
 }
 
-// stamp fills in the times and the conditions of a status that another has led to.
+// stamp sets the times and the conditions of a status that follows another.
 func stamp(status, before *batchv1alpha1.JobStatus, now time.Time) {
 	cutTexts(&status.State)
 	if status.State.Phase == before.State.Phase {

@@ -13,24 +13,24 @@ import (
 	"github.com/muster-sched/muster/pkg/job/volumes"
 )
 
-// messageInterval is the least time between two writes of a status that change only the words that explain its reason.
+// messageInterval is the least time between two status writes that change only the message.
 const messageInterval = 5 * time.Second
 
-// timing says when a change of status is written. The zero value is at once, while other things go on.
+// timing says when a change of status is written. The zero value is at once, and acting need not wait.
 type timing struct {
 	// after is the least time since the last write. Changes until then go into the same write.
 	after time.Duration
 	// beforeActing says that nothing is done until the change is written.
 	beforeActing bool
-	// givesWay says that the change only tells people how things are: it waits while there is other work for the controller.
+	// givesWay says that the change only reports a state: it waits while there is other work for the controller.
 	givesWay bool
 }
 
 // timingOf returns when a status is written that is to follow another.
 //
 // The plan is carried out only after its status is written if that announces something: a phase, an action, pods to delete. A pod that is
-// deleted unannounced would look evicted later. The same holds for what is remembered for later and is nowhere else: events that are
-// answered later, the spec that policies compare with, and the claim's record.
+// deleted unannounced would look evicted later. The same holds for records for later that are nowhere else: events that are answered later,
+// the spec that policies compare with, and the claim's record.
 //
 // Pods to delete are announced by a new generation. So progress of a deletion that was announced is paced like any other.
 //
@@ -61,7 +61,7 @@ func paced(s *snapshot, t timing) timing {
 	return t
 }
 
-// isForLater tells whether a status remembers something new that will be needed and that nothing else tells.
+// isForLater says whether a status records something new for later that is nowhere else.
 func isForLater(from, to *batchv1alpha1.JobStatus) bool {
 	return from.HandledSpec != to.HandledSpec || !maps.Equal(claimsIn(from), claimsIn(to)) ||
 		!apiequality.Semantic.DeepEqual(from.Delayed, to.Delayed)

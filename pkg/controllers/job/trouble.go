@@ -21,8 +21,8 @@ const (
 	maxPause = 30 * time.Second
 )
 
-// troubleKind is what the controller was about to do when the API server refused. Trouble of a kind has the same reason
-// and the same beginning of the text.
+// troubleKind is a request of the controller that the API server refused. Trouble of a kind has the same reason and the same beginning of
+// the text.
 type troubleKind struct{ reason, text string }
 
 // The kinds of trouble.
@@ -55,8 +55,7 @@ type actError struct {
 func (e *actError) Error() string { return e.err.Error() }
 func (e *actError) Unwrap() error { return e.err }
 
-// report makes trouble with the API a reason, a message and an event, and says how to go on: soon, or with the error
-// for a back-off.
+// report turns an API error into a reason, a message and an event, and says how to go on: soon, or with the error for a back-off.
 func (c *Controller) report(job *batchv1alpha1.Job, err error, local *localState) (time.Duration, error) {
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
@@ -87,7 +86,7 @@ func (c *Controller) report(job *batchv1alpha1.Job, err error, local *localState
 	}
 	for _, taken := range []error{errNameTaken, errEarlierPod, errObjectTaken, errClaimTaken} {
 		if errors.Is(err, taken) {
-			// The name of what an earlier Job had is free as soon as that is gone; another owner may keep it.
+			// The name of an earlier Job's object is free as soon as that is gone; another owner may keep it.
 			return local.nextPause(isNew), nil
 		}
 	}
@@ -110,7 +109,7 @@ func (c *Controller) reportUnwritten(job *batchv1alpha1.Job, err error, local *l
 	c.recorder.Eventf(job, corev1.EventTypeWarning, eventStatusError, "Failed to %s job status, err: %v", what, err)
 }
 
-// troubleIn returns what the error says to people; nil if it is of no kind.
+// troubleIn returns the message of an error for users; nil if it is of no kind.
 func troubleIn(err error) *finding {
 	if errors.Is(err, errObjectTaken) {
 		return &finding{reasonObjectNameTaken, err.Error()}
@@ -125,10 +124,10 @@ func troubleIn(err error) *finding {
 	return &finding{known.kind.reason, fmt.Sprintf("%s: %v", known.kind.text, known.err)}
 }
 
-// undone begins what is said of trouble in a phase that has a reason of its own, behind that.
+// undone begins the text about a failed request, behind the reason of a phase.
 const undone = "not done yet: "
 
-// withUndone is the message of a state with what is still in the way of what it announces.
+// withUndone is the message of a state with the failed request.
 func withUndone(state *batchv1alpha1.JobState, trouble *finding) string {
 	if state.Message == "" {
 		return undone + trouble.message

@@ -15,7 +15,7 @@ import (
 	"github.com/muster-sched/muster/pkg/job/policy"
 )
 
-// jobHandler asks for a look at a Job whenever anything about it changes.
+// jobHandler enqueues a Job whenever anything about it changes.
 func (c *Controller) jobHandler() cache.ResourceEventHandler {
 	enqueue := func(obj any) {
 		if job, ok := worker.LastKnown[*batchv1alpha1.Job](obj); ok {
@@ -66,8 +66,8 @@ func (c *Controller) noteCame(pod *corev1.Pod) {
 	}
 }
 
-// noteChange notes that another pod of its name has come in a pod's place, which informers show as a change; the pod has another owner now;
-// or that it has ended and is being removed.
+// noteChange notes that a pod is gone although informers report a change: another pod of its name has come in its place; the pod has
+// another owner now; or it has ended and is being removed.
 func (c *Controller) noteChange(old, pod *corev1.Pod) {
 	before, after := jobUIDOf(old), jobUIDOf(pod)
 	switch {
@@ -107,7 +107,7 @@ func (c *Controller) lookPause(job types.UID) time.Duration {
 	return worker.LookPause(c.podTracker.count(job))
 }
 
-// ownedHandler asks for a look at a Job whenever anything that it controls changes, after a pause.
+// ownedHandler enqueues a Job whenever one of its objects changes, after a pause.
 func (c *Controller) ownedHandler(pause func(job types.UID) time.Duration) cache.ResourceEventHandler {
 	enqueue := func(obj any) {
 		if object, ok := worker.LastKnown[metav1.Object](obj); ok {
@@ -127,7 +127,7 @@ func (c *Controller) enqueueOwner(object metav1.Object, pause func(job types.UID
 	}
 }
 
-// claimHandler asks for a look at the Jobs that name a claim when that comes or goes.
+// claimHandler enqueues the Jobs that name a claim when that comes or goes.
 func (c *Controller) claimHandler() cache.ResourceEventHandler {
 	enqueue := func(obj any) {
 		if claim, ok := worker.LastKnown[metav1.Object](obj); ok {
@@ -181,8 +181,8 @@ func (c *Controller) enqueueWaiting(queue string) {
 	}
 }
 
-// mayWaitForQueue tells whether what a Job waits for may be its queue: a Job that is Running waits for it if its PodGroup has been deleted
-// while the queue takes no Jobs.
+// mayWaitForQueue says whether a Job may wait for its queue: a Job that is Running waits for it if its PodGroup has been deleted while the
+// queue takes no Jobs.
 func (c *Controller) mayWaitForQueue(job *batchv1alpha1.Job) bool {
 	switch job.Status.State.Phase {
 	case "", batchv1alpha1.Pending:

@@ -62,7 +62,7 @@ func (c *Controller) update(ctx context.Context, job *batchv1alpha1.Job, s *snap
 	return false, nil
 }
 
-// count counts what a status means that was written.
+// count counts the meaning of a written status.
 func (c *Controller) count(job *batchv1alpha1.Job, s *snapshot, p *plan) {
 	_, err := c.queues.Get(job.Spec.Queue)
 	c.instruments.wrote(s.job, &job.Status, p, err == nil)
@@ -83,7 +83,7 @@ func (c *Controller) resolveUncertain(read *batchv1alpha1.JobStatus, local *loca
 	}
 }
 
-// forgetEnds forgets how pods ended that are gone or going, if the status tells it now.
+// forgetEnds forgets how gone or going pods ended, if the status records it now.
 func (c *Controller) forgetEnds(s *snapshot, local *localState) {
 	local.uncertain = nil
 	if recordsEnds(s.job) {

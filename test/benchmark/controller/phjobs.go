@@ -32,7 +32,7 @@ const (
 
 // Goals with many PhJobs.
 const (
-	goalPhMemory  = 512.0 // MiB: MiB: the memory of the controller for 50,000 in PrimeHub's documentation
+	goalPhMemory  = 512.0 // MiB: the memory of the controller for 50,000 in PrimeHub's documentation
 	goalPhStart   = 1.0   // seconds
 	goalPhAlone   = 0.1   // seconds
 	goalPhPage    = 1.0   // seconds
