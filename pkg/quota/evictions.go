@@ -23,7 +23,7 @@ func (t *Tree) Evictions(shares Shares, units []Unit) *Evictions {
 	return &Evictions{base: t.Clone(), tree: t.Clone(), shares: shares, units: units, freed: map[string]map[string]resources.Sums{}}
 }
 
-// Add counts an amount that an account has been given since. It is not evicted, and gives other queues no right to reclaim from its queue.
+// Add counts an amount that an account was given meanwhile. It is not evicted, and gives other queues no right to reclaim from its queue.
 func (e *Evictions) Add(account string, amount resources.List) { e.tree.Add(account, amount) }
 
 // CanMakeRoom says whether there would be room for an amount, beside reservations, without all units that Reclaim allows to evict.
@@ -67,7 +67,7 @@ func (e *Evictions) takeAll(r *Reclaim) map[string]resources.Sums {
 	return freed
 }
 
-// wantedOf are the resources of which something is wanted, by name.
+// wantedOf are the requested resources, by name.
 func wantedOf(want resources.List) []corev1.ResourceName {
 	var wanted []corev1.ResourceName
 	for name, amount := range want {

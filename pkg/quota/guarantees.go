@@ -12,7 +12,8 @@ import (
 
 // A guarantee is never lent. Each ancestor with a limit keeps the unused part of it free for the queue and its descendants.
 
-// SetTotal sets what all nodes have. It limits the root for a queue if any queue has a guarantee, other than that queue and its ancestors.
+// SetTotal sets the total of all nodes. It limits the root for a queue if any queue has a guarantee, other than that queue and its
+// ancestors.
 func (t *Tree) SetTotal(total resources.List) { t.nodes = total }
 
 // HasGuarantees says whether some queue has a guarantee.
@@ -92,7 +93,7 @@ func (t *Tree) keptFor(name string, unused bool) resources.Sums {
 	return kept
 }
 
-// limit is what a queue may have of a resource at most.
+// limit is the most that a queue may have of a resource.
 type limit struct {
 	amount int64
 	// ofNodes: it is what all nodes have.

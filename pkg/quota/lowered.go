@@ -10,7 +10,7 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// Overuse says that an account uses more of a resource than it may.
+// Overuse says that an account uses more of a resource than its limit.
 type Overuse struct {
 	// Account is the queue, or the user of one.
 	Account string
@@ -94,7 +94,7 @@ func newLowering(tree *Tree, account string, units []Unit) *lowering {
 	return l
 }
 
-// above is how much of a resource is used beyond the capability, 0 or less if nothing is.
+// above is how much of a resource is used beyond the capability, 0 or less if none is.
 func (l *lowering) above(name corev1.ResourceName) int64 {
 	limit, isLimited := l.limits[name]
 	if !isLimited {

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// Unit is what is evicted at once: a pod, or several pods of a gang.
+// Unit is a set of pods that are evicted together: a pod, or several pods of a gang.
 type Unit struct {
 	// Account that is charged for the unit; "" for none.
 	Account string
@@ -272,7 +272,7 @@ func sideOf(path, other []*queue) []*queue {
 	return nil
 }
 
-// amounts are what a unit has of the wanted resources.
+// amounts are a unit's amounts of the wanted resources.
 func (r *Reclaim) amounts(u Unit) []int64 {
 	amounts := make([]int64, len(r.wanted))
 	for i, name := range r.wanted {

@@ -11,11 +11,11 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// Declaration is what a queue asks for, and the last of it that was valid.
+// Declaration is the terms that a queue asks for, and its last valid ones.
 type Declaration struct {
 	// Name of the queue.
 	Name string
-	// Asked are the terms that its spec says.
+	// Asked are the terms in its spec.
 	Asked Terms
 	// Valid are the last terms that were valid; nil if there were none. Only the parent, the guarantee, the deserved share and the
 	// capability count.
@@ -24,11 +24,11 @@ type Declaration struct {
 	Created time.Time
 }
 
-// Settled is what counts of a queue.
+// Settled is the valid part of a queue.
 type Settled struct {
 	// Terms that count.
 	Terms Terms
-	// Fault says why other terms count than the queue asks for; nil if its own count.
+	// Fault says why other terms count than the spec's; nil if the spec's count.
 	Fault *Fault
 }
 
@@ -51,7 +51,7 @@ const (
 	ParentIsDescendant       = "ParentIsDescendant"
 )
 
-// Settle works out which terms count of each queue, by its name. A queue whose terms contradict themselves or the tree keeps the last terms
+// Settle computes the valid terms of each queue, by its name. A queue whose terms contradict themselves or the tree keeps the last terms
 // that were valid. Without any it keeps its capability, but has no guarantee and no written share. Other queues are not affected.
 //
 // Where queues contradict each other the fault is that of the queue that has changed. If several have changed, descendants come after their
@@ -73,13 +73,13 @@ func Settle(declared []Declaration) map[string]Settled {
 	return settled
 }
 
-// turn is a declaration with how far it is from the root.
+// turn is a declaration with its depth.
 type turn struct {
 	Declaration
 	depth int
 }
 
-// compare orders declarations by which is settled first.
+// compare orders declarations by when they are settled.
 func (t turn) compare(other turn) int {
 	if unchanged := t.isUnchanged(); unchanged != other.isUnchanged() {
 		if unchanged {
@@ -107,7 +107,7 @@ func parentOf(name string, terms Terms) string {
 type settling struct {
 	declared map[string]Declaration
 	placed   map[string]Terms          // queue -> the terms that count, of the settled queues
-	owed     map[string]resources.List // queue -> what it is owed by what it and its descendants write
+	owed     map[string]resources.List // queue -> what its parent owes it, by its own and its descendants' terms
 	below    map[string]resources.Sums // queue -> what its children are owed
 }
 
@@ -148,12 +148,12 @@ func (s *settling) settle(d Declaration) Settled {
 	return Settled{bare, fault.until("it has no guarantee and no written share")}
 }
 
-// until adds to a fault what counts until it is mended.
+// until adds to a fault the terms that count until it is mended.
 func (f *Fault) until(counts string) *Fault {
 	return &Fault{f.Reason, f.Message + ". Until then " + counts + "."}
 }
 
-// place puts a queue into the tree if its terms are valid there, and says why not.
+// place puts a queue into the tree if its terms are valid there, and returns the fault otherwise.
 func (s *settling) place(name string, terms Terms) *Fault {
 	if fault := cmp.Or(terms.fault(), s.misplaced(name, terms)); fault != nil {
 		return fault
@@ -181,7 +181,7 @@ func (s *settling) takeBack(name string) {
 	s.addUp(parent)
 }
 
-// addUp works out what a queue and its ancestors are owed, up to one that is settled later.
+// addUp computes what a queue and its ancestors are owed, up to one that is settled later.
 func (s *settling) addUp(name string) {
 	for at, terms := name, s.placed[name]; ; terms = s.placed[at] {
 		if _, placed := s.placed[at]; !placed {
@@ -208,7 +208,7 @@ func (s *settling) owe(name, parent string, amount resources.List) {
 	s.owed[name] = amount
 }
 
-// fault says what contradicts itself in the terms of a queue, whatever the tree.
+// fault is a contradiction within the terms of a queue, without regard to the tree.
 func (t *Terms) fault() *Fault {
 	for _, field := range []struct {
 		name    string

@@ -12,7 +12,7 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// Terms are what a queue says about its share of its parent.
+// Terms are a queue's settings for its share of its parent.
 type Terms struct {
 	// Parent of the queue; "" means the root.
 	Parent string
@@ -32,7 +32,7 @@ type Terms struct {
 	Users map[string]resources.List
 }
 
-// userLimit is what a user of the queue has at most.
+// userLimit is the most that a user of the queue may have.
 func (t *Terms) userLimit(user string) resources.List {
 	if own, listed := t.Users[user]; listed {
 		return own
@@ -43,16 +43,16 @@ func (t *Terms) userLimit(user string) resources.List {
 // Shares is what each queue deserves, by its name.
 type Shares map[string]resources.List
 
-// ShareOut works out what each queue deserves of a total, resource by resource and from the root down.
+// ShareOut computes what each queue deserves of a total, resource by resource and from the root down.
 //
 // A queue whose share of a resource is written deserves that, within its guarantee and its capability. The rest is divided among its
 // siblings by weight: no queue deserves more than it asks for or may have, nor less than its guarantee. A part that one does not need goes
 // to queues that do. This is weighted max-min fairness (Bertsekas and Gallager, Data Networks, section 6.5.2), as Volcano's proportion
 // plugin has it. A resource that no queue asks for is in no queue's share.
 //
-// A queue asks for what it and its descendants use and have assumed, and for what waits in them. A queue that is its own ancestor counts as
-// a child of the root. Only resources are shared out that the total has, or that a queue names as deserved or guaranteed: pods may ask for
-// resources of any name.
+// A queue asks for the use and the assumed amounts of itself and its descendants, and for their waiting demand. A queue that is its own
+// ancestor counts as a child of the root. Only resources are shared out that the total has, or that a queue names as deserved or
+// guaranteed: pods may ask for resources of any name.
 func (t *Tree) ShareOut(total resources.List, waiting map[string]resources.Sums) Shares {
 	s := &sharing{tree: t, children: t.children(), waits: map[string]resources.Sums{},
 		asks: map[string]resources.Sums{}, floors: map[string]resources.Sums{}, shares: Shares{}}

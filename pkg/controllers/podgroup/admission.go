@@ -33,14 +33,14 @@ const (
 	// thousands of waiting PodGroups keep no core busy.
 	minPause = 5 * time.Millisecond
 	maxPause = 200 * time.Millisecond
-	// messageAge is how long a message that is wrong only in its numbers is left alone: each costs a status write. It says when they were found.
+	// messageAge is how long a message stays that is wrong only in its numbers: each costs a status write. It says when they were found.
 	messageAge = time.Minute
 	// openingTime is how long the queue controller may take to open a new queue before a message says so.
 	openingTime = 10 * time.Second
 )
 
-// admission decides which PodGroups may leave Pending. It writes nothing but its decisions: Reconciler workers write the statuses, many at
-// a time. The decisions are made here, one round after another.
+// admission decides which PodGroups may leave Pending. It writes only its decisions: Reconciler workers write the statuses, many at a time.
+// The decisions are made here, one round after another.
 type admission struct {
 	tracker    *usage.Tracker
 	groups     cache.Store
@@ -55,12 +55,11 @@ type admission struct {
 	phJobs       PhJobs
 	loop         *worker.Worker
 
-	// known are the candidates of the last round; only the rounds touch them. A PodGroup that has not changed since is
-	// not worked out anew.
+	// known are the candidates of the last round; only the rounds touch them. A PodGroup that has not changed since is not computed anew.
 	known map[string]*candidate // "<namespace>/<name>" -> candidate
 
 	mu        sync.Mutex
-	waiting   map[string]types.UID // "<namespace>/<name>" -> UID of a PodGroup that neither its status nor a decision admits
+	waiting   map[string]types.UID // "<namespace>/<name>" -> UID of a PodGroup that is not admitted yet, in its status or by a decision
 	decisions map[string]decision  // "<namespace>/<name>" -> decision
 	lastRound time.Duration
 }
@@ -93,7 +92,7 @@ func (a *admission) takeOver(group *schedulingv1beta1.PodGroup) bool {
 	return true
 }
 
-// lose takes note that a PodGroup is gone. It may have held the line of its queue.
+// lose notes that a PodGroup is gone. It may have blocked its queue.
 func (a *admission) lose(key string) {
 	a.mu.Lock()
 	delete(a.waiting, key)
@@ -115,7 +114,7 @@ func (a *admission) keep(key string, v decision) bool {
 	return true
 }
 
-// decision is what has been decided about a PodGroup. A decision on a namesake that is gone does not count.
+// decision is the last decision on a PodGroup. A decision on a deleted PodGroup of the same name does not count.
 func (a *admission) decision(key string, uid types.UID) decision {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -207,7 +206,7 @@ func lackingSince(group *schedulingv1beta1.PodGroup, last decision) time.Time {
 	return waitingSince(&group.Status)
 }
 
-// waitingIn is what waits in each queue.
+// waitingIn is the waiting demand of each queue.
 func waitingIn(candidates []*candidate) map[string]resources.Sums {
 	waiting := map[string]resources.Sums{}
 	for _, c := range candidates {
@@ -219,7 +218,7 @@ func waitingIn(candidates []*candidate) map[string]resources.Sums {
 	return waiting
 }
 
-// line puts the candidates in the order in which they are decided about.
+// line puts the candidates in the order of decisions.
 func (a *admission) line(candidates []*candidate, shares quota.Shares) *line {
 	books := a.tracker.Ledger()
 	path := func(queue string) []string {
@@ -295,12 +294,12 @@ func (a *admission) waitingGroups() []*schedulingv1beta1.PodGroup {
 	return groups
 }
 
-// rules are the questions of a round. It computes what could be evicted at the first use.
+// rules are the rules of a round. It computes what could be evicted at the first use.
 func (a *admission) rules(line *line, classes map[string]int32, shares quota.Shares) rules {
 	var evictions *quota.Evictions
 	total := a.cluster.Allocatable()
 	books := a.tracker.Ledger()
-	notOpen := map[string]string{} // queue -> why it takes no work, asked once a round
+	notOpen := map[string]string{} // queue -> why it takes no work, computed once a round
 	running := a.countRunning()
 	return rules{
 		opening: a.opening,
@@ -343,8 +342,8 @@ func (a *admission) rules(line *line, classes map[string]int32, shares quota.Sha
 	}
 }
 
-// beyond says why the cluster is too small for an amount: all that is used and kept counts where the queue has a factor of its own, else the
-// amount alone.
+// beyond says why the cluster is too small for an amount: if the queue has its own factor, all use counts, and all room that is kept.
+// Otherwise only the amount counts.
 func (a *admission) beyond(name string, want, total resources.List) *excess {
 	if queue, err := a.queues.Get(name); err == nil {
 		if factor, _ := usage.OvercommitFactor(queue); factor > 0 { // the queue controller reports an invalid one
@@ -384,7 +383,7 @@ func maxRunning(queue *schedulingv1beta1.Queue) *int32 {
 	return queue.Spec.Muster.MaxRunningJobs
 }
 
-// tooMany says in which queue on the way to the root as many PodGroups run as may; "" if in none.
+// tooMany names the queue on the path to the root that has its maximum of running PodGroups; "" if there is none.
 func (a *admission) tooMany(running map[string]int32, path []string) string {
 	for _, name := range path {
 		queue, err := a.queues.Get(name)
@@ -444,7 +443,8 @@ func (a *admission) queuePriority(name string) int32 {
 	return queue.Spec.Priority
 }
 
-// classes maps the names of PriorityClasses to their values, and "" to that of the global default. A class that is not in it counts as 0.
+// classes maps the names of PriorityClasses to their values, and "" to the value of the global default. A class that is not in it counts as
+// 0.
 func (a *admission) classes() map[string]int32 {
 	classes, _ := a.priorities.List(labels.Everything()) // a lister never fails
 	values := make(map[string]int32, len(classes)+1)

@@ -42,8 +42,8 @@ func adoptedName(pod *corev1.Pod) string {
 	return adoptedPrefix + string(pod.UID)
 }
 
-// needsGroup says whether a pod is to be given a PodGroup, or was and must have it. A pod of a native pod group has one already. A
-// system-critical pod needs none: a gang waits until its queue admits it, and cannot preempt while it waits.
+// needsGroup says whether a pod must have a PodGroup, or had one before. A pod of a native pod group has one already. A system-critical pod
+// needs none: a gang waits until its queue admits it, and cannot preempt while it waits.
 func needsGroup(pod *corev1.Pod, served func(schedulerName string) bool) bool {
 	name := pod.Annotations[schedulingv1beta1.GroupNameAnnotation]
 	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
@@ -82,8 +82,8 @@ func adoptedGroup(pod *corev1.Pod, ownerAnnotations map[string]string) *scheduli
 	return group
 }
 
-// ownersOf are the owners of the PodGroup of a pod: the pod's, so that it lives as long as its controller, or the pod.
-// None of them waits for the PodGroup when it is deleted, which not everyone may ask for.
+// ownersOf are the owners of the PodGroup of a pod: the pod's, so that it lives as long as its controller, or the pod. None of them waits
+// for the PodGroup when it is deleted: a user needs a right of its own to ask for that.
 func ownersOf(pod *corev1.Pod) []metav1.OwnerReference {
 	owners := []metav1.OwnerReference{*metav1.NewControllerRef(pod, corev1.SchemeGroupVersion.WithKind("Pod"))}
 	if metav1.GetControllerOf(pod) != nil {
@@ -95,7 +95,7 @@ func ownersOf(pod *corev1.Pod) []metav1.OwnerReference {
 	return owners
 }
 
-// minMemberOf is what the owner's annotation says, or 1.
+// minMemberOf is the number in the owner's annotation, or 1.
 func minMemberOf(ownerAnnotations map[string]string) int32 {
 	n, err := strconv.ParseInt(ownerAnnotations[schedulingv1beta1.GroupMinMemberAnnotation], 10, 32)
 	if err != nil || n < 0 {
@@ -104,7 +104,7 @@ func minMemberOf(ownerAnnotations map[string]string) int32 {
 	return int32(n)
 }
 
-// topologyOf is the topology constraint that a pod's annotations ask for; nil if they do not.
+// topologyOf is the topology constraint in a pod's annotations; nil if there is none.
 func topologyOf(annotations map[string]string) *schedulingv1beta1.NetworkTopologySpec {
 	mode, hasMode := annotations[topologyModeAnnotation]
 	tier, err := strconv.Atoi(annotations[topologyTierAnnotation])
@@ -143,7 +143,7 @@ func scaledOwner(group *schedulingv1beta1.PodGroup) *metav1.OwnerReference {
 	return nil
 }
 
-// ownerFacts is what matters about the controller of a pod.
+// ownerFacts are the facts about the controller of a pod that matter.
 type ownerFacts struct {
 	uid         types.UID
 	annotations map[string]string

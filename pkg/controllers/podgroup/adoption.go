@@ -26,11 +26,11 @@ import (
 	"github.com/muster-sched/muster/pkg/controllers/worker"
 )
 
-// recheckEmpty is when a PodGroup is looked at again that has lost all its pods and whose owner wants some.
+// recheckEmpty is the pause before a PodGroup without pods whose owner wants some is looked at again.
 const recheckEmpty = 30 * time.Second
 
-// recheckInvalid is when a PodGroup is tried again that the API server has refused as invalid. A change of the pod has it tried at once;
-// changes of the pod's owner are not watched.
+// recheckInvalid is the pause before a PodGroup is tried again that the API server has refused as invalid. A change of the pod causes a try
+// at once; changes of the pod's owner are not watched.
 const recheckInvalid = 5 * time.Minute
 
 // invalidGroupEvent is the reason of the event on a pod whose PodGroup is refused.
@@ -165,7 +165,7 @@ func (a *adoption) ensureGroup(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// annotate ties the pod to its PodGroup. The UID in the patch keeps it from a namesake.
+// annotate ties the pod to its PodGroup. The UID in the patch protects a later pod of the same name.
 func (a *adoption) annotate(ctx context.Context, pod *corev1.Pod) error {
 	if pod.Annotations[schedulingv1beta1.GroupNameAnnotation] != "" {
 		return nil

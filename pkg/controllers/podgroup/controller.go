@@ -32,7 +32,7 @@ import (
 	"github.com/muster-sched/muster/pkg/ledger"
 )
 
-// Config is what the controller works with.
+// Config has the inputs of the controller.
 type Config struct {
 	// KubeClient reads the owners of pods that are given a PodGroup, and annotates these pods.
 	KubeClient kubernetes.Interface
@@ -41,15 +41,15 @@ type Config struct {
 	// KubeInformers and MusterInformers are shared; they must not have been started.
 	KubeInformers   informers.SharedInformerFactory
 	MusterInformers musterinformers.SharedInformerFactory
-	// Usage is what the queues use.
+	// Usage is the use of the queues.
 	Usage *usage.Tracker
 	// Recorder emits the events on PodGroups, and on pods that can be given none.
 	Recorder record.EventRecorder
 	// Reports delays writes that nothing waits for while there is admission or other controllers' work; nil writes all at once.
 	Reports *worker.Reports
-	// Clock tells the time; nil means the real one.
+	// Clock is the clock; nil means the real one.
 	Clock clock.Clock
-	// OvercommitFactor holds a PodGroup back whose minimum is more than so many times what all nodes have; 0 never does.
+	// OvercommitFactor holds a PodGroup back whose minimum exceeds this factor times what all nodes have; 0 never does.
 	OvercommitFactor float64
 	// HoldTimeout is how long room of a queue is kept for an admitted PodGroup that does not start; 0 means for ever.
 	HoldTimeout time.Duration
@@ -61,7 +61,7 @@ type Config struct {
 	AdoptFrom []string
 }
 
-// PhJobs is what admission asks about PhJobs.
+// PhJobs is admission's view of PhJobs.
 type PhJobs interface {
 	// JobOf returns the PhJob that a PodGroup is for; nil if it is for none, or for one that has ended.
 	JobOf(group *schedulingv1beta1.PodGroup) *primehubv1alpha1.PhJob
@@ -137,7 +137,7 @@ func New(cfg Config) (*Controller, error) {
 	return c, nil
 }
 
-// noteDecision has the status say what admission has decided, first of all that a PodGroup is admitted.
+// noteDecision has admission's decision written to the status, first of all an admission.
 func (c *Controller) noteDecision(key string, v decision) {
 	if v.admitted {
 		c.status.EnqueueFirst(key)
@@ -160,7 +160,7 @@ func (noPhJobs) IsBehind(*primehubv1alpha1.PhJob, func(namespace, podGroup strin
 // Watch implements PhJobs.
 func (noPhJobs) Watch(func()) {}
 
-// listen registers the handlers that start syncs and rounds of admission.
+// listen registers the handlers that cause syncs and rounds of admission.
 func (c *Controller) listen(cfg Config) error {
 	scheduling := cfg.MusterInformers.Scheduling().V1beta1()
 	classes := cfg.KubeInformers.Scheduling().V1().PriorityClasses().Informer()
@@ -195,7 +195,7 @@ func (c *Controller) listen(cfg Config) error {
 // Removing notes that Muster is about to delete a pod: the deletion makes no gang Unknown.
 func (c *Controller) Removing(pod types.UID) { c.losses.removing(pod) }
 
-// NotRemoved takes back that Muster deletes a pod, which was gone already.
+// NotRemoved takes back Removing for a pod that was gone already.
 func (c *Controller) NotRemoved(pod types.UID) { c.losses.notRemoved(pod) }
 
 // Run works until the context ends, with that many writers of status.
@@ -212,7 +212,7 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 	loops.Wait()
 }
 
-// nodeHandler adds up what nodes have.
+// nodeHandler sums up the resources of nodes.
 func nodeHandler(nodes *ledger.Nodes) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { nodes.Set(obj.(*corev1.Node)) },
@@ -246,7 +246,7 @@ func (c *Controller) groupHandler() cache.ResourceEventHandler {
 	}
 }
 
-// queueHandler wakes admission for changes that may open a way: not for the numbers in the status of queues.
+// queueHandler wakes admission for changes of queues that may make room: not for the numbers in their status.
 func (c *Controller) queueHandler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { c.admission.wake() },
@@ -272,7 +272,7 @@ func (c *Controller) jobHandler() cache.ResourceEventHandler {
 	}
 }
 
-// gather has a PodGroup looked at once changes of its pods have been gathered.
+// gather has a PodGroup synced once changes of its pods have been gathered.
 func (c *Controller) gather(key string) { c.status.EnqueueAfter(key, c.gatherPause(key)) }
 
 func (c *Controller) gatherPause(key string) time.Duration {

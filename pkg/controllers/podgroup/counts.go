@@ -19,7 +19,7 @@ type memberCounts struct {
 
 	// ofJob: a Job controls the PodGroup.
 	ofJob bool
-	// lost: bound members were lost of late that Muster has not removed.
+	// lost: bound members were lost lately, and not by Muster.
 	lost bool
 
 	// version is the current incarnation: the highest that a member belongs to, or a later one that the Job is in. The following count
@@ -42,8 +42,8 @@ type memberCounts struct {
 	why *corev1.PodCondition
 }
 
-// memory is what the Job that controls a PodGroup knows of its pods: how many of an incarnation have succeeded. The objects of some may
-// be gone, and the gang still counts on them.
+// memory is the Job's record of a PodGroup's pods: how many of an incarnation have succeeded. The objects of some may be gone, and the gang
+// still counts on them.
 type memory struct {
 	version   int64
 	succeeded int32
@@ -121,8 +121,8 @@ func (t *memberCounts) unfinished() bool {
 	return t.seated > t.finished || t.members > int(t.succeeded+t.failed)
 }
 
-// moreTelling says whether a explains the waiting better than b: lack of room first, as only the member that was tried
-// says it, gates last; then the longer message, then the alphabet, so that the choice does not depend on any order.
+// moreTelling says whether a explains the wait better than b: lack of room comes first, as only the member that was tried says it, and
+// gates come last; then the longer message, then the alphabet, so that the choice does not depend on any order.
 func moreTelling(a, b *corev1.PodCondition) bool {
 	if ra, rb := reasonRank(a.Reason), reasonRank(b.Reason); ra != rb {
 		return ra > rb
@@ -133,7 +133,7 @@ func moreTelling(a, b *corev1.PodCondition) bool {
 	return a.Message < b.Message
 }
 
-// gated says whether nothing is known about the waiting but that scheduling gates hold them: the scheduler does not see them.
+// gated says whether all that is known of the wait is that scheduling gates hold the pods: the scheduler does not see them.
 func (t *memberCounts) gated() bool {
 	return t.why != nil && t.why.Reason == corev1.PodReasonSchedulingGated
 }

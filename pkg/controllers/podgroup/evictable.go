@@ -18,7 +18,7 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// evictable is what the scheduler may evict at once to make quota for a PodGroup, and what orders it.
+// evictable is a unit that the scheduler may evict now to make quota for a PodGroup, with its sort key.
 type evictable struct {
 	quota.Unit
 	kind  int
@@ -71,7 +71,7 @@ func (a *admission) evictables(classes map[string]int32) []quota.Unit {
 	return units
 }
 
-// floorOf is the priority that its class gives to a PodGroup: no member counts for less.
+// floorOf is the priority of a PodGroup's class: no member counts for less.
 func floorOf(group *schedulingv1beta1.PodGroup, classes map[string]int32) int32 {
 	if value, known := classes[group.Spec.PriorityClassName]; known && group.Spec.PriorityClassName != "" {
 		return value
@@ -120,7 +120,7 @@ func (a *admission) partsOf(group *schedulingv1beta1.PodGroup, pods []*corev1.Po
 
 func mayBeEvicted(pod *corev1.Pod) bool { return gang.MayBeEvicted(pod) && !isCritical(pod) }
 
-// neverPreempts says whether nothing may be evicted for a PodGroup: its class says so, or one of its pods.
+// neverPreempts says whether nothing may be evicted for a PodGroup: its class forbids it, or one of its pods.
 func (a *admission) neverPreempts(c *candidate) bool {
 	class, err := a.priorities.Get(c.group.Spec.PriorityClassName)
 	if err == nil && class.PreemptionPolicy != nil && *class.PreemptionPolicy == corev1.PreemptNever {

@@ -18,8 +18,8 @@ type patience struct {
 	limit time.Duration // 0: for ever
 
 	mu sync.Mutex
-	// since is when PodGroups were first seen to wait of whose members nothing is known yet, by key. A restart forgets it, and
-	// so gives them a little more time.
+	// since is when PodGroups without known members were first seen to wait, by key. A restart forgets it, and so gives them a little more
+	// time.
 	since map[string]sighting
 }
 
@@ -56,7 +56,7 @@ func (p *patience) firstSeen(key string, uid types.UID, now time.Time) time.Time
 	return p.since[key].at
 }
 
-// forget drops what is remembered of a PodGroup that waits no longer.
+// forget drops the record of a PodGroup that waits no longer.
 func (p *patience) forget(key string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -81,7 +81,7 @@ func (c *Controller) settleHold(group *schedulingv1beta1.PodGroup, pods []*corev
 	}
 	left, limited := c.patience.left(key, group.UID, next, c.clock.Now())
 	if c.admission.phJobs.JobOf(group) != nil {
-		left, limited = 0, false // its controller ends it, or has it wait again
+		left, limited = 0, false // its controller ends it, or lets it wait again
 	}
 	if limited && left <= 0 {
 		c.usage.ReleaseHold(group.Namespace, group.Name, group.UID)
@@ -97,7 +97,7 @@ func waitsForMembers(phase schedulingv1beta1.PodGroupPhase) bool {
 }
 
 // restore keeps room for the PodGroups that an earlier run has admitted, before the first round. A decision that it has not written is made
-// anew: nothing has been done about it. Further requests of members come after all promises.
+// anew: nothing has followed from it yet. Further requests of members come after all holds.
 func (c *Controller) restore() {
 	groups := c.admission.groups.List()
 	for _, obj := range groups {

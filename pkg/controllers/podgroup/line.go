@@ -16,7 +16,7 @@ type line struct {
 	ratio func(queue string) quota.Ratio
 }
 
-// lane is a queue in which candidates wait, or which is above one.
+// lane is a queue with waiting candidates, or an ancestor of one.
 type lane struct {
 	queue    string
 	priority int32

@@ -19,7 +19,7 @@ type losses struct {
 	// leaving are the pods that are deleted before they have finished, or about to be. The number says how often Muster has asked for that.
 	// An answer that a pod was gone already takes back one request only: an earlier one may have removed it.
 	leaving map[types.UID]int
-	groups  sets.Set[string] // "<namespace>/<PodGroup>" of what was lost since it was asked last
+	groups  sets.Set[string] // "<namespace>/<PodGroup>" of losses since the last question
 }
 
 func newLosses() *losses {
@@ -45,7 +45,7 @@ func (l *losses) removing(pod types.UID) {
 	l.leaving[pod]++
 }
 
-// notRemoved takes back that Muster deletes a pod: it was gone already.
+// notRemoved takes back removing for a pod: it was gone already.
 func (l *losses) notRemoved(pod types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,7 +67,7 @@ func (l *losses) change(last, next *corev1.Pod) {
 	}
 }
 
-// gone notes that a pod is gone, as it was last seen.
+// gone notes the last state of a pod that is gone.
 func (l *losses) gone(pod *corev1.Pod) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,7 +79,7 @@ func (l *losses) gone(pod *corev1.Pod) {
 	}
 }
 
-// take says whether a PodGroup has lost members since it was asked last. Ask before looking at the members.
+// take says whether a PodGroup has lost members since the last question. Ask before looking at the members.
 func (l *losses) take(group string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

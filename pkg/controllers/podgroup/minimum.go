@@ -8,7 +8,8 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// minimumOfTasks is how many pods of each task the minimum has; all are of task "" if the minimums of the tasks do not make up the whole.
+// minimumOfTasks is how many pods of each task belong to the minimum; all are of task "" if the minimums of the tasks do not make up the
+// whole.
 func minimumOfTasks(spec *schedulingv1beta1.PodGroupSpec) map[string]int32 {
 	sum := int64(0)
 	for _, n := range spec.MinTaskMember {
@@ -20,7 +21,7 @@ func minimumOfTasks(spec *schedulingv1beta1.PodGroupSpec) map[string]int32 {
 	return spec.MinTaskMember
 }
 
-// askedFor is what the minimum of a PodGroup asks for, as its members show. A pod template lacks the defaults of a LimitRange, the overhead
+// askedFor is the demand of a PodGroup's minimum, by its members' requests. A pod template lacks the defaults of a LimitRange, the overhead
 // of a RuntimeClass and the sidecars that admission adds; the first pod of a task shows them. If the members of a task differ, the requests
 // that all of them have in common count; a task without members asks for nothing.
 func askedFor(group *schedulingv1beta1.PodGroup, pods []*corev1.Pod, requestsOf func(*corev1.Pod) resources.List) resources.List {

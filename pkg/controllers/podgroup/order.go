@@ -21,16 +21,16 @@ type candidate struct {
 	group *schedulingv1beta1.PodGroup
 	key   string // "<namespace>/<name>"
 	queue string
-	// account is what is charged for it: its user's in the queue, or the queue itself.
+	// account is the charged account: its user's in the queue, or the queue itself.
 	account string
-	// want is what its minimum takes.
+	// want is the demand of its minimum.
 	want resources.List
 	// priority is the value of its PriorityClass.
 	priority int32
 	// queuedSince and queuedAs are its place in the queue: creation time and name of it, or of the PhJob that it is for.
 	queuedSince time.Time
 	queuedAs    string
-	// phJob is what it is for; nil if it is for something else. Only quota decides about a PhJob, in order: it is admitted though no node
+	// phJob is the PhJob that it is for; nil if there is none. Only quota decides about a PhJob, in order: it is admitted though no node
 	// has room, and it blocks later candidates of any queue. No room is kept for it otherwise.
 	phJob *primehubv1alpha1.PhJob
 	// isEarly says that the PodGroup of an earlier PhJob of its group is still to come.
@@ -78,14 +78,14 @@ func byTurn(a, b *candidate) int {
 	)
 }
 
-// decision is what has been decided about a PodGroup. The zero decision is nothing yet.
+// decision is a decision on a PodGroup. The zero decision is nothing yet.
 type decision struct {
 	// uid is the PodGroup that the decision is about.
 	uid      types.UID
 	admitted bool
-	// obstacle is what keeps the PodGroup out; nil if nothing does.
+	// obstacle is the reason why the PodGroup is not admitted; nil if there is none.
 	obstacle *obstacle
-	// message explains the obstacle to people.
+	// message explains the obstacle to users.
 	message string
 	// since is when the message was written.
 	since time.Time
@@ -100,12 +100,12 @@ type decision struct {
 
 func (v decision) blocked() bool { return v.obstacle != nil }
 
-// lacksRoom says whether it is room of a queue that is missing.
+// lacksRoom says whether a queue's room is missing.
 func (v decision) lacksRoom() bool { return v.blocked() && v.obstacle.kind.queue != "" }
 
-// obstacle keeps a PodGroup out of its queue.
+// obstacle is a reason why a PodGroup is not admitted.
 type obstacle struct {
-	// kind tells obstacles apart that differ in more than numbers.
+	// kind is equal for obstacles that differ only in numbers.
 	kind obstacleKind
 	// reason explains it. Its text is made only when it is read.
 	reason error
@@ -139,8 +139,8 @@ func (o *obstacle) gangReason() string {
 	return schedulingv1beta1.NotEnoughResourcesReason
 }
 
-// waitsForEarlierJob explains why the PodGroup of a PhJob waits while another one is ahead. It does not name that one: it would have to be
-// written anew to all that wait whenever a job starts.
+// waitsForEarlierJob explains why the PodGroup of a PhJob waits while another one is ahead. It does not name that one: otherwise all
+// waiting PodGroups would be written anew whenever a job starts.
 const waitsForEarlierJob = words("an earlier job of the group waits, and jobs of a group start in the order of their creation")
 
 // hasNumbers says whether its explanation has numbers that change with other PodGroups. The size of a whole limit is no such number:
@@ -150,12 +150,12 @@ func (o *obstacle) hasNumbers() bool {
 	return o.kind.tooMany || o.kind.resource != "" && !ofLimit
 }
 
-// words is an explanation that is put into words already.
+// words is an explanation as a text.
 type words string
 
 func (w words) Error() string { return string(w) }
 
-// rules are the questions that admission asks about a candidate.
+// rules are the facts about queues and the cluster that admission needs for a candidate.
 type rules struct {
 	// opening says whether a queue is new, and about to be opened.
 	opening func(queue string) bool
@@ -175,11 +175,11 @@ type rules struct {
 	exceeds func(queue string, want resources.List) bool
 	// couldReclaim says whether the scheduler could make the room by evictions that a candidate lacks beside what is reserved.
 	couldReclaim func(c *candidate, reserved quota.Reserved) bool
-	// hold sets aside what the candidate wants.
+	// hold keeps room for the candidate's demand.
 	hold func(c *candidate)
 }
 
-// decided is a candidate with what has been decided about it.
+// decided is a candidate with its decision.
 type decided struct {
 	*candidate
 	decision
@@ -267,7 +267,7 @@ func lacksQuota(s *quota.Shortage) decision {
 	return heldBack(kind, s)
 }
 
-// explain says in words what keeps a candidate out, and what is wrong with it besides.
+// explain describes the obstacle of a candidate, and other faults of it.
 func (c *candidate) explain(o *obstacle) string {
 	if c.ignored != nil {
 		return o.reason.Error() + "; " + c.ignored.Error()
@@ -275,7 +275,7 @@ func (c *candidate) explain(o *obstacle) string {
 	return o.reason.Error()
 }
 
-// messageFor describes what keeps a candidate out, and when its numbers were found. A message that was given already stays as it is, with
+// messageFor describes the obstacle of a candidate, and when its numbers were found. A message that was given already stays as it is, with
 // its time: by the last decision, or in the status by an earlier run.
 func (c *candidate) messageFor(o *obstacle, last decision, now time.Time) string {
 	said := c.explain(o)
@@ -303,12 +303,12 @@ func heldBack(kind obstacleKind, reason error) decision {
 	return decision{obstacle: &obstacle{kind: kind, reason: reason}}
 }
 
-// excess says that a PodGroup asks for far more than the cluster has.
+// excess says that a PodGroup asks for more than the cluster has.
 type excess struct {
 	resource corev1.ResourceName
 	want     int64
-	others   int64 // what is used, and kept for PodGroups that are admitted, where that counts
-	total    int64 // what all nodes have together
+	others   int64 // use, and room kept for admitted PodGroups, where that counts
+	total    int64 // the total of all nodes
 	factor   float64
 }
 
@@ -326,7 +326,7 @@ func (e *excess) Error() string {
 		resources.Format(e.resource, e.want), e.resource, e.factor, resources.Format(e.resource, e.total))
 }
 
-// beyondCluster says whether a minimum and all other use are more than factor times what all nodes have together; factor 0 says no to that.
+// beyondCluster says whether a minimum and all other use are more than factor times what all nodes have together; factor 0 switches it off.
 func beyondCluster(want resources.List, others resources.Sums, total resources.List, factor float64) *excess {
 	if factor == 0 {
 		return nil
@@ -350,7 +350,7 @@ func (e *excess) isWorseThan(other *excess) bool {
 	return e.resource < other.resource
 }
 
-// takePlaceOf gives a candidate the place of the PhJob that it is for; nil if it is for none.
+// takePlaceOf gives a candidate the place of its PhJob; nil if it has none.
 func (c *candidate) takePlaceOf(job *primehubv1alpha1.PhJob) {
 	c.phJob = job
 	if job != nil {

@@ -48,7 +48,7 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 	}
 	holdLeft := c.settleHold(group, pods, next)
 	if cached.Status.Phase.Admitted() {
-		c.admission.forget(key, cached.UID) // the decision stands in the API
+		c.admission.forget(key, cached.UID) // the decision is in the API
 	}
 	if apiequality.Semantic.DeepEqual(&group.Status, next) {
 		return holdLeft, nil
@@ -75,7 +75,7 @@ func (c *Controller) write(ctx context.Context, key string, group *schedulingv1b
 		c.written.Forget(key)
 		return fmt.Errorf("writing the status: %w", err)
 	case apierrors.IsNotFound(err):
-		return nil // the informer will say so
+		return nil // the informer will show it
 	case err != nil:
 		return fmt.Errorf("writing the status: %w", err)
 	}
@@ -93,7 +93,7 @@ func (c *Controller) write(ctx context.Context, key string, group *schedulingv1b
 	return nil
 }
 
-// recall is what the Job remembers that controls the PodGroup.
+// recall is the record of the Job that controls the PodGroup.
 func (c *Controller) recall(group *schedulingv1beta1.PodGroup) memory {
 	job := c.jobOf(group)
 	if job == nil {

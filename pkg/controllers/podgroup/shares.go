@@ -6,7 +6,7 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// Shares works out what each queue is owed of the cluster now; the share of the root is the whole cluster.
+// Shares computes the present share of each queue; the share of the root is the whole cluster.
 func (c *Controller) Shares() quota.Shares {
 	return c.usage.Ledger().ShareOut(c.admission.cluster.Allocatable(), c.Waiting())
 }

@@ -14,7 +14,7 @@ import (
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 )
 
-// finding is what there is to say about whether the gang can start.
+// finding says whether the gang can start, and why not.
 type finding struct {
 	kind    schedulingv1beta1.PodGroupConditionType
 	reason  string
@@ -39,7 +39,7 @@ func nextPhase(current schedulingv1beta1.PodGroupPhase, minMember int32, t membe
 	case isPartial(current, minMember, t):
 		return schedulingv1beta1.PodGroupUnknown
 	case t.ofJob && minMember == 0 && t.seated == 0 && t.members == 0:
-		// As the Job is, which was scaled to zero and may be scaled up again.
+		// As the Job, which was scaled to zero and may be scaled up again.
 		return schedulingv1beta1.PodGroupRunning
 	case t.seated < minMember, t.seated == 0 && t.members > 0:
 		return schedulingv1beta1.PodGroupInqueue
@@ -57,7 +57,7 @@ func isPartial(current schedulingv1beta1.PodGroupPhase, minMember int32, t membe
 	return t.running > 0 && t.seated < minMember && (lost || t.unschedulable > 0)
 }
 
-// find says what the members show about an admitted PodGroup in a phase; nil if they show nothing new. While a Job restarts the phase is
+// find is the finding from the members of an admitted PodGroup in a phase; nil if they show nothing new. While a Job restarts the phase is
 // still that of the pods that go.
 func find(phase schedulingv1beta1.PodGroupPhase, minMember int32, t memberCounts) *finding {
 	switch phase {
@@ -113,8 +113,8 @@ func current(conditions []schedulingv1beta1.PodGroupCondition) *schedulingv1beta
 	return latest
 }
 
-// withFinding is the list of conditions with f as the current one. The list that is given is not changed. A condition
-// that only changes its words keeps its time.
+// withFinding is the list of conditions with f as the current one. It does not change the given list. A condition that only changes its
+// message keeps its time.
 func withFinding(conditions []schedulingv1beta1.PodGroupCondition, f finding, now time.Time, id string) []schedulingv1beta1.PodGroupCondition {
 	last := current(conditions)
 	if last != nil && last.Type == f.kind && last.Reason == f.reason && last.Message == f.message {
@@ -183,7 +183,7 @@ func sayWhichIncarnation(next *schedulingv1beta1.PodGroupStatus, ofJob bool, ver
 	}
 }
 
-// isUrgent says whether a change of status is worth a write of its own at once; counts and numbers can wait a little.
+// isUrgent says whether a change of status must be written at once; counts and numbers can wait a little.
 func isUrgent(last, next *schedulingv1beta1.PodGroupStatus) bool {
 	if last.Phase != next.Phase || ptr.Deref(next.JobVersion, 0) != ptr.Deref(last.JobVersion, 0) || next.Succeeded < last.Succeeded {
 		return true

@@ -51,13 +51,13 @@ func older(a, b *busv1alpha1.Command) int {
 	return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
 }
 
-// notice is an event to be emitted once the change that it speaks of is written.
+// notice is an event to emit once its change is written.
 type notice struct {
 	kind, reason, message string
 }
 
-// obey applies the Commands to the facts, one after another, and returns what there is to say about them. Applying a Command twice in a row
-// has no further effect. That happens after a crash before its deletion.
+// obey applies the Commands to the facts in sequence, and returns the events about them. Applying a Command twice in a row has no further
+// effect. That happens after a crash before its deletion.
 func obey(f facts, queue *schedulingv1beta1.Queue, commands []*busv1alpha1.Command) (facts, []notice) {
 	var notices []notice
 	refuse := func(reason, message string) {

@@ -1,5 +1,5 @@
-// Package queue is the only writer of Queue.status. It keeps the queues root and default in being, opens and closes
-// queues, and counts what is in them.
+// Package queue is the only writer of Queue.status. It creates the queues root and default, opens and closes queues, and counts their
+// PodGroups and use.
 package queue
 
 import (
@@ -30,26 +30,25 @@ const (
 	// gatherPause is how long the controller waits for further changes of a queue's PodGroups and pods before it counts them: a queue's
 	// status is written at most that often for their sake.
 	gatherPause = time.Second
-	// sharesPeriod is how often it is worked out what queues are owed. One change may change the share of all queues, and each costs a
-	// write.
+	// sharesPeriod is how often the shares of queues are computed. One change may change the share of all queues, and each costs a write.
 	sharesPeriod = 5 * time.Second
 	// childrenIndex maps a queue to the queues that name it as their parent.
 	childrenIndex = "muster-parent"
 )
 
-// Config is what the controller works with.
+// Config has the inputs of the controller.
 type Config struct {
 	// MusterClient reads and writes Queues and deletes Commands.
 	MusterClient versioned.Interface
 	// MusterInformers are shared; they must not have been started.
 	MusterInformers musterinformers.SharedInformerFactory
-	// Usage is what the queues use.
+	// Usage is the use of the queues.
 	Usage *usage.Tracker
-	// Shares works out what each queue is owed of the cluster now.
+	// Shares computes the present share of each queue.
 	Shares func() quota.Shares
-	// Waiting is the sum of the minimums that wait to be admitted, by queue. The metrics tell it.
+	// Waiting is the sum of the minimums that wait to be admitted, by queue. The metrics show it.
 	Waiting func() map[string]resources.Sums
-	// Clock tells the time; nil means the real one.
+	// Clock is the clock; nil means the real one.
 	Clock clock.Clock
 	// Recorder emits the events on Queues.
 	Recorder record.EventRecorder
@@ -140,7 +139,7 @@ func (c *Controller) Run(ctx context.Context) {
 	c.worker.Run(ctx, 1)
 }
 
-// countLater has a queue counted soon, and its ancestors, which include it in what they use.
+// countLater has a queue counted soon, and its ancestors, as their use includes its own.
 func (c *Controller) countLater(queue string) {
 	for _, name := range c.usage.Ledger().Path(queue) {
 		c.worker.EnqueueAfter(name, gatherPause)

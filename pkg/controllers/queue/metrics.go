@@ -14,7 +14,7 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// Metric describes one metric to people.
+// Metric describes one metric.
 type Metric struct {
 	// Name under which it is served.
 	Name string
@@ -22,7 +22,7 @@ type Metric struct {
 	Type string
 	// Labels are its labels.
 	Labels []string
-	// Help says what it tells.
+	// Help says what it measures.
 	Help string
 }
 
@@ -58,8 +58,8 @@ func (m *Metric) desc() *metrics.Desc {
 	return metrics.NewDesc(m.Name, m.Help, m.Labels, nil, metrics.ALPHA, "")
 }
 
-// Gauges reads amounts and counts of queues when the metrics are collected. Only queues that exist have series, and only the replica that leads
-// shows them.
+// Gauges reads amounts and counts of queues when the metrics are collected. Only queues that exist have series, and only the leader serves
+// them.
 type Gauges struct {
 	metrics.BaseStableCollector
 	queues  schedulingv1beta1listers.QueueLister
@@ -103,7 +103,7 @@ func (g *Gauges) CollectWithStability(ch chan<- metrics.Metric) {
 	}
 }
 
-// sumPending adds what waits in each queue to the queue and its ancestors.
+// sumPending adds the waiting demand of each queue to the queue and its ancestors.
 func (g *Gauges) sumPending() map[string]resources.Sums {
 	pending := map[string]resources.Sums{}
 	for queue, amounts := range g.waiting() {
@@ -138,7 +138,7 @@ func (g *Gauges) collectAmounts(ch chan<- metrics.Metric, queue *schedulingv1bet
 	}
 }
 
-// newAdmissionWait makes the histogram of how long PodGroups wait for their queue.
+// newAdmissionWait makes the histogram of the time that PodGroups wait for their queue.
 func newAdmissionWait() *metrics.HistogramVec {
 	return metrics.NewHistogramVec(&metrics.HistogramOpts{
 		Name: admissionMetric.Name, Help: admissionMetric.Help, Buckets: metrics.ExponentialBuckets(0.01, 3, 15), StabilityLevel: metrics.ALPHA,
@@ -162,7 +162,7 @@ func (c *Controller) countAdmission(last, next *schedulingv1beta1.PodGroup, now 
 	}
 }
 
-// dropSeries removes what was counted for a queue that is gone.
+// dropSeries removes the series of a queue that is gone.
 func (c *Controller) dropSeries(queue string) {
 	c.admissionWait.Delete(map[string]string{queueLabel: queue})
 }

@@ -18,8 +18,7 @@ import (
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 )
 
-// Sync brings one queue in line: it exists if it must, has a parent, obeys its Commands and follows its parent. Its status says what is in
-// it.
+// Sync reconciles one queue: it exists if it must, has a parent, obeys its Commands and follows its parent. Its status says what is in it.
 func (c *Controller) Sync(ctx context.Context, name string) (time.Duration, error) {
 	if name == everyQueue {
 		return sharesPeriod, c.lookAtAll()
@@ -76,8 +75,8 @@ func (c *Controller) reconcile(ctx context.Context, queue *schedulingv1beta1.Que
 	return nil
 }
 
-// find is the queue as last known, made anew if it must exist and does not; nil if there is none.
-// commanded says that there are Commands for it, which may be seen before the queue itself is.
+// find is the last known state of a queue. It is made anew if it must exist and does not; nil if there is none. commanded says that there
+// are Commands for it, which may be seen before the queue itself is.
 func (c *Controller) find(ctx context.Context, name string, commanded bool) (*schedulingv1beta1.Queue, error) {
 	queue, err := c.queues.Get(name)
 	if err == nil {
@@ -103,7 +102,7 @@ func (c *Controller) find(ctx context.Context, name string, commanded bool) (*sc
 	return queue, nil
 }
 
-// create makes a queue, or finds it made by someone else.
+// create makes a queue, or finds that another client has made it.
 func (c *Controller) create(ctx context.Context, wanted *schedulingv1beta1.Queue) (*schedulingv1beta1.Queue, error) {
 	queue, err := c.client.SchedulingV1beta1().Queues().Create(ctx, wanted, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
@@ -142,7 +141,7 @@ func (c *Controller) parentShut(queue *schedulingv1beta1.Queue) bool {
 	return isShut(c.written.Latest(name, parent).Status.State)
 }
 
-// write writes what is new in status and metadata. The closed-by-parent mark is set before the state changes and removed afterwards: a
+// write writes the changes of status and metadata. The closed-by-parent mark is set before the state changes and removed afterwards: a
 // crash in between leaves a queue that closes, or opens, at the next sync.
 func (c *Controller) write(ctx context.Context, queue *schedulingv1beta1.Queue, status *schedulingv1beta1.QueueStatus, closedByParent bool) (err error) {
 	if closedByParent {
@@ -186,7 +185,7 @@ func (c *Controller) writeMeta(ctx context.Context, queue *schedulingv1beta1.Que
 	return updated, nil
 }
 
-// writeStatus writes the status if it says anything new.
+// writeStatus writes the status if it has changed.
 func (c *Controller) writeStatus(ctx context.Context, queue *schedulingv1beta1.Queue, status *schedulingv1beta1.QueueStatus) (*schedulingv1beta1.Queue, error) {
 	if apiequality.Semantic.DeepEqual(&queue.Status, status) {
 		return queue, nil

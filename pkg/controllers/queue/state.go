@@ -4,7 +4,7 @@ import (
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 )
 
-// facts is what decides about the state of a queue.
+// facts are the inputs for the state of a queue.
 type facts struct {
 	state schedulingv1beta1.QueueState
 	// closedByParent says that the queue was closed because its parent was.
@@ -35,7 +35,7 @@ func (f facts) follow() facts {
 	return f
 }
 
-// close is what CloseQueue, or the closing of the parent, makes of the queue.
+// close is the result of CloseQueue, or of the closing of the parent.
 func (f facts) close(byParent bool) facts {
 	f.closedByParent = byParent
 	if f.state != schedulingv1beta1.QueueStateClosed {
@@ -44,7 +44,7 @@ func (f facts) close(byParent bool) facts {
 	return f
 }
 
-// reopen is what OpenQueue, or the opening of the parent, makes of the queue.
+// reopen is the result of OpenQueue, or of the opening of the parent.
 func (f facts) reopen() facts {
 	f.closedByParent = false
 	f.state = schedulingv1beta1.QueueStateOpen

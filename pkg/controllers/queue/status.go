@@ -53,14 +53,14 @@ func (c *Controller) sayWhatIsUsed(status *schedulingv1beta1.QueueStatus, queue 
 	own.Users, own.OtherUsers = usersOf(users)
 }
 
-// sayWhatIsOwed writes to a status the share of the queue. It does not change what it says of a queue whose share is not known yet.
+// sayWhatIsOwed writes the share of the queue to a status. If the share of a queue is not known yet, it leaves the status as it is.
 func (c *Controller) sayWhatIsOwed(status *schedulingv1beta1.QueueStatus, queue string) {
 	if share, known := c.shares[queue]; known && (status.Muster != nil || !share.IsZero()) {
 		extension(status).Deserved = quantities(share)
 	}
 }
 
-// extension is what a status says beyond one of Volcano.
+// extension is the part of a status that Volcano does not have.
 func extension(status *schedulingv1beta1.QueueStatus) *schedulingv1beta1.QueueStatusExtension {
 	if status.Muster == nil {
 		status.Muster = &schedulingv1beta1.QueueStatusExtension{}
@@ -68,7 +68,7 @@ func extension(status *schedulingv1beta1.QueueStatus) *schedulingv1beta1.QueueSt
 	return status.Muster
 }
 
-// usedOf tells how much is used of the resource that is nearest to its limit, and the limit: "cpu 12/16". Without limits it is the resource of
+// usedOf returns the use and the limit of the resource that is nearest to its limit: "cpu 12/16". Without limits it is the resource of
 // which the largest part of the cluster is used.
 func usedOf(used resources.Sums, limits, cluster resources.List) string {
 	if scarcest := quota.Scarcest(used, limits); scarcest != "" {

@@ -23,15 +23,15 @@ const (
 	invalidEvent = "Invalid"
 )
 
-// settled is what counts of a queue as it was when that was settled.
+// settled is the valid part of a queue, and its state when that was computed.
 type settled struct {
 	quota.Settled
 	uid        types.UID
 	generation int64
 }
 
-// lookAtAll works out which terms of all queues count, and every sharesPeriod what the queues are owed. A queue whose status is out of date by
-// that is looked at next.
+// lookAtAll computes which terms of all queues count, and every sharesPeriod their shares. A queue whose status is out of date by that is
+// synced next.
 func (c *Controller) lookAtAll() error {
 	cached, err := c.queues.List(labels.Everything())
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // OvercommitFactor bounds use and holds for the admission of the queue's PodGroups, as a multiple of what all nodes have; 0 if the queue
-// has no such annotation. The error names the annotation and what is right.
+// has no such annotation. The error names the annotation and the valid values.
 func OvercommitFactor(queue *schedulingv1beta1.Queue) (float64, error) {
 	text, written := queue.Annotations[schedulingv1beta1.OvercommitFactorAnnotation]
 	if !written {
@@ -26,8 +26,8 @@ func OvercommitFactor(queue *schedulingv1beta1.Queue) (float64, error) {
 // maxFactor is more than any cluster is overcommitted.
 const maxFactor = 1000
 
-// WaitingTime is how long a PodGroup waits before it is admitted without room; 0 if it says nothing of it. The error names the annotation and
-// what is right.
+// WaitingTime is how long a PodGroup waits before it is admitted without room; 0 if it has no such annotation. The error names the
+// annotation and the valid values.
 func WaitingTime(group *schedulingv1beta1.PodGroup) (time.Duration, error) {
 	for _, name := range []string{schedulingv1beta1.WaitingTimeAnnotation, schedulingv1beta1.OldWaitingTimeAnnotation} {
 		text, written := group.Annotations[name]

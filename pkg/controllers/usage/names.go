@@ -11,8 +11,8 @@ import (
 )
 
 // GroupOf is the "<namespace>/<name>" of the PodGroup that a pod names, or "". A pod of a native pod group is the native plugin's, whatever
-// its annotations say: so the scheduler sees it, too. A name with a slash is none that a PodGroup can have: entries under it would never be
-// read. The scheduler has the pod wait for its PodGroup, as it lets pods without one pass.
+// its annotations say: so the scheduler sees it, too. No PodGroup can have a name with a slash: entries under it would never be read. The
+// scheduler has the pod wait for its PodGroup, as it lets pods without one pass.
 func GroupOf(pod *corev1.Pod) string {
 	name := pod.Annotations[schedulingv1beta1.GroupNameAnnotation]
 	if name == "" || strings.Contains(name, "/") || pod.Spec.SchedulingGroup != nil {
@@ -29,14 +29,14 @@ func QueueOf(group *schedulingv1beta1.PodGroup) string {
 	return group.Spec.Queue
 }
 
-// AccountOf is what is charged for a PodGroup: its user's account in its queue, or the queue itself.
+// AccountOf is the account that a PodGroup is charged to: its user's account in its queue, or the queue itself.
 func AccountOf(group *schedulingv1beta1.PodGroup) string {
 	return quota.Account(QueueOf(group), group.Labels[schedulingv1beta1.UserLabel])
 }
 
-// MinimumOf is what a PodGroup's minimum takes, in the names that pods and capabilities use. minResources may be
-// written in the names of a ResourceQuota: requests.cpu counts as cpu unless cpu is given too, and limits play no part.
-// The minimum takes minMember of "pods" unless minResources says otherwise. Less than nothing counts as nothing.
+// MinimumOf is the demand of a PodGroup's minimum, in the names that pods and capabilities use. minResources may be written in the names of
+// a ResourceQuota: requests.cpu counts as cpu unless cpu is given too, and limits play no part. The minimum takes minMember of "pods"
+// unless minResources says otherwise. A negative amount counts as 0.
 func MinimumOf(group *schedulingv1beta1.PodGroup) resources.List {
 	want := resources.List{corev1.ResourcePods: int64(group.Spec.MinMember)}
 	if group.Spec.MinResources == nil {
@@ -53,7 +53,7 @@ func MinimumOf(group *schedulingv1beta1.PodGroup) resources.List {
 	return want
 }
 
-// plainName is the name under which a pod requests what a ResourceQuota calls name; false for what pods do not request.
+// plainName is a pod's name for the resource that a ResourceQuota calls name; false for resources that pods do not request.
 func plainName(name corev1.ResourceName) (plain corev1.ResourceName, counts bool) {
 	switch {
 	case name == "count/pods":

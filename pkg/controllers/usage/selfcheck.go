@@ -15,7 +15,7 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// selfCheckPeriod is how often what is booked is compared with what the API says.
+// selfCheckPeriod is how often the books are compared with the API.
 const selfCheckPeriod = time.Minute
 
 func newDrift() *metrics.Gauge {
@@ -29,9 +29,8 @@ func newDrift() *metrics.Gauge {
 // Drift is the metric of what the self-check finds.
 func (t *Tracker) Drift() metrics.Registerable { return t.drift }
 
-// RunSelfCheck compares what is booked with the API until the context ends, and publishes the differences. A pod counts when it differs
-// twice in a row: some events are always still to come. Totals are compared with the entries that they are the sums of, so they never may
-// differ.
+// RunSelfCheck compares the books with the API until the context ends, and publishes the differences. A pod counts when it differs twice in
+// a row: some events are always still to come. Totals are compared with the sums of their entries, so they never may differ.
 func (t *Tracker) RunSelfCheck(ctx context.Context) {
 	logger := klog.FromContext(ctx)
 	var last sets.Set[types.UID]
@@ -66,7 +65,7 @@ func (t *Tracker) differing() (pods sets.Set[types.UID], groups, queues []string
 	return pods, t.differingGroups(), t.ledger.Differing()
 }
 
-// agreesOn says whether a pod is counted as it is in the store.
+// agreesOn says whether a pod is counted as its stored state demands.
 func (t *Tracker) agreesOn(pod *corev1.Pod) bool {
 	last, seated := t.seats[pod.UID]
 	account, amount, charged := t.ledger.Charged(pod.UID)
@@ -80,7 +79,7 @@ func (t *Tracker) agreesOn(pod *corev1.Pod) bool {
 	return !charged || account == next.account && amount.Equal(next.amount)
 }
 
-// differingGroups lists the groups of which other amounts are counted as taken, or as charged, than their members make up.
+// differingGroups lists the groups whose taken or charged amounts differ from their members' sums.
 func (t *Tracker) differingGroups() []string {
 	taken, charged := map[string]resources.Sums{}, map[string]resources.Sums{}
 	for _, s := range t.seats {

@@ -46,7 +46,7 @@ type Tracker struct {
 	seats    map[types.UID]seat        // pod -> how it is counted; pods that count for nothing are not in it
 	taken    map[string]resources.Sums // group -> sum of the amounts of its members in seats
 	charged  map[string]resources.Sums // group -> sum of the amounts of its members that are charged
-	holds    map[string]hold           // group -> what is set aside until its members take it up
+	holds    map[string]hold           // group -> room that is kept until its members take it
 	watchers []Watcher
 }
 
@@ -63,8 +63,8 @@ type hold struct {
 	uid     types.UID
 	account string
 	want    resources.List
-	// resting says that the minimum runs, so nothing is set aside. want is what the members are charged now. If one is lost, its part of want
-	// is kept for its replacement.
+	// resting says that the minimum runs, so no room is kept. want is the members' present charges. If one is lost, its part of want is
+	// kept for its replacement.
 	resting bool
 }
 
@@ -94,10 +94,10 @@ func New(kube informers.SharedInformerFactory, muster musterinformers.SharedInfo
 	return t, nil
 }
 
-// Ledger is what the Tracker books in. Other packages may read it; they must not write.
+// Ledger has the Tracker's books. Other packages may read it; they must not write.
 func (t *Tracker) Ledger() *ledger.Ledger { return t.ledger }
 
-// HasSynced says whether all that existed at the start has been booked.
+// HasSynced says whether all objects that existed at the start are booked.
 func (t *Tracker) HasSynced() bool {
 	for _, synced := range t.synced {
 		if !synced() {
@@ -144,8 +144,8 @@ func (t *Tracker) PodGroups(queue string) []*schedulingv1beta1.PodGroup {
 	return groups
 }
 
-// Grant sets aside what an admitted PodGroup wants for its minimum, whatever room there is: admission has found it. As members are bound, or
-// have succeeded, what they take up is taken off the hold. An amount that no cluster can have holds nothing.
+// Grant keeps room for the minimum of an admitted PodGroup, whatever room there is: admission has found it. The amounts of members that are
+// bound, or have succeeded, are taken off the hold. An amount that no cluster can have holds nothing.
 func (t *Tracker) Grant(group *schedulingv1beta1.PodGroup, want resources.List) {
 	if want.Validate() != nil {
 		want = nil
@@ -207,7 +207,7 @@ func (t *Tracker) raise(key string, want resources.List) bool {
 	return true
 }
 
-// hold puts a hold in place of the last one. Watchers hear of a change: the last one may have been more.
+// hold puts a hold in place of the last one. Watchers are told of a change: the last one may have been more.
 func (t *Tracker) hold(key string, next hold) {
 	last, held := t.holds[key]
 	if held && last.equal(next) {
@@ -237,7 +237,7 @@ func (t *Tracker) Unclaimed() map[string]resources.List {
 	return unclaimed
 }
 
-// RequestsOf is what a pod asks for. It is shared: do not change it.
+// RequestsOf is a pod's requests. It is shared: do not change it.
 func (t *Tracker) RequestsOf(pod *corev1.Pod) resources.List {
 	t.mu.Lock()
 	s, seated := t.seats[pod.UID]
@@ -277,18 +277,18 @@ func (t *Tracker) drop(key string, last hold) {
 	}
 }
 
-// settlePod books the pod of a key as the store has it now.
+// settlePod books the pod of a key in its stored state.
 func (t *Tracker) settlePod(key string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	obj, exists, err := t.pods.GetIndexer().GetByKey(key)
 	if err != nil || !exists {
-		return // its deletion is reported on its own, with the UID to forget
+		return // its deletion is reported separately, with the UID to forget
 	}
 	t.settle(obj.(*corev1.Pod))
 }
 
-// settleMembers books the members of a group again, because what their group says about the queue has changed.
+// settleMembers books the members of a group again, because the group's queue has changed.
 func (t *Tracker) settleMembers(namespace, name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -313,7 +313,7 @@ func (t *Tracker) settle(pod *corev1.Pod) {
 	if seated && last.equal(next) {
 		return
 	}
-	// The new charge is made before the hold shrinks, so that never less is counted than there is.
+	// The new charge is made before the hold shrinks, so that the sum is never too small.
 	t.seats[pod.UID] = next
 	if next.isCharged() {
 		t.ledger.Charge(pod.UID, next.account, next.amount)
@@ -330,7 +330,7 @@ func (t *Tracker) settle(pod *corev1.Pod) {
 	t.notify(next.account, seated)
 }
 
-// seatOf is how a pod that takes a seat is to be counted, after it was counted as last.
+// seatOf is the new count of a pod that takes a seat, after its last one.
 func (t *Tracker) seatOf(pod *corev1.Pod, last seat) seat {
 	group := GroupOf(pod)
 	return seat{
@@ -359,7 +359,7 @@ func (t *Tracker) unseat(uid types.UID) {
 	t.notify(last.account, true)
 }
 
-// count counts what a member takes of its group's hold, or gives back.
+// count counts the part of its group's hold that a member takes or gives back.
 func (t *Tracker) count(s seat, taken bool) {
 	if s.group == "" {
 		return
@@ -410,8 +410,8 @@ func (t *Tracker) notify(account string, freed bool) {
 	}
 }
 
-// accountOf is what is charged for a pod: its group's account, or else the one that it names itself. A pod that outlives its group stays
-// with the group's last account.
+// accountOf is the account that a pod is charged to: its group's account, or else the one that it names itself. A pod that outlives its
+// group stays with the group's last account.
 func (t *Tracker) accountOf(pod *corev1.Pod, group string, last seat) string {
 	if group == "" {
 		return t.groups.AccountOf(pod)
@@ -436,7 +436,7 @@ func takesSeat(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName != ""
 }
 
-// remainder is what of want is not taken, never negative.
+// remainder is the part of want that is not taken, never negative.
 func remainder(want resources.List, taken resources.Sums) resources.List {
 	left := resources.List{}
 	for name, amount := range want {
