@@ -467,8 +467,8 @@ func TestALargeJobIsLookedAtLessOften(t *testing.T) {
 	for i := range 5000 {
 		c.podTracker.came("j", finished(types.UID(fmt.Sprint(i)), corev1.PodRunning))
 	}
-	assert.Equal(t, 50*time.Millisecond, c.lookPause("j"))
-	assert.Equal(t, 70*time.Millisecond, c.gatherPause("j"))
+	assert.Equal(t, 150*time.Millisecond, c.lookPause("j"))
+	assert.Equal(t, 170*time.Millisecond, c.gatherPause("j"))
 	assert.Zero(t, c.lookPause("other"))
 	c.podTracker.left("j", finished("0", corev1.PodRunning), true)
 	assert.Equal(t, 4999, c.podTracker.count("j"))

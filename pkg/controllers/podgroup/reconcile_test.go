@@ -233,7 +233,7 @@ func TestALargeGangIsLookedAtLessOften(t *testing.T) {
 	}
 	_, err := s.Sync(t.Context(), "default/g")
 	require.NoError(t, err)
-	assert.Equal(t, 70*time.Millisecond, s.gatherPause("default/g"))
+	assert.Equal(t, 170*time.Millisecond, s.gatherPause("default/g"))
 	require.NoError(t, s.musterInformers.Scheduling().V1beta1().PodGroups().Informer().GetStore().Delete(s.group("g")))
 	_, err = s.Sync(t.Context(), "default/g")
 	require.NoError(t, err)
