@@ -87,7 +87,7 @@ func TestShortNamesWork(t *testing.T) {
 // The documentation of the fields reaches the users.
 func TestExplainTellsWhatFieldsMean(t *testing.T) {
 	for field, part := range map[string]string{
-		"vcjob.spec.minAvailable":                        "start together, or not at all",
+		"vcjob.spec.minAvailable":                        "start together or not at all",
 		"vcjob.spec.tasks.template.spec.containers.name": "FIELD: name",
 		"podgroup.spec.minMember":                        "start together, or not at all",
 		"queue.spec.capability":                          "hard limit",
