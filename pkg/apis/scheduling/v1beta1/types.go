@@ -497,7 +497,7 @@ type QueueStatusExtension struct {
 	LastValid *QueueTerms `json:"lastValid,omitempty"`
 	// Used is the amount and the limit of the resource that is nearest to its limit, like "cpu 12/16". The amount is what pods use and what
 	// is kept for admitted PodGroups. The limit is the capability of the Queue, or that of the nearest ancestor that names the resource.
-	// Without any limit it is left out. The resource is then the one of which the Queue has the largest part of the cluster.
+	// Without a limit only the amount is shown. The resource is then the one of which the Queue has the largest part of the cluster.
 	// +optional
 	Used string `json:"used,omitempty"`
 	// Deserved is the Queue's present share, computed from the spec and the demand of all Queues. It is computed every 5 seconds.
