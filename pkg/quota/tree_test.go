@@ -130,22 +130,22 @@ func TestWhatIsSetAside(t *testing.T) {
 		short            string // the queue, "" for none
 		behind           bool
 	}{
-		"what is free is set aside":                        {8000, 0, []Claim{{"a", cpu(10000)}}, "a", cpu(1), "a", true},
-		"beyond the claim there is room":                   {2000, 0, []Claim{{"a", cpu(5000)}}, "a", cpu(3000), "", false},
-		"and no more":                                      {2000, 0, []Claim{{"a", cpu(5000)}}, "a", cpu(3001), "a", true},
-		"a lack without it is a lack":                      {8000, 0, []Claim{{"a", cpu(5000)}}, "a", cpu(3000), "a", false},
-		"what a lacks is not kept free in the parent":      {8000, 7000, []Claim{{"a", cpu(10000)}}, "b", cpu(3000), "", false},
-		"what is free in a is":                             {8000, 7000, []Claim{{"a", cpu(10000)}}, "b", cpu(3001), "org", true},
-		"all that the parent has, if it lacks itself":      {0, 15000, []Claim{{"a", cpu(10000)}}, "b", cpu(1), "org", true},
-		"a queue of another branch is not touched":         {8000, 0, []Claim{{"a", cpu(10000)}}, "other", cpu(1 << 40), "", false},
-		"nor is another resource":                          {8000, 0, []Claim{{"a", cpu(10000)}}, "a", gpu(8), "", false},
-		"a claim on a queue without a limit bars no queue": {8000, 0, []Claim{{"other", cpu(1 << 40)}}, "a", cpu(2000), "", false},
-		"two claims add up in the parent":                  {4000, 2000, []Claim{{"a", cpu(6000)}, {"b", cpu(7000)}}, "b", cpu(1000), "", false},
-		"and bar what is more":                             {4000, 2000, []Claim{{"a", cpu(6000)}, {"b", cpu(7000)}}, "b", cpu(1001), "org", true},
-		"the second claim has what the first leaves":       {4000, 2000, []Claim{{"a", cpu(6000)}, {"b", cpu(1 << 40)}}, "other", cpu(1), "", false},
-		"a capability below the use sets nothing free":     {12000, 0, []Claim{{"a", cpu(10000)}}, "b", cpu(8000), "", false},
-		"nor does it make the next claim smaller":          {12000, 0, []Claim{{"a", cpu(10000)}, {"b", cpu(8000)}}, "b", cpu(1), "org", true},
-		"a queue that is not known has no limit":           {0, 0, []Claim{{"new", cpu(1 << 40)}}, "newer", cpu(1), "", false},
+		"free room of the claim's queue is reserved for it": {8000, 0, []Claim{{"a", cpu(10000)}}, "a", cpu(1), "a", true},
+		"beyond the claim there is room":                    {2000, 0, []Claim{{"a", cpu(5000)}}, "a", cpu(3000), "", false},
+		"and no more":                                       {2000, 0, []Claim{{"a", cpu(5000)}}, "a", cpu(3001), "a", true},
+		"a lack without it is a lack":                       {8000, 0, []Claim{{"a", cpu(5000)}}, "a", cpu(3000), "a", false},
+		"what a lacks is not kept free in the parent":       {8000, 7000, []Claim{{"a", cpu(10000)}}, "b", cpu(3000), "", false},
+		"what is free in a is":                              {8000, 7000, []Claim{{"a", cpu(10000)}}, "b", cpu(3001), "org", true},
+		"all that the parent has, if it lacks itself":       {0, 15000, []Claim{{"a", cpu(10000)}}, "b", cpu(1), "org", true},
+		"a queue of another branch is not touched":          {8000, 0, []Claim{{"a", cpu(10000)}}, "other", cpu(1 << 40), "", false},
+		"nor is another resource":                           {8000, 0, []Claim{{"a", cpu(10000)}}, "a", gpu(8), "", false},
+		"a claim on a queue without a limit bars no queue":  {8000, 0, []Claim{{"other", cpu(1 << 40)}}, "a", cpu(2000), "", false},
+		"two claims add up in the parent":                   {4000, 2000, []Claim{{"a", cpu(6000)}, {"b", cpu(7000)}}, "b", cpu(1000), "", false},
+		"and bar what is more":                              {4000, 2000, []Claim{{"a", cpu(6000)}, {"b", cpu(7000)}}, "b", cpu(1001), "org", true},
+		"the second claim has what the first leaves":        {4000, 2000, []Claim{{"a", cpu(6000)}, {"b", cpu(1 << 40)}}, "other", cpu(1), "", false},
+		"a capability below the use sets nothing free":      {12000, 0, []Claim{{"a", cpu(10000)}}, "b", cpu(8000), "", false},
+		"nor does it make the next claim smaller":           {12000, 0, []Claim{{"a", cpu(10000)}, {"b", cpu(8000)}}, "b", cpu(1), "org", true},
+		"a queue that is not known has no limit":            {0, 0, []Claim{{"new", cpu(1 << 40)}}, "newer", cpu(1), "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tree := NewTree()

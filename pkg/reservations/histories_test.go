@@ -75,7 +75,7 @@ func (m *model) waitedEnough(key string, now time.Time) bool {
 }
 
 // TestTheListOfWaitingGangs compares the list of gangs that lack room with a naive one, through any changes: which gang is first, when it
-// is starving, and what room surplus must leave. Other gangs are told when one loses its reservation.
+// is starving, and what room surplus must leave. When a gang loses its reservation, the other gangs are notified.
 func TestTheListOfWaitingGangs(t *testing.T) {
 	mustertesting.Histories(t, 2000, func(t *rapid.T) {
 		bounds := Bounds{Bypasses: rapid.IntRange(0, 3).Draw(t, "bypasses"), Age: time.Duration(rapid.IntRange(0, 30).Draw(t, "age")) * time.Second}

@@ -44,7 +44,7 @@ func TestCommandsOnARunningJob(t *testing.T) {
 	}
 }
 
-// TestEndsAreFinal: a Job that is Completed, Terminated or Failed can neither be resumed nor restarted. The Command's author is told so.
+// TestEndsAreFinal: a Job that is Completed, Terminated or Failed can neither be resumed nor restarted. An event on the Job says so.
 func TestEndsAreFinal(t *testing.T) {
 	t.Parallel()
 	for end, bring := range map[batchv1alpha1.JobPhase]func(*harness.Story, types.NamespacedName){

@@ -46,7 +46,7 @@ type Config struct {
 	MusterInformers externalversions.SharedInformerFactory
 	// Recorder writes the events on Jobs.
 	Recorder record.EventRecorder
-	// Removals is told which pods the controller deletes; it may be nil.
+	// Removals receives the UIDs of the pods that the controller deletes. It may be nil.
 	Removals Removals
 	// Reports delays writes that only report progress while there is other work; nil writes all at once.
 	Reports *worker.Reports

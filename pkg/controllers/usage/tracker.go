@@ -207,7 +207,7 @@ func (t *Tracker) raise(key string, want resources.List) bool {
 	return true
 }
 
-// hold puts a hold in place of the last one. Watchers are told of a change: the last one may have been more.
+// hold replaces the hold of a PodGroup. Watchers are notified if it differs, because the new hold may be smaller and leave room for others.
 func (t *Tracker) hold(key string, next hold) {
 	last, held := t.holds[key]
 	if held && last.equal(next) {

@@ -137,8 +137,8 @@ func EndedByItself(pod *corev1.Pod) bool {
 	return HasSucceeded(pod) || pod.Status.Phase == corev1.PodFailed && pod.DeletionTimestamp == nil && disruptionOf(pod) == nil
 }
 
-// HasSucceeded tells whether a pod has done its work: it ended well, and had not been told to stop before. Many programs exit with 0 when
-// they are told to stop, in the middle of their work.
+// HasSucceeded tells whether a pod has done its work: it has succeeded, and was not deleted before its end. Many programs that receive
+// SIGTERM exit with 0 though their work is not done.
 func HasSucceeded(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded && !wasToldToGo(pod)
 }

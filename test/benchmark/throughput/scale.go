@@ -429,7 +429,7 @@ func (b *bench) writeOthers(ctx context.Context) error {
 }
 
 // noScheduler is the name of a scheduler that does not run.
-const noScheduler = "nobody"
+const noScheduler = "does-not-run"
 
 // parkedGang is how many pods a waiting gang has.
 const parkedGang = 20

@@ -207,7 +207,7 @@ func (w *world) anyPodHoldsRoom() bool {
 }
 
 // checkRest says what must be true when nothing happens any more: no pod holds room without being bound, the bound pods are charged, and no
-// waiting pod fits. Room for a gang that a crash has left partial is set aside.
+// waiting pod fits. Room that is reserved for a gang below its minimum is not free for a waiting pod.
 func (w *world) checkRest() {
 	v := w.now()
 	for _, pod := range v.pods {
