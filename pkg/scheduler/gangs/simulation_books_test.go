@@ -377,13 +377,15 @@ func (b *books) checkQuota(pod *corev1.Pod) {
 }
 
 // checkSurplus checks that a surplus pod takes no room that a waiting minimum could use within the bypass bounds. It does not count starts, so
-// it says nothing where their number is bounded.
+// it says nothing where their number is bounded. Surplus may use what is beside the places that are reserved for a gang. A gang can have them
+// long before the bounds: its wait for quota counts, too.
 func (b *books) checkSurplus(pod *corev1.Pod, node string) {
 	free := b.free(node)
 	for key, lack := range b.lacking {
 		age, bound := b.clock.Since(b.since[lack.run.group]), b.args.MaxOvertakeTime.Duration
 		beyond := b.args.MaxOvertakes > 0 || bound > 0 && age >= bound
-		if beyond || lack.priority < *pod.Spec.Priority || b.failed.Has(key) || len(b.lacking) > 32 {
+		reserved := b.kept != nil && b.kept.key == key && !slices.ContainsFunc(b.members(key), b.isBound)
+		if beyond || reserved || lack.priority < *pod.Spec.Priority || b.failed.Has(key) || len(b.lacking) > 32 {
 			continue
 		}
 		hurt := (free-simCPU(pod))/lack.cpu < free/lack.cpu
