@@ -36,6 +36,9 @@ func (l *layout) writeRealNodeConfig() error {
 	if err := os.MkdirAll(l.internal(realNodeDir), 0o700); err != nil {
 		return fmt.Errorf("making the node's folder: %w", err)
 	}
+	if err := l.writeStaticPodFiles(); err != nil {
+		return err
+	}
 	data, err := json.Marshal(realnode.Config{
 		Dir:               l.internal(realNodeDir),
 		LogDir:            filepath.Join(l.options.Dir, logsName),
@@ -49,6 +52,25 @@ func (l *layout) writeRealNodeConfig() error {
 		return fmt.Errorf("encoding the node's configuration: %w", err)
 	}
 	return l.writeFile(realNodeConfig, data)
+}
+
+// writeStaticPodFiles makes what kubeadm has in /etc/kubernetes for the static pod of a scheduler: its kubeconfig, and the folder that the
+// kubelet reads static pods from.
+func (l *layout) writeStaticPodFiles() error {
+	folder := realnode.EtcKubernetes(l.internal(realNodeDir))
+	if err := os.MkdirAll(filepath.Join(folder, "manifests"), 0o755); err != nil {
+		return fmt.Errorf("making the folder of static pods: %w", err)
+	}
+	user, err := l.certificateUser(kubeSchedulerIdentity)
+	if err != nil {
+		return err
+	}
+	return l.writeKubeconfig(filepath.Join(folder, "scheduler.conf"), "https://"+realnode.APIAddress, user)
+}
+
+// EtcKubernetes is the folder that the real node has as its /etc/kubernetes. The kubelet runs the static pods of its folder manifests.
+func (c *Cluster) EtcKubernetes() string {
+	return realnode.EtcKubernetes(filepath.Join(c.dir, internalName, realNodeDir))
 }
 
 // realNodeReady returns nil once the kubelet has registered its node and reports it ready.

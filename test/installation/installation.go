@@ -1,5 +1,4 @@
-// Package installation lets tests install Muster in a local cluster with kubectl, as docs/install.md says, and look at what is left of it
-// when it has been removed.
+// Package installation installs and removes Muster with kubectl in a local cluster, for tests. The steps are those of docs/install.md.
 package installation
 
 import (

@@ -13,6 +13,7 @@ import (
 
 func newUpCommand() *cobra.Command {
 	var options localcluster.Options
+	var withoutMuster bool
 	command := &cobra.Command{
 		Use:   "up --dir DIR",
 		Short: "Start a cluster and return when it is ready",
@@ -37,12 +38,18 @@ shell command in their first container:
   # A node that runs containers, beside two simulated ones that only pods with a toleration get
   muster local up --dir /tmp/real --real-node --nodes 2
 
+  # The same with the stock kube-scheduler, to install Muster from its image
+  muster local up --dir /tmp/real --real-node --nodes 2 --without-muster
+
   # Only etcd, kube-apiserver and kube-controller-manager, with Muster's API
   muster local up --dir /tmp/cp --control-plane-only`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			if err := needDir(command, options.Dir); err != nil {
 				return err
+			}
+			if withoutMuster {
+				options.Scheduler, options.Without = localcluster.KubeScheduler, []string{localcluster.MusterController}
 			}
 			return runUp(command, options)
 		},
@@ -54,6 +61,7 @@ shell command in their first container:
 	flags.StringVar(&options.NodeMemory, "node-memory", localcluster.DefaultNodeMemory, "memory of each node")
 	flags.StringToStringVar(&options.NodeResources, "node-resource", nil, "a further resource of each node, as name=quantity (repeatable), for example nvidia.com/gpu=8")
 	flags.BoolVar(&options.RealNode, "real-node", false, "add a node with a real kubelet and containerd; needs root and Debian packages")
+	flags.BoolVar(&withoutMuster, "without-muster", false, "run the stock kube-scheduler in the place of Muster's programs, to install them as users do")
 	flags.BoolVar(&options.ControlPlaneOnly, "control-plane-only", false, "leave out the simulated nodes and Muster's programs")
 	flags.StringVar(&options.BinDir, "bin-dir", "", "folder of Muster's programs and of the folder controlplane (default: that of this program)")
 	flags.DurationVar(&options.Timeout, "timeout", localcluster.DefaultTimeout, "how long the start may take, building not counted")

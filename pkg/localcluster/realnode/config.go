@@ -56,6 +56,9 @@ func ReadConfig(path string) (Config, error) {
 	return config, nil
 }
 
+// EtcKubernetes is the folder that the node whose files are in dir has as its /etc/kubernetes.
+func EtcKubernetes(dir string) string { return filepath.Join(dir, "kubernetes") }
+
 func (c Config) path(elements ...string) string {
 	return filepath.Join(append([]string{c.Dir}, elements...)...)
 }

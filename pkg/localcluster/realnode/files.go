@@ -62,6 +62,7 @@ imageGCHighThresholdPercent: 100
 nodeStatusUpdateFrequency: 5s
 syncFrequency: 10s
 registerWithTaints: []
+staticPodPath: /etc/kubernetes/manifests
 `
 
 // writeFiles writes what the programs of the node read.

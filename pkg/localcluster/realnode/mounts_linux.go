@@ -35,7 +35,27 @@ func (c Config) mountAll() error {
 			return fmt.Errorf("mounting %s: %w", target, err)
 		}
 	}
+	if err := c.mountEtc(); err != nil {
+		return err
+	}
 	return c.coverSysctls()
+}
+
+// mountEtc gives the node an /etc like that of the machine, in which /etc/kubernetes is its own.
+func (c Config) mountEtc() error {
+	layer, work, own := c.path("etc"), c.path("etc-work"), EtcKubernetes(c.Dir)
+	for _, folder := range []string{filepath.Join(layer, "kubernetes"), work, own} {
+		if err := os.MkdirAll(folder, 0o755); err != nil {
+			return fmt.Errorf("making the node's folders: %w", err)
+		}
+	}
+	if err := syscall.Mount("overlay", "/etc", "overlay", 0, "lowerdir=/etc,upperdir="+layer+",workdir="+work); err != nil {
+		return fmt.Errorf("mounting /etc: %w", err)
+	}
+	if err := syscall.Mount(own, "/etc/kubernetes", "", syscall.MS_BIND, ""); err != nil {
+		return fmt.Errorf("mounting /etc/kubernetes: %w", err)
+	}
+	return nil
 }
 
 func (c Config) coverSysctls() error {
