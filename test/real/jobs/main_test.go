@@ -6,9 +6,7 @@ package jobs
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,6 +24,7 @@ import (
 	"github.com/muster-sched/muster/pkg/localcluster/realnode"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 	"github.com/muster-sched/muster/test/e2e/harness"
+	"github.com/muster-sched/muster/test/real/workloads"
 )
 
 // image has OpenSSH, Open MPI, the checker, and a program in the place of Ray.
@@ -56,7 +55,7 @@ var importImage = sync.OnceValue(func() error {
 	if err != nil {
 		return err
 	}
-	debian, err := debianLayer(filepath.Join(root, ".cache", "real"))
+	debian, err := workloads.DebianLayer(root)
 	if err != nil {
 		return err
 	}
@@ -91,28 +90,6 @@ var importImage = sync.OnceValue(func() error {
 	}
 	return harness.Shared().ImportImage(context.Background(), archive)
 })
-
-// debianLayer makes a small Debian with OpenSSH and Open MPI, or returns the one that was made before.
-func debianLayer(dir string) (string, error) {
-	arguments := []string{"--variant=minbase", "--format=tar", "--include=openssh-server,openssh-client,openmpi-bin",
-		"--skip=cleanup/run", "--customize-hook=mkdir -p $1/run/sshd"}
-	for _, folder := range []string{"doc", "man", "locale"} {
-		arguments = append(arguments, "--dpkgopt=path-exclude=/usr/share/"+folder+"/*")
-	}
-	arguments = append(arguments, "bookworm")
-	layer := filepath.Join(dir, fmt.Sprintf("debian-%x.tar", sha256.Sum256([]byte(strings.Join(arguments, " ")))))
-	if _, err := os.Stat(layer); err == nil {
-		return layer, nil
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", err
-	}
-	unfinished := layer + ".new"
-	if output, err := exec.Command("mmdebstrap", append(arguments, unfinished)...).CombinedOutput(); err != nil {
-		return "", fmt.Errorf("making a Debian image (`apt-get install mmdebstrap`): %w: %s", err, output)
-	}
-	return layer, os.Rename(unfinished, layer)
-}
 
 // shell makes a task of pods that run a line of shell in the image. They go at once when they are deleted.
 func shell(name string, replicas int32, line string) *mustertesting.TaskWrapper {
@@ -166,10 +143,12 @@ func logs(s *harness.Story, job string) string {
 // logOf reads what a pod has printed.
 func logOf(s *harness.Story, pod string) string {
 	s.T.Helper()
-	stream, err := s.Kube.CoreV1().Pods(s.Namespace).GetLogs(pod, &corev1.PodLogOptions{}).Stream(s.Ctx)
+	text, err := readLog(s, pod)
 	require.NoError(s.T, err)
-	defer stream.Close()
-	text, err := io.ReadAll(stream)
-	require.NoError(s.T, err)
-	return string(text)
+	return text
+}
+
+func readLog(s *harness.Story, pod string) (string, error) {
+	text, err := s.Kube.CoreV1().Pods(s.Namespace).GetLogs(pod, &corev1.PodLogOptions{}).DoRaw(s.Ctx)
+	return string(text), err
 }

@@ -3,7 +3,6 @@
 package jobs
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -40,7 +39,7 @@ func TestRestarts(t *testing.T) {
 			s := begin(t)
 			policy := batchv1alpha1.LifecyclePolicy{Action: action, ExitCode: ptr.To[int32](7)}
 			job := create(s, mustertesting.MakeJob("again").
-				Volume(batchv1alpha1.VolumeSpec{MountPath: "/data", VolumeClaimName: claim(s)}).
+				Volume(batchv1alpha1.VolumeSpec{MountPath: "/data", VolumeClaimName: claim(s, "data")}).
 				Task(shell("worker", 2, countsItsRuns).LifecyclePolicy(policy)).Task(shell("other", 1, countsItsRuns)))
 			awaitPhase(s, job, batchv1alpha1.Completed)
 			assert.Equal(t, want.worker0, logOf(s, "again-worker-0"))
@@ -50,19 +49,19 @@ func TestRestarts(t *testing.T) {
 	}
 }
 
-// claim makes a claim to a folder of the real node.
-func claim(s *harness.Story) string {
+// claim makes a claim to a folder of the real node, and returns its name.
+func claim(s *harness.Story, name string) string {
 	s.T.Helper()
-	const name = "data"
+	own := s.Namespace + "-" + name
 	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")}
 	modes := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
 	volume := &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: s.Namespace},
+		ObjectMeta: metav1.ObjectMeta{Name: own},
 		Spec: corev1.PersistentVolumeSpec{
 			Capacity: size, AccessModes: modes,
 			ClaimRef: &corev1.ObjectReference{Namespace: s.Namespace, Name: name},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{
-				Path: fmt.Sprintf("/var/lib/data/%s", s.Namespace), Type: ptr.To(corev1.HostPathDirectoryOrCreate),
+				Path: "/var/lib/data/" + own, Type: ptr.To(corev1.HostPathDirectoryOrCreate),
 			}},
 		},
 	}
@@ -71,7 +70,7 @@ func claim(s *harness.Story) string {
 	_, err = s.Kube.CoreV1().PersistentVolumeClaims(s.Namespace).Create(s.Ctx, &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.PersistentVolumeClaimSpec{
-			StorageClassName: ptr.To(""), VolumeName: s.Namespace, AccessModes: modes,
+			StorageClassName: ptr.To(""), VolumeName: own, AccessModes: modes,
 			Resources: corev1.VolumeResourceRequirements{Requests: size},
 		},
 	}, metav1.CreateOptions{})

@@ -24,12 +24,10 @@ import (
 
 	"github.com/muster-sched/muster/pkg/localcluster"
 	"github.com/muster-sched/muster/pkg/localcluster/realnode"
+	"github.com/muster-sched/muster/test/real/workloads"
 )
 
-const (
-	image    = "muster.local/busybox:1"
-	patience = 3 * time.Minute
-)
+const patience = 3 * time.Minute
 
 // TestARealNode runs a pod to its exit code, reads its log, and takes the cluster down. Then everything is as before.
 func TestARealNode(t *testing.T) {
@@ -91,10 +89,7 @@ func up(t *testing.T, options localcluster.Options) *localcluster.Cluster {
 		assert.NoError(t, os.RemoveAll(dir))
 	})
 
-	layer, archive := filepath.Join(dir, "layer.tar"), filepath.Join(dir, "busybox.tar")
-	require.NoError(t, realnode.WriteLayer(layer, "/bin/busybox", "busybox"), "apt-get install busybox-static")
-	require.NoError(t, realnode.Image{Name: image, Layers: []string{layer}, Env: []string{"PATH=/"}}.Write(archive))
-	require.NoError(t, cluster.ImportImage(t.Context(), archive))
+	require.NoError(t, workloads.ImportBusybox(t.Context(), cluster))
 	return cluster
 }
 
@@ -127,7 +122,7 @@ func run(t *testing.T, client kubernetes.Interface, name, line string) *corev1.P
 			NodeName:      realnode.NodeName,
 			RestartPolicy: corev1.RestartPolicyNever,
 			Containers: []corev1.Container{{
-				Name: "main", Image: image, ImagePullPolicy: corev1.PullNever, Command: []string{"/busybox", "sh", "-c", line},
+				Name: "main", Image: workloads.Busybox, ImagePullPolicy: corev1.PullNever, Command: []string{"/busybox", "sh", "-c", line},
 			}},
 		},
 	}, metav1.CreateOptions{})
