@@ -3,7 +3,7 @@
 # in backquotes is no link.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-hack/verify-generated.sh hack/update-docs.sh docs/reference docs/lifecycle.md
+hack/verify-generated.sh hack/update-docs.sh docs/reference docs/lifecycle.md manifests/charts/muster/values.yaml
 
 result=0
 while IFS= read -r page; do

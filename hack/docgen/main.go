@@ -1,6 +1,6 @@
 // Command docgen writes pages, and parts of pages, from the code. These are the API's fields from the CRDs, and the rules of admission from
 // CRDs and policies. The plugins' arguments come from their types, and the phases of a Job from their table. The metrics come from their
-// definitions, and muster's flags from its commands.
+// definitions, muster's flags from its commands, and the values of the Helm chart from its schema.
 //
 //	docgen DOCS
 package main
@@ -29,6 +29,7 @@ func write(dir string) error {
 		"reference/api.md":               apiPage,
 		"reference/cli.md":               cliPage,
 		"reference/plugin-arguments.md":  argumentsPage,
+		"reference/helm-values.md":       chartValuesPage,
 		"reference/scheduler-metrics.md": gangMetricsPage,
 	} {
 		text, err := page()
@@ -38,6 +39,9 @@ func write(dir string) error {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			return fmt.Errorf("writing %s: %w", name, err)
 		}
+	}
+	if err := writeChartValues(); err != nil {
+		return err
 	}
 	if err := fillIn(dir, "reference/metrics.md", metricsPart()); err != nil {
 		return err
