@@ -82,6 +82,10 @@ image: ## Build the container image IMAGE without an engine, into bin/image: an 
 image-docker: ## Build the same image from the Dockerfile with CONTAINER_ENGINE.
 	$(CONTAINER_ENGINE) build --build-arg VERSION="$(VERSION)" --build-arg COMMIT="$(COMMIT)" -t $(IMAGE) .
 
+.PHONY: chart
+chart: ## Pack the Helm chart into bin, with Helm from its module.
+	@go -C test/chart tool helm package --app-version "$(VERSION)" --destination "$(CURDIR)/bin" "$(CURDIR)/manifests/charts/muster"
+
 .PHONY: docs
 docs: ## Write the documentation as a static site with search, into .cache/site; fails on a dead link.
 	@go run ./hack/site -out .cache/site

@@ -3,7 +3,7 @@
 # Progress goes to descriptor 9.
 set -uo pipefail
 
-failed=0
+root=$PWD failed=0
 # The race detector needs all dependencies built anew, and those of API servers take minutes: tests of whole programs go
 # without; what runs concurrently is in packages of its own.
 heavy='^k8s.io/apiserver/pkg/server$'
@@ -38,9 +38,8 @@ unit() {
   run_tests "unit, with the race detector" -race -timeout 10m $racy
   # shellcheck disable=SC2086
   [[ -z $plain ]] || run_tests "unit, whole programs" -timeout 10m $plain
-  # Modules of their own. The other package of the first is the benchmark itself. The last reads files outside of its module, which the cache
-  # of results does not see.
-  local root=$PWD
+  # Modules of their own. The other package of the first is the benchmark itself. The last two read files outside of their modules, which the
+  # cache of results does not see.
   cd "$root/test/benchmark/perf"
   run_tests "unit, benchmarks" .
   cd "$root/hack/image"
@@ -49,6 +48,8 @@ unit() {
   run_tests "unit, krew" .
   cd "$root/test/monitoring"
   run_tests "unit, monitoring" -count 1 ./...
+  cd "$root/test/chart"
+  run_tests "unit, chart" -count 1 .
   cd "$root"
 }
 
@@ -60,6 +61,10 @@ clusters() {
   [[ " $* " != *" e2e "* ]] || packages+=(./test/e2e/...)
   [[ " $* " != *" integration "* ]] || packages+=(./test/integration/...)
   run_tests "on clusters: $*" -p 2 -count 1 -timeout 20m "${packages[@]}"
+  [[ " $* " == *" integration "* ]] || return 0
+  cd "$root/test/chart"
+  run_tests "on clusters, chart" -count 1 -timeout 20m ./install
+  cd "$root"
 }
 
 on_clusters=()

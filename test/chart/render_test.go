@@ -1,0 +1,214 @@
+// Package chart_test compares what the Helm chart renders with what the kustomizations build, and tries its values.
+package chart_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"helm.sh/helm/v4/pkg/action"
+	"helm.sh/helm/v4/pkg/chart/common"
+	chartv2 "helm.sh/helm/v4/pkg/chart/v2"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	release "helm.sh/helm/v4/pkg/release/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
+
+	"github.com/muster-sched/muster/pkg/localcluster"
+)
+
+const (
+	folder    = "../../manifests/charts/muster"
+	manifests = "../../manifests/"
+	namespace = "muster-system"
+)
+
+var (
+	emptyLines = regexp.MustCompile(`\n+`)
+	// configurations are names of ConfigMaps that end with a hash of the contents. Helm's and kustomize's hashes differ.
+	configurations = regexp.MustCompile(`(muster-(scheduler|phjob)-config)-[0-9a-z]{10}\b`)
+)
+
+// loadChart reads the chart once for all tests.
+var loadChart = sync.OnceValues(func() (*chartv2.Chart, error) { return loader.Load(folder) })
+
+// render returns the release that `helm template` would make with values, which are YAML.
+func render(t *testing.T, namespace, values string) (*release.Release, error) {
+	t.Helper()
+	chart, err := loadChart()
+	require.NoError(t, err)
+	parsed := map[string]any{}
+	require.NoError(t, yaml.UnmarshalStrict([]byte(values), &parsed), values)
+	install := action.NewInstall(action.NewConfiguration())
+	install.KubeVersion, err = common.ParseKubeVersion(localcluster.KubernetesVersion)
+	require.NoError(t, err)
+	install.DryRunStrategy, install.ReleaseName, install.Namespace = action.DryRunClient, "muster", namespace
+	found, err := install.Run(chart, parsed)
+	if err != nil {
+		return nil, err
+	}
+	return found.(*release.Release), nil
+}
+
+// objects are a set of objects by kind and name.
+type objects map[string]map[string]any
+
+// parse reads the objects of a text. Names that follow from the contents are written alike, and contents that are YAML are read. Empty lines
+// are left out: kustomize adds some where it folds a text.
+func parse(t *testing.T, text string) objects {
+	t.Helper()
+	text = configurations.ReplaceAllString(text, "$1-HASH")
+	all := objects{}
+	for decoder := utilyaml.NewYAMLToJSONDecoder(strings.NewReader(text)); ; {
+		object := unstructured.Unstructured{}
+		err := decoder.Decode(&object)
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		require.NoError(t, err)
+		if data, _, _ := unstructured.NestedMap(object.Object, "data"); data != nil {
+			for name, value := range data {
+				var content any
+				if strings.HasSuffix(name, ".yaml") {
+					require.NoError(t, yaml.Unmarshal([]byte(value.(string)), &content))
+					data[name] = content
+				}
+			}
+			object.Object["data"] = data
+		}
+		key := object.GetKind() + "/" + object.GetName()
+		require.NotContains(t, all, key)
+		all[key] = withoutEmptyLines(object.Object).(map[string]any)
+	}
+}
+
+// withoutEmptyLines takes empty lines out of all strings of a value.
+func withoutEmptyLines(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		for name, field := range value {
+			value[name] = withoutEmptyLines(field)
+		}
+	case []any:
+		for i, item := range value {
+			value[i] = withoutEmptyLines(item)
+		}
+	case string:
+		return emptyLines.ReplaceAllString(value, "\n")
+	}
+	return value
+}
+
+// rendered are the objects of the chart in Muster's namespace.
+func rendered(t *testing.T, values string) objects {
+	t.Helper()
+	found, err := render(t, namespace, values)
+	require.NoError(t, err)
+	return parse(t, found.Manifest)
+}
+
+// built are the objects of kustomizations, without the namespace, which Helm makes.
+func built(t *testing.T, folders ...string) objects {
+	t.Helper()
+	var text strings.Builder
+	for _, folder := range folders {
+		found, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), manifests+folder)
+		require.NoError(t, err)
+		part, err := found.AsYaml()
+		require.NoError(t, err)
+		fmt.Fprintf(&text, "---\n%s", part)
+	}
+	all := parse(t, text.String())
+	require.Contains(t, all, "Namespace/"+namespace)
+	delete(all, "Namespace/"+namespace)
+	return all
+}
+
+// requireSame compares object by object, so that a failure names the one that differs.
+func requireSame(t *testing.T, want, got objects) {
+	t.Helper()
+	for key, object := range want {
+		assert.Equal(t, object, got[key], key)
+	}
+	for key := range got {
+		assert.Contains(t, want, key, "the chart has an object more")
+	}
+}
+
+func TestTheChartEqualsTheKustomizations(t *testing.T) {
+	for name, c := range map[string]struct {
+		values  string
+		folders []string
+	}{
+		"beside the default scheduler": {"{}", []string{"deploy"}},
+		"coming from Volcano":          {"{comingFromVolcano: true}", []string{"deploy/coming-from-volcano"}},
+		"in place of it":               {"{replaceDefaultScheduler: true}", []string{"deploy/replace-default"}},
+		"everything": {
+			"{tenancy: true, monitoring: {serviceMonitor: true, prometheusRule: true}}", []string{"deploy", "tenancy", "monitoring"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := built(t, c.folders...)
+			require.Greater(t, len(want), 30)
+			got := rendered(t, c.values)
+			kept := 0
+			for _, object := range got { // Helm alone knows how to leave the CRDs.
+				if unstructuredOf(object).GetAnnotations()["helm.sh/resource-policy"] == "keep" {
+					require.Equal(t, "CustomResourceDefinition", object["kind"])
+					unstructured.RemoveNestedField(object, "metadata", "annotations", "helm.sh/resource-policy")
+					kept++
+				}
+			}
+			require.Equal(t, 8, kept)
+			requireSame(t, want, got)
+		})
+	}
+}
+
+func unstructuredOf(object map[string]any) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: object}
+}
+
+// The release can be in any namespace, and nothing names another one.
+func TestTheNamespaceIsThatOfTheRelease(t *testing.T) {
+	found, err := render(t, "batch", "{tenancy: true, monitoring: {serviceMonitor: true, prometheusRule: true}}")
+	require.NoError(t, err)
+	assert.NotContains(t, found.Manifest, namespace)
+	assert.Contains(t, found.Manifest, "--leader-elect-resource-namespace=batch")
+	assert.Contains(t, found.Manifest, "system:serviceaccount:batch:muster-controller")
+	for key, object := range parse(t, found.Manifest) {
+		assert.Contains(t, []string{"", "batch", "kube-system"}, unstructuredOf(object).GetNamespace(), key)
+	}
+	assert.Contains(t, found.Info.Notes, "kubectl -n batch rollout status deployment/muster-scheduler")
+}
+
+func TestLint(t *testing.T) {
+	lint := action.NewLint()
+	lint.Strict, lint.Namespace = true, namespace
+	found := lint.Run([]string{folder}, nil)
+	assert.Equal(t, 1, found.TotalChartsLinted)
+	assert.Empty(t, found.Errors)
+}
+
+// A configuration that changes gets another name, so that the pods are replaced; one that does not keeps its name.
+func TestAChangedConfigurationIsAnotherConfigMap(t *testing.T) {
+	names := func(values string) []string {
+		found, err := render(t, namespace, values)
+		require.NoError(t, err)
+		return regexp.MustCompile(`name: "?muster-(?:scheduler|phjob)-config-[0-9a-f]{10}`).FindAllString(found.Manifest, -1)
+	}
+	first := names("{}")
+	require.Len(t, first, 2, "the ConfigMap and the volume")
+	assert.Equal(t, first, names("{scheduler: {replicas: 1}}"))
+	assert.NotEqual(t, first, names("{schedulerNames: [muster]}"))
+	assert.NotEqual(t, names("{phjobs: {config: {timezone: Asia/Taipei}}}"), names("{phjobs: {config: {timezone: Asia/Tokyo}}}"))
+}
