@@ -126,6 +126,18 @@ func requirePods(t *testing.T, image string) {
 	}
 }
 
+// createJob creates the Job once the API server serves the new kind.
+func createJob(t *testing.T) {
+	t.Helper()
+	var out string
+	err := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, longest, true, func(ctx context.Context) (bool, error) {
+		var err error
+		out, err = tryKubectl(ctx, job, "create", "-f", "-")
+		return err == nil, nil
+	})
+	require.NoError(t, err, out)
+}
+
 // left returns the names of all objects that are of Muster or of its API, and of Helm.
 func left(t *testing.T) []string {
 	t.Helper()
@@ -147,13 +159,14 @@ func image(tag string) map[string]any { return map[string]any{"image": map[strin
 
 // An upgrade and its rollback keep Jobs. A removal as docs/install.md describes it leaves nothing.
 func TestInstallUpgradeRollBackAndRemove(t *testing.T) {
-	// The policy of simulated pods belongs to the local cluster, not to an installation.
+	// The local cluster has objects of Muster, and the policy of simulated pods, which belongs to no installation.
 	kubectl(t, "delete", "-f", "../../../manifests/simulation")
+	kubectl(t, "delete", "-k", "../../../manifests/deploy", "--ignore-not-found", "--timeout=2m")
+	require.Empty(t, left(t))
 	install(t, nil)
 	kubectl(t, "label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
 	requirePods(t, "muster:dev")
-	out, err := tryKubectl(t.Context(), job, "create", "-f", "-")
-	require.NoError(t, err, out)
+	createJob(t)
 	uid := kubectl(t, "get", "vcjob", "kept", "-o", "jsonpath={.metadata.uid}")
 
 	upgrade(t, image("next"))
