@@ -1,6 +1,6 @@
 // Command docgen writes pages, and parts of pages, from the code. These are the API's fields from the CRDs, and the rules of admission from
 // CRDs and policies. The plugins' arguments come from their types, and the phases of a Job from their table. The metrics come from their
-// definitions, muster's flags from its commands, and the values of the Helm chart from its schema.
+// definitions, and muster's flags from its commands. The values of the Helm chart come from its schema.
 //
 //	docgen DOCS
 package main
