@@ -22,7 +22,7 @@ import (
 	"github.com/muster-sched/muster/pkg/localcluster"
 )
 
-// longest is how long the tests of a package may take.
+// longest is how long the start of a cluster may take. -timeout of go test bounds the tests.
 const longest = 10 * time.Minute
 
 // Env is a cluster and clients for it.
@@ -56,11 +56,13 @@ func run(m *testing.M, options localcluster.Options, setUp SetUp) (code int, err
 		return 0, fmt.Errorf("making a folder: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	ctx, cancel := context.WithTimeout(context.Background(), longest)
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	starting, started := context.WithTimeout(ctx, longest)
+	defer started()
 	options.Dir = filepath.Join(dir, "cluster")
 	env := &Env{}
-	if env.Cluster, err = localcluster.Up(ctx, options); err != nil {
+	if env.Cluster, err = localcluster.Up(starting, options); err != nil {
 		return 0, fmt.Errorf("starting a cluster: %w", err)
 	}
 	defer func() { _ = env.Cluster.Down(context.Background()) }()
