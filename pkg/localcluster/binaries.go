@@ -15,6 +15,12 @@ import (
 // KubernetesVersion is the release of the control plane, as hack/controlplane/go.mod pins it.
 const KubernetesVersion = "v1.37.1"
 
+// OlderVersions are the other releases that a cluster may have, as the modules in hack/controlplane pin them.
+var OlderVersions = []string{"v1.35.4", "v1.36.3"}
+
+// VersionVariable is the environment variable that says which release of Kubernetes clusters have.
+const VersionVariable = "MUSTER_KUBERNETES_VERSION"
+
 // BinDirVariable is the environment variable that says where the binaries are.
 const BinDirVariable = "MUSTER_BIN_DIR"
 
@@ -29,7 +35,8 @@ const musterProgram = "muster"
 
 // binaries knows where the programs of a cluster are.
 type binaries struct {
-	dir string
+	dir     string
+	version string // of Kubernetes
 }
 
 // DefaultBinDir is the folder named by MUSTER_BIN_DIR. Without that it is the running program's folder if the control plane or Muster's
@@ -59,9 +66,13 @@ func DefaultBinDir() (string, error) {
 	return "", fmt.Errorf("the programs of the cluster are nowhere to be found: run inside a checkout of Muster, or name their folder with --bin-dir or %s", BinDirVariable)
 }
 
-// path is where a program of the control plane is.
+// path is where a program of the control plane is. An older release of Kubernetes runs with the etcd and KWOK of the pinned one.
 func (b binaries) path(name string) string {
-	return filepath.Join(b.dir, "controlplane", KubernetesVersion, name)
+	version := b.version
+	if name == Etcd || name == KWOK {
+		version = KubernetesVersion
+	}
+	return filepath.Join(b.dir, "controlplane", version, name)
 }
 
 // own is where one of Muster's programs is.
@@ -89,9 +100,9 @@ func (b binaries) of(component string) []string {
 func (b binaries) Kubectl() string { return b.own("kubectl") }
 
 // findBinaries makes sure that all programs that the options ask for exist. In a checkout, it builds the control plane's programs if they
-// are missing or older than their pins.
+// are missing or older than their pins. It does not build an older release of Kubernetes.
 func findBinaries(ctx context.Context, options Options) error {
-	programs := binaries{dir: options.BinDir}
+	programs := binaries{dir: options.BinDir, version: options.KubernetesVersion}
 	scripts := []string{buildScript}
 	if options.has(RealNode) {
 		scripts = append(scripts, realNodeBuildScript)
@@ -117,8 +128,12 @@ func findBinaries(ctx context.Context, options Options) error {
 		}
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("missing: %s; run `make build` in a checkout of Muster, or name the folder of its binaries with --bin-dir or %s",
-			strings.Join(missing, ", "), BinDirVariable)
+		build := "make build"
+		if options.isOlder() {
+			build += " && hack/controlplane/build-older.sh bin " + options.KubernetesVersion[:strings.LastIndex(options.KubernetesVersion, ".")]
+		}
+		return fmt.Errorf("missing: %s; run `%s` in a checkout of Muster, or name the folder of its binaries with --bin-dir or %s",
+			strings.Join(missing, ", "), build, BinDirVariable)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package localcluster
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -16,6 +17,29 @@ func TestKubernetesVersion(t *testing.T) {
 	assert.Contains(t, string(data), "\tk8s.io/kubernetes "+KubernetesVersion+" ")
 }
 
+// TestOlderVersions keeps the list in step with the modules that pin older control planes.
+func TestOlderVersions(t *testing.T) {
+	modules, err := filepath.Glob(filepath.Join("..", "..", "hack", "controlplane", "*", "go.mod"))
+	require.NoError(t, err)
+	require.Len(t, OlderVersions, len(modules))
+	for i, module := range modules {
+		data, err := os.ReadFile(module)
+		require.NoError(t, err)
+		assert.Contains(t, string(data), "\tk8s.io/kubernetes "+OlderVersions[i]+" ")
+		assert.True(t, strings.HasPrefix(OlderVersions[i], filepath.Base(filepath.Dir(module))+"."), module)
+	}
+}
+
+// TestAnOlderControlPlaneUsesThePinnedStore: only the programs of Kubernetes are built for an older release.
+func TestAnOlderControlPlaneUsesThePinnedStore(t *testing.T) {
+	programs := binaries{dir: "/bin", version: "v1.36.3"}
+	for name, version := range map[string]string{
+		Etcd: KubernetesVersion, KWOK: KubernetesVersion, KubeAPIServer: "v1.36.3", KubeControllerManager: "v1.36.3", KubeScheduler: "v1.36.3",
+	} {
+		assert.Equal(t, []string{filepath.Join("/bin", "controlplane", version, name)}, programs.of(name))
+	}
+}
+
 func TestFindBinariesNamesWhatIsMissing(t *testing.T) {
 	dir := t.TempDir()
 	controlPlane := filepath.Join(dir, "bin", "controlplane", KubernetesVersion)
@@ -26,9 +50,12 @@ func TestFindBinariesNamesWhatIsMissing(t *testing.T) {
 	// A file that cannot be run counts as missing.
 	require.NoError(t, os.WriteFile(filepath.Join(controlPlane, KubeControllerManager), nil, 0o644))
 
-	err := findBinaries(t.Context(), Options{BinDir: filepath.Join(dir, "bin"), ControlPlaneOnly: true})
+	err := findBinaries(t.Context(), Options{BinDir: filepath.Join(dir, "bin"), ControlPlaneOnly: true, KubernetesVersion: KubernetesVersion})
 	require.ErrorContains(t, err, "missing: "+filepath.Join(controlPlane, KubeControllerManager)+";")
-	require.ErrorContains(t, err, "make build")
+	require.ErrorContains(t, err, "run `make build` in")
+
+	err = findBinaries(t.Context(), Options{BinDir: filepath.Join(dir, "bin"), ControlPlaneOnly: true, KubernetesVersion: "v1.36.3"})
+	require.ErrorContains(t, err, "run `make build && hack/controlplane/build-older.sh bin v1.36` in")
 }
 
 func TestDefaultBinDir(t *testing.T) {

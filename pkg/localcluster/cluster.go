@@ -112,7 +112,11 @@ func (c *Cluster) awaitUsable(ctx context.Context) error {
 	if err := awaitObject(ctx, serviceAccounts.Namespace(metav1.NamespaceDefault), "default"); err != nil {
 		return fmt.Errorf("waiting for the service account of the default namespace: %w", err)
 	}
-	if err := awaitDefaults(ctx, client); err != nil {
+	kube, err := c.client()
+	if err != nil {
+		return err
+	}
+	if err := awaitDefaults(ctx, kube.Discovery(), client); err != nil {
 		return err
 	}
 	if !c.options.has(MusterController) {

@@ -65,6 +65,14 @@ func TestComponentsOf(t *testing.T) {
 			options: Options{ControlPlaneOnly: true},
 			want:    []string{Etcd, KubeAPIServer, KubeControllerManager},
 		},
+		"an older cluster keeps its own scheduler": {
+			options: Options{KubernetesVersion: OlderVersions[0]},
+			want:    []string{Etcd, KubeAPIServer, KubeControllerManager, KWOK, KubeScheduler, MusterScheduler, MusterController},
+		},
+		"the control plane of an older cluster": {
+			options: Options{KubernetesVersion: OlderVersions[0], ControlPlaneOnly: true},
+			want:    []string{Etcd, KubeAPIServer, KubeControllerManager},
+		},
 		"the stock scheduler in place of ours": {
 			options: Options{Scheduler: KubeScheduler, Without: []string{MusterController, KWOK}},
 			want:    []string{Etcd, KubeAPIServer, KubeControllerManager, KubeScheduler},

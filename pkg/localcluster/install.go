@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -14,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -64,12 +68,26 @@ func install(ctx context.Context, l *layout) error {
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	mutates, err := servesMutatingPolicies(kube.Discovery())
+	if err != nil {
+		return err
+	}
+	if !mutates {
+		l.options.Progress("the API server serves no MutatingAdmissionPolicy: Jobs and Queues are stored without most of their defaults")
+	}
 	for _, folder := range installedFolders {
 		objects, err := readObjects(folder)
 		if err != nil {
 			return err
 		}
 		for _, object := range objects {
+			if !mutates && isMutatingPolicy(object) {
+				continue
+			}
 			if err := apply(ctx, client, object); err != nil {
 				return fmt.Errorf("installing %s %s of manifests/%s: %w", object.GetKind(), object.GetName(), folder, err)
 			}
@@ -78,16 +96,26 @@ func install(ctx context.Context, l *layout) error {
 	if err := awaitAPI(ctx, client); err != nil {
 		return err
 	}
-	kube, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
-	}
 	for _, name := range []string{MusterScheduler, MusterController} {
 		if err := writeServiceAccountKubeconfig(ctx, l, kube, name); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// servesMutatingPolicies tells whether the API server serves what manifests/admission/defaults.yaml consists of. Releases before 1.36 do not.
+func servesMutatingPolicies(client discovery.DiscoveryInterface) (bool, error) {
+	list, err := client.ServerResourcesForGroupVersion(admissionregistrationv1.SchemeGroupVersion.String())
+	if err != nil {
+		return false, fmt.Errorf("asking which admission policies are served: %w", err)
+	}
+	isServed := func(r metav1.APIResource) bool { return r.Name == "mutatingadmissionpolicies" }
+	return slices.ContainsFunc(list.APIResources, isServed), nil
+}
+
+func isMutatingPolicy(object *unstructured.Unstructured) bool {
+	return strings.HasPrefix(object.GetKind(), "MutatingAdmissionPolicy")
 }
 
 // apply puts one object in place. The API server makes its first namespaces and roles itself after it is ready. So a missing one may come
@@ -177,9 +205,12 @@ var defaulted = []struct {
 	}, "schedulerName"},
 }
 
-// awaitDefaults waits until the admission policies fill in defaults. The API server looks for new policies each second and for new schemas
-// every five seconds. Until it knows the schema, it refuses objects that a policy is to change.
-func awaitDefaults(ctx context.Context, client dynamic.Interface) error {
+// awaitDefaults waits until the admission policies fill in defaults, if the API server serves such policies. It looks for new policies each
+// second and for new schemas every five seconds. Until it knows the schema, it refuses objects that a policy is to change.
+func awaitDefaults(ctx context.Context, served discovery.DiscoveryInterface, client dynamic.Interface) error {
+	if mutates, err := servesMutatingPolicies(served); err != nil || !mutates {
+		return err
+	}
 	for _, d := range defaulted {
 		object := &unstructured.Unstructured{Object: d.object}
 		var last error

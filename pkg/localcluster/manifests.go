@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	stagesFile          = "stages.yaml"
-	schedulerConfigFile = "scheduler.yaml"
+	stagesFile = "stages.yaml"
 
-	defaultSchedulerConfig = "scheduler/replace-default.yaml"
+	replacingSchedulerConfig = "scheduler/replace-default.yaml"
+	secondSchedulerConfig    = "scheduler/second-scheduler.yaml"
 )
 
 // stockSchedulerConfig is the stock scheduler as it comes, but for the client limits: with its
@@ -103,27 +103,47 @@ func (l *layout) writeStages() error {
 	return l.writeFile(stagesFile, all.Bytes())
 }
 
-// writeSchedulerConfig writes the configuration of whichever scheduler there is.
-func (l *layout) writeSchedulerConfig() error {
-	name := l.options.Scheduler
-	if !l.options.has(name) {
-		return nil
-	}
-	source := []byte(l.options.SchedulerConfig)
-	if len(source) == 0 && name == KubeScheduler {
-		source = []byte(stockSchedulerConfig)
-	}
-	if len(source) == 0 {
-		var err error
-		if source, err = manifests.FS.ReadFile(defaultSchedulerConfig); err != nil {
-			return fmt.Errorf("reading manifests/%s: %w", defaultSchedulerConfig, err)
+// schedulerConfigFile is where the configuration of a scheduler is in the cluster's inner folder.
+func schedulerConfigFile(name string) string { return name + ".yaml" }
+
+// writeSchedulerConfigs writes the configuration of each scheduler that there is.
+func (l *layout) writeSchedulerConfigs() error {
+	for _, name := range []string{KubeScheduler, MusterScheduler} {
+		if !l.options.has(name) {
+			continue
+		}
+		source, err := l.schedulerConfig(name)
+		if err != nil {
+			return err
+		}
+		data, err := withKubeconfig(source, l.identityKubeconfig(name))
+		if err != nil {
+			return err
+		}
+		if err := l.writeFile(schedulerConfigFile(name), data); err != nil {
+			return err
 		}
 	}
-	data, err := withKubeconfig(source, l.identityKubeconfig(name))
-	if err != nil {
-		return err
+	return nil
+}
+
+// schedulerConfig is the configuration of a scheduler, without its kubeconfig.
+func (l *layout) schedulerConfig(name string) ([]byte, error) {
+	if name == l.options.Scheduler && l.options.SchedulerConfig != "" {
+		return []byte(l.options.SchedulerConfig), nil
 	}
-	return l.writeFile(schedulerConfigFile, data)
+	if name == KubeScheduler {
+		return []byte(stockSchedulerConfig), nil
+	}
+	file := replacingSchedulerConfig
+	if l.options.has(KubeScheduler) {
+		file = secondSchedulerConfig
+	}
+	source, err := manifests.FS.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("reading manifests/%s: %w", file, err)
+	}
+	return source, nil
 }
 
 // withKubeconfig sets clientConnection.kubeconfig of a KubeSchedulerConfiguration and leaves the

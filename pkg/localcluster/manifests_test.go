@@ -6,7 +6,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	discoveryfake "k8s.io/client-go/discovery/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"sigs.k8s.io/yaml"
 )
 
@@ -67,4 +70,54 @@ func TestSimulatedPodsPolicyNamesWhoSimulates(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, conditions, 1)
 	assert.Equal(t, fmt.Sprintf("request.userInfo.username == %q", kwokIdentity), conditions[0].(map[string]any)["expression"])
+}
+
+// TestSchedulerConfigs: Muster's scheduler leaves the ordinary pods to the cluster's own where there is one.
+func TestSchedulerConfigs(t *testing.T) {
+	t.Setenv(BinDirVariable, t.TempDir())
+	served := func(version, scheduler string) []string {
+		options, err := Options{Dir: t.TempDir(), KubernetesVersion: version}.complete()
+		require.NoError(t, err)
+		data, err := (&layout{options: options}).schedulerConfig(scheduler)
+		require.NoError(t, err)
+		var config struct {
+			Profiles []struct {
+				SchedulerName string `json:"schedulerName"`
+			} `json:"profiles"`
+		}
+		require.NoError(t, yaml.Unmarshal(data, &config))
+		var names []string
+		for _, profile := range config.Profiles {
+			names = append(names, profile.SchedulerName)
+		}
+		return names
+	}
+	assert.ElementsMatch(t, []string{"default-scheduler", "muster", "volcano"}, served(KubernetesVersion, MusterScheduler))
+	assert.ElementsMatch(t, []string{"muster", "volcano"}, served(OlderVersions[0], MusterScheduler))
+	assert.Empty(t, served(OlderVersions[0], KubeScheduler), "the default profile")
+}
+
+// TestMutatingPolicies: they are the only objects that an older API server does not serve.
+func TestMutatingPolicies(t *testing.T) {
+	for version, want := range map[string]bool{"v1": true, "v1beta1": false} {
+		client := &discoveryfake.FakeDiscovery{Fake: &clienttesting.Fake{Resources: []*metav1.APIResourceList{
+			{GroupVersion: "admissionregistration.k8s.io/v1", APIResources: []metav1.APIResource{{Name: "validatingadmissionpolicies"}}},
+			{GroupVersion: "admissionregistration.k8s.io/" + version, APIResources: []metav1.APIResource{{Name: "mutatingadmissionpolicies"}}},
+		}}}
+		if want {
+			client.Resources = client.Resources[1:]
+		}
+		got, err := servesMutatingPolicies(client)
+		require.NoError(t, err)
+		assert.Equal(t, want, got, version)
+	}
+	objects, err := readObjects("admission")
+	require.NoError(t, err)
+	mutating := 0
+	for _, object := range objects {
+		if isMutatingPolicy(object) {
+			mutating++
+		}
+	}
+	assert.Equal(t, 6, mutating, "three policies with their bindings")
 }

@@ -48,7 +48,7 @@ func (c *Cluster) AddNodes(ctx context.Context, count int) ([]string, error) {
 	creating, creatingCtx := errgroup.WithContext(ctx)
 	creating.SetLimit(nodeWriters)
 	for i := range count {
-		node := simulatedNode(first+i, capacity)
+		node := simulatedNode(first+i, capacity, c.options.KubernetesVersion)
 		if c.options.RealNode {
 			node.Spec.Taints = []corev1.Taint{simulatedTaint}
 		}
@@ -78,8 +78,9 @@ func nextNodeNumber(nodes []corev1.Node) int {
 	return next
 }
 
-// simulatedNode is a node that says it is ready from the start. kwok only keeps it so; without kwok it still serves for scheduling.
-func simulatedNode(number int, capacity corev1.ResourceList) *corev1.Node {
+// simulatedNode is a node that says it is ready from the start. kwok only keeps it so; without kwok it still serves for scheduling. The
+// version is that of its kubelet.
+func simulatedNode(number int, capacity corev1.ResourceList, version string) *corev1.Node {
 	name := NodeNamePrefix + strconv.Itoa(number)
 	now := metav1.Now()
 	return &corev1.Node{
@@ -108,7 +109,7 @@ func simulatedNode(number int, capacity corev1.ResourceList) *corev1.Node {
 				{Type: corev1.NodeInternalIP, Address: loopback},
 			},
 			NodeInfo: corev1.NodeSystemInfo{
-				KubeletVersion:          KubernetesVersion,
+				KubeletVersion:          version,
 				OperatingSystem:         "linux",
 				Architecture:            "amd64",
 				OSImage:                 "simulated",

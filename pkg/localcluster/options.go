@@ -1,8 +1,10 @@
 package localcluster
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -46,6 +48,10 @@ type Options struct {
 	// nodes have the taint [SimulatedNodeTaint], so that only pods that tolerate it are simulated.
 	RealNode bool `json:"realNode,omitempty"`
 
+	// KubernetesVersion is the release of the control plane: [KubernetesVersion] or one of [OlderVersions]. Empty means what
+	// [VersionVariable] says, else [KubernetesVersion]. A cluster of an older release keeps its own scheduler: Muster's runs beside it.
+	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
+
 	// ControlPlaneOnly leaves out everything but etcd, kube-apiserver and kube-controller-manager.
 	ControlPlaneOnly bool `json:"controlPlaneOnly,omitempty"`
 	// Without names components to leave out. Examples are [KWOK] where nodes can stay static, and [MusterController] where a test takes its
@@ -54,8 +60,8 @@ type Options struct {
 	// Scheduler is [MusterScheduler] (the default) or [KubeScheduler], the stock one.
 	Scheduler string `json:"scheduler,omitempty"`
 	// SchedulerConfig is the KubeSchedulerConfiguration to use, as YAML. Empty means
-	// manifests/scheduler/replace-default.yaml for Muster's scheduler and the built-in defaults
-	// for the stock one. Its clientConnection.kubeconfig is filled in.
+	// manifests/scheduler/replace-default.yaml for Muster's scheduler (second-scheduler.yaml beside
+	// the stock one) and the built-in defaults for the stock one. Its clientConnection.kubeconfig is filled in.
 	SchedulerConfig string `json:"schedulerConfig,omitempty"`
 	// ExtraArgs are further command line flags, by component name. They come last, so they win.
 	ExtraArgs map[string][]string `json:"extraArgs,omitempty"`
@@ -87,6 +93,9 @@ func (o Options) complete() (Options, error) {
 	if o.BinDir, err = filepath.Abs(o.BinDir); err != nil {
 		return o, fmt.Errorf("finding the folder of binaries: %w", err)
 	}
+	if o.KubernetesVersion == "" {
+		o.KubernetesVersion = cmp.Or(os.Getenv(VersionVariable), KubernetesVersion)
+	}
 	if o.NodeCPU == "" {
 		o.NodeCPU = DefaultNodeCPU
 	}
@@ -114,6 +123,12 @@ func (o Options) validate() error {
 	if o.Scheduler != MusterScheduler && o.Scheduler != KubeScheduler {
 		errs = append(errs, fmt.Errorf("scheduler: %q is neither %s nor %s", o.Scheduler, MusterScheduler, KubeScheduler))
 	}
+	if versions := append([]string{KubernetesVersion}, OlderVersions...); !slices.Contains(versions, o.KubernetesVersion) {
+		errs = append(errs, fmt.Errorf("%s: %q is none of %s", VersionVariable, o.KubernetesVersion, strings.Join(versions, ", ")))
+	}
+	if o.RealNode && o.isOlder() {
+		errs = append(errs, fmt.Errorf("real-node: its kubelet %s is newer than the API server %s: leave one of both out", KubernetesVersion, o.KubernetesVersion))
+	}
 	for _, name := range o.Without {
 		if !slices.Contains(optionalComponents, name) {
 			errs = append(errs, fmt.Errorf("without: %q is none of %s", name, strings.Join(optionalComponents, ", ")))
@@ -140,11 +155,16 @@ func (o Options) has(name string) bool {
 		return false
 	}
 	switch name {
-	case MusterScheduler, KubeScheduler:
+	case MusterScheduler:
 		return o.Scheduler == name
+	case KubeScheduler:
+		return o.Scheduler == name || o.isOlder()
 	}
 	return true
 }
+
+// isOlder tells whether the control plane is of an older release than the pinned one.
+func (o Options) isOlder() bool { return o.KubernetesVersion != KubernetesVersion }
 
 // nodeCapacity is what each simulated node has.
 func (o Options) nodeCapacity() (corev1.ResourceList, error) {

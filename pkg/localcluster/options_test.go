@@ -34,8 +34,9 @@ func TestOptionsValidate(t *testing.T) {
 			want:    []string{`node resource "a b"`},
 		},
 		"everything wrong is told at once": {
-			options: Options{Nodes: MaxNodes + 1, Scheduler: "best", Without: []string{"etcd"}},
-			want:    []string{"nodes: 10001", `scheduler: "best"`, `without: "etcd" is none of kwok`},
+			options: Options{Nodes: MaxNodes + 1, Scheduler: "best", Without: []string{"etcd"}, KubernetesVersion: "v1.2.3"},
+			want: []string{"nodes: 10001", `scheduler: "best"`, `without: "etcd" is none of kwok`,
+				`MUSTER_KUBERNETES_VERSION: "v1.2.3" is none of v1.37.1, v1.35.4, v1.36.3`},
 		},
 	}
 	for name, test := range tests {
@@ -94,4 +95,18 @@ func TestNextNodeNumber(t *testing.T) {
 			assert.Equal(t, test.want, nextNodeNumber(nodes))
 		})
 	}
+}
+
+func TestTheVersionOfKubernetes(t *testing.T) {
+	t.Setenv(BinDirVariable, t.TempDir())
+	for variable, want := range map[string]string{"": KubernetesVersion, "v1.36.3": "v1.36.3"} {
+		t.Setenv(VersionVariable, variable)
+		options, err := Options{Dir: "here"}.complete()
+		require.NoError(t, err)
+		assert.Equal(t, want, options.KubernetesVersion)
+		require.NoError(t, options.validate())
+	}
+	options, err := Options{Dir: "here", KubernetesVersion: "v1.35.4", RealNode: true}.complete()
+	require.NoError(t, err)
+	require.ErrorContains(t, options.validate(), "real-node: its kubelet v1.37.1 is newer than the API server v1.35.4")
 }

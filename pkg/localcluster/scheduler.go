@@ -5,7 +5,7 @@ import "time"
 // stopGrace is how long Muster's programs may take to give up leadership and stop.
 const stopGrace = 5 * time.Second
 
-// kubeSchedulerComponent is the stock scheduler, to compare Muster's with.
+// kubeSchedulerComponent is the stock scheduler: to compare Muster's with, or the cluster's own beside Muster's.
 func kubeSchedulerComponent(l *layout) Component {
 	return schedulerComponent(l, KubeScheduler, l.binaries.path(KubeScheduler))
 }
@@ -25,7 +25,7 @@ func schedulerComponent(l *layout, name, binary string) Component {
 		Name:   name,
 		Binary: binary,
 		Args: []string{
-			"--config=" + l.internal(schedulerConfigFile),
+			"--config=" + l.internal(schedulerConfigFile(name)),
 			"--authentication-kubeconfig=" + kubeconfig,
 			"--authorization-kubeconfig=" + kubeconfig,
 			"--bind-address=" + loopback,

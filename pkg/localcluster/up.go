@@ -136,7 +136,7 @@ func startAll(ctx context.Context, options Options, supervisor *supervisor) (*Cl
 
 // makeLayout makes the cluster's keys and configuration files and reserves its ports.
 func makeLayout(options Options) (*layout, error) {
-	l := &layout{options: options, binaries: binaries{dir: options.BinDir}}
+	l := &layout{options: options, binaries: binaries{dir: options.BinDir, version: options.KubernetesVersion}}
 	// etcd wants its folder for itself.
 	if err := os.MkdirAll(l.internal("etcd"), 0o700); err != nil {
 		return nil, fmt.Errorf("making the cluster's folders: %w", err)
@@ -172,7 +172,7 @@ func (l *layout) writeConfiguration() error {
 			return err
 		}
 	}
-	return l.writeSchedulerConfig()
+	return l.writeSchedulerConfigs()
 }
 
 // startGroup starts components together and waits until all are ready.
