@@ -54,8 +54,8 @@ const (
 	KeepFailureHandlerVariable = "MUSTER_KEEP_UPSTREAM_FAILURE_HANDLER"
 )
 
-// NewCommand is app.NewSchedulerCommand with two differences, the switches of which are KeepInformer and KeepFailureHandler. That command
-// has no options for them, so its steps stand here.
+// NewCommand is app.NewSchedulerCommand with three differences. Two have the switches KeepInformer and KeepFailureHandler. The third is that
+// it works as the release of an older API server. That command has no options for them, so its steps stand here.
 func NewCommand(p Program) *cobra.Command {
 	opts := options.NewOptions()
 	command := &cobra.Command{
@@ -90,6 +90,10 @@ func run(command *cobra.Command, opts *options.Options, p Program) error {
 	if err := logsapi.ValidateAndApply(opts.Logs, gates); err != nil {
 		return fmt.Errorf("setting up the log: %w", err)
 	}
+	ctx := server.SetupSignalContext()
+	if err := emulateOlderServer(ctx, opts); err != nil {
+		return err
+	}
 	flag.PrintFlags(command.Flags())
 	if opts.InformerName == nil {
 		name, err := cache.NewInformerName(command.Name())
@@ -99,7 +103,6 @@ func run(command *cobra.Command, opts *options.Options, p Program) error {
 		opts.InformerName = name
 	}
 
-	ctx := server.SetupSignalContext()
 	config, sched, err := setUp(ctx, opts, p)
 	if err != nil {
 		return fmt.Errorf("making the scheduler: %w", err)
