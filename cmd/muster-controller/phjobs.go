@@ -6,7 +6,6 @@ import (
 	"os"
 	"strconv"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/discovery"
 	"k8s.io/klog/v2"
 
@@ -51,23 +50,11 @@ var phJobKinds = []string{"phjobs", "phschedules", "images", "instancetypes"}
 
 // servesPhJobs tells whether the API of PhJobs is installed.
 func servesPhJobs(ctx context.Context, client discovery.DiscoveryInterface) (bool, error) {
-	list, err := client.ServerResourcesForGroupVersion(primehubv1alpha1.SchemeGroupVersion.String())
-	if err != nil && !apierrors.IsNotFound(err) {
-		return false, fmt.Errorf("asking whether the API of PhJobs is installed: %w", err)
+	missing, err := firstMissing(client, primehubv1alpha1.SchemeGroupVersion, phJobKinds...)
+	if err == nil && missing != "" {
+		klog.FromContext(ctx).Info("PhJobs are off: their API is not installed. Apply manifests/crds and restart to switch them on", "missing", missing)
 	}
-	served := map[string]bool{}
-	if err == nil {
-		for _, resource := range list.APIResources {
-			served[resource.Name] = true
-		}
-	}
-	for _, kind := range phJobKinds {
-		if !served[kind] {
-			klog.FromContext(ctx).Info("PhJobs are off: their API is not installed. Apply manifests/crds and restart to switch them on", "missing", kind)
-			return false, nil
-		}
-	}
-	return true, nil
+	return err == nil && missing == "", err
 }
 
 // phJobControllers lead PhJobs and create the PhJobs of PhSchedules. Both are nil if they are off.

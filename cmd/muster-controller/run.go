@@ -33,6 +33,9 @@ func run(ctx context.Context, cfg *config) error {
 	if err != nil {
 		return err
 	}
+	if err := tellMissingDefaults(ctx, p.kube.Discovery()); err != nil {
+		return err
+	}
 	controllers, err := newControllers(ctx, cfg, p)
 	if err != nil {
 		return err

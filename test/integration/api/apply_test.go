@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/muster-sched/muster/manifests"
@@ -170,4 +171,60 @@ func TestOverlayForThoseWhoComeFromVolcano(t *testing.T) {
 	out, err = kubectl(t, "kustomize", "../../../manifests/deploy")
 	require.NoError(t, err, out)
 	assert.NotContains(t, out, "--depends-on-condition", "the default is ours")
+}
+
+// kinds renders a kustomization and counts the API version and kind of its objects.
+func kinds(t *testing.T, folder string) map[string]int {
+	t.Helper()
+	out, err := kubectl(t, "kustomize", folder)
+	require.NoError(t, err, out)
+	count := map[string]int{}
+	for _, document := range strings.Split(out, "\n---\n") {
+		object := &metav1.TypeMeta{}
+		require.NoError(t, yaml.Unmarshal([]byte(document), object))
+		count[object.APIVersion+" "+object.Kind]++
+	}
+	return count
+}
+
+// kustomization writes a kustomization that is to stand beside the folder manifests.
+func kustomization(t *testing.T, text string) string {
+	t.Helper()
+	folder, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	source, err := filepath.Abs("../../../manifests")
+	require.NoError(t, err)
+	base, err := filepath.Rel(folder, source)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(strings.ReplaceAll(text, "../manifests", base)), 0o600))
+	return folder
+}
+
+// For older clusters the policies that write defaults are left out or of another version, and nothing else differs.
+func TestOverlaysForOlderClusters(t *testing.T) {
+	const version, older = "admissionregistration.k8s.io/v1 ", "admissionregistration.k8s.io/v1beta1 "
+	policies := []string{"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"}
+	without, beta := kinds(t, "../../../manifests/deploy"), kinds(t, "../../../manifests/deploy")
+	for _, kind := range policies {
+		require.Equal(t, 3, without[version+kind])
+		beta[older+kind] = beta[version+kind]
+		delete(without, version+kind)
+		delete(beta, version+kind)
+	}
+	assert.Equal(t, without, kinds(t, "../../../manifests/deploy/kubernetes-1.35"))
+	assert.Equal(t, beta, kinds(t, kustomization(t, "resources: [../manifests/deploy]\ncomponents: [../manifests/deploy/beta-defaults]\n")))
+}
+
+// The kustomization that the page of defaults shows does what it says.
+func TestTheSchedulerNameIsChangedAsDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/reference/defaults.md")
+	require.NoError(t, err)
+	_, rest, found := strings.Cut(string(page), "```yaml\nresources: ")
+	require.True(t, found)
+	shown, _, found := strings.Cut(rest, "```")
+	require.True(t, found)
+	out, err := kubectl(t, "kustomize", kustomization(t, "resources: "+shown))
+	require.NoError(t, err, out)
+	assert.Equal(t, 2, strings.Count(out, "expression: '''volcano'''\n"))
+	assert.Contains(t, out, "- --scheduler-name=volcano\n")
 }

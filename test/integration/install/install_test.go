@@ -18,7 +18,6 @@ import (
 )
 
 const (
-	deploy = "../../../manifests/deploy"
 	// images prints the image of each pod on a line.
 	images = `jsonpath={range .items[*]}{.spec.containers[0].image}{"\n"}{end}`
 	// job is a Job of a user.
@@ -26,12 +25,19 @@ const (
 {"name": "t", "replicas": 1, "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "busybox"}]}}}]}}`
 )
 
-var cluster *localcluster.Cluster
+var (
+	cluster *localcluster.Cluster
+	// deploy is the kustomization for the release of Kubernetes.
+	deploy = "../../../manifests/deploy"
+)
 
 // The controller manager makes the pods of the Deployments, and nothing runs them.
 func TestMain(m *testing.M) {
 	harness.Main(m, localcluster.Options{ControlPlaneOnly: true}, func(_ context.Context, env *harness.Env) (func() error, error) {
 		cluster = env.Cluster
+		if strings.HasPrefix(cluster.Options().KubernetesVersion, "v1.35.") {
+			deploy += "/kubernetes-1.35"
+		}
 		return nil, nil
 	})
 }
