@@ -142,6 +142,10 @@ test-e2e: build ## Run the tests that play whole stories on a local cluster.
 test-real: build ## Run the tests in real containers, on a local cluster with a real node; needs root and packages (docs/real-node.md).
 	@go test -tags real -count 1 -p 1 -timeout 30m -v ./test/real/...
 
+.PHONY: test-skew
+test-skew: build ## Run the demo and a part of the tests on Kubernetes 1.36 and 1.35, which are built first (an hour; MINORS=v1.36 for one).
+	@hack/test-skew.sh $(MINORS)
+
 .PHONY: soak
 soak: build ## Jobs come for an hour while programs are killed; then nothing may be left (MUSTER_SOAK_FOR=5m MUSTER_SOAK_EVERY=30s for less).
 	@go test -tags soak -count 1 -timeout 3h -run '^TestSoak$$' -v ./test/e2e/chaos
