@@ -3,6 +3,7 @@ package installation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -27,6 +28,8 @@ var Components = []string{"controller", "scheduler"}
 type Kubectl struct {
 	T       testing.TB
 	Cluster *localcluster.Cluster
+	// Root is the root of the repository.
+	Root string
 }
 
 // Try runs kubectl with an input, and returns what it printed.
@@ -47,17 +50,62 @@ func (k Kubectl) Run(args ...string) string {
 	return out
 }
 
-// Apply installs a kustomization as users do, and refuses warnings, such as the ones of Pod Security.
-func (k Kubectl) Apply(folder string) {
-	k.T.Helper()
-	assert.NotContains(k.T, k.Run("apply", "--validate=strict", "-k", folder), "violate")
+// page has the steps that users follow, and folder is the kustomization in them. Both are relative to the root of the repository.
+const (
+	page   = "docs/install.md"
+	folder = "manifests/deploy"
+)
+
+// Steps returns the commands in the first block of a section of docs/install.md, without the word kubectl. They install the kustomizations in
+// another folder. The root is that of the repository.
+func Steps(root, section, deploy string) ([][]string, error) {
+	text, err := os.ReadFile(filepath.Join(root, page))
+	if err != nil {
+		return nil, err
+	}
+	_, rest, found := strings.Cut(string(text), "\n## "+section+"\n")
+	if !found {
+		return nil, fmt.Errorf("%s has no section %q", page, section)
+	}
+	body, _, _ := strings.Cut(rest, "\n## ")
+	_, block, _ := strings.Cut(body, "```console\n")
+	block, _, _ = strings.Cut(block, "```")
+	var steps [][]string
+	for _, line := range strings.Split(block, "\n") {
+		if command, isStep := strings.CutPrefix(line, "$ kubectl "); isStep {
+			steps = append(steps, strings.Fields(strings.Replace(command, folder, deploy, 1)))
+		}
+	}
+	if len(steps) == 0 {
+		return nil, fmt.Errorf("section %q of %s has no kubectl command", section, page)
+	}
+	return steps, nil
 }
 
-// Delete removes what a kustomization has installed, as users do.
-func (k Kubectl) Delete(folder string) {
+// Follow does the steps of a section of docs/install.md for the kustomizations in a folder. A warning is an error, such as one of Pod
+// Security.
+func (k Kubectl) Follow(ctx context.Context, section, deploy string) error {
+	steps, err := Steps(k.Root, section, deploy)
+	if err != nil {
+		return err
+	}
+	for _, step := range steps {
+		out, err := k.Try(ctx, "", step...)
+		if err == nil && strings.Contains(out, "violate") {
+			err = errors.New("Pod Security warns")
+		}
+		if err != nil {
+			return fmt.Errorf("kubectl %s: %w: %s", strings.Join(step, " "), err, out)
+		}
+	}
+	return nil
+}
+
+// Remove does the steps that remove what a kustomization has installed, and checks that its objects are gone.
+func (k Kubectl) Remove(deploy string) {
 	k.T.Helper()
-	k.Run("delete", "-k", folder, "--ignore-not-found", "--timeout=2m")
-	assert.Empty(k.T, k.Run("get", "-k", folder, "--ignore-not-found", "-o", "name"))
+	require.NoError(k.T, k.Follow(k.T.Context(), "Remove", deploy))
+	assert.Empty(k.T, k.Run("get", "-k", deploy, "--ignore-not-found", "-o", "name"))
 }
 
 // Left returns the objects in the cluster that are of Muster or of its API, by their name. It returns all webhooks, too. It leaves out the

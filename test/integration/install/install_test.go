@@ -57,10 +57,10 @@ func requirePods(k installation.Kubectl, image string) {
 }
 
 func TestInstallUpgradeAndRemove(t *testing.T) {
-	k := installation.Kubectl{T: t, Cluster: cluster}
+	k := installation.Kubectl{T: t, Cluster: cluster, Root: "../../.."}
 
 	// Install. The pods are as restricted as their namespace demands.
-	k.Apply(deploy)
+	require.NoError(t, k.Follow(t.Context(), "Beside the default scheduler", deploy))
 	requirePods(k, "muster:dev")
 	out, err := k.Try(t.Context(), "", "run", "free", "--image=busybox", "-n", "muster-system", "--dry-run=server")
 	require.Error(t, err, "the namespace takes a pod that is not restricted: %s", out)
@@ -70,14 +70,13 @@ func TestInstallUpgradeAndRemove(t *testing.T) {
 	out, err = k.Try(t.Context(), job, "create", "-f", "-")
 	require.NoError(t, err, out)
 	uid := k.Run("get", "vcjob", "kept", "-o", "jsonpath={.metadata.uid}")
-	k.Apply(installation.Overlay(t, deploy, "next"))
+	require.NoError(t, k.Follow(t.Context(), "Upgrade", installation.Overlay(t, deploy, "next")))
 	requirePods(k, "muster:next")
-	k.Apply(deploy)
+	require.NoError(t, k.Follow(t.Context(), "Upgrade", deploy))
 	requirePods(k, "muster:dev")
 	require.Equal(t, uid, k.Run("get", "vcjob", "kept", "-o", "jsonpath={.metadata.uid}"))
 
 	// Remove.
-	k.Run("delete", "vcjob,podgroups", "--all", "-A")
-	k.Delete(deploy)
+	k.Remove(deploy)
 	assert.Empty(t, k.Left())
 }
