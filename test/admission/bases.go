@@ -38,7 +38,7 @@ spec: {weight: 1}
 	Root: `
 apiVersion: scheduling.volcano.sh/v1beta1
 kind: Queue
-metadata: {name: root}
+metadata: {name: root, labels: {muster.sh/takes-no-jobs: parent}}
 spec: {weight: 1, reclaimable: false}
 `,
 }
@@ -46,13 +46,13 @@ spec: {weight: 1, reclaimable: false}
 // Queues are the queues that exist where cases are tried, with their status, in YAML.
 var Queues = []string{
 	queueNamed("open", `{}`, `{state: Open}`),
-	queueNamed("closed", `{}`, `{state: Closed}`),
-	queueNamed("closing", `{}`, `{state: Closing}`),
-	queueNamed("unknown", `{}`, `{state: Unknown}`),
+	labelled("closed", "closed", `{}`, `{state: Closed}`),
+	labelled("closed", "closing", `{}`, `{state: Closing}`),
+	labelled("closed", "unknown", `{}`, `{state: Unknown}`),
 	queueNamed("new", `{}`, `{}`),
-	queueNamed("org", `{}`, `{state: Open}`),
+	labelled("parent", "org", `{}`, `{state: Open}`),
 	queueNamed("org-team", `{parent: org}`, `{state: Open}`),
-	queueNamed("limited", `{capability: {cpu: 8, memory: 16Gi}, deserved: {cpu: 4}, guarantee: {resource: {cpu: 2}}}`, `{state: Open}`),
+	labelled("parent", "limited", `{capability: {cpu: 8, memory: 16Gi}, deserved: {cpu: 4}, guarantee: {resource: {cpu: 2}}}`, `{state: Open}`),
 	queueNamed("limited-team", `{parent: limited, capability: {cpu: 4}, deserved: {cpu: 2}, guarantee: {resource: {cpu: 1}}}`, `{state: Open}`),
 	queueNamed("working", `{}`, `{state: Open, running: 1, allocated: {pods: 3}}`),
 	queueNamed("working-below", `{}`, `{state: Open, allocated: {pods: 3}}`),
@@ -60,6 +60,13 @@ var Queues = []string{
 		volcano.sh/hierarchy: root/eng/dev, volcano.sh/hierarchy-weights: 1/2/8}}, status: {state: Open}}`,
 }
 
-func queueNamed(name, spec, status string) string {
-	return `{apiVersion: scheduling.volcano.sh/v1beta1, kind: Queue, metadata: {name: ` + name + `}, spec: ` + spec + `, status: ` + status + `}`
+func queueNamed(name, spec, status string) string { return queueOf("{name: "+name+"}", spec, status) }
+
+// labelled is a queue that takes no Jobs, as the queue controller labels it.
+func labelled(why, name, spec, status string) string {
+	return queueOf("{name: "+name+", labels: {muster.sh/takes-no-jobs: "+why+"}}", spec, status)
+}
+
+func queueOf(metadata, spec, status string) string {
+	return `{apiVersion: scheduling.volcano.sh/v1beta1, kind: Queue, metadata: ` + metadata + `, spec: ` + spec + `, status: ` + status + `}`
 }

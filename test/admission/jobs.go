@@ -156,7 +156,7 @@ var jobQueues = []Case{
 	{Name: "the root queue", Row: rowRootQueue, Base: Job, Patch: `spec: {queue: root}`, Needs: NeedsQueues,
 		Says: []string{"spec.queue", "can not submit job to root queue", "name a queue below it"}},
 	{Name: "a queue with children", Row: rowLeafQueue, Base: Job, Patch: `spec: {queue: org}`, Needs: NeedsQueues,
-		Says: []string{"spec.queue", "can only submit job to leaf queue, queue `org` has child queues, such as org-team"}},
+		Says: []string{"spec.queue", "can only submit job to leaf queue, queue `org` has child queues: name one of them"}},
 	{Name: "a queue that is a child", Row: rowLeafQueue, Base: Job, Patch: `spec: {queue: org-team}`, Needs: NeedsQueues},
 	{Name: "a queue that does not exist", Row: rowNoQueue, Base: Job, Patch: `spec: {queue: nowhere}`, Needs: NeedsQueues},
 }

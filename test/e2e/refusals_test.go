@@ -72,6 +72,43 @@ func TestAnInvalidJobIsRefusedByTheServer(t *testing.T) {
 	}
 }
 
+// TestJobsGoToOpenQueuesWithoutChildren: the API server says so, from what the controller notes on queues.
+func TestJobsGoToOpenQueuesWithoutChildren(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t)
+	queue, child := s.Namespace, s.Namespace+"-child"
+	s.CreateQueue(mustertesting.MakeQueue(queue))
+	refusal := func(queue string) string {
+		job := mustertesting.MakeJob("job").Queue(queue).Task(mustertesting.MakeTask("worker", 1)).Namespace(s.Namespace).Obj()
+		_, err := s.Muster.BatchV1alpha1().Jobs(s.Namespace).Create(s.Ctx, job, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err != nil {
+			return err.Error()
+		}
+		return ""
+	}
+	says := func(text string) {
+		t.Helper()
+		require.Eventually(t, func() bool { return strings.Contains(refusal(queue), text) }, mustertesting.Patience, 50*time.Millisecond, text)
+	}
+	takes := func() {
+		t.Helper()
+		require.Eventually(t, func() bool { return refusal(queue) == "" }, mustertesting.Patience, 50*time.Millisecond, "Jobs are taken")
+	}
+	takes()
+	assert.Contains(t, refusal("root"), "spec.queue: can not submit job to root queue")
+
+	s.CreateQueue(mustertesting.MakeQueue(child).Parent(queue))
+	says("spec.queue: can only submit job to leaf queue, queue `" + queue + "` has child queues: name one of them")
+	assert.Empty(t, refusal(child))
+	require.NoError(t, s.Muster.SchedulingV1beta1().Queues().Delete(s.Ctx, child, metav1.DeleteOptions{}))
+	takes()
+
+	s.CommandQueue(queue, busv1alpha1.CloseQueueAction)
+	says("spec.queue: can only submit job to queue with state `Open`, queue `" + queue + "` status is `Closed`")
+	s.CommandQueue(queue, busv1alpha1.OpenQueueAction)
+	takes()
+}
+
 func TestTheSchedulerStopsAtAnArgumentThatItDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {

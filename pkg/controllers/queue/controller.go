@@ -147,6 +147,11 @@ func (c *Controller) countLater(queue string) {
 }
 
 func (c *Controller) queueHandler() cache.ResourceEventHandler {
+	parent := func(queue *schedulingv1beta1.Queue) {
+		if name := parentOf(queue); name != "" {
+			c.worker.Enqueue(name) // it may have its first child, or none any more
+		}
+	}
 	withChildren := func(name string) {
 		c.worker.Enqueue(name)
 		children, _ := c.children.ByIndex(childrenIndex, name) // fails only for an unknown index
@@ -158,27 +163,34 @@ func (c *Controller) queueHandler() cache.ResourceEventHandler {
 		AddFunc: func(obj any) {
 			c.worker.Enqueue(everyQueue)
 			withChildren(obj.(*schedulingv1beta1.Queue).Name)
+			parent(obj.(*schedulingv1beta1.Queue))
 		},
 		UpdateFunc: func(oldObj, newObj any) {
 			last, next := oldObj.(*schedulingv1beta1.Queue), newObj.(*schedulingv1beta1.Queue)
 			if last.Generation != next.Generation || last.UID != next.UID {
 				c.worker.Enqueue(everyQueue)
 			}
+			if parentOf(last) != parentOf(next) {
+				parent(last)
+				parent(next)
+			}
 			if last.Status.State != next.Status.State {
 				withChildren(next.Name)
 				return
 			}
-			if last.Generation == next.Generation && apiequality.Semantic.DeepEqual(last.Annotations, next.Annotations) {
+			if last.Generation == next.Generation && apiequality.Semantic.DeepEqual(last.Annotations, next.Annotations) &&
+				last.Labels[schedulingv1beta1.TakesNoJobsLabel] == next.Labels[schedulingv1beta1.TakesNoJobsLabel] {
 				c.worker.EnqueueAfter(next.Name, gatherPause) // only what we write has changed
 				return
 			}
 			c.worker.Enqueue(next.Name)
 		},
 		DeleteFunc: func(obj any) {
-			if name, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
-				c.dropSeries(name)
+			if queue, ok := worker.LastKnown[*schedulingv1beta1.Queue](obj); ok {
+				c.dropSeries(queue.Name)
 				c.worker.Enqueue(everyQueue)
-				withChildren(name)
+				withChildren(queue.Name)
+				parent(queue)
 			}
 		},
 	}

@@ -60,13 +60,14 @@ func (c *Controller) reconcile(ctx context.Context, queue *schedulingv1beta1.Que
 		root:           queue.Name == schedulingv1beta1.RootQueue,
 		parentShut:     c.parentShut(queue),
 		busy:           busy,
+		parent:         c.hasChildren(queue.Name),
 	}
 	obeyed, notices := obey(before, queue, commands)
 	notices = append(notices, c.sayIfValid(status, queue)...)
 	after := obeyed.follow()
 	status.State = after.state
 
-	if err := c.write(ctx, queue, status, after.closedByParent); err != nil {
+	if err := c.write(ctx, queue, status, after); err != nil {
 		return err
 	}
 	for _, n := range notices {
@@ -121,6 +122,7 @@ func builtIn(name string) *schedulingv1beta1.Queue {
 	queue := &schedulingv1beta1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: schedulingv1beta1.QueueSpec{Weight: 1}}
 	switch name {
 	case schedulingv1beta1.RootQueue:
+		queue.Labels = map[string]string{schedulingv1beta1.TakesNoJobsLabel: schedulingv1beta1.TakesNoJobsParent}
 		queue.Spec.Reclaimable = ptr.To(false)
 	case schedulingv1beta1.DefaultQueue:
 		queue.Spec.Reclaimable = ptr.To(true)
@@ -141,11 +143,17 @@ func (c *Controller) parentShut(queue *schedulingv1beta1.Queue) bool {
 	return isShut(c.written.Latest(name, parent).Status.State)
 }
 
+// hasChildren says whether a queue is the parent of others.
+func (c *Controller) hasChildren(name string) bool {
+	children, _ := c.children.ByIndex(childrenIndex, name) // fails only for an unknown index
+	return len(children) > 0
+}
+
 // write writes the changes of status and metadata. The closed-by-parent mark is set before the state changes and removed afterwards: a
 // crash in between leaves a queue that closes, or opens, at the next sync.
-func (c *Controller) write(ctx context.Context, queue *schedulingv1beta1.Queue, status *schedulingv1beta1.QueueStatus, closedByParent bool) (err error) {
-	if closedByParent {
-		if queue, err = c.writeMeta(ctx, queue, closedByParent); err != nil {
+func (c *Controller) write(ctx context.Context, queue *schedulingv1beta1.Queue, status *schedulingv1beta1.QueueStatus, after facts) (err error) {
+	if after.closedByParent {
+		if queue, err = c.writeMeta(ctx, queue, after); err != nil {
 			return err
 		}
 		_, err = c.writeStatus(ctx, queue, status)
@@ -154,19 +162,26 @@ func (c *Controller) write(ctx context.Context, queue *schedulingv1beta1.Queue, 
 	if queue, err = c.writeStatus(ctx, queue, status); err != nil {
 		return err
 	}
-	_, err = c.writeMeta(ctx, queue, closedByParent)
+	_, err = c.writeMeta(ctx, queue, after)
 	return err
 }
 
-// writeMeta sets the parent of a queue that has none, and the mark.
-func (c *Controller) writeMeta(ctx context.Context, queue *schedulingv1beta1.Queue, closedByParent bool) (*schedulingv1beta1.Queue, error) {
+// writeMeta sets the parent of a queue that has none, and the mark. It labels a queue that takes no Jobs.
+func (c *Controller) writeMeta(ctx context.Context, queue *schedulingv1beta1.Queue, after facts) (*schedulingv1beta1.Queue, error) {
 	patch, metadata := map[string]any{}, map[string]any{}
 	if queue.Spec.Parent == "" && parentOf(queue) != "" {
 		patch["spec"] = map[string]any{"parent": parentOf(queue)}
 	}
 	mark, marked := queue.Annotations[schedulingv1beta1.ClosedByParentAnnotation]
-	if want := strconv.FormatBool(closedByParent); mark != want && (marked || closedByParent) {
+	if want := strconv.FormatBool(after.closedByParent); mark != want && (marked || after.closedByParent) {
 		metadata["annotations"] = map[string]any{schedulingv1beta1.ClosedByParentAnnotation: want}
+	}
+	label, labelled := queue.Labels[schedulingv1beta1.TakesNoJobsLabel]
+	switch want := after.takesNoJobs(); {
+	case want == "" && labelled:
+		metadata["labels"] = map[string]any{schedulingv1beta1.TakesNoJobsLabel: nil}
+	case want != label:
+		metadata["labels"] = map[string]any{schedulingv1beta1.TakesNoJobsLabel: want}
 	}
 	if len(patch)+len(metadata) == 0 {
 		return queue, nil

@@ -292,6 +292,37 @@ func TestTheParentThatAUserHasSetMeanwhileStays(t *testing.T) {
 	assert.Equal(t, "org", s.queue("q").Spec.Parent)
 }
 
+// TestQueuesThatTakeNoJobsAreLabelled follows the label of a queue that gets a child, closes, and opens without a child.
+func TestQueuesThatTakeNoJobsAreLabelled(t *testing.T) {
+	s := newStage(t)
+	label := func(name string) string {
+		_, err := s.sync(name)
+		require.NoError(t, err)
+		s.show(name)
+		return s.queue(name).Labels[schedulingv1beta1.TakesNoJobsLabel]
+	}
+	s.add("q", "root")
+	assert.Empty(t, label("q"))
+	s.add("c", "q")
+	assert.Equal(t, "parent", label("q"))
+	assert.Empty(t, label("c"))
+
+	edited := s.queue("q")
+	edited.Labels = map[string]string{"team": "a"}
+	require.NoError(t, s.muster.Tracker().Update(schedulingv1beta1.SchemeGroupVersion.WithResource("queues"), edited, ""))
+	s.show("q")
+	assert.Equal(t, "parent", label("q"), "a user has removed it")
+	assert.Equal(t, "a", s.queue("q").Labels["team"])
+
+	command := s.command("close", "q", "CloseQueue")
+	assert.Equal(t, "closed", label("q"))
+	require.NoError(t, s.commands.Delete(command))
+	require.NoError(t, s.children.Delete(s.queue("c")))
+	s.command("open", "q", "OpenQueue")
+	assert.Empty(t, label("q"))
+	assert.Equal(t, map[string]string{"team": "a"}, s.queue("q").Labels)
+}
+
 // TestACommandThatIsGoingIsNotExecuted: it was taken back, and a finalizer keeps it.
 func TestACommandThatIsGoingIsNotExecuted(t *testing.T) {
 	s := newStage(t)

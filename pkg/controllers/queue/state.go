@@ -15,6 +15,8 @@ type facts struct {
 	parentShut bool
 	// busy says that the queue has PodGroups that are not completed.
 	busy bool
+	// parent says that the queue has children.
+	parent bool
 }
 
 // follow is the state and the mark of a queue without a Command: a child follows its parent, and a closing queue becomes Closed once it is
@@ -60,6 +62,17 @@ func (f facts) shutState() schedulingv1beta1.QueueState {
 		return schedulingv1beta1.QueueStateClosing
 	}
 	return schedulingv1beta1.QueueStateClosed
+}
+
+// takesNoJobs is the value of the label that says why the queue takes no Jobs; "" if it takes them.
+func (f facts) takesNoJobs() string {
+	switch {
+	case !f.open():
+		return schedulingv1beta1.TakesNoJobsClosed
+	case f.root, f.parent:
+		return schedulingv1beta1.TakesNoJobsParent
+	}
+	return ""
 }
 
 // isShut says whether a queue takes no work.

@@ -44,6 +44,25 @@ func TestStates(t *testing.T) {
 	}
 }
 
+func TestWhichQueuesTakeNoJobs(t *testing.T) {
+	for _, test := range []struct {
+		facts facts
+		why   string
+	}{
+		{facts{}, ""},
+		{facts{state: open}, ""},
+		{facts{state: closing}, "closed"},
+		{facts{state: closed}, "closed"},
+		{facts{state: unknown}, "closed"},
+		{facts{state: open, parent: true}, "parent"},
+		{facts{parent: true}, "parent"},
+		{facts{state: closed, parent: true}, "closed"},
+		{facts{state: open, root: true}, "parent"},
+	} {
+		assert.Equal(t, test.why, test.facts.takesNoJobs(), "%+v", test.facts)
+	}
+}
+
 func TestChildrenFollowTheirParent(t *testing.T) {
 	tests := map[string]struct{ before, after facts }{
 		"the parent closes": {

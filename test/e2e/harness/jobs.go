@@ -9,6 +9,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/yaml"
@@ -71,12 +72,23 @@ func (s *Story) EditJob(name types.NamespacedName, change func(*batchv1alpha1.Jo
 // Command asks something of a Job, as the CLI does.
 func (s *Story) Command(name types.NamespacedName, action busv1alpha1.Action) {
 	s.T.Helper()
+	s.command(s.Job(name), batchv1alpha1.SchemeGroupVersion.WithKind("Job"), action)
+}
+
+// CommandQueue asks something of a Queue, as the CLI does.
+func (s *Story) CommandQueue(name string, action busv1alpha1.Action) {
+	s.T.Helper()
+	s.command(s.Queue(name), schedulingv1beta1.SchemeGroupVersion.WithKind("Queue"), action)
+}
+
+func (s *Story) command(target metav1.Object, kind schema.GroupVersionKind, action busv1alpha1.Action) {
+	s.T.Helper()
 	command := &busv1alpha1.Command{
-		ObjectMeta:   metav1.ObjectMeta{GenerateName: name.Name + "-"},
+		ObjectMeta:   metav1.ObjectMeta{GenerateName: target.GetName() + "-"},
 		Action:       string(action),
-		TargetObject: metav1.NewControllerRef(s.Job(name), batchv1alpha1.SchemeGroupVersion.WithKind("Job")),
+		TargetObject: metav1.NewControllerRef(target, kind),
 	}
-	_, err := s.Muster.BusV1alpha1().Commands(name.Namespace).Create(s.Ctx, command, metav1.CreateOptions{})
+	_, err := s.Muster.BusV1alpha1().Commands(s.Namespace).Create(s.Ctx, command, metav1.CreateOptions{})
 	require.NoError(s.T, err)
 }
 

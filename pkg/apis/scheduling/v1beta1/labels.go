@@ -24,6 +24,18 @@ const (
 	OldWaitingTimeAnnotation = "sla-waiting-time"
 )
 
+// TakesNoJobsLabel stands on a Queue that takes no Jobs, and on no other. Its value says why. The controller keeps it, so that admission
+// looks at these Queues only.
+const TakesNoJobsLabel = "muster.sh/takes-no-jobs"
+
+// Values of TakesNoJobsLabel.
+const (
+	// TakesNoJobsClosed: the Queue is not open.
+	TakesNoJobsClosed = "closed"
+	// TakesNoJobsParent: the Queue has children, or is the root.
+	TakesNoJobsParent = "parent"
+)
+
 // UserLabel names the user whose quota in the Queue is charged. It stands on a Job, a PodGroup or a pod without a PodGroup.
 const UserLabel = "muster.sh/user"
 
