@@ -302,7 +302,7 @@ func TestExampleOfTimeouts(t *testing.T) {
 		s := harness.New(t)
 		slots(s, "2")
 		job := s.ApplyFile(example("timeout-retry-example"), func(job *batchv1alpha1.Job) {
-			job.Spec.Policies[0].Timeout = &metav1.Duration{Duration: 3 * time.Second}
+			job.Spec.Policies[0].Timeout = &metav1.Duration{Duration: 8 * time.Second}
 		})
 		s.JobPhases(job, batchv1alpha1.Pending, batchv1alpha1.Aborting, batchv1alpha1.Aborted)
 		assert.Equal(t, "PodPending", s.Job(job).Status.State.Reason)

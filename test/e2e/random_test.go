@@ -20,8 +20,8 @@ import (
 
 const (
 	// gangs is how many gangs the test has.
-	gangs = 200
-	// gangNodes of 8 CPUs hold a small part of them at a time: they ask for 15 times as much.
+	gangs = 100
+	// gangNodes of 8 CPUs hold a small part of them at a time: they ask for 7 times as much.
 	gangNodes = 24
 	// gangsPatience is how long all gangs may take to finish.
 	gangsPatience = 4 * time.Minute

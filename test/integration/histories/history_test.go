@@ -20,7 +20,7 @@ import (
 )
 
 // histories is how many random histories the test goes through in continuous integration; -rapid.checks says another number.
-const histories = 2000
+const histories = 1000
 
 // TestT3_NoMemberIsBoundBeforeTheMinimum drives the scheduler through random histories of pods, PodGroups, nodes and a queue. Watches lag
 // behind each other, Reserve and bindings fail, timeouts pass, and the scheduler restarts at any moment. No member is bound before the

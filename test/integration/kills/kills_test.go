@@ -29,7 +29,7 @@ import (
 )
 
 var (
-	gangs   = flag.Int("gangs", 300, "how many gangs come and go")
+	gangs   = flag.Int("gangs", 150, "how many gangs come and go")
 	lasting = flag.Duration("lasting", 0, "for how long gangs come at least, however many that are")
 	seed    = flag.Uint64("seed", 0, "seed of the history; 0 for a new one")
 )
