@@ -140,7 +140,7 @@ test-e2e: build ## Run the tests that play whole stories on a local cluster.
 
 .PHONY: test-real
 test-real: build ## Run the tests in real containers, on a local cluster with a real node; needs root and packages (docs/real-node.md).
-	@go test -tags real -count 1 -p 1 -timeout 30m -v ./test/real/...
+	@hack/test-real.sh
 
 .PHONY: test-skew
 test-skew: build ## Run the demo and a part of the tests on Kubernetes 1.36 and 1.35, which are built first (an hour; MINORS=v1.36 for one).

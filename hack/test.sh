@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the tests, stage by stage, and ends with one summary.
-#   hack/test.sh [unit|integration|e2e ...]      without arguments: all
+#   hack/test.sh [unit|integration|e2e|real ...]      without arguments: all but real, which hack/test-real.sh runs
 # GO_TEST_FLAGS are further flags of go test (-run, -v, ...). Results are also written to test-results/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
