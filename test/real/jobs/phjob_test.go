@@ -24,6 +24,7 @@ func TestPhJobFolders(t *testing.T) {
 	s := begin(t)
 	group := openGroup(s)
 	submit(s, group, "writes", `set -e
+exec 2>&1 # the runtime does not keep the order of two streams
 pwd
 readlink datasets team_a
 echo "images of $PRIMEHUB_USER in $PRIMEHUB_GROUP" >datasets/mnist/list
