@@ -26,7 +26,8 @@ const (
 	takeovers = 20
 	// gangsPerTakeover come at the time of each: before the deletion, before the other replica leads, and one after it.
 	gangsPerTakeover = 10
-	// takeoverLimit is how long it may take until the other replica leads and works.
+	// takeoverLimit is how long it may take until the other replica leads and works. The median counts: on a machine that stalls, one
+	// takeover may last longer.
 	takeoverLimit = 20 * time.Second
 )
 
@@ -49,14 +50,15 @@ func TestTakeover(t *testing.T) {
 		began := time.Now()
 		require.NoError(t, s.Kube.CoreV1().Pods(leader.Namespace).Delete(t.Context(), leader.Name, uidOf(leader)))
 		come(gangsPerTakeover - gangsPerTakeover/2 - 1)
-		leads := awaitTakeover(s, component, leader.Name, began)
+		leads := awaitTakeover(s, component, leader.Name)
 		come(1) // work for the new leader, if the former one has done all else
 		held[component] = append(held[component], leads.Sub(began))
-		worked[component] = append(worked[component], awaitWork(s, component, leads, began).Sub(began))
+		worked[component] = append(worked[component], awaitWork(s, component, leads).Sub(began))
 	}
 	for _, component := range installation.Components {
 		t.Logf("muster-%s: the other replica held the lease %s after the deletion, and worked %s after it",
 			component, figures(held[component]), figures(worked[component]))
+		assert.Less(t, median(worked[component]), takeoverLimit, component)
 	}
 
 	s.Within(patience, "all Jobs have completed", func() bool { return len(uncompleted(s, jobs)) == 0 }, func() any { return uncompleted(s, jobs) })
@@ -95,10 +97,10 @@ func awaitLeader(s *harness.Story, component string) *corev1.Pod {
 }
 
 // awaitTakeover waits until another pod holds the lease, and returns when it got it.
-func awaitTakeover(s *harness.Story, component, former string, began time.Time) time.Time {
+func awaitTakeover(s *harness.Story, component, former string) time.Time {
 	s.T.Helper()
 	var acquired time.Time
-	eventually(s, time.Until(began.Add(takeoverLimit)), "another replica of "+component+" leads", func() (bool, error) {
+	eventually(s, patience, "another replica of "+component+" leads", func() (bool, error) {
 		name, since, err := holder(s, component)
 		acquired = since
 		return name != "" && name != former, err
@@ -107,14 +109,14 @@ func awaitTakeover(s *harness.Story, component, former string, began time.Time) 
 }
 
 // awaitWork waits for the first thing that a new leader does: the scheduler binds a pod, the controller creates one.
-func awaitWork(s *harness.Story, component string, leads, began time.Time) time.Time {
+func awaitWork(s *harness.Story, component string, leads time.Time) time.Time {
 	s.T.Helper()
 	moment := func(p watchlog.Pod) time.Time { return p.Created }
 	if component == "scheduler" {
 		moment = func(p watchlog.Pod) time.Time { return p.Bound }
 	}
 	var first time.Time
-	s.Within(time.Until(began.Add(takeoverLimit)), "the new leader of "+component+" works", func() bool {
+	s.Within(patience, "the new leader of "+component+" works", func() bool {
 		for _, pod := range s.Log.Pods(s.In(func(p watchlog.Pod) bool { return moment(p).After(leads) })) {
 			if first.IsZero() || moment(pod).Before(first) {
 				first = moment(pod)
@@ -157,6 +159,7 @@ func slowest(all []watchlog.Incarnation) time.Duration {
 
 // figures are the median and the maximum.
 func figures(all []time.Duration) string {
-	slices.Sort(all)
-	return fmt.Sprintf("%s (median; at most %s)", all[len(all)/2].Round(time.Millisecond), all[len(all)-1].Round(time.Millisecond))
+	return fmt.Sprintf("%s (median; at most %s)", median(all).Round(time.Millisecond), slices.Max(all).Round(time.Millisecond))
 }
+
+func median(all []time.Duration) time.Duration { return slices.Sorted(slices.Values(all))[len(all)/2] }
