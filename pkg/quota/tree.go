@@ -83,8 +83,11 @@ func (s *Shortage) Error() string {
 	if s.OfNodes {
 		who, limit = "the cluster", "total"
 	}
-	text := fmt.Sprintf("%s has %s %s free of its %s, %s needed", who,
-		resources.Format(s.Resource, s.Free), s.Resource, limit, resources.Format(s.Resource, s.Want))
+	free := "no" // more is used than the limit, as after the limit was lowered
+	if s.Free >= 0 {
+		free = resources.Format(s.Resource, s.Free)
+	}
+	text := fmt.Sprintf("%s has %s %s free of its %s, %s needed", who, free, s.Resource, limit, resources.Format(s.Resource, s.Want))
 	if s.Kept > 0 {
 		text += fmt.Sprintf("; %s %s are kept for the guarantees of other queues", resources.Format(s.Resource, s.Kept), s.Resource)
 	}

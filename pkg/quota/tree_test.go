@@ -2,6 +2,7 @@ package quota
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -37,6 +38,18 @@ func TestWhatIsNotLimitedOrNotWantedDoesNotMatter(t *testing.T) {
 	tree.Add("q", cpu(3000)) // the capability was lowered afterwards
 	assert.Nil(t, tree.Room("q", resources.List{corev1.ResourceMemory: 1 << 40}))
 	assert.Equal(t, int64(-2000), tree.Room("q", cpu(1)).Free)
+}
+
+// TestNothingIsFreeBelowZero: how far a queue is beyond its limit helps no reader. With huge requests it is not even an amount.
+func TestNothingIsFreeBelowZero(t *testing.T) {
+	tree := NewTree()
+	tree.Set("q", Terms{Capability: cpu(1000)})
+	tree.Add("q", cpu(math.MaxInt64))
+	assert.EqualError(t, tree.Room("q", cpu(1000)), `queue "q" has no cpu free of its capability, 1 needed`)
+
+	tree.Sub("q", cpu(math.MaxInt64))
+	tree.Add("q", cpu(1000))
+	assert.EqualError(t, tree.Room("q", cpu(1000)), `queue "q" has 0 cpu free of its capability, 1 needed`)
 }
 
 func TestQueuesAppearInAnyOrder(t *testing.T) {
