@@ -52,6 +52,59 @@ func (f *Facts) inQueues(group *schedulingv1beta1.PodGroup) amounts {
 	return found
 }
 
+// ofUser compares what the minimum of a PodGroup lacks with what its user has left in its queue. Nothing is said where that is not known:
+// the status of a queue names the users with the largest parts only.
+func (f *Facts) ofUser(group *schedulingv1beta1.PodGroup) amounts {
+	var found amounts
+	user, queue := group.Labels[schedulingv1beta1.UserLabel], f.queue(usage.QueueOf(group))
+	if user == "" || queue == nil {
+		return found
+	}
+	limit, used, known := quotaOf(queue, user), resources.List{}, true
+	if extension := queue.Status.Muster; extension != nil {
+		used, known = usedBy(extension, user)
+	}
+	want, has := usage.MinimumOf(group), f.bound()
+	for _, name := range sorted(limit) {
+		asked, free := want[name]-has[name], limit[name]-used[name]
+		switch {
+		case asked <= 0:
+		case want[name] > limit[name]:
+			found.never = append(found.never, fmt.Sprintf("No. It asks for %s %s, and the quota of user %s in queue %s is %s: ask for less, or raise the quota.",
+				format(name, want[name]), name, user, queue.Name, format(name, limit[name])))
+		case known && asked > free:
+			found.holds = append(found.holds, fmt.Sprintf("User %s: %s of %s %s are used in queue %s, so %s are free; %s are asked for.",
+				user, format(name, used[name]), format(name, limit[name]), name, queue.Name, format(name, max(0, free)), format(name, asked)))
+			found.frees = append(found.frees, fmt.Sprintf("%s %s of user %s: jobs of that user have to end, or the quota has to be raised.",
+				format(name, asked-free), name, user))
+		}
+	}
+	return found
+}
+
+// quotaOf is what a user may have of a queue. A resource that is not named is not limited.
+func quotaOf(queue *schedulingv1beta1.Queue, user string) resources.List {
+	if queue.Spec.Muster == nil || queue.Spec.Muster.UserQuota == nil {
+		return nil
+	}
+	for _, named := range queue.Spec.Muster.UserQuota.Users {
+		if named.Name == user {
+			return resources.FromResourceList(named.Quota)
+		}
+	}
+	return resources.FromResourceList(queue.Spec.Muster.UserQuota.Default)
+}
+
+// usedBy is what the bound pods of a user request in a queue. It is not known of users that the status leaves out.
+func usedBy(extension *schedulingv1beta1.QueueStatusExtension, user string) (used resources.List, known bool) {
+	for _, one := range extension.Users {
+		if one.Name == user {
+			return resources.FromResourceList(one.Allocated), true
+		}
+	}
+	return resources.List{}, extension.OtherUsers == 0
+}
+
 // bound is what the members request that have a node and have not ended.
 func (f *Facts) bound() resources.List {
 	sum := resources.List{}

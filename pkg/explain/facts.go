@@ -1,5 +1,5 @@
-// Package explain says in plain words what becomes of a Job, a PodGroup, a pod or a queue: why it waits, what would free it, whether it
-// can ever run, and what happened to it. It is pure: it works on objects and events that were read before.
+// Package explain says in plain words what becomes of a Job, a PhJob, a PodGroup, a pod or a queue: why it waits, what would free it,
+// whether it can ever run, and what happened to it. It is pure: it works on objects and events that were read before.
 package explain
 
 import (
@@ -9,8 +9,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	primehubv1alpha1 "github.com/muster-sched/muster/pkg/apis/primehub/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/controllers/usage"
 )
@@ -21,6 +23,10 @@ type Facts struct {
 	Now time.Time
 	// Job that is asked about, or that what is asked about belongs to; nil if there is none.
 	Job *batchv1alpha1.Job
+	// PhJob that is asked about; nil if there is none.
+	PhJob *primehubv1alpha1.PhJob
+	// PhSchedule that created the PhJob; nil if none did, or if it is gone.
+	PhSchedule *primehubv1alpha1.PhSchedule
 	// Group is the PodGroup that is asked about, or that what is asked about belongs to; nil if there is none.
 	Group *schedulingv1beta1.PodGroup
 	// Members are the pods of the Job or of the PodGroup.
@@ -124,10 +130,13 @@ func current(group *schedulingv1beta1.PodGroup) *schedulingv1beta1.PodGroupCondi
 	return last
 }
 
-// titleOf names a PodGroup for people: by its Job if it has one.
+// titleOf names a PodGroup for people: by its Job or PhJob if it has one.
 func titleOf(group *schedulingv1beta1.PodGroup) string {
 	if owner := batchv1alpha1.JobOf(group); owner != nil {
 		return "Job " + group.Namespace + "/" + owner.Name
+	}
+	if owner := metav1.GetControllerOf(group); owner != nil && owner.Kind == "PhJob" {
+		return "PhJob " + group.Namespace + "/" + owner.Name
 	}
 	return "PodGroup " + group.Namespace + "/" + group.Name
 }

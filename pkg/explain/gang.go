@@ -15,12 +15,20 @@ import (
 	"github.com/muster-sched/muster/pkg/controllers/usage"
 )
 
+// Headings that pages of several kinds have.
+const (
+	headingNow     = "What it does now"
+	headingBefore  = "Who is before it"
+	headingFrees   = "What would free it"
+	headingOptions = "What you can do"
+)
+
 // Job makes the page of a Job.
 func Job(f Facts) Page {
 	status := &f.Job.Status
 	phase := cmp.Or(status.State.Phase, "not seen by muster-controller yet")
 	page := Page{Title: fmt.Sprintf("Job %s/%s: %s, for %s", f.Job.Namespace, f.Job.Name, phase, short(f.Now.Sub(since(f.Job))))}
-	page.add("What it does now", f.doesNow()...)
+	page.add(headingNow, f.doesNow()...)
 	if waitsOn(f.Job) {
 		f.addWait(&page, jobCauses, status.State.Reason, status.State.Message)
 	}
@@ -38,7 +46,7 @@ func PodGroup(f Facts) Page {
 	if owner := batchv1alpha1.JobOf(group); owner != nil {
 		now = append(now, fmt.Sprintf("It belongs to Job %s: see muster explain job %s.", owner.Name, owner.Name))
 	}
-	page.add("What it does now", now...)
+	page.add(headingNow, now...)
 	if waits(group) {
 		reason, message := "PodGroupPending", ""
 		if admitted(group) == 1 {
@@ -70,7 +78,7 @@ func Pod(f Facts, namespace, name string, pod *corev1.Pod) Page {
 	if f.Group != nil {
 		lines = append(lines, "It starts together with its gang: "+titleOf(f.Group)+".")
 	}
-	page.add("What it does now", lines...)
+	page.add(headingNow, lines...)
 	if c := scheduled(pod); pod.Spec.NodeName == "" && !ended(pod) {
 		reason, message := "", "The scheduler has not tried it yet. Does spec.schedulerName ("+pod.Spec.SchedulerName+") name one that runs?"
 		if c != nil && c.Status == corev1.ConditionFalse {
@@ -149,17 +157,18 @@ func (f *Facts) addWait(page *Page, causes map[string]cause, reason, message str
 	var found amounts
 	if known.ever == byAmounts && f.Group != nil {
 		found.add(f.inQueues(f.Group))
+		found.add(f.ofUser(f.Group))
 		found.add(f.onNodes(f.demands()))
 	}
 	page.add("Why it waits", append(why, found.holds...)...)
 	if f.Group != nil {
-		page.add("Who is before it", f.before()...)
+		page.add(headingBefore, f.before()...)
 	}
 	frees := found.frees
 	if known.frees != "" {
 		frees = append(frees, known.frees)
 	}
-	page.add("What would free it", frees...)
+	page.add(headingFrees, frees...)
 	page.add("Can it ever run", ever(known.ever, found, isKnown)...)
 	f.addTry(page)
 }
@@ -308,5 +317,5 @@ func (f *Facts) stop(page *Page, kind, name string) {
 	if f.Job.Status.State.Phase == batchv1alpha1.Aborted {
 		lines[0] = "muster " + kind + " resume" + suffix + "     goes on with it"
 	}
-	page.add("What you can do", lines...)
+	page.add(headingOptions, lines...)
 }

@@ -39,6 +39,8 @@ func (f *Facts) happened() []string {
 				all = append(all, occurrence{c.LastTransitionTime.Time, joined("the Job became "+string(c.Status), c.Message)})
 			}
 		}
+	} else if f.PhJob != nil {
+		all = append(all, happenedToPhJob(f.PhJob)...)
 	} else if f.Group != nil {
 		all = append(all, occurrence{f.Group.CreationTimestamp.Time, "the PodGroup was created"})
 	}

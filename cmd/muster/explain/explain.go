@@ -17,7 +17,7 @@ import (
 func NewCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "explain",
-		Short: "Say why a Job, PodGroup, pod or queue waits, and what happened to it",
+		Short: "Say why a Job, PhJob, PodGroup, pod or queue waits, and what happened to it",
 		Long: `Say on one page what an object does now, why it waits, who is before it, what would
 free it, whether it can ever run, what was tried last, who evicted its pods and
 what happened to it. The page is made of what the objects and events in the
@@ -35,6 +35,7 @@ and names what is missing.`,
 		page           func(*kube.Reader, string) (explain.Page, error)
 	}{
 		{"job", kube.Jobs, (*kube.Reader).Job},
+		{"phjob", kube.PhJobs, (*kube.Reader).PhJob},
 		{"podgroup", kube.PodGroups, (*kube.Reader).PodGroup},
 		{"pod", kube.Pods, (*kube.Reader).Pod},
 		{"queue", kube.Queues, (*kube.Reader).Queue},

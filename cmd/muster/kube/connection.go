@@ -20,6 +20,7 @@ const (
 	Queues    = "queues.scheduling.volcano.sh"
 	PodGroups = "podgroups.scheduling.volcano.sh"
 	Pods      = "pods"
+	PhJobs    = "phjobs.primehub.io"
 )
 
 // Connection is how a command reaches the cluster: the kubeconfig, and the flags that choose from it.

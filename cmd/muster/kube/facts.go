@@ -13,8 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	primehubv1alpha1 "github.com/muster-sched/muster/pkg/apis/primehub/v1alpha1"
 	"github.com/muster-sched/muster/pkg/controllers/usage"
 	"github.com/muster-sched/muster/pkg/explain"
+	"github.com/muster-sched/muster/pkg/phjob"
 )
 
 // Reader reads what pages and tables about the cluster are made of.
@@ -92,6 +94,58 @@ func belongs(job *batchv1alpha1.Job, about *corev1.ObjectReference) bool {
 		}
 	}
 	return false
+}
+
+// PhJob makes the page of a PhJob.
+func (r *Reader) PhJob(name string) (explain.Page, error) {
+	namespace := r.clients.Namespace
+	job, err := r.clients.Muster.PrimehubV1alpha1().PhJobs(namespace).Get(r.ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return explain.Page{}, err
+	}
+	r.Facts.PhJob = job
+	group, err := r.clients.Muster.SchedulingV1beta1().PodGroups(namespace).Get(r.ctx, phjob.PodGroupName(job), metav1.GetOptions{})
+	switch {
+	case err == nil:
+		r.Facts.Group = group
+	case !apierrors.IsNotFound(err):
+		return explain.Page{}, err
+	}
+	pod, err := r.clients.Kube.CoreV1().Pods(namespace).Get(r.ctx, job.Name, metav1.GetOptions{})
+	switch {
+	case err == nil && metav1.IsControlledBy(pod, job):
+		r.Facts.Members = []corev1.Pod{*pod}
+	case err != nil && !apierrors.IsNotFound(err):
+		return explain.Page{}, err
+	}
+	if err := r.scheduleOf(job); err != nil {
+		return explain.Page{}, err
+	}
+	err = r.cluster(func(about *corev1.ObjectReference) bool {
+		return about.UID == job.UID || about.Kind == "PodGroup" && about.Name == phjob.PodGroupName(job) || about.Kind == "Pod" && about.Name == job.Name
+	})
+	if err != nil {
+		return explain.Page{}, err
+	}
+	return explain.PhJob(r.Facts), nil
+}
+
+// scheduleOf reads the PhSchedule that created a PhJob, if there is one.
+func (r *Reader) scheduleOf(job *primehubv1alpha1.PhJob) error {
+	name := job.Labels[primehubv1alpha1.ScheduledByLabel]
+	if name == "" {
+		return nil
+	}
+	schedule, err := r.clients.Muster.PrimehubV1alpha1().PhSchedules(job.Namespace).Get(r.ctx, name, metav1.GetOptions{})
+	switch {
+	case err == nil:
+		r.Facts.PhSchedule = schedule
+	case apierrors.IsForbidden(err):
+		r.Facts.Unread = append(r.Facts.Unread, "You may not get phschedules: nothing is said about its schedule.")
+	case !apierrors.IsNotFound(err):
+		return err
+	}
+	return nil
 }
 
 // PodGroup makes the page of a PodGroup.

@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	primehubv1alpha1 "github.com/muster-sched/muster/pkg/apis/primehub/v1alpha1"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 	"github.com/muster-sched/muster/test/e2e/harness"
 )
@@ -99,6 +101,56 @@ func TestAPageOfAPodAndOfAPodGroup(t *testing.T) {
 		assert.Regexp(t, `What was tried last\n  \S+ \S+Z, \S+ ago: .*room for 2 of the 3 members`, page)
 	}
 	got := called(s, "muster", "explain", "pod", "nothing", "-n", s.Namespace)
+	assert.Equal(t, 1, got.code)
+	assert.Contains(t, got.err, `"nothing" not found`)
+}
+
+// TestAPageOfAPhJob: the queue of its group, the quota of its user, and its place among the jobs of the group.
+func TestAPageOfAPhJob(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t)
+	s.AddNodes(1, "cpu", "8", "memory", "8Gi")
+	queue := mustertesting.MakeQueue(s.Namespace).Capability("cpu", "8").Obj()
+	queue.Labels = map[string]string{primehubv1alpha1.GroupIDLabel: s.Namespace}
+	queue.Spec.DequeueStrategy = schedulingv1beta1.DequeueStrategyFIFO
+	queue.Spec.Muster = &schedulingv1beta1.QueueExtension{UserQuota: &schedulingv1beta1.UserQuota{Default: mustertesting.Resources("cpu", "2")}}
+	_, err := s.Muster.SchedulingV1beta1().Queues().Create(s.Ctx, queue, metav1.CreateOptions{})
+	require.NoError(t, err)
+	_, err = s.Muster.PrimehubV1alpha1().InstanceTypes(s.Namespace).Create(s.Ctx, &primehubv1alpha1.InstanceType{
+		ObjectMeta: metav1.ObjectMeta{Name: "small"},
+		Spec:       primehubv1alpha1.InstanceTypeSpec{LimitsCPU: 2, LimitsMemory: "1Gi"},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	_, err = s.Muster.PrimehubV1alpha1().Images(s.Namespace).Create(s.Ctx, &primehubv1alpha1.Image{
+		ObjectMeta: metav1.ObjectMeta{Name: "base"}, Spec: primehubv1alpha1.ImageSpec{URL: "busybox"},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	submit := func(name string) {
+		_, err := s.Muster.PrimehubV1alpha1().PhJobs(s.Namespace).Create(s.Ctx, &primehubv1alpha1.PhJob{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: primehubv1alpha1.PhJobSpec{DisplayName: name, Command: "sleep 1000", UserID: "ann", UserName: "ann",
+				GroupID: s.Namespace, GroupName: "phusers", InstanceType: "small", Image: "base"},
+		}, metav1.CreateOptions{})
+		require.NoError(t, err)
+	}
+	page := func(name string, lines ...string) {
+		require.EventuallyWithT(t, func(c *assert.CollectT) {
+			got := muster(s, "explain", "phjob", name)
+			for _, line := range lines {
+				assert.Contains(c, got, line)
+			}
+		}, mustertesting.Patience, mustertesting.Patience/30)
+	}
+	submit("runs")
+	page("runs", "PhJob "+s.Namespace+"/runs: Running, created ", "Group phusers is queue "+s.Namespace+".\n", "User ann uses 2 cpu there, of 2 cpu.\n",
+		"the PhJob was created\n", "its pod began to run\n")
+	submit("waits")
+	page("waits", "PhJob "+s.Namespace+"/waits: Pending, created ", "(OverQuota)\n",
+		"User ann: 2 of 2 cpu are used in queue "+s.Namespace+", so 0 are free; 2 are asked for.\n",
+		"Who is before it\n  It is the only one that waits in queue "+s.Namespace+".\n",
+		"2 cpu of user ann: jobs of that user have to end, or the quota has to be raised.\n",
+		"kubectl -n "+s.Namespace+" patch phjob waits")
+	got := called(s, "muster", "explain", "phjob", "nothing", "-n", s.Namespace)
 	assert.Equal(t, 1, got.code)
 	assert.Contains(t, got.err, `"nothing" not found`)
 }
