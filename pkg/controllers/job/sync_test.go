@@ -376,6 +376,29 @@ func TestADeletedPodGroupIsNotSeenAnyMore(t *testing.T) {
 	assert.NoError(t, err)
 }
 
+// TestReadyGoesWithAWriteAndAsksForNone: the column READY agrees with the counts of each status that is written. A Job whose status has
+// no such text, as that of an earlier release, is not written for it.
+func TestReadyGoesWithAWriteAndAsksForNone(t *testing.T) {
+	d := newDesk(t)
+	d.stands(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 3)), batchv1alpha1.Running, 0, 1, 2)
+	require.NoError(t, d.settles())
+	assert.Equal(t, "3/3", d.job().Status.RunningOfMinimum)
+
+	d.becomes(corev1.PodSucceeded, "j-a-0")
+	require.NoError(t, d.settles())
+	assert.Equal(t, "2/3", d.job().Status.RunningOfMinimum)
+
+	older := d.job()
+	older.ResourceVersion, older.Status.RunningOfMinimum = "9", ""
+	d.shows(older)
+	d.muster.ClearActions()
+	require.NoError(t, d.settles())
+	for _, action := range d.muster.Actions() {
+		assert.False(t, action.Matches("update", "jobs/status"))
+	}
+	assert.Empty(t, d.job().Status.RunningOfMinimum)
+}
+
 // TestTheStatusOfAnEndedJobIsWrittenSeldom: its last pods go one right after the other.
 func TestTheStatusOfAnEndedJobIsWrittenSeldom(t *testing.T) {
 	d := newDesk(t)

@@ -46,6 +46,7 @@ func (c *Controller) writeStatus(ctx context.Context, job *batchv1alpha1.Job, s 
 
 // update writes the status. It returns true if another client has changed the Job meanwhile.
 func (c *Controller) update(ctx context.Context, job *batchv1alpha1.Job, s *snapshot, p *plan, local *localState) (hasChanged bool, err error) {
+	p.status.RunningOfMinimum = runningOfMinimum(p.status)
 	changed := *job
 	changed.Status = *p.status
 	updated, err := c.muster.BatchV1alpha1().Jobs(job.Namespace).UpdateStatus(ctx, &changed, metav1.UpdateOptions{})
@@ -60,6 +61,11 @@ func (c *Controller) update(ctx context.Context, job *batchv1alpha1.Job, s *snap
 	c.count(job, s, p)
 	c.writtenJobs.Put(keyOf(job), updated)
 	return false, nil
+}
+
+// runningOfMinimum is what the column READY shows. No plan contains it: it goes with each write, and never asks for one.
+func runningOfMinimum(status *batchv1alpha1.JobStatus) string {
+	return fmt.Sprintf("%d/%d", status.Running, status.MinAvailable)
 }
 
 // count counts the meaning of a written status.

@@ -29,11 +29,11 @@ func TestJobsAreListed(t *testing.T) {
 
 	rows := table(muster(s, "job", "list"))
 	require.Len(t, rows, 3)
-	assert.Equal(t, []string{"NAME", "STATUS", "RUNNING", "MINIMUM", "SUCCEEDED", "FAILED", "QUEUE", "AGE"}, rows[0])
-	assert.Equal(t, []string{"runs", "Running", "2", "2", "0", "0", s.Namespace}, rows[1][:7])
-	assert.Equal(t, []string{"waits", "Pending", "0", "1", "0", "0", "no-such-queue"}, rows[2][:7])
+	assert.Equal(t, []string{"NAME", "STATUS", "READY", "SUCCEEDED", "FAILED", "QUEUE", "AGE"}, rows[0])
+	assert.Equal(t, []string{"runs", "Running", "2/2", "0", "0", s.Namespace}, rows[1][:6])
+	assert.Equal(t, []string{"waits", "Pending", "0/1", "0", "0", "no-such-queue"}, rows[2][:6])
 	assert.Contains(t, muster(s, "job", "list", "-o", "wide"), "QueueNotFound")
-	assert.Equal(t, rows[1][:7], table(muster(s, "job", "list", "-o", "table"))[1][:7])
+	assert.Equal(t, rows[1][:6], table(muster(s, "job", "list", "-o", "table"))[1][:6])
 
 	assert.Equal(t, "job.batch.volcano.sh/runs\n", muster(s, "job", "list", "-o", "name", "-q", s.Namespace))
 	assert.Equal(t, "job.batch.volcano.sh/waits\n", muster(s, "job", "list", "-o", "name", "--phase", "Pending"))

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 )
 
 // Defaults of the API server, by its schemas and by policies.
@@ -143,10 +144,10 @@ func TestColumns(t *testing.T) {
 		wide    []string
 		cells   []any // of the full object, up to the age
 	}{
-		jobs: {[]string{"Name", "STATUS", "RUNNING", "MINIMUM", "SUCCEEDED", "FAILED", "QUEUE", "AGE"}, []string{"REASON", "MESSAGE"},
-			[]any{"columns", "Running", nil, nil, nil, nil, "default"}},
+		jobs: {[]string{"Name", "STATUS", "READY", "SUCCEEDED", "FAILED", "QUEUE", "AGE"}, []string{"REASON", "MESSAGE"},
+			[]any{"columns", "Running", "2/4", nil, nil, "default"}},
 		podGroups: {[]string{"Name", "STATUS", "minMember", "RUNNINGS", "AGE", "QUEUE"}, nil, []any{"columns", "Running", int64(2), int64(2)}},
-		queues:    {[]string{"Name", "PARENT", "STATE", "USED", "PENDING", "INQUEUE", "RUNNING", "AGE"}, nil, []any{"columns", "root", "Open", "cpu 1/2", nil, nil, nil}},
+		queues:    {[]string{"Name", "STATE", "USED/CAPABILITY", "PENDING", "RUNNING", "AGE"}, []string{"PARENT", "INQUEUE"}, []any{"columns", "Open", "cpu 1/2"}},
 		commands:  {[]string{"Name", "Action", "Kind", "Target", "Age"}, nil, []any{"columns", "AbortJob", "Job", "j"}},
 
 		phJobs:        {[]string{"Name", "User", "Group", "Status", "Reason", "Age"}, nil, []any{"columns", "jackpan", "phusers", "Running", "PodRunning"}},
@@ -179,15 +180,24 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// Our programs write each count, so that a Job without running pods says 0 and not nothing.
+// Our programs write each count. So a Job without failed pods says 0, and so does a queue without Jobs.
 func TestAColumnSaysZero(t *testing.T) {
-	created := create(t, jobs, merge(t, parse(t, fullObjects[jobs]), "metadata: {name: zero}"))
-	status, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&batchv1alpha1.JobStatus{State: batchv1alpha1.JobState{Phase: batchv1alpha1.Pending}})
-	require.NoError(t, err)
-	created.Object["status"] = status
-	_, err = resource(jobs).UpdateStatus(t.Context(), created, metav1.UpdateOptions{})
-	require.NoError(t, err)
-	assert.Equal(t, []any{"zero", "Pending", int64(0), int64(0), int64(0), int64(0), "default"}, getTable(t, jobs, "zero").Rows[0].Cells[:7])
+	for gvr, c := range map[schema.GroupVersionResource]struct {
+		status any
+		cells  []any
+	}{
+		jobs:      {&batchv1alpha1.JobStatus{State: batchv1alpha1.JobState{Phase: batchv1alpha1.Pending}}, []any{"zero", "Pending", nil, int64(0), int64(0), "default"}},
+		podGroups: {&schedulingv1beta1.PodGroupStatus{Phase: schedulingv1beta1.PodGroupPending}, []any{"zero", "Pending", int64(2), int64(0)}},
+		queues:    {&schedulingv1beta1.QueueStatus{State: schedulingv1beta1.QueueStateOpen}, []any{"zero", "Open", nil, int64(0), int64(0)}},
+	} {
+		created := create(t, gvr, merge(t, parse(t, fullObjects[gvr]), "metadata: {name: zero}"))
+		status, err := runtime.DefaultUnstructuredConverter.ToUnstructured(c.status)
+		require.NoError(t, err)
+		created.Object["status"] = status
+		_, err = resource(gvr).UpdateStatus(t.Context(), created, metav1.UpdateOptions{})
+		require.NoError(t, err)
+		assert.Equal(t, c.cells, getTable(t, gvr, "zero").Rows[0].Cells[:len(c.cells)])
+	}
 }
 
 // A list can select the Jobs of a queue, and the Jobs in a phase, as "muster job list" does.

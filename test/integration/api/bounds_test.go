@@ -166,6 +166,7 @@ status:
   startTime: "2026-01-01T00:00:00Z"
   completionTime: "2026-01-01T00:01:00Z"
   runningDuration: 1m0s
+  runningOfMinimum: 2/4
 `,
 	podGroups: `
 apiVersion: scheduling.volcano.sh/v1beta1

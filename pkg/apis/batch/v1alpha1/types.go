@@ -16,8 +16,7 @@ import (
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=jobs,singular=job,shortName=vcjob;vj
 // +kubebuilder:printcolumn:name="STATUS",type=string,JSONPath=`.status.state.phase`
-// +kubebuilder:printcolumn:name="RUNNING",type=integer,JSONPath=`.status.running`
-// +kubebuilder:printcolumn:name="MINIMUM",type=integer,JSONPath=`.status.minAvailable`
+// +kubebuilder:printcolumn:name="READY",type=string,JSONPath=`.status.runningOfMinimum`
 // +kubebuilder:printcolumn:name="SUCCEEDED",type=integer,JSONPath=`.status.succeeded`
 // +kubebuilder:printcolumn:name="FAILED",type=integer,JSONPath=`.status.failed`
 // +kubebuilder:printcolumn:name="QUEUE",type=string,JSONPath=`.spec.queue`
@@ -502,6 +501,10 @@ type JobStatus struct {
 	// Unknown is the number of pods in phase Unknown.
 	// +optional
 	Unknown int32 `json:"unknown,omitempty"`
+	// RunningOfMinimum is running and minAvailable as one text, "2/4", for the column READY. It is written when another field of the
+	// status changes. A Job that an earlier release wrote last has none. An extra of Muster's.
+	// +optional
+	RunningOfMinimum string `json:"runningOfMinimum,omitempty"`
 	// Version is the incarnation of the Job; pods of an earlier one do not count.
 	// +optional
 	Version int32 `json:"version,omitempty"`

@@ -461,13 +461,13 @@ type QueueStatus struct {
 	Unknown int32 `json:"unknown,omitempty"`
 	// Pending is the number of PodGroups in phase Pending.
 	// +optional
-	Pending int32 `json:"pending,omitempty"`
+	Pending int32 `json:"pending"`
 	// Running is the number of PodGroups in phase Running.
 	// +optional
-	Running int32 `json:"running,omitempty"`
+	Running int32 `json:"running"`
 	// Inqueue is the number of PodGroups in phase Inqueue.
 	// +optional
-	Inqueue int32 `json:"inqueue,omitempty"`
+	Inqueue int32 `json:"inqueue"`
 	// Completed is the number of PodGroups in phase Completed.
 	// +optional
 	Completed int32 `json:"completed,omitempty"`
@@ -546,13 +546,13 @@ type QueueTerms struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=queues,singular=queue,scope=Cluster,shortName=q;queue-v1beta1
-// +kubebuilder:printcolumn:name="PARENT",type=string,JSONPath=`.spec.parent`
 // +kubebuilder:printcolumn:name="STATE",type=string,JSONPath=`.status.state`
-// +kubebuilder:printcolumn:name="USED",type=string,JSONPath=`.status.muster.used`
+// +kubebuilder:printcolumn:name="USED/CAPABILITY",type=string,JSONPath=`.status.muster.used`
 // +kubebuilder:printcolumn:name="PENDING",type=integer,JSONPath=`.status.pending`
-// +kubebuilder:printcolumn:name="INQUEUE",type=integer,JSONPath=`.status.inqueue`
 // +kubebuilder:printcolumn:name="RUNNING",type=integer,JSONPath=`.status.running`
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="PARENT",type=string,JSONPath=`.spec.parent`,priority=1
+// +kubebuilder:printcolumn:name="INQUEUE",type=integer,JSONPath=`.status.inqueue`,priority=1
 // +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.parent) || self.spec.parent != self.metadata.name",fieldPath=".spec.parent",message="a queue cannot use itself as parent: name another queue, or leave it empty for root"
 type Queue struct {
 	metav1.TypeMeta `json:",inline"`
