@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/tools/clientcmd"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/localcluster"
+	"github.com/muster-sched/muster/test/e2e/harness"
+)
+
+// repository is the root of the repository.
+const repository = "../../.."
+
+// block is a block of commands in a page.
+type block struct {
+	line     int // of its beginning, from 1
+	commands []string
+	// notRun says why the block is not run; "" if it is.
+	notRun string
+}
+
+var (
+	fence = regexp.MustCompile("^\\s*```(\\w*)\\s*$")
+	// mark stands above a block that is not run.
+	mark = regexp.MustCompile(`^\s*<!-- not run: (.+) -->$`)
+)
+
+// blocksOf finds the blocks of commands in a page. A line that begins with "$ " is a command. It goes on in the next lines if it ends with a
+// backslash, or within quotes. All other lines are what it prints.
+func blocksOf(page string) []block {
+	var blocks []block
+	var current *block
+	reason, inside, goesOn := "", false, false
+	for i, line := range strings.Split(page, "\n") {
+		if match := fence.FindStringSubmatch(line); match != nil {
+			current = nil
+			if inside = !inside; inside && match[1] == "console" {
+				blocks = append(blocks, block{line: i + 1, notRun: reason})
+				current = &blocks[len(blocks)-1]
+			}
+			reason, goesOn = "", false
+			continue
+		}
+		command, begins := strings.CutPrefix(strings.TrimSpace(line), "$ ")
+		switch {
+		case current != nil && begins:
+			current.commands = append(current.commands, command)
+			goesOn = isUnfinished(command)
+		case current != nil && goesOn:
+			last := &current.commands[len(current.commands)-1]
+			*last += "\n" + line
+			goesOn = isUnfinished(*last)
+		case !inside && strings.TrimSpace(line) != "":
+			reason = ""
+			if match := mark.FindStringSubmatch(line); match != nil {
+				reason = match[1]
+			}
+		}
+	}
+	return blocks
+}
+
+// isUnfinished says whether a command goes on in the next line.
+func isUnfinished(command string) bool {
+	return strings.HasSuffix(command, `\`) || strings.Count(command, "'")%2 == 1
+}
+
+func TestBlocksOfAPage(t *testing.T) {
+	page := "text\n\n```console\n$ one   # says one\noutput\n$ two 'a\n  b' \\\n  c\noutput\n```\n\n<!-- not run: it is slow -->\n\n```console\n$ three\n```\n" +
+		"<!-- not run: of another block -->\ntext\n1. x\n\n   ```console\n   $ four\n   ```\n\n```yaml\n$ no command\n```\n"
+	assert.Equal(t, []block{
+		{line: 3, commands: []string{"one   # says one", "two 'a\n  b' \\\n  c"}},
+		{line: 14, commands: []string{"three"}, notRun: "it is slow"},
+		{line: 21, commands: []string{"four"}},
+	}, blocksOf(page))
+}
+
+// TestTheCommandsOfThePages runs each block of commands in the documentation, page by page. Each command has to succeed. A comment
+// "<!-- not run: ... -->" above a block takes it out, with a reason.
+func TestTheCommandsOfThePages(t *testing.T) {
+	t.Parallel()
+	pages := []string{"README.md", "CONTRIBUTING.md"}
+	for _, pattern := range []string{"docs/*.md", "docs/*/*.md"} {
+		found, err := filepath.Glob(filepath.Join(repository, pattern))
+		require.NoError(t, err)
+		for _, page := range found {
+			name, err := filepath.Rel(repository, page)
+			require.NoError(t, err)
+			pages = append(pages, name)
+		}
+	}
+	run := 0
+	// One page after the other, as they share a queue.
+	for _, page := range pages {
+		text, err := os.ReadFile(filepath.Join(repository, page))
+		require.NoError(t, err)
+		var blocks []block
+		for _, b := range blocksOf(string(text)) {
+			if b.notRun == "" {
+				blocks = append(blocks, b)
+			}
+		}
+		if len(blocks) == 0 {
+			continue
+		}
+		run += len(blocks)
+		t.Run(page, func(t *testing.T) { runPage(t, page, blocks) })
+	}
+	assert.Greater(t, run, 12)
+}
+
+// runPage runs the commands of a page in a namespace that has what they name.
+func runPage(t *testing.T, page string, blocks []block) {
+	s := harness.New(t)
+	folder := t.TempDir()
+	for name, target := range map[string]string{"manifests": repository + "/manifests", "training.yaml": "testdata/training.yaml"} {
+		target, err := filepath.Abs(target)
+		require.NoError(t, err)
+		require.NoError(t, os.Symlink(target, filepath.Join(folder, name)))
+	}
+	environment := append(os.Environ(), "HOME="+folder, "KUBECONFIG="+kubeconfigOf(s, folder), "PATH="+programs(t)+":"+os.Getenv("PATH"))
+	shell := func(command string) (string, error) {
+		ctx, cancel := context.WithTimeout(s.Ctx, limit)
+		defer cancel()
+		process := exec.CommandContext(ctx, "bash", "-c", command)
+		process.Dir, process.Env = folder, environment
+		out, err := process.CombinedOutput()
+		return string(out), err
+	}
+	fixtures, err := filepath.Abs("testdata")
+	require.NoError(t, err)
+	out, err := shell("kubectl apply -f " + fixtures)
+	require.NoError(t, err, out)
+	s.JobPhase(s.Name("training"), batchv1alpha1.Running)
+	for _, b := range blocks {
+		for _, command := range b.commands {
+			out, err := shell(command)
+			require.NoError(t, err, "%s:%d: %s\n%s", page, b.line, command, out)
+		}
+	}
+}
+
+// kubeconfigOf writes a kubeconfig whose namespace is that of the test.
+func kubeconfigOf(s *harness.Story, folder string) string {
+	s.T.Helper()
+	config, err := clientcmd.LoadFromFile(s.Kubeconfig())
+	require.NoError(s.T, err)
+	config.Contexts[config.CurrentContext].Namespace = s.Namespace
+	file := filepath.Join(folder, "kubeconfig")
+	require.NoError(s.T, clientcmd.WriteToFile(*config, file))
+	return file
+}
+
+// programs is the folder of muster and kubectl.
+func programs(t *testing.T) string {
+	t.Helper()
+	folder, err := localcluster.DefaultBinDir()
+	require.NoError(t, err)
+	for _, name := range []string{"muster", "kubectl"} {
+		require.FileExists(t, filepath.Join(folder, name), fmt.Sprintf("%s is missing: run `make build` first", name))
+	}
+	return folder
+}
