@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/clientcmd"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
@@ -22,34 +23,44 @@ import (
 // repository is the root of the repository.
 const repository = "../../.."
 
-// block is a block of commands in a page.
+// block is a block of code in a page.
 type block struct {
-	line     int // of its beginning, from 1
+	line     int    // of its beginning, from 1
+	language string // behind the fence
 	commands []string
-	// notRun says why the block is not run; "" if it is.
+	// notRun says why the commands are not run; "" if they are.
 	notRun string
 }
 
+// data has the languages of blocks that hold no commands.
+var data = sets.New("text", "yaml", "json", "go", "mermaid", "share", "start", "evict", "lowered")
+
+// isOfCommands says whether a reader would run a block.
+func (b block) isOfCommands() bool { return len(b.commands) > 0 || !data.Has(b.language) }
+
+// isRunnable says whether the test knows what to run: the language is "console", and each command begins with "$ ".
+func (b block) isRunnable() bool { return b.language == "console" && len(b.commands) > 0 }
+
 var (
-	fence = regexp.MustCompile("^\\s*```(\\w*)\\s*$")
+	fence = regexp.MustCompile("^\\s*(?:```|~~~)(.*)$")
 	// mark stands above a block that is not run.
 	mark = regexp.MustCompile(`^\s*<!-- not run: (.+) -->$`)
 )
 
-// blocksOf finds the blocks of commands in a page. A line that begins with "$ " is a command. It goes on in the next lines if it ends with a
-// backslash, or within quotes. All other lines are what it prints.
+// blocksOf finds the blocks of code in a page. A line that begins with "$ " is a command. It goes on in the next lines if it ends with a
+// backslash, or within quotes. All other lines are what it prints. A command outside a block is a block without a language.
 func blocksOf(page string) []block {
 	var blocks []block
 	var current *block
-	reason, inside, goesOn := "", false, false
+	reason, goesOn := "", false
 	for i, line := range strings.Split(page, "\n") {
 		if match := fence.FindStringSubmatch(line); match != nil {
-			current = nil
-			if inside = !inside; inside && match[1] == "console" {
-				blocks = append(blocks, block{line: i + 1, notRun: reason})
-				current = &blocks[len(blocks)-1]
+			if current != nil {
+				current = nil
+				continue
 			}
-			reason, goesOn = "", false
+			blocks = append(blocks, block{line: i + 1, language: strings.TrimSpace(match[1]), notRun: reason})
+			current, reason, goesOn = &blocks[len(blocks)-1], "", false
 			continue
 		}
 		command, begins := strings.CutPrefix(strings.TrimSpace(line), "$ ")
@@ -61,7 +72,9 @@ func blocksOf(page string) []block {
 			last := &current.commands[len(current.commands)-1]
 			*last += "\n" + line
 			goesOn = isUnfinished(*last)
-		case !inside && strings.TrimSpace(line) != "":
+		case current == nil && begins:
+			blocks = append(blocks, block{line: i + 1, commands: []string{command}})
+		case current == nil && strings.TrimSpace(line) != "":
 			reason = ""
 			if match := mark.FindStringSubmatch(line); match != nil {
 				reason = match[1]
@@ -78,12 +91,49 @@ func isUnfinished(command string) bool {
 
 func TestBlocksOfAPage(t *testing.T) {
 	page := "text\n\n```console\n$ one   # says one\noutput\n$ two 'a\n  b' \\\n  c\noutput\n```\n\n<!-- not run: it is slow -->\n\n```console\n$ three\n```\n" +
-		"<!-- not run: of another block -->\ntext\n1. x\n\n   ```console\n   $ four\n   ```\n\n```yaml\n$ no command\n```\n"
+		"<!-- not run: of another block -->\ntext\n1. x\n\n   ```console\n   $ four\n   ```\n\n```yaml\na: b\n```\n"
 	assert.Equal(t, []block{
-		{line: 3, commands: []string{"one   # says one", "two 'a\n  b' \\\n  c"}},
-		{line: 14, commands: []string{"three"}, notRun: "it is slow"},
-		{line: 21, commands: []string{"four"}},
+		{line: 3, language: "console", commands: []string{"one   # says one", "two 'a\n  b' \\\n  c"}},
+		{line: 14, language: "console", commands: []string{"three"}, notRun: "it is slow"},
+		{line: 21, language: "console", commands: []string{"four"}},
+		{line: 25, language: "yaml"},
 	}, blocksOf(page))
+}
+
+// TestABlockIsRunOrMarked: whatever a reader would type into a shell is found, however it is written.
+func TestABlockIsRunOrMarked(t *testing.T) {
+	for page, isMissed := range map[string]bool{
+		"```console\n$ kubectl get pods\n```\n":                         false,
+		"```text\noutput\n```\n":                                        false,
+		"<!-- not run: why -->\n\n```bash\nkubectl get pods\n```\n":     false,
+		"```bash\nkubectl get pods\n```\n":                              true,
+		"```sh title=\"x\"\nkubectl get pods\n```\n":                    true,
+		"~~~shell\nkubectl get pods\n~~~\n":                             true,
+		"```\nkubectl get pods\n```\n":                                  true,
+		"```console\nkubectl get pods\n```\n":                           true,
+		"```text\n$ kubectl get pods\n```\n":                            true,
+		"text\n\n    $ kubectl get pods\n":                              true,
+		"<!-- not run: -->\n\n```bash\nkubectl get pods\n```\n":         true,
+		"<!-- not run: why -->\ntext\n\n```bash\nkubectl get\n```\n":    true,
+		"```console\n$ kubectl get\n```\n\n```bash\nkubectl get\n```\n": true,
+	} {
+		_, missed := chosen(page)
+		assert.Equal(t, isMissed, len(missed) > 0, page)
+	}
+}
+
+// chosen returns the blocks of a page that are run, and the lines of those that are neither run nor marked.
+func chosen(page string) (run []block, missed []int) {
+	for _, b := range blocksOf(page) {
+		switch {
+		case !b.isOfCommands() || b.notRun != "":
+		case b.isRunnable():
+			run = append(run, b)
+		default:
+			missed = append(missed, b.line)
+		}
+	}
+	return run, missed
 }
 
 // TestTheCommandsOfThePages runs each block of commands in the documentation, page by page. Each command has to succeed. A comment
@@ -105,12 +155,8 @@ func TestTheCommandsOfThePages(t *testing.T) {
 	for _, page := range pages {
 		text, err := os.ReadFile(filepath.Join(repository, page))
 		require.NoError(t, err)
-		var blocks []block
-		for _, b := range blocksOf(string(text)) {
-			if b.notRun == "" {
-				blocks = append(blocks, b)
-			}
-		}
+		blocks, missed := chosen(string(text))
+		assert.Empty(t, missed, "%s: these lines begin blocks that are neither run nor marked with <!-- not run: REASON -->", page)
 		if len(blocks) == 0 {
 			continue
 		}
