@@ -17,10 +17,10 @@ import (
 
 // Headings that pages of several kinds have.
 const (
-	headingNow     = "What it does now"
-	headingBefore  = "Who is before it"
-	headingFrees   = "What would free it"
-	headingOptions = "What you can do"
+	headingNow     = "What does it do now?"
+	headingBefore  = "Who is before it?"
+	headingFrees   = "What would free it?"
+	headingOptions = "What can you do?"
 )
 
 // Job makes the page of a Job.
@@ -160,7 +160,7 @@ func (f *Facts) addWait(page *Page, causes map[string]cause, reason, message str
 		found.add(f.ofUser(f.Group))
 		found.add(f.onNodes(f.demands()))
 	}
-	page.add("Why it waits", append(why, found.holds...)...)
+	page.add("Why does it wait?", append(why, found.holds...)...)
 	if f.Group != nil {
 		page.add(headingBefore, f.before()...)
 	}
@@ -169,7 +169,7 @@ func (f *Facts) addWait(page *Page, causes map[string]cause, reason, message str
 		frees = append(frees, known.frees)
 	}
 	page.add(headingFrees, frees...)
-	page.add("Can it ever run", ever(known.ever, found, isKnown)...)
+	page.add("Can it ever run?", ever(known.ever, found, isKnown)...)
 	f.addTry(page)
 }
 
@@ -248,11 +248,11 @@ func (f *Facts) addTry(page *Page) {
 		return
 	}
 	if c := current(f.Group); c != nil {
-		page.add("What was tried last", fmt.Sprintf("%s, %s: %s", c.LastTransitionTime.UTC().Format("2006-01-02 15:04:05Z"),
+		page.add("What was tried last?", fmt.Sprintf("%s, %s: %s", c.LastTransitionTime.UTC().Format("2006-01-02 15:04:05Z"),
 			f.ago(c.LastTransitionTime.Time), inOneLine(c.Message)))
 		return
 	}
-	page.add("What was tried last", "Nothing yet.")
+	page.add("What was tried last?", "Nothing yet.")
 }
 
 // demands are the pods that have to start together, kind by kind: waiting pods or, where no pod exists yet, pods that the Job will create.
@@ -305,9 +305,9 @@ func (f *Facts) demandsOfPods() []Demand {
 
 // addEnd adds what every page ends with.
 func (f *Facts) addEnd(page *Page) {
-	page.add("Who evicted its pods", f.evicted()...)
-	page.add("What happened", f.happened()...)
-	page.add("What is missing here", f.Unread...)
+	page.add("Who evicted its pods?", f.evicted()...)
+	page.add("What happened?", f.happened()...)
+	page.add("What is missing here?", f.Unread...)
 }
 
 // stop names the commands that stop a Job, or go on with it.

@@ -13,7 +13,7 @@ import (
 	"github.com/muster-sched/muster/pkg/text"
 )
 
-// shownOccurrences is how many lines "What happened" has: the latest.
+// shownOccurrences is how many lines "What happened?" has: the latest.
 const shownOccurrences = 15
 
 // longestText is how many characters of a message are shown.

@@ -78,24 +78,24 @@ func TestAJobThatItsQueueHasNoRoomFor(t *testing.T) {
 		"It says: the queue is full",
 		"Queue team: 6 of 8 cpu are used or reserved, so 2 are free; 4 are asked for.",
 		`Nodes: 2 of 4 pods of task "worker" find a place now; each needs 1 cpu.`,
-	}, section(page, "Why it waits"))
+	}, section(page, "Why does it wait?"))
 	assert.Equal(t, []string{
 		"2 cpu of queue team: Jobs there have to end, or its capability has to be raised.",
 		"Room on nodes for 2 pods more, with 1 cpu each: pods there have to end, or nodes have to be added.",
-	}, section(page, "What would free it"))
-	assert.Equal(t, []string{"Yes: it fits into its queue and on these nodes when enough of what runs has ended."}, section(page, "Can it ever run"))
-	assert.Equal(t, []string{"2026-11-25 11:59:00Z, 60s ago: 6 used"}, section(page, "What was tried last"))
-	assert.Equal(t, []string{"It is the only one that waits in queue team."}, section(page, "Who is before it"))
+	}, section(page, "What would free it?"))
+	assert.Equal(t, []string{"Yes: it fits into its queue and on these nodes when enough of what runs has ended."}, section(page, "Can it ever run?"))
+	assert.Equal(t, []string{"2026-11-25 11:59:00Z, 60s ago: 6 used"}, section(page, "What was tried last?"))
+	assert.Equal(t, []string{"It is the only one that waits in queue team."}, section(page, "Who is before it?"))
 }
 
 func TestAnAdmittedJobWhoseQuotaIsTakenMeanwhile(t *testing.T) {
 	f := waitingJob()
 	f.Group.Status.Phase = schedulingv1beta1.PodGroupInqueue
 	f.Queues[1].Status.Reservation.Resource = mustertesting.Resources("cpu", "4")
-	assert.Contains(t, section(Job(f), "Why it waits"), "Queue team: 6 of 8 cpu are used or reserved, so 2 are free; 4 are asked for.",
+	assert.Contains(t, section(Job(f), "Why does it wait?"), "Queue team: 6 of 8 cpu are used or reserved, so 2 are free; 4 are asked for.",
 		"what is kept is kept for it")
 	f.Members = []corev1.Pod{*mustertesting.MakePod("training-worker-0").Namespace("ml").Requests("cpu", "1").Node("n1").Phase(corev1.PodRunning).Obj()}
-	assert.Contains(t, section(Job(f), "What would free it"), "1 cpu of queue team: Jobs there have to end, or its capability has to be raised.",
+	assert.Contains(t, section(Job(f), "What would free it?"), "1 cpu of queue team: Jobs there have to end, or its capability has to be raised.",
 		"one of its four pods has its part")
 }
 
@@ -114,11 +114,11 @@ func TestWhoIsBeforeAJob(t *testing.T) {
 		"PodGroup ml/admitted (already admitted)",
 		"PodGroup ml/important (priority 10, not 0)",
 		"PodGroup ml/older (older)",
-	}, section(Job(f), "Who is before it"))
+	}, section(Job(f), "Who is before it?"))
 	f.Queues[1].Status.Reservation.Resource = mustertesting.Resources("cpu", "4")
-	assert.Contains(t, section(Job(f), "Why it waits"), "Queue team: 10 of 8 cpu are used or reserved, so 0 are free; 4 are asked for.")
+	assert.Contains(t, section(Job(f), "Why does it wait?"), "Queue team: 10 of 8 cpu are used or reserved, so 0 are free; 4 are asked for.")
 	f.Queues[1].Spec.DequeueStrategy = schedulingv1beta1.DequeueStrategyFIFO
-	assert.Contains(t, section(Job(f), "Who is before it"), "The queue is first in, first out: none of them is passed.")
+	assert.Contains(t, section(Job(f), "Who is before it?"), "The queue is first in, first out: none of them is passed.")
 }
 
 func TestGangsOfOtherQueuesMayTakeNodesBefore(t *testing.T) {
@@ -131,13 +131,13 @@ func TestGangsOfOtherQueuesMayTakeNodesBefore(t *testing.T) {
 		inOther(g)
 		g.Status.Phase = schedulingv1beta1.PodGroupPending
 	}))
-	assert.Len(t, section(Job(f), "Who is before it"), 1, "it is not admitted, so nodes are not what it waits for")
+	assert.Len(t, section(Job(f), "Who is before it?"), 1, "it is not admitted, so nodes are not what it waits for")
 	f.Group.Status.Phase = schedulingv1beta1.PodGroupInqueue
 	f.Groups[0].Status.Phase = schedulingv1beta1.PodGroupInqueue
 	assert.Equal(t, []string{
 		"It is the only one that waits in queue team.",
 		"1 gang of other queues, of a higher priority or older, may take nodes before it.",
-	}, section(Job(f), "Who is before it"))
+	}, section(Job(f), "Who is before it?"))
 }
 
 func TestAJobThatCanNeverRun(t *testing.T) {
@@ -165,7 +165,7 @@ func TestAJobThatCanNeverRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := waitingJob()
 			c.change(&f)
-			assert.Equal(t, []string{c.want}, section(Job(f), "Can it ever run"))
+			assert.Equal(t, []string{c.want}, section(Job(f), "Can it ever run?"))
 		})
 	}
 }
@@ -189,7 +189,7 @@ func TestWhyNodesTakeNoPod(t *testing.T) {
 		}),
 	}
 	f.Bound = []corev1.Pod{*mustertesting.MakePod("other").Requests("cpu", "7500m").Node("full").Obj()}
-	lines := section(Job(f), "Why it waits")
+	lines := section(Job(f), "Why does it wait?")
 	assert.Equal(t, []string{
 		`Nodes: 0 of 4 pods of task "worker" find a place now; each needs 1 cpu.`,
 		"  node full lacks 500m cpu for one",
@@ -211,18 +211,18 @@ func TestWhoEvictedPodsAndWhatHappened(t *testing.T) {
 			InvolvedObject: corev1.ObjectReference{Kind: "Pod", Name: pod}})
 	}
 	page := Job(f)
-	assert.Equal(t, []string{"training-worker-0 and 1 other pod, 2m ago: " + why}, section(page, "Who evicted its pods"))
+	assert.Equal(t, []string{"training-worker-0 and 1 other pod, 2m ago: " + why}, section(page, "Who evicted its pods?"))
 	assert.Equal(t, []string{
 		"2026-11-25 11:50:00Z  10m ago  the Job was created",
 		"2026-11-25 11:55:00Z  5m ago   the Job became Running: the minimum runs",
 		"2026-11-25 11:58:00Z  2m ago   Pod training-worker-1: Reclaimed: " + why,
 		"2026-11-25 11:58:00Z  2m ago   Pod training-worker-0: Reclaimed: " + why,
-	}, section(page, "What happened"))
+	}, section(page, "What happened?"))
 	for range 20 {
 		f.Events = append(f.Events, corev1.Event{Reason: "Again", LastTimestamp: at(1), InvolvedObject: corev1.ObjectReference{Kind: "Job", Name: "training"}})
 	}
-	assert.Len(t, section(Job(f), "What happened"), shownOccurrences+1)
-	assert.Equal(t, "(9 earlier)", section(Job(f), "What happened")[0])
+	assert.Len(t, section(Job(f), "What happened?"), shownOccurrences+1)
+	assert.Equal(t, "(9 earlier)", section(Job(f), "What happened?")[0])
 }
 
 func TestWhatTheMembersSayIsMoreThanUnschedulable(t *testing.T) {
@@ -232,8 +232,8 @@ func TestWhatTheMembersSayIsMoreThanUnschedulable(t *testing.T) {
 	f.Members = []corev1.Pod{*mustertesting.MakePod("training-worker-0").Namespace("ml").
 		Condition(corev1.PodScheduled, corev1.ConditionFalse, "WaitingForEvictions", "they go").Obj()}
 	page := Job(f)
-	assert.Contains(t, section(page, "Why it waits"), "Pods were evicted to make room for it, and have not gone yet. (WaitingForEvictions)")
-	assert.Equal(t, []string{"Yes. It goes on by itself."}, section(page, "Can it ever run"))
+	assert.Contains(t, section(page, "Why does it wait?"), "Pods were evicted to make room for it, and have not gone yet. (WaitingForEvictions)")
+	assert.Equal(t, []string{"Yes. It goes on by itself."}, section(page, "Can it ever run?"))
 }
 
 func TestAJobThatRuns(t *testing.T) {
@@ -246,9 +246,9 @@ func TestAJobThatRuns(t *testing.T) {
 		"4 pods running, 0 pending, 0 succeeded, 0 failed, 0 terminating; 4 start together.",
 		"Running by task: worker 4/4.",
 		"It was restarted 1 time; it fails when that would be more than 3.",
-	}, section(page, "What it does now"))
-	assert.Nil(t, section(page, "Why it waits"))
-	assert.Contains(t, section(page, "What you can do"), "muster job suspend -n ml training    stops it; resume goes on")
+	}, section(page, "What does it do now?"))
+	assert.Nil(t, section(page, "Why does it wait?"))
+	assert.Contains(t, section(page, "What can you do?"), "muster job suspend -n ml training    stops it; resume goes on")
 }
 
 func TestAPodThatIsGone(t *testing.T) {
@@ -256,13 +256,13 @@ func TestAPodThatIsGone(t *testing.T) {
 		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Name: "p"}}}}
 	page := Pod(f, "ml", "p", nil)
 	assert.Equal(t, "Pod ml/p: does not exist", page.Title)
-	assert.Equal(t, []string{"p, 0s ago: evicted for PodGroup a/b"}, section(page, "Who evicted its pods"))
+	assert.Equal(t, []string{"p, 0s ago: evicted for PodGroup a/b"}, section(page, "Who evicted its pods?"))
 }
 
 func TestAPodThatNoSchedulerHasTried(t *testing.T) {
 	pod := mustertesting.MakePod("p").Namespace("ml").SchedulerName("typo").Phase(corev1.PodPending).Obj()
 	page := Pod(Facts{Now: now}, "ml", "p", pod)
-	assert.Equal(t, []string{"It says: The scheduler has not tried it yet. Does spec.schedulerName (typo) name one that runs?"}, section(page, "Why it waits"))
+	assert.Equal(t, []string{"It says: The scheduler has not tried it yet. Does spec.schedulerName (typo) name one that runs?"}, section(page, "Why does it wait?"))
 }
 
 func TestAQueue(t *testing.T) {
@@ -271,18 +271,18 @@ func TestAQueue(t *testing.T) {
 	f.Queues[1].Spec.Deserved = mustertesting.Resources("cpu", "5")
 	page := Queue(f, "team")
 	assert.Equal(t, "Queue team: Open", page.Title)
-	assert.Equal(t, []string{"team: 6 of 8 cpu used (75%), share 5"}, section(page, "How full it is"))
-	assert.Equal(t, []string{"PodGroup ml/runs: 4 cpu"}, section(page, "What runs, with what its minimum needs"))
-	assert.Equal(t, []string{"1. Job ml/training: needs 4 cpu; 6 used"}, section(page, "What waits, in order"))
+	assert.Equal(t, []string{"team: 6 of 8 cpu used (75%), share 5"}, section(page, "How full is it?"))
+	assert.Equal(t, []string{"PodGroup ml/runs: 4 cpu"}, section(page, "What runs, and what does its minimum need?"))
+	assert.Equal(t, []string{"1. Job ml/training: needs 4 cpu; 6 used"}, section(page, "What waits, and in which order?"))
 	f.Queues[1].Status.Reservation.Resource = mustertesting.Resources("cpu", "1")
 	f.Queues[1].Status.Conditions = []metav1.Condition{{Type: schedulingv1beta1.QueueValidCondition, Status: metav1.ConditionFalse, Message: "guarantee is above capability"}}
 	f.Queues[1].Status.Muster = &schedulingv1beta1.QueueStatusExtension{Deserved: mustertesting.Resources("cpu", "7"), OtherUsers: 2,
 		LastValid: &schedulingv1beta1.QueueTerms{Capability: mustertesting.Resources("cpu", "12")},
 		Users:     []schedulingv1beta1.UserUsage{{Name: "ann", Allocated: mustertesting.Resources("cpu", "1")}, {Name: "bob", Allocated: mustertesting.Resources("cpu", "3")}}}
 	page = Queue(f, "team")
-	assert.Equal(t, []string{"team: 6 of 12 cpu used (50%), 1 reserved for Jobs that start, share 7"}, section(page, "How full it is"))
-	assert.Equal(t, []string{"bob: 3 cpu", "ann: 1 cpu", "and 2 other users"}, section(page, "Who uses it"))
-	assert.Equal(t, []string{"guarantee is above capability"}, section(page, "What is wrong with it"))
+	assert.Equal(t, []string{"team: 6 of 12 cpu used (50%), 1 reserved for Jobs that start, share 7"}, section(page, "How full is it?"))
+	assert.Equal(t, []string{"bob: 3 cpu", "ann: 1 cpu", "and 2 other users"}, section(page, "Who uses it?"))
+	assert.Equal(t, []string{"guarantee is above capability"}, section(page, "What is wrong with it?"))
 	for want, change := range map[string]func(*schedulingv1beta1.Queue){
 		"Yes.": func(*schedulingv1beta1.Queue) {},
 		"No: it is closed. Open it with muster queue open team.": func(q *schedulingv1beta1.Queue) { q.Status.State = schedulingv1beta1.QueueStateClosing },
@@ -302,10 +302,10 @@ func TestAQueue(t *testing.T) {
 func TestAPageIsWritten(t *testing.T) {
 	page := Page{Title: "Job a/b: Pending"}
 	page.add("Nothing")
-	page.add("Why it waits", "one", "two")
+	page.add("Why does it wait?", "one", "two")
 	out := &strings.Builder{}
 	require.NoError(t, page.Write(out, nil))
-	assert.Equal(t, "Job a/b: Pending\n\nWhy it waits\n  one\n  two\n", out.String())
+	assert.Equal(t, "Job a/b: Pending\n\nWhy does it wait?\n  one\n  two\n", out.String())
 	out.Reset()
 	require.NoError(t, page.Write(out, strings.ToUpper))
 	assert.Contains(t, out.String(), "WHY IT WAITS\n  one")

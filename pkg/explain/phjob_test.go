@@ -49,14 +49,14 @@ func TestAPhJobThatLacksItsUsersQuota(t *testing.T) {
 		"The group or the user has too little quota left, so no pod is created. (OverQuota)",
 		"It says: too little quota",
 		"User ann: 3 of 4 cpu are used in queue team, so 1 are free; 2 are asked for.",
-	}, section(page, "Why it waits"))
+	}, section(page, "Why does it wait?"))
 	assert.Equal(t, []string{
 		"It is the 2nd of 2 that wait in queue team.", "PhJob hub/job-0 (older)",
 		"The queue is first in, first out: none of them is passed.",
 	}, section(page, headingBefore))
 	assert.Equal(t, []string{"1 cpu of user ann: jobs of that user have to end, or the quota has to be raised."}, section(page, headingFrees))
-	assert.Equal(t, []string{"Yes: it fits into its queue and on these nodes when enough of what runs has ended."}, section(page, "Can it ever run"))
-	assert.Equal(t, []string{"2026-11-25 11:50:00Z  10m ago  the PhJob was created"}, section(page, "What happened"))
+	assert.Equal(t, []string{"Yes: it fits into its queue and on these nodes when enough of what runs has ended."}, section(page, "Can it ever run?"))
+	assert.Equal(t, []string{"2026-11-25 11:50:00Z  10m ago  the PhJob was created"}, section(page, "What happened?"))
 	assert.Equal(t, []string{`kubectl -n hub patch phjob job-a --type merge -p '{"spec":{"cancel":true}}'    cancels it`}, section(page, headingOptions))
 	assert.Nil(t, section(page, "Its schedule"))
 }
@@ -66,13 +66,13 @@ func TestAQuotaOfAUser(t *testing.T) {
 	team := &f.Queues[1]
 	team.Spec.Muster.UserQuota.Users = []schedulingv1beta1.NamedQuota{{Name: "ann", Quota: mustertesting.Resources("cpu", "1")}}
 	assert.Equal(t, []string{"No. It asks for 2 cpu, and the quota of user ann in queue team is 1: ask for less, or raise the quota."},
-		section(PhJob(f), "Can it ever run"), "the quota by name counts")
+		section(PhJob(f), "Can it ever run?"), "the quota by name counts")
 
 	f = waitingPhJob()
 	team = &f.Queues[1]
 	team.Status.Muster.Users, team.Status.Muster.OtherUsers = nil, 3
 	assert.Contains(t, section(PhJob(f), "Its group and its user"), "User ann may use 4 cpu there.", "it is not known what she uses")
-	assert.Len(t, section(PhJob(f), "Why it waits"), 2)
+	assert.Len(t, section(PhJob(f), "Why does it wait?"), 2)
 
 	team.Status.Muster.OtherUsers = 0
 	assert.Contains(t, section(PhJob(f), "Its group and its user"), "User ann uses nothing there, of 4 cpu.")
@@ -84,9 +84,9 @@ func TestAPhJobWithoutAQueue(t *testing.T) {
 	f := waitingPhJob()
 	f.Group, f.Queues[1].Labels = nil, nil
 	page := PhJob(f)
-	assert.Contains(t, section(page, "Why it waits"), "No queue, or more than one, has the labels of its group. (NoQueue)")
+	assert.Contains(t, section(page, "Why does it wait?"), "No queue, or more than one, has the labels of its group. (NoQueue)")
 	assert.Contains(t, section(page, "Its group and its user")[0], "Group phusers has no queue: cannot get group info")
-	assert.Equal(t, []string{inWords[afterAdmin]}, section(page, "Can it ever run"))
+	assert.Equal(t, []string{inWords[afterAdmin]}, section(page, "Can it ever run?"))
 	f.Queues = nil
 	assert.Nil(t, section(PhJob(f), "Its group and its user"), "queues that cannot be read are none")
 }
@@ -103,7 +103,7 @@ func TestAPhJobThatRunsAndThatHasEnded(t *testing.T) {
 	assert.Contains(t, section(page, headingNow), "Its pod job-a is on node n1.")
 	assert.Contains(t, section(page, headingNow), "It went back to its queue 1 time, because its pod did not start in time; it fails when that would be more than 3.")
 	assert.Equal(t, []string{"PhSchedule nightly created it, and does not exist any more."}, section(page, "Its schedule"))
-	assert.Nil(t, section(page, "Why it waits"))
+	assert.Nil(t, section(page, "Why does it wait?"))
 	next := metav1.NewTime(now.Add(time.Hour))
 	f.PhSchedule = &primehubv1alpha1.PhSchedule{Status: primehubv1alpha1.PhScheduleStatus{NextRunTime: &next}}
 	assert.Equal(t, []string{"PhSchedule nightly created it. The next one comes at 2026-11-25 13:00:00Z."}, section(PhJob(f), "Its schedule"))
@@ -113,6 +113,6 @@ func TestAPhJobThatRunsAndThatHasEnded(t *testing.T) {
 	job.Status.Phase, job.Status.Reason, job.Status.Message, job.Status.FinishTime = primehubv1alpha1.PhJobFailed, primehubv1alpha1.ReasonPodFailed, "exit code 1", &started
 	page = PhJob(f)
 	assert.Contains(t, section(page, headingNow), "Why it is Failed: PodFailed: exit code 1")
-	assert.Contains(t, section(page, "What happened")[2], "the PhJob became Failed")
+	assert.Contains(t, section(page, "What happened?")[2], "the PhJob became Failed")
 	assert.Nil(t, section(page, headingOptions))
 }

@@ -19,12 +19,12 @@ import (
 func Queue(f Facts, name string) Page {
 	queue := f.queue(name)
 	page := Page{Title: fmt.Sprintf("Queue %s: %s", name, cmp.Or(queue.Status.State, "not seen by muster-controller yet"))}
-	page.add("How full it is", f.fullness(queue)...)
+	page.add("How full is it?", f.fullness(queue)...)
 	if c := meta.FindStatusCondition(queue.Status.Conditions, schedulingv1beta1.QueueValidCondition); c != nil && c.Status == metav1.ConditionFalse {
-		page.add("What is wrong with it", inOneLine(c.Message))
+		page.add("What is wrong with it?", inOneLine(c.Message))
 	}
 	page.add("Whether it takes Jobs", f.takes(queue)...)
-	page.add("Who uses it", users(queue)...)
+	page.add("Who uses it?", users(queue)...)
 	var running []string
 	for i := range f.Groups {
 		if group := &f.Groups[i]; usage.QueueOf(group) == name && group.Status.Phase == schedulingv1beta1.PodGroupRunning {
@@ -32,7 +32,7 @@ func Queue(f Facts, name string) Page {
 		}
 	}
 	slices.Sort(running)
-	page.add("What runs, with what its minimum needs", first(10, running)...)
+	page.add("What runs, and what does its minimum need?", first(10, running)...)
 	var waiting []string
 	for i, group := range f.waiting(name) {
 		line := fmt.Sprintf("%d. %s: needs %s", i+1, titleOf(group), withoutPods(usage.MinimumOf(group)))
@@ -41,7 +41,7 @@ func Queue(f Facts, name string) Page {
 		}
 		waiting = append(waiting, line)
 	}
-	page.add("What waits, in order", first(10, waiting)...)
+	page.add("What waits, and in which order?", first(10, waiting)...)
 	f.addEnd(&page)
 	return page
 }

@@ -1,5 +1,5 @@
-// Package demo is `muster demo`: it brings up a local cluster, plays the example Jobs on it, tells what happens as it
-// happens, and checks each claim that it makes against what the API's watches said.
+// Package demo is `muster demo`. It starts a local cluster, runs the example Jobs on it and prints what happens at once. It checks each
+// claim that it prints against the events of the API's watches.
 package demo
 
 import (
@@ -114,7 +114,7 @@ func bringUp(ctx context.Context, n *narrator, options Options) (*localcluster.C
 	return cluster, nil
 }
 
-// play runs all acts, one after the other, and ends with the checks of the whole record and the final tables.
+// play runs all acts, one after the other. Then it checks the whole record and prints the final tables.
 func play(ctx context.Context, n *narrator, cluster *localcluster.Cluster) error {
 	config, err := cluster.RESTConfig()
 	if err != nil {

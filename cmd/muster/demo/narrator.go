@@ -11,7 +11,7 @@ import (
 	"github.com/muster-sched/muster/pkg/watchlog"
 )
 
-// quiet is how long nothing more of a kind must happen for a wave to be over, and so how far the narrator stays behind.
+// quiet ends a wave: nothing more of its kind has happened for that long. The narrator is late by as much.
 const quiet = 300 * time.Millisecond
 
 // indent is the width of the column of times.
@@ -146,7 +146,7 @@ type wave struct {
 	pods        []watchlog.Pod
 }
 
-// waves gathers what happened to pods and is not told yet, so that six pods that are bound together make one line.
+// waves gathers what happened to pods and is not printed yet. Six pods that are bound together make one line.
 func (n *narrator) waves() []*wave {
 	open := map[string]*wave{}
 	var waves []*wave

@@ -9,7 +9,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 )
 
-// connectPeers shows what the plugins of a Job make, and that it follows the Job's size and ends with the Job.
+// connectPeers shows the objects that the plugins of a Job make. They follow the Job's size and end with the Job.
 func connectPeers(ctx context.Context, s *stage) error {
 	if err := s.apply(ctx, "mpi-job.yaml"); err != nil {
 		return err

@@ -86,7 +86,7 @@ func (s *stage) stays(ctx context.Context, d time.Duration, what string, holds f
 	}
 }
 
-// check makes a claim. What has happened until now is told first. The evidence says what was seen when it fails.
+// check makes a claim. It first prints what has happened until now. The evidence says what was seen when it fails.
 func (s *stage) check(holds bool, claim string, evidence any) error {
 	s.tellAll()
 	if !holds {

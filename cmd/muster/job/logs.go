@@ -13,7 +13,7 @@ import (
 	"github.com/muster-sched/muster/cmd/muster/kube"
 )
 
-// maxLogs is how many logs are followed at once, so that a Job of a thousand pods does not open a thousand connections by mistake.
+// maxLogs is how many logs are followed at once. A Job of a thousand pods should not open a thousand connections by mistake.
 const maxLogs = 50
 
 func newLogsCommand(connection *kube.Connection) *cobra.Command {

@@ -32,7 +32,7 @@ func NewReader(ctx context.Context, clients *Clients) *Reader {
 	return &Reader{ctx: ctx, clients: clients}
 }
 
-// Cluster reads the queues, PodGroups and nodes. What the user may not read is noted.
+// Cluster reads the queues, PodGroups and nodes. It notes what the user may not read.
 func (r *Reader) Cluster() error {
 	return r.cluster(func(*corev1.ObjectReference) bool { return false })
 }
@@ -74,7 +74,7 @@ func (r *Reader) ofJob(job *batchv1alpha1.Job) error {
 	return r.cluster(func(about *corev1.ObjectReference) bool { return belongs(job, about) })
 }
 
-// belongs says whether an event is about a Job, its PodGroup or one of its pods, of which many are gone.
+// belongs says whether an event is about a Job, its PodGroup or one of its pods. Many of the pods are gone.
 func belongs(job *batchv1alpha1.Job, about *corev1.ObjectReference) bool {
 	switch about.Kind {
 	case "Job":
@@ -223,7 +223,7 @@ func (r *Reader) Queue(name string) (explain.Page, error) {
 }
 
 // cluster reads what the object waits for or among: queues, PodGroups, priorities, nodes and what runs there, and the events that are of
-// interest. What the user may not read is noted.
+// interest. It notes what the user may not read.
 func (r *Reader) cluster(ofInterest func(*corev1.ObjectReference) bool) error {
 	for _, part := range []struct {
 		what string

@@ -122,7 +122,7 @@ func TestABlockIsRunOrMarked(t *testing.T) {
 	}
 }
 
-// chosen returns the blocks of a page that are run, and the lines of those that are neither run nor marked.
+// chosen returns the blocks of a page that are run. missed has the lines of blocks that are neither run nor marked.
 func chosen(page string) (run []block, missed []int) {
 	for _, b := range blocksOf(page) {
 		switch {

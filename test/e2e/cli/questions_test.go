@@ -53,13 +53,13 @@ func TestTenQuestions(t *testing.T) {
 		answer  string
 	}{
 		"Why does it wait?":       {[]string{"explain", "job", "waits"}, "Queue " + full + ": 4 of 4 cpu are used or reserved, so 0 are free; 2 are asked for."},
-		"Can it ever run?":        {[]string{"explain", "job", "xxl"}, "Can it ever run\n  No. It asks for 9 cpu, and the capability of queue " + full + " is 4: ask for less, or raise the capability.\n"},
-		"Who is before it?":       {[]string{"explain", "job", "waits"}, "Who is before it\n  It is the 2nd of 3 that wait in queue " + full + ".\n  Job " + s.Namespace + "/ahead (priority 50, not 0)\n"},
-		"What would free it?":     {[]string{"explain", "job", "waits"}, "What would free it\n  2 cpu of queue " + full + ": Jobs there have to end, or its capability has to be raised.\n"},
+		"Can it ever run?":        {[]string{"explain", "job", "xxl"}, "Can it ever run?\n  No. It asks for 9 cpu, and the capability of queue " + full + " is 4: ask for less, or raise the capability.\n"},
+		"Who is before it?":       {[]string{"explain", "job", "waits"}, "Who is before it?\n  It is the 2nd of 3 that wait in queue " + full + ".\n  Job " + s.Namespace + "/ahead (priority 50, not 0)\n"},
+		"What would free it?":     {[]string{"explain", "job", "waits"}, "What would free it?\n  2 cpu of queue " + full + ": Jobs there have to end, or its capability has to be raised.\n"},
 		"What happened to it?":    {[]string{"explain", "job", "runs"}, "the Job became Running"},
 		"Who evicted it?":         {[]string{"explain", "job", "evicted"}, "evicted to make room for PodGroup " + s.Namespace + "/urgent-"},
-		"How full is my queue?":   {[]string{"explain", "queue", full}, "How full it is\n  " + full + ": 4 of 4 cpu used (100%)"},
-		"What is it doing now?":   {[]string{"explain", "job", "runs"}, "What it does now\n  4 pods running, 0 pending, 0 succeeded, 0 failed, 0 terminating; 4 start together.\n"},
+		"How full is my queue?":   {[]string{"explain", "queue", full}, "How full is it?\n  " + full + ": 4 of 4 cpu used (100%)"},
+		"What is it doing now?":   {[]string{"explain", "job", "runs"}, "What does it do now?\n  4 pods running, 0 pending, 0 succeeded, 0 failed, 0 terminating; 4 start together.\n"},
 		"How do I stop it?":       {[]string{"explain", "job", "runs"}, "muster job suspend -n " + s.Namespace + " runs    stops it; resume goes on\n"},
 		"What did I write wrong?": {[]string{"explain", "job", "wrong"}, "The Job contradicts itself. (Invalid)\n  It says: "},
 	} {
@@ -71,7 +71,7 @@ func TestTenQuestions(t *testing.T) {
 				assert.Contains(collect, page, c.answer)
 			}, mustertesting.Patience, mustertesting.Patience/30)
 			assert.NotContains(t, page, "\x1b", "no colour where there is no terminal")
-			assert.NotContains(t, page, "What is missing here")
+			assert.NotContains(t, page, "What is missing here?")
 		})
 	}
 }
@@ -97,8 +97,8 @@ func TestAPageOfAPodAndOfAPodGroup(t *testing.T) {
 		page := muster(s, args...)
 		assert.Contains(t, page, "The nodes have no room for the whole minimum. (Unschedulable)")
 		assert.Contains(t, page, "Nodes: 2 of 3 pods find a place now; each needs 1 cpu.")
-		assert.Contains(t, page, "Can it ever run\n  Not on these nodes: all of them, empty, take 2 of 3 pods that need 1 cpu each.")
-		assert.Regexp(t, `What was tried last\n  \S+ \S+Z, \S+ ago: .*room for 2 of the 3 members`, page)
+		assert.Contains(t, page, "Can it ever run?\n  Not on these nodes: all of them, empty, take 2 of 3 pods that need 1 cpu each.")
+		assert.Regexp(t, `What was tried last\?\n  \S+ \S+Z, \S+ ago: .*room for 2 of the 3 members`, page)
 	}
 	got := called(s, "muster", "explain", "pod", "nothing", "-n", s.Namespace)
 	assert.Equal(t, 1, got.code)
@@ -147,7 +147,7 @@ func TestAPageOfAPhJob(t *testing.T) {
 	submit("waits")
 	page("waits", "PhJob "+s.Namespace+"/waits: Pending, created ", "(OverQuota)\n",
 		"User ann: 2 of 2 cpu are used in queue "+s.Namespace+", so 0 are free; 2 are asked for.\n",
-		"Who is before it\n  It is the only one that waits in queue "+s.Namespace+".\n",
+		"Who is before it?\n  It is the only one that waits in queue "+s.Namespace+".\n",
 		"2 cpu of user ann: jobs of that user have to end, or the quota has to be raised.\n",
 		"kubectl -n "+s.Namespace+" patch phjob waits")
 	got := called(s, "muster", "explain", "phjob", "nothing", "-n", s.Namespace)

@@ -38,6 +38,6 @@ func TestAPageForAUserWithFewRights(t *testing.T) {
 		assert.Zero(c, got.code, got.err)
 	}, mustertesting.Patience, mustertesting.Patience/30)
 	assert.Contains(t, got.out, "The queue of the Job does not exist. (QueueNotFound)")
-	assert.Contains(t, got.out, "What is missing here\n  You may not list queues: nothing is said about quota.\n")
+	assert.Contains(t, got.out, "What is missing here?\n  You may not list queues: nothing is said about quota.\n")
 	assert.Contains(t, got.out, "You may not list nodes and the pods on them: nothing is said about room on nodes.\n")
 }
