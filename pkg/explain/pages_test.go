@@ -308,7 +308,7 @@ func TestAPageIsWritten(t *testing.T) {
 	assert.Equal(t, "Job a/b: Pending\n\nWhy does it wait?\n  one\n  two\n", out.String())
 	out.Reset()
 	require.NoError(t, page.Write(out, strings.ToUpper))
-	assert.Contains(t, out.String(), "WHY IT WAITS\n  one")
+	assert.Contains(t, out.String(), "WHY DOES IT WAIT?\n  one")
 }
 
 func TestOrdinals(t *testing.T) {
