@@ -3,6 +3,9 @@ package explain
 import (
 	"cmp"
 	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
 
 	primehubv1alpha1 "github.com/muster-sched/muster/pkg/apis/primehub/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
@@ -87,6 +90,10 @@ func (f *Facts) groupAndUser() []string {
 	line := fmt.Sprintf("User %s may use %s there.", user, withoutPods(limit))
 	if queue.Status.Muster != nil {
 		if used, known := usedBy(queue.Status.Muster, user); known {
+			maps.DeleteFunc(used, func(name corev1.ResourceName, _ int64) bool {
+				_, isLimited := limit[name]
+				return !isLimited
+			})
 			line = fmt.Sprintf("User %s uses %s there, of %s.", user, withoutPods(used), withoutPods(limit))
 		}
 	}

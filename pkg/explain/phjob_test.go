@@ -29,7 +29,7 @@ func waitingPhJob() Facts {
 	team.Labels = map[string]string{primehubv1alpha1.GroupIDLabel: "g"}
 	team.Spec.DequeueStrategy = schedulingv1beta1.DequeueStrategyFIFO
 	team.Spec.Muster = &schedulingv1beta1.QueueExtension{UserQuota: &schedulingv1beta1.UserQuota{Default: mustertesting.Resources("cpu", "4")}}
-	team.Status.Muster = &schedulingv1beta1.QueueStatusExtension{Users: []schedulingv1beta1.UserUsage{{Name: "ann", Allocated: mustertesting.Resources("cpu", "3")}}}
+	team.Status.Muster = &schedulingv1beta1.QueueStatusExtension{Users: []schedulingv1beta1.UserUsage{{Name: "ann", Allocated: mustertesting.Resources("cpu", "3", "memory", "1Gi")}}}
 	return Facts{
 		Now: now, PhJob: job, Group: group, Groups: []schedulingv1beta1.PodGroup{*group},
 		Queues: []schedulingv1beta1.Queue{*queueUsing("root", "", "0"), *team},
