@@ -22,7 +22,7 @@ const retrySoon = time.Second
 // carries it out.
 func (c *Controller) reconcile(ctx context.Context, job *batchv1alpha1.Job, local *localState) (time.Duration, error) {
 	commands := c.commandsOf(job)
-	s, err := c.takeSnapshot(job, commands.next, local)
+	s, err := c.takeSnapshot(ctx, job, commands.next, local)
 	if errors.Is(err, errEndUnknown) {
 		return 0, &notYet{err.Error(), retrySoon} // the informer's event brings the Job back here
 	}

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -78,11 +79,11 @@ var errEndUnknown = errors.New("the event of a pod that is gone is still to come
 const untilMended = "no pod is created, restarted or scaled away until this is mended: "
 
 // takeSnapshot reads the Job and its objects. It returns errEndUnknown if the end of a pod will be known in a moment.
-func (c *Controller) takeSnapshot(stored *batchv1alpha1.Job, next *busv1alpha1.Command, local *localState) (*snapshot, error) {
+func (c *Controller) takeSnapshot(ctx context.Context, stored *batchv1alpha1.Job, next *busv1alpha1.Command, local *localState) (*snapshot, error) {
 	job := defaults.Job(stored, c.schedulerName)
 	s := &snapshot{job: job, command: next, dependency: c.dependency, restartBackoff: c.restartBackoff, lastError: local.lastError,
 		specChanged: local.planned != 0 && local.planned != job.Generation, now: c.clock.Now()}
-	if err := c.lookAtPods(s, local); err != nil {
+	if err := c.lookAtPods(ctx, s, local); err != nil {
 		return nil, err
 	}
 	if err := c.lookAtGroup(s, local); err != nil {
@@ -124,12 +125,12 @@ func (s *snapshot) complete(local *localState) {
 }
 
 // lookAtPods adds the Job's pods to the snapshot.
-func (c *Controller) lookAtPods(s *snapshot, local *localState) error {
+func (c *Controller) lookAtPods(ctx context.Context, s *snapshot, local *localState) error {
 	pods, err := c.podsOf(s.job)
 	if err != nil {
 		return err
 	}
-	c.resolveUncertain(&s.job.Status, local)
+	c.resolveUncertain(ctx, &s.job.Status, local)
 	ended, known := c.podTracker.look(s.job.UID, pods)
 	if !known && usesEnds(s.job) {
 		return errEndUnknown

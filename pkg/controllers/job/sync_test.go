@@ -3,6 +3,7 @@ package job
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,6 +22,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
 	testingclock "k8s.io/utils/clock/testing"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
@@ -120,7 +123,13 @@ func (d *desk) kindOf(object runtime.Object) kind {
 // looks at the Job j.
 func (d *desk) looks() (time.Duration, error) {
 	d.t.Helper()
-	after, err := d.Sync(d.t.Context(), metav1.NamespaceDefault+"/j")
+	return d.looksIn(d.t.Context())
+}
+
+// looksIn is looks with a context, which may have a logger.
+func (d *desk) looksIn(ctx context.Context) (time.Duration, error) {
+	d.t.Helper()
+	after, err := d.Sync(ctx, metav1.NamespaceDefault+"/j")
 	if job, getErr := d.muster.BatchV1alpha1().Jobs(metav1.NamespaceDefault).Get(d.t.Context(), "j", metav1.GetOptions{}); getErr == nil {
 		require.NoError(d.t, d.jobIndex.Update(job))
 	}
@@ -397,6 +406,31 @@ func TestReadyGoesWithAWriteAndAsksForNone(t *testing.T) {
 		assert.False(t, action.Matches("update", "jobs/status"))
 	}
 	assert.Empty(t, d.job().Status.RunningOfMinimum)
+}
+
+// TestTheLogHasALineForTheStartAndTheEndOfAJob: at -v=1, and no line for what happens between.
+func TestTheLogHasALineForTheStartAndTheEndOfAJob(t *testing.T) {
+	d := newDesk(t)
+	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(1)))
+	d.stands(mustertesting.MakeJob("j").Queue("default").Task(mustertesting.MakeTask("a", 2)), batchv1alpha1.Pending, 0, 1)
+	settle := func() {
+		for range 5 {
+			_, err := d.looksIn(klog.NewContext(t.Context(), logger))
+			require.NoError(t, err)
+			d.time.SetTime(d.time.Now().Add(messageInterval))
+		}
+	}
+	settle()
+	d.becomes(corev1.PodSucceeded, "j-a-0")
+	settle()
+	d.becomes(corev1.PodSucceeded, "j-a-1")
+	settle()
+	require.Equal(t, batchv1alpha1.Completed, d.job().Status.State.Phase)
+
+	lines := strings.Split(strings.TrimSpace(logger.GetSink().(ktesting.Underlier).GetBuffer().String()), "\n")
+	require.Len(t, lines, 2, lines)
+	assert.Regexp(t, `Job started job="default/j" queue="default" after=`, lines[0])
+	assert.Regexp(t, `Job finished job="default/j" queue="default" phase="Completed"`, lines[1])
 }
 
 // TestTheStatusOfAnEndedJobIsWrittenSeldom: its last pods go one right after the other.

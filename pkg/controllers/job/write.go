@@ -8,8 +8,10 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/phase"
 )
 
 // writeStatus writes the plan's status if it is time. It returns how long an unwritten status has to wait, if that is known. It also
@@ -58,7 +60,7 @@ func (c *Controller) update(ctx context.Context, job *batchv1alpha1.Job, s *snap
 		return false, fmt.Errorf("writing the status: %w", err)
 	}
 	local.lastWrite, local.writeError, local.unwritten = s.now, "", nil
-	c.count(job, s, p)
+	c.count(ctx, job, s, p)
 	c.writtenJobs.Put(keyOf(job), updated)
 	return false, nil
 }
@@ -68,15 +70,27 @@ func runningOfMinimum(status *batchv1alpha1.JobStatus) string {
 	return fmt.Sprintf("%d/%d", status.Running, status.MinAvailable)
 }
 
-// count counts the meaning of a written status.
-func (c *Controller) count(job *batchv1alpha1.Job, s *snapshot, p *plan) {
+// count counts the meaning of a written status, and logs it.
+func (c *Controller) count(ctx context.Context, job *batchv1alpha1.Job, s *snapshot, p *plan) {
 	_, err := c.queues.Get(job.Spec.Queue)
 	c.instruments.wrote(s.job, &job.Status, p, err == nil)
+	logMilestone(ctx, job, p.status)
+}
+
+// logMilestone logs when a Job starts for the first time, and when it ends. The podgroup controller logs when it is admitted.
+func logMilestone(ctx context.Context, before *batchv1alpha1.Job, now *batchv1alpha1.JobStatus) {
+	logger := klog.FromContext(ctx).V(1)
+	if before.Status.StartTime == nil && now.StartTime != nil {
+		logger.Info("Job started", "job", klog.KObj(before), "queue", before.Spec.Queue, "after", now.StartTime.Sub(before.CreationTimestamp.Time))
+	}
+	if ended := phase.Ended(now.State.Phase); ended && !phase.Ended(before.Status.State.Phase) {
+		logger.Info("Job finished", "job", klog.KObj(before), "queue", before.Spec.Queue, "phase", now.State.Phase, "reason", now.State.Reason)
+	}
 }
 
 // resolveUncertain finishes a write whose answer was lost, if the status that was read shows that the write succeeded. It forgets the pods whose
 // ends the status records, and emits the events of the write.
-func (c *Controller) resolveUncertain(read *batchv1alpha1.JobStatus, local *localState) {
+func (c *Controller) resolveUncertain(ctx context.Context, read *batchv1alpha1.JobStatus, local *localState) {
 	a := local.uncertain
 	if a == nil || !a.hasSucceeded(read) {
 		return
@@ -84,7 +98,7 @@ func (c *Controller) resolveUncertain(read *batchv1alpha1.JobStatus, local *loca
 	local.uncertain = nil
 	c.podTracker.drop(a.s.job.UID, a.ends)
 	if a.isStored(read) {
-		c.count(a.job, a.s, a.p)
+		c.count(ctx, a.job, a.s, a.p)
 		c.emitEvents(a.job, a.s, a.p)
 	}
 }

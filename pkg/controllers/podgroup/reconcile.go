@@ -15,6 +15,7 @@ import (
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/controllers/usage"
 	"github.com/muster-sched/muster/pkg/controllers/worker"
 )
 
@@ -85,12 +86,21 @@ func (c *Controller) write(ctx context.Context, key string, group *schedulingv1b
 	}
 	c.written.Put(key, updated)
 	c.writes.note(key, c.clock.Now())
-	if group.Status.Phase != next.Phase {
-		klog.FromContext(ctx).V(2).Info("PodGroup changed phase", "podGroup", klog.KObj(group),
-			"from", group.Status.Phase, "to", next.Phase)
-	}
+	logPhase(ctx, group, next.Phase)
 	announce(c.recorder, updated, &group.Status, next, gated)
 	return nil
+}
+
+// logPhase logs that a PodGroup was admitted, and at a higher verbosity each other change of its phase.
+func logPhase(ctx context.Context, before *schedulingv1beta1.PodGroup, now schedulingv1beta1.PodGroupPhase) {
+	logger, was := klog.FromContext(ctx), before.Status.Phase
+	switch {
+	case was == now:
+	case !was.Admitted() && now.Admitted():
+		logger.V(1).Info("PodGroup admitted", "podGroup", klog.KObj(before), "queue", usage.QueueOf(before), "phase", now)
+	default:
+		logger.V(2).Info("PodGroup changed phase", "podGroup", klog.KObj(before), "from", was, "to", now)
+	}
 }
 
 // recall is the record of the Job that controls the PodGroup.

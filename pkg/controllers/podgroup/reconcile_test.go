@@ -3,6 +3,7 @@ package podgroup
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
@@ -61,6 +64,20 @@ func TestAStatusIsWrittenOnce(t *testing.T) {
 	assert.Equal(t, schedulingv1beta1.PodGroupRunning, writes[0].Phase)
 	assert.EqualValues(t, 2, writes[0].Running)
 	assert.Equal(t, []string{"Normal Scheduled pod group is ready"}, s.told())
+}
+
+// TestTheLogHasALineForAnAdmission: at -v=1, and none for the other phases.
+func TestTheLogHasALineForAnAdmission(t *testing.T) {
+	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(1)))
+	ctx := klog.NewContext(t.Context(), logger)
+	group := mustertesting.MakePodGroup("g").Queue("q").Obj()
+	for _, phase := range []schedulingv1beta1.PodGroupPhase{schedulingv1beta1.PodGroupPending, inqueue, schedulingv1beta1.PodGroupRunning, schedulingv1beta1.PodGroupCompleted} {
+		logPhase(ctx, group, phase)
+		group.Status.Phase = phase
+	}
+	text := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
+	assert.Equal(t, 1, strings.Count(text, "\n"), text)
+	assert.Contains(t, text, `PodGroup admitted podGroup="default/g" queue="q"`)
 }
 
 // TestNoEventWithoutAStatus: a status that the API server refuses has no event.
