@@ -18,5 +18,5 @@ func TestMain(m *testing.M) {
 	harness.Main(m, localcluster.Options{
 		Nodes:     2,
 		ExtraArgs: map[string][]string{localcluster.MusterController: {"--restart-backoff=0s"}},
-	})
+	}, checkRights)
 }

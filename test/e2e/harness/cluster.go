@@ -41,13 +41,14 @@ func Shared() *Cluster { return shared }
 
 // Main is what TestMain calls: it starts a cluster, runs the tests and stops the cluster. The cluster ends with the
 // test process, however that ends. If a test fails, the components' logs are kept and their place is printed.
-func Main(m *testing.M, options localcluster.Options) {
+// When all tests have passed, the checks read the API server's audit log of what Muster's programs did.
+func Main(m *testing.M, options localcluster.Options, checks ...func(auditLog string) error) {
 	flag.Parse()
 	if err := flag.Set("test.parallel", parallel); err != nil {
 		fmt.Fprintln(os.Stderr, "setting the number of parallel tests:", err)
 		os.Exit(1)
 	}
-	code, err := run(m, options)
+	code, err := run(m, options, checks)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
@@ -55,12 +56,18 @@ func Main(m *testing.M, options localcluster.Options) {
 	os.Exit(code)
 }
 
-func run(m *testing.M, options localcluster.Options) (code int, err error) {
+func run(m *testing.M, options localcluster.Options, checks []func(auditLog string) error) (code int, err error) {
 	dir, err := os.MkdirTemp("", "muster-e2e-")
 	if err != nil {
 		return 1, fmt.Errorf("making a folder for the cluster: %w", err)
 	}
 	options.Dir = filepath.Join(dir, "cluster")
+	var auditLog string
+	if len(checks) > 0 {
+		if auditLog, err = recordRequests(&options, dir); err != nil {
+			return 1, err
+		}
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	cluster, err := localcluster.Up(ctx, options)
@@ -75,7 +82,23 @@ func run(m *testing.M, options localcluster.Options) (code int, err error) {
 	if shared, err = connect(ctx, cluster); err != nil {
 		return 1, err
 	}
-	return m.Run(), nil
+	if code = m.Run(); code != 0 || !runsAll() {
+		return code, nil
+	}
+	for _, check := range checks {
+		err = errors.Join(err, check(auditLog))
+	}
+	return code, err
+}
+
+// runsAll returns false if flags of go test leave tests out.
+func runsAll() bool {
+	for _, name := range []string{"test.run", "test.skip", "test.list"} {
+		if flag.Lookup(name).Value.String() != "" {
+			return false
+		}
+	}
+	return true
 }
 
 // connect makes clients of a cluster and starts to record what its API server says.
