@@ -31,7 +31,8 @@ var evictions = []string{"Reclaimed", "Preempted", "AboveCapability", "BelowMini
 // happened lists the phases that a Job has entered and the events, the earliest first.
 func (f *Facts) happened() []string {
 	var all []occurrence
-	if f.Job != nil {
+	switch {
+	case f.Job != nil:
 		all = append(all, occurrence{f.Job.CreationTimestamp.Time, "the Job was created"})
 		for i := range f.Job.Status.Conditions {
 			c := &f.Job.Status.Conditions[i]
@@ -39,9 +40,9 @@ func (f *Facts) happened() []string {
 				all = append(all, occurrence{c.LastTransitionTime.Time, joined("the Job became "+string(c.Status), c.Message)})
 			}
 		}
-	} else if f.PhJob != nil {
+	case f.PhJob != nil:
 		all = append(all, happenedToPhJob(f.PhJob)...)
-	} else if f.Group != nil {
+	case f.Group != nil:
 		all = append(all, occurrence{f.Group.CreationTimestamp.Time, "the PodGroup was created"})
 	}
 	for i := range f.Events {

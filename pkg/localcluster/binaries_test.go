@@ -32,11 +32,11 @@ func TestOlderVersions(t *testing.T) {
 
 // TestAnOlderControlPlaneUsesThePinnedStore: only the programs of Kubernetes are built for an older release.
 func TestAnOlderControlPlaneUsesThePinnedStore(t *testing.T) {
-	programs := binaries{dir: "/bin", version: "v1.36.3"}
+	programs := binaries{dir: "bin", version: "v1.36.3"}
 	for name, version := range map[string]string{
 		Etcd: KubernetesVersion, KWOK: KubernetesVersion, KubeAPIServer: "v1.36.3", KubeControllerManager: "v1.36.3", KubeScheduler: "v1.36.3",
 	} {
-		assert.Equal(t, []string{filepath.Join("/bin", "controlplane", version, name)}, programs.of(name))
+		assert.Equal(t, []string{filepath.Join("bin", "controlplane", version, name)}, programs.of(name))
 	}
 }
 

@@ -45,7 +45,7 @@ func TestNothingIsFreeBelowZero(t *testing.T) {
 	tree := NewTree()
 	tree.Set("q", Terms{Capability: cpu(1000)})
 	tree.Add("q", cpu(math.MaxInt64))
-	assert.EqualError(t, tree.Room("q", cpu(1000)), `queue "q" has no cpu free of its capability, 1 needed`)
+	require.EqualError(t, tree.Room("q", cpu(1000)), `queue "q" has no cpu free of its capability, 1 needed`)
 
 	tree.Sub("q", cpu(math.MaxInt64))
 	tree.Add("q", cpu(1000))

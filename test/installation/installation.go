@@ -92,7 +92,7 @@ func (k Kubectl) Follow(ctx context.Context, section, deploy string) error {
 	for _, step := range steps {
 		out, err := k.Try(ctx, "", step...)
 		if err == nil && strings.Contains(out, "violate") {
-			err = errors.New("Pod Security warns")
+			err = errors.New("a warning of Pod Security")
 		}
 		if err != nil {
 			return fmt.Errorf("kubectl %s: %w: %s", strings.Join(step, " "), err, out)

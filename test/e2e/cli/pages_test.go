@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -214,7 +213,7 @@ func programs(t *testing.T) string {
 	folder, err := localcluster.DefaultBinDir()
 	require.NoError(t, err)
 	for _, name := range []string{"muster", "kubectl"} {
-		require.FileExists(t, filepath.Join(folder, name), fmt.Sprintf("%s is missing: run `make build` first", name))
+		require.FileExists(t, filepath.Join(folder, name), "%s is missing: run `make build` first", name)
 	}
 	return folder
 }

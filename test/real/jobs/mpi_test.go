@@ -25,7 +25,7 @@ func TestMPIJob(t *testing.T) {
 		`mpiexec --host "$VC_MPIWORKER_HOSTS" sh -c 'echo "rank $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE on $(hostname)"'`}
 	job.Namespace = s.Namespace
 	_, err := s.Muster.BatchV1alpha1().Jobs(s.Namespace).Create(s.Ctx, job, metav1.CreateOptions{})
-	assert.NoError(t, err)
+	require.NoError(t, err)
 
 	awaitPhase(s, job.Name, batchv1alpha1.Completed)
 	ranks := regexp.MustCompile(`rank \d of \d on \S+`).FindAllString(logOf(s, "mpi-job-mpimaster-0"), -1)
@@ -46,7 +46,7 @@ done`).Policy(busv1alpha1.TaskCompletedEvent, busv1alpha1.CompleteJobAction)).
 		Task(shell("worker", 1, "exec /usr/sbin/sshd -D")), mountSecret)
 	awaitPhase(s, job, batchv1alpha1.Running)
 
-	assert.NoError(t, s.EditJob(s.Name(job), func(job *batchv1alpha1.Job) { job.Spec.Tasks[1].Replicas = 3 }))
+	require.NoError(t, s.EditJob(s.Name(job), func(job *batchv1alpha1.Job) { job.Spec.Tasks[1].Replicas = 3 }))
 	awaitPhase(s, job, batchv1alpha1.Completed)
 	text := logOf(s, "wide-boss-0")
 	for _, name := range []string{"wide-worker-1", "wide-worker-2", "wide-boss-0"} {

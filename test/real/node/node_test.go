@@ -181,7 +181,7 @@ func takeSnapshot(t *testing.T) snapshot {
 		}
 	}
 	for _, name := range []string{"vm/overcommit_memory", "kernel/panic", "kernel/panic_on_oops", "net/ipv4/ip_forward"} {
-		value, err := os.ReadFile(filepath.Join("/proc/sys", name))
+		value, err := os.ReadFile("/proc/sys/" + name)
 		require.NoError(t, err)
 		s.Sysctls = append(s.Sysctls, name+" = "+strings.TrimSpace(string(value)))
 	}
