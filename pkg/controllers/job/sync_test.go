@@ -408,6 +408,19 @@ func TestReadyGoesWithAWriteAndAsksForNone(t *testing.T) {
 	assert.Empty(t, d.job().Status.RunningOfMinimum)
 }
 
+// TestAMissingPriorityClassIsAnErrorOfTheUser: the Job tells of it, so the log has no error line.
+func TestAMissingPriorityClassIsAnErrorOfTheUser(t *testing.T) {
+	d := newDesk(t)
+	d.stands(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)), batchv1alpha1.Pending)
+	d.kube.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "j-a-0", errors.New("no PriorityClass with name typo was found"))
+	})
+	err := d.settles()
+	var users *worker.UsersError
+	require.ErrorAs(t, err, &users)
+	assert.Contains(t, d.job().Status.State.Message, "no PriorityClass with name typo was found")
+}
+
 // TestTheLogHasALineForTheStartAndTheEndOfAJob: at -v=1, and no line for what happens between.
 func TestTheLogHasALineForTheStartAndTheEndOfAJob(t *testing.T) {
 	d := newDesk(t)

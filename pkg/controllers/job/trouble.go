@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/controllers/worker"
 	"github.com/muster-sched/muster/pkg/job/phase"
 	"github.com/muster-sched/muster/pkg/job/plugins/plugin"
 )
@@ -89,6 +90,9 @@ func (c *Controller) report(job *batchv1alpha1.Job, err error, local *localState
 			// The name of an earlier Job's object is free as soon as that is gone; another owner may keep it.
 			return local.nextPause(isNew), nil
 		}
+	}
+	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
+		return 0, &worker.UsersError{Err: err} // such as a PriorityClass that does not exist, or a ResourceQuota
 	}
 	return 0, err
 }

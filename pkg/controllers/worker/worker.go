@@ -3,6 +3,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"time"
@@ -132,13 +133,22 @@ func (w *Worker) syncNext(ctx context.Context) bool {
 	return true
 }
 
+// UsersError is an error that the user of an object has to mend. The object tells of it by its status or an event, so the log has no
+// error line. It is retried as all errors are.
+type UsersError struct{ Err error }
+
+func (e *UsersError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error of the API server.
+func (e *UsersError) Unwrap() error { return e.Err }
+
 // retry syncs the key again after a back-off.
 func (w *Worker) retry(ctx context.Context, key string, err error) {
 	failures := w.queue.NumRequeues(key) + 1
 	logger := klog.FromContext(ctx)
 	switch {
 	case ctx.Err() != nil:
-	case failures >= loggedFailures:
+	case failures >= loggedFailures && !errors.As(err, new(*UsersError)):
 		logger.Error(err, "Sync failed, will retry", "key", key, "failures", failures)
 	default:
 		logger.V(2).Info("Sync failed, will retry", "key", key, "failures", failures, "err", err)

@@ -159,6 +159,22 @@ func TestFailuresBackOff(t *testing.T) {
 	assert.Equal(t, []string{"10", "11", "12"}, asErrors, logged)
 }
 
+// TestAnErrorOfAUserIsNoErrorLine: it is retried as other errors are, and the object tells of it.
+func TestAnErrorOfAUserIsNoErrorLine(t *testing.T) {
+	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p", errors.New("no PriorityClass with name typo was found"))
+	r := newRecorder(func(int, string) (time.Duration, error) { return 0, fmt.Errorf("syncing: %w", &UsersError{refused}) })
+	w := newWithClock("test", r, testingclock.NewFakeClock(time.Now()))
+	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(2)))
+	for range 12 {
+		w.Enqueue("a")
+		require.True(t, w.syncNext(klog.NewContext(t.Context(), logger)))
+	}
+	assert.Equal(t, 12, w.queue.NumRequeues("a"))
+	logged := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
+	assert.NotContains(t, logged, "ERROR")
+	assert.Contains(t, logged, "no PriorityClass with name typo was found")
+}
+
 func TestAFailedSyncIsRetriedAndForgottenOnSuccess(t *testing.T) {
 	r := newRecorder(func(call int, _ string) (time.Duration, error) {
 		if call < 4 {
