@@ -15,6 +15,8 @@ const chartFolder = "manifests/charts/muster"
 
 const chartValuesIntro = `# Values of the Helm chart
 
+*Reference*
+
 All values of ` + "`manifests/charts/muster`" + `, with their defaults. [Install](../install.md#with-helm) shows how to use them.
 A name that is not in this list, or a value of another type, is an error. Where there is no default, the description names
 the one of the program.
