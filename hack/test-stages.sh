@@ -56,14 +56,14 @@ unit() {
   cd "$root"
 }
 
-# clusters runs the packages that start clusters of their own. They wait most of their time: three at a time, even on one core, the longest
+# clusters runs the packages that start clusters of their own. They wait most of their time: two at a time, even on one core, the longest
 # first. No cached results: go test does not see the programs that these tests start.
 clusters() {
   local packages=()
   [[ " $* " != *" integration "* ]] || packages+=(./test/integration/scheduler)
   [[ " $* " != *" e2e "* ]] || packages+=(./test/e2e/...)
   [[ " $* " != *" integration "* ]] || packages+=(./test/integration/...)
-  run_tests "on clusters: $*" -p 3 -count 1 -timeout 20m "${packages[@]}"
+  run_tests "on clusters: $*" -p 2 -count 1 -timeout 20m "${packages[@]}"
   [[ " $* " == *" integration "* ]] || return 0
   cd "$root/test/chart"
   run_tests "on clusters, chart" -count 1 -timeout 20m ./install

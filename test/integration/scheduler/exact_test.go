@@ -37,7 +37,7 @@ func TestPodsOfAbsurdSizeDoNotSwitchQuotaOff(t *testing.T) {
 		}))
 	}
 	w.create(w.pod("small", "", inQueue(w.namespace, "1Gi")))
-	w.expectHeld("small", fmt.Sprintf("queue %q has -", w.namespace), "1Gi needed")
+	w.expectHeld("small", fmt.Sprintf("queue %q has no memory free", w.namespace), "1Gi needed")
 	for i := range 3 {
 		w.remove(fmt.Sprint("huge-", i))
 	}
