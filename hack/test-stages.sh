@@ -72,7 +72,7 @@ clusters() {
 
 # real runs one package at a time: each has a real node. The tests may leave no file: those of failed tests are for the reader.
 real() {
-  run_tests real -tags real -p 1 -count 1 -timeout 15m ./test/real/...
+  run_tests real -tags real -p 1 -count 1 -timeout 25m ./test/real/...
   local left
   left=$(find "$TMPDIR" -mindepth 1 -maxdepth 1)
   if [[ $failed == 0 && -n $left ]]; then
