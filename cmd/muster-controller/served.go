@@ -32,8 +32,8 @@ func firstMissing(client discovery.DiscoveryInterface, version schema.GroupVersi
 	return "", nil
 }
 
-// tellMissingDefaults says what users of an older cluster do without. Kubernetes 1.35 serves the policies that write defaults as beta, and
-// only if told so; 1.36 serves them.
+// tellMissingDefaults says what users of an older cluster do without. Kubernetes 1.35 serves the policies that write defaults only as
+// beta, with a feature gate; 1.36 serves them by default.
 func tellMissingDefaults(ctx context.Context, client discovery.DiscoveryInterface) error {
 	const policies = "mutatingadmissionpolicies"
 	for _, version := range []schema.GroupVersion{admissionregistrationv1.SchemeGroupVersion, admissionregistrationv1beta1.SchemeGroupVersion} {
