@@ -186,5 +186,6 @@ func TestAllGangsAreLookedAtWhenThisProcessBeginsToLead(t *testing.T) {
 	tr.Leadership.Lead()
 	assert.ElementsMatch(t, []Key{keyNamed("a"), keyNamed("b")}, toLookAt(tr))
 	clock.Step(reportDelay)
+	readTime(tr.Reports.queue)
 	require.Eventually(t, func() bool { return tr.Reports.queue.Len() == 2 }, 10*time.Second, time.Millisecond)
 }

@@ -480,24 +480,34 @@ func TestAGangIsNotDecidedAgainAtEveryEvent(t *testing.T) {
 			require.True(t, ok)
 			toLookAt(tr)
 		}
-		isCalledIn := func(d time.Duration) bool {
+		called := func(keys []Key) bool {
+			return slices.Contains(keys, theGang) && len((&dispatcher{tr}).nextActions(theGang).Activate) > 0
+		}
+		requireCalledIn := func(d time.Duration) {
+			clock.Step(d)
+			require.Eventually(t, func() bool {
+				readTime(tr.dirty)
+				return called(toLookAt(tr))
+			}, 10*time.Second, time.Millisecond)
+		}
+		requireNotCalledIn := func(d time.Duration) {
 			marker := Key{Name: "marker"}
 			tr.lookAfter(marker, d)
 			clock.Step(d)
-			var seen []Key
 			require.Eventually(t, func() bool {
-				seen = append(seen, toLookAt(tr)...)
-				return slices.Contains(seen, marker)
+				readTime(tr.dirty)
+				keys := toLookAt(tr)
+				assert.False(t, called(keys))
+				return slices.Contains(keys, marker)
 			}, 10*time.Second, time.Millisecond)
-			return slices.Contains(seen, theGang) && len((&dispatcher{tr}).nextActions(theGang).Activate) > 0
 		}
 		decide()
 		clock.Step(pause)
 		tr.Hints.Wake(scout)
-		require.True(t, isCalledIn(wakeDelay))
+		requireCalledIn(wakeDelay)
 		decide()
 		tr.Hints.Wake(scout)
-		assert.False(t, isCalledIn(pause-time.Millisecond))
-		assert.True(t, isCalledIn(time.Millisecond))
+		requireNotCalledIn(pause - time.Millisecond)
+		requireCalledIn(time.Millisecond)
 	}
 }
