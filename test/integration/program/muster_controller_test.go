@@ -1,15 +1,15 @@
-// Package program_test runs muster-controller itself, as a process, against a real API server: how it starts, what it
-// serves, how it stops and how one replica takes over from another.
+// Package program_test runs the programs themselves, as processes, against a real API server. It tests how they start, what they serve, how
+// they stop, and how one replica takes over from another.
 package program_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -38,7 +38,7 @@ const soon = 30 * time.Second
 
 // TestMain starts these, and all tests share them.
 var (
-	binary     string
+	binaries   string // the folder of the programs
 	kubeconfig string
 	kube       kubernetes.Interface
 	muster     versioned.Interface
@@ -47,36 +47,48 @@ var (
 func TestMain(m *testing.M) {
 	harness.Main(m, localcluster.Options{ControlPlaneOnly: true}, func(ctx context.Context, env *harness.Env) (func() error, error) {
 		kubeconfig, kube, muster = env.Cluster.Kubeconfig(), env.Kube, env.Muster
-		binary = filepath.Join(filepath.Dir(env.Cluster.Dir()), "muster-controller")
-		build := exec.CommandContext(ctx, "go", "build", "-o", binary, "github.com/muster-sched/muster/cmd/muster-controller")
+		binaries = filepath.Dir(env.Cluster.Dir())
+		build := exec.CommandContext(ctx, "go", "build", "-o", binaries+"/", "github.com/muster-sched/muster/cmd/muster-controller",
+			"github.com/muster-sched/muster/cmd/muster-scheduler")
 		if output, err := build.CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("building muster-controller: %w\n%s", err, output)
+			return nil, fmt.Errorf("building the programs: %w\n%s", err, output)
 		}
 		return nil, nil
 	})
 }
 
-// process is a running muster-controller.
+// process is a running program.
 type process struct {
 	t     *testing.T
+	name  string
 	cmd   *exec.Cmd
 	url   string
-	log   bytes.Buffer // only to be read when the process has ended
+	file  string // its log
 	ended chan struct{}
 }
 
 // start runs muster-controller on a free port. It ends with the test at the latest.
 func start(t *testing.T, args ...string) *process {
 	t.Helper()
+	return startProgram(t, "muster-controller", args...)
+}
+
+// startProgram runs a program on a free port. It ends with the test at the latest.
+func startProgram(t *testing.T, name string, args ...string) *process {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	port := listener.Addr().(*net.TCPAddr).Port
 	require.NoError(t, listener.Close())
 
-	p := &process{t: t, url: fmt.Sprint("https://127.0.0.1:", port), ended: make(chan struct{})}
+	p := &process{t: t, name: name, url: fmt.Sprint("https://127.0.0.1:", port), ended: make(chan struct{})}
 	args = append([]string{"--kubeconfig=" + kubeconfig, "--bind-address=127.0.0.1", fmt.Sprint("--secure-port=", port)}, args...)
-	p.cmd = exec.Command(binary, args...)
-	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
+	p.cmd = exec.Command(filepath.Join(binaries, name), args...)
+	p.file = filepath.Join(t.TempDir(), "log")
+	log, err := os.Create(p.file)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = log.Close() })
+	p.cmd.Stdout, p.cmd.Stderr = log, log
 	require.NoError(t, p.cmd.Start())
 	go func() {
 		_ = p.cmd.Wait() // how it ended is in cmd.ProcessState
@@ -86,7 +98,7 @@ func start(t *testing.T, args ...string) *process {
 		_ = p.cmd.Process.Kill()
 		<-p.ended
 		if t.Failed() {
-			t.Logf("log of muster-controller:\n%s", p.log.String())
+			t.Logf("log of %s:\n%s", name, p.log())
 		}
 	})
 	return p
@@ -99,17 +111,25 @@ func (p *process) stop() int {
 	select {
 	case <-p.ended:
 	case <-time.After(soon):
-		p.t.Fatal("muster-controller does not stop")
+		p.t.Fatal(p.name + " does not stop")
 	}
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// errors returns the error lines of the log of a process that has ended. It leaves out client-go's lines about requests under way that the
-// stop ended: a busy machine may have one.
+// log returns what the process has logged.
+func (p *process) log() string {
+	p.t.Helper()
+	text, err := os.ReadFile(p.file)
+	require.NoError(p.t, err)
+	return string(text)
+}
+
+// errors returns the error lines of the log. It leaves out client-go's lines about requests under way that the stop ended: a busy machine may
+// have one.
 func (p *process) errors() []string {
 	p.t.Helper()
 	var lines []string
-	for line := range strings.Lines(p.log.String()) {
+	for line := range strings.Lines(p.log()) {
 		ended := strings.Contains(line, " request.go:") && strings.Contains(line, `err="context canceled"`)
 		if strings.HasPrefix(line, "E") && !ended {
 			lines = append(lines, line)
@@ -140,7 +160,7 @@ func (p *process) get(path, token string) (code int, body string) {
 
 func (p *process) awaitReady() {
 	p.t.Helper()
-	eventually(p.t, "muster-controller is ready", func() bool { code, _ := p.get("/readyz", ""); return code == http.StatusOK })
+	eventually(p.t, p.name+" is ready", func() bool { code, _ := p.get("/readyz", ""); return code == http.StatusOK })
 }
 
 func eventually(t *testing.T, what string, met func() bool) {
@@ -181,12 +201,44 @@ func TestAReplicaTakesOverAtOnceAfterAnOrderlyStop(t *testing.T) {
 
 	stopped := time.Now()
 	assert.Equal(t, 0, first.stop())
-	assert.Contains(t, first.log.String(), "Stopped")
+	assert.Contains(t, first.log(), "Stopped")
 	assert.Empty(t, first.errors(), "nothing goes wrong in an orderly stop")
 	eventually(t, "the second leads", func() bool { now := holder(t); return now != "" && now != leader })
 	assert.Less(t, time.Since(stopped), 10*time.Second, "the lease was given back: no replica waits for its 15 s to pass")
 	awaitWork(t)
 	assert.Equal(t, 0, second.stop())
+}
+
+func TestAHealthyStartLogsNoError(t *testing.T) {
+	for name, c := range map[string]struct {
+		args  []string
+		works func(t *testing.T)
+	}{
+		"muster-controller": {nil, awaitWork},
+		// It reads who may look at it from the cluster.
+		"muster-scheduler": {[]string{"--authentication-kubeconfig=" + kubeconfig, "--authorization-kubeconfig=" + kubeconfig}, awaitAttempt},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := startProgram(t, name, c.args...)
+			p.awaitReady()
+			c.works(t)
+			assert.Empty(t, p.errors())
+			assert.Equal(t, 0, p.stop())
+		})
+	}
+}
+
+// awaitAttempt creates a pod and waits until a scheduler has found no node for it: there are none.
+func awaitAttempt(t *testing.T) {
+	t.Helper()
+	pods := kube.CoreV1().Pods(metav1.NamespaceDefault)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "work-"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "busybox"}}}}
+	pod, err := pods.Create(t.Context(), pod, metav1.CreateOptions{})
+	require.NoError(t, err)
+	eventually(t, "the pod is tried", func() bool {
+		pod, err := pods.Get(t.Context(), pod.Name, metav1.GetOptions{})
+		return err == nil && len(pod.Status.Conditions) > 0 && pod.Status.Conditions[0].Reason == corev1.PodReasonUnschedulable
+	})
 }
 
 func TestAStandbyStopsToo(t *testing.T) {
@@ -287,7 +339,7 @@ func TestWhatIsWrongIsSaidAtTheStart(t *testing.T) {
 		"neither file nor pod": {nil, "KUBERNETES_MASTER"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			output, err := exec.CommandContext(t.Context(), binary, test.args...).CombinedOutput()
+			output, err := exec.CommandContext(t.Context(), filepath.Join(binaries, "muster-controller"), test.args...).CombinedOutput()
 			var exit *exec.ExitError
 			require.ErrorAs(t, err, &exit)
 			assert.Equal(t, 1, exit.ExitCode())
@@ -297,7 +349,7 @@ func TestWhatIsWrongIsSaidAtTheStart(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	output, err := exec.CommandContext(t.Context(), binary, "--version").CombinedOutput()
+	output, err := exec.CommandContext(t.Context(), filepath.Join(binaries, "muster-controller"), "--version").CombinedOutput()
 	require.NoError(t, err)
 	assert.Contains(t, string(output), "muster-controller version v")
 }

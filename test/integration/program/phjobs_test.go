@@ -78,7 +78,7 @@ func TestPhJobsAreOffWithoutTheirAPI(t *testing.T) {
 	p.awaitReady()
 	awaitWork(t)
 	assert.Equal(t, 0, p.stop())
-	assert.Contains(t, p.log.String(), "PhJobs are off: their API is not installed")
+	assert.Contains(t, p.log(), "PhJobs are off: their API is not installed")
 	assert.Empty(t, p.errors())
 
 	restore(t.Context())
@@ -101,7 +101,7 @@ func TestPhJobsCanBeSwitchedOff(t *testing.T) {
 	awaitWork(t)
 	assert.False(t, led())
 	assert.Equal(t, 0, p.stop())
-	assert.Contains(t, p.log.String(), "PhJobs are switched off")
+	assert.Contains(t, p.log(), "PhJobs are switched off")
 }
 
 // TestWhatIsWrongWithPhJobsIsSaidAtTheStart, with what is wrong by its name.
@@ -115,7 +115,7 @@ func TestWhatIsWrongWithPhJobsIsSaidAtTheStart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("PRIMEHUB_FEATURE_JOB_SUBMISSION", c.variable)
-			output, err := exec.CommandContext(t.Context(), binary, "--kubeconfig="+kubeconfig, "--primehub-config="+c.file).CombinedOutput()
+			output, err := exec.CommandContext(t.Context(), filepath.Join(binaries, "muster-controller"), "--kubeconfig="+kubeconfig, "--primehub-config="+c.file).CombinedOutput()
 			require.Error(t, err)
 			assert.Contains(t, string(output), c.want)
 		})

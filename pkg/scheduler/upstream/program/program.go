@@ -5,6 +5,7 @@ package program
 import (
 	"context"
 	"fmt"
+	"reflect"
 
 	"github.com/spf13/cobra"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
@@ -124,6 +125,9 @@ func setUp(ctx context.Context, opts *options.Options, p Program) (*schedulercon
 		return nil, nil, fmt.Errorf("reading the default configuration: %w", err)
 	}
 	opts.ComponentConfig = defaults
+	if reflect.ValueOf(*opts.Metrics).IsZero() {
+		opts.Metrics = nil // component-base logs an error where no file of allowed labels is given
+	}
 	if errs := opts.Validate(); len(errs) > 0 {
 		return nil, nil, utilerrors.NewAggregate(errs)
 	}
