@@ -49,6 +49,20 @@ func TestJobsAreListed(t *testing.T) {
 	assert.Equal(t, "pod/runs-worker-0\npod/runs-worker-1\n", muster(s, "pod", "list", "-q", s.Namespace, "-o", "name"))
 }
 
+func TestJobsAndQueuesAreWatched(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t)
+	s.AddNodes(1, "cpu", "1")
+	jobs := watched(s, "job", "list", "-w", "-n", s.Namespace)
+	queues := watched(s, "queue", "list", "-w")
+	s.CreateQueue(mustertesting.MakeQueue(s.Namespace))
+	job := s.CreateJob(mustertesting.MakeJob("job").Queue(s.Namespace).Task(mustertesting.MakeTask("worker", 1).Requests("cpu", "1")))
+	jobs.until("job", "Running", "1/1", "0", "0", s.Namespace)
+	queues.until(s.Namespace, "Open")
+	muster(s, "job", "suspend", job.Name)
+	jobs.until("job", "Aborted", "0/1", "0", "0", s.Namespace)
+}
+
 func TestAJobIsRunFromFlags(t *testing.T) {
 	t.Parallel()
 	s := harness.New(t)
@@ -181,7 +195,9 @@ func TestVersionAndCompletion(t *testing.T) {
 	t.Parallel()
 	s := harness.New(t)
 	assert.Regexp(t, `muster +v1\.37.*\nKubernetes +v1\.37.*\nJobs +batch\.volcano\.sh/v1alpha1\n`, called(s, "muster", "version").out)
-	assert.Contains(t, called(s, "muster", "completion", "bash").out, "muster")
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		assert.Contains(t, called(s, "muster", "completion", shell).out, " for muster", shell)
+	}
 	s.CreateJob(mustertesting.MakeJob("completed-name").Queue("no-such-queue").Task(mustertesting.MakeTask("worker", 1)))
 	assert.Contains(t, called(s, "muster", "__complete", "job", "suspend", "-n", s.Namespace, "comp").out, "completed-name\n")
 	assert.Contains(t, called(s, "kubectl-muster", "job", "--help").out, "kubectl muster job [command]")

@@ -2,11 +2,13 @@
 package cli
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -83,4 +85,55 @@ func table(out string) [][]string {
 		rows = append(rows, cells)
 	}
 	return rows
+}
+
+// watch is a running command that prints what changes.
+type watch struct {
+	s     *harness.Story
+	lines chan string
+}
+
+// watched starts a command of `muster` that goes on to print. It ends with the test.
+func watched(s *harness.Story, args ...string) *watch {
+	s.T.Helper()
+	ctx, cancel := context.WithCancel(s.Ctx)
+	command := exec.CommandContext(ctx, program(s.T, "muster"), args...)
+	command.Env = append(os.Environ(), "KUBECONFIG="+s.Kubeconfig(), "HOME="+s.T.TempDir())
+	out, err := command.StdoutPipe()
+	require.NoError(s.T, err)
+	require.NoError(s.T, command.Start())
+	w := &watch{s: s, lines: make(chan string)}
+	go func() {
+		defer close(w.lines)
+		for scanner := bufio.NewScanner(out); scanner.Scan(); {
+			select {
+			case w.lines <- scanner.Text():
+			case <-ctx.Done():
+			}
+		}
+	}()
+	s.T.Cleanup(func() {
+		cancel()
+		for range w.lines { // to the end of what it printed
+		}
+		_ = command.Wait() // it was killed
+	})
+	return w
+}
+
+// until reads lines up to one whose first columns are these.
+func (w *watch) until(columns ...string) {
+	w.s.T.Helper()
+	deadline := time.After(limit)
+	for {
+		select {
+		case line, ok := <-w.lines:
+			require.True(w.s.T, ok, "the command ended before it printed %v", columns)
+			if cells := strings.Fields(line); len(cells) >= len(columns) && slices.Equal(cells[:len(columns)], columns) {
+				return
+			}
+		case <-deadline:
+			require.FailNow(w.s.T, "not printed in time", "%v", columns)
+		}
+	}
 }

@@ -111,6 +111,7 @@ func TestVcctlQueue(t *testing.T) {
 	assert.Equal(t, []string{"Name", "Weight", "State", "Parent", "Inqueue", "Pending", "Running", "Unknown", "Completed"}, strings.Fields(lines[0]))
 	assert.Equal(t, []string{"3", "Open", "root", "0", "1", "0", "0", "0"}, strings.Fields(strings.TrimPrefix(lines[1], name)))
 	assert.Contains(t, volcano(s, "vqueues"), name)
+	assert.Regexp(t, `(?m)^`+name+` +3 +Open +root +0 +1 `, volcano(s, "vcctl", "queue", "list"))
 
 	volcano(s, "vcctl", "queue", "operate", "-n", name, "-a", "update", "-w", "5")
 	assert.EqualValues(t, 5, s.Queue(name).Spec.Weight)
@@ -120,6 +121,16 @@ func TestVcctlQueue(t *testing.T) {
 	}, mustertesting.Patience, mustertesting.Patience/100)
 	volcano(s, "vcctl", "queue", "operate", "-n", name, "-a", "open")
 	queueIs(s, name, schedulingv1beta1.QueueStateOpen)
+
+	closed := name + "-closed"
+	volcano(s, "vcctl", "queue", "create", "-n", closed)
+	queueIs(s, closed, schedulingv1beta1.QueueStateOpen)
+	volcano(s, "vcctl", "queue", "operate", "-n", closed, "-a", "close")
+	queueIs(s, closed, schedulingv1beta1.QueueStateClosed)
+	assert.Empty(t, volcano(s, "vcctl", "queue", "delete", "-n", closed))
+	gone := called(s, "vcctl", "queue", "get", "-n", closed)
+	assert.Equal(t, 255, gone.code)
+	assert.Contains(t, gone.out, `"`+closed+`" not found`)
 
 	bad := called(s, "vcctl", "queue", "operate", "-n", name, "-a", "burn")
 	assert.Equal(t, 255, bad.code)
