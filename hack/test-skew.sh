@@ -22,6 +22,7 @@ for minor in "${minors[@]}"; do
   go test -count 1 -p 1 -timeout 30m ${GO_TEST_FLAGS:-} ./test/e2e/skew ./test/e2e/demo ./test/integration/install || result=FAILED
   go test -count 1 -timeout 30m ${GO_TEST_FLAGS:-} -run "$stories" ./test/e2e || result=FAILED
   go test -count 1 -timeout 30m ${GO_TEST_FLAGS:-} -run "$rules" ./test/integration/api || result=FAILED
+  (cd test/chart && go test -count 1 -timeout 30m ${GO_TEST_FLAGS:-} ./install) || result=FAILED
   [[ $result == passed ]] || failed=1
   results+=("Kubernetes $version: $result in $((SECONDS - started)) s")
 done

@@ -44,12 +44,18 @@ var loadChart = sync.OnceValues(func() (*chartv2.Chart, error) { return loader.L
 // render returns the release that `helm template` would make with values, which are YAML.
 func render(t *testing.T, namespace, values string) (*release.Release, error) {
 	t.Helper()
+	return renderFor(t, localcluster.KubernetesVersion, namespace, values)
+}
+
+// renderFor is render for a release of Kubernetes.
+func renderFor(t *testing.T, kubernetes, namespace, values string) (*release.Release, error) {
+	t.Helper()
 	chart, err := loadChart()
 	require.NoError(t, err)
 	parsed := map[string]any{}
 	require.NoError(t, yaml.UnmarshalStrict([]byte(values), &parsed), values)
 	install := action.NewInstall(action.NewConfiguration())
-	install.KubeVersion, err = common.ParseKubeVersion(localcluster.KubernetesVersion)
+	install.KubeVersion, err = common.ParseKubeVersion(kubernetes)
 	require.NoError(t, err)
 	install.DryRunStrategy, install.ReleaseName, install.Namespace = action.DryRunClient, "muster", namespace
 	found, err := install.Run(chart, parsed)
@@ -160,18 +166,42 @@ func TestTheChartEqualsTheKustomizations(t *testing.T) {
 			want := built(t, c.folders...)
 			require.Greater(t, len(want), 30)
 			got := rendered(t, c.values)
-			kept := 0
-			for _, object := range got { // Helm alone knows how to leave the CRDs.
-				if unstructuredOf(object).GetAnnotations()["helm.sh/resource-policy"] == "keep" {
-					require.Equal(t, "CustomResourceDefinition", object["kind"])
-					unstructured.RemoveNestedField(object, "metadata", "annotations", "helm.sh/resource-policy")
-					kept++
-				}
-			}
-			require.Equal(t, 8, kept)
+			takeKept(t, got)
 			requireSame(t, want, got)
 		})
 	}
+}
+
+// takeKept takes away what only Helm knows: that it leaves the CRDs.
+func takeKept(t *testing.T, all objects) {
+	t.Helper()
+	kept := 0
+	for _, object := range all {
+		if unstructuredOf(object).GetAnnotations()["helm.sh/resource-policy"] == "keep" {
+			require.Equal(t, "CustomResourceDefinition", object["kind"])
+			unstructured.RemoveNestedField(object, "metadata", "annotations", "helm.sh/resource-policy")
+			kept++
+		}
+	}
+	require.Equal(t, 8, kept)
+}
+
+// Each release of Kubernetes gets the objects that its kustomization has.
+func TestTheChartOnOlderReleases(t *testing.T) {
+	for version, folder := range map[string]string{
+		"v1.35.0": "deploy/kubernetes-1.35", "v1.35.4-eks-1": "deploy/kubernetes-1.35", "v1.36.0-beta.1": "deploy", "v1.36.3-gke.100": "deploy",
+	} {
+		t.Run(version, func(t *testing.T) {
+			found, err := renderFor(t, version, namespace, "{}")
+			require.NoError(t, err)
+			got := parse(t, found.Manifest)
+			takeKept(t, got)
+			requireSame(t, built(t, folder), got)
+			assert.Equal(t, folder != "deploy", strings.Contains(found.Info.Notes, "docs/install.md says what differs"))
+		})
+	}
+	_, err := renderFor(t, "v1.34.9", namespace, "{}")
+	assert.ErrorContains(t, err, "kubeVersion: >=1.35.0-0")
 }
 
 func unstructuredOf(object map[string]any) *unstructured.Unstructured {

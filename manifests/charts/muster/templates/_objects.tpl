@@ -27,13 +27,15 @@ Arguments: the root, the path.
 {{- end }}
 
 {{/*
-muster.wanted says true of an object that is to be installed. Helm makes the namespace.
+muster.wanted says true of an object that is to be installed. Helm makes the namespace. Kubernetes before 1.36 does not serve the policies
+that write defaults.
 Arguments: the root, the object.
 */}}
 {{- define "muster.wanted" -}}
 {{- $root := index . 0 }}
 {{- $object := index . 1 }}
 {{- if eq $object.kind "Namespace" }}false
+{{- else if hasPrefix "MutatingAdmissionPolicy" $object.kind }}{{ semverCompare ">=1.36.0-0" $root.Capabilities.KubeVersion.Version }}
 {{- else if eq $object.kind "NetworkPolicy" }}{{ $root.Values.networkPolicies }}
 {{- else if eq $object.kind "PodDisruptionBudget" }}{{ (include "muster.program" . | fromYaml).podDisruptionBudget.enabled }}
 {{- else }}true
