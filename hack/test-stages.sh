@@ -64,6 +64,10 @@ clusters() {
   [[ " $* " != *" e2e "* ]] || packages+=(./test/e2e/...)
   [[ " $* " != *" integration "* ]] || packages+=(./test/integration/...)
   run_tests "on clusters: $*" -p 2 -count 1 -timeout 20m "${packages[@]}"
+  [[ " $* " == *" integration "* ]] || return 0
+  cd "$root/test/chart"
+  run_tests "on clusters, chart" -count 1 -timeout 20m ./install
+  cd "$root"
 }
 
 # real runs one package at a time: each has a real node. The tests may leave no file: those of failed tests are for the reader.

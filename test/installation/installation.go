@@ -18,8 +18,9 @@ import (
 	"github.com/muster-sched/muster/pkg/localcluster"
 )
 
-// Patience is how long one command of kubectl may take, with the roll-outs and deletions that it waits for.
-const Patience = 3 * time.Minute
+// Patience is how long one command of kubectl may take, with the roll-outs and deletions that it waits for. The deletion of a CRD can take
+// five minutes: see docs/install.md.
+const Patience = 7 * time.Minute
 
 // Components are the values of the label app.kubernetes.io/component of Muster's pods. The Deployments and Leases are called muster- and this.
 var Components = []string{"controller", "scheduler"}
@@ -101,6 +102,15 @@ func (k Kubectl) Follow(ctx context.Context, section, deploy string) error {
 	return nil
 }
 
+// Kustomization is the folder of the kustomization that docs/install.md names for the release of Kubernetes of a cluster.
+func Kustomization(cluster *localcluster.Cluster, root string) string {
+	deploy := filepath.Join(root, folder)
+	if strings.HasPrefix(cluster.Options().KubernetesVersion, "v1.35.") {
+		deploy = filepath.Join(deploy, "kubernetes-1.35")
+	}
+	return deploy
+}
+
 // Remove does the steps that remove what a kustomization has installed, and checks that its objects are gone.
 func (k Kubectl) Remove(deploy string) {
 	k.T.Helper()
@@ -108,7 +118,7 @@ func (k Kubectl) Remove(deploy string) {
 	assert.Empty(k.T, k.Run("get", "-k", deploy, "--ignore-not-found", "-o", "name"))
 }
 
-// Left returns the objects in the cluster that are of Muster or of its API, by their name. It returns all webhooks, too. It leaves out the
+// Left returns the objects in the cluster that are of Muster, of its API or of Helm, by their name. It returns all webhooks, too. It leaves out the
 // policy of simulated pods, which belongs to the local cluster.
 func (k Kubectl) Left() []string {
 	k.T.Helper()
@@ -119,7 +129,7 @@ func (k Kubectl) Left() []string {
 		if strings.Contains(name, "muster-simulated-pods") {
 			continue
 		}
-		for _, part := range []string{"muster", "volcano.sh", "primehub", "webhookconfiguration"} {
+		for _, part := range []string{"muster", "volcano.sh", "primehub", "helm", "webhookconfiguration"} {
 			if strings.Contains(name, part) {
 				found = append(found, name)
 				break

@@ -25,19 +25,12 @@ const (
 {"name": "t", "replicas": 1, "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "busybox"}]}}}]}}`
 )
 
-var (
-	cluster *localcluster.Cluster
-	// deploy is the kustomization for the release of Kubernetes.
-	deploy = "../../../manifests/deploy"
-)
+var cluster *localcluster.Cluster
 
 // The controller manager makes the pods of the Deployments, and nothing runs them.
 func TestMain(m *testing.M) {
 	harness.Main(m, localcluster.Options{ControlPlaneOnly: true}, func(_ context.Context, env *harness.Env) (func() error, error) {
 		cluster = env.Cluster
-		if strings.HasPrefix(cluster.Options().KubernetesVersion, "v1.35.") {
-			deploy += "/kubernetes-1.35"
-		}
 		return nil, nil
 	})
 }
@@ -58,6 +51,7 @@ func requirePods(k installation.Kubectl, image string) {
 
 func TestInstallUpgradeAndRemove(t *testing.T) {
 	k := installation.Kubectl{T: t, Cluster: cluster, Root: "../../.."}
+	deploy := installation.Kustomization(cluster, k.Root)
 
 	// Install. The pods are as restricted as their namespace demands.
 	require.NoError(t, k.Follow(t.Context(), "Beside the default scheduler", deploy))
@@ -77,6 +71,7 @@ func TestInstallUpgradeAndRemove(t *testing.T) {
 	require.Equal(t, uid, k.Run("get", "vcjob", "kept", "-o", "jsonpath={.metadata.uid}"))
 
 	// Remove.
+	require.NotEmpty(t, k.Left())
 	k.Remove(deploy)
 	assert.Empty(t, k.Left())
 }
