@@ -8,6 +8,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"os"
@@ -80,6 +81,9 @@ func narrow(schema *apiextensionsv1.JSONSchemaProps) {
 		schema.Pattern = quantityPattern
 	case schema.XIntOrString: // an intstr.IntOrString
 		schema.Minimum, schema.Maximum = new(float64(math.MinInt32)), new(float64(math.MaxInt32))
+	case schema.Format == "int32": // API servers before 1.36 do not know the format
+		schema.Minimum = cmp.Or(schema.Minimum, new(float64(math.MinInt32)))
+		schema.Maximum = cmp.Or(schema.Maximum, new(float64(math.MaxInt32)))
 	case schema.Format == "date-time":
 		schema.Pattern = timePattern
 		// API servers take lists for strings with a format: no list has these lengths.

@@ -155,13 +155,17 @@ spec:
     policies:
     - {event: TaskCompleted, action: CompleteJob, timeout: 1m}
     - {events: [PodEvicted], action: RestartTask}
+    - {exitCode: 4, action: AbortJob}
     template: {spec: {containers: [{name: main, image: main, resources: {limits: {cpu: 1}}}]}}
   - {name: first, replicas: 1, template: {spec: {containers: [{name: main, image: main}]}}}
 status:
   state: {phase: Running, reason: R, message: M, lastTransitionTime: "2026-01-01T00:00:00Z"}
   conditions: [{status: Pending, lastTransitionTime: "2026-01-01T00:00:00Z"}]
-  delayed: [{event: PodEvicted, task: main, indexes: "0-1", since: "2026-01-01T00:00:00Z"}]
+  delayed:
+  - {event: PodEvicted, task: main, indexes: "0-1", since: "2026-01-01T00:00:00Z"}
+  - {event: PodFailed, exitCode: 3, task: main, indexes: "0", since: "2026-01-01T00:00:00Z"}
   restartBackoff: {count: 2, generation: 3, succeeded: 1, last: "2026-01-01T00:00:00Z", until: "2026-01-01T00:00:10Z"}
+  taskStatusCount: {main: {phase: {Running: 4}}}
   taskRecords: [{name: main, created: "0-1", replaced: [{generation: 2, indexes: "0"}]}]
   startTime: "2026-01-01T00:00:00Z"
   completionTime: "2026-01-01T00:01:00Z"
