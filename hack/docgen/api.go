@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -129,10 +130,13 @@ func typeOf(field *apiextensionsv1.JSONSchemaProps) string {
 // limitsOf says which values a field takes.
 func limitsOf(field *apiextensionsv1.JSONSchemaProps) string {
 	var limits []string
+	// The ends of 32 bits say nothing to users.
+	from := field.Minimum != nil && *field.Minimum != math.MinInt32
+	to := field.Maximum != nil && *field.Maximum != math.MaxInt32
 	switch {
-	case field.Minimum != nil && field.Maximum != nil:
+	case from && to:
 		limits = append(limits, fmt.Sprintf("From %v to %v.", int64(*field.Minimum), int64(*field.Maximum)))
-	case field.Minimum != nil:
+	case from:
 		limits = append(limits, fmt.Sprintf("At least %v.", int64(*field.Minimum)))
 	}
 	if field.MaxLength != nil {
