@@ -142,13 +142,28 @@ func (k Kubectl) Left() []string {
 // Overlay returns a kustomization that installs the one in a folder with another tag of the image.
 func Overlay(t testing.TB, folder, tag string) string {
 	t.Helper()
+	return kustomization(t, folder, func(base string) string {
+		return fmt.Sprintf("resources: [%s]\nimages: [{name: muster, newName: muster, newTag: %s}]\n", base, tag)
+	})
+}
+
+// WithComponent returns a kustomization that installs the one in a folder with a component in it.
+func WithComponent(t testing.TB, folder, component string) string {
+	t.Helper()
+	return kustomization(t, folder, func(base string) string {
+		return fmt.Sprintf("resources: [%s]\ncomponents: [%s/%s]\n", base, base, component)
+	})
+}
+
+// kustomization writes a kustomization whose text contains the path to another, and returns its folder.
+func kustomization(t testing.TB, folder string, text func(base string) string) string {
+	t.Helper()
 	overlay, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
 	source, err := filepath.Abs(folder)
 	require.NoError(t, err)
 	base, err := filepath.Rel(overlay, source)
 	require.NoError(t, err)
-	text := fmt.Sprintf("resources: [%s]\nimages: [{name: muster, newName: muster, newTag: %s}]\n", base, tag)
-	require.NoError(t, os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), []byte(text), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), []byte(text(base)), 0o600))
 	return overlay
 }

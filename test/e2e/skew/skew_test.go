@@ -3,7 +3,9 @@
 package skew
 
 import (
+	"context"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -14,7 +16,12 @@ import (
 	"github.com/muster-sched/muster/pkg/localcluster"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 	"github.com/muster-sched/muster/test/e2e/harness"
+	"github.com/muster-sched/muster/test/installation"
 )
+
+// job is a Job without what has defaults.
+const job = `{"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "job", "namespace": "default"}, "spec": {"tasks": [
+{"replicas": 1, "template": {"spec": {"containers": [{"name": "main", "image": "busybox"}]}}}]}}`
 
 func TestMain(m *testing.M) {
 	options := localcluster.Options{}
@@ -55,4 +62,27 @@ func TestAnOlderCluster(t *testing.T) {
 		told = assert.NotContains
 	}
 	told(t, log(localcluster.MusterController), "The API server writes no defaults into objects")
+}
+
+// TestTheBetaWritesDefaults installs the component that docs/install.md has for API servers of 1.35 with the policies' beta. Later releases
+// serve the beta too. They do not when they work as 1.35.
+func TestTheBetaWritesDefaults(t *testing.T) {
+	cluster, err := localcluster.Up(t.Context(), localcluster.Options{
+		Dir: filepath.Join(t.TempDir(), "cluster"), ControlPlaneOnly: true,
+		ExtraArgs: map[string][]string{localcluster.KubeAPIServer: {
+			"--feature-gates=MutatingAdmissionPolicy=true", "--runtime-config=admissionregistration.k8s.io/v1beta1=true",
+		}},
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, cluster.Down(context.Background())) })
+	k := installation.Kubectl{T: t, Cluster: cluster, Root: "../../.."}
+	k.Run("delete", "mutatingadmissionpolicybindings,mutatingadmissionpolicies", "--all") // those of the local cluster
+	task := func() string {
+		out, err := k.Try(t.Context(), job, "create", "--dry-run=server", "-f", "-", "-o", "jsonpath={.spec.tasks[0].name}")
+		require.NoError(t, err, out)
+		return out
+	}
+	require.Eventually(t, func() bool { return task() == "" }, mustertesting.Patience, mustertesting.Patience/100)
+	k.Run("apply", "-k", installation.WithComponent(t, k.Root+"/manifests/deploy", "beta-defaults"))
+	require.Eventually(t, func() bool { return task() == "default0" }, mustertesting.Patience, mustertesting.Patience/100)
 }
