@@ -95,31 +95,32 @@ func programs(s *harness.Story) map[string]string {
 }
 
 // importCommitBefore builds the image of the commit before from its own sources, and gives it to the node. It returns the kustomization that
-// installs it. A checkout without history has no such commit: then the image is built once more from this one.
+// installs it. A checkout without history has no such commit: then the image is built once more from these sources.
 func importCommitBefore(t *testing.T) string {
 	t.Helper()
-	commit, err := git("rev-parse", "--verify", "HEAD~1")
-	if err != nil {
-		t.Log("the commit before is not in this checkout: the image is built from this commit")
-		commit, err = git("rev-parse", "HEAD")
-		require.NoError(t, err, commit)
-	}
 	sources := t.TempDir()
 	archive := filepath.Join(t.TempDir(), "sources.tar")
-	out, err := git("archive", "--output="+archive, commit)
-	require.NoError(t, err, out)
-	extracted, err := exec.Command("tar", "-x", "-f", archive, "-C", sources).CombinedOutput()
-	require.NoError(t, err, string(extracted))
+	commit, err := run("git", "rev-parse", "--verify", "HEAD~1")
+	pack := []string{"git", "archive", "--output=" + archive, commit}
+	if err != nil {
+		t.Logf("the commit before is not in this checkout: the image is built from this one. %s", commit)
+		commit = "unknown"
+		pack = []string{"tar", "-c", "-f", archive, "--exclude=./bin", "--exclude=./.cache", "."}
+	}
+	for _, step := range [][]string{pack, {"tar", "-x", "-f", archive, "-C", sources}} {
+		out, err := run(step...)
+		require.NoError(t, err, out)
+	}
 	require.NoError(t, os.Remove(archive))
 	require.NoError(t, workloads.ImportMuster(t.Context(), harness.Shared().Cluster, sources, "before", "VERSION=before", "COMMIT="+commit))
 	t.Logf("the commit before is %s", commit)
 	return installation.Overlay(t, filepath.Join(sources, "manifests", "deploy"), "before")
 }
 
-// git runs git in this repository.
-func git(args ...string) (string, error) {
-	command := exec.Command("git", args...)
-	command.Dir = root
-	out, err := command.CombinedOutput()
+// run runs a command in the root of this repository.
+func run(command ...string) (string, error) {
+	c := exec.Command(command[0], command[1:]...)
+	c.Dir = root
+	out, err := c.CombinedOutput()
 	return strings.TrimSpace(string(out)), err
 }
