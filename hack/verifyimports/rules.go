@@ -116,17 +116,13 @@ var pluginInterfaces = []string{
 	upstream + "/pkg/scheduler/apis/config/v1",
 	upstream + "/pkg/scheduler/framework",
 	upstream + "/pkg/scheduler/framework/plugins/defaultpreemption",
-	upstream + "/pkg/scheduler/framework/plugins/feature",
 	upstream + "/pkg/scheduler/framework/plugins/names",
 	upstream + "/pkg/scheduler/framework/preemption",
 	upstream + "/pkg/scheduler/framework/runtime",
-	upstream + "/pkg/scheduler/metrics",
 }
 
 // moreOfUpstream are further packages of upstream that a folder may import.
 var moreOfUpstream = map[string][]string{
-	// It compares nodes as upstream's preemption does.
-	"pkg/scheduler/plugins/gangpreemption": {upstream + "/pkg/scheduler/util"},
 	// A program of the user's own is built like this.
 	"test/integration/plainprogram/scheduler": {upstream + "/cmd/kube-scheduler/app"},
 	// The templates of a Job's pods are completed as the API server does with pods.

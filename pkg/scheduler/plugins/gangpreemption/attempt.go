@@ -16,12 +16,12 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
-	"k8s.io/kubernetes/pkg/scheduler/util"
 
 	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/placement"
 	"github.com/muster-sched/muster/pkg/scheduler/eviction"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+	"github.com/muster-sched/muster/pkg/scheduler/upstream"
 )
 
 // attempt is one search for victims. Everything that is not said here is as in the upstream DefaultPreemption.
@@ -255,7 +255,7 @@ func (a *attempt) OrderedScoreFuncs(ctx context.Context, victims map[string]*ext
 		},
 		func(node string) int64 { return -int64(len(victims[node].Pods)) },
 		func(node string) int64 {
-			if earliest := util.GetEarliestPodStartTime(victims[node]); earliest != nil {
+			if earliest := upstream.EarliestStart(victims[node]); earliest != nil {
 				return earliest.UnixNano()
 			}
 			return math.MinInt64

@@ -21,6 +21,7 @@ import (
 
 	"github.com/muster-sched/muster/pkg/placement"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+	"github.com/muster-sched/muster/pkg/scheduler/upstream"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -72,7 +73,7 @@ func (r *permitHandle) EventRecorder() events.EventRecorderLogger { return r.eve
 type recorded struct {
 	*cluster
 	room    *permitHandle
-	evict   evictFunc
+	evict   upstream.EvictFunc
 	evicted []string
 	err     error // what upstream answers
 	memory  bool  // upstream answers that the pod held nothing in the API

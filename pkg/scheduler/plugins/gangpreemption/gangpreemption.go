@@ -15,16 +15,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	upstreamconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
-	"k8s.io/kubernetes/pkg/scheduler/metrics"
 
 	"github.com/muster-sched/muster/pkg/apis/config"
 	"github.com/muster-sched/muster/pkg/placement"
@@ -58,10 +55,15 @@ func New(tracker *gangs.Tracker) frameworkruntime.PluginFactory {
 		if !ok {
 			return nil, fmt.Errorf("the arguments of %s are of type %T, GangPreemptionArgs needed", Name, obj)
 		}
-		inner, err := defaultpreemption.New(ctx, &upstreamconfig.DefaultPreemptionArgs{
+		victims, err := eviction.ForProfile(tracker, handle)
+		if err != nil {
+			return nil, fmt.Errorf("making %s: %w", Name, err)
+		}
+		plugin := &GangPreemption{tracker: tracker, handle: handle, victims: victims}
+		plugin.DefaultPreemption, err = upstream.NewPreemption(ctx, &upstreamconfig.DefaultPreemptionArgs{
 			MinCandidateNodesPercentage: args.MinCandidateNodesPercentage,
 			MinCandidateNodesAbsolute:   args.MinCandidateNodesAbsolute,
-		}, handle, feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate))
+		}, handle, plugin.evictWith)
 		if err != nil {
 			return nil, fmt.Errorf("making the upstream plugin within %s: %w", Name, err)
 		}
@@ -69,12 +71,6 @@ func New(tracker *gangs.Tracker) frameworkruntime.PluginFactory {
 			return nil, fmt.Errorf("starting the tracker of gangs for %s: %w", Name, err)
 		}
 		tracker.Victims.EvictPods()
-		victims, err := eviction.ForProfile(tracker, handle)
-		if err != nil {
-			return nil, fmt.Errorf("making %s: %w", Name, err)
-		}
-		plugin := &GangPreemption{DefaultPreemption: inner, tracker: tracker, handle: handle, victims: victims}
-		inner.Executor.PreemptPod = plugin.evictWith(inner.Executor.PreemptPod)
 		return plugin, nil
 	}
 }
@@ -84,7 +80,7 @@ func (*GangPreemption) Name() string { return Name }
 
 // PostFilter has pods evicted so that one that found no node fits, and nominates it to the node.
 func (p *GangPreemption) PostFilter(ctx context.Context, cycle fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
-	metrics.PreemptionAttempts.Inc()
+	upstream.CountPreemption()
 	result, status := p.postFilter(ctx, cycle, pod, statuses)
 	if message := status.Message(); message != "" {
 		return result, fwk.NewStatus(status.Code(), "preemption: "+message)
@@ -128,7 +124,7 @@ func (p *GangPreemption) preempt(ctx context.Context, cycle fwk.CycleState, pod 
 }
 
 // evictWith looks again, at the moment of eviction, whether gangs stay whole, and evicts in upstream's way.
-func (p *GangPreemption) evictWith(evict evictFunc) evictFunc {
+func (p *GangPreemption) evictWith(evict upstream.EvictFunc) upstream.EvictFunc {
 	return func(ctx context.Context, candidate preemption.Candidate, preemptor preemption.ExecutorPreemptor, victim *corev1.Pod, plugin string) (bool, error) {
 		// Upstream chooses the victims of native pod groups without regard to our gangs.
 		native := preemptor.Type() != string(fwk.PodKeyType)
@@ -157,8 +153,6 @@ func (p *GangPreemption) evictWith(evict evictFunc) evictFunc {
 		return inMemory, err
 	}
 }
-
-type evictFunc = func(ctx context.Context, candidate preemption.Candidate, preemptor preemption.ExecutorPreemptor, victim *corev1.Pod, plugin string) (bool, error)
 
 // takeBack rejects a member that waits in Permit, which rolls its whole gang back. Other victims of that gang may have been rolled back by
 // that already: such a pod must not be deleted.
