@@ -8,12 +8,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/muster-sched/muster/pkg/localcluster"
 )
@@ -24,6 +26,10 @@ const Patience = 7 * time.Minute
 
 // Components are the values of the label app.kubernetes.io/component of Muster's pods. The Deployments and Leases are called muster- and this.
 var Components = []string{"controller", "scheduler"}
+
+// Job is a Job of a user. Its name is kept.
+const Job = `{"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "kept", "namespace": "default"}, "spec": {"tasks": [
+{"name": "t", "replicas": 1, "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "busybox"}]}}}]}}`
 
 // Kubectl runs kubectl as the administrator of a cluster.
 type Kubectl struct {
@@ -116,6 +122,21 @@ func (k Kubectl) Remove(deploy string) {
 	k.T.Helper()
 	require.NoError(k.T, k.Follow(k.T.Context(), "Remove", deploy))
 	assert.Empty(k.T, k.Run("get", "-k", deploy, "--ignore-not-found", "-o", "name"))
+}
+
+// AwaitPods waits until each Deployment of Muster has a pod of an image. Pod Security has let it in.
+func (k Kubectl) AwaitPods(image string) {
+	k.T.Helper()
+	for _, component := range Components {
+		var out string
+		err := wait.PollUntilContextTimeout(k.T.Context(), 200*time.Millisecond, Patience, true, func(ctx context.Context) (bool, error) {
+			var err error
+			out, err = k.Try(ctx, "", "get", "pods", "-n", "muster-system", "-l", "app.kubernetes.io/component="+component,
+				"-o", "jsonpath={.items[*].spec.containers[0].image}")
+			return err == nil && slices.Contains(strings.Fields(out), image), nil
+		})
+		require.NoError(k.T, err, "no pod of %s has the image %s: %s", component, image, out)
+	}
 }
 
 // Left returns the objects in the cluster that are of Muster, of its API or of Helm, by their name. It returns all webhooks, too. It leaves out the

@@ -4,7 +4,6 @@ package install_test
 
 import (
 	"context"
-	"strings"
 	"testing"
 	"time"
 
@@ -26,9 +25,6 @@ const (
 	folder    = "../../../manifests/charts/muster"
 	release   = "muster"
 	namespace = "muster-system"
-	// job is a Job of a user.
-	job = `{"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "kept", "namespace": "default"}, "spec": {"tasks": [
-{"name": "t", "replicas": 1, "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "busybox"}]}}}]}}`
 )
 
 var cluster *localcluster.Cluster
@@ -92,28 +88,13 @@ func uninstall(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// requirePods waits until each Deployment has pods, and all of them have an image.
-func requirePods(k installation.Kubectl, image string) {
-	k.T.Helper()
-	for _, component := range installation.Components {
-		var out string
-		err := wait.PollUntilContextTimeout(k.T.Context(), 200*time.Millisecond, installation.Patience, true, func(ctx context.Context) (bool, error) {
-			var err error
-			out, err = k.Try(ctx, "", "get", "pods", "-n", namespace, "-l", "app.kubernetes.io/component="+component,
-				"-o", "jsonpath={.items[*].spec.containers[0].image}")
-			return err == nil && strings.Contains(" "+out+" ", " "+image+" "), nil
-		})
-		require.NoError(k.T, err, "no pod of %s has the image %s: %s", component, image, out)
-	}
-}
-
 // createJob creates the Job once the API server serves the new kind.
 func createJob(k installation.Kubectl) {
 	k.T.Helper()
 	var out string
 	err := wait.PollUntilContextTimeout(k.T.Context(), 200*time.Millisecond, installation.Patience, true, func(ctx context.Context) (bool, error) {
 		var err error
-		out, err = k.Try(ctx, job, "create", "-f", "-")
+		out, err = k.Try(ctx, installation.Job, "create", "-f", "-")
 		return err == nil, nil
 	})
 	require.NoError(k.T, err, out)
@@ -129,14 +110,14 @@ func TestInstallUpgradeRollBackAndRemove(t *testing.T) {
 	require.Empty(t, k.Left())
 	install(t, nil)
 	k.Run("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
-	requirePods(k, "muster:dev")
+	k.AwaitPods("muster:dev")
 	createJob(k)
 	created := uid()
 
 	upgrade(t, image("next"))
-	requirePods(k, "muster:next")
+	k.AwaitPods("muster:next")
 	rollBack(t)
-	requirePods(k, "muster:dev")
+	k.AwaitPods("muster:dev")
 	require.Equal(t, created, uid())
 
 	// Jobs outlive the release, and the next one takes over the CRDs.
