@@ -48,14 +48,16 @@ type Reserved = reservations.Nodes[Key]
 // Enter says what a pod is at the start of its scheduling cycle.
 func (t *Tracker) Enter(pod *corev1.Pod) Entry {
 	t.Leadership.Lead()
-	key, ok := KeyOf(pod)
+	key, isMember := KeyOf(pod)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !ok {
+	g, m := t.find(pod.UID)
+	if !isMember {
 		delete(t.detached, pod.UID)
+	}
+	if !isMember && m == nil { // the queue's pod may be older than the tracker's, and not name its gang yet
 		return Entry{Role: Single, Reserved: t.WaitList.reservedAgainst(nil, pod), freed: t.WaitList.held.freed}
 	}
-	g, m := t.find(pod.UID)
 	if m == nil {
 		t.unseen[pod.UID] = pod
 		return Entry{Role: Held, Reason: notSeen}
@@ -66,11 +68,7 @@ func (t *Tracker) Enter(pod *corev1.Pod) Entry {
 		g.scout.uid = noUID // the first of the scouts that comes is it
 	}
 	if reason := t.closedTo(key, m.Pod); reason != "" {
-		g.turnedAway = true
-		if g.scout.uid == pod.UID {
-			g.scout.called = time.Time{} // it has come
-			t.look(g.key)
-		}
+		t.turnAway(g, m)
 		return Entry{Role: Held, Reason: reason}
 	}
 	entry := Entry{Reserved: t.WaitList.reservedAgainst(g, pod), freed: t.WaitList.held.freed}
@@ -88,6 +86,15 @@ func (t *Tracker) Enter(pod *corev1.Pod) Entry {
 	return entry
 }
 
+// turnAway notes that the scheduling cycle of a member ends without a decision on it.
+func (t *Tracker) turnAway(g *group, m *gang.Member) {
+	g.turnedAway = true
+	if g.scout.uid == m.UID {
+		g.scout.called = time.Time{} // it has come
+		t.look(g.key)
+	}
+}
+
 // LimitsOf is the room that is reserved against a single pod or surplus. It is empty for a member of a gang that is placed as a whole.
 func (t *Tracker) LimitsOf(pod *corev1.Pod) Entry {
 	t.mu.Lock()
@@ -102,18 +109,24 @@ func (t *Tracker) LimitsOf(pod *corev1.Pod) Entry {
 	return Entry{Reserved: t.WaitList.reservedAgainst(g, pod), Holds: t.WaitList.book.Holds(t.priorityOf(g), t.clock.Now())}
 }
 
-// Reserve notes that a member has its room on a node. That ends the assumption for it. The caller charges the pod as well (Charge).
-func (t *Tracker) Reserve(pod *corev1.Pod) {
+// Reserve notes that a member has its room on a node. That ends the assumption for it. The caller charges the pod as well (Charge). It returns
+// false for a pod that joined a gang when its cycle had begun: the gang must be decided first.
+func (t *Tracker) Reserve(pod *corev1.Pod) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.WaitList.held.pods, pod.UID)
 	t.WaitList.held.taken = true
 	g, m := t.find(pod.UID)
 	if m == nil || m.State == gang.Bound {
-		return // bound by another scheduler; Permit rejects it
+		return true // bound by another scheduler; Permit rejects it
+	}
+	if key, _ := KeyOf(pod); key != g.key && !g.Seated() {
+		t.turnAway(g, m)
+		return false
 	}
 	g.setState(m, gang.Reserved)
 	t.took(g, m)
+	return true
 }
 
 // took ends the assumption for a member that has its room now.

@@ -22,7 +22,6 @@ const (
 	behindOther      = "waiting until a member that must be placed before has its room"
 	holdsRoom        = "the pod holds room already"
 	couldNotBePlaced = "the gang was found to fit, but its members could not be placed together; it is tried again"
-	gangHasChanged   = "the gang has changed"
 )
 
 // waitTexts say what a gang waits for.

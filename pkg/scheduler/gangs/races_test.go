@@ -315,6 +315,51 @@ func TestAPodThatNamesAnotherGangLeavesItsOld(t *testing.T) {
 	assert.NotContains(t, tr.gangs, keyNamed("other"))
 }
 
+// TestAPodThatHasJoinedAGangIsNotTriedForItself: muster-controller gives PodGroups to pods without one. The tracker may hear of that before
+// the scheduling queue, or in the middle of the pod's cycle. Such a pod was bound though its queue was full: neither it nor its gang was
+// checked.
+func TestAPodThatHasJoinedAGangIsNotTriedForItself(t *testing.T) {
+	single := singleNamed("m", "q").Obj()
+	for name, tc := range map[string]struct{ before, after func(*testing.T, *Tracker) }{
+		"before its cycle": {after: func(t *testing.T, tr *Tracker) {
+			assert.Equal(t, Held, tr.Enter(single).Role)
+		}},
+		"in its cycle": {before: func(t *testing.T, tr *Tracker) {
+			require.Equal(t, Single, tr.Enter(single).Role)
+		}, after: func(t *testing.T, tr *Tracker) {
+			require.Nil(t, tr.Quota.QuotaShortage(single), "its gang is checked as a whole")
+			require.Nil(t, tr.Quota.Charge(single))
+			assert.False(t, tr.Reserve(single))
+			unreserve(tr, single)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := openTracker(t)
+			tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "1").Obj())
+			setPods(tr, singleNamed("other", "q").Node("node").Obj(), single)
+			require.Empty(t, tr.Gate(single))
+			if tc.before != nil {
+				tc.before(t, tr)
+			}
+			tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1))
+			member := memberNamed("m").Obj()
+			tr.SetPod(member)
+			require.Equal(t, []string{"m"}, namesOf((&dispatcher{tr}).nextActions(theGang).Activate), "as the scout")
+			toLookAt(tr)
+			tc.after(t, tr)
+			require.Contains(t, toLookAt(tr), theGang)
+			assert.Equal(t, []string{"m"}, namesOf((&dispatcher{tr}).nextActions(theGang).Activate), "again: its cycle was no scout's")
+			assert.Equal(t, Scout, tr.Enter(member).Role)
+			snapshot := tr.Decisions.Snapshot(member)
+			require.NotNil(t, snapshot)
+			assert.NotNil(t, snapshot.Lacks, "the queue is full")
+			used, all := tr.Quota.Ledger.Totals("q")
+			assert.EqualValues(t, 1000, used.List()[corev1.ResourceCPU], "only the other pod")
+			assert.Equal(t, used, all)
+		})
+	}
+}
+
 // TestAPodThatHasLeftItsGangIsActivatedUntilTheQueueKnows: the queue may not have heard of the change yet, and then holds the pod again.
 func TestAPodThatHasLeftItsGangIsActivatedUntilTheQueueKnows(t *testing.T) {
 	none := memberNamed("m0").Obj()

@@ -133,6 +133,24 @@ func (s *simulation) createSingle(queue string, cpu int64, priority int32) *core
 	return s.createPod(cpu, priority, map[string]string{schedulingv1beta1.QueueNameAnnotation: queue})
 }
 
+// adopt gives a pod without a gang a PodGroup of its own, as muster-controller does. The pod names its queue no more, as its PodGroup may move
+// to another. The tracker may hear of it before the scheduling queue.
+func (s *simulation) adopt(pod *corev1.Pod) {
+	phase := schedulingv1beta1.PodGroupInqueue
+	if s.draw("pending", 0, 1) == 1 {
+		phase = schedulingv1beta1.PodGroupPending
+	}
+	if s.fault("trackerFirst", 2) {
+		s.deliverAll(&s.toScheduler)
+		defer s.deliverAll(&s.ofPods)
+		defer s.deliverAll(&s.ofGroups)
+	}
+	key := s.createGang(s.newName("adopted"), gangSpec{queue: pod.Annotations[schedulingv1beta1.QueueNameAnnotation], minimum: 1, phase: phase})
+	pod = pod.DeepCopy()
+	pod.Annotations = map[string]string{schedulingv1beta1.GroupNameAnnotation: key.Name}
+	s.tellPod(pod)
+}
+
 func (s *simulation) createPod(cpu int64, priority int32, annotations map[string]string) *corev1.Pod {
 	name := s.newName("pod")
 	pod := &corev1.Pod{

@@ -110,10 +110,12 @@ func (s *simulation) cycle(pod *corev1.Pod) {
 	}
 	assumed := pod.DeepCopy()
 	assumed.Spec.NodeName = node
+	if s.tracker.Quota.Charge(pod) != nil || !s.tracker.Reserve(pod) {
+		s.giveUp(assumed, false)
+		return
+	}
 	s.books.reserve(pod, node)
 	s.room[pod.UID] = &simRoom{node: node, cpu: simCPU(pod)}
-	s.tracker.Quota.Charge(pod)
-	s.tracker.Reserve(pod)
 	s.observe("Reserve")
 	if s.fault("reserveFails", 30) {
 		s.giveUp(assumed, true)

@@ -384,7 +384,10 @@ func (s *simulation) randomStep() {
 	case 11:
 		s.step(time.Duration(s.draw("ms", 1, 50)) * 100 * time.Millisecond)
 	case 12:
-		s.createSingle(s.drawQueue(), int64(s.draw("cpu", 1, 3))*1000, s.drawPriority())
+		pod := s.createSingle(s.drawQueue(), int64(s.draw("cpu", 1, 3))*1000, s.drawPriority())
+		if s.draw("adopted", 0, 1) == 1 {
+			s.adopt(pod)
+		}
 	case 13:
 		if uid, ok := simPick(s, "pod", simUIDs(s.api)); ok {
 			s.randomEnd(s.api[uid])

@@ -34,6 +34,9 @@ const longestWait = 15 * time.Minute
 // cannotBePlaced is why a member loses its room.
 const cannotBePlaced = "the gang's minimum could not be placed together"
 
+// hasJoined is why a pod starts over that has joined a gang.
+const hasJoined = "the pod has joined a gang, which must be decided first"
+
 // Coscheduling is the plugin. The tracker holds the state of gangs. All plugins share it.
 type Coscheduling struct {
 	tracker *gangs.Tracker
@@ -133,12 +136,12 @@ func (c *Coscheduling) PostFilter(_ context.Context, cycle fwk.CycleState, pod *
 	return nil, fwk.NewStatus(fwk.Unschedulable)
 }
 
-// Reserve notes that a member has its room.
+// Reserve notes that a member has its room. It rejects a pod that has joined a gang since PreFilter.
 func (c *Coscheduling) Reserve(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod, _ string) *fwk.Status {
-	if !cycle.IsPodGroupSchedulingCycle() && !placement.IsDryRun(cycle) {
-		c.tracker.Reserve(pod)
+	if cycle.IsPodGroupSchedulingCycle() || placement.IsDryRun(cycle) || c.tracker.Reserve(pod) {
+		return nil
 	}
-	return nil
+	return fwk.NewStatus(fwk.Unschedulable, hasJoined)
 }
 
 // Unreserve notes that a member has lost its room; in an attempt, the whole gang is rolled back.
