@@ -73,7 +73,7 @@ func Run(ctx context.Context, options Options) error {
 		return err
 	}
 	if err := play(ctx, n, cluster); err != nil {
-		return errors.Join(fail(ctx, n, err), leave(n, cluster, options.Keep, true))
+		return errors.Join(fail(ctx, n, err, cluster.Crashed()), leave(n, cluster, options.Keep, true))
 	}
 	n.heading(fmt.Sprintf("Every claim held. It took %.0f seconds.", time.Since(n.start).Seconds()))
 	return leave(n, cluster, options.Keep, false)
@@ -146,8 +146,8 @@ func play(ctx context.Context, n *narrator, cluster *localcluster.Cluster) error
 	return s.finale(ctx)
 }
 
-// fail tells why the demo ends early, and returns it in short.
-func fail(ctx context.Context, n *narrator, err error) error {
+// fail tells why the demo ends early, and which programs have crashed, and returns it in short.
+func fail(ctx context.Context, n *narrator, err, crashed error) error {
 	if n.log != nil {
 		n.tellAll()
 	}
@@ -156,6 +156,9 @@ func fail(ctx context.Context, n *narrator, err error) error {
 		return errors.New("the demo was interrupted")
 	}
 	n.say("✗ %v", err)
+	if crashed != nil {
+		n.say("%v", crashed)
+	}
 	return errors.New("the demo failed")
 }
 

@@ -60,7 +60,7 @@ func (s *stage) awaitPhase(ctx context.Context, name string, phase batchv1alpha1
 	err := s.await(ctx, name+" becomes "+string(phase), func() bool { return s.log.Job(job(name)).Phase == phase })
 	if err != nil && ctx.Err() == nil {
 		state := s.log.Job(job(name))
-		err = fmt.Errorf("%w: it is %s, %s: %s", err, state.Phase, state.Reason, state.Message)
+		err = fmt.Errorf("%w: it is %s, %s: %s; its pods: %v", err, state.Phase, state.Reason, state.Message, s.pods(name, watchlog.Pod.Live))
 	}
 	return err
 }

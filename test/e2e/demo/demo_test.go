@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,9 +35,15 @@ func TestTheDemoHoldsAndLeavesNothingBehind(t *testing.T) {
 	demo.WaitDelay = time.Minute
 	var told bytes.Buffer
 	demo.Stdout, demo.Stderr = &told, &told
-	require.NoError(t, demo.Run(), "the demo told:\n%s", &told)
+	require.NoError(t, demo.Run(), "the demo ended with:\n%s", lastLines(told.String(), 80))
 	assert.Contains(t, told.String(), "Every claim held.")
 	left, err := os.ReadDir(temporary)
 	require.NoError(t, err)
 	assert.Empty(t, left, "the demo cleans up after itself")
+}
+
+// lastLines is the end of a text. The demo says at its end what went wrong.
+func lastLines(text string, n int) string {
+	lines := strings.Split(text, "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
