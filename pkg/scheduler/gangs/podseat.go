@@ -43,7 +43,7 @@ func (v *Victims) CommitSeat(s *PodSearch, found *placement.Seat) (node string, 
 
 // seatPod begins the seat of a pod.
 func (v *Victims) seatPod(s *PodSearch, found *placement.Seat, now time.Time) bool {
-	made, evictions := newSeat(found, &s.Claimant, now)
+	made, evictions := v.t.newSeat(found, &s.Claimant, now)
 	victims := make([]types.UID, len(evictions))
 	for i := range evictions {
 		victims[i] = evictions[i].uid
@@ -61,6 +61,9 @@ func (v *Victims) seatPod(s *PodSearch, found *placement.Seat, now time.Time) bo
 	for _, eviction := range evictions {
 		v.t.Evictions.Begin(s.pod.UID, seat.node, eviction.pod)
 		v.t.repairs.Add(eviction.repair)
+	}
+	if made.leaving.Len() == 0 {
+		v.t.WaitList.usePodSeat(seat, now)
 	}
 	return true
 }
@@ -99,10 +102,15 @@ func (w *WaitList) podSeatFree(gone types.UID) {
 		seat.leaving.Delete(gone)
 		w.extend(seat.seat, uid)
 		if seat.leaving.Len() == 0 {
-			seat.until, seat.patientUntil = now.Add(useWithin), now.Add(seatPatience)
-			w.tryAgain(seat.pod, 0)
+			w.usePodSeat(seat, now)
 		}
 	}
+}
+
+// usePodSeat has the pod of a seat tried, as its victims have gone.
+func (w *WaitList) usePodSeat(seat *podSeat, now time.Time) {
+	seat.until, seat.patientUntil = now.Add(useWithin), now.Add(seatPatience)
+	w.tryAgain(seat.pod, 0)
 }
 
 // endPodSeat gives up the room and quota that are kept for a pod, and its claims. The pods that it kept out are tried again.

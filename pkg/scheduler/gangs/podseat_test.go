@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -79,6 +81,20 @@ func TestAPodComesWhenItsVictimsHaveGone(t *testing.T) {
 	assert.NotNil(t, tr.Quota.QuotaShortage(mine))
 	assert.False(t, isReady(tr, "mine"))
 	tr.DeletePod(victims[0])
+	assert.True(t, isReady(tr, "mine"))
+	assert.Nil(t, tr.Quota.QuotaShortage(mine))
+	assert.Empty(t, tr.Victims.WaitsForSeat(mine.UID))
+}
+
+func TestAPodDoesNotWaitForVictimsThatHaveGoneAlready(t *testing.T) {
+	tr, _, mine, victims := full(t)
+	known := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	tr.podLister = corelisters.NewPodLister(known)
+	require.NoError(t, known.Add(victims[1]))
+	require.NotNil(t, tr.Quota.QuotaShortage(mine))
+	tr.DeletePod(victims[0])
+	makeSeat(t, tr, mine, victims[0])
+	assert.Empty(t, evictions(tr))
 	assert.True(t, isReady(tr, "mine"))
 	assert.Nil(t, tr.Quota.QuotaShortage(mine))
 	assert.Empty(t, tr.Victims.WaitsForSeat(mine.UID))

@@ -184,12 +184,14 @@ func (r *repairer) do(ctx context.Context, job repair) error {
 	return ignoreGone(upstream.PatchPodStatus(ctx, r.client, pod, without))
 }
 
-// evict marks a pod as disrupted by the scheduler and deletes it.
+// evict marks a pod as disrupted by the scheduler and deletes it. A conflict is an error as any other: the kubelet may write the pod's status at
+// the same time, and no tick asks for the eviction again.
 func (r *repairer) evict(ctx context.Context, pod *corev1.Pod, job repair) error {
-	if err := r.mark(ctx, pod, job.message); apierrors.IsInvalid(err) {
-		return nil // another pod has its name
-	} else if err != nil {
-		return ignoreGone(err)
+	switch err := r.mark(ctx, pod, job.message); {
+	case apierrors.IsInvalid(err), apierrors.IsNotFound(err):
+		return nil // another pod has its name, or none has
+	case err != nil:
+		return err
 	}
 	if err := r.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, *metav1.NewPreconditionDeleteOptions(string(pod.UID))); err != nil {
 		return ignoreGone(err)

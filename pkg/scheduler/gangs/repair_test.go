@@ -231,14 +231,24 @@ func TestEachEvictionHasAnEvent(t *testing.T) {
 }
 
 func TestARepairThatFailsIsTriedAgain(t *testing.T) {
-	for _, verb := range []string{"patch", "delete"} {
-		t.Run(verb, func(t *testing.T) {
+	overloaded := apierrors.NewInternalError(errors.New("the API server is overloaded"))
+	conflict := apierrors.NewConflict(corev1.Resource("pods"), "m", errors.New("the pod has changed again and again"))
+	for name, tc := range map[string]struct {
+		verb string
+		err  error
+	}{
+		"the mark fails": {"patch", overloaded},
+		// Without a next try the gang would wait for the pod until the time for its going was over, a minute by default.
+		"the kubelet writes the status at the same time": {"patch", conflict},
+		"the deletion fails":                             {"delete", overloaded},
+	} {
+		t.Run(name, func(t *testing.T) {
 			pod := memberNamed("m").Node("n").Obj()
 			r, client := repairs(t, []*corev1.Pod{pod}, []*corev1.Pod{pod})
 			failures := 3
-			client.PrependReactor(verb, "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+			client.PrependReactor(tc.verb, "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 				if failures--; failures >= 0 {
-					return true, nil, apierrors.NewInternalError(errors.New("the API server is overloaded"))
+					return true, nil, tc.err
 				}
 				return false, nil, nil
 			})

@@ -37,7 +37,7 @@ func (c *Decisions) evict(g *group, s *Snapshot, d *placement.Decision) bool {
 	now := c.t.clock.Now()
 	claimant := s.Claimant()
 	claimant.uid = g.podGroup.uid
-	made, evictions := newSeat(d.Seat, claimant, now)
+	made, evictions := c.t.newSeat(d.Seat, claimant, now)
 	victims := make([]types.UID, len(evictions))
 	for i := range evictions {
 		victims[i] = evictions[i].uid
@@ -58,6 +58,9 @@ func (c *Decisions) evict(g *group, s *Snapshot, d *placement.Decision) bool {
 	}
 	c.observeDecision(s, levelNone, resultEvicting)
 	c.t.lookAfter(g.key, made.until.Sub(now))
+	if made.leaving.Len() == 0 {
+		c.t.look(g.key)
+	}
 	c.t.Reports.report(g.key)
 	return true
 }
@@ -68,11 +71,15 @@ type podEviction struct {
 	pod *corev1.Pod
 }
 
-// newSeat is the seat that evictions make for a claimant, and the evictions.
-func newSeat(found *placement.Seat, c *Claimant, now time.Time) (made *seat, evictions []podEviction) {
+// newSeat is the seat that evictions make for a claimant, and the evictions. The seat does not wait for pods that have gone since the
+// search.
+func (t *Tracker) newSeat(found *placement.Seat, c *Claimant, now time.Time) (made *seat, evictions []podEviction) {
 	made = &seat{leaving: sets.New[types.UID](), until: now}
 	for _, v := range found.Victims {
 		for _, pod := range v.AllPods() {
+			if !t.isThere(pod) {
+				continue
+			}
 			made.leaving.Insert(pod.UID)
 			if gone := now.Add(graceOf(pod)); gone.After(made.until) {
 				made.until = gone
@@ -85,6 +92,15 @@ func newSeat(found *placement.Seat, c *Claimant, now time.Time) (made *seat, evi
 	made.until = made.until.Add(goneWithin)
 	made.within = made.until.Sub(now)
 	return made, evictions
+}
+
+// isThere says whether a pod exists as far as the informer knows. The end of a pod that does is still to be reported by DeletePod.
+func (t *Tracker) isThere(pod *corev1.Pod) bool {
+	if t.podLister == nil {
+		return true
+	}
+	known, err := t.podLister.Pods(pod.Namespace).Get(pod.Name)
+	return err == nil && known.UID == pod.UID
 }
 
 // evictionFor is the eviction of one of a victim's pods for a claimant.

@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
@@ -90,6 +92,35 @@ func TestTheMembersOfAGangComeWhenItsVictimsHaveGone(t *testing.T) {
 	for i, pod := range waiting {
 		require.Empty(t, tr.Gate(pod))
 		assert.Equal(t, fmt.Sprintf("node%d", i), tr.Enter(pod).Node)
+	}
+}
+
+// TestAGangDoesNotWaitForVictimsThatHaveGoneAlready: the search reads the scheduler's snapshot, which may be older.
+func TestAGangDoesNotWaitForVictimsThatHaveGoneAlready(t *testing.T) {
+	for name, gone := range map[string]int{"one of them": 1, "all": 2} {
+		t.Run(name, func(t *testing.T) {
+			tr, _, waiting, low := evicting(t)
+			known := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+			tr.podLister = corelisters.NewPodLister(known)
+			for i, pod := range low {
+				if i < gone {
+					tr.DeletePod(pod)
+				} else {
+					require.NoError(t, known.Add(pod))
+				}
+			}
+			evictAll(t, tr, waiting, low)
+			require.Len(t, evictions(tr), len(low)-gone)
+			for _, pod := range low[gone:] {
+				require.NotEmpty(t, tr.Gate(waiting[0]))
+				tr.DeletePod(pod)
+			}
+			require.Contains(t, toLookAt(tr), theGang)
+			(&dispatcher{tr}).nextActions(theGang)
+			for _, pod := range waiting {
+				assert.Empty(t, tr.Gate(pod))
+			}
+		})
 	}
 }
 
