@@ -83,9 +83,9 @@ func makeWorld(t *testing.T, nodes int) *world {
 	return w
 }
 
-// clear removes what can wait or be waited for, and returns when it is gone.
+// clear removes what can wait or be waited for, and returns when it is gone. It may be a thousand pods.
 func (w *world) clear() {
-	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	gone, all := *metav1.NewDeleteOptions(0), metav1.ListOptions{}
 	require.NoError(w.t, muster.SchedulingV1beta1().PodGroups(w.namespace).DeleteCollection(ctx, gone, all))
