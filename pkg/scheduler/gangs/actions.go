@@ -62,7 +62,7 @@ func (d *dispatcher) dispatch(ctx context.Context, handle fwk.Handle) {
 			keys = append(keys, key)
 		}
 		var all Actions
-		for _, key := range keys {
+		for _, key := range append(d.woken(ctx, handle, keys), keys...) {
 			all.add(d.nextActions(key))
 		}
 		d.apply(ctx, handle, all)
@@ -70,6 +70,27 @@ func (d *dispatcher) dispatch(ctx context.Context, handle fwk.Handle) {
 			d.t.dirty.Done(key)
 		}
 	}
+}
+
+// woken are the gangs that have been woken, if one of those to be looked at has: they are tried in order if they are activated together. The
+// scheduling queue asks the hints of all scouts about an event under its lock, and may be in the middle of that. Then its lock is free only
+// when all have been asked.
+func (d *dispatcher) woken(ctx context.Context, handle fwk.Handle, keys []Key) []Key {
+	if !d.isAnyWoken(keys) {
+		return nil
+	}
+	handle.Activate(klog.FromContext(ctx), nil)
+	d.t.mu.Lock()
+	defer d.t.mu.Unlock()
+	woken := d.t.woken.Delete(keys...).UnsortedList()
+	d.t.woken.Clear()
+	return woken
+}
+
+func (d *dispatcher) isAnyWoken(keys []Key) bool {
+	d.t.mu.Lock()
+	defer d.t.mu.Unlock()
+	return slices.ContainsFunc(keys, d.t.woken.Has)
 }
 
 // apply carries actions out. It takes the scheduling queue's lock, so the tracker must not be locked.

@@ -622,6 +622,7 @@ func (b *books) checkNothingLeft() {
 	assert.Empty(b.t, t.members, "members")
 	assert.Empty(b.t, t.detached, "detached pods")
 	assert.Empty(b.t, t.unseen, "unseen pods")
+	assert.Empty(b.t, t.woken, "woken gangs")
 	assert.Empty(b.t, t.WaitList.held.pods, "pods held back")
 	assert.Empty(b.t, t.Quota.pods, "pods that wait for quota")
 	assert.Empty(b.t, t.Quota.gangs, "gangs that wait for quota")

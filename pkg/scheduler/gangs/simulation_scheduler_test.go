@@ -443,13 +443,13 @@ func (s *simulation) bind() (some bool) {
 
 // dispatch does what Tracker.dispatch does.
 func (s *simulation) dispatch() (some bool) {
-	keys := s.dirty.take()
+	d, keys := &dispatcher{s.tracker}, s.dirty.take()
 	var all Actions
-	for _, key := range keys {
-		all.add((&dispatcher{s.tracker}).nextActions(key))
+	for _, key := range append(d.woken(context.Background(), s, keys), keys...) {
+		all.add(d.nextActions(key))
 	}
 	s.observe("nextActions")
-	(&dispatcher{s.tracker}).apply(context.Background(), s, all)
+	d.apply(context.Background(), s, all)
 	for _, key := range s.tracker.Reports.queue.(*simQueue).take() {
 		s.tracker.Reports.TakeReport(key)
 	}

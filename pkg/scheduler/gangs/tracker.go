@@ -72,6 +72,7 @@ type Tracker struct {
 	members    map[types.UID]*group      // pod -> its gang
 	detached   map[types.UID]*corev1.Pod // pods that have left their gang, until the queue knows
 	unseen     map[types.UID]*corev1.Pod // pods that the gate held because the tracker had not seen them
+	woken      sets.Set[Key]             // gangs that are to be decided again and that the dispatcher has not looked at since
 	seen       int64                     // gangs seen so far
 }
 
@@ -107,6 +108,7 @@ func New(c clock.Clock) *Tracker {
 		members:    map[types.UID]*group{},
 		detached:   map[types.UID]*corev1.Pod{},
 		unseen:     map[types.UID]*corev1.Pod{},
+		woken:      sets.New[Key](),
 		Binds:      NewBindLimiter(),
 	}
 	t.Evictions = &Evictions{clock: c, made: map[types.UID]eviction{}, wasted: t.metrics.wasted}
@@ -224,12 +226,13 @@ func (t *Tracker) changed(g *group) {
 }
 
 // wake has an unschedulable gang decided again. It bypasses the back-off of the scheduling queue, where it would wait behind pods that have
-// not been tried lately. A short delay gathers all gangs that one event may help, so that they are tried in order.
+// not been tried lately. A short delay gathers all gangs that one event may help, so that they are tried in order (woken).
 func (t *Tracker) wake(g *group) {
 	if g.decision == nil || g.decision.woken {
 		return
 	}
 	g.decision.woken = true
+	t.woken.Insert(g.key)
 	t.lookAfter(g.key, max(wakeDelay, g.decision.nextAt.Sub(t.clock.Now())))
 }
 

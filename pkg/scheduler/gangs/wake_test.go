@@ -2,12 +2,17 @@ package gangs
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/gang"
@@ -253,4 +258,47 @@ func TestDriftIsFound(t *testing.T) {
 			assert.ElementsMatch(t, tc.differ, (&selfCheck{tr}).differing(all).UnsortedList())
 		})
 	}
+}
+
+// askingQueue is a scheduling queue that is in the middle of asking hints about an event: its lock is free when all have been asked.
+type askingQueue struct {
+	fwk.Handle
+	askRest   func()
+	activated chan []string
+}
+
+func (q *askingQueue) Activate(_ klog.Logger, pods map[string]*corev1.Pod) {
+	if q.askRest(); len(pods) > 0 {
+		q.activated <- slices.Sorted(maps.Keys(pods))
+	}
+}
+
+// TestGangsThatOneEventWakesAreTriedTogether: on a busy machine the second was woken after the first had been activated, and the first took
+// the room though the second was older.
+func TestGangsThatOneEventWakesAreTriedTogether(t *testing.T) {
+	tr, clock := newTestTracker(t)
+	older, younger := gangOf(tr, "older", 1, 1)[0], gangOf(tr, "younger", 1, 1)[0]
+	for _, pod := range []*corev1.Pod{older, younger} {
+		require.Empty(t, tr.Gate(pod))
+		refuse(t, tr, pod, "no room")
+	}
+	clock.Step(decisionPause)
+	toLookAt(tr)
+	queue := &askingQueue{askRest: func() { tr.Hints.Wake(older) }, activated: make(chan []string, 10)}
+	tr.Hints.Wake(younger)
+	readTime(tr.dirty)
+	clock.Step(wakeDelay)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		(&dispatcher{tr}).dispatch(t.Context(), queue)
+	}()
+	select {
+	case activated := <-queue.activated:
+		assert.Equal(t, []string{"default/older-0", "default/younger-0"}, activated)
+	case <-time.After(mustertesting.Patience):
+		t.Error("nothing was activated")
+	}
+	tr.dirty.ShutDown()
+	<-done
 }
