@@ -73,8 +73,7 @@ func (d *dispatcher) dispatch(ctx context.Context, handle fwk.Handle) {
 }
 
 // woken are the gangs that have been woken, if one of those to be looked at has: they are tried in order if they are activated together. The
-// scheduling queue asks the hints of all scouts about an event under its lock, and may be in the middle of that. Then its lock is free only
-// when all have been asked.
+// scheduling queue holds its lock while it asks the hints of all scouts about an event. So all have been asked when its lock is free.
 func (d *dispatcher) woken(ctx context.Context, handle fwk.Handle, keys []Key) []Key {
 	if !d.isAnyWoken(keys) {
 		return nil

@@ -238,7 +238,7 @@ func TestARepairThatFailsIsTriedAgain(t *testing.T) {
 		err  error
 	}{
 		"the mark fails": {"patch", overloaded},
-		// Without a next try the gang would wait for the pod until the time for its going was over, a minute by default.
+		// Without a next try the gang would wait for the pod for a minute.
 		"the kubelet writes the status at the same time": {"patch", conflict},
 		"the deletion fails":                             {"delete", overloaded},
 	} {

@@ -273,8 +273,8 @@ func (q *askingQueue) Activate(_ klog.Logger, pods map[string]*corev1.Pod) {
 	}
 }
 
-// TestGangsThatOneEventWakesAreTriedTogether: on a busy machine the second was woken after the first had been activated, and the first took
-// the room though the second was older.
+// TestGangsThatOneEventWakesAreTriedTogether: on a busy machine the older gang was woken after the younger had been activated. The younger
+// took the room.
 func TestGangsThatOneEventWakesAreTriedTogether(t *testing.T) {
 	tr, clock := newTestTracker(t)
 	older, younger := gangOf(tr, "older", 1, 1)[0], gangOf(tr, "younger", 1, 1)[0]
