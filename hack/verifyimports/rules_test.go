@@ -46,7 +46,7 @@ func TestObjections(t *testing.T) {
 		"nor beside it":                    {"pkg/scheduler/gangs", "k8s.io/kubernetes/pkg/scheduler/backend/queue", "no plugin interface"},
 		"nor the scheduler":                {"pkg/scheduler/report", "k8s.io/kubernetes/pkg/scheduler", "no plugin interface"},
 		"preemption is one":                {"pkg/placement", "k8s.io/kubernetes/pkg/scheduler/framework/preemption", ""},
-		"its helpers are none":             {"pkg/scheduler/plugins/gangpreemption", "k8s.io/kubernetes/pkg/scheduler/util", "no plugin interface"},
+		"its helpers are not":              {"pkg/scheduler/plugins/gangpreemption", "k8s.io/kubernetes/pkg/scheduler/util", "no plugin interface"},
 		"nor are the scheduler's metrics":  {"pkg/scheduler/plugins/gangpreemption", "k8s.io/kubernetes/pkg/scheduler/metrics", "no plugin interface"},
 		"other modules are free":           {"pkg/controllers/job", "k8s.io/client-go/kubernetes", ""},
 		"a new folder needs a place":       {"pkg/new", "fmt", "has no place in the order"},

@@ -27,7 +27,7 @@ const Patience = 7 * time.Minute
 // Components are the values of the label app.kubernetes.io/component of Muster's pods. The Deployments and Leases are called muster- and this.
 var Components = []string{"controller", "scheduler"}
 
-// Job is a Job of a user. Its name is kept.
+// Job is a Job of a user, called "kept".
 const Job = `{"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "kept", "namespace": "default"}, "spec": {"tasks": [
 {"name": "t", "replicas": 1, "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "busybox"}]}}}]}}`
 
@@ -124,7 +124,7 @@ func (k Kubectl) Remove(deploy string) {
 	assert.Empty(k.T, k.Run("get", "-k", deploy, "--ignore-not-found", "-o", "name"))
 }
 
-// AwaitPods waits until each Deployment of Muster has a pod of an image. Pod Security has let it in.
+// AwaitPods waits until each Deployment of Muster has a pod of an image. Such a pod exists only if Pod Security admits it.
 func (k Kubectl) AwaitPods(image string) {
 	k.T.Helper()
 	for _, component := range Components {

@@ -146,7 +146,7 @@ func play(ctx context.Context, n *narrator, cluster *localcluster.Cluster) error
 	return s.finale(ctx)
 }
 
-// fail tells why the demo ends early, and which programs have crashed, and returns it in short.
+// fail tells why the demo ends early and which programs have crashed. It returns the reason in short.
 func fail(ctx context.Context, n *narrator, err, crashed error) error {
 	if n.log != nil {
 		n.tellAll()

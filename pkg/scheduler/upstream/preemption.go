@@ -20,8 +20,8 @@ import (
 // be deleted.
 type EvictFunc = func(ctx context.Context, candidate preemption.Candidate, preemptor preemption.ExecutorPreemptor, victim *corev1.Pod, plugin string) (bool, error)
 
-// NewPreemption makes the plugin DefaultPreemption. The function change gets how it evicts a pod, and returns how it does so from then on: the
-// plugin has no option for that.
+// NewPreemption makes the plugin DefaultPreemption. The plugin evicts pods with the function that change returns. change gets upstream's
+// function. The plugin has no option for that.
 func NewPreemption(ctx context.Context, args *config.DefaultPreemptionArgs, handle fwk.Handle, change func(EvictFunc) EvictFunc) (*defaultpreemption.DefaultPreemption, error) {
 	plugin, err := defaultpreemption.New(ctx, args, handle, feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate))
 	if err != nil {
