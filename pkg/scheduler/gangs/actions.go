@@ -239,12 +239,12 @@ func (g *group) settlePermit(status gang.Status) (a Actions) {
 	return a
 }
 
-// detachedActions are for pods that have left their gang.
+// detachedActions are for pods that have left their gang, and for pods that are gone.
 func (d *dispatcher) detachedActions() (a Actions) {
-	for uid, pod := range d.t.detached {
+	for _, pod := range d.t.detached {
 		a.Activate = append(a.Activate, pod)
-		a.Reject = append(a.Reject, uid)
 	}
+	a.Reject = d.t.leaving.UnsortedList()
 	return a
 }
 

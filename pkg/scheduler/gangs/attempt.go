@@ -157,6 +157,7 @@ func (t *Tracker) Unreserve(pod *corev1.Pod) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.detached, pod.UID)
+	t.leaving.Delete(pod.UID)
 	g, m := t.find(pod.UID)
 	if m == nil || m.State == gang.Bound || m.State == gang.Waiting {
 		return // gone; or the API has bound it after all; or it held nothing

@@ -118,7 +118,7 @@ func (t *Tracker) isOfOthers(pod *corev1.Pod) bool {
 }
 
 // detachUnless takes a pod out of its gang if it names another now, or none. Until it is seen in a scheduling cycle, or bound, it is
-// activated and rejected from Permit again and again: the queue may not have heard yet, and it may be on its way to Permit.
+// activated again and again: the queue may not have heard yet.
 func (t *Tracker) detachUnless(key Key, isMember bool, pod *corev1.Pod) {
 	if pod.Spec.NodeName != "" {
 		delete(t.detached, pod.UID)
@@ -169,9 +169,14 @@ func (t *Tracker) awaitOutcome(g *group, m *gang.Member, last *corev1.Pod) {
 	}
 }
 
-// leave takes a pod out of its gang.
+// leave takes a pod out of its gang. A pod that holds room may be on its way to Permit. Its gang cannot have it rejected there any more.
+// Upstream's handler does not help: it may have seen the deletion before the pod waited. So the pod is rejected until it has given the room
+// back.
 func (t *Tracker) leave(g *group, m *gang.Member) {
 	delete(t.members, m.UID)
+	if m.State != gang.Waiting && m.State != gang.Bound {
+		t.leaving.Insert(m.UID)
+	}
 	inAttempt := g.isInAttempt(m)
 	if g.Remove(m.UID); g.Len() == 0 {
 		g.requests = nil

@@ -110,4 +110,9 @@ func GroupOrderKey(priority int32, queued time.Time) OrderKey {
 }
 
 // Bound forgets the sort key of a pod that has left the scheduling queue for good.
-func (o *Order) Bound(pod types.UID) { o.keys.Delete(pod) }
+func (o *Order) Bound(pod types.UID) {
+	o.keys.Delete(pod)
+	o.t.mu.Lock()
+	defer o.t.mu.Unlock()
+	o.t.leaving.Delete(pod) // it was bound although it had left its gang
+}

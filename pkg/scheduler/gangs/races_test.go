@@ -398,6 +398,61 @@ func TestAPodThatHasLeftItsGangIsActivatedUntilTheQueueKnows(t *testing.T) {
 	}
 }
 
+// TestAMemberThatGoesInItsCycleDoesNotStayInPermit: upstream's handler rejects a deleted pod from Permit, unless it sees the deletion before the
+// pod waits there. Then only the tracker can, whenever it hears of it. The random histories found a pod that held its room for good.
+func TestAMemberThatGoesInItsCycleDoesNotStayInPermit(t *testing.T) {
+	member := memberNamed("m1").Obj()
+	gone := func(tr *Tracker) { tr.DeletePod(member) }
+	rejected := func(t *testing.T, tr *Tracker) {
+		require.Contains(t, (&dispatcher{tr}).nextActions(theGang).Reject, member.UID)
+		for range 2 { // the framework adds the pod to those that wait after the plugin has answered
+			actions, _ := (&dispatcher{tr}).tick()
+			require.Contains(t, actions.Reject, member.UID)
+		}
+	}
+	gaveBack := func(tr *Tracker) { unreserve(tr, member) }
+	for name, tc := range map[string]struct {
+		change func(*Tracker)
+		end    func(*Tracker)
+	}{
+		"it is deleted":                         {gone, gaveBack},
+		"it is being deleted, and then gone":    {func(tr *Tracker) { tr.SetPod(deleting(member)); gone(tr) }, gaveBack},
+		"it leaves the gang":                    {func(tr *Tracker) { tr.SetPod(memberNamed("m1").Group("other").Obj()) }, gaveBack},
+		"it leaves the gang, and is deleted":    {func(tr *Tracker) { tr.SetPod(memberNamed("m1").Group("other").Obj()); gone(tr) }, gaveBack},
+		"it is deleted and its gang with it":    {func(tr *Tracker) { tr.DeletePodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 3)); gone(tr) }, gaveBack},
+		"it is deleted and was bound meanwhile": {gone, func(tr *Tracker) { tr.Order.Bound(member.UID) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := openTracker(t)
+			startAttempt(t, tr, 3)
+			require.Equal(t, Chosen, tr.Enter(member).Role)
+			result, _ := permit(tr, member)
+			require.Equal(t, Wait, result)
+			tc.change(tr)
+			rejected(t, tr)
+			tc.end(tr)
+			actions, _ := (&dispatcher{tr}).tick()
+			assert.NotContains(t, actions.Reject, member.UID)
+			assert.Empty(t, tr.leaving)
+		})
+	}
+	for name, change := range map[string]func(*Tracker){
+		"before Reserve": func(tr *Tracker) { gone(tr); reserve(tr, member) },
+		"before Permit":  func(tr *Tracker) { reserve(tr, member); gone(tr) },
+	} {
+		t.Run("it is deleted "+name, func(t *testing.T) {
+			tr := openTracker(t)
+			startAttempt(t, tr, 3)
+			require.Equal(t, Chosen, tr.Enter(member).Role)
+			change(tr)
+			result, _ := tr.Permit(member)
+			assert.Equal(t, Reject, result)
+			unreserve(tr, member)
+			assert.Empty(t, tr.leaving)
+		})
+	}
+}
+
 func TestAMemberWhoseBindingFailsTakesItsRoomThoughItIsReserved(t *testing.T) {
 	tr := openTracker(t)
 	pods := gangOf(tr, "g", 2, 2)

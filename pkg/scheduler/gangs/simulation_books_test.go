@@ -621,6 +621,7 @@ func (b *books) checkNothingLeft() {
 	assert.Empty(b.t, t.attempting, "attempts")
 	assert.Empty(b.t, t.members, "members")
 	assert.Empty(b.t, t.detached, "detached pods")
+	assert.Empty(b.t, t.leaving, "pods that hold room of a gang that they have left")
 	assert.Empty(b.t, t.unseen, "unseen pods")
 	assert.Empty(b.t, t.woken, "woken gangs")
 	assert.Empty(b.t, t.WaitList.held.pods, "pods held back")

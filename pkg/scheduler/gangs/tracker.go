@@ -71,6 +71,7 @@ type Tracker struct {
 	attempting map[Key]*group            // the ones whose attempt goes on
 	members    map[types.UID]*group      // pod -> its gang
 	detached   map[types.UID]*corev1.Pod // pods that have left their gang, until the queue knows
+	leaving    sets.Set[types.UID]       // pods that have left their gang, or are gone, and hold room that they are to give back
 	unseen     map[types.UID]*corev1.Pod // pods that the gate held because the tracker had not seen them
 	woken      sets.Set[Key]             // gangs that are to be decided again and that the dispatcher has not looked at since
 	seen       int64                     // gangs seen so far
@@ -107,6 +108,7 @@ func New(c clock.Clock) *Tracker {
 		attempting: map[Key]*group{},
 		members:    map[types.UID]*group{},
 		detached:   map[types.UID]*corev1.Pod{},
+		leaving:    sets.New[types.UID](),
 		unseen:     map[types.UID]*corev1.Pod{},
 		woken:      sets.New[Key](),
 		Binds:      NewBindLimiter(),
