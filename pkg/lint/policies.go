@@ -160,7 +160,7 @@ var mentions = map[Need]*regexp.Regexp{
 // NeedsOf says what each validation of a policy asks for besides the object.
 func NeedsOf(p *admissionv1.ValidatingAdmissionPolicy) [][]Need {
 	var common []Need
-	if p.Spec.ParamKind != nil {
+	if p.Spec.ParamKind != nil && p.Spec.ParamKind.Kind != "ConfigMap" { // ConfigMaps ship with the policies
 		common = append(common, NeedParams)
 	}
 	on := func(operation admissionv1.OperationType) bool {

@@ -31,7 +31,19 @@ func podGroupCases() []Case {
 	return append(cases, budgetCases(PodGroup)...)
 }
 
-func podCases() []Case { return budgetCases(Pod) }
+func podCases() []Case {
+	const wrong = `metadata: {annotations: {volcano.sh/jdb-max-unavailable: "-1"}}, `
+	cases := []Case{
+		{Name: "a wrong budget on a pod of a scheduler that is not served", Base: Pod, Patch: "{" + wrong + `spec: {schedulerName: other}}`},
+		{Name: "two budgets on a pod of a scheduler that is not served", Base: Pod,
+			Patch: `{metadata: {annotations: {volcano.sh/jdb-min-available: "1", volcano.sh/jdb-max-unavailable: "1"}}, spec: {schedulerName: other}}`},
+	}
+	for _, name := range []string{"muster", "volcano", "default-scheduler"} {
+		cases = append(cases, Case{Name: "a wrong budget on a pod of " + name, Row: rowIntJDB, Base: Pod, Patch: "{" + wrong + `spec: {schedulerName: ` + name + `}}`,
+			Says: []string{"metadata.annotations[volcano.sh/jdb-max-unavailable]", "it must be a positive integer"}})
+	}
+	return append(cases, budgetCases(Pod)...)
+}
 
 // budgetCases are cases of the annotations of disruption budgets.
 func budgetCases(base string) []Case {

@@ -225,6 +225,7 @@ func TestTheSchedulerNameIsChangedAsDocumented(t *testing.T) {
 	require.True(t, found)
 	out, err := kubectl(t, "kustomize", kustomization(t, "resources: "+shown))
 	require.NoError(t, err, out)
-	assert.Equal(t, 2, strings.Count(out, "expression: '''volcano'''\n"))
-	assert.Contains(t, out, "- --scheduler-name=volcano\n")
+	assert.Contains(t, out, "\ndata:\n  default: volcano\n  served: muster,volcano\nkind: ConfigMap\n")
+	assert.Contains(t, out, "- --scheduler-name=$(DEFAULT_SCHEDULER_NAME)\n")
+	assert.Contains(t, out, "configMapKeyRef:\n              key: default\n              name: muster-scheduler-names\n")
 }

@@ -25,7 +25,7 @@ Arguments: the root, the Deployment.
 {{- end }}
 {{- $env := $program.env }}
 {{- if eq $container.name "controller" }}
-{{- $_ := set $container "args" (include "muster.controllerArgs" $root | fromYamlArray) }}
+{{- $_ := set $container "args" (include "muster.controllerArgs" (list $root $container.args) | fromYamlArray) }}
 {{- include "muster.editPhJobs" (list $root $pod) }}
 {{- if not $root.Values.phjobs.enabled }}
 {{- $env = merge (dict "PRIMEHUB_FEATURE_JOB_SUBMISSION" "false") $env }}
@@ -35,7 +35,7 @@ Arguments: the root, the Deployment.
 {{- $_ := set (first $pod.volumes).configMap "name" (include "muster.schedulerConfigName" $root) }}
 {{- end }}
 {{- with $env }}
-{{- $_ := set $container "env" (include "muster.env" . | fromYamlArray) }}
+{{- $_ := set $container "env" (concat ($container.env | default list) (include "muster.env" . | fromYamlArray)) }}
 {{- end }}
 {{- end }}
 
@@ -96,15 +96,19 @@ Arguments: the root, the arguments of the manifests.
 {{- end }}
 {{- end }}
 
-{{/* muster.controllerArgs prints the arguments of muster-controller. */}}
+{{/*
+muster.controllerArgs prints the arguments of muster-controller: those of the manifests, and what the values add.
+Arguments: the root, the arguments of the manifests.
+*/}}
 {{- define "muster.controllerArgs" -}}
-{{- $names := .Values.schedulerNames }}
-- --served-scheduler-names={{ join "," (ternary (append $names "default-scheduler") $names .Values.replaceDefaultScheduler) }}
-{{- if ne (first $names) "muster" }}
-- --scheduler-name={{ first $names }}
+{{- range index . 1 }}
+- {{ . }}
 {{- end }}
-{{- if ne (join "," $names) "muster,volcano" }}
-- --podgroup-scheduler-names={{ join "," $names }}
+{{- with index . 0 }}
+{{- with join "," .Values.schedulerNames }}
+{{- if ne . "muster,volcano" }}
+- --podgroup-scheduler-names={{ . }}
+{{- end }}
 {{- end }}
 {{- if ne .Release.Namespace "muster-system" }}
 - --leader-elect-resource-namespace={{ .Release.Namespace }}
@@ -118,5 +122,6 @@ Arguments: the root, the arguments of the manifests.
 {{- include "muster.featureGates" .Values.controller.featureGates }}
 {{- range .Values.controller.extraArgs }}
 - {{ . | quote }}
+{{- end }}
 {{- end }}
 {{- end }}

@@ -17,13 +17,12 @@ Arguments: the root, the pattern.
 {{- end }}
 
 {{/*
-muster.file prints a file with the namespace of the release, and with the scheduler of Jobs that name none.
+muster.file prints a file with the namespace of the release.
 Arguments: the root, the path.
 */}}
 {{- define "muster.file" -}}
 {{- $root := index . 0 }}
-{{- $name := first $root.Values.schedulerNames }}
-{{- $root.Files.Get (index . 1) | replace "muster-system" $root.Release.Namespace | replace "\"'muster'\"" (printf "\"'%s'\"" $name) }}
+{{- $root.Files.Get (index . 1) | replace "muster-system" $root.Release.Namespace }}
 {{- end }}
 
 {{/*
@@ -68,5 +67,9 @@ Arguments: the root, the object.
 {{- $_ := set $object.metadata "labels" (merge $object.metadata.labels $root.Values.monitoring.labels) }}
 {{- else if eq $object.kind "Deployment" }}
 {{- include "muster.editDeployment" . }}
+{{- else if and (eq $object.kind "ConfigMap") (eq $object.metadata.name "muster-scheduler-names") }}
+{{- $names := $root.Values.schedulerNames }}
+{{- $served := ternary (append $names "default-scheduler") $names $root.Values.replaceDefaultScheduler }}
+{{- $_ := set $object "data" (dict "default" (first $names) "served" (join "," $served)) }}
 {{- end }}
 {{- end }}
