@@ -3,6 +3,9 @@ package api_test
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -34,6 +37,26 @@ func TestEveryRuleOfAdmission(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRefusedExamplesOfTheDocs: a page that shows tasks as refused shows the API server's answer behind them.
+func TestRefusedExamplesOfTheDocs(t *testing.T) {
+	pages, err := filepath.Glob(filepath.Join("..", "..", "..", "docs", "*.md"))
+	require.NoError(t, err)
+	shown := regexp.MustCompile("(?ms)^```yaml\n(tasks: # refused\n.*?)^```\n\n```text\n(.*?)\n```$")
+	examples := 0
+	for _, page := range pages {
+		content, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for _, example := range shown.FindAllSubmatch(content, -1) {
+			examples++
+			spec := "spec:\n  " + strings.ReplaceAll(string(example[1]), "\n", "\n  ")
+			err := tryCreate(t, jobs, merge(t, parse(t, smallJob), spec))
+			require.Error(t, err, page)
+			assert.Contains(t, everythingSaid(err), string(example[2]), page)
+		}
+	}
+	assert.Positive(t, examples)
 }
 
 // TestNamesOfCasesAreUnique: a name is how a failure is found.

@@ -223,12 +223,32 @@ var rules = map[string]rule{
 	"an action is one that a policy can take": {
 		base: smallJob,
 		keeps: []string{policies(`{exitCode: 1, action: AbortJob}, {exitCode: 2, action: RestartJob}, {exitCode: 3, action: RestartTask},
-			{exitCode: 4, action: RestartPod}, {exitCode: 5, action: RestartPartition}, {exitCode: 6, action: TerminateJob},
+			{exitCode: 4, action: RestartPod}, {exitCode: 6, action: TerminateJob},
 			{exitCode: 7, action: CompleteJob}, {exitCode: 8, action: ResumeJob}`)},
 		breaks: policies(`{exitCode: 3, action: SyncJob}`),
 		field:  "spec.policies[0].action",
 		message: "invalid policy action: use AbortJob, RestartJob, RestartTask, RestartPod, RestartPartition, TerminateJob, CompleteJob or ResumeJob;" +
 			" to do nothing (None), leave the policy out; SyncJob and UpdateJob happen to every job by themselves",
+	},
+	"an action restarts no less than the event is about": {
+		base: smallJob,
+		keeps: []string{policies(`{events: [TaskCompleted, TaskFailed], action: RestartTask}, {events: [PodFailed, PodEvicted], action: RestartPod}`),
+			policies(`{events: [Unknown, JobUpdated, TaskCompleted], action: RestartJob}`)},
+		breaks:  policies(`{events: [PodFailed, JobUpdated], action: RestartTask}`),
+		field:   "spec.policies[0].action",
+		message: "invalid policy action: Unknown and JobUpdated are about no single task",
+	},
+	"a task whose partitions are restarted has some": {
+		base:    smallJob,
+		breaks:  `spec: {tasks: [{name: main, replicas: 2, policies: [{event: PodFailed, action: RestartPartition}]}]}`,
+		field:   "spec.tasks[0].policies",
+		message: "invalid policy action: RestartPartition needs a task with a partitionPolicy",
+	},
+	"a Job whose partitions are restarted has some": {
+		base:    smallJob,
+		breaks:  policies(`{event: PodFailed, action: RestartPartition}`),
+		field:   "spec.policies",
+		message: "invalid policy action: RestartPartition needs a task with a partitionPolicy",
 	},
 	"waiting for a pod to start has a limit": {
 		base:    smallJob,
