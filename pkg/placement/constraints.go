@@ -137,12 +137,8 @@ func isSatisfiable(status *fwk.Status) bool {
 // maxPerNode is 1 for a pod that keeps its class off its node, by host port or anti-affinity; 0 means any number. The labels are the labels
 // of the pod's namespace. The API server has made matchLabelKeys part of the selectors.
 func maxPerNode(pod *corev1.Pod, namespace func() labels.Set) int {
-	for _, container := range pod.Spec.Containers {
-		for _, port := range container.Ports {
-			if port.HostPort > 0 {
-				return 1
-			}
-		}
+	if len(hostPorts(pod)) > 0 {
+		return 1
 	}
 	if affinity := pod.Spec.Affinity; affinity == nil || affinity.PodAntiAffinity == nil {
 		return 0
@@ -157,4 +153,22 @@ func maxPerNode(pod *corev1.Pod, namespace func() labels.Set) int {
 		}
 	}
 	return 0
+}
+
+// hostPorts are the ports of the node that a pod takes for as long as it runs. Sidecars are init containers that are always restarted.
+func hostPorts(pod *corev1.Pod) (ports []int32) {
+	containers := slices.Clone(pod.Spec.Containers)
+	for _, container := range pod.Spec.InitContainers {
+		if container.RestartPolicy != nil && *container.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			containers = append(containers, container)
+		}
+	}
+	for _, container := range containers {
+		for _, port := range container.Ports {
+			if port.HostPort > 0 {
+				ports = append(ports, port.HostPort)
+			}
+		}
+	}
+	return ports
 }

@@ -384,3 +384,45 @@ func TestResourcesThatNoNodeHasAreLeftToTheFilters(t *testing.T) {
 	assert.Equal(t, resources.List{corev1.ResourceCPU: 3000, "nvidia.com/gpu": 10}, FreeOn(nodes[1], wanted))
 	assert.Empty(t, advertisedBy(nil, []Demand{{Requests: requests}}))
 }
+
+// TestWhatRefusesComesFirst: where more room on a node would not help, the message names the filter before the requests.
+func TestWhatRefusesComesFirst(t *testing.T) {
+	nodes := []*corev1.Node{nodeIn("a", "n0", 4), nodeIn("a", "n1", 4)}
+	port := func(p *corev1.Pod) {
+		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
+	}
+	sidecar := func(p *corev1.Pod) {
+		p.Spec.InitContainers = []corev1.Container{{Name: "proxy", RestartPolicy: new(corev1.ContainerRestartPolicyAlways),
+			Ports: []corev1.ContainerPort{{ContainerPort: 81, HostPort: 81}, {ContainerPort: 82, HostPort: 82}}}}
+	}
+	four := func(p *corev1.Pod) {
+		p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("3")
+	}
+	for name, c := range map[string]struct {
+		nodes         []*corev1.Node
+		running, gang []*corev1.Pod
+		says          string
+	}{
+		"a port of its own": {nodes, nil, some(3, "m", port),
+			"room for 2 of the 3 members that start together; 1 more finds no node (host port 80 allows one of these pods on a node); it needs 1 cpu"},
+		"ports of a sidecar": {nodes, nil, some(4, "m", sidecar),
+			"room for 2 of the 4 members that start together; 2 more find no node (host ports 81, 82 allow one of these pods on a node); they need 1 cpu each"},
+		"a port, and the nodes are small": {nodes, nil, some(3, "m", port, four),
+			"1 more finds no node (host port 80 allows one of these pods on a node); it needs 3 cpu"},
+		"a port, and a node without room": {nodes, []*corev1.Pod{in("other", "o", on("n1"), four), in("other", "p", on("n1"))}, some(2, "m", port),
+			"room for 1 of the 2 members that start together; 1 more needs 1 cpu; nearest: n1 lacks 1 cpu (host port 80 allows one of these pods on a node)"},
+		"a port of another pod": {nodes, []*corev1.Pod{in("other", "o", on("n0"), port), in("other", "p", on("n1"), port)}, some(1, "m", port),
+			"no room for the only member of the gang; 1 more finds no node (node(s) didn't have free ports for the requested pod ports); it needs 1 cpu"},
+		"anti-affinity": {nodes, nil, some(3, "m", awayFrom(corev1.LabelHostname, "m")),
+			"1 more finds no node (anti-affinity allows one of these pods on a node); it needs 1 cpu"},
+		"a selector": {nodes, nil, some(1, "m", needsDisk),
+			"1 more finds no node (node(s) didn't match Pod's node affinity/selector); it needs 1 cpu"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			planner, infos := plannerOn(t, c.nodes, c.running...)
+			decision := planner.Decide(t.Context(), problemOf(c.gang), infos)
+			assert.Equal(t, Impossible, decision.Feasibility)
+			assert.Contains(t, decision.Message, c.says)
+		})
+	}
+}

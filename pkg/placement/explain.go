@@ -13,7 +13,8 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// explain is a sentence about what is missing. The text changes only when the missing amounts change.
+// explain is a sentence about what is missing. The text changes only when the missing amounts change. If more room on a node would not
+// help, what the filters said comes before the requests.
 func (o *outcome) explain() string {
 	worst := o.worst()
 	m := o.classes[worst][0]
@@ -28,20 +29,47 @@ func (o *outcome) explain() string {
 	if need == "" {
 		need = "a place"
 	}
-	text := fmt.Sprintf("%s; %s need %s each", roomFor(sum(o.Placed), len(o.problem.Members)), more, need)
+	needs, find, they := "need "+need+" each", "find", "they"
 	if missing == 1 {
-		text = fmt.Sprintf("%s; %s needs %s", roomFor(sum(o.Placed), len(o.problem.Members)), more, need)
+		needs, find, they = "needs "+need, "finds", "it"
 	}
 	if o.apart {
-		text += " where the inter-pod constraints of the gang let them go"
+		needs += " where the inter-pod constraints of the gang let them go"
 	}
-	if near := o.nearest(worst); near != "" {
-		text += "; " + near
+	room, reasons, near := roomFor(sum(o.Placed), len(o.problem.Members)), o.refusals(worst), o.nearest(worst)
+	switch {
+	case reasons == "" && near == "":
+		return fmt.Sprintf("%s; %s %s", room, more, needs)
+	case reasons == "":
+		return fmt.Sprintf("%s; %s %s; %s", room, more, needs, near)
+	case near == "":
+		return fmt.Sprintf("%s; %s %s no node (%s); %s %s", room, more, find, reasons, they, needs)
 	}
-	if o.reasons.Len() > 0 {
-		text += " (" + strings.Join(sets.List(o.reasons), ", ") + ")"
+	return fmt.Sprintf("%s; %s %s; %s (%s)", room, more, needs, near, reasons)
+}
+
+// refusals are the reasons of filters, and why a node takes no second pod of a demand; "" if there are none.
+func (o *outcome) refusals(demand int) string {
+	reasons := sets.List(o.reasons)
+	if o.demands[demand].MaxPerNode > 0 && o.Placed[demand] > 0 {
+		reasons = append([]string{needsOwnNode(o.example(demand))}, reasons...)
 	}
-	return text
+	return strings.Join(reasons, ", ")
+}
+
+// needsOwnNode says why a pod keeps pods of its class off its node.
+func needsOwnNode(pod *corev1.Pod) string {
+	var ports []string
+	for _, port := range hostPorts(pod) {
+		ports = append(ports, fmt.Sprint(port))
+	}
+	switch len(ports) {
+	case 0:
+		return "anti-affinity allows one of these pods on a node"
+	case 1:
+		return "host port " + ports[0] + " allows one of these pods on a node"
+	}
+	return "host ports " + strings.Join(ports, ", ") + " allow one of these pods on a node"
 }
 
 // roomFor says for how many of the members there is room. None of them starts, and the text must not sound as if some did: on a PodGroup it
@@ -115,7 +143,7 @@ func (o *outcome) nearest(demand int) string {
 		return cmp.Or(cmp.Compare(a.share, b.share), cmp.Compare(o.nodes[a.node].Name, o.nodes[b.node].Name))
 	})
 	for _, c := range candidates[:min(len(candidates), maxNearest)] {
-		if !o.lacksOnlyRoom(demand, c.node) {
+		if o.isFull(demand, c.node) || !o.lacksOnlyRoom(demand, c.node) {
 			continue
 		}
 		missing := resources.List{}
@@ -125,6 +153,13 @@ func (o *outcome) nearest(demand int) string {
 		return fmt.Sprintf("nearest: %s lacks %s", o.nodes[c.node].Name, missing.InWords())
 	}
 	return ""
+}
+
+// isFull says whether a node has as many pods of a demand as it may hold, whatever room it has.
+func (o *outcome) isFull(demand, node int) bool {
+	most := o.demands[demand].MaxPerNode
+	return most > 0 && len(o.Places) > demand &&
+		slices.ContainsFunc(o.Places[demand], func(p Place) bool { return p.Node == node && p.Count >= most })
 }
 
 // missingOf is how much of a request is missing. Overcommitment of a node does not count.

@@ -163,7 +163,7 @@ func (r *Reports) explanationOf(g *group) Explanation {
 		case gang.NoPodGroup:
 			return Explanation{Reason: ReasonWaitingForPodGroup, Message: waitTexts[status.Reason]}
 		case gang.TooFewMembers:
-			return missingMembers(g)
+			return missingMembers(g, r.t.outsiders.whyMissing(g.key))
 		}
 		return Explanation{}
 	}
@@ -178,14 +178,19 @@ func (r *Reports) explanationOf(g *group) Explanation {
 	return Explanation{} // about to be decided
 }
 
-// missingMembers says what is asked for, and not what is there: the existing number changes with every pod that is created.
-func missingMembers(g *group) Explanation {
+// missingMembers says what is asked for, and not what is there: the existing number changes with every pod that is created. Pods that exist
+// and may not be scheduled yet are missing for another reason.
+func missingMembers(g *group, why string) Explanation {
+	exist := "exist"
+	if why != "" {
+		exist, why = "may be scheduled", ": "+why
+	}
 	if task, minimum := g.ShortTask(); task != "" {
 		return Explanation{Reason: ReasonNotEnoughPodsOfTask,
-			Message: fmt.Sprintf("waiting for members: fewer pods of task %q exist than the %d that its minimum asks for", task, minimum)}
+			Message: fmt.Sprintf("waiting for members: fewer pods of task %q %s than the %d that its minimum asks for%s", task, exist, minimum, why)}
 	}
 	return Explanation{Reason: ReasonNotEnoughPods,
-		Message: fmt.Sprintf("waiting for members: fewer pods exist than the %d that start together", g.MinMember)}
+		Message: fmt.Sprintf("waiting for members: fewer pods %s than the %d that start together%s", exist, g.MinMember, why)}
 }
 
 // reference is the PodGroup of a gang, as events name it.

@@ -30,6 +30,25 @@ func TestWhyAGangWaits(t *testing.T) {
 		}, Explanation{Reason: "WaitingForAdmission", Message: "waiting for the PodGroup to be admitted by its queue"}},
 		"too few": {func(_ *testing.T, tr *Tracker, _ *clocktesting.FakeClock) { tr.SetPodGroup(groupIn(inqueue, 3)) },
 			Explanation{Reason: "NotEnoughTasks", Message: "waiting for members: fewer pods exist than the 3 that start together"}},
+		"a member has scheduling gates": {func(_ *testing.T, tr *Tracker, _ *clocktesting.FakeClock) {
+			tr.SetPodGroup(groupIn(inqueue, 2))
+			tr.SetPod(withGate(memberNamed("gated").Obj()))
+		}, Explanation{Reason: "NotEnoughTasks",
+			Message: "waiting for members: fewer pods may be scheduled than the 2 that start together: pods of the gang have scheduling gates"}},
+		"a member is for another scheduler, one of its task has gates": {func(_ *testing.T, tr *Tracker, _ *clocktesting.FakeClock) {
+			group := groupIn(inqueue, 1)
+			group.Spec.MinTaskMember = map[string]int32{"worker": 1}
+			tr.SetPod(memberNamed("elsewhere").SchedulerName("other").Obj())
+			tr.SetPod(withGate(memberNamed("gated").Obj()))
+			tr.SetPodGroup(group)
+		}, Explanation{Reason: "NotEnoughPodsOfTask", Message: `waiting for members: fewer pods of task "worker" may be scheduled than the 1 that its minimum asks for: ` +
+			"pods of the gang have scheduling gates, and pods of the gang name another scheduler"}},
+		"gates are gone, or their pods are": {func(_ *testing.T, tr *Tracker, _ *clocktesting.FakeClock) {
+			gated := withGate(memberNamed("gated").Obj())
+			tr.SetPodGroup(groupIn(inqueue, 3))
+			setPods(tr, gated, withGate(memberNamed("freed").Obj()), memberNamed("freed").Obj())
+			tr.DeletePod(gated)
+		}, Explanation{Reason: "NotEnoughTasks", Message: "waiting for members: fewer pods exist than the 3 that start together"}},
 		"too few of a task": {func(_ *testing.T, tr *Tracker, _ *clocktesting.FakeClock) {
 			group := groupIn(inqueue, 1)
 			group.Spec.MinTaskMember = map[string]int32{"worker": 1}

@@ -103,6 +103,13 @@ func deleting(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
+// withGate is a pod that waits for the removal of a scheduling gate.
+func withGate(pod *corev1.Pod) *corev1.Pod {
+	pod = pod.DeepCopy()
+	pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "quota"}}
+	return pod
+}
+
 func namesOf(pods []*corev1.Pod) []string {
 	names := []string{}
 	for _, pod := range pods {

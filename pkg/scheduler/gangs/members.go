@@ -31,10 +31,19 @@ func (t *Tracker) SetPod(pod *corev1.Pod) {
 	}
 	key, isMember := KeyOf(pod)
 	t.detachUnless(key, isMember, pod)
-	if !isMember || t.isOfOthers(pod) {
+	switch {
+	case !isMember:
+		t.outsiders.drop(pod.UID)
+		t.Quota.charge(pod, "", nil)
+		return
+	case t.isOfOthers(pod):
+		if t.outsiders.set(pod, key) {
+			t.Reports.report(key)
+		}
 		t.Quota.charge(pod, "", nil)
 		return
 	}
+	t.outsiders.drop(pod.UID)
 	g := t.group(key)
 	if old := g.Member(pod.UID); old == nil || old.Pod != pod {
 		t.setMember(g, old, gang.MemberOf(pod, requestsOf(pod, old)))
@@ -144,6 +153,7 @@ func (t *Tracker) DeletePod(pod *corev1.Pod) {
 	t.Victims.searches.forget(pod.UID)
 	t.Leadership.probeGone(pod.UID)
 	delete(t.detached, pod.UID)
+	t.outsiders.drop(pod.UID)
 	delete(t.WaitList.ready, pod.UID)
 	delete(t.unseen, pod.UID)
 	delete(t.WaitList.held.pods, pod.UID)

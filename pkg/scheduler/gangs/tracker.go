@@ -71,6 +71,7 @@ type Tracker struct {
 	attempting map[Key]*group            // the ones whose attempt goes on
 	members    map[types.UID]*group      // pod -> its gang
 	detached   map[types.UID]*corev1.Pod // pods that have left their gang, until the queue knows
+	outsiders  outsiders                 // pods that name a gang and wait for another component
 	leaving    sets.Set[types.UID]       // pods that have left their gang, or are gone, and hold room that they are to give back
 	unseen     map[types.UID]*corev1.Pod // pods that the gate held because the tracker had not seen them
 	woken      sets.Set[Key]             // gangs that are to be decided again and that the dispatcher has not looked at since
@@ -108,6 +109,7 @@ func New(c clock.Clock) *Tracker {
 		attempting: map[Key]*group{},
 		members:    map[types.UID]*group{},
 		detached:   map[types.UID]*corev1.Pod{},
+		outsiders:  outsiders{of: map[types.UID]outsider{}, count: map[outsider]int{}},
 		leaving:    sets.New[types.UID](),
 		unseen:     map[types.UID]*corev1.Pod{},
 		woken:      sets.New[Key](),

@@ -151,7 +151,7 @@ func TestColumns(t *testing.T) {
 		commands:  {[]string{"Name", "Action", "Kind", "Target", "Age"}, nil, []any{"columns", "AbortJob", "Job", "j"}},
 
 		phJobs:        {[]string{"Name", "User", "Group", "Status", "Reason", "Age"}, nil, []any{"columns", "jackpan", "phusers", "Running", "PodRunning"}},
-		phSchedules:   {[]string{"Name", "User", "Group", "Invalid", "NextRun", "Age"}, nil, []any{"columns", "jackpan", "phusers", true}},
+		phSchedules:   {[]string{"Name", "User", "Group", "Invalid", "NextRun", "Age"}, nil, []any{"columns", "jackpan", "phusers", true, "2026-01-01T00:00:00Z"}},
 		images:        {[]string{"Name", "Type", "Group", "Status", "Age"}, nil, []any{"columns", "both", "phusers", nil}},
 		instanceTypes: {[]string{"Name", "CPU", "Memory", "GPU", "Age"}, nil, []any{"columns", int64(1), "4G", int64(1)}},
 	} {
@@ -178,6 +178,19 @@ func TestColumns(t *testing.T) {
 			assert.Equal(t, want.cells, table.Rows[0].Cells[:len(want.cells)])
 		})
 	}
+}
+
+// TestATimeToComeIsReadable: kubectl shows how long ago a date was, and a date to come as invalid.
+func TestATimeToComeIsReadable(t *testing.T) {
+	created := create(t, phSchedules, merge(t, parse(t, fullObjects[phSchedules]), "metadata: {name: to-come}"))
+	created.Object["status"] = map[string]any{"nextRunTime": "2126-01-01T00:00:00Z"}
+	_, err := resource(phSchedules).UpdateStatus(t.Context(), created, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	out, err := kubectl(t, "get", "phschedule", "to-come", "--namespace", created.GetNamespace())
+	require.NoError(t, err, out)
+	assert.Contains(t, out, "NEXTRUN")
+	assert.Contains(t, out, "2126-01-01T00:00:00Z")
+	assert.NotContains(t, out, "<invalid>")
 }
 
 // Our programs write each count. So a Job without failed pods says 0, and so does a queue without Jobs.

@@ -33,7 +33,7 @@ const (
 // +kubebuilder:printcolumn:name="User",type=string,JSONPath=`.spec.jobTemplate.spec.userName`
 // +kubebuilder:printcolumn:name="Group",type=string,JSONPath=`.spec.jobTemplate.spec.groupName`
 // +kubebuilder:printcolumn:name="Invalid",type=boolean,JSONPath=`.status.invalid`
-// +kubebuilder:printcolumn:name="NextRun",type=date,JSONPath=`.status.nextRunTime`
+// +kubebuilder:printcolumn:name="NextRun",type=string,JSONPath=`.status.nextRunTime`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="metadata.name must be no more than 63 characters: PhJobs carry it as a label"
 type PhSchedule struct {
