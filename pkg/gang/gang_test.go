@@ -9,6 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
 func m(name string, with ...func(*Member)) *Member {
@@ -230,4 +233,33 @@ func TestCountsAreWhatCountingGives(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestWhenARunIsOver(t *testing.T) {
+	status := func(phase schedulingv1beta1.PodGroupPhase, succeeded, failed int32) schedulingv1beta1.PodGroupStatus {
+		return schedulingv1beta1.PodGroupStatus{Phase: phase, Succeeded: succeeded, Failed: failed}
+	}
+	job := mustertesting.MakeJob("j").UID("j").Obj()
+	for name, c := range map[string]struct {
+		group  *mustertesting.PodGroupWrapper
+		status schedulingv1beta1.PodGroupStatus
+		want   bool
+	}{
+		"it runs":                             {mustertesting.MakePodGroup("g"), status(schedulingv1beta1.PodGroupRunning, 3, 0), false},
+		"all have succeeded":                  {mustertesting.MakePodGroup("g"), status(schedulingv1beta1.PodGroupCompleted, 3, 0), true},
+		"more than the minimum has succeeded": {mustertesting.MakePodGroup("g"), status(schedulingv1beta1.PodGroupCompleted, 4, 0), true},
+		"a member has failed":                 {mustertesting.MakePodGroup("g"), status(schedulingv1beta1.PodGroupCompleted, 2, 1), false},
+		"a member beyond has failed":          {mustertesting.MakePodGroup("g"), status(schedulingv1beta1.PodGroupCompleted, 3, 1), false},
+		"the failed member is removed":        {mustertesting.MakePodGroup("g"), status(schedulingv1beta1.PodGroupCompleted, 2, 0), false},
+		"the gang of a Job of ours":           {mustertesting.MakePodGroup("g").Owner(job), status(schedulingv1beta1.PodGroupCompleted, 3, 0), false},
+	} {
+		group := c.group.MinMember(3).Obj()
+		group.Status = c.status
+		assert.Equal(t, c.want, IsRunOver(group), name)
+		want := int(c.status.Succeeded)
+		if c.want {
+			want = 0
+		}
+		assert.Equal(t, want, SpecOf(group).Succeeded, name)
+	}
 }

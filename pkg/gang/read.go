@@ -36,16 +36,28 @@ func MemberOf(pod *corev1.Pod, requests resources.List) *Member {
 	return m
 }
 
-// SpecOf reads a PodGroup.
+// SpecOf reads a PodGroup. Members that have succeeded in a run that is over do not count for members that come now.
 func SpecOf(group *schedulingv1beta1.PodGroup) Spec {
 	spec := Spec{
 		MinMember: int(group.Spec.MinMember), MinTaskMember: map[string]int{},
 		Succeeded: int(group.Status.Succeeded), SucceededOf: IncarnationOf(group),
 	}
+	if IsRunOver(group) {
+		spec.Succeeded = 0
+	}
 	for task, n := range group.Spec.MinTaskMember {
 		spec.MinTaskMember[task] = int(n)
 	}
 	return spec
+}
+
+// IsRunOver says whether a run of a PodGroup that no Job of ours controls is over: all members have finished, as many as the minimum have
+// succeeded, and none has failed. Members that come later belong to the next run, which has to meet the minimum anew. A member that has
+// failed may be replaced, which is no new run.
+func IsRunOver(group *schedulingv1beta1.PodGroup) bool {
+	status := &group.Status
+	return status.Phase == schedulingv1beta1.PodGroupCompleted && status.Failed == 0 && status.Succeeded >= group.Spec.MinMember &&
+		batchv1alpha1.JobOf(group) == nil
 }
 
 // IncarnationOf is the incarnation that a PodGroup's status is about. A status without an incarnation is about any.

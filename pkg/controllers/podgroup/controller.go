@@ -29,6 +29,7 @@ import (
 	schedulingv1beta1listers "github.com/muster-sched/muster/pkg/client/listers/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/controllers/usage"
 	"github.com/muster-sched/muster/pkg/controllers/worker"
+	"github.com/muster-sched/muster/pkg/job/phase"
 	"github.com/muster-sched/muster/pkg/ledger"
 )
 
@@ -88,6 +89,7 @@ type Controller struct {
 	writes    writeTimes
 	patience  patience
 	losses    *losses
+	successes *successes
 	sizes     sync.Map // "<namespace>/<name>" of a PodGroup -> how many pods the last look found
 
 	versionIsPruned atomic.Bool // the installed CRD does not know status.jobVersion
@@ -112,6 +114,8 @@ func New(cfg Config) (*Controller, error) {
 		patience: patience{limit: cfg.HoldTimeout},
 		losses:   newLosses(),
 		reports:  cfg.Reports,
+
+		successes: newSuccesses(),
 	}
 	c.adoption = newAdoption(cfg)
 	c.status = worker.New("podgroup", c)
@@ -260,12 +264,14 @@ func (c *Controller) queueHandler() cache.ResourceEventHandler {
 	}
 }
 
-// jobHandler enqueues the PodGroups of Jobs that have another incarnation, or another number of succeeded pods, than before.
+// jobHandler enqueues the PodGroups of Jobs whose incarnation or number of succeeded pods has changed. It does so, too, for Jobs that create
+// no more pods, or create pods again.
 func (c *Controller) jobHandler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		UpdateFunc: func(oldObj, newObj any) {
 			last, next := oldObj.(*batchv1alpha1.Job), newObj.(*batchv1alpha1.Job)
-			if last.Status.Version != next.Status.Version || last.Status.Succeeded != next.Status.Succeeded {
+			ended := phase.KeepsOnlyFinished(next.Status.State.Phase) != phase.KeepsOnlyFinished(last.Status.State.Phase)
+			if ended || last.Status.Version != next.Status.Version || last.Status.Succeeded != next.Status.Succeeded {
 				c.gather(next.Namespace + "/" + batchv1alpha1.PodGroupName(next))
 			}
 		},
@@ -290,11 +296,16 @@ func (c *Controller) podHandler() cache.ResourceEventHandler {
 		}
 	}
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc: gather,
+		AddFunc: func(obj any) {
+			c.successes.saw(obj.(*corev1.Pod))
+			gather(obj)
+		},
 		UpdateFunc: func(oldObj, newObj any) {
 			last, next := oldObj.(*corev1.Pod), newObj.(*corev1.Pod)
+			c.successes.saw(next)
 			if last.UID != next.UID {
 				c.losses.gone(last)
+				c.successes.gone(last)
 			} else {
 				c.losses.change(last, next)
 			}
@@ -306,6 +317,7 @@ func (c *Controller) podHandler() cache.ResourceEventHandler {
 		DeleteFunc: func(obj any) {
 			if pod, ok := worker.LastKnown[*corev1.Pod](obj); ok {
 				c.losses.gone(pod)
+				c.successes.gone(pod)
 				gather(pod)
 			}
 		},

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/policy"
 )
 
 // memberCounts are the numbers of members of a PodGroup by state.
@@ -19,6 +20,8 @@ type memberCounts struct {
 
 	// ofJob: a Job controls the PodGroup.
 	ofJob bool
+	// mayGoOn: that Job goes on, and not all of its pods have succeeded. It may create more pods.
+	mayGoOn bool
 	// lost: bound members were lost lately, and not by Muster.
 	lost bool
 
@@ -32,8 +35,11 @@ type memberCounts struct {
 	started int32
 	// running counts members whose pod phase is Running and that are not being deleted.
 	running int32
-	// succeeded and failed count by pod phase. Members that have succeeded and are gone stay in all counts that they were in.
+	// succeeded and failed count members that ended by themselves. A pod that is deleted may exit with 0, though its work is not done.
+	// Members that have succeeded and are gone stay in all counts that they were in.
 	succeeded, failed int32
+	// gone counts the succeeded members that are gone.
+	gone int32
 	// waiting counts members without a node.
 	waiting int
 	// unschedulable counts members without a node whose condition PodScheduled is False.
@@ -42,14 +48,14 @@ type memberCounts struct {
 	why *corev1.PodCondition
 }
 
-// memory is the Job's record of a PodGroup's pods: how many of an incarnation have succeeded. The objects of some may be gone, and the gang
-// still counts on them.
+// memory is the record of a PodGroup's pods: how many of an incarnation have succeeded. The objects of some may be gone, and the gang still
+// counts on them.
 type memory struct {
 	version   int64
 	succeeded int32
 }
 
-// count counts the members of one PodGroup. Members that have succeeded and are deleted count, too, as the Job remembers them.
+// count counts the members of one PodGroup. Members that have succeeded and are deleted count, too, as they are remembered.
 func count(pods []*corev1.Pod, remembered memory) memberCounts {
 	t := memberCounts{version: max(currentVersion(pods), remembered.version)}
 	for _, pod := range pods {
@@ -67,6 +73,7 @@ func count(pods []*corev1.Pod, remembered memory) memberCounts {
 // countGone adds succeeded members that are gone, from the recorded number of succeeded ones.
 func (t *memberCounts) countGone(remembered int32) {
 	gone := max(0, remembered-t.succeeded)
+	t.gone = gone
 	t.seated += gone
 	t.finished += gone
 	t.members += int(gone)
@@ -93,7 +100,9 @@ func (t *memberCounts) countCurrent(pod *corev1.Pod) {
 	}
 	switch pod.Status.Phase {
 	case corev1.PodSucceeded:
-		t.succeeded++
+		if policy.HasSucceeded(pod) {
+			t.succeeded++
+		}
 	case corev1.PodFailed:
 		t.failed++
 	}
@@ -118,7 +127,7 @@ func (t *memberCounts) countCurrent(pod *corev1.Pod) {
 
 // unfinished says whether any member is still to run or running. Members without a node are not in seated.
 func (t *memberCounts) unfinished() bool {
-	return t.seated > t.finished || t.members > int(t.succeeded+t.failed)
+	return t.seated > t.finished || t.waiting > 0
 }
 
 // moreTelling says whether a explains the wait better than b: lack of room comes first, as only the member that was tried says it, and

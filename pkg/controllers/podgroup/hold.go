@@ -65,8 +65,8 @@ func (p *patience) forget(key string) {
 
 // settleHold keeps room for an admitted PodGroup until its minimum is bound, or it has waited too long; it stays admitted then, and other
 // PodGroups may be admitted, too. It returns when to look again; 0 if it need not. Room that is kept for a deleted PodGroup of the same
-// name is given back. pods are the members that exist.
-func (c *Controller) settleHold(group *schedulingv1beta1.PodGroup, pods []*corev1.Pod, next *schedulingv1beta1.PodGroupStatus) time.Duration {
+// name is given back. pods are the members that exist. gone is the number of succeeded members that are gone: they need no room.
+func (c *Controller) settleHold(group *schedulingv1beta1.PodGroup, pods []*corev1.Pod, gone int32, next *schedulingv1beta1.PodGroupStatus) time.Duration {
 	key := cache.MetaObjectToName(group).String()
 	c.usage.ReleaseOtherHolds(group.Namespace, group.Name, group.UID)
 	if !waitsForMembers(next.Phase) {
@@ -87,7 +87,8 @@ func (c *Controller) settleHold(group *schedulingv1beta1.PodGroup, pods []*corev
 		c.usage.ReleaseHold(group.Namespace, group.Name, group.UID)
 		return 0
 	}
-	c.usage.Hold(group, usage.MinimumOf(group), askedFor(group, pods, c.usage.RequestsOf))
+	minimum := group.Spec.MinMember
+	c.usage.Hold(group, withoutGone(usage.MinimumOf(group), gone, minimum), withoutGone(askedFor(group, pods, c.usage.RequestsOf), gone, minimum))
 	return max(left, 0)
 }
 
@@ -101,13 +102,16 @@ func waitsForMembers(phase schedulingv1beta1.PodGroupPhase) bool {
 func (c *Controller) restore() {
 	groups := c.admission.groups.List()
 	for _, obj := range groups {
-		if group := obj.(*schedulingv1beta1.PodGroup); waitsForMembers(group.Status.Phase) {
-			c.usage.Grant(group, usage.MinimumOf(group))
+		group := obj.(*schedulingv1beta1.PodGroup)
+		_, members := c.countMembers(group)
+		if waitsForMembers(group.Status.Phase) {
+			c.usage.Grant(group, withoutGone(usage.MinimumOf(group), members.gone, group.Spec.MinMember))
 		}
 	}
 	for _, obj := range groups {
 		group := obj.(*schedulingv1beta1.PodGroup)
-		c.settleHold(group, c.usage.Members(group.Namespace, group.Name), &group.Status)
+		pods, members := c.countMembers(group)
+		c.settleHold(group, pods, members.gone, &group.Status)
 	}
 	c.admission.wake()
 }

@@ -21,6 +21,23 @@ func minimumOfTasks(spec *schedulingv1beta1.PodGroupSpec) map[string]int32 {
 	return spec.MinTaskMember
 }
 
+// withoutGone is the rest of the demand of a minimum when some of its members have succeeded and are gone. Their requests are not known any
+// more: each counts as an equal part.
+func withoutGone(demand resources.List, gone, minimum int32) resources.List {
+	if gone <= 0 {
+		return demand
+	}
+	if gone >= minimum {
+		return resources.List{}
+	}
+	left := resources.List{}
+	for name, amount := range demand {
+		whole, rest := amount/int64(minimum), amount%int64(minimum)
+		left[name] = amount - whole*int64(gone) - rest*int64(gone)/int64(minimum)
+	}
+	return left
+}
+
 // askedFor is the demand of a PodGroup's minimum, by its members' requests. A pod template lacks the defaults of a LimitRange, the overhead
 // of a RuntimeClass and the sidecars that admission adds; the first pod of a task shows them. If the members of a task differ, the requests
 // that all of them have in common count; a task without members asks for nothing.

@@ -6,17 +6,20 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/controllers/usage"
 	"github.com/muster-sched/muster/pkg/controllers/worker"
+	"github.com/muster-sched/muster/pkg/job/phase"
 )
 
 // Sync brings the status of one PodGroup up to date.
@@ -36,10 +39,8 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 
 	group := c.written.Latest(key, cached)
 	lost := c.losses.take(key)
-	pods := c.usage.Members(namespace, name)
+	pods, members := c.countMembers(group)
 	c.sizes.Store(key, len(pods))
-	members := count(pods, c.recall(group))
-	members.ofJob = batchv1alpha1.JobOf(group) != nil
 	members.lost = lost && !c.isGoing(group)
 	decision := c.admission.decision(key, group.UID)
 	decision.admitted = decision.admitted || c.isReplacement(group, members)
@@ -47,7 +48,7 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 	if c.versionIsPruned.Load() {
 		next.JobVersion = nil
 	}
-	holdLeft := c.settleHold(group, pods, next)
+	holdLeft := c.settleHold(group, pods, members.gone, next)
 	if cached.Status.Phase.Admitted() {
 		c.admission.forget(key, cached.UID) // the decision is in the API
 	}
@@ -103,13 +104,38 @@ func logPhase(ctx context.Context, before *schedulingv1beta1.PodGroup, now sched
 	}
 }
 
-// recall is the record of the Job that controls the PodGroup.
-func (c *Controller) recall(group *schedulingv1beta1.PodGroup) memory {
+// countMembers lists the members of a PodGroup that exist, and counts all members.
+func (c *Controller) countMembers(group *schedulingv1beta1.PodGroup) ([]*corev1.Pod, memberCounts) {
+	pods, remembered := c.recall(group)
+	members := count(pods, remembered)
+	members.ofJob = batchv1alpha1.JobOf(group) != nil
+	if job := c.jobOf(group); job != nil {
+		members.mayGoOn = !phase.KeepsOnlyFinished(job.Status.State.Phase) && members.succeeded < replicasOf(job)
+	}
+	return pods, members
+}
+
+func replicasOf(job *batchv1alpha1.Job) int32 {
+	sum := int32(0)
+	for i := range job.Spec.Tasks {
+		sum += job.Spec.Tasks[i].Replicas
+	}
+	return sum
+}
+
+// recall lists the members of a PodGroup that exist, and says how many have succeeded. The Job that controls the PodGroup says that. For
+// other PodGroups the controller remembers it.
+func (c *Controller) recall(group *schedulingv1beta1.PodGroup) ([]*corev1.Pod, memory) {
+	list := func() []*corev1.Pod { return c.usage.Members(group.Namespace, group.Name) }
+	if batchv1alpha1.JobOf(group) == nil {
+		pods, succeeded := c.successes.count(group, list)
+		return pods, memory{int64(ptr.Deref(group.Status.JobVersion, 0)), succeeded}
+	}
 	job := c.jobOf(group)
 	if job == nil {
-		return memory{}
+		return list(), memory{}
 	}
-	return memory{int64(job.Status.Version), job.Status.Succeeded}
+	return list(), memory{int64(job.Status.Version), job.Status.Succeeded}
 }
 
 // isReplacement says whether a PodGroup replaces one that was deleted while its gang ran: its Job runs, which only the job controller
@@ -147,6 +173,7 @@ func (c *Controller) forget(key, namespace, name string) {
 	c.written.Forget(key)
 	c.writes.forget(key)
 	c.losses.take(key)
+	c.successes.forget(key)
 	c.sizes.Delete(key)
 }
 

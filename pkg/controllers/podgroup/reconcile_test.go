@@ -202,7 +202,8 @@ func TestRecallIsOfTheOwningJob(t *testing.T) {
 			if c.shown != nil {
 				s.cache(c.shown)
 			}
-			assert.Equal(t, c.want, s.recall(c.group.Obj()))
+			_, remembered := s.recall(c.group.Obj())
+			assert.Equal(t, c.want, remembered)
 		})
 	}
 }
@@ -215,7 +216,7 @@ func TestRoomIsKeptForAGroupUntilItHasStartedOrWaitedTooLong(t *testing.T) {
 		return mustertesting.MakePodGroup("g").UID("g").Queue("q").MinMember(2).MinResources("cpu", "3").Phase(phase).Obj()
 	}
 	settle := func(phase schedulingv1beta1.PodGroupPhase) time.Duration {
-		return s.settleHold(group(phase), nil, &group(phase).Status)
+		return s.settleHold(group(phase), nil, 0, &group(phase).Status)
 	}
 	kept := func() bool { return s.usage.Ledger().Room("q", resources.List{corev1.ResourceCPU: 2000}) != nil }
 

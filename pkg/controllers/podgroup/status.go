@@ -12,6 +12,7 @@ import (
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/gang"
 )
 
 // finding says whether the gang can start, and why not.
@@ -33,7 +34,7 @@ func waitingSince(status *schedulingv1beta1.PodGroupStatus) time.Time {
 // nextPhase is the phase of an admitted PodGroup.
 func nextPhase(current schedulingv1beta1.PodGroupPhase, minMember int32, t memberCounts) schedulingv1beta1.PodGroupPhase {
 	switch {
-	case current == schedulingv1beta1.PodGroupCompleted && !t.unfinished():
+	case current == schedulingv1beta1.PodGroupCompleted && !t.unfinished() && !t.mayGoOn:
 		// Finished pods are removed one by one; a completed gang stays so until something runs again.
 		return schedulingv1beta1.PodGroupCompleted
 	case isPartial(current, minMember, t):
@@ -43,8 +44,8 @@ func nextPhase(current schedulingv1beta1.PodGroupPhase, minMember int32, t membe
 		return schedulingv1beta1.PodGroupRunning
 	case t.seated < minMember, t.seated == 0 && t.members > 0:
 		return schedulingv1beta1.PodGroupInqueue
-	case t.finished == t.seated && t.leaving == 0:
-		// Pods that finish because they are being deleted, as in a restart, complete nothing.
+	case !t.unfinished() && t.leaving == 0 && !t.mayGoOn:
+		// Pods that finish because they are being deleted, as in a restart, complete nothing. Nor do the pods of one stage of a Job.
 		return schedulingv1beta1.PodGroupCompleted
 	}
 	return schedulingv1beta1.PodGroupRunning
@@ -145,6 +146,11 @@ func without(conditions []schedulingv1beta1.PodGroupCondition, kind schedulingv1
 	})
 }
 
+// withoutOutcome is a copy of the list without what an earlier run of the gang has come to.
+func withoutOutcome(conditions []schedulingv1beta1.PodGroupCondition) []schedulingv1beta1.PodGroupCondition {
+	return without(without(conditions, schedulingv1beta1.PodGroupScheduled), schedulingv1beta1.PodGroupUnschedulableType)
+}
+
 // nextStatus is the status of a PodGroup, from its present status, its members' counts and admission's decision.
 func nextStatus(group *schedulingv1beta1.PodGroup, t memberCounts, v decision, now time.Time, id string) *schedulingv1beta1.PodGroupStatus {
 	next := group.Status.DeepCopy()
@@ -165,6 +171,9 @@ func nextStatus(group *schedulingv1beta1.PodGroup, t memberCounts, v decision, n
 		next.Conditions = without(next.Conditions, schedulingv1beta1.PodGroupUnschedulableType)
 	}
 	sayWhichIncarnation(next, batchv1alpha1.JobOf(group) != nil, int32(t.version))
+	if gang.IsRunOver(group) && t.unfinished() {
+		next.Conditions = withoutOutcome(next.Conditions) // members of the next run have come
+	}
 	next.Phase = nextPhase(group.Status.Phase, group.Spec.MinMember, t)
 	if f := find(next.Phase, group.Spec.MinMember, t); f != nil {
 		next.Conditions = withFinding(next.Conditions, *f, now, id)
@@ -176,7 +185,7 @@ func nextStatus(group *schedulingv1beta1.PodGroup, t memberCounts, v decision, n
 // does not name its incarnation, nothing is dropped.
 func sayWhichIncarnation(next *schedulingv1beta1.PodGroupStatus, ofJob bool, version int32) {
 	if next.JobVersion != nil && *next.JobVersion < version {
-		next.Conditions = without(without(next.Conditions, schedulingv1beta1.PodGroupScheduled), schedulingv1beta1.PodGroupUnschedulableType)
+		next.Conditions = withoutOutcome(next.Conditions)
 	}
 	if next.JobVersion != nil || ofJob || version > 0 {
 		next.JobVersion = &version

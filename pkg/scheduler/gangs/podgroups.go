@@ -71,6 +71,9 @@ func (g *group) take(pg *schedulingv1beta1.PodGroup) {
 		exists: true, uid: pg.UID, version: pg.ResourceVersion, created: g.podGroup.created, account: accountOf(pg), class: pg.Spec.PriorityClassName,
 		phase: pg.Status.Phase, failed: pg.Status.Failed, bound: lastBound(pg),
 	}
+	if gang.IsRunOver(pg) { // the minimum of the next run was never bound
+		g.podGroup.bound, g.minimumBound = -1, false
+	}
 	g.minimumBound = g.minimumBound || g.podGroup.bound >= g.Version()
 	g.Spec = gang.SpecOf(pg)
 }

@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
@@ -237,14 +238,22 @@ type moment struct {
 	version                                            int
 	seated, finished, leaving                          int // bound or finished; finished; finished and being deleted
 	members, running, succeeded, failed, unschedulable int
+	waiting, unfinished                                int // without a node; neither finished nor going
 	losses                                             int // how many bound members were removed until then, and not by Muster
+	gone                                               int // how many members that had succeeded were removed until then
+}
+
+// with is the moment when members that have succeeded and are gone count, too.
+func (m moment) with(gone int) moment {
+	m.seated, m.finished, m.members, m.succeeded = m.seated+gone, m.finished+gone, m.members+gone, m.succeeded+gone
+	return m
 }
 
 // moments are the states of the members one after the other. The first is that before there were any.
 func (r *recorder) moments(group string, removed []types.UID) []moment {
 	live := map[types.UID]*corev1.Pod{}
 	atWork := map[types.UID]bool{} // whether it was at work when its deletion began
-	losses := 0
+	losses, gone := 0, 0
 	all := []moment{{}}
 	for _, event := range r.pods[group] {
 		last := live[event.pod.UID]
@@ -254,11 +263,14 @@ func (r *recorder) moments(group string, removed []types.UID) []moment {
 		live[event.pod.UID] = event.pod
 		if event.gone {
 			delete(live, event.pod.UID)
+			if last != nil && last.Status.Phase == corev1.PodSucceeded {
+				gone++
+			}
 			if atWork[event.pod.UID] && !slices.Contains(removed, event.pod.UID) {
 				losses++
 			}
 		}
-		m := moment{version: event.version, losses: losses}
+		m := moment{version: event.version, losses: losses, gone: gone}
 		for _, pod := range live {
 			m.add(pod)
 		}
@@ -295,18 +307,25 @@ func (m *moment) add(pod *corev1.Pod) {
 			m.running++
 		}
 	}
-	if !going {
-		m.members++
+	if going {
+		return
+	}
+	m.members++
+	if !hasFinished(pod) {
+		m.unfinished++
+		if pod.Spec.NodeName == "" {
+			m.waiting++
+		}
 	}
 }
 
 // phases are the phases that may follow a phase at a moment, by docs/concepts.md and wire contract 4. lost and kept are what was seen since
 // the phase before: a member was lost, or none was whose loss alone made the gang partial.
-func (m *moment) phases(last schedulingv1beta1.PodGroupPhase, minimum int, lost, kept bool) []schedulingv1beta1.PodGroupPhase {
+func (m moment) phases(last schedulingv1beta1.PodGroupPhase, minimum int, lost, kept bool) []schedulingv1beta1.PodGroupPhase {
 	one := func(phase schedulingv1beta1.PodGroupPhase) []schedulingv1beta1.PodGroupPhase {
 		return []schedulingv1beta1.PodGroupPhase{phase}
 	}
-	idle := m.seated == m.finished && m.members <= m.succeeded+m.failed
+	idle := m.seated == m.finished && m.waiting == 0
 	switch {
 	case last == schedulingv1beta1.PodGroupCompleted && idle:
 		return one(schedulingv1beta1.PodGroupCompleted)
@@ -323,7 +342,7 @@ func (m *moment) phases(last schedulingv1beta1.PodGroupPhase, minimum int, lost,
 		return either
 	case m.seated < minimum, m.seated == 0 && m.members > 0:
 		return one(schedulingv1beta1.PodGroupInqueue)
-	case m.finished == m.seated && m.leaving == 0:
+	case idle && m.leaving == 0:
 		return one(schedulingv1beta1.PodGroupCompleted)
 	}
 	return one(schedulingv1beta1.PodGroupRunning)
@@ -338,13 +357,22 @@ func (r *recorder) settled(group string) bool {
 		return false
 	}
 	now, last := all[len(all)-1], statuses[len(statuses)-1].group
-	return slices.Contains(now.phases(last.Status.Phase, int(last.Spec.MinMember), true, true), last.Status.Phase) && now.counts(last)
+	for gone := range now.gone + 1 {
+		m := now.with(gone)
+		if slices.Contains(m.phases(last.Status.Phase, int(last.Spec.MinMember), true, true), last.Status.Phase) && m.counts(last) {
+			return true
+		}
+	}
+	return false
 }
 
 // counts says whether a status has the numbers of the moment.
-func (m *moment) counts(group *schedulingv1beta1.PodGroup) bool {
+func (m moment) counts(group *schedulingv1beta1.PodGroup) bool {
 	return [3]int32{group.Status.Running, group.Status.Succeeded, group.Status.Failed} == [3]int32{int32(m.running), int32(m.succeeded), int32(m.failed)}
 }
+
+// view is a moment that a status may describe. base is the number of succeeded members that were gone when the run of the gang began.
+type view struct{ at, base int }
 
 // wrong describes the first status that no moment explains; "" if there is none. It goes through the statuses with the moments that each
 // may describe. None of them is before a moment of the last status.
@@ -352,7 +380,7 @@ func (r *recorder) wrong(group string, removed []types.UID) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all := r.moments(group, removed)
-	from := []int{0}
+	from := []view{{}}
 	var last *schedulingv1beta1.PodGroup
 	minimums := 0 // changes of the minimum since the status before
 	for _, event := range r.statuses[group] {
@@ -365,21 +393,66 @@ func (r *recorder) wrong(group string, removed []types.UID) string {
 			last = next
 			continue
 		}
-		var to []int
-		for j, m := range all {
-			if m.version <= event.version && slices.ContainsFunc(from, func(i int) bool {
-				return i <= j && m.counts(next) && explains(all[i:j+1], last.Status.Phase, next, minimums > 0)
-			}) {
-				to = append(to, j)
-			}
-		}
+		to := viewsOf(all, from, last, event, minimums > 0)
 		if len(to) == 0 {
 			return fmt.Sprintf("%s -> %s (%d running, %d succeeded, %d failed) with minimum %d at %d, after one of %v, of the moments from the first of them on %+v", last.Status.Phase, next.Status.Phase,
-				next.Status.Running, next.Status.Succeeded, next.Status.Failed, next.Spec.MinMember, event.version, from, all[from[0]:min(from[0]+6, len(all))])
+				next.Status.Running, next.Status.Succeeded, next.Status.Failed, next.Spec.MinMember, event.version, from, all[from[0].at:min(from[0].at+6, len(all))])
 		}
 		from, last, minimums = to, next, 0
 	}
+	now := all[len(all)-1]
+	if !slices.ContainsFunc(from, func(v view) bool { return now.with(now.gone - v.base).counts(last) }) {
+		return fmt.Sprintf("at the end %+v is not counted after one of %v: %+v", last.Status, from, now)
+	}
 	return ""
+}
+
+// viewsOf are the moments that a status may describe, after the views of the status before.
+func viewsOf(all []moment, from []view, last *schedulingv1beta1.PodGroup, next groupEvent, minimumChanged bool) []view {
+	to := sets.New[view]()
+	for _, v := range from {
+		for at := v.at; at < len(all) && all[at].version <= next.version; at++ {
+			for _, base := range basesOf(all[v.at:at+1], v.base, last, next.group, minimumChanged) {
+				if describes(all[v.at:at+1], base, last, next.group, minimumChanged) {
+					to.Insert(view{at, base})
+				}
+			}
+		}
+	}
+	return to.UnsortedList()
+}
+
+// basesOf are the numbers of members that may have been forgotten when these moments have passed. When a run was over, the first member of
+// the next one has all forgotten that are gone.
+func basesOf(passed []moment, base int, last, next *schedulingv1beta1.PodGroup, minimumChanged bool) []int {
+	bases := sets.New[int]()
+	isOver := last.Status.Phase == schedulingv1beta1.PodGroupCompleted && last.Status.Failed == 0 &&
+		(minimumChanged || last.Status.Succeeded >= next.Spec.MinMember)
+	for _, m := range passed {
+		if isOver && m.unfinished > 0 {
+			bases.Insert(m.gone)
+		}
+	}
+	if !isOver || minimumChanged || passed[len(passed)-1].unfinished == 0 {
+		bases.Insert(base)
+	}
+	return bases.UnsortedList()
+}
+
+// describes says whether a status describes the last of the moments that have passed. That a member is gone may be noticed a little later.
+func describes(passed []moment, base int, last, next *schedulingv1beta1.PodGroup, minimumChanged bool) bool {
+	counted := make([]moment, len(passed))
+	for i, m := range passed {
+		counted[i] = m.with(max(0, m.gone-base))
+	}
+	end := len(passed) - 1
+	for gone := max(0, passed[0].gone-base); gone <= passed[end].gone-base; gone++ {
+		counted[end] = passed[end].with(gone)
+		if counted[end].counts(next) && explains(counted, last.Status.Phase, next, minimumChanged) {
+			return true
+		}
+	}
+	return false
 }
 
 // explains says whether a status may follow a phase, when these moments have passed. The write of a status fails if the PodGroup has

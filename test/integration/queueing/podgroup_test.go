@@ -381,3 +381,45 @@ func TestSucceededPodsOfAJobCountWhenTheyAreGone(t *testing.T) {
 	remember(2)
 	counts(2)
 }
+
+// TestSucceededMembersCountWhenTheyAreGone: no Job of ours controls the PodGroup. Its finished pods are removed, as a TTL controller or
+// cleanPodPolicy does.
+func TestSucceededMembersCountWhenTheyAreGone(t *testing.T) {
+	s := newFixture(t)
+	team := s.createQueue(mustertesting.MakeQueue(s.name("team")).Capability("cpu", "3")).Name
+	s.queueState(team, schedulingv1beta1.QueueStateOpen)
+	s.createGroup(mustertesting.MakePodGroup("g").Queue(team).MinMember(3).MinResources("cpu", "3"))
+	s.createPods("g", "a", "b", "c")
+	s.bind("a", "b", "c")
+	s.setPhase(corev1.PodRunning, "a", "b", "c")
+	s.phase("g", schedulingv1beta1.PodGroupRunning)
+	reaches := func(phase schedulingv1beta1.PodGroupPhase, succeeded int32) {
+		t.Helper()
+		s.eventually(fmt.Sprintf("%s, and %d have succeeded", phase, succeeded), func() bool {
+			status := s.group("g").Status
+			return status.Phase == phase && status.Succeeded == succeeded
+		})
+	}
+	s.setPhase(corev1.PodSucceeded, "a")
+	reaches(schedulingv1beta1.PodGroupRunning, 1)
+	s.deletePods("a")
+	s.createGroup(mustertesting.MakePodGroup("next").Queue(team).MinMember(1).MinResources("cpu", "1"))
+	s.phase("next", schedulingv1beta1.PodGroupInqueue) // no quota is kept for a pod that never comes
+	s.deleteGroup("next")
+	s.setPhase(corev1.PodSucceeded, "b")
+	s.deletePods("b")
+	reaches(schedulingv1beta1.PodGroupRunning, 2)
+	whileDown(func() {})
+	s.deletePods("c") // its node is lost
+	s.createPods("g", "d")
+	reaches(schedulingv1beta1.PodGroupInqueue, 2) // so the scheduler starts the replacement by itself
+	s.bind("d")
+	s.setPhase(corev1.PodSucceeded, "d")
+	reaches(schedulingv1beta1.PodGroupCompleted, 3)
+	s.deletePods("d")
+	whileDown(func() {})
+	s.createGroup(mustertesting.MakePodGroup("all").Queue(team).MinMember(3).MinResources("cpu", "3"))
+	s.phase("all", schedulingv1beta1.PodGroupInqueue) // a finished group takes no quota
+	s.createPods("g", "e")
+	reaches(schedulingv1beta1.PodGroupInqueue, 0) // the next run meets its minimum anew
+}
