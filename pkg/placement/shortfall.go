@@ -15,6 +15,7 @@ type Shortfall struct {
 	pods    int            // how many more pods need room
 	refused []string       // nodes on which more room does not help, sorted; at most maxRefused of them
 	each    resources.List // what a pod takes
+	kind    string         // of the need: kindOf(each, refused)
 	scarce  []scarce
 	any     int    // how many more pods may have room, counted where no resource is scarce on every node
 	index   *Index // of the nodes
@@ -98,7 +99,7 @@ func lacking(demand Demand, nodes []Node, refuses func(node int) bool) *Shortfal
 		}
 	}
 	slices.Sort(refused)
-	short := &Shortfall{pods: missing, refused: refused, each: each}
+	short := &Shortfall{pods: missing, refused: refused, each: each, kind: kindOf(each, refused)}
 	for name := range lacked {
 		short.scarce = append(short.scarce, scarce{name: name, left: leftOver(name, each[name], nodes)})
 	}

@@ -258,6 +258,20 @@ func TestWhichNodesAGangNeeds(t *testing.T) {
 	assert.False(t, short.IsHurtBy("n", cpu(9), cpu(1)), "both have")
 	assert.False(t, short.IsHurtBy("n", cpu(3), cpu(3)), "none had")
 	assert.False(t, short.IsHurtBy("refuses", cpu(9), cpu(9)))
+	assert.False(t, short.IsHurtBy("n", resources.List{"nvidia.com/gpu": 8}, cpu(2)), "none has room there")
+}
+
+func TestNeedsOfOneKindAreHurtAlike(t *testing.T) {
+	cluster := []Node{{Name: "a", Free: cpu(9)}, {Name: "b", Free: cpu(9)}}
+	need := func(requests resources.List, count, refuses int) *Shortfall {
+		return Lacking([]Demand{{Requests: requests, Count: count}}, cluster, nil, func(_, n int) bool { return n == refuses })
+	}
+	kind := need(cpu(4), 5, -1).Kind()
+	assert.Equal(t, kind, need(cpu(4), 50, -1).Kind(), "however many pods lack room")
+	assert.Equal(t, kind, need(resources.List{corev1.ResourceCPU: 4, "nvidia.com/gpu": 0}, 5, -1).Kind(), "nothing of another resource")
+	assert.NotEqual(t, kind, need(cpu(5), 5, -1).Kind(), "other amounts")
+	assert.NotEqual(t, kind, need(cpu(4), 5, 0).Kind(), "another node refuses")
+	assert.NotEqual(t, need(cpu(4), 5, 1).Kind(), need(cpu(4), 5, 0).Kind())
 }
 
 // The benchmarks measure the cost of an unschedulable gang in a cluster of 5000 nodes: once for the decision, and for each pod that ends.

@@ -30,8 +30,6 @@ const (
 	firstRetry = 10 * time.Second
 	// defaultRenewal is the renewal time where waiting is not bounded by time.
 	defaultRenewal = 10 * time.Minute
-	// mostHolds is the number of waiting gangs against which surplus pods are checked.
-	mostHolds = 32
 )
 
 // Bounds say when a waiting gang is starving.
@@ -69,6 +67,8 @@ func (r Rank) Compare(other Rank) int {
 type Need interface {
 	// IsHurtBy says whether taking an amount of a node's free room leaves places for fewer pods of the gang.
 	IsHurtBy(node string, free, taken resources.List) bool
+	// Kind is equal for needs that are hurt alike: one of them stands for all.
+	Kind() string
 }
 
 // Start is a gang or a pod that starts. It bypasses waiting gangs that rank before it.
@@ -427,18 +427,6 @@ func (l *list[K]) first() *waiting[K] {
 		}
 	}
 	return l.head
-}
-
-// firsts returns up to n members in order that satisfy a condition.
-func (l *list[K]) firsts(n int, which func(*waiting[K]) bool) []*waiting[K] {
-	var some []*waiting[K]
-	for w := range l.members {
-		if which(w) {
-			some = append(some, w)
-		}
-	}
-	slices.SortFunc(some, func(a, b *waiting[K]) int { return a.rank.Compare(b.rank) })
-	return some[:min(n, len(some))]
 }
 
 // Standing is the book's input for a decision on a gang.

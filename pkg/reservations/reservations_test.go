@@ -1,6 +1,7 @@
 package reservations
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -135,8 +136,22 @@ func TestSurplusIsToldWhenAGangBeginsToStarve(t *testing.T) {
 	}{{59, false, []Need{namedNeed("first"), namedNeed("second")}}, {60, true, []Need{namedNeed("second")}}, {61, false, []Need{namedNeed("second")}}, {70, true, nil}} {
 		b.Tick(at(step.at))
 		assert.Equal(t, step.freed, b.TakeEvents().HoldFreed, "after %d s", step.at)
-		assert.Equal(t, step.holds, b.Holds(0, at(step.at)), "after %d s", step.at)
+		assert.ElementsMatch(t, step.holds, b.Holds(0, at(step.at)), "after %d s", step.at)
 	}
+}
+
+// TestEveryWaitingGangHoldsSurplusBack: however many wait before it. Of equal needs one stands for all.
+func TestEveryWaitingGangHoldsSurplusBack(t *testing.T) {
+	b := newBook(0, 0)
+	for i := range 100 {
+		b.WaitForRoom(fmt.Sprint("older", i), rankAt(i), namedNeed("gpu"), at(i))
+	}
+	b.WaitForRoom("last", rankAt(100), namedNeed("cpu"), at(100))
+	assert.ElementsMatch(t, []Need{namedNeed("gpu"), namedNeed("cpu")}, b.Holds(0, at(100)))
+	b.Forget("older0")
+	assert.Len(t, b.Holds(0, at(100)), 2, "others have the same need")
+	b.Forget("last")
+	assert.Equal(t, []Need{namedNeed("gpu")}, b.Holds(0, at(100)))
 }
 
 func TestSurplusIsToldWhenTheFirstOfAQueueAsksForLess(t *testing.T) {

@@ -60,6 +60,29 @@ func TestAMinimumThatWaitsGetsBothPlaces(t *testing.T) {
 	}
 }
 
+// TestSurplusLeavesRoomToAMinimumBehindManyOlderGangs: forty older gangs wait for whole nodes, and no place for a small pod helps them.
+func TestSurplusLeavesRoomToAMinimumBehindManyOlderGangs(t *testing.T) {
+	s := newSimulation(t, noDraw, simArgs())
+	s.resize(3, 2000)
+	elastic := s.createGang("elastic", gangSpec{size: 10, minimum: 1, cpu: 1000})
+	s.run(time.Second)
+	for range 40 {
+		s.createGang(s.newName("older"), gangSpec{size: 1, minimum: 1, cpu: 2000})
+	}
+	s.run(time.Second)
+	waits := s.createGang("waits", gangSpec{size: 2, minimum: 2, cpu: 1000})
+	s.run(time.Second)
+	first := s.boundPods(elastic)[1]
+	s.finish(first, true)
+	s.run(3 * time.Second)
+	require.Equal(t, 5, s.boundOf(elastic), "surplus leaves the place alone")
+	second := slices.IndexFunc(s.boundPods(elastic)[1:], func(p *corev1.Pod) bool { return p.Spec.NodeName != first.Spec.NodeName })
+	s.finish(s.boundPods(elastic)[1+second], true)
+	s.run(time.Second)
+	assert.Equal(t, 2, s.boundOf(waits))
+	assert.Equal(t, 4, s.boundOf(elastic))
+}
+
 // TestAMinimumStartsBeforeSurplusWhenNodesComeFree: five nodes come free within 0.22 seconds.
 func TestAMinimumStartsBeforeSurplusWhenNodesComeFree(t *testing.T) {
 	s := newSimulation(t, noDraw, simArgs())

@@ -109,6 +109,8 @@ func (n need) IsHurtBy(node string, _, requests resources.List) bool {
 	return node == string(n) && requests[corev1.ResourceCPU] > 0
 }
 
+func (n need) Kind() string { return string(n) }
+
 func TestSurplusLeavesTheRoomThatAWaitingMinimumNeeds(t *testing.T) {
 	pod, cycle := running("p", "1"), newCycle()
 	plugin := withReservation(t)
