@@ -287,6 +287,11 @@ func (g *Gang) CountWaiting() int { return g.total.waiting }
 // CountSurplus is the number of current members that hold room beyond the minimum.
 func (g *Gang) CountSurplus() int { return max(0, g.total.held+g.succeeded()-g.MinMember) }
 
+// HasLessSurplus says whether the gang's next member goes before another gang's next surplus, so that gangs share room evenly. Both gangs run.
+func (g *Gang) HasLessSurplus(than *Gang) bool {
+	return g.total.waiting > 0 && g.CountSurplus() < than.CountSurplus()
+}
+
 // Waiting returns the current members that wait for room, in the order in which they start.
 func (g *Gang) Waiting() []*Member { return inOrder(g.counting(isWaiting)) }
 

@@ -45,6 +45,19 @@ func names(members []*Member) []string {
 	return out
 }
 
+func TestTheGangWithLessSurplusGoesFirst(t *testing.T) {
+	spec := Spec{MinMember: 1}
+	one := gangOf(spec, m("a", state(Bound)), m("b", state(Bound)), m("c"))
+	none := gangOf(spec, m("d", state(Bound)), m("e"))
+	released := gangOf(spec, m("f", state(Released)), m("g", state(Reserved)), m("h"))
+	full := gangOf(spec, m("i", state(Bound)))
+	assert.True(t, none.HasLessSurplus(one))
+	assert.False(t, one.HasLessSurplus(none))
+	assert.False(t, one.HasLessSurplus(released), "members that are about to be bound count")
+	assert.False(t, released.HasLessSurplus(one))
+	assert.False(t, full.HasLessSurplus(one), "no member waits")
+}
+
 func TestQuorum(t *testing.T) {
 	tests := map[string]struct {
 		gang             *Gang

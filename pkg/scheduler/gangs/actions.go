@@ -169,6 +169,7 @@ func (d *dispatcher) nextActions(key Key) Actions {
 func (d *dispatcher) actionsFor(g *group, status gang.Status, now time.Time) (a Actions) {
 	switch status.Phase {
 	case gang.Running:
+		d.t.WaitList.sharing.runs(g)
 		if status.Reason == "" && (!g.surplusOpen || g.turnedAway) {
 			a.Activate = pods(g.Waiting())
 			g.surplusOpen, g.turnedAway = true, false

@@ -163,6 +163,7 @@ func (t *Tracker) Unreserve(pod *corev1.Pod) {
 		return // gone; or the API has bound it after all; or it held nothing
 	}
 	was := m.State
+	t.WaitList.sharing.freed++
 	g.setState(m, gang.Waiting)
 	switch {
 	case was == gang.Released && g.Counts(m) && g.podGroup.exists && t.isAdmitted(g) && !g.Seated():
@@ -257,6 +258,7 @@ func (t *Tracker) release(g *group) []types.UID {
 	g.scout, g.retry.exact, g.retry.failures, g.retry.until = scout{}, false, 0, time.Time{}
 	g.decision = nil
 	g.surplusOpen = false // members that were kept out during the attempt must be let in
+	t.WaitList.sharing.runs(g)
 	t.endAttempt(g)
 	t.WaitList.book.Forget(g.key)
 	t.WaitList.book.Bypassed(t.Quota.startOfGang(g, reserved, false), t.clock.Now())
@@ -331,7 +333,12 @@ func (t *Tracker) Fail(pod *corev1.Pod) (inGang bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	g, m := t.find(pod.UID)
-	if m == nil || g.Seated() {
+	if m == nil {
+		return false
+	}
+	if g.Seated() {
+		g.noRoomAt = t.WaitList.sharing.freed
+		delete(t.WaitList.sharing.turnedBack, pod.UID)
 		return false
 	}
 	if g.attempt != nil && g.attempt.seat == nil {

@@ -35,6 +35,7 @@ type group struct {
 	outcomeUntil time.Time // a bound member is gone: until this time the PodGroup's status may say how it ended
 	surplusOpen  bool      // the waiting members were activated when the gang began to run
 	turnedAway   bool      // the gate was closed to a member after that
+	noRoomAt     int       // what sharing.freed was when surplus of the gang found no room
 	inPermit     bool      // members may wait in Permit that were released, or are to give back their room
 	timestamps   timestamps
 	joined       time.Time // when the last member came

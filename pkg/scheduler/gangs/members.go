@@ -25,6 +25,7 @@ func (t *Tracker) SetPod(pod *corev1.Pod) {
 		t.Evictions.use(pod)
 		t.WaitList.endPodSeat(pod.UID)
 		t.Victims.searches.forget(pod.UID)
+		delete(t.WaitList.sharing.turnedBack, pod.UID)
 	}
 	if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
 		t.Leadership.probeGone(pod.UID) // the scheduler does not try it any more
@@ -157,6 +158,9 @@ func (t *Tracker) DeletePod(pod *corev1.Pod) {
 	delete(t.WaitList.ready, pod.UID)
 	delete(t.unseen, pod.UID)
 	delete(t.WaitList.held.pods, pod.UID)
+	if pod.Spec.NodeName != "" {
+		t.WaitList.sharing.freed++
+	}
 	t.Quota.forget(pod.UID)
 	if t.Quota.Ledger.Release(pod.UID) {
 		t.Quota.wakeQuotaWaiters()
@@ -184,6 +188,7 @@ func (t *Tracker) awaitOutcome(g *group, m *gang.Member, last *corev1.Pod) {
 // back.
 func (t *Tracker) leave(g *group, m *gang.Member) {
 	delete(t.members, m.UID)
+	delete(t.WaitList.sharing.turnedBack, m.UID)
 	if m.State != gang.Waiting && m.State != gang.Bound {
 		t.leaving.Insert(m.UID)
 	}

@@ -173,14 +173,14 @@ func (q *Quota) SetQueue(queue *schedulingv1beta1.Queue) {
 	}
 }
 
-// nodesChanged wakes pods and gangs that wait for quota, if guarantees depend on the nodes.
+// nodesChanged notes that nodes have come, changed or gone. It wakes pods and gangs that wait for quota, if guarantees depend on the nodes.
 func (q *Quota) nodesChanged(guarantees bool) {
-	if !guarantees {
-		return
-	}
 	q.t.mu.Lock()
 	defer q.t.mu.Unlock()
-	q.wakeQuotaWaiters()
+	q.t.WaitList.sharing.freed++
+	if guarantees {
+		q.wakeQuotaWaiters()
+	}
 }
 
 // DeleteQueue forgets a queue.

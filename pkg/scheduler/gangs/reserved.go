@@ -24,6 +24,8 @@ type WaitList struct {
 	// ready are pods that stand for themselves and are to be tried again.
 	ready map[types.UID]*corev1.Pod
 	held  held
+	// sharing is about surplus of gangs of the same priority.
+	sharing sharing
 }
 
 // needOf is the room that a gang lacks on nodes, nil if that is not known.

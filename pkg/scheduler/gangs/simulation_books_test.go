@@ -623,6 +623,8 @@ func (b *books) checkNothingLeft() {
 	assert.Empty(b.t, t.detached, "detached pods")
 	assert.Empty(b.t, t.leaving, "pods that hold room of a gang that they have left")
 	assert.Empty(b.t, t.unseen, "unseen pods")
+	assert.Empty(b.t, t.WaitList.sharing.gangs, "gangs with surplus")
+	assert.Empty(b.t, t.WaitList.sharing.turnedBack, "surplus that lets others go first")
 	assert.Empty(b.t, t.woken, "woken gangs")
 	assert.Empty(b.t, t.WaitList.held.pods, "pods held back")
 	assert.Empty(b.t, t.Quota.pods, "pods that wait for quota")

@@ -108,6 +108,10 @@ func (s *simulation) cycle(pod *corev1.Pod) {
 		s.park(pod.UID, noRoom)
 		return
 	}
+	if s.tracker.WaitList.LetsOthersGoFirst(pod) {
+		s.park(pod.UID, false)
+		return
+	}
 	assumed := pod.DeepCopy()
 	assumed.Spec.NodeName = node
 	if s.tracker.Quota.Charge(pod) != nil || !s.tracker.Reserve(pod) {
@@ -385,7 +389,9 @@ func (s *simulation) hint(uid types.UID, event freedRoom) {
 			s.observe("Wake")
 		}
 	} else if s.parked[uid] || s.tracker.Hints.IsHeldBack(pod) {
-		s.enqueue(uid)
+		if s.backsOff == nil || !s.backsOff(pod) {
+			s.enqueue(uid)
+		}
 	}
 }
 

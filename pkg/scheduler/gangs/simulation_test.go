@@ -68,6 +68,8 @@ type simulation struct {
 	forced  sets.Set[types.UID]       // activated during their cycle
 	missed  map[types.UID][]freedRoom // events during their cycle
 	bound   func(pod *corev1.Pod)     // called when a pod may be bound; may be nil
+	// backsOff says whether an event comes too early for a pod that is unschedulable; may be nil.
+	backsOff func(pod *corev1.Pod) bool
 }
 
 // simT is what a simulation needs of a test.

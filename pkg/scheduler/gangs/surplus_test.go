@@ -204,6 +204,56 @@ func TestSurplusOfEqualGangsIsSharedEvenly(t *testing.T) {
 	})
 }
 
+// TestSurplusIsSharedEvenlyThoughItBacksOff has room come for one pod after the other. Each time the scheduling queue tries the surplus of one
+// gang only: that of the others backs off there, or has not been activated yet.
+func TestSurplusIsSharedEvenlyThoughItBacksOff(t *testing.T) {
+	mustertesting.Histories(t, 100, func(t *rapid.T) {
+		s := newSimulation(t, func(label string, lowest, highest int) int { return rapid.IntRange(lowest, highest).Draw(t, label) }, simArgs())
+		s.resize(3, 1000)
+		keys := []Key{}
+		for i := range 3 {
+			keys = append(keys, s.createGang(fmt.Sprint("gang", i), gangSpec{size: 30, minimum: 1, cpu: 1000}))
+		}
+		s.run(time.Second)
+		tried := keys[0]
+		s.backsOff = func(pod *corev1.Pod) bool { key, _ := simKeyOf(pod); return key != tried }
+		for i := range rapid.IntRange(1, 20).Draw(t, "nodes") {
+			tried = rapid.SampledFrom(keys).Draw(t, "tried")
+			name := fmt.Sprint("node", 3+i)
+			s.nodes[name] = 1000
+			s.tracker.Quota.nodesChanged(false)
+			s.roomFreed("", &simRoom{node: name, cpu: 1000})
+			s.run(50 * time.Millisecond)
+			bound := []int{s.boundOf(keys[0]), s.boundOf(keys[1]), s.boundOf(keys[2])}
+			assert.LessOrEqual(t, slices.Max(bound)-slices.Min(bound), 1, "%v are bound", bound)
+			assert.Equal(t, 4+i, bound[0]+bound[1]+bound[2], "the room is used")
+		}
+	})
+}
+
+// TestSurplusThatDoesNotFitHoldsNoOtherBack: the gang with less surplus needs larger nodes than those that come.
+func TestSurplusThatDoesNotFitHoldsNoOtherBack(t *testing.T) {
+	s := newSimulation(t, noDraw, simArgs())
+	s.resize(2, 2000)
+	large := s.createGang("large", gangSpec{size: 1, minimum: 1, cpu: 2000})
+	small := s.createGang("small", gangSpec{size: 20, minimum: 1, cpu: 1000})
+	s.run(time.Second)
+	for i := range 4 {
+		s.createMember("large", "a", 1+i, 2000, 0, 0)
+	}
+	s.run(time.Second)
+	require.Equal(t, []int{1, 2}, []int{s.boundOf(large), s.boundOf(small)})
+	for i := range 10 {
+		name := fmt.Sprint("node", 3+i)
+		s.nodes[name] = 1000
+		s.tracker.Quota.nodesChanged(false)
+		s.roomFreed("", &simRoom{node: name, cpu: 1000})
+		s.run(50 * time.Millisecond)
+		assert.Equal(t, 3+i, s.boundOf(small))
+	}
+	assert.Equal(t, 1, s.boundOf(large))
+}
+
 // TestNoSurplusTakesWhatAWaitingMinimumCouldUse keeps a cluster full of elastic gangs whose pods end, while other gangs' minimums wait:
 // each Reserve of a surplus pod is judged by the books.
 func TestNoSurplusTakesWhatAWaitingMinimumCouldUse(t *testing.T) {

@@ -125,7 +125,7 @@ func New(c clock.Clock) *Tracker {
 	}
 	t.WaitList = &WaitList{
 		t: t, book: reservations.New[Key](), seats: map[Key]*group{}, podSeats: map[types.UID]*podSeat{}, ready: map[types.UID]*corev1.Pod{},
-		held: held{gangs: sets.New[Key](), pods: map[types.UID]*corev1.Pod{}},
+		held: held{gangs: sets.New[Key](), pods: map[types.UID]*corev1.Pod{}}, sharing: newSharing(),
 	}
 	return t
 }
@@ -200,6 +200,7 @@ func (t *Tracker) dropIfEmpty(g *group) {
 	t.Quota.Ledger.DropAssumed(g.key.String())
 	t.Quota.gangs.Delete(g.key)
 	t.WaitList.held.gangs.Delete(g.key)
+	delete(t.WaitList.sharing.gangs, g.key)
 	delete(t.gangs, g.key)
 }
 

@@ -37,6 +37,9 @@ const cannotBePlaced = "the gang's minimum could not be placed together"
 // hasJoined is why a pod starts over that has joined a gang.
 const hasJoined = "the pod has joined a gang, which must be decided first"
 
+// lessFirst is why a surplus pod starts over that has found room.
+const lessFirst = "a gang that runs with less surplus goes first"
+
 // Coscheduling is the plugin. The tracker holds the state of gangs. All plugins share it.
 type Coscheduling struct {
 	tracker *gangs.Tracker
@@ -136,12 +139,18 @@ func (c *Coscheduling) PostFilter(_ context.Context, cycle fwk.CycleState, pod *
 	return nil, fwk.NewStatus(fwk.Unschedulable)
 }
 
-// Reserve notes that a member has its room. It rejects a pod that has joined a gang since PreFilter.
+// Reserve notes that a member has its room. It rejects a pod that has joined a gang since PreFilter. It also rejects surplus of a gang
+// that runs with more surplus than another.
 func (c *Coscheduling) Reserve(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod, _ string) *fwk.Status {
-	if cycle.IsPodGroupSchedulingCycle() || placement.IsDryRun(cycle) || c.tracker.Reserve(pod) {
+	switch {
+	case cycle.IsPodGroupSchedulingCycle(), placement.IsDryRun(cycle):
 		return nil
+	case c.tracker.WaitList.LetsOthersGoFirst(pod):
+		return fwk.NewStatus(fwk.Unschedulable, lessFirst)
+	case !c.tracker.Reserve(pod):
+		return fwk.NewStatus(fwk.Unschedulable, hasJoined)
 	}
-	return fwk.NewStatus(fwk.Unschedulable, hasJoined)
+	return nil
 }
 
 // Unreserve notes that a member has lost its room; in an attempt, the whole gang is rolled back.
