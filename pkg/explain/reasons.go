@@ -56,6 +56,7 @@ var podCauses = map[string]cause{
 	"SchedulingGated":     {"The pod has scheduling gates, and the scheduler does not look at it before they are gone.", "The controller that set the gates removes them.", afterAdmin},
 	"WaitingForPodGroup":  {"The PodGroup that the pod names does not exist.", "Create the PodGroup, or correct the annotation scheduling.k8s.io/group-name.", afterAdmin},
 	"WaitingForAdmission": {"The queue has not admitted the gang.", "", byAmounts},
+	"DifferentQueues":     {"The pods of the gang name different queues, and its PodGroup names none.", "Give all pods the same annotation scheduling.volcano.sh/queue-name and the same label muster.sh/user, or name a queue in the PodGroup.", afterAdmin},
 	"NotEnoughTasks":      {"Fewer pods exist than start together.", "The missing pods are created. A ResourceQuota or an admission policy may be in their way. Or lower minMember.", afterAdmin},
 	"NotEnoughPodsOfTask": {"Fewer pods of a task exist than start together.", "The missing pods are created. A ResourceQuota or an admission policy may be in their way. Or lower minTaskMember.", afterAdmin},
 	"WaitingForQuota":     {"The queue has less left of its capability than the whole minimum needs.", "", byAmounts},

@@ -52,6 +52,10 @@ type Member struct {
 	State State
 	// Terminating: the pod is being deleted; it satisfies nothing.
 	Terminating bool
+	// BoundFor is the UID of the PodGroup that the scheduler bound the member for; "" if another client bound it, or it is not bound.
+	BoundFor types.UID
+	// Account is the account that the pod names itself, "" for none. A member whose account was written with its binding names none.
+	Account string
 }
 
 // Spec is what a gang asks for.
@@ -72,17 +76,33 @@ type Spec struct {
 // member. An answer costs the same for any size.
 type Gang struct {
 	Spec
-	members map[types.UID]*Member
-	version int64              // the current incarnation: the highest that any member has
-	current int                // the members of it, terminating ones too
-	states  [Returning + 1]int // the members in each state, of any incarnation
-	tasks   map[string]counts  // the members that count, by task
-	total   counts             // the sum of tasks
+	podGroup types.UID // "" if it does not exist
+	members  map[types.UID]*Member
+	version  int64              // the current incarnation: the highest that any member has
+	current  int                // the members of it, terminating ones too
+	states   [Returning + 1]int // the members in each state, of any incarnation
+	tasks    map[string]counts  // the members that count, by task
+	total    counts             // the sum of tasks
 }
 
 // counts are numbers of members of the current incarnation that are not terminating.
 type counts struct {
 	all, waiting, held, bound int
+	own                       int // bound for this PodGroup
+}
+
+// BelongTo says which PodGroup the gang is of now, "" if it does not exist.
+func (g *Gang) BelongTo(podGroup types.UID) {
+	if g.podGroup != podGroup {
+		g.podGroup = podGroup
+		g.recount()
+	}
+}
+
+// isOwn says whether an attempt for this very PodGroup has bound a member. Another client may have bound it, or the scheduler for an
+// earlier PodGroup of the same name.
+func (g *Gang) isOwn(m *Member) bool {
+	return m.State == Bound && m.BoundFor != "" && m.BoundFor == g.podGroup
 }
 
 // Put adds a member, or replaces what is known of it. A member that holds room stays as it is until its pod is seen bound.
@@ -149,6 +169,9 @@ func (g *Gang) count(m *Member, one int) {
 		}
 		if m.State == Bound {
 			c.bound += one
+		}
+		if g.isOwn(m) {
+			c.own += one
 		}
 	}
 	g.tasks[m.Task] = ofTask
@@ -278,8 +301,9 @@ func (g *Gang) SeatedWith(members []*Member) bool {
 	return g.seatsOf(slices.Concat(g.counting(holdsRoom), members)).short(g) == 0
 }
 
-// Partial says whether some members are bound, yet too few, even with the ones that are about to be bound.
-func (g *Gang) Partial() bool { return g.total.bound > 0 && !g.Seated() }
+// Partial says whether attempts for this PodGroup have bound some members, yet too few hold room. Members that were bound otherwise do not
+// make a gang partial: the gang was never started with them.
+func (g *Gang) Partial() bool { return g.total.own > 0 && !g.Seated() }
 
 // CountWaiting is the number of current members that have no node and hold no room.
 func (g *Gang) CountWaiting() int { return g.total.waiting }
@@ -314,6 +338,9 @@ func (g *Gang) In(state State) []*Member {
 
 // Bound returns the current members that are bound.
 func (g *Gang) Bound() []*Member { return inOrder(g.counting(isBound)) }
+
+// Own returns the current members that attempts for this PodGroup have bound.
+func (g *Gang) Own() []*Member { return inOrder(g.counting(g.isOwn)) }
 
 // Choose picks the members that start: the fewest waiting members that complete the minimum, beside members that hold room already. The
 // minimum of each task comes first, then the highest priority and the lowest index. It returns nil when there are too few, or when the gang

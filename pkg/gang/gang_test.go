@@ -29,8 +29,12 @@ func priority(p int32) func(*Member) { return func(m *Member) { m.Priority = p }
 func version(v int64) func(*Member)  { return func(m *Member) { m.Version = v } }
 func state(s State) func(*Member)    { return func(m *Member) { m.State = s } }
 func goingAway(m *Member)            { m.Terminating = true }
+
+// own is a member that an attempt for the gang's PodGroup has bound.
+func own(m *Member) { m.State, m.BoundFor = Bound, "uid" }
 func gangOf(spec Spec, members ...*Member) *Gang {
 	g := &Gang{Spec: spec}
+	g.BelongTo("uid")
 	for _, member := range members {
 		g.Put(member)
 	}
@@ -71,10 +75,13 @@ func TestQuorum(t *testing.T) {
 		"all wait":                    {gangOf(Spec{MinMember: 2}, m("a"), m("b")), true, false, 0, false},
 		"one holds room":              {gangOf(Spec{MinMember: 2}, m("a", state(Reserved)), m("b")), true, false, 0, false},
 		"all hold room":               {gangOf(Spec{MinMember: 2}, m("a", state(Reserved)), m("b", state(Bound))), true, true, 0, false},
-		"found partial after a crash": {gangOf(Spec{MinMember: 2}, m("a", state(Bound)), m("b")), true, false, 0, true},
-		"a succeeded member counts":   {gangOf(Spec{MinMember: 2, Succeeded: 1}, m("a", state(Bound))), true, true, 0, false},
+		"found partial after a crash": {gangOf(Spec{MinMember: 2}, m("a", own), m("b")), true, false, 0, true},
+		"bound by another client":     {gangOf(Spec{MinMember: 2}, m("a", state(Bound)), m("b")), true, false, 0, false},
+		"bound for another PodGroup": {
+			gangOf(Spec{MinMember: 2}, m("a", func(m *Member) { m.State, m.BoundFor = Bound, "earlier" }), m("b")), true, false, 0, false},
+		"a succeeded member counts": {gangOf(Spec{MinMember: 2, Succeeded: 1}, m("a", state(Bound))), true, true, 0, false},
 		"who is going satisfies nothing": {
-			gangOf(Spec{MinMember: 2}, m("a", state(Bound), goingAway), m("b", state(Bound))), false, false, 1, true},
+			gangOf(Spec{MinMember: 2}, m("a", own, goingAway), m("b", own)), false, false, 1, true},
 		"the last incarnation satisfies nothing": {
 			gangOf(Spec{MinMember: 2}, m("a", state(Bound)), m("b", state(Bound)), m("c", version(1))), false, false, 1, false},
 		"more than the minimum": {gangOf(Spec{MinMember: 1}, m("a", state(Bound)), m("b"), m("c")), true, true, 0, false},
@@ -82,7 +89,7 @@ func TestQuorum(t *testing.T) {
 			gangOf(Spec{MinMember: 1}, m("old", state(Bound), goingAway), &Member{UID: "new", Pod: m("old").Pod}), true, false, 0, false},
 		"all but the successes are gone": {gangOf(Spec{MinMember: 2, Succeeded: 2}), true, true, 0, false},
 		"a task is short": {
-			gangOf(Spec{MinMember: 2, MinTaskMember: map[string]int{"ps": 1, "worker": 1}}, m("a", task("ps", 0), state(Bound)), m("b", task("ps", 1), state(Bound))),
+			gangOf(Spec{MinMember: 2, MinTaskMember: map[string]int{"ps": 1, "worker": 1}}, m("a", task("ps", 0), own), m("b", task("ps", 1), own)),
 			false, false, 1, true},
 		"task minimums above the gang's do not bind": {
 			gangOf(Spec{MinMember: 1, MinTaskMember: map[string]int{"ps": 1, "worker": 1}}, m("a", task("ps", 0), state(Bound))), true, true, 0, false},
@@ -122,7 +129,7 @@ func TestChooseOnlyWhatIsStillMissing(t *testing.T) {
 }
 
 func TestALoweredMinimumSeatsAndARaisedOneBreaks(t *testing.T) {
-	g := gangOf(Spec{MinMember: 3}, m("a", state(Bound)), m("b", state(Bound)), m("c"))
+	g := gangOf(Spec{MinMember: 3}, m("a", own), m("b", own), m("c"))
 	assert.False(t, g.Seated())
 	g.MinMember = 2
 	assert.True(t, g.Seated())
@@ -222,12 +229,17 @@ func TestCountsAreWhatCountingGives(t *testing.T) {
 		g := &Gang{Spec: Spec{MinMember: 2, MinTaskMember: map[string]int{"a": 1, "b": 1}}}
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			uid := fmt.Sprint(rapid.IntRange(0, 5).Draw(t, "uid"))
-			switch rapid.IntRange(0, 2).Draw(t, "verb") {
+			switch rapid.IntRange(0, 3).Draw(t, "verb") {
+			case 3:
+				g.BelongTo(types.UID(rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "podGroup")))
 			case 0:
 				g.Put(m(uid, task(rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "task"), 0),
 					version(rapid.Int64Range(0, 2).Draw(t, "version")),
 					state(State(rapid.IntRange(0, int(Returning)).Draw(t, "state"))),
-					func(m *Member) { m.Terminating = rapid.Bool().Draw(t, "terminating") }))
+					func(m *Member) {
+						m.Terminating = rapid.Bool().Draw(t, "terminating")
+						m.BoundFor = types.UID(rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "boundFor"))
+					}))
 			case 1:
 				g.Remove(types.UID(uid))
 			case 2:
@@ -275,4 +287,19 @@ func TestWhenARunIsOver(t *testing.T) {
 		}
 		assert.Equal(t, want, SpecOf(group).Succeeded, name)
 	}
+}
+
+// TestAGangIsRepairedOnlyForItsOwnPodGroup: when the PodGroup is deleted or made again, no member is its own.
+func TestAGangIsRepairedOnlyForItsOwnPodGroup(t *testing.T) {
+	g := gangOf(Spec{MinMember: 3}, m("a", own), m("b", state(Bound)), m("c"))
+	assert.True(t, g.Partial())
+	assert.Equal(t, []string{"a"}, names(g.Own()))
+	for _, podGroup := range []types.UID{"", "another"} {
+		g.BelongTo(podGroup)
+		assert.False(t, g.Partial())
+		assert.Empty(t, g.Own())
+		assert.Equal(t, []string{"c"}, names(g.Choose()), "the others count all the same")
+	}
+	g.BelongTo("uid")
+	assert.True(t, g.Partial())
 }

@@ -19,8 +19,9 @@ const histories = 50_000
 
 // model is a gang as one would count it by hand: a list of pods, and the PodGroup. It knows nothing of what the Gang keeps.
 type model struct {
-	spec Spec
-	pods map[types.UID]Member
+	spec     Spec
+	podGroup types.UID
+	pods     map[types.UID]Member
 }
 
 // counting are the pods that count and satisfy a predicate. They are of the latest incarnation and not being deleted.
@@ -33,6 +34,16 @@ func (o *model) counting(which func(State) bool) (total int, ofTask map[string]i
 		}
 	}
 	return total, ofTask
+}
+
+// own are the pods that count and were bound for this PodGroup.
+func (o *model) own() (total int) {
+	for _, pod := range o.pods {
+		if pod.Version == o.latest() && !pod.Terminating && pod.State == Bound && pod.BoundFor != "" && pod.BoundFor == o.podGroup {
+			total++
+		}
+	}
+	return total
 }
 
 func (o *model) latest() int64 {
@@ -67,7 +78,7 @@ func waits(state State) bool   { return state == Waiting }
 func isThere(state State) bool { return state == Bound }
 
 // TestHistories drives a gang through random histories. Pods come, change, are reserved, released, bound, deleted and gone, in old and new
-// incarnations under the same names. The minimums and successes of the PodGroup change. After each step all answers are those of the model.
+// incarnations under the same names. The minimums and successes of the PodGroup change, and it is deleted and made again. After each step all answers are those of the model.
 // At the end the chosen members are just enough.
 func TestHistories(t *testing.T) {
 	mustertesting.Histories(t, histories, func(t *rapid.T) {
@@ -93,12 +104,15 @@ func (h *history) draw(label string, from, to int) int {
 func (h *history) step() {
 	uid := types.UID(fmt.Sprint("pod-", h.draw("uid", 0, 7)))
 	known, exists := h.model.pods[uid]
-	switch event := h.draw("event", 0, 7); {
+	switch event := h.draw("event", 0, 8); {
 	case event == 0:
 		h.changeSpec()
+	case event == 8:
+		h.model.podGroup = h.drawPodGroup()
+		h.gang.BelongTo(h.model.podGroup)
 	case !exists || event == 1:
 		h.put(Member{UID: uid, Task: []string{"a", "b", "c"}[h.draw("task", 0, 2)], Version: int64(h.draw("version", 0, 2)),
-			Priority: int32(h.draw("priority", 0, 1)), State: []State{Waiting, Waiting, Bound}[h.draw("seen", 0, 2)]})
+			Priority: int32(h.draw("priority", 0, 1)), State: []State{Waiting, Waiting, Bound}[h.draw("seen", 0, 2)], BoundFor: h.drawPodGroup()})
 	case event == 2:
 		h.gang.Remove(uid)
 		delete(h.model.pods, uid)
@@ -113,6 +127,11 @@ func (h *history) step() {
 		h.model.pods[uid] = known
 		h.gang.SetState(h.gang.Member(uid), known.State)
 	}
+}
+
+// drawPodGroup is none, or one of two of the same name.
+func (h *history) drawPodGroup() types.UID {
+	return []types.UID{"", "first", "second"}[h.draw("podGroup", 0, 2)]
 }
 
 // put is an event of a pod. A pod that holds room keeps its state until it is seen bound.
@@ -152,7 +171,8 @@ func (h *history) compare() {
 		{"missing", g.shortOf(all), o.missing(anyState)},
 		{"Complete", g.Complete(), o.missing(anyState) == 0},
 		{"Seated", g.Seated(), seated},
-		{"Partial", g.Partial(), there > 0 && !seated},
+		{"Partial", g.Partial(), o.own() > 0 && !seated},
+		{"Own", len(g.Own()), o.own()},
 		{"CountWaiting", g.CountWaiting(), waiting},
 		{"CountIn(Reserved)", g.CountIn(Reserved), reserved},
 		{"Waiting", len(g.Waiting()), waiting},

@@ -41,6 +41,8 @@ const (
 	OutcomeUnknown WaitReason = "OutcomeUnknown"
 	// Admission: the queue has not admitted the PodGroup.
 	Admission WaitReason = "Admission"
+	// DifferentQueues: the PodGroup names no queue, and its members name more than one.
+	DifferentQueues WaitReason = "DifferentQueues"
 	// Room: the gang was found to lack room, or nodes that its members may go to.
 	Room WaitReason = "Room"
 	// Quota: the gang was found to lack quota of its queue.
@@ -56,7 +58,7 @@ const (
 )
 
 // WaitReasons are all wait reasons.
-var WaitReasons = []WaitReason{NoPodGroup, TooFewMembers, OutcomeUnknown, Admission, Room, Quota, Rollback, BackOff, Eviction, Preemption}
+var WaitReasons = []WaitReason{NoPodGroup, TooFewMembers, OutcomeUnknown, Admission, DifferentQueues, Room, Quota, Rollback, BackOff, Eviction, Preemption}
 
 // Facts are what the phase of a gang follows from beside its members.
 type Facts struct {
@@ -64,6 +66,8 @@ type Facts struct {
 	Exists bool
 	// Admitted: the queue has admitted the PodGroup, or need not.
 	Admitted bool
+	// Disputed: the members name different queues, and the PodGroup names none.
+	Disputed bool
 	// Attempting: a scheduling attempt is going on.
 	Attempting bool
 	// Evicting: pods are being evicted that are in the way of the attempt.
@@ -94,6 +98,8 @@ func (g *Gang) Status(f Facts, now time.Time) Status {
 	switch {
 	case !f.Exists:
 		return Status{Phase: Incomplete, Reason: NoPodGroup}
+	case f.Disputed:
+		return Status{Phase: NotAdmitted, Reason: DifferentQueues}
 	case !f.Admitted:
 		return Status{Phase: NotAdmitted, Reason: Admission}
 	case f.Attempting && f.Evicting:

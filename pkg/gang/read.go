@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
@@ -31,7 +32,7 @@ func MemberOf(pod *corev1.Pod, requests resources.List) *Member {
 		m.Version = version
 	}
 	if pod.Spec.NodeName != "" {
-		m.State = Bound
+		m.State, m.BoundFor = Bound, types.UID(pod.Annotations[schedulingv1beta1.BoundForAnnotation])
 	}
 	return m
 }

@@ -82,8 +82,10 @@ func floorOf(group *schedulingv1beta1.PodGroup, classes map[string]int32) int32 
 // partsOf are the surplus members of a PodGroup, and the rest as a whole if it may be evicted whole.
 func (a *admission) partsOf(group *schedulingv1beta1.PodGroup, pods []*corev1.Pod, floor int32) []evictable {
 	g := gang.Gang{Spec: gang.SpecOf(group)}
+	accounts := sets.New[string]()
 	for _, pod := range pods {
-		if _, amount, charged := a.tracker.Ledger().Charged(pod.UID); charged {
+		if account, amount, charged := a.tracker.Ledger().Charged(pod.UID); charged {
+			accounts.Insert(account)
 			g.Put(gang.MemberOf(pod, amount))
 		}
 	}
@@ -97,6 +99,9 @@ func (a *admission) partsOf(group *schedulingv1beta1.PodGroup, pods []*corev1.Po
 	slices.SortFunc(movable, gang.LeastImportantFirst)
 	spare := sets.New[types.UID]()
 	account := usage.AccountOf(group)
+	if accounts.Len() == 1 { // they may have been bound when the PodGroup was in another queue
+		account = accounts.UnsortedList()[0]
+	}
 	var parts []evictable
 	for _, m := range gang.NewRemaining(g.Asks(), members).Spare(movable) {
 		spare.Insert(m.UID)

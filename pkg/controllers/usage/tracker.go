@@ -1,4 +1,4 @@
-// Package usage keeps the controllers' ledger in line with the API: it charges bound pods to the queues of their PodGroups. It keeps room
+// Package usage keeps the controllers' ledger in line with the API: it charges bound pods to the accounts that stand on them. It keeps room
 // for pods of admitted PodGroups that are still to come.
 package usage
 
@@ -410,19 +410,22 @@ func (t *Tracker) notify(account string, freed bool) {
 	}
 }
 
-// accountOf is the account that a pod is charged to: its group's account, or else the one that it names itself. A pod that outlives its
-// group stays with the group's last account.
+// accountOf is the account that a pod is charged to, by the rule that the scheduler follows, too (ledger.ChargedTo).
 func (t *Tracker) accountOf(pod *corev1.Pod, group string, last seat) string {
+	accounts := ledger.Accounts{Named: t.groups.AccountOf(pod)}
 	if group == "" {
-		return t.groups.AccountOf(pod)
+		return ledger.ChargedTo(pod, accounts)
 	}
 	if obj, exists, err := t.podGroups.GetIndexer().GetByKey(group); err == nil && exists {
-		return AccountOf(obj.(*schedulingv1beta1.PodGroup))
+		named := obj.(*schedulingv1beta1.PodGroup)
+		accounts.HasGroup = true
+		if named.Spec.Queue != "" || accounts.Named == "" {
+			accounts.Group = AccountOf(named)
+		}
+	} else if last.group == group {
+		accounts.Last = last.account
 	}
-	if last.group == group {
-		return last.account
-	}
-	return t.groups.AccountOf(pod)
+	return ledger.ChargedTo(pod, accounts)
 }
 
 // takesSeat says whether a pod takes up a part of its group's minimum: it is bound and has not failed, or has succeeded.

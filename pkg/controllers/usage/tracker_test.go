@@ -262,6 +262,52 @@ func TestChargesFollowTheGroup(t *testing.T) {
 	require.EqualValues(t, 1000, w.usedCPU("q2"), "the pod has outlived its group")
 }
 
+// TestTheAccountOfABoundPodIsFixed: it was written with the pod's binding. The controller follows the scheduler's rule.
+func TestTheAccountOfABoundPodIsFixed(t *testing.T) {
+	group := mustertesting.MakePodGroup("g").UID("g").Queue("q").Obj()
+	moved := mustertesting.MakePodGroup("g").UID("g").Queue("other").Obj()
+	renewed := mustertesting.MakePodGroup("g").UID("another").Queue("other").Obj()
+	pod := bound("a").Annotation(schedulingv1beta1.ChargedToAnnotation, "q/bob").Obj()
+	for name, happens := range map[string]func(*world){
+		"nothing":                    func(*world) {},
+		"the PodGroup is deleted":    func(w *world) { w.removeGroup(group) },
+		"the PodGroup is moved":      func(w *world) { w.putGroup(moved) },
+		"the PodGroup is made again": func(w *world) { w.removeGroup(group); w.deliverAll(); w.putGroup(renewed) },
+		"the pod names another queue": func(w *world) {
+			w.putPod(bound("a").Annotation(schedulingv1beta1.ChargedToAnnotation, "q/bob").QueueName("other").Obj())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			running, restarted := newWorld(t), newWorld(t)
+			running.putGroup(group)
+			for _, w := range []*world{running, restarted} {
+				w.putPod(pod)
+				w.deliverAll()
+				happens(w)
+				w.deliverAll()
+				account, _, _ := w.ledger.Charged(pod.UID)
+				assert.Equal(t, "q/bob", account)
+				pods, groups, queues := w.differing()
+				assert.Empty(t, pods.UnsortedList())
+				assert.Empty(t, append(groups, queues...))
+			}
+		})
+	}
+}
+
+// TestPodsOfAPodGroupWithoutAQueueAreChargedAsTheyName: so the scheduler charges them, too.
+func TestPodsOfAPodGroupWithoutAQueueAreChargedAsTheyName(t *testing.T) {
+	w := newWorld(t)
+	w.putGroup(mustertesting.MakePodGroup("g").UID("g").Queue("").Obj())
+	w.putPod(bound("a").QueueName("q").Obj())
+	w.putPod(bound("b").Obj())
+	w.deliverAll()
+	account, _, _ := w.ledger.Charged("a")
+	assert.Equal(t, "q", account)
+	account, _, _ = w.ledger.Charged("b")
+	assert.Equal(t, schedulingv1beta1.DefaultQueue, account)
+}
+
 func TestANamesakeGetsNothingOfWhatWasHeld(t *testing.T) {
 	w := newWorld(t)
 	w.onQueue(mustertesting.MakeQueue("q").Capability("cpu", "10").Obj())

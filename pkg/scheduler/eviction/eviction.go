@@ -170,7 +170,7 @@ func (s *Search) candidates(but gangs.Key, c *census, rules judge, now time.Time
 // single is a pod that no gang needs, nil if it must stay.
 func (s *Search) single(info fwk.PodInfo, rules judge, now time.Time) *placement.Victim {
 	pod := info.GetPod()
-	account := s.tracker.Quota.Groups.AccountOf(pod)
+	account := s.tracker.Quota.AccountOf(pod)
 	if IsSpared(s.tracker, pod, account, now) {
 		return nil
 	}

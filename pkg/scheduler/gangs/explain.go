@@ -2,6 +2,8 @@ package gangs
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +25,8 @@ const (
 	ReasonWaitingForPodGroup = "WaitingForPodGroup"
 	// ReasonWaitingForAdmission: the queue has not admitted the PodGroup. The PodGroup says why.
 	ReasonWaitingForAdmission = "WaitingForAdmission"
+	// ReasonDifferentQueues: the members name different queues, and the PodGroup names none.
+	ReasonDifferentQueues = "DifferentQueues"
 	// ReasonWaitingForQuota: the capability of the queue, or of an ancestor, has no room.
 	ReasonWaitingForQuota = schedulingv1beta1.WaitingForQuotaReason
 	// ReasonWaitingForEvictions: pods that were evicted for the gang have not gone yet.
@@ -157,6 +161,9 @@ func (r *Reports) explanationOf(g *group) Explanation {
 	case gang.Running:
 		return Explanation{}
 	case gang.NotAdmitted:
+		if status.Reason == gang.DifferentQueues {
+			return Explanation{Reason: ReasonDifferentQueues, Message: differentQueues(g)}
+		}
 		return Explanation{Reason: ReasonWaitingForAdmission, Message: waitTexts[status.Reason]}
 	case gang.Incomplete:
 		switch status.Reason {
@@ -176,6 +183,16 @@ func (r *Reports) explanationOf(g *group) Explanation {
 		return Explanation{Reason: ReasonUnschedulable, Message: couldNotBePlaced}
 	}
 	return Explanation{} // about to be decided
+}
+
+// differentQueues names two of the queues and what to change.
+func differentQueues(g *group) string {
+	named := slices.Sorted(maps.Keys(g.named))
+	remedy := fmt.Sprintf("give all of them the same annotation %s and the same label %s", schedulingv1beta1.QueueNameAnnotation, schedulingv1beta1.UserLabel)
+	if !g.key.Foreign {
+		remedy += ", or name a queue in spec.queue of the PodGroup"
+	}
+	return fmt.Sprintf("the pods of the gang name different queues, %q and %q: %s", named[0], named[1], remedy)
 }
 
 // missingMembers says what is asked for, and not what is there: the existing number changes with every pod that is created. Pods that exist

@@ -26,16 +26,17 @@ const (
 
 // waitTexts say what a gang waits for.
 var waitTexts = map[gang.WaitReason]string{
-	gang.NoPodGroup:     "waiting for the pod's PodGroup to be created",
-	gang.TooFewMembers:  "waiting for the minimum of the gang's pods to be created",
-	gang.OutcomeUnknown: "waiting to learn how a member of the gang has ended",
-	gang.Admission:      "waiting for the PodGroup to be admitted by its queue",
-	gang.Room:           "the gang does not fit",
-	gang.Quota:          "the gang waits for quota",
-	gang.Rollback:       "waiting until the gang has given back the room of its last attempt",
-	gang.BackOff:        "the gang could not be placed and backs off",
-	gang.Eviction:       "waiting until pods have gone that were evicted for the gang",
-	gang.Preemption:     "the gang is being preempted",
+	gang.NoPodGroup:      "waiting for the pod's PodGroup to be created",
+	gang.TooFewMembers:   "waiting for the minimum of the gang's pods to be created",
+	gang.OutcomeUnknown:  "waiting to learn how a member of the gang has ended",
+	gang.Admission:       "waiting for the PodGroup to be admitted by its queue",
+	gang.DifferentQueues: "waiting until all pods of the gang name the same queue",
+	gang.Room:            "the gang does not fit",
+	gang.Quota:           "the gang waits for quota",
+	gang.Rollback:        "waiting until the gang has given back the room of its last attempt",
+	gang.BackOff:         "the gang could not be placed and backs off",
+	gang.Eviction:        "waiting until pods have gone that were evicted for the gang",
+	gang.Preemption:      "the gang is being preempted",
 }
 
 // Gate says why a pod may not enter the scheduling queue now, or "" when it may. Pods without a gang pass. If the gang is Ready, exactly

@@ -23,6 +23,7 @@ type group struct {
 	podGroup podGroup
 	priority *int32                    // of the whole gang. It is computed once, because it orders the gang in a heap
 	requests map[string]resources.List // task -> the requests of its last member
+	named    map[string]int            // account -> how many members name it
 	ranks    map[types.UID]int         // of the waiting members, from 0; nil if they must be counted anew
 
 	attempt  *attempt  // the scheduling attempt that is going on, nil if there is none
@@ -50,7 +51,8 @@ type podGroup struct {
 	uid     types.UID
 	version string // resourceVersion
 	created time.Time
-	account string // the charged account: its queue, or a user of it; "" for none
+	named   string // the account that the PodGroup names: its queue, or a user of it; "" for none
+	account string // the charged account: the one that the PodGroup names, or else the one that its members name; "" for none
 	class   string // priority class
 	phase   schedulingv1beta1.PodGroupPhase
 	failed  int32 // members that have failed
@@ -111,6 +113,7 @@ func (t *Tracker) status(g *group) gang.Status {
 	facts := gang.Facts{
 		Exists:       g.podGroup.exists,
 		Admitted:     t.isAdmitted(g),
+		Disputed:     g.isDisputed(),
 		Attempting:   g.attempt != nil,
 		Preempted:    g.Seated() && t.Victims.isPreempted(g),
 		BackOffUntil: g.retry.until,
@@ -165,6 +168,34 @@ func (g *group) lagsBehind(pod *corev1.Pod) bool {
 	}
 	order, err := resourceversion.CompareResourceVersion(g.podGroup.version, want)
 	return err == nil && order < 0
+}
+
+// countNamed adds a member to the counts of named accounts, or takes it out with -1.
+func (g *group) countNamed(m *gang.Member, one int) {
+	if m == nil || m.Account == "" {
+		return
+	}
+	if g.named == nil {
+		g.named = map[string]int{}
+	}
+	if g.named[m.Account] += one; g.named[m.Account] == 0 {
+		delete(g.named, m.Account)
+	}
+}
+
+// isDisputed says whether the members name different accounts, and the PodGroup names none.
+func (g *group) isDisputed() bool {
+	return g.podGroup.exists && g.podGroup.named == "" && len(g.named) > 1
+}
+
+// account is the account that the gang is checked against and charged to.
+func (g *group) account() string {
+	if g.podGroup.exists && g.podGroup.named == "" && len(g.named) == 1 {
+		for account := range g.named {
+			return account
+		}
+	}
+	return g.podGroup.named
 }
 
 // needsRepair says whether a crash has left the gang bound below its minimum, and it must be completed. A gang whose minimum was bound once

@@ -58,9 +58,9 @@ func groupIn(phase schedulingv1beta1.PodGroupPhase, minMember int32) *scheduling
 	return mustertesting.MakePodGroup("g").UID("g").MinMember(minMember).Queue("q").Phase(phase).Obj()
 }
 
-// memberNamed makes a pod of theGang that requests one CPU. Its UID is its name.
+// memberNamed makes a pod of theGang that requests one CPU. Its UID is its name. If it has a node, the scheduler has bound it for theGang.
 func memberNamed(name string) *mustertesting.PodWrapper {
-	return mustertesting.MakePod(name).UID(name).Group("g").SchedulerName("muster").Requests("cpu", "1")
+	return mustertesting.MakePod(name).UID(name).Group("g").SchedulerName("muster").Requests("cpu", "1").Annotation(schedulingv1beta1.BoundForAnnotation, "g")
 }
 
 // singleNamed makes a pod without a gang that requests one CPU of a queue. Its UID is its name.
@@ -89,10 +89,21 @@ func setPods(tr *Tracker, pods ...*corev1.Pod) {
 	}
 }
 
-// on is a pod that is bound to a node.
+// on is a pod that the scheduler has bound to a node. The UID of its PodGroup is its name.
 func on(pod *corev1.Pod, node string) *corev1.Pod {
 	pod = pod.DeepCopy()
 	pod.Spec.NodeName = node
+	if key, inGang := KeyOf(pod); inGang {
+		pod.Annotations[schedulingv1beta1.BoundForAnnotation] = key.Name
+	}
+	return pod
+}
+
+// onByHand is a pod that another client has bound to a node.
+func onByHand(pod *corev1.Pod, node string) *corev1.Pod {
+	pod = pod.DeepCopy()
+	pod.Spec.NodeName = node
+	delete(pod.Annotations, schedulingv1beta1.BoundForAnnotation)
 	return pod
 }
 

@@ -139,7 +139,7 @@ func rareHistories() []func(*simulation) {
 	histories := []func(*simulation){
 		func(s *simulation) { // the minimum is raised while a surplus pod holds room
 			s.reach(gang.Running)
-			pod := s.createMember("g", "a", 9, 1000, 0, 0)
+			pod := s.createMember("g", "a", 9, 1000, 0, 0, "")
 			s.arrive()
 			s.tracker.Reserve(pod)
 			change(s, func(pg *schedulingv1beta1.PodGroup) { pg.Spec.MinMember = 5 })

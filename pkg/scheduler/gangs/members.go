@@ -35,13 +35,13 @@ func (t *Tracker) SetPod(pod *corev1.Pod) {
 	switch {
 	case !isMember:
 		t.outsiders.drop(pod.UID)
-		t.Quota.charge(pod, "", nil)
+		t.Quota.charge(pod, nil, nil)
 		return
 	case t.isOfOthers(pod):
 		if t.outsiders.set(pod, key) {
 			t.Reports.report(key)
 		}
-		t.Quota.charge(pod, "", nil)
+		t.Quota.charge(pod, nil, nil)
 		return
 	}
 	t.outsiders.drop(pod.UID)
@@ -96,6 +96,9 @@ func (t *Tracker) podChanged(g *group, old, m *gang.Member) {
 func (t *Tracker) record(g *group, old, m *gang.Member) {
 	incarnation := g.Version()
 	g.share(m)
+	m.Account = t.Quota.namedBy(m.Pod)
+	g.countNamed(old, -1)
+	g.countNamed(m, 1)
 	g.Put(m)
 	g.ranks = nil
 	if old == nil {
@@ -110,7 +113,8 @@ func (t *Tracker) record(g *group, old, m *gang.Member) {
 	if m.State == gang.Bound {
 		delete(t.detached, m.UID)
 	}
-	t.Quota.charge(m.Pod, g.podGroup.account, m.Requests)
+	t.settleAccount(g)
+	t.Quota.charge(m.Pod, g, m.Requests)
 }
 
 // mayFitNow says whether a change of a waiting pod may let it fit on more nodes. The queue tells the plugins of it when they rejected this
@@ -196,6 +200,8 @@ func (t *Tracker) leave(g *group, m *gang.Member) {
 	if g.Remove(m.UID); g.Len() == 0 {
 		g.requests = nil
 	}
+	g.countNamed(m, -1)
+	t.settleAccount(g)
 	if g.scout.uid == m.UID {
 		g.scout = scout{}
 	}

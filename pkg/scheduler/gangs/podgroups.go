@@ -25,19 +25,11 @@ func (t *Tracker) setPodGroup(key Key, pg *schedulingv1beta1.PodGroup) {
 	if !g.podGroup.exists || g.podGroup.uid != pg.UID {
 		t.renew(g, pg)
 	}
-	moved := g.podGroup.account != accountOf(pg)
-	if moved {
-		t.rollBack(g, "") // its assumed quota is in another queue
-		t.WaitList.book.ForgetQuota(g.key)
-	}
 	if g.Succeeded != int(pg.Status.Succeeded) || g.podGroup.failed != pg.Status.Failed {
 		g.outcomeUntil = time.Time{}
 	}
 	g.take(pg)
-	if moved {
-		t.Quota.moveCharges(g)
-		t.Quota.wakeQuotaWaiters() // and of its own waiting members
-	}
+	t.settleAccount(g)
 	t.changed(g)
 	if !t.isAdmitted(g) {
 		t.rollBack(g, "") // its queue has taken the admission back
@@ -60,7 +52,24 @@ func (t *Tracker) renew(g *group, pg *schedulingv1beta1.PodGroup) {
 	g.minimumBound, g.timestamps, g.outcomeUntil = false, timestamps{}, time.Time{}
 }
 
-// accountOf is the account that a PodGroup is charged to: its queue, or its user there; "" for none.
+// settleAccount finds the account of a gang again. If it is another one than before, the gang is decided anew. Bound members stay charged to
+// the account that was written with their binding.
+func (t *Tracker) settleAccount(g *group) {
+	account := g.account()
+	if account == g.podGroup.account {
+		return
+	}
+	t.rollBack(g, "") // its assumed quota is in another queue
+	t.WaitList.book.ForgetQuota(g.key)
+	g.podGroup.account = account
+	t.Quota.chargeMembers(g)
+	t.Quota.wakeQuotaWaiters() // and of its own waiting members
+	t.changed(g)
+	t.settleRepair(g)
+	t.look(g.key)
+}
+
+// accountOf is the account that a PodGroup names: its queue, or its user there; "" for none.
 func accountOf(pg *schedulingv1beta1.PodGroup) string {
 	return quota.Account(pg.Spec.Queue, pg.Labels[schedulingv1beta1.UserLabel])
 }
@@ -68,9 +77,10 @@ func accountOf(pg *schedulingv1beta1.PodGroup) string {
 // take copies the content of a PodGroup.
 func (g *group) take(pg *schedulingv1beta1.PodGroup) {
 	g.podGroup = podGroup{
-		exists: true, uid: pg.UID, version: pg.ResourceVersion, created: g.podGroup.created, account: accountOf(pg), class: pg.Spec.PriorityClassName,
-		phase: pg.Status.Phase, failed: pg.Status.Failed, bound: lastBound(pg),
+		exists: true, uid: pg.UID, version: pg.ResourceVersion, created: g.podGroup.created, named: accountOf(pg), account: g.podGroup.account,
+		class: pg.Spec.PriorityClassName, phase: pg.Status.Phase, failed: pg.Status.Failed, bound: lastBound(pg),
 	}
+	g.BelongTo(pg.UID)
 	if gang.IsRunOver(pg) { // the minimum of the next run was never bound
 		g.podGroup.bound, g.minimumBound = -1, false
 	}
@@ -96,7 +106,7 @@ func lastBound(pg *schedulingv1beta1.PodGroup) int64 {
 	return -1
 }
 
-// DeletePodGroup forgets a PodGroup. Its members wait for another of the same name.
+// DeletePodGroup forgets a PodGroup. Its members wait for another of the same name. Bound members stay charged.
 func (t *Tracker) DeletePodGroup(pg *schedulingv1beta1.PodGroup) {
 	t.deletePodGroup(Key{Namespace: pg.Namespace, Name: pg.Name}, pg.UID)
 }
@@ -112,19 +122,24 @@ func (t *Tracker) deletePodGroup(key Key, uid types.UID) {
 	t.WaitList.book.Forget(g.key)
 	g.podGroup = podGroup{created: g.podGroup.created, bound: -1}
 	g.minimumBound, g.priority = false, nil
-	t.Quota.moveCharges(g)
+	g.BelongTo("")
 	t.changed(g)
 	t.settleRepair(g)
 	t.look(g.key)
 	t.dropIfEmpty(g)
 }
 
-// isAdmitted says whether a gang need not wait for its queue. PodGroups of scheduler-plugins never do.
+// isAdmitted says whether a gang need not wait for its queue. PodGroups of scheduler-plugins never do, unless their members name different
+// queues.
 func (t *Tracker) isAdmitted(g *group) bool {
+	if g.isDisputed() {
+		return false
+	}
 	return g.podGroup.phase.Admitted() || g.key.Foreign || t.settings.args.Admission != config.AdmissionRequired
 }
 
-// settleRepair keeps quota assumed for the missing members of a gang that was found bound below its minimum: it must be able to complete.
+// settleRepair keeps quota assumed for the missing members of a gang of which attempts have bound some below the minimum: it must be able
+// to complete.
 // It releases quota that the gang does not lack any more.
 func (t *Tracker) settleRepair(g *group) {
 	g.minimumBound = g.minimumBound || g.podGroup.exists && g.Started()

@@ -1,6 +1,7 @@
 package gangs
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -80,16 +81,63 @@ func (q *Quota) forget(pod types.UID) {
 	q.bound.Delete(pod)
 }
 
-// charge books the use of a bound pod in its account: the account of its gang, or the one that it names if it has no gang. A pod without an
-// account is charged nowhere. requests are the pod's, or nil to compute them if needed.
-func (q *Quota) charge(pod *corev1.Pod, account string, requests resources.List) {
+// accountOf is the account that a bound pod is charged to. g is its gang, nil if it has none.
+func (q *Quota) accountOf(pod *corev1.Pod, g *group) string {
+	accounts := ledger.Accounts{Named: q.Groups.AccountOf(pod)}
+	if g != nil {
+		accounts.HasGroup, accounts.Group = g.podGroup.exists, g.podGroup.account
+		if q.bound.Has(pod.UID) {
+			accounts.Last, _, _ = q.Ledger.Charged(pod.UID)
+		}
+	}
+	return ledger.ChargedTo(pod, accounts)
+}
+
+// AccountOf is the account that a pod is charged to. A pod that is not charged yet has the account that it names. It is "" for none.
+func (q *Quota) AccountOf(pod *corev1.Pod) string {
+	if account, _, charged := q.Ledger.Charged(pod.UID); charged {
+		return account
+	}
+	if pod.Spec.NodeName == "" {
+		return q.Groups.AccountOf(pod)
+	}
+	return ledger.ChargedTo(pod, ledger.Accounts{Named: q.Groups.AccountOf(pod)})
+}
+
+// namedBy is the account that a pod names itself, "" for none. A pod whose account was written with its binding names none any more.
+func (q *Quota) namedBy(pod *corev1.Pod) string {
+	if _, written := pod.Annotations[schedulingv1beta1.ChargedToAnnotation]; written && pod.Spec.NodeName != "" {
+		return ""
+	}
+	return q.Groups.AccountOf(pod)
+}
+
+// heldBy is the account that all charged members of a gang are charged to. If they differ, or there are none, it is the gang's own.
+func (q *Quota) heldBy(g *group) string {
+	common, found := "", false
+	for _, m := range g.Members() {
+		account, _, charged := q.Ledger.Charged(m.UID)
+		if charged && found && account != common {
+			return g.podGroup.account
+		}
+		if charged {
+			common, found = account, true
+		}
+	}
+	if !found {
+		return g.podGroup.account
+	}
+	return common
+}
+
+// charge books the use of a bound pod in its account. A pod without an account is charged nowhere. g is its gang, nil if it has none.
+// requests are the pod's, or nil to compute them if needed.
+func (q *Quota) charge(pod *corev1.Pod, g *group, requests resources.List) {
 	if pod.Spec.NodeName == "" {
 		return
 	}
-	if account == "" {
-		account = q.Groups.AccountOf(pod)
-	}
 	var freed bool
+	account := q.accountOf(pod, g)
 	if account == "" {
 		q.bound.Delete(pod.UID)
 		freed = q.Ledger.Release(pod.UID)
@@ -105,41 +153,60 @@ func (q *Quota) charge(pod *corev1.Pod, account string, requests resources.List)
 	}
 }
 
-// moveCharges books the members' use in the gang's present queue.
-func (q *Quota) moveCharges(g *group) {
+// chargeMembers books the use of a gang's members again: those that were bound without an account follow their gang.
+func (q *Quota) chargeMembers(g *group) {
 	for _, m := range g.Members() {
-		q.charge(m.Pod, g.podGroup.account, m.Requests)
+		q.charge(m.Pod, g, m.Requests)
 	}
+}
+
+// Charged is what a pod was charged to when it got its room, and for which PodGroup.
+type Charged struct {
+	// Account is the queue, or a user of it; "" for none.
+	Account string
+	// PodGroup is the UID of the pod's PodGroup, "" for a pod without a gang.
+	PodGroup types.UID
+}
+
+// Annotations are what the pod's binding writes on the pod. They are empty for a pod that has neither a gang nor an account. Annotations that
+// another client has written are replaced.
+func (c Charged) Annotations(pod *corev1.Pod) map[string]string {
+	annotations := map[string]string{}
+	if _, forged := pod.Annotations[schedulingv1beta1.ChargedToAnnotation]; forged || c != (Charged{}) {
+		annotations[schedulingv1beta1.ChargedToAnnotation] = c.Account
+	}
+	if _, forged := pod.Annotations[schedulingv1beta1.BoundForAnnotation]; forged || c.PodGroup != "" {
+		annotations[schedulingv1beta1.BoundForAnnotation] = string(c.PodGroup)
+	}
+	return annotations
 }
 
 // Charge books the use of a pod that holds room on a node. It books nothing for surplus for which a queue has no room: the minimum of its
 // gang was lowered since QuotaShortage was asked.
-func (q *Quota) Charge(pod *corev1.Pod) *quota.Shortage {
+func (q *Quota) Charge(pod *corev1.Pod) (Charged, *quota.Shortage) {
 	q.t.mu.Lock()
 	defer q.t.mu.Unlock()
 	delete(q.pods, pod.UID)
-	account, requests := q.Groups.AccountOf(pod), resources.List(nil)
+	charged, requests := Charged{Account: q.Groups.AccountOf(pod)}, resources.List(nil)
 	if g, m := q.t.find(pod.UID); m != nil {
 		if m.State == gang.Bound {
-			return nil // it is charged
+			return Charged{}, nil // it is charged
 		}
 		if shortage := q.shortageOf(pod); shortage != nil {
-			return shortage
+			return Charged{}, shortage
 		}
 		requests = m.Requests
-		if g.podGroup.account != "" {
-			account = g.podGroup.account
-		}
+		charged.Account, charged.PodGroup = cmp.Or(g.podGroup.account, charged.Account), g.podGroup.uid
 	}
-	if account == "" {
-		return nil
+	if charged.Account == "" {
+		return charged, nil
 	}
 	if requests == nil {
 		requests = resources.PodRequests(pod)
 	}
-	q.Ledger.Charge(pod.UID, account, requests)
+	q.Ledger.Charge(pod.UID, charged.Account, requests)
 	q.Ledger.DropAssumed(ledgerKey(pod.UID)) // the charge replaces it
-	return nil
+	return charged, nil
 }
 
 // Refund takes back the charge of a pod that has lost its room and is not bound.
@@ -194,7 +261,7 @@ func (q *Quota) DeleteQueue(queue *schedulingv1beta1.Queue) {
 	q.chargeGroups(q.Groups.Delete(queue.Name))
 }
 
-// chargeGroups books the use of pods without a gang in PrimeHub's groups again. The pods are listed under the lock: a pod that is deleted
+// chargeGroups books the use of pods in PrimeHub's groups again. The pods are listed under the lock: a pod that is deleted
 // meanwhile is still to be reported, and loses its charge then.
 func (q *Quota) chargeGroups(groups []string) {
 	if len(groups) == 0 || q.t.podLister == nil {
@@ -203,9 +270,23 @@ func (q *Quota) chargeGroups(groups []string) {
 	pods, _ := q.t.podLister.List(labels.Everything()) // a lister never fails
 	for _, pod := range pods {
 		if _, isMember := KeyOf(pod); (!isMember || q.t.isOfOthers(pod)) && slices.Contains(groups, ledger.GroupOf(pod)) {
-			q.charge(pod, "", nil)
+			q.charge(pod, nil, nil)
 		}
 	}
+	for _, g := range q.t.gangs {
+		q.nameMembers(g)
+	}
+}
+
+// nameMembers finds again which accounts the members of a gang name.
+func (q *Quota) nameMembers(g *group) {
+	for _, m := range g.Members() {
+		g.countNamed(m, -1)
+		m.Account = q.namedBy(m.Pod)
+		g.countNamed(m, 1)
+	}
+	q.t.settleAccount(g)
+	q.chargeMembers(g)
 }
 
 // wakeQuotaWaiters has all pods and gangs tried again that wait for quota.

@@ -328,7 +328,8 @@ func TestAPodThatHasJoinedAGangIsNotTriedForItself(t *testing.T) {
 			require.Equal(t, Single, tr.Enter(single).Role)
 		}, after: func(t *testing.T, tr *Tracker) {
 			require.Nil(t, tr.Quota.QuotaShortage(single), "its gang is checked as a whole")
-			require.Nil(t, tr.Quota.Charge(single))
+			_, shortage := tr.Quota.Charge(single)
+			require.Nil(t, shortage)
 			assert.False(t, tr.Reserve(single))
 			unreserve(tr, single)
 		}},

@@ -66,7 +66,8 @@ type repairRules struct{ t *Tracker }
 
 // repairsOf are the writes that a gang needs.
 //
-// A gang that a crash left below its minimum, and that is not completed in time, is evicted whole. It starts over. The scheduler keeps room
+// A gang that a crash left below its minimum, and that is not completed in time, starts over: all pods are evicted that attempts for this
+// PodGroup have bound. Pods that were bound otherwise stay. The scheduler keeps room
 // for nominated pods, and a member whose gang waits may never use it: its nomination is from before a restart, or from before the gang fell
 // apart.
 func (r *repairRules) repairsOf(g *group, now time.Time) (repairs []repair) {
@@ -74,7 +75,7 @@ func (r *repairRules) repairsOf(g *group, now time.Time) (repairs []repair) {
 		return nil
 	}
 	if r.startsOver(g, now) {
-		for _, m := range g.Bound() {
+		for _, m := range g.Own() {
 			repairs = append(repairs, repair{namespace: m.Pod.Namespace, name: m.Pod.Name, uid: m.UID, kind: startOver, reason: belowMinimum, message: startsOverMessage})
 		}
 	}

@@ -135,13 +135,16 @@ func TestTheDeletionOfAnEarlierPodGroupIsIgnored(t *testing.T) {
 	assert.Equal(t, gang.Status{Phase: gang.Incomplete, Reason: gang.NoPodGroup}, statusOf(tr, theGang))
 }
 
-func TestPodsOfADeletedPodGroupAreChargedNowhere(t *testing.T) {
+// TestPodsOfADeletedPodGroupStayCharged: these were bound without an account. account_test.go has the ones that were bound with one.
+func TestPodsOfADeletedPodGroupStayCharged(t *testing.T) {
 	tr := openTracker(t)
 	group := groupIn(schedulingv1beta1.PodGroupRunning, 1)
 	tr.SetPodGroup(group)
 	tr.SetPod(memberNamed("m").Node("node").Obj())
 	require.Equal(t, int64(1000), tr.Quota.Ledger.Used("q")[corev1.ResourceCPU])
 	tr.DeletePodGroup(group)
+	assert.Equal(t, int64(1000), tr.Quota.Ledger.Used("q")[corev1.ResourceCPU])
+	tr.DeletePod(memberNamed("m").Node("node").Obj())
 	assert.True(t, tr.Quota.Ledger.Used("q").IsZero())
 }
 

@@ -65,22 +65,19 @@ func (s *selfCheck) differing(all []*corev1.Pod) sets.Set[types.UID] {
 
 func (s *selfCheck) agreesOn(pod *corev1.Pod) bool {
 	g, m := s.t.find(pod.UID)
-	account := s.t.Quota.Groups.AccountOf(pod)
 	if m != nil {
 		if bound := pod.Spec.NodeName != ""; bound != (m.State == gang.Bound) && m.State != gang.Reserved && m.State != gang.Released && m.State != gang.Returning {
 			return false
-		}
-		if g.podGroup.account != "" {
-			account = g.podGroup.account
 		}
 	} else if _, member := KeyOf(pod); member && !s.t.isOfOthers(pod) {
 		return false
 	}
 	chargedTo, amount, charged := s.t.Quota.Ledger.Charged(pod.UID)
-	switch {
-	case pod.Spec.NodeName == "":
+	if pod.Spec.NodeName == "" {
 		return true // charged if it holds room, which only the scheduler knows
-	case account == "":
+	}
+	account := s.t.Quota.accountOf(pod, g)
+	if account == "" {
 		return !charged
 	}
 	return charged && chargedTo == account && amount.Equal(resources.PodRequests(pod))

@@ -93,6 +93,9 @@ func (s *simulation) arrive() {
 // gangSpec is a gang to be made.
 type gangSpec struct {
 	queue         string
+	names         string // the queue that the pods name
+	disagrees     bool   // the first pod names another
+	late          bool   // the PodGroup comes later, or never
 	size, minimum int
 	tasks         map[string]int32 // minimums
 	cpu           int64
@@ -105,13 +108,22 @@ func (s *simulation) createGang(name string, spec gangSpec) Key {
 	if spec.phase == "" {
 		spec.phase = schedulingv1beta1.PodGroupInqueue
 	}
-	s.tellGroup(&schedulingv1beta1.PodGroup{
+	pg := &schedulingv1beta1.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(s.newName(name)), CreationTimestamp: s.apiTime()},
 		Spec:       schedulingv1beta1.PodGroupSpec{MinMember: int32(spec.minimum), MinTaskMember: spec.tasks, Queue: spec.queue},
 		Status:     schedulingv1beta1.PodGroupStatus{Phase: spec.phase, JobVersion: ptr.To[int32](0)},
-	})
+	}
+	if spec.late {
+		s.lost = append(s.lost, pg)
+	} else {
+		s.tellGroup(pg)
+	}
 	for i := range spec.size {
-		s.createMember(name, []string{"a", "b"}[i%2], i, spec.cpu, 0, spec.priority)
+		names := spec.names
+		if spec.disagrees && i == 0 {
+			names = map[string]string{"q": "team", "team": "q"}[names]
+		}
+		s.createMember(name, []string{"a", "b"}[i%2], i, spec.cpu, 0, spec.priority, names)
 	}
 	return Key{Name: name}
 }
@@ -121,8 +133,9 @@ func (s *simulation) apiTime() metav1.Time {
 	return metav1.NewTime(s.clock.Now().Truncate(time.Second))
 }
 
-func (s *simulation) createMember(group, task string, index int, cpu, version int64, priority int32) *corev1.Pod {
+func (s *simulation) createMember(group, task string, index int, cpu, version int64, priority int32, names string) *corev1.Pod {
 	return s.createPod(cpu, priority, map[string]string{
+		schedulingv1beta1.QueueNameAnnotation: names,
 		schedulingv1beta1.GroupNameAnnotation: group, batchv1alpha1.JobVersionKey: fmt.Sprint(version),
 		batchv1alpha1.TaskSpecKey: task, batchv1alpha1.TaskIndexKey: fmt.Sprint(index),
 	})
@@ -208,7 +221,7 @@ func (s *simulation) restart(key Key) {
 		s.terminate(pod)
 	}
 	for i, pod := range old {
-		s.createMember(key.Name, pod.Annotations[batchv1alpha1.TaskSpecKey], i, simCPU(pod), version, *pod.Spec.Priority)
+		s.createMember(key.Name, pod.Annotations[batchv1alpha1.TaskSpecKey], i, simCPU(pod), version, *pod.Spec.Priority, simNames(pod))
 	}
 	for _, pod := range old {
 		if !s.fault("lingers", 3) {

@@ -31,6 +31,7 @@ type books struct {
 	kept    *simKept                            // what was reserved on nodes last
 	started map[simRun]bool                     // runs of gangs whose minimum was bound once
 	failed  sets.Set[Key]                       // gangs for which no places could be reserved
+	last    map[types.UID]string                // the account of pods that another client bound, while their PodGroup existed
 }
 
 // simLimit is the capability of a queue in millicores, and its parent.
@@ -43,7 +44,8 @@ type simLimit struct {
 type simHold struct {
 	pod      *corev1.Pod
 	node     string
-	queue    string // charged, "" for none
+	queue    string    // charged, "" for none
+	group    types.UID // of the PodGroup, "" for none
 	rejected bool
 	allowed  bool
 }
@@ -73,13 +75,15 @@ func newBooks(s *simulation) *books {
 	return &books{
 		simulation: s, pods: map[types.UID]*corev1.Pod{}, told: map[Key]*schedulingv1beta1.PodGroup{}, limits: map[string]simLimit{},
 		holding: map[types.UID]*simHold{}, excess: map[string]int64{}, chosen: map[Key]sets.Set[types.UID]{}, lacking: map[Key]simLack{}, since: map[types.UID]time.Time{},
-		started: map[simRun]bool{}, failed: sets.New[Key](),
+		started: map[simRun]bool{}, failed: sets.New[Key](), last: map[types.UID]string{},
 	}
 }
 
 // Entries.
 
 func (b *books) setPod(pod *corev1.Pod) {
+	key, _ := simKeyOf(pod)
+	defer b.queueMayChange(key)()
 	b.pods[pod.UID] = pod
 	if pod.Spec.NodeName != "" {
 		hold := b.holding[pod.UID]
@@ -92,24 +96,39 @@ func (b *books) setPod(pod *corev1.Pod) {
 }
 
 func (b *books) deletePod(pod *corev1.Pod) {
+	key, _ := simKeyOf(pod)
+	defer b.queueMayChange(key)()
 	delete(b.pods, pod.UID)
 	b.review()
 }
 
 func (b *books) setGroup(pg *schedulingv1beta1.PodGroup) {
 	key := Key{Name: pg.Name}
-	old := b.told[key]
+	defer b.queueMayChange(key)()
 	b.told[key] = pg
 	if slices.ContainsFunc(pg.Status.Conditions, func(c schedulingv1beta1.PodGroupCondition) bool { return c.Type == schedulingv1beta1.PodGroupScheduled }) {
 		b.started[simRun{key, pg.UID, int64(ptr.Deref(pg.Status.JobVersion, 0))}] = true
 	}
-	if old == nil || old.Spec.Queue != pg.Spec.Queue {
-		b.excuse() // what its members use is moved
-	}
 	b.review()
 }
 
+// queueMayChange is called before something that may give a gang another queue, and returns what is called afterwards.
+func (b *books) queueMayChange(key Key) func() {
+	before, existed := b.queueOf(key), b.told[key] != nil
+	return func() {
+		if before != b.queueOf(key) || existed != (b.told[key] != nil) {
+			b.excuse() // use of members that another client bound is moved
+		}
+		for uid, pod := range b.pods {
+			if k, _ := simKeyOf(pod); k == key && b.told[key] != nil && b.isBound(pod) {
+				b.last[uid] = b.AccountOf(pod)
+			}
+		}
+	}
+}
+
 func (b *books) deleteGroup(pg *schedulingv1beta1.PodGroup) {
+	defer b.queueMayChange(Key{Name: pg.Name})()
 	delete(b.told, Key{Name: pg.Name})
 	b.review()
 }
@@ -172,6 +191,9 @@ func (b *books) reserve(pod *corev1.Pod, node string) {
 	}
 	b.chosen[key].Delete(pod.UID)
 	b.holding[pod.UID] = &simHold{pod: pod, node: node, queue: b.AccountOf(pod)}
+	if pg := b.told[key]; inGang && pg != nil {
+		b.holding[pod.UID].group = pg.UID
+	}
 	b.checkQuota(pod)
 }
 
@@ -197,7 +219,46 @@ func (b *books) reject(uid types.UID) {
 	}
 }
 
+// bindingOf is what is known of a pod that is bound now.
+func (b *books) bindingOf(uid types.UID) simBinding {
+	if hold := b.holding[uid]; hold != nil {
+		return simBinding{queue: hold.queue, group: hold.group}
+	}
+	return b.bindings[uid]
+}
+
 // Questions.
+
+// isOwn says whether the scheduler has bound a member for the gang's present PodGroup.
+func (b *books) isOwn(pod *corev1.Pod) bool {
+	key, _ := simKeyOf(pod)
+	binding, pg := b.bindings[pod.UID], b.told[key]
+	return pg != nil && b.isBound(pod) && binding.group == pg.UID
+}
+
+// named are the queues that the members of a gang name. The queue of a pod that the scheduler has bound is fixed.
+func (b *books) named(key Key) sets.Set[string] {
+	named := sets.New[string]()
+	for uid, pod := range b.pods {
+		_, fixed := b.bindings[uid]
+		if k, _ := simKeyOf(pod); k == key && !(fixed && b.isBound(pod)) && simNames(pod) != "" {
+			named.Insert(simNames(pod))
+		}
+	}
+	return named
+}
+
+// queueOf is the queue of a gang: its PodGroup's, or the one that its members name; "" for none.
+func (b *books) queueOf(key Key) string {
+	pg := b.told[key]
+	if pg == nil {
+		return ""
+	}
+	if named := b.named(key); pg.Spec.Queue == "" && named.Len() == 1 {
+		return named.UnsortedList()[0]
+	}
+	return pg.Spec.Queue
+}
 
 // members are the members of a gang that count: they are of the current incarnation and are not being deleted.
 func (b *books) members(key Key) []*corev1.Pod {
@@ -278,18 +339,23 @@ func (b *books) waits(key Key) bool {
 }
 
 func (b *books) admitted(pg *schedulingv1beta1.PodGroup) bool {
-	return pg.Status.Phase != "" && pg.Status.Phase != schedulingv1beta1.PodGroupPending
+	disputed := pg.Spec.Queue == "" && b.named(Key{Name: pg.Name}).Len() > 1
+	return !disputed && pg.Status.Phase != "" && pg.Status.Phase != schedulingv1beta1.PodGroupPending
 }
 
-// queueOf is the queue that a pod is charged to, "" for none.
+// AccountOf is the queue that a pod is charged to, "" for none. It is fixed when the scheduler binds the pod.
 func (b *books) AccountOf(pod *corev1.Pod) string {
-	if key, inGang := simKeyOf(pod); inGang {
-		if pg := b.told[key]; pg != nil {
-			return pg.Spec.Queue
-		}
-		return ""
+	if binding, fixed := b.bindings[pod.UID]; fixed && b.isBound(pod) {
+		return binding.queue
 	}
-	return pod.Annotations[schedulingv1beta1.QueueNameAnnotation]
+	key, inGang := simKeyOf(pod)
+	switch {
+	case inGang && b.queueOf(key) != "":
+		return b.queueOf(key)
+	case inGang && b.told[key] == nil && b.isBound(pod) && b.last[pod.UID] != "":
+		return b.last[pod.UID]
+	}
+	return simNames(pod)
 }
 
 // path is a queue and its ancestors.
@@ -317,7 +383,7 @@ func (b *books) uses(queue string, chosen bool) int64 {
 	}
 	for key, members := range b.chosen {
 		for uid := range members {
-			if pod := b.pods[uid]; chosen && pod != nil && b.told[key] != nil && slices.Contains(b.path(b.told[key].Spec.Queue), queue) {
+			if pod := b.pods[uid]; chosen && pod != nil && b.told[key] != nil && slices.Contains(b.path(b.queueOf(key)), queue) {
 				sum += simCPU(pod)
 			}
 		}
@@ -384,7 +450,7 @@ func (b *books) checkSurplus(pod *corev1.Pod, node string) {
 	for key, lack := range b.lacking {
 		age, bound := b.clock.Since(b.since[lack.run.group]), b.args.MaxOvertakeTime.Duration
 		beyond := b.args.MaxOvertakes > 0 || bound > 0 && age >= bound
-		reserved := b.kept != nil && b.kept.key == key && !slices.ContainsFunc(b.members(key), b.isBound)
+		reserved := b.kept != nil && b.kept.key == key && !slices.ContainsFunc(b.members(key), b.isOwn)
 		if beyond || reserved || lack.priority < *pod.Spec.Priority || b.failed.Has(key) || len(b.lacking) > 32 {
 			continue
 		}
@@ -393,7 +459,8 @@ func (b *books) checkSurplus(pod *corev1.Pod, node string) {
 	}
 }
 
-// evicts checks that a gang is evicted whole, and only if it is bound below its minimum and always was.
+// evicts checks that a gang is evicted whole, and only if it is bound below its minimum and always was. Only pods are evicted that were bound
+// for this PodGroup.
 func (b *books) evicts(repairs []repair) {
 	evicted := map[Key]sets.Set[types.UID]{}
 	for _, r := range repairs {
@@ -403,13 +470,14 @@ func (b *books) evicts(repairs []repair) {
 				evicted[key] = sets.New[types.UID]()
 			}
 			evicted[key].Insert(r.uid)
+			b.assertf(b.isOwn(pod), "%s is evicted, but was not bound for this PodGroup", pod.Name)
 		}
 	}
 	for key, members := range evicted {
-		b.assertf(b.told[key] != nil && b.told[key].Spec.Queue != "", "%s is evicted, but it is in no queue", key)
+		b.assertf(b.queueOf(key) != "", "%s is evicted, but it is in no queue", key)
 		b.assertf(b.short(key, b.isBound) > 0 && !b.started[b.runOf(key)], "%s is evicted, but its minimum is bound, or was", key)
 		for _, pod := range b.members(key) {
-			b.assertf(!b.isBound(pod) || members.Has(pod.UID), "%s is evicted, but not %s", key, pod.Name)
+			b.assertf(!b.isOwn(pod) || members.Has(pod.UID), "%s is evicted, but not %s", key, pod.Name)
 		}
 	}
 }
@@ -442,9 +510,9 @@ func (b *books) checkCharges() {
 	b.assertf(charged.Len() == 0, "charged, but not bound: %v", sets.List(charged))
 	for queue := range b.limits {
 		want := int64(0)
-		for key, pg := range b.told {
-			bound := slices.ContainsFunc(b.members(key), b.isBound)
-			if short := b.short(key, b.isBound); bound && short > 0 && b.short(key, exists) == 0 && slices.Contains(b.path(pg.Spec.Queue), queue) {
+		for key := range b.told {
+			own := slices.ContainsFunc(b.members(key), b.isOwn)
+			if short := b.short(key, b.isBound); own && short > 0 && b.short(key, exists) == 0 && slices.Contains(b.path(b.queueOf(key)), queue) {
 				want += int64(short) * simCPU(b.members(key)[0])
 			}
 		}
@@ -456,9 +524,8 @@ func (b *books) checkCharges() {
 
 // checkWhole checks that a gang that a crash left below its minimum was completed, or evicted whole.
 func (b *books) checkWhole(key Key) {
-	pg := b.told[key]
-	bound := slices.ContainsFunc(b.members(key), b.isBound)
-	if pg.Spec.Queue != "" && bound && !b.started[b.runOf(key)] {
+	own := slices.ContainsFunc(b.members(key), b.isOwn)
+	if b.queueOf(key) != "" && own && !b.started[b.runOf(key)] {
 		short := b.short(key, b.isBound)
 		b.assertf(short == 0, "%s was neither completed nor evicted: %d members are missing", key, short)
 	}
@@ -493,15 +560,15 @@ func (b *books) hasQuota(key Key, queue string, amount int64, priority int32, st
 		return false
 	}
 	for _, other := range b.keys() {
-		pg := b.told[other]
-		if !standsBack || other == key || pg == nil || pg.Spec.Queue == "" || !b.waits(other) || *b.members(other)[0].Spec.Priority < priority {
+		theirs := b.queueOf(other)
+		if !standsBack || other == key || theirs == "" || !b.waits(other) || *b.members(other)[0].Spec.Priority < priority {
 			continue
 		}
 		want := int64(b.short(other, b.holds)) * simCPU(b.members(other)[0])
-		if b.exceeds(pg.Spec.Queue, want) || !b.reserves() && enough(pg.Spec.Queue, want) { // what is reserved for a gang stays while it lacks room
+		if b.exceeds(theirs, want) || !b.reserves() && enough(theirs, want) { // what is reserved for a gang stays while it lacks room
 			continue
 		}
-		for _, name := range b.path(pg.Spec.Queue) {
+		for _, name := range b.path(theirs) {
 			if left, limited := free[name]; limited {
 				want = max(0, min(want, left))
 				free[name] -= want
@@ -514,9 +581,9 @@ func (b *books) hasQuota(key Key, queue string, amount int64, priority int32, st
 // promisedToPartial is what partial gangs, other than the one named, take of a queue when they are completed.
 func (b *books) promisedToPartial(but Key, queue string) int64 {
 	sum := int64(0)
-	for key, pg := range b.told {
-		bound := slices.ContainsFunc(b.members(key), b.isBound)
-		if key != but && bound && b.waits(key) && slices.Contains(b.path(pg.Spec.Queue), queue) {
+	for key := range b.told {
+		own := slices.ContainsFunc(b.members(key), b.isOwn)
+		if key != but && own && b.waits(key) && slices.Contains(b.path(b.queueOf(key)), queue) {
 			sum += int64(b.short(key, b.holds)) * simCPU(b.members(key)[0])
 		}
 	}
@@ -544,12 +611,12 @@ func (b *books) checkMinimum(key Key) {
 	}
 	members := b.members(key)
 	missing, cpu, priority := b.short(key, b.holds), simCPU(members[0]), *members[0].Spec.Priority
-	partial := slices.ContainsFunc(members, b.isBound)
+	partial := slices.ContainsFunc(members, b.isOwn)
 	places := 0
 	for node := range b.nodes {
 		places += int(max(0, b.free(node)-b.against(key, partial, node)) / cpu)
 	}
-	fits := places >= missing && b.hasQuota(key, b.told[key].Spec.Queue, int64(missing)*cpu, priority, b.reserves() && !partial)
+	fits := places >= missing && b.hasQuota(key, b.queueOf(key), int64(missing)*cpu, priority, b.reserves() && !partial)
 	b.assertf(!fits, "the minimum of %s fits and does not start", key)
 }
 
@@ -582,7 +649,8 @@ func (b *books) checkPod(pod *corev1.Pod) {
 // checkAllHadTheirTurn ends what runs, round by round, until everything has run that fits into an empty cluster.
 func (b *books) checkAllHadTheirTurn(endRound func()) {
 	want := sets.New[Key]()
-	for key, pg := range b.told {
+	for key := range b.told {
+		queue := b.queueOf(key)
 		if !b.mayWait(key) || slices.ContainsFunc(b.members(key), b.isBound) {
 			continue
 		}
@@ -591,7 +659,7 @@ func (b *books) checkAllHadTheirTurn(endRound func()) {
 		for _, size := range b.nodes {
 			places += size / cpu
 		}
-		if places >= int64(len(members)) && !b.exceeds(pg.Spec.Queue, missing*cpu) && !b.exceeds(pg.Spec.Queue, int64(len(members))*cpu) {
+		if places >= int64(len(members)) && !b.exceeds(queue, missing*cpu) && !b.exceeds(queue, int64(len(members))*cpu) {
 			want.Insert(key)
 		}
 	}

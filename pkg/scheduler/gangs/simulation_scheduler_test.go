@@ -8,11 +8,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/placement"
 	"github.com/muster-sched/muster/pkg/resources"
@@ -114,7 +116,11 @@ func (s *simulation) cycle(pod *corev1.Pod) {
 	}
 	assumed := pod.DeepCopy()
 	assumed.Spec.NodeName = node
-	if s.tracker.Quota.Charge(pod) != nil || !s.tracker.Reserve(pod) {
+	charged, shortage := s.tracker.Quota.Charge(pod)
+	for key, value := range charged.Annotations(pod) { // as the binding does
+		metav1.SetMetaDataAnnotation(&assumed.ObjectMeta, key, value)
+	}
+	if shortage != nil || !s.tracker.Reserve(pod) {
 		s.giveUp(assumed, false)
 		return
 	}
@@ -433,6 +439,12 @@ func (s *simulation) bind() (some bool) {
 		}
 		bound := now.DeepCopy()
 		bound.Spec.NodeName = assumed.Spec.NodeName
+		for _, key := range []string{schedulingv1beta1.ChargedToAnnotation, schedulingv1beta1.BoundForAnnotation} {
+			if value, written := assumed.Annotations[key]; written {
+				metav1.SetMetaDataAnnotation(&bound.ObjectMeta, key, value)
+			}
+		}
+		s.bindings[uid] = s.books.bindingOf(uid)
 		s.tellPod(bound)
 		if outcome == 24 { // it was bound though the answer said that it was not
 			if s.draw("eventFirst", 0, 1) == 1 {

@@ -50,9 +50,11 @@ type simulation struct {
 	api         map[types.UID]*corev1.Pod
 	groups      map[Key]*schedulingv1beta1.PodGroup
 	queues      map[string]*schedulingv1beta1.Queue
-	ofPods      []func() // to the Tracker
-	ofGroups    []func() // to the Tracker, with the events of queues
-	toScheduler []func() // events of pods
+	lost        []*schedulingv1beta1.PodGroup // deleted, or still to come
+	bindings    map[types.UID]simBinding      // how the scheduler bound pods, also before a crash
+	ofPods      []func()                      // to the Tracker
+	ofGroups    []func()                      // to the Tracker, with the events of queues
+	toScheduler []func()                      // events of pods
 	evictions   []repair
 	next        int
 
@@ -78,6 +80,12 @@ type simT interface {
 	FailNow()
 	Helper()
 	Logf(format string, args ...any)
+}
+
+// simBinding is what the books know of a pod that the scheduler has bound: they do not read the pod's annotations.
+type simBinding struct {
+	queue string    // charged when the pod got its room, "" for none
+	group types.UID // the PodGroup at that time
 }
 
 // simRoom is what a pod takes of a node.
@@ -199,7 +207,7 @@ func newSimulation(t simT, draw func(label string, lowest, highest int) int, arg
 	s := &simulation{
 		t: t, draw: draw, clock: clocktesting.NewFakeClock(time.Unix(1000, 0)), observed: map[transition]string{}, args: args,
 		api: map[types.UID]*corev1.Pod{}, groups: map[Key]*schedulingv1beta1.PodGroup{}, queues: map[string]*schedulingv1beta1.Queue{},
-		nodes: map[string]int64{},
+		nodes: map[string]int64{}, bindings: map[types.UID]simBinding{},
 	}
 	s.queues["q"] = mustertesting.MakeQueue("q").Capability("cpu", "12").Obj()
 	s.queues["team"] = mustertesting.MakeQueue("team").Parent("q").Capability("cpu", "6").Obj()
@@ -278,6 +286,7 @@ func (s *simulation) crash() {
 	for _, uid := range simUIDs(s.binding) {
 		if pod, ok := s.api[uid]; ok && pod.Spec.NodeName == "" && s.draw("arrives", 0, 1) == 1 {
 			s.api[uid] = s.binding[uid]
+			s.bindings[uid] = s.books.bindingOf(uid)
 		}
 	}
 	s.start()
@@ -337,6 +346,9 @@ func simRequest(pod *corev1.Pod) resources.List {
 	return resources.List{corev1.ResourceCPU: simCPU(pod)}
 }
 
+// simNames is the queue that a pod names itself.
+func simNames(pod *corev1.Pod) string { return pod.Annotations[schedulingv1beta1.QueueNameAnnotation] }
+
 func simKeyOf(pod *corev1.Pod) (Key, bool) {
 	name := pod.Annotations[schedulingv1beta1.GroupNameAnnotation]
 	return Key{Name: name}, name != ""
@@ -364,7 +376,7 @@ func TestHistories(t *testing.T) {
 
 // randomStep is something that happens.
 func (s *simulation) randomStep() {
-	switch s.draw("step", 0, 21) {
+	switch s.draw("step", 0, 24) {
 	case 0, 1:
 		s.createRandomGang()
 	case 2, 3, 4, 5:
@@ -422,6 +434,10 @@ func (s *simulation) randomStep() {
 		if s.draw("crashes", 0, 3) == 3 {
 			s.crash()
 		}
+	case 22:
+		s.bindByHand()
+	case 23, 24:
+		s.makeLostGroup()
 	}
 }
 
@@ -435,6 +451,11 @@ func (s *simulation) createRandomGang() {
 	if s.draw("pending", 0, 4) == 4 {
 		spec.phase = schedulingv1beta1.PodGroupPending
 	}
+	if spec.queue == "" {
+		spec.names = s.drawQueue()
+		spec.disagrees = spec.names != "" && s.draw("disagrees", 0, 3) == 3
+	}
+	spec.late = s.draw("late", 0, 4) == 4
 	s.createGang(s.newName("gang"), spec)
 }
 
@@ -465,11 +486,50 @@ func (s *simulation) changeRandomGroup(key Key) {
 	case 5:
 		old := s.groups[key]
 		s.forgetGroup(old)
+		s.lost = append(s.lost, old)
 		if s.draw("replaced", 0, 1) == 1 {
-			pg := old.DeepCopy()
-			pg.UID, pg.CreationTimestamp, pg.Status.Conditions = types.UID(s.newName("group")), s.apiTime(), nil
-			pg.Status.Phase, pg.Status.Succeeded, pg.Status.Failed = schedulingv1beta1.PodGroupInqueue, 0, 0
-			s.tellGroup(pg)
+			s.makeLostGroup()
+		}
+	}
+}
+
+// makeLostGroup makes a PodGroup again that was deleted, or one that comes after its pods.
+func (s *simulation) makeLostGroup() {
+	if len(s.lost) == 0 {
+		return
+	}
+	n := len(s.lost) - 1
+	pg := s.lost[n].DeepCopy()
+	s.lost = s.lost[:n]
+	pg.UID, pg.CreationTimestamp, pg.Status.Conditions = types.UID(s.newName("group")), s.apiTime(), nil
+	pg.Status.Phase, pg.Status.Succeeded, pg.Status.Failed = schedulingv1beta1.PodGroupInqueue, 0, 0
+	s.tellGroup(pg)
+}
+
+// crashWhileBinding has a member bound for its gang, as a scheduler that has crashed since may have done.
+func (s *simulation) crashWhileBinding(pod *corev1.Pod, node string) {
+	key, _ := simKeyOf(pod)
+	s.bindings[pod.UID] = simBinding{queue: s.groups[key].Spec.Queue, group: s.groups[key].UID}
+	bound := pod.DeepCopy()
+	bound.Spec.NodeName = node
+	bound.Annotations[schedulingv1beta1.ChargedToAnnotation] = s.groups[key].Spec.Queue
+	bound.Annotations[schedulingv1beta1.BoundForAnnotation] = string(s.groups[key].UID)
+	s.tellPod(bound)
+}
+
+// bindByHand has another client bind a pod that waits.
+func (s *simulation) bindByHand() {
+	uid, ok := simPick(s, "pod", simUIDs(s.api))
+	if !ok || s.api[uid].Spec.NodeName != "" || s.api[uid].DeletionTimestamp != nil || s.room[uid] != nil {
+		return
+	}
+	for _, node := range slices.Sorted(maps.Keys(s.nodes)) {
+		if s.free(node) >= simCPU(s.api[uid]) {
+			bound := s.api[uid].DeepCopy()
+			bound.Spec.NodeName = node
+			s.room[uid] = &simRoom{node: node, cpu: simCPU(bound), bound: true}
+			s.tellPod(bound)
+			return
 		}
 	}
 }

@@ -137,9 +137,7 @@ func TestSurplusLeavesRoomToAPartialGang(t *testing.T) {
 	s.forgetPod(last)
 	for _, uid := range simUIDs(s.api) {
 		if key, _ := simKeyOf(s.api[uid]); key == partial && s.boundOf(partial) == 0 {
-			bound := s.api[uid].DeepCopy()
-			bound.Spec.NodeName = last.Spec.NodeName
-			s.tellPod(bound)
+			s.crashWhileBinding(s.api[uid], last.Spec.NodeName)
 		}
 	}
 	s.run(100 * time.Millisecond)

@@ -38,7 +38,7 @@ type Victims struct {
 type Standing struct {
 	// Spec of the gang.
 	Spec gang.Spec
-	// Account that the gang is charged to, "" for none.
+	// Account that the members that hold room are charged to, "" for none.
 	Account string
 	// Floor is the priority that the PodGroup's class gives to the gang, the lowest there is if it names none. No member is
 	// worth less.
@@ -56,7 +56,7 @@ func (v *Victims) Standing(key Key) (Standing, bool) {
 	if g == nil || !g.podGroup.exists {
 		return Standing{}, false
 	}
-	standing := Standing{Spec: g.Asks(), Account: g.podGroup.account, Floor: math.MinInt32, Holding: map[types.UID]*gang.Member{}}
+	standing := Standing{Spec: g.Asks(), Account: v.t.Quota.heldBy(g), Floor: math.MinInt32, Holding: map[types.UID]*gang.Member{}}
 	if value, ok := v.t.classValue(g.podGroup.class); ok {
 		standing.Floor = value
 	}
@@ -133,10 +133,10 @@ func (v *Victims) Evicted(pod *corev1.Pod, reason string) {
 
 // accountOf is the account that a pod is charged to, with or without a gang; "" for none.
 func (v *Victims) accountOf(pod *corev1.Pod) string {
-	if g, _ := v.t.find(pod.UID); g != nil && g.podGroup.account != "" {
+	if g, _ := v.t.find(pod.UID); g != nil && pod.Spec.NodeName == "" && g.podGroup.account != "" {
 		return g.podGroup.account
 	}
-	return v.t.Quota.Groups.AccountOf(pod)
+	return v.t.Quota.AccountOf(pod)
 }
 
 // wholeWithout says whether each gang is whole or gone without a preemptor's victims.

@@ -24,6 +24,15 @@ const (
 	OldWaitingTimeAnnotation = "sla-waiting-time"
 )
 
+// Annotations that the scheduler writes on a pod together with its node. Only clients that may bind pods may change them.
+const (
+	// ChargedToAnnotation is the account that the pod is charged to until it ends: a Queue, or "<Queue>/<user>". It is empty for a pod that is
+	// charged to no Queue.
+	ChargedToAnnotation = "muster.sh/charged-to"
+	// BoundForAnnotation is the UID of the PodGroup whose minimum, or surplus, the pod was bound for.
+	BoundForAnnotation = "muster.sh/bound-for"
+)
+
 // TakesNoJobsLabel stands on a Queue that takes no Jobs, and on no other. Its value says why. The controller keeps it, so that admission
 // looks at these Queues only.
 const TakesNoJobsLabel = "muster.sh/takes-no-jobs"

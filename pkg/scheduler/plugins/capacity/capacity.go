@@ -2,7 +2,7 @@
 //
 // Gangs are checked against their queue as a whole, by Coscheduling, when this plugin is part of the profile. This plugin checks the pods
 // that come alone: surplus members of gangs, and pods without a gang that name a queue themselves. It charges all pods. A pod that names no
-// queue is charged nowhere.
+// queue is charged nowhere. The account is written on the pod with its binding.
 //
 // With GangPreemption in the profile, package eviction finds pods whose eviction frees the quota that a pod lacks.
 package capacity
@@ -22,6 +22,7 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 	"github.com/muster-sched/muster/pkg/scheduler/eviction"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
+	"github.com/muster-sched/muster/pkg/scheduler/upstream"
 )
 
 // Name of the plugin in a scheduler configuration.
@@ -31,6 +32,7 @@ const Name = "Capacity"
 type Capacity struct {
 	tracker *gangs.Tracker
 	victims *eviction.Search
+	handle  fwk.Handle
 }
 
 var (
@@ -38,6 +40,7 @@ var (
 	_ fwk.PreFilterPlugin   = (*Capacity)(nil)
 	_ fwk.PostFilterPlugin  = (*Capacity)(nil)
 	_ fwk.ReservePlugin     = (*Capacity)(nil)
+	_ fwk.BindPlugin        = (*Capacity)(nil)
 	_ fwk.SignPlugin        = (*Capacity)(nil)
 )
 
@@ -55,7 +58,7 @@ func New(tracker *gangs.Tracker) frameworkruntime.PluginFactory {
 		if err != nil {
 			return nil, fmt.Errorf("making %s: %w", Name, err)
 		}
-		return &Capacity{tracker: tracker, victims: victims}, nil
+		return &Capacity{tracker: tracker, victims: victims, handle: handle}, nil
 	}
 }
 
@@ -144,11 +147,34 @@ func (c *Capacity) Reserve(_ context.Context, cycle fwk.CycleState, pod *corev1.
 	case cycle.IsPodGroupSchedulingCycle():
 		c.assume(pod)
 	default:
-		if shortage := c.tracker.Quota.Charge(pod); shortage != nil {
+		charge, shortage := c.tracker.Quota.Charge(pod)
+		if shortage != nil {
 			return fwk.NewStatus(fwk.Unschedulable, "waiting for quota: "+shortage.Error())
 		}
+		cycle.Write(chargedKey, charged{charge})
 	}
 	return nil
+}
+
+const chargedKey fwk.StateKey = "Reserve" + Name
+
+// charged is what Reserve has charged the pod to.
+type charged struct{ gangs.Charged }
+
+// Clone returns the charge itself.
+func (c charged) Clone() fwk.StateData { return c }
+
+// Bind writes on the pod, with its node, what it was charged to and for which PodGroup. So the charge does not depend on what happens to its
+// PodGroup, its owner or its labels. It leaves pods with neither a queue nor a gang to the next plugin. It must be named before DefaultBinder.
+func (c *Capacity) Bind(ctx context.Context, cycle fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+	var annotations map[string]string
+	if data, err := cycle.Read(chargedKey); err == nil {
+		annotations = data.(charged).Annotations(pod)
+	}
+	if len(annotations) == 0 {
+		return fwk.NewStatus(fwk.Skip)
+	}
+	return fwk.AsStatus(upstream.BindPod(ctx, c.handle, pod, node, annotations))
 }
 
 // Unreserve takes the charge back, or what the pod assumed while its native pod group was tried.

@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -8,6 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -272,4 +276,63 @@ func TestAProcessWhosePodsAllLackQuotaLeads(t *testing.T) {
 	require.False(t, tracker.Leadership.Leads())
 	assert.False(t, passes(t, c, inQueue("large", "q", "5")))
 	assert.True(t, tracker.Leadership.Leads())
+}
+
+// writer notes the bindings that are handed to the queue of API calls.
+type writer struct {
+	fwk.APICacher
+	bindings []*corev1.Binding
+}
+
+func (w *writer) BindPod(binding *corev1.Binding) (<-chan error, error) {
+	w.bindings = append(w.bindings, binding)
+	return nil, nil
+}
+
+func (w *writer) WaitOnFinish(context.Context, <-chan error) error { return nil }
+
+// binds is the scheduler's handle, as Bind uses it.
+type binds struct {
+	fwk.Handle
+	client kubernetes.Interface
+	writer fwk.APICacher
+}
+
+func (b *binds) ClientSet() kubernetes.Interface { return b.client }
+func (b *binds) APICacher() fwk.APICacher        { return b.writer }
+
+// TestTheBindingSaysWhatAPodIsChargedTo with and without the queue of API calls. A pod without a queue and a gang is left to DefaultBinder.
+func TestTheBindingSaysWhatAPodIsChargedTo(t *testing.T) {
+	for _, queued := range []bool{false, true} {
+		c, tracker := newPlugin(t)
+		member := mustertesting.MakePod("member").UID("member").Group("g").SchedulerName("muster").Requests("cpu", "1").Obj()
+		single := inQueue("single", "parent", "1")
+		client, calls := fake.NewClientset(member, single), &writer{}
+		handle := &binds{client: client}
+		if queued {
+			handle.writer = calls
+		}
+		c.handle = handle
+		tracker.SetPodGroup(mustertesting.MakePodGroup("g").UID("the-uid").Queue("q").MinMember(0).Phase(schedulingv1beta1.PodGroupInqueue).Obj())
+		tracker.SetPod(member)
+		bind := func(pod *corev1.Pod) *fwk.Status {
+			cycle := framework.NewCycleState()
+			require.True(t, c.Reserve(t.Context(), cycle, pod, "n").IsSuccess())
+			return c.Bind(t.Context(), cycle, pod, "n")
+		}
+		require.True(t, bind(inQueue("free", "", "1")).IsSkip())
+		require.NoError(t, bind(single).AsError())
+		require.NoError(t, bind(member).AsError())
+
+		bindings := calls.bindings
+		for _, action := range client.Actions() {
+			require.Equal(t, "binding", action.GetSubresource())
+			bindings = append(bindings, action.(clienttesting.CreateAction).GetObject().(*corev1.Binding))
+		}
+		require.Len(t, bindings, 2)
+		assert.Equal(t, map[string]string{"muster.sh/charged-to": "parent"}, bindings[0].Annotations)
+		assert.Equal(t, map[string]string{"muster.sh/charged-to": "q", "muster.sh/bound-for": "the-uid"}, bindings[1].Annotations)
+		assert.Equal(t, corev1.ObjectReference{Kind: "Node", Name: "n"}, bindings[1].Target)
+		assert.Equal(t, member.UID, bindings[1].UID)
+	}
 }

@@ -86,7 +86,7 @@ func (a *attempt) isOurs(victim *preemption.DomainVictim) bool {
 	return slices.ContainsFunc(victim.Pods(), func(info fwk.PodInfo) bool {
 		pod := info.GetPod()
 		_, m := a.member(pod)
-		return m != nil || a.tracker.Quota.Groups.AccountOf(pod) != "" || eviction.HasSay(pod)
+		return m != nil || a.tracker.Quota.AccountOf(pod) != "" || eviction.HasSay(pod)
 	})
 }
 
@@ -129,7 +129,7 @@ func (a *attempt) candidates(possible []*preemption.DomainVictim, order placemen
 		switch {
 		case m == nil:
 			pod := victim.Pods()[0].GetPod()
-			isSpared := eviction.IsSpared(a.tracker, pod, a.tracker.Quota.Groups.AccountOf(pod), now)
+			isSpared := eviction.IsSpared(a.tracker, pod, a.tracker.Quota.AccountOf(pod), now)
 			if v := (&placement.Victim{Victim: victim, Kind: placement.SinglePod}); !isSpared && v.Priority() < below {
 				candidates = append(candidates, v)
 			}

@@ -1,0 +1,197 @@
+package gangs
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/gang"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+)
+
+// chargedTo is the account that a pod is charged to, "" for none.
+func chargedTo(tr *Tracker, pod types.UID) string {
+	account, _, _ := tr.Quota.Ledger.Charged(pod)
+	return account
+}
+
+// TestTheAccountOfABoundPodIsFixed: it was written with the pod's binding. Nothing that is changed later moves it or frees it, also not for a
+// scheduler that starts later.
+func TestTheAccountOfABoundPodIsFixed(t *testing.T) {
+	group := groupIn(schedulingv1beta1.PodGroupRunning, 1)
+	bound := memberNamed("m").Node("node").Annotation(schedulingv1beta1.ChargedToAnnotation, "q/bob").Obj()
+	moved := group.DeepCopy()
+	moved.Spec.Queue = "other"
+	renewed := moved.DeepCopy()
+	renewed.UID = "another"
+	of := func(change func(*corev1.Pod)) *corev1.Pod {
+		pod := bound.DeepCopy()
+		change(pod)
+		return pod
+	}
+	for name, c := range map[string]struct {
+		pod     *corev1.Pod
+		happens func(*Tracker)
+	}{
+		"nothing":                     {bound, func(*Tracker) {}},
+		"the PodGroup is deleted":     {bound, func(tr *Tracker) { tr.DeletePodGroup(group) }},
+		"the PodGroup is moved":       {bound, func(tr *Tracker) { tr.SetPodGroup(moved) }},
+		"the PodGroup is made again":  {bound, func(tr *Tracker) { tr.DeletePodGroup(group); tr.SetPodGroup(renewed) }},
+		"the PodGroup is replaced":    {bound, func(tr *Tracker) { tr.SetPodGroup(renewed) }},
+		"the pod names another queue": {of(func(p *corev1.Pod) { p.Annotations[schedulingv1beta1.QueueNameAnnotation] = "other" }), nil},
+		"the pod leaves its gang":     {of(func(p *corev1.Pod) { delete(p.Annotations, schedulingv1beta1.GroupNameAnnotation) }), nil},
+		"the pod names another gang":  {of(func(p *corev1.Pod) { p.Annotations[schedulingv1beta1.GroupNameAnnotation] = "other" }), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			running, restarted := openTracker(t), openTracker(t)
+			running.SetPodGroup(group)
+			running.SetPod(bound)
+			restarted.SetPod(c.pod)
+			for _, tr := range []*Tracker{running, restarted} {
+				tr.SetPod(c.pod)
+				if c.happens != nil {
+					c.happens(tr)
+				}
+				assert.Equal(t, "q/bob", chargedTo(tr, "m"))
+				assert.Equal(t, "q/bob", tr.Quota.AccountOf(c.pod))
+				assert.Empty(t, (&selfCheck{tr}).differing([]*corev1.Pod{c.pod}))
+				tr.DeletePod(c.pod)
+				assert.Empty(t, chargedTo(tr, "m"))
+			}
+		})
+	}
+}
+
+// TestAPodBoundWithoutAQueueStaysUncharged: its PodGroup may name a queue later.
+func TestAPodBoundWithoutAQueueStaysUncharged(t *testing.T) {
+	tr := openTracker(t)
+	group := groupIn(schedulingv1beta1.PodGroupRunning, 1)
+	bound := memberNamed("m").Node("node").QueueName("other").Annotation(schedulingv1beta1.ChargedToAnnotation, "").Obj()
+	tr.SetPodGroup(group)
+	tr.SetPod(bound)
+	assert.Empty(t, tr.Quota.Ledger.Pods())
+	assert.Empty(t, tr.Quota.AccountOf(bound))
+	assert.Empty(t, (&selfCheck{tr}).differing([]*corev1.Pod{bound}))
+}
+
+// TestABindingSaysWhatThePodIsChargedTo covers the pods that the Bind plugin writes on. Annotations of others are replaced.
+func TestABindingSaysWhatThePodIsChargedTo(t *testing.T) {
+	tr := openTracker(t)
+	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1))
+	member, forged := memberNamed("m").Obj(), singleNamed("forged", "").Annotation(schedulingv1beta1.ChargedToAnnotation, "q").
+		Annotation(schedulingv1beta1.BoundForAnnotation, "g").Obj()
+	tr.SetPod(member)
+	begin(t, tr, member, nil)
+	for name, c := range map[string]struct {
+		pod  *corev1.Pod
+		want map[string]string
+	}{
+		"a member":               {member, map[string]string{schedulingv1beta1.ChargedToAnnotation: "q", schedulingv1beta1.BoundForAnnotation: "g"}},
+		"a pod that names one":   {singleNamed("single", "q").Label(schedulingv1beta1.UserLabel, "bob").Obj(), map[string]string{schedulingv1beta1.ChargedToAnnotation: "q/bob"}},
+		"a pod without a queue":  {singleNamed("free", "").Obj(), map[string]string{}},
+		"annotations of another": {forged, map[string]string{schedulingv1beta1.ChargedToAnnotation: "", schedulingv1beta1.BoundForAnnotation: ""}},
+	} {
+		charged, shortage := tr.Quota.Charge(c.pod)
+		require.Nil(t, shortage)
+		assert.Equal(t, c.want, charged.Annotations(c.pod), name)
+	}
+}
+
+// TestAGangIsCheckedAgainstTheQueueThatItsPodsName covers PodGroups that name no queue: those of scheduler-plugins cannot.
+func TestAGangIsCheckedAgainstTheQueueThatItsPodsName(t *testing.T) {
+	for _, foreign := range []bool{true, false} {
+		tr := openTracker(t)
+		tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "2").Obj())
+		key := Key{Namespace: "default", Name: "g", Foreign: foreign}
+		group := groupIn(schedulingv1beta1.PodGroupInqueue, 3)
+		group.Spec.Queue = ""
+		member := func(name, queue string) *corev1.Pod {
+			pod := memberNamed(name).QueueName(queue).Obj()
+			if foreign {
+				delete(pod.Annotations, schedulingv1beta1.GroupNameAnnotation)
+				pod.Labels = map[string]string{"scheduling.x-k8s.io/pod-group": "g"}
+			}
+			return pod
+		}
+		tr.setPodGroup(key, group)
+		pods := []*corev1.Pod{member("m0", "q"), member("m1", ""), member("m2", "q")}
+		setPods(tr, pods...)
+		require.Equal(t, gang.Ready, phaseOf(tr, key))
+		s := tr.Decisions.Snapshot(pods[0])
+		require.NotNil(t, s)
+		require.NotNil(t, s.Lacks, "it needs 3 cpu of a queue of 2")
+		assert.Contains(t, s.Lacks.Error(), `queue "q"`)
+
+		tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "3").Obj())
+		begin(t, tr, pods[0], nil)
+		for _, pod := range pods {
+			permit(tr, pod)
+			tr.SetPod(on(pod, "node"))
+			assert.Equal(t, "q", chargedTo(tr, pod.UID), "a pod that names no queue is charged with its gang")
+		}
+	}
+}
+
+// TestAGangWhosePodsNameDifferentQueuesWaits says which queues, and what to change.
+func TestAGangWhosePodsNameDifferentQueuesWaits(t *testing.T) {
+	tr := openTracker(t)
+	group := groupIn(schedulingv1beta1.PodGroupInqueue, 2)
+	group.Spec.Queue = ""
+	tr.SetPodGroup(group)
+	red, blue := memberNamed("m0").QueueName("red").Obj(), memberNamed("m1").QueueName("blue").Obj()
+	tr.SetPod(red)
+	tr.SetPod(blue)
+	assert.Equal(t, gang.Status{Phase: gang.NotAdmitted, Reason: gang.DifferentQueues}, statusOf(tr, theGang))
+	assert.Equal(t, "waiting until all pods of the gang name the same queue", tr.Gate(red))
+	assert.Equal(t, Explanation{Reason: "DifferentQueues", Message: `the pods of the gang name different queues, "blue" and "red": give all of them the same annotation ` +
+		`scheduling.volcano.sh/queue-name and the same label muster.sh/user, or name a queue in spec.queue of the PodGroup`}, tr.Reports.TakeReport(theGang).Explanation)
+
+	tr.SetPod(memberNamed("m1").QueueName("red").Obj())
+	assert.Empty(t, tr.Gate(red))
+	tr.SetPod(blue)
+	require.Equal(t, gang.NotAdmitted, phaseOf(tr, theGang))
+	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
+	assert.Empty(t, tr.Gate(red), "the PodGroup decides")
+}
+
+// TestOnlyPodsThatWereBoundForThisPodGroupAreEvicted: the scheduler repairs what a crash has left of its own attempt, and nothing else.
+func TestOnlyPodsThatWereBoundForThisPodGroupAreEvicted(t *testing.T) {
+	ours := memberNamed("ours").Node("node").Obj()
+	byHand := onByHand(memberNamed("by-hand").Obj(), "node")
+	earlier := memberNamed("earlier").Node("node").Annotation(schedulingv1beta1.BoundForAnnotation, "earlier").Obj()
+	for name, c := range map[string]struct {
+		bound   []*corev1.Pod
+		evicted []string
+	}{
+		"a crash":                              {[]*corev1.Pod{ours}, []string{"ours"}},
+		"a PodGroup that comes after its pods": {[]*corev1.Pod{byHand}, nil},
+		"a PodGroup that was made again":       {[]*corev1.Pod{earlier}, nil},
+		"all of these":                         {[]*corev1.Pod{ours, byHand, earlier}, []string{"ours"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr, clock := newTestTracker(t)
+			tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "8").Obj())
+			waiting := memberNamed("waits").Obj()
+			setPods(tr, append(c.bound, waiting)...)
+			tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, int32(len(c.bound)+1)))
+			clock.Step(2 * time.Hour)
+			assert.Equal(t, c.evicted, toEvict(tr))
+
+			privileged := c.evicted != nil
+			g := tr.gangs[theGang]
+			assert.Equal(t, privileged, tr.rank(g).Repair)
+			used, all := tr.Quota.Ledger.Totals("q")
+			assert.Equal(t, privileged, !used.Equal(all), "quota is assumed for the missing member")
+			require.Empty(t, tr.Gate(waiting), "the missing member may join")
+			assert.Equal(t, privileged, tr.Order.OrderKey(waiting, clock.Now()).Rank == rankPartial)
+			begin(t, tr, waiting, nil)
+			result, _ := permit(tr, waiting)
+			assert.Equal(t, Allow, result)
+		})
+	}
+}
