@@ -115,6 +115,55 @@ func TestQueueCommandsNeedTheRightToUpdateTheQueue(t *testing.T) {
 	})
 }
 
+// TestOnlyWhoMayBindPodsWritesTheirAccounts: a user who may edit pods moves no charge, and frees none.
+func TestOnlyWhoMayBindPodsWritesTheirAccounts(t *testing.T) {
+	bind(t, "edits-pods", "edit")
+	createServiceAccount(t, "default")
+	user := as(t, "edits-pods")
+	pods := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	podWith := func(annotations map[string]any) map[string]any {
+		return map[string]any{
+			"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "charged", "annotations": annotations},
+			"spec": map[string]any{"containers": []any{map[string]any{"name": "main", "image": "main"}}},
+		}
+	}
+	account := func(charged, group string) map[string]any {
+		return map[string]any{"muster.sh/charged-to": charged, "muster.sh/bound-for": group}
+	}
+	eventually(t, "the user creates a pod", func() bool { return dryRun(t, user, pods, podWith(nil)) == nil })
+	requireForbidden := func(t *testing.T, err error) {
+		t.Helper()
+		require.True(t, apierrors.IsForbidden(err), "%v", err)
+		require.ErrorContains(t, err, "metadata.annotations: muster.sh/charged-to and muster.sh/bound-for are written by the scheduler")
+	}
+	for name, annotations := range map[string]map[string]any{
+		"both": account("research", "uid"), "empty": {"muster.sh/charged-to": ""}, "the account": {"muster.sh/charged-to": "a"}, "the PodGroup": {"muster.sh/bound-for": "uid"},
+	} {
+		t.Run("of a new pod: "+name, func(t *testing.T) { requireForbidden(t, dryRun(t, user, pods, podWith(annotations))) })
+	}
+	t.Run("by an administrator, who may bind pods", func(t *testing.T) {
+		require.NoError(t, dryRun(t, client, pods, podWith(account("research", "uid"))))
+	})
+
+	stored := create(t, pods, podWith(account("research", "uid")))
+	for name, annotations := range map[string]map[string]any{
+		"another account": account("other", "uid"), "another PodGroup": account("research", "other"), "none": {}, "no account": {"muster.sh/bound-for": "uid"},
+	} {
+		t.Run("of a pod that exists: "+name, func(t *testing.T) {
+			changed := stored.DeepCopy()
+			require.NoError(t, unstructured.SetNestedMap(changed.Object, annotations, "metadata", "annotations"))
+			_, err := user.Resource(pods).Namespace(metav1.NamespaceDefault).Update(t.Context(), changed, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}})
+			requireForbidden(t, err)
+		})
+	}
+	t.Run("other annotations may change", func(t *testing.T) {
+		changed := stored.DeepCopy()
+		changed.SetAnnotations(map[string]string{"muster.sh/charged-to": "research", "muster.sh/bound-for": "uid", "a": "b"})
+		_, err := user.Resource(pods).Namespace(metav1.NamespaceDefault).Update(t.Context(), changed, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}})
+		require.NoError(t, err)
+	})
+}
+
 // TestTheClustersOwnRolesKnowMuster: view reads Muster's objects, edit and admin write a namespace's objects, and none writes queues or any
 // status.
 func TestTheClustersOwnRolesKnowMuster(t *testing.T) {

@@ -326,6 +326,9 @@ func (a *api) bind(binding *corev1.Binding) error {
 		return apierrors.NewConflict(podsResource.GroupResource(), pod.Name, fmt.Errorf("it cannot be bound as it is"))
 	}
 	pod.Spec.NodeName = binding.Target.Name
+	for key, value := range binding.Annotations {
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, key, value)
+	}
 	return a.Update(podsResource, pod, pod.Namespace)
 }
 

@@ -2,6 +2,7 @@ package histories_test
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -121,8 +122,18 @@ func bound(pods []*corev1.Pod) []*corev1.Pod {
 	return out
 }
 
-// queued says whether a pod is charged to the queue.
+// own are the pods that were bound for a PodGroup, and not for an earlier one of its name.
+func own(group *schedulingv1beta1.PodGroup, pods []*corev1.Pod) []*corev1.Pod {
+	return slices.DeleteFunc(bound(pods), func(pod *corev1.Pod) bool {
+		return pod.Annotations[schedulingv1beta1.BoundForAnnotation] != string(group.UID)
+	})
+}
+
+// queued says whether a pod is charged to the queue. For a bound pod, its binding says so, whatever has become of its PodGroup.
 func (v view) queued(pod *corev1.Pod) bool {
+	if account, written := pod.Annotations[schedulingv1beta1.ChargedToAnnotation]; written {
+		return account == queueName
+	}
 	if name := groupOf(pod); name != "" {
 		return v.groups[name] != nil && v.groups[name].Spec.Queue != ""
 	}
@@ -249,13 +260,14 @@ func (w *world) checkGangAtRest(v view, name string, group *schedulingv1beta1.Po
 		return
 	}
 	lacks := v.missing(group, bound(members))
+	next := members[slices.IndexFunc(members, func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" })]
 	if lacks > 0 && group.Spec.Queue != "" {
 		left += v.promisedTo(name)
 	}
-	if lacks == 0 && w.isNeededByAMinimum(v, group, members[0]) {
+	if lacks == 0 && w.isNeededByAMinimum(v, group, next) {
 		return // surplus leaves room to minimums
 	}
-	if w.fits(v, members[0], max(1, lacks), left) {
+	if w.fits(v, next, max(1, lacks), left) {
 		w.blame("%s needs %d more to start, %d wait, they fit and wait", name, lacks, waiting)
 	}
 }
@@ -301,7 +313,7 @@ func (v view) promisedTo(name string) int64 {
 	group, members := v.groups[name], v.members(name)
 	have := bound(members)
 	lacks := v.missing(group, have)
-	if group.Spec.Queue == "" || len(have) == 0 || lacks == 0 || v.missing(group, members) > 0 {
+	if group.Spec.Queue == "" || len(own(group, members)) == 0 || lacks == 0 || v.missing(group, members) > 0 {
 		return 0
 	}
 	return int64(lacks) * cpuOf(members[0]).Value()
@@ -313,7 +325,7 @@ func (w *world) fits(v view, pod *corev1.Pod, n int, left int64) bool {
 	reserved := w.process.tracker.WaitList.ReservedAgainst(pod)
 	if reserved != nil {
 		partial := v.groups[reserved.Key.Name]
-		if members := v.members(reserved.Key.Name); partial == nil || len(bound(members)) == 0 || v.missing(partial, bound(members)) == 0 {
+		if members := v.members(reserved.Key.Name); partial == nil || len(own(partial, members)) == 0 || v.missing(partial, bound(members)) == 0 {
 			w.blame("room is reserved for %s, which is not partial", reserved.Key.Name)
 		}
 	}

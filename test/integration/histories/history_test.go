@@ -428,13 +428,18 @@ func (w *world) letTimePass() {
 // restart kills the scheduler and starts another. Pods that are being bound at that moment may have been bound.
 func (w *world) restart() {
 	w.note("the scheduler is killed")
-	inFlight := w.process.attempts()
+	inFlight, groups, ledger := w.process.attempts(), w.told().groups, w.process.tracker.Quota.Ledger
 	w.process.kill()
 	for _, tried := range inFlight {
 		if w.oneIn(2, "bound") {
 			w.note("%s was bound to %s", tried.pod.Name, tried.node)
+			account, _, _ := ledger.Charged(tried.pod.UID)
+			annotations := map[string]string{schedulingv1beta1.ChargedToAnnotation: account}
+			if group := groups[groupOf(tried.pod)]; group != nil {
+				annotations[schedulingv1beta1.BoundForAnnotation] = string(group.UID)
+			}
 			_ = w.api.bind(&corev1.Binding{
-				ObjectMeta: metav1.ObjectMeta{Name: tried.pod.Name, Namespace: tried.pod.Namespace, UID: tried.pod.UID},
+				ObjectMeta: metav1.ObjectMeta{Name: tried.pod.Name, Namespace: tried.pod.Namespace, UID: tried.pod.UID, Annotations: annotations},
 				Target:     corev1.ObjectReference{Name: tried.node},
 			})
 		}

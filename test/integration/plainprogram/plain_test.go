@@ -304,10 +304,13 @@ func TestAStandbyWritesNothing(t *testing.T) {
 	stopped := time.Now()
 	// One member is bound, the rest cannot be, and one is nominated to a node.
 	e.createGang(t, namespace, "partial", "default", 3, 3, "2")
-	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "partial-0"}, Target: corev1.ObjectReference{Kind: "Node", Name: "standby-0"}}
+	group, err := muster.SchedulingV1beta1().PodGroups(namespace).Get(ctx, "partial", metav1.GetOptions{})
+	require.NoError(t, err)
+	bound := map[string]string{schedulingv1beta1.BoundForAnnotation: string(group.UID), schedulingv1beta1.ChargedToAnnotation: "default"}
+	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "partial-0", Annotations: bound}, Target: corev1.ObjectReference{Kind: "Node", Name: "standby-0"}}
 	require.NoError(t, kube.CoreV1().Pods(namespace).Bind(ctx, binding, metav1.CreateOptions{}))
 	nomination := []byte(`{"status":{"nominatedNodeName":"standby-0"}}`)
-	_, err := kube.CoreV1().Pods(namespace).Patch(ctx, "partial-1", "application/merge-patch+json", nomination, metav1.PatchOptions{}, "status")
+	_, err = kube.CoreV1().Pods(namespace).Patch(ctx, "partial-1", "application/merge-patch+json", nomination, metav1.PatchOptions{}, "status")
 	require.NoError(t, err)
 	before, err := podsOf(ctx, namespace, "partial")
 	require.NoError(t, err)

@@ -3,6 +3,7 @@ package scheduler_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -413,14 +414,91 @@ func TestPartialGangThatCannotBeCompletedIsEvictedWhole(t *testing.T) {
 	})
 }
 
-// bind creates a pod and binds it, as a scheduler does that then crashes.
+// bind creates a pod of a gang and binds it for its PodGroup, as a scheduler does that then crashes.
 func (w *world) bind(pod *corev1.Pod, node string) {
+	w.t.Helper()
+	group, err := muster.SchedulingV1beta1().PodGroups(w.namespace).Get(w.ctx, pod.Annotations[schedulingv1beta1.GroupNameAnnotation], metav1.GetOptions{})
+	require.NoError(w.t, err)
+	w.bindWith(pod, node, map[string]string{
+		schedulingv1beta1.ChargedToAnnotation: group.Spec.Queue, schedulingv1beta1.BoundForAnnotation: string(group.UID)})
+}
+
+// bindWith creates a pod and binds it with annotations: without any, as another client does.
+func (w *world) bindWith(pod *corev1.Pod, node string, annotations map[string]string) {
 	w.t.Helper()
 	pod.Spec.SchedulerName = "nobody"
 	w.create(pod)
 	require.NoError(w.t, kube.CoreV1().Pods(w.namespace).Bind(w.ctx, &corev1.Binding{
-		ObjectMeta: metav1.ObjectMeta{Name: pod.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: node},
+		ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Annotations: annotations}, Target: corev1.ObjectReference{Kind: "Node", Name: node},
 	}, metav1.CreateOptions{}))
+}
+
+// TestAPodGroupThatComesLaterOrAgainEvictsNothing: its running pods are older than it. Another gang, of which a crash has left a part, has
+// less time left before its eviction: it shows when that time is over.
+func TestAPodGroupThatComesLaterOrAgainEvictsNothing(t *testing.T) {
+	w := newWorld(t, 4)
+	groups := muster.SchedulingV1beta1().PodGroups(w.namespace)
+	w.createGroup("again", 1, "")
+	w.create(w.pod("again-0", "again"))
+	w.expectBound("again", 1)
+	pod, err := kube.CoreV1().Pods(w.namespace).Get(w.ctx, "again-0", metav1.GetOptions{})
+	require.NoError(t, err)
+	group, err := groups.Get(w.ctx, "again", metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Equal(t, string(group.UID), pod.Annotations[schedulingv1beta1.BoundForAnnotation])
+	require.Equal(t, "default", pod.Annotations[schedulingv1beta1.ChargedToAnnotation])
+	require.NoError(t, groups.Delete(w.ctx, "again", metav1.DeleteOptions{}))
+	w.createGroup("again", 3, "")
+	w.create(w.pod("again-1", "again"), w.pod("again-2", "again", func(p *corev1.Pod) { p.Spec.NodeSelector["no"] = "such" }))
+
+	free := w.freeNodes()
+	w.bindWith(w.pod("later-0", "later"), free[0], nil)
+	w.createGroup("later", 2, "")
+	w.create(w.pod("later-1", "later", func(p *corev1.Pod) { p.Spec.NodeSelector["no"] = "such" }))
+
+	w.createGroup("crashed", 3, "")
+	w.bind(w.pod("crashed-0", "crashed"), free[1])
+	w.create(w.pod("crashed-1", "crashed"), w.pod("crashed-2", "crashed"))
+	w.eventually("what the crash has left is evicted", func() bool { return w.bound("crashed") == 0 })
+	require.Equal(t, 1, w.bound("again"))
+	require.Equal(t, 1, w.bound("later"))
+	require.True(t, w.reported("again-1", []string{"of the 2 members that start together"}), "it says what the rest lacks")
+}
+
+// freeNodes are the test's nodes without pods.
+func (w *world) freeNodes() (free []string) {
+	w.t.Helper()
+	pods, err := kube.CoreV1().Pods(w.namespace).List(w.ctx, metav1.ListOptions{})
+	require.NoError(w.t, err)
+	nodes, err := kube.CoreV1().Nodes().List(w.ctx, metav1.ListOptions{LabelSelector: pool + "=" + w.namespace})
+	require.NoError(w.t, err)
+	for i := range nodes.Items {
+		if !slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool { return pod.Spec.NodeName == nodes.Items[i].Name }) {
+			free = append(free, nodes.Items[i].Name)
+		}
+	}
+	return free
+}
+
+// TestTheQuotaOfRunningPodsOutlivesTheirPodGroup: operators delete PodGroups while pods run. A queue of 6 cpu runs 6, also when the scheduler
+// starts again.
+func TestTheQuotaOfRunningPodsOutlivesTheirPodGroup(t *testing.T) {
+	w := newQuietWorld(t, 4)
+	w.createQueue("6")
+	w.createGroup("first", 2, w.namespace)
+	w.createGang("first", 2)
+	w.expectBound("first", 2)
+	require.NoError(t, muster.SchedulingV1beta1().PodGroups(w.namespace).Delete(w.ctx, "first", metav1.DeleteOptions{}))
+	w.createGroup("second", 1, w.namespace)
+	w.createGang("second", 1)
+	w.expectHeld("second", "0 cpu free")
+	require.NoError(t, (&restarts{}).restart(w.ctx))
+	w.createGroup("third", 1, w.namespace)
+	w.createGang("third", 1)
+	w.expectHeld("third", "0 cpu free")
+	require.Zero(t, w.bound("second"))
+	w.remove("first-0")
+	w.expectBound("second", 1)
 }
 
 func TestGangsOfSchedulerPluginsAreServed(t *testing.T) {
