@@ -10,6 +10,7 @@ import (
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/job/order"
 	"github.com/muster-sched/muster/pkg/job/phase"
 )
 
@@ -25,7 +26,7 @@ func (c *Controller) act(ctx context.Context, job *batchv1alpha1.Job, s *snapsho
 	created := true
 	switch {
 	case phase.Runs(job.Status.State.Phase) && !isDeleted(job):
-		created, err = c.run(ctx, job, s, p, &local.plugins)
+		created, err = c.run(ctx, job, s, p, local)
 		failed = firstOf(failed, err)
 	case phase.KeepsOnlyFinished(job.Status.State.Phase) && job.Status.Terminating == 0:
 		failed = firstOf(failed, c.dismantle(ctx, job, s.group, local))
@@ -59,7 +60,7 @@ func (c *Controller) dismantle(ctx context.Context, job *batchv1alpha1.Job, grou
 // run gives a live Job its claims, its PodGroup and the objects of its plugins. Once the PodGroup is admitted, it creates the pods. A Job
 // whose data is missing does not ask for room. A Job whose spec cannot run asks for nothing more. all says whether everything that may be
 // created now was created.
-func (c *Controller) run(ctx context.Context, job *batchv1alpha1.Job, s *snapshot, p *plan, ps *pluginState) (all bool, err error) {
+func (c *Controller) run(ctx context.Context, job *batchv1alpha1.Job, s *snapshot, p *plan, local *localState) (all bool, err error) {
 	if s.refusal != nil || s.foreignGroup || s.group == nil && (s.queueProblem != nil || s.claims.problem != nil) {
 		return true, nil
 	}
@@ -74,7 +75,7 @@ func (c *Controller) run(ctx context.Context, job *batchv1alpha1.Job, s *snapsho
 	if err != nil {
 		return true, groupError.of(err)
 	}
-	if err := c.applyObjects(ctx, job, ps); err != nil {
+	if err := c.applyObjects(ctx, job, &local.plugins); err != nil {
 		return true, pluginError.of(err)
 	}
 	if !isAdmitted(s.group) || !s.claims.isReady() {
@@ -83,13 +84,15 @@ func (c *Controller) run(ctx context.Context, job *batchv1alpha1.Job, s *snapsho
 	if backoffLeft(job.Status.RestartBackoff, s.now) > 0 {
 		return true, nil
 	}
-	wanted := p.members.missing(job.Name, p.stage, byPriority(&job.Spec, c.priorityOf))
+	priorities := order.Priorities(&job.Spec, c.priorityOf)
+	wanted := p.members.missing(job.Name, p.stage, priorities, p.members.awaited(job.Status.State.Phase, s.now))
 	if len(wanted) > 0 {
-		if err := c.checkSecrets(ctx, job, ps); err != nil {
+		if err := c.checkSecrets(ctx, job, &local.plugins); err != nil {
 			return true, pluginError.of(err)
 		}
 	}
-	all, err = c.createPods(ctx, job, group, ps.set, wanted)
+	all, err = c.createPods(ctx, job, group, local, newCreation(wanted, priorities, p.stage.Gang(&job.Spec)))
+	local.noteCreation(err, c.clock.Now())
 	return all, createError.of(err)
 }
 

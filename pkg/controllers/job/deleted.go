@@ -32,7 +32,7 @@ func endDeleted(job *batchv1alpha1.Job, sorted *members, stage dependency.Stage)
 	}
 	next := batchv1alpha1.Terminated
 	if status.Pending > 0 {
-		isShort := sorted.someKilled() || len(sorted.missing(job.Name, stage, byPriority(&job.Spec, samePriority))) > 0
+		isShort := sorted.someKilled() || len(sorted.missing(job.Name, stage, make([]int32, len(job.Spec.Tasks)), nil)) > 0
 		if !isShort {
 			return false
 		}
@@ -42,5 +42,3 @@ func endDeleted(job *batchv1alpha1.Job, sorted *members, stage dependency.Stage)
 	status.State.Message = "the Job was deleted, and no pod is created any more"
 	return true
 }
-
-func samePriority(string) int32 { return 0 }

@@ -38,6 +38,17 @@ type localState struct {
 	retries    retries
 	announced  map[delayedAnswer]bool // announced answers
 	pause      time.Duration          // pause before a taken name is tried again
+	noPodsFrom time.Time              // since when pods could not be created; zero if the last creation succeeded
+}
+
+// noteCreation records the outcome of a creation of pods.
+func (local *localState) noteCreation(failed error, now time.Time) {
+	switch {
+	case failed == nil:
+		local.noPodsFrom = time.Time{}
+	case local.noPodsFrom.IsZero():
+		local.noPodsFrom = now
+	}
 }
 
 // uncertainWrite is a write of the status with an unknown outcome.

@@ -1,8 +1,6 @@
 package job
 
 import (
-	"cmp"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,7 +10,7 @@ import (
 	corev1defaults "k8s.io/kubernetes/pkg/apis/core/v1"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
-	"github.com/muster-sched/muster/pkg/job/defaults"
+	"github.com/muster-sched/muster/pkg/job/order"
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
@@ -20,11 +18,11 @@ import (
 // own names, too. It counts what the API server adds to the pods when they are created. Amounts end at resources.MaxAmount, with which the
 // PodGroup is not admitted. The pods of tasks of higher priority are counted first, as they start first.
 func minResources(spec *batchv1alpha1.JobSpec, priorityOf priorityFunc, added additions) corev1.ResourceList {
-	order := byPriority(spec, priorityOf)
+	positions := order.ByPriority(order.Priorities(spec, priorityOf))
 	sum := corev1.ResourceList{}
-	for n, count := range minimumPods(spec, order) {
+	for n, count := range order.Minimum(spec, positions) {
 		if count > 0 {
-			sum = quota.Add(sum, times(podUsage(&spec.Tasks[order[n]].Template, added), int64(count)))
+			sum = quota.Add(sum, times(podUsage(&spec.Tasks[positions[n]].Template, added), int64(count)))
 		}
 	}
 	for name, amount := range sum {
@@ -33,38 +31,6 @@ func minResources(spec *batchv1alpha1.JobSpec, priorityOf priorityFunc, added ad
 		}
 	}
 	return sum
-}
-
-// byPriority returns the positions of the tasks, by priority, the highest first.
-func byPriority(spec *batchv1alpha1.JobSpec, priorityOf priorityFunc) []int {
-	order := make([]int, len(spec.Tasks))
-	priorities := make([]int32, len(spec.Tasks))
-	for i := range order {
-		order[i], priorities[i] = i, priorityOf(spec.Tasks[i].Template.Spec.PriorityClassName)
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(priorities[b], priorities[a]) })
-	return order
-}
-
-// minimumPods returns how many pods of each task belong to the Job's minimum, in the given order. If the minimums of the tasks fit into the
-// Job's, they come first, and the rest is filled in order; otherwise they do not bind, and the minimum is filled up in order alone.
-func minimumPods(spec *batchv1alpha1.JobSpec, order []int) []int32 {
-	counts := make([]int32, len(order))
-	left := spec.MinAvailable
-	take := func(n int, most int32) {
-		taken := min(left, most)
-		counts[n] += taken
-		left -= taken
-	}
-	if spec.MinAvailable >= defaults.TasksMinAvailable(spec) {
-		for n, position := range order {
-			take(n, *spec.Tasks[position].MinAvailable)
-		}
-	}
-	for n, position := range order {
-		take(n, spec.Tasks[position].Replicas-counts[n])
-	}
-	return counts
 }
 
 // podUsage returns what a pod of the template uses of a quota, with the API server's defaults and additions.

@@ -147,7 +147,7 @@ func BenchmarkPlan(b *testing.B) {
 					filled := defaults.Job(w.job, "")
 					v := makePlan(&snapshot{job: filled, pods: pods, now: w.now})
 					v.members.victims()
-					v.members.missing(filled.Name, v.stage, byPriority(&filled.Spec, func(string) int32 { return 0 }))
+					v.members.missing(filled.Name, v.stage, make([]int32, len(filled.Spec.Tasks)), nil)
 				}
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/pod")
 			})

@@ -9,6 +9,8 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
@@ -136,12 +138,12 @@ func (c *Controller) deleteGroup(ctx context.Context, job *batchv1alpha1.Job, gr
 	return nil
 }
 
-// priorityFunc returns the value of a PriorityClass; 0 if it has none.
+// priorityFunc returns the value of a PriorityClass; 0 if there is none. For "" it returns the priority of pods that name no class.
 type priorityFunc func(className string) int32
 
 func (c *Controller) priorityOf(className string) int32 {
 	if className == "" {
-		return 0
+		return c.globalPriority()
 	}
 	class, err := c.priorityClasses.Get(className)
 	if err != nil {
@@ -149,4 +151,19 @@ func (c *Controller) priorityOf(className string) int32 {
 		return 0
 	}
 	return class.Value
+}
+
+// globalPriority is the priority that the API server gives to pods that name no class: the least of the global defaults.
+func (c *Controller) globalPriority() int32 {
+	classes, err := c.priorityClasses.List(labels.Everything())
+	if err != nil {
+		return 0
+	}
+	var least *int32
+	for _, class := range classes {
+		if class.GlobalDefault && (least == nil || class.Value < *least) {
+			least = &class.Value
+		}
+	}
+	return ptr.Deref(least, 0)
 }

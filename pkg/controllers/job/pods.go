@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -16,7 +17,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/controllers/worker"
-	"github.com/muster-sched/muster/pkg/job/plugins"
+	"github.com/muster-sched/muster/pkg/job/order"
 	"github.com/muster-sched/muster/pkg/job/policy"
 	"github.com/muster-sched/muster/pkg/job/volumes"
 )
@@ -132,34 +133,78 @@ func inherit(to, from map[string]string, keys ...string) {
 	}
 }
 
+// creation are the pods of a Job to create: classes of one priority, the highest first, each of which is created before the next.
+type creation struct {
+	pods  []missing
+	tasks []int                  // of the pods
+	ends  []int                  // of the classes
+	gang  *batchv1alpha1.JobSpec // has the minimum
+}
+
+func newCreation(pods []missing, priorities []int32, gang *batchv1alpha1.JobSpec) *creation {
+	w := &creation{pods: pods, gang: gang}
+	for _, m := range pods {
+		w.tasks = append(w.tasks, m.task)
+	}
+	w.ends = order.Classes(w.tasks, priorities)
+	return w
+}
+
 // createPods creates the missing pods in batches, whose size doubles after each success. So a Job whose pods are refused costs a few
-// requests and not thousands. It returns the first error of the first batch that had one. all says whether all pods were created: the rest
-// is for another sync.
+// requests and not thousands. It returns the first error. all says whether all pods were created: the rest is for another sync.
+//
+// An error stops it, so that no pod starts in place of one of a higher priority. Once pods have been refused for long, those of lower
+// priorities are created, if the minimum can start with them.
 func (c *Controller) createPods(
-	ctx context.Context, job *batchv1alpha1.Job, group *schedulingv1beta1.PodGroup, set *plugins.Set, wanted []missing,
-) (all bool, err error) {
+	ctx context.Context, job *batchv1alpha1.Job, group *schedulingv1beta1.PodGroup, local *localState, wanted *creation,
+) (all bool, failed error) {
 	create := func(m missing) error {
 		task := &job.Spec.Tasks[m.task]
 		pod := newPod(job, task, m.index)
-		set.MutatePod(pod, task, m.index)
+		local.plugins.set.MutatePod(pod, task, m.index)
 		tie(pod, group)
 		return c.createPod(ctx, job, pod)
 	}
-	return c.inBatches(keyOf(job), firstBatch, len(wanted), func(from, to int) error {
-		return c.inParallel(to-from, func(i int) error { return create(wanted[from+i]) })
+	isPatient := local.noPodsFrom.IsZero() || c.clock.Now().Sub(local.noPodsFrom) < order.Patience
+	refusedTo, lacking := 0, []int{} // up to where pods are left out, and the tasks of all that are
+	all, err := c.inBatches(keyOf(job), firstBatch, wanted.ends, func(from, to int) error {
+		if from < refusedTo {
+			return nil
+		}
+		err := c.inParallel(to-from, func(i int) error { return create(wanted.pods[from+i]) })
+		if err == nil || isPatient || errors.Is(err, errEarlierPod) {
+			return err
+		}
+		refusedTo, failed = endOf(wanted.ends, from), firstOf(failed, err)
+		lacking = append(lacking, wanted.tasks[from:refusedTo]...)
+		if !order.CanStartWithout(wanted.gang, lacking) {
+			return err
+		}
+		return nil
 	})
+	return all, firstOf(failed, err)
 }
 
-// inBatches runs do for n pods of a Job, in batches whose size doubles up to a bound. It stops at an error, at the bound of one sync, and
-// where the Job must wait for its turn. It returns whether it has come to all of them.
-func (c *Controller) inBatches(key string, first, n int, do func(from, to int) error) (all bool, err error) {
+// endOf returns the first of the ends that lies behind a position.
+func endOf(ends []int, position int) int {
+	return ends[slices.IndexFunc(ends, func(end int) bool { return end > position })]
+}
+
+// inBatches runs do for the pods of a Job, in batches whose size doubles up to a bound. ends are ascending numbers of pods: no batch goes
+// beyond one, and the last is the number of all. It stops at an error, at the bound of one sync, and where the Job must wait for its turn. It
+// returns whether it has come to all of them.
+func (c *Controller) inBatches(key string, first int, ends []int, do func(from, to int) error) (all bool, err error) {
+	if len(ends) == 0 {
+		return true, nil
+	}
+	n := ends[len(ends)-1]
 	few := min(n, withoutTurn)
 	if n > withoutTurn && c.turns.Waits(key) {
 		few = 0 // it has created them already
 	}
 	done, most := 0, min(n, few+podsPerSync)
 	for size := first; done < most; size = min(2*size, maxBatch) {
-		next := min(done+size, most)
+		next := min(done+size, most, endOf(ends, done))
 		if done < few {
 			next = min(next, few)
 		} else if !c.turns.Take(key, next-done) {
@@ -217,7 +262,7 @@ func (c *Controller) checkOwner(ctx context.Context, job *batchv1alpha1.Job, nam
 // deletePods deletes pods, each only if it still has the UID that was seen. It records the requests. It returns the first error, and gives
 // up after a batch in which all requests are refused. all says whether all pods were deleted: the rest is for another sync.
 func (c *Controller) deletePods(ctx context.Context, job *batchv1alpha1.Job, pods []*corev1.Pod, local *localState) (all bool, failed error) {
-	all, err := c.inBatches(keyOf(job), maxBatch, len(pods), func(from, to int) error {
+	all, err := c.inBatches(keyOf(job), maxBatch, []int{len(pods)}, func(from, to int) error {
 		local.noteDeletions(pods[from:to], c.clock.Now())
 		gone, err := c.deleteBatch(ctx, pods[from:to])
 		failed = firstOf(failed, err)

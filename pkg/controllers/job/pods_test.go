@@ -61,7 +61,8 @@ func (c *bulkJobs) wants(namespace, name string, pods int32) bool {
 	for index := int32(c.created[name]); index < pods; index++ {
 		wanted = append(wanted, missing{task: 0, index: index})
 	}
-	all, err := c.createPods(c.t.Context(), job, &schedulingv1beta1.PodGroup{}, &plugins.Set{}, wanted)
+	all, err := c.createPods(c.t.Context(), job, &schedulingv1beta1.PodGroup{},
+		&localState{plugins: pluginState{set: &plugins.Set{}}}, newCreation(wanted, []int32{0}, &job.Spec))
 	require.NoError(c.t, err)
 	return all
 }
@@ -176,7 +177,8 @@ func TestPodsComeInBatches(t *testing.T) {
 		for index := range job.Spec.Tasks[0].Replicas {
 			wanted = append(wanted, missing{task: 0, index: index})
 		}
-		_, err := d.createPods(t.Context(), job, &schedulingv1beta1.PodGroup{}, &plugins.Set{}, wanted)
+		_, err := d.createPods(t.Context(), job, &schedulingv1beta1.PodGroup{},
+			&localState{plugins: pluginState{set: &plugins.Set{}}}, newCreation(wanted, []int32{0}, &job.Spec))
 		require.Error(t, err)
 		assert.Equal(t, want, requests, "pod %d is refused", refused)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +14,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	"github.com/muster-sched/muster/pkg/job/dependency"
+	"github.com/muster-sched/muster/pkg/job/order"
 	"github.com/muster-sched/muster/pkg/job/phase"
 	"github.com/muster-sched/muster/pkg/job/policy"
 )
@@ -361,19 +363,41 @@ type missing struct {
 }
 
 // missing returns the pods that can be created now: pods of tasks that may run, whose name is free and which have not finished. They are in
-// the given order of tasks, and by index. A gang starts as soon as enough of its pods exist, so members of the minimum come first.
-func (m *members) missing(jobName string, stage dependency.Stage, order []int) []missing {
+// the order of the tasks' priorities, and by index. No pod is returned of a lower priority than one whose name is among the awaited.
+func (m *members) missing(jobName string, stage dependency.Stage, priorities []int32, awaited sets.Set[string]) []missing {
 	var found []missing
-	for _, i := range order {
+	var least *int32 // the priority of pods whose names are awaited
+	for _, i := range order.ByPriority(priorities) {
 		task := &m.tasks[i]
+		if least != nil && priorities[i] < *least {
+			break
+		}
 		if !stage.Open[i] {
 			continue
 		}
 		for index := range task.Spec.Replicas {
-			if task.Pods[index] == nil && task.Record.MayRun(index) && !m.names.Has(policy.PodName(jobName, task.Spec.Name, index)) {
+			if task.Pods[index] != nil || !task.Record.MayRun(index) {
+				continue
+			}
+			switch name := policy.PodName(jobName, task.Spec.Name, index); {
+			case !m.names.Has(name):
 				found = append(found, missing{i, index})
+			case awaited.Has(name):
+				least = &priorities[i]
 			}
 		}
 	}
 	return found
+}
+
+// awaited returns the names of pods that go soon, for a Job whose gang has not started. Pods of a higher priority need these names, and the
+// gang would start without them. A pod that is overdue is not waited for.
+func (m *members) awaited(p batchv1alpha1.JobPhase, now time.Time) sets.Set[string] {
+	names := sets.Set[string]{}
+	for _, pod := range m.doomed {
+		if p == batchv1alpha1.Pending && (pod.DeletionTimestamp == nil || now.Before(pod.DeletionTimestamp.Add(overdueAfter))) {
+			names.Insert(pod.Name)
+		}
+	}
+	return names
 }

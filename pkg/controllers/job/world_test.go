@@ -124,7 +124,7 @@ func (w *world) lookAndCrash(at crash) *plan {
 	for _, pod := range victims {
 		require.True(w.t, w.isToGo(pod), "%s is deleted, and the status that is stored does not say so", pod.Name)
 	}
-	wanted := result.members.missing(filled.Name, result.stage, byPriority(&filled.Spec, func(string) int32 { return 0 }))
+	wanted := result.members.missing(filled.Name, result.stage, make([]int32, len(filled.Spec.Tasks)), nil)
 	if at == whileActing {
 		victims, wanted = victims[:len(victims)/2], wanted[:len(wanted)/2]
 	}
