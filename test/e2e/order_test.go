@@ -1,11 +1,13 @@
 package e2e
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
@@ -123,4 +125,36 @@ func TestTasksOfAHigherPriorityGoFirst(t *testing.T) {
 	s.JobPhase(s.Name("spark"), batchv1alpha1.Completed)
 	order := names(s, harness.Bound, func(p watchlog.Pod) string { return p.Task })
 	assert.Equal(t, []string{"driver", "executor", "executor"}, order)
+}
+
+// TestNoPodStartsInPlaceOfOneOfAHigherPriority (issue 40, 14): a gang starts as soon as its minimum exists, so a pod of the lowest priority
+// must not exist before the others. Each Job has room for four of its seven pods.
+func TestNoPodStartsInPlaceOfOneOfAHigherPriority(t *testing.T) {
+	const jobs = 40
+	s := newInQuiet(t)
+	s.AddNodes(jobs-1, "cpu", "4")
+	class := map[string]string{}
+	for value, task := range []string{"low", "mid", "top"} {
+		class[task] = s.CreatePriorityClass(task, int32(10+10*value))
+	}
+	for i := range jobs {
+		task := func(name string, replicas int32) *mustertesting.TaskWrapper {
+			return mustertesting.MakeTask(name, replicas).Requests("cpu", "1").PriorityClass(class[name]).
+				NodeSelector(corev1.LabelHostname, fmt.Sprintf("%s-%d", s.Namespace, i))
+		}
+		s.CreateJob(mustertesting.MakeJob(fmt.Sprint("j-", i)).MinAvailable(4).Task(task("low", 3)).Task(task("mid", 2)).Task(task("top", 2)))
+	}
+	s.Pods(4*jobs, "each Job has its minimum", s.In(harness.Running))
+	s.Pods(0, "pods of the lowest priority that have started", s.In(harness.Bound, harness.OfTask("low")))
+	s.Pods(3*jobs, "the others wait", s.In(harness.Unbound))
+
+	// The watch delivers pods in the order of their creation.
+	rank := map[string]int{"top": 0, "mid": 1, "low": 2}
+	for i := range jobs {
+		var order []int
+		for _, pod := range s.Log.PodsOf(s.Name(fmt.Sprint("j-", i))) {
+			order = append(order, rank[pod.Task])
+		}
+		assert.IsNonDecreasing(t, order, "the tasks of j-%d, as the scheduler came to see its pods", i)
+	}
 }
