@@ -44,6 +44,7 @@ var jobCauses = map[string]cause{
 	"PodDoesNotTerminate":   {"A pod of an earlier run does not end.", "Look at its node and its finalizers. If the node is gone for good, delete the Node object.", afterAdmin},
 	"WaitingForEarlierPods": {"Pods of an earlier Job of this name are still ending.", "They end within their grace period.", byItself},
 	"BackOff":               {"The Job failed or was evicted again and again, so it starts later each time.", "The time in the message comes.", byItself},
+	"PodNotStarted":         {"A pod has a node and does not start there.", "Look at the pod's events: often an image that cannot be pulled, or a volume that cannot be mounted.", afterAdmin},
 	"WaitingForDependency":  {"A task waits for other tasks.", "The tasks that the message names make progress.", byItself},
 	"SchedulerNotServed":    {"The pods name a scheduler that does not keep gangs together.", "Leave schedulerName out, or name one of Muster's, and create the Job anew.", afterFix},
 	"QuotaExceeded":         {"The queue, or the user, has no quota left for the minimum, so no pod is created.", "", byAmounts},

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -155,4 +156,33 @@ func TestRightsOnSecrets(t *testing.T) {
 	require.Eventually(t, func() bool { return !may("get", s.Namespace) }, time.Minute, 50*time.Millisecond, "the right goes with the Job's end")
 	_, err := s.Kube.CoreV1().Secrets(s.Namespace).Get(s.Ctx, "job-ssh", metav1.GetOptions{})
 	assert.True(t, apierrors.IsNotFound(err), "%v", err)
+}
+
+// TestShortJobsWithAKeyHaveNoWarning (issue 40, 10): the right to read a Job's Secret comes with its RoleBinding, and goes with it. Each Job has
+// a namespace of its own, so that no other gives the right.
+func TestShortJobsWithAKeyHaveNoWarning(t *testing.T) {
+	t.Parallel()
+	for i := range 6 {
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
+			t.Parallel()
+			s := harness.New(t)
+			name := s.CreateJob(mustertesting.MakeJob("j").Plugin("ssh").Task(mustertesting.MakeTask("a", 1).ExitAfter(time.Millisecond, 0)))
+			s.JobPhase(name, batchv1alpha1.Completed)
+			bindings := func() int {
+				list, err := s.Kube.RbacV1().RoleBindings(s.Namespace).List(s.Ctx, metav1.ListOptions{})
+				require.NoError(t, err)
+				return len(list.Items)
+			}
+			s.Soon("the RoleBinding is gone", func() bool { return bindings() == 0 }, func() any { return bindings() })
+			// A later event shows that all earlier ones have come.
+			s.Command(name, busv1alpha1.ResumeJobAction)
+			s.Event("Job", name, func(e watchlog.Event) bool { return e.Reason == "CommandIgnored" })
+			for _, event := range s.Log.Events("Job", name.Namespace, name.Name) {
+				if event.Reason != "CommandIgnored" {
+					assert.NotEqual(t, corev1.EventTypeWarning, event.Type, "%s: %s", event.Reason, event.Message)
+				}
+			}
+			assert.NotContains(t, s.Job(name).Status.State.Message, "not done yet")
+		})
+	}
 }

@@ -19,6 +19,7 @@ import (
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/job/policy"
+	"github.com/muster-sched/muster/pkg/job/startup"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -228,6 +229,63 @@ func TestALostAnswerLosesNoEvent(t *testing.T) {
 			executed, err := testutil.GetCounterMetricValue(d.instruments.commands.WithLabelValues("executed"))
 			require.NoError(t, err)
 			assert.InDelta(t, 1, executed, 0)
+		})
+	}
+}
+
+// TestLackOfRoomIsToldBeforeRefusedPods (issue 40, 10): a quota refuses surplus, and the minimum has no room. The Job waits for room, and says
+// both. If the pods of the minimum are refused, that comes first.
+func TestLackOfRoomIsToldBeforeRefusedPods(t *testing.T) {
+	for name, c := range map[string]struct{ groupReason, reason, message string }{
+		"the minimum lacks room": {schedulingv1beta1.NotEnoughResourcesReason, reasonUnschedulable, "0/4 nodes; not done yet: Error creating pods: "},
+		"the minimum lacks pods": {schedulingv1beta1.NotEnoughPodsReason, eventFailedCreate, "Error creating pods: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			d.stands(mustertesting.MakeJob("j").MinAvailable(1).Task(mustertesting.MakeTask("a", 2).MinAvailable(1)), batchv1alpha1.Pending, 0)
+			d.showsPod("j-a-0", corev1.PodPending, 0)
+			group := d.groups.List()[0].(*schedulingv1beta1.PodGroup).DeepCopy()
+			group.Status.Conditions = []schedulingv1beta1.PodGroupCondition{{
+				Type: schedulingv1beta1.PodGroupUnschedulableType, Status: corev1.ConditionTrue, Reason: c.groupReason, Message: "0/4 nodes"}}
+			d.shows(group)
+			refuses(&d.kube.Fake, "create", "pods")
+			require.Error(t, d.settles())
+			state := d.job().Status.State
+			assert.Equal(t, c.reason, state.Reason)
+			assert.Contains(t, state.Message, c.message)
+		})
+	}
+}
+
+// TestAJobSaysWhichPodItWaitsFor (issue 40, 19): two pods run, and one is bound and hangs. A Job with another reason keeps that.
+func TestAJobSaysWhichPodItWaitsFor(t *testing.T) {
+	for before, want := range map[string]string{"": reasonPodNotStarted, "TooManyPodsPending": "TooManyPodsPending"} {
+		t.Run("reason "+before, func(t *testing.T) {
+			d := newDesk(t)
+			d.stands(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 3)), batchv1alpha1.Pending, 0, 1, 2)
+			job := d.job()
+			job.Status.Conditions = []batchv1alpha1.JobCondition{{Status: batchv1alpha1.Pending, Reason: before}}
+			d.shows(job)
+			found, _, err := d.podIndex.GetByKey(metav1.NamespaceDefault + "/j-a-1")
+			require.NoError(t, err)
+			pod := found.(*corev1.Pod).DeepCopy()
+			pod.Status.Phase, pod.CreationTimestamp = corev1.PodPending, metav1.NewTime(d.time.Now())
+			d.shows(pod)
+			after, err := d.looks()
+			require.NoError(t, err)
+			assert.Equal(t, before, d.job().Status.State.Reason, "most pods start soon")
+			require.Positive(t, after)
+			require.LessOrEqual(t, after, startup.Patience)
+
+			d.time.SetTime(d.time.Now().Add(startup.Patience))
+			require.NoError(t, d.settles())
+			state := d.job().Status.State
+			assert.Equal(t, want, state.Reason)
+			assert.Contains(t, state.Message, "pod j-a-1 is bound to node n and does not run yet")
+			d.showsPod("j-a-1", corev1.PodRunning, 0)
+			require.NoError(t, d.settles())
+			assert.Equal(t, batchv1alpha1.Running, d.job().Status.State.Phase)
+			assert.Empty(t, d.job().Status.State.Message)
 		})
 	}
 }

@@ -30,6 +30,8 @@ const (
 	reasonBackOff            = "BackOff"
 	// It is no trouble, and has no event.
 	reasonWaitingForDependency = "WaitingForDependency"
+	// The kubelet has events about it.
+	reasonPodNotStarted = "PodNotStarted"
 )
 
 // checkSpec returns why a Job with this spec may not start, or nil. The answer depends on the spec alone.
@@ -108,8 +110,8 @@ func (c *Controller) unservedScheduler(job *batchv1alpha1.Job) string {
 	return ""
 }
 
-// groupTrouble returns the PodGroup's current condition, unless it says that all is well.
-func groupTrouble(group *schedulingv1beta1.PodGroup) *finding {
+// obstacleOf returns the PodGroup's current condition; nil if there is none, or if it says that all is well.
+func obstacleOf(group *schedulingv1beta1.PodGroup) *schedulingv1beta1.PodGroupCondition {
 	if group == nil {
 		return nil
 	}
@@ -120,6 +122,22 @@ func groupTrouble(group *schedulingv1beta1.PodGroup) *finding {
 		}
 	}
 	if current == nil || current.Type == schedulingv1beta1.PodGroupScheduled {
+		return nil
+	}
+	return current
+}
+
+// lacksRoom says whether the minimum exists, and lacks room or quota.
+func lacksRoom(group *schedulingv1beta1.PodGroup) bool {
+	current := obstacleOf(group)
+	return current != nil && isAdmitted(group) &&
+		(current.Reason == schedulingv1beta1.NotEnoughResourcesReason || current.Reason == schedulingv1beta1.QuotaExceededReason)
+}
+
+// groupTrouble returns what the PodGroup's current condition says, unless all is well.
+func groupTrouble(group *schedulingv1beta1.PodGroup) *finding {
+	current := obstacleOf(group)
+	if current == nil {
 		return nil
 	}
 	reason := reasonUnschedulable

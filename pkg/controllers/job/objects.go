@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/phase"
 	"github.com/muster-sched/muster/pkg/job/plugins"
 	"github.com/muster-sched/muster/pkg/job/plugins/plugin"
 	"github.com/muster-sched/muster/pkg/job/validation"
@@ -114,6 +115,21 @@ func (c *Controller) applyObjects(ctx context.Context, job *batchv1alpha1.Job, p
 	ps.applied = done
 	c.slowSecrets.forget(keyOf(job))
 	return nil
+}
+
+// applyFirst brings the objects of a Job that has begun to the wanted form before a status shows the Job's new size. An error of it holds back
+// a status that only reports. The next one tells of the error, if it stays.
+func (c *Controller) applyFirst(ctx context.Context, s *snapshot, p *plan, local *localState) error {
+	before, after := beginning(s.job.Status.State.Phase), p.status.State.Phase
+	if local.plugins.set == nil || p.isFirst || s.isFresh() || s.refusal != nil || s.foreignGroup || phase.Ended(after) || isDeleted(s.job) {
+		return nil
+	}
+	err := c.applyObjects(ctx, s.job, &local.plugins)
+	isSlow := errors.As(err, new(*plugin.SlowSecret)) // of a new Job
+	if isSlow || p.request != nil || before != after || local.lastError != nil {
+		return nil // it is tried again when the plan is carried out
+	}
+	return err
 }
 
 // objectsOf returns the objects that the plugins want. If the data of a Secret takes long to make, it returns that error until it is made.

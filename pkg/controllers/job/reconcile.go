@@ -41,6 +41,9 @@ func (c *Controller) reconcile(ctx context.Context, job *batchv1alpha1.Job, loca
 	if !c.isStillTrue(ctx, s, p) {
 		return 0, &notYet{"the API server does not confirm yet what the informers show", retrySoon}
 	}
+	if err := c.applyFirst(ctx, s, p, local); err != nil {
+		return c.conclude(s.job, s, pluginError.of(err), 0, local)
+	}
 	wait, mayAct, err := c.writeStatus(ctx, job, s, p, local)
 	if err != nil || !mayAct {
 		return wait, err
@@ -54,7 +57,7 @@ func (c *Controller) reconcile(ctx context.Context, job *batchv1alpha1.Job, loca
 	failed := c.act(ctx, &acting, s, p, local)
 	wait = soonest(wait, c.announce(&acting, p, s.now, local))
 	wait = soonest(wait, c.nextDeadline(&acting, s.now))
-	wait = soonest(wait, s.overdueIn)
+	wait = soonest(wait, soonest(s.overdueIn, s.startingIn))
 	return c.conclude(&acting, s, failed, wait, local)
 }
 

@@ -23,7 +23,8 @@ const (
 	secretsRole = "muster-controller-secrets"
 	// rightPause is how long to wait for a new right to take effect: API servers learn of a RoleBinding from a watch.
 	rightPause = 20 * time.Millisecond
-	// rightTime is how long a right may take to have effect before its absence is an error.
+	// rightTime is how long a right may take to have effect before its absence is an error. An API server that is busy shows its watches
+	// seconds late.
 	rightTime = 10 * time.Second
 )
 
@@ -127,13 +128,24 @@ func (r *secretReader) get(name string) (plugin.Object, error) {
 		return nil, fmt.Errorf("applying the rolebindings %s: %w", name, err)
 	}
 	r.bindings[name] = binding.GetResourceVersion()
-	live, err := r.c.kinds.secrets.get(r.ctx, r.job.Namespace, name)
+	return r.c.readSecret(r.ctx, r.job.Namespace, name)
+}
+
+// readSecret reads the Secret of that name; nil if there is none. It returns a notYet if this process has no right because its RoleBinding is
+// new, or is gone and the informer does not show that yet. After rightTime a refusal is an error.
+func (c *Controller) readSecret(ctx context.Context, namespace, name string) (plugin.Object, error) {
+	live, err := c.kinds.secrets.get(ctx, namespace, name)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
-	case apierrors.IsForbidden(err) && r.c.clock.Now().Sub(binding.GetCreationTimestamp().Time) < rightTime:
-		return nil, &notYet{fmt.Sprintf("RoleBinding %s has no effect yet: %v", name, err), rightPause}
-	case err != nil:
+	case apierrors.IsForbidden(err):
+		binding, bindingErr := c.kinds.bindings.get(ctx, namespace, name)
+		isGone := apierrors.IsNotFound(bindingErr)
+		if isGone || bindingErr == nil && c.clock.Now().Sub(binding.GetCreationTimestamp().Time) < rightTime {
+			return nil, &notYet{fmt.Sprintf("RoleBinding %s has no effect: %v", name, err), rightPause}
+		}
+	}
+	if err != nil {
 		return nil, fmt.Errorf("reading the secret %s: %w", name, err)
 	}
 	return live, nil
@@ -146,9 +158,9 @@ func (c *Controller) checkSecrets(ctx context.Context, job *batchv1alpha1.Job, p
 		if object.kind != c.kinds.secrets {
 			continue
 		}
-		live, err := c.kinds.secrets.get(ctx, job.Namespace, object.name)
-		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("reading the secret %s: %w", object.name, err)
+		live, err := c.readSecret(ctx, job.Namespace, object.name)
+		if err != nil {
+			return err
 		}
 		if live == nil || live.GetResourceVersion() != version {
 			ps.applied = nil
@@ -161,8 +173,8 @@ func (c *Controller) checkSecrets(ctx context.Context, job *batchv1alpha1.Job, p
 // deleteSecrets deletes the Secrets of a Job that has ended. They have the names of the bindings that give the right to do so.
 func (c *Controller) deleteSecrets(ctx context.Context, job *batchv1alpha1.Job) error {
 	for _, binding := range c.kinds.bindings.ownedBy(job.UID) {
-		live, err := c.kinds.secrets.get(ctx, job.Namespace, binding.GetName())
-		if err == nil && metav1.IsControlledBy(live, job) && live.GetDeletionTimestamp() == nil {
+		live, err := c.readSecret(ctx, job.Namespace, binding.GetName())
+		if live != nil && metav1.IsControlledBy(live, job) && live.GetDeletionTimestamp() == nil {
 			err = c.kinds.secrets.delete(ctx, live)
 		}
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {

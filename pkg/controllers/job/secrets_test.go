@@ -88,6 +88,39 @@ func TestARightTakesTime(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// TestAnEndedJobHasNoTroubleWithoutARight (issue 40, 10): its RoleBinding is new, or is gone and still shown. Each takes the right away for a
+// moment.
+func TestAnEndedJobHasNoTroubleWithoutARight(t *testing.T) {
+	for name, age := range map[string]time.Duration{"the binding is gone": -1, "the binding is new": 0, "the binding is old": rightTime} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			job := d.stands(mustertesting.MakeJob("j").Plugin("ssh").Task(mustertesting.MakeTask("a", 1)), batchv1alpha1.Completed)
+			binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{
+				Namespace: job.Namespace, Name: "j-ssh", UID: "b", CreationTimestamp: metav1.NewTime(d.time.Now().Add(-age)),
+				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, jobKind)},
+			}}
+			d.shows(binding)
+			if age < 0 {
+				require.NoError(t, d.kube.RbacV1().RoleBindings(job.Namespace).Delete(t.Context(), "j-ssh", metav1.DeleteOptions{}))
+			}
+			allow := refuses(&d.kube.Fake, "get", "secrets")
+			_, err := d.looks()
+			if age == rightTime {
+				require.ErrorContains(t, err, "reading the secret j-ssh")
+				assert.Len(t, d.told(), 1, "it lasts")
+				return
+			}
+			require.NoError(t, err)
+			assert.Empty(t, d.told())
+			assert.Equal(t, "because", d.job().Status.State.Message)
+
+			allow()
+			require.NoError(t, d.settles())
+			assert.Empty(t, d.told())
+		})
+	}
+}
+
 // TestAChangedSecretIsRepairedBeforePodsAreCreated: no informer shows Secrets.
 func TestAChangedSecretIsRepairedBeforePodsAreCreated(t *testing.T) {
 	d := newDesk(t)

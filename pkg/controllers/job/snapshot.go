@@ -15,6 +15,7 @@ import (
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/job/defaults"
 	"github.com/muster-sched/muster/pkg/job/phase"
+	"github.com/muster-sched/muster/pkg/job/startup"
 )
 
 // snapshot is the input of a plan: a Job and its objects at one moment, as the informers show them.
@@ -60,6 +61,10 @@ type snapshot struct {
 	overdueIn time.Duration
 	// waiting is what the Job waits for while it is Pending; nil if nothing is known.
 	waiting *finding
+	// starting says which pod has had a node for long and does not run; empty if there is none. startingIn is when there may be; 0 if time
+	// changes nothing.
+	starting   string
+	startingIn time.Duration
 
 	// restartBackoff is how long the first pause between two restarts is; 0 if there are none.
 	restartBackoff time.Duration
@@ -137,6 +142,9 @@ func (c *Controller) lookAtPods(ctx context.Context, s *snapshot, local *localSt
 	}
 	s.pods, s.ended = pods, ended
 	s.overdue, s.overdueIn = findOverdue(pods, s.now)
+	if beginning(s.job.Status.State.Phase) == batchv1alpha1.Pending {
+		s.starting, s.startingIn = startup.Slow(pods, s.now)
+	}
 	return nil
 }
 

@@ -20,6 +20,8 @@ func (s *snapshot) explanation(status *batchv1alpha1.JobStatus) *finding {
 		return nil
 	case s.held != nil:
 		return s.held
+	case s.problem != nil && p == batchv1alpha1.Pending && s.problem.reason == eventFailedCreate && s.waiting != nil && lacksRoom(s.group):
+		return &finding{s.waiting.reason, s.waiting.message + "; " + undone + s.problem.message} // the refused pods are not what it waits for
 	case s.problem != nil:
 		return s.problem
 	case s.overdue != nil:
@@ -56,13 +58,21 @@ func explain(s *snapshot, status *batchv1alpha1.JobStatus, stage dependency.Stag
 		status.State.Reason, status.State.Message = f.reason, f.message
 		return
 	}
+	if s.starting != "" && status.State.Phase == batchv1alpha1.Pending {
+		addReason(&status.State, reasonPodNotStarted, s.starting)
+	}
 	waiting := stage.Waiting(&s.job.Spec)
-	switch {
-	case waiting == "":
-	case status.State.Reason == "":
-		status.State.Reason, status.State.Message = reasonWaitingForDependency, waiting
-	default:
-		status.State.Message += "; " + waiting
+	if waiting != "" {
+		addReason(&status.State, reasonWaitingForDependency, waiting)
+	}
+}
+
+// addReason gives a state a reason and a message. If it has a reason already, the message is added.
+func addReason(state *batchv1alpha1.JobState, reason, message string) {
+	if state.Reason == "" {
+		state.Reason, state.Message = reason, message
+	} else {
+		state.Message += "; " + message
 	}
 }
 

@@ -161,7 +161,7 @@ func TestReasonsAreDocumented(t *testing.T) {
 	for _, reason := range []string{
 		reasonInvalid, reasonNotSupported, reasonQueueNotFound, reasonQueueIsRoot, reasonQueueHasChildren, reasonQueueNotOpen,
 		reasonPodGroupNameTaken, reasonSchedulerNotServed, reasonPodGroupPending, reasonQuotaExceeded, reasonUnschedulable, reasonClaimNotFound,
-		reasonClaimNameTaken, reasonObjectNameTaken, reasonSuspended, reasonResumed, reasonDeadlineExceeded, reasonDeleted, reasonPodOverdue,
+		reasonClaimNameTaken, reasonObjectNameTaken, reasonSuspended, reasonResumed, reasonDeadlineExceeded, reasonDeleted, reasonPodOverdue, reasonPodNotStarted,
 	} {
 		assert.Contains(t, state, reason)
 	}

@@ -2,13 +2,16 @@ package jobplugins_test
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/ptr"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
@@ -190,5 +193,80 @@ func TestAJobThatGrowsBeyondItsPlugins(t *testing.T) {
 func (s *stage) in() func(watchlog.Pod) bool {
 	return func(p watchlog.Pod) bool {
 		return p.Namespace == s.namespace && p.Gone.IsZero() && p.Deleting.IsZero()
+	}
+}
+
+// TestHostsAreWrittenBeforeTheStatusThatShowsTheirNumber (issue 40, 11): a Job is scaled to zero and up again. With each status, the list of
+// hosts of that resource version or an earlier one has as many hosts as the status shows.
+func TestHostsAreWrittenBeforeTheStatusThatShowsTheirNumber(t *testing.T) {
+	s := newStage(t)
+	job := s.apply(mustertesting.MakeJob("j").Plugin("svc").Task(mustertesting.MakeTask("w", 2)))
+	before := s.awaitOwned("j")
+	s.admit(job)
+	s.run("j-w-0", "j-w-1")
+	s.JobPhase(s.name("j"), batchv1alpha1.Running)
+
+	from := metav1.ListOptions{ResourceVersion: before.hosts.ResourceVersion, FieldSelector: "metadata.name=j-svc"}
+	configMaps, err := kube.CoreV1().ConfigMaps(s.namespace).Watch(t.Context(), from)
+	require.NoError(t, err)
+	defer configMaps.Stop()
+	from.FieldSelector = "metadata.name=j"
+	jobs, err := muster.BatchV1alpha1().Jobs(s.namespace).Watch(t.Context(), from)
+	require.NoError(t, err)
+	defer jobs.Stop()
+
+	sizes := []int32{0, 4, 1, 0, 3}
+	for _, n := range sizes {
+		s.edit("j", func(j *batchv1alpha1.Job) {
+			j.Spec.Tasks[0].Replicas, j.Spec.MinAvailable = n, n
+			j.Spec.Tasks[0].MinAvailable = nil
+		})
+		s.poll("the status has the new size", func(context.Context) bool { return s.get("j").Status.MinAvailable == n })
+	}
+	last := version(t, s.get("j"))
+	lists := map[uint64]int{version(t, before.hosts): 2} // resource version of the list -> its hosts
+	for len(lists) < 1+len(sizes) {
+		list := next[*corev1.ConfigMap](t, configMaps)
+		lists[version(t, list)] = len(strings.Fields(list.Data["w.host"]))
+	}
+	hostsAt := func(at uint64) int {
+		newest := uint64(0)
+		for v := range lists {
+			if v <= at {
+				newest = max(newest, v)
+			}
+		}
+		return lists[newest]
+	}
+	shown := int32(-1)
+	for at := uint64(0); at < last; {
+		state := next[*batchv1alpha1.Job](t, jobs)
+		if at = version(t, state); state.Status.MinAvailable != shown && at > version(t, before.hosts) {
+			shown = state.Status.MinAvailable
+			assert.EqualValues(t, shown, hostsAt(at), "the hosts with the first status that shows %d", shown)
+		}
+	}
+	assert.Equal(t, sizes[len(sizes)-1], shown)
+}
+
+// version is the resource version of an object.
+func version(t *testing.T, object metav1.Object) uint64 {
+	t.Helper()
+	v, err := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
+	require.NoError(t, err)
+	return v
+}
+
+// next waits for the next object of a watch.
+func next[T any](t *testing.T, w watch.Interface) T {
+	t.Helper()
+	select {
+	case event := <-w.ResultChan():
+		object, isObject := event.Object.(T)
+		require.True(t, isObject, "%v", event)
+		return object
+	case <-time.After(mustertesting.Patience):
+		require.Fail(t, "the watch delivers nothing more")
+		panic("unreachable")
 	}
 }
