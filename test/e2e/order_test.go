@@ -127,8 +127,8 @@ func TestTasksOfAHigherPriorityGoFirst(t *testing.T) {
 	assert.Equal(t, []string{"driver", "executor", "executor"}, order)
 }
 
-// TestNoPodStartsInPlaceOfOneOfAHigherPriority (issue 40, 14): a gang starts as soon as its minimum exists, so a pod of the lowest priority
-// must not exist before the others. Each Job has room for four of its seven pods.
+// TestNoPodStartsInPlaceOfOneOfAHigherPriority (issue 40, 14): a gang starts as soon as its minimum exists. So a pod of the lowest
+// priority must not exist before the others. Each Job has room for four of its seven pods.
 func TestNoPodStartsInPlaceOfOneOfAHigherPriority(t *testing.T) {
 	const jobs = 40
 	s := newInQuiet(t)

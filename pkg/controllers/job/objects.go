@@ -117,8 +117,8 @@ func (c *Controller) applyObjects(ctx context.Context, job *batchv1alpha1.Job, p
 	return nil
 }
 
-// applyFirst brings the objects of a Job that has begun to the wanted form before a status shows the Job's new size. An error of it holds back
-// a status that only reports. The next one tells of the error, if it stays.
+// applyFirst brings the objects of a Job that has begun to the wanted form. A status that shows the Job's new size comes after that. An error
+// holds back a status that only reports. The next one tells of the error, if it stays.
 func (c *Controller) applyFirst(ctx context.Context, s *snapshot, p *plan, local *localState) error {
 	before, after := beginning(s.job.Status.State.Phase), p.status.State.Phase
 	if local.plugins.set == nil || p.isFirst || s.isFresh() || s.refusal != nil || s.foreignGroup || phase.Ended(after) || isDeleted(s.job) {

@@ -131,8 +131,8 @@ func (r *secretReader) get(name string) (plugin.Object, error) {
 	return r.c.readSecret(r.ctx, r.job.Namespace, name)
 }
 
-// readSecret reads the Secret of that name; nil if there is none. It returns a notYet if this process has no right because its RoleBinding is
-// new, or is gone and the informer does not show that yet. After rightTime a refusal is an error.
+// readSecret reads the Secret of that name; nil if there is none. This process has no right to it while its RoleBinding is new. Nor has it one
+// when the binding is gone and the informer still shows it. Both return a notYet. After rightTime a refusal is an error.
 func (c *Controller) readSecret(ctx context.Context, namespace, name string) (plugin.Object, error) {
 	live, err := c.kinds.secrets.get(ctx, namespace, name)
 	switch {

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-sched/muster/pkg/job/defaults"
 )
 
-// Patience is how long pods of a lower priority wait when the creation of pods of a higher one is refused. It outlasts a webhook or an API
+// Patience is how long refused pods hold back the creation of pods of lower priorities. It outlasts a webhook or an API
 // server that restarts. A ResourceQuota may refuse pods for ever.
 const Patience = 10 * time.Second
 
@@ -60,8 +60,8 @@ func tasksBind(spec *batchv1alpha1.JobSpec) bool {
 	return spec.MinAvailable >= defaults.TasksMinAvailable(spec)
 }
 
-// Classes cuts a list of pods, given by their tasks, into runs of one priority. It returns where each run ends. The pods of a run are created
-// before those of the next, as a gang starts as soon as enough of its pods exist.
+// Classes cuts a list of pods, given by their tasks, into runs of one priority. It returns where each run ends. A gang starts as soon as enough
+// of its pods exist. So the pods of a run are created before those of the next.
 func Classes(tasks []int, priorities []int32) []int {
 	var ends []int
 	for n := range tasks {
@@ -72,7 +72,7 @@ func Classes(tasks []int, priorities []int32) []int {
 	return ends
 }
 
-// CanStartWithout says whether the minimum of a gang can start without pods of these tasks, of which each pod counts once.
+// CanStartWithout says whether the minimum of a gang can start without some pods. tasks has the task of each.
 func CanStartWithout(spec *batchv1alpha1.JobSpec, tasks []int) bool {
 	left := make([]int32, len(spec.Tasks))
 	for i := range spec.Tasks {

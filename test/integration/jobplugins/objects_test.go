@@ -196,11 +196,11 @@ func (s *stage) in() func(watchlog.Pod) bool {
 	}
 }
 
-// TestHostsAreWrittenBeforeTheStatusThatShowsTheirNumber (issue 40, 11): a Job is scaled to zero and up again. With each status, the list of
-// hosts of that resource version or an earlier one has as many hosts as the status shows.
+// TestHostsAreWrittenBeforeTheStatusThatShowsTheirNumber (issue 40, 11): a Job is scaled to zero and up again. With each status, the list
+// of hosts of that resource version has as many as the status shows.
 func TestHostsAreWrittenBeforeTheStatusThatShowsTheirNumber(t *testing.T) {
 	s := newStage(t)
-	job := s.apply(mustertesting.MakeJob("j").Plugin("svc").Task(mustertesting.MakeTask("w", 2)))
+	job := s.apply(team())
 	before := s.awaitOwned("j")
 	s.admit(job)
 	s.run("j-w-0", "j-w-1")
