@@ -1,4 +1,4 @@
-// Command muster-scheduler is the upstream kube-scheduler with Muster's plugins: Coscheduling, Capacity, TaskPriority and
+// Command muster-scheduler is the upstream kube-scheduler with Muster's plugins: Coscheduling, Capacity, TaskPriority, NodeGroup and
 // GangPreemption.
 package main
 

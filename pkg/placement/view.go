@@ -14,6 +14,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/quota"
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
@@ -165,7 +166,7 @@ func (v *view) fits(demand, node int) bool {
 
 // staticFilters look only at a pod and at fields of the node. No placement changes their answers, and they register the events of nodes
 // that do. That is not certain of other filters: some track devices or volumes in memory and send no event when these are released.
-var staticFilters = sets.New(names.NodeAffinity, names.NodeName, names.NodeUnschedulable, names.TaintToleration)
+var staticFilters = sets.New(names.NodeAffinity, names.NodeName, names.NodeUnschedulable, names.TaintToleration, quota.NodeGroupPlugin)
 
 // refusesForGood says whether a pod is rejected, whatever room there is, until the node changes.
 func refusesForGood(status *fwk.Status) bool {

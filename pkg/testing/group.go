@@ -114,6 +114,14 @@ func (w *QueueWrapper) Parent(parent string) *QueueWrapper {
 	return w
 }
 
+// NodeGroups sets the groups of nodes that the Queue's pods must go to.
+func (w *QueueWrapper) NodeGroups(names ...string) *QueueWrapper {
+	w.queue.Spec.Affinity = &schedulingv1beta1.Affinity{
+		NodeGroupAffinity: &schedulingv1beta1.NodeGroupAffinity{RequiredDuringSchedulingIgnoredDuringExecution: names},
+	}
+	return w
+}
+
 // Capability sets what the Queue may use, as Resources reads it.
 func (w *QueueWrapper) Capability(namesAndQuantities ...string) *QueueWrapper {
 	w.queue.Spec.Capability = Resources(namesAndQuantities...)

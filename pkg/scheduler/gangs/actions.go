@@ -16,11 +16,13 @@ import (
 // PluginName is the name under which members wait in Permit.
 const PluginName = "Coscheduling"
 
-// Three keys are for single pods and surplus: one for pods that wait for quota, one for reserved room, and one for pods to be tried again.
+// Four keys are for single pods and surplus: pods that wait for quota, for reserved room, or for node groups, and pods to be tried again.
 var (
 	quotaKey    = Key{}
 	heldBackKey = Key{Foreign: true}
 	readyKey    = Key{Name: "ready"} // no gang is without a namespace
+
+	nodeGroupsKey = Key{Name: "node groups"}
 )
 
 // scoutPatience is how long a gang waits for its scout. A scout in a long queue of pods comes later; then two are tried.
@@ -127,6 +129,8 @@ func (d *dispatcher) nextActions(key Key) Actions {
 		return Actions{Activate: takeAll(d.t.Quota.pods)}
 	case key == heldBackKey:
 		return Actions{Activate: takeAll(d.t.WaitList.held.pods)}
+	case key == nodeGroupsKey:
+		return Actions{Activate: takeAll(d.t.Quota.grouped)}
 	case key == readyKey:
 		return Actions{Activate: takeAll(d.t.WaitList.ready)}
 	}

@@ -22,6 +22,7 @@ func (t *Tracker) SetPod(pod *corev1.Pod) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if pod.Spec.NodeName != "" {
+		delete(t.Quota.grouped, pod.UID)
 		t.Evictions.use(pod)
 		t.WaitList.endPodSeat(pod.UID)
 		t.Victims.searches.forget(pod.UID)

@@ -35,6 +35,9 @@ type Quota struct {
 	pods     map[types.UID]*corev1.Pod // single pods and surplus that wait for quota
 	gangs    sets.Set[Key]             // gangs that wait for quota
 	terms    map[string]queueTerms     // by queue; queues without one are missing
+
+	nodeGroups map[string]*quota.NodeGroups // by queue; queues that name none are missing
+	grouped    map[types.UID]*corev1.Pod    // pods that were tried in a queue with node groups: they are tried again when these change
 }
 
 // queueTerms are a queue's settings for evictions.
@@ -73,11 +76,13 @@ func (q *Quota) waiting() map[string]resources.Sums {
 }
 
 func newQuota(t *Tracker) *Quota {
-	return &Quota{t: t, Ledger: ledger.New(), bound: sets.New[types.UID](), pods: map[types.UID]*corev1.Pod{}, gangs: sets.New[Key](), terms: map[string]queueTerms{}}
+	return &Quota{t: t, Ledger: ledger.New(), bound: sets.New[types.UID](), pods: map[types.UID]*corev1.Pod{}, gangs: sets.New[Key](), terms: map[string]queueTerms{},
+		nodeGroups: map[string]*quota.NodeGroups{}, grouped: map[types.UID]*corev1.Pod{}}
 }
 
 func (q *Quota) forget(pod types.UID) {
 	delete(q.pods, pod)
+	delete(q.grouped, pod)
 	q.bound.Delete(pod)
 }
 
@@ -233,6 +238,7 @@ func (q *Quota) SetQueue(queue *schedulingv1beta1.Queue) {
 	if own := queue.Spec.Muster; own != nil && (own.MinRuntime != nil || own.PreemptionDelay != nil) {
 		q.terms[queue.Name] = queueTerms{ptr.Deref(own.MinRuntime, metav1.Duration{}).Duration, ptr.Deref(own.PreemptionDelay, metav1.Duration{}).Duration}
 	}
+	q.setNodeGroups(queue.Name, quota.NodeGroupsOf(queue), changed)
 	groups := q.Groups.Set(queue)
 	q.chargeGroups(groups)
 	if changed || len(groups) > 0 {
@@ -256,6 +262,7 @@ func (q *Quota) DeleteQueue(queue *schedulingv1beta1.Queue) {
 	q.t.mu.Lock()
 	defer q.t.mu.Unlock()
 	delete(q.terms, queue.Name)
+	q.setNodeGroups(queue.Name, nil, true)
 	q.t.metrics.dropQueue(queue.Name)
 	q.wakeQuotaWaiters()
 	q.chargeGroups(q.Groups.Delete(queue.Name))

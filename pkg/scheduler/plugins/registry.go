@@ -17,6 +17,7 @@ import (
 	"github.com/muster-sched/muster/pkg/scheduler/plugins/capacity"
 	"github.com/muster-sched/muster/pkg/scheduler/plugins/coscheduling"
 	"github.com/muster-sched/muster/pkg/scheduler/plugins/gangpreemption"
+	"github.com/muster-sched/muster/pkg/scheduler/plugins/nodegroup"
 	"github.com/muster-sched/muster/pkg/scheduler/plugins/taskpriority"
 	"github.com/muster-sched/muster/pkg/scheduler/report"
 )
@@ -29,6 +30,7 @@ func NewRegistry(tracker *gangs.Tracker) frameworkruntime.Registry {
 		capacity.Name:       capacity.New(tracker),
 		coscheduling.Name:   coscheduling.New(tracker),
 		gangpreemption.Name: gangpreemption.New(tracker),
+		nodegroup.Name:      nodegroup.New(tracker),
 		taskpriority.Name:   taskpriority.New(tracker),
 	}
 }

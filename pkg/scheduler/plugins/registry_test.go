@@ -155,6 +155,7 @@ func TestTheReporterRunsWithThePlugins(t *testing.T) {
 func TestPluginsRefuseTheArgumentsOfOthers(t *testing.T) {
 	wrong := map[string]runtime.Object{
 		"Capacity": &config.TaskPriorityArgs{}, "Coscheduling": &config.CapacityArgs{}, "GangPreemption": &config.CapacityArgs{}, "TaskPriority": &config.CapacityArgs{},
+		"NodeGroup": &config.CapacityArgs{},
 	}
 	registry := NewRegistry(gangs.New(clock.RealClock{}))
 	require.Len(t, registry, len(wrong))

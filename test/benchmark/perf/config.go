@@ -133,7 +133,7 @@ func exchangeGroup(pod string, ours bool) (string, error) {
 }
 
 // ourPlugins are the plugins that the stock profile does not have.
-var ourPlugins = []string{"Coscheduling", "Capacity", "TaskPriority", "GangPreemption"}
+var ourPlugins = []string{"Coscheduling", "Capacity", "TaskPriority", "GangPreemption", "NodeGroup"}
 
 // writeSchedulerConfig writes the configuration that Muster ships for benchmarks. Without Muster it is the same without our
 // plugins: the arguments of the in-tree plugins stay.

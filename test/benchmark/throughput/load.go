@@ -51,7 +51,7 @@ profiles:
   plugins:
     queueSort: {enabled: [{name: TaskPriority}], disabled: [{name: "*"}]}
     preEnqueue: {enabled: [{name: TaskPriority}]}
-    multiPoint: {enabled: [{name: Capacity}, {name: Coscheduling}, {name: GangPreemption}], disabled: [{name: DefaultPreemption}]}
+    multiPoint: {enabled: [{name: Capacity}, {name: Coscheduling}, {name: NodeGroup}, {name: GangPreemption}], disabled: [{name: DefaultPreemption}]}
     preFilter: {enabled: [{name: Capacity}, {name: Coscheduling}]}
     postFilter: {enabled: [{name: Capacity}, {name: Coscheduling}]}` + inTree + `
   - name: Coscheduling

@@ -45,6 +45,9 @@ const (
 	TakesNoJobsParent = "parent"
 )
 
+// NodeGroupLabel on a node names the group of nodes that it is in, for spec.affinity of Queues.
+const NodeGroupLabel = "volcano.sh/nodegroup-name"
+
 // UserLabel names the user whose quota in the Queue is charged. It stands on a Job, a PodGroup or a pod without a PodGroup.
 const UserLabel = "muster.sh/user"
 
