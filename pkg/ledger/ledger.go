@@ -28,6 +28,18 @@ type Ledger struct {
 	declared  map[string]quota.Declaration // queue -> what it asks for
 	settled   map[string]quota.Settled     // queue -> what counts of that
 	unsettled bool                         // a declaration has changed since
+
+	changes int64      // how often the tree has changed
+	shared  sharedOnce // the last shares
+}
+
+// sharedOnce are shares with what they were computed from: many ask for them between two changes.
+type sharedOnce struct {
+	changes int64
+	total   resources.List
+	waiting map[string]resources.Sums
+	shares  quota.Shares
+	count   int // how often shares were computed
 }
 
 // entry is an amount that was written to a queue. It remembers the queue, so that it is taken back from where it is.
@@ -82,6 +94,7 @@ func (l *Ledger) lock() {
 	l.settled = quota.Settle(slices.Collect(maps.Values(l.declared)))
 	for name, settled := range l.settled {
 		if before, known := last[name]; !known || !apiequality.Semantic.DeepEqual(before.Terms, settled.Terms) {
+			l.changes++
 			l.tree.Set(name, settled.Terms)
 			l.used.Set(name, settled.Terms)
 		}
@@ -126,11 +139,25 @@ func termsOf(queue *schedulingv1beta1.Queue) quota.Terms {
 	return terms
 }
 
-// ShareOut computes what each queue deserves of a total, from its pods' use, its assumed amounts and its waiting demand.
+// ShareOut computes what each queue deserves of a total, from its pods' use, its assumed amounts and its waiting demand. It computes that once
+// while nothing of it changes: the caller must change neither the shares nor what it passes.
 func (l *Ledger) ShareOut(total resources.List, waiting map[string]resources.Sums) quota.Shares {
 	l.lock()
 	defer l.mu.Unlock()
-	return l.tree.ShareOut(total, waiting)
+	last := &l.shared
+	areSame := func(a, b resources.Sums) bool { return maps.Equal(a, b) }
+	if last.shares != nil && last.changes == l.changes && maps.Equal(last.total, total) && maps.EqualFunc(last.waiting, waiting, areSame) {
+		return last.shares
+	}
+	l.shared = sharedOnce{l.changes, total, waiting, l.tree.ShareOut(total, waiting), last.count + 1}
+	return l.shared.shares
+}
+
+// SharesComputed is how often shares were computed.
+func (l *Ledger) SharesComputed() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.shared.count
 }
 
 // Ratio is how much of its share a queue and its descendants use, with what is assumed for them.
@@ -155,6 +182,7 @@ func (l *Ledger) DeleteQueue(name string) {
 	delete(l.declared, name)
 	delete(l.settled, name)
 	l.unsettled = true
+	l.changes++
 	l.tree.Remove(name)
 	l.used.Remove(name)
 }
@@ -173,6 +201,7 @@ func (l *Ledger) Charge(pod types.UID, queue string, amount resources.List) (rep
 	}
 	charge := entry{queue: queue, amount: amount}
 	l.charges[pod] = charge
+	l.changes++
 	l.tree.Add(queue, charge.amount)
 	l.used.Add(queue, charge.amount)
 	return charged
@@ -203,6 +232,7 @@ func (l *Ledger) Assume(key, queue string, amount resources.List) (freed bool) {
 	}
 	assumed := entry{queue: queue, amount: amount.Clone()}
 	l.assumed[key] = assumed
+	l.changes++
 	l.tree.Add(queue, assumed.amount)
 	return freed
 }
@@ -358,6 +388,7 @@ func (l *Ledger) Path(queue string) []string {
 
 func (l *Ledger) release(pod types.UID, charge entry) {
 	delete(l.charges, pod)
+	l.changes++
 	l.tree.Sub(charge.queue, charge.amount)
 	l.used.Sub(charge.queue, charge.amount)
 }
@@ -365,6 +396,7 @@ func (l *Ledger) release(pod types.UID, charge entry) {
 func (l *Ledger) dropAssumed(key string) {
 	if assumed, ok := l.assumed[key]; ok {
 		delete(l.assumed, key)
+		l.changes++
 		l.tree.Sub(assumed.queue, assumed.amount)
 	}
 }

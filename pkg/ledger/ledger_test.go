@@ -238,6 +238,32 @@ func TestReclaimSeesWhatStays(t *testing.T) {
 	}
 }
 
+// TestSharesAreComputedOnceAChange counts how often shares are computed, and compares them with fresh ones.
+func TestSharesAreComputedOnceAChange(t *testing.T) {
+	l, total, waiting := New(), cpu(4000), map[string]resources.Sums{}
+	changes := map[string]func(){
+		"a queue":           func() { l.SetQueue(queue("a", "", "10")) },
+		"a charge":          func() { l.Charge("1", "a", cpu(1000)) },
+		"an assumed amount": func() { l.Assume("gang", "a", cpu(2000)) },
+		"the end of it":     func() { l.DropAssumed("gang") },
+		"the end of a pod":  func() { l.Release("1") },
+		"a queue that goes": func() { l.DeleteQueue("a") },
+		"demand":            func() { waiting = map[string]resources.Sums{"b": {}}; waiting["b"].Add(cpu(500)) },
+		"other nodes":       func() { total = cpu(8000) },
+	}
+	count := 0
+	for _, name := range []string{"a queue", "a charge", "an assumed amount", "the end of it", "the end of a pod", "a queue that goes", "demand", "other nodes"} {
+		changes[name]()
+		count++
+		for range 10 {
+			shares := l.ShareOut(total, waiting)
+			assert.Equal(t, l.tree.ShareOut(total, waiting), shares, name)
+			l.Room("a", cpu(1000)) // asks, and changes nothing
+		}
+		assert.Equal(t, count, l.SharesComputed(), name)
+	}
+}
+
 // TestAQueueThatContradictsItselfKeepsItsCapability: also when the program that keeps the ledger has just started and has seen nothing else
 // of the queue. The ledger says which queue is new to it.
 func TestAQueueThatContradictsItselfKeepsItsCapability(t *testing.T) {

@@ -2,7 +2,6 @@ package quota
 
 import (
 	"cmp"
-	"math/big"
 	"math/bits"
 	"slices"
 
@@ -185,24 +184,25 @@ func (s *sharing) part(name string, resource corev1.ResourceName) *part {
 // Parts that a share by weight would take beyond a bound are fixed there, beginning with the nearer side. The rest is divided anew, until
 // none is beyond its bound: the same resolution as that of flexible lengths in CSS (CSS Flexible Box Layout, section 9.7).
 func fill(amount int64, parts []*part) {
+	amount = max(0, amount)
 	open := slices.Clone(parts)
 	for len(open) > 0 {
 		var weights int64
 		for _, p := range open {
 			weights += p.weight
 		}
-		beyond := new(big.Int) // what the bounds add to the shares by weight, times the sum of weights
+		var beyond wide // what the bounds add to the shares by weight, times the sum of weights
 		for _, p := range open {
-			beyond.Add(beyond, p.excess(amount, weights))
+			beyond = beyond.plus(p.excess(amount, weights))
 		}
 		var still []*part
 		left := amount
 		for _, p := range open {
-			switch side := p.excess(amount, weights).Sign(); {
-			case side > 0 && beyond.Sign() >= 0: // below its least
+			switch side := p.excess(amount, weights).sign(); {
+			case side > 0 && beyond.sign() >= 0: // below its least
 				p.amount = p.least
 				left = max(0, left-p.least)
-			case side < 0 && beyond.Sign() <= 0: // above its most
+			case side < 0 && beyond.sign() <= 0: // above its most
 				p.amount = p.most
 				left = max(0, left-p.most)
 			default:
@@ -218,15 +218,45 @@ func fill(amount int64, parts []*part) {
 }
 
 // excess is what the bounds add to the share by weight, times the sum of weights: positive below the least, negative above the most.
-func (p *part) excess(amount, weights int64) *big.Int {
-	share := new(big.Int).Mul(big.NewInt(amount), big.NewInt(p.weight))
-	if least := new(big.Int).Mul(big.NewInt(p.least), big.NewInt(weights)); share.Cmp(least) < 0 {
-		return least.Sub(least, share)
+func (p *part) excess(amount, weights int64) wide {
+	share := product(amount, p.weight)
+	if below := product(p.least, weights).minus(share); below.sign() > 0 {
+		return below
 	}
-	if most := new(big.Int).Mul(big.NewInt(p.most), big.NewInt(weights)); share.Cmp(most) > 0 {
-		return most.Sub(most, share)
+	if above := product(p.most, weights).minus(share); above.sign() < 0 {
+		return above
 	}
-	return new(big.Int)
+	return wide{}
+}
+
+// wide is a number of 128 bits in two's complement. An amount has 63 bits and a weight 16, so the products of a million queues fit.
+type wide struct {
+	high, low uint64
+}
+
+// product multiplies two numbers that are not negative.
+func product(a, b int64) wide {
+	high, low := bits.Mul64(uint64(a), uint64(b))
+	return wide{high, low}
+}
+
+func (w wide) plus(other wide) wide {
+	low, carry := bits.Add64(w.low, other.low, 0)
+	high, _ := bits.Add64(w.high, other.high, carry)
+	return wide{high, low}
+}
+
+func (w wide) minus(other wide) wide {
+	low, borrow := bits.Sub64(w.low, other.low, 0)
+	high, _ := bits.Sub64(w.high, other.high, borrow)
+	return wide{high, low}
+}
+
+func (w wide) sign() int {
+	if int64(w.high) < 0 {
+		return -1
+	}
+	return min(1, bits.Len64(w.high|w.low))
 }
 
 // byWeight divides an amount by weight alone. Units that are left over go to the first parts that may have more.

@@ -2,6 +2,8 @@ package quota
 
 import (
 	"fmt"
+	"math"
+	"math/big"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -232,4 +234,20 @@ func TestAccount(t *testing.T) {
 	assert.Empty(t, Account("q/ann", ""), "it names no queue")
 	assert.True(t, IsUser(Account("q", "ann")))
 	assert.Equal(t, "q", QueueOf(Account("q", "ann")))
+}
+
+// TestWideNumbers compares sums of differences of products with those of big integers.
+func TestWideNumbers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		sum, want := wide{}, new(big.Int)
+		for range rapid.IntRange(1, 20).Draw(t, "terms") {
+			a, b := rapid.Int64Range(0, math.MaxInt64).Draw(t, "amount"), rapid.Int64Range(0, 1<<36).Draw(t, "weight")
+			c, d := rapid.Int64Range(0, math.MaxInt64).Draw(t, "other amount"), rapid.Int64Range(0, 1<<36).Draw(t, "other weight")
+			sum = sum.plus(product(a, b).minus(product(c, d)))
+			want.Add(want, new(big.Int).Mul(big.NewInt(a), big.NewInt(b)))
+			want.Sub(want, new(big.Int).Mul(big.NewInt(c), big.NewInt(d)))
+			assert.Equal(t, want.Sign(), sum.sign())
+		}
+	})
+	assert.Zero(t, product(3, 4).minus(product(6, 2)).sign())
 }

@@ -50,7 +50,9 @@ func New(tracker *gangs.Tracker, handle fwk.Handle, planner *placement.Planner) 
 
 // SeatFor finds the fewest pods whose eviction seats all members of a problem. The problem is that of a gang or of a single pod. It returns
 // nil if there are none. Pods that are about to go are counted as gone, and the seat says which of them it needs.
-func (s *Search) SeatFor(ctx context.Context, claimant *gangs.Claimant, problem *placement.Problem, nodes []fwk.NodeInfo) *placement.Seat {
+func (s *Search) SeatFor(ctx context.Context, claimant *gangs.Claimant, problem *placement.Problem, nodes []fwk.NodeInfo) (seat *placement.Seat) {
+	begun := time.Now()
+	defer func() { s.tracker.Victims.Searched(time.Since(begun), seat != nil) }()
 	all, err := s.handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
 		return nil // the snapshot is in memory and does not fail
@@ -62,7 +64,7 @@ func (s *Search) SeatFor(ctx context.Context, claimant *gangs.Claimant, problem 
 		return nil
 	}
 	ranked := placement.RankForRoom(candidates, s.budgets(), rules.Excess)
-	seat := s.planner.MakeRoom(ctx, problem, nodes, append(c.leaving, ranked...), rules)
+	seat = s.planner.MakeRoom(ctx, problem, nodes, append(c.leaving, ranked...), rules)
 	if seat == nil || !slices.ContainsFunc(seat.Victims, func(v *placement.Victim) bool { return v.Rule != quota.NotAllowed }) {
 		return nil // what goes by itself is enough
 	}

@@ -25,6 +25,7 @@ type group struct {
 	requests map[string]resources.List // task -> the requests of its last member
 	named    map[string]int            // account -> how many members name it
 	ranks    map[types.UID]int         // of the waiting members, from 0; nil if they must be counted anew
+	waits    resources.List            // what the waiting members request; nil if it must be added up anew
 
 	attempt  *attempt  // the scheduling attempt that is going on, nil if there is none
 	decision *decision // the last decision, if it was no
@@ -146,7 +147,23 @@ func (g *group) share(m *gang.Member) {
 // setState changes the state of a member.
 func (g *group) setState(m *gang.Member, state gang.State) {
 	g.SetState(m, state)
-	g.ranks = nil
+	g.membersChanged()
+}
+
+// membersChanged drops what is computed from the members once a change.
+func (g *group) membersChanged() { g.ranks, g.waits = nil, nil }
+
+// waitingRequests is what the waiting members request. It must not be changed.
+func (g *group) waitingRequests() resources.List {
+	if g.waits == nil {
+		g.waits = resources.List{}
+		for _, m := range g.Members() {
+			if g.Counts(m) && m.State == gang.Waiting {
+				g.waits.Add(m.Requests)
+			}
+		}
+	}
+	return g.waits
 }
 
 // rankOf is the position of a waiting member in the order in which members start.

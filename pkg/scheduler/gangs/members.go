@@ -101,7 +101,7 @@ func (t *Tracker) record(g *group, old, m *gang.Member) {
 	g.countNamed(old, -1)
 	g.countNamed(m, 1)
 	g.Put(m)
-	g.ranks = nil
+	g.membersChanged()
 	if old == nil {
 		g.joined = t.clock.Now()
 		g.turnedAway = g.turnedAway || t.unseen[m.UID] != nil

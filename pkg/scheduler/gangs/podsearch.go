@@ -48,7 +48,7 @@ func (v *Victims) SearchFor(pod *corev1.Pod) (s *PodSearch, waits bool) {
 		return nil, false
 	}
 	s = &PodSearch{Claimant: v.claimantOf(pod), pod: pod, begun: now}
-	if s.pace = v.searches.begin(pod, &s.Claimant, v.t.Quota.termsOf(s.Claimant.Account).preemptionDelay, now); s.pace == nil {
+	if s.pace = v.searches.begin(pod, &s.Claimant, v.t.Quota.termsOf(s.Claimant.Account).preemptionDelay, v.budget.restIn(now), now); s.pace == nil {
 		return nil, false
 	}
 	s.Problem = placement.Problem{
@@ -109,15 +109,16 @@ type waitingPod struct {
 // retriedAlike is how many pods that are alike a tick has tried again: all are tried when the searches for them find something.
 const retriedAlike = 10
 
-// begin returns the pace of a pod if victims may be searched for it now, else nil. The pod must have waited for delay.
-func (s *podSearches) begin(pod *corev1.Pod, c *Claimant, delay time.Duration, now time.Time) *pace {
+// begin returns the pace of a pod if victims may be searched for it now, else nil. The pod must have waited for delay. rest is how long no search
+// is made at all.
+func (s *podSearches) begin(pod *corev1.Pod, c *Claimant, delay, rest time.Duration, now time.Time) *pace {
 	p := s.paceOf(pod, c)
 	waits, known := p.pods[pod.UID]
 	if !known {
 		waits = waitingPod{pod: pod, at: now.Add(delay)}
 		p.pods[pod.UID], s.of[pod.UID] = waits, p
 	}
-	if now.Before(p.at) || now.Before(waits.at) {
+	if now.Before(p.at) || now.Before(waits.at) || rest > 0 {
 		p.owed = true
 		return nil
 	}
@@ -173,14 +174,15 @@ func (s *podSearches) forget(pod types.UID) {
 	}
 }
 
-// retryable are pods that should be tried again: a search for them is still to be made, or a queue uses more than its share.
-func (s *podSearches) retryable(now time.Time, isOwed func(account string, wants resources.List) bool) (pods []*corev1.Pod) {
+// retryable are pods that should be tried again: a search for them is still to be made, or a queue uses more than its share. It asks about most
+// kinds of pods.
+func (s *podSearches) retryable(now time.Time, most int, isOwed func(account string, wants resources.List) bool) (pods []*corev1.Pod) {
 	asked := 0
 	for _, p := range s.paces {
 		if now.Before(p.at) {
 			continue
 		}
-		if asked++; asked > askedAtOnce {
+		if asked++; asked > most {
 			return pods // the rest is searched for in the next tick: the order differs each time
 		}
 		if !p.owed && !isOwed(p.account, p.wants) {

@@ -64,7 +64,7 @@ func (q *Quota) waiting() map[string]resources.Sums {
 	}
 	for _, g := range q.t.gangs {
 		if g.podGroup.account != "" && g.attempt == nil && g.CountWaiting() > 0 {
-			add(g.podGroup.account, requests(g.Waiting()))
+			add(g.podGroup.account, g.waitingRequests())
 		}
 	}
 	for _, pod := range q.pods {

@@ -267,6 +267,8 @@ const (
 	longestSearchPause = 30 * time.Second
 	// askedAtOnce is how many gangs a tick checks for possible victims: thousands may wait.
 	askedAtOnce = 200
+	// askedIfScarce is the same when searches have taken most of their time: the others would be tried for nothing.
+	askedIfScarce = 10
 )
 
 // EvictPods allows evictions for gangs and pods. The GangPreemption plugin calls it.
@@ -289,7 +291,7 @@ func (v *Victims) searchIn(g *group, now time.Time) time.Duration {
 		}
 		wait = max(wait, since.Add(delay).Sub(now))
 	}
-	return max(0, wait)
+	return max(0, wait, v.budget.restIn(now))
 }
 
 // searched notes the result of a search for a refused gang: there were no victims, or the search is still to be made.
@@ -308,8 +310,12 @@ func (v *Victims) pauseSearch(g *group, now time.Time) {
 // searchAgain wakes gangs and pods whose search for victims is still to be made, or may find some now: no event tells that a queue has come
 // above its share.
 func (v *Victims) searchAgain(now time.Time) {
-	if !v.enabled || v.total == nil {
+	if !v.enabled || v.total == nil || v.budget.restIn(now) > 0 {
 		return
+	}
+	most := askedAtOnce
+	if v.budget.isScarce(now) {
+		most = askedIfScarce
 	}
 	var shares quota.Shares
 	isOwed := func(account string, wants resources.List) bool {
@@ -318,7 +324,7 @@ func (v *Victims) searchAgain(now time.Time) {
 		}
 		return v.t.Quota.Ledger.MayReclaim(shares, account, wants)
 	}
-	for _, pod := range v.searches.retryable(now, isOwed) {
+	for _, pod := range v.searches.retryable(now, most, isOwed) {
 		v.t.WaitList.tryAgain(pod, 0)
 	}
 	asked := 0
@@ -326,7 +332,7 @@ func (v *Victims) searchAgain(now time.Time) {
 		if g.decision == nil || g.decision.woken || g.attempt != nil || v.searchIn(g, now) != 0 {
 			continue
 		}
-		if asked++; asked > askedAtOnce {
+		if asked++; asked > most {
 			return // the rest is searched for in the next tick: the order is another one each time
 		}
 		switch {

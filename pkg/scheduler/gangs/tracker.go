@@ -217,7 +217,7 @@ func (t *Tracker) find(uid types.UID) (*group, *gang.Member) {
 func (t *Tracker) changed(g *group) {
 	g.changes++
 	g.conditions++
-	g.ranks = nil
+	g.membersChanged()
 	g.retry.searches, g.retry.searchAt, g.retry.searchOwed = 0, time.Time{}, false
 	if g.decision != nil {
 		g.decision.woken = true

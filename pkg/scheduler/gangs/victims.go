@@ -32,6 +32,19 @@ type Victims struct {
 	total   resources.List      // what all nodes have, as last searched; nil before
 
 	searches podSearches
+	budget   searchBudget
+}
+
+// Searched notes how long a search for victims took, and whether it found any.
+func (v *Victims) Searched(took time.Duration, found bool) {
+	v.t.mu.Lock()
+	defer v.t.mu.Unlock()
+	v.budget.spend(took, v.t.clock.Now())
+	result := resultNothing
+	if found {
+		result = resultFound
+	}
+	v.t.metrics.searches.WithLabelValues(result).Observe(took.Seconds())
 }
 
 // Standing is what preemption must know about a gang.
