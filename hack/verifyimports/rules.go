@@ -126,8 +126,9 @@ var moreOfUpstream = map[string][]string{
 	// A program of the user's own is built like this.
 	"test/integration/plainprogram/scheduler": {upstream + "/cmd/kube-scheduler/app"},
 	// The templates of a Job's pods are completed as the API server does with pods.
-	"pkg/controllers/job":      {upstream + "/pkg/apis/core/v1", upstream + "/pkg/controller/util/consistency"},
-	"pkg/controllers/podgroup": {upstream + "/pkg/apis/scheduling"},
+	"pkg/controllers/job": {upstream + "/pkg/apis/core/v1", upstream + "/pkg/controller/util/consistency"},
+	// Both programs must mean the same by a system-critical pod.
+	"pkg/gang": {upstream + "/pkg/apis/scheduling"},
 }
 
 // mayUse says whether a package (relative to the module) may import a path of upstream.

@@ -54,16 +54,17 @@ var jobCauses = map[string]cause{
 
 // podCauses has a row for each reason that a pod waits for, of the condition PodScheduled.
 var podCauses = map[string]cause{
-	"SchedulingGated":     {"The pod has scheduling gates, and the scheduler does not look at it before they are gone.", "The controller that set the gates removes them.", afterAdmin},
-	"WaitingForPodGroup":  {"The PodGroup that the pod names does not exist.", "Create the PodGroup, or correct the annotation scheduling.k8s.io/group-name.", afterAdmin},
-	"WaitingForAdmission": {"The queue has not admitted the gang.", "", byAmounts},
-	"DifferentQueues":     {"The pods of the gang name different queues, and its PodGroup names none.", "Give all pods the same annotation scheduling.volcano.sh/queue-name and the same label muster.sh/user, or name a queue in the PodGroup.", afterAdmin},
-	"NotEnoughTasks":      {"Fewer pods exist than start together.", "The missing pods are created. A ResourceQuota or an admission policy may be in their way. Or lower minMember.", afterAdmin},
-	"NotEnoughPodsOfTask": {"Fewer pods of a task exist than start together.", "The missing pods are created. A ResourceQuota or an admission policy may be in their way. Or lower minTaskMember.", afterAdmin},
-	"WaitingForQuota":     {"The queue has less left of its capability than the whole minimum needs.", "", byAmounts},
-	"WaitingForEvictions": {"Pods were evicted to make room for it, and have not gone yet.", "Their grace period ends.", byItself},
-	"Unschedulable":       {"The nodes have no room for the whole minimum.", "", byAmounts},
-	"SchedulerError":      {"An attempt failed, but not for lack of room.", "The scheduler tries again by itself.", byItself},
+	"SchedulingGated":      {"The pod has scheduling gates, and the scheduler does not look at it before they are gone.", "The controller that set the gates removes them.", afterAdmin},
+	"WaitingForPodGroup":   {"The PodGroup that the pod names does not exist.", "Create the PodGroup, or correct the annotation scheduling.k8s.io/group-name.", afterAdmin},
+	"WaitingForController": {"The pod names no PodGroup, and muster-controller has not made one for it yet.", "muster-controller makes it. If that does not happen, look at the pod's events, and whether muster-controller runs. It makes PodGroups for the scheduler names of its flag --podgroup-scheduler-names.", afterAdmin},
+	"WaitingForAdmission":  {"The queue has not admitted the gang.", "", byAmounts},
+	"DifferentQueues":      {"The pods of the gang name different queues, and its PodGroup names none.", "Give all pods the same annotation scheduling.volcano.sh/queue-name and the same label muster.sh/user, or name a queue in the PodGroup.", afterAdmin},
+	"NotEnoughTasks":       {"Fewer pods exist than start together.", "The missing pods are created. A ResourceQuota or an admission policy may be in their way. Or lower minMember.", afterAdmin},
+	"NotEnoughPodsOfTask":  {"Fewer pods of a task exist than start together.", "The missing pods are created. A ResourceQuota or an admission policy may be in their way. Or lower minTaskMember.", afterAdmin},
+	"WaitingForQuota":      {"The queue has less left of its capability than the whole minimum needs.", "", byAmounts},
+	"WaitingForEvictions":  {"Pods were evicted to make room for it, and have not gone yet.", "Their grace period ends.", byItself},
+	"Unschedulable":        {"The nodes have no room for the whole minimum.", "", byAmounts},
+	"SchedulerError":       {"An attempt failed, but not for lack of room.", "The scheduler tries again by itself.", byItself},
 }
 
 // inWords is the answer to "Can it ever run?" for what amounts do not decide.

@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/kubernetes/pkg/apis/scheduling"
+	schedulingx "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
@@ -35,6 +37,20 @@ func MemberOf(pod *corev1.Pod, requests resources.List) *Member {
 		m.State, m.BoundFor = Bound, types.UID(pod.Annotations[schedulingv1beta1.BoundForAnnotation])
 	}
 	return m
+}
+
+// LacksPodGroup says whether a pod names no PodGroup and must have one: muster-controller makes it, and the scheduler has the pod wait for it
+// where a profile says so (requirePodGroup). A system-critical pod needs none: a gang waits until its queue admits it, and cannot preempt
+// while it waits. Mirror pods and pods of native pod groups are not scheduled as gangs of ours.
+func LacksPodGroup(pod *corev1.Pod) bool {
+	return pod.Annotations[schedulingv1beta1.GroupNameAnnotation] == "" && pod.Labels[schedulingx.PodGroupLabel] == "" &&
+		pod.Annotations[corev1.MirrorPodAnnotationKey] == "" && pod.Spec.SchedulingGroup == nil &&
+		!IsCritical(pod)
+}
+
+// IsCritical says whether a pod is system-critical.
+func IsCritical(pod *corev1.Pod) bool {
+	return corev1helpers.PodPriority(pod) >= scheduling.SystemCriticalPriority
 }
 
 // SpecOf reads a PodGroup. Members that have succeeded in a run that is over do not count for members that come now.

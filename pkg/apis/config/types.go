@@ -23,6 +23,9 @@ type CoschedulingArgs struct {
 
 	// Admission says whether gangs wait for their PodGroup to be admitted.
 	Admission AdmissionMode
+	// RequirePodGroup has the pods of the profile wait until they have a PodGroup. muster-controller makes one for pods that name none. It
+	// may differ between profiles.
+	RequirePodGroup bool
 	// PermitTimeout is how long members may hold their room while the next one of the minimum is being placed. It
 	// begins anew with each member that is placed; no member waits for more than 15m in all.
 	PermitTimeout metav1.Duration

@@ -48,7 +48,7 @@ type Reserved = reservations.Nodes[Key]
 // Enter says what a pod is at the start of its scheduling cycle.
 func (t *Tracker) Enter(pod *corev1.Pod) Entry {
 	t.Leadership.Lead()
-	key, isMember := KeyOf(pod)
+	key, isMember := t.keyOf(pod)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	g, m := t.find(pod.UID)

@@ -23,6 +23,8 @@ const (
 	ReasonUnschedulable = corev1.PodReasonUnschedulable
 	// ReasonWaitingForPodGroup: the PodGroup that the pod names does not exist.
 	ReasonWaitingForPodGroup = "WaitingForPodGroup"
+	// ReasonWaitingForController: the pod names no PodGroup, and muster-controller has not made one for it yet.
+	ReasonWaitingForController = "WaitingForController"
 	// ReasonWaitingForAdmission: the queue has not admitted the PodGroup. The PodGroup says why.
 	ReasonWaitingForAdmission = "WaitingForAdmission"
 	// ReasonDifferentQueues: the members name different queues, and the PodGroup names none.
@@ -126,13 +128,13 @@ func (r *Reports) StillWaits(key Key, member types.UID, e Explanation) bool {
 
 // SpeaksFor says whether the reporter says why a pod waits: it belongs to a gang whose minimum has no room yet.
 func (r *Reports) SpeaksFor(pod *corev1.Pod) bool {
-	if !IsMember(pod) {
+	if _, isMember := r.t.keyOf(pod); !isMember {
 		return false
 	}
 	r.t.mu.Lock()
 	defer r.t.mu.Unlock()
 	g, m := r.t.find(pod.UID)
-	return m == nil || !g.Seated()
+	return m == nil || !g.podGroup.exists || !g.Seated()
 }
 
 // Leads says whether this process may write to the API.
@@ -166,10 +168,12 @@ func (r *Reports) explanationOf(g *group) Explanation {
 		}
 		return Explanation{Reason: ReasonWaitingForAdmission, Message: waitTexts[status.Reason]}
 	case gang.Incomplete:
-		switch status.Reason {
-		case gang.NoPodGroup:
+		switch {
+		case g.key.awaitsPodGroup():
+			return Explanation{Reason: ReasonWaitingForController, Message: awaitsController}
+		case status.Reason == gang.NoPodGroup:
 			return Explanation{Reason: ReasonWaitingForPodGroup, Message: waitTexts[status.Reason]}
-		case gang.TooFewMembers:
+		case status.Reason == gang.TooFewMembers:
 			return missingMembers(g, r.t.outsiders.whyMissing(g.key))
 		}
 		return Explanation{}

@@ -21,6 +21,7 @@ const (
 	behindChosen     = "waiting until the minimum of the gang has started"
 	behindOther      = "waiting until a member that must be placed before has its room"
 	holdsRoom        = "the pod holds room already"
+	awaitsController = "waiting for muster-controller to give the pod its PodGroup. If this lasts, see the events of the pod, and whether muster-controller runs and serves the pod's scheduler name (--podgroup-scheduler-names)"
 	couldNotBePlaced = "the gang was found to fit, but its members could not be placed together; it is tried again"
 )
 
@@ -39,14 +40,14 @@ var waitTexts = map[gang.WaitReason]string{
 	gang.Preemption:      "the gang is being preempted",
 }
 
-// Gate says why a pod may not enter the scheduling queue now, or "" when it may. Pods without a gang pass. If the gang is Ready, exactly
+// Gate says why a pod may not enter the scheduling queue now, or "" when it may. Pods without a gang pass, if they need none. If the gang is Ready, exactly
 // one pod passes, the scout. If it is Attempting, the chosen members pass, and if it is Running, all. It runs under the scheduling queue's
 // lock.
 //
 // The queue's pod may be older than the tracker's: the queue may not have heard yet that it is bound, or gone. So the gate learns nothing
 // from it, and holds a pod that the tracker does not know yet; the dispatcher activates it later.
 func (t *Tracker) Gate(pod *corev1.Pod) string {
-	key, ok := KeyOf(pod)
+	key, ok := t.keyOf(pod)
 	if !ok {
 		return ""
 	}
@@ -71,9 +72,16 @@ func (t *Tracker) Gate(pod *corev1.Pod) string {
 	}
 	if reason == notSeen {
 		t.unseen[pod.UID] = pod // it is activated when the tracker has seen it
+		if t.members[pod.UID] != nil {
+			t.WaitList.ready[pod.UID] = pod // the queue will know in a moment that the pod names another gang
+			t.lookAfter(readyKey, queueLag)
+		}
 	}
 	return reason
 }
+
+// queueLag is the pause for the scheduling queue to learn of a change that the tracker knows.
+const queueLag = 10 * time.Millisecond
 
 // closedTo says why a pod must wait, or "". A waiting member becomes the scout of a gang that is Ready and has none.
 func (t *Tracker) closedTo(key Key, pod *corev1.Pod) string {
@@ -92,6 +100,8 @@ func (t *Tracker) closedTo(key Key, pod *corev1.Pod) string {
 	}
 	status := t.status(g)
 	switch {
+	case key.awaitsPodGroup():
+		return awaitsController
 	case status.Phase == gang.Incomplete && !g.podGroup.exists, status.Phase == gang.NotAdmitted:
 		return waitTexts[status.Reason]
 	case !g.Counts(m):

@@ -31,7 +31,7 @@ func (t *Tracker) SetPod(pod *corev1.Pod) {
 	if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
 		t.Leadership.probeGone(pod.UID) // the scheduler does not try it any more
 	}
-	key, isMember := KeyOf(pod)
+	key, isMember := t.keyOf(pod)
 	t.detachUnless(key, isMember, pod)
 	switch {
 	case !isMember:
@@ -143,6 +143,10 @@ func (t *Tracker) detachUnless(key Key, isMember bool, pod *corev1.Pod) {
 		return
 	}
 	t.leave(g, m)
+	if g.key.awaitsPodGroup() && isMember {
+		t.unseen[pod.UID] = pod // it was never let in, and its gang activates it
+		return
+	}
 	if pod.Spec.NodeName == "" {
 		t.detached[pod.UID] = pod
 		t.look(g.key)

@@ -69,7 +69,7 @@ func (s *selfCheck) agreesOn(pod *corev1.Pod) bool {
 		if bound := pod.Spec.NodeName != ""; bound != (m.State == gang.Bound) && m.State != gang.Reserved && m.State != gang.Released && m.State != gang.Returning {
 			return false
 		}
-	} else if _, member := KeyOf(pod); member && !s.t.isOfOthers(pod) {
+	} else if _, member := s.t.keyOf(pod); member && !s.t.isOfOthers(pod) {
 		return false
 	}
 	chargedTo, amount, charged := s.t.Quota.Ledger.Charged(pod.UID)

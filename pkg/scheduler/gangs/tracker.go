@@ -64,6 +64,8 @@ type Tracker struct {
 	podLister corelisters.PodLister                        // nil before the start
 	repairs   workqueue.TypedRateLimitingInterface[repair] // writes that are due
 
+	podGroupRequired sync.Map // profiles whose pods wait until they have a PodGroup; the gate reads it without the lock
+
 	mu         sync.Mutex
 	settings   settings
 	synced     bool // everything has been read
@@ -151,16 +153,20 @@ func (t *Tracker) Configure(profile string, args config.CoschedulingArgs) error 
 	}
 	t.settings.of[profile], t.settings.args = args, args
 	t.settings.profiles.Insert(profile)
+	if args.RequirePodGroup {
+		t.podGroupRequired.Store(profile, true)
+	}
 	t.WaitList.book.SetBounds(reservations.Bounds{Bypasses: int(args.MaxOvertakes), Age: args.MaxOvertakeTime.Duration})
 	return nil
 }
 
-// differing names the first argument, as written in a configuration, whose values differ between two profiles; "" if none.
+// differing names the first argument, as written in a configuration, whose values differ between two profiles; "" if none. RequirePodGroup
+// may differ: it is about single pods.
 func differing(a, b config.CoschedulingArgs) string {
 	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
 	for i := range x.NumField() {
 		name := x.Type().Field(i).Name
-		if name != "TypeMeta" && !x.Field(i).Equal(y.Field(i)) {
+		if name != "TypeMeta" && name != "RequirePodGroup" && !x.Field(i).Equal(y.Field(i)) {
 			return strings.ToLower(name[:1]) + name[1:]
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/apis/scheduling"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
@@ -84,7 +85,7 @@ func TestNoPodIsTriedBeforePodGroupsAndQueuesWereRead(t *testing.T) {
 			p := newProgram(t, nil, queue.DeepCopy())
 			preFilter, ok := pluginNamed(t, p, plugin).(fwk.PreFilterPlugin)
 			require.True(t, ok)
-			pod := mustertesting.MakePod("p").UID("p").SchedulerName("muster").QueueName("full").Requests("cpu", "2").Obj()
+			pod := singleNamed("p", "full")
 			statuses := make(chan *fwk.Status, 1)
 			go func() {
 				_, status := preFilter.PreFilter(t.Context(), newCycle(), pod, nil)
@@ -102,6 +103,11 @@ func TestNoPodIsTriedBeforePodGroupsAndQueuesWereRead(t *testing.T) {
 	}
 }
 
+// singleNamed is a pod of a queue that is scheduled without a PodGroup, as it is system-critical.
+func singleNamed(name, queue string) *corev1.Pod {
+	return mustertesting.MakePod(name).UID(name).SchedulerName("muster").QueueName(queue).Priority(scheduling.SystemCriticalPriority).Requests("cpu", "2").Obj()
+}
+
 // pluginNamed is a plugin of the profile.
 func pluginNamed(t *testing.T, p *program, name string) fwk.Plugin {
 	t.Helper()
@@ -116,7 +122,7 @@ func pluginNamed(t *testing.T, p *program, name string) fwk.Plugin {
 
 // TestPodsThatOurPluginsRejectInPreFilterAreNotShownToPluginsBehind: upstream's have no state of them, and log an error.
 func TestPodsThatOurPluginsRejectInPreFilterAreNotShownToPluginsBehind(t *testing.T) {
-	single := mustertesting.MakePod("single").UID("single").SchedulerName("muster").QueueName("q").Requests("cpu", "2").Obj()
+	single := singleNamed("single", "q")
 	member := mustertesting.MakePod("member").UID("member").SchedulerName("muster").Group("g").Requests("cpu", "2").Obj()
 	group := mustertesting.MakePodGroup("g").UID("g").MinMember(1).Phase(schedulingv1beta1.PodGroupInqueue).Obj()
 	p := newProgram(t, []runtime.Object{single, member}, mustertesting.MakeQueue("q").Capability("cpu", "1").Obj(), group)

@@ -162,7 +162,7 @@ func writeSchedulerConfig(v variant, dir string) (string, error) {
 }
 
 // shippedConfig is the configuration for a cluster. It replaces the parts that do not fit a benchmark: all pods are of one profile, there
-// is no other leader, and no controller admits PodGroups.
+// is no other leader, and no controller makes or admits PodGroups.
 func shippedConfig() (tree, error) {
 	config, err := readConfig("scheduler/second-scheduler.yaml")
 	if err != nil {
@@ -173,8 +173,11 @@ func shippedConfig() (tree, error) {
 			continue
 		}
 		profile["schedulerName"] = "default-scheduler"
-		args, _ := profile["pluginConfig"].([]any)
-		profile["pluginConfig"] = append([]any{tree{"name": "Coscheduling", "args": tree{"admission": "Ignore"}}}, args...)
+		for _, plugin := range trees(profile["pluginConfig"]) {
+			if plugin["name"] == "Coscheduling" {
+				plugin["args"] = tree{"admission": "Ignore"}
+			}
+		}
 		config["profiles"] = []any{profile}
 		config["leaderElection"] = tree{"leaderElect": false}
 		return config, nil

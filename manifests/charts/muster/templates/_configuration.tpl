@@ -3,7 +3,13 @@
 {{- $config := include "muster.file" (list . "files/scheduler/second-scheduler.yaml") | fromYaml }}
 {{- $profile := first $config.profiles }}
 {{- range $plugin, $args := .Values.pluginArguments }}
-{{- $_ := set $profile "pluginConfig" (append $profile.pluginConfig (dict "name" $plugin "args" $args)) }}
+{{- $others := list }}
+{{- $merged := dict }}
+{{- range $profile.pluginConfig }}
+{{- if eq .name $plugin }}{{ $merged = .args }}{{ else }}{{ $others = append $others . }}{{ end }}
+{{- end }}
+{{- range $name, $value := $args }}{{ $_ := set $merged $name $value }}{{ end }}
+{{- $_ := set $profile "pluginConfig" (append $others (dict "name" $plugin "args" $merged)) }}
 {{- end }}
 {{- $profiles := list }}
 {{- range .Values.schedulerNames }}

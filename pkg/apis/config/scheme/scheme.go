@@ -64,6 +64,7 @@ func convertCoschedulingArgs(in *configv1.CoschedulingArgs, out *config.Coschedu
 	*out = config.CoschedulingArgs{
 		TypeMeta:           in.TypeMeta,
 		Admission:          config.AdmissionMode(*in.Admission),
+		RequirePodGroup:    *in.RequirePodGroup,
 		PermitTimeout:      *in.PermitTimeout,
 		PartialGangTimeout: *in.PartialGangTimeout,
 		InitialBackoff:     *in.InitialBackoff,
@@ -78,6 +79,7 @@ func convertCoschedulingArgsBack(in *config.CoschedulingArgs, out *configv1.Cosc
 	*out = configv1.CoschedulingArgs{
 		TypeMeta:           in.TypeMeta,
 		Admission:          &admission,
+		RequirePodGroup:    &in.RequirePodGroup,
 		PermitTimeout:      &in.PermitTimeout,
 		PartialGangTimeout: &in.PartialGangTimeout,
 		InitialBackoff:     &in.InitialBackoff,

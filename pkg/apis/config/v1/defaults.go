@@ -14,6 +14,9 @@ func SetDefaultsCoschedulingArgs(args *CoschedulingArgs) {
 	if args.Admission == nil {
 		args.Admission = ptr.To(string(config.AdmissionRequired))
 	}
+	if args.RequirePodGroup == nil {
+		args.RequirePodGroup = ptr.To(false)
+	}
 	setDefault(&args.PermitTimeout, time.Minute)
 	setDefault(&args.PartialGangTimeout, time.Minute)
 	setDefault(&args.InitialBackoff, time.Second)

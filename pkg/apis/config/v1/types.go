@@ -12,6 +12,10 @@ type CoschedulingArgs struct {
 
 	// Admission says whether gangs wait for their PodGroup to be admitted: Required (default) or Ignore.
 	Admission *string `json:"admission,omitempty"`
+	// RequirePodGroup has the pods of the profile wait until they have a PodGroup. Set it where muster-controller makes PodGroups for the
+	// profile's pods (its flag --podgroup-scheduler-names). System-critical pods, mirror pods and pods of native pod groups do not wait. It
+	// may differ between profiles. Default false.
+	RequirePodGroup *bool `json:"requirePodGroup,omitempty"`
 	// PermitTimeout is how long members may hold their room while the next one of the minimum is being placed. It
 	// begins anew with each member that is placed; no member waits for more than 15m in all.
 	// More than 0, at most 15m. Default 60s.

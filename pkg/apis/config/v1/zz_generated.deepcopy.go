@@ -44,6 +44,11 @@ func (in *CoschedulingArgs) DeepCopyInto(out *CoschedulingArgs) {
 		*out = new(string)
 		**out = **in
 	}
+	if in.RequirePodGroup != nil {
+		in, out := &in.RequirePodGroup, &out.RequirePodGroup
+		*out = new(bool)
+		**out = **in
+	}
 	if in.PermitTimeout != nil {
 		in, out := &in.PermitTimeout, &out.PermitTimeout
 		*out = new(metav1.Duration)

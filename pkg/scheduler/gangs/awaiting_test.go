@@ -1,0 +1,141 @@
+package gangs
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/kubernetes/pkg/apis/scheduling"
+	schedulingx "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
+)
+
+// requiring is a tracker whose profile muster requires PodGroups, and whose profile other does not.
+func requiring(t *testing.T) *Tracker {
+	tr := openTracker(t)
+	args := testArgs
+	args.RequirePodGroup = true
+	require.NoError(t, tr.Configure("other", testArgs))
+	require.NoError(t, tr.Configure("muster", args), "the argument may differ between profiles")
+	return tr
+}
+
+// TestWhoWaitsForAPodGroup: the pods that muster-controller gives a PodGroup.
+func TestWhoWaitsForAPodGroup(t *testing.T) {
+	single := func() *mustertesting.PodWrapper { return singleNamed("p", "q") }
+	gated := single().Obj()
+	gated.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/gate"}}
+	for name, test := range map[string]struct {
+		pod   *corev1.Pod
+		waits bool
+	}{
+		"a bare pod":                {single().Obj(), true},
+		"one that names a queue":    {singleNamed("p", "q").Obj(), true},
+		"important":                 {single().Priority(scheduling.HighestUserDefinablePriority).Obj(), true},
+		"of another profile":        {single().SchedulerName("other").Obj(), false},
+		"system-critical":           {single().Priority(scheduling.SystemCriticalPriority).Obj(), false},
+		"of a native pod group":     {single().NativeGroup("g").Obj(), false},
+		"a mirror pod":              {single().Annotation(corev1.MirrorPodAnnotationKey, "x").Obj(), false},
+		"held by a scheduling gate": {gated, false},
+		"bound":                     {on(single().Obj(), "node"), false},
+	} {
+		tr := requiring(t)
+		tr.SetPod(test.pod)
+		want := ""
+		if test.waits {
+			want = awaitsController
+		}
+		assert.Equal(t, want, tr.Gate(test.pod), name)
+		assert.Equal(t, test.waits, tr.Reports.SpeaksFor(test.pod), name)
+	}
+	tr := requiring(t)
+	theirs := single().Label(schedulingx.PodGroupLabel, "g").Obj()
+	tr.SetPod(theirs)
+	assert.Equal(t, "waiting for the pod's PodGroup to be created", tr.Gate(theirs), "one of scheduler-plugins waits for that one")
+}
+
+// TestAPodSaysThatItWaitsForTheController: with what to do if that is down.
+func TestAPodSaysThatItWaitsForTheController(t *testing.T) {
+	tr := requiring(t)
+	pod := singleNamed("p", "q").Obj()
+	tr.SetPod(pod)
+	key, _ := tr.keyOf(pod)
+	report := tr.Reports.TakeReport(key)
+	assert.Equal(t, ReasonWaitingForController, report.Reason)
+	assert.Contains(t, report.Message, "waiting for muster-controller to give the pod its PodGroup")
+	assert.Contains(t, report.Message, "whether muster-controller runs")
+	assert.Equal(t, 1, report.Count)
+	assert.Equal(t, Held, tr.Enter(pod).Role, "also if it has passed the gate as the probe of a standby")
+}
+
+// TestAPodThatWaitedForItsPodGroupStartsWithIt: whichever of the tracker and the scheduling queue hears first of the annotation.
+func TestAPodThatWaitedForItsPodGroupStartsWithIt(t *testing.T) {
+	for name, queueIsLate := range map[string]bool{"the queue hears first": false, "the tracker hears first": true} {
+		t.Run(name, func(t *testing.T) {
+			clock := newQueueClock(t)
+			tr := clock.tracker
+			bare := singleNamed("p", "q").Obj()
+			tr.SetPod(bare)
+			require.Equal(t, awaitsController, tr.Gate(bare))
+			tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1))
+			adopted := singleNamed("p", "q").Group("g").Obj()
+			if !queueIsLate {
+				require.Equal(t, notSeen, tr.Gate(adopted))
+				tr.SetPod(adopted)
+				assert.Empty(t, tr.Gate(adopted))
+				return
+			}
+			tr.SetPod(adopted)
+			require.Equal(t, notSeen, tr.Gate(bare), "the queue's pod is older")
+			clock.step(queueLag)
+			actions := (&dispatcher{tr}).nextActions(readyKey)
+			assert.Equal(t, []string{"p"}, namesOf(actions.Activate))
+			assert.Empty(t, tr.Gate(adopted))
+			assert.Len(t, tr.gangs, 1, "nothing is left of the gang that it was while it waited")
+			assert.Empty(t, tr.detached)
+		})
+	}
+}
+
+// TestASurplusPodThatWaitedForItsPodGroupIsActivated: its gang runs, so that nothing else happens that would have it tried.
+func TestASurplusPodThatWaitedForItsPodGroupIsActivated(t *testing.T) {
+	tr := requiring(t)
+	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupRunning, 1))
+	tr.SetPod(on(memberNamed("first").Obj(), "node"))
+	(&dispatcher{tr}).nextActions(theGang)
+	bare := singleNamed("p", "q").Obj()
+	tr.SetPod(bare)
+	require.Equal(t, awaitsController, tr.Gate(bare))
+	tr.SetPod(memberNamed("p").Obj())
+	assert.Equal(t, []string{"p"}, namesOf((&dispatcher{tr}).nextActions(theGang).Activate))
+	assert.Empty(t, tr.unseen)
+}
+
+// TestAPodThatIsDeletedWhileItWaitsForItsPodGroupIsForgotten: nothing is left of it.
+func TestAPodThatIsDeletedWhileItWaitsForItsPodGroupIsForgotten(t *testing.T) {
+	tr := requiring(t)
+	pod := singleNamed("p", "q").Obj()
+	tr.SetPod(pod)
+	tr.Gate(pod)
+	tr.DeletePod(pod)
+	assert.Empty(t, tr.gangs)
+	assert.Empty(t, tr.members)
+}
+
+// queueClock is a requiring tracker with its clock.
+type queueClock struct {
+	tracker *Tracker
+	step    func(time.Duration)
+}
+
+func newQueueClock(t *testing.T) queueClock {
+	tr, clock := newTestTracker(t)
+	args := testArgs
+	args.RequirePodGroup = true
+	require.NoError(t, tr.Configure("muster", args))
+	return queueClock{tr, clock.Step}
+}
