@@ -1,19 +1,24 @@
 package podgroup
 
 import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
-	"k8s.io/kubernetes/pkg/apis/scheduling"
+	"k8s.io/utils/ptr"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/gang"
+	"github.com/muster-sched/muster/pkg/quota"
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
@@ -33,37 +38,116 @@ var podAnnotations = []string{
 	batchv1alpha1.JDBMinAvailableKey, batchv1alpha1.JDBMaxUnavailableKey,
 }
 
-// adoptedName is the name of the PodGroup that is made for a pod: one for all pods of the same controller, or one for a
-// pod without a controller.
-func adoptedName(pod *corev1.Pod) string {
-	if owner := metav1.GetControllerOf(pod); owner != nil {
-		return adoptedPrefix + string(owner.UID)
-	}
-	return adoptedPrefix + string(pod.UID)
-}
-
-// needsGroup says whether a pod must have a PodGroup, or had one before. A pod of a native pod group has one already. A system-critical pod
-// needs none: a gang waits until its queue admits it, and cannot preempt while it waits.
+// needsGroup says whether a pod must have a PodGroup, or had one before.
 func needsGroup(pod *corev1.Pod, served func(schedulerName string) bool) bool {
-	name := pod.Annotations[schedulingv1beta1.GroupNameAnnotation]
-	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
-	return !mirror && pod.Spec.SchedulingGroup == nil && served(pod.Spec.SchedulerName) && pod.DeletionTimestamp == nil && !isFinished(pod) &&
-		(name == "" && !isCritical(pod) || name == adoptedName(pod))
+	return served(pod.Spec.SchedulerName) && pod.DeletionTimestamp == nil && !isFinished(pod) && (gang.LacksPodGroup(pod) || mayBeAdopted(pod))
 }
 
-func isCritical(pod *corev1.Pod) bool {
-	return corev1helpers.PodPriority(pod) >= scheduling.SystemCriticalPriority
+// mayBeAdopted says whether the PodGroup that a pod names can be one that was made for it. A pod of a ReplicaSet may have that of a
+// Deployment, whose UID the pod does not tell.
+func mayBeAdopted(pod *corev1.Pod) bool {
+	uid, adopted := strings.CutPrefix(pod.Annotations[schedulingv1beta1.GroupNameAnnotation], adoptedPrefix)
+	if !adopted || pod.Spec.SchedulingGroup != nil || pod.Annotations[corev1.MirrorPodAnnotationKey] != "" {
+		return false
+	}
+	owner := metav1.GetControllerOfNoCopy(pod)
+	return uid == string(pod.UID) || owner != nil && (isOf(uid, owner) || kindOf(owner) == replicaSetKind)
 }
 
-// adoptedGroup is the PodGroup for a pod whose controller, if it has one, has these annotations.
-func adoptedGroup(pod *corev1.Pod, ownerAnnotations map[string]string) *schedulingv1beta1.PodGroup {
-	minMember := minMemberOf(ownerAnnotations)
+// isOf says whether a PodGroup was made for the pods of an owner, by what follows adoptedPrefix in its name.
+func isOf(suffix string, owner *metav1.OwnerReference) bool {
+	rest, found := strings.CutPrefix(suffix, string(owner.UID))
+	return found && (rest == "" || strings.HasPrefix(rest, "-"))
+}
+
+// The kinds whose pods are made of one template. They share a PodGroup.
+const (
+	replicaSetKind            = "apps/v1 ReplicaSet"
+	deploymentKind            = "apps/v1 Deployment"
+	statefulSetKind           = "apps/v1 StatefulSet"
+	daemonSetKind             = "apps/v1 DaemonSet"
+	replicationControllerKind = "v1 ReplicationController"
+	jobKind                   = "batch/v1 Job"
+)
+
+func kindOf(owner *metav1.OwnerReference) string { return owner.APIVersion + " " + owner.Kind }
+
+// sharingOwner is the controller of a pod if its pods share a PodGroup, else nil.
+func sharingOwner(pod *corev1.Pod) *metav1.OwnerReference {
+	owner := metav1.GetControllerOf(pod)
+	if owner == nil {
+		return nil
+	}
+	switch kindOf(owner) {
+	case replicaSetKind, statefulSetKind, daemonSetKind, replicationControllerKind, jobKind:
+		return owner
+	}
+	return nil
+}
+
+// ownerFacts are the facts about the owner of a PodGroup that matter.
+type ownerFacts struct {
+	uid         types.UID
+	annotations map[string]string
+	replicas    *int32                 // nil for kinds that are not scaled
+	controller  *metav1.OwnerReference // its own
+}
+
+// home is where a pod belongs: the owner of its PodGroup, and what the owner asks for.
+type home struct {
+	name        string // of the PodGroup
+	owners      []metav1.OwnerReference
+	annotations map[string]string      // of the controller of the pods
+	deployment  *metav1.OwnerReference // of the ReplicaSet of the pods
+}
+
+// ownHome is the home of a pod that shares its PodGroup with no other.
+func ownHome(pod *corev1.Pod) home {
+	return home{
+		name:   adoptedPrefix + string(pod.UID),
+		owners: []metav1.OwnerReference{*metav1.NewControllerRef(pod, corev1.SchemeGroupVersion.WithKind("Pod"))},
+	}
+}
+
+// sharedHome is the home of the pods of a controller. The pods of all ReplicaSets of a Deployment are one gang if the Deployment has a
+// minimum: in a rolling update, new pods count in place of old ones.
+func sharedHome(owners []metav1.OwnerReference, owner *metav1.OwnerReference, facts *ownerFacts) home {
+	h := home{name: adoptedPrefix + string(owner.UID), owners: owners}
+	if facts == nil {
+		return h
+	}
+	h.annotations = facts.annotations
+	if facts.controller != nil && kindOf(facts.controller) == deploymentKind {
+		h.deployment = facts.controller
+	}
+	if h.deployment != nil && minMemberOf(facts.annotations) > 1 {
+		h.name, h.owners = adoptedPrefix+string(h.deployment.UID), []metav1.OwnerReference{*h.deployment}
+	}
+	return h
+}
+
+// ofAccount is the home of the pods of an owner that are for another account than its PodGroup.
+func (h home) ofAccount(account string) home {
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(account)) // it cannot fail
+	h.name = fmt.Sprintf("%s-%08x", h.name, hash.Sum32())
+	return h
+}
+
+// accountFor is the account that a pod asks for: its queue, and its user there.
+func accountFor(pod *corev1.Pod) string {
+	return quota.Account(cmp.Or(pod.Annotations[schedulingv1beta1.QueueNameAnnotation], schedulingv1beta1.DefaultQueue), pod.Labels[schedulingv1beta1.UserLabel])
+}
+
+// adoptedGroup is the PodGroup for a pod.
+func adoptedGroup(pod *corev1.Pod, h home) *schedulingv1beta1.PodGroup {
+	minMember := minMemberOf(h.annotations)
 	minResources := resources.PodRequests(pod).Scale(int64(minMember)).ToResourceList()
 	group := &schedulingv1beta1.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:       pod.Namespace,
-			Name:            adoptedName(pod),
-			OwnerReferences: ownersOf(pod),
+			Name:            h.name,
+			OwnerReferences: withoutBlocking(h.owners),
 			Annotations:     map[string]string{},
 			Labels:          map[string]string{},
 		},
@@ -75,20 +159,16 @@ func adoptedGroup(pod *corev1.Pod, ownerAnnotations map[string]string) *scheduli
 			NetworkTopology:   topologyOf(pod.Annotations),
 		},
 	}
-	maps.Copy(group.Annotations, ownerAnnotations)
+	maps.Copy(group.Annotations, h.annotations)
 	maps.DeleteFunc(group.Annotations, func(key, _ string) bool { return !strings.HasPrefix(key, inheritedPrefix) })
 	takeOver(group.Annotations, pod.Annotations, podAnnotations...)
 	takeOver(group.Labels, pod.Labels, batchv1alpha1.PodPreemptableKey, batchv1alpha1.CooldownTimeKey, schedulingv1beta1.UserLabel)
 	return group
 }
 
-// ownersOf are the owners of the PodGroup of a pod: the pod's, so that it lives as long as its controller, or the pod. None of them waits
-// for the PodGroup when it is deleted: a user needs a right of its own to ask for that.
-func ownersOf(pod *corev1.Pod) []metav1.OwnerReference {
-	owners := []metav1.OwnerReference{*metav1.NewControllerRef(pod, corev1.SchemeGroupVersion.WithKind("Pod"))}
-	if metav1.GetControllerOf(pod) != nil {
-		owners = slices.Clone(pod.OwnerReferences)
-	}
+// withoutBlocking are owners none of which waits for the PodGroup when it is deleted: a user needs a right of its own to ask for that.
+func withoutBlocking(owners []metav1.OwnerReference) []metav1.OwnerReference {
+	owners = slices.Clone(owners)
 	for i := range owners {
 		owners[i].BlockOwnerDeletion = nil
 	}
@@ -133,19 +213,27 @@ func takeOver(to, from map[string]string, keys ...string) {
 // scaledOwner is the controller of an adopted PodGroup whose kind can be scaled to nothing; nil for other PodGroups.
 func scaledOwner(group *schedulingv1beta1.PodGroup) *metav1.OwnerReference {
 	owner := metav1.GetControllerOf(group)
-	if owner == nil || group.Name != adoptedPrefix+string(owner.UID) {
+	suffix, adopted := strings.CutPrefix(group.Name, adoptedPrefix)
+	if owner == nil || !adopted || !isOf(suffix, owner) {
 		return nil
 	}
-	switch owner.Kind {
-	case "ReplicaSet", "StatefulSet", "ReplicationController":
+	switch kindOf(owner) {
+	case replicaSetKind, deploymentKind, statefulSetKind, replicationControllerKind, jobKind:
 		return owner
 	}
 	return nil
 }
 
-// ownerFacts are the facts about the controller of a pod that matter.
-type ownerFacts struct {
-	uid         types.UID
-	annotations map[string]string
-	replicas    *int32 // nil for kinds that are not scaled
+// wantedPods is how many pods a batch/v1 Job wants to run: none if it is suspended. It is nil for a Job that has finished.
+func wantedPods(job *batchv1.Job) *int32 {
+	finished := slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
+		return (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue
+	})
+	switch {
+	case finished:
+		return nil
+	case ptr.Deref(job.Spec.Suspend, false):
+		return ptr.To[int32](0)
+	}
+	return ptr.To(ptr.Deref(job.Spec.Parallelism, 1))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -32,6 +33,17 @@ const recheckEmpty = 30 * time.Second
 // recheckInvalid is the pause before a PodGroup is tried again that the API server has refused as invalid. A change of the pod causes a try
 // at once; changes of the pod's owner are not watched.
 const recheckInvalid = 5 * time.Minute
+
+// recheckForbidden is the pause before a PodGroup is tried again that a quota, a policy or a missing right forbids.
+const recheckForbidden = 30 * time.Second
+
+// recheckAfter is the pause before a PodGroup is tried again that the API server has refused.
+func recheckAfter(err error) time.Duration {
+	if apierrors.IsForbidden(err) {
+		return recheckForbidden
+	}
+	return recheckInvalid
+}
 
 // invalidGroupEvent is the reason of the event on a pod whose PodGroup is refused.
 const invalidGroupEvent = "InvalidPodGroup"
@@ -128,51 +140,108 @@ func (a *adoption) Sync(ctx context.Context, key string) (time.Duration, error) 
 	if !needsGroup(pod, a.schedules.Has) {
 		return 0, nil
 	}
-	err = a.ensureGroup(ctx, pod)
-	if apierrors.IsInvalid(err) {
-		a.recorder.Eventf(pod, corev1.EventTypeWarning, invalidGroupEvent, "no PodGroup can be made from the annotations of the pod and its owner: %v", err)
-		return recheckInvalid, nil
+	group, err := a.ensureGroup(ctx, pod)
+	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
+		a.recorder.Eventf(pod, corev1.EventTypeWarning, invalidGroupEvent, "the API server refuses the pod's PodGroup, so the pod cannot start: %v", err)
+		return recheckAfter(err), nil
 	}
-	if err != nil {
+	if err != nil || group == "" {
 		return 0, err
 	}
-	return 0, a.annotate(ctx, pod)
+	return 0, a.annotate(ctx, pod, group)
 }
 
-func (a *adoption) ensureGroup(ctx context.Context, pod *corev1.Pod) error {
-	if _, err := a.groups.PodGroups(pod.Namespace).Get(adoptedName(pod)); !apierrors.IsNotFound(err) {
-		return err
+// ensureGroup makes the PodGroup of a pod if it is missing, and returns its name; "" if the pod names a PodGroup that is not of ours.
+func (a *adoption) ensureGroup(ctx context.Context, pod *corev1.Pod) (string, error) {
+	named := pod.Annotations[schedulingv1beta1.GroupNameAnnotation]
+	if named != "" && a.known(pod.Namespace, named) != nil {
+		return named, nil
 	}
-	var annotations map[string]string
-	if ref := metav1.GetControllerOf(pod); ref != nil {
-		owner, err := a.owner(ctx, pod.Namespace, ref)
-		if err != nil {
-			return err
-		}
-		if owner != nil {
-			annotations = owner.annotations
-		}
+	h, err := a.homeOf(ctx, pod)
+	if err != nil {
+		return "", err
 	}
-	group := adoptedGroup(pod, annotations)
-	_, err := a.muster.SchedulingV1beta1().PodGroups(pod.Namespace).Create(ctx, group, metav1.CreateOptions{})
+	if named != "" {
+		return a.ensureNamed(ctx, pod, h, named)
+	}
+	group, err := a.ensure(ctx, pod, h)
+	if err != nil || sharingOwner(pod) == nil || usage.AccountOf(group) == accountFor(pod) {
+		return h.name, err
+	}
+	h = h.ofAccount(accountFor(pod))
+	_, err = a.ensure(ctx, pod, h)
+	return h.name, err
+}
+
+// ensureNamed makes a PodGroup anew that a pod names. It may have been made when more pods shared one, or when the owner had no minimum.
+func (a *adoption) ensureNamed(ctx context.Context, pod *corev1.Pod, h home, named string) (string, error) {
+	suffix, owner := strings.TrimPrefix(named, adoptedPrefix), metav1.GetControllerOf(pod)
+	switch {
+	case suffix == string(pod.UID):
+		h = ownHome(pod)
+	case owner != nil && isOf(suffix, owner):
+		h.owners = pod.OwnerReferences
+	case h.deployment != nil && isOf(suffix, h.deployment):
+		h.owners = []metav1.OwnerReference{*h.deployment}
+	default:
+		return "", nil
+	}
+	h.name = named
+	_, err := a.ensure(ctx, pod, h)
+	return named, err
+}
+
+// homeOf is where a pod belongs. The controller of a pod that names no PodGroup is asked unless its PodGroup is known.
+func (a *adoption) homeOf(ctx context.Context, pod *corev1.Pod) (home, error) {
+	ref := sharingOwner(pod)
+	if ref == nil {
+		return ownHome(pod), nil
+	}
+	h, named := sharedHome(pod.OwnerReferences, ref, nil), pod.Annotations[schedulingv1beta1.GroupNameAnnotation] != ""
+	if group := a.known(pod.Namespace, h.name); !named && group != nil && usage.AccountOf(group) == accountFor(pod) {
+		return h, nil
+	}
+	facts, err := a.owner(ctx, pod.Namespace, ref)
+	return sharedHome(pod.OwnerReferences, ref, facts), err
+}
+
+// known is a PodGroup as the informer has it, nil if it has none.
+func (a *adoption) known(namespace, name string) *schedulingv1beta1.PodGroup {
+	group, err := a.groups.PodGroups(namespace).Get(name)
+	if err != nil {
+		return nil // it is not there: the informer's store has no other errors
+	}
+	return group
+}
+
+// ensure returns the PodGroup of a home. It is made for the pod if it is missing.
+func (a *adoption) ensure(ctx context.Context, pod *corev1.Pod, h home) (*schedulingv1beta1.PodGroup, error) {
+	if group := a.known(pod.Namespace, h.name); group != nil {
+		return group, nil
+	}
+	client := a.muster.SchedulingV1beta1().PodGroups(pod.Namespace)
+	group, err := client.Create(ctx, adoptedGroup(pod, h), metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
-		return nil
+		if group, err = client.Get(ctx, h.name, metav1.GetOptions{}); err != nil {
+			return nil, fmt.Errorf("getting PodGroup %s/%s: %w", pod.Namespace, h.name, err)
+		}
+		return group, nil
 	}
 	if err != nil {
-		return fmt.Errorf("creating PodGroup %s: %w", klog.KObj(group), err)
+		return nil, fmt.Errorf("creating PodGroup %s/%s: %w", pod.Namespace, h.name, err)
 	}
 	klog.FromContext(ctx).V(2).Info("Created a PodGroup for a pod without one", "pod", klog.KObj(pod), "podGroup", klog.KObj(group))
-	return nil
+	return group, nil
 }
 
 // annotate ties the pod to its PodGroup. The UID in the patch protects a later pod of the same name.
-func (a *adoption) annotate(ctx context.Context, pod *corev1.Pod) error {
+func (a *adoption) annotate(ctx context.Context, pod *corev1.Pod, group string) error {
 	if pod.Annotations[schedulingv1beta1.GroupNameAnnotation] != "" {
 		return nil
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid":         pod.UID,
-		"annotations": map[string]string{schedulingv1beta1.GroupNameAnnotation: adoptedName(pod)},
+		"annotations": map[string]string{schedulingv1beta1.GroupNameAnnotation: group},
 	}})
 	if err != nil {
 		return fmt.Errorf("encoding the patch: %w", err)
@@ -201,14 +270,18 @@ func (r retirement) Sync(ctx context.Context, key string) (time.Duration, error)
 		return 0, fmt.Errorf("getting the PodGroup: %w", err)
 	}
 	ref := scaledOwner(group)
-	if ref == nil || len(r.usage.Members(namespace, name)) > 0 {
+	if ref == nil || slices.ContainsFunc(r.usage.Members(namespace, name), func(pod *corev1.Pod) bool { return !isFinished(pod) }) {
 		return 0, nil
 	}
 	owner, err := r.owner(ctx, namespace, ref)
 	if err != nil {
 		return 0, err
 	}
-	if owner != nil && (owner.replicas == nil || *owner.replicas > 0) {
+	switch {
+	case owner == nil:
+	case owner.replicas == nil:
+		return 0, nil // a Job that has finished
+	case *owner.replicas > 0:
 		return recheckEmpty, nil
 	}
 	// A pod that appears meanwhile gets the PodGroup anew: the deletion of a PodGroup is noticed.
@@ -237,22 +310,25 @@ func (a *adoption) owner(ctx context.Context, namespace string, ref *metav1.Owne
 
 func (a *adoption) get(ctx context.Context, namespace string, ref *metav1.OwnerReference) (*ownerFacts, error) {
 	options := metav1.GetOptions{}
-	switch ref.APIVersion + " " + ref.Kind {
-	case "apps/v1 ReplicaSet":
+	switch kindOf(ref) {
+	case replicaSetKind:
 		owner, err := a.kube.AppsV1().ReplicaSets(namespace).Get(ctx, ref.Name, options)
-		return &ownerFacts{owner.UID, owner.Annotations, owner.Spec.Replicas}, err
-	case "apps/v1 StatefulSet":
+		return &ownerFacts{owner.UID, owner.Annotations, owner.Spec.Replicas, metav1.GetControllerOf(owner)}, err
+	case deploymentKind:
+		owner, err := a.kube.AppsV1().Deployments(namespace).Get(ctx, ref.Name, options)
+		return &ownerFacts{uid: owner.UID, annotations: owner.Annotations, replicas: owner.Spec.Replicas}, err
+	case statefulSetKind:
 		owner, err := a.kube.AppsV1().StatefulSets(namespace).Get(ctx, ref.Name, options)
-		return &ownerFacts{owner.UID, owner.Annotations, owner.Spec.Replicas}, err
-	case "v1 ReplicationController":
+		return &ownerFacts{uid: owner.UID, annotations: owner.Annotations, replicas: owner.Spec.Replicas}, err
+	case replicationControllerKind:
 		owner, err := a.kube.CoreV1().ReplicationControllers(namespace).Get(ctx, ref.Name, options)
-		return &ownerFacts{owner.UID, owner.Annotations, owner.Spec.Replicas}, err
-	case "apps/v1 DaemonSet":
+		return &ownerFacts{uid: owner.UID, annotations: owner.Annotations, replicas: owner.Spec.Replicas}, err
+	case daemonSetKind:
 		owner, err := a.kube.AppsV1().DaemonSets(namespace).Get(ctx, ref.Name, options)
 		return &ownerFacts{uid: owner.UID, annotations: owner.Annotations}, err
-	case "batch/v1 Job":
+	case jobKind:
 		owner, err := a.kube.BatchV1().Jobs(namespace).Get(ctx, ref.Name, options)
-		return &ownerFacts{uid: owner.UID, annotations: owner.Annotations}, err
+		return &ownerFacts{uid: owner.UID, annotations: owner.Annotations, replicas: wantedPods(owner)}, err
 	}
 	return nil, nil
 }

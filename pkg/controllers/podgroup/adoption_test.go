@@ -3,12 +3,14 @@ package podgroup
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +23,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
 	testingclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
@@ -130,6 +133,132 @@ func TestAPodIsGivenAGroup(t *testing.T) {
 	assert.Equal(t, "podgroup-owner", live.Annotations[schedulingv1beta1.GroupNameAnnotation])
 }
 
+// adopt gives a pod, or a further one, its PodGroup, and returns the name of the PodGroup.
+func (s *stage) adopt(pod *corev1.Pod) string {
+	s.t.Helper()
+	s.serve(pod)
+	s.cache(pod)
+	_, err := s.adoption.Sync(s.t.Context(), "default/"+pod.Name)
+	require.NoError(s.t, err)
+	live, err := s.kube.CoreV1().Pods(metav1.NamespaceDefault).Get(s.t.Context(), pod.Name, metav1.GetOptions{})
+	require.NoError(s.t, err)
+	name := live.Annotations[schedulingv1beta1.GroupNameAnnotation]
+	if group := s.group(name); group != nil {
+		s.cache(group)
+	}
+	return name
+}
+
+// podOf is a pod of an owner, in a queue.
+func podOf(kind, owner, name, queue string) *corev1.Pod {
+	return ownedBy(mustertesting.MakePod(name).UID(name).SchedulerName("muster").QueueName(queue), kind, owner)
+}
+
+// TestPodsOfAnUnknownOwnerHaveAPodGroupEach: they may differ in all, and name several queues.
+func TestPodsOfAnUnknownOwnerHaveAPodGroupEach(t *testing.T) {
+	s := newStage(t)
+	for name, queue := range map[string]string{"a": "one", "b": "two"} {
+		pod := podOf("SparkApplication", "owner", name, queue)
+		assert.Equal(t, "podgroup-"+name, s.adopt(pod))
+		assert.Equal(t, queue, s.group("podgroup-"+name).Spec.Queue)
+		assert.True(t, metav1.IsControlledBy(s.group("podgroup-"+name), pod), "it goes with its pod")
+	}
+}
+
+// TestPodsOfOneOwnerInTwoQueuesHaveAPodGroupForEach: as after the update of the template of a StatefulSet.
+func TestPodsOfOneOwnerInTwoQueuesHaveAPodGroupForEach(t *testing.T) {
+	for _, informed := range []bool{true, false} {
+		s := newStage(t)
+		first := s.adopt(podOf("StatefulSet", "owner", "a", "one"))
+		assert.Equal(t, "podgroup-owner", first)
+		if !informed {
+			require.NoError(t, s.musterInformers.Scheduling().V1beta1().PodGroups().Informer().GetStore().Delete(s.group(first)))
+		}
+		second := s.adopt(podOf("StatefulSet", "owner", "b", "two"))
+		assert.Regexp(t, "^podgroup-owner-[0-9a-f]{8}$", second)
+		assert.Equal(t, "two", s.group(second).Spec.Queue)
+		assert.Equal(t, second, s.adopt(podOf("StatefulSet", "owner", "c", "two")))
+		assert.Equal(t, first, s.adopt(podOf("StatefulSet", "owner", "d", "one")))
+	}
+}
+
+// TestTheReplicaSetsOfADeploymentAreOneGangIfItHasAMinimum: so that a rolling update goes through.
+func TestTheReplicaSetsOfADeploymentAreOneGangIfItHasAMinimum(t *testing.T) {
+	for minimum, want := range map[string][2]string{"3": {"podgroup-deployment", "podgroup-deployment"}, "1": {"podgroup-a", "podgroup-b"}} {
+		s := newStage(t)
+		for i, uid := range []string{"a", "b"} {
+			set := replicaSet(uid, 3)
+			set.Name, set.Annotations[schedulingv1beta1.GroupMinMemberAnnotation] = uid, minimum
+			set.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "d", UID: "deployment", Controller: ptr.To(true)}}
+			s.serve(set)
+			pod := podOf("ReplicaSet", uid, "pod-of-"+uid, "q")
+			pod.OwnerReferences[0].Name = uid
+			assert.Equal(t, want[i], s.adopt(pod))
+		}
+	}
+}
+
+// TestAPodGroupOfAnOlderNameIsMadeAnew: earlier releases had all pods of any owner share one.
+func TestAPodGroupOfAnOlderNameIsMadeAnew(t *testing.T) {
+	s := newStage(t)
+	set := replicaSet("set", 3)
+	set.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "d", UID: "deployment", Controller: ptr.To(true)}}
+	s.serve(set)
+	for name, test := range map[string]struct {
+		kind, owner, named string
+		made               bool
+	}{
+		"an unknown owner":           {"SparkApplication", "owner", "podgroup-owner", true},
+		"a ReplicaSet":               {"ReplicaSet", "set", "podgroup-set", true},
+		"its Deployment":             {"ReplicaSet", "set", "podgroup-deployment", true},
+		"its Deployment and a queue": {"ReplicaSet", "set", "podgroup-deployment-0123abcd", true},
+		"a pod":                      {"StatefulSet", "owner", "podgroup-" + "a-pod", true},
+		"a user's":                   {"ReplicaSet", "set", "podgroup-mine", false},
+	} {
+		pod := podOf(test.kind, test.owner, "p-"+strings.ReplaceAll(name, " ", "-"), "q")
+		pod.UID = "a-pod"
+		pod.Annotations[schedulingv1beta1.GroupNameAnnotation] = test.named
+		assert.Equal(t, test.named, s.adopt(pod), name)
+		assert.Equal(t, test.made, s.group(test.named) != nil, name)
+	}
+}
+
+// TestThePodGroupOfASuspendedJobGoes: and its quota with it.
+func TestThePodGroupOfASuspendedJobGoes(t *testing.T) {
+	s := newStage(t)
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "o", UID: "job"}, Spec: batchv1.JobSpec{Parallelism: ptr.To[int32](3)}}
+	s.serve(job)
+	pod := podOf("Job", "job", "p", "q")
+	pod.OwnerReferences[0].APIVersion = "batch/v1"
+	name := s.adopt(pod)
+	require.Equal(t, "podgroup-job", name)
+	retire := func() time.Duration {
+		after, err := retirement{s.adoption}.Sync(t.Context(), "default/"+name)
+		require.NoError(t, err)
+		return after
+	}
+	assert.Equal(t, recheckEmpty, retire())
+	assert.NotNil(t, s.group(name), "the Job wants pods")
+	job.Spec.Suspend = ptr.To(true)
+	_, err := s.kube.BatchV1().Jobs(metav1.NamespaceDefault).Update(t.Context(), job, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	assert.Zero(t, retire())
+	assert.Nil(t, s.group(name))
+}
+
+// TestAPodWhosePodGroupIsForbiddenIsTold: by a ResourceQuota, say. It waits, so it must say why.
+func TestAPodWhosePodGroupIsForbiddenIsTold(t *testing.T) {
+	s := newStage(t)
+	s.muster.PrependReactor("create", "podgroups", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(schedulingv1beta1.Resource("podgroups"), "podgroup-p", errors.New("exceeded quota"))
+	})
+	s.cache(lonely().Obj())
+	after, err := s.adoption.Sync(t.Context(), "default/p")
+	require.NoError(t, err)
+	assert.Equal(t, recheckForbidden, after)
+	assert.Contains(t, <-s.events.Events, "exceeded quota")
+}
+
 // TestAPodWhosePodGroupIsInvalidIsTold: the API server refuses a queue that no Queue can be called. Trying again soon does not help.
 func TestAPodWhosePodGroupIsInvalidIsTold(t *testing.T) {
 	s := newStage(t)
@@ -178,7 +307,8 @@ func TestWhichAdoptedGroupsAreDeleted(t *testing.T) {
 		kind     string
 		owner    *appsv1.ReplicaSet // in the API
 		hasPod   bool
-		replaced bool // another PodGroup of its name is in the API
+		pod      corev1.PodPhase // of its pod
+		replaced bool            // another PodGroup of its name is in the API
 		deleted  bool
 		after    time.Duration
 	}{
@@ -187,6 +317,7 @@ func TestWhichAdoptedGroupsAreDeleted(t *testing.T) {
 		"another owner of its name":        {kind: "ReplicaSet", owner: replicaSet("another", 3), deleted: true},
 		"the owner wants pods":             {kind: "ReplicaSet", owner: replicaSet("owner", 1), after: recheckEmpty},
 		"there are pods":                   {kind: "ReplicaSet", owner: replicaSet("owner", 0), hasPod: true},
+		"there are finished pods only":     {kind: "ReplicaSet", owner: replicaSet("owner", 0), hasPod: true, pod: corev1.PodFailed, deleted: true},
 		"an owner that is never scaled":    {kind: "DaemonSet"},
 		"another PodGroup has taken over":  {kind: "ReplicaSet", owner: replicaSet("owner", 0), replaced: true},
 		"another one, and the owner is up": {kind: "ReplicaSet", owner: replicaSet("owner", 2), replaced: true, after: recheckEmpty},
@@ -194,7 +325,7 @@ func TestWhichAdoptedGroupsAreDeleted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t)
 			pod := ownedBy(lonely(), c.kind, "owner")
-			group := adoptedGroup(pod, nil)
+			group := adoptedGroup(pod, homeFor(pod, nil))
 			group.UID = "g"
 			s.cache(group)
 			served := group.DeepCopy()
@@ -207,6 +338,7 @@ func TestWhichAdoptedGroupsAreDeleted(t *testing.T) {
 			}
 			if c.hasPod {
 				pod.Annotations = map[string]string{schedulingv1beta1.GroupNameAnnotation: group.Name}
+				pod.Status.Phase = c.pod
 				s.cache(pod)
 			}
 			after, err := retirement{s.adoption}.Sync(t.Context(), "default/"+group.Name)

@@ -123,7 +123,7 @@ func (a *admission) partsOf(group *schedulingv1beta1.PodGroup, pods []*corev1.Po
 	return append(parts, whole)
 }
 
-func mayBeEvicted(pod *corev1.Pod) bool { return gang.MayBeEvicted(pod) && !isCritical(pod) }
+func mayBeEvicted(pod *corev1.Pod) bool { return gang.MayBeEvicted(pod) && !gang.IsCritical(pod) }
 
 // neverPreempts says whether nothing may be evicted for a PodGroup: its class forbids it, or one of its pods.
 func (a *admission) neverPreempts(c *candidate) bool {
