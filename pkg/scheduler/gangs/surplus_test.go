@@ -237,7 +237,7 @@ func TestSurplusThatDoesNotFitHoldsNoOtherBack(t *testing.T) {
 	small := s.createGang("small", gangSpec{size: 20, minimum: 1, cpu: 1000})
 	s.run(time.Second)
 	for i := range 4 {
-		s.createMember("large", "a", 1+i, 2000, 0, 0)
+		s.createMember("large", "a", 1+i, 2000, 0, 0, "")
 	}
 	s.run(time.Second)
 	require.Equal(t, []int{1, 2}, []int{s.boundOf(large), s.boundOf(small)})
