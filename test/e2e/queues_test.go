@@ -133,6 +133,31 @@ func TestTheQueueReportsItsGroups(t *testing.T) {
 	}, mustertesting.Patience, 50*time.Millisecond, "the queue has one running and one waiting group and 3 CPUs in use")
 }
 
+// TestAQueueWhoseJobsAreGoneCanBeDeleted (issue 40, 12): at once, while other Jobs come and go. A Job that is created when they are gone shows
+// that the controller has seen it.
+func TestAQueueWhoseJobsAreGoneCanBeDeleted(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t)
+	s.AddNodes(1, "cpu", "64")
+	for i := range 20 {
+		s.CreateJob(mustertesting.MakeJob(fmt.Sprint("other-", i)).Task(mustertesting.MakeTask("a", 2).Requests("cpu", "1").ExitAfter(time.Second, 0)))
+	}
+	s.CreateQueue(mustertesting.MakeQueue(s.Namespace))
+	job := s.CreateJob(mustertesting.MakeJob("job").Queue(s.Namespace).Task(mustertesting.MakeTask("a", 4).Requests("cpu", "1")))
+	s.Pods(4, "the Job runs", s.In(harness.Of("job"), harness.Running))
+	s.Soon("the queue counts its pods", func() bool {
+		status := s.Queue(s.Namespace).Status
+		return status.Allocated.Pods().Value() == 4 && status.Running == 1
+	}, func() any { return s.Queue(s.Namespace).Status })
+
+	foreground := metav1.DeletePropagationForeground
+	require.NoError(t, s.Muster.BatchV1alpha1().Jobs(s.Namespace).Delete(s.Ctx, job.Name, metav1.DeleteOptions{PropagationPolicy: &foreground}))
+	s.Soon("the Job is gone", func() bool { return s.Log.JobGone(job) }, func() any { return s.Log.PodsOf(job) })
+	s.CreateJob(mustertesting.MakeJob("later").Task(mustertesting.MakeTask("a", 1)))
+	s.Pods(1, "a later Job has its pod", s.In(harness.Of("later")))
+	assert.NoError(t, s.Muster.SchedulingV1beta1().Queues().Delete(s.Ctx, s.Namespace, metav1.DeleteOptions{}))
+}
+
 // TestAJobStartsOnceTheStatusOfItsPodGroupIsWritten: only the status admits, since users can make pods that look like an admitted Job's.
 // While the API server refuses the status the Job waits. A controller that is started meanwhile admits the first PodGroup first. It is not
 // parallel: a controller is killed.

@@ -28,7 +28,7 @@ import (
 
 const (
 	// gatherPause is how long the controller waits for further changes of a queue's PodGroups and pods before it counts them: a queue's
-	// status is written at most that often for their sake.
+	// status is written at most that often for their sake. A queue that has become empty does not wait.
 	gatherPause = time.Second
 	// sharesPeriod is how often the shares of queues are computed. One change may change the share of all queues, and each costs a write.
 	sharesPeriod = 5 * time.Second
@@ -123,7 +123,7 @@ func (c *Controller) listen(cfg Config) error {
 		c.synced = append(c.synced, registration.HasSynced)
 	}
 	c.synced = append(c.synced, c.usage.HasSynced)
-	c.usage.Watch(func(queue string, _ bool) { c.countLater(queue) })
+	c.usage.Watch(c.countLater)
 	return nil
 }
 
@@ -140,10 +140,27 @@ func (c *Controller) Run(ctx context.Context) {
 }
 
 // countLater has a queue counted soon, and its ancestors, as their use includes its own.
-func (c *Controller) countLater(queue string) {
+func (c *Controller) countLater(queue string, freed bool) {
 	for _, name := range c.usage.Ledger().Path(queue) {
-		c.worker.EnqueueAfter(name, gatherPause)
+		c.countSoon(name, freed)
 	}
+}
+
+// countSoon has a queue counted. An empty one is counted at once, before all others: it may be deleted as soon as its status says so.
+func (c *Controller) countSoon(queue string, freed bool) {
+	if freed && c.isEmpty(queue) {
+		c.worker.EnqueueFirst(queue)
+	} else {
+		c.worker.EnqueueAfter(queue, gatherPause)
+	}
+}
+
+// isEmpty says whether nothing is charged to a queue, and all its PodGroups are completed.
+func (c *Controller) isEmpty(queue string) bool {
+	if _, all := c.usage.Ledger().Totals(queue); !all.IsZero() {
+		return false
+	}
+	return !countPhases(&schedulingv1beta1.QueueStatus{}, c.usage.PodGroups(queue))
 }
 
 func (c *Controller) queueHandler() cache.ResourceEventHandler {
@@ -197,22 +214,22 @@ func (c *Controller) queueHandler() cache.ResourceEventHandler {
 }
 
 func (c *Controller) groupHandler() cache.ResourceEventHandler {
-	count := func(obj any) {
+	count := func(obj any, freed bool) {
 		if group, ok := worker.LastKnown[*schedulingv1beta1.PodGroup](obj); ok {
-			c.worker.EnqueueAfter(usage.QueueOf(group), gatherPause)
+			c.countSoon(usage.QueueOf(group), freed)
 		}
 	}
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc: count,
+		AddFunc: func(obj any) { count(obj, false) },
 		UpdateFunc: func(oldObj, newObj any) {
 			last, next := oldObj.(*schedulingv1beta1.PodGroup), newObj.(*schedulingv1beta1.PodGroup)
 			if last.Status.Phase != next.Status.Phase || usage.QueueOf(last) != usage.QueueOf(next) {
-				count(oldObj)
-				count(newObj)
+				count(oldObj, true)
+				count(newObj, next.Status.Phase == schedulingv1beta1.PodGroupCompleted)
 				c.countAdmission(last, next, c.clock.Now())
 			}
 		},
-		DeleteFunc: count,
+		DeleteFunc: func(obj any) { count(obj, true) },
 	}
 }
 

@@ -428,7 +428,7 @@ func TestUsageIsCountedUpToTheRoot(t *testing.T) {
 		s.usage.Ledger().SetQueue(s.queue(name))
 	}
 	s.usage.Ledger().Charge("pod", "c", resources.List{corev1.ResourceCPU: 1500})
-	s.countLater("c")
+	s.countLater("c", false)
 	s.run()
 	for _, name := range []string{"c", "p", "root"} {
 		soon(t, name+" counts what is used", func() bool { return s.queue(name).Status.Allocated.Cpu().MilliValue() == 1500 })
