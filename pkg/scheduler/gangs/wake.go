@@ -52,3 +52,21 @@ func (h *Hints) Wake(scoutPod *corev1.Pod) {
 		h.t.wake(g)
 	}
 }
+
+// NominationUnused notes that a pod goes to another node than it was nominated to. There it kept room from pods of its priority and below. The
+// scheduling queue has no event for that, so the gangs are woken here that the room may help.
+func (h *Hints) NominationUnused(node string, amount resources.List) {
+	h.t.mu.Lock()
+	defer h.t.mu.Unlock()
+	for _, g := range h.t.gangs {
+		if g.decision == nil || g.decision.woken || h.t.status(g).Phase != gang.Unschedulable || g.decision.lacks != gang.Room {
+			continue
+		}
+		if short := g.decision.shortfall; short != nil {
+			if short.Free(node, amount); !short.Covered() {
+				continue
+			}
+		}
+		h.t.wake(g)
+	}
+}

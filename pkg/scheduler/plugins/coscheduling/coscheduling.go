@@ -20,6 +20,7 @@ import (
 	"github.com/muster-sched/muster/pkg/apis/config"
 	"github.com/muster-sched/muster/pkg/apis/config/validation"
 	"github.com/muster-sched/muster/pkg/placement"
+	"github.com/muster-sched/muster/pkg/resources"
 	"github.com/muster-sched/muster/pkg/scheduler/eviction"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
 )
@@ -141,7 +142,7 @@ func (c *Coscheduling) PostFilter(_ context.Context, cycle fwk.CycleState, pod *
 
 // Reserve notes that a member has its room. It rejects a pod that has joined a gang since PreFilter. It also rejects surplus of a gang
 // that runs with more surplus than another.
-func (c *Coscheduling) Reserve(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod, _ string) *fwk.Status {
+func (c *Coscheduling) Reserve(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
 	switch {
 	case cycle.IsPodGroupSchedulingCycle(), placement.IsDryRun(cycle):
 		return nil
@@ -149,6 +150,9 @@ func (c *Coscheduling) Reserve(_ context.Context, cycle fwk.CycleState, pod *cor
 		return fwk.NewStatus(fwk.Unschedulable, lessFirst)
 	case !c.tracker.Reserve(pod):
 		return fwk.NewStatus(fwk.Unschedulable, hasJoined)
+	}
+	if nominated := pod.Status.NominatedNodeName; nominated != "" && nominated != node {
+		c.tracker.Hints.NominationUnused(nominated, resources.PodRequests(pod))
 	}
 	return nil
 }

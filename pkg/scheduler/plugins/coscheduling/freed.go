@@ -1,6 +1,7 @@
 package coscheduling
 
 import (
+	"cmp"
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,7 +27,7 @@ type room struct {
 	amount resources.List
 }
 
-// by returns what an event sets free: a pod that is deleted, a node that is added or grows. For other events the freed room is not known. A
+// by returns what an event sets free: a pod that is deleted, or is nominated to a node no more; a node that is added or grows. For other events the freed room is not known. A
 // node that has grown counts as a whole: its earlier room was not counted while no member fitted there.
 func (f *freed) by(oldObj, newObj any) (r room, known bool) {
 	if last := f.last.Load(); last != nil && last.oldObj == oldObj && last.newObj == newObj {
@@ -45,7 +46,12 @@ func roomBy(oldObj, newObj any) (r room, known bool) {
 		if !ok || isBeingResized(pod) {
 			return room{}, false
 		}
-		return room{pod.Spec.NodeName, resources.PodRequests(pod)}, true
+		// A pod that was nominated to a node kept room there from pods of its priority and below. Room on an unknown node is not known.
+		node := cmp.Or(pod.Spec.NodeName, pod.Status.NominatedNodeName)
+		if node == "" {
+			return room{}, false
+		}
+		return room{node, resources.PodRequests(pod)}, true
 	case *corev1.Node:
 		return room{"", resources.FromResourceList(is.Status.Allocatable)}, true
 	}

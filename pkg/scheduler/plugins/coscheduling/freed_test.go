@@ -21,6 +21,9 @@ func TestRoomThatAnEventFrees(t *testing.T) {
 		return &corev1.Node{Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}}
 	}
 	var nothing *corev1.Node
+	nominated, nowhere := pod.DeepCopy(), pod.DeepCopy()
+	nominated.Spec.NodeName, nominated.Status.NominatedNodeName = "", "n"
+	nowhere.Spec.NodeName = ""
 	tests := map[string]struct {
 		oldObj, newObj any
 		node           string
@@ -28,6 +31,8 @@ func TestRoomThatAnEventFrees(t *testing.T) {
 		known          bool
 	}{
 		"a pod is deleted":             {oldObj: pod, node: "n", want: resources.List{corev1.ResourceCPU: 2000, corev1.ResourcePods: 1}, known: true},
+		"a nomination ends":            {oldObj: nominated, node: "n", want: resources.List{corev1.ResourceCPU: 2000, corev1.ResourcePods: 1}, known: true},
+		"a pod without a node":         {oldObj: nowhere},
 		"a pod that may hold more":     {oldObj: resized},
 		"a pod that may hold more yet": {oldObj: pending},
 		"a node is added":              {newObj: node("4"), want: resources.List{corev1.ResourceCPU: 4000}, known: true},
@@ -51,7 +56,7 @@ func TestRoomThatAnEventFrees(t *testing.T) {
 
 func TestTheAnswerThatIsKeptIsOfTheSameEvent(t *testing.T) {
 	var f freed
-	small, large := mustertesting.MakePod("p").Requests("cpu", "1").Obj(), mustertesting.MakePod("p").Requests("cpu", "2").Obj()
+	small, large := mustertesting.MakePod("p").Requests("cpu", "1").Node("n").Obj(), mustertesting.MakePod("p").Requests("cpu", "2").Node("n").Obj()
 	first, _ := f.by(small, nil)
 	second, _ := f.by(large, nil)
 	assert.EqualValues(t, 1000, first.amount[corev1.ResourceCPU])

@@ -273,3 +273,32 @@ func TestEventsOfAllOtherPluginsAreRegistered(t *testing.T) {
 	_, err = c.EventsToRegister(t.Context())
 	require.ErrorContains(t, err, "asking Other for its events: failed")
 }
+
+// TestAGangIsWokenWhenANominationEnds: a pod that was nominated to a node kept room there. With the rest of the node it is enough for a gang.
+func TestAGangIsWokenWhenANominationEnds(t *testing.T) {
+	nominated := mustertesting.MakePod("nominated").UID("nominated").SchedulerName("muster").Requests("cpu", "1").Obj()
+	nominated.Status.NominatedNodeName = "n"
+	for name, c := range map[string]struct {
+		ends  func(c *Coscheduling, scout *corev1.Pod)
+		waits bool
+	}{
+		"the pod is deleted, or nominated no more": {func(c *Coscheduling, scout *corev1.Pod) {
+			_, err := c.hintFor(names.NodeResourcesFit, answering(fwk.Queue))(klog.Background(), scout, nominated, nil)
+			require.NoError(t, err)
+		}, false},
+		"it goes to another node": {func(c *Coscheduling, _ *corev1.Pod) {
+			require.Nil(t, c.Reserve(t.Context(), newCycle(), nominated, "other"))
+		}, false},
+		"it goes to that node": {func(c *Coscheduling, _ *corev1.Pod) {
+			require.Nil(t, c.Reserve(t.Context(), newCycle(), nominated, "n"))
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scout := member("m").Requests("cpu", "2").Obj()
+			node := placement.Node{Name: "n", Free: resources.List{corev1.ResourceCPU: 1000, corev1.ResourcePods: 100}}
+			plugin, tracker := unschedulableGang(t, lacking(t, resources.PodRequests(scout), node), scout)
+			c.ends(plugin, scout)
+			assert.Equal(t, c.waits, waits(tracker, scout))
+		})
+	}
+}
