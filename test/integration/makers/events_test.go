@@ -38,6 +38,7 @@ var events = []event{
 		c.resize(c.name, n)
 		c.runs()
 	}},
+	{"two", withoutHeld, startTwo},
 	{"closed", everyone, closedFirst},
 	{"closed-later", everyone, func(c *cell) {
 		c.addQueue(c.name, c.maker.pods())
@@ -85,6 +86,19 @@ var events = []event{
 		i.writeGroup()
 		c.runs()
 		c.stays()
+	}},
+	{"group-deleted", everyone, func(c *cell) {
+		n := c.maker.pods()
+		c.addQueue(c.name, n)
+		c.start("a")
+		c.runs()
+		c.deleteGroups()
+		c.fill("filler", 1)
+		c.rest(n, quota)
+		c.queueSays(c.name, int64(n))
+		c.stays()
+		c.resize(c.name, n+1)
+		c.runs()
 	}},
 	{"group-anew", writers, func(c *cell) {
 		n := c.maker.pods()
@@ -136,16 +150,23 @@ var events = []event{
 		c.runs()
 	}},
 	{"finished", finite, func(c *cell) { finishAndCollect(c) }},
-	{"suspended", func(m maker) string {
-		if !m.batchJob {
-			return "it cannot be suspended"
+	{"suspended", suspendable, suspend},
+	{"rolled", func(m maker) string {
+		if m.rollout == nil {
+			return "it replaces no pods"
 		}
 		return ""
-	}, suspend},
+	}, roll},
+	{"mixed", func(m maker) string {
+		if !m.mixes {
+			return "its pods are alike"
+		}
+		return ""
+	}, mix},
 }
 
 // makersOfPods are the rows of the table.
-var makersOfPods = operators
+var makersOfPods = slices.Concat(adopted, operators)
 
 func everyone(maker) string { return "" }
 
@@ -168,6 +189,31 @@ func writersOfMinimums(m maker) string {
 		return "its minimum is 1"
 	}
 	return writers(m)
+}
+
+// held says why a maker has no pods whose room is asked for before they exist.
+func held(m maker) string {
+	if m.group == nil || m.group.units <= int(m.group.minMember) {
+		return "its minResources are those of its minMember"
+	}
+	return ""
+}
+
+func withoutHeld(m maker) string {
+	if held(m) == "" {
+		return "its minResources are more than those of its minMember, which is an event of its own"
+	}
+	return ""
+}
+
+func suspendable(m maker) string {
+	switch {
+	case !m.batchJob:
+		return "it cannot be suspended"
+	case m.group != nil:
+		return "its own PodGroup keeps quota until --hold-timeout, as any PodGroup without pods"
+	}
+	return ""
 }
 
 func finite(m maker) string {
@@ -227,6 +273,17 @@ func (i *instance) replace(lost *corev1.Pod) {
 	again := i.created[k].DeepCopy()
 	again.Name += "-again"
 	require.NoError(i.c, i.create(i.c.ctx, again))
+}
+
+// startTwo has two instances in a queue that lacks one unit for both.
+func startTwo(c *cell) {
+	n := c.maker.pods()
+	c.addQueue(c.name, 2*n-1)
+	c.start("a")
+	c.start("b")
+	c.rest(n+c.maker.fits(n-1), quota)
+	c.resize(c.name, 2*n)
+	c.runs()
 }
 
 // closedFirst has pods come while their queue is closed. The API server refuses a PodGroup then, so its writer has none until the queue opens.

@@ -131,6 +131,21 @@ func TestProgramsAreDown(t *testing.T) {
 		p.step("scheduler", stillFull)
 		p.step("room", roomForFiller)
 	})
+	t.Run("restarted-without-groups", func(t *testing.T) {
+		p := newPhase(t, "restarted-without-groups", func(m maker) bool { return m.group != nil })
+		p.step("before", func(c *cell) {
+			fullWithFiller(c)
+			c.deleteGroups()
+			c.rest(c.maker.pods(), quota)
+		})
+		stop(t, scheduler)
+		start(t, scheduler)
+		p.step("scheduler", stillFull)
+		stop(t, controller)
+		start(t, controller)
+		p.step("controller", stillFull)
+		p.step("room", roomForFiller)
+	})
 	t.Run("restarted-after-the-end", func(t *testing.T) {
 		p := newPhase(t, "restarted-after-the-end", func(m maker) bool { return m.finite })
 		p.step("before", finishAll)
