@@ -69,6 +69,12 @@ var acts = []struct {
 		play: takeBack,
 	},
 	{
+		title: "A Deployment can be a gang, too",
+		intro: `model-server is a Deployment of four pods, with an annotation that says that all four start together. Its queue has room
+			for three.`,
+		play: holdDeployment,
+	},
+	{
 		title: "PhJobs: PrimeHub's jobs wait for the quota of their group and of their user",
 		intro: `A PhJob is a command with an image and an instance type. The group phusers may use four GPUs, and so may each of its
 			users. Only quota decides, in the order of creation: a job has its quota though all GPUs are in use.`,
