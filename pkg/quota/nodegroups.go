@@ -65,8 +65,8 @@ func (p NodeGroupPath) Refuses(group string) string {
 // HasPreferences says whether Prefers may differ between nodes.
 func (p NodeGroupPath) HasPreferences() bool { return p.preferring() != nil }
 
-// Prefers is 1 for a group that the queue prefers, -1 for one that comes last, and 0 for all others. The nearest queue of the path that has
-// preferences decides.
+// Prefers is 1 for a preferred group, -1 for one that comes last, and 0 for all others. The nearest queue of the path that has preferences
+// decides.
 func (p NodeGroupPath) Prefers(group string) int64 {
 	g := p.preferring()
 	switch {

@@ -8,7 +8,7 @@ import (
 	"github.com/muster-sched/muster/pkg/watchlog"
 )
 
-// holdDeployment shows that the pods of a Deployment with a minimum start together, and that a rolling update of it goes through.
+// holdDeployment shows that the pods of a Deployment with a minimum start together. A rolling update of it goes through.
 func holdDeployment(ctx context.Context, s *stage) error {
 	if err := s.apply(ctx, "serving.yaml"); err != nil {
 		return err
