@@ -22,6 +22,7 @@ import (
 	schedulerconfigv1 "k8s.io/kubernetes/pkg/scheduler/apis/config/v1"
 
 	"github.com/muster-sched/muster/manifests"
+	"github.com/muster-sched/muster/pkg/apis/config"
 	configscheme "github.com/muster-sched/muster/pkg/apis/config/scheme"
 )
 
@@ -74,6 +75,11 @@ func readProfile() error {
 	for _, profile := range obj.(*schedulerapi.KubeSchedulerConfiguration).Profiles {
 		if profile.SchedulerName == "muster" {
 			shipped = profile
+			for _, plugin := range shipped.PluginConfig {
+				if args, ok := plugin.Args.(*config.CoschedulingArgs); ok {
+					args.RequirePodGroup = false // nobody makes PodGroups for single pods here
+				}
+			}
 			// Last at each point, and heavier than all scores together.
 			shipped.Plugins.MultiPoint.Enabled = append(shipped.Plugins.MultiPoint.Enabled, schedulerapi.Plugin{Name: fateName, Weight: 1000})
 			return nil

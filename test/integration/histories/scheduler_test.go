@@ -36,6 +36,7 @@ import (
 	"github.com/muster-sched/muster/pkg/scheduler/plugins/capacity"
 	"github.com/muster-sched/muster/pkg/scheduler/plugins/coscheduling"
 	"github.com/muster-sched/muster/pkg/scheduler/plugins/gangpreemption"
+	"github.com/muster-sched/muster/pkg/scheduler/plugins/nodegroup"
 	"github.com/muster-sched/muster/pkg/scheduler/plugins/taskpriority"
 	"github.com/muster-sched/muster/pkg/scheduler/upstream"
 )
@@ -118,6 +119,7 @@ func startProcess(a *api, j judge) (*process, error) {
 		scheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{
 			coscheduling.Name:   coscheduling.New(p.tracker),
 			capacity.Name:       capacity.New(p.tracker),
+			nodegroup.Name:      nodegroup.New(p.tracker),
 			taskpriority.Name:   taskpriority.New(p.tracker),
 			gangpreemption.Name: gangpreemption.New(p.tracker),
 			fateName: func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
