@@ -77,7 +77,7 @@ func readProfile() error {
 			shipped = profile
 			for _, plugin := range shipped.PluginConfig {
 				if args, ok := plugin.Args.(*config.CoschedulingArgs); ok {
-					args.RequirePodGroup = false // nobody makes PodGroups for single pods here
+					args.RequirePodGroup = false // no controller makes PodGroups for single pods here
 				}
 			}
 			// Last at each point, and heavier than all scores together.
