@@ -137,10 +137,12 @@ func (o *options) addControllerFlags(fs *pflag.FlagSet) {
 		"Names of the schedulers whose pods get a PodGroup made for them if they name none: one for each ReplicaSet, StatefulSet, Job "+
 			"and the like, one for each bare pod. System-critical pods get none. Empty switches this off.")
 	fs.Float64Var(&o.overcommitFactor, "overcommit-factor", o.overcommitFactor,
-		"A PodGroup stays Pending while its minimum exceeds this factor times the allocatable resources of all nodes. Cordoned nodes count, too. 0 switches the check off.")
+		"A PodGroup stays Pending while its minimum exceeds this factor times the allocatable resources of all nodes. Cordoned nodes count, too. "+
+			"If its minResources include more than the minimum, what all queues use and keep counts with them. 0 switches the check off.")
 	fs.DurationVar(&o.holdTimeout, "hold-timeout", o.holdTimeout,
 		"How long a queue holds quota for a PodGroup that is admitted and cannot start. It stays admitted after that, but other PodGroups "+
-			"may be admitted in its place. 0 holds the quota for as long as it waits.")
+			"may be admitted in its place. Quota for members beyond the minimum is held as long after the last member was bound. "+
+			"0 holds the quota for as long as it waits.")
 	fs.DurationVar(&o.overtakeTime, "max-overtake-time", o.overtakeTime,
 		"How long other PodGroups may be admitted past one that lacks room in its queue. After that, quota that comes free there is kept "+
 			"for it. 0 lets others pass for ever.")

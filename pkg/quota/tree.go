@@ -37,6 +37,8 @@ type Shortage struct {
 	OfNodes bool
 	// Behind: there would be enough, but it is reserved for earlier claims.
 	Behind bool
+	// BehindStarted: it is reserved for further members of a gang that has started.
+	BehindStarted bool
 }
 
 // Claim is what a gang waits for in a queue. The part that is free is reserved, there and in the ancestors.
@@ -45,6 +47,8 @@ type Claim struct {
 	Queue string
 	// Want is the whole amount.
 	Want resources.List
+	// Started: the gang has started, and the amount is for further members.
+	Started bool
 }
 
 // Reserved is what is reserved in each queue, by its name.
@@ -91,7 +95,10 @@ func (s *Shortage) Error() string {
 	if s.Kept > 0 {
 		text += fmt.Sprintf("; %s %s are kept for the guarantees of other queues", resources.Format(s.Resource, s.Kept), s.Resource)
 	}
-	if s.Behind {
+	switch {
+	case s.BehindStarted:
+		text += "; quota is reserved for further members of a gang that has started"
+	case s.Behind:
 		text += "; quota is reserved for a gang that has waited longer"
 	}
 	return text
@@ -246,10 +253,23 @@ func (t *Tree) Room(name string, want resources.List, ahead ...Claim) *Shortage 
 		return shortage
 	}
 	reserved := Reserved{}
-	for _, claim := range ahead {
-		t.AddReserved(reserved, claim)
+	for _, started := range []bool{false, true} {
+		claims := 0
+		for _, claim := range ahead {
+			if claim.Started == started {
+				t.AddReserved(reserved, claim)
+				claims++
+			}
+		}
+		if claims == 0 {
+			continue
+		}
+		if shortage := t.RoomBesideReserved(reserved, name, want); shortage != nil {
+			shortage.BehindStarted = started
+			return shortage
+		}
 	}
-	return t.RoomBesideReserved(reserved, name, want)
+	return nil
 }
 
 // RoomBesideReserved is Room beside what is reserved already.

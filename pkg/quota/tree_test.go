@@ -143,22 +143,22 @@ func TestWhatIsSetAside(t *testing.T) {
 		short            string // the queue, "" for none
 		behind           bool
 	}{
-		"free room of the claim's queue is reserved for it": {8000, 0, []Claim{{"a", cpu(10000)}}, "a", cpu(1), "a", true},
-		"beyond the claim there is room":                    {2000, 0, []Claim{{"a", cpu(5000)}}, "a", cpu(3000), "", false},
-		"and no more":                                       {2000, 0, []Claim{{"a", cpu(5000)}}, "a", cpu(3001), "a", true},
-		"a lack without it is a lack":                       {8000, 0, []Claim{{"a", cpu(5000)}}, "a", cpu(3000), "a", false},
-		"what a lacks is not kept free in the parent":       {8000, 7000, []Claim{{"a", cpu(10000)}}, "b", cpu(3000), "", false},
-		"what is free in a is":                              {8000, 7000, []Claim{{"a", cpu(10000)}}, "b", cpu(3001), "org", true},
-		"all that the parent has, if it lacks itself":       {0, 15000, []Claim{{"a", cpu(10000)}}, "b", cpu(1), "org", true},
-		"a queue of another branch is not touched":          {8000, 0, []Claim{{"a", cpu(10000)}}, "other", cpu(1 << 40), "", false},
-		"nor is another resource":                           {8000, 0, []Claim{{"a", cpu(10000)}}, "a", gpu(8), "", false},
-		"a claim on a queue without a limit bars no queue":  {8000, 0, []Claim{{"other", cpu(1 << 40)}}, "a", cpu(2000), "", false},
-		"two claims add up in the parent":                   {4000, 2000, []Claim{{"a", cpu(6000)}, {"b", cpu(7000)}}, "b", cpu(1000), "", false},
-		"and bar what is more":                              {4000, 2000, []Claim{{"a", cpu(6000)}, {"b", cpu(7000)}}, "b", cpu(1001), "org", true},
-		"the second claim has what the first leaves":        {4000, 2000, []Claim{{"a", cpu(6000)}, {"b", cpu(1 << 40)}}, "other", cpu(1), "", false},
-		"a capability below the use sets nothing free":      {12000, 0, []Claim{{"a", cpu(10000)}}, "b", cpu(8000), "", false},
-		"nor does it make the next claim smaller":           {12000, 0, []Claim{{"a", cpu(10000)}, {"b", cpu(8000)}}, "b", cpu(1), "org", true},
-		"a queue that is not known has no limit":            {0, 0, []Claim{{"new", cpu(1 << 40)}}, "newer", cpu(1), "", false},
+		"free room of the claim's queue is reserved for it": {8000, 0, []Claim{{Queue: "a", Want: cpu(10000)}}, "a", cpu(1), "a", true},
+		"beyond the claim there is room":                    {2000, 0, []Claim{{Queue: "a", Want: cpu(5000)}}, "a", cpu(3000), "", false},
+		"and no more":                                       {2000, 0, []Claim{{Queue: "a", Want: cpu(5000)}}, "a", cpu(3001), "a", true},
+		"a lack without it is a lack":                       {8000, 0, []Claim{{Queue: "a", Want: cpu(5000)}}, "a", cpu(3000), "a", false},
+		"what a lacks is not kept free in the parent":       {8000, 7000, []Claim{{Queue: "a", Want: cpu(10000)}}, "b", cpu(3000), "", false},
+		"what is free in a is":                              {8000, 7000, []Claim{{Queue: "a", Want: cpu(10000)}}, "b", cpu(3001), "org", true},
+		"all that the parent has, if it lacks itself":       {0, 15000, []Claim{{Queue: "a", Want: cpu(10000)}}, "b", cpu(1), "org", true},
+		"a queue of another branch is not touched":          {8000, 0, []Claim{{Queue: "a", Want: cpu(10000)}}, "other", cpu(1 << 40), "", false},
+		"nor is another resource":                           {8000, 0, []Claim{{Queue: "a", Want: cpu(10000)}}, "a", gpu(8), "", false},
+		"a claim on a queue without a limit bars no queue":  {8000, 0, []Claim{{Queue: "other", Want: cpu(1 << 40)}}, "a", cpu(2000), "", false},
+		"two claims add up in the parent":                   {4000, 2000, []Claim{{Queue: "a", Want: cpu(6000)}, {Queue: "b", Want: cpu(7000)}}, "b", cpu(1000), "", false},
+		"and bar what is more":                              {4000, 2000, []Claim{{Queue: "a", Want: cpu(6000)}, {Queue: "b", Want: cpu(7000)}}, "b", cpu(1001), "org", true},
+		"the second claim has what the first leaves":        {4000, 2000, []Claim{{Queue: "a", Want: cpu(6000)}, {Queue: "b", Want: cpu(1 << 40)}}, "other", cpu(1), "", false},
+		"a capability below the use sets nothing free":      {12000, 0, []Claim{{Queue: "a", Want: cpu(10000)}}, "b", cpu(8000), "", false},
+		"nor does it make the next claim smaller":           {12000, 0, []Claim{{Queue: "a", Want: cpu(10000)}, {Queue: "b", Want: cpu(8000)}}, "b", cpu(1), "org", true},
+		"a queue that is not known has no limit":            {0, 0, []Claim{{Queue: "new", Want: cpu(1 << 40)}}, "newer", cpu(1), "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tree := NewTree()
@@ -178,6 +178,33 @@ func TestWhatIsSetAside(t *testing.T) {
 			assert.Equal(t, c.behind, shortage.Behind)
 			assert.Equal(t, c.behind, strings.HasSuffix(shortage.Error(), "; quota is reserved for a gang that has waited longer"))
 		})
+	}
+}
+
+// TestQuotaIsReservedForFurtherMembers: it is named after all other reasons.
+func TestQuotaIsReservedForFurtherMembers(t *testing.T) {
+	waits, started := Claim{Queue: "q", Want: cpu(3000)}, Claim{Queue: "q", Want: cpu(4000), Started: true}
+	for name, c := range map[string]struct {
+		ahead []Claim
+		want  int64
+		said  string
+	}{
+		"beside it there is room":     {[]Claim{started}, 6000, ""},
+		"it is in the way":            {[]Claim{started}, 6001, "; quota is reserved for further members of a gang that has started"},
+		"beside both there is room":   {[]Claim{started, waits}, 3000, ""},
+		"both together":               {[]Claim{started, waits}, 3001, "; quota is reserved for further members of a gang that has started"},
+		"the other alone":             {[]Claim{started, waits}, 7001, "; quota is reserved for a gang that has waited longer"},
+		"there is no room without it": {[]Claim{started}, 10001, "10001m cpu asked, its capability is 10"},
+	} {
+		tree := NewTree()
+		tree.Set("q", Terms{Capability: cpu(10000)})
+		shortage := tree.Room("q", cpu(c.want), c.ahead...)
+		if c.said == "" {
+			assert.Nil(t, shortage, name)
+			continue
+		}
+		require.NotNil(t, shortage, name)
+		assert.Contains(t, shortage.Error(), c.said, name)
 	}
 }
 
@@ -212,7 +239,7 @@ func TestWhatIsSetAsideIsThereInTheEnd(t *testing.T) {
 			r := request{rapid.SampledFrom([]string{"org", "a", "b", "leaf"}).Draw(t, "queue"), rapid.Int64Range(1, 6).Draw(t, "amount")}
 			var claims []Claim
 			for _, claim := range ahead {
-				claims = append(claims, Claim{claim.queue, cpu(claim.amount)})
+				claims = append(claims, Claim{Queue: claim.queue, Want: cpu(claim.amount)})
 			}
 			fits := model.fits(r, ahead...)
 			require.Equal(t, fits, tree.Room(r.queue, cpu(r.amount), claims...) == nil, "%+v behind %+v with %v in use", r, ahead, model.used)

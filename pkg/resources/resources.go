@@ -203,6 +203,15 @@ func (l List) Scale(n int64) List {
 	return scaled
 }
 
+// Least is the smaller amount of each resource that both have.
+func (l List) Least(other List) List {
+	least := List{}
+	for name, amount := range l {
+		least[name] = min(amount, other[name])
+	}
+	return least
+}
+
 // Clone is an independent copy of l, never nil.
 func (l List) Clone() List {
 	clone := make(List, len(l))

@@ -67,6 +67,17 @@ func (s Sums) Left(name corev1.ResourceName, amount int64) int64 {
 	return extended(amount).minus(s[name]).bounded()
 }
 
+// Rest is the part of an amount that the sums have not taken, never negative.
+func (s Sums) Rest(want List) List {
+	rest := List{}
+	for name, amount := range want {
+		if left := s.Left(name, amount); left > 0 {
+			rest[name] = left
+		}
+	}
+	return rest
+}
+
 // Amount is the sum of one resource. It ends at the bounds of int64.
 func (s Sums) Amount(name corev1.ResourceName) int64 { return s[name].bounded() }
 

@@ -35,7 +35,8 @@ const (
 	maxPause = 200 * time.Millisecond
 	// messageAge is how long a message stays that is wrong only in its numbers: each costs a status write. It says when they were found.
 	messageAge = time.Minute
-	// openingTime is how long the queue controller may take to open a new queue before a message says so.
+	// openingTime is how long the queue controller may take to open a new queue before a message says so. The members of a new PodGroup may
+	// take as long to come, where that matters.
 	openingTime = 10 * time.Second
 )
 
@@ -155,6 +156,9 @@ func (a *admission) Sync(ctx context.Context, _ string) (time.Duration, error) {
 		}
 		if d.undecided {
 			soonest(openingTime)
+		}
+		if d.awaitsMembers {
+			soonest(time.Second)
 		}
 		if left := d.untilOverdue(start); left > 0 && !d.admitted {
 			soonest(left)
@@ -297,6 +301,7 @@ func (a *admission) waitingGroups() []*schedulingv1beta1.PodGroup {
 // rules are the rules of a round. It computes what could be evicted at the first use.
 func (a *admission) rules(line *line, classes map[string]int32, shares quota.Shares) rules {
 	var evictions *quota.Evictions
+	units := sync.OnceValue(func() []quota.Unit { return a.evictables(classes) })
 	total := a.cluster.Allocatable()
 	books := a.tracker.Ledger()
 	notOpen := map[string]string{} // queue -> why it takes no work, computed once a round
@@ -316,7 +321,7 @@ func (a *admission) rules(line *line, classes map[string]int32, shares quota.Sha
 			queue, err := a.queues.Get(name)
 			return err == nil && queue.Spec.DequeueStrategy == schedulingv1beta1.DequeueStrategyFIFO
 		},
-		beyond:      func(queue string, want resources.List) *excess { return a.beyond(queue, want, total) },
+		beyond:      func(c *candidate) (*excess, bool) { return a.beyond(c, total, shares, units) },
 		room:        books.RoomBesideReserved,
 		addReserved: books.AddReserved,
 		exceeds:     books.Exceeds,
@@ -325,7 +330,7 @@ func (a *admission) rules(line *line, classes map[string]int32, shares quota.Sha
 				return false
 			}
 			if evictions == nil {
-				evictions = books.Evictions(shares, a.evictables(classes))
+				evictions = books.Evictions(shares, units())
 			}
 			return evictions.CanMakeRoom(reserved, c.account, c.priority, c.want)
 		},
@@ -342,16 +347,37 @@ func (a *admission) rules(line *line, classes map[string]int32, shares quota.Sha
 	}
 }
 
-// beyond says why the cluster is too small for an amount: if the queue has its own factor, all use counts, and all room that is kept.
-// Otherwise only the amount counts.
-func (a *admission) beyond(name string, want, total resources.List) *excess {
-	if queue, err := a.queues.Get(name); err == nil {
+// beyond says why the cluster is too small for a candidate. If its queue has a factor of its own, all use counts, and all room that is
+// kept. The same holds if it asks for more than its minimum, which is of no use without the rest. Otherwise only its own amount counts. It
+// is undecided as long as members are about to come that tell what it asks for.
+func (a *admission) beyond(c *candidate, total resources.List, shares quota.Shares, units func() []quota.Unit) (e *excess, undecided bool) {
+	books := a.tracker.Ledger()
+	if queue, err := a.queues.Get(c.queue); err == nil {
 		if factor, _ := usage.OvercommitFactor(queue); factor > 0 { // the queue controller reports an invalid one
-			_, all := a.tracker.Ledger().Totals(quota.Root)
-			return beyondCluster(want, all, total, factor)
+			_, all := books.Totals(quota.Root)
+			return beyondCluster(c.want, all, total, factor), false
 		}
 	}
-	return beyondCluster(want, nil, total, a.factor)
+	isFor := purposeOf(c.group, a.tracker.Members(c.group.Namespace, c.group.Name), a.tracker.RequestsOf)
+	if e := beyondCluster(c.want, nil, total, a.factor); e != nil || isFor == forMinimum || books.MayReclaim(shares, c.account, c.want) {
+		return e, false
+	}
+	_, all := books.Totals(quota.Root)
+	if e = beyondCluster(c.want, all, total, a.factor); e != nil && !a.neverPreempts(c) {
+		for _, unit := range units() {
+			if unit.Priority < c.priority {
+				all.Sub(unit.Requests) // it goes first
+			}
+		}
+		e = beyondCluster(c.want, all, total, a.factor)
+	}
+	if isFor == notKnown {
+		return nil, e != nil && a.clock.Since(c.group.CreationTimestamp.Time) < openingTime
+	}
+	if e != nil {
+		e.more = true
+	}
+	return e, false
 }
 
 // countRunning counts the PodGroups of each queue and its descendants that are admitted and have not finished. It counts nothing if no queue

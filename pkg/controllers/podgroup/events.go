@@ -11,6 +11,7 @@ import (
 const (
 	unschedulableEvent = "Unschedulable"
 	scheduledEvent     = "Scheduled"
+	quotaReleasedEvent = "QuotaReleased"
 )
 
 // announce writes events about a status write: that the gang has started, or a new reason to wait that the scheduler does not report. For
@@ -32,6 +33,8 @@ func announce(recorder record.EventRecorder, group *schedulingv1beta1.PodGroup, 
 	case schedulingv1beta1.PodGroupScheduled:
 		if !same {
 			recorder.Event(group, corev1.EventTypeNormal, scheduledEvent, "pod group is ready")
+		} else if is.Message != was.Message && is.Message != "" {
+			recorder.Event(group, corev1.EventTypeNormal, quotaReleasedEvent, is.Message)
 		}
 	}
 }

@@ -1,15 +1,19 @@
 package podgroup
 
 import (
+	"fmt"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/tools/cache"
 
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/controllers/usage"
+	"github.com/muster-sched/muster/pkg/resources"
 )
 
 // patience says how long a queue's room is kept for an admitted PodGroup that does not start. Without a limit, a PodGroup that can never be
@@ -73,8 +77,9 @@ func (c *Controller) settleHold(group *schedulingv1beta1.PodGroup, pods []*corev
 		c.patience.forget(key)
 		switch {
 		case next.Phase == schedulingv1beta1.PodGroupRunning:
-			c.usage.Rest(group)
+			return c.keepForOthers(group, pods, gone, next)
 		case next.Phase.Admitted():
+			next.Reserved = nil
 			c.usage.ReleaseHold(group.Namespace, group.Name, group.UID)
 		}
 		return 0
@@ -84,13 +89,94 @@ func (c *Controller) settleHold(group *schedulingv1beta1.PodGroup, pods []*corev
 		left, limited = 0, false // its controller ends it, or lets it wait again
 	}
 	if limited && left <= 0 {
+		next.Reserved = nil
 		c.usage.ReleaseHold(group.Namespace, group.Name, group.UID)
 		return 0
 	}
-	minimum := group.Spec.MinMember
-	c.usage.Hold(group, withoutGone(usage.MinimumOf(group), gone, minimum), withoutGone(askedFor(group, pods, c.usage.RequestsOf), gone, minimum))
+	least := group.Spec.MinMember
+	c.usage.Hold(group, withoutGone(usage.MinimumOf(group), gone, least), withoutGone(askedFor(group, pods, c.usage.RequestsOf), gone, least))
 	return max(left, 0)
 }
+
+// keepForOthers keeps room for further members of a gang that runs, if its minResources include them. The minimum of Spark is the driver, and
+// its minResources include the executors. The room is kept until members have used it, or none was bound for the hold timeout. The status
+// says what is kept: the scheduler reads it, and the next controller. keepForOthers returns when to look again.
+func (c *Controller) keepForOthers(group *schedulingv1beta1.PodGroup, pods []*corev1.Pod, gone int32, next *schedulingv1beta1.PodGroupStatus) time.Duration {
+	reserved := c.reservedFor(group, gone)
+	if len(reserved) > 0 && sumOf(pods, c.usage.RequestsOf).Rest(reserved).IsZero() {
+		reserved = nil
+	}
+	left := time.Duration(0)
+	if len(reserved) > 0 && c.patience.limit > 0 {
+		if left = lastBound(pods).Add(c.patience.limit).Sub(c.clock.Now()); left <= 0 {
+			reserved = nil
+			c.sayReleased(next)
+		}
+	}
+	if len(reserved) == 0 {
+		next.Reserved = nil
+		c.usage.Rest(group)
+		return 0
+	}
+	next.Reserved = reserved.ToResourceList()
+	c.usage.Grant(group, reserved)
+	return left
+}
+
+// reservedFor is the amount that is kept for the members of a running gang in all: when it starts, what was held for it. Later it only
+// shrinks. The minResources of a Job are those of its minimum.
+func (c *Controller) reservedFor(group *schedulingv1beta1.PodGroup, gone int32) resources.List {
+	status := &group.Status
+	starts := !status.Phase.Admitted() || waitsForMembers(status.Phase)
+	if batchv1alpha1.JobOf(group) != nil || !starts && status.Reserved == nil || starts && gone > 0 {
+		return nil
+	}
+	held, moved := c.usage.Held(group)
+	if !starts && !moved {
+		held = resources.FromResourceList(status.Reserved)
+	}
+	return held.Least(usage.MinimumOf(group))
+}
+
+// sumOf is the sum of the requests of the members that have taken their part: they are bound and have not failed, or have succeeded.
+func sumOf(pods []*corev1.Pod, requestsOf func(*corev1.Pod) resources.List) resources.Sums {
+	sum := resources.Sums{}
+	for _, pod := range pods {
+		if usage.TakesSeat(pod) {
+			sum.Add(requestsOf(pod))
+		}
+	}
+	return sum
+}
+
+// lastBound is when the last of the members was bound.
+func lastBound(pods []*corev1.Pod) time.Time {
+	var last time.Time
+	for _, pod := range pods {
+		if pod.Spec.NodeName == "" {
+			continue
+		}
+		bound := pod.CreationTimestamp.Time
+		if condition := scheduledCondition(pod); condition != nil {
+			bound = condition.LastTransitionTime.Time
+		}
+		if bound.After(last) {
+			last = bound
+		}
+	}
+	return last
+}
+
+// sayReleased says that no room is kept any more for members beyond the minimum.
+func (c *Controller) sayReleased(next *schedulingv1beta1.PodGroupStatus) {
+	next.Conditions = withFinding(next.Conditions, finding{
+		kind: schedulingv1beta1.PodGroupScheduled, reason: schedulingv1beta1.PodGroupReadyReason,
+		message: fmt.Sprintf("%s: members have not used all of minResources, and none was bound for %s", releasedMessage, c.patience.limit),
+	}, c.clock.Now(), string(uuid.NewUUID()))
+}
+
+// releasedMessage begins the message of a gang that runs and whose room for further members was given to others.
+const releasedMessage = "no quota is kept for further members any more"
 
 // waitsForMembers says whether a PodGroup in this phase still needs room for its minimum.
 func waitsForMembers(phase schedulingv1beta1.PodGroupPhase) bool {
@@ -111,7 +197,7 @@ func (c *Controller) restore() {
 	for _, obj := range groups {
 		group := obj.(*schedulingv1beta1.PodGroup)
 		pods, members := c.countMembers(group)
-		c.settleHold(group, pods, members.gone, &group.Status)
+		c.settleHold(group, pods, members.gone, group.Status.DeepCopy())
 	}
 	c.admission.wake()
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/record"
@@ -135,4 +136,119 @@ func TestAGangThatAsksForMoreWhileItRunsClosesNoQueue(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, inqueue, s.group("g").Status.Phase)
 	assert.Nil(t, s.usage.Ledger().Room("q", resources.List{corev1.ResourceCPU: 4000}))
+}
+
+// app is a PodGroup of a driver, with what it and its executors need.
+func app(cpu string, phase schedulingv1beta1.PodGroupPhase) *mustertesting.PodGroupWrapper {
+	return mustertesting.MakePodGroup("g").UID("g").Queue("q").MinMember(1).MinResources("cpu", cpu).Phase(phase)
+}
+
+// part is a member of 1 cpu that is bound.
+func part(name string, bound time.Time, phase corev1.PodPhase) *corev1.Pod {
+	pod := mustertesting.MakePod(name).UID(name).Group("g").Requests("cpu", "1").Node("n").Phase(phase)
+	pod.Condition(corev1.PodScheduled, corev1.ConditionTrue, "", "")
+	made := pod.Obj()
+	made.Status.Conditions[0].LastTransitionTime = metav1.NewTime(bound)
+	return made
+}
+
+// TestRoomIsKeptForMembersBeyondTheMinimum: a driver starts with minResources of 3 cpu for itself and two executors.
+func TestRoomIsKeptForMembersBeyondTheMinimum(t *testing.T) {
+	s := newStage(t)
+	s.cache(mustertesting.MakeQueue("q").Capability("cpu", "4").State(openState).Obj())
+	start := s.time.Now()
+	group := app("3", inqueue).Obj()
+	settle := func(phase schedulingv1beta1.PodGroupPhase, pods ...*corev1.Pod) time.Duration {
+		next := group.Status.DeepCopy()
+		next.Phase = phase
+		left := s.settleHold(group, pods, 0, next)
+		group.Status = *next
+		return left
+	}
+	reserved := func() int64 { return group.Status.Reserved.Cpu().Value() }
+
+	settle(inqueue)
+	assert.Empty(t, group.Status.Reserved)
+	assert.Equal(t, time.Minute, settle(running, part("driver", start, corev1.PodRunning)))
+	assert.EqualValues(t, 3, reserved())
+	assert.EqualValues(t, 1, s.free())
+	s.time.Step(50 * time.Second)
+	assert.Equal(t, 60*time.Second, settle(running, part("driver", start, corev1.PodRunning), part("one", s.time.Now(), corev1.PodRunning)), "the time starts anew")
+	s.time.Step(59 * time.Second)
+	pods := []*corev1.Pod{part("driver", start, corev1.PodRunning), part("one", start.Add(50*time.Second), corev1.PodSucceeded)}
+	assert.Equal(t, time.Second, settle(running, pods...))
+	s.time.Step(time.Second)
+	assert.Zero(t, settle(running, pods...))
+	assert.Empty(t, group.Status.Reserved)
+	assert.EqualValues(t, 4, s.free())
+	assert.Equal(t, "no quota is kept for further members any more: members have not used all of minResources, and none was bound for 1m0s",
+		current(group.Status.Conditions).Message)
+	settle(running, append(pods, part("two", s.time.Now(), corev1.PodRunning))...)
+	assert.Empty(t, group.Status.Reserved, "it was released for good")
+}
+
+// TestWhatIsKeptForFurtherMembers: when they have used it, when it is less, and for whom nothing is kept.
+func TestWhatIsKeptForFurtherMembers(t *testing.T) {
+	job := mustertesting.MakeJob("j").UID("job").Obj()
+	bound := []*corev1.Pod{part("driver", time.Unix(9_990, 0), corev1.PodRunning), part("one", time.Unix(9_990, 0), corev1.PodRunning)}
+	reserved := func(w *mustertesting.PodGroupWrapper, cpu string) *schedulingv1beta1.PodGroup {
+		group := w.Obj()
+		group.Status.Reserved = mustertesting.Resources("cpu", cpu)
+		return group
+	}
+	for name, c := range map[string]struct {
+		group *schedulingv1beta1.PodGroup
+		held  bool // before it started
+		next  schedulingv1beta1.PodGroupPhase
+		want  int64
+	}{
+		"the gang starts":                        {app("4", inqueue).Obj(), true, running, 4},
+		"it starts with all that it asked for":   {app("2", inqueue).Obj(), true, running, 0},
+		"nothing was kept for it any more":       {app("4", inqueue).Obj(), false, running, 0},
+		"it is the gang of a Job":                {app("4", inqueue).Owner(job).Obj(), true, running, 0},
+		"it runs":                                {reserved(app("4", running), "4"), true, running, 4},
+		"it runs, and the controller is new":     {reserved(app("4", running), "4"), false, running, 4},
+		"it runs and uses all of it":             {reserved(app("2", running), "2"), true, running, 0},
+		"minResources were lowered":              {reserved(app("3", running), "4"), true, running, 3},
+		"minResources were raised":               {reserved(app("9", running), "4"), false, running, 4},
+		"minResources were raised without a use": {app("9", running).Obj(), false, running, 0},
+		"it has finished":                        {reserved(app("4", running), "4"), true, completed, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			s.cache(mustertesting.MakeQueue("q").Capability("cpu", "9").State(openState).Obj())
+			if c.held {
+				s.usage.Grant(c.group, usage.MinimumOf(c.group))
+			}
+			next := c.group.Status.DeepCopy()
+			next.Phase = c.next
+			s.settleHold(c.group, bound, 0, next)
+			assert.Equal(t, c.want, next.Reserved.Cpu().Value())
+		})
+	}
+}
+
+// TestPurposeOfMinResources: further members count against the total of the cluster, a minimum alone does not.
+func TestPurposeOfMinResources(t *testing.T) {
+	pod := func(name, cpu string) *corev1.Pod {
+		return mustertesting.MakePod(name).UID(name).Group("g").Requests("cpu", cpu).Obj()
+	}
+	job := mustertesting.MakeJob("j").UID("job").Obj()
+	for name, c := range map[string]struct {
+		group *mustertesting.PodGroupWrapper
+		pods  []*corev1.Pod
+		want  purpose
+	}{
+		"a driver, and executors are to come":    {app("3", pending), []*corev1.Pod{pod("a", "1")}, forMore},
+		"the driver is to come":                  {app("3", pending), nil, notKnown},
+		"the minimum":                            {app("3", pending).MinMember(3), []*corev1.Pod{pod("a", "1"), pod("b", "1"), pod("c", "1")}, forMinimum},
+		"a minimum of members that differ":       {app("5", pending).MinMember(2), []*corev1.Pod{pod("a", "4"), pod("b", "1")}, forMinimum},
+		"a part of the minimum is to come":       {app("3", pending).MinMember(3), []*corev1.Pod{pod("a", "1"), pod("b", "1")}, notKnown},
+		"a Job of ours":                          {app("3", pending).Owner(job), []*corev1.Pod{pod("a", "1")}, forMinimum},
+		"no minResources":                        {mustertesting.MakePodGroup("g").MinMember(1), []*corev1.Pod{pod("a", "1")}, forMinimum},
+		"more members than the minimum exist":    {app("3", pending), []*corev1.Pod{pod("a", "1"), pod("b", "2")}, forMinimum},
+		"members that request more than is said": {app("3", pending), []*corev1.Pod{pod("a", "4")}, forMinimum},
+	} {
+		assert.Equal(t, c.want, purposeOf(c.group.Obj(), c.pods, resources.PodRequests), name)
+	}
 }

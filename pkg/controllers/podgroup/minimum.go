@@ -5,6 +5,7 @@ import (
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/controllers/usage"
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
@@ -21,19 +22,49 @@ func minimumOfTasks(spec *schedulingv1beta1.PodGroupSpec) map[string]int32 {
 	return spec.MinTaskMember
 }
 
+// purpose says what the minResources of a PodGroup are for.
+type purpose int
+
+const (
+	notKnown   purpose = iota // fewer members exist than the minimum
+	forMinimum                // for the minimum alone
+	forMore                   // for further members, too
+)
+
+// purposeOf says what the minResources of a PodGroup are for, by its members. The minResources of a Job are for its minimum.
+func purposeOf(group *schedulingv1beta1.PodGroup, pods []*corev1.Pod, requestsOf func(*corev1.Pod) resources.List) purpose {
+	if batchv1alpha1.JobOf(group) != nil || group.Spec.MinResources == nil {
+		return forMinimum
+	}
+	members, sum := int32(0), resources.Sums{}
+	for _, pod := range pods {
+		if pod.DeletionTimestamp == nil {
+			members++
+			sum.Add(requestsOf(pod))
+		}
+	}
+	switch {
+	case members == 0, members < group.Spec.MinMember:
+		return notKnown
+	case sum.Rest(usage.MinimumOf(group)).IsZero():
+		return forMinimum
+	}
+	return forMore
+}
+
 // withoutGone is the rest of the demand of a minimum when some of its members have succeeded and are gone. Their requests are not known any
 // more: each counts as an equal part.
-func withoutGone(demand resources.List, gone, minimum int32) resources.List {
+func withoutGone(want resources.List, gone, least int32) resources.List {
 	if gone <= 0 {
-		return demand
+		return want
 	}
-	if gone >= minimum {
+	if gone >= least {
 		return resources.List{}
 	}
 	left := resources.List{}
-	for name, amount := range demand {
-		whole, rest := amount/int64(minimum), amount%int64(minimum)
-		left[name] = amount - whole*int64(gone) - rest*int64(gone)/int64(minimum)
+	for name, amount := range want {
+		whole, rest := amount/int64(least), amount%int64(least)
+		left[name] = amount - whole*int64(gone) - rest*int64(gone)/int64(least)
 	}
 	return left
 }

@@ -96,6 +96,8 @@ type decision struct {
 	// undecided: its queue is new and about to be opened, or the PodGroup of an earlier PhJob is about to come. This is neither admission
 	// nor an obstacle to report.
 	undecided bool
+	// awaitsMembers: it is undecided because members are about to come.
+	awaitsMembers bool
 }
 
 func (v decision) blocked() bool { return v.obstacle != nil }
@@ -165,8 +167,8 @@ type rules struct {
 	tooMany func(queue string) string
 	// fifo says whether a blocked PodGroup blocks later ones in the same queue.
 	fifo func(queue string) bool
-	// beyond says why the cluster is too small for an amount in a queue; nil if it is not.
-	beyond func(queue string, want resources.List) *excess
+	// beyond says why the cluster is too small for a candidate; nil if it is not. undecided says that it is not known yet.
+	beyond func(c *candidate) (e *excess, undecided bool)
 	// room says what a queue or one of its ancestors lacks for an amount beside what is reserved; nil if nothing.
 	room func(reserved quota.Reserved, queue string, want resources.List) *quota.Shortage
 	// addReserved adds the free part of a claim to what is reserved.
@@ -239,7 +241,10 @@ func (r *rules) judge(c, ahead *candidate, reserved quota.Reserved) decision {
 	if ahead != nil {
 		return heldBack(obstacleKind{inLine: true}, c.waitsFor(ahead))
 	}
-	if e := r.beyond(c.queue, c.want); e != nil && !c.byQuotaAlone() {
+	if e, undecided := r.beyond(c); (e != nil || undecided) && !c.byQuotaAlone() {
+		if undecided {
+			return decision{undecided: true, awaitsMembers: true}
+		}
 		return heldBack(obstacleKind{resource: e.resource, forEver: e.isForEver()}, e)
 	}
 	if reason := r.tooMany(c.queue); reason != "" {
@@ -310,6 +315,8 @@ type excess struct {
 	others   int64 // use, and room kept for admitted PodGroups, where that counts
 	total    int64 // the total of all nodes
 	factor   float64
+	// more: the amount is for further members, too, not for the minimum alone.
+	more bool
 }
 
 // isForEver says whether the PodGroup asks for too much, whatever others use.
@@ -317,12 +324,16 @@ func (e *excess) isForEver() bool { return float64(e.want) > e.factor*float64(e.
 
 // Error describes the excess.
 func (e *excess) Error() string {
-	if !e.isForEver() {
-		return fmt.Sprintf("the minimum needs %[2]s %[1]s, and %[3]s are used or kept for admitted PodGroups: together more than %[4]g times the %[5]s "+
-			"that all nodes have together", e.resource, resources.Format(e.resource, e.want), resources.Format(e.resource, e.others), e.factor,
-			resources.Format(e.resource, e.total))
+	needs := "the minimum needs"
+	if e.more {
+		needs = "minResources need"
 	}
-	return fmt.Sprintf("the minimum needs %s %s, more than %g times the %s that all nodes have together",
+	if !e.isForEver() {
+		return fmt.Sprintf("%[6]s %[2]s %[1]s, and %[3]s are used or kept for admitted PodGroups: together more than %[4]g times the %[5]s "+
+			"that all nodes have together", e.resource, resources.Format(e.resource, e.want), resources.Format(e.resource, e.others), e.factor,
+			resources.Format(e.resource, e.total), needs)
+	}
+	return fmt.Sprintf("%s %s %s, more than %g times the %s that all nodes have together", needs,
 		resources.Format(e.resource, e.want), e.resource, e.factor, resources.Format(e.resource, e.total))
 }
 

@@ -122,7 +122,7 @@ func (s *fixture) rules() rules {
 		fifo: func(name string) bool {
 			return s.queues[name] != nil && s.queues[name].Spec.DequeueStrategy == schedulingv1beta1.DequeueStrategyFIFO
 		},
-		beyond:       func(_ string, want resources.List) *excess { return beyondCluster(want, nil, s.total, s.factor) },
+		beyond:       func(c *candidate) (*excess, bool) { return beyondCluster(c.want, nil, s.total, s.factor), false },
 		room:         s.books.RoomBesideReserved,
 		addReserved:  s.books.AddReserved,
 		exceeds:      s.books.Exceeds,

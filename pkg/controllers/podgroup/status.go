@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -151,6 +152,12 @@ func withoutOutcome(conditions []schedulingv1beta1.PodGroupCondition) []scheduli
 	return without(without(conditions, schedulingv1beta1.PodGroupScheduled), schedulingv1beta1.PodGroupUnschedulableType)
 }
 
+// saysAlready says whether the current condition says that the gang has started. It may say more about that.
+func saysAlready(conditions []schedulingv1beta1.PodGroupCondition, f *finding) bool {
+	last := current(conditions)
+	return f.kind == schedulingv1beta1.PodGroupScheduled && last != nil && last.Type == f.kind && last.Reason == f.reason
+}
+
 // nextStatus is the status of a PodGroup, from its present status, its members' counts and admission's decision.
 func nextStatus(group *schedulingv1beta1.PodGroup, t memberCounts, v decision, now time.Time, id string) *schedulingv1beta1.PodGroupStatus {
 	next := group.Status.DeepCopy()
@@ -175,7 +182,7 @@ func nextStatus(group *schedulingv1beta1.PodGroup, t memberCounts, v decision, n
 		next.Conditions = withoutOutcome(next.Conditions) // members of the next run have come
 	}
 	next.Phase = nextPhase(group.Status.Phase, group.Spec.MinMember, t)
-	if f := find(next.Phase, group.Spec.MinMember, t); f != nil {
+	if f := find(next.Phase, group.Spec.MinMember, t); f != nil && !saysAlready(next.Conditions, f) {
 		next.Conditions = withFinding(next.Conditions, *f, now, id)
 	}
 	return next
@@ -194,7 +201,8 @@ func sayWhichIncarnation(next *schedulingv1beta1.PodGroupStatus, ofJob bool, ver
 
 // isUrgent says whether a change of status must be written at once; counts and numbers can wait a little.
 func isUrgent(last, next *schedulingv1beta1.PodGroupStatus) bool {
-	if last.Phase != next.Phase || ptr.Deref(next.JobVersion, 0) != ptr.Deref(last.JobVersion, 0) || next.Succeeded < last.Succeeded {
+	if last.Phase != next.Phase || ptr.Deref(next.JobVersion, 0) != ptr.Deref(last.JobVersion, 0) || next.Succeeded < last.Succeeded ||
+		!apiequality.Semantic.DeepEqual(last.Reserved, next.Reserved) {
 		return true
 	}
 	lastCondition, nextCondition := current(last.Conditions), current(next.Conditions)
@@ -211,7 +219,8 @@ func isReport(last, next *schedulingv1beta1.PodGroupStatus) bool {
 	if !next.Phase.Admitted() {
 		return true
 	}
-	if !last.Phase.Admitted() || ptr.Deref(last.JobVersion, 0) != ptr.Deref(next.JobVersion, 0) || last.Succeeded != next.Succeeded || last.Failed != next.Failed {
+	if !last.Phase.Admitted() || ptr.Deref(last.JobVersion, 0) != ptr.Deref(next.JobVersion, 0) || last.Succeeded != next.Succeeded || last.Failed != next.Failed ||
+		!apiequality.Semantic.DeepEqual(last.Reserved, next.Reserved) {
 		return false
 	}
 	before, after := current(last.Conditions), current(next.Conditions)

@@ -69,7 +69,7 @@ func (t *Tracker) differing() (pods sets.Set[types.UID], groups, queues []string
 func (t *Tracker) agreesOn(pod *corev1.Pod) bool {
 	last, seated := t.seats[pod.UID]
 	account, amount, charged := t.ledger.Charged(pod.UID)
-	if !takesSeat(pod) {
+	if !TakesSeat(pod) {
 		return !seated && !charged
 	}
 	next := t.seatOf(pod, last)

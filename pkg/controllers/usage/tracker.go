@@ -173,12 +173,26 @@ func (t *Tracker) Hold(group *schedulingv1beta1.PodGroup, want, asked resources.
 	key := groupKey(group.Namespace, group.Name)
 	next := hold{uid: group.UID, account: AccountOf(group)}
 	if last := t.holds[key]; last.uid == next.uid && last.account == next.account {
-		next.want = smaller(most, last.want)
+		next.want = most.Least(last.want)
 	}
 	t.hold(key, next)
 	if !t.raise(key, most) {
 		t.raise(key, larger(next.want, want))
 	}
+}
+
+// Held is the whole amount that is held for a PodGroup; nil if nothing is. moved says that its account has changed since.
+func (t *Tracker) Held(group *schedulingv1beta1.PodGroup) (want resources.List, moved bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	h, held := t.holds[groupKey(group.Namespace, group.Name)]
+	if !held || h.uid != group.UID {
+		return nil, false
+	}
+	if h.account != AccountOf(group) || h.resting {
+		return nil, h.account != AccountOf(group)
+	}
+	return h.want, false
 }
 
 // Rest keeps no room for an admitted PodGroup whose minimum runs. Its members' charges are remembered: if one is lost, Hold keeps its part
@@ -196,8 +210,8 @@ func (t *Tracker) raise(key string, want resources.List) bool {
 	if h.want.Equal(want) {
 		return true
 	}
-	more := remainder(want, taken)
-	more.Sub(remainder(h.want, taken))
+	more := taken.Rest(want)
+	more.Sub(taken.Rest(h.want))
 	if t.ledger.Room(h.account, more) != nil {
 		return false
 	}
@@ -230,7 +244,7 @@ func (t *Tracker) Unclaimed() map[string]resources.List {
 	defer t.mu.Unlock()
 	unclaimed := map[string]resources.List{}
 	for group, h := range t.holds {
-		if rest := remainder(h.want, t.taken[group]); !h.resting && !rest.IsZero() {
+		if rest := t.taken[group].Rest(h.want); !h.resting && !rest.IsZero() {
 			unclaimed[group] = rest
 		}
 	}
@@ -304,7 +318,7 @@ func (t *Tracker) forgetPod(uid types.UID) {
 }
 
 func (t *Tracker) settle(pod *corev1.Pod) {
-	if !takesSeat(pod) {
+	if !TakesSeat(pod) {
 		t.unseat(pod.UID)
 		return
 	}
@@ -396,7 +410,7 @@ func (t *Tracker) assumeRest(group string) {
 	case h.resting:
 		t.ledger.DropAssumed(group)
 	default:
-		t.ledger.Assume(group, h.account, remainder(h.want, t.taken[group]))
+		t.ledger.Assume(group, h.account, t.taken[group].Rest(h.want))
 	}
 }
 
@@ -428,8 +442,8 @@ func (t *Tracker) accountOf(pod *corev1.Pod, group string, last seat) string {
 	return ledger.ChargedTo(pod, accounts)
 }
 
-// takesSeat says whether a pod takes up a part of its group's minimum: it is bound and has not failed, or has succeeded.
-func takesSeat(pod *corev1.Pod) bool {
+// TakesSeat says whether a pod takes up a part of its group's minimum: it is bound and has not failed, or has succeeded.
+func TakesSeat(pod *corev1.Pod) bool {
 	switch pod.Status.Phase {
 	case corev1.PodSucceeded:
 		return true
@@ -437,17 +451,6 @@ func takesSeat(pod *corev1.Pod) bool {
 		return false
 	}
 	return pod.Spec.NodeName != ""
-}
-
-// remainder is the part of want that is not taken, never negative.
-func remainder(want resources.List, taken resources.Sums) resources.List {
-	left := resources.List{}
-	for name, amount := range want {
-		if rest := taken.Left(name, amount); rest > 0 {
-			left[name] = rest
-		}
-	}
-	return left
 }
 
 // larger is the larger amount of each resource in either.
@@ -459,13 +462,4 @@ func larger(a, b resources.List) resources.List {
 		}
 	}
 	return most
-}
-
-// smaller is the smaller amount of each resource that both have.
-func smaller(a, b resources.List) resources.List {
-	least := resources.List{}
-	for name, amount := range a {
-		least[name] = min(amount, b[name])
-	}
-	return least
 }

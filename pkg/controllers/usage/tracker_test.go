@@ -472,7 +472,7 @@ func (w *world) fromStores() (charged, taken map[string]*big.Int) {
 	charged, taken = map[string]*big.Int{"q": {}, "r": {}}, map[string]*big.Int{}
 	for _, obj := range w.pods.GetIndexer().List() {
 		pod := obj.(*corev1.Pod)
-		if !takesSeat(pod) || GroupOf(pod) == "" {
+		if !TakesSeat(pod) || GroupOf(pod) == "" {
 			continue
 		}
 		cpu := big.NewInt(resources.PodRequests(pod)[corev1.ResourceCPU])

@@ -27,6 +27,8 @@ type group struct {
 	ranks    map[types.UID]int         // of the waiting members, from 0; nil if they must be counted anew
 	waits    resources.List            // what the waiting members request; nil if it must be added up anew
 
+	kept resources.List // what is kept for further members of a started gang; nil if it must be computed anew
+
 	attempt  *attempt  // the scheduling attempt that is going on, nil if there is none
 	decision *decision // the last decision, if it was no
 	scout    scout
@@ -57,7 +59,9 @@ type podGroup struct {
 	class   string // priority class
 	phase   schedulingv1beta1.PodGroupPhase
 	failed  int32 // members that have failed
-	bound   int64 // the last incarnation whose minimum was bound, as the status says; -1 if none was
+	// reserved is what the queue keeps for the members of a started gang in all; nil for gangs that ask for no more than their minimum.
+	reserved resources.List
+	bound    int64 // the last incarnation whose minimum was bound, as the status says; -1 if none was
 }
 
 // attempt is a scheduling attempt: from the decision that gave the gang places until all its members hold room, or it is rolled back.
@@ -151,7 +155,7 @@ func (g *group) setState(m *gang.Member, state gang.State) {
 }
 
 // membersChanged drops what is computed from the members once a change.
-func (g *group) membersChanged() { g.ranks, g.waits = nil, nil }
+func (g *group) membersChanged() { g.ranks, g.waits, g.kept = nil, nil, nil }
 
 // waitingRequests is what the waiting members request. It must not be changed.
 func (g *group) waitingRequests() resources.List {

@@ -201,6 +201,7 @@ func (t *Tracker) leave(g *group, m *gang.Member) {
 	if m.State != gang.Waiting && m.State != gang.Bound {
 		t.leaving.Insert(m.UID)
 	}
+	g.kept = nil
 	inAttempt := g.isInAttempt(m)
 	if g.Remove(m.UID); g.Len() == 0 {
 		g.requests = nil

@@ -11,6 +11,7 @@ import (
 	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/quota"
 	"github.com/muster-sched/muster/pkg/reservations"
+	"github.com/muster-sched/muster/pkg/resources"
 )
 
 // SetPodGroup takes over the spec and status of a PodGroup.
@@ -28,8 +29,10 @@ func (t *Tracker) setPodGroup(key Key, pg *schedulingv1beta1.PodGroup) {
 	if g.Succeeded != int(pg.Status.Succeeded) || g.podGroup.failed != pg.Status.Failed {
 		g.outcomeUntil = time.Time{}
 	}
+	wasReserved := g.podGroup.reserved
 	g.take(pg)
 	t.settleAccount(g)
+	t.Quota.keepFor(g, wasReserved)
 	t.changed(g)
 	if !t.isAdmitted(g) {
 		t.rollBack(g, "") // its queue has taken the admission back
@@ -79,6 +82,7 @@ func (g *group) take(pg *schedulingv1beta1.PodGroup) {
 	g.podGroup = podGroup{
 		exists: true, uid: pg.UID, version: pg.ResourceVersion, created: g.podGroup.created, named: accountOf(pg), account: g.podGroup.account,
 		class: pg.Spec.PriorityClassName, phase: pg.Status.Phase, failed: pg.Status.Failed, bound: lastBound(pg),
+		reserved: resources.FromResourceList(pg.Status.Reserved),
 	}
 	g.BelongTo(pg.UID)
 	if gang.IsRunOver(pg) { // the minimum of the next run was never bound
@@ -86,6 +90,7 @@ func (g *group) take(pg *schedulingv1beta1.PodGroup) {
 	}
 	g.minimumBound = g.minimumBound || g.podGroup.bound >= g.Version()
 	g.Spec = gang.SpecOf(pg)
+	g.kept = nil
 }
 
 // lastBound is the last incarnation of a gang whose minimum was bound at some time, -1 if none was. While a Job restarts, the phase is
@@ -120,7 +125,9 @@ func (t *Tracker) deletePodGroup(key Key, uid types.UID) {
 	}
 	t.rollBack(g, "")
 	t.WaitList.book.Forget(g.key)
+	wasReserved := g.podGroup.reserved
 	g.podGroup = podGroup{created: g.podGroup.created, bound: -1}
+	t.Quota.keepFor(g, wasReserved)
 	g.minimumBound, g.priority = false, nil
 	g.BelongTo("")
 	t.changed(g)

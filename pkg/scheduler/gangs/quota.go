@@ -35,6 +35,7 @@ type Quota struct {
 	pods     map[types.UID]*corev1.Pod // single pods and surplus that wait for quota
 	gangs    sets.Set[Key]             // gangs that wait for quota
 	terms    map[string]queueTerms     // by queue; queues without one are missing
+	started  map[Key]*group            // gangs for whose further members quota may be kept
 
 	nodeGroups map[string]*quota.NodeGroups // by queue; queues that name none are missing
 	grouped    map[types.UID]*corev1.Pod    // pods that were tried in a queue with node groups: they are tried again when these change
@@ -77,7 +78,7 @@ func (q *Quota) waiting() map[string]resources.Sums {
 
 func newQuota(t *Tracker) *Quota {
 	return &Quota{t: t, Ledger: ledger.New(), bound: sets.New[types.UID](), pods: map[types.UID]*corev1.Pod{}, gangs: sets.New[Key](), terms: map[string]queueTerms{},
-		nodeGroups: map[string]*quota.NodeGroups{}, grouped: map[types.UID]*corev1.Pod{}}
+		nodeGroups: map[string]*quota.NodeGroups{}, grouped: map[types.UID]*corev1.Pod{}, started: map[Key]*group{}}
 }
 
 func (q *Quota) forget(pod types.UID) {
@@ -319,7 +320,11 @@ func (q *Quota) claimsBefore(g *group, priority int32, surplus bool) []quota.Cla
 	if g != nil && !surplus {
 		key = g.key
 	}
-	return q.t.WaitList.book.Claims(key, priority, surplus)
+	claims := q.t.WaitList.book.Claims(key, priority, surplus)
+	if g == nil || surplus {
+		claims = append(claims, q.claimsOfStarted(g, priority)...)
+	}
+	return claims
 }
 
 // QuotaShortage says which queue has no room for a single pod: a pod without a gang, or surplus. A chosen pod has its quota assumed. The

@@ -423,3 +423,87 @@ func TestSucceededMembersCountWhenTheyAreGone(t *testing.T) {
 	s.createPods("g", "e")
 	reaches(schedulingv1beta1.PodGroupInqueue, 0) // the next run meets its minimum anew
 }
+
+// TestRoomForExecutorsIsKept: three applications share a queue of 4 cpu. Each has a driver as its minimum, and minResources of 3 cpu for the
+// driver and two executors.
+func TestRoomForExecutorsIsKept(t *testing.T) {
+	s := newFixture(t)
+	team := s.createQueue(mustertesting.MakeQueue(s.name("team")).Capability("cpu", "4")).Name
+	s.queueState(team, schedulingv1beta1.QueueStateOpen)
+	for _, name := range []string{"a", "b", "c"} {
+		s.createGroup(mustertesting.MakePodGroup(name).Queue(team).MinMember(1).MinResources("cpu", "3"))
+		s.createPods(name, name+"-driver")
+		if name == "a" {
+			s.phase(name, schedulingv1beta1.PodGroupInqueue)
+		}
+	}
+	reserves := func(name string, cpu int64) func() bool {
+		return func() bool {
+			status := s.group(name).Status
+			return status.Phase == schedulingv1beta1.PodGroupRunning && status.Reserved.Cpu().Value() == cpu
+		}
+	}
+	lacks := fmt.Sprintf("queue %q has 1 cpu free of its capability, 3 needed", team)
+	s.bind("a-driver")
+	s.eventually("room is kept for the executors", reserves("a", 3))
+	s.why("b", lacks)
+	whileDown(func() {})
+	s.never("another controller gives that room away", func() bool { return s.group("b").Status.Phase.Admitted() })
+	s.createPods("a", "a-1", "a-2")
+	s.bind("a-1", "a-2")
+	s.eventually("the executors use it", reserves("a", 0))
+	s.why("b", lacks)
+
+	s.setPhase(corev1.PodSucceeded, "a-driver", "a-1", "a-2")
+	s.phase("b", schedulingv1beta1.PodGroupInqueue)
+	s.bind("b-driver")
+	s.eventually("room is kept for the executors", reserves("b", 3))
+	s.why("c", lacks)
+	// All but the last second or two of its time has passed.
+	bound := metav1.NewTime(time.Now().Add(2*time.Second - holdTimeout))
+	s.changePods(func(status *corev1.PodStatus) {
+		status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: bound}}
+	}, "b-driver")
+	s.phase("c", schedulingv1beta1.PodGroupInqueue)
+	s.eventually("it is not kept any more", reserves("b", 0))
+	s.event(s.namespace, "PodGroup", "b", "QuotaReleased",
+		"no quota is kept for further members any more: members have not used all of minResources, and none was bound for 5m0s")
+	assert.Equal(t, schedulingv1beta1.PodGroupScheduled, s.group("b").Status.Conditions[len(s.group("b").Status.Conditions)-1].Type)
+}
+
+// TestApplicationsAreHeldToTheTotalOfTheCluster: 16 drivers would fit, and then no executor would. Those wait whose executors would not fit.
+func TestApplicationsAreHeldToTheTotalOfTheCluster(t *testing.T) {
+	s := newFixture(t)
+	_, err := kube.CoreV1().Nodes().Patch(s.ctx, node, types.MergePatchType,
+		[]byte(`{"status":{"allocatable":{"example.com/slot":"10"}}}`), metav1.PatchOptions{}, "status")
+	require.NoError(t, err)
+	team := s.createQueue(mustertesting.MakeQueue(s.name("team"))).Name
+	s.queueState(team, schedulingv1beta1.QueueStateOpen)
+	var names []string
+	for i := range 16 {
+		name := fmt.Sprintf("app-%02d", i)
+		names = append(names, name)
+		s.createPods(name, name)
+		s.createGroup(mustertesting.MakePodGroup(name).Queue(team).MinMember(1).MinResources("cpu", "1", "example.com/slot", "2"))
+	}
+	admitted := func() (in []string) {
+		for _, name := range names {
+			if s.group(name).Status.Phase.Admitted() {
+				in = append(in, name)
+			}
+		}
+		return in
+	}
+	s.eventually("six are admitted, as 1.2 times the 10 slots are 12", func() bool { return len(admitted()) == 6 })
+	first := admitted()
+	s.bind(first...)
+	for _, name := range first {
+		s.phase(name, schedulingv1beta1.PodGroupRunning)
+	}
+	s.why(names[15], "minResources need 2 example.com/slot, and 12 are used or kept for admitted PodGroups: together more than 1.2 times the 10 that all nodes have together")
+	whileDown(func() {})
+	s.never("another driver starts", func() bool { return len(admitted()) != 6 })
+	s.deletePods(names[0])
+	s.deleteGroup(names[0])
+	s.phase(names[6], schedulingv1beta1.PodGroupInqueue)
+}

@@ -193,6 +193,10 @@ type PodGroupStatus struct {
 	// Failed is the number of members that have failed.
 	// +optional
 	Failed int32 `json:"failed,omitempty"`
+	// Reserved is what the Queue keeps for the members of a started gang, with what they use. It is set if spec.minResources exceed the
+	// requests of the members that have started. It is unset when members have used all of it, or none was bound for the hold timeout.
+	// +optional
+	Reserved corev1.ResourceList `json:"reserved,omitempty"`
 }
 
 // PodGroup is a gang: a set of pods of which at least spec.minMember start together, or none does.
@@ -471,7 +475,8 @@ type QueueStatus struct {
 	// Completed is the number of PodGroups in phase Completed.
 	// +optional
 	Completed int32 `json:"completed,omitempty"`
-	// Reservation is what is kept for PodGroups of the Queue and its children that are admitted and have not started.
+	// Reservation is what is kept for PodGroups of the Queue and its children that are admitted: for their minimums, and for further members
+	// that their minResources include.
 	// +optional
 	Reservation Reservation `json:"reservation,omitempty"`
 	// Allocated is what the Queue's bound pods request, children included.

@@ -319,6 +319,13 @@ func (in *PodGroupStatus) DeepCopyInto(out *PodGroupStatus) {
 		*out = new(int32)
 		**out = **in
 	}
+	if in.Reserved != nil {
+		in, out := &in.Reserved, &out.Reserved
+		*out = make(v1.ResourceList, len(*in))
+		for key, val := range *in {
+			(*out)[key] = val.DeepCopy()
+		}
+	}
 	return
 }
 
