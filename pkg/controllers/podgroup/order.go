@@ -131,12 +131,17 @@ type obstacleKind struct {
 	limit   int64
 	// tooMany says that as many PodGroups run in a queue as may.
 	tooMany bool
+	// unsupported says that the PodGroup asks for what Muster does not have.
+	unsupported bool
 }
 
 // gangReason is the PodGroup's reason for an obstacle.
 func (o *obstacle) gangReason() string {
-	if o.kind.queue != "" || o.kind.tooMany {
+	switch {
+	case o.kind.queue != "" || o.kind.tooMany:
 		return schedulingv1beta1.QuotaExceededReason
+	case o.kind.unsupported:
+		return schedulingv1beta1.NotSupportedReason
 	}
 	return schedulingv1beta1.NotEnoughResourcesReason
 }
@@ -228,6 +233,9 @@ func (r *rules) judge(c, ahead *candidate, reserved quota.Reserved) decision {
 	}
 	if reason := r.notOpen(c.queue); reason != "" {
 		return heldBack(obstacleKind{text: reason}, words(reason))
+	}
+	if reason := unsupported(c.group); reason != "" {
+		return heldBack(obstacleKind{text: reason, unsupported: true, forEver: true}, words(reason))
 	}
 	if err := c.want.Validate(); err != nil {
 		return heldBack(obstacleKind{text: err.Error(), forEver: true}, fmt.Errorf("the minimum %w: see minResources and minMember", err))

@@ -44,6 +44,8 @@ const (
 	QuotaExceededReason = "QuotaExceeded"
 	// WaitingForQuotaReason is the reason of a member's condition PodScheduled for the same.
 	WaitingForQuotaReason = "WaitingForQuota"
+	// NotSupportedReason: the PodGroup asks for something that Muster does not have yet. The message names the field.
+	NotSupportedReason = "NotSupported"
 	// NotEnoughPodsReason: fewer members exist than the minimum asks for.
 	NotEnoughPodsReason = "NotEnoughTasks"
 	// NotEnoughPodsOfTaskReason: fewer members of a task exist than its minimum asks for.

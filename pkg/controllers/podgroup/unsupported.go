@@ -1,0 +1,37 @@
+package podgroup
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+)
+
+// unsupported names a field of a PodGroup that asks for something that Muster does not have yet, and says what to do; "" if there is none.
+// The gang waits then: it would start in a form that its author has ruled out. A preference rules nothing out.
+//
+// A Job's PodGroup repeats the partitions of its tasks. They are part of the minimums of the tasks, so nothing is ignored there.
+func unsupported(group *schedulingv1beta1.PodGroup) string {
+	if isRequired(group.Spec.NetworkTopology) {
+		return "spec.networkTopology with mode hard is not supported yet: set mode to soft, which lets the gang start on any nodes, or leave it out"
+	}
+	if owner := metav1.GetControllerOf(group); owner != nil && owner.Kind == "Job" && owner.APIVersion == batchv1alpha1.SchemeGroupVersion.String() {
+		return ""
+	}
+	for i, policy := range group.Spec.SubGroupPolicy {
+		divides := ptr.Deref(policy.SubGroupSize, 1) > 1 || ptr.Deref(policy.MinSubGroups, 0) > 0
+		if divides || isRequired(policy.NetworkTopology) {
+			return fmt.Sprintf("spec.subGroupPolicy[%d] is not supported yet: make a PodGroup for each sub group, "+
+				"or name minimums of tasks in minTaskMember, and leave it out", i)
+		}
+	}
+	return ""
+}
+
+// isRequired says whether a topology must hold. That is the default of the mode.
+func isRequired(topology *schedulingv1beta1.NetworkTopologySpec) bool {
+	return topology != nil && topology.Mode != schedulingv1beta1.SoftNetworkTopologyMode
+}
