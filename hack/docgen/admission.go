@@ -27,6 +27,9 @@ itself, without a webhook or a program of Muster. [` + "`muster lint`" + `](../l
 Muster's controllers find what these rules cannot check. They report it with [reasons and events](reasons.md).
 `
 
+// warnings is the policy whose binding only warns.
+const warnings = "muster-warnings"
+
 // inTenancy follows the name of a policy that is not part of an installation by itself.
 const inTenancy = ", off by default ([tenancy](../security.md))"
 
@@ -177,6 +180,9 @@ func describePolicies(page *strings.Builder, policies []admissionv1.ValidatingAd
 				names = append(names, string(need))
 			}
 			rows = append(rows, row(code(field), message, strings.Join(names, ", ")))
+		}
+		if policy.Name == warnings {
+			remark += ". It refuses nothing, and kubectl shows a warning"
 		}
 		title := fmt.Sprintf("Policy `%s`, on %s%s%s:", policy.Name, on, conditions(policy.Spec.MatchConditions), remark)
 		table(page, title, []string{"field", "message", "needs"}, rows)

@@ -28,6 +28,7 @@ func write(dir string) error {
 		"reference/admission.md":         admissionPage,
 		"reference/api.md":               apiPage,
 		"reference/cli.md":               cliPage,
+		"reference/fields.md":            fieldsPage,
 		"reference/plugin-arguments.md":  argumentsPage,
 		"reference/helm-values.md":       chartValuesPage,
 		"reference/scheduler-metrics.md": gangMetricsPage,

@@ -243,6 +243,33 @@ func TestPoliciesThatNeedMore(t *testing.T) {
 	}
 }
 
+// TestFieldsWithoutEffectAreWarnedOf asks the policy that warns as if it refused.
+func TestFieldsWithoutEffectAreWarnedOf(t *testing.T) {
+	text, err := manifests.FS.ReadFile("admission/warnings.yaml")
+	require.NoError(t, err)
+	rules := with(t, strings.Replace(string(text), "[Warn]", "[Deny]", 1))
+	const queue = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: q}\n"
+	for name, c := range map[string]struct{ text, says string }{
+		"a Job":               {job, ""},
+		"an estimate":         {strings.Replace(job, "spec:\n", "spec:\n  runningEstimate: 1h\n", 1), "spec.runningEstimate: has no effect yet"},
+		"a topology policy":   {strings.Replace(job, "replicas:", "topologyPolicy: restricted\n    replicas:", 1), "spec.tasks: topologyPolicy does not choose nodes"},
+		"no topology policy":  {strings.Replace(job, "replicas:", "topologyPolicy: none\n    replicas:", 1), ""},
+		"a queue":             {queue, ""},
+		"a queue's weight":    {queue + "spec: {weight: 2}\n", ""},
+		"a type":              {queue + "spec: {type: elastic}\n", "spec.type: has no effect"},
+		"clusters to forward": {queue + "spec: {extendClusters: [{name: b}]}\n", "spec.extendClusters: has no effect"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found := strings.Join(lines(check(t, rules, c.text, lint.Known{})), "; ")
+			if c.says == "" {
+				assert.Empty(t, found)
+				return
+			}
+			assert.Contains(t, found, c.says)
+		})
+	}
+}
+
 // The schema and later policies see what a policy writes.
 func TestDefaultsOfPoliciesAreWritten(t *testing.T) {
 	const defaults = `apiVersion: admissionregistration.k8s.io/v1

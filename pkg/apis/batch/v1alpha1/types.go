@@ -86,7 +86,7 @@ type JobSpec struct {
 	// +optional
 	Plugins map[string][]string `json:"plugins,omitempty"`
 
-	// RunningEstimate is how long the user expects the Job to run.
+	// RunningEstimate is how long the user expects the Job to run. It has no effect yet.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[-+]?(0|([0-9.]+([mnuµμ]?s|m|h))+)$') && duration(self) >= duration('0s')",message="invalid duration: use a Go duration like 90s, 5m or 1h30m, not a negative one"
@@ -124,7 +124,7 @@ type JobSpec struct {
 	// +optional
 	MinSuccess *int32 `json:"minSuccess,omitempty"`
 
-	// NetworkTopology asks for the Job's pods to be near each other in the network.
+	// NetworkTopology asks for the Job's pods to be near each other in the network. It is not supported yet: the Job stays Pending.
 	// +kubebuilder:validation:XValidation:rule="!(has(self.highestTierAllowed) && has(self.highestTierName))",message="must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously: remove one"
 	// +optional
 	NetworkTopology *NetworkTopologySpec `json:"networkTopology,omitempty"`
@@ -243,7 +243,7 @@ type PartitionPolicySpec struct {
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	MinPartitions int32 `json:"minPartitions,omitempty"`
-	// NetworkTopology constrains each partition.
+	// NetworkTopology constrains each partition. It is not supported yet: the Job stays Pending.
 	// +optional
 	NetworkTopology *NetworkTopologySpec `json:"networkTopology,omitempty"`
 }
@@ -276,7 +276,7 @@ type TaskSpec struct {
 	// Policies answer events of the task's pods, before the Job's policies are asked.
 	// +optional
 	Policies LifecyclePolicies `json:"policies,omitempty"`
-	// TopologyPolicy asks the kubelet's topology manager for an alignment.
+	// TopologyPolicy is handed on to the pods as an annotation. It chooses no node: the kubelet's topology manager decides.
 	// +optional
 	TopologyPolicy NumaPolicy `json:"topologyPolicy,omitempty"`
 	// MaxRetry is the number of container restarts that raises TaskFailed. 0 means the default, 3.

@@ -113,7 +113,7 @@ type SubGroupPolicySpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	Name string `json:"name,omitempty"`
-	// NetworkTopology constrains each sub group.
+	// NetworkTopology constrains each sub group. It is not supported yet.
 	// +optional
 	NetworkTopology *NetworkTopologySpec `json:"networkTopology,omitempty"`
 	// SubGroupSize is the number of members of each sub group.
@@ -162,10 +162,12 @@ type PodGroupSpec struct {
 	// +kubebuilder:validation:MaxProperties=256
 	// +optional
 	MinResources *corev1.ResourceList `json:"minResources,omitempty"`
-	// NetworkTopology asks for members to be near each other in the network.
+	// NetworkTopology asks for members to be near each other in the network. It is not supported yet: with mode hard the gang stays
+	// Pending, and mode soft has no effect.
 	// +optional
 	NetworkTopology *NetworkTopologySpec `json:"networkTopology,omitempty"`
-	// SubGroupPolicy divides the members into sub groups.
+	// SubGroupPolicy divides the members into sub groups. It is not supported yet: the gang stays Pending if a policy has a size above one, a
+	// minimum or a hard topology.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
 	// +optional
@@ -298,7 +300,8 @@ type Guarantee struct {
 
 // Affinity ties a Queue to groups of nodes.
 type Affinity struct {
-	// NodeGroupAffinity names the node groups that the Queue's pods go to.
+	// NodeGroupAffinity names the node groups that the pods of the Queue, and of the Queues below it, go to. A node's label
+	// volcano.sh/nodegroup-name names its group.
 	// +optional
 	NodeGroupAffinity *NodeGroupAffinity `json:"nodeGroupAffinity,omitempty"`
 	// NodeGroupAntiAffinity names the node groups that the Queue's pods stay away from.
@@ -355,7 +358,7 @@ type QueueSpec struct {
 	// evicted when the Queue's capability is lowered. Default true.
 	// +optional
 	Reclaimable *bool `json:"reclaimable,omitempty"`
-	// ExtendClusters are clusters that the Queue's Jobs may be forwarded to.
+	// ExtendClusters are clusters that the Queue's Jobs may be forwarded to in Volcano. They have no effect.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
 	// +optional
@@ -366,7 +369,7 @@ type QueueSpec struct {
 	// Affinity ties the Queue to groups of nodes.
 	// +optional
 	Affinity *Affinity `json:"affinity,omitempty"`
-	// Type of the Queue.
+	// Type of the Queue. It has no effect.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	Type string `json:"type,omitempty"`
