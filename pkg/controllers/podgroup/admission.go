@@ -139,6 +139,9 @@ func (a *admission) Sync(ctx context.Context, _ string) (time.Duration, error) {
 	start := a.clock.Now()
 	classes := a.classes()
 	candidates := a.candidates(classes)
+	for _, c := range candidates {
+		c.lacks = a.tracker.Lacking(c.group, c.want)
+	}
 	shares := a.tracker.Ledger().ShareOut(a.cluster.Allocatable(), waitingIn(candidates))
 	line := a.line(candidates, shares)
 	again := time.Duration(0) // when the first turn or waiting time ends, or the time that a queue has to be opened; 0 if there is none
@@ -217,7 +220,7 @@ func waitingIn(candidates []*candidate) map[string]resources.Sums {
 		if waiting[c.queue] == nil {
 			waiting[c.queue] = resources.Sums{}
 		}
-		waiting[c.queue].Add(c.want)
+		waiting[c.queue].Add(c.lacks)
 	}
 	return waiting
 }
@@ -332,12 +335,12 @@ func (a *admission) rules(line *line, classes map[string]int32, shares quota.Sha
 			if evictions == nil {
 				evictions = books.Evictions(shares, units())
 			}
-			return evictions.CanMakeRoom(reserved, c.account, c.priority, c.want)
+			return evictions.CanMakeRoom(reserved, c.account, c.priority, c.lacks)
 		},
 		hold: func(c *candidate) {
 			a.tracker.Grant(c.group, c.want)
 			if evictions != nil {
-				evictions.Add(c.account, c.want)
+				evictions.Add(c.account, c.lacks)
 			}
 			line.admitted(c)
 			for _, queue := range books.Path(c.queue) {
@@ -355,21 +358,21 @@ func (a *admission) beyond(c *candidate, total resources.List, shares quota.Shar
 	if queue, err := a.queues.Get(c.queue); err == nil {
 		if factor, _ := usage.OvercommitFactor(queue); factor > 0 { // the queue controller reports an invalid one
 			_, all := books.Totals(quota.Root)
-			return beyondCluster(c.want, all, total, factor), false
+			return beyondCluster(c.lacks, all, total, factor), false
 		}
 	}
 	isFor := purposeOf(c.group, a.tracker.Members(c.group.Namespace, c.group.Name), a.tracker.RequestsOf)
-	if e := beyondCluster(c.want, nil, total, a.factor); e != nil || isFor == forMinimum || books.MayReclaim(shares, c.account, c.want) {
+	if e := beyondCluster(c.want, nil, total, a.factor); e != nil || isFor == forMinimum || books.MayReclaim(shares, c.account, c.lacks) {
 		return e, false
 	}
 	_, all := books.Totals(quota.Root)
-	if e = beyondCluster(c.want, all, total, a.factor); e != nil && !a.neverPreempts(c) {
+	if e = beyondCluster(c.lacks, all, total, a.factor); e != nil && !a.neverPreempts(c) {
 		for _, unit := range units() {
 			if unit.Priority < c.priority {
 				all.Sub(unit.Requests) // it goes first
 			}
 		}
-		e = beyondCluster(c.want, all, total, a.factor)
+		e = beyondCluster(c.lacks, all, total, a.factor)
 	}
 	if isFor == notKnown {
 		return nil, e != nil && a.clock.Since(c.group.CreationTimestamp.Time) < openingTime

@@ -25,6 +25,8 @@ type candidate struct {
 	account string
 	// want is the demand of its minimum.
 	want resources.List
+	// lacks is the part of want that no member has yet: a PodGroup may come after its pods, or anew under its name.
+	lacks resources.List
 	// priority is the value of its PriorityClass.
 	priority int32
 	// queuedSince and queuedAs are its place in the queue: creation time and name of it, or of the PhJob that it is for.
@@ -206,7 +208,7 @@ func decide(next func() *candidate, r rules) []decided {
 			ahead[line] = c
 		}
 		if c.turn > 0 && v.lacksRoom() && !r.exceeds(c.account, c.want) {
-			r.addReserved(reserved, quota.Claim{Queue: c.account, Want: c.want})
+			r.addReserved(reserved, quota.Claim{Queue: c.account, Want: c.lacks})
 			v.keeps = true
 		}
 		all = append(all, decided{c, v})
@@ -258,7 +260,7 @@ func (r *rules) judge(c, ahead *candidate, reserved quota.Reserved) decision {
 	if reason := r.tooMany(c.queue); reason != "" {
 		return heldBack(obstacleKind{tooMany: true}, words(reason))
 	}
-	if s := r.room(reserved, c.account, c.want); s != nil && (s.IsForEver() || s.Behind || c.byQuotaAlone() || !r.couldReclaim(c, reserved)) {
+	if s := r.room(reserved, c.account, c.lacks); s != nil && (s.IsForEver() || s.Behind || c.byQuotaAlone() || !r.couldReclaim(c, reserved)) {
 		return lacksQuota(s)
 	}
 	return decision{admitted: true}
@@ -382,6 +384,7 @@ func (c *candidate) byQuotaAlone() bool { return c.phJob != nil }
 
 func newCandidate(group *schedulingv1beta1.PodGroup) *candidate {
 	waitingTime, err := usage.WaitingTime(group)
+	want := usage.MinimumOf(group)
 	return &candidate{
 		waitingTime: waitingTime,
 		ignored:     err,
@@ -390,7 +393,8 @@ func newCandidate(group *schedulingv1beta1.PodGroup) *candidate {
 		key:     group.Namespace + "/" + group.Name,
 		queue:   usage.QueueOf(group),
 		account: usage.AccountOf(group),
-		want:    usage.MinimumOf(group),
+		want:    want,
+		lacks:   want,
 
 		queuedSince: group.CreationTimestamp.Time,
 		queuedAs:    group.Name,

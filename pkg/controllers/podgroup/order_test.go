@@ -142,6 +142,13 @@ func overdue(name, queue, cpu string) *candidate {
 	return c
 }
 
+// anew is a candidate whose members have a part of its minimum already.
+func anew(name, queue, cpu, lacking string) *candidate {
+	c := wants(name, queue, cpu)
+	c.lacks = wants(name, queue, lacking).want
+	return c
+}
+
 // impatient is a candidate that other candidates have passed for long enough.
 func impatient(name, queue, cpu string) *candidate {
 	c := wants(name, queue, cpu)
@@ -165,6 +172,10 @@ func TestDecide(t *testing.T) {
 		"each sees what was admitted before it": {
 			candidates: []*candidate{wants("a", "t", "3"), wants("b", "t", "2"), wants("c", "t", "1")},
 			want:       []string{"", `queue "t" has 1 cpu free of its capability, 2 needed`, ""},
+		},
+		"members that are bound already need no room a second time": {
+			candidates: []*candidate{wants("a", "t", "1"), anew("b", "t", "4", "3"), anew("c", "t", "5", "1")},
+			want:       []string{"", "", `can never fit queue "t": 5 cpu asked, its capability is 4`},
 		},
 		"first in, first out: a blocked one holds the line": {
 			candidates: []*candidate{wants("a", "f", "3"), wants("b", "f", "2"), wants("c", "f", "1"), wants("d", "t", "1")},

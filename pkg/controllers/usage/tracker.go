@@ -144,6 +144,18 @@ func (t *Tracker) PodGroups(queue string) []*schedulingv1beta1.PodGroup {
 	return groups
 }
 
+// Lacking is the part of an amount that the members of a PodGroup do not have yet. Members have it that are bound and have not failed, or have
+// succeeded.
+func (t *Tracker) Lacking(group *schedulingv1beta1.PodGroup, want resources.List) resources.List {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	taken, some := t.taken[groupKey(group.Namespace, group.Name)]
+	if !some {
+		return want
+	}
+	return taken.Rest(want)
+}
+
 // Grant keeps room for the minimum of an admitted PodGroup, whatever room there is: admission has found it. The amounts of members that are
 // bound, or have succeeded, are taken off the hold. An amount that no cluster can have holds nothing.
 func (t *Tracker) Grant(group *schedulingv1beta1.PodGroup, want resources.List) {

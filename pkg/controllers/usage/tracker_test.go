@@ -244,6 +244,19 @@ func TestOnlyWhatIsChargedIsKeptForLostPods(t *testing.T) {
 	assert.EqualValues(t, 10000, all.Amount(corev1.ResourceCPU), "no more than the queue has")
 }
 
+// TestWhatMembersHaveIsNotAskedForAgain: a PodGroup may come after its pods.
+func TestWhatMembersHaveIsNotAskedForAgain(t *testing.T) {
+	w := newWorld(t)
+	want := resources.List{corev1.ResourceCPU: 3000}
+	w.putPod(bound("a").Annotation(schedulingv1beta1.ChargedToAnnotation, "q").Obj())
+	w.putPod(bound("failed").Phase(corev1.PodFailed).Obj())
+	w.deliverAll()
+	w.putGroup(group().Obj())
+	w.deliverAll()
+	assert.Equal(t, resources.List{corev1.ResourceCPU: 2000}, w.Lacking(group().Obj(), want))
+	assert.Equal(t, want, w.Lacking(mustertesting.MakePodGroup("other").Obj(), want))
+}
+
 func TestChargesFollowTheGroup(t *testing.T) {
 	w := newWorld(t)
 	w.putPod(bound("a").Obj())
