@@ -124,7 +124,7 @@ func waitsFor(reason string) func(*corev1.Pod) bool {
 func (s *adopted) expect(running, waiting int, reason string) {
 	s.T.Helper()
 	s.Soon(fmt.Sprintf("%d pods run and %d wait for %s", running, waiting, reason), func() bool {
-		return s.count(isRunning) == running && s.count(isBound) == running && s.count(waitsFor(reason)) == waiting
+		return len(s.pods()) == running+waiting && s.count(isRunning) == running && s.count(isBound) == running && s.count(waitsFor(reason)) == waiting
 	}, func() any { return s.conditions() })
 }
 
@@ -314,7 +314,7 @@ func TestASuspendedBatchJobGivesItsQuotaBack(t *testing.T) {
 	}
 	suspend(true)
 	s.expect(3, 0, "")
-	require.Len(t, s.groups(), 1)
+	s.Soon("its PodGroup has gone", func() bool { return len(s.groups()) == 1 }, func() any { return s.groups() })
 	suspend(false)
 	s.expect(3, 3, "WaitingForAdmission")
 }
