@@ -103,8 +103,8 @@ func TestPoliciesKnowTheSchedulerName(t *testing.T) {
 			}
 		}
 		require.NoError(t, yaml.Unmarshal([]byte(document), &policy))
-		first := policy.Spec.Variables[0] // by this place kustomizations change it
+		first := policy.Spec.Variables[0]
 		assert.Equal(t, "schedulerName", first.Name, file)
-		assert.Equal(t, "'"+SchedulerName+"'", first.Expression, file)
+		assert.Equal(t, `params.?data.default.orValue("`+SchedulerName+`")`, first.Expression, "%s: the default without the ConfigMap", file)
 	}
 }
