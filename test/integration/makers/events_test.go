@@ -39,6 +39,7 @@ var events = []event{
 		c.runs()
 	}},
 	{"two", withoutHeld, startTwo},
+	{"two-held", held, startTwo},
 	{"closed", everyone, closedFirst},
 	{"closed-later", everyone, func(c *cell) {
 		c.addQueue(c.name, c.maker.pods())
@@ -112,6 +113,19 @@ var events = []event{
 		c.stays()
 		c.queueSays(c.name, int64(n))
 		c.resize(c.name, n+1)
+		c.runs()
+	}},
+	{"group-anew-below", writers, func(c *cell) {
+		n := c.maker.pods()
+		c.addQueue(c.name, n)
+		i := c.start("a")
+		c.runs()
+		lost := i.ordered()[n-2]
+		c.deleteGroups()
+		c.remove(lost)
+		i.writeGroup()
+		c.stays()
+		i.replace(lost)
 		c.runs()
 	}},
 	{"group-anew-early", writers, func(c *cell) {
