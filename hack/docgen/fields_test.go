@@ -30,7 +30,7 @@ func TestAFieldWithoutAStateIsAnError(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []string{"| `spec.a` | works |  |\n", "| `spec.list[*].b` | no effect | why |\n", "| `spec.list[*].c.d` | works |  |\n"}, rows)
 	_, err = kind.rows([]string{"spec.a", "spec.list[*].b", "spec.list[*].c", "spec.ab"})
-	assert.ErrorContains(t, err, "spec.ab has no state")
+	require.ErrorContains(t, err, "spec.ab has no state")
 	_, err = kind.rows([]string{"spec.a", "spec.list[*].c"})
 	assert.ErrorContains(t, err, "spec.list[*].b has a state, and there is no such field")
 }

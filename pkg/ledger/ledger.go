@@ -145,8 +145,7 @@ func (l *Ledger) ShareOut(total resources.List, waiting map[string]resources.Sum
 	l.lock()
 	defer l.mu.Unlock()
 	last := &l.shared
-	areSame := func(a, b resources.Sums) bool { return maps.Equal(a, b) }
-	if last.shares != nil && last.changes == l.changes && maps.Equal(last.total, total) && maps.EqualFunc(last.waiting, waiting, areSame) {
+	if last.shares != nil && last.changes == l.changes && maps.Equal(last.total, total) && maps.EqualFunc(last.waiting, waiting, maps.Equal[resources.Sums, resources.Sums]) {
 		return last.shares
 	}
 	l.shared = sharedOnce{l.changes, total, waiting, l.tree.ShareOut(total, waiting), last.count + 1}

@@ -75,7 +75,7 @@ func TestNoPodIsCreatedBeforeOneOfAHigherPriority(t *testing.T) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if n := len(tasks); n > 0 && tasks[n-1] != task {
-			assert.EqualValues(t, map[string]int{"mid": 2, "low": 22}[task], n, "the pods before %s", task)
+			assert.Equal(t, map[string]int{"mid": 2, "low": 22}[task], n, "the pods before %s", task)
 		}
 		tasks = append(tasks, task)
 		return false, nil, nil

@@ -41,7 +41,7 @@ func (q *Quota) setNodeGroups(queue string, groups *quota.NodeGroups, moved bool
 	} else {
 		q.nodeGroups[queue] = groups
 	}
-	if groups.Equal(last) && !(moved && len(q.nodeGroups) > 0) {
+	if groups.Equal(last) && (!moved || len(q.nodeGroups) == 0) {
 		return
 	}
 	for _, g := range q.t.gangs {

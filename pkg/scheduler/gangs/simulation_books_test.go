@@ -241,7 +241,7 @@ func (b *books) named(key Key) sets.Set[string] {
 	named := sets.New[string]()
 	for uid, pod := range b.pods {
 		_, fixed := b.bindings[uid]
-		if k, _ := simKeyOf(pod); k == key && !(fixed && b.isBound(pod)) && simNames(pod) != "" {
+		if k, _ := simKeyOf(pod); k == key && (!fixed || !b.isBound(pod)) && simNames(pod) != "" {
 			named.Insert(simNames(pod))
 		}
 	}

@@ -524,13 +524,14 @@ func (s *simulation) bindByHand() {
 		return
 	}
 	for _, node := range slices.Sorted(maps.Keys(s.nodes)) {
-		if s.free(node) >= simCPU(s.api[uid]) {
-			bound := s.api[uid].DeepCopy()
-			bound.Spec.NodeName = node
-			s.room[uid] = &simRoom{node: node, cpu: simCPU(bound), bound: true}
-			s.tellPod(bound)
-			return
+		if s.free(node) < simCPU(s.api[uid]) {
+			continue
 		}
+		bound := s.api[uid].DeepCopy()
+		bound.Spec.NodeName = node
+		s.room[uid] = &simRoom{node: node, cpu: simCPU(bound), bound: true}
+		s.tellPod(bound)
+		return
 	}
 }
 

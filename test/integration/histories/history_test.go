@@ -431,18 +431,19 @@ func (w *world) restart() {
 	inFlight, groups, ledger := w.process.attempts(), w.told().groups, w.process.tracker.Quota.Ledger
 	w.process.kill()
 	for _, tried := range inFlight {
-		if w.oneIn(2, "bound") {
-			w.note("%s was bound to %s", tried.pod.Name, tried.node)
-			account, _, _ := ledger.Charged(tried.pod.UID)
-			annotations := map[string]string{schedulingv1beta1.ChargedToAnnotation: account}
-			if group := groups[groupOf(tried.pod)]; group != nil {
-				annotations[schedulingv1beta1.BoundForAnnotation] = string(group.UID)
-			}
-			_ = w.api.bind(&corev1.Binding{
-				ObjectMeta: metav1.ObjectMeta{Name: tried.pod.Name, Namespace: tried.pod.Namespace, UID: tried.pod.UID, Annotations: annotations},
-				Target:     corev1.ObjectReference{Name: tried.node},
-			})
+		if !w.oneIn(2, "bound") {
+			continue
 		}
+		w.note("%s was bound to %s", tried.pod.Name, tried.node)
+		account, _, _ := ledger.Charged(tried.pod.UID)
+		annotations := map[string]string{schedulingv1beta1.ChargedToAnnotation: account}
+		if group := groups[groupOf(tried.pod)]; group != nil {
+			annotations[schedulingv1beta1.BoundForAnnotation] = string(group.UID)
+		}
+		_ = w.api.bind(&corev1.Binding{
+			ObjectMeta: metav1.ObjectMeta{Name: tried.pod.Name, Namespace: tried.pod.Namespace, UID: tried.pod.UID, Annotations: annotations},
+			Target:     corev1.ObjectReference{Name: tried.node},
+		})
 	}
 	w.start()
 }

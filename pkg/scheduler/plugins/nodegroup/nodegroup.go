@@ -125,7 +125,7 @@ func (*NodeGroup) PreScore(_ context.Context, cycle fwk.CycleState, _ *corev1.Po
 
 // Score prefers nodes of preferred groups, and nodes of groups to be avoided come last.
 func (*NodeGroup) Score(_ context.Context, cycle fwk.CycleState, _ *corev1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
-	return fwk.MaxNodeScore / 2 * (1 + pathOf(cycle).Prefers(groupOf(node.Node()))), nil
+	return fwk.MaxScore / 2 * (1 + pathOf(cycle).Prefers(groupOf(node.Node()))), nil
 }
 
 // ScoreExtensions returns nil: scores need no normalization.
