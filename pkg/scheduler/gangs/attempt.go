@@ -163,7 +163,7 @@ func (t *Tracker) Unreserve(pod *corev1.Pod) {
 		return // gone; or the API has bound it after all; or it held nothing
 	}
 	was := m.State
-	t.WaitList.sharing.freed++
+	t.WaitList.sharing.roomFreed(t.clock.Now())
 	g.setState(m, gang.Waiting)
 	switch {
 	case was == gang.Released && g.Counts(m) && g.podGroup.exists && t.isAdmitted(g) && !g.Seated():
@@ -337,7 +337,7 @@ func (t *Tracker) Fail(pod *corev1.Pod) (inGang bool) {
 		return false
 	}
 	if g.Seated() {
-		g.noRoomAt = t.WaitList.sharing.freed
+		t.WaitList.sharing.foundNoRoom(g, t.clock.Now())
 		delete(t.WaitList.sharing.turnedBack, pod.UID)
 		return false
 	}

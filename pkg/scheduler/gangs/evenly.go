@@ -1,6 +1,8 @@
 package gangs
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -13,11 +15,29 @@ type sharing struct {
 	gangs      map[Key]*group    // the gangs that run and may have members that wait
 	turnedBack map[types.UID]int // surplus that lets other gangs go first, and what taken was then
 	freed      int               // how often room may have come free on nodes
+	freedAt    time.Time         // when that was last
 	taken      int               // how often surplus has taken room
 }
 
 func newSharing() sharing {
 	return sharing{gangs: map[Key]*group{}, turnedBack: map[types.UID]int{}, freed: 1}
+}
+
+// snapshotLag is how long a scheduling cycle may not see room that an event of the API has freed. The scheduler's cache has a handler of its
+// own.
+const snapshotLag = time.Second
+
+// roomFreed notes that room may have come free on nodes.
+func (s *sharing) roomFreed(now time.Time) {
+	s.freed++
+	s.freedAt = now
+}
+
+// foundNoRoom notes that surplus of a gang found no room. That says nothing of room that has just come free.
+func (s *sharing) foundNoRoom(g *group, now time.Time) {
+	if now.Sub(s.freedAt) > snapshotLag {
+		g.noRoomAt = s.freed
+	}
 }
 
 // LetsOthersGoFirst says whether a surplus pod that has found room must wait. Gangs that run with less surplus go first: their next members

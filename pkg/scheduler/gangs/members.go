@@ -168,7 +168,7 @@ func (t *Tracker) DeletePod(pod *corev1.Pod) {
 	delete(t.unseen, pod.UID)
 	delete(t.WaitList.held.pods, pod.UID)
 	if pod.Spec.NodeName != "" {
-		t.WaitList.sharing.freed++
+		t.WaitList.sharing.roomFreed(t.clock.Now())
 	}
 	t.Quota.forget(pod.UID)
 	if t.Quota.Ledger.Release(pod.UID) {

@@ -251,7 +251,7 @@ func (q *Quota) SetQueue(queue *schedulingv1beta1.Queue) {
 func (q *Quota) nodesChanged(guarantees bool) {
 	q.t.mu.Lock()
 	defer q.t.mu.Unlock()
-	q.t.WaitList.sharing.freed++
+	q.t.WaitList.sharing.roomFreed(q.t.clock.Now())
 	if guarantees {
 		q.wakeQuotaWaiters()
 	}
