@@ -189,6 +189,7 @@ status:
   phase: Running
   conditions: [{type: Scheduled, status: "True", reason: tasks in gang are ready to be scheduled, transitionID: x, lastTransitionTime: "2026-01-01T00:00:00Z"}]
   running: 2
+  reserved: {cpu: "3"}
 `,
 	queues: `
 apiVersion: scheduling.volcano.sh/v1beta1

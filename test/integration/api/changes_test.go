@@ -311,7 +311,7 @@ func jobsOf(t *testing.T, file string) []*unstructured.Unstructured {
 	var found []*unstructured.Unstructured
 	for _, document := range strings.Split(string(text), "\n---") {
 		object := &unstructured.Unstructured{Object: normal(t, parse(t, document))}
-		if object.GetKind() == "Job" {
+		if object.GroupVersionKind() == batchv1alpha1.SchemeGroupVersion.WithKind("Job") {
 			found = append(found, object)
 		}
 	}
