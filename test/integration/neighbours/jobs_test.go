@@ -277,17 +277,17 @@ var lives = []abuse{
 		}
 	}},
 	{name: "policies-that-undo-each-other", do: func(b *tenant) {
-		actions := []busv1alpha1.Action{
+		actions := []busv1alpha1.Action{ // of the whole job, of a task, of a partition: not each goes with each event
 			busv1alpha1.AbortJobAction, busv1alpha1.ResumeJobAction, busv1alpha1.TerminateJobAction, busv1alpha1.CompleteJobAction,
 			busv1alpha1.RestartTaskAction, busv1alpha1.RestartPartitionAction,
 		}
 		b.many(12, func(i int) {
 			task := mustertesting.MakeTask("a", 4).ExitAfter(10*time.Millisecond, i%2).
-				Policy(busv1alpha1.PodFailedEvent, actions[i%6]).Policy(busv1alpha1.TaskCompletedEvent, actions[(i+1)%6])
+				Policy(busv1alpha1.PodFailedEvent, actions[i%6]).Policy(busv1alpha1.TaskCompletedEvent, actions[(i+1)%5])
 			if i%6 == 5 {
 				task.Partitions(2, 2)
 			}
-			job := b.job(i).MaxRetry(1000000).Policy(busv1alpha1.JobUnknownEvent, actions[(i+2)%6]).Policy(busv1alpha1.JobUpdatedEvent, busv1alpha1.RestartJobAction)
+			job := b.job(i).MaxRetry(1000000).Policy(busv1alpha1.JobUnknownEvent, actions[(i+2)%4]).Policy(busv1alpha1.JobUpdatedEvent, busv1alpha1.RestartJobAction)
 			b.must(job.Task(task).Obj())
 		})
 	}},
