@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Patience is how long a bound pod may take to start before it is told of. Most pods start sooner, and cost no status then.
+// Patience is how long a bound pod may take to start before the Job's status names it. Most pods start sooner and cause no write.
 const Patience = 10 * time.Second
 
 // Slow tells of bound pods that have not started for longer than Patience; "" if there are none. next is in how long there may be more, 0 for

@@ -11,7 +11,7 @@ import (
 	"github.com/muster-sched/muster/pkg/job/startup"
 )
 
-// TestSlow: only pods that have a node and do not run are told of, and not before their time.
+// TestSlow: only bound pods that do not run are slow, and only after Patience.
 func TestSlow(t *testing.T) {
 	now := time.Unix(1000, 0)
 	pod := func(name, node string, p corev1.PodPhase, bound time.Duration) *corev1.Pod {

@@ -159,7 +159,7 @@ func (q *Quota) charge(pod *corev1.Pod, g *group, requests resources.List) {
 	}
 }
 
-// chargeMembers books the use of a gang's members again: those that were bound without an account follow their gang.
+// chargeMembers charges a gang's members again. Members that were bound without an account are charged to the gang's present account.
 func (q *Quota) chargeMembers(g *group) {
 	for _, m := range g.Members() {
 		q.charge(m.Pod, g, m.Requests)

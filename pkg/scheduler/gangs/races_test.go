@@ -406,7 +406,7 @@ func TestAMemberThatGoesInItsCycleDoesNotStayInPermit(t *testing.T) {
 	gone := func(tr *Tracker) { tr.DeletePod(member) }
 	rejected := func(t *testing.T, tr *Tracker) {
 		require.Contains(t, (&dispatcher{tr}).nextActions(theGang).Reject, member.UID)
-		for range 2 { // the framework adds the pod to those that wait after the plugin has answered
+		for range 2 { // the framework lists the pod as waiting only after Permit has returned
 			actions, _ := (&dispatcher{tr}).tick()
 			require.Contains(t, actions.Reject, member.UID)
 		}

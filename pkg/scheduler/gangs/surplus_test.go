@@ -229,8 +229,8 @@ func TestSurplusIsSharedEvenlyThoughItBacksOff(t *testing.T) {
 	})
 }
 
-// TestSurplusThatDoesNotFitHoldsNoOtherBack: the gang with less surplus needs larger nodes than those that come.
-func TestSurplusThatDoesNotFitHoldsNoOtherBack(t *testing.T) {
+// TestSurplusThatDoesNotFitDelaysNoOtherGang: the gang with less surplus needs larger nodes than the new ones.
+func TestSurplusThatDoesNotFitDelaysNoOtherGang(t *testing.T) {
 	s := newSimulation(t, noDraw, simArgs())
 	s.resize(2, 2000)
 	large := s.createGang("large", gangSpec{size: 1, minimum: 1, cpu: 2000})

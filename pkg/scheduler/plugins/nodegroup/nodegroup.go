@@ -1,4 +1,4 @@
-// Package nodegroup keeps the pods of a queue on groups of nodes: those that the queue and its ancestors allow in spec.affinity.
+// Package nodegroup keeps the pods of a queue on the node groups that the queue and its ancestors allow.
 //
 // A node's group is the value of its label volcano.sh/nodegroup-name. Pods of queues without spec.affinity skip the plugin. The tracker
 // tries the pods again that were rejected, when a queue changes.
