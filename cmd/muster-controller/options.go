@@ -25,6 +25,7 @@ import (
 	"github.com/spf13/pflag"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/fence"
 	"github.com/muster-sched/muster/pkg/phjob"
 )
 
@@ -238,6 +239,7 @@ func validateLeaderElection(l *componentbaseconfig.LeaderElectionConfiguration) 
 type config struct {
 	*options
 	client         *rest.Config
+	fence          *fence.Fence                 // nil without leader election
 	phJobs         *phjob.Config                // nil when PhJobs are switched off
 	serving        *apiserver.SecureServingInfo // nil when the port is 0
 	authentication apiserver.AuthenticationInfo
@@ -255,6 +257,10 @@ func (o *options) complete() (*config, error) {
 	client.DisableCompression = true
 	rest.AddUserAgent(client, programName)
 	cfg := &config{options: o, client: client}
+	if o.leaderElection.LeaderElect {
+		cfg.fence = fence.New(o.leaderElection.RenewDeadline.Duration)
+		client.Wrap(cfg.fence.Wrap)
+	}
 	if cfg.phJobs, err = readPhJobSettings(o.primehubConfig); err != nil {
 		return nil, err
 	}

@@ -144,5 +144,5 @@ func newLock(cfg *config) (resourcelock.Interface, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the lease lock: %w", err)
 	}
-	return lock, nil
+	return cfg.fence.Lock(lock), nil
 }

@@ -92,6 +92,7 @@ var layers = []layer{
 	{folder: "pkg/heap", rank: 0},
 	{folder: "pkg/text", rank: 0},
 	{folder: "pkg/connection", rank: 0},
+	{folder: "pkg/fence", rank: 0},
 	{folder: "manifests", rank: 0},
 
 	{folder: "pkg/localcluster", rank: side, banned: noScheduler},

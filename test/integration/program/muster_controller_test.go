@@ -25,6 +25,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
@@ -40,13 +41,14 @@ const soon = 30 * time.Second
 var (
 	binaries   string // the folder of the programs
 	kubeconfig string
+	config     *rest.Config
 	kube       kubernetes.Interface
 	muster     versioned.Interface
 )
 
 func TestMain(m *testing.M) {
 	harness.Main(m, localcluster.Options{ControlPlaneOnly: true}, func(ctx context.Context, env *harness.Env) (func() error, error) {
-		kubeconfig, kube, muster = env.Cluster.Kubeconfig(), env.Kube, env.Muster
+		kubeconfig, config, kube, muster = env.Cluster.Kubeconfig(), env.Config, env.Kube, env.Muster
 		binaries = filepath.Dir(env.Cluster.Dir())
 		build := exec.CommandContext(ctx, "go", "build", "-o", binaries+"/", "github.com/muster-sched/muster/cmd/muster-controller",
 			"github.com/muster-sched/muster/cmd/muster-scheduler")
@@ -183,11 +185,7 @@ func awaitWork(t *testing.T) {
 
 func holder(t *testing.T) string {
 	t.Helper()
-	lease, err := kube.CoordinationV1().Leases("muster-system").Get(t.Context(), "muster-controller", metav1.GetOptions{})
-	if err != nil || lease.Spec.HolderIdentity == nil {
-		return ""
-	}
-	return *lease.Spec.HolderIdentity
+	return holderOf(t, localcluster.MusterController)
 }
 
 func TestAReplicaTakesOverAtOnceAfterAnOrderlyStop(t *testing.T) {

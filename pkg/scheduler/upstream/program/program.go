@@ -34,6 +34,8 @@ import (
 	"github.com/muster-sched/muster/pkg/scheduler/upstream"
 )
 
+const programName = "muster-scheduler"
+
 // Program is kube-scheduler's program with what muster-scheduler changes.
 type Program struct {
 	// Plugins are the out-of-tree plugins.
@@ -55,12 +57,13 @@ const (
 	KeepFailureHandlerVariable = "MUSTER_KEEP_UPSTREAM_FAILURE_HANDLER"
 )
 
-// NewCommand is app.NewSchedulerCommand with three differences. Two have the switches KeepInformer and KeepFailureHandler. The third is that
-// it works as the release of an older API server. That command has no options for them, so its steps stand here.
+// NewCommand is app.NewSchedulerCommand with four differences. Two have the switches KeepInformer and KeepFailureHandler. The third is that
+// it works as the release of an older API server. The fourth is that it writes nothing when another replica may lead. That command has no
+// options for them, so its steps stand here.
 func NewCommand(p Program) *cobra.Command {
 	opts := options.NewOptions()
 	command := &cobra.Command{
-		Use:  "muster-scheduler",
+		Use:  programName,
 		Long: "muster-scheduler is the upstream kube-scheduler with Muster's plugins: Coscheduling, Capacity, TaskPriority and GangPreemption.",
 		Args: cobra.NoArgs,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
@@ -137,6 +140,9 @@ func setUp(ctx context.Context, opts *options.Options, p Program) (*schedulercon
 	}
 	base, err := opts.Config(ctx)
 	if err != nil {
+		return nil, nil, err
+	}
+	if err := putBehindFence(ctx, base); err != nil {
 		return nil, nil, err
 	}
 	if !p.KeepInformer {
