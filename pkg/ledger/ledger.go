@@ -159,6 +159,13 @@ func (l *Ledger) SharesComputed() int {
 	return l.shared.count
 }
 
+// Changes is how often a queue, a charge or an assumed amount has changed.
+func (l *Ledger) Changes() int64 {
+	l.lock()
+	defer l.mu.Unlock()
+	return l.changes
+}
+
 // Ratio is how much of its share a queue and its descendants use, with what is assumed for them.
 func (l *Ledger) Ratio(queue string, shares quota.Shares) quota.Ratio {
 	l.lock()

@@ -166,6 +166,12 @@ func rulesOf(spec *corev1.PodSpec) []byte {
 	return written
 }
 
+// DemandOf writes what filters may read of a pod's spec.
+func DemandOf(spec *corev1.PodSpec) string {
+	written, _ := partForFilters(spec).Marshal() // it fails for no pod that was read from the API
+	return string(written)
+}
+
 // partForFilters is a spec without fields that differ from pod to pod and that no filter reads. It shares the rest.
 func partForFilters(spec *corev1.PodSpec) *corev1.PodSpec {
 	part := *spec

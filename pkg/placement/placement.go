@@ -81,6 +81,8 @@ type Decision struct {
 
 	// Seat is the room that evictions would make for the Problem's Members; nil if none was asked for or found.
 	Seat *Seat
+	// SearchAgain is when more pods may be evicted than when no Seat was found: a pod has run long enough then. It is zero if there is none.
+	SearchAgain time.Time
 	// Reserve are the places to reserve for the Problem's Members; nil if none were asked for or found. This and GivenUp are set whatever
 	// the Feasibility is.
 	Reserve *Places

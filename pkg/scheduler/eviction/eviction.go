@@ -49,26 +49,27 @@ func New(tracker *gangs.Tracker, handle fwk.Handle, planner *placement.Planner) 
 }
 
 // SeatFor finds the fewest pods whose eviction seats all members of a problem. The problem is that of a gang or of a single pod. It returns
-// nil if there are none. Pods that are about to go are counted as gone, and the seat says which of them it needs.
-func (s *Search) SeatFor(ctx context.Context, claimant *gangs.Claimant, problem *placement.Problem, nodes []fwk.NodeInfo) (seat *placement.Seat) {
+// nil if there are none, and when the answer may change by time alone. Pods that are about to go are counted as gone, and the seat says which of
+// them it needs.
+func (s *Search) SeatFor(ctx context.Context, claimant *gangs.Claimant, problem *placement.Problem, nodes []fwk.NodeInfo) (seat *placement.Seat, again time.Time) {
 	begun := time.Now()
 	defer func() { s.tracker.Victims.Searched(time.Since(begun), seat != nil) }()
 	all, err := s.handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
-		return nil // the snapshot is in memory and does not fail
+		return nil, time.Time{} // the snapshot is in memory and does not fail
 	}
 	c := s.census(all, claimant)
 	rules := s.tracker.Victims.Rules(claimant, c.total, c.leavingUIDs())
 	candidates := s.candidates(claimant.Gang, c, rules, time.Now())
 	if len(candidates) == 0 {
-		return nil
+		return nil, c.again
 	}
 	ranked := placement.RankForRoom(candidates, s.budgets(), rules.Excess)
 	seat = s.planner.MakeRoom(ctx, problem, nodes, append(c.leaving, ranked...), rules)
 	if seat == nil || !slices.ContainsFunc(seat.Victims, func(v *placement.Victim) bool { return v.Rule != quota.NotAllowed }) {
-		return nil // what goes by itself is enough
+		return nil, c.again // what goes by itself is enough
 	}
-	return seat
+	return seat, time.Time{}
 }
 
 // census is what runs in the cluster, and may be evicted as far as it says itself.
@@ -78,6 +79,14 @@ type census struct {
 	singles []fwk.PodInfo
 	gangs   map[gangs.Key]map[types.UID]fwk.PodInfo
 	order   []gangs.Key // of the gangs, as first seen
+	again   time.Time   // the first time when a pod may be evicted that must stay now; zero for none
+}
+
+// mayChangeAt notes a time when the census changes. A pod has run long enough then, or is not expected to go any more.
+func (c *census) mayChangeAt(at time.Time) {
+	if c.again.IsZero() || at.Before(c.again) {
+		c.again = at
+	}
 }
 
 // census looks at all pods. Where priority alone decides, it leaves out pods whose priority is not lower: most searches end there.
@@ -91,6 +100,9 @@ func (s *Search) census(nodes []fwk.NodeInfo, claimant *gangs.Claimant) *census 
 			switch {
 			case going.Has(pod.UID) || isGoing(pod):
 				c.leaving = append(c.leaving, leaver(info))
+				if pod.DeletionTimestamp != nil {
+					c.mayChangeAt(pod.DeletionTimestamp.Add(stuckAfter))
+				}
 			case claimant.Account == "" && corev1helpers.PodPriority(pod) >= claimant.Priority:
 			default:
 				c.add(info)
@@ -157,23 +169,23 @@ type judge interface {
 func (s *Search) candidates(but gangs.Key, c *census, rules judge, now time.Time) []*placement.Victim {
 	var candidates []*placement.Victim
 	for _, info := range c.singles {
-		if v := s.single(info, rules, now); v != nil {
+		if v := s.single(info, c, rules, now); v != nil {
 			candidates = append(candidates, v)
 		}
 	}
 	for _, key := range c.order {
 		if key != but {
-			candidates = append(candidates, s.parts(key, c.gangs[key], rules, now)...)
+			candidates = append(candidates, s.parts(key, c, rules, now)...)
 		}
 	}
 	return candidates
 }
 
 // single is a pod that no gang needs, nil if it must stay.
-func (s *Search) single(info fwk.PodInfo, rules judge, now time.Time) *placement.Victim {
+func (s *Search) single(info fwk.PodInfo, c *census, rules judge, now time.Time) *placement.Victim {
 	pod := info.GetPod()
 	account := s.tracker.Quota.AccountOf(pod)
-	if IsSpared(s.tracker, pod, account, now) {
+	if s.isSpared(pod, account, c, now) {
 		return nil
 	}
 	v := &placement.Victim{
@@ -183,12 +195,13 @@ func (s *Search) single(info fwk.PodInfo, rules judge, now time.Time) *placement
 }
 
 // parts are what may be evicted of a gang: its surplus members, and the rest as a whole.
-func (s *Search) parts(key gangs.Key, infos map[types.UID]fwk.PodInfo, rules judge, now time.Time) []*placement.Victim {
+func (s *Search) parts(key gangs.Key, c *census, rules judge, now time.Time) []*placement.Victim {
+	infos := c.gangs[key]
 	standing, ok := s.tracker.Victims.Standing(key)
 	if !ok {
 		var singles []*placement.Victim
 		for _, info := range infos { // without a PodGroup no gang needs them
-			if v := s.single(info, rules, now); v != nil {
+			if v := s.single(info, c, rules, now); v != nil {
 				singles = append(singles, v)
 			}
 		}
@@ -197,7 +210,7 @@ func (s *Search) parts(key gangs.Key, infos map[types.UID]fwk.PodInfo, rules jud
 	var members, movable []*gang.Member
 	for _, m := range standing.Holding {
 		members = append(members, m)
-		if m.State == gang.Bound && infos[m.UID] != nil && !IsSpared(s.tracker, m.Pod, standing.Account, now) {
+		if m.State == gang.Bound && infos[m.UID] != nil && !s.isSpared(m.Pod, standing.Account, c, now) {
 			movable = append(movable, m)
 		}
 	}
@@ -224,17 +237,36 @@ func (s *Search) parts(key gangs.Key, infos map[types.UID]fwk.PodInfo, rules jud
 	return parts
 }
 
+// isSpared says whether a pod must not be evicted, and notes until when.
+func (s *Search) isSpared(pod *corev1.Pod, account string, c *census, now time.Time) bool {
+	if isNeverEvicted(pod) {
+		return true
+	}
+	until := sparedUntil(s.tracker, pod, account)
+	if now.Before(until) {
+		c.mayChangeAt(until)
+		return true
+	}
+	return false
+}
+
 // IsSpared says whether a pod must not be evicted. The pod may say so itself, or it has run for less than its own or its queue's minimum
 // runtime.
 func IsSpared(tracker *gangs.Tracker, pod *corev1.Pod, account string, now time.Time) bool {
-	if gang.AnnotationOrLabel(pod, batchv1alpha1.PodPreemptableKey) == "false" {
-		return true
-	}
+	return isNeverEvicted(pod) || now.Before(sparedUntil(tracker, pod, account))
+}
+
+func isNeverEvicted(pod *corev1.Pod) bool {
+	return gang.AnnotationOrLabel(pod, batchv1alpha1.PodPreemptableKey) == "false"
+}
+
+// sparedUntil is when a pod has run for its own and its queue's minimum runtime.
+func sparedUntil(tracker *gangs.Tracker, pod *corev1.Pod, account string) time.Time {
 	least := tracker.Victims.MinRuntime(account)
 	if cooldown, err := time.ParseDuration(gang.AnnotationOrLabel(pod, batchv1alpha1.CooldownTimeKey)); err == nil {
 		least = max(least, cooldown)
 	}
-	return now.Sub(gang.StartOf(pod).Time) < least
+	return gang.StartOf(pod).Add(least)
 }
 
 // HasSay tells whether a pod says something about its eviction.

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	kubefake "k8s.io/client-go/kubernetes/fake"
@@ -163,6 +164,28 @@ func TestEvictedOnceIsGone(t *testing.T) {
 	require.EqualError(t, overuse, `queue "q" uses 2 cpu, and its capability is 1`)
 	l.tracker.Victims.EvictFor(overuse, pods)
 	assert.Empty(t, l.evicted(lowerAfter+lowerPeriod))
+}
+
+// TestASearchKnowsWhenItsAnswerMayDiffer: the first pod that must stay has run long enough then.
+func TestASearchKnowsWhenItsAnswerMayDiffer(t *testing.T) {
+	l := newLowered(t)
+	l.queue("1000", func(q *schedulingv1beta1.Queue) {
+		q.Spec.Muster = &schedulingv1beta1.QueueExtension{MinRuntime: &metav1.Duration{Duration: time.Hour}}
+	})
+	longest := func(pod *corev1.Pod) { pod.Annotations[batchv1alpha1.CooldownTimeKey] = "2h" }
+	l.pod(single("a"), longest)
+	againOf := func() time.Time {
+		pods, err := l.pods.List(labels.Everything())
+		require.NoError(t, err)
+		c, _ := l.census(pods)
+		assert.Empty(t, l.search.candidates(gangs.Key{}, c, anyVictim{}, l.now))
+		return c.again
+	}
+	assert.Equal(t, l.now.Add(2*time.Hour), againOf())
+	l.pod(single("b"))
+	l.group("g", 2, 2)
+	l.pod(single("never"), func(pod *corev1.Pod) { pod.Annotations[batchv1alpha1.PodPreemptableKey] = "false" })
+	assert.Equal(t, l.now.Add(time.Hour), againOf())
 }
 
 // TestAStandbyLowersNothing: only the leader evicts.

@@ -6,6 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/muster-sched/muster/pkg/placement"
 )
 
 // Why a pod still waits. The texts are constant: the next search finds the same, as a rule.
@@ -26,7 +28,8 @@ func (s *Search) MakeRoomFor(ctx context.Context, pod *corev1.Pod) (*fwk.PostFil
 		if err != nil {
 			return nil, fwk.AsStatus(err)
 		}
-		seat := s.SeatFor(ctx, &search.Claimant, &search.Problem, nodes)
+		var seat *placement.Seat
+		seat, search.Again = s.SeatFor(ctx, &search.Claimant, &search.Problem, nodes)
 		if node, ok := s.tracker.Victims.CommitSeat(search, seat); ok {
 			return framework.NewPostFilterResultWithNominatedNode(node), nil
 		}

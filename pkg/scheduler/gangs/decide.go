@@ -230,7 +230,7 @@ func (c *Decisions) refuse(g *group, s *Snapshot, d *placement.Decision) {
 	g.decision, g.turnedAway, g.scout = no, true, scout{uid: s.scout}
 	stale := c.isStale(g, s, d)
 	c.waitInBook(g, s, d, now)
-	c.t.Victims.searched(g, s, now)
+	c.t.Victims.searched(g, s, d, now)
 	switch {
 	case stale:
 		c.t.wake(g)

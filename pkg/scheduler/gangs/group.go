@@ -111,6 +111,7 @@ type retry struct {
 	searchAt time.Time // the next search is not made before
 	// searchOwed: the last decision was made when no victims might be searched yet.
 	searchOwed bool
+	searched   failedSearch // the last search that found none
 }
 
 // status computes the phase of the gang.

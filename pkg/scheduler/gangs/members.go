@@ -22,6 +22,7 @@ func (t *Tracker) SetPod(pod *corev1.Pod) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if pod.Spec.NodeName != "" {
+		t.Victims.input.changes++
 		delete(t.Quota.grouped, pod.UID)
 		t.Evictions.use(pod)
 		t.WaitList.endPodSeat(pod.UID)
@@ -158,6 +159,7 @@ func (t *Tracker) DeletePod(pod *corev1.Pod) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.Order.keys.Delete(pod.UID)
+	t.Victims.input.changes++
 	t.Evictions.use(pod)
 	t.WaitList.endPodSeat(pod.UID)
 	t.Victims.searches.forget(pod.UID)

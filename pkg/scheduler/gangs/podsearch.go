@@ -20,6 +20,8 @@ type PodSearch struct {
 	Claimant Claimant
 	// Problem is to find a place for it.
 	Problem placement.Problem
+	// Again is when more pods may be evicted than in this search, zero if there is no such time. The search sets it.
+	Again time.Time
 
 	pod   *corev1.Pod
 	pace  *pace
@@ -84,10 +86,11 @@ type podSearches struct {
 	of    map[types.UID]*pace // of each pod that waits for its next search
 }
 
-// likeness is what makes pods alike.
+// likeness is what makes pods alike: a search for one of them answers for all.
 type likeness struct {
-	account, requests, owner string
-	priority                 int32
+	account, owner string
+	priority       int32
+	demand         string // what filters read of a pod
 }
 
 // pace is when the next search for pods that are alike is made.
@@ -98,12 +101,14 @@ type pace struct {
 	searches int            // in a row that found nothing
 	at       time.Time      // the next is not made before
 	owed     bool           // a pod came during the pause
+	last     failedSearch
 }
 
 // waitingPod is a pod that waits for a search.
 type waitingPod struct {
-	pod *corev1.Pod
-	at  time.Time // nothing is evicted for it before
+	pod     *corev1.Pod
+	at      time.Time // nothing is evicted for it before
+	retried bool      // it is tried again for a search, not because of an event
 }
 
 // retriedAlike is how many pods that are alike a tick has tried again: all are tried when the searches for them find something.
@@ -116,13 +121,19 @@ func (s *podSearches) begin(pod *corev1.Pod, c *Claimant, delay, rest time.Durat
 	waits, known := p.pods[pod.UID]
 	if !known {
 		waits = waitingPod{pod: pod, at: now.Add(delay)}
-		p.pods[pod.UID], s.of[pod.UID] = waits, p
 	}
-	if now.Before(p.at) || now.Before(waits.at) || rest > 0 {
+	retried := waits.retried
+	waits.retried = false
+	p.pods[pod.UID], s.of[pod.UID] = waits, p
+	switch {
+	case rest > 0 || now.Before(waits.at):
 		p.owed = true
-		return nil
+	case now.Before(p.at):
+		p.owed = p.owed || !retried // else the search for another pod has answered for it
+	default:
+		return p
 	}
-	return p
+	return nil
 }
 
 // paceOf is the pace of the pods that are like a pod.
@@ -130,7 +141,7 @@ func (s *podSearches) paceOf(pod *corev1.Pod, c *Claimant) *pace {
 	if p := s.of[pod.UID]; p != nil {
 		return p
 	}
-	key := likeness{account: c.Account, requests: fmt.Sprint(c.Wants), owner: pod.Namespace, priority: c.Priority}
+	key := likeness{account: c.Account, owner: fmt.Sprint(pod.Namespace, pod.Labels), priority: c.Priority, demand: placement.DemandOf(&pod.Spec)}
 	if c.Gang != (Key{}) {
 		key.owner = c.Gang.String()
 	} else if owner := metav1.GetControllerOf(pod); owner != nil {
@@ -146,6 +157,7 @@ func (s *podSearches) paceOf(pod *corev1.Pod, c *Claimant) *pace {
 // search.
 func (s *podSearches) inVain(search *PodSearch, now time.Time) {
 	search.pace.pause(now)
+	search.pace.last, search.pace.owed = failedSearch{begun: search.begun, again: search.Again}, false
 	if at := now.Add(searchPause * now.Sub(search.begun)); at.After(search.pace.at) {
 		search.pace.at = at
 	}
@@ -176,16 +188,17 @@ func (s *podSearches) forget(pod types.UID) {
 
 // retryable are pods that should be tried again: a search for them is still to be made, or a queue uses more than its share. It asks about most
 // kinds of pods.
-func (s *podSearches) retryable(now time.Time, most int, isOwed func(account string, wants resources.List) bool) (pods []*corev1.Pod) {
+func (s *podSearches) retryable(changedAt, now time.Time, most int, isOwed func(account string, wants resources.List) bool) (pods []*corev1.Pod) {
 	asked := 0
 	for _, p := range s.paces {
-		if now.Before(p.at) {
+		if now.Before(p.at) || !p.owed && !p.last.mayDiffer(changedAt, now) {
 			continue
 		}
 		if asked++; asked > most {
 			return pods // the rest is searched for in the next tick: the order differs each time
 		}
-		if !p.owed && !isOwed(p.account, p.wants) {
+		if !p.owed && !p.last.isDue(now) && !isOwed(p.account, p.wants) {
+			p.last.begun = now
 			p.pause(now)
 			continue
 		}
@@ -198,8 +211,10 @@ func (s *podSearches) retryable(now time.Time, most int, isOwed func(account str
 
 // waiting are some of the pods for which something may be evicted by now.
 func (p *pace) waiting(now time.Time) (pods []*corev1.Pod) {
-	for _, w := range p.pods {
+	for uid, w := range p.pods {
 		if len(pods) < retriedAlike && !now.Before(w.at) {
+			w.retried = true
+			p.pods[uid] = w
 			pods = append(pods, w.pod)
 		}
 	}

@@ -35,6 +35,7 @@ func (v *Victims) CommitSeat(s *PodSearch, found *placement.Seat) (node string, 
 	now := v.t.clock.Now()
 	if found == nil || !v.seatPod(s, found, now) {
 		v.searches.inVain(s, now)
+		s.pace.owed = found != nil // a gang has changed meanwhile
 		return "", false
 	}
 	v.searches.succeeded(s)

@@ -235,6 +235,7 @@ func (q *Quota) SetQueue(queue *schedulingv1beta1.Queue) {
 	changed := q.Ledger.SetQueue(queue)
 	q.t.mu.Lock()
 	defer q.t.mu.Unlock()
+	q.t.Victims.input.changes++
 	delete(q.terms, queue.Name)
 	if own := queue.Spec.Muster; own != nil && (own.MinRuntime != nil || own.PreemptionDelay != nil) {
 		q.terms[queue.Name] = queueTerms{ptr.Deref(own.MinRuntime, metav1.Duration{}).Duration, ptr.Deref(own.PreemptionDelay, metav1.Duration{}).Duration}
@@ -251,6 +252,7 @@ func (q *Quota) SetQueue(queue *schedulingv1beta1.Queue) {
 func (q *Quota) nodesChanged(guarantees bool) {
 	q.t.mu.Lock()
 	defer q.t.mu.Unlock()
+	q.t.Victims.input.changes++
 	q.t.WaitList.sharing.roomFreed(q.t.clock.Now())
 	if guarantees {
 		q.wakeQuotaWaiters()
@@ -262,6 +264,7 @@ func (q *Quota) DeleteQueue(queue *schedulingv1beta1.Queue) {
 	q.Ledger.DeleteQueue(queue.Name)
 	q.t.mu.Lock()
 	defer q.t.mu.Unlock()
+	q.t.Victims.input.changes++
 	delete(q.terms, queue.Name)
 	q.setNodeGroups(queue.Name, nil, true)
 	q.t.metrics.dropQueue(queue.Name)
@@ -342,6 +345,9 @@ func (q *Quota) shortageOf(pod *corev1.Pod) *quota.Shortage {
 	}
 	shortage := q.Ledger.RoomFor(ledgerKey(pod.UID), ahead, account, resources.PodRequests(pod))
 	if shortage != nil {
+		if _, known := q.pods[pod.UID]; !known {
+			q.t.Victims.input.changes++ // more demand waits
+		}
 		q.pods[pod.UID] = pod
 	}
 	return shortage

@@ -158,5 +158,6 @@ func (w *WaitList) wakeAll(keys sets.Set[Key]) {
 // heldIsFree wakes the gangs that may have waited for room that another gang held.
 func (w *WaitList) heldIsFree() {
 	w.held.returned++
+	w.t.Victims.input.changes++
 	w.wakeAll(w.held.gangs)
 }

@@ -295,9 +295,11 @@ func (v *Victims) searchIn(g *group, now time.Time) time.Duration {
 }
 
 // searched notes the result of a search for a refused gang: there were no victims, or the search is still to be made.
-func (v *Victims) searched(g *group, s *Snapshot, now time.Time) {
-	g.retry.searchOwed = !s.MayEvict
+func (v *Victims) searched(g *group, s *Snapshot, d *placement.Decision, now time.Time) {
+	neverHelps := s.TooMuch != nil || s.ExceedsCapability
+	g.retry.searchOwed = !s.MayEvict && !neverHelps || d.Seat != nil // a seat that could not be taken: a gang has changed meanwhile
 	if s.MayEvict {
+		g.retry.searched = failedSearch{begun: s.begun, again: d.SearchAgain}
 		v.pauseSearch(g, now)
 	}
 }
@@ -308,8 +310,9 @@ func (v *Victims) pauseSearch(g *group, now time.Time) {
 }
 
 // searchAgain wakes gangs and pods whose search for victims is still to be made, or may find some now: no event tells that a queue has come
-// above its share.
+// above its share. While nothing changes, no search is repeated.
 func (v *Victims) searchAgain(now time.Time) {
+	v.noteChanges(now)
 	if !v.enabled || v.total == nil || v.budget.restIn(now) > 0 {
 		return
 	}
@@ -324,7 +327,7 @@ func (v *Victims) searchAgain(now time.Time) {
 		}
 		return v.t.Quota.Ledger.MayReclaim(shares, account, wants)
 	}
-	for _, pod := range v.searches.retryable(now, most, isOwed) {
+	for _, pod := range v.searches.retryable(v.input.changedAt, now, most, isOwed) {
 		v.t.WaitList.tryAgain(pod, 0)
 	}
 	asked := 0
@@ -332,16 +335,20 @@ func (v *Victims) searchAgain(now time.Time) {
 		if g.decision == nil || g.decision.woken || g.attempt != nil || v.searchIn(g, now) != 0 {
 			continue
 		}
+		if !g.retry.searchOwed && !g.retry.searched.mayDiffer(v.input.changedAt, now) {
+			continue
+		}
 		if asked++; asked > most {
 			return // the rest is searched for in the next tick: the order is another one each time
 		}
 		switch {
-		case g.retry.searchOwed:
+		case g.retry.searchOwed || g.retry.searched.isDue(now):
 			v.t.wake(g)
 		case v.t.Quota.enforced && g.podGroup.account != "":
 			if isOwed(g.podGroup.account, requests(g.Choose())) {
 				v.t.wake(g)
 			} else {
+				g.retry.searched.begun = now
 				v.pauseSearch(g, now)
 			}
 		}

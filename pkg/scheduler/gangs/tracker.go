@@ -222,9 +222,10 @@ func (t *Tracker) find(uid types.UID) (*group, *gang.Member) {
 // changed notes that a gang differs from the input of its last decision.
 func (t *Tracker) changed(g *group) {
 	g.changes++
+	t.Victims.input.changes++
 	g.conditions++
 	g.membersChanged()
-	g.retry.searches, g.retry.searchAt, g.retry.searchOwed = 0, time.Time{}, false
+	g.retry.searches, g.retry.searchAt, g.retry.searchOwed, g.retry.searched = 0, time.Time{}, false, failedSearch{}
 	if g.decision != nil {
 		g.decision.woken = true
 	}

@@ -33,6 +33,7 @@ type Victims struct {
 
 	searches podSearches
 	budget   searchBudget
+	input    searchInput
 }
 
 // Searched notes how long a search for victims took, and whether it found any.
@@ -208,6 +209,7 @@ func (v *Victims) sweepClaims() {
 func (v *Victims) dropClaim(uid types.UID) {
 	v.countClaim(v.claims[uid].of, -1)
 	delete(v.claims, uid)
+	v.input.changes++
 	if g, _ := v.t.find(uid); g != nil {
 		g.surplusOpen = false // so that the surplus is activated anew
 		v.t.look(g.key)

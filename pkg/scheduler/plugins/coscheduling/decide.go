@@ -36,7 +36,7 @@ func (c *Coscheduling) decide(ctx context.Context, cycle fwk.CycleState, scout *
 	}
 	if snapshot.MayEvict && decision.Feasibility == placement.Impossible && !decision.TooLarge {
 		begun := time.Now()
-		decision.Seat = c.victims.SeatFor(ctx, snapshot.Claimant(), &snapshot.Problem, nodes)
+		decision.Seat, decision.SearchAgain = c.victims.SeatFor(ctx, snapshot.Claimant(), &snapshot.Problem, nodes)
 		decision.SearchTime += time.Since(begun)
 	}
 	activate, ok := c.tracker.Decisions.Commit(snapshot, decision)
