@@ -37,8 +37,7 @@ type sighting struct {
 // left is how long room is still kept for a PodGroup with this status. 0 or less means that it is not kept any more; false if it is kept
 // for as long as the PodGroup waits.
 func (p *patience) left(key string, uid types.UID, status *schedulingv1beta1.PodGroupStatus, now time.Time) (left time.Duration, limited bool) {
-	// The rest of a gang of which some members run comes before all others.
-	if p.limit == 0 || status.Phase != schedulingv1beta1.PodGroupInqueue {
+	if p.limit == 0 || !waitsForMembers(status.Phase) {
 		return 0, false
 	}
 	since := p.firstSeen(key, uid, now)

@@ -291,7 +291,7 @@ func TestPatience(t *testing.T) {
 		"of one that just came":                 {time.Minute, inqueue, nil, 50 * time.Second, true},
 		"of one that has long been reported":    {time.Minute, inqueue, since(unschedulable, 940), -10 * time.Second, true},
 		"of one that has fallen apart just now": {time.Minute, inqueue, since(scheduled, 0), 50 * time.Second, true},
-		"of one some of which runs":             {time.Minute, unknown, since(unschedulable, 0), 0, false},
+		"of one some of which runs":             {time.Minute, unknown, since(unschedulable, 940), -10 * time.Second, true},
 		"without a limit":                       {0, inqueue, since(unschedulable, 0), 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
