@@ -83,6 +83,7 @@ type Gang struct {
 	states   [Returning + 1]int // the members in each state, of any incarnation
 	tasks    map[string]counts  // the members that count, by task
 	total    counts             // the sum of tasks
+	lost     resources.List     // what lost members requested, since a member was lost while the gang was seated
 }
 
 // counts are numbers of members of the current incarnation that are not terminating.
@@ -114,7 +115,10 @@ func (g *Gang) Put(m *Member) {
 		if m.State == Waiting && old.State != Bound {
 			m.State = old.State // the scheduler knows more than the API
 		}
-		g.Remove(m.UID)
+		if g.Counts(old) && g.isOwn(old) && m.Terminating {
+			g.noteLoss(old)
+		}
+		g.drop(old)
 	}
 	g.members[m.UID] = m
 	if m.Version > g.version || len(g.members) == 1 {
@@ -130,12 +134,42 @@ func (g *Gang) Remove(uid types.UID) *Member {
 	if !ok {
 		return nil
 	}
-	delete(g.members, uid)
+	if g.Counts(m) && g.isOwn(m) {
+		g.noteLoss(m)
+	}
+	g.drop(m)
+	return m
+}
+
+func (g *Gang) drop(m *Member) {
+	delete(g.members, m.UID)
 	g.count(m, -1)
 	if g.current == 0 {
 		g.recount() // an earlier incarnation becomes the current one
 	}
-	return m
+}
+
+// noteLoss notes that a member will not count any more that an attempt for this PodGroup has bound.
+func (g *Gang) noteLoss(m *Member) {
+	if g.lost == nil || g.Seated() {
+		g.lost = resources.List{}
+	}
+	g.lost.Add(m.Requests)
+}
+
+// Replace says whether members take no more than the members that were lost since the gang was seated last. Members that the gang never had,
+// as those of a raised minimum, do not replace any.
+func (g *Gang) Replace(members []*Member) bool {
+	wants := resources.List{}
+	for _, m := range members {
+		wants.Add(m.Requests)
+	}
+	for name, amount := range wants {
+		if amount > g.lost[name] {
+			return false
+		}
+	}
+	return true
 }
 
 // SetState changes how far a member has come.
@@ -180,6 +214,7 @@ func (g *Gang) count(m *Member, one int) {
 // recount finds the current incarnation and counts its members from scratch.
 func (g *Gang) recount() {
 	g.version, g.current, g.states, g.total, g.tasks = 0, 0, [Returning + 1]int{}, counts{}, map[string]counts{}
+	g.lost = nil
 	first := true
 	for _, m := range g.members {
 		if first || m.Version > g.version {

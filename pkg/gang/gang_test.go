@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/resources"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -302,4 +303,46 @@ func TestAGangIsRepairedOnlyForItsOwnPodGroup(t *testing.T) {
 	}
 	g.BelongTo("uid")
 	assert.True(t, g.Partial())
+}
+
+// TestMembersReplaceOnlyWhatWasLost: what was bound by hand, or for another PodGroup, was never had.
+func TestMembersReplaceOnlyWhatWasLost(t *testing.T) {
+	member := func(uid string, cpu int64, bound types.UID) *Member {
+		m := &Member{UID: types.UID(uid), Pod: podNamed(types.UID(uid)), Requests: resources.List{corev1.ResourceCPU: cpu}}
+		if bound != "" {
+			m.State, m.BoundFor = Bound, bound
+		}
+		return m
+	}
+	whole := func(boundFor types.UID) *Gang {
+		g := &Gang{Spec: Spec{MinMember: 2}}
+		g.BelongTo("group")
+		g.Put(member("a", 2, boundFor))
+		g.Put(member("b", 3, boundFor))
+		return g
+	}
+	replacement := []*Member{member("c", 3, "")}
+
+	g := whole("group")
+	assert.False(t, g.Replace(replacement), "nothing is lost")
+	g.Remove("b")
+	assert.True(t, g.Replace(replacement))
+	assert.False(t, g.Replace([]*Member{member("c", 4, "")}), "a larger one")
+	assert.False(t, g.Replace(append(replacement, member("d", 1, ""))), "one more")
+
+	g = whole("group")
+	leaves := member("b", 3, "group")
+	leaves.Terminating = true
+	g.Put(leaves)
+	assert.True(t, g.Replace(replacement))
+	g.Remove("b")
+	assert.False(t, g.Replace(append(replacement, member("d", 3, ""))), "it is lost once")
+
+	g.Put(member("c", 3, "group"))
+	g.Remove("a")
+	assert.False(t, g.Replace(replacement), "what was lost before is replaced")
+
+	g = whole("elsewhere")
+	g.Remove("b")
+	assert.False(t, g.Replace(replacement))
 }

@@ -179,8 +179,6 @@ func TestOnlyPodsThatWereBoundForThisPodGroupAreEvicted(t *testing.T) {
 			waiting := memberNamed("waits").Obj()
 			setPods(tr, append(c.bound, waiting)...)
 			tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, int32(len(c.bound)+1)))
-			clock.Step(2 * time.Hour)
-			assert.Equal(t, c.evicted, toEvict(tr))
 
 			privileged := c.evicted != nil
 			g := tr.gangs[theGang]
@@ -189,6 +187,9 @@ func TestOnlyPodsThatWereBoundForThisPodGroupAreEvicted(t *testing.T) {
 			assert.Equal(t, privileged, !used.Equal(all), "quota is assumed for the missing member")
 			require.Empty(t, tr.Gate(waiting), "the missing member may join")
 			assert.Equal(t, privileged, tr.Order.OrderKey(waiting, clock.Now()).Rank == rankPartial)
+
+			clock.Step(2 * time.Hour)
+			assert.Equal(t, c.evicted, toEvict(tr))
 			begin(t, tr, waiting, nil)
 			result, _ := permit(tr, waiting)
 			assert.Equal(t, Allow, result)

@@ -300,6 +300,9 @@ func (d *dispatcher) tick() (Actions, []repair) {
 	var repairs []repair
 	for key, g := range d.t.gangs {
 		repairs = append(repairs, (&repairRules{d.t}).repairsOf(g, now)...)
+		if g.underRepair && d.t.isRepairOver(g, now) {
+			d.t.settleRepair(g)
+		}
 		if d.isAtRest(g) {
 			continue
 		}

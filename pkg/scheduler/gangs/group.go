@@ -35,7 +35,8 @@ type group struct {
 	retry    retry
 
 	minimumBound bool      // the minimum of the current incarnation was bound once
-	partialSince time.Time // bound below the minimum since then; zero if it is not, or needs no repair
+	partialSince time.Time // bound below the minimum since then; zero if it is not
+	underRepair  bool      // it is completed before others start, for a time: a crash left it in part, or it replaces lost members
 	outcomeUntil time.Time // a bound member is gone: until this time the PodGroup's status may say how it ended
 	surplusOpen  bool      // the waiting members were activated when the gang began to run
 	turnedAway   bool      // the gate was closed to a member after that
@@ -220,10 +221,15 @@ func (g *group) account() string {
 	return g.podGroup.named
 }
 
-// needsRepair says whether a crash has left the gang bound below its minimum, and it must be completed. A gang whose minimum was bound once
-// need not be: its policies decide. The same holds for a gang without a queue, which is never evicted either.
+// needsRepair says whether a crash has left the gang bound below its minimum. It must be completed or evicted whole. A gang whose minimum was
+// bound once need not be: its policies decide. The same holds for a gang without a queue, which is never evicted either.
 func (g *group) needsRepair() bool {
 	return g.podGroup.exists && !g.minimumBound && g.podGroup.account != "" && g.Partial()
+}
+
+// isRepairOver says whether the time is over in which a gang that is bound below its minimum goes first.
+func (t *Tracker) isRepairOver(g *group, now time.Time) bool {
+	return !g.partialSince.IsZero() && now.Sub(g.partialSince) > t.settings.args.PartialGangTimeout.Duration
 }
 
 // beginIncarnation drops facts about earlier incarnations of the gang: the new one has not been bound yet.

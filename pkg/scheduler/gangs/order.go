@@ -16,7 +16,7 @@ import (
 
 // OrderKey is the sort key of a pod. It is made when the pod passes the gate, before it enters the queue's heap, and never changes there.
 type OrderKey struct {
-	// Rank: system-critical pods, then members of gangs that are bound below their minimum, then everything else.
+	// Rank: system-critical pods, then members of gangs under repair, then everything else.
 	Rank int
 	// JobPriority is the priority of the whole gang, or of a pod without one. Higher goes first.
 	JobPriority int32
@@ -93,7 +93,7 @@ func (o *Order) freezeOrder(g *group, m *gang.Member) {
 		share = g.CountSurplus() + 1 + g.rankOf(m.UID)
 	}
 	o.keys.Store(m.UID, &OrderKey{
-		Rank:         rankOf(priority, g.Partial() || g.attempt != nil && g.attempt.failed.Len() > 0),
+		Rank:         rankOf(priority, g.underRepair || g.attempt != nil && g.attempt.failed.Len() > 0),
 		JobPriority:  priority,
 		Share:        share,
 		Since:        g.podGroup.created,

@@ -94,11 +94,11 @@ func (g *group) take(pg *schedulingv1beta1.PodGroup) {
 }
 
 // lastBound is the last incarnation of a gang whose minimum was bound at some time, -1 if none was. While a Job restarts, the phase is
-// still that of the old pods.
+// still that of the old pods. Phase Unknown does not say that the minimum was bound: a crash may have left the gang in part.
 func lastBound(pg *schedulingv1beta1.PodGroup) int64 {
 	version, restarted := gang.IncarnationOf(pg), ptr.Deref(pg.Status.JobVersion, 0) > 0
 	switch pg.Status.Phase {
-	case schedulingv1beta1.PodGroupRunning, schedulingv1beta1.PodGroupCompleted, schedulingv1beta1.PodGroupUnknown:
+	case schedulingv1beta1.PodGroupRunning, schedulingv1beta1.PodGroupCompleted:
 		if !restarted {
 			return version
 		}
@@ -145,9 +145,8 @@ func (t *Tracker) isAdmitted(g *group) bool {
 	return g.podGroup.phase.Admitted() || g.key.Foreign || t.settings.args.Admission != config.AdmissionRequired
 }
 
-// settleRepair keeps quota assumed for the missing members of a gang of which attempts have bound some below the minimum: it must be able
-// to complete.
-// It releases quota that the gang does not lack any more.
+// settleRepair finds out whether a gang is under repair. It keeps quota assumed for the missing members, if the queue has so much: the gang
+// must be able to complete. It releases quota that the gang does not lack any more.
 func (t *Tracker) settleRepair(g *group) {
 	g.minimumBound = g.minimumBound || g.podGroup.exists && g.Started()
 	if g.priority != nil {
@@ -157,18 +156,22 @@ func (t *Tracker) settleRepair(g *group) {
 	if g.attempt != nil {
 		return
 	}
-	partial := g.podGroup.exists && g.podGroup.account != "" && g.Partial()
 	lacks := requests(nil)
-	switch {
-	case !partial:
+	if g.underRepair = false; !g.podGroup.exists || !g.Partial() {
 		g.partialSince = time.Time{}
-	case g.partialSince.IsZero():
-		g.partialSince = t.clock.Now()
-		fallthrough
-	default:
-		lacks = requests(g.Choose())
+	} else {
+		if g.partialSince.IsZero() {
+			g.partialSince = t.clock.Now()
+		}
+		missing := g.Choose()
+		g.underRepair = !t.isRepairOver(g, t.clock.Now()) && (!g.minimumBound || g.Replace(missing))
+		lacks = requests(missing)
 	}
-	if t.Quota.Ledger.Assume(g.key.String(), g.podGroup.account, lacks) {
+	account := g.podGroup.account
+	if !g.underRepair || account == "" || t.Quota.Ledger.RoomFor(g.key.String(), nil, account, lacks) != nil {
+		lacks = nil
+	}
+	if t.Quota.Ledger.Assume(g.key.String(), account, lacks) {
 		t.Quota.wakeQuotaWaiters()
 	}
 }

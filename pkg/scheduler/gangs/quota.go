@@ -316,7 +316,7 @@ func (q *Quota) quotaFor(g *group, wants resources.List) *quota.Shortage {
 // claimsBefore is the quota that is reserved against a gang of the priority, or a pod without a gang (nil). Gangs under repair have no
 // claims before them.
 func (q *Quota) claimsBefore(g *group, priority int32, surplus bool) []quota.Claim {
-	if upstream.IsCritical(priority) || g != nil && g.Partial() {
+	if upstream.IsCritical(priority) || g != nil && g.underRepair {
 		return nil
 	}
 	key := Key{}

@@ -92,7 +92,7 @@ func (r *repairRules) repairsOf(g *group, now time.Time) (repairs []repair) {
 
 // startsOver says whether a gang is to be evicted whole.
 func (r *repairRules) startsOver(g *group, now time.Time) bool {
-	return g.attempt == nil && g.needsRepair() && !g.partialSince.IsZero() && now.Sub(g.partialSince) > r.t.settings.args.PartialGangTimeout.Duration
+	return g.attempt == nil && g.needsRepair() && r.t.isRepairOver(g, now)
 }
 
 // dropsNominations says whether the waiting members of a gang must not be nominated.

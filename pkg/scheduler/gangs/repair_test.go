@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -362,4 +363,119 @@ func TestANominationIsDroppedUnlessThePodIsBound(t *testing.T) {
 	r.queue.Add(dropOf(waits))
 	require.Eventually(t, func() bool { return nomination("waits") == "" }, 10*time.Second, time.Millisecond)
 	assert.Equal(t, "n", nomination("bound"))
+}
+
+// TestAMinimumThatWasRaisedIsNotRepaired: a gang ran whole, and its minimum was raised above what its queue has. The rest waits as any gang's
+// minimum: no quota is kept for it, and it does not go first.
+func TestAMinimumThatWasRaisedIsNotRepaired(t *testing.T) {
+	for name, restarted := range map[string]bool{"while the scheduler runs": false, "and the scheduler restarts": true} {
+		t.Run(name, func(t *testing.T) {
+			tr := openTracker(t)
+			tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "8").Obj())
+			raised := groupIn(schedulingv1beta1.PodGroupUnknown, 20)
+			raised.Status.Conditions = []schedulingv1beta1.PodGroupCondition{{Type: schedulingv1beta1.PodGroupScheduled, Status: corev1.ConditionTrue}}
+			if !restarted {
+				tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupRunning, 2))
+			}
+			setPods(tr, memberNamed("m0").Node("n").Obj(), memberNamed("m1").Node("n").Obj())
+			for i := range 18 {
+				tr.SetPod(memberNamed(fmt.Sprint("new", i)).Obj())
+			}
+			tr.SetPodGroup(raised)
+
+			assert.Nil(t, tr.Quota.QuotaShortage(singleNamed("other", "q").Requests("cpu", "6").Obj()), "six of eight are free")
+			waiting := memberNamed("new0").Obj()
+			require.Empty(t, tr.Gate(waiting))
+			assert.Equal(t, rankNormal, tr.Order.OrderKey(waiting, tr.clock.Now()).Rank)
+			assert.Empty(t, toEvict(tr))
+		})
+	}
+}
+
+// TestRepairTakesNoQuotaThatIsNotThere: a gang that looks like one that a crash has left asks for more than its queue has.
+func TestRepairTakesNoQuotaThatIsNotThere(t *testing.T) {
+	for name, c := range map[string]struct {
+		bound func(*corev1.Pod, string) *corev1.Pod
+		free  string
+	}{
+		"bound by hand":      {onByHand, "7"},
+		"bound for this one": {on, "7"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := openTracker(t)
+			tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "8").Obj())
+			tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 10))
+			tr.SetPod(c.bound(memberNamed("bound").Obj(), "n"))
+			for i := range 9 {
+				tr.SetPod(memberNamed(fmt.Sprint("m", i)).Requests("cpu", "7").Obj())
+			}
+			assert.Nil(t, tr.Quota.QuotaShortage(singleNamed("other", "q").Requests("cpu", c.free).Obj()))
+		})
+	}
+}
+
+// TestAGangThatGoesFirstDoesSoForATime: a gang without a queue is not evicted in the end, so it goes first only until the timeout.
+func TestAGangThatGoesFirstDoesSoForATime(t *testing.T) {
+	tr, clock := newTestTracker(t)
+	group := groupIn(schedulingv1beta1.PodGroupInqueue, 2)
+	group.Spec.Queue = ""
+	tr.SetPodGroup(group)
+	waiting := memberNamed("waiting").Obj()
+	setPods(tr, memberNamed("bound").Node("n").Obj(), waiting)
+	rank := func() int {
+		require.Empty(t, tr.Gate(waiting))
+		return tr.Order.OrderKey(waiting, clock.Now()).Rank
+	}
+	assert.Equal(t, rankPartial, rank())
+	clock.Step(time.Hour + time.Second)
+	(&dispatcher{tr}).tick()
+	assert.Equal(t, rankNormal, rank())
+}
+
+// TestAGangThatACrashLeftInPartStartsOver: muster-controller calls such a gang Unknown, since some of its members run.
+func TestAGangThatACrashLeftInPartStartsOver(t *testing.T) {
+	for _, phase := range []schedulingv1beta1.PodGroupPhase{schedulingv1beta1.PodGroupInqueue, schedulingv1beta1.PodGroupUnknown} {
+		t.Run(string(phase), func(t *testing.T) {
+			tr, clock := newTestTracker(t)
+			tr.SetPodGroup(groupIn(phase, 4))
+			setPods(tr, memberNamed("m0").Node("n").Obj(), memberNamed("m1").Node("n").Obj(), memberNamed("m2").Obj(), memberNamed("m3").Obj())
+			clock.Step(time.Hour + time.Second)
+			assert.Equal(t, []string{"m0", "m1"}, toEvict(tr))
+		})
+	}
+}
+
+// TestAReplacementGoesFirstForATime: a gang that lost a member is completed before others start. The replacement must ask for no more than the
+// lost member. Others may start when the time is over.
+func TestAReplacementGoesFirstForATime(t *testing.T) {
+	for name, c := range map[string]struct {
+		requests string
+		first    bool
+	}{
+		"as large": {"1", true},
+		"larger":   {"2", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr, clock := newTestTracker(t)
+			tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "8").Obj())
+			tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupRunning, 3))
+			setPods(tr, memberNamed("m0").Node("n").Obj(), memberNamed("m1").Node("n").Obj(), memberNamed("m2").Node("n").Obj())
+			tr.SetPod(deleting(memberNamed("m2").Node("n").Obj()))
+			tr.DeletePod(deleting(memberNamed("m2").Node("n").Obj()))
+			replacement := memberNamed("new").Requests("cpu", c.requests).Obj()
+			tr.SetPod(replacement)
+			single := singleNamed("single", "q").Requests("cpu", "6").Obj()
+			goesFirst := func() bool {
+				require.Empty(t, tr.Gate(replacement))
+				assert.Equal(t, tr.gangs[theGang].underRepair, tr.Quota.QuotaShortage(single) != nil, "its quota is kept")
+				return tr.Order.OrderKey(replacement, clock.Now()).Rank == rankPartial
+			}
+			assert.Equal(t, c.first, goesFirst())
+
+			clock.Step(time.Hour + time.Second)
+			_, repairs := (&dispatcher{tr}).tick()
+			assert.Empty(t, repairs, "it ran whole once")
+			assert.False(t, goesFirst())
+		})
+	}
 }

@@ -71,7 +71,7 @@ func (w *WaitList) reserveNodes(g *group, d *placement.Decision, now time.Time) 
 // standsBack says whether a gang must leave room to another gang that has it reserved. Gangs under repair need not.
 func (w *WaitList) standsBack(g *group, reserved *Reserved) bool {
 	priority := w.t.priorityOf(g)
-	return g.key != reserved.Key && priority <= reserved.Priority && !upstream.IsCritical(priority) && !g.Partial()
+	return g.key != reserved.Key && priority <= reserved.Priority && !upstream.IsCritical(priority) && !g.underRepair
 }
 
 // reservedAgainst returns what is reserved on nodes against a pod that is about to be tried, nil if nothing is. Pods of DaemonSets can go

@@ -496,7 +496,7 @@ func (b *books) checkRest() {
 	}
 }
 
-// checkCharges checks that bound pods are charged, and that the missing members of partial gangs are assumed.
+// checkCharges checks that bound pods are charged, and that nothing is assumed: repairs are over.
 func (b *books) checkCharges() {
 	ledger := b.tracker.Quota.Ledger
 	charged := sets.New(ledger.Pods()...)
@@ -509,16 +509,9 @@ func (b *books) checkCharges() {
 	}
 	b.assertf(charged.Len() == 0, "charged, but not bound: %v", sets.List(charged))
 	for queue := range b.limits {
-		want := int64(0)
-		for key := range b.told {
-			own := slices.ContainsFunc(b.members(key), b.isOwn)
-			if short := b.short(key, b.isBound); own && short > 0 && b.short(key, exists) == 0 && slices.Contains(b.path(b.queueOf(key)), queue) {
-				want += int64(short) * simCPU(b.members(key)[0])
-			}
-		}
 		used, all := ledger.Totals(queue)
 		assumed := all.List()[corev1.ResourceCPU] - used.List()[corev1.ResourceCPU]
-		b.assertf(assumed == want, "%d of queue %s are assumed, %d should be", assumed, queue, want)
+		b.assertf(assumed == 0, "%d of queue %s are assumed, and no gang is to be completed", assumed, queue)
 	}
 }
 
@@ -531,9 +524,9 @@ func (b *books) checkWhole(key Key) {
 	}
 }
 
-// against is what is reserved on a node against a gang or pod. No reservation holds off a partial gang.
-func (b *books) against(key Key, partial bool, node string) int64 {
-	if b.kept == nil || b.kept.key == key || partial || !b.mayWait(b.kept.key) {
+// against is what is reserved on a node against a gang or pod.
+func (b *books) against(key Key, node string) int64 {
+	if b.kept == nil || b.kept.key == key || !b.mayWait(b.kept.key) {
 		return 0
 	}
 	return b.kept.amounts[node]
@@ -546,7 +539,6 @@ func (b *books) hasQuota(key Key, queue string, amount int64, priority int32, st
 	free := map[string]int64{}
 	for name := range b.limits {
 		free[name] = b.freeQuota(name)[name]
-		free[name] -= b.promisedToPartial(key, name)
 	}
 	enough := func(queue string, amount int64) bool {
 		for _, name := range b.path(queue) {
@@ -578,18 +570,6 @@ func (b *books) hasQuota(key Key, queue string, amount int64, priority int32, st
 	return enough(queue, amount)
 }
 
-// promisedToPartial is what partial gangs, other than the one named, take of a queue when they are completed.
-func (b *books) promisedToPartial(but Key, queue string) int64 {
-	sum := int64(0)
-	for key := range b.told {
-		own := slices.ContainsFunc(b.members(key), b.isOwn)
-		if key != but && own && b.waits(key) && slices.Contains(b.path(b.queueOf(key)), queue) {
-			sum += int64(b.short(key, b.holds)) * simCPU(b.members(key)[0])
-		}
-	}
-	return sum
-}
-
 func (b *books) exceeds(queue string, amount int64) bool {
 	for _, name := range b.path(queue) {
 		if limit, known := b.limits[name]; known && limit.cpu < amount {
@@ -611,12 +591,11 @@ func (b *books) checkMinimum(key Key) {
 	}
 	members := b.members(key)
 	missing, cpu, priority := b.short(key, b.holds), simCPU(members[0]), *members[0].Spec.Priority
-	partial := slices.ContainsFunc(members, b.isOwn)
 	places := 0
 	for node := range b.nodes {
-		places += int(max(0, b.free(node)-b.against(key, partial, node)) / cpu)
+		places += int(max(0, b.free(node)-b.against(key, node)) / cpu)
 	}
-	fits := places >= missing && b.hasQuota(key, b.queueOf(key), int64(missing)*cpu, priority, b.reserves() && !partial)
+	fits := places >= missing && b.hasQuota(key, b.queueOf(key), int64(missing)*cpu, priority, b.reserves())
 	b.assertf(!fits, "the minimum of %s fits and does not start", key)
 }
 
@@ -635,7 +614,7 @@ func (b *books) checkPod(pod *corev1.Pod) {
 	}
 	for node := range b.nodes {
 		free := b.free(node)
-		fits := free-b.against(key, false, node) >= simCPU(pod)
+		fits := free-b.against(key, node) >= simCPU(pod)
 		for other := range b.told {
 			if inGang && other != key && b.waits(other) && *b.members(other)[0].Spec.Priority >= *pod.Spec.Priority {
 				cpu := simCPU(b.members(other)[0])
