@@ -49,6 +49,8 @@ type Claim struct {
 	Want resources.List
 	// Started: the gang has started, and the amount is for further members.
 	Started bool
+	// Beside: nothing is reserved for the gang, but its whole amount must stay free beside all that is reserved. Such claims are not added up.
+	Beside bool
 }
 
 // Reserved is what is reserved in each queue, by its name.
@@ -256,7 +258,7 @@ func (t *Tree) Room(name string, want resources.List, ahead ...Claim) *Shortage 
 	for _, started := range []bool{false, true} {
 		claims := 0
 		for _, claim := range ahead {
-			if claim.Started == started {
+			if claim.Started == started && !claim.Beside {
 				t.AddReserved(reserved, claim)
 				claims++
 			}
@@ -266,6 +268,16 @@ func (t *Tree) Room(name string, want resources.List, ahead ...Claim) *Shortage 
 		}
 		if shortage := t.RoomBesideReserved(reserved, name, want); shortage != nil {
 			shortage.BehindStarted = started
+			return shortage
+		}
+	}
+	for _, claim := range ahead {
+		if !claim.Beside {
+			continue
+		}
+		with := maps.Clone(reserved)
+		t.AddReserved(with, claim)
+		if shortage := t.RoomBesideReserved(with, name, want); shortage != nil {
 			return shortage
 		}
 	}

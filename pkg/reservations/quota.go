@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"github.com/muster-sched/muster/pkg/quota"
 )
 
@@ -73,7 +75,7 @@ func (b *Book[K]) QuotaRetryIn(key K, now time.Time) time.Duration {
 }
 
 // Claims returns the quota that is reserved against a gang, in the order of the claims. For a pod without a gang, key is its zero value.
-// Surplus pods leave quota to waiting gangs even before it is reserved for them.
+// Surplus pods leave quota to all waiting gangs even before it is reserved for them: to the first of each queue together, and to each other one.
 func (b *Book[K]) Claims(key K, priority int32, surplus bool) []quota.Claim {
 	var before []*waiting[K]
 	for _, waiters := range b.quota {
@@ -94,6 +96,28 @@ func (b *Book[K]) Claims(key K, priority int32, surplus bool) []quota.Claim {
 			break
 		}
 		claims = append(claims, w.claim)
+	}
+	if surplus {
+		claims = append(claims, b.claimsBeside(priority)...)
+	}
+	return claims
+}
+
+// claimsBeside are the claims of gangs behind the first of their queue. Of equal claims it returns one, so that thousands of gangs that are alike
+// cost no more than one.
+func (b *Book[K]) claimsBeside(priority int32) (claims []quota.Claim) {
+	kinds := sets.New[string]()
+	for _, waiters := range b.quota {
+		first := waiters.first()
+		for w := range waiters.members {
+			if w == first || w == waiters.reserved || w.attempting || w.rank.Priority < priority || kinds.Has(w.kind) {
+				continue
+			}
+			kinds.Insert(w.kind)
+			claim := w.claim
+			claim.Beside = true
+			claims = append(claims, claim)
+		}
 	}
 	return claims
 }

@@ -13,6 +13,7 @@ package reservations
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -122,6 +123,7 @@ type waiting[K comparable] struct {
 	quota      history
 	lacks      *quota.Shortage // of quota, as last decided
 	claim      quota.Claim
+	kind       string    // equal for equal claims
 	reserved   time.Time // since when quota is reserved for it; zero if none is
 }
 
@@ -177,7 +179,7 @@ func (b *Book[K]) WaitForQuota(key K, rank Rank, claim quota.Claim, lacks *quota
 	if w.claim.Queue != claim.Queue {
 		b.leaveQuota(w)
 	}
-	w.claim, w.lacks = claim, lacks
+	w.claim, w.kind, w.lacks = claim, fmt.Sprint(claim.Queue, claim.Want), lacks
 	if w.quota.since.IsZero() {
 		w.quota.since = now
 	}
@@ -201,7 +203,7 @@ func (b *Book[K]) HasQuota(key K, claim quota.Claim) {
 		return
 	}
 	if !w.claim.Want.Equal(claim.Want) {
-		w.claim, b.events.QuotaFreed = claim, true
+		w.claim, w.kind, b.events.QuotaFreed = claim, fmt.Sprint(claim.Queue, claim.Want), true
 	}
 }
 
@@ -348,6 +350,9 @@ func (b *Book[K]) gang(key K, rank Rank) *waiting[K] {
 func (b *Book[K]) setRank(w *waiting[K], rank Rank) {
 	if w.rank == rank {
 		return
+	}
+	if rank.Priority < w.rank.Priority {
+		b.events.QuotaFreed = true // surplus need not leave quota to it any more
 	}
 	lists := []*list[K]{&b.room}
 	if line := b.quota[w.claim.Queue]; line != nil {

@@ -311,12 +311,21 @@ func TestQuotaIsReservedForTheFirstOfAQueueThatIsStarving(t *testing.T) {
 	assert.True(t, b.TakeEvents().QuotaFreed)
 }
 
-func TestSurplusStandsBackForTheFirstOfAQueue(t *testing.T) {
+// TestSurplusLeavesQuotaToEveryWaitingGang: to the first of each queue, and to each other one beside it. Equal claims count once.
+func TestSurplusLeavesQuotaToEveryWaitingGang(t *testing.T) {
 	b := newBook(0, 0)
 	b.WaitForQuota("first", Rank{Priority: 5, Since: at(0)}, claimOf("a", 6), lacksCPU, false, at(0))
 	b.WaitForQuota("second", Rank{Priority: 5, Since: at(1)}, claimOf("a", 5), lacksCPU, false, at(1))
-	assert.Equal(t, []quota.Claim{claimOf("a", 6)}, b.Claims("", 5, true))
+	b.WaitForQuota("third", Rank{Priority: 5, Since: at(2)}, claimOf("a", 5), lacksCPU, false, at(2))
+	beside := claimOf("a", 5)
+	beside.Beside = true
+	assert.Equal(t, []quota.Claim{claimOf("a", 6), beside}, b.Claims("", 5, true))
 	assert.Empty(t, b.Claims("", 6, true))
+	b.TakeEvents()
+	b.Rerank("second", Rank{Priority: 1, Since: at(1)})
+	assert.True(t, b.TakeEvents().QuotaFreed)
+	b.Forget("third")
+	assert.Equal(t, []quota.Claim{claimOf("a", 6)}, b.Claims("", 5, true))
 	assert.Empty(t, b.Claims("", 5, false))
 }
 

@@ -227,6 +227,39 @@ func TestQuotaIsReservedForTwoGangsBelowOneParentInOrder(t *testing.T) {
 	assert.Nil(t, q.decide(older).Lacks)
 }
 
+// TestSurplusPassesNoMinimumThatWaitsForQuota: forty older gangs lack another resource, and more quota comes free than the first of them needs.
+func TestSurplusPassesNoMinimumThatWaitsForQuota(t *testing.T) {
+	for name, queueOfSurplus := range map[string]string{"of the same queue": "a", "of another queue of the tree": "b"} {
+		t.Run(name, func(t *testing.T) {
+			q := newQuotaTest(t)
+			q.Quota.SetQueue(mustertesting.MakeQueue("a").Parent("org").Capability("cpu", "6", "example.com/gpu", "1").Obj())
+			q.Quota.SetQueue(mustertesting.MakeQueue("org").Capability("cpu", "6").Obj())
+			elastic := q.gang("elastic", queueOfSurplus, 1)
+			q.SetPod(mustertesting.MakePod("elastic0").UID("elastic0").Group("elastic").SchedulerName("muster").Requests("cpu", "1").Node("n").Obj())
+			surplus := mustertesting.MakePod("elastic1").UID("elastic1").Group("elastic").SchedulerName("muster").Requests("cpu", "1").Obj()
+			q.SetPod(surplus)
+			require.True(t, elastic.Seated())
+			require.True(t, q.start(q.single("a", "example.com/gpu", "1", 0)))
+			running := q.single("a", "cpu", "5", 0)
+			require.True(t, q.start(running))
+			for i := range 40 {
+				older := fmt.Sprint("older-", i)
+				g := q.gang(older, "a", 1)
+				q.SetPod(mustertesting.MakePod(older+"0").UID(older+"0").Group(older).SchedulerName("muster").Requests("cpu", "1", "example.com/gpu", "1").Obj())
+				require.NotNil(t, q.decide(g).Lacks)
+			}
+			younger := q.gang("younger", "a", 4)
+			require.NotNil(t, q.decide(younger).Lacks)
+			q.DeletePod(running)
+			assert.NotNil(t, q.Quota.QuotaShortage(surplus), "the younger minimum needs it")
+			assert.Nil(t, q.Quota.QuotaShortage(q.single("a", "cpu", "1", 0)), "others than surplus may pass it")
+			require.Nil(t, q.decide(younger).Lacks)
+			q.DeletePodGroup(mustertesting.MakePodGroup("younger").UID("younger").Obj())
+			assert.Nil(t, q.Quota.QuotaShortage(surplus), "the first of the others needs less")
+		})
+	}
+}
+
 func TestAGangKeepsItsQuotaWhileItLacksRoom(t *testing.T) {
 	q := newQuotaTest(t)
 	running := q.single("a", "cpu", "2", 0)
