@@ -5,8 +5,10 @@ import (
 	"math"
 	"strconv"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/kubernetes/pkg/apis/scheduling"
@@ -90,17 +92,40 @@ func LeastImportantFirst(a, b *Member) int {
 	return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(b.Index, a.Index), cmp.Compare(b.Pod.Name, a.Pod.Name))
 }
 
-// MayBeEvicted says whether a pod may ever be evicted for other pods: not one that goes already, cannot run elsewhere, is of an upstream
-// pod group or says that it must stay. The caller looks at its priority.
-func MayBeEvicted(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp == nil && pod.Annotations[corev1.MirrorPodAnnotationKey] == "" && pod.Spec.SchedulingGroup == nil &&
-		!IsOfDaemonSet(pod) && AnnotationOrLabel(pod, batchv1alpha1.PodPreemptableKey) != "false"
+// WillingFirst orders members as LeastImportantFirst, but those last of whose pods a function says that they ask to stay.
+func WillingFirst(asks func(*corev1.Pod) bool) func(a, b *Member) int {
+	return func(a, b *Member) int {
+		switch asksA, asksB := asks(a.Pod), asks(b.Pod); {
+		case asksA == asksB:
+			return LeastImportantFirst(a, b)
+		case asksA:
+			return 1
+		}
+		return -1
+	}
 }
 
-// IsOfDaemonSet says whether a pod is one of a DaemonSet, which can go to no other node.
+// MayBeEvicted says whether a pod may ever be evicted for other pods: not one that goes already, or is of an upstream pod group. The caller
+// looks at its priority, and at what it says itself (AsksToStay).
+func MayBeEvicted(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp == nil && pod.Annotations[corev1.MirrorPodAnnotationKey] == "" && pod.Spec.SchedulingGroup == nil
+}
+
+// AsksToStay says whether a pod says itself that it must not be evicted: with a key of Volcano's, or because a DaemonSet owns it. Anybody can
+// write that on a pod. So it counts where priority decides, and not for what a queue has borrowed from other queues.
+func AsksToStay(pod *corev1.Pod) bool {
+	return IsOfDaemonSet(pod) || AnnotationOrLabel(pod, batchv1alpha1.PodPreemptableKey) == "false"
+}
+
+// IsOfDaemonSet says whether a pod names a DaemonSet as its controller. It could go to no other node then. It may name one that does
+// not exist.
 func IsOfDaemonSet(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOfNoCopy(pod)
-	return owner != nil && owner.Kind == "DaemonSet"
+	if owner == nil || owner.Kind != "DaemonSet" {
+		return false
+	}
+	version, err := schema.ParseGroupVersion(owner.APIVersion)
+	return err == nil && version.Group == appsv1.GroupName
 }
 
 // StartOf is when a pod began to run, or was created if that is not known.

@@ -39,7 +39,7 @@ func ends(pod *corev1.Pod)    { pod.Spec.RestartPolicy = corev1.RestartPolicyNev
 func endless(pod *corev1.Pod) { pod.Spec.RestartPolicy = corev1.RestartPolicyAlways }
 func urgent(pod *corev1.Pod)  { pod.Spec.Priority = new(int32(10)) }
 func daemon(pod *corev1.Pod) {
-	pod.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Name: "d", Controller: new(true)}}
+	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "d", Controller: new(true)}}
 }
 
 func ofGang(name string) func(*corev1.Pod) {

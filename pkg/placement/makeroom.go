@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
@@ -38,7 +39,8 @@ type Rules interface {
 const maxRoomCalls = 10 * maxCalls
 
 // MakeRoom finds a minimal set of victims without which all members of a problem fit; nil if there is none. The candidates come in the
-// order of RankForRoom. Reservations for the problem, and its need for exact places, make no difference.
+// order of RankForRoom. A victim of a later rule is taken only if those of earlier rules do not help.
+// Reservations for the problem, and its need for exact places, make no difference.
 func (p *Planner) MakeRoom(ctx context.Context, problem *Problem, nodes []fwk.NodeInfo, candidates []*Victim, rules Rules) *Seat {
 	if len(nodes) == 0 {
 		return nil
@@ -47,6 +49,44 @@ func (p *Planner) MakeRoom(ctx context.Context, problem *Problem, nodes []fwk.No
 	if !r.isPossible() {
 		return nil
 	}
+	usable, stages := r.usable, r.stages()
+	for i, rule := range stages {
+		r.last = rule
+		r.usable = cloneAll(usable)
+		if i+1 < len(stages) && !r.couldHaveRoom() {
+			continue
+		}
+		if seat := r.best(); seat != nil {
+			return seat
+		}
+	}
+	return nil
+}
+
+// stages are the rules by which candidates may be evicted, in order. There is one at least.
+func (r *room) stages() []quota.Rule {
+	rules := sets.New[quota.Rule]()
+	for _, c := range r.candidates {
+		if c.Rule != quota.NotAllowed {
+			rules.Insert(c.Rule)
+		}
+	}
+	if rules.Len() == 0 {
+		return []quota.Rule{quota.NotAllowed}
+	}
+	return sets.List(rules)
+}
+
+func cloneAll(lists [][]bool) [][]bool {
+	clones := make([][]bool, len(lists))
+	for i, list := range lists {
+		clones[i] = slices.Clone(list)
+	}
+	return clones
+}
+
+// best is the cheapest seat that was found; nil if there is none.
+func (r *room) best() *Seat {
 	var best *Seat
 	for _, attempt := range []func() bool{r.takeByNode, r.takeByRank} {
 		if attempt() {
@@ -81,6 +121,7 @@ type room struct {
 	total      []int   // of each demand
 	changed    []int   // nodes whose slots must be counted again
 	usable     [][]bool
+	last       quota.Rule // victims of later rules are not taken
 	calls      int
 }
 
@@ -135,6 +176,22 @@ func (r *room) isPossible() bool {
 	return fits
 }
 
+// couldHaveRoom says whether the members would fit on the nodes without all candidates that may be taken now.
+func (r *room) couldHaveRoom() bool {
+	var gone []int
+	for i, c := range r.candidates {
+		if c.Rule <= r.last {
+			r.vacate(i)
+			gone = append(gone, i)
+		}
+	}
+	fits := r.hasRoom()
+	for _, i := range gone {
+		r.occupy(i)
+	}
+	return fits
+}
+
 // vacate takes the pods of a candidate off their nodes, without regard to the rules.
 func (r *room) vacate(i int) {
 	for _, p := range r.parts[i] {
@@ -154,7 +211,7 @@ func (r *room) occupy(i int) {
 // take takes a candidate if the rules allow it. A gang goes only with its surplus.
 func (r *room) take(i int) bool {
 	c := r.candidates[i]
-	if r.taken[i] || c.Kind == WholeGang && slices.ContainsFunc(r.surplus[c.Gang], func(s int) bool { return !r.taken[s] }) || !r.rules.Take(c) {
+	if r.taken[i] || c.Rule > r.last || c.Kind == WholeGang && slices.ContainsFunc(r.surplus[c.Gang], func(s int) bool { return !r.taken[s] }) || !r.rules.Take(c) {
 		return false
 	}
 	r.taken[i] = true

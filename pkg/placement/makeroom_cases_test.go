@@ -191,6 +191,44 @@ func TestWhichVictimsMakeRoom(t *testing.T) {
 	}
 }
 
+// TestPodsOutsideAllQueuesGoLast: what is lent is taken back first, however many pods that takes, then pods of the own queue go.
+func TestPodsOutsideAllQueuesGoLast(t *testing.T) {
+	for name, test := range map[string]roomCase{
+		"many pods of a borrower rather than one outside": {
+			nodes: "4 4", pods: []string{"a 0 1 queue=a", "b 0 1 queue=a", "c 0 1 queue=a", "d 0 1 queue=a", "x 1 4"},
+			shares: map[string]int64{"a": 0}, members: "4", want: "a b c d",
+		},
+		"pods of a borrower that are together, where it gives too little for any others": {
+			nodes: "2 2 2", shares: map[string]int64{"a": 2, "b": 9}, members: "2", want: "a b",
+			pods: []string{"a 0 1 queue=a since=1", "b 0 1 queue=a since=5", "c 1 1 queue=a since=2", "d 1 1 queue=b since=6", "e 2 1 queue=a since=8", "x 2 1"},
+		},
+		"a protected pod of a borrower": {
+			nodes: "2 2", pods: []string{"a 0 2 queue=a protected", "x 1 2"}, shares: map[string]int64{"a": 0}, members: "2", want: "a",
+		},
+		"a protected pod of a borrower rather than one of the own queue": {
+			nodes: "2 2", pods: []string{"a 0 2 queue=a protected", "b 1 2 queue=own"}, shares: map[string]int64{"a": 0}, members: "2", want: "a",
+		},
+		"a protected pod of the own queue": {
+			nodes: "2 2", pods: []string{"a 0 2 queue=own protected priority=4", "x 1 2"}, members: "2", want: "a",
+		},
+		"a gang of a borrower": {
+			nodes: "2 2 2", pods: []string{"g0 0 2 queue=a gang=g", "g1 1 2 queue=a gang=g", "x 2 2"}, mins: map[string]int{"g": 2},
+			shares: map[string]int64{"a": 0}, members: "2", want: "g0 g1",
+		},
+		"if nothing else helps": {
+			nodes: "2 2", pods: []string{"a 0 2 queue=a", "x 1 2"}, shares: map[string]int64{"a": 2}, members: "2", want: "x",
+		},
+		"no more of them than needed": {
+			nodes: "2 2", pods: []string{"a 0 2 queue=a", "x 1 2"}, shares: map[string]int64{"a": 0}, members: "2 2", want: "a x",
+		},
+		"none of the same priority": {
+			nodes: "2 2", pods: []string{"a 0 2 queue=a", "x 1 2 priority=5"}, shares: map[string]int64{"a": 2}, members: "2", want: "none",
+		},
+	} {
+		t.Run(name, test.run)
+	}
+}
+
 // TestRoomForRealFilters asks the upstream filters. Every pod on the nodes may go.
 func TestRoomForRealFilters(t *testing.T) {
 	port := func(p *corev1.Pod) {

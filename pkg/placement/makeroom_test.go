@@ -144,10 +144,12 @@ func ruleFor(account string, priority int32) quota.Rule {
 	switch {
 	case account != ownQueue && account != "":
 		return quota.ByShare
-	case priority < ownPriority:
-		return quota.ByPriority
+	case priority >= ownPriority:
+		return quota.NotAllowed
+	case account == "":
+		return quota.FromOutside
 	}
-	return quota.NotAllowed
+	return quota.ByPriority
 }
 
 func (w *town) open(t require.TestingT) {

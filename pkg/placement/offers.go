@@ -227,7 +227,7 @@ type piece struct {
 func (w *nodewise) pieces(n int) []piece {
 	var pieces []piece
 	for _, i := range w.on[n] {
-		if w.taken[i] || w.isRefused(i) {
+		if w.taken[i] || w.candidates[i].Rule > w.last || w.isRefused(i) {
 			continue
 		}
 		p := piece{candidate: i, frees: make([]int64, len(w.names))}

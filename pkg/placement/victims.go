@@ -46,6 +46,8 @@ type Victim struct {
 	Since    time.Time
 	// Rule by which the pods may be evicted; NotAllowed if they are about to go without an eviction.
 	Rule quota.Rule
+	// AsksToStay: one of the pods says itself that it must not be evicted. The rule knows when that counts.
+	AsksToStay bool
 	// class is the rank that RankForRoom gave to all victims that it found equal but for their run time.
 	class int
 	// Unseen are pods of a WholeGang that are not in the scheduler's snapshot. They are evicted with it.
@@ -134,9 +136,10 @@ func byImportance(a, b *Victim) int {
 	return 0
 }
 
-// RankForRoom sorts candidates for MakeRoom, the first to be evicted first: candidates under a disruption budget come last, and victims of
-// other queues come before victims by priority. Victims of other queues are sorted by kind, by how far their queue is above its share, and
-// by priority; all other victims by priority and by kind; and all in the end by how short they have run. It sets Violations and Protected.
+// RankForRoom sorts candidates for MakeRoom, the first to be evicted first: by their rule, so that what is lent goes first, and pods outside
+// all queues last. Of the same rule, candidates under a disruption budget come last. Victims of other queues are sorted by kind, by how far
+// their queue is above its share, and by priority; all other victims by priority and by kind; and all in the end by how short they have run.
+// It sets Violations and Protected.
 func RankForRoom(candidates []*Victim, budgets []*policyv1.PodDisruptionBudget, excess func(*Victim) quota.Ratio) []*Victim {
 	ranked := RankVictims(candidates, budgets)
 	above := map[string]quota.Ratio{}
@@ -146,7 +149,7 @@ func RankForRoom(candidates []*Victim, budgets []*policyv1.PodDisruptionBudget, 
 		}
 	}
 	class := func(a, b *Victim) int {
-		byRule := cmp.Or(boolOrder(a.Protected, b.Protected), boolOrder(a.Rule != quota.ByShare, b.Rule != quota.ByShare))
+		byRule := cmp.Or(cmp.Compare(a.Rule, b.Rule), boolOrder(a.Protected, b.Protected))
 		byPriority, byKind := cmp.Compare(a.Priority(), b.Priority()), cmp.Compare(a.Kind, b.Kind)
 		if a.Rule == quota.ByShare {
 			return cmp.Or(byRule, byKind, above[b.Account].Compare(above[a.Account]), byPriority)

@@ -230,5 +230,5 @@ func TestTheExamplesOfTheDocs(t *testing.T) {
 		found[block[1]]++
 		check(e, t)
 	}
-	assert.Equal(t, map[string]int{"share": 4, "start": 5, "evict": 10, "lowered": 3}, found, "all blocks are read")
+	assert.Equal(t, map[string]int{"share": 4, "start": 5, "evict": 11, "lowered": 3}, found, "all blocks are read")
 }

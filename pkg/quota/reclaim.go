@@ -18,25 +18,30 @@ type Unit struct {
 	Priority int32
 	// Requests of all its pods. No amount may be negative.
 	Requests resources.List
+	// AsksToStay: one of its pods says itself that it must not be evicted. That counts where priority decides, and keeps nothing that a queue
+	// has borrowed.
+	AsksToStay bool
 }
 
 // Rule says why a unit may be evicted.
 type Rule int
 
-// Rules.
+// Rules, in the order in which units go.
 const (
 	// NotAllowed: it must not be evicted.
 	NotAllowed Rule = iota
-	// ByPriority: it has a lower priority, and no other queue is concerned.
-	ByPriority
 	// ByShare: its queue uses more than its share, and the waiting queue less.
 	ByShare
+	// ByPriority: it has a lower priority, and no other queue is concerned.
+	ByPriority
+	// FromOutside: it is in no queue, the gang is in one, and it has a lower priority. It goes only if nothing else helps.
+	FromOutside
 )
 
 // Reclaim answers which units may be evicted together for a gang that waits. It works on a copy of the tree.
 //
-// In the same queue, and where the gang or the unit has no queue, priority decides. The users of a queue are in the same queue. Between
-// two queues only shares decide. Each of the two has a side: the nodes from the queue up to the children of the lowest common ancestor.
+// In the same queue, and where the gang or the unit has no queue, priority decides. A unit that asks to stay does so there. The users of a
+// queue are in the same queue. Between two queues only shares decide. Each of the two has a side: the nodes from the queue up to the children of the lowest common ancestor.
 // A queue and its own ancestor never reclaim from each other. The rules between two queues are:
 //
 //  1. The gang fits into the share of each node on its side, in each resource that is shared out. Units that are evicted from its own
@@ -97,10 +102,13 @@ func (r *Reclaim) Rule(u Unit) Rule {
 		}
 		return NotAllowed
 	}
-	if u.Priority < r.priority {
-		return ByPriority
+	switch {
+	case u.Priority >= r.priority || u.AsksToStay:
+		return NotAllowed
+	case u.Account == "" && r.account != "":
+		return FromOutside
 	}
-	return NotAllowed
+	return ByPriority
 }
 
 // IsOwed says whether the gang is within the shares on its side and some queue uses more than its share. Only resources that the gang wants

@@ -55,7 +55,7 @@ func drawWorld(t *rapid.T, accounts ...string) *world {
 	}
 	unit := func() Unit {
 		queue := rapid.SampledFrom(accounts).Draw(t, "account")
-		u := Unit{queue, rapid.Int32Range(0, 3).Draw(t, "priority"), list("requests", 4)}
+		u := Unit{queue, rapid.Int32Range(0, 3).Draw(t, "priority"), list("requests", 4), rapid.IntRange(0, 3).Draw(t, "asks to stay") == 0}
 		if rapid.IntRange(0, 3).Draw(t, "has more") == 0 {
 			u.Requests["example.com/not-shared-out"] = 1
 		}
@@ -135,7 +135,7 @@ func (w *world) isValid() bool {
 		switch {
 		case !w.gone[i]:
 		case u.Account == "" || first.Account == "" || QueueOf(u.Account) == QueueOf(first.Account):
-			if u.Priority >= first.Priority {
+			if u.Priority >= first.Priority || u.AsksToStay {
 				return false
 			}
 		case !w.isDue(i):
@@ -333,7 +333,7 @@ func TestWhatWasEvictedDoesNotReclaim(t *testing.T) {
 			}
 		}
 		for account, amount := range back {
-			comes(Unit{account, 3, amount})
+			comes(Unit{Account: account, Priority: 3, Requests: amount})
 		}
 	})
 }

@@ -17,7 +17,7 @@ import (
 // Amounts are whole numbers of cpu, or of the resource that follows the number: "4 2gpu". Queues are separated by semicolons: "org d6 c8; a
 // <org g2 w3 keep" has a queue org that deserves 6 and may use 8. Its child a has a guarantee of 2, the weight 3, and is not reclaimable.
 // "q u4" has a quota of 4 for each user. "running" lists units in the order in which they may be evicted: "b 2 x3 @5" are three units of 2
-// with priority 5, in the account b. They are called b1, b2 and b3. "waits" lists what waits; the first is what units are evicted for.
+// with priority 5, in the account b. They are called b1, b2 and b3. With a "!" they ask to stay. "waits" lists what waits; the first is what units are evicted for.
 type reclaimCase struct {
 	name, total, queues, running, waits string
 	// evicted are the units that go, "free" if none has to, "no" if none may. Units that go by priority have a star.
@@ -111,6 +111,8 @@ func unitsOf(t require.TestingT, text string) []named {
 				var err error
 				count, err = strconv.Atoi(word[1:])
 				require.NoError(t, err)
+			case '!':
+				unit.AsksToStay = true
 			default:
 				name, amount := amountOf(t, word)
 				unit.Requests[name] = amount
@@ -159,7 +161,7 @@ func (s *reclaimCase) evict(t require.TestingT) string {
 		rule := r.Rule(u.Unit)
 		require.Equal(t, rule != NotAllowed, r.Take(u.Unit))
 		if rule != NotAllowed {
-			rules[u.name] = map[Rule]string{ByPriority: "*"}[rule]
+			rules[u.name] = map[Rule]string{ByPriority: "*", FromOutside: "*"}[rule]
 			used.Sub(u.Requests)
 			taken = append(taken, u)
 		}
@@ -191,6 +193,19 @@ func play(t *testing.T, cases []reclaimCase) {
 		seen[s.name] = true
 		t.Run(s.name, func(t *testing.T) { require.Equal(t, s.evicted, s.evict(t)) })
 	}
+}
+
+// TestWhatIsLentComesBackWhateverPodsSay: the words of a pod count where priority decides, and nowhere else.
+func TestWhatIsLentComesBackWhateverPodsSay(t *testing.T) {
+	play(t, []reclaimCase{
+		{name: "of another queue above its share", total: "10", queues: "a d5; b d5", running: "b 2 x5 !", waits: "a 4", evicted: "b1 b2"},
+		{name: "no more than is lent", total: "10", queues: "a d5; b d5", running: "a 5; b 5 !", waits: "a 1", evicted: "no"},
+		{name: "of a user of another queue", total: "10", queues: "a d5; b d5", running: "b/ann 2 x5 !", waits: "a/bob 4", evicted: "b/ann1 b/ann2"},
+		{name: "of a sibling", total: "8", queues: "lab d8; a <lab d4; b <lab d4", running: "b 8 !", waits: "a 4", evicted: "b1"},
+		{name: "the own queue by priority", total: "4", queues: "a d4", running: "a 2 !; a 2", waits: "a 2 @9", evicted: "a2*"},
+		{name: "pods outside all queues by priority", total: "4", queues: "a d4", running: "none 2 !; none 2", waits: "a 2 @9", evicted: "none2*"},
+		{name: "a waiting pod outside all queues", total: "4", queues: "a d4", running: "a 2 !; a 2", waits: "none 2 @9", evicted: "a2*"},
+	})
 }
 
 // TestWhatIsGivenBackIsForgotten: a unit that stays does not keep other units from being taken.

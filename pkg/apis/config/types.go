@@ -59,7 +59,8 @@ type TaskPriorityArgs struct {
 	metav1.TypeMeta
 }
 
-// GangPreemptionArgs are the arguments of the GangPreemption plugin: they are the same as for the upstream DefaultPreemption.
+// GangPreemptionArgs are the arguments of the GangPreemption plugin: those of the upstream DefaultPreemption, and whom queues may have
+// evicted.
 //
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 type GangPreemptionArgs struct {
@@ -69,4 +70,6 @@ type GangPreemptionArgs struct {
 	MinCandidateNodesPercentage int32
 	// MinCandidateNodesAbsolute is the number of nodes on which preemption is tried at least.
 	MinCandidateNodesAbsolute int32
+	// EvictOutsideQueues lets gangs and pods in a queue have pods evicted that are in no queue. These have a lower priority, and go last.
+	EvictOutsideQueues bool
 }

@@ -303,8 +303,8 @@ func (a *admission) waitingGroups() []*schedulingv1beta1.PodGroup {
 
 // rules are the rules of a round. It computes what could be evicted at the first use.
 func (a *admission) rules(line *line, classes map[string]int32, shares quota.Shares) rules {
-	var evictions *quota.Evictions
-	units := sync.OnceValue(func() []quota.Unit { return a.evictables(classes) })
+	evictions := map[bool]*quota.Evictions{} // by whether nothing that runs may be evicted
+	units := sync.OnceValue(func() []evictable { return a.evictables(classes) })
 	total := a.cluster.Allocatable()
 	books := a.tracker.Ledger()
 	notOpen := map[string]string{} // queue -> why it takes no work, computed once a round
@@ -329,18 +329,16 @@ func (a *admission) rules(line *line, classes map[string]int32, shares quota.Sha
 		addReserved: books.AddReserved,
 		exceeds:     books.Exceeds,
 		couldReclaim: func(c *candidate, reserved quota.Reserved) bool {
-			if a.neverPreempts(c) {
-				return false
+			never := a.neverPreempts(c)
+			if evictions[never] == nil {
+				evictions[never] = books.Evictions(shares, unitsOf(units(), never))
 			}
-			if evictions == nil {
-				evictions = books.Evictions(shares, units())
-			}
-			return evictions.CanMakeRoom(reserved, c.account, c.priority, c.lacks)
+			return evictions[never].CanMakeRoom(reserved, c.account, c.priority, c.lacks)
 		},
 		hold: func(c *candidate) {
 			a.tracker.Grant(c.group, c.want)
-			if evictions != nil {
-				evictions.Add(c.account, c.lacks)
+			for _, e := range evictions {
+				e.Add(c.account, c.lacks)
 			}
 			line.admitted(c)
 			for _, queue := range books.Path(c.queue) {
@@ -353,7 +351,7 @@ func (a *admission) rules(line *line, classes map[string]int32, shares quota.Sha
 // beyond says why the cluster is too small for a candidate. If its queue has a factor of its own, all use counts, and all room that is
 // kept. The same holds if it asks for more than its minimum, which is of no use without the rest. Otherwise only its own amount counts. It
 // is undecided as long as members are about to come that tell what it asks for.
-func (a *admission) beyond(c *candidate, total resources.List, shares quota.Shares, units func() []quota.Unit) (e *excess, undecided bool) {
+func (a *admission) beyond(c *candidate, total resources.List, shares quota.Shares, units func() []evictable) (e *excess, undecided bool) {
 	books := a.tracker.Ledger()
 	if queue, err := a.queues.Get(c.queue); err == nil {
 		if factor, _ := usage.OvercommitFactor(queue); factor > 0 { // the queue controller reports an invalid one
@@ -368,7 +366,7 @@ func (a *admission) beyond(c *candidate, total resources.List, shares quota.Shar
 	_, all := books.Totals(quota.Root)
 	if e = beyondCluster(c.lacks, all, total, a.factor); e != nil && !a.neverPreempts(c) {
 		for _, unit := range units() {
-			if unit.Priority < c.priority {
+			if unit.Priority < c.priority && !unit.AsksToStay {
 				all.Sub(unit.Requests) // it goes first
 			}
 		}

@@ -18,7 +18,7 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// evictable is a unit that the scheduler may evict now to make quota for a PodGroup, with its sort key.
+// evictable is a unit that the scheduler may evict now to make quota for a PodGroup, with its sort key. A unit may ask to stay.
 type evictable struct {
 	quota.Unit
 	kind  int
@@ -35,7 +35,7 @@ const (
 
 // evictables are the running units, and the room that is kept for PodGroups that have not started. They are in the scheduler's order of
 // eviction within a queue. Minimum run times of pods are ignored: they pass.
-func (a *admission) evictables(classes map[string]int32) []quota.Unit {
+func (a *admission) evictables(classes map[string]int32) []evictable {
 	groups := map[string]*schedulingv1beta1.PodGroup{} // read once, because one may be deleted meanwhile
 	for _, obj := range a.groups.List() {
 		group := obj.(*schedulingv1beta1.PodGroup)
@@ -48,7 +48,8 @@ func (a *admission) evictables(classes map[string]int32) []quota.Unit {
 		if groups[key] != nil {
 			pods[key] = append(pods[key], pod)
 		} else if account, amount, charged := a.tracker.Ledger().Charged(pod.UID); charged && mayBeEvicted(pod) {
-			all = append(all, evictable{quota.Unit{Account: account, Priority: corev1helpers.PodPriority(pod), Requests: amount}, singlePod, gang.StartOf(pod).Time})
+			unit := quota.Unit{Account: account, Priority: corev1helpers.PodPriority(pod), Requests: amount, AsksToStay: gang.AsksToStay(pod)}
+			all = append(all, evictable{unit, singlePod, gang.StartOf(pod).Time})
 		}
 	}
 	for key, members := range pods {
@@ -57,16 +58,24 @@ func (a *admission) evictables(classes map[string]int32) []quota.Unit {
 	for key, amount := range a.tracker.Unclaimed() {
 		group := groups[key]
 		if group != nil && !slices.ContainsFunc(pods[key], func(pod *corev1.Pod) bool { return !mayBeEvicted(pod) }) {
-			unit := quota.Unit{Account: usage.AccountOf(group), Priority: classes[group.Spec.PriorityClassName], Requests: amount}
+			unit := quota.Unit{Account: usage.AccountOf(group), Priority: classes[group.Spec.PriorityClassName], Requests: amount,
+				AsksToStay: slices.ContainsFunc(pods[key], gang.AsksToStay)}
 			all = append(all, evictable{unit, notStarted, time.Time{}})
 		}
 	}
 	slices.SortStableFunc(all, func(x, y evictable) int {
 		return cmp.Or(cmp.Compare(x.kind, y.kind), cmp.Compare(x.Priority, y.Priority), y.since.Compare(x.since))
 	})
-	units := make([]quota.Unit, len(all))
+	return all
+}
+
+// unitsOf are the units of what may be evicted. For a PodGroup for which nothing may be evicted, they are what has not started.
+func unitsOf(all []evictable, neverPreempts bool) []quota.Unit {
+	var units []quota.Unit
 	for i := range all {
-		units[i] = all[i].Unit
+		if !neverPreempts || all[i].kind == notStarted {
+			units = append(units, all[i].Unit)
+		}
 	}
 	return units
 }
@@ -96,7 +105,7 @@ func (a *admission) partsOf(group *schedulingv1beta1.PodGroup, pods []*corev1.Po
 			movable = append(movable, m)
 		}
 	}
-	slices.SortFunc(movable, gang.LeastImportantFirst)
+	slices.SortFunc(movable, gang.WillingFirst(gang.AsksToStay))
 	spare := sets.New[types.UID]()
 	account := usage.AccountOf(group)
 	if accounts.Len() == 1 { // they may have been bound when the PodGroup was in another queue
@@ -105,14 +114,15 @@ func (a *admission) partsOf(group *schedulingv1beta1.PodGroup, pods []*corev1.Po
 	var parts []evictable
 	for _, m := range gang.NewRemaining(g.Asks(), members).Spare(movable) {
 		spare.Insert(m.UID)
-		parts = append(parts, evictable{quota.Unit{Account: account, Priority: max(floor, m.Priority), Requests: m.Requests}, surplusMember, gang.StartOf(m.Pod).Time})
+		unit := quota.Unit{Account: account, Priority: max(floor, m.Priority), Requests: m.Requests, AsksToStay: gang.AsksToStay(m.Pod)}
+		parts = append(parts, evictable{unit, surplusMember, gang.StartOf(m.Pod).Time})
 	}
 	if len(movable) < len(members) || spare.Len() == len(members) {
 		return parts
 	}
 	whole := evictable{quota.Unit{Account: account, Priority: floor, Requests: resources.List{}}, wholeGang, a.clock.Now()}
 	for _, m := range members {
-		whole.Priority = max(whole.Priority, m.Priority)
+		whole.Priority, whole.AsksToStay = max(whole.Priority, m.Priority), whole.AsksToStay || gang.AsksToStay(m.Pod)
 		if start := gang.StartOf(m.Pod).Time; start.Before(whole.since) {
 			whole.since = start
 		}

@@ -139,7 +139,7 @@ func isGoing(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil && time.Since(pod.DeletionTimestamp.Time) < stuckAfter
 }
 
-// mayGo says whether a pod may be evicted at all.
+// mayGo says whether a pod may be evicted at all, whatever it says itself.
 func mayGo(pod *corev1.Pod) bool {
 	return gang.MayBeEvicted(pod) && !upstream.IsCritical(corev1helpers.PodPriority(pod))
 }
@@ -161,7 +161,7 @@ func (c *census) leavingUIDs() []types.UID {
 type judge interface {
 	// Below is the priority below which units of an account may go.
 	Below(account string) int32
-	// Judged is a candidate with the rule by which it may go, nil if there is none.
+	// Judged is a candidate with the rule by which it may go, nil if there is none. A candidate may ask to stay.
 	Judged(v *placement.Victim) *placement.Victim
 }
 
@@ -185,11 +185,12 @@ func (s *Search) candidates(but gangs.Key, c *census, rules judge, now time.Time
 func (s *Search) single(info fwk.PodInfo, c *census, rules judge, now time.Time) *placement.Victim {
 	pod := info.GetPod()
 	account := s.tracker.Quota.AccountOf(pod)
-	if s.isSpared(pod, account, c, now) {
+	if c.isNew(s.tracker, pod, account, now) {
 		return nil
 	}
 	v := &placement.Victim{
 		Victim: preemption.NewPodVictim(info, nil, nil), Kind: placement.SinglePod, Account: account, Requests: resources.PodRequests(pod), Since: gang.StartOf(pod).Time,
+		AsksToStay: c.asksToStay(pod, now),
 	}
 	return rules.Judged(v)
 }
@@ -210,7 +211,7 @@ func (s *Search) parts(key gangs.Key, c *census, rules judge, now time.Time) []*
 	var members, movable []*gang.Member
 	for _, m := range standing.Holding {
 		members = append(members, m)
-		if m.State == gang.Bound && infos[m.UID] != nil && !s.isSpared(m.Pod, standing.Account, c, now) {
+		if m.State == gang.Bound && infos[m.UID] != nil && !c.isNew(s.tracker, m.Pod, standing.Account, now) {
 			movable = append(movable, m)
 		}
 	}
@@ -218,7 +219,8 @@ func (s *Search) parts(key gangs.Key, c *census, rules judge, now time.Time) []*
 		Key: key.String(), Floor: standing.Floor, Holding: standing.Holding, Pods: infos, Spare: gang.NewRemaining(standing.Spec, members).Spare,
 	}
 	var parts []*placement.Victim
-	for _, v := range g.Candidates(movable, rules.Below(standing.Account), gang.LeastImportantFirst) {
+	order := gang.WillingFirst(func(pod *corev1.Pod) bool { return c.asksToStay(pod, now) })
+	for _, v := range g.Candidates(movable, rules.Below(standing.Account), order) {
 		if v.Kind == placement.WholeGang && len(movable) < len(members) {
 			continue
 		}
@@ -226,6 +228,7 @@ func (s *Search) parts(key gangs.Key, c *census, rules judge, now time.Time) []*
 		v.Requests, v.Since = resources.List{}, now
 		for _, pod := range v.AllPods() {
 			v.Requests.Add(resources.PodRequests(pod))
+			v.AsksToStay = v.AsksToStay || c.asksToStay(pod, now)
 			if start := gang.StartOf(pod).Time; start.Before(v.Since) {
 				v.Since = start
 			}
@@ -237,12 +240,17 @@ func (s *Search) parts(key gangs.Key, c *census, rules judge, now time.Time) []*
 	return parts
 }
 
-// isSpared says whether a pod must not be evicted, and notes until when.
-func (s *Search) isSpared(pod *corev1.Pod, account string, c *census, now time.Time) bool {
-	if isNeverEvicted(pod) {
-		return true
-	}
-	until := sparedUntil(s.tracker, pod, account)
+// isNew says whether a pod has run for less than its queue's minimum runtime, and notes until when: it is not evicted at all before.
+func (c *census) isNew(tracker *gangs.Tracker, pod *corev1.Pod, account string, now time.Time) bool {
+	return c.isBefore(now, newUntil(tracker, pod, account))
+}
+
+// asksToStay says whether a pod asks not to be evicted, and notes until when.
+func (c *census) asksToStay(pod *corev1.Pod, now time.Time) bool {
+	return gang.AsksToStay(pod) || c.isBefore(now, coolUntil(pod))
+}
+
+func (c *census) isBefore(now, until time.Time) bool {
 	if now.Before(until) {
 		c.mayChangeAt(until)
 		return true
@@ -250,23 +258,25 @@ func (s *Search) isSpared(pod *corev1.Pod, account string, c *census, now time.T
 	return false
 }
 
-// IsSpared says whether a pod must not be evicted. The pod may say so itself, or it has run for less than its own or its queue's minimum
-// runtime.
+// IsSpared says whether a pod must not be evicted by priority. The pod may say so itself, or it has run for less than its own or its queue's
+// minimum runtime. A DaemonSet's pod may go: so upstream's preemption has it.
 func IsSpared(tracker *gangs.Tracker, pod *corev1.Pod, account string, now time.Time) bool {
-	return isNeverEvicted(pod) || now.Before(sparedUntil(tracker, pod, account))
+	return gang.AnnotationOrLabel(pod, batchv1alpha1.PodPreemptableKey) == "false" ||
+		now.Before(newUntil(tracker, pod, account)) || now.Before(coolUntil(pod))
 }
 
-func isNeverEvicted(pod *corev1.Pod) bool {
-	return gang.AnnotationOrLabel(pod, batchv1alpha1.PodPreemptableKey) == "false"
+// newUntil is when a pod has run for its queue's minimum runtime.
+func newUntil(tracker *gangs.Tracker, pod *corev1.Pod, account string) time.Time {
+	return gang.StartOf(pod).Add(tracker.Victims.MinRuntime(account))
 }
 
-// sparedUntil is when a pod has run for its own and its queue's minimum runtime.
-func sparedUntil(tracker *gangs.Tracker, pod *corev1.Pod, account string) time.Time {
-	least := tracker.Victims.MinRuntime(account)
-	if cooldown, err := time.ParseDuration(gang.AnnotationOrLabel(pod, batchv1alpha1.CooldownTimeKey)); err == nil {
-		least = max(least, cooldown)
+// coolUntil is when a pod has run for its own minimum runtime, zero if it has none.
+func coolUntil(pod *corev1.Pod) time.Time {
+	cooldown, err := time.ParseDuration(gang.AnnotationOrLabel(pod, batchv1alpha1.CooldownTimeKey))
+	if err != nil {
+		return time.Time{}
 	}
-	return gang.StartOf(pod).Add(least)
+	return gang.StartOf(pod).Add(cooldown)
 }
 
 // HasSay tells whether a pod says something about its eviction.

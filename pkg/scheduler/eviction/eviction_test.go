@@ -31,7 +31,7 @@ func pod(name string) *mustertesting.PodWrapper {
 func TestWhoIsAskedForAGang(t *testing.T) {
 	controller := true
 	daemon := pod("daemon").Obj()
-	daemon.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Name: "d", Controller: &controller}}
+	daemon.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "d", Controller: &controller}}
 	going, stuck := pod("going").Terminating(time.Now()).Obj(), pod("stuck").Terminating(time.Now().Add(-2*stuckAfter)).Obj()
 	pods := []*corev1.Pod{
 		pod("single").Obj(), pod("member").Group("g").Obj(), pod("high").Priority(10).Obj(), daemon, going, stuck,
@@ -46,8 +46,8 @@ func TestWhoIsAskedForAGang(t *testing.T) {
 		claimant gangs.Claimant
 		singles  []string
 	}{
-		"by priority alone": {gangs.Claimant{Priority: 10}, []string{"single"}},
-		"by shares, too":    {gangs.Claimant{Priority: 0, Account: "q"}, []string{"single", "high"}},
+		"by priority alone": {gangs.Claimant{Priority: 10}, []string{"single", "daemon"}},
+		"by shares, too":    {gangs.Claimant{Priority: 0, Account: "q"}, []string{"single", "high", "daemon"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			found := s.census(infos, &c.claimant)

@@ -136,5 +136,10 @@ type anyVictim struct{}
 // Below says that priority spares no pod.
 func (anyVictim) Below(string) int32 { return math.MaxInt32 }
 
-// Judged refuses no victim.
-func (anyVictim) Judged(v *placement.Victim) *placement.Victim { return v }
+// Judged refuses only victims that ask to stay.
+func (anyVictim) Judged(v *placement.Victim) *placement.Victim {
+	if v.AsksToStay {
+		return nil
+	}
+	return v
+}

@@ -172,7 +172,10 @@ func TestASearchKnowsWhenItsAnswerMayDiffer(t *testing.T) {
 	l.queue("1000", func(q *schedulingv1beta1.Queue) {
 		q.Spec.Muster = &schedulingv1beta1.QueueExtension{MinRuntime: &metav1.Duration{Duration: time.Hour}}
 	})
-	longest := func(pod *corev1.Pod) { pod.Annotations[batchv1alpha1.CooldownTimeKey] = "2h" }
+	longest := func(pod *corev1.Pod) {
+		pod.Annotations[batchv1alpha1.CooldownTimeKey] = "3h"
+		pod.Status.StartTime = ptr.To(metav1.NewTime(l.now.Add(-time.Hour)))
+	}
 	l.pod(single("a"), longest)
 	againOf := func() time.Time {
 		pods, err := l.pods.List(labels.Everything())

@@ -73,7 +73,7 @@ func (v *Victims) claimantOf(pod *corev1.Pod) Claimant {
 		uid: pod.UID, who: fmt.Sprintf("pod %s/%s", pod.Namespace, pod.Name), ledgerKey: ledgerKey(pod.UID),
 	}
 	if g, _ := v.t.find(pod.UID); g != nil {
-		c.Gang = g.key
+		c.Gang, c.surplus = g.key, true
 	} else if _, waits := v.t.Quota.pods[pod.UID]; !waits {
 		c.uncounted = true
 	}

@@ -75,9 +75,9 @@ func (w *WaitList) standsBack(g *group, reserved *Reserved) bool {
 }
 
 // reservedAgainst returns what is reserved on nodes against a pod that is about to be tried, nil if nothing is. Pods of DaemonSets can go
-// nowhere else, and upstream decides native pod groups: both pass.
+// nowhere else, and upstream decides native pod groups: both pass. In a queue a DaemonSet's pod does not: anybody can write such an owner.
 func (w *WaitList) reservedAgainst(g *group, pod *corev1.Pod) *Reserved {
-	if pod.Spec.SchedulingGroup != nil || gang.IsOfDaemonSet(pod) {
+	if pod.Spec.SchedulingGroup != nil || gang.IsOfDaemonSet(pod) && w.t.Victims.accountOf(pod) == "" {
 		return nil
 	}
 	reserved, priority := w.bookedAgainst(g, pod), corev1helpers.PodPriority(pod)

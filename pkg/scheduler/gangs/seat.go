@@ -278,6 +278,13 @@ func (v *Victims) EvictPods() {
 	v.enabled = true
 }
 
+// SpareOutsiders has nothing evicted that is in no queue, for what is in one. The GangPreemption plugin of one profile says so for all.
+func (v *Victims) SpareOutsiders() {
+	v.t.mu.Lock()
+	defer v.t.mu.Unlock()
+	v.sparesOutsiders = true
+}
+
 // searchIn is when victims may be searched for a gang: 0 for now, negative for never.
 func (v *Victims) searchIn(g *group, now time.Time) time.Duration {
 	if !v.enabled || slices.ContainsFunc(g.Members(), func(m *gang.Member) bool { return gang.NeverPreempts(m.Pod) }) {
@@ -381,6 +388,8 @@ type EvictionRules struct {
 	reclaim  *quota.Reclaim
 	claimant Claimant
 	queues   bool // quota is enforced, so queues count
+	// sparesOutsiders: what is in no queue stays.
+	sparesOutsiders bool
 }
 
 // Claimant is the gang or pod that pods may be evicted for: a gang, or a pod that stands for itself.
@@ -398,6 +407,7 @@ type Claimant struct {
 	who       string    // as messages name it
 	ledgerKey string    // under which it assumes quota
 	uncounted bool      // it is not among what is known to wait
+	surplus   bool      // it is a member beyond the minimum: nothing outside all queues goes for it
 }
 
 // Claimant is the gang of the snapshot.
@@ -426,7 +436,8 @@ func (v *Victims) Rules(claimant *Claimant, total resources.List, leaving []type
 		waiting[queue].Add(c.Wants)
 	}
 	shares := v.t.Quota.Ledger.ShareOut(total, waiting)
-	return &EvictionRules{v.t.Quota.Ledger.Reclaim(c.ledgerKey, shares, c.Account, c.Priority, c.Wants, leaving), c, v.t.Quota.enforced}
+	reclaim := v.t.Quota.Ledger.Reclaim(c.ledgerKey, shares, c.Account, c.Priority, c.Wants, leaving)
+	return &EvictionRules{reclaim, c, v.t.Quota.enforced, v.sparesOutsiders || c.surplus}
 }
 
 // Below is the priority below which units of an account may be evicted, where priority counts.
@@ -439,7 +450,8 @@ func (r *EvictionRules) Below(account string) int32 {
 
 // Judged returns a candidate with the rule that allows its eviction, or nil if no rule does.
 func (r *EvictionRules) Judged(v *placement.Victim) *placement.Victim {
-	if v.Rule = r.reclaim.Rule(r.unit(v)); v.Rule == quota.NotAllowed {
+	v.Rule = r.reclaim.Rule(r.unit(v))
+	if v.Rule == quota.NotAllowed || v.Rule == quota.FromOutside && r.sparesOutsiders {
 		return nil
 	}
 	return v
@@ -465,7 +477,7 @@ func (r *EvictionRules) Excess(v *placement.Victim) quota.Ratio { return r.recla
 
 // unit is a victim as the queues see it. Where no quota is enforced there are no queues.
 func (r *EvictionRules) unit(v *placement.Victim) quota.Unit {
-	u := quota.Unit{Account: v.Account, Priority: v.Priority(), Requests: v.Requests}
+	u := quota.Unit{Account: v.Account, Priority: v.Priority(), Requests: v.Requests, AsksToStay: v.AsksToStay}
 	if !r.queues {
 		u.Account = ""
 	}

@@ -29,7 +29,9 @@ type Victims struct {
 	claims  map[types.UID]claim // pods that are about to be evicted
 	claimOn map[*group]int      // how many of them are of each gang
 	enabled bool                // the GangPreemption plugin is part of a profile
-	total   resources.List      // what all nodes have, as last searched; nil before
+	// sparesOutsiders: nothing that is in no queue is evicted for what is in one.
+	sparesOutsiders bool
+	total           resources.List // what all nodes have, as last searched; nil before
 
 	searches podSearches
 	budget   searchBudget

@@ -97,6 +97,7 @@ func convertGangPreemptionArgs(in *configv1.GangPreemptionArgs, out *config.Gang
 		TypeMeta:                    in.TypeMeta,
 		MinCandidateNodesPercentage: *in.MinCandidateNodesPercentage,
 		MinCandidateNodesAbsolute:   *in.MinCandidateNodesAbsolute,
+		EvictOutsideQueues:          *in.EvictOutsideQueues,
 	}
 }
 
@@ -105,5 +106,6 @@ func convertGangPreemptionArgsBack(in *config.GangPreemptionArgs, out *configv1.
 		TypeMeta:                    in.TypeMeta,
 		MinCandidateNodesPercentage: &in.MinCandidateNodesPercentage,
 		MinCandidateNodesAbsolute:   &in.MinCandidateNodesAbsolute,
+		EvictOutsideQueues:          &in.EvictOutsideQueues,
 	}
 }

@@ -53,6 +53,10 @@ func TestArgumentsOfPreemptionAreThoseOfUpstream(t *testing.T) {
 	args := obj.(*config.GangPreemptionArgs)
 	assert.EqualValues(t, 10, args.MinCandidateNodesPercentage)
 	assert.EqualValues(t, 7, args.MinCandidateNodesAbsolute)
+	assert.True(t, args.EvictOutsideQueues)
+	obj, err = decode(t, "kind: GangPreemptionArgs\nevictOutsideQueues: false\n")
+	require.NoError(t, err)
+	assert.False(t, obj.(*config.GangPreemptionArgs).EvictOutsideQueues)
 }
 
 func TestUnknownArgumentsAreRefusedByName(t *testing.T) {

@@ -35,6 +35,9 @@ func SetDefaultsGangPreemptionArgs(args *GangPreemptionArgs) {
 	if args.MinCandidateNodesAbsolute == nil {
 		args.MinCandidateNodesAbsolute = ptr.To[int32](100)
 	}
+	if args.EvictOutsideQueues == nil {
+		args.EvictOutsideQueues = ptr.To(true)
+	}
 }
 
 func setDefault(field **metav1.Duration, value time.Duration) {

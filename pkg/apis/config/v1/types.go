@@ -52,8 +52,8 @@ type TaskPriorityArgs struct {
 	metav1.TypeMeta `json:",inline"`
 }
 
-// GangPreemptionArgs are the arguments of the GangPreemption plugin: they are the same as for the upstream DefaultPreemption. Preemption is
-// tried on at least the larger of the two numbers of nodes.
+// GangPreemptionArgs are the arguments of the GangPreemption plugin: those of the upstream DefaultPreemption, and whom queues may have
+// evicted. Preemption is tried on at least the larger of the two numbers of nodes.
 //
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 type GangPreemptionArgs struct {
@@ -65,4 +65,8 @@ type GangPreemptionArgs struct {
 	// MinCandidateNodesAbsolute is the number of nodes on which preemption is tried at least. At least 0, and not 0 together
 	// with minCandidateNodesPercentage. Default 100.
 	MinCandidateNodesAbsolute *int32 `json:"minCandidateNodesAbsolute,omitempty"`
+	// EvictOutsideQueues lets gangs and pods in a queue have pods evicted that are in no queue. They must have a lower priority, and they go
+	// only if nothing else helps. With false they stay, whatever their priority: set it where other people's services share the cluster. If
+	// one profile says false, it holds for all. Default true.
+	EvictOutsideQueues *bool `json:"evictOutsideQueues,omitempty"`
 }

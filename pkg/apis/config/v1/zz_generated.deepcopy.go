@@ -114,6 +114,11 @@ func (in *GangPreemptionArgs) DeepCopyInto(out *GangPreemptionArgs) {
 		*out = new(int32)
 		**out = **in
 	}
+	if in.EvictOutsideQueues != nil {
+		in, out := &in.EvictOutsideQueues, &out.EvictOutsideQueues
+		*out = new(bool)
+		**out = **in
+	}
 	return
 }
 

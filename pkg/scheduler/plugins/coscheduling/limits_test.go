@@ -28,7 +28,11 @@ func running(name, cpu string, change ...func(*corev1.Pod)) *corev1.Pod {
 
 func urgent(pod *corev1.Pod) { pod.Spec.Priority = new(int32(10)) }
 func daemon(pod *corev1.Pod) {
-	pod.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Name: "d", Controller: new(true)}}
+	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "d", Controller: new(true)}}
+}
+
+func queued(pod *corev1.Pod) {
+	pod.Annotations = map[string]string{"scheduling.volcano.sh/queue-name": "q"}
 }
 
 // withReservation has 3 CPUs of n1 reserved for the gang "big" of one pod.
@@ -57,6 +61,7 @@ func TestRoomThatIsReservedIsKept(t *testing.T) {
 		"a pod that requests no room": {running("p", "0"), nodeWith("n1", running("q", "2")), false},
 		"a more important pod":        {running("p", "2", urgent), nodeWith("n1"), false},
 		"a pod of a DaemonSet":        {running("p", "2", daemon), nodeWith("n1"), false},
+		"one that is in a queue":      {running("p", "2", daemon, queued), nodeWith("n1"), true},
 		"a member of the gang":        {running("big-0", "3", member), nodeWith("n1"), false},
 		"a pod of a native pod group": {running("p", "2", native), nodeWith("n1"), false},
 		"a pod that is nominated":     {running("p", "2", nominated), nodeWith("n1"), true},

@@ -71,6 +71,9 @@ func New(tracker *gangs.Tracker) frameworkruntime.PluginFactory {
 			return nil, fmt.Errorf("starting the tracker of gangs for %s: %w", Name, err)
 		}
 		tracker.Victims.EvictPods()
+		if !args.EvictOutsideQueues {
+			tracker.Victims.SpareOutsiders()
+		}
 		return plugin, nil
 	}
 }

@@ -46,7 +46,10 @@ func TestVictimsOfAPodWithAQueue(t *testing.T) {
 		"a pod that must not be evicted":               {map[string]string{"a": "2"}, []*mustertesting.PodWrapper{runs("low", "a", "2", 0).Annotation("volcano.sh/preemptable", "false")}, urgent("a"), nil},
 		"a pod whose label says so":                    {map[string]string{"a": "2"}, []*mustertesting.PodWrapper{runs("low", "a", "2", 0).Label("volcano.sh/preemptable", "false")}, urgent("a"), nil},
 		"a gang of a queue above its share goes whole": {map[string]string{"a": "2", "b": "0"}, []*mustertesting.PodWrapper{member("g0", 0), member("g1", 1)}, urgent("a"), []string{"g0", "g1"}},
-		"a gang of which one member must stay":         {map[string]string{"a": "2", "b": "0"}, []*mustertesting.PodWrapper{member("g0", 0), member("g1", 1).Annotation("volcano.sh/preemptable", "false")}, urgent("a"), nil},
+		"whatever one of its members says":             {map[string]string{"a": "2", "b": "0"}, []*mustertesting.PodWrapper{member("g0", 0), member("g1", 1).Annotation("volcano.sh/preemptable", "false")}, urgent("a"), []string{"g0", "g1"}},
+		"not so if priority decides":                   {map[string]string{"b": "4"}, []*mustertesting.PodWrapper{member("g0", 0).Priority(0), member("g1", 1).Priority(0).Annotation("volcano.sh/preemptable", "false")}, urgent("b"), nil},
+		"a pod without a queue":                        {map[string]string{"a": "2", "b": "2"}, []*mustertesting.PodWrapper{runs("none", "", "2", 0)}, urgent("a"), []string{"none"}},
+		"not if a queue has borrowed as much":          {map[string]string{"a": "2", "b": "0"}, []*mustertesting.PodWrapper{runs("none", "", "2", 0), runs("one", "b", "1", 100).Node(nodeName(1)), runs("two", "b", "1", 100).Node(nodeName(1))}, urgent("a"), []string{"one", "two"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newCluster()
@@ -61,6 +64,66 @@ func TestVictimsOfAPodWithAQueue(t *testing.T) {
 				s.add(pod.Obj())
 			}
 			assert.ElementsMatch(t, c.want, s.evictedFor(t, c.preemptor.UID("urgent").SchedulerName("muster").Obj(), 2))
+		})
+	}
+}
+
+// TestWordsKeepNoBorrowedRoom: anybody can write on a pod that it stays, or that a DaemonSet owns it. That counts where priority decides.
+func TestWordsKeepNoBorrowedRoom(t *testing.T) {
+	for name, say := range map[string]func(*corev1.Pod){
+		"not preemptable":      func(pod *corev1.Pod) { pod.Annotations["volcano.sh/preemptable"] = "false" },
+		"a label says so":      func(pod *corev1.Pod) { pod.Labels = map[string]string{"volcano.sh/preemptable": "false"} },
+		"cools down for years": func(pod *corev1.Pod) { pod.Annotations["volcano.sh/cooldown-time"] = "1000000h" },
+		"owned by a DaemonSet": func(pod *corev1.Pod) {
+			pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "d", Controller: new(true)}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for queue, want := range map[string][]string{"owner": {"runs"}, "borrower": nil} {
+				s := newCluster()
+				s.tracker.Quota.SetQueue(mustertesting.MakeQueue("owner").Deserved("cpu", "2").Obj())
+				s.tracker.Quota.SetQueue(mustertesting.MakeQueue("borrower").Deserved("cpu", "0").Obj())
+				runs := mustertesting.MakePod("runs").Node(nodeName(0)).Requests("cpu", "2").QueueName("borrower").Obj()
+				runs.Status.StartTime = &metav1.Time{Time: time.Now()}
+				say(runs)
+				s.add(runs)
+				mine := mustertesting.MakePod("mine").UID("mine").SchedulerName("muster").Requests("cpu", "2").QueueName(queue).Priority(10).Obj()
+				assert.ElementsMatch(t, want, s.evictedFor(t, mine, 1), queue)
+			}
+		})
+	}
+}
+
+// TestWhoEvictsNothingOutsideItsQueue: surplus, and all pods where the setting says so.
+func TestWhoEvictsNothingOutsideItsQueue(t *testing.T) {
+	for name, c := range map[string]struct {
+		spares bool
+		member bool
+		want   []string
+	}{
+		"a single pod does":     {false, false, []string{"outside"}},
+		"not with the setting":  {true, false, nil},
+		"surplus does not":      {false, true, nil},
+		"nor, with the setting": {true, true, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newCluster()
+			if c.spares {
+				s.tracker.Victims.SpareOutsiders()
+			}
+			s.tracker.Quota.SetQueue(mustertesting.MakeQueue("a").Deserved("cpu", "4").Obj())
+			s.group(mustertesting.MakePodGroup("g").UID("g").MinMember(1).Queue("a").Phase(schedulingv1beta1.PodGroupRunning).Obj())
+			s.add(mustertesting.MakePod("first").Group("g").Node(nodeName(1)).Requests("cpu", "2").Priority(10).Obj())
+			s.add(mustertesting.MakePod("outside").Node(nodeName(0)).Requests("cpu", "2").Obj())
+			mine := mustertesting.MakePod("mine").QueueName("a")
+			if c.member {
+				mine = mustertesting.MakePod("mine").Group("g")
+			}
+			made := mine.UID("mine").SchedulerName("muster").Requests("cpu", "2").Priority(10).Obj()
+			if c.member {
+				s.tracker.SetPod(made)
+			}
+			assert.ElementsMatch(t, c.want, s.evictedFor(t, made, 2))
 		})
 	}
 }
