@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
@@ -49,7 +50,8 @@ func recheckAfter(err error) time.Duration {
 const invalidGroupEvent = "InvalidPodGroup"
 
 // adoption gives a PodGroup to pods that name one of the served schedulers and belong to none: bare pods, and pods of ReplicaSets,
-// StatefulSets, batch/v1 Jobs and the like. The PodGroup goes with its owner, or when its owner is scaled to nothing.
+// StatefulSets, batch/v1 Jobs and the like. The PodGroup goes with its owner, or when its owner is scaled to nothing. A PodGroup that an operator
+// made for the pods of a batch/v1 Job stays, but keeps no quota while the Job is suspended.
 type adoption struct {
 	kube      kubernetes.Interface
 	muster    versioned.Interface
@@ -60,6 +62,9 @@ type adoption struct {
 	schedules sets.Set[string]
 	adopters  *worker.Worker // keyed by pod
 	retirers  *worker.Worker // keyed by PodGroup
+
+	jobs      sync.Map // PodGroup that an operator made -> the batch/v1 Job of the last pod that has gone
+	suspended func(group *schedulingv1beta1.PodGroup)
 }
 
 func newAdoption(cfg Config) *adoption {
@@ -72,6 +77,7 @@ func newAdoption(cfg Config) *adoption {
 		recorder:  cfg.Recorder,
 		schedules: sets.New(cfg.AdoptFrom...),
 	}
+	a.suspended = func(*schedulingv1beta1.PodGroup) {}
 	a.adopters = worker.New("podgroup-adoption", a)
 	a.retirers = worker.New("podgroup-retirement", retirement{a})
 	return a
@@ -96,10 +102,22 @@ func (a *adoption) podHandler() cache.ResourceEventHandler {
 			if !ok {
 				return
 			}
-			if group := usage.GroupOf(pod); group != "" && strings.HasPrefix(pod.Annotations[schedulingv1beta1.GroupNameAnnotation], adoptedPrefix) {
-				a.retirers.Enqueue(group)
-			}
+			a.lost(pod)
 		},
+	}
+}
+
+// lost has the PodGroup of a pod looked at that has gone.
+func (a *adoption) lost(pod *corev1.Pod) {
+	group := usage.GroupOf(pod)
+	owner := metav1.GetControllerOf(pod)
+	switch {
+	case group == "":
+	case strings.HasPrefix(pod.Annotations[schedulingv1beta1.GroupNameAnnotation], adoptedPrefix):
+		a.retirers.Enqueue(group)
+	case owner != nil && kindOf(owner) == jobKind:
+		a.jobs.Store(group, owner)
+		a.retirers.Enqueue(group)
 	}
 }
 
@@ -253,7 +271,7 @@ func (a *adoption) annotate(ctx context.Context, pod *corev1.Pod, group string) 
 	return nil
 }
 
-// retirement deletes adopted PodGroups whose owner was scaled to nothing.
+// retirement deletes adopted PodGroups whose owner was scaled to nothing. Other PodGroups give their quota back if their Job is suspended.
 type retirement struct{ *adoption }
 
 // Sync looks at one PodGroup.
@@ -270,12 +288,25 @@ func (r retirement) Sync(ctx context.Context, key string) (time.Duration, error)
 		return 0, fmt.Errorf("getting the PodGroup: %w", err)
 	}
 	ref := scaledOwner(group)
+	job, isOfJob := r.jobs.LoadAndDelete(key)
+	if isOfJob {
+		ref = job.(*metav1.OwnerReference)
+	}
 	if ref == nil || slices.ContainsFunc(r.usage.Members(namespace, name), func(pod *corev1.Pod) bool { return !isFinished(pod) }) {
 		return 0, nil
 	}
 	owner, err := r.owner(ctx, namespace, ref)
 	if err != nil {
+		if isOfJob {
+			r.jobs.Store(key, ref)
+		}
 		return 0, err
+	}
+	if isOfJob {
+		if owner != nil && ptr.Deref(owner.replicas, 1) == 0 {
+			r.suspended(group)
+		}
+		return 0, nil
 	}
 	switch {
 	case owner == nil:

@@ -30,6 +30,7 @@ import (
 	musterfake "github.com/muster-sched/muster/pkg/client/clientset/versioned/fake"
 	musterinformers "github.com/muster-sched/muster/pkg/client/informers/externalversions"
 	"github.com/muster-sched/muster/pkg/controllers/usage"
+	"github.com/muster-sched/muster/pkg/resources"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -244,6 +245,43 @@ func TestThePodGroupOfASuspendedJobGoes(t *testing.T) {
 	require.NoError(t, err)
 	assert.Zero(t, retire())
 	assert.Nil(t, s.group(name))
+}
+
+// TestThePodGroupOfAnOperatorHoldsNoQuotaWhileItsJobIsSuspended: its operator made it, so it stays. When pods come again, quota is held again.
+func TestThePodGroupOfAnOperatorHoldsNoQuotaWhileItsJobIsSuspended(t *testing.T) {
+	s := newStage(t)
+	s.cache(mustertesting.MakeQueue("q").Capability("cpu", "3").State(openState).Obj())
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "o", UID: "job"}, Spec: batchv1.JobSpec{Parallelism: ptr.To[int32](3)}}
+	s.serve(job)
+	group := mustertesting.MakePodGroup("train").UID("train").Queue("q").MinMember(3).MinResources("cpu", "3").Phase(inqueue).Obj()
+	s.serve(group)
+	s.cache(group)
+	s.restore()
+	held := func() bool {
+		_, err := s.Sync(t.Context(), "default/train")
+		require.NoError(t, err)
+		return s.usage.Ledger().Room("q", resources.List{corev1.ResourceCPU: 1}) != nil
+	}
+	lost := func(t *testing.T) {
+		pod := podOf("Job", "job", "p", "")
+		pod.OwnerReferences[0].APIVersion = "batch/v1"
+		pod.Annotations[schedulingv1beta1.GroupNameAnnotation] = "train"
+		s.adoption.lost(pod)
+		after, err := retirement{s.adoption}.Sync(t.Context(), "default/train")
+		require.NoError(t, err)
+		assert.Zero(t, after)
+		require.NotNil(t, s.group("train"))
+	}
+	require.True(t, held())
+	lost(t)
+	assert.True(t, held(), "the Job makes other pods")
+	job.Spec.Suspend = ptr.To(true)
+	_, err := s.kube.BatchV1().Jobs(metav1.NamespaceDefault).Update(t.Context(), job, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	lost(t)
+	assert.False(t, held())
+	s.cache(mustertesting.MakePod("next").UID("next").Group("train").Requests("cpu", "1").Obj())
+	assert.True(t, held())
 }
 
 // TestAPodWhosePodGroupIsForbiddenIsTold: by a ResourceQuota, say. It waits, so it must say why.

@@ -118,6 +118,7 @@ func New(cfg Config) (*Controller, error) {
 		successes: newSuccesses(),
 	}
 	c.adoption = newAdoption(cfg)
+	c.adoption.suspended = c.releaseSuspended
 	c.status = worker.New("podgroup", c)
 	c.reports.Share(c.status)
 	c.admission = &admission{
@@ -139,6 +140,13 @@ func New(cfg Config) (*Controller, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// releaseSuspended keeps no quota for a PodGroup whose Job is suspended.
+func (c *Controller) releaseSuspended(group *schedulingv1beta1.PodGroup) {
+	key := cache.MetaObjectToName(group).String()
+	c.patience.suspend(key, group.UID)
+	c.status.Enqueue(key)
 }
 
 // noteDecision has admission's decision written to the status, first of all an admission.

@@ -2,6 +2,7 @@ package podgroup
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,31 +33,59 @@ type patience struct {
 type sighting struct {
 	uid types.UID
 	at  time.Time
+	// suspended: no pod exists, as the Job that makes them is suspended.
+	suspended bool
 }
 
 // left is how long room is still kept for a PodGroup with this status. 0 or less means that it is not kept any more; false if it is kept
 // for as long as the PodGroup waits.
 func (p *patience) left(key string, uid types.UID, status *schedulingv1beta1.PodGroupStatus, now time.Time) (left time.Duration, limited bool) {
-	if p.limit == 0 || !waitsForMembers(status.Phase) {
+	if !waitsForMembers(status.Phase) {
 		return 0, false
 	}
-	since := p.firstSeen(key, uid, now)
+	seen := p.firstSeen(key, uid, now)
+	switch {
+	case seen.suspended:
+		return 0, true
+	case p.limit == 0:
+		return 0, false
+	}
+	since := seen.at
 	if last := current(status.Conditions); last != nil && last.Type == schedulingv1beta1.PodGroupUnschedulableType {
 		since = last.LastTransitionTime.Time
 	}
 	return since.Add(p.limit).Sub(now), true
 }
 
-func (p *patience) firstSeen(key string, uid types.UID, now time.Time) time.Time {
+func (p *patience) firstSeen(key string, uid types.UID, now time.Time) sighting {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.since == nil {
 		p.since = map[string]sighting{}
 	}
 	if last, seen := p.since[key]; !seen || last.uid != uid {
-		p.since[key] = sighting{uid, now}
+		p.since[key] = sighting{uid: uid, at: now}
 	}
-	return p.since[key].at
+	return p.since[key]
+}
+
+// suspend has no room kept for a PodGroup whose pods are not to come.
+func (p *patience) suspend(key string, uid types.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.since == nil {
+		p.since = map[string]sighting{}
+	}
+	p.since[key] = sighting{uid: uid, suspended: true}
+}
+
+// resume notes that a PodGroup has pods: its wait begins anew if it was suspended.
+func (p *patience) resume(key string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.since[key].suspended {
+		delete(p.since, key)
+	}
 }
 
 // forget drops the record of a PodGroup that waits no longer.
@@ -82,6 +111,9 @@ func (c *Controller) settleHold(group *schedulingv1beta1.PodGroup, pods []*corev
 			c.usage.ReleaseHold(group.Namespace, group.Name, group.UID)
 		}
 		return 0
+	}
+	if slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return !isFinished(pod) }) {
+		c.patience.resume(key)
 	}
 	left, limited := c.patience.left(key, group.UID, next, c.clock.Now())
 	if c.admission.phJobs.JobOf(group) != nil {

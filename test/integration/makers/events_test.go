@@ -221,11 +221,8 @@ func withoutHeld(m maker) string {
 }
 
 func suspendable(m maker) string {
-	switch {
-	case !m.batchJob:
+	if !m.batchJob {
 		return "it cannot be suspended"
-	case m.group != nil:
-		return "its own PodGroup keeps quota until --hold-timeout, as any PodGroup without pods"
 	}
 	return ""
 }
