@@ -38,6 +38,8 @@ type court struct {
 	*testing.T
 	*world
 	ctx context.Context
+	// atEnd is done before the row is cleaned up.
+	atEnd []func(*court) error
 }
 
 // text puts the tenants' names into a text.
@@ -73,6 +75,25 @@ func removes(kind, name string) func(*court) error {
 	return func(c *court) error { return c.red.remove(c.ctx, kind, c.text(name)) }
 }
 
+// byAdmin and adminPatches are what an administrator of the cluster does for a row, in red's namespace.
+func byAdmin(text string) func(*court) error {
+	return func(c *court) error { return c.admin().create(c.ctx, c.text(text)) }
+}
+
+func adminPatches(kind, name, patch string) func(*court) error {
+	return func(c *court) error { return c.admin().patch(c.ctx, kind, c.text(name), c.text(patch)) }
+}
+
+func (c *court) admin() *tenant { return &tenant{name: c.red.name, client: clientOf(c.T, "")} }
+
+// as creates objects in red's namespace as another user.
+func as(user, text string) func(*court) error {
+	return func(c *court) error {
+		m := &tenant{name: c.red.name, client: clientOf(c.T, c.text(user))}
+		return m.create(c.ctx, c.text(text))
+	}
+}
+
 // after makes tries one after the other. The API server must take all but the last.
 func after(tries ...func(*court) error) func(*court) error {
 	return func(c *court) error {
@@ -87,7 +108,7 @@ func after(tries ...func(*court) error) func(*court) error {
 // its capability. After each row the books of both programs are the sums of the pods. Then all of red's quota comes back.
 func TestNoTenantMovesAnother(t *testing.T) {
 	t.Run("row", func(t *testing.T) {
-		for _, r := range slices.Concat(names, accounts, objects) {
+		for _, r := range slices.Concat(names, accounts, shares, phJobs, objects) {
 			t.Run(strings.ReplaceAll(r.name, " ", "-"), func(t *testing.T) {
 				t.Parallel()
 				r.play(t)
@@ -127,6 +148,9 @@ func (r row) play(t *testing.T) {
 	}
 	c.booksAgree()
 	assert.Equal(c, before, c.residents(), "the pods of blue and green that run all the time")
+	for _, do := range c.atEnd {
+		c.must(do(c))
+	}
 	c.cleanUp()
 	c.booksAgree()
 	giveBack(c.world) // a row that has failed leaves its world behind
@@ -138,7 +162,7 @@ func (c *court) othersRun() {
 	var started []types.NamespacedName
 	c.jobs++
 	for _, m := range []*tenant{c.blue, c.green} {
-		task := mustertesting.MakeTask("worker", 2).Requests("cpu", "1").ExitAfter(10*time.Millisecond, 0)
+		task := mustertesting.MakeTask("worker", 2).Requests("cpu", "500m").ExitAfter(10*time.Millisecond, 0)
 		started = append(started, m.run(c.T, mustertesting.MakeJob(fmt.Sprintf("ordinary-%d", c.jobs)).Task(task)))
 	}
 	for _, job := range started {
@@ -175,24 +199,26 @@ func (c *court) booksAgree() {
 // owned are the kinds of red's objects that a row may leave, owners first.
 var owned = []schema.GroupVersionResource{
 	gvrOf("PhSchedule"), gvrOf("PhJob"), gvrOf("Job"), gvrOf("Command"), gvrOf("Deployment"), gvrOf("ReplicaSet"), gvrOf("DaemonSet"), gvrOf("StatefulSet"),
-	{Group: "batch", Version: "v1", Resource: "jobs"}, gvrOf("Pod"), gvrOf("PodGroup"), gvrOf("ResourceQuota"), gvrOf("Image"), gvrOf("InstanceType"),
+	{Group: "batch", Version: "v1", Resource: "jobs"}, {Group: "policy", Version: "v1", Resource: "poddisruptionbudgets"},
+	gvrOf("Pod"), gvrOf("PodGroup"), gvrOf("ResourceQuota"), gvrOf("Image"), gvrOf("InstanceType"),
+	gvrOf("ConfigMap"), gvrOf("Secret"), gvrOf("Service"),
 }
 
 // cleanUp deletes red's objects, and waits until its quota has come back.
 func (c *court) cleanUp() {
 	c.Helper()
-	admin := &tenant{name: c.red.name, client: clientOf(c.T, "")}
-	background := metav1.DeletePropagationBackground
+	admin, background := c.admin(), metav1.DeletePropagationBackground
+	all := metav1.ListOptions{FieldSelector: "metadata.name!=kube-root-ca.crt"} // Kubernetes makes that again
 	for _, resource := range owned {
 		at := metav1.DeleteOptions{PropagationPolicy: &background}
 		if resource.Resource == "pods" {
 			at = *metav1.NewDeleteOptions(0)
 		}
-		c.must(admin.in(resource, "").DeleteCollection(c.ctx, at, metav1.ListOptions{}))
+		c.must(admin.in(resource, "").DeleteCollection(c.ctx, at, all))
 	}
 	c.soon("nothing of red's is left", func() string {
 		for _, resource := range owned {
-			list, err := admin.in(resource, "").List(c.ctx, metav1.ListOptions{})
+			list, err := admin.in(resource, "").List(c.ctx, all)
 			if err != nil {
 				return err.Error()
 			}
@@ -237,25 +263,91 @@ func (c *court) pod(name string) *corev1.Pod {
 func runs(names ...string) func(*court) error {
 	return func(c *court) error {
 		for _, name := range names {
-			c.soon("pod "+name+" runs", func() string { return strings.TrimPrefix(string(c.pod(name).Status.Phase), "Running") })
+			c.soon("pod "+name+" runs", func() string {
+				pod, err := env.Kube.CoreV1().Pods(c.red.name).Get(c.ctx, name, metav1.GetOptions{})
+				if err != nil {
+					return err.Error()
+				}
+				return strings.TrimPrefix(string(pod.Status.Phase), "Running")
+			})
 		}
 		return nil
 	}
 }
 
-// waits checks that a pod of red is not bound, and waits until it says why.
+// waits checks that a pod of red is not bound, and waits until the pod, or its PodGroup, says why.
 func waits(name, why string) func(*court) {
 	return func(c *court) {
 		c.Helper()
 		c.soon("pod "+name+" waits", func() string {
 			pod := c.pod(name)
 			require.Empty(c, pod.Spec.NodeName)
+			said := log.Group(types.NamespacedName{Namespace: pod.Namespace, Name: pod.Annotations[groupName]}).Condition.Message
 			for _, condition := range pod.Status.Conditions {
-				if condition.Type == corev1.PodScheduled && strings.Contains(condition.Message, c.text(why)) {
-					return ""
+				said += condition.Message
+			}
+			if !strings.Contains(said, c.text(why)) {
+				return said
+			}
+			return ""
+		})
+	}
+}
+
+// nothingStarts checks that no pod of red is bound.
+func nothingStarts(c *court) {
+	c.Helper()
+	list, err := env.Kube.CoreV1().Pods(c.red.name).List(c.ctx, metav1.ListOptions{FieldSelector: "spec.nodeName!="})
+	c.must(err)
+	require.Empty(c, list.Items)
+}
+
+// says waits until the state of red's Job says why it does not run.
+func says(job, why string) func(*court) {
+	return func(c *court) {
+		c.Helper()
+		name := types.NamespacedName{Namespace: c.red.name, Name: job}
+		c.soon("Job "+job+" says "+why, func() string {
+			if state := log.Job(name); !strings.Contains(state.Message, c.text(why)) {
+				return state.String()
+			}
+			return ""
+		})
+	}
+}
+
+// both makes several checks.
+func both(checks ...func(*court)) func(*court) {
+	return func(c *court) {
+		c.Helper()
+		for _, check := range checks {
+			check(c)
+		}
+	}
+}
+
+// othersGetTheirShare has blue and green run Jobs that take all that is left of their shares, at the same time.
+func othersGetTheirShare(c *court) {
+	c.Helper()
+	fill := types.NamespacedName{Name: "fill"}
+	for _, m := range []*tenant{c.blue, c.green} {
+		m.run(c.T, mustertesting.MakeJob(fill.Name).Task(mustertesting.MakeTask("worker", 5).Requests("cpu", "700m")))
+	}
+	for _, m := range []*tenant{c.blue, c.green} {
+		fill.Namespace = m.name
+		awaitJob(c.T, fill, batchv1alpha1.Running)
+	}
+	c.booksAgree()
+	for _, m := range []*tenant{c.blue, c.green} {
+		c.must(m.remove(c.ctx, "Job", fill.Name))
+		fill.Namespace = m.name
+		c.soon("the pods of "+fill.String()+" are gone", func() string {
+			for _, pod := range log.PodsOf(fill) {
+				if pod.Gone.IsZero() {
+					return pod.String()
 				}
 			}
-			return fmt.Sprint(pod.Status.Conditions)
+			return ""
 		})
 	}
 }

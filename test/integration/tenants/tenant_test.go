@@ -18,6 +18,7 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
 
 	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
 )
@@ -79,7 +80,7 @@ func parse(text string) []*unstructured.Unstructured {
 		if object.GetAPIVersion() == "" {
 			object.SetAPIVersion(gvrOf(object.GetKind()).GroupVersion().String())
 		}
-		if object.GetName() == "" {
+		if object.GetName() == "" && object.GetGenerateName() == "" {
 			object.SetName("try")
 		}
 		complete(object.GetKind(), object.Object)
@@ -160,7 +161,7 @@ func (m *tenant) create(ctx context.Context, text string, subresources ...string
 // patch changes an object by a merge patch, as the tenant. The name may have a namespace before it.
 func (m *tenant) patch(ctx context.Context, kind, name, patch string, subresources ...string) error {
 	namespace, name := split(name)
-	body, err := utilyaml.ToJSON([]byte(patch))
+	body, err := yaml.YAMLToJSON([]byte(patch))
 	if err != nil {
 		panic(err)
 	}

@@ -93,7 +93,7 @@ func (w *world) create(t *testing.T) {
 		m.awaitRights(t)
 	}
 	for _, m := range []*tenant{w.blue, w.green} {
-		m.run(t, mustertesting.MakeJob(resident).Task(mustertesting.MakeTask("worker", 2).Requests("cpu", "500m")))
+		m.run(t, mustertesting.MakeJob(resident).Task(mustertesting.MakeTask("worker", 2).Requests("cpu", "250m")))
 	}
 	for _, m := range []*tenant{w.blue, w.green} {
 		awaitJob(t, types.NamespacedName{Namespace: m.name, Name: resident}, batchv1alpha1.Running)
@@ -111,6 +111,7 @@ func newTenant(t *testing.T, name, role string) *tenant {
 	_, err := env.Kube.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{})
 	require.NoError(t, err)
 	user := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}}
+	account := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: name, Name: "default"} // for pods of Deployments
 	refer := func(role string) rbacv1.RoleRef {
 		return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role}
 	}
@@ -123,7 +124,7 @@ func newTenant(t *testing.T, name, role string) *tenant {
 		APIGroups: []string{schedulingv1beta1.GroupName}, Resources: []string{"queues"}, ResourceNames: []string{name}, Verbs: []string{"use"},
 	}}}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	_, err = rbac.ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: use, Subjects: user, RoleRef: refer(use.Name)}, metav1.CreateOptions{})
+	_, err = rbac.ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: use, Subjects: append(user, account), RoleRef: refer(use.Name)}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	return m
 }

@@ -1,0 +1,172 @@
+package tenants_test
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+)
+
+// applies creates objects by server-side apply.
+func applies(text string) func(*court) error {
+	return func(c *court) error {
+		for _, object := range parse(c.text(text)) {
+			if _, err := c.red.objects(object).Apply(c.ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: "red"}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// commands creates a Command on an object, whose name may have a namespace before it.
+func commands(action, kind, name string) func(*court) error {
+	return func(c *court) error {
+		object := parse(c.text(`{kind: Command, action: ` + action + `, target: {kind: ` + kind + `}}`))[0]
+		target := object.Object["target"].(map[string]any)
+		target["apiVersion"], target["uid"] = apiVersions[kind], c.uid(kind, name)
+		target["name"] = strings.TrimPrefix(c.text(name), c.blue.name+"/")
+		_, err := c.red.objects(object).Create(c.ctx, object, noOptions)
+		return err
+	}
+}
+
+// eventually repeats a try until the API server knows of new rights, so that the error is about something else.
+func eventually(try func(*court) error, about string) func(*court) error {
+	return func(c *court) error {
+		var err error
+		c.soon("an answer about "+about, func() string {
+			if err = try(c); apierrors.IsForbidden(err) && !strings.Contains(err.Error(), c.text(about)) {
+				return err.Error()
+			}
+			return ""
+		})
+		return err
+	}
+}
+
+// atTheEnd does something before the row is cleaned up.
+func atTheEnd(do func(*court) error) func(*court) error {
+	return func(c *court) error {
+		c.atEnd = append(c.atEnd, do)
+		return nil
+	}
+}
+
+// uid of an object, whose name may have a namespace before it.
+func (c *court) uid(kind, name string) string {
+	c.Helper()
+	namespace, base := split(c.text(name))
+	object, err := c.admin().in(gvrOf(kind), namespace).Get(c.ctx, base, metav1.GetOptions{})
+	c.must(err)
+	return string(object.GetUID())
+}
+
+// groupOf is the name of the PodGroup of red's Job.
+func (c *court) groupOf(job string) string {
+	c.Helper()
+	return job + "-" + c.uid("Job", job)
+}
+
+// replicasRefused waits until the ReplicaSet of red's Deployment says why it makes no pods.
+func replicasRefused(why string) func(*court) {
+	return func(c *court) {
+		c.Helper()
+		c.soon("a ReplicaSet whose pods are refused", func() string {
+			list, err := env.Kube.AppsV1().ReplicaSets(c.red.name).List(c.ctx, metav1.ListOptions{})
+			c.must(err)
+			text := "there is none"
+			for i := range list.Items {
+				for _, condition := range list.Items[i].Status.Conditions {
+					if text = condition.Message; strings.Contains(text, c.text(why)) {
+						return ""
+					}
+				}
+			}
+			return text
+		})
+	}
+}
+
+// charged checks what is written on a pod of red.
+func charged(pod, account string) func(*court) {
+	return func(c *court) {
+		c.Helper()
+		require.Equal(c, c.text(account), c.pod(pod).Annotations[chargedTo])
+	}
+}
+
+// afterUses waits until red's queue is charged for so much cpu.
+func afterUses(cpu string) func(*court) error {
+	return func(c *court) error {
+		uses(cpu)(c)
+		return nil
+	}
+}
+
+// admitted waits until a PodGroup of red is admitted.
+func admitted(name string) func(*court) error {
+	return func(c *court) error {
+		group := types.NamespacedName{Namespace: c.red.name, Name: name}
+		c.soon("PodGroup "+name+" is admitted", func() string {
+			if state := log.Group(group); state.Phase != schedulingv1beta1.PodGroupInqueue {
+				return fmt.Sprint(state)
+			}
+			return ""
+		})
+		return nil
+	}
+}
+
+// presets are the image and the instance type of red's PhJobs.
+var presets = byAdmin(`{kind: Image, metadata: {name: base}, spec: {url: base}}
+---
+{kind: InstanceType, metadata: {name: cpu}, spec: {limits.cpu: 1, limits.memory: 1G}}`)
+
+// phJob is a PhJob with that image and instance type.
+func phJob(group, user string) string {
+	return `{kind: PhJob, spec: {displayName: a, command: sleep infinity, image: base, instanceType: cpu, groupId: ` + group + `, groupName: ` + group +
+		`, userId: ` + user + `, userName: ` + user + `}}`
+}
+
+// classRefused has a ResourceQuota that refuses red's pods of class court-high.
+func classRefused(c *court) error {
+	if err := c.admin().create(c.ctx, `{kind: PriorityClass, metadata: {name: court-high}, value: 1000}`); !apierrors.IsAlreadyExists(err) {
+		c.must(err)
+	}
+	return byAdmin(`{kind: ResourceQuota, metadata: {name: class}, spec: {hard: {pods: "0"},
+		scopeSelector: {matchExpressions: [{scopeName: PriorityClass, operator: In, values: [court-high]}]}}}`)(c)
+}
+
+// closed closes red's queue until the row ends.
+func closed(c *court) error {
+	c.atEnd = append(c.atEnd, order("OpenQueue", schedulingv1beta1.QueueStateOpen))
+	c.must(order("CloseQueue", schedulingv1beta1.QueueStateClosed)(c))
+	job := parse(c.text(gang))[0]
+	c.soon("the API server knows that the queue is closed", func() string {
+		if _, err := c.red.objects(job).Create(c.ctx, job, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err == nil {
+			return "it takes a Job"
+		}
+		return ""
+	})
+	return nil
+}
+
+// order has red's queue opened or closed.
+func order(action string, state schedulingv1beta1.QueueState) func(*court) error {
+	return func(c *court) error {
+		c.must(byAdmin(`{kind: Command, metadata: {generateName: a-}, action: ` + action + `, target: {apiVersion: scheduling.volcano.sh/v1beta1, kind: Queue,
+			name: $red, uid: ` + c.uid("Queue", "$red") + `}}`)(c))
+		c.soon("the queue is "+string(state), func() string {
+			queue, err := env.Muster.SchedulingV1beta1().Queues().Get(c.ctx, c.red.name, metav1.GetOptions{})
+			c.must(err)
+			return strings.TrimPrefix(string(queue.Status.State), string(state))
+		})
+		return nil
+	}
+}
