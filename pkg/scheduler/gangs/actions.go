@@ -126,11 +126,11 @@ func (d *dispatcher) nextActions(key Key) Actions {
 	case !d.t.synced:
 		return Actions{}
 	case key == quotaKey:
-		return Actions{Activate: takeAll(d.t.Quota.pods)}
+		return Actions{Activate: d.t.takeSingles(d.t.Quota.pods)}
 	case key == heldBackKey:
-		return Actions{Activate: takeAll(d.t.WaitList.held.pods)}
+		return Actions{Activate: d.t.takeSingles(d.t.WaitList.held.pods)}
 	case key == nodeGroupsKey:
-		return Actions{Activate: takeAll(d.t.Quota.grouped)}
+		return Actions{Activate: d.t.takeSingles(d.t.Quota.grouped)}
 	case key == readyKey:
 		return Actions{Activate: takeAll(d.t.WaitList.ready)}
 	}
@@ -253,6 +253,22 @@ func (d *dispatcher) detachedActions() (a Actions) {
 	return a
 }
 
+// standsForItself says whether a pod is a single pod or surplus. A pod may cease to be one while it waits: it is given a PodGroup, or its gang has
+// lost members. Then only events that help its gang may have it tried.
+func (t *Tracker) standsForItself(pod *corev1.Pod) bool {
+	g, m := t.find(pod.UID)
+	return m == nil || g.Seated()
+}
+
+// takeSingles empties a set of waiting pods, and returns those that still stand for themselves.
+func (t *Tracker) takeSingles(waiting map[types.UID]*corev1.Pod) []*corev1.Pod {
+	return t.onlySingles(takeAll(waiting))
+}
+
+func (t *Tracker) onlySingles(pods []*corev1.Pod) []*corev1.Pod {
+	return slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return !t.standsForItself(pod) })
+}
+
 // takeAll empties a set of waiting pods.
 func takeAll(waiting map[types.UID]*corev1.Pod) []*corev1.Pod {
 	all := make([]*corev1.Pod, 0, len(waiting))
@@ -311,7 +327,7 @@ func (d *dispatcher) tick() (Actions, []repair) {
 		d.t.look(key)
 	}
 	actions := d.detachedActions()
-	actions.Activate = append(actions.Activate, d.t.WaitList.held.takeSome()...)
+	actions.Activate = append(actions.Activate, d.t.onlySingles(d.t.WaitList.held.takeSome())...)
 	actions.Activate = append(actions.Activate, takeAll(d.t.unseen)...) // the gate notes pods again that are still unseen
 	actions.Activate = append(actions.Activate, d.t.Leadership.nextProbe(now)...)
 	return actions, repairs

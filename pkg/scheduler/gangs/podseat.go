@@ -155,6 +155,9 @@ func (w *WaitList) addPodSeats(amounts map[string]resources.List, pod types.UID,
 
 // tryAgain has a pod that stands for itself activated after a while.
 func (w *WaitList) tryAgain(pod *corev1.Pod, after time.Duration) {
+	if !w.t.standsForItself(pod) {
+		return
+	}
 	w.ready[pod.UID] = pod
 	w.t.lookAfter(readyKey, after)
 }

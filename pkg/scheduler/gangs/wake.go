@@ -28,7 +28,7 @@ func (h *Hints) IsHeldBack(pod *corev1.Pod) bool {
 	h.t.mu.Lock()
 	defer h.t.mu.Unlock()
 	_, ok := h.t.WaitList.held.pods[pod.UID]
-	return ok
+	return ok && h.t.standsForItself(pod)
 }
 
 // Free notes that room has come free since the gang of a scout was decided. It says whether all of that room may be enough for the gang.

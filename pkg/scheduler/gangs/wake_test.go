@@ -70,6 +70,47 @@ func TestAWakeUpIsLostIfNothingHasHappened(t *testing.T) {
 	}
 }
 
+// TestAPodThatStandsForItselfNoMoreIsNotTriedForItself: it was given a PodGroup, or its gang has lost the members that ran. Its gang waits, and
+// no event has helped it.
+func TestAPodThatStandsForItselfNoMoreIsNotTriedForItself(t *testing.T) {
+	lists := map[string]func(tr *Tracker, pod *corev1.Pod){
+		"for quota":       func(tr *Tracker, pod *corev1.Pod) { tr.Quota.pods[pod.UID] = pod },
+		"for held room":   func(tr *Tracker, pod *corev1.Pod) { tr.WaitList.WaitForReserved(pod, Entry{}) },
+		"for node groups": func(tr *Tracker, pod *corev1.Pod) { tr.Quota.grouped[pod.UID] = pod },
+		"for a search": func(tr *Tracker, pod *corev1.Pod) {
+			tr.Victims.EvictPods()
+			tr.Victims.total = resources.List{corev1.ResourceCPU: 1000}
+			require.Nil(t, tr.Victims.searches.begin(pod, &Claimant{}, 0, 1, tr.clock.Now()))
+		},
+	}
+	for list, wait := range lists {
+		for name, joins := range map[string]func(tr *Tracker, pod *corev1.Pod){
+			"it stands for itself":     func(*Tracker, *corev1.Pod) {},
+			"it was given a PodGroup":  func(tr *Tracker, _ *corev1.Pod) { tr.SetPod(memberNamed("a").Obj()) },
+			"its gang has lost others": func(tr *Tracker, _ *corev1.Pod) { tr.DeletePod(memberNamed("b").Node("n").Obj()) },
+		} {
+			t.Run(list+", "+name, func(t *testing.T) {
+				tr, _ := newTestTracker(t)
+				pod := memberNamed("a").Obj()
+				if name == "it was given a PodGroup" {
+					pod = singleNamed("a", "").Obj()
+				} else {
+					tr.SetPod(memberNamed("b").Node("n").Obj())
+				}
+				tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1))
+				tr.SetPod(pod)
+				wait(tr, pod)
+				joins(tr, pod)
+				activated, _ := (&dispatcher{tr}).tick()
+				for _, key := range []Key{quotaKey, heldBackKey, nodeGroupsKey, readyKey} {
+					activated.add((&dispatcher{tr}).nextActions(key))
+				}
+				assert.Equal(t, name == "it stands for itself", len(activated.Activate) > 0)
+			})
+		}
+	}
+}
+
 // TestAnUnschedulableGangAnswersToThePluginsThatRejectedIt, for its scout alone, and for all pods that were rejected.
 func TestAnUnschedulableGangAnswersToThePluginsThatRejectedIt(t *testing.T) {
 	tr := openTracker(t)
