@@ -140,6 +140,7 @@ func TestAGangIsCheckedAgainstTheQueueThatItsPodsName(t *testing.T) {
 // TestAGangWhosePodsNameDifferentQueuesWaits says which queues, and what to change.
 func TestAGangWhosePodsNameDifferentQueuesWaits(t *testing.T) {
 	tr := openTracker(t)
+	tr.Quota.SetQueue(mustertesting.MakeQueue("red").Obj())
 	group := groupIn(schedulingv1beta1.PodGroupInqueue, 2)
 	group.Spec.Queue = ""
 	tr.SetPodGroup(group)
@@ -195,4 +196,51 @@ func TestOnlyPodsThatWereBoundForThisPodGroupAreEvicted(t *testing.T) {
 			assert.Equal(t, Allow, result)
 		})
 	}
+}
+
+// TestAGangWhoseQueueWasDeletedWaits: nothing would limit it. A queue can be deleted just after it has admitted a PodGroup.
+func TestAGangWhoseQueueWasDeletedWaits(t *testing.T) {
+	queue := mustertesting.MakeQueue("q").Capability("cpu", "2").Obj()
+	tr := openTracker(t)
+	tr.Quota.DeleteQueue(queue)
+	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
+	pods := []*corev1.Pod{memberNamed("m0").Obj(), memberNamed("m1").Obj(), memberNamed("m2").Obj()}
+	setPods(tr, pods...)
+	requireHeld := func() {
+		t.Helper()
+		require.Equal(t, gang.Status{Phase: gang.NotAdmitted, Reason: gang.Admission}, statusOf(tr, theGang))
+		require.Equal(t, queueIsGone, tr.Gate(pods[2]))
+		require.Equal(t, Explanation{Reason: ReasonWaitingForAdmission, Message: queueIsGone}, tr.Reports.TakeReport(theGang).Explanation)
+	}
+	requireHeld()
+	tr.Quota.SetQueue(queue)
+	require.Contains(t, toLookAt(tr), theGang)
+
+	begin(t, tr, pods[0], nil)
+	tr.Quota.DeleteQueue(queue)
+	requireHeld() // its attempt has ended
+	tr.Quota.SetQueue(queue)
+	begin(t, tr, pods[0], nil)
+	for _, pod := range pods[:2] {
+		permit(tr, pod)
+		tr.SetPod(on(pod, "node"))
+	}
+	require.Equal(t, gang.Running, phaseOf(tr, theGang))
+	tr.Quota.DeleteQueue(queue)
+	requireHeld() // further members
+	assert.Equal(t, "q", chargedTo(tr, "m0"), "members that run do so")
+	tr.Quota.SetQueue(queue)
+	assert.Empty(t, tr.Gate(pods[2]), "it is tried, and waits for quota")
+	require.NotNil(t, tr.Quota.QuotaShortage(pods[2]))
+}
+
+// TestTheQueueDefaultIsNotLookedFor: muster-controller makes it, and it cannot be deleted.
+func TestTheQueueDefaultIsNotLookedFor(t *testing.T) {
+	tr := openTracker(t)
+	group := groupIn(schedulingv1beta1.PodGroupInqueue, 1)
+	group.Spec.Queue = schedulingv1beta1.DefaultQueue
+	tr.SetPodGroup(group)
+	pod := memberNamed("m0").Obj()
+	tr.SetPod(pod)
+	assert.Empty(t, tr.Gate(pod))
 }

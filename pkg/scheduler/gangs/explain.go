@@ -166,7 +166,7 @@ func (r *Reports) explanationOf(g *group) Explanation {
 		if status.Reason == gang.DifferentQueues {
 			return Explanation{Reason: ReasonDifferentQueues, Message: differentQueues(g)}
 		}
-		return Explanation{Reason: ReasonWaitingForAdmission, Message: waitTexts[status.Reason]}
+		return Explanation{Reason: ReasonWaitingForAdmission, Message: r.t.waitText(g, status)}
 	case gang.Incomplete:
 		switch {
 		case g.key.awaitsPodGroup():

@@ -21,6 +21,7 @@ const (
 	behindChosen     = "waiting until the minimum of the gang has started"
 	behindOther      = "waiting until a member that must be placed before has its room"
 	holdsRoom        = "the pod holds room already"
+	queueIsGone      = "the queue of the PodGroup does not exist: create it, or put the pods into another queue"
 	awaitsController = "waiting for muster-controller to give the pod its PodGroup. If this lasts, see the events of the pod, and whether muster-controller runs and serves the pod's scheduler name (--podgroup-scheduler-names)"
 	couldNotBePlaced = "the gang was found to fit, but its members could not be placed together; it is tried again"
 )
@@ -103,7 +104,7 @@ func (t *Tracker) closedTo(key Key, pod *corev1.Pod) string {
 	case key.awaitsPodGroup():
 		return awaitsController
 	case status.Phase == gang.Incomplete && !g.podGroup.exists, status.Phase == gang.NotAdmitted:
-		return waitTexts[status.Reason]
+		return t.waitText(g, status)
 	case !g.Counts(m):
 		return oldIncarnation
 	case status.Phase == gang.Running && status.Reason == "":
@@ -119,6 +120,14 @@ func (t *Tracker) closedTo(key Key, pod *corev1.Pod) string {
 	}
 	t.callScout(g, m)
 	return ""
+}
+
+// waitText says what a gang waits for that has no PodGroup, or is not admitted.
+func (t *Tracker) waitText(g *group, status gang.Status) string {
+	if status.Reason == gang.Admission && t.Quota.lacksQueue(g) {
+		return queueIsGone
+	}
+	return waitTexts[status.Reason]
 }
 
 // closedTo says why a member must wait while the chosen members are still to come, or "".

@@ -29,7 +29,7 @@ var testArgs = config.CoschedulingArgs{
 	MaxBackoff:         metav1.Duration{Duration: 10 * time.Second},
 }
 
-// newTestTracker makes a tracker that has read everything, leads and enforces quota, with a clock that stands.
+// newTestTracker makes a tracker that has read everything, leads and enforces quota, with a clock that stands. It knows queue q, without limits.
 func newTestTracker(t testing.TB) (*Tracker, *clocktesting.FakeClock) {
 	t.Helper()
 	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
@@ -38,6 +38,7 @@ func newTestTracker(t testing.TB) (*Tracker, *clocktesting.FakeClock) {
 	t.Cleanup(tr.Reports.queue.ShutDown)
 	require.NoError(t, tr.Configure("muster", testArgs))
 	tr.Quota.EnforceQuota()
+	tr.Quota.SetQueue(mustertesting.MakeQueue("q").Obj())
 	tr.Feed.Open()
 	tr.Leadership.Lead()
 	return tr, clock

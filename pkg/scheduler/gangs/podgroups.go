@@ -142,7 +142,10 @@ func (t *Tracker) isAdmitted(g *group) bool {
 	if g.isDisputed() {
 		return false
 	}
-	return g.podGroup.phase.Admitted() || g.key.Foreign || t.settings.args.Admission != config.AdmissionRequired
+	if g.key.Foreign || t.settings.args.Admission != config.AdmissionRequired {
+		return true
+	}
+	return g.podGroup.phase.Admitted() && !t.Quota.lacksQueue(g)
 }
 
 // settleRepair finds out whether a gang is under repair. It keeps quota assumed for the missing members, if the queue has so much: the gang

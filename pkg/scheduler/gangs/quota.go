@@ -37,6 +37,7 @@ type Quota struct {
 	terms    map[string]queueTerms     // by queue; queues without one are missing
 	started  map[Key]*group            // gangs for whose further members quota may be kept
 
+	queues     sets.Set[string]             // that exist
 	nodeGroups map[string]*quota.NodeGroups // by queue; queues that name none are missing
 	grouped    map[types.UID]*corev1.Pod    // pods that were tried in a queue with node groups: they are tried again when these change
 }
@@ -78,7 +79,7 @@ func (q *Quota) waiting() map[string]resources.Sums {
 
 func newQuota(t *Tracker) *Quota {
 	return &Quota{t: t, Ledger: ledger.New(), bound: sets.New[types.UID](), pods: map[types.UID]*corev1.Pod{}, gangs: sets.New[Key](), terms: map[string]queueTerms{},
-		nodeGroups: map[string]*quota.NodeGroups{}, grouped: map[types.UID]*corev1.Pod{}, started: map[Key]*group{}}
+		queues: sets.New[string](), nodeGroups: map[string]*quota.NodeGroups{}, grouped: map[types.UID]*corev1.Pod{}, started: map[Key]*group{}}
 }
 
 func (q *Quota) forget(pod types.UID) {
@@ -241,6 +242,10 @@ func (q *Quota) SetQueue(queue *schedulingv1beta1.Queue) {
 		q.terms[queue.Name] = queueTerms{ptr.Deref(own.MinRuntime, metav1.Duration{}).Duration, ptr.Deref(own.PreemptionDelay, metav1.Duration{}).Duration}
 	}
 	q.setNodeGroups(queue.Name, quota.NodeGroupsOf(queue), changed)
+	if !q.queues.Has(queue.Name) {
+		q.queues.Insert(queue.Name)
+		q.queueCameOrWent(queue.Name)
+	}
 	groups := q.Groups.Set(queue)
 	q.chargeGroups(groups)
 	if changed || len(groups) > 0 {
@@ -268,8 +273,32 @@ func (q *Quota) DeleteQueue(queue *schedulingv1beta1.Queue) {
 	delete(q.terms, queue.Name)
 	q.setNodeGroups(queue.Name, nil, true)
 	q.t.metrics.dropQueue(queue.Name)
+	q.queues.Delete(queue.Name)
+	q.queueCameOrWent(queue.Name)
 	q.wakeQuotaWaiters()
 	q.chargeGroups(q.Groups.Delete(queue.Name))
+}
+
+// lacksQueue says whether the queue of a gang was deleted after it had admitted the PodGroup. Nothing would limit the gang then, so it waits.
+// The queue default is made by muster-controller, and cannot be deleted.
+func (q *Quota) lacksQueue(g *group) bool {
+	queue := quota.QueueOf(g.podGroup.account)
+	return q.enforced && queue != "" && queue != schedulingv1beta1.DefaultQueue && !q.queues.Has(queue)
+}
+
+// queueCameOrWent looks again at the gangs of a queue that is new or gone. What has begun to start without a queue ends.
+func (q *Quota) queueCameOrWent(queue string) {
+	for key, g := range q.t.gangs {
+		if quota.QueueOf(g.podGroup.account) != queue {
+			continue
+		}
+		q.t.changed(g)
+		if !q.t.isAdmitted(g) {
+			q.t.rollBack(g, "")
+		}
+		q.t.look(key)
+	}
+	q.t.WaitList.applyReservations()
 }
 
 // chargeGroups books the use of pods in PrimeHub's groups again. The pods are listed under the lock: a pod that is deleted

@@ -134,6 +134,7 @@ func TestAGangThatChangesDuringItsDecisionIsDecidedAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tr := openTracker(t)
 			tr.Quota.SetQueue(queue)
+			tr.Quota.SetQueue(mustertesting.MakeQueue("other").Obj())
 			tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
 			first := memberNamed("m0").Obj()
 			setPods(tr, first, memberNamed("m1").Obj())
