@@ -9,6 +9,7 @@ import (
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/controllers/usage"
+	"github.com/muster-sched/muster/pkg/quota"
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
@@ -130,13 +131,28 @@ func limitOf(queue *schedulingv1beta1.Queue) resources.List {
 	return resources.FromResourceList(queue.Spec.Capability)
 }
 
+// roomsOf are the nodes as the pods of a PodGroup find them: its queue may keep them off some.
+func (f *Facts) roomsOf(group *schedulingv1beta1.PodGroup) []Room {
+	rooms := Rooms(f.Nodes, f.Bound)
+	var groups quota.NodeGroupPath
+	for _, queue := range f.path(usage.QueueOf(group)) {
+		if own := quota.NodeGroupsOf(queue); own != nil {
+			groups = append(groups, own)
+		}
+	}
+	for i := range rooms {
+		rooms[i].groups = groups
+	}
+	return rooms
+}
+
 // onNodes compares what starts together with what the nodes have free, kind by kind.
 func (f *Facts) onNodes(demands []Demand) amounts {
 	var found amounts
 	if len(f.Nodes) == 0 {
 		return found
 	}
-	rooms := Rooms(f.Nodes, f.Bound)
+	rooms := f.roomsOf(f.Group)
 	for i := range demands {
 		d := &demands[i]
 		now, empty := Fit(rooms, d.Pod)

@@ -140,6 +140,9 @@ func nameOf(job *batchv1alpha1.Job, i int) string {
 
 // addWait says why something waits, what is before it, what would free it and whether it can ever run.
 func (f *Facts) addWait(page *Page, causes map[string]cause, reason, message string) {
+	if c := f.unsupported(); c != nil {
+		causes, reason, message = jobCauses, c.Reason, c.Message
+	}
 	known, isKnown := causes[reason]
 	if inner, found := f.podReason(); found && reason == "Unschedulable" {
 		known, reason = podCauses[inner], inner
@@ -171,6 +174,17 @@ func (f *Facts) addWait(page *Page, causes map[string]cause, reason, message str
 	page.add(headingFrees, frees...)
 	page.add("Can it ever run?", ever(known.ever, found, isKnown)...)
 	f.addTry(page)
+}
+
+// unsupported is the condition of a PodGroup that waits because it asks for what Muster does not have, else nil.
+func (f *Facts) unsupported() *schedulingv1beta1.PodGroupCondition {
+	if f.Group == nil || !waits(f.Group) {
+		return nil
+	}
+	if c := current(f.Group); c != nil && c.Reason == schedulingv1beta1.NotSupportedReason {
+		return c
+	}
+	return nil
 }
 
 func ever(p prospect, found amounts, isKnown bool) []string {

@@ -11,6 +11,8 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
 
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/quota"
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
@@ -19,6 +21,8 @@ type Room struct {
 	Node *corev1.Node
 	// Has is what the node gives to pods, and Free what is left of it.
 	Has, Free resources.List
+
+	groups quota.NodeGroupPath // of the queue of the pods
 }
 
 // Rooms are the nodes with their free room beside the bound pods, by free cpu, the most first.
@@ -27,7 +31,7 @@ func Rooms(nodes []corev1.Node, bound []corev1.Pod) []Room {
 	at := map[string]int{}
 	for i := range nodes {
 		has := resources.FromResourceList(nodes[i].Status.Allocatable)
-		rooms[i] = Room{&nodes[i], has, has.Clone()}
+		rooms[i] = Room{Node: &nodes[i], Has: has, Free: has.Clone()}
 		at[nodes[i].Name] = i
 	}
 	for i := range bound {
@@ -55,6 +59,8 @@ func (r *Room) Refuses(pod *corev1.Pod) string {
 		return "it is cordoned"
 	case bad && (taint.Key == corev1.TaintNodeNotReady || taint.Key == corev1.TaintNodeUnreachable):
 		return "it is not ready"
+	case r.groups.Refuses(r.Node.Labels[schedulingv1beta1.NodeGroupLabel]) != "":
+		return strings.Replace(r.groups.Refuses(r.Node.Labels[schedulingv1beta1.NodeGroupLabel]), "node(s) are", "it is", 1)
 	case bad:
 		return fmt.Sprintf("its taint %q is not tolerated", strings.TrimSuffix(taint.Key+"="+taint.Value, "="))
 	}

@@ -69,6 +69,34 @@ func groupLike(f Facts, name string, change func(*schedulingv1beta1.PodGroup)) s
 	return other
 }
 
+// TestAGangThatAsksForWhatMusterDoesNotHave: each page quotes the condition of the PodGroup.
+func TestAGangThatAsksForWhatMusterDoesNotHave(t *testing.T) {
+	f := waitingJob()
+	f.Group.Status.Conditions[1].Reason, f.Group.Status.Conditions[1].Message = schedulingv1beta1.NotSupportedReason, "spec.subGroupPolicy is not supported"
+	pod := mustertesting.MakePod("p").Group(f.Group.Name).Obj()
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "WaitingForAdmission", Message: "the queue"}}
+	for name, page := range map[string]Page{"PodGroup": PodGroup(f), "Job": Job(f), "Pod": Pod(f, "ml", "p", pod)} {
+		assert.Equal(t, []string{"It asks for something that Muster does not have. (NotSupported)", "It says: spec.subGroupPolicy is not supported"},
+			section(page, "Why does it wait?"), name)
+		assert.Equal(t, []string{"Not as it is. Waiting does not help: it has to be changed."}, section(page, "Can it ever run?"), name)
+	}
+}
+
+// TestAGangWhoseQueueLeavesNoNode: the queue or an ancestor names node groups.
+func TestAGangWhoseQueueLeavesNoNode(t *testing.T) {
+	f := waitingJob()
+	f.Nodes = append(f.Nodes, *mustertesting.MakeNode("n2").Label(schedulingv1beta1.NodeGroupLabel, "gpu").Allocatable("cpu", "8", "pods", "110").Obj())
+	f.Queues[0].Spec.Affinity = &schedulingv1beta1.Affinity{NodeGroupAffinity: &schedulingv1beta1.NodeGroupAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: []string{"gpu", "lab"}}}
+	f.Queues[1].Spec.Affinity = &schedulingv1beta1.Affinity{NodeGroupAntiAffinity: &schedulingv1beta1.NodeGroupAntiAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: []string{"gpu"}}}
+	page := Job(f)
+	why := section(page, "Why does it wait?")
+	assert.Contains(t, why, `  1 node takes none: it is not in the node groups of queue "root" (gpu, lab)`)
+	assert.Contains(t, why, `  1 node takes none: it is in a node group that queue "team" keeps off (gpu)`)
+	assert.Contains(t, section(page, "Can it ever run?"), `Not on these nodes: all of them, empty, take 0 of 4 pods of task "worker" that need 1 cpu each.`)
+}
+
 func TestAJobThatItsQueueHasNoRoomFor(t *testing.T) {
 	f := waitingJob()
 	page := Job(f)

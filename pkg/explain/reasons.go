@@ -27,7 +27,7 @@ type cause struct {
 // jobCauses has a row for each reason that a Job waits for, of status.state.reason.
 var jobCauses = map[string]cause{
 	"Invalid":               {"The Job contradicts itself.", "Correct the field that the message names. Where it cannot be changed, delete the Job and create it anew.", afterFix},
-	"NotSupported":          {"The Job asks for something that Muster does not have.", "Remove what the message names, delete the Job and create it anew.", afterFix},
+	"NotSupported":          {"It asks for something that Muster does not have.", "Remove what the message names, delete it and create it anew.", afterFix},
 	"QueueNotFound":         {"The queue of the Job does not exist.", "Create the queue, or create the Job anew in a queue that exists.", afterAdmin},
 	"QueueIsRoot":           {"The root queue takes no Jobs.", "Create the Job anew in another queue.", afterFix},
 	"QueueHasChildren":      {"A queue that has queues below it takes no Jobs.", "Create the Job anew in one of the queues below it.", afterFix},

@@ -130,6 +130,6 @@ func (m *mutation) patch(ctx context.Context, q *request, request patch.Request,
 // fail tells that a policy could not be evaluated, unless the API server would ignore that.
 func (m *mutation) fail(err error, told *answer) {
 	if m.Spec.FailurePolicy == nil || *m.Spec.FailurePolicy == admissionv1.Fail {
-		told.object(m.Name, err.Error())
+		object(&told.problems, m.Name, err.Error())
 	}
 }

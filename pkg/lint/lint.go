@@ -71,6 +71,8 @@ type Known struct {
 type Report struct {
 	// Findings in the order of the files and of the lines.
 	Findings []Finding `json:"findings"`
+	// Warnings are what the API server takes and warns of, in the same order.
+	Warnings []Finding `json:"warnings"`
 	// NotChecked are the rules that need more than is known.
 	NotChecked []Unchecked `json:"notChecked"`
 	// Checked is the number of objects that rules apply to.
@@ -106,7 +108,7 @@ func Load(manifests fs.FS) (*Rules, error) {
 
 // Check holds objects against all rules.
 func (r *Rules) Check(ctx context.Context, objects []Object, known Known) (Report, error) {
-	report := Report{Findings: []Finding{}, NotChecked: []Unchecked{}, PassedOver: map[string]int{}}
+	report := Report{Findings: []Finding{}, Warnings: []Finding{}, NotChecked: []Unchecked{}, PassedOver: map[string]int{}}
 	for _, object := range objects {
 		answer, err := r.check(ctx, object, known)
 		if err != nil {
@@ -118,6 +120,7 @@ func (r *Rules) Check(ctx context.Context, objects []Object, known Known) (Repor
 		}
 		report.Checked++
 		report.Findings = append(report.Findings, object.findings(answer.problems)...)
+		report.Warnings = append(report.Warnings, object.findings(answer.warnings)...)
 		for _, u := range answer.unchecked {
 			report.addUnchecked(u)
 		}
@@ -149,6 +152,7 @@ const schemaRule = "schema"
 type answer struct {
 	known     bool // rules for its kind exist
 	problems  []problem
+	warnings  []problem // of policies that refuse nothing
 	unchecked []Unchecked
 }
 

@@ -243,11 +243,10 @@ func TestPoliciesThatNeedMore(t *testing.T) {
 	}
 }
 
-// TestFieldsWithoutEffectAreWarnedOf asks the policy that warns as if it refused.
+// TestFieldsWithoutEffectAreWarnedOf: they are no findings, as the API server takes them.
 func TestFieldsWithoutEffectAreWarnedOf(t *testing.T) {
-	text, err := manifests.FS.ReadFile("admission/warnings.yaml")
+	rules, err := lint.Load(manifests.FS)
 	require.NoError(t, err)
-	rules := with(t, strings.Replace(string(text), "[Warn]", "[Deny]", 1))
 	const queue = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: q}\n"
 	for name, c := range map[string]struct{ text, says string }{
 		"a Job":               {job, ""},
@@ -260,7 +259,14 @@ func TestFieldsWithoutEffectAreWarnedOf(t *testing.T) {
 		"clusters to forward": {queue + "spec: {extendClusters: [{name: b}]}\n", "spec.extendClusters: has no effect"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			found := strings.Join(lines(check(t, rules, c.text, lint.Known{})), "; ")
+			report := check(t, rules, c.text, lint.Known{})
+			for _, f := range report.Findings {
+				assert.NotEqual(t, "muster-warnings", f.Rule)
+			}
+			found := strings.Join(lines(lint.Report{Findings: report.Warnings}), "; ")
+			var text strings.Builder
+			require.NoError(t, lint.Formats["text"](report, &text))
+			assert.Equal(t, c.says != "", strings.Contains(text.String(), ": warning: "))
 			if c.says == "" {
 				assert.Empty(t, found)
 				return

@@ -20,7 +20,13 @@ func (r Report) writeText(out io.Writer) error {
 	for _, f := range r.Findings {
 		fmt.Fprintf(&text, "%s:%d: %s: %s\n", f.File, f.Line, f.object(), f.text())
 	}
+	for _, f := range r.Warnings {
+		fmt.Fprintf(&text, "%s:%d: warning: %s: %s\n", f.File, f.Line, f.object(), f.text())
+	}
 	fmt.Fprintf(&text, "%s checked, %s", count(r.Checked, "object"), count(len(r.Findings), "finding"))
+	if len(r.Warnings) > 0 {
+		fmt.Fprintf(&text, ", %s", count(len(r.Warnings), "warning"))
+	}
 	if len(r.PassedOver) > 0 {
 		var kinds []string
 		for _, kind := range slices.Sorted(maps.Keys(r.PassedOver)) {
@@ -71,13 +77,17 @@ type fields map[string]any
 func (r Report) writeSARIF(out io.Writer) error {
 	rules, results, notes := []fields{}, []fields{}, []fields{}
 	known := map[string]bool{}
-	for _, f := range r.Findings {
+	for i, f := range slices.Concat(r.Findings, r.Warnings) {
+		level := "error"
+		if i >= len(r.Findings) {
+			level = "warning"
+		}
 		if !known[f.Rule] {
 			known[f.Rule] = true
 			rules = append(rules, fields{"id": f.Rule})
 		}
 		results = append(results, fields{
-			"ruleId": f.Rule, "level": "error", "message": fields{"text": f.object() + ": " + f.text()},
+			"ruleId": f.Rule, "level": level, "message": fields{"text": f.object() + ": " + f.text()},
 			"locations": []fields{{
 				"physicalLocation": fields{
 					"artifactLocation": fields{"uri": filepath.ToSlash(f.File)}, "region": fields{"startLine": f.Line}},

@@ -327,7 +327,8 @@ func (p *policy) judge(ctx context.Context, q *request, shipped []*unstructured.
 		if err != nil {
 			return err
 		}
-		if !binds || !slices.Contains(binding.Spec.ValidationActions, admissionv1.Deny) {
+		into := told.reportsOf(binding)
+		if !binds || into == nil {
 			continue
 		}
 		params, known := q.params(p.Spec.ParamKind, binding.Spec.ParamRef, shipped)
@@ -337,14 +338,25 @@ func (p *policy) judge(ctx context.Context, q *request, shipped []*unstructured.
 		}
 		for _, param := range params {
 			result := p.evaluator.Validate(ctx, resource, versioned, param, q.namespaceObject(), celconfig.RuntimeCELCostBudget, withoutRights{})
-			p.note(q, result.Decisions, told)
+			p.note(q, result.Decisions, told, into)
 		}
 	}
 	return nil
 }
 
-// note adds the decisions of a policy to the answer. There is one for each validation, or one for all.
-func (p *policy) note(q *request, decisions []validating.PolicyDecision, told *answer) {
+// reportsOf is where the objections of a policy go: to the problems if it refuses, to the warnings if it warns, else nowhere.
+func (a *answer) reportsOf(binding *admissionv1.ValidatingAdmissionPolicyBinding) *[]problem {
+	switch actions := binding.Spec.ValidationActions; {
+	case slices.Contains(actions, admissionv1.Deny):
+		return &a.problems
+	case slices.Contains(actions, admissionv1.Warn):
+		return &a.warnings
+	}
+	return nil
+}
+
+// note adds the decisions of a policy to a part of the answer. There is one for each validation, or one for all.
+func (p *policy) note(q *request, decisions []validating.PolicyDecision, told *answer, into *[]problem) {
 	for i, decision := range decisions {
 		if len(decisions) == len(p.needs.each) {
 			if need, missing := q.missing(p.needs.each[i]); missing {
@@ -353,7 +365,7 @@ func (p *policy) note(q *request, decisions []validating.PolicyDecision, told *a
 			}
 		}
 		if decision.Action == validating.ActionDeny {
-			told.object(p.Name, decision.Message)
+			object(into, p.Name, decision.Message)
 		}
 	}
 }
@@ -376,11 +388,11 @@ func FieldOf(message string) (at, rest string) {
 }
 
 // object notes what a policy objects to.
-func (a *answer) object(rule, message string) {
+func object(into *[]problem, rule, message string) {
 	at, rest := FieldOf(message)
 	p := problem{rule: rule, field: at, message: rest}
-	if !slices.Contains(a.problems, p) {
-		a.problems = append(a.problems, p)
+	if !slices.Contains(*into, p) {
+		*into = append(*into, p)
 	}
 }
 
