@@ -301,8 +301,10 @@ func (a *attempt) take(m *gang.Member) bool {
 		return false
 	}
 	delete(a.toCome, m.UID)
-	if len(a.order) > 0 && a.isNext(m.UID) {
+	if i := slices.Index(a.order, m.UID); i == 0 {
 		a.order = a.order[1:]
+	} else if i > 0 { // another client has bound it before its turn
+		a.order = slices.Delete(a.order, i, i+1)
 	}
 	if node != "" {
 		rest := a.assumed[node].Clone()

@@ -60,6 +60,18 @@ func TestMembersComeInTheOrderOfTheirAttempt(t *testing.T) {
 	assert.ElementsMatch(t, []types.UID{"m0", "m1", "m2"}, release)
 }
 
+// TestTheOrderOfAnAttemptLeavesOutAMemberThatAnotherClientHasBound: the last member waited for the turn of the bound one, until the attempt
+// timed out. The random histories found it.
+func TestTheOrderOfAnAttemptLeavesOutAMemberThatAnotherClientHasBound(t *testing.T) {
+	tr := openTracker(t)
+	pods := beginInSequence(t, tr, "m0", "m1", "m2")
+	tr.SetPod(on(pods["m1"], "elsewhere"))
+	result, _ := permit(tr, pods["m0"])
+	require.Equal(t, Wait, result)
+	assert.Equal(t, []string{"m2"}, namesOf((&dispatcher{tr}).nextActions(theGang).Activate))
+	assert.Equal(t, Entry{Role: Chosen, Node: "node-of-m2"}, tr.Enter(pods["m2"]))
+}
+
 // TestAnAttemptInSequenceThatFailsBacksOff: its members were held to their places, so there is no other way to try the same decision.
 func TestAnAttemptInSequenceThatFailsBacksOff(t *testing.T) {
 	tr, clock := newTestTracker(t)
