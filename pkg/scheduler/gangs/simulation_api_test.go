@@ -2,7 +2,6 @@ package gangs
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,13 +21,19 @@ func (s *simulation) newName(prefix string) string {
 
 // tellPod tells the tracker and the books what a pod is like now.
 func (s *simulation) tellPod(pod *corev1.Pod) {
+	old := s.api[pod.UID]
 	s.api[pod.UID] = pod
 	s.ofPods = append(s.ofPods, func() {
 		s.books.setPod(pod)
 		s.tracker.SetPod(pod)
 		s.observe("SetPod")
 	})
-	s.toScheduler = append(s.toScheduler, func() { s.schedulerSees(pod) })
+	s.toScheduler = append(s.toScheduler, func() {
+		s.schedulerSees(pod)
+		if old != nil && old.Status.NominatedNodeName != pod.Status.NominatedNodeName {
+			s.nominationEnds(old)
+		}
+	})
 }
 
 // forgetPod tells the tracker and the books that a pod is gone.
@@ -101,11 +106,16 @@ type gangSpec struct {
 	cpu           int64
 	priority      int32
 	phase         schedulingv1beta1.PodGroupPhase
+	ofOthers      bool  // it is not of a Job of ours
+	beyond        int64 // cores of its minResources beyond the minimum
 }
 
 // createGang makes a PodGroup and its pods.
 func (s *simulation) createGang(name string, spec gangSpec) Key {
-	if spec.phase == "" {
+	switch {
+	case s.closed.Has(spec.queue):
+		spec.phase = schedulingv1beta1.PodGroupPending
+	case spec.phase == "":
 		spec.phase = schedulingv1beta1.PodGroupInqueue
 	}
 	pg := &schedulingv1beta1.PodGroup{
@@ -113,6 +123,12 @@ func (s *simulation) createGang(name string, spec gangSpec) Key {
 		Spec:       schedulingv1beta1.PodGroupSpec{MinMember: int32(spec.minimum), MinTaskMember: spec.tasks, Queue: spec.queue},
 		Status:     schedulingv1beta1.PodGroupStatus{Phase: spec.phase, JobVersion: ptr.To[int32](0)},
 	}
+	if spec.ofOthers {
+		pg.Status.JobVersion = nil
+	} else {
+		pg.OwnerReferences = simJob(name)
+	}
+	s.shapes[Key{Name: name}] = spec
 	if spec.late {
 		s.lost = append(s.lost, pg)
 	} else {
@@ -144,24 +160,6 @@ func (s *simulation) createMember(group, task string, index int, cpu, version in
 // createSingle makes a pod without a gang.
 func (s *simulation) createSingle(queue string, cpu int64, priority int32) *corev1.Pod {
 	return s.createPod(cpu, priority, map[string]string{schedulingv1beta1.QueueNameAnnotation: queue})
-}
-
-// adopt gives a pod without a gang a PodGroup of its own, as muster-controller does. The pod names its queue no more, as its PodGroup may move
-// to another. The tracker may hear of it before the scheduling queue.
-func (s *simulation) adopt(pod *corev1.Pod) {
-	phase := schedulingv1beta1.PodGroupInqueue
-	if s.draw("pending", 0, 1) == 1 {
-		phase = schedulingv1beta1.PodGroupPending
-	}
-	if s.fault("trackerFirst", 2) {
-		s.deliverAll(&s.toScheduler)
-		defer s.deliverAll(&s.ofPods)
-		defer s.deliverAll(&s.ofGroups)
-	}
-	key := s.createGang(s.newName("adopted"), gangSpec{queue: pod.Annotations[schedulingv1beta1.QueueNameAnnotation], minimum: 1, phase: phase})
-	pod = pod.DeepCopy()
-	pod.Annotations = map[string]string{schedulingv1beta1.GroupNameAnnotation: key.Name}
-	s.tellPod(pod)
 }
 
 func (s *simulation) createPod(cpu int64, priority int32, annotations map[string]string) *corev1.Pod {
@@ -206,6 +204,9 @@ func (s *simulation) finish(pod *corev1.Pod, succeeded bool) {
 // restart does what RestartJob does: the pods of the old incarnation go, and new ones come.
 func (s *simulation) restart(key Key) {
 	pg := s.groups[key].DeepCopy()
+	if simIsOfOthers(pg) {
+		return
+	}
 	version := int64(0)
 	var old []*corev1.Pod
 	for _, uid := range simUIDs(s.api) {
@@ -221,6 +222,7 @@ func (s *simulation) restart(key Key) {
 		s.terminate(pod)
 	}
 	for i, pod := range old {
+		s.shapes[key] = gangSpec{cpu: simCPU(pod), priority: *pod.Spec.Priority, names: simNames(pod)}
 		s.createMember(key.Name, pod.Annotations[batchv1alpha1.TaskSpecKey], i, simCPU(pod), version, *pod.Spec.Priority, simNames(pod))
 	}
 	for _, pod := range old {
@@ -228,23 +230,6 @@ func (s *simulation) restart(key Key) {
 			s.forgetPod(s.api[pod.UID])
 		}
 	}
-}
-
-// control does what the podgroup controller does: it notes that the minimum of a gang was bound.
-func (s *simulation) control(key Key) {
-	pg := s.groups[key]
-	scheduled := slices.ContainsFunc(pg.Status.Conditions, func(c schedulingv1beta1.PodGroupCondition) bool {
-		return c.Type == schedulingv1beta1.PodGroupScheduled
-	})
-	if scheduled || pg.Status.Phase == schedulingv1beta1.PodGroupPending || !s.books.startedIn(s.api, pg) {
-		return
-	}
-	pg = pg.DeepCopy()
-	pg.Status.Phase = schedulingv1beta1.PodGroupRunning
-	pg.Status.Conditions = append(pg.Status.Conditions, schedulingv1beta1.PodGroupCondition{
-		Type: schedulingv1beta1.PodGroupScheduled, Status: corev1.ConditionTrue,
-	})
-	s.tellGroup(pg)
 }
 
 // changeGroup changes a PodGroup.
@@ -259,6 +244,8 @@ func (s *simulation) evict() {
 	for _, r := range s.evictions {
 		if pod, ok := s.api[r.uid]; ok && r.kind == startOver {
 			s.terminate(pod)
+		} else if ok && r.kind == dropNomination {
+			s.nominate(r.uid, "")
 		}
 	}
 	s.evictions = nil

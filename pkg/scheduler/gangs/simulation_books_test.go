@@ -106,6 +106,9 @@ func (b *books) setGroup(pg *schedulingv1beta1.PodGroup) {
 	key := Key{Name: pg.Name}
 	defer b.queueMayChange(key)()
 	b.told[key] = pg
+	if simRunIsOver(pg) {
+		delete(b.started, b.runOf(key))
+	}
 	if slices.ContainsFunc(pg.Status.Conditions, func(c schedulingv1beta1.PodGroupCondition) bool { return c.Type == schedulingv1beta1.PodGroupScheduled }) {
 		b.started[simRun{key, pg.UID, int64(ptr.Deref(pg.Status.JobVersion, 0))}] = true
 	}
@@ -170,7 +173,7 @@ func (b *books) decided(s *Snapshot, d *placement.Decision) {
 	if group := b.runOf(s.Key).group; s.Lacks == nil && b.since[group].IsZero() {
 		b.since[group] = b.clock.Now()
 	}
-	if s.Lacks == nil && !d.TooLarge && b.waits(s.Key) {
+	if s.Lacks == nil && !d.TooLarge && d.Shortfall != nil && b.waits(s.Key) { // else only nominated pods keep the room from it
 		b.lacking[s.Key] = simLack{b.runOf(s.Key), simCPU(pod), *pod.Spec.Priority, b.clock.Now()}
 	}
 	if d.Reserve != nil {
@@ -184,10 +187,14 @@ func (b *books) decided(s *Snapshot, d *placement.Decision) {
 // reserve notes that a pod takes room on a node, and checks that it may.
 func (b *books) reserve(pod *corev1.Pod, node string) {
 	b.assertf(b.free(node) >= simCPU(pod), "%s was placed on %s where there is no room", pod.Name, node)
+	b.assertf(!b.lacksGroup(pod), "%s got its room before it had its PodGroup", pod.Name)
 	key, inGang := simKeyOf(pod)
 	surplus := inGang && b.told[key] != nil && b.short(key, b.holds) == 0
 	if surplus {
 		b.checkSurplus(pod, node)
+	}
+	if surplus || !inGang {
+		b.checkKept(pod)
 	}
 	b.chosen[key].Delete(pod.UID)
 	b.holding[pod.UID] = &simHold{pod: pod, node: node, queue: b.AccountOf(pod)}
@@ -312,7 +319,7 @@ func (b *books) short(key Key, counts func(*corev1.Pod) bool) int {
 		}
 	}
 	succeeded := 0
-	if int64(ptr.Deref(pg.Status.JobVersion, 0)) >= b.versionOf(key) {
+	if !simRunIsOver(pg) && int64(ptr.Deref(pg.Status.JobVersion, 0)) >= b.versionOf(key) {
 		succeeded = int(pg.Status.Succeeded)
 	}
 	gaps, sum := 0, 0
@@ -451,7 +458,7 @@ func (b *books) checkSurplus(pod *corev1.Pod, node string) {
 		age, bound := b.clock.Since(b.since[lack.run.group]), b.args.MaxOvertakeTime.Duration
 		beyond := b.args.MaxOvertakes > 0 || bound > 0 && age >= bound
 		reserved := b.kept != nil && b.kept.key == key && !slices.ContainsFunc(b.members(key), b.isOwn)
-		if beyond || reserved || lack.priority < *pod.Spec.Priority || b.failed.Has(key) || len(b.lacking) > 32 {
+		if beyond || reserved || lack.priority < *pod.Spec.Priority || b.failed.Has(key) {
 			continue
 		}
 		hurt := (free-simCPU(pod))/lack.cpu < free/lack.cpu
@@ -487,6 +494,7 @@ func (b *books) checkRest() {
 	assert.Zero(b.t, b.tracker.LostWakeups(), "wake-ups were lost")
 	assert.Empty(b.t, b.holding, "pods hold room without being bound")
 	b.checkCharges()
+	b.checkSelf()
 	for _, key := range b.keys() {
 		b.checkWhole(key)
 		b.checkMinimum(key)
@@ -603,11 +611,18 @@ func (b *books) checkMinimum(key Key) {
 // out.
 func (b *books) checkPod(pod *corev1.Pod) {
 	key, inGang := simKeyOf(pod)
-	if b.isBound(pod) || pod.DeletionTimestamp != nil {
+	if b.isBound(pod) || pod.DeletionTimestamp != nil || b.lacksGroup(pod) {
 		return
 	}
+	b.assertf(pod.Status.NominatedNodeName == "", "%s is still nominated to %s", pod.Name, pod.Status.NominatedNodeName)
 	if inGang && (b.told[key] == nil || !b.admitted(b.told[key]) || b.short(key, b.holds) > 0 || simVersionOf(pod) != b.versionOf(key)) {
 		return
+	}
+	free := b.freeQuota(b.AccountOf(pod))
+	for name, kept := range b.keptQuota(key, *pod.Spec.Priority) {
+		if left, limited := free[name]; limited && kept > 0 && left-kept < simCPU(pod) {
+			return
+		}
 	}
 	if !b.hasQuota(key, b.AccountOf(pod), simCPU(pod), *pod.Spec.Priority, b.reserves() || inGang) {
 		return

@@ -43,6 +43,9 @@ func (s *simulation) schedulerForgets(pod *corev1.Pod) {
 		w.Reject("", "removed")
 	}
 	s.leaveQueue(uid)
+	if pod.Spec.NodeName == "" {
+		s.nominationEnds(pod)
+	}
 	if r := s.room[uid]; r != nil && r.bound {
 		delete(s.room, uid)
 		s.roomFreed(uid, r)
@@ -105,12 +108,18 @@ func (s *simulation) scheduleOne() bool {
 
 func (s *simulation) cycle(pod *corev1.Pod) {
 	var activate []*corev1.Pod
-	node, noRoom := s.findNode(pod, &activate)
+	node, noRoom, role := s.findNode(pod, &activate)
 	if node == "" {
+		if noRoom && role == Single && s.fault("preempts", 4) {
+			s.preempt(pod)
+		} else {
+			s.nominate(pod.UID, "")
+		}
 		s.park(pod.UID, noRoom)
 		return
 	}
 	if s.tracker.WaitList.LetsOthersGoFirst(pod) {
+		s.nominate(pod.UID, "")
 		s.park(pod.UID, false)
 		return
 	}
@@ -123,6 +132,9 @@ func (s *simulation) cycle(pod *corev1.Pod) {
 	if shortage != nil || !s.tracker.Reserve(pod) {
 		s.giveUp(assumed, false)
 		return
+	}
+	if to := pod.Status.NominatedNodeName; to != "" && to != node {
+		s.tracker.Hints.NominationUnused(to, simRequest(pod))
 	}
 	s.books.reserve(pod, node)
 	s.room[pod.UID] = &simRoom{node: node, cpu: simCPU(pod)}
@@ -166,9 +178,9 @@ func (s *simulation) allowed(assumed *corev1.Pod) {
 }
 
 // findNode does what PreFilter, Filter and PostFilter do.
-func (s *simulation) findNode(pod *corev1.Pod, activate *[]*corev1.Pod) (node string, noRoom bool) {
+func (s *simulation) findNode(pod *corev1.Pod, activate *[]*corev1.Pod) (node string, noRoom bool, role Role) {
 	if s.tracker.Quota.QuotaShortage(pod) != nil {
-		return "", false
+		return "", false, Held
 	}
 	entry := s.tracker.Enter(pod)
 	s.observe("Enter")
@@ -185,19 +197,18 @@ func (s *simulation) findNode(pod *corev1.Pod, activate *[]*corev1.Pod) (node st
 	if entry.Role == Held {
 		s.tracker.Fail(pod)
 		s.observe("Fail")
-		return "", false
+		return "", false, Held
 	}
 	request, barred := simRequest(pod), false
 	var fit []string
 	for _, name := range slices.Sorted(maps.Keys(s.nodes)) {
 		free := resources.List{corev1.ResourceCPU: s.free(name)}
+		left := resources.List{corev1.ResourceCPU: s.free(name) - s.keptFor(name, pod.UID, *pod.Spec.Priority, Key{})}
 		switch {
 		case entry.Node != "" && entry.Node != name:
-		case free[corev1.ResourceCPU] < simCPU(pod):
+		case left[corev1.ResourceCPU] < simCPU(pod):
 			noRoom = true
-		case entry.Reserved != nil && entry.Reserved.Bars(name, free, request):
-			barred = true
-		case simHurts(entry, name, free, request):
+		case simBars(entry, name, free, request), simBars(entry, name, left, request):
 			barred = true
 		default:
 			fit = append(fit, name)
@@ -206,15 +217,22 @@ func (s *simulation) findNode(pod *corev1.Pod, activate *[]*corev1.Pod) (node st
 	if entry.Role == Chosen && s.fault("noNodeAfterAll", 30) {
 		fit, noRoom = nil, true
 	}
+	if to := pod.Status.NominatedNodeName; slices.Contains(fit, to) && !s.fault("elsewhere", 3) {
+		fit = []string{to}
+	}
 	node, ok := simPick(s, "node", fit)
 	if !ok && !s.tracker.Fail(pod) && barred {
 		s.tracker.WaitList.WaitForReserved(pod, entry)
 	}
 	s.observe("Fail")
-	return node, noRoom
+	return node, noRoom, entry.Role
 }
 
-func simHurts(entry Entry, node string, free, request resources.List) bool {
+// simBars says whether what is free on a node is reserved against a pod, or needed by others.
+func simBars(entry Entry, node string, free, request resources.List) bool {
+	if entry.Reserved != nil && entry.Reserved.Bars(node, free, request) {
+		return true
+	}
 	for _, need := range entry.Holds {
 		if need.IsHurtBy(node, free, request) {
 			return true
@@ -251,11 +269,15 @@ func (s *simulation) decide(scoutPod *corev1.Pod, activate *[]*corev1.Pod) bool 
 func (s *simulation) place(problem *placement.Problem) *placement.Decision {
 	d := &placement.Decision{Members: problem.Members}
 	demands := []placement.Demand{{Requests: simRequest(problem.Members[0].Pod), Count: len(problem.Members)}}
-	var nodes, empty []placement.Node
+	group, _ := simKeyOf(problem.Members[0].Pod)
+	var nodes, empty, without []placement.Node // without what is kept for nominated pods
 	for _, name := range slices.Sorted(maps.Keys(s.nodes)) {
 		free := resources.List{corev1.ResourceCPU: s.free(name)}
 		empty = append(empty, placement.Node{Name: name, Free: free.Clone()})
 		free.Sub(problem.Held[name])
+		kept := resources.List{corev1.ResourceCPU: s.keptFor(name, "", problem.Priority, group)}
+		without = append(without, placement.Node{Name: name, Free: free.Clone()})
+		free.Sub(kept)
 		nodes = append(nodes, placement.Node{Name: name, Free: free})
 	}
 	anywhere := func(int, int) bool { return true }
@@ -287,7 +309,7 @@ func (s *simulation) place(problem *placement.Problem) *placement.Decision {
 		s.reserve(problem, d, demands, nodes)
 	}
 	index, never := placement.IndexOf(nodes, nil), func(int, int) bool { return false }
-	d.Shortfall = placement.Lacking(demands, nodes, index, never)
+	d.Shortfall = placement.Lacking(demands, without, index, never)
 	if len(problem.Held) > 0 {
 		if short := placement.Lacking(demands, empty, index, never); short != nil {
 			d.Shortfall, d.ShortWithoutHeld = short, true
@@ -347,6 +369,7 @@ func (s *simulation) giveUp(assumed *corev1.Pod, isError bool) {
 		delete(s.room, uid)
 	}
 	s.roomFreed(uid, &simRoom{node: assumed.Spec.NodeName, cpu: simCPU(assumed)})
+	s.nominate(uid, "")
 	forced := s.forced.Has(uid)
 	s.forced.Delete(uid)
 	switch {
@@ -438,7 +461,7 @@ func (s *simulation) bind() (some bool) {
 			continue
 		}
 		bound := now.DeepCopy()
-		bound.Spec.NodeName = assumed.Spec.NodeName
+		bound.Spec.NodeName, bound.Status.NominatedNodeName = assumed.Spec.NodeName, ""
 		for _, key := range []string{schedulingv1beta1.ChargedToAnnotation, schedulingv1beta1.BoundForAnnotation} {
 			if value, written := assumed.Annotations[key]; written {
 				metav1.SetMetaDataAnnotation(&bound.ObjectMeta, key, value)

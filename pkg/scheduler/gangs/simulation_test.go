@@ -57,6 +57,7 @@ type simulation struct {
 	toScheduler []func()                      // events of pods
 	evictions   []repair
 	next        int
+	makers
 
 	// The scheduler.
 	nodes   map[string]int64          // cpu of each, in millicores
@@ -207,7 +208,7 @@ func newSimulation(t simT, draw func(label string, lowest, highest int) int, arg
 	s := &simulation{
 		t: t, draw: draw, clock: clocktesting.NewFakeClock(time.Unix(1000, 0)), observed: map[transition]string{}, args: args,
 		api: map[types.UID]*corev1.Pod{}, groups: map[Key]*schedulingv1beta1.PodGroup{}, queues: map[string]*schedulingv1beta1.Queue{},
-		nodes: map[string]int64{}, bindings: map[types.UID]simBinding{},
+		nodes: map[string]int64{}, bindings: map[types.UID]simBinding{}, makers: newMakers(),
 	}
 	s.queues["q"] = mustertesting.MakeQueue("q").Capability("cpu", "12").Obj()
 	s.queues["team"] = mustertesting.MakeQueue("team").Parent("q").Capability("cpu", "6").Obj()
@@ -237,6 +238,7 @@ func newRapidSimulation(t *rapid.T) *simulation {
 		args.MaxOvertakes = int32(rapid.IntRange(0, 3).Draw(t, "bypasses"))
 		args.MaxOvertakeTime.Duration = time.Duration(rapid.IntRange(0, 20).Draw(t, "age")) * time.Second
 	}
+	args.RequirePodGroup = rapid.Bool().Draw(t, "requires")
 	s := newSimulation(t, draw, args)
 	s.faults = true
 	return s
@@ -281,8 +283,13 @@ func (s *simulation) start() {
 	s.deliverAll(&s.toScheduler)
 }
 
-// crash loses what the scheduler knew. Bindings under way arrive, or do not.
+// crash loses what the scheduler knew. Bindings under way arrive, or do not. Pods may be nominated for which evictions were under way.
 func (s *simulation) crash() {
+	for _, uid := range simUIDs(s.api) {
+		if s.binding[uid] == nil && s.fault("nominated", 4) {
+			s.nominate(uid, fmt.Sprint("node", s.draw("to", 0, 2)))
+		}
+	}
 	for _, uid := range simUIDs(s.binding) {
 		if pod, ok := s.api[uid]; ok && pod.Spec.NodeName == "" && s.draw("arrives", 0, 1) == 1 {
 			s.api[uid] = s.binding[uid]
@@ -369,6 +376,10 @@ func TestHistories(t *testing.T) {
 		}
 		s.calmDown()
 		s.books.checkRest()
+		if s.endHolds() {
+			s.rest()
+			s.books.checkRest()
+		}
 		s.drain()
 		s.books.checkNothingLeft()
 	})
@@ -376,7 +387,7 @@ func TestHistories(t *testing.T) {
 
 // randomStep is something that happens.
 func (s *simulation) randomStep() {
-	switch s.draw("step", 0, 24) {
+	switch s.draw("step", 0, 30) {
 	case 0, 1:
 		s.createRandomGang()
 	case 2, 3, 4, 5:
@@ -399,7 +410,7 @@ func (s *simulation) randomStep() {
 		s.step(time.Duration(s.draw("ms", 1, 50)) * 100 * time.Millisecond)
 	case 12:
 		pod := s.createSingle(s.drawQueue(), int64(s.draw("cpu", 1, 3))*1000, s.drawPriority())
-		if s.draw("adopted", 0, 1) == 1 {
+		if !s.args.RequirePodGroup && s.draw("adopted", 0, 1) == 1 {
 			s.adopt(pod)
 		}
 	case 13:
@@ -419,14 +430,15 @@ func (s *simulation) randomStep() {
 			s.restart(key)
 		}
 	case 18:
-		for _, key := range s.keys() {
-			s.control(key)
-		}
+		s.controllerActs()
 	case 19:
 		s.evict()
 		s.kubelet()
 	case 20:
 		queue := s.queues["team"].DeepCopy()
+		if queue == nil {
+			return
+		}
 		queue.Spec.Capability = mustertesting.Resources("cpu", fmt.Sprint(s.draw("capability", 2, 12)))
 		queue.Spec.Parent = []string{"", "q"}[s.draw("parent", 0, 1)]
 		s.tellQueue(queue)
@@ -438,6 +450,8 @@ func (s *simulation) randomStep() {
 		s.bindByHand()
 	case 23, 24:
 		s.makeLostGroup()
+	default:
+		s.makersStep()
 	}
 }
 
@@ -456,6 +470,9 @@ func (s *simulation) createRandomGang() {
 		spec.disagrees = spec.names != "" && s.draw("disagrees", 0, 3) == 3
 	}
 	spec.late = s.draw("late", 0, 4) == 4
+	if spec.ofOthers = s.draw("ofOthers", 0, 1) == 1; spec.ofOthers {
+		spec.beyond = int64(max(0, s.draw("beyond", -2, 4)))
+	}
 	s.createGang(s.newName("gang"), spec)
 }
 
@@ -502,7 +519,7 @@ func (s *simulation) makeLostGroup() {
 	pg := s.lost[n].DeepCopy()
 	s.lost = s.lost[:n]
 	pg.UID, pg.CreationTimestamp, pg.Status.Conditions = types.UID(s.newName("group")), s.apiTime(), nil
-	pg.Status.Phase, pg.Status.Succeeded, pg.Status.Failed = schedulingv1beta1.PodGroupInqueue, 0, 0
+	pg.Status.Phase, pg.Status.Succeeded, pg.Status.Failed, pg.Status.Reserved = schedulingv1beta1.PodGroupInqueue, 0, 0, nil
 	s.tellGroup(pg)
 }
 
@@ -537,7 +554,8 @@ func (s *simulation) bindByHand() {
 
 // calmDown lets everything happen that is still to happen, without faults: all gangs are admitted, and partial ones have their time.
 func (s *simulation) calmDown() {
-	s.faults = false
+	s.faults, s.down = false, false
+	s.closed.Clear()
 	for _, key := range s.keys() {
 		if !s.groups[key].Status.Phase.Admitted() {
 			s.changeGroup(key, func(pg *schedulingv1beta1.PodGroup) { pg.Status.Phase = schedulingv1beta1.PodGroupInqueue })
@@ -554,6 +572,7 @@ func (s *simulation) rest() {
 		s.settle()
 		s.evict()
 		s.kubelet()
+		s.controllerActs()
 		s.settle()
 		now := fmt.Sprint(simUIDs(s.api), simUIDs(s.room))
 		if quiet++; now != last {
