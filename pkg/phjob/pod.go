@@ -140,10 +140,10 @@ var staysOnLostNodes = []corev1.Toleration{
 	{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
 }
 
-// annotationsOf are the pod's annotations: the PhJob's, but for the copy that kubectl keeps of it; its PodGroup and its queue; and what
-// PrimeHub reads.
+// annotationsOf are the pod's annotations: the PhJob's, but for those that charge pods and the copy that kubectl keeps of it; its PodGroup and
+// its queue; and what PrimeHub reads.
 func annotationsOf(job *primehubv1alpha1.PhJob, queue string) map[string]string {
-	annotations := merged(job.Annotations, nil)
+	annotations := schedulingv1beta1.WithoutAccount(job.Annotations)
 	delete(annotations, corev1.LastAppliedConfigAnnotation)
 	usage, _ := json.Marshal(map[string]string{ // strings can always be written
 		"component": "job", "component_name": job.Name, "instance_type": job.Spec.InstanceType, "group": job.Spec.GroupName, "user": UserOf(&job.Spec),

@@ -216,3 +216,18 @@ func TestWhatCannotBeAPod(t *testing.T) {
 	spec.UserName, spec.GroupName, spec.Command = strings.Repeat("@", 18), strings.Repeat("g", 55), strings.Repeat("x", 131071)
 	assert.NoError(t, Validate(&spec))
 }
+
+// TestAPodCarriesOnlyTheAccountOfItsPhJob: the group and the user of the PhJob were judged, what its annotations say was not.
+func TestAPodCarriesOnlyTheAccountOfItsPhJob(t *testing.T) {
+	job := job()
+	job.Annotations = map[string]string{"kept": "a"}
+	for _, key := range []string{"scheduling.volcano.sh/queue-name", "scheduling.volcano.sh/group-name", "scheduling.k8s.io/group-name", "muster.sh/charged-to", "muster.sh/bound-for"} {
+		job.Annotations[key] = "blue"
+	}
+	annotations := annotationsOf(job, "red")
+	assert.Equal(t, "red", annotations["scheduling.volcano.sh/queue-name"])
+	assert.Contains(t, annotations, "kept")
+	for key, value := range annotations {
+		assert.NotEqual(t, "blue", value, key)
+	}
+}

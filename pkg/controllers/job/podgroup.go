@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -50,10 +51,26 @@ func groupSpec(job *batchv1alpha1.Job, priorityOf priorityFunc, added additions)
 		MinMember:         job.Spec.MinAvailable,
 		MinTaskMember:     perTask,
 		Queue:             job.Spec.Queue,
-		PriorityClassName: job.Spec.PriorityClassName,
+		PriorityClassName: groupClass(job, priorityOf),
 		MinResources:      &needs,
 		SubGroupPolicy:    divided,
 	}
+}
+
+// groupClass is the priority class of the Job's PodGroup: the Job's own. If each template names a lower class, it is the highest of these. No pod
+// has the Job's class then, and the API server judges the classes of pods only.
+func groupClass(job *batchv1alpha1.Job, priorityOf priorityFunc) string {
+	own, highest := job.Spec.PriorityClassName, ""
+	for i := range job.Spec.Tasks {
+		class := job.Spec.Tasks[i].Template.Spec.PriorityClassName
+		if own == "" || class == "" || priorityOf(class) >= priorityOf(own) {
+			return own
+		}
+		if highest == "" || priorityOf(class) > priorityOf(highest) {
+			highest = class
+		}
+	}
+	return cmp.Or(highest, own)
 }
 
 // subGroups expresses the partitions of a task as subgroups of a PodGroup.

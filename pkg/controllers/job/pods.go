@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -48,7 +47,8 @@ var errNameTaken = errors.New("the name is taken by a pod of another owner")
 // errEarlierPod says that a pod cannot be created yet: the Job was deleted and created anew, and its pods are still going.
 var errEarlierPod = errors.New("of an earlier Job of this name has not gone yet")
 
-// newPod builds the pod of a task's index. The Job has its defaults filled in; its status says which incarnation.
+// newPod builds the pod of a task's index. The Job has its defaults filled in; its status says which incarnation. The pod belongs to the
+// Job's PodGroup, and to no other queue, user or group, whatever the template says: only what the Job names was judged.
 func newPod(job *batchv1alpha1.Job, task *batchv1alpha1.TaskSpec, index int32) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -66,12 +66,12 @@ func newPod(job *batchv1alpha1.Job, task *batchv1alpha1.TaskSpec, index int32) *
 	if pod.Spec.PriorityClassName == "" {
 		pod.Spec.PriorityClassName = job.Spec.PriorityClassName
 	}
+	pod.Spec.SchedulingGroup = nil
 	volumes.Mount(&pod.Spec, job)
 	return pod
 }
 
-// tie names the PodGroup that a pod is created for, if the scheduler may only know its earlier version. The annotation may come from a
-// template that was copied from another pod. It would keep this pod out for ever.
+// tie names the PodGroup that a pod is created for, if the scheduler may only know its earlier version.
 func tie(pod *corev1.Pod, group *schedulingv1beta1.PodGroup) {
 	delete(pod.Annotations, schedulingv1beta1.GroupResourceVersionAnnotation)
 	if group.Generation > 1 {
@@ -80,10 +80,7 @@ func tie(pod *corev1.Pod, group *schedulingv1beta1.PodGroup) {
 }
 
 func podLabels(job *batchv1alpha1.Job, task *batchv1alpha1.TaskSpec, index int32) map[string]string {
-	labels := maps.Clone(task.Template.Labels)
-	if labels == nil {
-		labels = map[string]string{}
-	}
+	labels := schedulingv1beta1.WithoutAccount(task.Template.Labels)
 	labels[batchv1alpha1.TaskIndexKey] = strconv.Itoa(int(index))
 	labels[batchv1alpha1.TaskSpecKey] = task.Name
 	labels[batchv1alpha1.JobNameKey] = job.Name
@@ -92,15 +89,12 @@ func podLabels(job *batchv1alpha1.Job, task *batchv1alpha1.TaskSpec, index int32
 	if task.PartitionPolicy != nil {
 		labels[batchv1alpha1.PartitionIDKey] = strconv.Itoa(int(policy.PartitionID(task, index)))
 	}
-	inherit(labels, job.Labels, batchv1alpha1.PodPreemptableKey, batchv1alpha1.CooldownTimeKey)
+	inherit(labels, job.Labels, batchv1alpha1.PodPreemptableKey, batchv1alpha1.CooldownTimeKey, schedulingv1beta1.UserLabel)
 	return labels
 }
 
 func podAnnotations(job *batchv1alpha1.Job, task *batchv1alpha1.TaskSpec, index int32) map[string]string {
-	annotations := maps.Clone(task.Template.Annotations)
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
+	annotations := schedulingv1beta1.WithoutAccount(task.Template.Annotations)
 	annotations[batchv1alpha1.TaskIndexKey] = strconv.Itoa(int(index))
 	annotations[batchv1alpha1.TaskSpecKey] = task.Name
 	annotations[schedulingv1beta1.GroupNameAnnotation] = batchv1alpha1.PodGroupName(job)

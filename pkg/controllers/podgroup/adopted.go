@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	primehubv1alpha1 "github.com/muster-sched/muster/pkg/apis/primehub/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/quota"
@@ -83,6 +84,15 @@ func sharingOwner(pod *corev1.Pod) *metav1.OwnerReference {
 		return owner
 	}
 	return nil
+}
+
+// groupOfJob is the PodGroup of the Job or PhJob that controls a pod: such a pod is never adopted. named is "" while it is not known.
+func groupOfJob(pod *corev1.Pod) (named string, isOfJob bool) {
+	if job := batchv1alpha1.JobOf(pod); job != nil {
+		return batchv1alpha1.PodGroupName(&batchv1alpha1.Job{ObjectMeta: metav1.ObjectMeta{Name: job.Name, UID: job.UID}}), true
+	}
+	owner := metav1.GetControllerOfNoCopy(pod)
+	return "", owner != nil && owner.Kind == "PhJob" && strings.HasPrefix(owner.APIVersion, primehubv1alpha1.GroupName+"/")
 }
 
 // ownerFacts are the facts about the owner of a PodGroup that matter.

@@ -169,8 +169,12 @@ func (a *adoption) Sync(ctx context.Context, key string) (time.Duration, error) 
 	return 0, a.annotate(ctx, pod, group)
 }
 
-// ensureGroup makes the PodGroup of a pod if it is missing, and returns its name; "" if the pod names a PodGroup that is not of ours.
+// ensureGroup makes the PodGroup of a pod if it is missing, and returns its name; "" if the pod names a PodGroup that is not of ours. A pod of
+// a Job belongs to the Job's PodGroup, which the job controller makes: the pod gets back the annotation if a user has removed it.
 func (a *adoption) ensureGroup(ctx context.Context, pod *corev1.Pod) (string, error) {
+	if group, isOfJob := groupOfJob(pod); isOfJob {
+		return group, nil
+	}
 	named := pod.Annotations[schedulingv1beta1.GroupNameAnnotation]
 	if named != "" && a.known(pod.Namespace, named) != nil {
 		return named, nil

@@ -386,3 +386,17 @@ func TestWhichAdoptedGroupsAreDeleted(t *testing.T) {
 		})
 	}
 }
+
+// TestThePodOfAJobStaysWithIt: a user has removed the annotation, and has the pod name another queue. It is not adopted there, and gets back the
+// PodGroup of its Job. The pods of a PhJob are made anew by their controller.
+func TestThePodOfAJobStaysWithIt(t *testing.T) {
+	for owner, want := range map[string]string{"batch.volcano.sh/v1alpha1 Job": "o-owner", "primehub.io/v1alpha1 PhJob": ""} {
+		s := newStage(t)
+		pod := podOf("", "owner", "p", "blue")
+		pod.OwnerReferences[0].APIVersion, pod.OwnerReferences[0].Kind, _ = strings.Cut(owner, " ")
+		assert.Equal(t, want, s.adopt(pod), owner)
+		groups, err := s.muster.SchedulingV1beta1().PodGroups(metav1.NamespaceAll).List(t.Context(), metav1.ListOptions{})
+		require.NoError(t, err)
+		assert.Empty(t, groups.Items, owner)
+	}
+}
