@@ -270,6 +270,26 @@ func (g *Gang) succeeded() int {
 	return g.Succeeded
 }
 
+// Priority is that of the gang as a whole: the value of its PodGroup's class, but at most the highest priority among its pods. Admission of the
+// API server judges the class of a pod, and not that of a PodGroup. Without a class (nil) it is the highest among its pods.
+func (g *Gang) Priority(class *int32) int32 {
+	var highest *int32
+	for _, m := range g.members {
+		if highest == nil || m.Priority > *highest {
+			highest = &m.Priority
+		}
+	}
+	switch {
+	case highest == nil && class == nil:
+		return 0
+	case highest == nil:
+		return *class
+	case class == nil:
+		return *highest
+	}
+	return min(*class, *highest)
+}
+
 // Asks is what the current incarnation asks for.
 func (g *Gang) Asks() Spec {
 	asks := g.Spec

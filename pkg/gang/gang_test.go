@@ -346,3 +346,29 @@ func TestMembersReplaceOnlyWhatWasLost(t *testing.T) {
 	g.Remove("b")
 	assert.False(t, g.Replace(replacement))
 }
+
+// TestAClassCountsAtMostAsThePods: the API server judges the classes of pods only. So no PodGroup gives its pods a priority that they may not
+// have.
+func TestAClassCountsAtMostAsThePods(t *testing.T) {
+	low, high := m("low", priority(10)), m("high", priority(50))
+	class := func(value int32) *int32 { return &value }
+	for name, test := range map[string]struct {
+		class   *int32
+		members []*Member
+		want    int32
+	}{
+		"no class":                      {nil, []*Member{low, high}, 50},
+		"no class and no pod":           {nil, nil, 0},
+		"a class and no pod yet":        {class(100), nil, 100},
+		"a class above all pods":        {class(100), []*Member{low, high}, 50},
+		"a class that a pod has":        {class(50), []*Member{low, high}, 50},
+		"a class below some of them":    {class(20), []*Member{low, high}, 20},
+		"a class below all of them":     {class(-5), []*Member{low, high}, -5},
+		"pods of a negative priority":   {class(0), []*Member{m("a", priority(-5)), m("b", priority(-7))}, -5},
+		"a class and pods of default 0": {class(1000), []*Member{m("a"), m("b")}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, test.want, gangOf(Spec{MinMember: 2}, test.members...).Priority(test.class))
+		})
+	}
+}

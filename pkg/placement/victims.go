@@ -199,7 +199,8 @@ type GangVictims struct {
 	Key string
 	// Account that the gang is charged to, "" for none.
 	Account string
-	// Floor is the priority that the PodGroup's class gives to the gang, math.MinInt32 if it names none. No member counts for less.
+	// Floor is the priority that the PodGroup's class gives to the gang, at most that of its most important member. It is math.MinInt32 if it
+	// names none. No member counts for less.
 	Floor int32
 	// Holding are the members that hold room, count for the gang and are not about to be evicted.
 	Holding map[types.UID]*gang.Member

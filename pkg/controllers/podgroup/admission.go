@@ -259,7 +259,7 @@ func (a *admission) candidates(classes map[string]int32) []*candidate {
 		}
 		c.overdue = c.waitingTime > 0 && c.untilOverdue(now) == 0
 		c.takePlaceOf(a.phJobs.JobOf(group))
-		c.priority = classes[group.Spec.PriorityClassName]
+		c.priority = a.priorityOf(group, classes)
 		candidates = append(candidates, c)
 	}
 	a.known = known

@@ -53,12 +53,12 @@ func (a *admission) evictables(classes map[string]int32) []evictable {
 		}
 	}
 	for key, members := range pods {
-		all = append(all, a.partsOf(groups[key], members, floorOf(groups[key], classes))...)
+		all = append(all, a.partsOf(groups[key], members, classes)...)
 	}
 	for key, amount := range a.tracker.Unclaimed() {
 		group := groups[key]
 		if group != nil && !slices.ContainsFunc(pods[key], func(pod *corev1.Pod) bool { return !mayBeEvicted(pod) }) {
-			unit := quota.Unit{Account: usage.AccountOf(group), Priority: classes[group.Spec.PriorityClassName], Requests: amount,
+			unit := quota.Unit{Account: usage.AccountOf(group), Priority: a.priorityOf(group, classes), Requests: amount,
 				AsksToStay: slices.ContainsFunc(pods[key], gang.AsksToStay)}
 			all = append(all, evictable{unit, notStarted, time.Time{}})
 		}
@@ -80,16 +80,32 @@ func unitsOf(all []evictable, neverPreempts bool) []quota.Unit {
 	return units
 }
 
-// floorOf is the priority of a PodGroup's class: no member counts for less.
-func floorOf(group *schedulingv1beta1.PodGroup, classes map[string]int32) int32 {
-	if value, known := classes[group.Spec.PriorityClassName]; known && group.Spec.PriorityClassName != "" {
-		return value
+// priorityOf is the priority of a PodGroup: that of its class, but at most the highest among its pods. Without pods the class counts: they may
+// not exist yet.
+func (a *admission) priorityOf(group *schedulingv1beta1.PodGroup, classes map[string]int32) int32 {
+	class := classes[group.Spec.PriorityClassName]
+	if group.Spec.PriorityClassName == "" {
+		return class
+	}
+	var members gang.Gang
+	for _, pod := range a.tracker.Members(group.Namespace, group.Name) {
+		if !isFinished(pod) {
+			members.Put(gang.MemberOf(pod, nil))
+		}
+	}
+	return members.Priority(&class)
+}
+
+// floorOf is the priority that a PodGroup's class gives it: no member counts for less.
+func floorOf(group *schedulingv1beta1.PodGroup, g *gang.Gang, classes map[string]int32) int32 {
+	if class, known := classes[group.Spec.PriorityClassName]; known && group.Spec.PriorityClassName != "" {
+		return g.Priority(&class)
 	}
 	return math.MinInt32
 }
 
 // partsOf are the surplus members of a PodGroup, and the rest as a whole if it may be evicted whole.
-func (a *admission) partsOf(group *schedulingv1beta1.PodGroup, pods []*corev1.Pod, floor int32) []evictable {
+func (a *admission) partsOf(group *schedulingv1beta1.PodGroup, pods []*corev1.Pod, classes map[string]int32) []evictable {
 	g := gang.Gang{Spec: gang.SpecOf(group)}
 	accounts := sets.New[string]()
 	for _, pod := range pods {
@@ -98,7 +114,7 @@ func (a *admission) partsOf(group *schedulingv1beta1.PodGroup, pods []*corev1.Po
 			g.Put(gang.MemberOf(pod, amount))
 		}
 	}
-	members := g.Bound()
+	members, floor := g.Bound(), floorOf(group, &g, classes)
 	var movable []*gang.Member
 	for _, m := range members {
 		if mayBeEvicted(m.Pod) {

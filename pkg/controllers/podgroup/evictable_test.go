@@ -22,10 +22,13 @@ import (
 // reclaimStage is a cluster of 12 CPUs. The queues a and b share the 12 CPUs of org and deserve 6 each. The queue q has a capability of 6.
 type reclaimStage struct{ *stage }
 
+// values are those of the priority classes.
+var values = map[string]int32{"low": 1, "high": 100}
+
 func newReclaimStage(t *testing.T) *reclaimStage {
 	s := &reclaimStage{newStage(t)}
 	s.admission.cluster.Set(mustertesting.MakeNode("n").Allocatable("cpu", "12", "pods", "100").Obj())
-	for name, value := range map[string]int32{"low": 1, "high": 100} {
+	for name, value := range values {
 		s.class(&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value})
 	}
 	s.class(&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "patient"}, Value: 100, PreemptionPolicy: ptr.To(corev1.PreemptNever)})
@@ -50,7 +53,7 @@ func (s *reclaimStage) run(name, queue, class string, minimum, surplus int, chan
 		Phase(schedulingv1beta1.PodGroupRunning).Obj()
 	s.cache(group)
 	for i := range minimum + surplus {
-		pod := mustertesting.MakePod(fmt.Sprint(name, i)).UID(fmt.Sprint(name, i)).Group(name).Node("n").Requests("cpu", "3").Obj()
+		pod := mustertesting.MakePod(fmt.Sprint(name, i)).UID(fmt.Sprint(name, i)).Group(name).Node("n").Requests("cpu", "3").Priority(values[class]).Obj()
 		for _, c := range change {
 			c(pod)
 		}
@@ -72,6 +75,9 @@ func (s *reclaimStage) round() {
 	_, err := s.admission.Sync(s.t.Context(), allCandidates)
 	require.NoError(s.t, err)
 }
+
+// unimportant is a pod that does not have the class of its PodGroup.
+func unimportant(pod *corev1.Pod) { pod.Spec.Priority = new(int32(0)) }
 
 func keep(pod *corev1.Pod) { pod.Annotations[batchv1alpha1.PodPreemptableKey] = "false" }
 
@@ -99,6 +105,8 @@ func TestAPodGroupThatReclaimCouldSeatIsAdmitted(t *testing.T) {
 		"a lower priority is about to start":    {func(s *reclaimStage) { s.admitGang("r", "q", "low", 6) }, "q", "high", "6", true},
 		"the same priority is about to start":   {func(s *reclaimStage) { s.admitGang("r", "q", "high", 6) }, "q", "high", "6", false},
 		"one that is about to start must stay":  {func(s *reclaimStage) { s.admitGang("r", "q", "low", 6, keep) }, "q", "high", "6", false},
+		"the class is higher than of its pods":  {func(s *reclaimStage) { s.run("r", "q", "high", 2, 0, unimportant) }, "q", "high", "6", true},
+		"the same, and it is about to start":    {func(s *reclaimStage) { s.admitGang("r", "q", "high", 6, unimportant) }, "q", "high", "6", true},
 		"a pod without a PodGroup may go":       {func(s *reclaimStage) { s.single("r", 1) }, "q", "high", "6", true},
 		"not one that is critical for a system": {func(s *reclaimStage) { s.single("r", 2_000_000_000) }, "q", "high", "6", false},
 	} {
@@ -123,7 +131,7 @@ func (s *reclaimStage) admitGang(name, queue, class string, cpu int64, change ..
 	group := mustertesting.MakePodGroup(name).UID(name).Queue(queue).PriorityClass(class).MinMember(1).Phase(inqueue).Obj()
 	s.cache(group)
 	s.usage.Grant(group, resources.List{corev1.ResourceCPU: 1000 * cpu})
-	pod := mustertesting.MakePod(name).UID(name).Group(name).Obj()
+	pod := mustertesting.MakePod(name).UID(name).Group(name).Priority(values[class]).Obj()
 	for _, c := range change {
 		c(pod)
 	}
@@ -175,4 +183,18 @@ func TestAPodGroupIsDeletedDuringARound(t *testing.T) {
 	units := s.admission.evictables(s.admission.classes())
 	require.Len(t, units, 2, "the surplus, and the rest as a whole")
 	assert.Empty(t, s.admission.groups.List(), "the PodGroup is gone")
+}
+
+// TestAPodGroupWithPodsCountsAtMostAsThey: it names a class that its pods do not have. So it passes no other, and nothing is evicted for it.
+func TestAPodGroupWithPodsCountsAtMostAsThey(t *testing.T) {
+	s := newReclaimStage(t)
+	s.run("r", "q", "low", 2, 0)
+	forged := s.wait("forged", "q", "high", "6")
+	s.cache(mustertesting.MakePod("member").UID("member").Group("forged").Obj())
+	s.round()
+	assert.False(t, s.isIn(forged))
+	honest := s.wait("honest", "q", "high", "6")
+	s.cache(mustertesting.MakePod("other").UID("other").Group("honest").Priority(100).Obj())
+	s.round()
+	assert.True(t, s.isIn(honest))
 }

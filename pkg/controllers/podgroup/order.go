@@ -27,7 +27,7 @@ type candidate struct {
 	want resources.List
 	// lacks is the part of want that no member has yet: a PodGroup may come after its pods, or anew under its name.
 	lacks resources.List
-	// priority is the value of its PriorityClass.
+	// priority is the value of its PriorityClass, but at most the highest among its pods.
 	priority int32
 	// queuedSince and queuedAs are its place in the queue: creation time and name of it, or of the PhJob that it is for.
 	queuedSince time.Time

@@ -184,30 +184,22 @@ func (t *Tracker) rank(g *group) reservations.Rank {
 	return reservations.Rank{Repair: g.needsRepair(), Priority: t.priorityOf(g), Since: g.podGroup.created, Seen: g.seen}
 }
 
-// priorityOf is the value of the PodGroup's class, or the highest priority among the members.
+// priorityOf is the priority of the whole gang. It is found when the gang is complete, and stays.
 func (t *Tracker) priorityOf(g *group) int32 {
-	if g.priority != nil {
-		return *g.priority
+	if g.priority == nil {
+		g.priority = ptr.To(g.Priority(t.classValue(g.podGroup.class)))
 	}
-	priority, ok := t.classValue(g.podGroup.class)
-	if !ok {
-		for i, m := range g.Members() {
-			if i == 0 || m.Priority > priority {
-				priority = m.Priority
-			}
-		}
-	}
-	g.priority = &priority
-	return priority
+	return *g.priority
 }
 
-func (t *Tracker) classValue(name string) (int32, bool) {
+// classValue is the value of a PriorityClass, nil if it does not exist.
+func (t *Tracker) classValue(name string) *int32 {
 	if name == "" || t.classes == nil {
-		return 0, false
+		return nil
 	}
 	class, err := t.classes.Get(name)
 	if err != nil {
-		return 0, false
+		return nil
 	}
-	return class.Value, true
+	return &class.Value
 }

@@ -56,8 +56,8 @@ type Standing struct {
 	Spec gang.Spec
 	// Account that the members that hold room are charged to, "" for none.
 	Account string
-	// Floor is the priority that the PodGroup's class gives to the gang, the lowest there is if it names none. No member is
-	// worth less.
+	// Floor is the priority that the PodGroup's class gives to the gang, the lowest there is if it names none. It is at most that of its
+	// most important member. No member is worth less.
 	Floor int32
 	// Holding are copies of the members that hold room, count for the gang, and are no preemptor's victims.
 	Holding map[types.UID]*gang.Member
@@ -73,8 +73,8 @@ func (v *Victims) Standing(key Key) (Standing, bool) {
 		return Standing{}, false
 	}
 	standing := Standing{Spec: g.Asks(), Account: v.t.Quota.heldBy(g), Floor: math.MinInt32, Holding: map[types.UID]*gang.Member{}}
-	if value, ok := v.t.classValue(g.podGroup.class); ok {
-		standing.Floor = value
+	if class := v.t.classValue(g.podGroup.class); class != nil {
+		standing.Floor = g.Priority(class)
 	}
 	for _, m := range v.holding(g, "") {
 		held := *m

@@ -162,17 +162,27 @@ func TestPreemptionSparesAGangWithAMemberOfMoreImportance(t *testing.T) {
 	w.expectStays("g", 2)
 }
 
-func TestPreemptionSparesAGangWhoseClassIsHigherThanItsPods(t *testing.T) {
+// TestAPodGroupHasNoClassThatItsPodsLack: a ResourceQuota limits the classes of pods, and not of PodGroups. So a class that only the PodGroup
+// names does not protect its pods, and evicts no others.
+func TestAPodGroupHasNoClassThatItsPodsLack(t *testing.T) {
 	w := newWorld(t, 1)
 	w.class(1000)
-	group := mustertesting.MakePodGroup("g").Namespace(w.namespace).MinMember(1).PriorityClass("preemption-1000").Obj()
-	_, err := muster.SchedulingV1beta1().PodGroups(w.namespace).Create(w.ctx, group, metav1.CreateOptions{})
-	require.NoError(t, err)
+	group := func(name string) {
+		t.Helper()
+		group := mustertesting.MakePodGroup(name).Namespace(w.namespace).MinMember(1).PriorityClass("preemption-1000").Obj()
+		_, err := muster.SchedulingV1beta1().PodGroups(w.namespace).Create(w.ctx, group, metav1.CreateOptions{})
+		require.NoError(t, err)
+	}
+	group("g")
 	w.createGang("g", 1, w.class(10))
 	w.expectBound("g", 1)
 	w.create(w.pod("urgent", "", w.class(100)))
-	w.expectUnplaced("urgent")
-	w.expectStays("g", 1)
+	w.expectBound("urgent", 1)
+	w.expectBound("g", 0)
+	group("forged")
+	w.createGang("forged", 1, w.class(10))
+	w.expectHeld("forged-", "cpu")
+	w.expectStays("urgent", 1)
 }
 
 func TestPreemptionPrefersGangsThatNoDisruptionBudgetGuards(t *testing.T) {
