@@ -158,6 +158,15 @@ func requireKeptFromChanging(t *testing.T, red dynamic.Interface) {
 	require.ErrorContains(t, patch(`spec: {queue: green}`), "spec.queue: red may not use queue green")
 	require.NoError(t, patch(`metadata: {labels: {muster.sh/user: red}}`))
 	require.ErrorContains(t, patch(`metadata: {labels: {muster.sh/user: blue}}`), "red may not act for user blue")
+
+	started := create(t, podGroups, merge(t, parse(t, smallPodGroup), `{metadata: {name: started, labels: {muster.sh/user: red}}, spec: {queue: red}}`))
+	require.NoError(t, unstructured.SetNestedField(started.Object, "Running", "status", "phase"))
+	_, err := resource(podGroups).UpdateStatus(t.Context(), started, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	group = "started"
+	require.NoError(t, patch(`metadata: {labels: {a: b}}`))
+	require.ErrorContains(t, patch(`metadata: {labels: {muster.sh/user: null}}`), "metadata.labels[muster.sh/user]: a PodGroup that has started keeps its user")
+	require.ErrorContains(t, patch(`metadata: {labels: {muster.sh/user: robot}}`), "a PodGroup that has started keeps its user")
 }
 
 func createServiceAccount(t *testing.T, name string) {
