@@ -6,25 +6,37 @@ var shares = []row{
 	{name: "a gang beyond its share", try: after(creates(full), runs("try-task-0-7")), held: othersGetTheirShare},
 	{name: "a gang beyond its share with a disruption budget", try: after(creates(`{apiVersion: policy/v1, kind: PodDisruptionBudget, spec: {minAvailable: 100%, selector: {}}}`),
 		creates(full), runs("try-task-0-7")), held: othersGetTheirShare},
+	{name: "borrowed and never preemptable", try: after(creates(borrowed(`volcano.sh/preemptable: "false"`)), runs("try-task-0-7")), held: othersGetTheirShare},
+	{name: "borrowed and cooling down", try: after(creates(borrowed(`volcano.sh/cooldown-time: 1000000h`)), runs("try-task-0-7")), held: othersGetTheirShare},
+	{name: "borrowed by a real DaemonSet", try: after(creates(`{kind: DaemonSet, spec: {template: {metadata: {annotations: {scheduling.volcano.sh/queue-name: $red}}}}}`), afterUses("6")), held: othersGetTheirShare},
+	{name: "borrowed and not preemptable by a label", try: after(creates(`{kind: Job, spec: {queue: $red, tasks: [{replicas: 8,
+		template: {metadata: {labels: {volcano.sh/preemptable: "false"}}}}]}}`), runs("try-task-0-7")), held: othersGetTheirShare},
+	{name: "borrowed by a Job that is not preemptable", try: after(creates(`{kind: Job, metadata: {annotations: {volcano.sh/preemptable: "false",
+		volcano.sh/cooldown-time: 1000000h}}, spec: {queue: $red, tasks: [{replicas: 8}]}}`), runs("try-task-0-7")), held: othersGetTheirShare},
+	{name: "borrowed with a high priority", try: after(class, creates(`{kind: Job, spec: {queue: $red, priorityClassName: court-high, tasks: [{replicas: 8}]}}`),
+		runs("try-task-0-7")), held: othersGetTheirShare},
+	{name: "borrowed by surplus", try: after(creates(`{kind: Job, spec: {queue: $red, minAvailable: 1, tasks: [{replicas: 20}]}}`), afterUses("8")), held: othersGetTheirShare},
+	{name: "borrowed by many small gangs", try: after(repeats(30, `{kind: Job, metadata: {name: try-$i}, spec: {queue: $red, tasks: [{replicas: 1}]}}`), afterUses("8")),
+		held: othersGetTheirShare},
+	{name: "borrowed by pods that wait for each other", try: after(creates(full), runs("try-task-0-7"), repeats(5, `{kind: Job, metadata: {name: try-$i}, spec: {queue: $red,
+		tasks: [{replicas: 100, template: {spec: {containers: [{name: a, image: a, resources: {requests: {cpu: 80m}}}]}}}]}}`)), held: othersGetTheirShare},
 	{name: "borrowed by a forged DaemonSet", try: func(c *court) error {
 		c.must(c.red.create(c.ctx, `{kind: DaemonSet, spec: {template: {spec: {nodeSelector: {a: b}}}}}`))
-		for _, i := range "01234567" {
-			c.must(c.red.create(c.ctx, c.text(`{kind: Pod, metadata: {name: try-`+string(i)+`, annotations: {scheduling.volcano.sh/queue-name: $red},
-				ownerReferences: [{apiVersion: apps/v1, kind: DaemonSet, name: try, uid: `+c.uid("DaemonSet", "try")+`, controller: true}]}, spec: {schedulerName: muster}}`)))
-		}
-		return nil
+		return repeats(8, `{kind: Pod, metadata: {name: try-$i, annotations: {scheduling.volcano.sh/queue-name: $red},
+			ownerReferences: [{apiVersion: apps/v1, kind: DaemonSet, name: try, uid: `+c.uid("DaemonSet", "try")+`, controller: true}]}}`)(c)
 	}, held: both(uses("8"), othersGetTheirShare)},
 
 	// PodGroups whose pods do not come hold no room that others deserve.
 	{name: "a phantom PodGroup", try: after(creates(`{kind: PodGroup, spec: {queue: $red, minMember: 1, minResources: {cpu: 8}}}`), admitted("try")), held: othersGetTheirShare},
 	{name: "a phantom PodGroup with a small pod", try: after(creates(`{kind: PodGroup, spec: {queue: $red, minMember: 8, minResources: {cpu: 8}}}`), creates(small), admitted("try")), held: othersGetTheirShare},
 	{name: "a phantom PodGroup that waits no time", try: after(creates(`{kind: PodGroup, metadata: {annotations: {volcano.sh/sla-waiting-time: 1s}}, spec: {queue: $red, minMember: 16, minResources: {cpu: 16}}}`), creates(small)), held: othersGetTheirShare},
-	{name: "many phantom PodGroups", try: func(c *court) error {
-		for _, i := range "01234567" {
-			c.must(c.red.create(c.ctx, c.text(`{kind: PodGroup, metadata: {name: try-`+string(i)+`, annotations: {volcano.sh/sla-waiting-time: 1s}}, spec: {queue: $red, minMember: 1, minResources: {cpu: 8}}}`)))
-		}
-		return nil
-	}, held: othersGetTheirShare},
+	{name: "many phantom PodGroups", try: repeats(8, `{kind: PodGroup, metadata: {name: try-$i, annotations: {volcano.sh/sla-waiting-time: 1s}},
+		spec: {queue: $red, minMember: 1, minResources: {cpu: 8}}}`), held: othersGetTheirShare},
+	{name: "room for executors that never come", try: after(creates(`{kind: PodGroup, spec: {queue: $red, minMember: 1, minResources: {cpu: 8}}}`), creates(small), runs("try")),
+		held: othersGetTheirShare},
+	{name: "a Job beyond its queue that waits no time", try: creates(`{kind: Job, metadata: {annotations: {volcano.sh/sla-waiting-time: 1s}}, spec: {queue: $red,
+		tasks: [{replicas: 8}, {replicas: 8}]}}`), held: both(nothingStarts, othersGetTheirShare)},
+	{name: "a Job that is suspended", try: creates(`{kind: Job, spec: {queue: $red, suspend: true, tasks: [{replicas: 8}]}}`), held: both(nothingStarts, othersGetTheirShare)},
 
 	// A class is a privilege, and counts only if the pods may have it.
 	{name: "a class of the Job", try: after(classRefused, creates(full), runs("try-task-0-7"), creates(`{kind: Job, metadata: {name: more}, spec: {queue: $red, priorityClassName: court-high, tasks: [{replicas: 8}]}}`)),
@@ -34,3 +46,8 @@ var shares = []row{
 // small is a pod of the PodGroup try that asks for next to nothing.
 const small = `{kind: Pod, metadata: {annotations: {scheduling.k8s.io/group-name: try}}, spec: {schedulerName: muster,
 	containers: [{name: a, image: a, resources: {requests: {cpu: 10m}}}]}}`
+
+// borrowed is a Job that fills red's queue, with an annotation on its pods.
+func borrowed(annotation string) string {
+	return `{kind: Job, spec: {queue: $red, tasks: [{replicas: 8, template: {metadata: {annotations: {` + annotation + `}}}}]}}`
+}

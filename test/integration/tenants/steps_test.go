@@ -2,6 +2,7 @@ package tenants_test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/stretchr/testify/require"
@@ -134,11 +135,30 @@ func phJob(group, user string) string {
 		`, userId: ` + user + `, userName: ` + user + `}}`
 }
 
+// repeats creates objects again and again. $i in their names is the number.
+func repeats(n int, text string) func(*court) error {
+	return func(c *court) error {
+		for i := range n {
+			if err := creates(strings.ReplaceAll(text, "$i", strconv.Itoa(i)))(c); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// class is a priority class that is above that of others' pods.
+func class(c *court) error {
+	err := c.admin().create(c.ctx, `{kind: PriorityClass, metadata: {name: court-high}, value: 1000}`)
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
+
 // classRefused has a ResourceQuota that refuses red's pods of class court-high.
 func classRefused(c *court) error {
-	if err := c.admin().create(c.ctx, `{kind: PriorityClass, metadata: {name: court-high}, value: 1000}`); !apierrors.IsAlreadyExists(err) {
-		c.must(err)
-	}
+	c.must(class(c))
 	return byAdmin(`{kind: ResourceQuota, metadata: {name: class}, spec: {hard: {pods: "0"},
 		scopeSelector: {matchExpressions: [{scopeName: PriorityClass, operator: In, values: [court-high]}]}}}`)(c)
 }

@@ -107,7 +107,7 @@ const resident = "resident"
 func newTenant(t *testing.T, name, role string) *tenant {
 	t.Helper()
 	m := &tenant{name: name, client: clientOf(t, name)}
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"muster.sh/tenant": name}}}
 	_, err := env.Kube.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{})
 	require.NoError(t, err)
 	user := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}}
