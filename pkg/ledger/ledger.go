@@ -421,11 +421,12 @@ func (l *Ledger) Overused(leaving []types.UID) []quota.Overuse {
 	return l.usedWithout(leaving).Overused()
 }
 
-// AboveCapability chooses which units to evict until an account uses no more than it may without the pods that leave.
-func (l *Ledger) AboveCapability(account string, units []quota.Unit, leaving []types.UID) []int {
+// AboveCapability chooses which units to evict until an account uses no more than it may without the pods that leave. Queues within their
+// shares of all nodes lose nothing for other ones. waiting is the demand that waits in each queue.
+func (l *Ledger) AboveCapability(account string, waiting map[string]resources.Sums, units []quota.Unit, leaving []types.UID) []int {
 	l.lock()
 	defer l.mu.Unlock()
-	return l.usedWithout(leaving).AboveCapability(account, units)
+	return l.usedWithout(leaving).AboveCapability(account, l.tree.Shares(waiting), units)
 }
 
 // usedWithout is what all pods use. Pods that leave do not count.

@@ -53,11 +53,14 @@ func (t *Tree) overuse(q *queue) (o Overuse, above bool) {
 // units, in that order. The tree does not change. Nothing is chosen from a queue that is not reclaimable. The same holds below one, up to
 // the queue that uses too much.
 //
+// Of the children of a queue, those that use more than their shares give it all back: a queue within its share loses nothing for the use of
+// another one. Only where no child uses more than its share, all of them give. Users of a queue have no shares. With nil shares, all give.
+//
 // A unit larger than what is still above the capability is chosen only when no smaller one is left. Each chosen unit is needed: with it the
 // queue would be above its capability. No queue from that of the unit up to this one falls below its guarantee; so the queue may stay above
 // its capability.
-func (t *Tree) AboveCapability(account string, units []Unit) []int {
-	l := newLowering(t.Clone(), account, units)
+func (t *Tree) AboveCapability(account string, shares Shares, units []Unit) []int {
+	l := newLowering(t.Clone(), account, shares, units)
 	for l.evictSmall() || l.evictLarge() {
 		continue
 	}
@@ -73,15 +76,18 @@ func (t *Tree) AboveCapability(account string, units []Unit) []int {
 
 // lowering is one call of AboveCapability.
 type lowering struct {
-	queue  *queue
-	limits resources.List
-	units  []Unit
-	paths  [][]*queue // from the account of each unit up to the queue; empty if it is not below the queue
-	chosen []bool
+	queue    *queue
+	limits   resources.List
+	shares   Shares
+	children map[*queue][]*queue // of each queue; users are none
+	units    []Unit
+	paths    [][]*queue // from the account of each unit up to the queue; empty if it is not below the queue
+	chosen   []bool
 }
 
-func newLowering(tree *Tree, account string, units []Unit) *lowering {
-	l := &lowering{queue: tree.ensure(account), units: units, paths: make([][]*queue, len(units)), chosen: make([]bool, len(units))}
+func newLowering(tree *Tree, account string, shares Shares, units []Unit) *lowering {
+	l := &lowering{queue: tree.ensure(account), shares: shares, children: map[*queue][]*queue{}, units: units,
+		paths: make([][]*queue, len(units)), chosen: make([]bool, len(units))}
 	l.limits = tree.limits(l.queue)
 	paths := map[string][]*queue{}
 	for i, u := range units {
@@ -90,6 +96,11 @@ func newLowering(tree *Tree, account string, units []Unit) *lowering {
 			paths[u.Account] = path[:slices.Index(path, l.queue)+1]
 		}
 		l.paths[i] = paths[u.Account]
+	}
+	for parent, names := range tree.children() {
+		for _, name := range names {
+			l.children[tree.find(parent)] = append(l.children[tree.find(parent)], tree.find(name))
+		}
 	}
 	return l
 }
@@ -133,11 +144,30 @@ func (l *lowering) helps(i int) bool {
 	}
 	isAbove := false
 	for name, amount := range l.units[i].Requests {
-		isAbove = isAbove || amount > 0 && l.above(name) > 0
+		isAbove = isAbove || amount > 0 && l.above(name) > 0 && l.gives(l.paths[i], name)
 	}
 	return isAbove && !slices.ContainsFunc(l.paths[i], func(node *queue) bool {
 		return node.terms.NotReclaimable || node.breaksGuarantee(l.units[i].Requests)
 	})
+}
+
+// gives says whether each queue of a path gives a resource back. The last of the path is above its capability.
+func (l *lowering) gives(path []*queue, name corev1.ResourceName) bool {
+	for i, node := range path[:len(path)-1] {
+		if IsUser(node.name) || l.exceedsShare(node, name) {
+			continue
+		}
+		if slices.ContainsFunc(l.children[path[i+1]], func(child *queue) bool { return l.exceedsShare(child, name) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// exceedsShare says whether a queue uses more of a resource than its share.
+func (l *lowering) exceedsShare(node *queue, name corev1.ResourceName) bool {
+	share, isShared := l.shares[node.name][name]
+	return isShared && node.total.Left(name, share) < 0
 }
 
 // isLarge says whether a unit has more of a resource than is above.

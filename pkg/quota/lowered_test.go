@@ -47,13 +47,46 @@ func TestLoweredCapability(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			tree, units := treeOf(t, c.queues), unitsOf(t, c.running)
-			require.Equal(t, c.evicted, lower(tree, statements(c.queues)[0][0], units))
+			require.Equal(t, c.evicted, lower(tree, statements(c.queues)[0][0], 0, units))
 		})
 	}
 }
 
-// lower charges the units, and names the evicted ones.
-func lower(tree *Tree, account string, units []named) string {
+// TestOneQueueDoesNotPayForAnother: pods that others have bound, or a lowered capability, leave a queue above its capability. The queues are as
+// in TestLoweredCapability; the cluster has an amount of CPU, which the shares are of.
+func TestOneQueueDoesNotPayForAnother(t *testing.T) {
+	for _, c := range []struct {
+		name             string
+		cpu              int64
+		queues, running  string
+		evicted, without string // without regard to shares
+	}{
+		{"the child above its share pays", 20, "org c8; a <org; b <org", "b 1 x4 @1; a 2 x4 @2", "a1 a2", "b1 b2 b3 b4"},
+		{"even if only large units of it remain", 20, "org c8; a <org; b <org", "b 1 x4 @1; a 8 @2", "a1", "b1 b2 b3 b4"},
+		{"no other one if it must stay", 20, "org c8; a <org keep; b <org", "b 1 x4; a 2 x4", "", "b1 b2 b3 b4"},
+		{"nor if its pods are no candidates", 20, "org c8; a <org; b <org", "b 1 x4; a 0 +8", "", "b1 b2 b3 b4"},
+		{"all pay what they have above their shares", 20, "org c6; a <org; b <org", "b 1 x5; a 1 x4", "b1 b2 a1", "b1 b2 b3"},
+		{"all pay if none is above its share", 20, "org c6; a <org d5; b <org d5", "b 1 x4; a 1 x4", "b1 b2", "b1 b2"},
+		{"in a tree each level counts", 20, "org c8; t <org; a <t; b <t; c <org", "c 1 x4; b 1 x2; a 1 x6", "a1 a2 a3 a4", "c1 c2 c3 c4"},
+		{"another resource does not make a culprit", 20, "org c4; a <org; b <org", "a 1 3gpu; b 1 x4", "b1", "a1"},
+		{"users have no shares", 20, "q c3", "q/ann 1 x3; q/bob 1 x2", "q/ann1 q/ann2", "q/ann1 q/ann2"},
+		{"a queue itself pays beside its children", 20, "org c4; a <org", "a 1 x3; org 1 x3", "a1 a2", "a1 a2"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for cpu, want := range map[int64]string{c.cpu: c.evicted, 0: c.without} {
+				tree, running := treeOf(t, c.queues), c.running
+				if before, used, found := strings.Cut(running, " 0 +"); found { // not among the units
+					running = before[:strings.LastIndex(before, ";")]
+					tree.Add("a", listOf(t, used))
+				}
+				require.Equal(t, want, lower(tree, statements(c.queues)[0][0], cpu, unitsOf(t, running)))
+			}
+		})
+	}
+}
+
+// lower charges the units, and names the evicted ones. total is what the cluster has, 0 to look at no shares.
+func lower(tree *Tree, account string, total int64, units []named) string {
 	var plain []Unit
 	for i := range units {
 		if units[i].Account != "" {
@@ -61,8 +94,12 @@ func lower(tree *Tree, account string, units []named) string {
 		}
 		plain = append(plain, units[i].Unit)
 	}
+	var shares Shares
+	if total > 0 {
+		shares = tree.ShareOut(cpu(total), nil)
+	}
 	var names []string
-	for _, i := range tree.AboveCapability(account, plain) {
+	for _, i := range tree.AboveCapability(account, shares, plain) {
 		names = append(names, units[i].name)
 	}
 	return strings.Join(names, " ")
@@ -72,7 +109,7 @@ func TestLoweredQuotaOfAUser(t *testing.T) {
 	tree := NewTree()
 	tree.Set("q", Terms{EachUser: listOf(t, "3"), Users: map[string]resources.List{"bob": listOf(t, "1")}})
 	units := unitsOf(t, "q/ann 1 x3; q/bob 1 x3")
-	require.Equal(t, "q/bob1 q/bob2", lower(tree, "q/bob", units))
+	require.Equal(t, "q/bob1 q/bob2", lower(tree, "q/bob", 0, units))
 	require.Equal(t, int64(3), tree.Total("q/bob").Amount("cpu"), "the tree does not change")
 }
 
@@ -86,7 +123,7 @@ func TestLoweredCapabilityOfHugeAmounts(t *testing.T) {
 	}
 	units = append(units, Unit{Account: "q", Requests: cpu(5)})
 	tree.Add("q", cpu(5))
-	require.Equal(t, []int{0, 1, 2, 3, 4, 5}, tree.AboveCapability("q", units))
+	require.Equal(t, []int{0, 1, 2, 3, 4, 5}, tree.AboveCapability("q", nil, units))
 }
 
 // TestOverused: descendants come before ancestors.

@@ -62,6 +62,9 @@ func (t *Tree) ShareOut(total resources.List, waiting map[string]resources.Sums)
 	return s.shares
 }
 
+// Shares is ShareOut of what all nodes have (SetTotal).
+func (t *Tree) Shares(waiting map[string]resources.Sums) Shares { return t.ShareOut(t.nodes, waiting) }
+
 // Ratio is how much of its share a queue and its descendants use and have assumed.
 func (t *Tree) Ratio(name string, shares Shares) Ratio {
 	return ratioOf(t.find(name).total, shares[name])

@@ -107,7 +107,7 @@ func (l *lowering) victims(account string, c *census, leaving []types.UID, now t
 	for i, v := range allowed {
 		units[i] = quota.Unit{Account: v.Account, Priority: v.Priority(), Requests: v.Requests}
 	}
-	return firstOf(allowed, l.search.tracker.Quota.Ledger.AboveCapability(account, units, leaving))
+	return firstOf(allowed, l.search.tracker.Victims.AboveCapability(account, units, leaving))
 }
 
 // firstOf are the pods of the first chosen victims. A whole gang goes with its surplus.

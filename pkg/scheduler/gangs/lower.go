@@ -18,6 +18,13 @@ func (v *Victims) Overused(leaving []types.UID) []quota.Overuse {
 	return v.t.Quota.Ledger.Overused(leaving)
 }
 
+// AboveCapability chooses which units to evict until an account uses no more than it may without the pods that leave.
+func (v *Victims) AboveCapability(account string, units []quota.Unit, leaving []types.UID) []int {
+	v.t.mu.Lock()
+	defer v.t.mu.Unlock()
+	return v.t.Quota.Ledger.AboveCapability(account, v.t.Quota.waiting(), units, leaving)
+}
+
 // EvictFor has pods evicted because an account uses more than it may. It does nothing if some gang would be left below its minimum. The API
 // server may refuse an eviction for a disruption budget.
 func (v *Victims) EvictFor(overuse quota.Overuse, pods []*corev1.Pod) {
