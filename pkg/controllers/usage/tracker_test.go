@@ -277,15 +277,18 @@ func TestChargesFollowTheGroup(t *testing.T) {
 
 // TestTheAccountOfABoundPodIsFixed: it was written with the pod's binding. The controller follows the scheduler's rule.
 func TestTheAccountOfABoundPodIsFixed(t *testing.T) {
-	group := mustertesting.MakePodGroup("g").UID("g").Queue("q").Obj()
+	withoutUser := mustertesting.MakePodGroup("g").UID("g").Queue("q").Obj()
+	group := withoutUser.DeepCopy()
+	group.Labels = map[string]string{schedulingv1beta1.UserLabel: "bob"}
 	moved := mustertesting.MakePodGroup("g").UID("g").Queue("other").Obj()
 	renewed := mustertesting.MakePodGroup("g").UID("another").Queue("other").Obj()
 	pod := bound("a").Annotation(schedulingv1beta1.ChargedToAnnotation, "q/bob").Obj()
 	for name, happens := range map[string]func(*world){
-		"nothing":                    func(*world) {},
-		"the PodGroup is deleted":    func(w *world) { w.removeGroup(group) },
-		"the PodGroup is moved":      func(w *world) { w.putGroup(moved) },
-		"the PodGroup is made again": func(w *world) { w.removeGroup(group); w.deliverAll(); w.putGroup(renewed) },
+		"nothing":                     func(*world) {},
+		"the PodGroup is deleted":     func(w *world) { w.removeGroup(group) },
+		"the PodGroup is moved":       func(w *world) { w.putGroup(moved) },
+		"the PodGroup loses its user": func(w *world) { w.putGroup(withoutUser) },
+		"the PodGroup is made again":  func(w *world) { w.removeGroup(group); w.deliverAll(); w.putGroup(renewed) },
 		"the pod names another queue": func(w *world) {
 			w.putPod(bound("a").Annotation(schedulingv1beta1.ChargedToAnnotation, "q/bob").QueueName("other").Obj())
 		},

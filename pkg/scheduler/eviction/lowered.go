@@ -76,13 +76,14 @@ func (l *lowering) next(now time.Time) (quota.Overuse, []*corev1.Pod) {
 	return first, victims
 }
 
-// census looks at all pods that have a node. Pods that are being deleted are no candidates.
+// census looks at all pods that have a node. Pods that are being deleted are no candidates and do not count. The same holds for pods that only
+// a label charges.
 func (l *lowering) census(pods []*corev1.Pod) (*census, []types.UID) {
 	c, leaving := newCensus(), l.search.tracker.Victims.Leaving()
 	for _, pod := range pods {
 		switch info, err := framework.NewPodInfo(pod); {
 		case pod.Spec.NodeName == "", err != nil: // it has an invalid affinity, which the API server does not let in
-		case isGoing(pod):
+		case isGoing(pod), l.search.tracker.Quota.IsChargedByLabel(pod):
 			leaving.Insert(pod.UID)
 		case !leaving.Has(pod.UID):
 			c.add(info)

@@ -22,6 +22,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	primehubv1alpha1 "github.com/muster-sched/muster/pkg/apis/primehub/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
@@ -138,6 +139,28 @@ func TestPodsAboveALoweredCapability(t *testing.T) {
 			assert.Equal(t, c.want, l.evicted(lowerAfter))
 		})
 	}
+}
+
+// TestPodsThatALabelChargesHaveNothingEvicted: any user may write the label of a group of PrimeHub on pods that other schedulers bind.
+func TestPodsThatALabelChargesHaveNothingEvicted(t *testing.T) {
+	l := newLowered(t)
+	ofTeam := func(q *schedulingv1beta1.Queue) { q.Labels = map[string]string{primehubv1alpha1.GroupNameLabel: "team"} }
+	l.queue("4", ofTeam)
+	l.group("g", 2, 2)
+	labelled := func(name string) *mustertesting.PodWrapper {
+		return mustertesting.MakePod(name).Label(primehubv1alpha1.PodGroupLabel, "escaped-team").Annotation(batchv1alpha1.PodPreemptableKey, "false")
+	}
+	for i := range 4 {
+		l.pod(labelled(fmt.Sprint("labelled", i)))
+	}
+	require.NotEmpty(t, l.tracker.Victims.Overused(nil), "the group's quota counts them")
+	require.Empty(t, l.evicted(0))
+	assert.Empty(t, l.evicted(lowerAfter))
+
+	l.pod(single("single"))
+	l.queue("2", ofTeam)
+	require.Empty(t, l.evicted(0))
+	assert.Equal(t, []string{"single"}, l.evicted(lowerAfter), "without them, 3 of 2 cpu are used")
 }
 
 // TestACapabilityThatIsRaisedInTime: the time begins anew when it is lowered again.

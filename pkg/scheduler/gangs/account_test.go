@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kubernetes/pkg/apis/scheduling"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/gang"
@@ -27,6 +28,7 @@ func TestTheAccountOfABoundPodIsFixed(t *testing.T) {
 	bound := memberNamed("m").Node("node").Annotation(schedulingv1beta1.ChargedToAnnotation, "q/bob").Obj()
 	moved := group.DeepCopy()
 	moved.Spec.Queue = "other"
+	group.Labels = map[string]string{schedulingv1beta1.UserLabel: "bob"}
 	renewed := moved.DeepCopy()
 	renewed.UID = "another"
 	of := func(change func(*corev1.Pod)) *corev1.Pod {
@@ -41,6 +43,7 @@ func TestTheAccountOfABoundPodIsFixed(t *testing.T) {
 		"nothing":                     {bound, func(*Tracker) {}},
 		"the PodGroup is deleted":     {bound, func(tr *Tracker) { tr.DeletePodGroup(group) }},
 		"the PodGroup is moved":       {bound, func(tr *Tracker) { tr.SetPodGroup(moved) }},
+		"the PodGroup loses its user": {bound, func(tr *Tracker) { tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupRunning, 1)) }},
 		"the PodGroup is made again":  {bound, func(tr *Tracker) { tr.DeletePodGroup(group); tr.SetPodGroup(renewed) }},
 		"the PodGroup is replaced":    {bound, func(tr *Tracker) { tr.SetPodGroup(renewed) }},
 		"the pod names another queue": {of(func(p *corev1.Pod) { p.Annotations[schedulingv1beta1.QueueNameAnnotation] = "other" }), nil},
@@ -243,4 +246,18 @@ func TestTheQueueDefaultIsNotLookedFor(t *testing.T) {
 	pod := memberNamed("m0").Obj()
 	tr.SetPod(pod)
 	assert.Empty(t, tr.Gate(pod))
+}
+
+// TestASystemCriticalPodIsChargedAndNeverWaits: it may be what the cluster needs to run.
+func TestASystemCriticalPodIsChargedAndNeverWaits(t *testing.T) {
+	tr := openTracker(t)
+	tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "1").Obj())
+	setPods(tr, singleNamed("first", "q").Node("n").Obj())
+	require.NotNil(t, tr.Quota.QuotaShortage(singleNamed("other", "q").Obj()))
+	critical := singleNamed("critical", "q").Priority(scheduling.SystemCriticalPriority).Obj()
+	assert.Nil(t, tr.Quota.QuotaShortage(critical))
+	charged, shortage := tr.Quota.Charge(critical)
+	assert.Nil(t, shortage)
+	assert.Equal(t, "q", charged.Account)
+	assert.Equal(t, "q", chargedTo(tr, "critical"))
 }

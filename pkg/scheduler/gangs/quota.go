@@ -111,6 +111,19 @@ func (q *Quota) AccountOf(pod *corev1.Pod) string {
 	return ledger.ChargedTo(pod, ledger.Accounts{Named: q.Groups.AccountOf(pod)})
 }
 
+// IsChargedByLabel says whether only PrimeHub's label charges a pod, which no scheduler of ours has bound. Any user may write the label on any
+// pod. So the pod counts against the quota of the group, and nothing of the group is evicted for it.
+func (q *Quota) IsChargedByLabel(pod *corev1.Pod) bool {
+	_, written := pod.Annotations[schedulingv1beta1.ChargedToAnnotation]
+	if written || pod.Annotations[schedulingv1beta1.QueueNameAnnotation] != "" || ledger.GroupOf(pod) == "" {
+		return false
+	}
+	q.t.mu.Lock()
+	defer q.t.mu.Unlock()
+	g, _ := q.t.find(pod.UID)
+	return g == nil || g.podGroup.named == ""
+}
+
 // namedBy is the account that a pod names itself, "" for none. A pod whose account was written with its binding names none any more.
 func (q *Quota) namedBy(pod *corev1.Pod) string {
 	if _, written := pod.Annotations[schedulingv1beta1.ChargedToAnnotation]; written && pod.Spec.NodeName != "" {
@@ -360,7 +373,7 @@ func (q *Quota) claimsBefore(g *group, priority int32, surplus bool) []quota.Cla
 }
 
 // QuotaShortage says which queue has no room for a single pod: a pod without a gang, or surplus. A chosen pod has its quota assumed. The
-// pod is activated when quota may have come free.
+// pod is activated when quota may have come free. A system-critical pod is charged, and never waits.
 func (q *Quota) QuotaShortage(pod *corev1.Pod) *quota.Shortage {
 	q.t.mu.Lock()
 	defer q.t.mu.Unlock()
@@ -369,7 +382,7 @@ func (q *Quota) QuotaShortage(pod *corev1.Pod) *quota.Shortage {
 
 func (q *Quota) shortageOf(pod *corev1.Pod) *quota.Shortage {
 	account, ahead, waits := q.claimsBeforePod(pod)
-	if !waits || account == "" {
+	if !waits || account == "" || upstream.IsCritical(corev1helpers.PodPriority(pod)) {
 		return nil
 	}
 	shortage := q.Ledger.RoomFor(ledgerKey(pod.UID), ahead, account, resources.PodRequests(pod))
