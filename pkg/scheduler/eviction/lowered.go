@@ -16,6 +16,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/placement"
 	"github.com/muster-sched/muster/pkg/quota"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
@@ -137,10 +139,16 @@ type anyVictim struct{}
 // Below says that priority spares no pod.
 func (anyVictim) Below(string) int32 { return math.MaxInt32 }
 
-// Judged refuses only victims that ask to stay.
+// Judged refuses only victims that ask to stay. A pod that was bound by hand was never checked against a capability, so its wish does not
+// count. A DaemonSet would create its pod again on the same node.
 func (anyVictim) Judged(v *placement.Victim) *placement.Victim {
-	if v.AsksToStay {
+	if v.AsksToStay && !slices.ContainsFunc(v.AllPods(), isUnchecked) {
 		return nil
 	}
 	return v
+}
+
+func isUnchecked(pod *corev1.Pod) bool {
+	_, checked := pod.Annotations[schedulingv1beta1.ChargedToAnnotation]
+	return !checked && !gang.IsOfDaemonSet(pod)
 }

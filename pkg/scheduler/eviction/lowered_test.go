@@ -24,6 +24,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	primehubv1alpha1 "github.com/muster-sched/muster/pkg/apis/primehub/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/resources"
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
@@ -96,7 +97,11 @@ func (l *lowered) evicted(after time.Duration) []string {
 func single(name string) *mustertesting.PodWrapper { return mustertesting.MakePod(name).QueueName("q") }
 
 func TestPodsAboveALoweredCapability(t *testing.T) {
-	keep := func(pod *corev1.Pod) { pod.Annotations[batchv1alpha1.PodPreemptableKey] = "false" }
+	keepByHand := func(pod *corev1.Pod) { pod.Annotations[batchv1alpha1.PodPreemptableKey] = "false" }
+	keep := func(pod *corev1.Pod) {
+		keepByHand(pod)
+		pod.Annotations[schedulingv1beta1.ChargedToAnnotation] = "q"
+	}
 	long := func(q *schedulingv1beta1.Queue) {
 		q.Spec.Muster = &schedulingv1beta1.QueueExtension{MinRuntime: &metav1.Duration{Duration: time.Hour}}
 	}
@@ -113,6 +118,7 @@ func TestPodsAboveALoweredCapability(t *testing.T) {
 		"single pods go before gangs":          {func(l *lowered) { l.group("g", 1, 1); l.pod(single("s")) }, "1", nil, []string{"s"}},
 		"the lowest priority goes first":       {func(l *lowered) { l.pod(single("a").Priority(2)); l.pod(single("b").Priority(1)) }, "1", nil, []string{"b"}},
 		"a pod that says so stays":             {func(l *lowered) { l.pod(single("a"), keep); l.pod(single("b")) }, "0", nil, []string{"b"}},
+		"one that was bound by hand goes":      {func(l *lowered) { l.pod(single("a"), keepByHand); l.pod(single("b").Priority(1)) }, "1", nil, []string{"a"}},
 		"a gang with such a pod stays":         {func(l *lowered) { l.group("g", 2, 2, keepFirst) }, "0", nil, []string{}},
 		"nothing goes before its time":         {func(l *lowered) { l.group("g", 2, 2) }, "0", long, []string{}},
 		"a queue that is not reclaimable":      {func(l *lowered) { l.group("g", 2, 2) }, "0", notReclaimable, []string{}},
@@ -141,10 +147,28 @@ func TestPodsAboveALoweredCapability(t *testing.T) {
 	}
 }
 
+// TestASiblingDoesNotPayForPodsThatWereBoundByHand: they say that they must stay, and push the parent over its capability.
+func TestASiblingDoesNotPayForPodsThatWereBoundByHand(t *testing.T) {
+	l := newLowered(t)
+	l.tracker.Quota.Ledger.SetTotal(resources.List{corev1.ResourceCPU: 20000})
+	l.tracker.Quota.SetQueue(mustertesting.MakeQueue("org").Capability("cpu", "8").Obj())
+	l.tracker.Quota.SetQueue(mustertesting.MakeQueue("other").Parent("org").Obj())
+	l.tracker.Quota.SetQueue(mustertesting.MakeQueue("q").Parent("org").Obj())
+	l.group("g", 4, 4)
+	for i := range 5 {
+		l.pod(mustertesting.MakePod(fmt.Sprint("by-hand", i)).QueueName("other").Priority(1000).Annotation(batchv1alpha1.PodPreemptableKey, "false"))
+	}
+	require.Empty(t, l.evicted(0))
+	assert.Len(t, l.evicted(lowerAfter), 1)
+	assert.Contains(t, l.evicted(lowerAfter)[0], "by-hand")
+}
+
 // TestPodsThatALabelChargesHaveNothingEvicted: any user may write the label of a group of PrimeHub on pods that other schedulers bind.
 func TestPodsThatALabelChargesHaveNothingEvicted(t *testing.T) {
 	l := newLowered(t)
-	ofTeam := func(q *schedulingv1beta1.Queue) { q.Labels = map[string]string{primehubv1alpha1.GroupNameLabel: "team"} }
+	ofTeam := func(q *schedulingv1beta1.Queue) {
+		q.Labels = map[string]string{primehubv1alpha1.GroupNameLabel: "team"}
+	}
 	l.queue("4", ofTeam)
 	l.group("g", 2, 2)
 	labelled := func(name string) *mustertesting.PodWrapper {
@@ -196,7 +220,7 @@ func TestASearchKnowsWhenItsAnswerMayDiffer(t *testing.T) {
 		q.Spec.Muster = &schedulingv1beta1.QueueExtension{MinRuntime: &metav1.Duration{Duration: time.Hour}}
 	})
 	longest := func(pod *corev1.Pod) {
-		pod.Annotations[batchv1alpha1.CooldownTimeKey] = "3h"
+		pod.Annotations[batchv1alpha1.CooldownTimeKey], pod.Annotations[schedulingv1beta1.ChargedToAnnotation] = "3h", "q"
 		pod.Status.StartTime = ptr.To(metav1.NewTime(l.now.Add(-time.Hour)))
 	}
 	l.pod(single("a"), longest)
@@ -210,7 +234,7 @@ func TestASearchKnowsWhenItsAnswerMayDiffer(t *testing.T) {
 	assert.Equal(t, l.now.Add(2*time.Hour), againOf())
 	l.pod(single("b"))
 	l.group("g", 2, 2)
-	l.pod(single("never"), func(pod *corev1.Pod) { pod.Annotations[batchv1alpha1.PodPreemptableKey] = "false" })
+	l.pod(single("never").Annotation(batchv1alpha1.PodPreemptableKey, "false").Annotation(schedulingv1beta1.ChargedToAnnotation, "q"))
 	assert.Equal(t, l.now.Add(time.Hour), againOf())
 }
 
@@ -242,6 +266,7 @@ func notReclaimable(q *schedulingv1beta1.Queue) { q.Spec.Reclaimable = ptr.To(fa
 func going(pod *corev1.Pod) { pod.DeletionTimestamp = ptr.To(metav1.Now()) }
 
 func keepFirst(pod *corev1.Pod) {
+	pod.Annotations[schedulingv1beta1.ChargedToAnnotation] = "q"
 	if pod.Name == "g0" {
 		pod.Annotations[batchv1alpha1.PodPreemptableKey] = "false"
 	}
