@@ -43,6 +43,9 @@ type controller func(ctx context.Context)
 
 // newControllers lists all that the program runs.
 func newControllers(ctx context.Context, cfg *config, p *parts) ([]controller, error) {
+	if err := tellMissingDefaults(ctx, p.kube.Discovery()); err != nil {
+		return nil, err
+	}
 	used, err := usage.New(p.kubeInformers, p.musterInformers)
 	if err != nil {
 		return nil, fmt.Errorf("setting up the usage tracker: %w", err)

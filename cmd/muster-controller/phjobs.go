@@ -50,7 +50,7 @@ var phJobKinds = []string{"phjobs", "phschedules", "images", "instancetypes"}
 
 // servesPhJobs tells whether the API of PhJobs is installed.
 func servesPhJobs(ctx context.Context, client discovery.DiscoveryInterface) (bool, error) {
-	missing, err := firstMissing(client, primehubv1alpha1.SchemeGroupVersion, phJobKinds...)
+	missing, err := firstMissing(ctx, client, primehubv1alpha1.SchemeGroupVersion, phJobKinds...)
 	if err == nil && missing != "" {
 		klog.FromContext(ctx).Info("PhJobs are off: their API is not installed. Apply manifests/crds and restart to switch them on", "missing", missing)
 	}

@@ -33,13 +33,6 @@ func run(ctx context.Context, cfg *config) error {
 	if err != nil {
 		return err
 	}
-	if err := tellMissingDefaults(ctx, p.kube.Discovery()); err != nil {
-		return err
-	}
-	controllers, err := newControllers(ctx, cfg, p)
-	if err != nil {
-		return err
-	}
 	p.broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: p.events})
 	defer p.broadcaster.Shutdown()
 
@@ -47,6 +40,16 @@ func run(ctx context.Context, cfg *config) error {
 	watchDog := leaderelection.NewLeaderHealthzAdaptor(watchDogTolerance)
 	checks := []healthz.HealthChecker{healthz.PingHealthz, watchDog}
 	waitForServer, err := serve(ctx, cfg, checks, append(checks, informersReady(ready.Load), healthz.NewShutdownHealthz(ctx.Done())))
+	if err != nil {
+		return err
+	}
+
+	// The API server may not answer yet. Health is served meanwhile.
+	controllers, err := newControllers(ctx, cfg, p)
+	if ctx.Err() != nil {
+		waitForServer()
+		return nil
+	}
 	if err != nil {
 		return err
 	}

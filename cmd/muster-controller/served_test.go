@@ -2,11 +2,14 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	discoveryfake "k8s.io/client-go/discovery/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/klog/v2"
@@ -31,13 +34,35 @@ func serving(lists map[string][]string) *discoveryfake.FakeDiscovery {
 func TestFirstMissing(t *testing.T) {
 	client := serving(map[string][]string{"primehub.io/v1alpha1": {"phjobs", "images"}})
 	for want, resources := range map[string][]string{"": {"phjobs", "images"}, "phschedules": {"phjobs", "phschedules", "instancetypes"}} {
-		missing, err := firstMissing(client, primehubv1alpha1.SchemeGroupVersion, resources...)
+		missing, err := firstMissing(t.Context(), client, primehubv1alpha1.SchemeGroupVersion, resources...)
 		require.NoError(t, err)
 		assert.Equal(t, want, missing)
 	}
-	missing, err := firstMissing(serving(nil), primehubv1alpha1.SchemeGroupVersion, "phjobs")
+	missing, err := firstMissing(t.Context(), serving(nil), primehubv1alpha1.SchemeGroupVersion, "phjobs")
 	require.NoError(t, err)
 	assert.Equal(t, "phjobs", missing, "no version of the group is served")
+}
+
+// TestTheQuestionWhatIsServedIsRepeated: an API server that is starting or busy does not end the program.
+func TestTheQuestionWhatIsServedIsRepeated(t *testing.T) {
+	client := serving(map[string][]string{"primehub.io/v1alpha1": {"phjobs"}})
+	asked := 0
+	client.PrependReactor("get", "resource", func(clienttesting.Action) (bool, runtime.Object, error) {
+		asked++
+		return asked <= 2, nil, apierrors.NewServiceUnavailable("starting")
+	})
+	missing, err := firstMissing(t.Context(), client, primehubv1alpha1.SchemeGroupVersion, "phjobs")
+	require.NoError(t, err)
+	assert.Empty(t, missing)
+	assert.Equal(t, 3, asked)
+
+	ctx, stop := context.WithCancel(t.Context())
+	client.PrependReactor("get", "resource", func(clienttesting.Action) (bool, runtime.Object, error) {
+		stop()
+		return true, nil, apierrors.NewServiceUnavailable("starting")
+	})
+	_, err = firstMissing(ctx, client, primehubv1alpha1.SchemeGroupVersion, "phjobs")
+	require.ErrorIs(t, err, context.Canceled)
 }
 
 // TestMissingDefaultsAreTold: the answers are those of the API servers of 1.36 and of 1.35, without and with its beta policies.

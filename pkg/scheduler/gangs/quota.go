@@ -299,7 +299,7 @@ func (q *Quota) lacksQueue(g *group) bool {
 	return q.enforced && queue != "" && queue != schedulingv1beta1.DefaultQueue && !q.queues.Has(queue)
 }
 
-// queueCameOrWent looks again at the gangs of a queue that is new or gone. What has begun to start without a queue ends.
+// queueCameOrWent looks again at the gangs of a queue that is new or gone. Attempts without a queue end.
 func (q *Quota) queueCameOrWent(queue string) {
 	for key, g := range q.t.gangs {
 		if quota.QueueOf(g.podGroup.account) != queue {
