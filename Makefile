@@ -72,7 +72,7 @@ local-down: ## Stop the local cluster in DIR.
 	@bin/muster local down --dir "$(DIR)"
 
 .PHONY: image
-image: ## Build the container image IMAGE without an engine, into bin/image: an OCI layout, muster.tar (docker load) and the SBOM.
+image: ## Build the container image IMAGE without an engine, into bin/image: an OCI layout, muster.tar (docker load), the SBOM and the provenance.
 	@$(MAKE) binaries STATIC=1 GOOS=linux BIN=bin/image/programs PROGRAMS="muster-scheduler muster-controller"
 	@GOOS= GOARCH= go -C hack/image build -o "$(CURDIR)/bin/image/build" .
 	@bin/image/build --name "$(IMAGE)" --programs bin/image/programs --out bin/image \

@@ -103,7 +103,7 @@ func TestTwoBuildsAreTheSame(t *testing.T) {
 	again, err := run(second)
 	require.NoError(t, err)
 	assert.Equal(t, digest, again)
-	for _, file := range []string{"muster.tar", "sbom.spdx.json", "layout/index.json"} {
+	for _, file := range []string{"muster.tar", "sbom.spdx.json", "provenance.intoto.json", "layout/index.json"} {
 		a, err := os.ReadFile(filepath.Join(first.out, file))
 		require.NoError(t, err)
 		b, err := os.ReadFile(filepath.Join(second.out, file))

@@ -1,5 +1,5 @@
 // Program image builds the container image of Muster from static programs, without a container engine. It writes an OCI layout, a tarball
-// that `docker load` and `ctr images import` read, and the SBOM:
+// that `docker load` and `ctr images import` read, the SBOM and the provenance:
 //
 //	go -C hack/image run . --name muster:dev --programs ../../bin/image/programs --out ../../bin/image
 package main
@@ -36,7 +36,7 @@ func main() {
 	var o options
 	flag.StringVar(&o.name, "name", "muster:dev", "name of the image, with its tag")
 	flag.StringVar(&o.programs, "programs", "", "folder with the static programs")
-	flag.StringVar(&o.out, "out", "", "folder to write layout/, muster.tar and sbom.spdx.json to")
+	flag.StringVar(&o.out, "out", "", "folder to write layout/, muster.tar, sbom.spdx.json and provenance.intoto.json to")
 	flag.StringVar(&o.version, "version", "unknown", "version of Muster")
 	flag.StringVar(&o.commit, "commit", "unknown", "commit that the programs were built from")
 	flag.StringVar(&o.created, "created", "0", "time of that commit, in seconds since 1970")
@@ -76,7 +76,16 @@ func run(o options) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return write(o.out, tag, image, platform, files[sbomPath].content)
+	digest, err := image.Digest()
+	if err != nil {
+		return "", fmt.Errorf("computing the image's digest: %w", err)
+	}
+	origin, err := provenanceOf(o.name, digest.Hex, programs, from)
+	if err != nil {
+		return "", fmt.Errorf("writing the provenance: %w", err)
+	}
+	beside := map[string][]byte{"sbom.spdx.json": files[sbomPath].content, "provenance.intoto.json": origin}
+	return digest.String(), write(o.out, tag, image, platform, beside)
 }
 
 // readPrograms reads the programs and what their builds say of themselves.
@@ -145,33 +154,34 @@ func imageFiles(programs []program, from release) (map[string]file, error) {
 	return files, nil
 }
 
-// write writes the image in both forms, and the SBOM beside them.
-func write(folder string, tag name.Tag, image v1.Image, platform v1.Platform, list []byte) (string, error) {
+// write writes the image in both forms, and the files beside them.
+func write(folder string, tag name.Tag, image v1.Image, platform v1.Platform, beside map[string][]byte) error {
 	if folder == "" {
-		return "", errors.New("--out: name a folder")
+		return errors.New("--out: name a folder")
 	}
 	layoutFolder := filepath.Join(folder, "layout")
 	// Files of an earlier build would stay in the layout for ever.
 	if err := os.RemoveAll(layoutFolder); err != nil {
-		return "", err
+		return err
 	}
 	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return "", err
+		return err
 	}
 	index, err := layout.Write(layoutFolder, empty.Index)
 	if err != nil {
-		return "", fmt.Errorf("writing the OCI layout: %w", err)
+		return fmt.Errorf("writing the OCI layout: %w", err)
 	}
 	named := layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": tag.TagStr()})
 	if err := index.AppendImage(image, named, layout.WithPlatform(platform)); err != nil {
-		return "", fmt.Errorf("writing the OCI layout: %w", err)
+		return fmt.Errorf("writing the OCI layout: %w", err)
 	}
 	if err := tarball.WriteToFile(filepath.Join(folder, "muster.tar"), tag, image); err != nil {
-		return "", fmt.Errorf("writing the tarball: %w", err)
+		return fmt.Errorf("writing the tarball: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(folder, "sbom.spdx.json"), list, 0o644); err != nil {
-		return "", err
+	for name, content := range beside {
+		if err := os.WriteFile(filepath.Join(folder, name), content, 0o644); err != nil {
+			return err
+		}
 	}
-	digest, err := image.Digest()
-	return digest.String(), err
+	return nil
 }
