@@ -181,6 +181,13 @@ func (l *Ledger) SetTotal(total resources.List) (guarantees bool) {
 	return l.tree.HasGuarantees()
 }
 
+// Nodes is what all nodes have, nil if that is not known.
+func (l *Ledger) Nodes() resources.List {
+	l.lock()
+	defer l.mu.Unlock()
+	return l.tree.Nodes()
+}
+
 // DeleteQueue forgets a queue. Its charges stay.
 func (l *Ledger) DeleteQueue(name string) {
 	l.lock()
@@ -292,6 +299,18 @@ func (l *Ledger) RoomFor(key string, ahead []quota.Claim, queue string, want res
 	l.tree.Sub(own.queue, own.amount)
 	defer l.tree.Add(own.queue, own.amount)
 	return l.tree.Room(queue, want, ahead...)
+}
+
+// MayTake says whether a claimant within its share may take what is kept for a holder. An amount that is assumed under the claimant's key does not
+// count.
+func (l *Ledger) MayTake(shares quota.Shares, holder quota.Claim, key string, claimant quota.Claim) bool {
+	l.lock()
+	defer l.mu.Unlock()
+	if own, ok := l.assumed[key]; ok {
+		l.tree.Sub(own.queue, own.amount)
+		defer l.tree.Add(own.queue, own.amount)
+	}
+	return l.tree.MayTake(shares, holder, claimant)
 }
 
 // Used is the sum of the charges of the pods of the queue and its descendants. Amounts end at the bounds of int64.

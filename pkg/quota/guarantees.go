@@ -16,6 +16,9 @@ import (
 // ancestors.
 func (t *Tree) SetTotal(total resources.List) { t.nodes = total }
 
+// Nodes is what all nodes have, nil if that is not known.
+func (t *Tree) Nodes() resources.List { return t.nodes }
+
 // HasGuarantees says whether some queue has a guarantee.
 func (t *Tree) HasGuarantees() bool { return len(t.keepers) > 0 }
 

@@ -131,18 +131,18 @@ func (b *Book[K]) decideFirst(now time.Time) {
 	}
 }
 
-// Holds returns the needs of all waiting gangs of at least a priority on nodes: surplus pods must not take it from them. Of equal needs it
+// Holds returns the needs on nodes of all waiting gangs of at least a priority that count: surplus pods must not take it from them. Of equal needs it
 // returns one, so that thousands of gangs that are alike cost no more than one. A starving gang has places reserved for it, or waits for its
 // turn to have some: surplus may take all other places. A gang under repair has places reserved from the beginning, but is evicted if it is
 // not completed soon: surplus leaves other places to it, too.
-func (b *Book[K]) Holds(priority int32, now time.Time) []Need {
+func (b *Book[K]) Holds(priority int32, now time.Time, counts func(key K) bool) []Need {
 	var needs []Need
 	kinds := sets.New[string]()
 	for w := range b.room.members {
 		if w.need == nil || w.rank.Priority < priority || !w.rank.Repair && b.IsHolder(w.key) || b.isStarving(&w.room, now) {
 			continue
 		}
-		if kind := w.need.Kind(); !kinds.Has(kind) {
+		if kind := w.need.Kind(); !kinds.Has(kind) && counts(w.key) {
 			kinds.Insert(kind)
 			needs = append(needs, w.need)
 		}

@@ -79,7 +79,7 @@ func (t *Tracker) Enter(pod *corev1.Pod) Entry {
 			entry.Node = g.attempt.toCome[pod.UID]
 		}
 	case g.Seated():
-		entry.Role, entry.Holds = Single, t.WaitList.book.Holds(t.priorityOf(g), t.clock.Now())
+		entry.Role, entry.Holds = Single, t.WaitList.holdsAgainst(g, pod)
 	default:
 		entry.Role = Scout
 	}
@@ -106,7 +106,7 @@ func (t *Tracker) LimitsOf(pod *corev1.Pod) Entry {
 	case !g.Seated():
 		return Entry{}
 	}
-	return Entry{Reserved: t.WaitList.reservedAgainst(g, pod), Holds: t.WaitList.book.Holds(t.priorityOf(g), t.clock.Now())}
+	return Entry{Reserved: t.WaitList.reservedAgainst(g, pod), Holds: t.WaitList.holdsAgainst(g, pod)}
 }
 
 // Reserve notes that a member has its room on a node. That ends the assumption for it. The caller charges the pod as well (Charge). It returns

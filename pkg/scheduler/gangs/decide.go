@@ -40,6 +40,7 @@ type Snapshot struct {
 	begun    time.Time
 	retryIn  time.Duration // when places to reserve may be chosen again
 	unwoken  bool          // the gang is decided without an event that could help it
+	passes   bool          // what is reserved on nodes is left to the gang, which is within its share
 }
 
 // Decisions are the steps of a scout's cycle.
@@ -74,7 +75,7 @@ func (c *Decisions) Snapshot(scoutPod *corev1.Pod) *Snapshot {
 		Exact:    g.retry.exact,
 		Reserved: standing.Places, Reserve: standing.Choose, Renew: standing.Renew, Avoid: standing.Avoid, GivenUp: standing.GivenUp,
 	}
-	c.addReserved(g, &s.Problem)
+	c.addReserved(g, s)
 	wants := requests(members)
 	s.TooMuch = wants.Validate()
 	if s.TooMuch == nil && c.t.Quota.enforced && s.account != "" {
@@ -131,10 +132,14 @@ func (c *Decisions) assumedByOthers(g *group, priority int32) map[string]resourc
 }
 
 // addReserved adds the reservations against the gang.
-func (c *Decisions) addReserved(g *group, problem *placement.Problem) {
-	if reserved := c.t.WaitList.book.Nodes(); reserved != nil && c.t.WaitList.standsBack(g, reserved) {
-		problem.HeldByReservation = true
-		addAmounts(problem.Held, reserved.Amounts)
+func (c *Decisions) addReserved(g *group, s *Snapshot) {
+	reserved := c.t.WaitList.book.Nodes()
+	if reserved == nil || !c.t.WaitList.standsBack(g, reserved) {
+		return
+	}
+	if s.passes = c.t.WaitList.mayTake(reserved.Key, g.claims(requests(s.Problem.Members))); !s.passes {
+		s.Problem.HeldByReservation = true
+		addAmounts(s.Problem.Held, reserved.Amounts)
 	}
 }
 
@@ -191,7 +196,9 @@ func (c *Decisions) begin(g *group, s *Snapshot, d *placement.Decision) (activat
 	a := newAttempt()
 	a.certain, a.exact, a.order = d.Feasibility == placement.Possible, s.Problem.Exact, d.Order
 	a.deadline = c.t.clock.Now().Add(c.t.settings.args.PermitTimeout.Duration)
-	a.version = c.t.WaitList.reservedVersion()
+	if a.version = c.t.WaitList.reservedVersion(); s.passes {
+		a.version = noVersion
+	}
 	for _, m := range d.Members {
 		a.assume(m, d.Places[m.UID])
 		activate = append(activate, m.Pod)

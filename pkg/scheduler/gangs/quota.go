@@ -37,6 +37,9 @@ type Quota struct {
 	terms    map[string]queueTerms     // by queue; queues without one are missing
 	started  map[Key]*group            // gangs for whose further members quota may be kept
 
+	shares   quota.Shares // as of sharedAt
+	sharedAt time.Time
+
 	queues     sets.Set[string]             // that exist
 	nodeGroups map[string]*quota.NodeGroups // by queue; queues that name none are missing
 	grouped    map[types.UID]*corev1.Pod    // pods that were tried in a queue with node groups: they are tried again when these change
@@ -75,6 +78,50 @@ func (q *Quota) waiting() map[string]resources.Sums {
 		}
 	}
 	return waiting
+}
+
+// sharesNow are the shares of the queues, at most a tick old; nil if there are none, or it is not known what all nodes have.
+func (q *Quota) sharesNow() quota.Shares {
+	now := q.t.clock.Now()
+	if q.shares == nil || now.Sub(q.sharedAt) >= tickPeriod {
+		total := q.Ledger.Nodes()
+		if !q.enforced || len(total) == 0 {
+			return nil
+		}
+		q.shares, q.sharedAt = q.Ledger.ShareOut(total, q.waiting()), now
+	}
+	return q.shares
+}
+
+// claimant is who asks for room or quota.
+type claimant struct {
+	key string // under which it assumes quota
+	quota.Claim
+}
+
+// claimantOf is a pod that stands for itself, or the gang that is to start with it. g is its gang, nil for none.
+func (q *Quota) claimantOf(g *group, pod *corev1.Pod) claimant {
+	switch {
+	case g == nil:
+		return claimant{ledgerKey(pod.UID), quota.Claim{Queue: q.Groups.AccountOf(pod), Want: resources.PodRequests(pod)}}
+	case g.Seated():
+		return claimant{ledgerKey(pod.UID), quota.Claim{Queue: g.podGroup.account, Want: resources.PodRequests(pod)}}
+	}
+	return g.claims(requests(g.Choose()))
+}
+
+// claims is the gang as one that asks for an amount.
+func (g *group) claims(want resources.List) claimant {
+	return claimant{g.key.String(), quota.Claim{Queue: g.podGroup.account, Want: want}}
+}
+
+// mayTake says whether a claimant may take what is kept for a holder, as it is within its share.
+func (q *Quota) mayTake(holder quota.Claim, to claimant) bool {
+	if holder.Queue == "" || to.Queue == "" || quota.QueueOf(holder.Queue) == quota.QueueOf(to.Queue) {
+		return false
+	}
+	shares := q.sharesNow()
+	return shares != nil && q.Ledger.MayTake(shares, holder, to.key, to.Claim)
 }
 
 func newQuota(t *Tracker) *Quota {
@@ -352,12 +399,12 @@ func (q *Quota) wakeQuotaWaiters() {
 
 // quotaFor says which queue is short of what the gang's members request in all, or nil.
 func (q *Quota) quotaFor(g *group, wants resources.List) *quota.Shortage {
-	return q.Ledger.RoomFor(g.key.String(), q.claimsBefore(g, q.t.priorityOf(g), false), g.podGroup.account, wants)
+	return q.Ledger.RoomFor(g.key.String(), q.claimsBefore(g, q.t.priorityOf(g), false, g.claims(wants)), g.podGroup.account, wants)
 }
 
 // claimsBefore is the quota that is reserved against a gang of the priority, or a pod without a gang (nil). Gangs under repair have no
-// claims before them.
-func (q *Quota) claimsBefore(g *group, priority int32, surplus bool) []quota.Claim {
+// claims before them. One within its share has none of a queue that would be beyond its own.
+func (q *Quota) claimsBefore(g *group, priority int32, surplus bool, to claimant) []quota.Claim {
 	if upstream.IsCritical(priority) || g != nil && g.underRepair {
 		return nil
 	}
@@ -369,7 +416,7 @@ func (q *Quota) claimsBefore(g *group, priority int32, surplus bool) []quota.Cla
 	if g == nil || surplus {
 		claims = append(claims, q.claimsOfStarted(g, priority)...)
 	}
-	return claims
+	return slices.DeleteFunc(claims, func(c quota.Claim) bool { return q.mayTake(c, to) })
 }
 
 // QuotaShortage says which queue has no room for a single pod: a pod without a gang, or surplus. A chosen pod has its quota assumed. The
@@ -407,7 +454,7 @@ func (q *Quota) claimsBeforePod(pod *corev1.Pod) (account string, ahead []quota.
 		account, priority = g.podGroup.account, q.t.priorityOf(g)
 	}
 	if q.t.WaitList.podSeats[pod.UID] == nil {
-		ahead = q.claimsBefore(g, priority, m != nil)
+		ahead = q.claimsBefore(g, priority, m != nil, q.claimantOf(g, pod))
 	}
 	return account, ahead, true
 }

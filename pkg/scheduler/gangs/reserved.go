@@ -68,6 +68,18 @@ func (w *WaitList) reserveNodes(g *group, d *placement.Decision, now time.Time) 
 	}
 }
 
+// mayTake says whether a claimant within its share may take the room that is kept for a gang. It leaves room to repairs.
+func (w *WaitList) mayTake(holder Key, to claimant) bool {
+	h := w.t.gangs[holder]
+	return h != nil && !h.underRepair && w.t.Quota.mayTake(h.claims(requests(h.Choose())).Claim, to)
+}
+
+// holdsAgainst is the room that waiting minimums need, and that surplus leaves to them.
+func (w *WaitList) holdsAgainst(g *group, pod *corev1.Pod) []reservations.Need {
+	to := w.t.Quota.claimantOf(g, pod)
+	return w.book.Holds(w.t.priorityOf(g), w.t.clock.Now(), func(key Key) bool { return !w.mayTake(key, to) })
+}
+
 // standsBack says whether a gang must leave room to another gang that has it reserved. Gangs under repair need not.
 func (w *WaitList) standsBack(g *group, reserved *Reserved) bool {
 	priority := w.t.priorityOf(g)
@@ -104,17 +116,21 @@ func (w *WaitList) bookedAgainst(g *group, pod *corev1.Pod) *Reserved {
 	if reserved == nil {
 		return nil
 	}
-	if g == nil {
+	switch {
+	case g == nil:
 		if priority := corev1helpers.PodPriority(pod); priority > reserved.Priority || upstream.IsCritical(priority) {
 			return nil
 		}
+	case !w.standsBack(g, reserved):
+		return nil
+	case g.attempt != nil:
+		if g.attempt.version != reserved.Version {
+			return nil // the gang got its places before, or need not stand back
+		}
 		return reserved
 	}
-	if !w.standsBack(g, reserved) {
+	if w.mayTake(reserved.Key, w.t.Quota.claimantOf(g, pod)) {
 		return nil
-	}
-	if g.attempt != nil && g.attempt.version != reserved.Version {
-		return nil // the gang got its places before
 	}
 	return reserved
 }
