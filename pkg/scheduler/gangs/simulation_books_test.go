@@ -189,6 +189,7 @@ func (b *books) reserve(pod *corev1.Pod, node string) {
 	b.assertf(b.free(node) >= simCPU(pod), "%s was placed on %s where there is no room", pod.Name, node)
 	b.assertf(!b.lacksGroup(pod), "%s got its room before it had its PodGroup", pod.Name)
 	key, inGang := simKeyOf(pod)
+	b.assertf(!inGang || b.told[key] == nil || b.admitted(b.told[key]), "%s got its room, but %s is not admitted", pod.Name, key)
 	surplus := inGang && b.told[key] != nil && b.short(key, b.holds) == 0
 	if surplus {
 		b.checkSurplus(pod, node)
@@ -347,7 +348,9 @@ func (b *books) waits(key Key) bool {
 
 func (b *books) admitted(pg *schedulingv1beta1.PodGroup) bool {
 	disputed := pg.Spec.Queue == "" && b.named(Key{Name: pg.Name}).Len() > 1
-	return !disputed && pg.Status.Phase != "" && pg.Status.Phase != schedulingv1beta1.PodGroupPending
+	queue := b.queueOf(Key{Name: pg.Name})
+	_, queueExists := b.limits[queue]
+	return !disputed && (queue == "" || queueExists) && pg.Status.Phase != "" && pg.Status.Phase != schedulingv1beta1.PodGroupPending
 }
 
 // AccountOf is the queue that a pod is charged to, "" for none. It is fixed when the scheduler binds the pod.
