@@ -116,6 +116,10 @@ func (c *Controller) settleHold(group *schedulingv1beta1.PodGroup, pods []*corev
 		c.patience.resume(key)
 	}
 	left, limited := c.patience.left(key, group.UID, next, c.clock.Now())
+	if limited && next.Phase == schedulingv1beta1.PodGroupInqueue && int32(len(pods))+gone < group.Spec.MinMember {
+		came := lastCreated(pods, c.patience.firstSeen(key, group.UID, c.clock.Now()).at)
+		left = min(left, came.Add(comingTime).Sub(c.clock.Now()))
+	}
 	if c.admission.phJobs.JobOf(group) != nil {
 		left, limited = 0, false // its controller ends it, or lets it wait again
 	}
@@ -127,6 +131,19 @@ func (c *Controller) settleHold(group *schedulingv1beta1.PodGroup, pods []*corev
 	least := group.Spec.MinMember
 	c.usage.Hold(group, withoutGone(usage.MinimumOf(group), gone, least), withoutGone(askedFor(group, pods, c.usage.RequestsOf), gone, least))
 	return max(left, 0)
+}
+
+// comingTime is how long room is kept for members of a minimum that do not come. Each member that comes begins it anew.
+const comingTime = time.Minute
+
+// lastCreated is when the last of the members was created, and no earlier than a time.
+func lastCreated(pods []*corev1.Pod, last time.Time) time.Time {
+	for _, pod := range pods {
+		if created := pod.CreationTimestamp.Time; created.After(last) {
+			last = created
+		}
+	}
+	return last
 }
 
 // keepForOthers keeps room for further members of a gang that runs, if its minResources include them. The minimum of Spark is the driver, and

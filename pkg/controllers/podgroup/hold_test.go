@@ -252,3 +252,36 @@ func TestPurposeOfMinResources(t *testing.T) {
 		assert.Equal(t, c.want, purposeOf(c.group.Obj(), c.pods, resources.PodRequests), name)
 	}
 }
+
+// TestRoomIsKeptForAMinuteForPodsThatDoNotCome: a PodGroup of 16 CPUs has one small pod. Each pod that comes begins the minute anew.
+func TestRoomIsKeptForAMinuteForPodsThatDoNotCome(t *testing.T) {
+	s := newStage(t)
+	s.patience.limit = 5 * time.Minute
+	clock := testingclock.NewFakeClock(time.Unix(10_000, 0))
+	s.Controller.clock = clock
+	s.cache(mustertesting.MakeQueue("q").Capability("cpu", "16").State(openState).Obj())
+	group := mustertesting.MakePodGroup("g").UID("g").Queue("q").MinMember(3).MinResources("cpu", "16").Phase(inqueue).Obj()
+	s.cache(group)
+	pod := func(name string) *corev1.Pod {
+		made := mustertesting.MakePod(name).UID(name).Group("g").Requests("cpu", "10m").Obj()
+		made.CreationTimestamp = metav1.NewTime(clock.Now())
+		return made
+	}
+	kept := func(pods ...*corev1.Pod) bool {
+		s.settleHold(group, pods, 0, group.Status.DeepCopy())
+		return s.usage.Ledger().Room("q", resources.List{corev1.ResourceCPU: 1000}) != nil
+	}
+	first := pod("first")
+	assert.True(t, kept(first))
+	clock.Step(59 * time.Second)
+	assert.True(t, kept(first))
+	second := pod("second")
+	clock.Step(59 * time.Second)
+	assert.True(t, kept(first, second))
+	clock.Step(time.Second)
+	assert.False(t, kept(first, second))
+	third := pod("third")
+	assert.True(t, kept(first, second, third), "the minimum exists")
+	clock.Step(2 * time.Minute)
+	assert.True(t, kept(first, second, third))
+}
