@@ -3,7 +3,7 @@
 # `make image` builds the same without an engine; a test in hack/image compares the two.
 # Run muster-scheduler or muster-controller in it; manifests/deploy does.
 
-# Any image with Go 1.26, make, bash and CA certificates in /etc/ssl/certs.
+# Any image with Go 1.26, make, bash and CA certificates in /etc/ssl/certs. Name it with its digest to build from the same image again.
 ARG BUILD_IMAGE=golang:1.26-bookworm
 
 FROM ${BUILD_IMAGE} AS build

@@ -47,6 +47,8 @@ unit() {
   run_tests "unit, benchmarks" .
   cd "$root/hack/image"
   run_tests "unit, image" .
+  cd "$root/hack/vulnerabilities"
+  run_tests "unit, vulnerabilities" .
   cd "$root/hack/krew"
   run_tests "unit, krew" .
   cd "$root/test/monitoring"

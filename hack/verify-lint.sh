@@ -10,6 +10,6 @@ if [[ $# -gt 0 ]]; then
   exit
 fi
 tool=$PWD/bin/tools/golangci-lint
-for module in . test/benchmark/perf hack/image hack/krew test/monitoring test/chart; do
+for module in . test/benchmark/perf hack/image hack/krew hack/vulnerabilities test/monitoring test/chart; do
   (cd "$module" && go vet ./... && "$tool" run ./...)
 done

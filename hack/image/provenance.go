@@ -11,7 +11,7 @@ import (
 	"slices"
 )
 
-// The types below are the part of an in-toto statement (v1) with SLSA provenance (v1) that this build can fill in.
+// The types below are a part of an in-toto statement (v1) with SLSA provenance (v1): what this build knows.
 
 type statement struct {
 	Type          string     `json:"_type"`
