@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -403,15 +404,29 @@ func TestRoomIsSetAsideForAPartialGang(t *testing.T) {
 	w.expectBound("rival", 1)
 }
 
+// TestPartialGangThatCannotBeCompletedIsEvictedWhole: muster-controller calls the gang Unknown if its bound members run. It starts over when
+// room comes.
 func TestPartialGangThatCannotBeCompletedIsEvictedWhole(t *testing.T) {
 	w := newWorld(t, 2)
-	w.createGroup("g", 3, "")
-	w.bind(w.pod("g-0", "g"), fmt.Sprintf("%s-0", w.namespace))
-	w.create(w.pod("g-1", "g"), w.pod("g-2", "g"))
-	w.eventually("the bound member is evicted", func() bool {
-		pod, err := kube.CoreV1().Pods(w.namespace).Get(w.ctx, "g-0", metav1.GetOptions{})
-		return apierrors.IsNotFound(err) || err == nil && pod.DeletionTimestamp != nil
-	})
+	for _, phase := range []schedulingv1beta1.PodGroupPhase{schedulingv1beta1.PodGroupInqueue, schedulingv1beta1.PodGroupUnknown} {
+		name := strings.ToLower(string(phase))
+		w.createGroup(name, 3, "")
+		groups := muster.SchedulingV1beta1().PodGroups(w.namespace)
+		group, err := groups.Get(w.ctx, name, metav1.GetOptions{})
+		require.NoError(t, err)
+		group.Status.Phase = phase
+		_, err = groups.UpdateStatus(w.ctx, group, metav1.UpdateOptions{})
+		require.NoError(t, err)
+		w.bind(w.pod(name+"-0", name), fmt.Sprintf("%s-0", w.namespace))
+		w.create(w.pod(name+"-1", name), w.pod(name+"-2", name))
+		w.eventually("the bound member is evicted", func() bool {
+			pod, err := kube.CoreV1().Pods(w.namespace).Get(w.ctx, name+"-0", metav1.GetOptions{})
+			return apierrors.IsNotFound(err) || err == nil && pod.DeletionTimestamp != nil
+		})
+	}
+	w.addNode(2)
+	w.create(w.pod("unknown-3", "unknown"))
+	w.expectBound("unknown", 3)
 }
 
 // bind creates a pod of a gang and binds it for its PodGroup, as a scheduler does that then crashes.
