@@ -3,9 +3,9 @@ package tenants_test
 // accounts are tries to change what pods are charged to, to free it, or to use more than is charged.
 var accounts = []row{
 	// Only who binds pods writes their accounts.
-	{name: "a pod with an account", try: creates(`{kind: Pod, metadata: {annotations: {muster.sh/charged-to: $blue}}}`), refused: "are written by the scheduler"},
-	{name: "a pod with an empty account", try: creates(`{kind: Pod, metadata: {annotations: {muster.sh/charged-to: ""}}}`), refused: "are written by the scheduler"},
-	{name: "a pod with a PodGroup that it was bound for", try: creates(`{kind: Pod, metadata: {annotations: {muster.sh/bound-for: a}}}`),
+	{name: "a pod with an account", try: creates(`{kind: Pod, metadata: {annotations: {scheduling.volcano.sh/queue-name: $red, muster.sh/charged-to: $blue}}}`), refused: "are written by the scheduler"},
+	{name: "a pod with an empty account", try: creates(`{kind: Pod, metadata: {annotations: {scheduling.volcano.sh/queue-name: $red, muster.sh/charged-to: ""}}}`), refused: "are written by the scheduler"},
+	{name: "a pod with a PodGroup that it was bound for", try: creates(`{kind: Pod, metadata: {annotations: {scheduling.volcano.sh/queue-name: $red, muster.sh/bound-for: a}}}`),
 		refused: "are written by the scheduler"},
 	{name: "an account that moves", try: after(creates(inQueue), runs("try"), patches("Pod", "try", `metadata: {annotations: {muster.sh/charged-to: $blue}}`)),
 		refused: "are written by the scheduler", held: uses("1")},
@@ -17,14 +17,14 @@ var accounts = []row{
 		patches("Pod", "try", `metadata: {annotations: {muster.sh/charged-to: $blue}}`, "status")), refused: "cannot patch resource", held: uses("1")},
 	{name: "an account by ephemeral containers", try: after(creates(inQueue), runs("try"), patches("Pod", "try", `{metadata: {annotations: {muster.sh/charged-to: $blue}},
 		spec: {ephemeralContainers: [{name: a, image: a}]}}`, "ephemeralcontainers")), refused: "cannot patch resource", held: uses("1")},
-	{name: "an account by a binding", try: after(creates(`{kind: Pod, spec: {schedulerName: nobody}}`), func(c *court) error {
+	{name: "an account by a binding", try: after(creates(gated), func(c *court) error {
 		binding := parse(c.text(`{apiVersion: v1, kind: Binding, metadata: {annotations: {muster.sh/charged-to: $blue}}, target: {kind: Node, name: node-0}}`))[0]
 		_, err := c.red.in(gvrOf("Pod"), "").Create(c.ctx, binding, noOptions, "binding")
 		return err
 	}), refused: "cannot create resource", held: nothingStarts},
-	{name: "an account in a Job's template", try: creates(`{kind: Job, spec: {queue: $red, tasks: [{replicas: 1, template: {metadata: {annotations: {muster.sh/charged-to: $blue}}}}]}}`),
-		held: both(says("try", "are written by the scheduler"), nothingStarts)},
-	{name: "an account in a Deployment's template", try: creates(`{kind: Deployment, spec: {replicas: 1, template: {metadata: {annotations: {muster.sh/charged-to: $blue}}}}}`),
+	{name: "an account in a Job's template", try: after(creates(`{kind: Job, spec: {queue: $red, tasks: [{replicas: 1, template: {metadata: {annotations: {muster.sh/charged-to: $blue}}}}]}}`),
+		runs("try-task-0-0")), held: both(uses("1"), charged("try-task-0-0", "$red"))},
+	{name: "an account in a Deployment's template", try: creates(`{kind: Deployment, spec: {replicas: 1, template: {metadata: {annotations: {scheduling.volcano.sh/queue-name: $red, muster.sh/charged-to: $blue}}}}}`),
 		held: both(replicasRefused("are written by the scheduler"), nothingStarts)},
 
 	// An account stays until the pod has ended.
@@ -33,7 +33,8 @@ var accounts = []row{
 	{name: "the PodGroup of a Job that is deleted", try: after(creates(gang), runs("try-task-0-0"), func(c *court) error { return c.red.remove(c.ctx, "PodGroup", c.groupOf("try")) }),
 		held: uses("2")},
 	{name: "a PodGroup that loses its user", try: after(creates(`{kind: PodGroup, metadata: {labels: {muster.sh/user: $red}}, spec: {queue: $red, minMember: 1}}`),
-		creates(member), runs("try"), patches("PodGroup", "try", `metadata: {labels: {muster.sh/user: null}}`)), held: both(uses("1"), charged("try", "$red/$red"))},
+		creates(member), runs("try"), patches("PodGroup", "try", `metadata: {labels: {muster.sh/user: null}}`)), refused: "a PodGroup that has started keeps its user",
+		held: both(uses("1"), charged("try", "$red/$red"))},
 	{name: "the end of a pod by its status", try: after(creates(inQueue), runs("try"), patches("Pod", "try", `status: {phase: Succeeded}`, "status")),
 		refused: "cannot patch resource", held: uses("1")},
 
@@ -48,7 +49,27 @@ var accounts = []row{
 	}, creates(`{kind: Job, metadata: {name: more}, spec: {queue: $red, tasks: [{replicas: 8}]}}`)), held: both(says("more", "8 needed"), uses("8"))},
 	{name: "pods of the default scheduler that fill twice", try: after(creates(`{kind: Deployment, spec: {replicas: 8, template: {metadata: {annotations: {scheduling.volcano.sh/queue-name: $red}}}}}`), afterUses("8"),
 		patches("Deployment", "try", `spec: {replicas: 16}`)), held: uses("8")},
-	{name: "a pod that names a queue and leaves it", try: after(creates(inQueue), runs("try"), patches("Pod", "try", `metadata: {annotations: {scheduling.volcano.sh/queue-name: null}}`)), held: uses("1")},
+	{name: "a pod that names a queue and leaves it", try: after(creates(inQueue), runs("try"), patches("Pod", "try", `metadata: {annotations: {scheduling.volcano.sh/queue-name: null}}`)),
+		refused: "scheduling.volcano.sh/queue-name]", held: uses("1")},
+
+	// No pod starts beside the queues.
+	{name: "a system-critical pod", try: creates(`{kind: Pod, metadata: {annotations: {scheduling.volcano.sh/queue-name: $red}}, spec: {schedulerName: muster,
+		priorityClassName: system-cluster-critical}}`), refused: "may use class system-cluster-critical"},
+	{name: "a node-critical pod", try: creates(`{kind: Pod, metadata: {annotations: {scheduling.volcano.sh/queue-name: $red}}, spec: {
+		priorityClassName: system-node-critical}}`), refused: "may use class system-node-critical"},
+	{name: "a system-critical Job", try: creates(`{kind: Job, spec: {queue: $red, tasks: [{replicas: 2, template: {spec: {priorityClassName: system-cluster-critical}}}]}}`),
+		held: both(says("try", "may use class system-cluster-critical"), nothingStarts)},
+	{name: "a pod on a node", try: creates(`{kind: Pod, metadata: {annotations: {scheduling.volcano.sh/queue-name: $red}}, spec: {nodeName: node-0}}`),
+		refused: "spec.nodeName: pods of this namespace are bound by a scheduler"},
+	{name: "a pod of an absurd amount on a node", try: creates(`{kind: Pod, metadata: {annotations: {scheduling.volcano.sh/queue-name: $red}}, spec: {nodeName: node-0,
+		containers: [{name: a, image: a, resources: {requests: {cpu: 9E, memory: 7Ei}}}]}}`), refused: "spec.nodeName"},
+	{name: "a Job of pods on a node", try: creates(`{kind: Job, spec: {queue: $red, tasks: [{replicas: 8, template: {spec: {nodeName: node-0}}}]}}`),
+		held: both(says("try", "spec.nodeName"), nothingStarts)},
+	{name: "a Deployment of pods on a node", try: creates(`{kind: Deployment, spec: {replicas: 1, template: {metadata: {annotations: {
+		scheduling.volcano.sh/queue-name: $red}}, spec: {nodeName: node-0}}}}`), held: both(replicasRefused("spec.nodeName"), nothingStarts)},
+	{name: "a forged PodGroup with a pod on a node", try: after(creates(`{kind: PodGroup, spec: {queue: $red, minMember: 10, minResources: {cpu: 60}}}`),
+		creates(`{kind: Pod, metadata: {annotations: {scheduling.k8s.io/group-name: try}}, spec: {nodeName: node-0,
+		containers: [{name: a, image: a, resources: {requests: {cpu: 10m}}}]}}`)), refused: "spec.nodeName", held: othersGetTheirShare},
 
 	// Forged records.
 	{name: "the status of a PodGroup", try: after(creates(`{kind: PodGroup, spec: {queue: $red, minMember: 1}}`),
@@ -84,3 +105,7 @@ var accounts = []row{
 
 // member is a pod of the PodGroup try.
 const member = `{kind: Pod, metadata: {annotations: {scheduling.k8s.io/group-name: try}}, spec: {schedulerName: muster}}`
+
+// gated is a pod of red's queue that no scheduler tries.
+const gated = `{kind: Pod, metadata: {annotations: {scheduling.volcano.sh/queue-name: $red}}, spec: {schedulerName: muster,
+	schedulingGates: [{name: example.com/never}]}}`

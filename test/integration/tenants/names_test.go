@@ -21,11 +21,31 @@ var names = []row{
 	{name: "a pod that names another's queue", try: creates(`{kind: Pod, metadata: {annotations: {scheduling.volcano.sh/queue-name: $blue}}}`),
 		refused: "may use queue $blue"},
 	{name: "a pod that moves", try: after(creates(inQueue), runs("try"),
-		patches("Pod", "try", `metadata: {annotations: {scheduling.volcano.sh/queue-name: $blue}}`)), refused: "may use queue $blue", held: uses("1")},
+		patches("Pod", "try", `metadata: {annotations: {scheduling.volcano.sh/queue-name: $blue}}`)), refused: "scheduling.volcano.sh/queue-name]", held: uses("1")},
 	{name: "a pod of a Job that moves", try: after(creates(gang), runs("try-task-0-0"),
-		patches("Pod", "try-task-0-0", `metadata: {annotations: {scheduling.volcano.sh/queue-name: $blue}}`)), refused: "may use queue $blue", held: uses("2")},
+		patches("Pod", "try-task-0-0", `metadata: {annotations: {scheduling.volcano.sh/queue-name: $blue}}`)), refused: "scheduling.volcano.sh/queue-name]", held: uses("2")},
 	{name: "a Deployment that names another's queue", try: creates(`{kind: Deployment, spec: {replicas: 2, template: {
 		metadata: {annotations: {scheduling.volcano.sh/queue-name: $blue}}}}}`), held: both(replicasRefused("may use queue $blue"), nothingStarts)},
+
+	{name: "a pod without a queue", try: creates(`{kind: Pod, spec: {schedulerName: muster}}`), refused: "may use queue default"},
+	{name: "a pod of volcano without a queue", try: creates(`{kind: Pod, spec: {schedulerName: volcano}}`), refused: "may use queue default"},
+	{name: "a pod of the default scheduler without a queue", try: creates(`{kind: Pod}`), refused: "pods of this namespace are in a queue"},
+	{name: "a Job whose pods name another's queue", try: creates(`{kind: Job, spec: {queue: $red, tasks: [{replicas: 1, template: {metadata: {annotations: {
+		scheduling.volcano.sh/queue-name: $blue}}}}]}}`), refused: "a template names queue $blue"},
+	{name: "a Job that names another's queue in an annotation", try: after(creates(`{kind: Job, metadata: {annotations: {scheduling.volcano.sh/queue-name: $blue}},
+		spec: {queue: $red, tasks: [{replicas: 1}]}}`), runs("try-task-0-0")), held: both(uses("1"), charged("try-task-0-0", "$red"))},
+	{name: "a running pod that leaves its gang", try: after(creates(gang), runs("try-task-0-0", "try-task-0-1"),
+		patches("Pod", "try-task-0-0", `metadata: {annotations: {scheduling.k8s.io/group-name: null}}`)), refused: "stays as it was created", held: uses("2")},
+	{name: "a waiting pod that leaves its gang", try: after(creates(`{kind: PodGroup, spec: {queue: $red, minMember: 3}}`), creates(member),
+		patches("Pod", "try", `metadata: {annotations: {scheduling.k8s.io/group-name: null}}`)), refused: "stays as it was created"},
+
+	// So is the label of a group of PrimeHub.
+	{name: "a pod of another's group", try: after(creates(`{kind: Pod, metadata: {labels: {primehub.io/group: escaped-$blue}, annotations: {
+		scheduling.volcano.sh/queue-name: $red}}}`), runs("try")), held: both(uses("1"), charged("try", "$red"))}, // a queue goes before a group
+	{name: "a Job whose pods are of another's group", try: after(creates(`{kind: Job, spec: {queue: $red, tasks: [{replicas: 1, template: {metadata: {labels: {
+		primehub.io/group: escaped-$blue}}}}]}}`), runs("try-task-0-0")), held: both(uses("1"), charged("try-task-0-0", "$red"))},
+	{name: "a pod that changes its group", try: after(creates(inQueue), runs("try"), patches("Pod", "try", `metadata: {labels: {primehub.io/group: escaped-$blue}}`)),
+		refused: "metadata.labels[primehub.io/group]", held: uses("1")},
 
 	// The name of a user is judged in the same way.
 	{name: "a Job in another's name", try: creates(`{kind: Job, metadata: {labels: {muster.sh/user: $blue}}, spec: {queue: $red, tasks: [{replicas: 1}]}}`),
@@ -36,7 +56,7 @@ var names = []row{
 		refused: "$red may not act for user $blue"},
 	{name: "a PodGroup that changes its name", try: after(creates(`{kind: PodGroup, metadata: {labels: {muster.sh/user: $red}}, spec: {queue: $red}}`),
 		patches("PodGroup", "try", `metadata: {labels: {muster.sh/user: $blue}}`)), refused: "$red may not act for user $blue"},
-	{name: "a pod in another's name", try: creates(`{kind: Pod, metadata: {labels: {muster.sh/user: $blue}}}`), refused: "$red may not act for user $blue"},
+	{name: "a pod in another's name", try: creates(`{kind: Pod, metadata: {labels: {muster.sh/user: $blue}, annotations: {scheduling.volcano.sh/queue-name: $red}}}`), refused: "$red may not act for user $blue"},
 	{name: "a Deployment in another's name", try: creates(`{kind: Deployment, spec: {replicas: 2, template: {metadata: {labels: {muster.sh/user: $blue},
 		annotations: {scheduling.volcano.sh/queue-name: $red}}}}}`), held: both(replicasRefused("may not act for user $blue"), nothingStarts)},
 
@@ -64,13 +84,13 @@ var names = []row{
 		scheduling.volcano.sh/queue-name: $red, volcano.sh/queue-name: $blue}}, spec: {schedulerName: muster}}`), runs("try")), held: uses("1")},
 	{name: "a pod of the default scheduler", try: after(creates(`{kind: Pod, metadata: {annotations: {scheduling.volcano.sh/queue-name: $red}}}`), runs("try")), held: uses("1")},
 	{name: "a pod of an unknown scheduler", try: creates(`{kind: Pod, metadata: {annotations: {scheduling.volcano.sh/queue-name: $red}}, spec: {schedulerName: nobody}}`),
-		held: nothingStarts},
+		refused: "spec.schedulerName: pods of this namespace are for Muster's schedulers, and nobody is none"},
 	{name: "a pod in another's gang", try: creates(`{kind: Pod, metadata: {annotations: {scheduling.k8s.io/group-name: resident}}, spec: {schedulerName: muster}}`),
 		held: waits("try", "PodGroup")},
 	{name: "a pod of a gang by its whole name", try: creates(`{kind: Pod, metadata: {annotations: {scheduling.k8s.io/group-name: $blue/resident}}, spec: {schedulerName: muster}}`),
 		held: waits("try", "PodGroup")},
 	{name: "a pod of a gang of scheduler-plugins", try: creates(`{kind: Pod, metadata: {labels: {scheduling.x-k8s.io/pod-group: resident}}, spec: {schedulerName: muster}}`),
-		held: nothingStarts},
+		refused: "may use queue default"},
 	{name: "a native gang", try: creates(`{apiVersion: scheduling.k8s.io/v1beta1, kind: PodGroup, spec: {schedulingPolicy: {gang: {minCount: 1}}}}`),
 		refused: "cannot create resource"},
 }

@@ -39,6 +39,8 @@ var shares = []row{
 	{name: "a Job that is suspended", try: creates(`{kind: Job, spec: {queue: $red, suspend: true, tasks: [{replicas: 8}]}}`), held: both(nothingStarts, othersGetTheirShare)},
 
 	// A class is a privilege, and counts only if the pods may have it.
+	{name: "a class of the PodGroup", try: after(classRefused, creates(full), runs("try-task-0-7"), creates(`{kind: PodGroup, spec: {queue: $red, minMember: 1,
+		priorityClassName: court-high}}`), creates(member)), held: both(uses("8"), waits("try", "needed"))},
 	{name: "a class of the Job", try: after(classRefused, creates(full), runs("try-task-0-7"), creates(`{kind: Job, metadata: {name: more}, spec: {queue: $red, priorityClassName: court-high, tasks: [{replicas: 8}]}}`)),
 		held: both(uses("8"), says("more", "exceeded quota"))},
 }

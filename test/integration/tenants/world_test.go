@@ -137,7 +137,7 @@ func (m *tenant) awaitRights(t *testing.T) {
 		_, err := m.objects(object).Create(t.Context(), object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err
 	}
-	pod := parse(`{kind: Pod}`)[0]
+	pod := parse(`{kind: Pod, metadata: {annotations: {scheduling.volcano.sh/queue-name: ` + m.name + `}}}`)[0]
 	soon(t, "the rights of "+m.name, func() string {
 		if err := try(m.name); err != nil {
 			return err.Error()
