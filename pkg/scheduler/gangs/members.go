@@ -180,6 +180,9 @@ func (t *Tracker) DeletePod(pod *corev1.Pod) {
 		t.awaitOutcome(g, m, pod)
 		t.leave(g, m)
 	}
+	if pod.Spec.NodeName != "" {
+		t.leaving.Delete(pod.UID) // it was bound, so it had no room to give back
+	}
 	t.WaitList.gone(pod.UID)
 }
 

@@ -454,6 +454,21 @@ func TestAMemberThatGoesInItsCycleDoesNotStayInPermit(t *testing.T) {
 	}
 }
 
+// TestAPodThatLeftItsGangWhenItWasBoundIsForgotten: the tracker hears last that the pod had left its gang. The random histories found it.
+func TestAPodThatLeftItsGangWhenItWasBoundIsForgotten(t *testing.T) {
+	tr := openTracker(t)
+	startAttempt(t, tr, 3)
+	member := memberNamed("m1").Obj()
+	require.Equal(t, Chosen, tr.Enter(member).Role)
+	permit(tr, member)
+	tr.Order.Bound(member.UID)
+	left := memberNamed("m1").Group("other").Obj()
+	tr.SetPod(left)
+	tr.SetPod(on(left, "node"))
+	tr.DeletePod(on(left, "node"))
+	assert.Empty(t, tr.leaving)
+}
+
 func TestAMemberWhoseBindingFailsTakesItsRoomThoughItIsReserved(t *testing.T) {
 	tr := openTracker(t)
 	pods := gangOf(tr, "g", 2, 2)
