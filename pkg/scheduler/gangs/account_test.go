@@ -261,3 +261,22 @@ func TestASystemCriticalPodIsChargedAndNeverWaits(t *testing.T) {
 	assert.Equal(t, "q", charged.Account)
 	assert.Equal(t, "q", chargedTo(tr, "critical"))
 }
+
+// TestMembersLoseTheAccountOfAnEarlierPodGroup: a pod that another client bound keeps its account when its PodGroup is deleted. A new PodGroup
+// without an account ends that. The random histories found that the charge stayed.
+func TestMembersLoseTheAccountOfAnEarlierPodGroup(t *testing.T) {
+	tr := openTracker(t)
+	first := groupIn(schedulingv1beta1.PodGroupInqueue, 1)
+	first.Spec.Queue = "q"
+	tr.SetPodGroup(first)
+	pod := on(memberNamed("m1").Obj(), "node")
+	tr.SetPod(pod)
+	tr.DeletePodGroup(first)
+	account, _, _ := tr.Quota.Ledger.Charged(pod.UID)
+	require.Equal(t, "q", account)
+	second := groupIn(schedulingv1beta1.PodGroupInqueue, 1)
+	second.UID, second.Spec.Queue = "second", ""
+	tr.SetPodGroup(second)
+	_, _, charged := tr.Quota.Ledger.Charged(pod.UID)
+	assert.False(t, charged)
+}

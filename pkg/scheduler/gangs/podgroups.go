@@ -23,7 +23,8 @@ func (t *Tracker) setPodGroup(key Key, pg *schedulingv1beta1.PodGroup) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	g := t.group(key)
-	if !g.podGroup.exists || g.podGroup.uid != pg.UID {
+	isNew := !g.podGroup.exists || g.podGroup.uid != pg.UID
+	if isNew {
 		t.renew(g, pg)
 	}
 	if g.Succeeded != int(pg.Status.Succeeded) || g.podGroup.failed != pg.Status.Failed {
@@ -32,6 +33,9 @@ func (t *Tracker) setPodGroup(key Key, pg *schedulingv1beta1.PodGroup) {
 	wasReserved := g.podGroup.reserved
 	g.take(pg)
 	t.settleAccount(g)
+	if isNew {
+		t.Quota.chargeMembers(g) // its bound members may have kept the account of an earlier PodGroup
+	}
 	t.Quota.keepFor(g, wasReserved)
 	t.changed(g)
 	if !t.isAdmitted(g) {
