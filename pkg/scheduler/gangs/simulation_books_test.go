@@ -109,7 +109,8 @@ func (b *books) setGroup(pg *schedulingv1beta1.PodGroup) {
 	if simRunIsOver(pg) {
 		delete(b.started, b.runOf(key))
 	}
-	if slices.ContainsFunc(pg.Status.Conditions, func(c schedulingv1beta1.PodGroupCondition) bool { return c.Type == schedulingv1beta1.PodGroupScheduled }) {
+	completed := pg.Status.Phase == schedulingv1beta1.PodGroupCompleted && !simRunIsOver(pg)
+	if completed || slices.ContainsFunc(pg.Status.Conditions, func(c schedulingv1beta1.PodGroupCondition) bool { return c.Type == schedulingv1beta1.PodGroupScheduled }) {
 		b.started[simRun{key, pg.UID, int64(ptr.Deref(pg.Status.JobVersion, 0))}] = true
 	}
 	b.review()

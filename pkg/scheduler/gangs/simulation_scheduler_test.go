@@ -467,7 +467,7 @@ func (s *simulation) bind() (some bool) {
 				metav1.SetMetaDataAnnotation(&bound.ObjectMeta, key, value)
 			}
 		}
-		s.bindings[uid] = s.books.bindingOf(uid)
+		s.noteBinding(assumed)
 		s.tellPod(bound)
 		if outcome == 24 { // it was bound though the answer said that it was not
 			if s.draw("eventFirst", 0, 1) == 1 {

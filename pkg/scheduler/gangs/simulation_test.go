@@ -293,10 +293,17 @@ func (s *simulation) crash() {
 	for _, uid := range simUIDs(s.binding) {
 		if pod, ok := s.api[uid]; ok && pod.Spec.NodeName == "" && s.draw("arrives", 0, 1) == 1 {
 			s.api[uid] = s.binding[uid]
-			s.bindings[uid] = s.books.bindingOf(uid)
+			s.noteBinding(s.binding[uid])
 		}
 	}
 	s.start()
+}
+
+// noteBinding notes what the scheduler has bound a pod for. The binding of a pod with neither an account nor a gang says nothing.
+func (s *simulation) noteBinding(assumed *corev1.Pod) {
+	if _, written := assumed.Annotations[schedulingv1beta1.ChargedToAnnotation]; written {
+		s.bindings[assumed.UID] = s.books.bindingOf(assumed.UID)
+	}
 }
 
 // simUIDs returns the keys in a stable order, so that a history can be replayed.
@@ -546,6 +553,8 @@ func (s *simulation) bindByHand() {
 		}
 		bound := s.api[uid].DeepCopy()
 		bound.Spec.NodeName = node
+		delete(bound.Annotations, schedulingv1beta1.ChargedToAnnotation) // a policy refuses what others write
+		delete(bound.Annotations, schedulingv1beta1.BoundForAnnotation)
 		s.room[uid] = &simRoom{node: node, cpu: simCPU(bound), bound: true}
 		s.tellPod(bound)
 		return
