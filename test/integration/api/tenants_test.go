@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -213,4 +215,26 @@ func TestAResourceQuotaCountsJobs(t *testing.T) {
 			require.ErrorContains(t, try("second"), "exceeded quota: "+gvr.Resource+", requested: "+string(counted)+"=1, used: "+string(counted)+"=1")
 		})
 	}
+}
+
+// TestAnInventedOwnerOpensNoClosedQueue: PodGroups with a controller are for what ran before the queue closed. A user can write any.
+func TestAnInventedOwnerOpensNoClosedQueue(t *testing.T) {
+	createKnownQueues(t)
+	bind(t, "latecomer", "edit")
+	createServiceAccount(t, "default")
+	give(t, "latecomer-uses", userNamed("latecomer"), mayUse("closed"), mayUse("known"))
+	separateTenants(t)
+	create(t, queues, queueOf("known", ""))
+	user, controller := as(t, "latecomer"), as(t, "system:serviceaccount:muster-system:muster-controller")
+	const refused = "spec.queue: queue closed takes no new work, and latecomer may not make a PodGroup for what ran before"
+	group := func(queue string) map[string]any {
+		return merge(t, parse(t, smallPodGroup), fmt.Sprintf(`{metadata: {ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: r, uid: u, controller: true}]},
+			spec: {queue: %s}}`, queue))
+	}
+	eventually(t, "the policy", func() bool {
+		err := dryRun(t, user, podGroups, group("closed"))
+		return apierrors.IsForbidden(err) && strings.Contains(err.Error(), refused)
+	})
+	require.NoError(t, dryRun(t, user, podGroups, group("known")))
+	require.NoError(t, dryRun(t, controller, podGroups, group("closed")))
 }
