@@ -71,7 +71,7 @@ var reclaimCases = map[string]reclaimCase{
 	"no quota of pods that run for a while":   {2, "org 3 c3; own 3 <org; b 0 <org runs1h", "b b 1 3", "mine own 1 3", ""},
 	"no quota for more than the own share":    {3, "org 6 c6; own 3 <org; b 3 <org", "b b 2 3", "mine own 1 4", ""},
 	"no quota before the delay":               {2, "org 3 c3; own 3 <org delay1h; b 0 <org", "b b 1 3", "mine own 1 3", ""},
-	"a pod that says it must stay":            {2, "own 3; b 0", "x b 1 3 spared; y b 1 3", "mine own 1/1 3", "Reclaimed y 1"},
+	"a pod that says it must stay goes, too":  {1, "own 3; b 0", "b b 1 3 spared", "mine own 1/1 3", "Reclaimed b 1"},
 	"a pod that a budget protects comes last": {2, "own 3; b 0", "x b 1 3 guarded; y b 1 3", "mine own 1/1 3", "Reclaimed y 1"},
 	"a pod that the system needs stays":       {2, "own 3; b 0", "x b 1 3 critical; y b 1 3", "mine own 1/1 3", "Reclaimed y 1"},
 	"a queue whose pods run for a while":      {2, "own 3; a 0 runs1h; b 0", "a a 1 3; b b 1 3", "mine own 1/1 3", "Reclaimed b 1"},
