@@ -50,8 +50,8 @@ func recheckAfter(err error) time.Duration {
 const invalidGroupEvent = "InvalidPodGroup"
 
 // adoption gives a PodGroup to pods that name one of the served schedulers and belong to none: bare pods, and pods of ReplicaSets,
-// StatefulSets, batch/v1 Jobs and the like. The PodGroup goes with its owner, or when its owner is scaled to nothing. A PodGroup that an operator
-// made for the pods of a batch/v1 Job stays, but keeps no quota while the Job is suspended.
+// StatefulSets, batch/v1 Jobs and the like. The PodGroup goes with its owner, or when its owner is scaled to nothing. An operator may have
+// made the PodGroup for the pods of a batch/v1 Job. It stays, but keeps no quota while the Job is suspended.
 type adoption struct {
 	kube      kubernetes.Interface
 	muster    versioned.Interface

@@ -83,8 +83,8 @@ var names = []row{
 	{name: "the annotation of Jobs' pods with another's queue", try: after(creates(`{kind: Pod, metadata: {annotations: {
 		scheduling.volcano.sh/queue-name: $red, volcano.sh/queue-name: $blue}}, spec: {schedulerName: muster}}`), runs("try")), held: uses("1")},
 	{name: "a pod of the default scheduler", try: after(creates(`{kind: Pod, metadata: {annotations: {scheduling.volcano.sh/queue-name: $red}}}`), runs("try")), held: uses("1")},
-	{name: "a pod of an unknown scheduler", try: creates(`{kind: Pod, metadata: {annotations: {scheduling.volcano.sh/queue-name: $red}}, spec: {schedulerName: nobody}}`),
-		refused: "spec.schedulerName: pods of this namespace are for Muster's schedulers, and nobody is none"},
+	{name: "a pod of an unknown scheduler", try: creates(`{kind: Pod, metadata: {annotations: {scheduling.volcano.sh/queue-name: $red}}, spec: {schedulerName: another}}`),
+		refused: "spec.schedulerName: pods of this namespace are for Muster's schedulers, and another is none"},
 	{name: "a pod in another's gang", try: creates(`{kind: Pod, metadata: {annotations: {scheduling.k8s.io/group-name: resident}}, spec: {schedulerName: muster}}`),
 		held: waits("try", "PodGroup")},
 	{name: "a pod of a gang by its whole name", try: creates(`{kind: Pod, metadata: {annotations: {scheduling.k8s.io/group-name: $blue/resident}}, spec: {schedulerName: muster}}`),
