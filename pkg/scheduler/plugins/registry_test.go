@@ -18,7 +18,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/apis/scheduling"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
@@ -41,7 +40,7 @@ type program struct {
 	tracker   *gangs.Tracker
 }
 
-// newProgram makes the program "muster" of second-scheduler.yaml. Its informers are not started yet.
+// newProgram makes the program "muster" of second-scheduler.yaml, but pods need no PodGroup. Its informers are not started yet.
 func newProgram(t *testing.T, pods []runtime.Object, groups ...runtime.Object) *program {
 	t.Helper()
 	metrics.Register()
@@ -53,9 +52,17 @@ func newProgram(t *testing.T, pods []runtime.Object, groups ...runtime.Object) *
 	p.informers = informers.NewSharedInformerFactory(p.client, 0)
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
+	profiles := load(t, "second-scheduler.yaml").Profiles
+	for _, profile := range profiles {
+		for _, plugin := range profile.PluginConfig {
+			if args, ok := plugin.Args.(*config.CoschedulingArgs); ok {
+				args.RequirePodGroup = false
+			}
+		}
+	}
 	made, err := scheduler.New(ctx, p.client, p.informers, nil,
 		func(string) events.EventRecorderLogger { return events.NewFakeRecorder(100) },
-		scheduler.WithProfiles(load(t, "second-scheduler.yaml").Profiles...),
+		scheduler.WithProfiles(profiles...),
 		scheduler.WithFrameworkOutOfTreeRegistry(NewRegistry(p.tracker)))
 	require.NoError(t, err)
 	p.Framework = made.Profiles["muster"]
@@ -103,9 +110,9 @@ func TestNoPodIsTriedBeforePodGroupsAndQueuesWereRead(t *testing.T) {
 	}
 }
 
-// singleNamed is a pod of a queue that is scheduled without a PodGroup, as it is system-critical.
+// singleNamed is a pod of a queue without a PodGroup.
 func singleNamed(name, queue string) *corev1.Pod {
-	return mustertesting.MakePod(name).UID(name).SchedulerName("muster").QueueName(queue).Priority(scheduling.SystemCriticalPriority).Requests("cpu", "2").Obj()
+	return mustertesting.MakePod(name).UID(name).SchedulerName("muster").QueueName(queue).Requests("cpu", "2").Obj()
 }
 
 // pluginNamed is a plugin of the profile.
