@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -199,8 +200,12 @@ func TestTheNamespaceOfATenant(t *testing.T) {
 	})
 
 	patchNamespace(t, `{"labels":{"muster.sh/tenant":"orange"}}`, `{"labels":{"muster.sh/tenant":null}}`)
+	serve(t, "muster,volcano,default-scheduler") // other tests apply manifests with other names
 	other := merge(t, parse(t, tenantPod), `spec: {schedulerName: other}`)
-	eventually(t, "the label is known", func() bool { return dryRun(t, orange, pods, other) != nil })
+	eventually(t, "the label and the names of the schedulers are known", func() bool {
+		err := dryRun(t, orange, pods, other)
+		return err != nil && strings.Contains(err.Error(), "use one of muster, volcano, default-scheduler")
+	})
 	check(t, map[string]judged{
 		"a pod in its queue":                    {orange, pods, tenantPod, inQueue, ""},
 		"a pod for another scheduler":           {orange, pods, tenantPod, `{` + inQueue + `, spec: {schedulerName: other}}`, "spec.schedulerName: pods of this namespace are for Muster's schedulers, and other is none: use one of muster, volcano, default-scheduler"},
@@ -215,6 +220,14 @@ func TestTheNamespaceOfATenant(t *testing.T) {
 	eventually(t, "pods of the namespace are in its queue", func() bool {
 		return dryRun(t, orange, pods, merge(t, parse(t, tenantPod), `spec: {schedulerName: muster}`)) == nil
 	})
+}
+
+// serve says which schedulers Muster serves.
+func serve(t *testing.T, names string) {
+	t.Helper()
+	_, err := admin(t).CoreV1().ConfigMaps("muster-system").Patch(t.Context(), "muster-scheduler-names", types.MergePatchType,
+		fmt.Appendf(nil, `{"data":{"served":%q}}`, names), metav1.PatchOptions{})
+	require.NoError(t, err)
 }
 
 // patchNamespace changes the metadata of the namespace default for as long as the test runs.
