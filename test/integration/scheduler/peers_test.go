@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/localcluster"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
@@ -285,7 +286,8 @@ func (w *world) uids(prefix string) map[string]types.UID {
 // incomplete, nor for a pod that fits nowhere even then.
 func TestT8_NoEvictionWithoutAPlaceForAll(t *testing.T) {
 	w := newWorld(t, 2)
-	w.create(w.pod("low-0", "", w.class(10)), w.pod("low-1", "", w.class(10)))
+	inDefault := aloneIn(schedulingv1beta1.DefaultQueue) // as the gangs: surplus evicts nothing outside all queues
+	w.create(w.pod("low-0", "", w.class(10), inDefault), w.pod("low-1", "", w.class(10), inDefault))
 	w.expectBound("low-", 2)
 	settled := w.uids("low-")
 	w.createGroup("g", 3, "")

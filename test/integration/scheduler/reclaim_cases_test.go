@@ -148,7 +148,7 @@ func (w *world) queueOf(words []string) {
 		for _, word := range words[2:] {
 			switch {
 			case word == "keep":
-				q.Spec.Reclaimable = new(bool)
+				notReclaimable(q)
 			case word[0] == '<':
 				q.Spec.Parent = w.namespace + "-" + word[1:]
 			case word[0] == 'c':

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
@@ -32,6 +31,9 @@ func (w *world) queue(name, deserved string, change ...func(*schedulingv1beta1.Q
 	})
 	return q.Name
 }
+
+// notReclaimable is a queue that gives nothing back, whatever it has borrowed.
+func notReclaimable(q *schedulingv1beta1.Queue) { q.Spec.Reclaimable = new(bool) }
 
 func capability(cpu string) func(*schedulingv1beta1.Queue) {
 	return func(q *schedulingv1beta1.Queue) {
@@ -100,15 +102,14 @@ func TestAPodKeepsWhatItTookByShareFromAHigherPriority(t *testing.T) {
 
 func TestAPodThatTookBackByShareEvictsNoneWhileItsVictimsLeave(t *testing.T) {
 	w := newWorld(t, 2)
-	owed, borrows := w.queue("owed", "9"), w.queue("borrows", "0")
+	owed, borrows, keeps := w.queue("owed", "9"), w.queue("borrows", "0"), w.queue("keeps", "0", notReclaimable)
 	slow := func(p *corev1.Pod) { *p.Spec.TerminationGracePeriodSeconds = 30 }
-	w.create(w.pod("first-0", "", aloneIn(borrows), w.class(500), slow), w.pod("second-0", "", aloneIn(borrows), w.class(400), slow, w.setWord("", "spared")))
+	w.create(w.pod("first-0", "", aloneIn(borrows), w.class(500), slow), w.pod("second-0", "", aloneIn(keeps), w.class(400), slow))
 	w.create(w.pod("small-0", "", func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Requests = mustertesting.Resources("cpu", "1") }))
 	w.expectBound("", 3)
 	w.create(w.pod("mine-0", "", aloneIn(owed)))
 	w.eventually("the eviction is told", func() bool { return w.evictions() == "Reclaimed first 1" })
-	allow := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, batchv1alpha1.PodPreemptableKey)
-	_, err := kube.CoreV1().Pods(w.namespace).Patch(w.ctx, "second-0", types.MergePatchType, allow, metav1.PatchOptions{})
+	_, err := muster.SchedulingV1beta1().Queues().Patch(w.ctx, keeps, types.MergePatchType, []byte(`{"spec":{"reclaimable":true}}`), metav1.PatchOptions{})
 	require.NoError(t, err)
 	w.remove("small-0") // so that the pod is tried again; now it would choose the second one
 	w.expectStays("second-", 1)
@@ -124,7 +125,7 @@ func TestTheQuotaThatAPodTookBackIsKeptUntilItIsBound(t *testing.T) {
 	below := func(q *schedulingv1beta1.Queue) { q.Spec.Parent = w.namespace + "-org" }
 	owed, borrows := w.queue("owed", "6", below), w.queue("borrows", "0", below)
 	w.create(w.pod("first-0", "", aloneIn(borrows), func(p *corev1.Pod) { *p.Spec.TerminationGracePeriodSeconds = 30 }))
-	w.create(w.pod("other-0", "", aloneIn(borrows), w.setWord("", "spared")))
+	w.create(w.pod("other-0", "", aloneIn(w.queue("keeps", "0", below, notReclaimable))))
 	w.expectBound("", 2)
 	w.create(w.pod("mine-0", "", aloneIn(owed)))
 	w.eventually("the pod says what it waits for", func() bool {
