@@ -88,7 +88,8 @@ type finding struct{ module, version, fixed string }
 // stdlib is how the scanner calls Go's own packages.
 const stdlib = "stdlib"
 
-// collect reads the messages of a scan. Findings in modules and packages whose code is not in the program are left out.
+// collect reads the messages of a scan. Findings in modules and packages whose code is not in the program are left out. If a vulnerability is in a
+// module and in Go itself, the module counts.
 func collect(output io.Reader, found map[string]finding) error {
 	for decoder := json.NewDecoder(output); ; {
 		var message struct {
@@ -105,7 +106,11 @@ func collect(output io.Reader, found map[string]finding) error {
 		if err != nil {
 			return err
 		}
-		if f := message.Finding; f != nil && len(f.Trace) > 0 && f.Trace[0].Function != "" {
+		f := message.Finding
+		if f == nil || len(f.Trace) == 0 || f.Trace[0].Function == "" {
+			continue
+		}
+		if other, isFound := found[f.OSV]; !isFound || other.module == stdlib {
 			found[f.OSV] = finding{f.Trace[0].Module, f.Trace[0].Version, f.Fixed}
 		}
 	}

@@ -6,12 +6,13 @@ import (
 	"testing"
 )
 
-// output has a module that is required, a symbol that is linked, and one of Go itself.
+// output has a module that is required, and a symbol that is linked and is in Go itself, too. It has one of Go alone.
 const output = `{"config": {"scanner_name": "govulncheck"}}
 {"osv": {"id": "GO-1"}}
 {"finding": {"osv": "GO-1", "trace": [{"module": "example.com/required", "version": "v1.0.0"}]}}
 {"finding": {"osv": "GO-2", "fixed_version": "v1.1.0", "trace": [{"module": "example.com/linked", "version": "v1.0.0", "package": "p", "function": "F"}]}}
 {"finding": {"osv": "GO-3", "fixed_version": "v1.26.9", "trace": [{"module": "stdlib", "version": "v1.26.8", "package": "p", "function": "F"}]}}
+{"finding": {"osv": "GO-2", "fixed_version": "v1.26.9", "trace": [{"module": "stdlib", "version": "v1.26.8", "package": "p", "function": "F"}]}}
 `
 
 func TestJudge(t *testing.T) {
