@@ -10,12 +10,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
-	musterinformers "github.com/muster-sched/muster/pkg/client/informers/externalversions"
 	"github.com/muster-sched/muster/test/integration/harness"
 )
 
@@ -51,30 +49,15 @@ type cellRecord struct {
 
 func startRecord(ctx context.Context, env *harness.Env) (*record, error) {
 	r := &record{cells: map[string]*cellRecord{}}
-	kube, muster := informers.NewSharedInformerFactory(env.Kube, 0), musterinformers.NewSharedInformerFactory(env.Muster, 0)
-	scheduling := muster.Scheduling().V1beta1()
-	synced := make([]cache.InformerSynced, 0, 3)
-	for informer, handler := range map[cache.SharedIndexInformer]cache.ResourceEventHandler{
-		kube.Core().V1().Pods().Informer(): follow(func(c *cellRecord, pod *corev1.Pod) { c.see(pod) }, func(c *cellRecord, pod *corev1.Pod) { c.seeGone(pod) }, r),
-		scheduling.PodGroups().Informer(): follow(
+	err := harness.Follow(ctx, env,
+		follow(func(c *cellRecord, pod *corev1.Pod) { c.see(pod) }, func(c *cellRecord, pod *corev1.Pod) { c.seeGone(pod) }, r),
+		follow(
 			func(c *cellRecord, group *schedulingv1beta1.PodGroup) { c.groups[group.Name] = group },
 			func(c *cellRecord, group *schedulingv1beta1.PodGroup) { delete(c.groups, group.Name) }, r),
-		scheduling.Queues().Informer(): follow(
+		follow(
 			func(c *cellRecord, queue *schedulingv1beta1.Queue) { c.queues[queue.Name] = queue },
-			func(c *cellRecord, queue *schedulingv1beta1.Queue) { delete(c.queues, queue.Name) }, r),
-	} {
-		registration, err := informer.AddEventHandler(handler)
-		if err != nil {
-			return nil, fmt.Errorf("watching: %w", err)
-		}
-		synced = append(synced, registration.HasSynced)
-	}
-	kube.Start(ctx.Done())
-	muster.Start(ctx.Done())
-	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
-		return nil, fmt.Errorf("reading what exists: %w", context.Cause(ctx))
-	}
-	return r, nil
+			func(c *cellRecord, queue *schedulingv1beta1.Queue) { delete(c.queues, queue.Name) }, r))
+	return r, err
 }
 
 // follow makes handlers that tell the cell of an object's namespace. Queues have the name of their cell's namespace.

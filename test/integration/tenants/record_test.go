@@ -13,14 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 	resourcehelper "k8s.io/component-helpers/resource"
 
-	musterinformers "github.com/muster-sched/muster/pkg/client/informers/externalversions"
-
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/localcluster"
+	"github.com/muster-sched/muster/test/integration/harness"
 )
 
 // Keys of pods that say what is charged. They are written out, as this checker shares nothing with the product.
@@ -50,28 +48,12 @@ func startRecord(ctx context.Context) (*record, error) {
 		pods: map[types.UID]*corev1.Pod{}, created: map[types.UID]*corev1.Pod{}, queueOfGroup: map[types.NamespacedName]string{},
 		parents: map[string]string{}, capabilities: map[string]corev1.ResourceList{},
 	}
-	kube, muster := informers.NewSharedInformerFactory(env.Kube, 0), musterinformers.NewSharedInformerFactory(env.Muster, 0)
-	scheduling := muster.Scheduling().V1beta1()
-	synced := make([]cache.InformerSynced, 0, 3)
-	for informer, handler := range map[cache.SharedIndexInformer]cache.ResourceEventHandler{
-		kube.Core().V1().Pods().Informer(): follow(r, r.seePod, r.forgetPod),
-		scheduling.PodGroups().Informer(): follow(r, r.seeGroup, func(group *schedulingv1beta1.PodGroup) {
+	err := harness.Follow(ctx, env, follow(r, r.seePod, r.forgetPod),
+		follow(r, r.seeGroup, func(group *schedulingv1beta1.PodGroup) {
 			delete(r.queueOfGroup, types.NamespacedName{Namespace: group.Namespace, Name: group.Name})
 		}),
-		scheduling.Queues().Informer(): follow(r, r.seeQueue, func(*schedulingv1beta1.Queue) {}),
-	} {
-		registration, err := informer.AddEventHandler(handler)
-		if err != nil {
-			return nil, fmt.Errorf("watching: %w", err)
-		}
-		synced = append(synced, registration.HasSynced)
-	}
-	kube.Start(ctx.Done())
-	muster.Start(ctx.Done())
-	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
-		return nil, fmt.Errorf("reading what exists: %w", context.Cause(ctx))
-	}
-	return r, nil
+		follow(r, r.seeQueue, func(*schedulingv1beta1.Queue) {}))
+	return r, err
 }
 
 // follow makes handlers that run under the lock of the record.
