@@ -140,8 +140,8 @@ var staysOnLostNodes = []corev1.Toleration{
 	{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
 }
 
-// annotationsOf are the pod's annotations: the PhJob's, but for those that charge pods and the copy that kubectl keeps of it; its PodGroup and
-// its queue; and what PrimeHub reads.
+// annotationsOf are the annotations of a PhJob's pod. They name its PodGroup and its queue, and what PrimeHub reads. Those of the PhJob are
+// copied. Left out are keys that charge a pod, and the copy of the PhJob that kubectl keeps.
 func annotationsOf(job *primehubv1alpha1.PhJob, queue string) map[string]string {
 	annotations := schedulingv1beta1.WithoutAccount(job.Annotations)
 	delete(annotations, corev1.LastAppliedConfigAnnotation)

@@ -53,8 +53,9 @@ func (t *Tree) overuse(q *queue) (o Overuse, above bool) {
 // units, in that order. The tree does not change. Nothing is chosen from a queue that is not reclaimable. The same holds below one, up to
 // the queue that uses too much.
 //
-// Of the children of a queue, those that use more than their shares give it all back: a queue within its share loses nothing for the use of
-// another one. Only where no child uses more than its share, all of them give. Users of a queue have no shares. With nil shares, all give.
+// If some children of a queue use more than their shares, units are chosen from these only. A queue within its share loses nothing for another
+// one. If no child uses more than its share, units are chosen from all of them. The same holds for users, which have no shares, and with nil
+// shares.
 //
 // A unit larger than what is still above the capability is chosen only when no smaller one is left. Each chosen unit is needed: with it the
 // queue would be above its capability. No queue from that of the unit up to this one falls below its guarantee; so the queue may stay above

@@ -260,7 +260,7 @@ func (t *Tracker) standsForItself(pod *corev1.Pod) bool {
 	return m == nil || g.Seated()
 }
 
-// takeSingles empties a set of waiting pods, and returns those that still stand for themselves.
+// takeSingles empties a set of waiting pods. It returns those that are still single pods or surplus.
 func (t *Tracker) takeSingles(waiting map[types.UID]*corev1.Pod) []*corev1.Pod {
 	return t.onlySingles(takeAll(waiting))
 }

@@ -261,7 +261,7 @@ func TestNoSurplusTakesWhatAWaitingMinimumCouldUse(t *testing.T) {
 			s.createGang(s.newName("elastic"), gangSpec{queue: s.drawQueue(), size: 12, minimum: 1, cpu: int64(s.draw("cpu", 1, 2)) * 1000, priority: s.drawPriority()})
 		}
 		s.run(50 * time.Millisecond)
-		if s.draw("crowd", 0, 3) == 3 { // older gangs that no place for a small pod helps
+		if s.draw("crowd", 0, 3) == 3 { // older gangs whose members are larger than any place that comes free
 			for range 34 {
 				s.createGang(s.newName("large"), gangSpec{size: 1, minimum: 1, cpu: simNodeSize})
 			}

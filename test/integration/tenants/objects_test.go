@@ -31,8 +31,8 @@ var objects = []row{
 		bindings.Group, bindings.Resource = "admissionregistration.k8s.io", "validatingadmissionpolicybindings"
 		return c.red.in(bindings, "").Delete(c.ctx, "muster-queue-use", metav1.DeleteOptions{})
 	}, refused: "cannot delete resource"},
-	{name: "the names of schedulers", try: patches("ConfigMap", "muster-system/muster-scheduler-names", `data: {served: nobody}`), refused: "cannot patch resource"},
-	{name: "the lease of the scheduler", try: patches("Lease", "muster-system/muster-scheduler", `spec: {holderIdentity: nobody}`), refused: "cannot patch resource"},
+	{name: "the names of schedulers", try: patches("ConfigMap", "muster-system/muster-scheduler-names", `data: {served: other}`), refused: "cannot patch resource"},
+	{name: "the lease of the scheduler", try: patches("Lease", "muster-system/muster-scheduler", `spec: {holderIdentity: red}`), refused: "cannot patch resource"},
 	{name: "an image of its own", try: creates(`{kind: Image, spec: {url: a}}`), refused: "cannot create resource"},
 	{name: "an instance type of its own", try: creates(`{kind: InstanceType, spec: {limits.cpu: 1}}`), refused: "cannot create resource"},
 

@@ -15,8 +15,8 @@ var accountKeys = []string{
 	UserLabel, "primehub.io/group", "primehub.io/user", "scheduling.x-k8s.io/pod-group",
 }
 
-// WithoutAccount returns a copy of labels or annotations without those that charge a pod, or have it join a gang. A controller that makes pods
-// for a user takes over the user's keys this way, and adds the judged ones. The map is never nil.
+// WithoutAccount returns a copy of labels or annotations. It leaves out the keys that decide to which queue, user or gang a pod belongs. Controllers
+// copy what a user wrote this way, and then set these keys themselves. The map is never nil.
 func WithoutAccount(keys map[string]string) map[string]string {
 	rest := make(map[string]string, len(keys))
 	maps.Copy(rest, keys)

@@ -154,8 +154,8 @@ type PodGroupSpec struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	// +optional
 	Queue string `json:"queue,omitempty"`
-	// PriorityClassName names the PriorityClass that orders the gang among other gangs. Once the gang has pods it counts at most as much as
-	// the highest priority of its pods.
+	// PriorityClassName names the PriorityClass that orders the gang among other gangs. Once the gang has pods, its priority is never higher
+	// than the highest of its pods.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	PriorityClassName string `json:"priorityClassName,omitempty"`
