@@ -3,7 +3,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-checks="tree modules format imports codegen docs prose manifests vulnerabilities lint"
+checks="tree modules format imports measure codegen docs prose manifests vulnerabilities lint"
 failed=()
 for check in $checks; do
   started=$SECONDS

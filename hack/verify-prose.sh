@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fails when pages, comments or messages are not plain technical English: hack/prose/rules.go has the words.
+# Fails when pages, comments or messages are not plain technical English: hack/prose/plain/rules.go has the words.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source hack/env.sh

@@ -1,28 +1,37 @@
-// Command measure prints how plain the scheduler is: its sizes, where a gang's phase is derived, and words that we do not use. It fails when a
-// goal is missed.
+// Command measure prints how plain the code is: knots of files and types, sizes, words that we do not use, and more. It fails when a goal is
+// missed. Goals in the list of open goals may be missed, but their figures must not rise.
 package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/muster-sched/muster/hack/prose/plain"
 )
 
 var (
 	// scheduler is the folder of the scheduler's own packages.
-	scheduler = []string{"pkg/scheduler"}
-	// heart is what is counted in lines.
-	heart = []string{"pkg/scheduler", "pkg/placement", "pkg/reservations"}
+	scheduler = "pkg/scheduler"
+	// heart is what is counted in lines: the scheduler, and what it shares with the admission of PodGroups.
+	heart = []string{"pkg/scheduler", "pkg/placement", "pkg/reservations", "pkg/gang", "pkg/quota", "pkg/ledger", "pkg/controllers/usage",
+		"pkg/controllers/podgroup"}
+	// jobs is the controller of Jobs.
+	jobs = []string{"pkg/controllers/job", "pkg/job/plan"}
 	// all is what is read for long functions and words.
 	all = []string{"pkg/scheduler", "pkg/gang", "pkg/placement", "pkg/quota", "pkg/ledger", "pkg/reservations"}
+	// everything is what is read for long sentences.
+	everything = []string{"cmd", "hack", "manifests", "pkg", "test"}
 	// pages are the docs about the scheduler.
 	pages = []string{"docs/concepts.md", "docs/gangs.md", "docs/plain-scheduler.md", "docs/why-pending.md", "docs/install.md",
 		"docs/reference/scheduler-metrics.md", "docs/reference/plugin-arguments.md", "docs/reference/reasons.md"}
@@ -33,10 +42,12 @@ const lifecycle = "pkg/gang/lifecycle.go"
 
 // The goals.
 const (
-	maxFields   = 25
-	maxMethods  = 50
-	maxLines    = 7000
-	maxFunction = 60
+	maxKnot       = 6
+	maxFields     = 25
+	maxMethods    = 50
+	maxHeartLines = 15000
+	maxJobLines   = 5000
+	maxFunction   = 60
 )
 
 // measure is a row of the table.
@@ -51,36 +62,57 @@ type measure struct {
 func (m *measure) missed() bool { return m.value > m.goal || m.exactly && m.value != m.goal }
 
 func main() {
-	measures, err := measureAll()
+	everyPlace := flag.Bool("v", false, "list the places of open goals, too")
+	flag.Parse()
+	measures, err := measureAll(context.Background())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "measure:", err)
 		os.Exit(2)
 	}
-	if !printTable(measures) {
+	if !printTable(measures, open, *everyPlace) {
 		os.Exit(1)
 	}
 }
 
-// printTable prints the measures, then what is wrong. It says whether all goals are met.
-func printTable(measures []measure) bool {
-	met := true
-	fmt.Printf("%-62s %6s %7s\n", "measure", "today", "goal")
+// printTable prints the measures, then places to look at. Places of open goals are printed if all are wanted. It returns false for a goal that
+// is missed and not open, or whose figure has risen.
+func printTable(measures []measure, open map[string]int, everyPlace bool) bool {
+	passed := true
+	var explained []measure
+	fmt.Printf("%-75s %6s %8s\n", "measure", "today", "goal")
+	unused := maps.Clone(open)
 	for _, m := range measures {
+		limit, isOpen := open[m.name]
+		delete(unused, m.name)
 		mark, sign := "", "<="
-		if m.missed() {
-			mark, met = "  MISSED", false
+		switch {
+		case isOpen && !m.missed():
+			mark = "  met: remove it from the list of open goals"
+		case isOpen && m.value < limit:
+			mark = fmt.Sprintf("  open: lower its figure in the list from %d to %d", limit, m.value)
+		case isOpen && m.value == limit:
+			mark = "  open"
+		case isOpen:
+			mark, passed = fmt.Sprintf("  RISEN above %d", limit), false
+		case m.missed():
+			mark, passed = "  MISSED", false
 		}
 		if m.exactly {
 			sign = "="
 		}
-		fmt.Printf("%-62s %6d %7s%s\n", m.name, m.value, fmt.Sprintf("%s %d", sign, m.goal), mark)
-	}
-	for _, m := range measures {
-		if m.missed() && len(m.where) > 0 {
-			fmt.Printf("\n%s:\n  %s\n", m.name, strings.Join(m.where, "\n  "))
+		if m.missed() && len(m.where) > 0 && (everyPlace || !isOpen || m.value > limit) {
+			explained = append(explained, m)
 		}
+		fmt.Printf("%-75s %6d %8s%s\n", m.name, m.value, fmt.Sprintf("%s %d", sign, m.goal), mark)
 	}
-	return met
+	for _, name := range slices.Sorted(maps.Keys(unused)) {
+		fmt.Printf("UNKNOWN: %s stands in the list of open goals, and nothing with this name is measured\n", name)
+		passed = false
+	}
+	for _, m := range explained {
+		fmt.Printf("\n%s:\n  %s\n", m.name, strings.Join(m.where, "\n  "))
+	}
+	return passed
 }
 
 // source is a file of Go.
@@ -127,8 +159,8 @@ func parse(path, text string) (source, error) {
 	return source{path: filepath.ToSlash(path), text: text, file: file, set: set}, err
 }
 
-func measureAll() ([]measure, error) {
-	own, err := read(scheduler)
+func measureAll(ctx context.Context) ([]measure, error) {
+	packages, err := load(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -136,6 +168,56 @@ func measureAll() ([]measure, error) {
 	if err != nil {
 		return nil, err
 	}
+	jobLines, err := read(slices.DeleteFunc(slices.Clone(jobs), isMissing))
+	if err != nil {
+		return nil, err
+	}
+	texts, err := textMeasures(ctx)
+	if err != nil {
+		return nil, err
+	}
+	byHand := passedOn(packages, scheduler)
+	measures := append(tied(packages, open),
+		measure{name: "calls in " + scheduler + " that pass a consequence on, but in " + applies, value: len(byHand), where: byHand},
+		measure{name: "lines of the scheduler and of what it shares with admission", value: linesOf(counted), goal: maxHeartLines, where: heart},
+		measure{name: "lines of " + strings.Join(jobs, " + "), value: linesOf(jobLines), goal: maxJobLines})
+	return append(measures, texts...), nil
+}
+
+// isMissing says that a folder is not there. pkg/job/plan is yet to be made.
+func isMissing(folder string) bool {
+	_, err := os.Stat(folder)
+	return err != nil
+}
+
+// tied measures knots and circles: for each package that misses a goal or is in the list of open goals, and for all others together.
+func tied(packages []checked, open map[string]int) (measures []measure) {
+	others := []measure{
+		{name: "files in one knot: any other package", goal: maxKnot},
+		{name: "fields of a circle of types: any other package", goal: maxFields},
+		{name: "methods of a circle of types: any other package", goal: maxMethods},
+	}
+	for _, c := range packages {
+		knot := c.knot()
+		fields, methods := c.circles()
+		for i, m := range []measure{
+			{name: "files in one knot: " + c.folder, value: len(knot), goal: maxKnot, where: knot},
+			{name: "fields of a circle of types: " + c.folder, value: fields.fields, goal: maxFields, where: fields.types},
+			{name: "methods of a circle of types: " + c.folder, value: methods.methods, goal: maxMethods, where: methods.types},
+		} {
+			m.where = []string{strings.Join(m.where, " ")}
+			if _, isOpen := open[m.name]; isOpen || m.missed() {
+				measures = append(measures, m)
+			} else {
+				others[i].value = max(others[i].value, m.value)
+			}
+		}
+	}
+	return append(measures, others...)
+}
+
+// textMeasures are those that need no types.
+func textMeasures(ctx context.Context) ([]measure, error) {
 	sources, err := read(all)
 	if err != nil {
 		return nil, err
@@ -148,88 +230,60 @@ func measureAll() ([]measure, error) {
 		}
 		words = append(words, wordsOfText(page, string(text), false)...)
 	}
-	imports, err := objections()
+	imports, err := objections(ctx)
 	if err != nil {
 		return nil, err
 	}
-	fields, methods := largestStruct(own), mostMethods(own)
+	sentences, err := longSentences()
+	if err != nil {
+		return nil, err
+	}
+	concepts, err := os.ReadFile("CONTRIBUTING.md")
+	if err != nil {
+		return nil, err
+	}
 	inside, outside := statusLiterals(sources)
 	long := longFunctions(sources)
-	return []measure{
-		{name: "fields of the largest struct in pkg/scheduler: " + fields.name, value: fields.count, goal: maxFields},
-		{name: "methods of the largest type in pkg/scheduler: " + methods.name, value: methods.count, goal: maxMethods},
-		{name: "lines of " + strings.Join(heart, " + "), value: linesOf(counted), goal: maxLines},
-		{name: "functions that derive a gang's phase", value: len(inside), goal: 1, exactly: true, where: inside},
-		{name: "places elsewhere that make a gang.Status", value: len(outside), where: outside},
-		{name: fmt.Sprintf("functions of more than %d lines", maxFunction), value: len(long), where: long},
-		{name: "words that we do not use", value: len(words), where: words},
-		{name: "imports that break the order of packages", value: len(imports), where: imports},
-	}, nil
+	return append(conceptsOf(string(concepts)),
+		measure{name: "functions that derive a gang's phase", value: len(inside), goal: 1, exactly: true, where: inside},
+		measure{name: "places elsewhere that make a gang.Status", value: len(outside), where: outside},
+		measure{name: fmt.Sprintf("functions of more than %d lines", maxFunction), value: len(long), where: long},
+		measure{name: "words that we do not use", value: len(words), where: words},
+		measure{name: "sentences of comments that are too long", value: len(sentences), where: sentences},
+		measure{name: "imports that break the order of packages", value: len(imports), where: imports},
+	), nil
+}
+
+// longSentences lists the sentences of comments with too many words, tests included.
+func longSentences() (found []string, err error) {
+	for _, folder := range everything {
+		err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			long, err := plain.LongComments(filepath.ToSlash(path), string(text))
+			found = append(found, long...)
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("reading the comments of %s: %w", folder, err)
+		}
+	}
+	return found, nil
 }
 
 // objections are what verifyimports prints, among it imports of k8s.io/kubernetes beyond the plugin interfaces.
-func objections() ([]string, error) {
-	out, err := exec.CommandContext(context.Background(), "go", "run", "./hack/verifyimports").Output()
+func objections(ctx context.Context) ([]string, error) {
+	out, err := exec.CommandContext(ctx, "go", "run", "./hack/verifyimports").Output()
 	lines := strings.FieldsFunc(string(out), func(r rune) bool { return r == '\n' })
 	if err != nil && len(lines) == 0 {
 		return nil, fmt.Errorf("running verifyimports: %w", err)
 	}
 	return lines, nil
-}
-
-// named is a type, and how many of something it has.
-type named struct {
-	name  string
-	count int
-}
-
-// largestStruct finds the struct type with the most fields.
-func largestStruct(sources []source) (largest named) {
-	for _, s := range sources {
-		ast.Inspect(s.file, func(n ast.Node) bool {
-			spec, ok := n.(*ast.TypeSpec)
-			if !ok {
-				return true
-			}
-			if fields, ok := spec.Type.(*ast.StructType); ok && fields.Fields.NumFields() > largest.count {
-				largest = named{s.file.Name.Name + "." + spec.Name.Name, fields.Fields.NumFields()}
-			}
-			return true
-		})
-	}
-	return largest
-}
-
-// mostMethods finds the type with the most methods.
-func mostMethods(sources []source) (most named) {
-	counts := map[string]int{}
-	for _, s := range sources {
-		for _, decl := range s.file.Decls {
-			f, ok := decl.(*ast.FuncDecl)
-			if !ok || f.Recv == nil {
-				continue
-			}
-			name := s.file.Name.Name + "." + receiver(f.Recv.List[0].Type)
-			counts[name]++
-			if counts[name] > most.count {
-				most = named{name, counts[name]}
-			}
-		}
-	}
-	return most
-}
-
-// receiver is the name of the type of a method.
-func receiver(expr ast.Expr) string {
-	switch e := expr.(type) {
-	case *ast.StarExpr:
-		return receiver(e.X)
-	case *ast.IndexExpr:
-		return receiver(e.X)
-	case *ast.Ident:
-		return e.Name
-	}
-	return ""
 }
 
 // linesOf counts lines as wc does.

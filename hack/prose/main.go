@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+
+	"github.com/muster-sched/muster/hack/prose/plain"
 )
 
 func main() {
@@ -35,7 +37,7 @@ func run() ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		found, err := check(name, string(content))
+		found, err := plain.Check(name, string(content))
 		if err != nil {
 			return nil, err
 		}
@@ -61,30 +63,4 @@ func texts() ([]string, error) {
 		}
 	}
 	return names, nil
-}
-
-// check returns what is wrong with a file, each with its place.
-func check(name, content string) ([]string, error) {
-	var found []string
-	pieces, err := piecesOf(name, content)
-	for _, p := range pieces {
-		place := fmt.Sprintf("%s:%d: ", name, p.line)
-		for _, sentence := range sentences(p.text) {
-			for _, f := range wrong(sentence) {
-				found = append(found, place+f.String())
-			}
-			if count := len(strings.Fields(sentence)); count > maxWords {
-				long := finding{firstWords(sentence), fmt.Sprintf("%d words are too many for a sentence: split it, %d are the most", count, maxWords)}
-				found = append(found, place+long.String())
-			}
-		}
-	}
-	return found, err
-}
-
-func piecesOf(name, content string) ([]piece, error) {
-	if strings.HasSuffix(name, ".md") {
-		return ofMarkdown(content), nil
-	}
-	return ofGo(name, content)
 }

@@ -1,4 +1,5 @@
-package main
+// Package plain finds what is not plain technical English in pages, comments and messages.
+package plain
 
 import (
 	"fmt"
@@ -72,7 +73,7 @@ var (
 )
 
 // sentences cuts a text into sentences. Code in backquotes and quotations stand for themselves, as one word each.
-func sentences(text string) []string {
+func sentences(text string, sentenceEnd *regexp.Regexp) []string {
 	text = quoted.ReplaceAllString(code.ReplaceAllString(text, "CODE"), "QUOTE")
 	var all []string
 	for {

@@ -1,4 +1,4 @@
-package main
+package plain
 
 import (
 	"strings"
@@ -36,9 +36,9 @@ func TestWrong(t *testing.T) {
 }
 
 func TestSentences(t *testing.T) {
-	assert.Equal(t, []string{"One is here.", "Two, too:", "CODE and QUOTE"}, sentences("One is here. Two, too: `a. b` and \"c. d\""))
-	assert.Equal(t, []string{"Version 1.37 is one word."}, sentences("Version 1.37 is one word."))
-	assert.Empty(t, sentences("  "))
+	assert.Equal(t, []string{"One is here.", "Two, too:", "CODE and QUOTE"}, sentences("One is here. Two, too: `a. b` and \"c. d\"", sentenceEnd))
+	assert.Equal(t, []string{"Version 1.37 is one word."}, sentences("Version 1.37 is one word.", sentenceEnd))
+	assert.Empty(t, sentences("  ", sentenceEnd))
 }
 
 func TestOfMarkdown(t *testing.T) {
@@ -77,13 +77,13 @@ func TestOfGo(t *testing.T) {
 }
 
 func TestCheckNamesThePlace(t *testing.T) {
-	found, err := check("docs/a.md", "# A\n\nNobody is here.\n\n"+strings.Repeat("word ", maxWords)+"end.\n")
+	found, err := Check("docs/a.md", "# A\n\nNobody is here.\n\n"+strings.Repeat("word ", maxWords)+"end.\n")
 	require.NoError(t, err)
 	require.Len(t, found, 2)
 	assert.Contains(t, found[0], `docs/a.md:3: "Nobody": `)
 	assert.Contains(t, found[1], `docs/a.md:5: "word word word word": 21 words`)
 
-	found, err = check("docs/a.md", strings.Repeat("word ", maxWords-1)+"end.\n")
+	found, err = Check("docs/a.md", strings.Repeat("word ", maxWords-1)+"end.\n")
 	require.NoError(t, err)
 	assert.Empty(t, found)
 }

@@ -1,4 +1,4 @@
-package main
+package plain
 
 import (
 	"go/ast"
@@ -71,16 +71,10 @@ func ofMarkdown(content string) []piece {
 func ofGo(name, content string) ([]piece, error) {
 	files := token.NewFileSet()
 	file, err := parser.ParseFile(files, name, content, parser.ParseComments)
-	if err != nil {
+	if err != nil || ast.IsGenerated(file) {
 		return nil, err
 	}
-	if ast.IsGenerated(file) {
-		return nil, nil
-	}
-	var pieces []piece
-	for _, group := range file.Comments {
-		pieces = append(pieces, ofComment(files.Position(group.Pos()).Line, group.Text())...)
-	}
+	pieces := comments(files, file)
 	ast.Inspect(file, func(node ast.Node) bool {
 		literal, ok := node.(*ast.BasicLit)
 		if !ok || literal.Kind != token.STRING {
@@ -93,6 +87,23 @@ func ofGo(name, content string) ([]piece, error) {
 		return true
 	})
 	return pieces, nil
+}
+
+// commentsOf returns the comments of a source file.
+func commentsOf(name, content string) ([]piece, error) {
+	files := token.NewFileSet()
+	file, err := parser.ParseFile(files, name, content, parser.ParseComments)
+	if err != nil || ast.IsGenerated(file) {
+		return nil, err
+	}
+	return comments(files, file), nil
+}
+
+func comments(files *token.FileSet, file *ast.File) (pieces []piece) {
+	for _, group := range file.Comments {
+		pieces = append(pieces, ofComment(files.Position(group.Pos()).Line, group.Text())...)
+	}
+	return pieces
 }
 
 // ofComment cuts a comment into paragraphs and list items, and leaves code out.

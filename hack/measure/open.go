@@ -1,0 +1,25 @@
+package main
+
+// open are the goals that are not met yet, with their figures. A figure may only fall: lower it here with each change that lowers it. A goal
+// that is met leaves the list, and a goal that is not in the list must be met.
+var open = map[string]int{
+	"files in one knot: pkg/scheduler/gangs":            30,
+	"fields of a circle of types: pkg/scheduler/gangs":  78,
+	"methods of a circle of types: pkg/scheduler/gangs": 208,
+
+	"files in one knot: pkg/controllers/job":            33,
+	"fields of a circle of types: pkg/controllers/job":  32,
+	"methods of a circle of types: pkg/controllers/job": 87,
+
+	"files in one knot: pkg/localcluster": 21,
+	"files in one knot: pkg/placement":    12,
+	"files in one knot: hack/docgen":      8,
+
+	"calls in pkg/scheduler that pass a consequence on, but in Apply": 102,
+
+	"lines of the scheduler and of what it shares with admission": 21370,
+	"lines of pkg/controllers/job + pkg/job/plan":                 5429,
+
+	"concepts: gang admission":                37,
+	"sentences of comments that are too long": 692,
+}
