@@ -126,8 +126,9 @@ var pluginInterfaces = []string{
 var moreOfUpstream = map[string][]string{
 	// A program of the user's own is built like this.
 	"test/integration/plainprogram/scheduler": {upstream + "/cmd/kube-scheduler/app"},
+	"pkg/controllers/job":                     {upstream + "/pkg/controller/util/consistency"},
 	// The templates of a Job's pods are completed as the API server does with pods.
-	"pkg/controllers/job": {upstream + "/pkg/apis/core/v1", upstream + "/pkg/controller/util/consistency"},
+	"pkg/job/plan": {upstream + "/pkg/apis/core/v1"},
 	// Both programs must mean the same by a system-critical pod.
 	"pkg/gang": {upstream + "/pkg/apis/scheduling"},
 }

@@ -3,7 +3,6 @@ package job
 import (
 	"context"
 	"fmt"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,12 +11,13 @@ import (
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/job/order"
 	"github.com/muster-sched/muster/pkg/job/phase"
+	"github.com/muster-sched/muster/pkg/job/plan"
 )
 
 // act does what the status announces: it deletes the pods that the status counts as terminating, and creates missing ones. A refused
 // request does not stop the other requests; the first error is returned.
-func (c *Controller) act(ctx context.Context, job *batchv1alpha1.Job, s *snapshot, p *plan, local *localState) error {
-	victims := highestFirst(job, local.notYetDeleted(p.members.victims(), c.clock.Now()))
+func (c *Controller) act(ctx context.Context, job *batchv1alpha1.Job, s *plan.Snapshot, p *plan.Plan, local *localState) error {
+	victims := plan.HighestFirst(job, local.notYetDeleted(p.Members.Victims(), c.clock.Now()))
 	deleted, err := c.deletePods(ctx, job, victims, local)
 	failed := deleteError.of(err)
 	if failed != nil {
@@ -25,11 +25,11 @@ func (c *Controller) act(ctx context.Context, job *batchv1alpha1.Job, s *snapsho
 	}
 	created := true
 	switch {
-	case phase.Runs(job.Status.State.Phase) && !isDeleted(job):
+	case phase.Runs(job.Status.State.Phase) && !plan.IsDeleted(job):
 		created, err = c.run(ctx, job, s, p, local)
 		failed = firstOf(failed, err)
 	case phase.KeepsOnlyFinished(job.Status.State.Phase) && job.Status.Terminating == 0:
-		failed = firstOf(failed, c.dismantle(ctx, job, s.group, local))
+		failed = firstOf(failed, c.dismantle(ctx, job, s.Group, local))
 	}
 	local.unfinished = failed == nil && (!deleted || !created)
 	if local.unfinished && !c.turns.Waits(keyOf(job)) {
@@ -60,38 +60,38 @@ func (c *Controller) dismantle(ctx context.Context, job *batchv1alpha1.Job, grou
 // run gives a live Job its claims, its PodGroup and the objects of its plugins. Once the PodGroup is admitted, it creates the pods. A Job
 // whose data is missing does not ask for room. A Job whose spec cannot run asks for nothing more. all says whether everything that may be
 // created now was created.
-func (c *Controller) run(ctx context.Context, job *batchv1alpha1.Job, s *snapshot, p *plan, local *localState) (all bool, err error) {
-	if s.refusal != nil || s.foreignGroup || s.group == nil && (s.queueProblem != nil || s.claims.problem != nil) {
+func (c *Controller) run(ctx context.Context, job *batchv1alpha1.Job, s *plan.Snapshot, p *plan.Plan, local *localState) (all bool, err error) {
+	if s.Refusal != nil || s.ForeignGroup || s.Group == nil && (s.QueueProblem != nil || s.Claims.Problem != nil) {
 		return true, nil
 	}
-	named, err := c.ensureClaims(ctx, job, s.claims)
+	named, err := c.ensureClaims(ctx, job, s.Claims)
 	if err != nil {
 		return true, claimError.of(err)
 	}
 	if !named {
 		return true, nil
 	}
-	group, err := c.ensureGroup(ctx, job, p, s.group)
+	group, err := c.ensureGroup(ctx, job, p, s.Group)
 	if err != nil {
 		return true, groupError.of(err)
 	}
 	if err := c.applyObjects(ctx, job, &local.plugins); err != nil {
 		return true, pluginError.of(err)
 	}
-	if !isAdmitted(s.group) || !s.claims.isReady() {
+	if !plan.IsAdmitted(s.Group) || !s.Claims.IsReady() {
 		return true, nil
 	}
-	if backoffLeft(job.Status.RestartBackoff, s.now) > 0 {
+	if plan.BackoffLeft(job.Status.RestartBackoff, s.Now) > 0 {
 		return true, nil
 	}
 	priorities := order.Priorities(&job.Spec, c.priorityOf)
-	wanted := p.members.missing(job.Name, p.stage, priorities, p.members.awaited(job.Status.State.Phase, s.now))
+	wanted := p.Members.Missing(job.Name, p.Stage, priorities, p.Members.Awaited(job.Status.State.Phase, s.Now))
 	if len(wanted) > 0 {
 		if err := c.checkSecrets(ctx, job, &local.plugins); err != nil {
 			return true, pluginError.of(err)
 		}
 	}
-	all, err = c.createPods(ctx, job, group, local, newCreation(wanted, priorities, p.stage.Gang(&job.Spec)))
+	all, err = c.createPods(ctx, job, group, local, newCreation(wanted, priorities, p.Stage.Gang(&job.Spec)))
 	local.noteCreation(err, c.clock.Now())
 	return all, createError.of(err)
 }
@@ -99,8 +99,8 @@ func (c *Controller) run(ctx context.Context, job *batchv1alpha1.Job, s *snapsho
 // deleteExpired deletes a Job that has ended, or was aborted, longer ago than its ttlSecondsAfterFinished. It returns a conflict if the Job
 // has changed since it was seen: its user may have given it more time.
 func (c *Controller) deleteExpired(ctx context.Context, job *batchv1alpha1.Job) error {
-	left, limited := timeToLive(job, c.clock.Now())
-	if isDeleted(job) || !limited || left > 0 {
+	left, limited := plan.TimeToLive(job, c.clock.Now())
+	if plan.IsDeleted(job) || !limited || left > 0 {
 		return nil
 	}
 	background := metav1.DeletePropagationBackground
@@ -113,16 +113,4 @@ func (c *Controller) deleteExpired(ctx context.Context, job *batchv1alpha1.Job) 
 		return fmt.Errorf("deleting the expired Job: %w", err)
 	}
 	return nil
-}
-
-// timeToLive returns how long a Job that has ended, or was aborted, stays; false if it stays for ever. A Job that spec.suspend holds waits
-// to go on.
-func timeToLive(job *batchv1alpha1.Job, now time.Time) (time.Duration, bool) {
-	p := job.Status.State.Phase
-	isDone := phase.Ended(p) || p == batchv1alpha1.Aborted && !isSuspended(job)
-	if job.Spec.TTLSecondsAfterFinished == nil || !isDone {
-		return 0, false
-	}
-	expiry := job.Status.State.LastTransitionTime.Add(time.Duration(*job.Spec.TTLSecondsAfterFinished) * time.Second)
-	return expiry.Sub(now), true
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -19,6 +18,7 @@ import (
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/plan"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -54,13 +54,13 @@ func TestLooksThatComeToNothingBackOff(t *testing.T) {
 			stands(d)
 			d.edit(func(spec *batchv1alpha1.JobSpec) { yes := true; spec.Suspend = &yes })
 			return conflicts(&d.muster.Fake, "update", "jobs")
-		}, retrySoon, "another client has changed the Job"},
+		}, plan.RetrySoon, "another client has changed the Job"},
 		"a Command that only the informer shows": {func(d *desk) func() {
 			stands(d)
 			command := commandFor(d.job(), "restart", busv1alpha1.RestartJobAction)
 			require.NoError(d.t, d.commandIndex.Update(command))
 			return func() { require.NoError(d.t, d.commandIndex.Delete(command)) }
-		}, retrySoon, "the API server does not confirm yet what the informers show"},
+		}, plan.RetrySoon, "the API server does not confirm yet what the informers show"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t)
@@ -126,17 +126,4 @@ func TestThousandsOfCommandsDoNotOccupyAWorker(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestReadyIsWhatThePodSays(t *testing.T) {
-	pod := mustertesting.MakePod("p").Obj()
-	pod.Status.Phase = corev1.PodRunning
-	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Ready: true}}
-	assert.False(t, isReady(pod), "a readiness gate may be closed")
-	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}
-	assert.False(t, isReady(pod))
-	pod.Status.Conditions[0].Status = corev1.ConditionTrue
-	assert.True(t, isReady(pod))
-	pod.Status.Phase = corev1.PodSucceeded
-	assert.False(t, isReady(pod))
 }

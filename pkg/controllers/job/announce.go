@@ -9,6 +9,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	"github.com/muster-sched/muster/pkg/job/phase"
+	"github.com/muster-sched/muster/pkg/job/plan"
 	"github.com/muster-sched/muster/pkg/job/policy"
 )
 
@@ -32,10 +33,10 @@ func (d delayedAnswer) describe(spec *batchv1alpha1.JobSpec) string {
 
 // announce writes an event for each action that is delayed, one for all pods of a task. It takes back the announcements of actions whose
 // cause is over. It returns how long it is until the first action is due, or is to be announced.
-func (c *Controller) announce(job *batchv1alpha1.Job, p *plan, now time.Time, local *localState) time.Duration {
+func (c *Controller) announce(job *batchv1alpha1.Job, p *plan.Plan, now time.Time, local *localState) time.Duration {
 	var first time.Duration
 	announced := map[delayedAnswer]bool{}
-	for _, d := range p.delays {
+	for _, d := range p.Delays {
 		about := delayedAnswer{d.Cause.Task, d.Cause.Type, d.Action}
 		switch toldIn := toldAt(&d).Sub(now); {
 		case announced[about]:
@@ -43,16 +44,16 @@ func (c *Controller) announce(job *batchv1alpha1.Job, p *plan, now time.Time, lo
 			announced[about] = true
 		case d.PutOff, !phase.Honours(job.Status.State.Phase, d.Action):
 		case toldIn > 0:
-			first = soonest(first, toldIn)
+			first = plan.Soonest(first, toldIn)
 		default:
 			announced[about] = true
 			c.recorder.Eventf(job, corev1.EventTypeNormal, eventExecuteAction, "Execute action %s after %s", d.Action, d.Timeout)
 		}
 		if !d.PutOff { // otherwise it does not wait for a time
-			first = soonest(first, atLeast(d.Due.Sub(now)))
+			first = plan.Soonest(first, plan.AtLeast(d.Due.Sub(now)))
 		}
 	}
-	if p.request == nil && phase.Runs(job.Status.State.Phase) {
+	if p.Request == nil && phase.Runs(job.Status.State.Phase) {
 		for about := range local.announced {
 			if !announced[about] {
 				c.recorder.Eventf(job, corev1.EventTypeNormal, eventActionCancelled,

@@ -13,6 +13,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/job/plan"
 	"github.com/muster-sched/muster/pkg/job/policy"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
@@ -51,7 +52,7 @@ func TestACommandIsExecutedIfTheAPIStillHasIt(t *testing.T) {
 func TestWhatAPolicyAnswersIsChecked(t *testing.T) {
 	job := mustertesting.MakeJob("j").UID("u").Task(mustertesting.MakeTask("a", 1)).Obj()
 	pod := func(uid string, p corev1.PodPhase) *corev1.Pod {
-		pod := newPod(job, &job.Spec.Tasks[0], 0)
+		pod := plan.NewPod(job, &job.Spec.Tasks[0], 0)
 		pod.UID, pod.Status.Phase = types.UID(uid), p
 		return pod
 	}
@@ -194,7 +195,7 @@ func TestAPodOfAnotherOwnerIsInTheWay(t *testing.T) {
 	job := d.stands(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)), batchv1alpha1.Pending)
 	require.NoError(t, d.kube.Tracker().Add(mustertesting.MakePod("j-a-0").UID("theirs").Obj()))
 	require.NoError(t, d.settles())
-	assert.Equal(t, eventFailedCreate, d.job().Status.State.Reason)
+	assert.Equal(t, plan.ReasonFailedCreate, d.job().Status.State.Reason)
 	told := d.told()
 	require.Len(t, told, 1)
 	assert.Contains(t, told[0], "pod j-a-0: the name is taken by a pod of another owner")

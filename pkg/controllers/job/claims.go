@@ -14,87 +14,33 @@ import (
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	"github.com/muster-sched/muster/pkg/job/phase"
+	"github.com/muster-sched/muster/pkg/job/plan"
 	"github.com/muster-sched/muster/pkg/job/volumes"
 )
 
-// runWithEmptyDir is the value of the annotation that asks for empty directories in the place of missing claims.
-const runWithEmptyDir = "emptyDir"
-
-// claims are the claims that a Job's volumes need, and their state.
-type claims struct {
-	// known are the entries of status.controlledResources about claims.
-	known map[string]string
-	// unnamed tells that the spec does not name all claims that are to be made.
-	unnamed bool
-	// unmade are the volumes whose claims are to be made.
-	unmade []*batchv1alpha1.VolumeSpec
-	// problem is the reason why the Job's data is missing; nil if nothing does.
-	problem *finding
-}
-
 // surveyClaims reads the claims of the Job's volumes.
-func (c *Controller) surveyClaims(job *batchv1alpha1.Job) *claims {
-	found := &claims{known: map[string]string{}}
+func (c *Controller) surveyClaims(job *batchv1alpha1.Job) *plan.Claims {
+	found := &plan.Claims{Known: map[string]string{}}
 	for i := range job.Spec.Volumes {
 		volume := &job.Spec.Volumes[i]
 		if name := volumes.ClaimName(job, volume); name != "" {
-			found.unnamed = found.unnamed || volume.VolumeClaimName == ""
-			found.survey(job, volume, name, c.kinds.claims.cached(job.Namespace, name))
+			found.Unnamed = found.Unnamed || volume.VolumeClaimName == ""
+			found.Add(job, volume, name, c.kinds.claims.cached(job.Namespace, name))
 		}
 	}
 	return found
 }
-
-func (s *claims) survey(job *batchv1alpha1.Job, volume *batchv1alpha1.VolumeSpec, name string, live metav1.Object) {
-	_, replaced := job.Status.ControlledResources[volumes.EmptyDirKey(name)]
-	_, recorded := job.Status.ControlledResources[volumes.ClaimKey(name)]
-	if recorded {
-		s.known[volumes.ClaimKey(name)] = name
-	}
-	isThere := live != nil && live.GetDeletionTimestamp() == nil
-	isMade := volumes.IsMade(job, volume)
-	switch {
-	case replaced:
-		s.known[volumes.EmptyDirKey(name)] = name
-	case isThere && (!isMade || recorded || metav1.IsControlledBy(live, job)):
-		s.known[volumes.ClaimKey(name)] = name
-	case isThere:
-		s.complain(reasonClaimNameTaken, "claim %q, which is to be made for %s, is there already and belongs to another owner",
-			name, volume.MountPath)
-	case isMade && !recorded:
-		s.unmade = append(s.unmade, volume)
-	case isMade:
-		s.complain(reasonClaimNotFound, "claim %q, which was made for %s, has been deleted: make another one of that name, "+
-			"and the Job goes on", name, volume.MountPath)
-	case !recorded && job.Annotations[batchv1alpha1.MissingClaimAnnotation] == runWithEmptyDir:
-		s.known[volumes.EmptyDirKey(name)] = name
-	case live != nil:
-		s.complain(reasonClaimNotFound, "claim %q for %s is being deleted: create it again, and the Job goes on", name, volume.MountPath)
-	default:
-		s.complain(reasonClaimNotFound, "claim %q for %s does not exist: create it, and the Job goes on", name, volume.MountPath)
-	}
-}
-
-// complain keeps the first problem.
-func (s *claims) complain(reason, format string, args ...any) {
-	if s.problem == nil {
-		s.problem = &finding{reason, fmt.Sprintf(format, args...)}
-	}
-}
-
-// isReady tells whether the claims of all volumes are there, so that pods can be made.
-func (s *claims) isReady() bool { return s.problem == nil && len(s.unmade) == 0 }
 
 // errClaimTaken says that a claim cannot be made because something else has its name.
 var errClaimTaken = errors.New("it is there already and belongs to another owner")
 
 // ensureClaims makes the claims that are to be made. Before that it writes their names into the spec, where clients look for them; then it
 // returns false, and the Job is synced again with a spec of another generation.
-func (c *Controller) ensureClaims(ctx context.Context, job *batchv1alpha1.Job, s *claims) (named bool, err error) {
-	if s.unnamed {
+func (c *Controller) ensureClaims(ctx context.Context, job *batchv1alpha1.Job, s *plan.Claims) (named bool, err error) {
+	if s.Unnamed {
 		return false, c.nameClaims(ctx, job)
 	}
-	for _, volume := range s.unmade {
+	for _, volume := range s.Unmade {
 		if err := c.makeClaim(ctx, job, volume); err != nil {
 			return true, fmt.Errorf("making the claim %s: %w", volumes.ClaimName(job, volume), err)
 		}
@@ -147,7 +93,7 @@ func (c *Controller) makeClaim(ctx context.Context, job *batchv1alpha1.Job, volu
 				batchv1alpha1.JobNameKey:      job.Name,
 				batchv1alpha1.JobNamespaceKey: job.Namespace,
 			},
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, jobKind)},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, plan.JobKind)},
 		},
 		Spec: *volume.VolumeClaim.DeepCopy(),
 	})
@@ -165,13 +111,13 @@ func (c *Controller) makeClaim(ctx context.Context, job *batchv1alpha1.Job, volu
 
 // controlled returns what status.controlledResources should say: the plugins at work, and the claims. It returns nil if there is nothing to
 // change.
-func controlled(s *snapshot, ps *pluginState) map[string]string {
-	if s.claims == nil || s.held != nil {
+func controlled(s *plan.Snapshot, ps *pluginState) map[string]string {
+	if s.Claims == nil || s.Held != nil {
 		return nil
 	}
-	entries := s.claims.known
+	entries := s.Claims.Known
 	if ps.set == nil {
-		for key, value := range s.job.Status.ControlledResources {
+		for key, value := range s.Job.Status.ControlledResources {
 			if strings.HasPrefix(key, "plugin-") {
 				entries[key] = value
 			}

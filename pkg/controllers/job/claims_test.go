@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/plan"
 	"github.com/muster-sched/muster/pkg/job/volumes"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
@@ -19,7 +20,7 @@ func TestSurveyOfClaims(t *testing.T) {
 	owner := mustertesting.MakeJob("j").UID("u").Obj()
 	theirs := &corev1.PersistentVolumeClaim{}
 	ours := &corev1.PersistentVolumeClaim{}
-	ours.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, jobKind)}
+	ours.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, plan.JobKind)}
 	going := theirs.DeepCopy()
 	going.DeletionTimestamp = &metav1.Time{}
 
@@ -35,15 +36,15 @@ func TestSurveyOfClaims(t *testing.T) {
 		isReady bool
 	}{
 		"a named claim":                    {volume: named, live: theirs, known: volumes.ClaimKey, isReady: true},
-		"a missing claim":                  {volume: named, reason: reasonClaimNotFound},
-		"a claim that goes":                {volume: named, live: going, reason: reasonClaimNotFound},
+		"a missing claim":                  {volume: named, reason: plan.ReasonClaimNotFound},
+		"a claim that goes":                {volume: named, live: going, reason: plan.ReasonClaimNotFound},
 		"a missing claim, emptyDir":        {volume: named, emptyDir: true, known: volumes.EmptyDirKey, isReady: true},
-		"a claim that went, emptyDir":      {volume: named, emptyDir: true, recorded: true, known: volumes.ClaimKey, reason: reasonClaimNotFound},
+		"a claim that went, emptyDir":      {volume: named, emptyDir: true, recorded: true, known: volumes.ClaimKey, reason: plan.ReasonClaimNotFound},
 		"a claim that came after emptyDir": {volume: named, live: theirs, emptyDir: true, instead: true, known: volumes.EmptyDirKey, isReady: true},
 		"a claim to make":                  {volume: made, toMake: true},
 		"a claim that was made":            {volume: made, live: ours, known: volumes.ClaimKey, isReady: true},
-		"a claim in the way":               {volume: made, live: theirs, reason: reasonClaimNameTaken},
-		"a claim that was made and went":   {volume: made, recorded: true, known: volumes.ClaimKey, reason: reasonClaimNotFound},
+		"a claim in the way":               {volume: made, live: theirs, reason: plan.ReasonClaimNameTaken},
+		"a claim that was made and went":   {volume: made, recorded: true, known: volumes.ClaimKey, reason: plan.ReasonClaimNotFound},
 		"a claim in the place of that":     {volume: made, live: theirs, recorded: true, known: volumes.ClaimKey, isReady: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -60,25 +61,25 @@ func TestSurveyOfClaims(t *testing.T) {
 			if c.instead {
 				job.Status.ControlledResources[volumes.EmptyDirKey(claim)] = claim
 			}
-			found := &claims{known: map[string]string{}}
+			found := &plan.Claims{Known: map[string]string{}}
 			var live metav1.Object
 			if c.live != nil {
 				live = c.live
 			}
-			found.survey(job, volume, claim, live)
+			found.Add(job, volume, claim, live)
 
 			want := map[string]string{}
 			if c.known != nil {
 				want[c.known(claim)] = claim
 			}
-			assert.Equal(t, want, found.known)
-			assert.Equal(t, c.toMake, len(found.unmade) == 1)
-			assert.Equal(t, c.isReady, found.isReady())
+			assert.Equal(t, want, found.Known)
+			assert.Equal(t, c.toMake, len(found.Unmade) == 1)
+			assert.Equal(t, c.isReady, found.IsReady())
 			if c.reason == "" {
-				assert.Nil(t, found.problem)
+				assert.Nil(t, found.Problem)
 			} else {
-				assert.Equal(t, c.reason, found.problem.reason)
-				assert.Contains(t, found.problem.message, claim)
+				assert.Equal(t, c.reason, found.Problem.Reason)
+				assert.Contains(t, found.Problem.Message, claim)
 			}
 		})
 	}

@@ -17,6 +17,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	"github.com/muster-sched/muster/pkg/controllers/worker"
+	"github.com/muster-sched/muster/pkg/job/plan"
 )
 
 // commanded are the actions that a Command may request for a Job.
@@ -46,7 +47,7 @@ func (c *Controller) commandsOf(job *batchv1alpha1.Job) *commands {
 			handled = true
 			o.done = append(o.done, command)
 		case command.DeletionTimestamp != nil:
-		case isDeleted(job):
+		case plan.IsDeleted(job):
 			o.refuse(command, "the job is being deleted")
 		case command.TargetObject.UID != job.UID:
 			o.refuse(command, fmt.Sprintf("it is for another job of this name, with UID %s", command.TargetObject.UID))
@@ -186,11 +187,11 @@ func (c *Controller) commandHandler() cache.ResourceEventHandler {
 // jobOfCommand returns the key of the Job that a Command names: one of the Command's own namespace.
 func jobOfCommand(obj any) ([]string, error) {
 	command, ok := obj.(*busv1alpha1.Command)
-	if !ok || command.TargetObject == nil || command.TargetObject.Kind != jobKind.Kind {
+	if !ok || command.TargetObject == nil || command.TargetObject.Kind != plan.JobKind.Kind {
 		return nil, nil
 	}
 	// An unreadable version names no group.
-	if group, _ := schema.ParseGroupVersion(command.TargetObject.APIVersion); group.Group != jobKind.Group {
+	if group, _ := schema.ParseGroupVersion(command.TargetObject.APIVersion); group.Group != plan.JobKind.Group {
 		return nil, nil
 	}
 	return []string{command.Namespace + "/" + command.TargetObject.Name}, nil

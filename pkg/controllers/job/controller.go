@@ -1,7 +1,7 @@
 // Package job is the controller that turns Jobs into PodGroups and pods and manages their life.
 //
-// controller.go and watch.go have the events that enqueue a Job. reconcile.go is the main part: take a snapshot (snapshot.go), make a plan
-// (plan.go, pure), write the status that announces it (write.go; timing.go says when), and carry it out (act.go).
+// controller.go and watch.go have the events that enqueue a Job. reconcile.go is the main part: take a snapshot (look.go), make a plan
+// (pkg/job/plan), write the status that announces it (write.go), and carry it out (act.go).
 package job
 
 import (
@@ -31,8 +31,10 @@ import (
 	"github.com/muster-sched/muster/pkg/client/informers/externalversions"
 	batchlisters "github.com/muster-sched/muster/pkg/client/listers/batch/v1alpha1"
 	musterlisters "github.com/muster-sched/muster/pkg/client/listers/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/controllers/job/ended"
 	"github.com/muster-sched/muster/pkg/controllers/worker"
 	"github.com/muster-sched/muster/pkg/job/phase"
+	"github.com/muster-sched/muster/pkg/job/plan"
 )
 
 // Config has the inputs of a Controller.
@@ -83,9 +85,6 @@ func (noRemovals) Removing(types.UID) {}
 // NotRemoved does nothing.
 func (noRemovals) NotRemoved(types.UID) {}
 
-// jobKind is the kind that the controller's objects name as their owner.
-var jobKind = batchv1alpha1.SchemeGroupVersion.WithKind("Job")
-
 // Resources whose own writes the controller waits to see in the informers.
 var (
 	podResource   = schema.GroupResource{Resource: "pods"}
@@ -126,7 +125,7 @@ type Controller struct {
 	removals        Removals
 	reports         *worker.Reports
 	localStates     localStates
-	podTracker      podTracker
+	podTracker      ended.Tracker
 	instruments     *instruments
 	requests        chan struct{} // one for each pod that is being created or deleted
 	turns           *worker.Turns // of Jobs that have many pods to create or delete
@@ -235,7 +234,7 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 	if !cache.WaitForCacheSync(ctx.Done(), c.synced...) {
 		return
 	}
-	c.podTracker.open()
+	c.podTracker.Open()
 	c.instruments.jobs.show()
 	var loops sync.WaitGroup
 	loops.Go(func() { c.slowSecrets.worker.Run(ctx, 1) })
@@ -259,23 +258,23 @@ func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error
 		return 0, fmt.Errorf("looking up the Job: %w", err)
 	}
 	job := c.writtenJobs.Latest(key, cached)
-	if isOrphaning(job) {
+	if plan.IsOrphaning(job) {
 		c.turns.Leave(key) // it has nothing to do any more, and may be like this for long
 		return 0, nil
 	}
 	local := c.localStates.of(key, job.UID)
 	after, err := c.look(ctx, owner, job, local)
 	if early := (*notYet)(nil); errors.As(err, &early) {
-		return soonest(after, c.again(ctx, job, early, &local.retries)), nil
+		return plan.Soonest(after, c.again(ctx, job, early, &local.retries)), nil
 	}
 	local.retries = retries{}
 	if err != nil || !phase.Ended(job.Status.State.Phase) {
 		return after, err
 	}
-	c.podTracker.forget(job.UID)
+	c.podTracker.Forget(job.UID)
 	c.slowSecrets.forget(key)
 	if left := worker.LeastStatusInterval - c.clock.Now().Sub(local.lastWrite); left > 0 {
-		return soonest(after, left), nil // the local state keeps the status from being written too often
+		return plan.Soonest(after, left), nil // the local state keeps the status from being written too often
 	}
 	c.localStates.forget(key)
 	return after, nil
@@ -286,7 +285,7 @@ func (c *Controller) look(ctx context.Context, owner types.NamespacedName, job *
 	if err := c.written.EnsureReady(owner); err != nil {
 		// The informer shows the last write soon, which brings the Job back here; the pause is for the case that it was deleted again
 		// before it was seen.
-		return 0, &notYet{err.Error(), retrySoon}
+		return 0, &notYet{err.Error(), plan.RetrySoon}
 	}
 	after, err := c.reconcile(ctx, job, local)
 	if !local.unfinished {

@@ -7,11 +7,10 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"pgregory.net/rapid"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
-	"github.com/muster-sched/muster/pkg/job/phase"
+	"github.com/muster-sched/muster/pkg/job/plan"
 	"github.com/muster-sched/muster/pkg/job/policy"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
@@ -59,7 +58,7 @@ func TestADeletedJobComesToItsEnd(t *testing.T) {
 	require.NoError(t, d.settles())
 	status = d.job().Status
 	assert.Equal(t, batchv1alpha1.Terminated, status.State.Phase, "the fourth pod never comes")
-	assert.Equal(t, reasonDeleted, status.State.Reason)
+	assert.Equal(t, plan.ReasonDeleted, status.State.Reason)
 	assert.EqualValues(t, 2, status.Succeeded)
 	for _, action := range append(d.kube.Actions(), d.muster.Actions()...) {
 		assert.NotEqual(t, "create", action.GetVerb())
@@ -135,27 +134,4 @@ func TestAJobWhosePodsAreToStayIsLeftAlone(t *testing.T) {
 		assert.Equal(t, "get", action.GetVerb())
 	}
 	assert.True(t, d.turns.Take("other/waits", 1), "its turn is over, however long it stays")
-}
-
-// TestADeletedJobEndsWhateverHappens: it may be deleted at any time. From then on no pod is created, no policy is asked, and each status is
-// consistent.
-func TestADeletedJobEndsWhateverHappens(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		w := newWorld(t, drawJob(t, 3, later, busv1alpha1.RestartJobAction, busv1alpha1.RestartTaskAction, busv1alpha1.RestartPodAction,
-			busv1alpha1.AbortJobAction, busv1alpha1.CompleteJobAction))
-		for range rapid.IntRange(0, 30).Draw(t, "steps before") {
-			somethingHappens(t, w)
-			watch(t, w)
-		}
-		w.job.DeletionTimestamp = &metav1.Time{Time: w.now}
-		created, retries := w.uids, w.job.Status.RetryCount
-		for range rapid.IntRange(0, 30).Draw(t, "steps after") {
-			somethingHappens(t, w)
-			watch(t, w)
-		}
-		calmDown(w)
-		require.True(t, phase.KeepsOnlyFinished(w.phase()), "ends as %s: %+v", w.phase(), w.job.Status)
-		require.Equal(t, created, w.uids, "pods were created")
-		require.Equal(t, retries, w.job.Status.RetryCount)
-	})
 }

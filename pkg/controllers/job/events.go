@@ -8,12 +8,12 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	"github.com/muster-sched/muster/pkg/job/phase"
+	"github.com/muster-sched/muster/pkg/job/plan"
 )
 
 // Reasons of events on Jobs, beside the reasons to wait.
 const (
 	eventExecuteAction    = "ExecuteAction"
-	eventFailedCreate     = "FailedCreate"
 	eventFailedDelete     = "FailedDelete"
 	eventPodGroupError    = "PodGroupError"
 	eventClaimError       = "PVCError"
@@ -33,35 +33,35 @@ const (
 
 // emitEvents writes events about a status that has been written: the Command, the action that was taken or refused, and the Job's progress.
 // It also reports new problems, and new reasons to wait.
-func (c *Controller) emitEvents(job *batchv1alpha1.Job, s *snapshot, p *plan) {
-	c.tellOfCommand(job, s.command, p)
+func (c *Controller) emitEvents(job *batchv1alpha1.Job, s *plan.Snapshot, p *plan.Plan) {
+	c.tellOfCommand(job, s.Command, p)
 	switch {
-	case p.refusal != "":
-		c.recorder.Event(job, corev1.EventTypeWarning, eventPolicyIgnored, p.refusal)
-	case p.request != nil && !isOutOfRuns(p.status, s.job.Spec.MaxRetry):
-		c.recorder.Eventf(job, corev1.EventTypeNormal, eventExecuteAction, "Start to execute action %s ", p.request.action)
+	case p.Ignored != "":
+		c.recorder.Event(job, corev1.EventTypeWarning, eventPolicyIgnored, p.Ignored)
+	case p.Request != nil && !isOutOfRuns(p.Status, s.Job.Spec.MaxRetry):
+		c.recorder.Eventf(job, corev1.EventTypeNormal, eventExecuteAction, "Start to execute action %s ", p.Request.Action)
 	}
-	c.tellOfProgress(job, s, p.status)
-	said := s.explanation(p.status)
-	if said == nil || job.Status.State.Reason == said.reason {
+	c.tellOfProgress(job, s, p.Status)
+	said := s.Explanation(p.Status)
+	if said == nil || job.Status.State.Reason == said.Reason {
 		return
 	}
-	switch said.reason {
-	case reasonPodGroupPending, reasonQuotaExceeded, reasonUnschedulable:
+	switch said.Reason {
+	case plan.ReasonPodGroupPending, plan.ReasonQuotaExceeded, plan.ReasonUnschedulable:
 		kind := "pending"
-		if isAdmitted(s.group) {
+		if plan.IsAdmitted(s.Group) {
 			kind = "unschedulable"
 		}
-		c.recorder.Eventf(job, corev1.EventTypeWarning, reasonPodGroupPending,
-			"PodGroup %s:%s %s, reason: %s", job.Namespace, job.Name, kind, said.message)
-	case eventFailedCreate, eventFailedDelete, eventPodGroupError, eventClaimError, reasonObjectNameTaken:
+		c.recorder.Eventf(job, corev1.EventTypeWarning, plan.ReasonPodGroupPending,
+			"PodGroup %s:%s %s, reason: %s", job.Namespace, job.Name, kind, said.Message)
+	case plan.ReasonFailedCreate, eventFailedDelete, eventPodGroupError, eventClaimError, plan.ReasonObjectNameTaken:
 		// Said when it happened.
-	case reasonBackOff:
-		c.recorder.Event(job, corev1.EventTypeWarning, reasonBackOff, "Back-off restarting the job: its pods fail, or are evicted, again and again")
-	case reasonEarlierPods:
+	case plan.ReasonBackOff:
+		c.recorder.Event(job, corev1.EventTypeWarning, plan.ReasonBackOff, "Back-off restarting the job: its pods fail, or are evicted, again and again")
+	case plan.ReasonEarlierPods:
 		// It passes by itself.
 	default:
-		c.recorder.Event(job, corev1.EventTypeWarning, said.reason, said.message)
+		c.recorder.Event(job, corev1.EventTypeWarning, said.Reason, said.Message)
 	}
 }
 
@@ -72,12 +72,12 @@ func isOutOfRuns(status *batchv1alpha1.JobStatus, maxRetry int32) bool {
 
 // tellOfProgress reports that the Job has been admitted after a wait, has started or has ended. The texts for a reason vary as little as
 // possible. So the recorder joins the events of a Job that starts over and over.
-func (c *Controller) tellOfProgress(job *batchv1alpha1.Job, s *snapshot, status *batchv1alpha1.JobStatus) {
+func (c *Controller) tellOfProgress(job *batchv1alpha1.Job, s *plan.Snapshot, status *batchv1alpha1.JobStatus) {
 	before := &job.Status
 	switch p := status.State.Phase; {
-	case p == beginning(before.State.Phase):
-		if p == batchv1alpha1.Pending && waitedForQueue(before.State.Reason) && isAdmitted(s.group) {
-			c.recorder.Eventf(job, corev1.EventTypeNormal, eventAdmitted, "Queue %s has admitted the job", s.job.Spec.Queue)
+	case p == plan.OrPending(before.State.Phase):
+		if p == batchv1alpha1.Pending && waitedForQueue(before.State.Reason) && plan.IsAdmitted(s.Group) {
+			c.recorder.Eventf(job, corev1.EventTypeNormal, eventAdmitted, "Queue %s has admitted the job", s.Job.Spec.Queue)
 		}
 	case p == batchv1alpha1.Running && isStart(before.Conditions):
 		c.recorder.Event(job, corev1.EventTypeNormal, eventRunning, "The minimum of the job runs")
@@ -93,7 +93,7 @@ func (c *Controller) tellOfProgress(job *batchv1alpha1.Job, s *snapshot, status 
 // waitedForQueue says whether a reason of a Pending Job is that its queue does not admit it.
 func waitedForQueue(reason string) bool {
 	switch reason {
-	case reasonPodGroupPending, reasonQuotaExceeded, reasonQueueNotFound, reasonQueueIsRoot, reasonQueueHasChildren, reasonQueueNotOpen:
+	case plan.ReasonPodGroupPending, plan.ReasonQuotaExceeded, plan.ReasonQueueNotFound, plan.ReasonQueueIsRoot, plan.ReasonQueueHasChildren, plan.ReasonQueueNotOpen:
 		return true
 	default:
 		return false
@@ -112,13 +112,13 @@ func isStart(conditions []batchv1alpha1.JobCondition) bool {
 }
 
 // tellOfCommand reports the outcome of the Command, if there is one.
-func (c *Controller) tellOfCommand(job *batchv1alpha1.Job, command *busv1alpha1.Command, p *plan) {
+func (c *Controller) tellOfCommand(job *batchv1alpha1.Job, command *busv1alpha1.Command, p *plan.Plan) {
 	switch {
-	case command == nil || string(command.UID) != p.status.HandledCommand: // its turn is at the next sync
-	case p.ignored:
+	case command == nil || string(command.UID) != p.Status.HandledCommand: // its turn is at the next sync
+	case p.CommandIgnored:
 		c.instruments.commands.WithLabelValues("ignored").Inc()
 		c.recorder.Eventf(job, corev1.EventTypeWarning, eventCommandIgnored,
-			"Command %s is not executed: %s does nothing to a job that is %s", command.Name, command.Action, beginning(job.Status.State.Phase))
+			"Command %s is not executed: %s does nothing to a job that is %s", command.Name, command.Action, plan.OrPending(job.Status.State.Phase))
 	default:
 		c.instruments.commands.WithLabelValues("executed").Inc()
 		c.recorder.Eventf(job, corev1.EventTypeNormal, eventCommandIssued,

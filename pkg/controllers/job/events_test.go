@@ -18,6 +18,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/job/plan"
 	"github.com/muster-sched/muster/pkg/job/policy"
 	"github.com/muster-sched/muster/pkg/job/startup"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
@@ -202,7 +203,7 @@ func TestALostAnswerLosesNoEvent(t *testing.T) {
 			d.stands(mustertesting.MakeJob("j").UID("u").Task(mustertesting.MakeTask("a", 1)), batchv1alpha1.Running, 0)
 			d.time.SetTime(d.time.Now().Add(time.Hour + 300*time.Millisecond))
 			d.shows(&busv1alpha1.Command{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "c", UID: "c"},
-				Action: string(busv1alpha1.AbortJobAction), TargetObject: metav1.NewControllerRef(d.job(), jobKind)})
+				Action: string(busv1alpha1.AbortJobAction), TargetObject: metav1.NewControllerRef(d.job(), plan.JobKind)})
 			d.instruments.register(metrics.NewKubeRegistry().MustRegister)
 			lost := false
 			d.muster.PrependReactor("update", "jobs", func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -237,8 +238,8 @@ func TestALostAnswerLosesNoEvent(t *testing.T) {
 // both. If the pods of the minimum are refused, that comes first.
 func TestLackOfRoomIsToldBeforeRefusedPods(t *testing.T) {
 	for name, c := range map[string]struct{ groupReason, reason, message string }{
-		"the minimum lacks room": {schedulingv1beta1.NotEnoughResourcesReason, reasonUnschedulable, "0/4 nodes; not done yet: Error creating pods: "},
-		"the minimum lacks pods": {schedulingv1beta1.NotEnoughPodsReason, eventFailedCreate, "Error creating pods: "},
+		"the minimum lacks room": {schedulingv1beta1.NotEnoughResourcesReason, plan.ReasonUnschedulable, "0/4 nodes; not done yet: Error creating pods: "},
+		"the minimum lacks pods": {schedulingv1beta1.NotEnoughPodsReason, plan.ReasonFailedCreate, "Error creating pods: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t)
@@ -259,7 +260,7 @@ func TestLackOfRoomIsToldBeforeRefusedPods(t *testing.T) {
 
 // TestAJobSaysWhichPodItWaitsFor (issue 40, 19): two pods run, and one is bound and hangs. A Job with another reason keeps that.
 func TestAJobSaysWhichPodItWaitsFor(t *testing.T) {
-	for before, want := range map[string]string{"": reasonPodNotStarted, "TooManyPodsPending": "TooManyPodsPending"} {
+	for before, want := range map[string]string{"": plan.ReasonPodNotStarted, "TooManyPodsPending": "TooManyPodsPending"} {
 		t.Run("reason "+before, func(t *testing.T) {
 			d := newDesk(t)
 			d.stands(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 3)), batchv1alpha1.Pending, 0, 1, 2)

@@ -22,6 +22,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/job/plan"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -162,7 +163,7 @@ func (d *desk) livesAndIsAborted() {
 		d.t.Helper()
 		for range 15 {
 			_, _ = d.looks()
-			if now := beginning(d.job().Status.State.Phase); len(phases) == 0 || phases[len(phases)-1] != now {
+			if now := plan.OrPending(d.job().Status.State.Phase); len(phases) == 0 || phases[len(phases)-1] != now {
 				phases = append(phases, now)
 			}
 			told = append(told, d.told()...)

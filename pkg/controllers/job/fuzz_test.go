@@ -14,6 +14,7 @@ import (
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	"github.com/muster-sched/muster/pkg/job/defaults"
 	"github.com/muster-sched/muster/pkg/job/phase"
+	"github.com/muster-sched/muster/pkg/job/plan"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 	"github.com/muster-sched/muster/pkg/text"
 )
@@ -43,16 +44,16 @@ func FuzzCommand(f *testing.F) {
 		before := phase.Phases()[int(in)%len(phase.Phases())]
 		job := defaults.Job(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 3)).Obj(), "")
 		job.Status.State.Phase = before
-		result := makePlan(&snapshot{job: job, command: command, now: time.Unix(1000, 0)})
-		status := result.status
+		result := plan.Make(&plan.Snapshot{Job: job, Command: command, Now: time.Unix(1000, 0)})
+		status := result.Status
 		assert.Equal(t, command.UID, types.UID(status.HandledCommand))
 		assert.LessOrEqual(t, len(status.State.Message), text.MaxMessage)
 		assert.LessOrEqual(t, len(status.State.Reason), text.MaxReason)
 		if !phase.Honours(before, busv1alpha1.Action(command.Action)) {
-			assert.True(t, result.ignored)
-			assert.Nil(t, result.request)
+			assert.True(t, result.CommandIgnored)
+			assert.Nil(t, result.Request)
 		} else {
-			assert.Equal(t, busv1alpha1.Action(command.Action), result.request.action)
+			assert.Equal(t, busv1alpha1.Action(command.Action), result.Request.Action)
 			assert.NotEqual(t, batchv1alpha1.JobPhase(""), status.State.Phase)
 		}
 	})

@@ -15,6 +15,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	"github.com/muster-sched/muster/pkg/job/defaults"
+	"github.com/muster-sched/muster/pkg/job/plan"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -32,7 +33,7 @@ func TestAHandOverAnswersNothingTwice(t *testing.T) {
 			d.shows(job)
 			failed := func(generation string) *corev1.Pod {
 				filled := defaults.Job(job, "")
-				pod := newPod(filled, &filled.Spec.Tasks[0], 0)
+				pod := plan.NewPod(filled, &filled.Spec.Tasks[0], 0)
 				pod.Annotations[batchv1alpha1.PodGenerationAnnotation] = generation
 				pod.UID, pod.Spec.NodeName, pod.Status.Phase = types.UID("generation-"+generation), "n", corev1.PodFailed
 				return pod
@@ -81,7 +82,7 @@ func TestAJobWaitsUntilItsOwnWritesAreSeen(t *testing.T) {
 	d.kube.ClearActions()
 	after, err := d.looks()
 	require.NoError(t, err)
-	assert.Equal(t, retrySoon, after)
+	assert.Equal(t, plan.RetrySoon, after)
 	assert.Empty(t, d.kube.Actions())
 	d.podIndex.Bookmark("6")
 	require.NoError(t, d.settles())

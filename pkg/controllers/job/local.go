@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/plan"
 )
 
 // deletePatience is how long to wait for the informer to show a deletion before it is asked for again.
@@ -22,15 +23,15 @@ const deletePatience = 10 * time.Second
 type localState struct {
 	uid        types.UID
 	checked    int64                   // generation of the spec that refusal, specMark and plugins are about
-	refusal    *finding                // why that spec cannot run
+	refusal    *plan.Finding           // why that spec cannot run
 	specMark   string                  // identifies that spec
 	plugins    pluginState             // the plugins' result for that spec
 	planned    int64                   // generation of the spec that the last plan was made for; 0 if there was none
 	lastWrite  time.Time               // of the status
 	writeError string                  // why the status could not be written last
-	unwritten  *unwrittenStatus        // the status that waits to be written; nil if nothing does
+	unwritten  *plan.Unwritten         // the status that waits to be written; nil if nothing does
 	uncertain  *uncertainWrite         // a write of which it is not known whether it succeeded; nil if there is none
-	lastError  *finding                // the error of the last attempt to act
+	lastError  *plan.Finding           // the error of the last attempt to act
 	deletions  map[types.UID]time.Time // pod UID -> when its deletion was asked for
 	unfinished bool                    // pods are left to create or delete: the Job has a turn, or waits for one
 	goneGroup  types.UID               // of the PodGroup that was deleted last, which may still be seen
@@ -54,50 +55,29 @@ func (local *localState) noteCreation(failed error, now time.Time) {
 // uncertainWrite is a write of the status with an unknown outcome.
 type uncertainWrite struct {
 	job  *batchv1alpha1.Job // with the status before it
-	s    *snapshot
-	p    *plan
+	s    *plan.Snapshot
+	p    *plan.Plan
 	ends []*corev1.Pod // of pods whose end the status records
 }
 
 // hasSucceeded says whether a status that was read later is the one that was to be written. It compares what is known of the pods.
 func (a *uncertainWrite) hasSucceeded(read *batchv1alpha1.JobStatus) bool {
-	status := a.p.status
+	status := a.p.Status
 	return status.State.Phase == read.State.Phase && status.Version == read.Version && status.RetryCount == read.RetryCount &&
 		apiequality.Semantic.DeepEqual(status.TaskRecords, read.TaskRecords)
 }
 
 // isStored says whether a status that was read later is the wanted one, as the API server stores it: times have whole seconds there.
 func (a *uncertainWrite) isStored(read *batchv1alpha1.JobStatus) bool {
-	wanted, err := json.Marshal(a.p.status)
+	wanted, err := json.Marshal(a.p.Status)
 	found, otherErr := json.Marshal(read)
 	return err == nil && otherErr == nil && bytes.Equal(wanted, found)
 }
 
-// unwrittenStatus is the content of a status that waits to be written. It is kept for the case that the pods go.
-type unwrittenStatus struct {
-	base       *batchv1alpha1.JobStatus // the stored status
-	records    []batchv1alpha1.TaskRecord
-	generation int32
-	backoff    *batchv1alpha1.RestartBackoff
-	delayed    []batchv1alpha1.DelayedEvent
-}
-
-// newUnwritten is the content of a status that is to follow another.
-func newUnwritten(base, status *batchv1alpha1.JobStatus) *unwrittenStatus {
-	return &unwrittenStatus{base, status.TaskRecords, status.PodGeneration, status.RestartBackoff, status.Delayed}
-}
-
-// addTo adds it to the stored status, unless that has changed since. It may be nil.
-func (m *unwrittenStatus) addTo(status *batchv1alpha1.JobStatus) {
-	if m != nil && apiequality.Semantic.DeepEqual(m.base, status) {
-		status.TaskRecords, status.PodGeneration, status.RestartBackoff, status.Delayed = m.records, m.generation, m.backoff, m.delayed
-	}
-}
-
 // refusalOf returns why the Job's spec cannot run, or nil. It is computed once for each change of the spec.
-func (local *localState) refusalOf(job *batchv1alpha1.Job) *finding {
+func (local *localState) refusalOf(job *batchv1alpha1.Job) *plan.Finding {
 	if local.checked != job.Generation {
-		local.checked, local.refusal, local.specMark = job.Generation, checkSpec(job), specMark(job)
+		local.checked, local.refusal, local.specMark = job.Generation, plan.CheckSpec(job), plan.SpecMark(job)
 		local.plugins.load(job)
 	}
 	return local.refusal
@@ -133,7 +113,7 @@ func (local *localState) nextPause(isNew bool) time.Duration {
 	if isNew {
 		local.pause = 0
 	}
-	local.pause = min(max(2*local.pause, retrySoon), maxPause)
+	local.pause = min(max(2*local.pause, plan.RetrySoon), maxPause)
 	return local.pause
 }
 

@@ -11,6 +11,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	"github.com/muster-sched/muster/pkg/controllers/worker"
 	"github.com/muster-sched/muster/pkg/job/phase"
+	"github.com/muster-sched/muster/pkg/job/plan"
 )
 
 // Subsystems of the metrics' names: our own, and the one of metrics whose names clients of Volcano know.
@@ -125,10 +126,10 @@ func (m *instruments) register(register func(...metrics.Registerable)) {
 
 // wrote counts the content of a status that has been written. Queues that do not exist are not counted: a series for each name that users
 // invent would stay for ever.
-func (m *instruments) wrote(job *batchv1alpha1.Job, before *batchv1alpha1.JobStatus, p *plan, hasQueue bool) {
-	now := p.status.State.Phase
-	if p.request != nil {
-		m.actions.WithLabelValues(string(p.request.action), causeOf(p.request)).Inc()
+func (m *instruments) wrote(job *batchv1alpha1.Job, before *batchv1alpha1.JobStatus, p *plan.Plan, hasQueue bool) {
+	now := p.Status.State.Phase
+	if p.Request != nil {
+		m.actions.WithLabelValues(string(p.Request.Action), causeOf(p.Request)).Inc()
 	}
 	if before.State.Phase == now {
 		m.writes.WithLabelValues("counts").Inc()
@@ -143,20 +144,20 @@ func (m *instruments) wrote(job *batchv1alpha1.Job, before *batchv1alpha1.JobSta
 	case now == batchv1alpha1.Failed:
 		m.failed.WithLabelValues(job.Spec.Queue).Inc()
 	}
-	if before.StartTime == nil && p.status.StartTime != nil {
-		m.starts.Observe(p.status.StartTime.Sub(job.CreationTimestamp.Time).Seconds())
+	if before.StartTime == nil && p.Status.StartTime != nil {
+		m.starts.Observe(p.Status.StartTime.Sub(job.CreationTimestamp.Time).Seconds())
 	}
-	if phase.Ended(now) && p.status.RunningDuration != nil {
-		m.runs.WithLabelValues(string(now)).Observe(p.status.RunningDuration.Seconds())
+	if phase.Ended(now) && p.Status.RunningDuration != nil {
+		m.runs.WithLabelValues(string(now)).Observe(p.Status.RunningDuration.Seconds())
 	}
 }
 
 // causeOf has few values: the reason text of a Command is not one of them.
-func causeOf(r *request) string {
+func causeOf(r *plan.Request) string {
 	switch {
-	case r.cause != nil:
-		return string(r.cause.Type)
-	case r.commanded:
+	case r.Cause != nil:
+		return string(r.Cause.Type)
+	case r.Commanded:
 		return causeCommand
 	default:
 		return causeSpec

@@ -15,6 +15,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/job/plan"
 	"github.com/muster-sched/muster/pkg/job/policy"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
@@ -44,11 +45,11 @@ func TestWhatIsCounted(t *testing.T) {
 		}
 		return s
 	}
-	failed := &request{action: busv1alpha1.RestartJobAction, cause: &policy.Event{Type: busv1alpha1.PodFailedEvent}}
-	told := &request{action: busv1alpha1.CompleteJobAction, commanded: true, why: finding{reason: "WhateverTheUserLikes"}}
+	failed := &plan.Request{Action: busv1alpha1.RestartJobAction, Cause: &policy.Event{Type: busv1alpha1.PodFailedEvent}}
+	told := &plan.Request{Action: busv1alpha1.CompleteJobAction, Commanded: true, Why: plan.Finding{Reason: "WhateverTheUserLikes"}}
 	life := []struct {
 		status *batchv1alpha1.JobStatus
-		asked  *request
+		asked  *plan.Request
 	}{
 		{status(batchv1alpha1.Pending, nil, 0), nil},
 		{status(batchv1alpha1.Running, &started, 0), nil},
@@ -60,7 +61,7 @@ func TestWhatIsCounted(t *testing.T) {
 	}
 	before := &batchv1alpha1.JobStatus{}
 	for _, step := range life {
-		m.wrote(job, before, &plan{status: step.status, request: step.asked}, true)
+		m.wrote(job, before, &plan.Plan{Status: step.status, Request: step.asked}, true)
 		before = step.status
 	}
 	expect(`

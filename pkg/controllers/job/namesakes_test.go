@@ -19,6 +19,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/job/plan"
 	"github.com/muster-sched/muster/pkg/job/volumes"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
@@ -28,7 +29,7 @@ import (
 func TestOnlyWhatWasSeenIsDeleted(t *testing.T) {
 	meta := func(job *batchv1alpha1.Job) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: job.Namespace, Name: "it", UID: "seen",
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, jobKind)}}
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, plan.JobKind)}}
 	}
 	pods, groups := corev1.SchemeGroupVersion.WithResource("pods"), schedulingv1beta1.SchemeGroupVersion.WithResource("podgroups")
 	for name, c := range map[string]struct {
@@ -87,7 +88,7 @@ func commandFor(job *batchv1alpha1.Job, name string, action busv1alpha1.Action) 
 	return &busv1alpha1.Command{
 		ObjectMeta:   metav1.ObjectMeta{Namespace: job.Namespace, Name: name, UID: mustertesting.MakePod("x").UID(name).Obj().UID},
 		Action:       string(action),
-		TargetObject: metav1.NewControllerRef(job, jobKind),
+		TargetObject: metav1.NewControllerRef(job, plan.JobKind),
 	}
 }
 
@@ -110,7 +111,7 @@ func TestAnObjectOfAnotherOwnerIsLeftAlone(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, theirs.Spec.Selector, live.Spec.Selector)
 			assert.Equal(t, theirs.Labels, live.Labels)
-			assert.Equal(t, reasonObjectNameTaken, d.job().Status.State.Reason)
+			assert.Equal(t, plan.ReasonObjectNameTaken, d.job().Status.State.Reason)
 			_, err = d.kube.CoreV1().Pods(job.Namespace).Get(t.Context(), "j-a-0", metav1.GetOptions{})
 			assert.True(t, apierrors.IsNotFound(err), "the pods would not find each other: %v", err)
 		})
@@ -124,7 +125,7 @@ func TestAnObjectThatIsBeingDeletedIsNotUpdated(t *testing.T) {
 			d := newDesk(t)
 			job := d.stands(mustertesting.MakeJob("j").Plugin("svc").Task(mustertesting.MakeTask("a", 1)), batchv1alpha1.Pending)
 			live := &corev1.Service{ObjectMeta: metav1.ObjectMeta{
-				Namespace: job.Namespace, Name: "j", UID: "ours", OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, jobKind)},
+				Namespace: job.Namespace, Name: "j", UID: "ours", OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, plan.JobKind)},
 			}}
 			if isDeleted {
 				live.DeletionTimestamp, live.Finalizers = &metav1.Time{Time: time.Unix(1000, 0)}, []string{"a/finalizer"}
@@ -151,7 +152,7 @@ func TestAClaimOfAnotherOwnerIsLeftAlone(t *testing.T) {
 			job := d.stands(builder.Volume(volume), batchv1alpha1.Pending)
 			claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: volume.VolumeClaimName, UID: "c"}}
 			if isOurs {
-				claim.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(job, jobKind)}
+				claim.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(job, plan.JobKind)}
 			}
 			require.NoError(t, d.kube.Tracker().Add(claim))
 			require.NoError(t, d.settles())
@@ -283,14 +284,14 @@ func TestJobsAreSyncedWhenTheirQueueChanges(t *testing.T) {
 		before, after *schedulingv1beta1.Queue // nil if there is none
 		obstacle      string
 	}{
-		"the queue comes": {nil, queue("q").Obj(), reasonQueueNotFound},
-		"the queue opens": {queue("q").State(schedulingv1beta1.QueueStateClosed).Obj(), queue("q").Obj(), reasonQueueNotOpen},
-		"its child moves": {queue("child").Parent("q").Obj(), queue("child").Parent("other").Obj(), reasonQueueHasChildren},
-		"its child goes":  {queue("child").Parent("q").Obj(), nil, reasonQueueHasChildren},
+		"the queue comes": {nil, queue("q").Obj(), plan.ReasonQueueNotFound},
+		"the queue opens": {queue("q").State(schedulingv1beta1.QueueStateClosed).Obj(), queue("q").Obj(), plan.ReasonQueueNotOpen},
+		"its child moves": {queue("child").Parent("q").Obj(), queue("child").Parent("other").Obj(), plan.ReasonQueueHasChildren},
+		"its child goes":  {queue("child").Parent("q").Obj(), nil, plan.ReasonQueueHasChildren},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t)
-			if (c.before == nil || c.before.Name != "q") && c.obstacle != reasonQueueNotFound {
+			if (c.before == nil || c.before.Name != "q") && c.obstacle != plan.ReasonQueueNotFound {
 				d.shows(queue("q").Obj())
 			}
 			if c.before != nil {

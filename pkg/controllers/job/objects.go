@@ -13,6 +13,7 @@ import (
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	"github.com/muster-sched/muster/pkg/job/phase"
+	"github.com/muster-sched/muster/pkg/job/plan"
 	"github.com/muster-sched/muster/pkg/job/plugins"
 	"github.com/muster-sched/muster/pkg/job/plugins/plugin"
 	"github.com/muster-sched/muster/pkg/job/validation"
@@ -59,11 +60,11 @@ func (ps *pluginState) load(job *batchv1alpha1.Job) {
 
 // pluginRefusal says why the plugins do not work for a Job: a Job that has nothing yet is invalid; one that has started was scaled beyond
 // what a plugin can do.
-func pluginRefusal(err error, fresh bool) *finding {
+func pluginRefusal(err error, fresh bool) *plan.Finding {
 	if fresh {
-		return &finding{reasonInvalid, err.Error()}
+		return &plan.Finding{Reason: plan.ReasonInvalid, Message: err.Error()}
 	}
-	return &finding{eventPluginError, err.Error()}
+	return &plan.Finding{Reason: eventPluginError, Message: err.Error()}
 }
 
 // tell reports the notes of the Job, once.
@@ -119,14 +120,14 @@ func (c *Controller) applyObjects(ctx context.Context, job *batchv1alpha1.Job, p
 
 // applyFirst brings the objects of a Job that has begun to the wanted form. A status that shows the Job's new size comes after that. An error
 // holds back a status that only reports. The next one tells of the error, if it stays.
-func (c *Controller) applyFirst(ctx context.Context, s *snapshot, p *plan, local *localState) error {
-	before, after := beginning(s.job.Status.State.Phase), p.status.State.Phase
-	if local.plugins.set == nil || p.isFirst || s.isFresh() || s.refusal != nil || s.foreignGroup || phase.Ended(after) || isDeleted(s.job) {
+func (c *Controller) applyFirst(ctx context.Context, s *plan.Snapshot, p *plan.Plan, local *localState) error {
+	before, after := plan.OrPending(s.Job.Status.State.Phase), p.Status.State.Phase
+	if local.plugins.set == nil || p.IsFirst || s.IsFresh() || s.Refusal != nil || s.ForeignGroup || phase.Ended(after) || plan.IsDeleted(s.Job) {
 		return nil
 	}
-	err := c.applyObjects(ctx, s.job, &local.plugins)
+	err := c.applyObjects(ctx, s.Job, &local.plugins)
 	isSlow := errors.As(err, new(*plugin.SlowSecret)) // of a new Job
-	if isSlow || p.request != nil || before != after || local.lastError != nil {
+	if isSlow || p.Request != nil || before != after || local.lastError != nil {
 		return nil // it is tried again when the plan is carried out
 	}
 	return err

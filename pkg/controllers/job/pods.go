@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 
@@ -17,8 +16,7 @@ import (
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/controllers/worker"
 	"github.com/muster-sched/muster/pkg/job/order"
-	"github.com/muster-sched/muster/pkg/job/policy"
-	"github.com/muster-sched/muster/pkg/job/volumes"
+	"github.com/muster-sched/muster/pkg/job/plan"
 )
 
 // Bounds of concurrent requests to the API server: for one Job, and for all. More than a few hundred requests of one client are refused.
@@ -47,98 +45,18 @@ var errNameTaken = errors.New("the name is taken by a pod of another owner")
 // errEarlierPod says that a pod cannot be created yet: the Job was deleted and created anew, and its pods are still going.
 var errEarlierPod = errors.New("of an earlier Job of this name has not gone yet")
 
-// newPod builds the pod of a task's index. The Job has its defaults filled in; its status says which incarnation. The pod belongs to the
-// Job's PodGroup, and to no other queue, user or group, whatever the template says: only what the Job names was judged.
-func newPod(job *batchv1alpha1.Job, task *batchv1alpha1.TaskSpec, index int32) *corev1.Pod {
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Name:            policy.PodName(job.Name, task.Name, index),
-			Namespace:       job.Namespace,
-			Labels:          podLabels(job, task, index),
-			Annotations:     podAnnotations(job, task, index),
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, jobKind)},
-		},
-		Spec: *task.Template.Spec.DeepCopy(),
-	}
-	if pod.Spec.SchedulerName == "" {
-		pod.Spec.SchedulerName = job.Spec.SchedulerName
-	}
-	if pod.Spec.PriorityClassName == "" {
-		pod.Spec.PriorityClassName = job.Spec.PriorityClassName
-	}
-	pod.Spec.SchedulingGroup = nil
-	volumes.Mount(&pod.Spec, job)
-	return pod
-}
-
-// tie names the PodGroup that a pod is created for, if the scheduler may only know its earlier version.
-func tie(pod *corev1.Pod, group *schedulingv1beta1.PodGroup) {
-	delete(pod.Annotations, schedulingv1beta1.GroupResourceVersionAnnotation)
-	if group.Generation > 1 {
-		pod.Annotations[schedulingv1beta1.GroupResourceVersionAnnotation] = group.ResourceVersion
-	}
-}
-
-func podLabels(job *batchv1alpha1.Job, task *batchv1alpha1.TaskSpec, index int32) map[string]string {
-	labels := schedulingv1beta1.WithoutAccount(task.Template.Labels)
-	labels[batchv1alpha1.TaskIndexKey] = strconv.Itoa(int(index))
-	labels[batchv1alpha1.TaskSpecKey] = task.Name
-	labels[batchv1alpha1.JobNameKey] = job.Name
-	labels[batchv1alpha1.JobNamespaceKey] = job.Namespace
-	labels[batchv1alpha1.QueueNameKey] = job.Spec.Queue
-	if task.PartitionPolicy != nil {
-		labels[batchv1alpha1.PartitionIDKey] = strconv.Itoa(int(policy.PartitionID(task, index)))
-	}
-	inherit(labels, job.Labels, batchv1alpha1.PodPreemptableKey, batchv1alpha1.CooldownTimeKey, schedulingv1beta1.UserLabel)
-	return labels
-}
-
-func podAnnotations(job *batchv1alpha1.Job, task *batchv1alpha1.TaskSpec, index int32) map[string]string {
-	annotations := schedulingv1beta1.WithoutAccount(task.Template.Annotations)
-	annotations[batchv1alpha1.TaskIndexKey] = strconv.Itoa(int(index))
-	annotations[batchv1alpha1.TaskSpecKey] = task.Name
-	annotations[schedulingv1beta1.GroupNameAnnotation] = batchv1alpha1.PodGroupName(job)
-	annotations[batchv1alpha1.JobNameKey] = job.Name
-	annotations[batchv1alpha1.QueueNameKey] = job.Spec.Queue
-	annotations[batchv1alpha1.JobVersionKey] = strconv.Itoa(int(job.Status.Version))
-	annotations[batchv1alpha1.PodGenerationAnnotation] = strconv.Itoa(int(job.Status.PodGeneration))
-	annotations[batchv1alpha1.PodTemplateKey] = job.Name + "-" + task.Name
-	annotations[batchv1alpha1.JobRetryCountKey] = strconv.Itoa(int(job.Status.RetryCount))
-	if task.TopologyPolicy != "" {
-		annotations[batchv1alpha1.NumaTopologyPolicyKey] = string(task.TopologyPolicy)
-	}
-	inherit(annotations, job.Annotations,
-		batchv1alpha1.PodPreemptableKey, batchv1alpha1.CooldownTimeKey, batchv1alpha1.RevocableZoneKey)
-	// A budget is a minimum or a maximum; if both are given, the minimum holds.
-	if _, ok := job.Annotations[batchv1alpha1.JDBMinAvailableKey]; ok {
-		inherit(annotations, job.Annotations, batchv1alpha1.JDBMinAvailableKey)
-	} else {
-		inherit(annotations, job.Annotations, batchv1alpha1.JDBMaxUnavailableKey)
-	}
-	return annotations
-}
-
-// inherit copies the values of the existing keys.
-func inherit(to, from map[string]string, keys ...string) {
-	for _, key := range keys {
-		if value, ok := from[key]; ok {
-			to[key] = value
-		}
-	}
-}
-
 // creation are the pods of a Job to create: classes of one priority, the highest first, each of which is created before the next.
 type creation struct {
-	pods  []missing
+	pods  []plan.Missing
 	tasks []int                  // of the pods
 	ends  []int                  // of the classes
 	gang  *batchv1alpha1.JobSpec // has the minimum
 }
 
-func newCreation(pods []missing, priorities []int32, gang *batchv1alpha1.JobSpec) *creation {
+func newCreation(pods []plan.Missing, priorities []int32, gang *batchv1alpha1.JobSpec) *creation {
 	w := &creation{pods: pods, gang: gang}
 	for _, m := range pods {
-		w.tasks = append(w.tasks, m.task)
+		w.tasks = append(w.tasks, m.Task)
 	}
 	w.ends = order.Classes(w.tasks, priorities)
 	return w
@@ -152,11 +70,11 @@ func newCreation(pods []missing, priorities []int32, gang *batchv1alpha1.JobSpec
 func (c *Controller) createPods(
 	ctx context.Context, job *batchv1alpha1.Job, group *schedulingv1beta1.PodGroup, local *localState, wanted *creation,
 ) (all bool, failed error) {
-	create := func(m missing) error {
-		task := &job.Spec.Tasks[m.task]
-		pod := newPod(job, task, m.index)
-		local.plugins.set.MutatePod(pod, task, m.index)
-		tie(pod, group)
+	create := func(m plan.Missing) error {
+		task := &job.Spec.Tasks[m.Task]
+		pod := plan.NewPod(job, task, m.Index)
+		local.plugins.set.MutatePod(pod, task, m.Index)
+		plan.Tie(pod, group)
 		return c.createPod(ctx, job, pod)
 	}
 	isPatient := local.noPodsFrom.IsZero() || c.clock.Now().Sub(local.noPodsFrom) < order.Patience

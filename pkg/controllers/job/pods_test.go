@@ -21,6 +21,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/job/defaults"
+	"github.com/muster-sched/muster/pkg/job/plan"
 	"github.com/muster-sched/muster/pkg/job/plugins"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
@@ -57,9 +58,9 @@ func newBulkJobs(t *testing.T) *bulkJobs {
 func (c *bulkJobs) wants(namespace, name string, pods int32) bool {
 	c.t.Helper()
 	job := defaults.Job(mustertesting.MakeJob(name).Namespace(namespace).UID(name).Task(mustertesting.MakeTask("a", pods)).Obj(), "")
-	var wanted []missing
+	var wanted []plan.Missing
 	for index := int32(c.created[name]); index < pods; index++ {
-		wanted = append(wanted, missing{task: 0, index: index})
+		wanted = append(wanted, plan.Missing{Task: 0, Index: index})
 	}
 	all, err := c.createPods(c.t.Context(), job, &schedulingv1beta1.PodGroup{},
 		&localState{plugins: pluginState{set: &plugins.Set{}}}, newCreation(wanted, []int32{0}, &job.Spec))
@@ -173,9 +174,9 @@ func TestPodsComeInBatches(t *testing.T) {
 			return true, pod, nil
 		})
 		job := defaults.Job(mustertesting.MakeJob("j").UID("u").Task(mustertesting.MakeTask("a", 900)).Obj(), "")
-		var wanted []missing
+		var wanted []plan.Missing
 		for index := range job.Spec.Tasks[0].Replicas {
-			wanted = append(wanted, missing{task: 0, index: index})
+			wanted = append(wanted, plan.Missing{Task: 0, Index: index})
 		}
 		_, err := d.createPods(t.Context(), job, &schedulingv1beta1.PodGroup{},
 			&localState{plugins: pluginState{set: &plugins.Set{}}}, newCreation(wanted, []int32{0}, &job.Spec))
@@ -237,55 +238,4 @@ func TestFewRequestsAreUnderWay(t *testing.T) {
 		synctest.Wait()
 		assert.EqualValues(t, 3*maxBatch, done.Load())
 	})
-}
-
-// TestAPodCarriesOnlyTheAccountOfItsJob: the queue and the user of the Job were judged, what its template says was not.
-func TestAPodCarriesOnlyTheAccountOfItsJob(t *testing.T) {
-	job := defaults.Job(mustertesting.MakeJob("j").UID("uid").Queue("red").Label(schedulingv1beta1.UserLabel, "ann").Task(mustertesting.MakeTask("a", 1)).Obj(), "")
-	template := &job.Spec.Tasks[0].Template
-	template.Annotations, template.Labels = map[string]string{"kept": "a"}, map[string]string{"kept": "l"}
-	for _, key := range []string{
-		"scheduling.volcano.sh/queue-name", "scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name", "muster.sh/podgroup-resource-version",
-		"muster.sh/charged-to", "muster.sh/bound-for", "muster.sh/user", "primehub.io/group", "primehub.io/user", "scheduling.x-k8s.io/pod-group",
-	} {
-		template.Annotations[key], template.Labels[key] = "blue", "blue"
-	}
-	template.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{}
-	pod := newPod(job, &job.Spec.Tasks[0], 0)
-	for _, keys := range []map[string]string{pod.Annotations, pod.Labels} {
-		for key, value := range keys {
-			assert.NotEqual(t, "blue", value, key)
-		}
-		assert.Contains(t, keys, "kept")
-	}
-	assert.Equal(t, "j-uid", pod.Annotations["scheduling.k8s.io/group-name"])
-	assert.Equal(t, "ann", pod.Labels["muster.sh/user"])
-	assert.Nil(t, pod.Spec.SchedulingGroup)
-}
-
-// TestTheClassOfAPodGroup: it is the Job's, unless each template names a lower class.
-func TestTheClassOfAPodGroup(t *testing.T) {
-	values := map[string]int32{"high": 100, "mid": 50, "low": 10}
-	for name, test := range map[string]struct {
-		job, want string
-		templates []string
-	}{
-		"of pods that take the Job's":     {"high", "high", []string{"", ""}},
-		"of a Job without one":            {"", "", []string{"high"}},
-		"of some pods that take it":       {"high", "high", []string{"low", ""}},
-		"of pods that have it":            {"high", "high", []string{"low", "high"}},
-		"of pods that have a higher one":  {"mid", "mid", []string{"high"}},
-		"of pods that have lower ones":    {"high", "mid", []string{"low", "mid"}},
-		"of pods whose class is unknown":  {"high", "other", []string{"other"}},
-		"that is not known, but its pods": {"other", "other", []string{"low"}},
-	} {
-		job := mustertesting.MakeJob("j").Obj()
-		job.Spec.PriorityClassName = test.job
-		for _, class := range test.templates {
-			task := batchv1alpha1.TaskSpec{}
-			task.Template.Spec.PriorityClassName = class
-			job.Spec.Tasks = append(job.Spec.Tasks, task)
-		}
-		assert.Equal(t, test.want, groupClass(job, func(class string) int32 { return values[class] }), name)
-	}
 }

@@ -12,11 +12,9 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	"github.com/muster-sched/muster/pkg/job/phase"
+	"github.com/muster-sched/muster/pkg/job/plan"
 	"github.com/muster-sched/muster/pkg/job/policy"
 )
-
-// retrySoon is when to look again for a change without an event.
-const retrySoon = time.Second
 
 // reconcile brings a Job one step further: it takes a snapshot, makes a plan, writes the status that announces it, and
 // carries it out.
@@ -24,7 +22,7 @@ func (c *Controller) reconcile(ctx context.Context, job *batchv1alpha1.Job, loca
 	commands := c.commandsOf(job)
 	s, err := c.takeSnapshot(ctx, job, commands.next, local)
 	if errors.Is(err, errEndUnknown) {
-		return 0, &notYet{err.Error(), retrySoon} // the informer's event brings the Job back here
+		return 0, &notYet{err.Error(), plan.RetrySoon} // the informer's event brings the Job back here
 	}
 	local.unfinished = false // it keeps its turn if it comes to act
 	if err != nil {
@@ -34,57 +32,54 @@ func (c *Controller) reconcile(ctx context.Context, job *batchv1alpha1.Job, loca
 		return 0, err
 	}
 
-	p := makePlan(s)
-	if first := firstStatus(s, p); first != nil {
-		p = &plan{status: first, isFirst: true}
-	}
+	p := plan.Make(s)
 	if !c.isStillTrue(ctx, s, p) {
-		return 0, &notYet{"the API server does not confirm yet what the informers show", retrySoon}
+		return 0, &notYet{"the API server does not confirm yet what the informers show", plan.RetrySoon}
 	}
 	if err := c.applyFirst(ctx, s, p, local); err != nil {
-		return c.conclude(s.job, s, pluginError.of(err), 0, local)
+		return c.conclude(s.Job, s, pluginError.of(err), 0, local)
 	}
 	wait, mayAct, err := c.writeStatus(ctx, job, s, p, local)
 	if err != nil || !mayAct {
 		return wait, err
 	}
 	local.planned = job.Generation
-	if s.held != nil && phase.Runs(p.status.State.Phase) {
+	if s.Held != nil && phase.Runs(p.Status.State.Phase) {
 		return wait, nil
 	}
-	acting := *s.job
-	acting.Status = *p.status
+	acting := *s.Job
+	acting.Status = *p.Status
 	failed := c.act(ctx, &acting, s, p, local)
-	wait = soonest(wait, c.announce(&acting, p, s.now, local))
-	wait = soonest(wait, c.nextDeadline(&acting, s.now))
-	wait = soonest(wait, soonest(s.overdueIn, s.startingIn))
+	wait = plan.Soonest(wait, c.announce(&acting, p, s.Now, local))
+	wait = plan.Soonest(wait, plan.NextDeadline(&acting, s.Now))
+	wait = plan.Soonest(wait, plan.Soonest(s.OverdueIn, s.StartingIn))
 	return c.conclude(&acting, s, failed, wait, local)
 }
 
 // conclude says when to sync the Job again, by the result of act.
-func (c *Controller) conclude(job *batchv1alpha1.Job, s *snapshot, failed error, wait time.Duration, local *localState) (time.Duration, error) {
+func (c *Controller) conclude(job *batchv1alpha1.Job, s *plan.Snapshot, failed error, wait time.Duration, local *localState) (time.Duration, error) {
 	if failed != nil {
 		pause, err := c.report(job, failed, local)
-		return soonest(wait, pause), err
+		return plan.Soonest(wait, pause), err
 	}
 	if local.lastError != nil {
 		local.lastError = nil
-		wait = soonest(wait, retrySoon) // the status still records it
+		wait = plan.Soonest(wait, plan.RetrySoon) // the status still records it
 	}
-	if s.foreignGroup {
+	if s.ForeignGroup {
 		// No event tells when an object of another owner is gone.
-		wait = soonest(wait, retrySoon)
+		wait = plan.Soonest(wait, plan.RetrySoon)
 	}
 	return wait, nil
 }
 
 // isStillTrue asks the API server whether the causes of the plan still hold: the Command is still there, and the event that a policy
 // answers has really happened.
-func (c *Controller) isStillTrue(ctx context.Context, s *snapshot, p *plan) bool {
-	if p.isFirst {
+func (c *Controller) isStillTrue(ctx context.Context, s *plan.Snapshot, p *plan.Plan) bool {
+	if p.IsFirst {
 		return true
 	}
-	return (s.command == nil || c.isStillAsked(ctx, s.command)) && (p.request == nil || c.hasHappened(ctx, s.job, p.request.cause))
+	return (s.Command == nil || c.isStillAsked(ctx, s.Command)) && (p.Request == nil || c.hasHappened(ctx, s.Job, p.Request.Cause))
 }
 
 // hasHappened asks the API server whether the cause of a policy's action is true. It costs one request for each action of a policy. It
@@ -96,7 +91,7 @@ func (c *Controller) hasHappened(ctx context.Context, job *batchv1alpha1.Job, e 
 	name := policy.PodName(job.Name, job.Spec.Tasks[e.Task].Name, e.Index)
 	pod, err := c.kube.CoreV1().Pods(job.Namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
-	case apierrors.IsNotFound(err), err == nil && !isMember(job, pod):
+	case apierrors.IsNotFound(err), err == nil && !plan.IsMember(job, pod):
 		return e.Remembered || e.Pod == nil || e.Pod.DeletionTimestamp != nil || e.Type == busv1alpha1.PodFailedEvent
 	case err != nil, e.Pod == nil && !e.Remembered:
 		return false
@@ -105,38 +100,4 @@ func (c *Controller) hasHappened(ctx context.Context, job *batchv1alpha1.Job, e 
 	default:
 		return pod.UID == e.Pod.UID && (e.Type != busv1alpha1.PodPendingEvent || pod.Status.Phase == corev1.PodPending)
 	}
-}
-
-// nextDeadline returns when time alone changes something for the Job; 0 if it does not.
-func (c *Controller) nextDeadline(job *batchv1alpha1.Job, now time.Time) time.Duration {
-	if left, limited := timeToLive(job, now); limited && !isDeleted(job) {
-		return atLeast(left)
-	}
-	if phase.Ended(job.Status.State.Phase) {
-		return 0
-	}
-	var wait time.Duration
-	if phase.Runs(job.Status.State.Phase) {
-		wait = backoffLeft(job.Status.RestartBackoff, now)
-	}
-	if left, limited := timeLeft(job, now); limited {
-		wait = soonest(wait, atLeast(left))
-	}
-	return wait
-}
-
-// atLeast keeps a deadline that has passed from causing one sync after another while the API is behind.
-func atLeast(left time.Duration) time.Duration {
-	if left <= 0 {
-		return retrySoon
-	}
-	return left
-}
-
-// soonest returns the shorter of two waits; 0 means none.
-func soonest(a, b time.Duration) time.Duration {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
 }

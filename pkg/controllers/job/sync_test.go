@@ -33,6 +33,7 @@ import (
 	"github.com/muster-sched/muster/pkg/client/informers/externalversions"
 	"github.com/muster-sched/muster/pkg/controllers/worker"
 	"github.com/muster-sched/muster/pkg/job/defaults"
+	"github.com/muster-sched/muster/pkg/job/plan"
 	"github.com/muster-sched/muster/pkg/job/plugins/plugin"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
@@ -227,7 +228,7 @@ func TestASuspendedJobDoesNotExpire(t *testing.T) {
 		suspended, expires bool
 		reason             string
 	}{
-		"suspended": {suspended: true, reason: reasonSuspended},
+		"suspended": {suspended: true, reason: plan.ReasonSuspended},
 		"aborted":   {reason: "CommandIssued", expires: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -252,12 +253,12 @@ func (d *desk) stands(builder *mustertesting.JobWrapper, p batchv1alpha1.JobPhas
 	job.Generation = 1
 	filled := defaults.Job(job, "")
 	for _, index := range indexes {
-		pod := newPod(filled, &filled.Spec.Tasks[0], index)
+		pod := plan.NewPod(filled, &filled.Spec.Tasks[0], index)
 		pod.UID, pod.Status.Phase = types.UID(pod.Name), corev1.PodRunning
 		pod.Spec.NodeName = "n"
 		d.shows(pod)
 	}
-	group := newGroup(filled, d.priorityOf, additions{})
+	group := plan.NewPodGroup(filled, d.priorityOf, plan.Additions{})
 	group.UID, group.Status.Phase = "g", schedulingv1beta1.PodGroupInqueue
 	d.shows(group)
 	d.shows(job)
@@ -301,7 +302,7 @@ func TestWhatCannotBeDeletedIsSaid(t *testing.T) {
 			}
 			job := d.stands(builder, c.phase, c.pods...)
 			service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: "j", UID: "s",
-				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, jobKind)}}}
+				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, plan.JobKind)}}}
 			d.shows(service)
 			client := &d.muster.Fake
 			if c.resource == "pods" || c.resource == "services" {
@@ -335,7 +336,7 @@ func TestAnObjectThatCannotBeDeletedBlocksNothing(t *testing.T) {
 		d := newDesk(t)
 		job := d.stands(mustertesting.MakeJob("j").TTL(60).Task(mustertesting.MakeTask("a", 1)), batchv1alpha1.Completed)
 		d.shows(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: "j", UID: "s",
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, jobKind)}}})
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, plan.JobKind)}}})
 		refuses(&d.kube.Fake, "delete", "services")
 		refuses(&d.muster.Fake, "delete", "podgroups")
 		_, err := d.looks()
@@ -360,7 +361,7 @@ func TestADeletedPodGroupIsNotSeenAnyMore(t *testing.T) {
 	d := newDesk(t)
 	d.stands(mustertesting.MakeJob("j").Suspend(true).Task(mustertesting.MakeTask("a", 1)), batchv1alpha1.Aborted)
 	job := d.job()
-	job.Status.State.Reason = reasonSuspended
+	job.Status.State.Reason = plan.ReasonSuspended
 	d.shows(job)
 	_, err := d.looks()
 	require.NoError(t, err)

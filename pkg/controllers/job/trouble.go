@@ -3,7 +3,6 @@ package job
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +11,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	"github.com/muster-sched/muster/pkg/controllers/worker"
 	"github.com/muster-sched/muster/pkg/job/phase"
+	"github.com/muster-sched/muster/pkg/job/plan"
 	"github.com/muster-sched/muster/pkg/job/plugins/plugin"
 )
 
@@ -29,7 +29,7 @@ type troubleKind struct{ reason, text string }
 // The kinds of trouble.
 var (
 	deleteError = troubleKind{eventFailedDelete, "Error deleting pods"}
-	createError = troubleKind{eventFailedCreate, "Error creating pods"}
+	createError = troubleKind{plan.ReasonFailedCreate, "Error creating pods"}
 	groupError  = troubleKind{eventPodGroupError, "Failed to create PodGroup, err"}
 	claimError  = troubleKind{eventClaimError, "Failed to create PVC, err"}
 	pluginError = troubleKind{eventPluginError, "Execute plugin when job add failed, err"}
@@ -78,11 +78,11 @@ func (c *Controller) report(job *batchv1alpha1.Job, err error, local *localState
 	isNew := local.lastError == nil || *local.lastError != *trouble
 	local.lastError = trouble
 	if !errors.Is(err, errEarlierPod) { // nothing is wrong then
-		c.instruments.troubles.WithLabelValues(trouble.reason).Inc()
+		c.instruments.troubles.WithLabelValues(trouble.Reason).Inc()
 		// Refusals by plugins have the same reason. Their event comes with the status, if the status has room for a reason.
-		withStatus := trouble.reason == eventPluginError && phase.Runs(job.Status.State.Phase)
+		withStatus := trouble.Reason == eventPluginError && phase.Runs(job.Status.State.Phase)
 		if isNew && !withStatus {
-			c.recorder.Event(job, corev1.EventTypeWarning, trouble.reason, trouble.message)
+			c.recorder.Event(job, corev1.EventTypeWarning, trouble.Reason, trouble.Message)
 		}
 	}
 	for _, taken := range []error{errNameTaken, errEarlierPod, errObjectTaken, errClaimTaken} {
@@ -114,36 +114,16 @@ func (c *Controller) reportUnwritten(job *batchv1alpha1.Job, err error, local *l
 }
 
 // troubleIn returns the message of an error for users; nil if it is of no kind.
-func troubleIn(err error) *finding {
+func troubleIn(err error) *plan.Finding {
 	if errors.Is(err, errObjectTaken) {
-		return &finding{reasonObjectNameTaken, err.Error()}
+		return &plan.Finding{Reason: plan.ReasonObjectNameTaken, Message: err.Error()}
 	}
 	if errors.Is(err, errEarlierPod) {
-		return &finding{reasonEarlierPods, err.Error()}
+		return &plan.Finding{Reason: plan.ReasonEarlierPods, Message: err.Error()}
 	}
 	var known *actError
 	if !errors.As(err, &known) {
 		return nil
 	}
-	return &finding{known.kind.reason, fmt.Sprintf("%s: %v", known.kind.text, known.err)}
-}
-
-// undone begins the text about a failed request, behind the reason of a phase.
-const undone = "not done yet: "
-
-// withUndone is the message of a state with the failed request.
-func withUndone(state *batchv1alpha1.JobState, trouble *finding) string {
-	if state.Message == "" {
-		return undone + trouble.message
-	}
-	return state.Message + "; " + undone + trouble.message
-}
-
-// withoutUndone is the message of a state alone.
-func withoutUndone(state *batchv1alpha1.JobState) string {
-	why, _, isUndone := strings.Cut(state.Message, undone)
-	if !isUndone || phase.Runs(state.Phase) {
-		return state.Message
-	}
-	return strings.TrimSuffix(why, "; ")
+	return &plan.Finding{Reason: known.kind.reason, Message: fmt.Sprintf("%s: %v", known.kind.text, known.err)}
 }

@@ -19,6 +19,7 @@ import (
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/job/plan"
 	"github.com/muster-sched/muster/pkg/job/plugins/plugin"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
@@ -29,11 +30,11 @@ func TestWhatAPodGroupWaitsFor(t *testing.T) {
 	out.Status.Conditions = []schedulingv1beta1.PodGroupCondition{{Type: schedulingv1beta1.PodGroupUnschedulableType, Message: "the queue is full"}}
 	in := out.DeepCopy()
 	in.Status.Phase = schedulingv1beta1.PodGroupInqueue
-	assert.Equal(t, &finding{reasonPodGroupPending, "the queue is full"}, groupTrouble(out))
-	assert.Equal(t, &finding{reasonUnschedulable, "the queue is full"}, groupTrouble(in))
+	assert.Equal(t, &plan.Finding{Reason: plan.ReasonPodGroupPending, Message: "the queue is full"}, plan.GroupFinding(out))
+	assert.Equal(t, &plan.Finding{Reason: plan.ReasonUnschedulable, Message: "the queue is full"}, plan.GroupFinding(in))
 	for _, group := range []*schedulingv1beta1.PodGroup{out, in} {
 		group.Status.Conditions[0].Reason = "QuotaExceeded"
-		assert.Equal(t, &finding{"QuotaExceeded", "the queue is full"}, groupTrouble(group), group.Status.Phase)
+		assert.Equal(t, &plan.Finding{Reason: "QuotaExceeded", Message: "the queue is full"}, plan.GroupFinding(group), group.Status.Phase)
 	}
 }
 
@@ -50,7 +51,7 @@ func TestReport(t *testing.T) {
 	}{
 		"a refused pod": {createError.of(fmt.Errorf("creating pod p: %w", refused)), 0, true,
 			`Warning FailedCreate Error creating pods: creating pod p: pods "p" is forbidden: exceeded quota`},
-		"a name that is taken": {createError.of(fmt.Errorf("creating pod p: %w", errNameTaken)), retrySoon, false,
+		"a name that is taken": {createError.of(fmt.Errorf("creating pod p: %w", errNameTaken)), plan.RetrySoon, false,
 			"Warning FailedCreate Error creating pods: creating pod p: the name is taken by a pod of another owner"},
 		"a namespace that ends": {createError.of(ending), 0, false, ""},
 		"a PodGroup that has changed": {groupError.of(apierrors.NewConflict(schema.GroupResource{Resource: "podgroups"}, "g", errors.New("changed"))),
@@ -94,7 +95,7 @@ func TestANameThatIsTakenIsTriedEverMoreSeldom(t *testing.T) {
 		pauses = append(pauses, pause(taken))
 	}
 	assert.Equal(t, []time.Duration{1 * time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, maxPause, maxPause}, pauses)
-	assert.Equal(t, retrySoon, pause(claimError.of(errClaimTaken)), "something else")
+	assert.Equal(t, plan.RetrySoon, pause(claimError.of(errClaimTaken)), "something else")
 }
 
 // TestEarlierPodsAreWaitedForQuietly: a Job that is deleted and created anew finds pods of the earlier one. Whether the informer shows them
@@ -112,7 +113,7 @@ func TestEarlierPodsAreWaitedForQuietly(t *testing.T) {
 			}
 			require.NoError(t, d.settles())
 			state := d.job().Status.State
-			assert.Equal(t, reasonEarlierPods, state.Reason)
+			assert.Equal(t, plan.ReasonEarlierPods, state.Reason)
 			assert.Equal(t, "pod j-a-0 of an earlier Job of this name has not gone yet", state.Message)
 			assert.Empty(t, d.told())
 			for _, action := range d.kube.Actions() {
@@ -159,9 +160,9 @@ func TestReasonsAreDocumented(t *testing.T) {
 		assert.Contains(t, state, kind.reason)
 	}
 	for _, reason := range []string{
-		reasonInvalid, reasonNotSupported, reasonQueueNotFound, reasonQueueIsRoot, reasonQueueHasChildren, reasonQueueNotOpen,
-		reasonPodGroupNameTaken, reasonSchedulerNotServed, reasonPodGroupPending, reasonQuotaExceeded, reasonUnschedulable, reasonClaimNotFound,
-		reasonClaimNameTaken, reasonObjectNameTaken, reasonSuspended, reasonResumed, reasonDeadlineExceeded, reasonDeleted, reasonPodOverdue, reasonPodNotStarted,
+		plan.ReasonInvalid, plan.ReasonNotSupported, plan.ReasonQueueNotFound, plan.ReasonQueueIsRoot, plan.ReasonQueueHasChildren, plan.ReasonQueueNotOpen,
+		plan.ReasonPodGroupNameTaken, plan.ReasonSchedulerNotServed, plan.ReasonPodGroupPending, plan.ReasonQuotaExceeded, plan.ReasonUnschedulable, plan.ReasonClaimNotFound,
+		plan.ReasonClaimNameTaken, plan.ReasonObjectNameTaken, plan.ReasonSuspended, plan.ReasonResumed, plan.ReasonDeadlineExceeded, plan.ReasonDeleted, plan.ReasonPodOverdue, plan.ReasonPodNotStarted,
 	} {
 		assert.Contains(t, state, reason)
 	}

@@ -26,13 +26,13 @@ func (c *Controller) jobHandler() cache.ResourceEventHandler {
 		AddFunc: enqueue,
 		UpdateFunc: func(before, after any) {
 			if old := before.(*batchv1alpha1.Job); old.UID != after.(*batchv1alpha1.Job).UID {
-				c.podTracker.forget(old.UID)
+				c.podTracker.Forget(old.UID)
 			}
 			enqueue(after)
 		},
 		DeleteFunc: func(obj any) {
 			if job, ok := worker.LastKnown[*batchv1alpha1.Job](obj); ok {
-				c.podTracker.forget(job.UID)
+				c.podTracker.Forget(job.UID)
 			}
 			enqueue(obj)
 		},
@@ -62,7 +62,7 @@ func (c *Controller) podHandler() cache.ResourceEventHandler {
 
 func (c *Controller) noteCame(pod *corev1.Pod) {
 	if owner := batchv1alpha1.JobOf(pod); owner != nil {
-		c.podTracker.came(owner.UID, pod)
+		c.podTracker.Came(owner.UID, pod)
 	}
 }
 
@@ -76,7 +76,7 @@ func (c *Controller) noteChange(old, pod *corev1.Pod) {
 		c.noteCame(pod)
 		c.enqueueOwner(old, c.gatherPause)
 	case policy.IsFinished(pod):
-		c.podTracker.changed(after, old, pod)
+		c.podTracker.Changed(after, old, pod)
 	}
 }
 
@@ -94,17 +94,17 @@ func (c *Controller) noteLeft(pod *corev1.Pod) {
 		return
 	}
 	job, err := c.jobs.Jobs(pod.Namespace).Get(owner.Name)
-	c.podTracker.left(owner.UID, pod, err == nil && job.UID == owner.UID)
+	c.podTracker.Left(owner.UID, pod, err == nil && job.UID == owner.UID)
 }
 
 // gatherPause is how long the controller waits after a change of a pod before it syncs the pod's Job.
 func (c *Controller) gatherPause(job types.UID) time.Duration {
-	return worker.GatherPause(c.podTracker.count(job))
+	return worker.GatherPause(c.podTracker.Count(job))
 }
 
 // lookPause is how long it waits after any other change: no time at all for a Job without pods.
 func (c *Controller) lookPause(job types.UID) time.Duration {
-	return worker.LookPause(c.podTracker.count(job))
+	return worker.LookPause(c.podTracker.Count(job))
 }
 
 // ownedHandler enqueues a Job whenever one of its objects changes, after a pause.

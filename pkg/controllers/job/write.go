@@ -11,46 +11,65 @@ import (
 	"k8s.io/klog/v2"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/controllers/worker"
 	"github.com/muster-sched/muster/pkg/job/phase"
+	"github.com/muster-sched/muster/pkg/job/plan"
 )
 
 // writeStatus writes the plan's status if it is time. It returns how long an unwritten status has to wait, if that is known. It also
 // returns whether the plan may be carried out.
-func (c *Controller) writeStatus(ctx context.Context, job *batchv1alpha1.Job, s *snapshot, p *plan, local *localState) (time.Duration, bool, error) {
-	if apiequality.Semantic.DeepEqual(&job.Status, p.status) {
+func (c *Controller) writeStatus(ctx context.Context, job *batchv1alpha1.Job, s *plan.Snapshot, p *plan.Plan, local *localState) (time.Duration, bool, error) {
+	if apiequality.Semantic.DeepEqual(&job.Status, p.Status) {
 		local.unwritten = nil
 		c.forgetEnds(s, local)
 		return 0, true, nil
 	}
-	t := timingOf(s, &job.Status, p)
-	left := t.after - s.now.Sub(local.lastWrite)
-	if left > 0 || t.givesWay && !c.reports.MayWrite(c.worker, keyOf(job)) {
-		local.unwritten = newUnwritten(&job.Status, p.status)
-		return max(left, 0), !t.beforeActing, nil
+	t := plan.TimingOf(s, &job.Status, p)
+	left := intervalOf(t.Interval, p) - s.Now.Sub(local.lastWrite)
+	if left > 0 || t.IsReport && !c.reports.MayWrite(c.worker, keyOf(job)) {
+		local.unwritten = plan.NewUnwritten(&job.Status, p.Status)
+		return max(left, 0), !t.BeforeActing, nil
 	}
 	changed, err := c.update(ctx, job, s, p, local)
 	switch {
 	case changed:
-		return 0, false, &notYet{"another client has changed the Job", retrySoon}
-	case err != nil && !p.isFirst:
+		return 0, false, &notYet{"another client has changed the Job", plan.RetrySoon}
+	case err != nil && !p.IsFirst:
 		local.uncertain = &uncertainWrite{job: job, s: s, p: p}
-		if recordsEnds(s.job) {
-			local.uncertain.ends = s.ended
+		if plan.RecordsEnds(s.Job) {
+			local.uncertain.ends = s.Ended
 		}
 		return 0, false, err
-	case err != nil, p.isFirst: // the write of the first status causes the next look
-		return retrySoon, false, err
+	case err != nil, p.IsFirst: // the write of the first status causes the next look
+		return plan.RetrySoon, false, err
 	}
 	c.forgetEnds(s, local)
 	c.emitEvents(job, s, p)
 	return 0, true, nil
 }
 
+// messageInterval is the least time between two status writes that change only the message.
+const messageInterval = 5 * time.Second
+
+// intervalOf is how long an interval is for the Job of a plan.
+func intervalOf(i plan.Interval, p *plan.Plan) time.Duration {
+	switch i {
+	case plan.ForAnnouncements:
+		return worker.LeastStatusInterval
+	case plan.ForCounts:
+		return worker.StatusInterval(p.Members.Names.Len())
+	case plan.ForMessages:
+		return messageInterval
+	default:
+		return 0
+	}
+}
+
 // update writes the status. It returns true if another client has changed the Job meanwhile.
-func (c *Controller) update(ctx context.Context, job *batchv1alpha1.Job, s *snapshot, p *plan, local *localState) (hasChanged bool, err error) {
-	p.status.RunningOfMinimum = runningOfMinimum(p.status)
+func (c *Controller) update(ctx context.Context, job *batchv1alpha1.Job, s *plan.Snapshot, p *plan.Plan, local *localState) (hasChanged bool, err error) {
+	p.Status.RunningOfMinimum = runningOfMinimum(p.Status)
 	changed := *job
-	changed.Status = *p.status
+	changed.Status = *p.Status
 	updated, err := c.muster.BatchV1alpha1().Jobs(job.Namespace).UpdateStatus(ctx, &changed, metav1.UpdateOptions{})
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
@@ -59,7 +78,7 @@ func (c *Controller) update(ctx context.Context, job *batchv1alpha1.Job, s *snap
 		c.reportUnwritten(job, err, local)
 		return false, fmt.Errorf("writing the status: %w", err)
 	}
-	local.lastWrite, local.writeError, local.unwritten = s.now, "", nil
+	local.lastWrite, local.writeError, local.unwritten = s.Now, "", nil
 	c.count(ctx, job, s, p)
 	c.writtenJobs.Put(keyOf(job), updated)
 	return false, nil
@@ -71,10 +90,10 @@ func runningOfMinimum(status *batchv1alpha1.JobStatus) string {
 }
 
 // count counts the meaning of a written status, and logs it.
-func (c *Controller) count(ctx context.Context, job *batchv1alpha1.Job, s *snapshot, p *plan) {
+func (c *Controller) count(ctx context.Context, job *batchv1alpha1.Job, s *plan.Snapshot, p *plan.Plan) {
 	_, err := c.queues.Get(job.Spec.Queue)
-	c.instruments.wrote(s.job, &job.Status, p, err == nil)
-	logMilestone(ctx, job, p.status)
+	c.instruments.wrote(s.Job, &job.Status, p, err == nil)
+	logMilestone(ctx, job, p.Status)
 }
 
 // logMilestone logs when a Job starts for the first time, and when it ends. The podgroup controller logs when it is admitted.
@@ -96,7 +115,7 @@ func (c *Controller) resolveUncertain(ctx context.Context, read *batchv1alpha1.J
 		return
 	}
 	local.uncertain = nil
-	c.podTracker.drop(a.s.job.UID, a.ends)
+	c.podTracker.Drop(a.s.Job.UID, a.ends)
 	if a.isStored(read) {
 		c.count(ctx, a.job, a.s, a.p)
 		c.emitEvents(a.job, a.s, a.p)
@@ -104,15 +123,9 @@ func (c *Controller) resolveUncertain(ctx context.Context, read *batchv1alpha1.J
 }
 
 // forgetEnds forgets how gone or going pods ended, if the status records it now.
-func (c *Controller) forgetEnds(s *snapshot, local *localState) {
+func (c *Controller) forgetEnds(s *plan.Snapshot, local *localState) {
 	local.uncertain = nil
-	if recordsEnds(s.job) {
-		c.podTracker.drop(s.job.UID, s.ended)
+	if plan.RecordsEnds(s.Job) {
+		c.podTracker.Drop(s.Job.UID, s.Ended)
 	}
-}
-
-// recordsEnds says whether the next status of a Job records how its gone or going pods ended, if that matters. While it restarts, failed
-// pods do not matter.
-func recordsEnds(job *batchv1alpha1.Job) bool {
-	return job.Status.State.Phase != batchv1alpha1.Restarting
 }

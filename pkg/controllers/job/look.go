@@ -1,0 +1,148 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/job/defaults"
+	"github.com/muster-sched/muster/pkg/job/phase"
+	"github.com/muster-sched/muster/pkg/job/plan"
+	"github.com/muster-sched/muster/pkg/job/startup"
+)
+
+// errEndUnknown says that a pod is gone and that the informer's handlers have not seen yet how it ended.
+var errEndUnknown = errors.New("the event of a pod that is gone is still to come")
+
+// untilMended says what a Job does that has started and whose spec cannot run now.
+const untilMended = "no pod is created, restarted or scaled away until this is mended: "
+
+// takeSnapshot reads the Job and its objects. It returns errEndUnknown if the end of a pod will be known in a moment.
+func (c *Controller) takeSnapshot(ctx context.Context, stored *batchv1alpha1.Job, next *busv1alpha1.Command, local *localState) (*plan.Snapshot, error) {
+	job := defaults.Job(stored, c.schedulerName)
+	s := &plan.Snapshot{Job: job, Command: next, Dependency: c.dependency, RestartBackoff: c.restartBackoff, LastError: local.lastError,
+		SpecChanged: local.planned != 0 && local.planned != job.Generation, Now: c.clock.Now()}
+	if err := c.lookAtPods(ctx, s, local); err != nil {
+		return nil, err
+	}
+	if err := c.lookAtGroup(s, local); err != nil {
+		return nil, err
+	}
+	fresh := s.IsFresh()
+	if !phase.Ended(job.Status.State.Phase) {
+		s.Refusal = local.refusalOf(job)
+		s.Claims = c.surveyClaims(job)
+	}
+	if s.Refusal == nil && local.plugins.refusal != nil {
+		s.Refusal = pluginRefusal(local.plugins.refusal, fresh)
+	}
+	s.Refused = s.Refusal != nil && !fresh
+	switch {
+	case s.Refused:
+		s.Refusal = &plan.Finding{Reason: s.Refusal.Reason, Message: untilMended + s.Refusal.Message}
+	case s.Refusal != nil:
+		s.Held = s.Refusal
+	}
+	if p := job.Status.State.Phase; (p == "" || phase.Runs(p)) && !plan.IsAdmitted(s.Group) {
+		s.QueueProblem = c.checkQueue(job)
+	}
+	s.SpecMark = local.specMark
+	s.Controlled = controlled(s, &local.plugins)
+	s.Problem = plan.ProblemOf(s)
+	s.Waiting = c.waitingFor(s)
+	s.Complete(local.unwritten)
+	return s, nil
+}
+
+// lookAtPods adds the Job's pods to the snapshot.
+func (c *Controller) lookAtPods(ctx context.Context, s *plan.Snapshot, local *localState) error {
+	pods, err := c.podsOf(s.Job)
+	if err != nil {
+		return err
+	}
+	c.resolveUncertain(ctx, &s.Job.Status, local)
+	ended, known := c.podTracker.Look(s.Job.UID, pods)
+	if !known && plan.NeedsEnds(s.Job) {
+		return errEndUnknown
+	}
+	s.Pods, s.Ended = pods, ended
+	s.Overdue, s.OverdueIn = plan.FindOverdue(pods, s.Now)
+	if plan.OrPending(s.Job.Status.State.Phase) == batchv1alpha1.Pending {
+		s.Starting, s.StartingIn = startup.Slow(pods, s.Now)
+	}
+	return nil
+}
+
+// lookAtGroup adds the Job's PodGroup to the snapshot.
+func (c *Controller) lookAtGroup(s *plan.Snapshot, local *localState) error {
+	name := batchv1alpha1.PodGroupName(s.Job)
+	group, err := c.groups.PodGroups(s.Job.Namespace).Get(name)
+	switch {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return fmt.Errorf("looking up PodGroup %s: %w", name, err)
+	case group.UID == local.goneGroup:
+	case metav1.IsControlledBy(group, s.Job):
+		s.Group = group
+	default:
+		s.ForeignGroup = true
+	}
+	return nil
+}
+
+// checkQueue returns why the Job's queue does not admit it, or nil.
+func (c *Controller) checkQueue(job *batchv1alpha1.Job) *plan.Finding {
+	name := job.Spec.Queue
+	if name == schedulingv1beta1.RootQueue {
+		return &plan.Finding{Reason: plan.ReasonQueueIsRoot, Message: "can not submit job to root queue: name another one"}
+	}
+	queue, err := c.queues.Get(name)
+	if err != nil {
+		return &plan.Finding{Reason: plan.ReasonQueueNotFound, Message: fmt.Sprintf("unable to find job queue: queue %q does not exist", name)}
+	}
+	if children := c.childrenOf(name); children > 0 {
+		return &plan.Finding{Reason: plan.ReasonQueueHasChildren,
+			Message: fmt.Sprintf("can only submit job to leaf queue, queue `%s` has %d child queues", name, children)}
+	}
+	// A queue without a state is new, and about to be opened. The PodGroup waits for that, and says so if it takes long.
+	if queue.Status.State != "" && queue.Status.State != schedulingv1beta1.QueueStateOpen {
+		return &plan.Finding{Reason: plan.ReasonQueueNotOpen, Message: fmt.Sprintf(
+			"can only submit job to queue with state `Open`, queue `%s` status is `%s`", name, queue.Status.State)}
+	}
+	return nil
+}
+
+// waitingFor returns what a Pending Job waits for; nil if nothing is known.
+func (c *Controller) waitingFor(s *plan.Snapshot) *plan.Finding {
+	if name := c.unservedScheduler(s.Job); name != "" {
+		return &plan.Finding{Reason: plan.ReasonSchedulerNotServed, Message: fmt.Sprintf(
+			"scheduler %q is not one of Muster's (%s): it does not keep the Job's pods together",
+			name, strings.Join(c.served, ", "))}
+	}
+	return plan.GroupFinding(s.Group)
+}
+
+// unservedScheduler returns the first scheduler name of the Job's pods that Muster does not serve; "" if there is none.
+func (c *Controller) unservedScheduler(job *batchv1alpha1.Job) string {
+	if len(c.served) == 0 {
+		return ""
+	}
+	for i := range job.Spec.Tasks {
+		name := job.Spec.Tasks[i].Template.Spec.SchedulerName
+		if name == "" {
+			name = job.Spec.SchedulerName
+		}
+		if !slices.Contains(c.served, name) {
+			return name
+		}
+	}
+	return ""
+}

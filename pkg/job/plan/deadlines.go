@@ -1,0 +1,57 @@
+package plan
+
+import (
+	"time"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/phase"
+)
+
+// RetrySoon is when to look again for a change without an event.
+const RetrySoon = time.Second
+
+// NextDeadline returns when time alone changes something for the Job; 0 if it does not.
+func NextDeadline(job *batchv1alpha1.Job, now time.Time) time.Duration {
+	if left, limited := TimeToLive(job, now); limited && !IsDeleted(job) {
+		return AtLeast(left)
+	}
+	if phase.Ended(job.Status.State.Phase) {
+		return 0
+	}
+	var wait time.Duration
+	if phase.Runs(job.Status.State.Phase) {
+		wait = BackoffLeft(job.Status.RestartBackoff, now)
+	}
+	if left, limited := timeLeft(job, now); limited {
+		wait = Soonest(wait, AtLeast(left))
+	}
+	return wait
+}
+
+// AtLeast keeps a deadline that has passed from causing one sync after another while the API is behind.
+func AtLeast(left time.Duration) time.Duration {
+	if left <= 0 {
+		return RetrySoon
+	}
+	return left
+}
+
+// Soonest returns the shorter of two waits; 0 means none.
+func Soonest(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// TimeToLive returns how long a Job that has ended, or was aborted, stays; false if it stays for ever. A Job that spec.suspend holds waits
+// to go on.
+func TimeToLive(job *batchv1alpha1.Job, now time.Time) (time.Duration, bool) {
+	p := job.Status.State.Phase
+	isDone := phase.Ended(p) || p == batchv1alpha1.Aborted && !isSuspended(job)
+	if job.Spec.TTLSecondsAfterFinished == nil || !isDone {
+		return 0, false
+	}
+	expiry := job.Status.State.LastTransitionTime.Add(time.Duration(*job.Spec.TTLSecondsAfterFinished) * time.Second)
+	return expiry.Sub(now), true
+}

@@ -1,0 +1,96 @@
+package plan
+
+import (
+	"cmp"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/job/dependency"
+)
+
+// NewPodGroup builds the Job's PodGroup. The Job has its defaults filled in, and its spec is the one for its gang.
+func NewPodGroup(job *batchv1alpha1.Job, priorityOf PriorityFunc, added Additions) *schedulingv1beta1.PodGroup {
+	annotations := maps.Clone(job.Annotations)
+	// A copy of the Job's manifest would be wrong for the PodGroup.
+	delete(annotations, corev1.LastAppliedConfigAnnotation)
+	return &schedulingv1beta1.PodGroup{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:            batchv1alpha1.PodGroupName(job),
+			Namespace:       job.Namespace,
+			Labels:          maps.Clone(job.Labels),
+			Annotations:     annotations,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, JobKind)},
+		},
+		Spec: GroupSpec(job, priorityOf, added),
+	}
+}
+
+// GroupSpec builds the spec of the PodGroup. The Job is as for NewPodGroup.
+func GroupSpec(job *batchv1alpha1.Job, priorityOf PriorityFunc, added Additions) schedulingv1beta1.PodGroupSpec {
+	perTask := make(map[string]int32, len(job.Spec.Tasks))
+	for i := range job.Spec.Tasks {
+		perTask[job.Spec.Tasks[i].Name] = *job.Spec.Tasks[i].MinAvailable
+	}
+	var divided []schedulingv1beta1.SubGroupPolicySpec
+	for i := range job.Spec.Tasks {
+		if task := &job.Spec.Tasks[i]; task.PartitionPolicy != nil {
+			divided = append(divided, subGroups(task))
+		}
+	}
+	needs := minResources(&job.Spec, priorityOf, added)
+	return schedulingv1beta1.PodGroupSpec{
+		MinMember:         job.Spec.MinAvailable,
+		MinTaskMember:     perTask,
+		Queue:             job.Spec.Queue,
+		PriorityClassName: groupClass(job, priorityOf),
+		MinResources:      &needs,
+		SubGroupPolicy:    divided,
+	}
+}
+
+// groupClass is the priority class of the Job's PodGroup: the Job's own. If each template names a lower class, it is the highest of these. No pod
+// has the Job's class then, and the API server judges the classes of pods only.
+func groupClass(job *batchv1alpha1.Job, priorityOf PriorityFunc) string {
+	own, highest := job.Spec.PriorityClassName, ""
+	for i := range job.Spec.Tasks {
+		class := job.Spec.Tasks[i].Template.Spec.PriorityClassName
+		if own == "" || class == "" || priorityOf(class) >= priorityOf(own) {
+			return own
+		}
+		if highest == "" || priorityOf(class) > priorityOf(highest) {
+			highest = class
+		}
+	}
+	return cmp.Or(highest, own)
+}
+
+// subGroups expresses the partitions of a task as subgroups of a PodGroup.
+func subGroups(task *batchv1alpha1.TaskSpec) schedulingv1beta1.SubGroupPolicySpec {
+	size, least := task.PartitionPolicy.PartitionSize, task.PartitionPolicy.MinPartitions
+	return schedulingv1beta1.SubGroupPolicySpec{
+		Name:           task.Name,
+		SubGroupSize:   &size,
+		MinSubGroups:   &least,
+		LabelSelector:  &metav1.LabelSelector{MatchLabels: map[string]string{batchv1alpha1.TaskSpecKey: task.Name}},
+		MatchLabelKeys: []string{batchv1alpha1.PartitionIDKey},
+	}
+}
+
+// IsAdmitted says whether the PodGroup's queue has admitted it, so that its pods may be created.
+func IsAdmitted(group *schedulingv1beta1.PodGroup) bool {
+	return group != nil && group.Status.Phase.Admitted()
+}
+
+// GangOf is the Job in the form for its gang in a stage.
+func GangOf(job *batchv1alpha1.Job, stage dependency.Stage) *batchv1alpha1.Job {
+	part := *job
+	part.Spec = *stage.Gang(&job.Spec)
+	return &part
+}
+
+// PriorityFunc returns the value of a PriorityClass; 0 if there is none. For "" it returns the priority of pods that name no class.
+type PriorityFunc func(className string) int32

@@ -1,0 +1,165 @@
+package plan
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/dependency"
+	"github.com/muster-sched/muster/pkg/job/phase"
+	"github.com/muster-sched/muster/pkg/text"
+)
+
+// Explanation returns the explanation of a Job with that status, beside the reason of its phase; nil if nothing is.
+func (s *Snapshot) Explanation(status *batchv1alpha1.JobStatus) *Finding {
+	p := status.State.Phase
+	switch {
+	case !phase.Runs(p), IsDeleted(s.Job):
+		return nil
+	case s.Held != nil:
+		return s.Held
+	case s.Problem != nil && p == batchv1alpha1.Pending && s.Problem.Reason == ReasonFailedCreate && s.Waiting != nil && lacksRoom(s.Group):
+		return &Finding{s.Waiting.Reason, s.Waiting.Message + "; " + undone + s.Problem.Message} // the refused pods are not what it waits for
+	case s.Problem != nil:
+		return s.Problem
+	case s.Overdue != nil:
+		return s.Overdue
+	case BackoffLeft(status.RestartBackoff, s.Now) > 0:
+		return backoffFinding(status.RestartBackoff)
+	case p == batchv1alpha1.Pending:
+		return s.Waiting
+	default:
+		return nil
+	}
+}
+
+// explain says what a live Job waits for or lacks, or else why it is in its phase. For a Job that stops, or has stopped, it says
+// both: whether it is resumed, for one, depends on the reason.
+//
+// If nothing is in the way of a Job, it says which task waits for which.
+func explain(s *Snapshot, status *batchv1alpha1.JobStatus, stage dependency.Stage) {
+	if !phase.Runs(status.State.Phase) {
+		trouble := s.LastError
+		if trouble == nil && status.Terminating > 0 {
+			trouble = s.Overdue
+		}
+		if trouble != nil && status.State.Phase == s.Job.Status.State.Phase {
+			status.State.Message = withUndone(&status.State, trouble)
+		}
+		return
+	}
+	status.State.Reason, status.State.Message = "", ""
+	if n := len(status.Conditions); n > 0 && status.Conditions[n-1].Status == status.State.Phase {
+		status.State.Reason, status.State.Message = status.Conditions[n-1].Reason, status.Conditions[n-1].Message
+	}
+	if f := s.Explanation(status); f != nil {
+		status.State.Reason, status.State.Message = f.Reason, f.Message
+		return
+	}
+	if s.Starting != "" && status.State.Phase == batchv1alpha1.Pending {
+		addReason(&status.State, ReasonPodNotStarted, s.Starting)
+	}
+	waiting := stage.Waiting(&s.Job.Spec)
+	if waiting != "" {
+		addReason(&status.State, reasonWaitingForDependency, waiting)
+	}
+}
+
+// addReason gives a state a reason and a message. If it has a reason already, the message is added.
+func addReason(state *batchv1alpha1.JobState, reason, message string) {
+	if state.Reason == "" {
+		state.Reason, state.Message = reason, message
+	} else {
+		state.Message += "; " + message
+	}
+}
+
+// stamp sets the times and the conditions of a status that follows another.
+func stamp(status, before *batchv1alpha1.JobStatus, now time.Time) {
+	cutTexts(&status.State)
+	if status.State.Phase == before.State.Phase {
+		return
+	}
+	at := metav1.NewTime(now)
+	status.State.LastTransitionTime = at
+	if status.State.Phase == batchv1alpha1.Running && status.StartTime == nil {
+		status.StartTime = &at
+	}
+	if phase.Ended(status.State.Phase) {
+		status.CompletionTime = &at
+	}
+	clockOff(status, before, now)
+	entry := batchv1alpha1.JobCondition{
+		Status: status.State.Phase, LastTransitionTime: &at,
+		Reason: status.State.Reason, Message: status.State.Message,
+	}
+	status.Conditions = append(withoutCondition(status.Conditions, entry.Status), entry)
+}
+
+// cutTexts bounds texts in the status that come from elsewhere: from a Command, the API server, or names in a spec.
+func cutTexts(state *batchv1alpha1.JobState) {
+	state.Reason, state.Message = text.Cut(state.Reason, text.MaxReason), text.Cut(state.Message, text.MaxMessage)
+}
+
+// clockOff adds to the run time of a Job that is aborted, ends, or is resumed before it was Aborted: its start is then that of the next
+// run.
+func clockOff(status, before *batchv1alpha1.JobStatus, now time.Time) {
+	p := status.State.Phase
+	isNewStart := before.StartTime != nil && !status.StartTime.Equal(before.StartTime)
+	if before.StartTime == nil || isOffTheClock(before.Conditions) || !phase.Ended(p) && p != batchv1alpha1.Aborted && !isNewStart {
+		return
+	}
+	ran := now.Sub(before.StartTime.Time).Truncate(time.Second)
+	if before.RunningDuration != nil {
+		ran += before.RunningDuration.Duration
+	}
+	status.RunningDuration = &metav1.Duration{Duration: ran}
+}
+
+// isOffTheClock tells whether a Job has been Aborted and not resumed since. Its conditions are in the order in which it entered their
+// phases last.
+func isOffTheClock(conditions []batchv1alpha1.JobCondition) bool {
+	for _, c := range slices.Backward(conditions) {
+		switch {
+		case c.Status == batchv1alpha1.Aborted:
+			return true
+		case c.Status == batchv1alpha1.Restarting || phase.Runs(c.Status):
+			return false
+		}
+	}
+	return false
+}
+
+// withoutCondition returns the conditions but that of a phase: a phase that is entered again moves to the end.
+func withoutCondition(conditions []batchv1alpha1.JobCondition, p batchv1alpha1.JobPhase) []batchv1alpha1.JobCondition {
+	var others []batchv1alpha1.JobCondition
+	for _, c := range conditions {
+		if c.Status != p {
+			others = append(others, c)
+		}
+	}
+	return others
+}
+
+// undone begins the text about a failed request, behind the reason of a phase.
+const undone = "not done yet: "
+
+// withUndone is the message of a state with the failed request.
+func withUndone(state *batchv1alpha1.JobState, trouble *Finding) string {
+	if state.Message == "" {
+		return undone + trouble.Message
+	}
+	return state.Message + "; " + undone + trouble.Message
+}
+
+// withoutUndone is the message of a state alone.
+func withoutUndone(state *batchv1alpha1.JobState) string {
+	why, _, isUndone := strings.Cut(state.Message, undone)
+	if !isUndone || phase.Runs(state.Phase) {
+		return state.Message
+	}
+	return strings.TrimSuffix(why, "; ")
+}

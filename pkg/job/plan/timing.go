@@ -1,0 +1,112 @@
+package plan
+
+import (
+	"maps"
+	"slices"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/policy"
+	"github.com/muster-sched/muster/pkg/job/volumes"
+)
+
+// Timing says when a change of status is written. The zero value is at once, and acting need not wait.
+type Timing struct {
+	// Interval is the least time since the last write. Changes until then go into the same write.
+	Interval Interval
+	// BeforeActing says that nothing is done until the change is written.
+	BeforeActing bool
+	// IsReport says that the change only reports a state: it waits while there is other work for the controller.
+	IsReport bool
+}
+
+// Interval is the least time between two writes of a status.
+type Interval int
+
+// The intervals.
+const (
+	// NoInterval is no time at all.
+	NoInterval Interval = iota
+	// ForAnnouncements is for changes that must be written before the plan is carried out.
+	ForAnnouncements
+	// ForCounts grows with the pods of the Job.
+	ForCounts
+	// ForMessages is for changes of the message alone.
+	ForMessages
+)
+
+// TimingOf returns when a status is written that is to follow another.
+//
+// The plan is carried out only after its status is written if that announces something: a phase, an action, pods to delete. A pod that is
+// deleted unannounced would look evicted later. The same holds for records for later that are nowhere else: events that are answered later,
+// the spec that policies compare with, and the claim's record.
+//
+// Pods to delete are announced by a new generation. So progress of a deletion that was announced is paced like any other.
+//
+// A phase, an action, and the first plan after a change of the spec are written at once: requests of users are never late. All else is
+// paced, so that a Job with many pods costs few writes.
+func TimingOf(s *Snapshot, from *batchv1alpha1.JobStatus, p *Plan) Timing {
+	to := p.Status
+	switch {
+	case apiequality.Semantic.DeepEqual(from, to):
+		return Timing{}
+	case p.IsFirst, p.Request != nil, OrPending(from.State.Phase) != to.State.Phase, from.HandledCommand != to.HandledCommand:
+		return Timing{BeforeActing: true}
+	case from.RetryCount != to.RetryCount, from.PodGeneration != to.PodGeneration, forgetsTask(from, to), isForLater(from, to):
+		return paced(s, Timing{Interval: ForAnnouncements, BeforeActing: true})
+	}
+	t := Timing{Interval: ForCounts, IsReport: isReport(&s.Job.Spec, from, to)}
+	if onlyRewords(from, to) {
+		t.Interval = ForMessages
+	}
+	return paced(s, t)
+}
+
+// paced is the timing without its interval if the user has changed the spec.
+func paced(s *Snapshot, t Timing) Timing {
+	if s.SpecChanged {
+		t.Interval, t.IsReport = NoInterval, false
+	}
+	return t
+}
+
+// isForLater says whether a status records something new for later that is nowhere else.
+func isForLater(from, to *batchv1alpha1.JobStatus) bool {
+	return from.HandledSpec != to.HandledSpec || !maps.Equal(claimsIn(from), claimsIn(to)) ||
+		!apiequality.Semantic.DeepEqual(from.Delayed, to.Delayed)
+}
+
+// forgetsTask tells whether a task is not known any more: the user has given it another name, and its pods are to go.
+func forgetsTask(from, to *batchv1alpha1.JobStatus) bool {
+	return slices.ContainsFunc(from.TaskRecords, func(a batchv1alpha1.TaskRecord) bool {
+		return !slices.ContainsFunc(to.TaskRecords, func(b batchv1alpha1.TaskRecord) bool { return a.Name == b.Name })
+	})
+}
+
+// claimsIn are the entries of status.controlledResources about claims.
+func claimsIn(status *batchv1alpha1.JobStatus) map[string]string {
+	entries := maps.Clone(status.ControlledResources)
+	maps.DeleteFunc(entries, func(key, _ string) bool { return !volumes.IsKey(key) })
+	return entries
+}
+
+// onlyRewords tells whether nothing but the message changes.
+func onlyRewords(from, to *batchv1alpha1.JobStatus) bool {
+	reworded := *from
+	reworded.State.Message = to.State.Message
+	return apiequality.Semantic.DeepEqual(&reworded, to)
+}
+
+// isReport says whether a change only reports that the Job has begun, or that pods exist or run. A change that records finished pods is
+// more than that: without it they would run again. So is one that records created pods, for policies that answer if they vanish: after a
+// restart of the controller nothing else might know of them.
+func isReport(spec *batchv1alpha1.JobSpec, from, to *batchv1alpha1.JobStatus) bool {
+	return from.Succeeded == to.Succeeded && from.Failed == to.Failed &&
+		(sameCreated(from.TaskRecords, to.TaskRecords) || !policy.AnswersEvictions(spec))
+}
+
+// sameCreated tells whether two records of the tasks know of the same pods.
+func sameCreated(a, b []batchv1alpha1.TaskRecord) bool {
+	return slices.EqualFunc(a, b, func(a, b batchv1alpha1.TaskRecord) bool { return a.Name == b.Name && a.Created == b.Created })
+}
