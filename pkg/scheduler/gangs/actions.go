@@ -140,37 +140,46 @@ func (d *dispatcher) nextActions(key Key) Actions {
 		return actions
 	}
 	now := d.t.clock.Now()
+	d.endWhatIsLate(g, now)
+	var e effects
+	if last := g.decision; last != nil && !last.woken && !last.wakeAt.IsZero() {
+		if last.woken = !now.Before(last.wakeAt); !last.woken {
+			e.add(lookIn(last.wakeAt.Sub(now)))
+		}
+	}
+	status := d.t.status(g)
+	needs, more := d.actionsFor(g, status, now)
+	actions.add(needs)
+	e.add(more)
+	if g.inPermit {
+		actions.add(g.settlePermit(status))
+	}
+	if !status.Until.IsZero() {
+		e.add(lookIn(status.Until.Sub(now)))
+	}
 	if g.attempt != nil {
-		d.t.WaitList.settleSeat(g)
+		e.add(lookIn(g.attempt.deadline.Sub(now)))
+	}
+	d.t.apply(g, e)
+	return actions
+}
+
+// endWhatIsLate ends the attempt of a gang whose time is over. It ends the wait for victims that have gone.
+func (d *dispatcher) endWhatIsLate(g *group, now time.Time) {
+	if g.attempt != nil {
+		d.t.apply(g, d.t.WaitList.settleSeat(g))
 	}
 	if g.attempt != nil && !now.Before(g.attempt.deadline) {
 		late := noUID
 		if members := g.nextToCome(); len(members) > 0 {
 			late = members[0].UID
 		}
-		d.t.rollBack(g, late)
+		d.t.apply(g, d.t.rollBack(g, late))
 	}
-	if last := g.decision; last != nil && !last.woken && !last.wakeAt.IsZero() {
-		if last.woken = !now.Before(last.wakeAt); !last.woken {
-			d.t.lookAfter(key, last.wakeAt.Sub(now)) // if a key is added several times, the queue keeps the earliest time only
-		}
-	}
-	status := d.t.status(g)
-	actions.add(d.actionsFor(g, status, now))
-	if g.inPermit {
-		actions.add(g.settlePermit(status))
-	}
-	if !status.Until.IsZero() {
-		d.t.lookAfter(key, status.Until.Sub(now))
-	}
-	if g.attempt != nil {
-		d.t.lookAfter(key, g.attempt.deadline.Sub(now))
-	}
-	return actions
 }
 
 // actionsFor is what a gang in a phase needs.
-func (d *dispatcher) actionsFor(g *group, status gang.Status, now time.Time) (a Actions) {
+func (d *dispatcher) actionsFor(g *group, status gang.Status, now time.Time) (a Actions, e effects) {
 	switch status.Phase {
 	case gang.Running:
 		d.t.WaitList.sharing.runs(g)
@@ -178,7 +187,7 @@ func (d *dispatcher) actionsFor(g *group, status gang.Status, now time.Time) (a 
 			a.Activate = pods(g.Waiting())
 			g.surplusOpen, g.turnedAway = true, false
 		}
-		return a
+		return a, e
 	case gang.Attempting:
 		if status.Reason != "" {
 			break
@@ -186,7 +195,7 @@ func (d *dispatcher) actionsFor(g *group, status gang.Status, now time.Time) (a 
 		a.Activate = pods(g.nextToCome())
 	case gang.Ready:
 		if last := g.decision; last != nil && now.Before(last.nextAt) {
-			d.t.lookAfter(g.key, last.nextAt.Sub(now))
+			e = lookIn(last.nextAt.Sub(now))
 			break
 		}
 		if scout := d.nextScout(g); scout != nil {
@@ -194,7 +203,7 @@ func (d *dispatcher) actionsFor(g *group, status gang.Status, now time.Time) (a 
 		}
 	}
 	g.surplusOpen = false
-	return a
+	return a, e
 }
 
 // nextScout returns the scout's pod if its cycle is not expected yet. If there is no scout, the first waiting member becomes it.
@@ -309,22 +318,25 @@ func (d *dispatcher) tick() (Actions, []repair) {
 	now := d.t.clock.Now()
 	d.t.Victims.sweepClaims()
 	d.t.Evictions.sweep()
-	d.t.WaitList.sweepPodSeats(now)
+	d.t.apply(nil, d.t.WaitList.sweepPodSeats(now))
 	d.t.WaitList.book.Tick(now)
 	d.t.Victims.searchAgain(now)
-	d.t.WaitList.applyReservations()
+	d.t.apply(nil, effects{})
 	var repairs []repair
-	for key, g := range d.t.gangs {
+	for _, g := range d.t.gangs {
 		repairs = append(repairs, (&repairRules{d.t}).repairsOf(g, now)...)
+		var e effects
 		if g.underRepair && d.t.isRepairOver(g, now) {
-			d.t.settleRepair(g)
+			e = only(toSettle)
 		}
-		if d.isAtRest(g) {
-			continue
+		if !d.isAtRest(g) {
+			d.replaceScout(g, now)
+			g.inPermit = true
+			e.add(only(toLook))
 		}
-		d.replaceScout(g, now)
-		g.inPermit = true
-		d.t.look(key)
+		if e != (effects{}) {
+			d.t.apply(g, e)
+		}
 	}
 	actions := d.detachedActions()
 	actions.Activate = append(actions.Activate, d.t.onlySingles(d.t.WaitList.held.takeSome())...)

@@ -67,9 +67,13 @@ func (t *Tracker) Enter(pod *corev1.Pod) Entry {
 	} else if g.scout.replaced {
 		g.scout.uid = noUID // the first of the scouts that comes is it
 	}
-	if reason := t.closedTo(key, m.Pod); reason != "" {
-		t.turnAway(g, m)
+	reason, isScout := t.closedTo(key, m.Pod)
+	if reason != "" {
+		t.apply(g, g.turnAway(m))
 		return Entry{Role: Held, Reason: reason}
+	}
+	if isScout {
+		t.callScout(g, m)
 	}
 	entry := Entry{Reserved: t.WaitList.reservedAgainst(g, pod), freed: t.WaitList.held.freed}
 	switch {
@@ -87,12 +91,13 @@ func (t *Tracker) Enter(pod *corev1.Pod) Entry {
 }
 
 // turnAway notes that the scheduling cycle of a member ends without a decision on it.
-func (t *Tracker) turnAway(g *group, m *gang.Member) {
+func (g *group) turnAway(m *gang.Member) effects {
 	g.turnedAway = true
-	if g.scout.uid == m.UID {
-		g.scout.called = time.Time{} // it has come
-		t.look(g.key)
+	if g.scout.uid != m.UID {
+		return effects{}
 	}
+	g.scout.called = time.Time{} // it has come
+	return only(toLook)
 }
 
 // LimitsOf is the room that is reserved against a single pod or surplus. It is empty for a member of a gang that is placed as a whole.
@@ -121,27 +126,28 @@ func (t *Tracker) Reserve(pod *corev1.Pod) bool {
 		return true // bound by another scheduler; Permit rejects it
 	}
 	if key, _ := KeyOf(pod); key != g.key && !g.Seated() {
-		t.turnAway(g, m)
+		t.apply(g, g.turnAway(m))
 		return false
 	}
 	g.setState(m, gang.Reserved)
-	t.took(g, m)
+	t.apply(g, t.took(g, m))
 	return true
 }
 
 // took ends the assumption for a member that has its room now.
-func (t *Tracker) took(g *group, m *gang.Member) {
+func (t *Tracker) took(g *group, m *gang.Member) (e effects) {
 	a := g.attempt
 	if a == nil || !a.take(m) {
-		return
+		return e
 	}
 	if more := t.clock.Now().Add(t.settings.args.PermitTimeout.Duration); more.After(a.deadline) {
 		a.deadline = more // the members come
 	}
 	if a.order != nil {
-		t.look(g.key) // the next may come now
+		e = only(toLook) // the next may come now
 	}
 	t.assumeQuota(g)
+	return e
 }
 
 // assumeQuota books in the ledger the requests of the members that are still to come.
@@ -162,28 +168,27 @@ func (t *Tracker) Unreserve(pod *corev1.Pod) {
 	if m == nil || m.State == gang.Bound || m.State == gang.Waiting {
 		return // gone; or the API has bound it after all; or it held nothing
 	}
-	was := m.State
-	t.WaitList.sharing.roomFreed(t.clock.Now())
+	was, e := m.State, only(nodeFreed)
 	g.setState(m, gang.Waiting)
 	switch {
 	case was == gang.Released && g.Counts(m) && g.podGroup.exists && t.isAdmitted(g) && !g.Seated():
 		if g.SeatedWith(append(g.membersToCome(), m)) {
-			t.placeAnew(g, m, pod.Spec.NodeName)
+			e.add(t.placeAnew(g, m, pod.Spec.NodeName))
+			t.apply(g, e)
 			return
 		}
-		t.rollBack(g, noUID) // the minimum was raised since the release: placing this one alone is not enough
+		e.add(t.rollBack(g, noUID)) // the minimum was raised since the release: placing this one alone is not enough
 	case was == gang.Reserved && g.attempt != nil:
-		t.rollBack(g, pod.UID)
+		e.add(t.rollBack(g, pod.UID))
 	}
-	t.changed(g)
-	t.settleRepair(g)
-	t.look(g.key)
+	e.add(g.change())
+	t.apply(g, e)
 }
 
 // placeAnew takes a member whose binding has failed into an attempt: the others are bound, or about to be, so the gang is not decided
 // again. The member's room stays assumed, so that no waiting gang takes it meanwhile; it ranks before everything but system-critical pods;
 // and the first time it is tried at once.
-func (t *Tracker) placeAnew(g *group, m *gang.Member, node string) {
+func (t *Tracker) placeAnew(g *group, m *gang.Member, node string) (e effects) {
 	now := t.clock.Now()
 	if g.attempt == nil {
 		a := newAttempt()
@@ -195,12 +200,13 @@ func (t *Tracker) placeAnew(g *group, m *gang.Member, node string) {
 		a.deadline = a.startAt.Add(t.settings.args.PermitTimeout.Duration)
 		g.attempt, g.scout, g.decision = a, scout{}, nil
 		t.attempting[g.key] = g
-		t.lookAfter(g.key, a.startAt.Sub(now))
-		t.lookAfter(g.key, a.deadline.Sub(now))
+		e = lookIn(a.startAt.Sub(now))
+		e.add(lookIn(a.deadline.Sub(now)))
 	}
 	g.attempt.assume(m, node)
 	g.attempt.failed.Insert(m.UID)
 	t.assumeQuota(g)
+	return e
 }
 
 // PermitResult is the answer of Permit.
@@ -227,7 +233,7 @@ func (t *Tracker) Permit(pod *corev1.Pod) (result PermitResult, release []types.
 			return Reject, nil // deleted in the meantime
 		}
 		t.WaitList.book.Bypassed(t.Quota.startOf(pod), t.clock.Now())
-		t.WaitList.applyReservations()
+		t.apply(nil, effects{})
 		return Allow, nil
 	}
 	switch {
@@ -235,11 +241,13 @@ func (t *Tracker) Permit(pod *corev1.Pod) (result PermitResult, release []types.
 		g.turnedAway = true
 		return Reject, nil
 	case g.Seated() && g.attempt != nil:
-		return Allow, t.release(g)
+		release, e := t.release(g)
+		t.apply(g, e)
+		return Allow, release
 	case g.Seated():
 		g.setState(m, gang.Released)
 		t.WaitList.book.Bypassed(t.Quota.startOfGang(g, []*gang.Member{m}, true), t.clock.Now())
-		t.WaitList.applyReservations()
+		t.apply(nil, effects{})
 		return Allow, nil
 	case g.attempt != nil:
 		return Wait, nil
@@ -249,7 +257,7 @@ func (t *Tracker) Permit(pod *corev1.Pod) (result PermitResult, release []types.
 }
 
 // release ends the attempt of a gang whose minimum has its room, and returns the members that may be bound.
-func (t *Tracker) release(g *group) []types.UID {
+func (t *Tracker) release(g *group) ([]types.UID, effects) {
 	reserved := g.In(gang.Reserved)
 	for _, m := range reserved {
 		g.setState(m, gang.Released)
@@ -259,20 +267,20 @@ func (t *Tracker) release(g *group) []types.UID {
 	g.decision = nil
 	g.surplusOpen = false // members that were kept out during the attempt must be let in
 	t.WaitList.sharing.runs(g)
-	t.endAttempt(g)
+	e := t.endAttempt(g)
 	t.WaitList.book.Forget(g.key)
 	t.WaitList.book.Bypassed(t.Quota.startOfGang(g, reserved, false), t.clock.Now())
-	t.WaitList.applyReservations()
-	t.look(g.key)
-	return gang.UIDs(reserved)
+	e.add(only(toLook))
+	return gang.UIDs(reserved), e
 }
 
 // endIfSeated ends the attempt of a gang whose minimum got its room without a cycle of its own. Its members wait in Permit.
-func (t *Tracker) endIfSeated(g *group) {
+func (t *Tracker) endIfSeated(g *group) (e effects) {
 	if g.attempt != nil && g.Seated() {
-		t.release(g)
+		_, e = t.release(g)
 		g.inPermit = true // the dispatcher allows them
 	}
+	return e
 }
 
 // rollBack ends an attempt without success, for the whole gang and at once. The dispatcher has the members that hold room rejected. failed
@@ -280,9 +288,9 @@ func (t *Tracker) endIfSeated(g *group) {
 //
 // The decision had found places. So either the decision cannot see what keeps the pod out, or members have gone to other nodes than
 // decided. After the first rollback, the next attempt goes exactly where its decision says; after that the gang backs off.
-func (t *Tracker) rollBack(g *group, failed types.UID) {
+func (t *Tracker) rollBack(g *group, failed types.UID) (e effects) {
 	if g.attempt == nil {
-		return
+		return e
 	}
 	a := g.attempt
 	for _, m := range g.In(gang.Reserved) {
@@ -290,29 +298,27 @@ func (t *Tracker) rollBack(g *group, failed types.UID) {
 	}
 	g.scout, g.turnedAway, g.inPermit = scout{}, true, true
 	t.metrics.attempts.WithLabelValues(resultRolledBack).Inc()
-	t.endAttempt(g)
+	e = t.endAttempt(g)
+	e.add(only(toSettle | toLook | toReport))
 	t.WaitList.book.Failed(g.key)
-	t.settleRepair(g)
-	t.look(g.key)
-	t.Reports.report(g.key)
 	switch exact := a.exact || a.order != nil; {
 	case failed == noUID:
 		g.retry.exact, g.retry.failures = false, 0
-		return
+		return e
 	case a.certain && !exact:
 		g.retry.exact = true
 		g.scout.uid = failed
-		return
+		return e
 	}
 	g.scout.uid = failed
 	now := t.clock.Now()
 	wait := t.backoff(g.retry.failures)
 	g.retry.exact, g.retry.failures, g.retry.until = false, g.retry.failures+1, now.Add(wait)
-	t.lookAfter(g.key, wait)
+	e.add(lookIn(wait))
 	if g.retry.failures >= maxFailuresReserved && t.WaitList.book.IsHolder(g.key) {
 		t.WaitList.book.GiveUp(g.key, now)
 	}
-	t.WaitList.applyReservations()
+	return e
 }
 
 // maxFailuresReserved is how many attempts of a gang may fail before its reservation of nodes is dropped.
@@ -346,9 +352,9 @@ func (t *Tracker) Fail(pod *corev1.Pod) (inGang bool) {
 		switch {
 		case !chosen || !g.attempt.isNext(pod.UID):
 		case t.clock.Now().Before(g.attempt.patientUntil):
-			t.lookAfter(g.key, tooEarlyPause)
+			t.apply(g, lookIn(tooEarlyPause))
 		default:
-			t.rollBack(g, pod.UID)
+			t.apply(g, t.rollBack(g, pod.UID))
 		}
 	}
 	return true

@@ -61,6 +61,7 @@ func (c *Decisions) Snapshot(scoutPod *corev1.Pod) *Snapshot {
 	}
 	now := c.t.clock.Now()
 	g.scout = scout{uid: m.UID, called: now} // it is not called again before the decision
+	c.t.fixPriority(g)
 	s := &Snapshot{
 		Key: g.key, scout: m.UID, account: g.podGroup.account, changes: g.changes, released: c.t.WaitList.held.returned, begun: now, unwoken: phase == gang.Unschedulable,
 	}
@@ -176,7 +177,9 @@ func (c *Decisions) Commit(s *Snapshot, d *placement.Decision) (activate []*core
 		return nil, false
 	}
 	c.noteYes(g, s, d.Feasibility == placement.Possible)
-	return c.begin(g, s, d), true
+	activate, e := c.begin(g, s, d)
+	c.t.apply(g, e)
+	return activate, true
 }
 
 // discard ends a decision on a gang that has changed. The cycle of its scout is over, so a scout is called again.
@@ -188,11 +191,11 @@ func (c *Decisions) discard(g *group, s *Snapshot) {
 	if g.scout.uid == s.scout {
 		g.scout.called = time.Time{}
 	}
-	c.t.look(g.key)
+	c.t.apply(g, only(toLook))
 }
 
 // begin starts the attempt: the members' requests are assumed, on nodes and in the queue.
-func (c *Decisions) begin(g *group, s *Snapshot, d *placement.Decision) (activate []*corev1.Pod) {
+func (c *Decisions) begin(g *group, s *Snapshot, d *placement.Decision) (activate []*corev1.Pod, e effects) {
 	a := newAttempt()
 	a.certain, a.exact, a.order = d.Feasibility == placement.Possible, s.Problem.Exact, d.Order
 	a.deadline = c.t.clock.Now().Add(c.t.settings.args.PermitTimeout.Duration)
@@ -209,13 +212,12 @@ func (c *Decisions) begin(g *group, s *Snapshot, d *placement.Decision) (activat
 	g.attempt, g.scout, g.decision = a, scout{}, nil
 	c.t.attempting[g.key] = g
 	c.t.WaitList.book.Attempts(g.key, a.certain)
-	c.t.WaitList.applyReservations()
 	c.t.assumeQuota(g)
-	c.t.lookAfter(g.key, c.t.settings.args.PermitTimeout.Duration)
+	e = lookIn(c.t.settings.args.PermitTimeout.Duration)
 	if _, chosen := a.toCome[s.scout]; !chosen || !a.isNext(s.scout) {
-		c.t.look(g.key) // only the success of a cycle activates, and the scout's will have none
+		e.add(only(toLook)) // only the success of a cycle activates, and the scout's will have none
 	}
-	return activate
+	return activate, e
 }
 
 // refuse has a gang wait until something happens that could help it: an event that may help the pod that a plugin rejected, or a change of
@@ -236,21 +238,22 @@ func (c *Decisions) refuse(g *group, s *Snapshot, d *placement.Decision) {
 	c.observeDecision(s, level, result)
 	g.decision, g.turnedAway, g.scout = no, true, scout{uid: s.scout}
 	stale := c.isStale(g, s, d)
-	c.waitInBook(g, s, d, now)
+	c.t.apply(g, c.waitInBook(g, s, d, now)) // what it frees itself wakes only those that waited before
 	c.t.Victims.searched(g, s, d, now)
+	e := only(toReport)
 	switch {
 	case stale:
-		c.t.wake(g)
+		e.add(only(toWake))
 	case s.Lacks != nil:
 		c.t.Quota.gangs.Insert(g.key)
 	case mayFitWithHeld(s, d):
 		c.t.WaitList.held.gangs.Insert(g.key)
 	}
-	c.t.Reports.report(g.key)
+	c.t.apply(g, e)
 }
 
 // waitInBook puts the gang on the waiting lists, and reserves the places that were found for it.
-func (c *Decisions) waitInBook(g *group, s *Snapshot, d *placement.Decision, now time.Time) {
+func (c *Decisions) waitInBook(g *group, s *Snapshot, d *placement.Decision, now time.Time) (e effects) {
 	rank, claim, again := c.t.rank(g), quota.Claim{Queue: s.account, Want: s.wants}, s.retryIn
 	switch {
 	case s.Lacks != nil:
@@ -266,9 +269,9 @@ func (c *Decisions) waitInBook(g *group, s *Snapshot, d *placement.Decision, now
 	}
 	if again > 0 {
 		g.decision.wakeAt = now.Add(again)
-		c.t.lookAfter(g.key, again)
+		e = lookIn(again)
 	}
-	c.t.WaitList.applyReservations()
+	return e
 }
 
 // mayFitWithHeld says whether the gang may fit when room that other gangs hold is given back.

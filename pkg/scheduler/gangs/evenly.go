@@ -58,6 +58,7 @@ func (w *WaitList) LetsOthersGoFirst(pod *corev1.Pod) bool {
 	delete(s.turnedBack, pod.UID)
 	if (!waited || taken != s.taken) && w.callGangsWithLess(g) {
 		s.turnedBack[pod.UID], w.ready[pod.UID] = s.taken, pod
+		w.t.apply(nil, triedIn(0))
 		return true
 	}
 	s.taken++
@@ -79,9 +80,6 @@ func (w *WaitList) callGangsWithLess(g *group) (some bool) {
 			next := other.Waiting()[0].Pod
 			w.ready[next.UID], some = next, true
 		}
-	}
-	if some {
-		w.t.look(readyKey)
 	}
 	return some
 }

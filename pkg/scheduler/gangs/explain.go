@@ -228,13 +228,5 @@ func reference(g *group) *corev1.ObjectReference {
 // reportDelay gathers members that are held at the same time.
 const reportDelay = 100 * time.Millisecond
 
-// report has the reporter look at a gang in a moment.
-func (r *Reports) report(key Key) {
-	if g := r.t.gangs[key]; g != nil && !g.reporting {
-		g.reporting = true
-		r.queue.AddAfter(key, reportDelay)
-	}
-}
-
 // Queue has the gangs that the reporter should look at.
 func (r *Reports) Queue() workqueue.TypedDelayingInterface[Key] { return r.queue }

@@ -114,7 +114,7 @@ func TestAFailedSearchIsRepeatedWhenItsAnswerMayDiffer(t *testing.T) {
 		"nodes change":            func(f *fruitless) { f.Quota.nodesChanged(false) },
 		"a PodGroup changes":      func(f *fruitless) { f.SetPodGroup(mustertesting.MakePodGroup("new").UID("new").MinMember(1).Obj()) },
 		"an amount is assumed":    func(f *fruitless) { f.Quota.Ledger.Assume("k", "other", resources.List{corev1.ResourceCPU: 1}) },
-		"held room is given back": func(f *fruitless) { f.WaitList.heldIsFree() },
+		"held room is given back": func(f *fruitless) { f.apply(nil, only(roomFreed)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFruitless(t, 3, 2)

@@ -159,8 +159,11 @@ func (f *Feed) Open() {
 	f.t.mu.Lock()
 	defer f.t.mu.Unlock()
 	f.t.synced = true
-	for key := range f.t.gangs {
-		f.t.look(key)
+	for _, g := range f.t.gangs {
+		if g.Seated() {
+			f.t.fixPriority(g) // no member of it may ever pass the gate
+		}
+		f.t.apply(g, only(toLook))
 	}
 	f.endRead()
 }

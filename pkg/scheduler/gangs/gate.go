@@ -57,69 +57,83 @@ func (t *Tracker) Gate(pod *corev1.Pod) string {
 	if g := t.members[pod.UID]; g != nil && g.key == key {
 		delete(t.detached, pod.UID) // the queue knows of its gang
 	}
-	reason := t.closedTo(key, pod)
-	if reason == "" || t.Leadership.isProbe(pod) {
-		if g, m := t.find(pod.UID); m != nil {
-			t.Order.freezeOrder(g, m)
-		}
+	reason, isScout := t.closedTo(key, pod)
+	if reason == "" || t.Leadership.mayBeProbe(pod) {
+		t.letIn(pod, reason == "", isScout)
 		return ""
 	}
-	if g := t.gangs[key]; g != nil {
+	g, e := t.gangs[key], only(toReport)
+	if g != nil {
 		g.turnedAway = true
 		if g.scout.uid == pod.UID {
 			g.scout.called = time.Time{} // it is held until then
 		}
-		t.Reports.report(key)
 	}
 	if reason == notSeen {
 		t.unseen[pod.UID] = pod // it is activated when the tracker has seen it
 		if t.members[pod.UID] != nil {
 			t.WaitList.ready[pod.UID] = pod // the queue will know in a moment that the pod names another gang
-			t.lookAfter(readyKey, queueLag)
+			e.add(triedIn(queueLag))
 		}
 	}
+	t.apply(g, e)
 	return reason
+}
+
+// letIn notes that a pod passes the gate. It may be the scout of its gang. If the gate is closed to it, it is the probe.
+func (t *Tracker) letIn(pod *corev1.Pod, isOpen, isScout bool) {
+	g, m := t.find(pod.UID)
+	if m == nil {
+		return
+	}
+	if isScout {
+		t.callScout(g, m)
+	}
+	if !isOpen {
+		t.Leadership.becomeProbe(pod.UID)
+	}
+	t.fixPriority(g)
+	t.Order.freezeOrder(g, m)
 }
 
 // queueLag is the pause for the scheduling queue to learn of a change that the tracker knows.
 const queueLag = 10 * time.Millisecond
 
-// closedTo says why a pod must wait, or "". A waiting member becomes the scout of a gang that is Ready and has none.
-func (t *Tracker) closedTo(key Key, pod *corev1.Pod) string {
+// closedTo says why a pod must wait, or "". A waiting member that may pass is the scout of a gang that is Ready and has no other one.
+func (t *Tracker) closedTo(key Key, pod *corev1.Pod) (reason string, isScout bool) {
 	g, m := t.find(pod.UID)
 	switch {
 	case !t.synced:
-		return notSynced
+		return notSynced, false
 	case m == nil || g.key != key:
-		return notSeen
+		return notSeen, false
 	case m.Terminating:
-		return terminating
+		return terminating, false
 	case m.State == gang.Bound:
-		return alreadyBound
+		return alreadyBound, false
 	case g.podGroup.exists && g.lagsBehind(pod):
-		return notCaughtUp
+		return notCaughtUp, false
 	}
 	status := t.status(g)
 	switch {
 	case key.awaitsPodGroup():
-		return awaitsController
+		return awaitsController, false
 	case status.Phase == gang.Incomplete && !g.podGroup.exists, status.Phase == gang.NotAdmitted:
-		return t.waitText(g, status)
+		return t.waitText(g, status), false
 	case !g.Counts(m):
-		return oldIncarnation
+		return oldIncarnation, false
 	case status.Phase == gang.Running && status.Reason == "":
-		return ""
+		return "", false
 	case status.Phase == gang.Attempting:
-		return g.attempt.closedTo(m.UID, status)
+		return g.attempt.closedTo(m.UID, status), false
 	case status.Phase != gang.Ready && status.Phase != gang.Unschedulable:
-		return waitTexts[status.Reason]
+		return waitTexts[status.Reason], false
 	case m.State != gang.Waiting:
-		return holdsRoom
+		return holdsRoom, false
 	case g.scout.uid != noUID && g.scout.uid != m.UID:
-		return behindScout
+		return behindScout, false
 	}
-	t.callScout(g, m)
-	return ""
+	return "", true
 }
 
 // waitText says what a gang waits for that has no PodGroup, or is not admitted.

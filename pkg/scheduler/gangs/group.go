@@ -21,7 +21,7 @@ type group struct {
 	key      Key
 	seen     int64 // numbers gangs in the order in which they are first seen
 	podGroup podGroup
-	priority *int32                    // of the whole gang. It is computed once, because it orders the gang in a heap
+	priority *int32                    // of the whole gang, nil until it is fixed, because it orders the gang in a heap
 	requests map[string]resources.List // task -> the requests of its last member
 	named    map[string]int            // account -> how many members name it
 	ranks    map[types.UID]int         // of the waiting members, from 0; nil if they must be counted anew
@@ -151,6 +151,18 @@ func (g *group) share(m *gang.Member) {
 		g.requests = map[string]resources.List{}
 	}
 	g.requests[m.Task] = m.Requests
+}
+
+// change notes that the gang differs from the input of its last decision.
+func (g *group) change() effects {
+	g.changes++
+	g.conditions++
+	g.membersChanged()
+	g.retry.searches, g.retry.searchAt, g.retry.searchOwed, g.retry.searched = 0, time.Time{}, false, failedSearch{}
+	if g.decision != nil {
+		g.decision.woken = true
+	}
+	return only(hasChanged)
 }
 
 // setState changes the state of a member.

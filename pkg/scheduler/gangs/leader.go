@@ -33,30 +33,33 @@ func (l *Leadership) Lead() {
 	defer l.t.mu.Unlock()
 	l.probe = noUID
 	now := l.t.clock.Now()
-	for key, g := range l.t.gangs {
+	for _, g := range l.t.gangs {
 		if !g.partialSince.IsZero() {
 			g.partialSince = now // this process has yet to try to complete it
 		}
-		l.t.Reports.report(key)
-		l.t.look(key)
+		l.t.apply(g, only(toReport|toLook))
 	}
 }
 
 // Leads says whether this process runs scheduling cycles. Only then it may write to the API.
 func (l *Leadership) Leads() bool { return l.leads.Load() }
 
-// isProbe says whether a pod passes the gate as the probe. The first waiting member that is asked about becomes it.
-func (l *Leadership) isProbe(pod *corev1.Pod) bool {
+// mayBeProbe says whether a pod passes the gate as the probe: it is the probe, or there is none.
+func (l *Leadership) mayBeProbe(pod *corev1.Pod) bool {
 	if l.leads.Load() || !l.t.synced || pod.DeletionTimestamp != nil {
 		return false
 	}
 	if _, m := l.t.find(pod.UID); m == nil || m.State != gang.Waiting || m.Terminating {
 		return false // it may be bound or gone, or wait for the removal of its scheduling gates: it would never be taken from the queue
 	}
+	return l.probe == noUID || l.probe == pod.UID
+}
+
+// becomeProbe notes that a pod has passed the gate as the probe.
+func (l *Leadership) becomeProbe(pod types.UID) {
 	if l.probe == noUID {
-		l.probe, l.since = pod.UID, l.t.clock.Now()
+		l.probe, l.since = pod, l.t.clock.Now()
 	}
-	return l.probe == pod.UID
 }
 
 // probeGone makes room for another probe.

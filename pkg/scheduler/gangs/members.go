@@ -21,11 +21,12 @@ const outcomePause = 500 * time.Millisecond
 func (t *Tracker) SetPod(pod *corev1.Pod) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	var e effects
 	if pod.Spec.NodeName != "" {
-		t.Victims.input.changes++
 		delete(t.Quota.grouped, pod.UID)
 		t.Evictions.use(pod)
-		t.WaitList.endPodSeat(pod.UID)
+		e = t.WaitList.endPodSeat(pod.UID)
+		e.add(only(searchDiffers))
 		t.Victims.searches.forget(pod.UID)
 		delete(t.WaitList.sharing.turnedBack, pod.UID)
 	}
@@ -37,65 +38,67 @@ func (t *Tracker) SetPod(pod *corev1.Pod) {
 	switch {
 	case !isMember:
 		t.outsiders.drop(pod.UID)
-		t.Quota.charge(pod, nil, nil)
+		e.add(t.Quota.charge(pod, nil, nil))
+		t.apply(nil, e)
 		return
 	case t.isOfOthers(pod):
 		if t.outsiders.set(pod, key) {
-			t.Reports.report(key)
+			e.add(only(toReport))
 		}
-		t.Quota.charge(pod, nil, nil)
+		e.add(t.Quota.charge(pod, nil, nil))
+		t.apply(t.gangs[key], e)
 		return
 	}
 	t.outsiders.drop(pod.UID)
 	g := t.group(key)
 	if old := g.Member(pod.UID); old == nil || old.Pod != pod {
-		t.setMember(g, old, gang.MemberOf(pod, requestsOf(pod, old)))
+		e.add(t.setMember(g, old, gang.MemberOf(pod, requestsOf(pod, old))))
 	}
+	t.apply(g, e)
 }
 
 // setMember takes over the present state of a member. old is its earlier state, nil if it is new.
-func (t *Tracker) setMember(g *group, old, m *gang.Member) {
+func (t *Tracker) setMember(g *group, old, m *gang.Member) effects {
 	incarnation := g.Version()
-	t.record(g, old, m)
+	e := t.record(g, old, m)
 	if old != nil && old.State == m.State && old.Terminating == m.Terminating && old.Version == m.Version && old.Task == m.Task {
-		t.podChanged(g, old, m)
-		return
+		e.add(g.podChanged(old, m))
+		return e
 	}
 	switch {
 	case g.attempt != nil && (g.Version() != incarnation || m.Terminating && g.isNeeded(m)):
-		t.rollBack(g, "")
+		e.add(t.rollBack(g, ""))
 	case g.attempt != nil && m.State == gang.Bound: // though the answer to the binding said that it was not, or by another scheduler
-		t.took(g, m)
-		t.endIfSeated(g)
+		e.add(t.took(g, m))
+		e.add(t.endIfSeated(g))
 	case g.scout.uid == m.UID && (m.Terminating || m.State == gang.Bound):
 		g.scout = scout{}
 	}
-	t.changed(g)
+	e.add(g.change())
 	if g.retry.binding > 0 && g.Seated() && g.CountIn(gang.Reserved)+g.CountIn(gang.Released) == 0 {
 		g.retry.binding = 0 // bound as a whole
 	}
 	t.metrics.reachBinding(g, t.clock.Now())
-	t.settleRepair(g)
-	t.look(g.key)
+	return e
 }
 
 // podChanged handles a change of a pod that does not matter to its gang.
-func (t *Tracker) podChanged(g *group, old, m *gang.Member) {
+func (g *group) podChanged(old, m *gang.Member) (e effects) {
 	if m.State != gang.Waiting {
-		return
+		return e
 	}
 	if mayFitNow(old.Pod, m.Pod) {
-		t.changed(g)
-		t.look(g.key)
+		e = g.change()
 	}
 	if !upstream.SameScheduledCondition(old.Pod, m.Pod) {
 		g.conditions++
-		t.Reports.report(g.key)
+		e.add(only(toReport))
 	}
+	return e
 }
 
 // record stores the present state of a member.
-func (t *Tracker) record(g *group, old, m *gang.Member) {
+func (t *Tracker) record(g *group, old, m *gang.Member) effects {
 	incarnation := g.Version()
 	g.share(m)
 	m.Account = t.Quota.namedBy(m.Pod)
@@ -115,8 +118,9 @@ func (t *Tracker) record(g *group, old, m *gang.Member) {
 	if m.State == gang.Bound {
 		delete(t.detached, m.UID)
 	}
-	t.settleAccount(g)
-	t.Quota.charge(m.Pod, g, m.Requests)
+	e := t.settleAccount(g)
+	e.add(t.Quota.charge(m.Pod, g, m.Requests))
+	return e
 }
 
 // mayFitNow says whether a change of a waiting pod may let it fit on more nodes. The queue tells the plugins of it when they rejected this
@@ -143,15 +147,13 @@ func (t *Tracker) detachUnless(key Key, isMember bool, pod *corev1.Pod) {
 	if m == nil || isMember && g.key == key {
 		return
 	}
-	t.leave(g, m)
+	e := t.leave(g, m)
 	if g.key.awaitsPodGroup() && isMember {
 		t.unseen[pod.UID] = pod // it was never let in, and its gang activates it
-		return
-	}
-	if pod.Spec.NodeName == "" {
+	} else if pod.Spec.NodeName == "" {
 		t.detached[pod.UID] = pod
-		t.look(g.key)
 	}
+	t.apply(g, e)
 }
 
 // DeletePod forgets a pod and takes its charge back.
@@ -159,9 +161,9 @@ func (t *Tracker) DeletePod(pod *corev1.Pod) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.Order.keys.Delete(pod.UID)
-	t.Victims.input.changes++
 	t.Evictions.use(pod)
-	t.WaitList.endPodSeat(pod.UID)
+	e := t.WaitList.endPodSeat(pod.UID)
+	e.add(only(searchDiffers))
 	t.Victims.searches.forget(pod.UID)
 	t.Leadership.probeGone(pod.UID)
 	delete(t.detached, pod.UID)
@@ -170,16 +172,16 @@ func (t *Tracker) DeletePod(pod *corev1.Pod) {
 	delete(t.unseen, pod.UID)
 	delete(t.WaitList.held.pods, pod.UID)
 	if pod.Spec.NodeName != "" {
-		t.WaitList.sharing.roomFreed(t.clock.Now())
+		e.add(only(nodeFreed))
 	}
 	t.Quota.forget(pod.UID)
-	if t.Quota.Ledger.Release(pod.UID) {
-		t.Quota.wakeQuotaWaiters()
-	}
-	if g, m := t.find(pod.UID); m != nil {
+	e.add(freed(t.Quota.Ledger.Release(pod.UID)))
+	g, m := t.find(pod.UID)
+	if m != nil {
 		t.awaitOutcome(g, m, pod)
-		t.leave(g, m)
+		e.add(t.leave(g, m))
 	}
+	t.apply(g, e)
 	if pod.Spec.NodeName != "" {
 		t.leaving.Delete(pod.UID) // it was bound, so it had no room to give back
 	}
@@ -200,7 +202,7 @@ func (t *Tracker) awaitOutcome(g *group, m *gang.Member, last *corev1.Pod) {
 // leave takes a pod out of its gang. A pod that holds room may be on its way to Permit. Its gang cannot have it rejected there any more.
 // Upstream's handler does not help: it may have seen the deletion before the pod waited. So the pod is rejected until it has given the room
 // back.
-func (t *Tracker) leave(g *group, m *gang.Member) {
+func (t *Tracker) leave(g *group, m *gang.Member) effects {
 	delete(t.members, m.UID)
 	delete(t.WaitList.sharing.turnedBack, m.UID)
 	if m.State != gang.Waiting && m.State != gang.Bound {
@@ -212,17 +214,15 @@ func (t *Tracker) leave(g *group, m *gang.Member) {
 		g.requests = nil
 	}
 	g.countNamed(m, -1)
-	t.settleAccount(g)
+	e := t.settleAccount(g)
 	if g.scout.uid == m.UID {
 		g.scout = scout{}
 	}
 	if g.attempt != nil && (inAttempt || !g.SeatedWith(g.membersToCome())) {
-		t.rollBack(g, "")
+		e.add(t.rollBack(g, ""))
 	}
-	t.changed(g)
-	t.settleRepair(g)
-	t.look(g.key)
-	t.dropIfEmpty(g)
+	e.add(g.change())
+	return e
 }
 
 // requestsOf is what a pod requests, which only a change of its spec changes. Most changes are of its status.

@@ -34,7 +34,7 @@ func (q *Quota) NodeGroupsOf(pod *corev1.Pod, tried bool) (path quota.NodeGroupP
 
 // setNodeGroups takes over the node groups of a queue, nil for none. moved says that the queue may have another place in the tree. Pods and
 // gangs are tried again that node groups have kept from nodes.
-func (q *Quota) setNodeGroups(queue string, groups *quota.NodeGroups, moved bool) {
+func (q *Quota) setNodeGroups(queue string, groups *quota.NodeGroups, moved bool) effects {
 	last := q.nodeGroups[queue]
 	if groups == nil {
 		delete(q.nodeGroups, queue)
@@ -42,14 +42,12 @@ func (q *Quota) setNodeGroups(queue string, groups *quota.NodeGroups, moved bool
 		q.nodeGroups[queue] = groups
 	}
 	if groups.Equal(last) && (!moved || len(q.nodeGroups) == 0) {
-		return
+		return effects{}
 	}
 	for _, g := range q.t.gangs {
 		if g.decision != nil && g.decision.rejectors.Has(quota.NodeGroupPlugin) {
-			q.t.wake(g)
+			q.t.apply(g, only(toWake))
 		}
 	}
-	if len(q.grouped) > 0 {
-		q.t.look(nodeGroupsKey)
-	}
+	return only(groupsChanged)
 }

@@ -24,56 +24,55 @@ func (t *Tracker) setPodGroup(key Key, pg *schedulingv1beta1.PodGroup) {
 	defer t.mu.Unlock()
 	g := t.group(key)
 	isNew := !g.podGroup.exists || g.podGroup.uid != pg.UID
+	var e effects
 	if isNew {
-		t.renew(g, pg)
+		e = t.renew(g, pg)
 	}
 	if g.Succeeded != int(pg.Status.Succeeded) || g.podGroup.failed != pg.Status.Failed {
 		g.outcomeUntil = time.Time{}
 	}
 	wasReserved := g.podGroup.reserved
 	g.take(pg)
-	t.settleAccount(g)
+	e.add(t.settleAccount(g))
 	if isNew {
-		t.Quota.chargeMembers(g) // its bound members may have kept the account of an earlier PodGroup
+		e.add(t.Quota.chargeMembers(g)) // its bound members may have kept the account of an earlier PodGroup
 	}
-	t.Quota.keepFor(g, wasReserved)
-	t.changed(g)
+	e.add(t.Quota.keepFor(g, wasReserved))
+	e.add(g.change())
 	if !t.isAdmitted(g) {
-		t.rollBack(g, "") // its queue has taken the admission back
+		e.add(t.rollBack(g, "")) // its queue has taken the admission back
 	}
-	t.endIfSeated(g) // the minimum may have been lowered to the reserved members
+	e.add(t.endIfSeated(g)) // the minimum may have been lowered to the reserved members
 	if g.attempt != nil && !g.SeatedWith(g.membersToCome()) {
-		t.rollBack(g, "") // the minimum was raised above the number of chosen members
+		e.add(t.rollBack(g, "")) // the minimum was raised above the number of chosen members
 	}
-	t.WaitList.applyReservations()
-	t.settleRepair(g)
-	t.look(g.key)
+	t.apply(g, e)
 }
 
 // renew makes a gang belong to another PodGroup.
-func (t *Tracker) renew(g *group, pg *schedulingv1beta1.PodGroup) {
-	t.rollBack(g, "")
+func (t *Tracker) renew(g *group, pg *schedulingv1beta1.PodGroup) effects {
+	e := t.rollBack(g, "")
 	t.WaitList.book.Forget(g.key)
 	g.podGroup = podGroup{account: g.podGroup.account, created: pg.CreationTimestamp.Time}
 	g.priority, g.decision = nil, nil
 	g.minimumBound, g.timestamps, g.outcomeUntil = false, timestamps{}, time.Time{}
+	return e
 }
 
 // settleAccount finds the account of a gang again. If it is another one than before, the gang is decided anew. Bound members stay charged to
 // the account that was written with their binding.
-func (t *Tracker) settleAccount(g *group) {
+func (t *Tracker) settleAccount(g *group) (e effects) {
 	account := g.account()
 	if account == g.podGroup.account {
-		return
+		return e
 	}
-	t.rollBack(g, "") // its assumed quota is in another queue
+	e = t.rollBack(g, "") // its assumed quota is in another queue
 	t.WaitList.book.ForgetQuota(g.key)
 	g.podGroup.account = account
-	t.Quota.chargeMembers(g)
-	t.Quota.wakeQuotaWaiters() // and of its own waiting members
-	t.changed(g)
-	t.settleRepair(g)
-	t.look(g.key)
+	e.add(t.Quota.chargeMembers(g))
+	e.add(only(quotaFreed)) // for its own waiting members, too
+	e.add(g.change())
+	return e
 }
 
 // accountOf is the account that a PodGroup names: its queue, or its user there; "" for none.
@@ -127,17 +126,15 @@ func (t *Tracker) deletePodGroup(key Key, uid types.UID) {
 	if !ok || g.podGroup.exists && g.podGroup.uid != uid {
 		return
 	}
-	t.rollBack(g, "")
+	e := t.rollBack(g, "")
 	t.WaitList.book.Forget(g.key)
 	wasReserved := g.podGroup.reserved
 	g.podGroup = podGroup{created: g.podGroup.created, bound: -1}
-	t.Quota.keepFor(g, wasReserved)
+	e.add(t.Quota.keepFor(g, wasReserved))
 	g.minimumBound, g.priority = false, nil
 	g.BelongTo("")
-	t.changed(g)
-	t.settleRepair(g)
-	t.look(g.key)
-	t.dropIfEmpty(g)
+	e.add(g.change())
+	t.apply(g, e)
 }
 
 // isAdmitted says whether a gang need not wait for its queue. PodGroups of scheduler-plugins never do, unless their members name different
@@ -154,14 +151,13 @@ func (t *Tracker) isAdmitted(g *group) bool {
 
 // settleRepair finds out whether a gang is under repair. It keeps quota assumed for the missing members, if the queue has so much: the gang
 // must be able to complete. It releases quota that the gang does not lack any more.
-func (t *Tracker) settleRepair(g *group) {
+func (t *Tracker) settleRepair(g *group) effects {
 	g.minimumBound = g.minimumBound || g.podGroup.exists && g.Started()
 	if g.priority != nil {
 		t.WaitList.book.Rerank(g.key, t.rank(g))
-		t.WaitList.applyReservations()
 	}
 	if g.attempt != nil {
-		return
+		return effects{}
 	}
 	lacks := requests(nil)
 	if g.underRepair = false; !g.podGroup.exists || !g.Partial() {
@@ -178,9 +174,7 @@ func (t *Tracker) settleRepair(g *group) {
 	if !g.underRepair || account == "" || t.Quota.Ledger.RoomFor(g.key.String(), nil, account, lacks) != nil {
 		lacks = nil
 	}
-	if t.Quota.Ledger.Assume(g.key.String(), account, lacks) {
-		t.Quota.wakeQuotaWaiters()
-	}
+	return freed(t.Quota.Ledger.Assume(g.key.String(), account, lacks))
 }
 
 // rank orders the gang among the waiting gangs.
@@ -188,12 +182,19 @@ func (t *Tracker) rank(g *group) reservations.Rank {
 	return reservations.Rank{Repair: g.needsRepair(), Priority: t.priorityOf(g), Since: g.podGroup.created, Seen: g.seen}
 }
 
-// priorityOf is the priority of the whole gang. It is found when the gang is complete, and stays.
+// priorityOf is the priority of the whole gang.
 func (t *Tracker) priorityOf(g *group) int32 {
-	if g.priority == nil {
-		g.priority = ptr.To(g.Priority(t.classValue(g.podGroup.class)))
+	if g.priority != nil {
+		return *g.priority
 	}
-	return *g.priority
+	return g.Priority(t.classValue(g.podGroup.class))
+}
+
+// fixPriority has the priority of a gang stay as it is. It is called when the gang is decided, or a member passes the gate.
+func (t *Tracker) fixPriority(g *group) {
+	if g.priority == nil {
+		g.priority = ptr.To(t.priorityOf(g))
+	}
 }
 
 // classValue is the value of a PriorityClass, nil if it does not exist.

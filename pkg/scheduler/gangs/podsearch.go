@@ -42,11 +42,19 @@ func (v *Victims) SearchFor(pod *corev1.Pod) (s *PodSearch, waits bool) {
 	v.t.mu.Lock()
 	defer v.t.mu.Unlock()
 	now := v.t.clock.Now()
-	if v.t.WaitList.awaitSeat(pod.UID, now) {
+	if waits, tooEarly := v.t.WaitList.awaitsSeat(pod.UID, now); waits {
+		if tooEarly {
+			v.t.apply(nil, v.t.WaitList.tryAgain(pod, tooEarlyPause))
+		}
 		return nil, true
 	}
-	v.t.WaitList.endPodSeat(pod.UID)
-	if gang.NeverPreempts(pod) || v.t.Quota.standsBack(pod) {
+	v.t.apply(nil, v.t.WaitList.endPodSeat(pod.UID))
+	if gang.NeverPreempts(pod) {
+		return nil, false
+	}
+	shortage := v.t.Quota.shortageOf(pod)
+	v.t.apply(nil, v.t.Quota.waitFor(shortage, pod))
+	if v.t.Quota.standsBack(pod, shortage) {
 		return nil, false
 	}
 	s = &PodSearch{Claimant: v.claimantOf(pod), pod: pod, begun: now}

@@ -64,7 +64,7 @@ func (v *Victims) seatPod(s *PodSearch, found *placement.Seat, now time.Time) bo
 		v.t.repairs.Add(eviction.repair)
 	}
 	if made.leaving.Len() == 0 {
-		v.t.WaitList.usePodSeat(seat, now)
+		v.t.apply(nil, v.t.WaitList.usePodSeat(seat, now))
 	}
 	return true
 }
@@ -79,22 +79,18 @@ func (v *Victims) WaitsForSeat(pod types.UID) string {
 	return ""
 }
 
-// awaitSeat says whether a pod must wait for its seat: its victims have not gone yet, or the scheduler's cache may not know that. Then the
-// pod is tried again in a moment.
-func (w *WaitList) awaitSeat(pod types.UID, now time.Time) bool {
+// awaitsSeat says whether a pod must wait for its seat: its victims have not gone yet, or the scheduler's cache may not know that (tooEarly).
+func (w *WaitList) awaitsSeat(pod types.UID, now time.Time) (waits, tooEarly bool) {
 	seat := w.podSeats[pod]
-	switch {
-	case seat == nil:
-		return false
-	case seat.leaving.Len() == 0 && now.Before(seat.patientUntil):
-		w.tryAgain(seat.pod, tooEarlyPause)
-		return true
+	if seat == nil {
+		return false, false
 	}
-	return seat.leaving.Len() > 0
+	tooEarly = seat.leaving.Len() == 0 && now.Before(seat.patientUntil)
+	return tooEarly || seat.leaving.Len() > 0, tooEarly
 }
 
 // podSeatFree notes that a pod has left its node. If it was the last victim of a seat, the seat's pod is tried again.
-func (w *WaitList) podSeatFree(gone types.UID) {
+func (w *WaitList) podSeatFree(gone types.UID) (e effects) {
 	now := w.t.clock.Now()
 	for uid, seat := range w.podSeats {
 		if !seat.leaving.Has(gone) {
@@ -103,45 +99,42 @@ func (w *WaitList) podSeatFree(gone types.UID) {
 		seat.leaving.Delete(gone)
 		w.extend(seat.seat, uid)
 		if seat.leaving.Len() == 0 {
-			w.usePodSeat(seat, now)
+			e.add(w.usePodSeat(seat, now))
 		}
 	}
+	return e
 }
 
 // usePodSeat has the pod of a seat tried, as its victims have gone.
-func (w *WaitList) usePodSeat(seat *podSeat, now time.Time) {
+func (w *WaitList) usePodSeat(seat *podSeat, now time.Time) effects {
 	seat.until, seat.patientUntil = now.Add(useWithin), now.Add(seatPatience)
-	w.tryAgain(seat.pod, 0)
+	return w.tryAgain(seat.pod, 0)
 }
 
 // endPodSeat gives up the room and quota that are kept for a pod, and its claims. The pods that it kept out are tried again.
-func (w *WaitList) endPodSeat(pod types.UID) {
+func (w *WaitList) endPodSeat(pod types.UID) effects {
 	if _, known := w.podSeats[pod]; !known {
-		return
+		return effects{}
 	}
 	delete(w.podSeats, pod)
 	w.t.Victims.dropUnbegun(pod)
-	if w.t.Quota.Ledger.DropAssumed(ledgerKey(pod)) {
-		w.t.Quota.wakeQuotaWaiters()
-	}
-	w.heldIsFree()
-	w.held.freed++
-	if len(w.held.pods) > 0 {
-		w.t.look(heldBackKey)
-	}
+	e := freed(w.t.Quota.Ledger.DropAssumed(ledgerKey(pod)))
+	e.add(only(roomFreed | holdFreed))
+	return e
 }
 
 // sweepPodSeats ends seats whose victims have not gone in time, or whose pods have not used them. Then other victims are searched for.
-func (w *WaitList) sweepPodSeats(now time.Time) {
+func (w *WaitList) sweepPodSeats(now time.Time) (e effects) {
 	for pod, seat := range w.podSeats {
 		isOver := !now.Before(seat.until)
 		if isOver {
-			w.endPodSeat(pod)
+			e.add(w.endPodSeat(pod))
 		}
 		if isOver || seat.leaving.Len() == 0 { // in case it was activated too early
-			w.tryAgain(seat.pod, 0)
+			e.add(w.tryAgain(seat.pod, 0))
 		}
 	}
+	return e
 }
 
 // addPodSeats adds the room on each node that is kept from a pod or gang of a priority. Room that is kept for the pod itself is not; "" for none.
@@ -154,12 +147,12 @@ func (w *WaitList) addPodSeats(amounts map[string]resources.List, pod types.UID,
 }
 
 // tryAgain has a pod that stands for itself activated after a while.
-func (w *WaitList) tryAgain(pod *corev1.Pod, after time.Duration) {
+func (w *WaitList) tryAgain(pod *corev1.Pod, after time.Duration) effects {
 	if !w.t.standsForItself(pod) {
-		return
+		return effects{}
 	}
 	w.ready[pod.UID] = pod
-	w.t.lookAfter(readyKey, after)
+	return triedIn(after)
 }
 
 // assumeSeat assumes the quota of a seat. The pod is charged when it holds its room.

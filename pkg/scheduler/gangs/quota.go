@@ -199,32 +199,28 @@ func (q *Quota) heldBy(g *group) string {
 
 // charge books the use of a bound pod in its account. A pod without an account is charged nowhere. g is its gang, nil if it has none.
 // requests are the pod's, or nil to compute them if needed.
-func (q *Quota) charge(pod *corev1.Pod, g *group, requests resources.List) {
+func (q *Quota) charge(pod *corev1.Pod, g *group, requests resources.List) effects {
 	if pod.Spec.NodeName == "" {
-		return
+		return effects{}
 	}
-	var freed bool
 	account := q.accountOf(pod, g)
 	if account == "" {
 		q.bound.Delete(pod.UID)
-		freed = q.Ledger.Release(pod.UID)
-	} else {
-		q.bound.Insert(pod.UID)
-		if requests == nil {
-			requests = resources.PodRequests(pod)
-		}
-		freed = q.Ledger.Charge(pod.UID, account, requests)
+		return freed(q.Ledger.Release(pod.UID))
 	}
-	if freed {
-		q.wakeQuotaWaiters()
+	q.bound.Insert(pod.UID)
+	if requests == nil {
+		requests = resources.PodRequests(pod)
 	}
+	return freed(q.Ledger.Charge(pod.UID, account, requests))
 }
 
 // chargeMembers charges a gang's members again. Members that were bound without an account are charged to the gang's present account.
-func (q *Quota) chargeMembers(g *group) {
+func (q *Quota) chargeMembers(g *group) (e effects) {
 	for _, m := range g.Members() {
-		q.charge(m.Pod, g, m.Requests)
+		e.add(q.charge(m.Pod, g, m.Requests))
 	}
+	return e
 }
 
 // Charged is what a pod was charged to when it got its room, and for which PodGroup.
@@ -260,6 +256,7 @@ func (q *Quota) Charge(pod *corev1.Pod) (Charged, *quota.Shortage) {
 			return Charged{}, nil // it is charged
 		}
 		if shortage := q.shortageOf(pod); shortage != nil {
+			q.t.apply(nil, q.waitFor(shortage, pod))
 			return Charged{}, shortage
 		}
 		requests = m.Requests
@@ -286,9 +283,7 @@ func (q *Quota) Refund(pod *corev1.Pod) {
 	if seat := q.t.WaitList.podSeats[pod.UID]; seat != nil {
 		q.assumeSeat(seat)
 	}
-	if q.Ledger.Release(pod.UID) {
-		q.wakeQuotaWaiters()
-	}
+	q.t.apply(nil, freed(q.Ledger.Release(pod.UID)))
 }
 
 // SetQueue takes over the parent and the capability of a queue.
@@ -296,32 +291,29 @@ func (q *Quota) SetQueue(queue *schedulingv1beta1.Queue) {
 	changed := q.Ledger.SetQueue(queue)
 	q.t.mu.Lock()
 	defer q.t.mu.Unlock()
-	q.t.Victims.input.changes++
 	delete(q.terms, queue.Name)
 	if own := queue.Spec.Muster; own != nil && (own.MinRuntime != nil || own.PreemptionDelay != nil) {
 		q.terms[queue.Name] = queueTerms{ptr.Deref(own.MinRuntime, metav1.Duration{}).Duration, ptr.Deref(own.PreemptionDelay, metav1.Duration{}).Duration}
 	}
-	q.setNodeGroups(queue.Name, quota.NodeGroupsOf(queue), changed)
+	e := q.setNodeGroups(queue.Name, quota.NodeGroupsOf(queue), changed)
+	e.add(only(searchDiffers))
 	if !q.queues.Has(queue.Name) {
 		q.queues.Insert(queue.Name)
 		q.queueCameOrWent(queue.Name)
 	}
 	groups := q.Groups.Set(queue)
-	q.chargeGroups(groups)
-	if changed || len(groups) > 0 {
-		q.wakeQuotaWaiters()
-	}
+	e.add(q.chargeGroups(groups))
+	e.add(freed(changed || len(groups) > 0))
+	q.t.apply(nil, e)
 }
 
 // nodesChanged notes that nodes have come, changed or gone. It wakes pods and gangs that wait for quota, if guarantees depend on the nodes.
 func (q *Quota) nodesChanged(guarantees bool) {
 	q.t.mu.Lock()
 	defer q.t.mu.Unlock()
-	q.t.Victims.input.changes++
-	q.t.WaitList.sharing.roomFreed(q.t.clock.Now())
-	if guarantees {
-		q.wakeQuotaWaiters()
-	}
+	e := only(searchDiffers | nodeFreed)
+	e.add(freed(guarantees))
+	q.t.apply(nil, e)
 }
 
 // DeleteQueue forgets a queue.
@@ -329,14 +321,14 @@ func (q *Quota) DeleteQueue(queue *schedulingv1beta1.Queue) {
 	q.Ledger.DeleteQueue(queue.Name)
 	q.t.mu.Lock()
 	defer q.t.mu.Unlock()
-	q.t.Victims.input.changes++
 	delete(q.terms, queue.Name)
-	q.setNodeGroups(queue.Name, nil, true)
+	e := q.setNodeGroups(queue.Name, nil, true)
 	q.t.metrics.dropQueue(queue.Name)
 	q.queues.Delete(queue.Name)
 	q.queueCameOrWent(queue.Name)
-	q.wakeQuotaWaiters()
-	q.chargeGroups(q.Groups.Delete(queue.Name))
+	e.add(q.chargeGroups(q.Groups.Delete(queue.Name)))
+	e.add(only(searchDiffers | quotaFreed))
+	q.t.apply(nil, e)
 }
 
 // lacksQueue says whether the queue of a gang was deleted after it had admitted the PodGroup. Nothing would limit the gang then, so it waits.
@@ -348,53 +340,46 @@ func (q *Quota) lacksQueue(g *group) bool {
 
 // queueCameOrWent looks again at the gangs of a queue that is new or gone. Attempts without a queue end.
 func (q *Quota) queueCameOrWent(queue string) {
-	for key, g := range q.t.gangs {
+	for _, g := range q.t.gangs {
 		if quota.QueueOf(g.podGroup.account) != queue {
 			continue
 		}
-		q.t.changed(g)
+		e := g.change()
 		if !q.t.isAdmitted(g) {
-			q.t.rollBack(g, "")
+			e.add(q.t.rollBack(g, ""))
 		}
-		q.t.look(key)
+		q.t.apply(g, e)
 	}
-	q.t.WaitList.applyReservations()
 }
 
 // chargeGroups books the use of pods in PrimeHub's groups again. The pods are listed under the lock: a pod that is deleted
 // meanwhile is still to be reported, and loses its charge then.
-func (q *Quota) chargeGroups(groups []string) {
+func (q *Quota) chargeGroups(groups []string) (e effects) {
 	if len(groups) == 0 || q.t.podLister == nil {
-		return
+		return e
 	}
 	pods, _ := q.t.podLister.List(labels.Everything()) // a lister never fails
 	for _, pod := range pods {
 		if _, isMember := KeyOf(pod); (!isMember || q.t.isOfOthers(pod)) && slices.Contains(groups, ledger.GroupOf(pod)) {
-			q.charge(pod, nil, nil)
+			e.add(q.charge(pod, nil, nil))
 		}
 	}
 	for _, g := range q.t.gangs {
-		q.nameMembers(g)
+		q.t.apply(g, q.nameMembers(g))
 	}
+	return e
 }
 
 // nameMembers finds again which accounts the members of a gang name.
-func (q *Quota) nameMembers(g *group) {
+func (q *Quota) nameMembers(g *group) effects {
 	for _, m := range g.Members() {
 		g.countNamed(m, -1)
 		m.Account = q.namedBy(m.Pod)
 		g.countNamed(m, 1)
 	}
-	q.t.settleAccount(g)
-	q.chargeMembers(g)
-}
-
-// wakeQuotaWaiters has all pods and gangs tried again that wait for quota.
-func (q *Quota) wakeQuotaWaiters() {
-	q.t.WaitList.wakeAll(q.gangs)
-	if len(q.pods) > 0 {
-		q.t.look(quotaKey)
-	}
+	e := q.t.settleAccount(g)
+	e.add(q.chargeMembers(g))
+	return e
 }
 
 // quotaFor says which queue is short of what the gang's members request in all, or nil.
@@ -424,22 +409,30 @@ func (q *Quota) claimsBefore(g *group, priority int32, surplus bool, to claimant
 func (q *Quota) QuotaShortage(pod *corev1.Pod) *quota.Shortage {
 	q.t.mu.Lock()
 	defer q.t.mu.Unlock()
-	return q.shortageOf(pod)
+	shortage := q.shortageOf(pod)
+	q.t.apply(nil, q.waitFor(shortage, pod))
+	return shortage
 }
 
+// waitFor puts a pod on the list of pods that wait for quota, if it is short of some.
+func (q *Quota) waitFor(shortage *quota.Shortage, pod *corev1.Pod) (e effects) {
+	if shortage == nil {
+		return e
+	}
+	if _, known := q.pods[pod.UID]; !known {
+		e = only(searchDiffers) // more demand waits
+	}
+	q.pods[pod.UID] = pod
+	return e
+}
+
+// shortageOf says which queue has no room for a single pod; see QuotaShortage.
 func (q *Quota) shortageOf(pod *corev1.Pod) *quota.Shortage {
 	account, ahead, waits := q.claimsBeforePod(pod)
 	if !waits || account == "" || upstream.IsCritical(corev1helpers.PodPriority(pod)) {
 		return nil
 	}
-	shortage := q.Ledger.RoomFor(ledgerKey(pod.UID), ahead, account, resources.PodRequests(pod))
-	if shortage != nil {
-		if _, known := q.pods[pod.UID]; !known {
-			q.t.Victims.input.changes++ // more demand waits
-		}
-		q.pods[pod.UID] = pod
-	}
-	return shortage
+	return q.Ledger.RoomFor(ledgerKey(pod.UID), ahead, account, resources.PodRequests(pod))
 }
 
 // claimsBeforePod is the account of a pod that stands for itself, and the quota that is reserved against it: a pod with a seat has none
@@ -459,10 +452,9 @@ func (q *Quota) claimsBeforePod(pod *corev1.Pod) (account string, ahead []quota.
 	return account, ahead, true
 }
 
-// standsBack says whether evictions cannot help a pod that lacks quota: it asks for more than a whole limit, or a claim before it would get the
-// quota that comes free.
-func (q *Quota) standsBack(pod *corev1.Pod) bool {
-	shortage := q.shortageOf(pod)
+// standsBack says whether evictions cannot help a pod that lacks quota (nil if it does not): it asks for more than a whole limit, or a claim
+// before it would get the quota that comes free.
+func (q *Quota) standsBack(pod *corev1.Pod, shortage *quota.Shortage) bool {
 	if shortage == nil {
 		return false
 	}

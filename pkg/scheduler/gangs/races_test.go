@@ -563,10 +563,10 @@ func TestAnAttemptEndsInTimeWhateverElseTheDispatcherWasToLookFor(t *testing.T) 
 	tr.SetPod(scout)
 	require.Empty(t, tr.Gate(scout))
 	toLookAt(tr)
-	tr.lookAfter(theGang, time.Millisecond)
+	tr.dirty.AddAfter(theGang, time.Millisecond)
 	begin(t, tr, scout, nil)
 	toLookAt(tr)
-	tr.lookAfter(Key{Name: "marker"}, time.Microsecond) // when it comes the queue has taken in what was added before
+	tr.dirty.AddAfter(Key{Name: "marker"}, time.Microsecond) // when it comes the queue has taken in what was added before
 	clock.Step(time.Microsecond)
 	lookAgain(t, tr)
 	for _, wait := range []time.Duration{time.Millisecond, time.Minute} {
@@ -608,7 +608,7 @@ func TestAGangIsNotDecidedAgainAtEveryEvent(t *testing.T) {
 		}
 		requireNotCalledIn := func(d time.Duration) {
 			marker := Key{Name: "marker"}
-			tr.lookAfter(marker, d)
+			tr.dirty.AddAfter(marker, d)
 			clock.Step(d)
 			require.Eventually(t, func() bool {
 				readTime(tr.dirty)

@@ -5,7 +5,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/muster-sched/muster/pkg/gang"
@@ -34,28 +33,6 @@ func needOf(shortfall *placement.Shortfall) reservations.Need {
 		return nil
 	}
 	return shortfall
-}
-
-// applyReservations carries out the changes of the book of waiting gangs.
-func (w *WaitList) applyReservations() {
-	events := w.book.TakeEvents()
-	if events.RoomFreed {
-		w.heldIsFree()
-	}
-	if events.RoomFreed || events.HoldFreed {
-		w.held.freed++
-		if len(w.held.pods) > 0 {
-			w.t.look(heldBackKey)
-		}
-	}
-	if events.QuotaFreed {
-		w.t.Quota.wakeQuotaWaiters()
-	}
-	for _, key := range events.Decide {
-		if g := w.t.gangs[key]; g != nil {
-			w.t.wake(g)
-		}
-	}
 }
 
 // reserveNodes reserves the places that a decision has found for a waiting gang. It drops the reservation if the decision found none.
@@ -157,23 +134,6 @@ func (w *WaitList) WaitForReserved(pod *corev1.Pod, entry Entry) {
 	defer w.t.mu.Unlock()
 	w.held.pods[pod.UID] = pod
 	if entry.freed != w.held.freed {
-		w.t.look(heldBackKey)
+		w.t.apply(nil, only(heldTried))
 	}
-}
-
-// wakeAll wakes the gangs of a set and empties it.
-func (w *WaitList) wakeAll(keys sets.Set[Key]) {
-	for key := range keys {
-		if g := w.t.gangs[key]; g != nil {
-			w.t.wake(g)
-		}
-	}
-	keys.Clear()
-}
-
-// heldIsFree wakes the gangs that may have waited for room that another gang held.
-func (w *WaitList) heldIsFree() {
-	w.held.returned++
-	w.t.Victims.input.changes++
-	w.wakeAll(w.held.gangs)
 }

@@ -48,7 +48,7 @@ func (c *Decisions) evict(g *group, s *Snapshot, d *placement.Decision) bool {
 	}
 	yes := *d
 	yes.Feasibility, yes.Places, yes.Order = placement.Possible, d.Seat.Places, d.Seat.Order
-	c.begin(g, s, &yes)
+	_, e := c.begin(g, s, &yes)
 	g.attempt.seat, g.attempt.exact = made, true
 	g.attempt.deadline = made.until.Add(c.t.settings.args.PermitTimeout.Duration)
 	c.t.WaitList.seats[g.key] = g
@@ -57,11 +57,12 @@ func (c *Decisions) evict(g *group, s *Snapshot, d *placement.Decision) bool {
 		c.t.repairs.Add(eviction.repair)
 	}
 	c.observeDecision(s, levelNone, resultEvicting)
-	c.t.lookAfter(g.key, made.until.Sub(now))
+	e.add(lookIn(made.until.Sub(now)))
 	if made.leaving.Len() == 0 {
-		c.t.look(g.key)
+		e.add(only(toLook))
 	}
-	c.t.Reports.report(g.key)
+	e.add(only(toReport))
+	c.t.apply(g, e)
 	return true
 }
 
@@ -135,16 +136,20 @@ func graceOf(pod *corev1.Pod) time.Duration {
 // gone notes that a pod has left its node. When no victim of a gang is left, on nodes or in its queue, its members are activated.
 func (w *WaitList) gone(pod types.UID) {
 	for _, g := range w.seats {
-		if made := g.attempt.seat; made != nil && (made.leaving.Len() == 0 || made.leaving.Has(pod)) {
-			made.leaving.Delete(pod)
-			if w.extend(made, g.podGroup.uid) {
-				g.attempt.deadline = made.until.Add(w.t.settings.args.PermitTimeout.Duration)
-				w.t.lookAfter(g.key, made.within)
-			}
-			w.settleSeat(g)
+		made := g.attempt.seat
+		if made == nil || made.leaving.Len() > 0 && !made.leaving.Has(pod) {
+			continue
 		}
+		var e effects
+		made.leaving.Delete(pod)
+		if w.extend(made, g.podGroup.uid) {
+			g.attempt.deadline = made.until.Add(w.t.settings.args.PermitTimeout.Duration)
+			e = lookIn(made.within)
+		}
+		e.add(w.settleSeat(g))
+		w.t.apply(g, e)
 	}
-	w.podSeatFree(pod)
+	w.t.apply(nil, w.podSeatFree(pod))
 }
 
 // extend gives the pods that have not gone yet more time, unless it has done so a moment ago: thousands may go at once.
@@ -194,17 +199,18 @@ func (w *WaitList) leavingFor(by types.UID) sets.Set[types.UID] {
 
 // settleSeat activates the members of a gang when all victims have gone. It ends the attempt if that has taken too long. The quota may be
 // freed by a victim of another gang.
-func (w *WaitList) settleSeat(g *group) {
+func (w *WaitList) settleSeat(g *group) (e effects) {
 	made, now := g.attempt.seat, w.t.clock.Now()
 	switch {
 	case made == nil:
 	case !now.Before(made.until):
-		w.t.rollBack(g, noUID)
+		return w.t.rollBack(g, noUID)
 	case made.leaving.Len() == 0 && !w.lacksQuota(g):
 		g.attempt.seat, g.attempt.patientUntil = nil, now.Add(seatPatience)
 		g.attempt.deadline = now.Add(w.t.settings.args.PermitTimeout.Duration)
-		w.t.look(g.key)
+		return only(toLook)
 	}
+	return e
 }
 
 func (w *WaitList) lacksQuota(g *group) bool {
@@ -212,16 +218,13 @@ func (w *WaitList) lacksQuota(g *group) bool {
 }
 
 // endSeat gives up a gang's seat when its attempt ends, and its claims.
-func (w *WaitList) endSeat(g *group) {
+func (w *WaitList) endSeat(g *group) effects {
 	if w.seats[g.key] == nil {
-		return
+		return effects{}
 	}
 	delete(w.seats, g.key)
-	w.held.freed++
-	if len(w.held.pods) > 0 {
-		w.t.look(heldBackKey)
-	}
 	w.t.Victims.dropUnbegun(g.podGroup.uid)
+	return only(holdFreed)
 }
 
 // seatsAgainst is the room on each node that evictions make for other gangs and other pods than the given one; nil if there is none. Only
@@ -334,9 +337,11 @@ func (v *Victims) searchAgain(now time.Time) {
 		}
 		return v.t.Quota.Ledger.MayReclaim(shares, account, wants)
 	}
+	var e effects
 	for _, pod := range v.searches.retryable(v.input.changedAt, now, most, isOwed) {
-		v.t.WaitList.tryAgain(pod, 0)
+		e.add(v.t.WaitList.tryAgain(pod, 0))
 	}
+	v.t.apply(nil, e)
 	asked := 0
 	for _, g := range v.t.gangs {
 		if g.decision == nil || g.decision.woken || g.attempt != nil || v.searchIn(g, now) != 0 {
@@ -350,10 +355,10 @@ func (v *Victims) searchAgain(now time.Time) {
 		}
 		switch {
 		case g.retry.searchOwed || g.retry.searched.isDue(now):
-			v.t.wake(g)
+			v.t.apply(g, only(toWake))
 		case v.t.Quota.enforced && g.podGroup.account != "":
 			if isOwed(g.podGroup.account, requests(g.Choose())) {
-				v.t.wake(g)
+				v.t.apply(g, only(toWake))
 			} else {
 				g.retry.searched.begun = now
 				v.pauseSearch(g, now)

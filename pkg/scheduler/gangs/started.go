@@ -9,16 +9,14 @@ import (
 // it. Surplus and pods without a gang need no admission, so they are checked here.
 
 // keepFor notes whether quota is kept for further members of a gang. reserved is what was reserved for it before.
-func (q *Quota) keepFor(g *group, reserved resources.List) {
+func (q *Quota) keepFor(g *group, reserved resources.List) effects {
 	if len(g.podGroup.reserved) > 0 {
 		q.started[g.key] = g
 	} else {
 		delete(q.started, g.key)
 	}
 	g.kept = nil
-	if !reserved.Equal(g.podGroup.reserved) {
-		q.wakeQuotaWaiters()
-	}
+	return freed(!reserved.Equal(g.podGroup.reserved))
 }
 
 // claimsOfStarted is the quota that is kept for further members of started gangs, against a pod of the priority. For a member of one of

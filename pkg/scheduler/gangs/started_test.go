@@ -35,7 +35,7 @@ func TestQuotaIsKeptForFurtherMembersOfAStartedGang(t *testing.T) {
 	setPods(tr, on(singleNamed("other", "q").Obj(), "n"))
 	require.True(t, refused(single))
 	assert.Contains(t, tr.Quota.QuotaShortage(single).Error(), "quota is reserved for further members of a gang that has started")
-	assert.True(t, tr.Quota.standsBack(single), "nothing is evicted for it")
+	assert.True(t, tr.Quota.standsBack(single, tr.Quota.QuotaShortage(single)), "nothing is evicted for it")
 	assert.False(t, refused(singleNamed("high", "q").Priority(10).Obj()), "a higher priority goes first")
 	assert.False(t, refused(memberNamed("executor-1").Obj()), "its own members use it")
 

@@ -6,7 +6,7 @@
 // dispatcher asks for the actions of each gang that has changed (nextActions), and carries them out.
 //
 // Locks: the scheduling queue calls the Tracker while it holds its own lock (PreEnqueue, queueing hints). So the Tracker never calls the
-// queue while it is locked: it marks the gang (look), and the dispatcher acts.
+// queue while it is locked: it marks the gang (apply), and the dispatcher acts.
 package gangs
 
 import (
@@ -180,12 +180,6 @@ func (q *Quota) EnforceQuota() {
 	q.enforced = true
 }
 
-// look has the dispatcher look at a gang.
-func (t *Tracker) look(key Key) { t.dirty.Add(key) }
-
-// lookAfter has the dispatcher look at a gang after a while.
-func (t *Tracker) lookAfter(key Key, wait time.Duration) { t.dirty.AddAfter(key, wait) }
-
 func (t *Tracker) group(key Key) *group {
 	g, ok := t.gangs[key]
 	if !ok {
@@ -196,20 +190,6 @@ func (t *Tracker) group(key Key) *group {
 	return g
 }
 
-// dropIfEmpty forgets a gang that has neither a PodGroup nor members.
-func (t *Tracker) dropIfEmpty(g *group) {
-	if g.podGroup.exists || g.Len() > 0 {
-		return
-	}
-	t.WaitList.book.Forget(g.key)
-	t.WaitList.applyReservations()
-	t.Quota.Ledger.DropAssumed(g.key.String())
-	t.Quota.gangs.Delete(g.key)
-	t.WaitList.held.gangs.Delete(g.key)
-	delete(t.WaitList.sharing.gangs, g.key)
-	delete(t.gangs, g.key)
-}
-
 // find returns a pod's gang and its member there, or nil.
 func (t *Tracker) find(uid types.UID) (*group, *gang.Member) {
 	g := t.members[uid]
@@ -217,35 +197,6 @@ func (t *Tracker) find(uid types.UID) (*group, *gang.Member) {
 		return nil, nil
 	}
 	return g, g.Member(uid)
-}
-
-// changed notes that a gang differs from the input of its last decision.
-func (t *Tracker) changed(g *group) {
-	g.changes++
-	t.Victims.input.changes++
-	g.conditions++
-	g.membersChanged()
-	g.retry.searches, g.retry.searchAt, g.retry.searchOwed, g.retry.searched = 0, time.Time{}, false, failedSearch{}
-	if g.decision != nil {
-		g.decision.woken = true
-	}
-	switch t.status(g).Phase {
-	case gang.Incomplete, gang.NotAdmitted, gang.Running:
-		t.WaitList.book.Suspend(g.key)
-		t.WaitList.applyReservations()
-	}
-	t.Reports.report(g.key)
-}
-
-// wake has an unschedulable gang decided again. It bypasses the back-off of the scheduling queue, where it would wait behind pods that have
-// not been tried lately. A short delay gathers all gangs that one event may help, so that they are tried in order (woken).
-func (t *Tracker) wake(g *group) {
-	if g.decision == nil || g.decision.woken {
-		return
-	}
-	g.decision.woken = true
-	t.woken.Insert(g.key)
-	t.lookAfter(g.key, max(wakeDelay, g.decision.nextAt.Sub(t.clock.Now())))
 }
 
 const (
@@ -258,12 +209,11 @@ const (
 )
 
 // endAttempt ends the attempt of a gang and gives back what was assumed for its members.
-func (t *Tracker) endAttempt(g *group) {
-	t.WaitList.endSeat(g)
+func (t *Tracker) endAttempt(g *group) effects {
+	e := t.WaitList.endSeat(g)
 	g.attempt = nil
 	delete(t.attempting, g.key)
-	if t.Quota.Ledger.DropAssumed(g.key.String()) {
-		t.Quota.wakeQuotaWaiters()
-	}
-	t.WaitList.heldIsFree()
+	e.add(freed(t.Quota.Ledger.DropAssumed(g.key.String())))
+	e.add(only(roomFreed))
+	return e
 }

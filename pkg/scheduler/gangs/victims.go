@@ -211,11 +211,11 @@ func (v *Victims) sweepClaims() {
 func (v *Victims) dropClaim(uid types.UID) {
 	v.countClaim(v.claims[uid].of, -1)
 	delete(v.claims, uid)
-	v.input.changes++
-	if g, _ := v.t.find(uid); g != nil {
+	g, _ := v.t.find(uid)
+	if g != nil {
 		g.surplusOpen = false // so that the surplus is activated anew
-		v.t.look(g.key)
 	}
+	v.t.apply(g, only(searchDiffers|toLook))
 }
 
 // countClaim counts the claims on members of a gang; nil for none.
