@@ -6,7 +6,7 @@ package manifests
 
 import "embed"
 
-// FS has one folder for each kind of manifest, each with plain YAML files in it (deploy: with a folder for each way to deploy). A file's
+// FS has one folder for each kind of manifest, each with plain YAML files in it. The folder deploy has a folder for each way to deploy. A file's
 // name orders it where order matters, as in rbac, whose namespace comes first.
 //
 //go:embed */*.yaml deploy/*/*.yaml

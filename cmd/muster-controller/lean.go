@@ -18,7 +18,7 @@ import (
 // leaner drops fields that the controllers do not read before an informer stores an object. They are often half of it.
 //
 // Some objects out of informers are written back. Only the status of Jobs is: the API server ignores the rest of that request. PodGroups
-// are written back whole, and of these only managedFields are left out: the API server keeps its own where a request has none. Pods are
+// are written back whole, and of these only managedFields are left out. The API server keeps its own where a request has none. Pods are
 // never written back.
 type leaner struct{ amounts sharedAmounts }
 
@@ -106,7 +106,7 @@ func leanStatus(status *corev1.PodStatus) {
 	}
 }
 
-// shared returns labels or annotations whose keys and values are in memory once: pods of a Job have most of them in common.
+// shared returns labels or annotations whose keys and values are in memory once. Pods of a Job have most of them in common.
 func shared(own map[string]string) map[string]string {
 	if len(own) == 0 {
 		return nil
@@ -135,7 +135,7 @@ type sharedAmounts struct {
 	byText map[string]corev1.ResourceList
 }
 
-// mostShared is how many different amounts are remembered. When there are more, it begins anew: lists that were given out stay as they are,
+// mostShared is how many different amounts are remembered. When there are more, it begins anew. Lists that were given out stay as they are,
 // and frequent amounts are soon shared again.
 const mostShared = 4096
 

@@ -14,7 +14,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// questionPauses are the times between two questions of what the cluster serves, while the API server does not answer: from 100 ms to 30 s.
+// questionPauses are the times between two questions of what the cluster serves, while the API server does not answer. They last from 100 ms
+// to 30 s.
 var questionPauses = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: 20, Cap: 30 * time.Second}
 
 // firstMissing returns the first resource that the API server does not serve in a version. It is empty if all are served. It asks until the

@@ -1,4 +1,4 @@
-// Command muster is the tool for people: it explains, lists and runs Jobs and queues, checks manifests, and runs local clusters to try
+// Command muster is the tool for people. It explains, lists and runs Jobs and queues, checks manifests, and runs local clusters to try
 // Muster on. kubectl runs it as "kubectl muster" if it is called kubectl-muster.
 package main
 

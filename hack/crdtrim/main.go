@@ -1,6 +1,6 @@
 // Command crdtrim removes parts of CRDs, in place:
 //   - descriptions of embedded types of other APIs (pod templates and claims). With them the Job's CRD is larger than the annotation in
-//     which "kubectl apply" keeps what was applied;
+//     which "kubectl apply" keeps what was applied.
 //   - the values of Kubernetes' own types that Go cannot read. One object with such a value ends every list and watch of its kind. Then
 //     nothing is done for all other objects.
 //
@@ -66,7 +66,7 @@ func trim(schema *apiextensionsv1.JSONSchemaProps, inside bool) {
 }
 
 const (
-	// quantityPattern is that of controller-gen but for exponents: resource.Quantity takes no fractions there, and needs minutes and
+	// quantityPattern is that of controller-gen but for exponents. A resource.Quantity takes no fractions there, and needs minutes and
 	// gigabytes to read a number of a thousand million digits.
 	quantityPattern = `^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?[0-9]{1,3}))?$`
 	// timePattern is what metav1.Time reads of RFC 3339. The format "date-time" knows the calendar, and takes more.
@@ -108,7 +108,7 @@ func boundPlugins(schema *apiextensionsv1.JSONSchemaProps) {
 	plugins.Schema.Items.Schema.MaxLength = new(int64(maxArgumentBytes))
 }
 
-// each lets f change the schemas that a schema consists of; name is that of a property, and empty for items and values.
+// each lets f change the schemas that a schema consists of. name is that of a property, and empty for items and values.
 func each(schema *apiextensionsv1.JSONSchemaProps, f func(name string, part *apiextensionsv1.JSONSchemaProps)) {
 	for name, property := range schema.Properties {
 		f(name, &property)

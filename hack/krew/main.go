@@ -1,5 +1,5 @@
-// Command krew packs `muster` as the kubectl plugin "muster" and writes its krew manifest. A release publishes both: the archives where the
-// URL says, the manifest in krew's index or in an index of its own. `make krew` builds the programs and runs it.
+// Command krew packs `muster` as the kubectl plugin "muster" and writes its krew manifest. A release publishes the archives at the URL,
+// and the manifest in krew's index or in its own. `make krew` builds the programs and runs it.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command measure prints how plain the code is: knots of files and types, sizes, words that we do not use, and more. It fails when a goal is
+// Command measure prints how plain the code is, such as knots of files and types, sizes, and refused words. It fails when a goal is
 // missed. Goals in the list of open goals may be missed, but their figures must not rise.
 package main
 
@@ -190,7 +190,7 @@ func isMissing(folder string) bool {
 	return err != nil
 }
 
-// tied measures knots and circles: for each package that misses a goal or is in the list of open goals, and for all others together.
+// tied measures knots and circles. Packages that miss a goal or are in the list of open goals have rows of their own.
 func tied(packages []checked, open map[string]int) (measures []measure) {
 	others := []measure{
 		{name: "files in one knot: any other package", goal: maxKnot},

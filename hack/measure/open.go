@@ -17,9 +17,9 @@ var open = map[string]int{
 
 	"calls in pkg/scheduler that pass a consequence on, but in Apply": 102,
 
-	"lines of the scheduler and of what it shares with admission": 21370,
+	"lines of the scheduler and of what it shares with admission": 21371,
 	"lines of pkg/controllers/job + pkg/job/plan":                 5429,
 
 	"concepts: gang admission":                37,
-	"sentences of comments that are too long": 692,
+	"sentences of comments that are too long": 176,
 }

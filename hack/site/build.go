@@ -217,7 +217,7 @@ func (p *page) html(layout *template.Template) ([]byte, error) {
 	return html.Bytes(), err
 }
 
-// writeSearch writes what the search looks through as a script: a page that is opened as a file may load scripts, but no JSON.
+// writeSearch writes what the search looks through as a script. A page that is opened as a file may load scripts, but no JSON.
 func writeSearch(pages []*page, out string) error {
 	type entry struct {
 		URL   string `json:"url"`

@@ -34,7 +34,7 @@ type seen struct {
 	Error string
 }
 
-// TestPagesFitOnAPhone looks at all pages in Chromium: nothing may be wider than the screen, and the search has to find pages.
+// TestPagesFitOnAPhone looks at all pages in Chromium. Nothing may be wider than the screen, and the search has to find pages.
 func TestPagesFitOnAPhone(t *testing.T) {
 	browser, err := exec.LookPath("chromium")
 	if err != nil {

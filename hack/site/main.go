@@ -1,5 +1,5 @@
-// Command site writes the documentation as a static site: a page for each Markdown file, the files that pages link to,
-// and a search that needs no server.
+// Command site writes the documentation as a static site. It has a page for each Markdown file, the files that pages link to,
+// and a search without a server.
 package main
 
 import (

@@ -47,7 +47,7 @@ var noScheduler = map[string]string{
 	module + "pkg/scheduler":          "the controllers and the scheduler meet in the API only",
 }
 
-// decides keep what decides about gangs from acting: it may ask the filters of a profile, and reads no API by itself.
+// decides keep what decides about gangs from acting. It may ask the filters of a profile, and reads no API by itself.
 var decides = map[string]string{
 	module + "pkg/client":         "the decision knows no client",
 	"k8s.io/client-go/kubernetes": "the decision knows no client",

@@ -3,7 +3,7 @@
 //	go -C hack/vulnerabilities run . PROGRAM...
 //
 // It fails for a vulnerability whose code is in a program and that known.txt does not list. The database is a pinned Go module, so it is as old
-// as that: set its version anew with each release. Those of Go itself are only told, because the machine that builds chooses the Go release.
+// as that. Set its version anew with each release. Those of Go itself are only told, because the machine that builds chooses the Go release.
 package main
 
 import (
@@ -88,8 +88,8 @@ type finding struct{ module, version, fixed string }
 // stdlib is how the scanner calls Go's own packages.
 const stdlib = "stdlib"
 
-// collect reads the messages of a scan. Findings in modules and packages whose code is not in the program are left out. If a vulnerability is in a
-// module and in Go itself, the module counts.
+// collect reads the messages of a scan. Findings in modules and packages whose code is not in the program are left out. If a vulnerability is
+// in a module and in Go itself, the module counts.
 func collect(output io.Reader, found map[string]finding) error {
 	for decoder := json.NewDecoder(output); ; {
 		var message struct {

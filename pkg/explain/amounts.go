@@ -26,7 +26,7 @@ func (a *amounts) add(other amounts) {
 }
 
 // inQueues compares what the minimum of a PodGroup lacks with the capabilities from its queue to the root. Amounts kept for admitted
-// PodGroups that have not started count as used, as for admission; not for one that is admitted itself.
+// PodGroups that have not started count as used, as for admission. Not for one that is admitted itself.
 func (f *Facts) inQueues(group *schedulingv1beta1.PodGroup) amounts {
 	var found amounts
 	want, has := usage.MinimumOf(group), f.bound()
@@ -53,8 +53,8 @@ func (f *Facts) inQueues(group *schedulingv1beta1.PodGroup) amounts {
 	return found
 }
 
-// ofUser compares what the minimum of a PodGroup lacks with what its user has left in its queue. Nothing is said where that is not known:
-// the status of a queue names the users with the largest parts only.
+// ofUser compares what the minimum of a PodGroup lacks with what its user has left in its queue. Nothing is said where that is not known.
+// The status of a queue names the users with the largest parts only.
 func (f *Facts) ofUser(group *schedulingv1beta1.PodGroup) amounts {
 	var found amounts
 	user, queue := group.Labels[schedulingv1beta1.UserLabel], f.queue(usage.QueueOf(group))

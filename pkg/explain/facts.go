@@ -1,4 +1,4 @@
-// Package explain says in plain words what becomes of a Job, a PhJob, a PodGroup, a pod or a queue: why it waits, what would free it,
+// Package explain says in plain words what becomes of a Job, a PhJob, a PodGroup, a pod or a queue. It says why it waits, what would free it,
 // whether it can ever run, and what happened to it. It is pure: it works on objects and events that were read before.
 package explain
 
@@ -27,7 +27,7 @@ type Facts struct {
 	PhJob *primehubv1alpha1.PhJob
 	// PhSchedule that created the PhJob; nil if none did, or if it is gone.
 	PhSchedule *primehubv1alpha1.PhSchedule
-	// Group is the PodGroup that is asked about, or that what is asked about belongs to; nil if there is none.
+	// Group is the PodGroup that is asked about, or that what is asked about belongs to. It is nil if there is none.
 	Group *schedulingv1beta1.PodGroup
 	// Members are the pods of the Job or of the PodGroup.
 	Members []corev1.Pod
@@ -79,8 +79,8 @@ func (f *Facts) priority(group *schedulingv1beta1.PodGroup) int32 {
 	return f.Priorities[group.Spec.PriorityClassName]
 }
 
-// waiting are the PodGroups of a queue that have not started, in the order in which they start: admitted ones first, then by priority and
-// age. muster-controller admits in that order, and the scheduler starts in it.
+// waiting are the PodGroups of a queue that have not started, in the order in which they start. Admitted ones are first, then they are sorted
+// by priority and age. muster-controller admits in that order, and the scheduler starts in it.
 func (f *Facts) waiting(queue string) []*schedulingv1beta1.PodGroup {
 	var waiting []*schedulingv1beta1.PodGroup
 	for i := range f.Groups {

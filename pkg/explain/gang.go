@@ -269,8 +269,8 @@ func (f *Facts) addTry(page *Page) {
 	page.add("What was tried last?", "Nothing yet.")
 }
 
-// demands are the pods that have to start together, kind by kind: waiting pods or, where no pod exists yet, pods that the Job will create.
-// More may exist than the minimum needs; then the minimums of the tasks count.
+// demands are the pods that have to start together, kind by kind. They are waiting pods or, where no pod exists yet, pods that the Job will
+// create. More may exist than the minimum needs; then the minimums of the tasks count.
 func (f *Facts) demands() []Demand {
 	if f.Job == nil {
 		return f.demandsOfPods()

@@ -45,7 +45,7 @@ func Rooms(nodes []corev1.Node, bound []corev1.Pod) []Room {
 	return rooms
 }
 
-// Refuses says why a node takes no pod of this kind, however much room it has; "" if it would take one. Affinity between pods, volumes,
+// Refuses says why a node takes no pod of this kind, however much room it has. It is "" if it would take one. Affinity between pods, volumes,
 // devices and ports are not looked at.
 func (r *Room) Refuses(pod *corev1.Pod) string {
 	if pod.Spec.NodeName != "" && pod.Spec.NodeName != r.Node.Name {

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-sched/muster/pkg/phjob/phase"
 )
 
-// noQueue stands in for the reason of a PhJob whose group is no queue: its status keeps the reason that it had before.
+// noQueue stands in for the reason of a PhJob whose group is no queue. Its status keeps the reason that it had before.
 const noQueue = "NoQueue"
 
 // phJobCauses has a row for each reason that a PhJob waits for, of status.reason.
@@ -100,7 +100,7 @@ func (f *Facts) groupAndUser() []string {
 	return append(lines, line)
 }
 
-// queueOfGroup is the queue of a PhJob's PodGroup, or else that of its group; nil, and why, if there is none.
+// queueOfGroup is the queue of a PhJob's PodGroup, or else that of its group. Nil, and why, if there is none.
 func (f *Facts) queueOfGroup() (*schedulingv1beta1.Queue, error) {
 	if f.Group != nil {
 		if queue := f.queue(usage.QueueOf(f.Group)); queue != nil {

@@ -29,7 +29,7 @@ func (g Gang) Size() int {
 	return g.Nodes
 }
 
-// LargestGang says how many pods of a kind would start together now in a queue; "" looks at the nodes only. Amounts kept for admitted gangs
+// LargestGang says how many pods of a kind would start together now in a queue. "" looks at the nodes only. Amounts kept for admitted gangs
 // that have not started count as used in the queue, but not on nodes.
 func LargestGang(f Facts, pod *corev1.Pod, queue string) Gang {
 	found := Gang{Queue: -1}

@@ -88,7 +88,7 @@ func (f *Fence) isLost() bool {
 }
 
 // Lock wraps the lock of leader election, so that the fence follows the lease. A process that has led and lost the lease never gets it
-// again: its renewals fail until leader election ends the process.
+// again. Its renewals fail until leader election ends the process.
 func (f *Fence) Lock(lock resourcelock.Interface) resourcelock.Interface {
 	return &fencedLock{Interface: lock, fence: f}
 }

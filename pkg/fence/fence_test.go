@@ -170,7 +170,7 @@ func TestAFailedRenewalRenewsNothing(t *testing.T) {
 	require.Error(t, w.write())
 }
 
-// A lease that was lost does not come back: this process may have planned with what the next leader has changed.
+// A lease that was lost does not come back. This process may have planned with what the next leader has changed.
 func TestALostLeaseIsLostForGood(t *testing.T) {
 	for name, lose := range map[string]func(w *world) error{
 		"another holds it": func(w *world) error {

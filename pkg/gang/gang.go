@@ -1,5 +1,5 @@
-// Package gang holds the rules of gangs: which pods are members, which of them count, when there is a quorum, and which members start. It
-// is pure: no lock, no client, no clock.
+// Package gang holds the rules of gangs. They say which pods are members, which of them count, when there is a quorum, and which members
+// start. It is pure: no lock, no client, no clock.
 package gang
 
 import (
@@ -52,7 +52,7 @@ type Member struct {
 	State State
 	// Terminating: the pod is being deleted; it satisfies nothing.
 	Terminating bool
-	// BoundFor is the UID of the PodGroup that the scheduler bound the member for; "" if another client bound it, or it is not bound.
+	// BoundFor is the UID of the PodGroup that the scheduler bound the member for. It is "" if another client bound it, or it is not bound.
 	BoundFor types.UID
 	// Account is the account that the pod names itself, "" for none. A member whose account was written with its binding names none.
 	Account string
@@ -270,8 +270,8 @@ func (g *Gang) succeeded() int {
 	return g.Succeeded
 }
 
-// Priority is that of the gang as a whole: the value of its PodGroup's class, but at most the highest priority among its pods. Admission of the
-// API server judges the class of a pod, and not that of a PodGroup. Without a class (nil) it is the highest among its pods.
+// Priority is that of the gang as a whole. It is the value of its PodGroup's class, but at most the highest priority among its pods.
+// Admission of the API server judges the class of a pod, and not that of a PodGroup. Without a class (nil) it is the highest among its pods.
 func (g *Gang) Priority(class *int32) int32 {
 	var highest *int32
 	for _, m := range g.members {
@@ -297,7 +297,7 @@ func (g *Gang) Asks() Spec {
 	return asks
 }
 
-// taskMinimums are the per-task minimums that bind: they do only while the gang's own minimum has room for all of them.
+// taskMinimums are the per-task minimums that bind. They do only while the gang's own minimum has room for all of them.
 func (g *Gang) taskMinimums() map[string]int {
 	sum := 0
 	for _, n := range g.MinTaskMember {
@@ -331,7 +331,7 @@ func holdsRoom(m *Member) bool { return m.State.Holds() }
 // Complete says whether enough members exist for the minimum and that of every task.
 func (g *Gang) Complete() bool { return g.shortOf(all) == 0 }
 
-// ShortTask names a task, the first in the alphabet, of which fewer members exist than its minimum, and that minimum; "" if
+// ShortTask names a task, the first in the alphabet, of which fewer members exist than its minimum, and that minimum. It is "" if
 // there is none, or if the gang as a whole is short.
 func (g *Gang) ShortTask() (task string, minimum int) {
 	if g.total.all+g.succeeded() < g.MinMember {

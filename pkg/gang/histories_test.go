@@ -78,8 +78,8 @@ func waits(state State) bool   { return state == Waiting }
 func isThere(state State) bool { return state == Bound }
 
 // TestHistories drives a gang through random histories. Pods come, change, are reserved, released, bound, deleted and gone, in old and new
-// incarnations under the same names. The minimums and successes of the PodGroup change, and it is deleted and made again. After each step all answers are those of the model.
-// At the end the chosen members are just enough.
+// incarnations under the same names. The minimums and successes of the PodGroup change, and it is deleted and made again. After each step all
+// answers are those of the model. At the end the chosen members are just enough.
 func TestHistories(t *testing.T) {
 	mustertesting.Histories(t, histories, func(t *rapid.T) {
 		h := &history{t: t, gang: &Gang{}, model: &model{pods: map[types.UID]Member{}}}
@@ -185,7 +185,7 @@ func (h *history) compare() {
 	}
 }
 
-// start reserves the members that are chosen: they seat the gang, if enough exist, and none of them is one too many.
+// start reserves the members that are chosen. They seat the gang, if enough exist, and none of them is one too many.
 func (h *history) start() {
 	g, o := h.gang, h.model
 	chosen := g.Choose()

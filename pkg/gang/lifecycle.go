@@ -74,7 +74,7 @@ type Facts struct {
 	Evicting bool
 	// Preempted: members are about to be evicted, so that the rest is below the minimum.
 	Preempted bool
-	// Lacks is what the last decision found to be missing, Room or Quota; empty if the gang has changed since, or may have been helped.
+	// Lacks is what the last decision found to be missing, Room or Quota. It is empty if the gang has changed since, or may have been helped.
 	Lacks WaitReason
 	// OutcomeUntil is until when the outcome of a terminated member is waited for. Zero if it is not.
 	OutcomeUntil time.Time

@@ -41,7 +41,7 @@ func MemberOf(pod *corev1.Pod, requests resources.List) *Member {
 	return m
 }
 
-// LacksPodGroup says whether a pod names no PodGroup and must have one: muster-controller makes it, and the scheduler has the pod wait for it
+// LacksPodGroup says whether a pod names no PodGroup and must have one. The controller makes it, and the scheduler has the pod wait for it
 // where a profile says so (requirePodGroup). A system-critical pod needs none: a gang waits until its queue admits it, and cannot preempt
 // while it waits. Mirror pods and pods of native pod groups are not scheduled as gangs of ours.
 func LacksPodGroup(pod *corev1.Pod) bool {
@@ -70,7 +70,7 @@ func SpecOf(group *schedulingv1beta1.PodGroup) Spec {
 	return spec
 }
 
-// IsRunOver says whether a run of a PodGroup that no Job of ours controls is over: all members have finished, as many as the minimum have
+// IsRunOver says whether a run of a PodGroup that no Job of ours controls is over. All members have finished, as many as the minimum have
 // succeeded, and none has failed. Members that come later belong to the next run, which has to meet the minimum anew. A member that has
 // failed may be replaced, which is no new run.
 func IsRunOver(group *schedulingv1beta1.PodGroup) bool {
@@ -105,13 +105,13 @@ func WillingFirst(asks func(*corev1.Pod) bool) func(a, b *Member) int {
 	}
 }
 
-// MayBeEvicted says whether a pod may ever be evicted for other pods: not one that goes already, or is of an upstream pod group. The caller
-// looks at its priority, and at what it says itself (AsksToStay).
+// MayBeEvicted says whether a pod may ever be evicted for other pods. It may not if it is being deleted, or is of an upstream pod group. The
+// caller looks at its priority, and at what it says itself (AsksToStay).
 func MayBeEvicted(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp == nil && pod.Annotations[corev1.MirrorPodAnnotationKey] == "" && pod.Spec.SchedulingGroup == nil
 }
 
-// AsksToStay says whether a pod says itself that it must not be evicted: with a key of Volcano's, or because a DaemonSet owns it. Anybody can
+// AsksToStay says whether a pod says itself that it must not be evicted. It has a key of Volcano's for that, or a DaemonSet owns it. Anybody can
 // write that on a pod. So it counts where priority decides, and not for what a queue has borrowed from other queues.
 func AsksToStay(pod *corev1.Pod) bool {
 	return IsOfDaemonSet(pod) || AnnotationOrLabel(pod, batchv1alpha1.PodPreemptableKey) == "false"

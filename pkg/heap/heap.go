@@ -12,14 +12,14 @@ import (
 )
 
 // Growth says how much a heap may grow beyond what is live. By default Go collects when it has grown by 100% of what is live.
-// With 100 MB live and thousands of API objects a second that is a quarter of a scheduler's CPU; with 300 MB live it is 300 MB
+// With 100 MB live and thousands of API objects a second that is a quarter of a scheduler's CPU. With 300 MB live it is 300 MB
 // that a program has for garbage alone.
 type Growth struct {
 	// Floor is the size in bytes that a heap may reach before it is collected, even with little live memory.
 	Floor uint64
 	// LeastPercent of what is live is how much it may grow in any case.
 	LeastPercent int
-	// Rest is how long a program must go without a collection to be at rest; its heap is collected then, and what is free given
+	// Rest is how long a program must go without a collection to be at rest. Its heap is collected then, and what is free given
 	// back to the system. Left alone, Go keeps for minutes what a program needed only once, to fill its caches. 0 leaves it alone.
 	Rest time.Duration
 }
@@ -60,7 +60,7 @@ func Pace(ctx context.Context, growth Growth) {
 }
 
 // notifyOfCollections sends a value after each collection, until the context ends. A timer would be too late for a program that reads a
-// whole cluster in its first second: a percentage that was right for an empty heap lets the filled one grow tenfold.
+// whole cluster in its first second. The percentage for an empty heap would let the filled one grow tenfold.
 func notifyOfCollections(ctx context.Context, collected chan<- struct{}) {
 	canary := new([64]byte) // collected at the next opportunity, since nothing refers to it; not so small that it shares its memory
 	runtime.AddCleanup(canary, func(struct{}) {
@@ -84,7 +84,7 @@ func live() uint64 {
 }
 
 // percentFor is the percentage for a live heap. It is rounded, because setting it stops the program for a moment, and not without
-// limit: until Pace has seen a collection, a heap that has grown quickly may grow as much again.
+// limit. Until Pace has seen a collection, a heap that has grown quickly may grow as much again.
 func (g Growth) percentFor(live uint64) int {
 	const least, step = 32 << 20, 20
 	live = max(live, least)

@@ -58,7 +58,7 @@ func GroupOf(pod *corev1.Pod) string {
 	return primehubv1alpha1.LabelOf(group)
 }
 
-// AccountOf is what is charged for a pod without a PodGroup: the queue that its annotation names, or else the queue of the PrimeHub group
+// AccountOf is what is charged for a pod without a PodGroup. It is the queue that its annotation names, or else the queue of the PrimeHub group
 // that its label names. It may be a user there. It is "" for a pod that names neither, and where several queues say that they are the
 // group.
 func (g *Groups) AccountOf(pod *corev1.Pod) string {

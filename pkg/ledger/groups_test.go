@@ -53,7 +53,7 @@ func TestAccountOf(t *testing.T) {
 	}
 }
 
-// TestGroupsThatChange: whenever a queue becomes a group or stops being one, the pods of that group have to be charged again.
+// TestGroupsThatChange: pods have to be charged again whenever their queue becomes a group or stops being one.
 func TestGroupsThatChange(t *testing.T) {
 	g := &Groups{}
 	pod := &corev1.Pod{}

@@ -200,8 +200,8 @@ func (l *Ledger) DeleteQueue(name string) {
 	l.used.Remove(name)
 }
 
-// Charge books what a pod uses of a queue, or of a user's account there. Charging a pod again changes its queue and amount, it never books twice; it then says that
-// another charge was given back for it. The amount is kept, not copied: it must not change any more.
+// Charge books what a pod uses of a queue, or of a user's account there. Charging a pod again changes its queue and amount, and says that
+// another charge was given back for it. It never books twice. The amount is kept, not copied: it must not change any more.
 func (l *Ledger) Charge(pod types.UID, queue string, amount resources.List) (replaced bool) {
 	l.lock()
 	defer l.mu.Unlock()
@@ -255,7 +255,7 @@ func (l *Ledger) DropAssumed(key string) (freed bool) {
 	return l.Assume(key, "", nil)
 }
 
-// Room says whether an amount fits in the queue and its ancestors, beside all used and assumed amounts; nil means yes.
+// Room says whether an amount fits in the queue and its ancestors, beside all used and assumed amounts. Nil means yes.
 func (l *Ledger) Room(queue string, want resources.List) *quota.Shortage {
 	return l.RoomBehind(nil, queue, want)
 }

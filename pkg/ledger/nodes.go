@@ -9,7 +9,7 @@ import (
 )
 
 // Nodes is the sum of the allocatable resources of all nodes. It passes the sum to the ledger, which keeps guarantees free of it. Nodes
-// that are cordoned or not ready count, for two reasons. Shares of queues are computed from this sum: without those nodes, a drain would
+// that are cordoned or not ready count, for two reasons. Shares of queues are computed from this sum. Without those nodes, a drain would
 // lower the shares, and queues would lose pods. And a cordon ends: a gang that needs such a node is admitted. So autoscalers see its pods,
 // and the scheduler says why they wait. If the gang cannot start, its quota is released after the hold timeout, as for any other.
 type Nodes struct {

@@ -1,4 +1,4 @@
-// Package lint asks, without a cluster, what the API server would say of objects: it evaluates the schemas and the admission policies that
+// Package lint asks, without a cluster, what the API server would say of objects. It evaluates the schemas and the admission policies that
 // Muster ships with the libraries of the API server. No rule is written down here a second time.
 package lint
 
@@ -214,7 +214,7 @@ func (r *Rules) kindOf(gvk schema.GroupVersionKind) (of *kind, served []string) 
 	return nil, nil
 }
 
-// store gives the object as it was the form that the API server has stored, if it is a manifest: with defaults and a version.
+// store gives the object as it was the form that the API server has stored, if it is a manifest. That form has defaults and a version.
 func (r *Rules) store(ctx context.Context, q *request) error {
 	if q.old == nil || q.old.GetResourceVersion() != "" {
 		return nil

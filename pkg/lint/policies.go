@@ -344,7 +344,7 @@ func (p *policy) judge(ctx context.Context, q *request, shipped []*unstructured.
 	return nil
 }
 
-// reportsOf is where the objections of a policy go: to the problems if it refuses, to the warnings if it warns, else nowhere.
+// reportsOf is where the objections of a policy go. They are problems if it refuses, and warnings if it warns.
 func (a *answer) reportsOf(binding *admissionv1.ValidatingAdmissionPolicyBinding) *[]problem {
 	switch actions := binding.Spec.ValidationActions; {
 	case slices.Contains(actions, admissionv1.Deny):

@@ -126,7 +126,7 @@ type request struct {
 	known       Known
 }
 
-// newRequest decodes an object as the API server does: with defaults, and without the fields that the schema does not have. Each of these is a
+// newRequest decodes an object as the API server does. It adds defaults, and drops the fields that the schema does not have. Each of these is a
 // problem, as it is for kubectl. It returns nil if the metadata are not even of the right types.
 func newRequest(of *kind, content *unstructured.Unstructured, known Known) (*request, []problem) {
 	asked := &request{of: of, known: known}

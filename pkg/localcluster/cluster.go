@@ -23,7 +23,7 @@ import (
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 )
 
-// Cluster is a local cluster: one that this process runs ([Up]), or a handle on one that a
+// Cluster is a local cluster. It is one that this process runs ([Up]), or a handle on one that a
 // supervisor process runs ([UpDetached], [Load]).
 type Cluster struct {
 	dir        string
@@ -97,8 +97,8 @@ func (c *Cluster) client() (kubernetes.Interface, error) {
 	return client, nil
 }
 
-// awaitUsable waits for what the first pods and Jobs need: the service account of their
-// namespace, made by kube-controller-manager, the admission policies, and the queue default, made by muster-controller.
+// awaitUsable waits for what the first pods and Jobs need. These are the service account of their
+// namespace, the admission policies, and the queue default.
 func (c *Cluster) awaitUsable(ctx context.Context) error {
 	config, err := c.RESTConfig()
 	if err != nil {

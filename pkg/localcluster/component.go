@@ -78,7 +78,7 @@ func componentsOf(l *layout) []Component {
 	return components
 }
 
-// startGroups orders components so that each group needs only earlier groups; the members of a
+// startGroups orders components so that each group needs only earlier groups. The members of a
 // group may start at the same time. It fails on an unknown name and on a cycle.
 func startGroups(components []Component) ([][]Component, error) {
 	known := map[string]bool{}

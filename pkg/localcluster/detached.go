@@ -29,8 +29,8 @@ type report struct {
 	Error    string `json:"error,omitempty"`
 }
 
-// UpDetached starts a cluster whose components are children of a process of their own: command, which must end in a call of [Supervise]
-// (`muster local supervise`). That process ends with the calling one, for any reason, until [Cluster.Detach] is called.
+// UpDetached starts a cluster whose components are children of a process of their own. This process is made by command, which must end in a
+// call of [Supervise] (`muster local supervise`). That process ends with the calling one, for any reason, until [Cluster.Detach] is called.
 func UpDetached(ctx context.Context, options Options, command ...string) (*Cluster, error) {
 	options, err := prepare(ctx, options)
 	if err != nil {

@@ -2,7 +2,7 @@ package localcluster
 
 const etcdPeerPort = "etcd-peer"
 
-// etcdComponent keeps the cluster's data. It does not wait for the disk: the data goes away with
+// etcdComponent keeps the cluster's data. It does not wait for the disk. The data goes away with
 // the cluster, and a crash of the machine ends both.
 func etcdComponent(l *layout) Component {
 	client, peer := l.ports.url(Etcd), l.ports.url(etcdPeerPort)

@@ -58,7 +58,7 @@ var installedResources = map[schema.GroupVersionKind]schema.GroupVersionResource
 }
 
 // install gives a bare API server what Muster ships: namespace, service accounts, roles, admission
-// policies, and the API itself; and gives each program the kubeconfig of its service account.
+// policies, and the API itself. Gives each program the kubeconfig of its service account.
 func install(ctx context.Context, l *layout) error {
 	config, err := restConfig(l.kubeconfig())
 	if err != nil {

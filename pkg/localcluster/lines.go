@@ -46,11 +46,11 @@ const lastWordsLines = 15
 // lastWordsBytes is how much of a log's end is looked at: the stacks of a thousand goroutines.
 const lastWordsBytes = 1 << 20
 
-// crashLine is the first line of what a Go program says when it dies: a panic, a fatal error of
+// crashLine is the first line of what a Go program says when it dies. It shows a panic, a fatal error of
 // the runtime, a deadly signal, or klog's last call.
 var crashLine = regexp.MustCompile(`^(panic: |fatal error: |SIG[A-Z]+: |F[0-9]{4} )`)
 
-// lastWords returns the lines of a log that tell best how its program ended: the lines from its crash on, or else the last ones. A file
+// lastWords returns the lines of a log that tell best how its program ended. They are the lines from its crash on, or else the last ones. A file
 // that cannot be read has none.
 func lastWords(path string, count int) []string {
 	lines := endOf(path)

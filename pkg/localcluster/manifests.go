@@ -22,7 +22,7 @@ const (
 	secondSchedulerConfig    = "scheduler/second-scheduler.yaml"
 )
 
-// stockSchedulerConfig is the stock scheduler as it comes, but for the client limits: with its
+// stockSchedulerConfig is the stock scheduler as it comes, but for the client limits. With its
 // own it binds at most 50 pods per second.
 const stockSchedulerConfig = `apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration

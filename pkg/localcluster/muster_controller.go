@@ -11,7 +11,7 @@ func musterControllerComponent(l *layout) Component {
 		"--secure-port=" + l.ports.port(MusterController),
 		"--tls-cert-file=" + l.pki.certFile(serverIdentity),
 		"--tls-private-key-file=" + l.pki.keyFile(serverIdentity),
-		// Its leader election is in use, so that the role that it needs is tested; a busy machine must not end it.
+		// Its leader election is in use, so that the role that it needs is tested. A busy machine must not end it.
 		"--leader-elect-lease-duration=60s",
 		"--leader-elect-renew-deadline=45s",
 	}

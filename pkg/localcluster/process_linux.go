@@ -3,7 +3,7 @@ package localcluster
 import "syscall"
 
 // childAttributes make a child die with its parent, whatever ends the parent, and keep the
-// terminal's Ctrl-C from it: the supervisor decides when and in which order children stop.
+// terminal's Ctrl-C from it. The supervisor decides when and in which order children stop.
 func childAttributes(ownNamespaces bool) *syscall.SysProcAttr {
 	attributes := &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if ownNamespaces {

@@ -54,8 +54,8 @@ func (l *layout) writeRealNodeConfig() error {
 	return l.writeFile(realNodeConfig, data)
 }
 
-// writeStaticPodFiles makes what kubeadm has in /etc/kubernetes for the static pod of a scheduler: its kubeconfig, and the folder that the
-// kubelet reads static pods from.
+// writeStaticPodFiles makes what kubeadm has in /etc/kubernetes for the static pod of a scheduler. These are its kubeconfig, and the folder
+// that the kubelet reads static pods from.
 func (l *layout) writeStaticPodFiles() error {
 	folder := realnode.EtcKubernetes(l.internal(realNodeDir))
 	if err := os.MkdirAll(filepath.Join(folder, "manifests"), 0o755); err != nil {

@@ -13,7 +13,7 @@ func kubeSchedulerComponent(l *layout) Component {
 // musterSchedulerComponent runs as its service account, with the roles that Muster ships.
 func musterSchedulerComponent(l *layout) Component {
 	component := schedulerComponent(l, MusterScheduler, l.binaries.own(MusterScheduler))
-	// As in manifests/deploy. A member that waits in Permit would be nominated for its node, and stay so after a rollback: the nomination
+	// As in manifests/deploy. A member that waits in Permit would be nominated for its node, and stay so after a rollback. The nomination
 	// then keeps other members of its own gang off that node.
 	component.Args = append(component.Args, "--feature-gates=NominatedNodeNameForExpectation=false")
 	return component

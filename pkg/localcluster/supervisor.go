@@ -23,7 +23,7 @@ type supervisor struct {
 	dir  string
 	lock *os.File
 
-	// parent runs functions on the one thread that starts all components: the kernel kills a
+	// parent runs functions on the one thread that starts all components. The kernel kills a
 	// child when the thread that made it ends, so that thread must last.
 	parent chan func()
 
@@ -122,7 +122,7 @@ func (s *supervisor) await(c *child, command *exec.Cmd) {
 }
 
 // record puts one process into the state. Called with mu held. A state that cannot be written
-// (a full disk, a removed folder) must not stop the components; status then shows the old one.
+// (a full disk, a removed folder) must not stop the components. Status then shows the old one.
 func (s *supervisor) record(process Process) {
 	i := slices.IndexFunc(s.state.Processes, func(p Process) bool { return p.Name == process.Name })
 	if i < 0 {

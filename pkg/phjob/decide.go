@@ -33,7 +33,7 @@ type Facts struct {
 	Config *Config
 	// Now is the time.
 	Now time.Time
-	// Refused says why no pod can be made of the PhJob; nil if one can, or if that is not known.
+	// Refused says why no pod can be made of the PhJob. It is nil if one can, or if that is not known.
 	Refused *Refusal
 	// Admitted says that the PhJob has its quota.
 	Admitted bool
@@ -60,7 +60,7 @@ func CannotCreate(err error) *Refusal {
 	return &Refusal{primehubv1alpha1.ReasonPodCreationFailed, err.Error()}
 }
 
-// Decide returns the status that a PhJob has next, and when to look at it again though nothing has happened; 0 means never.
+// Decide returns the status that a PhJob has next, and when to look at it again though nothing has happened. 0 means never.
 func Decide(f *Facts) (*primehubv1alpha1.PhJobStatus, time.Duration) {
 	next := f.Job.Status.DeepCopy()
 	event := f.event()
@@ -130,7 +130,7 @@ func (f *Facts) startLeft() time.Duration {
 	return f.Pod.CreationTimestamp.Add(timeout).Sub(f.Now)
 }
 
-// activeLeft is how much longer a PhJob may run; false if there is no limit, or if it does not run yet.
+// activeLeft is how much longer a PhJob may run. It is false if there is no limit, or if it does not run yet.
 func (f *Facts) activeLeft() (time.Duration, bool) {
 	seconds := ptr.Deref(f.Job.Spec.ActiveDeadlineSeconds, f.Config.JobSubmission.DefaultActiveDeadlineSeconds)
 	if seconds == 0 || f.Job.Status.StartTime == nil {
@@ -230,7 +230,7 @@ func (f *Facts) wait(next *primehubv1alpha1.PhJobStatus) time.Duration {
 	return max(left, time.Second)
 }
 
-// KeepsPod says for how much longer the pod of a PhJob that has ended is kept: 0 if it goes now; limited is false if it stays.
+// KeepsPod says for how much longer the pod of a PhJob that has ended is kept. It is 0 if the pod goes now. limited is false if it stays.
 func KeepsPod(job *primehubv1alpha1.PhJob, cfg *Config, now time.Time) (left time.Duration, limited bool) {
 	switch job.Status.Reason {
 	case primehubv1alpha1.ReasonCancelled, primehubv1alpha1.ReasonOverActivateDeadline, primehubv1alpha1.ReasonOverRequeueLimit:
@@ -254,7 +254,7 @@ func KeepsRecord(job *primehubv1alpha1.PhJob, cfg *Config, now time.Time) (left 
 	return max(0, job.Status.FinishTime.Add(time.Duration(cfg.JobSubmission.JobTTLSeconds)*time.Second).Sub(now)), true
 }
 
-// failureOf says how a pod failed: by the end of its container, or where that is not known by what Kubernetes says of the pod.
+// failureOf says how a pod failed. It reads the end of its container, or else what Kubernetes says of the pod.
 func failureOf(pod *corev1.Pod) string {
 	for _, c := range pod.Status.ContainerStatuses {
 		if end := c.State.Terminated; end != nil && end.ExitCode != 0 {
@@ -264,7 +264,7 @@ func failureOf(pod *corev1.Pod) string {
 	return said(orElse(pod.Status.Reason, "Unknown"), pod.Status.Message)
 }
 
-// waitingMessage is what a pod says about why it does not run; "" if it says nothing, or if there is none.
+// waitingMessage is what a pod says about why it does not run. It is "" if it says nothing, or if there is none.
 func waitingMessage(pod *corev1.Pod) string {
 	if pod == nil {
 		return ""

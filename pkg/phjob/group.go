@@ -55,7 +55,7 @@ type Group struct {
 	Datasets []Dataset
 }
 
-// FindQueue returns the Queue of a PhJob's group: the one with its identifier, or if there is none, the one with its name.
+// FindQueue returns the Queue of a PhJob's group. It looks for its identifier first, and then for its name.
 func FindQueue(queues []*schedulingv1beta1.Queue, spec *primehubv1alpha1.PhJobSpec) (*schedulingv1beta1.Queue, error) {
 	byID := withLabel(queues, primehubv1alpha1.GroupIDLabel, spec.GroupID)
 	if len(byID) == 0 {

@@ -133,7 +133,7 @@ func Pod(job *primehubv1alpha1.PhJob, order *Order) (*corev1.Pod, error) {
 	return pod, nil
 }
 
-// staysOnLostNodes keeps a pod bound to a node that does not answer: when the node comes back, the pod still runs. By default Kubernetes
+// staysOnLostNodes keeps a pod bound to a node that does not answer. When the node comes back, the pod still runs. By default Kubernetes
 // deletes it after five minutes.
 var staysOnLostNodes = []corev1.Toleration{
 	{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},

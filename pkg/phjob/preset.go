@@ -46,7 +46,7 @@ func URLOf(image *primehubv1alpha1.Image, withGPU bool) (string, error) {
 	return url, nil
 }
 
-// Limits is what a job of an instance type may use, and what its group and user are charged: CPUs, memory, and GPUs if it has any.
+// Limits is what a job of an instance type may use, and what its group and user are charged. It has CPUs, memory, and GPUs if it has any.
 func Limits(instanceType *primehubv1alpha1.InstanceType) (corev1.ResourceList, error) {
 	spec, limits := &instanceType.Spec, corev1.ResourceList{}
 	wrong := func(field, problem string) error {

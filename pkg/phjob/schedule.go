@@ -59,7 +59,7 @@ type ScheduleFacts struct {
 	Now time.Time
 }
 
-// DecideSchedule returns the next status of a PhSchedule, the PhJob to create now or nil, and when to look again; 0 means never. A run is
+// DecideSchedule returns the next status of a PhSchedule, the PhJob to create now or nil, and when to look again. 0 means never. A run is
 // left out while an earlier one is active. If several runs were missed, one is made up for.
 func DecideSchedule(f *ScheduleFacts) (*primehubv1alpha1.PhScheduleStatus, *primehubv1alpha1.PhJob, time.Duration) {
 	recurrence := f.Schedule.Spec.Recurrence

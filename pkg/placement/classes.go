@@ -29,7 +29,7 @@ type template struct {
 	priority      int32
 }
 
-// example is one member of a demand class. Pods of one template may differ: webhooks, controllers that assign ranks to nodes, and the
+// example is one member of a demand class. Pods of one template may differ. Webhooks, controllers that assign ranks to nodes, and the
 // API server (matchLabelKeys) change single pods.
 type example struct {
 	member *gang.Member

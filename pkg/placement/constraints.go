@@ -13,7 +13,7 @@ import (
 )
 
 // constraints are the inter-pod constraints between the members of a gang: required affinity and anti-affinity, and required spreading. A
-// constraint that selects only pods outside the gang does not count: the places of the members do not change it.
+// constraint that selects only pods outside the gang does not count. The places of the members do not change it.
 type constraints struct {
 	dependent []bool             // of each demand: whether its pods may go to a node depends on the places of other members
 	keys      []sets.Set[string] // of each demand: the topology keys of its pods' constraints
@@ -134,7 +134,7 @@ func isSatisfiable(status *fwk.Status) bool {
 	return false
 }
 
-// maxPerNode is 1 for a pod that keeps its class off its node, by host port or anti-affinity; 0 means any number. The labels are the labels
+// maxPerNode is 1 for a pod that keeps its class off its node, by host port or anti-affinity. 0 means any number. The labels are the labels
 // of the pod's namespace. The API server has made matchLabelKeys part of the selectors.
 func maxPerNode(pod *corev1.Pod, namespace func() labels.Set) int {
 	if len(hostPorts(pod)) > 0 {

@@ -80,7 +80,7 @@ func TestASmallGangIsTriedOnFewNodes(t *testing.T) {
 	assert.Equal(t, before, planner.next, "exact places are searched on all nodes")
 }
 
-// firstOf chooses the first members of a gang that needs so many, in their order; nil if there are too few.
+// firstOf chooses the first members of a gang that needs so many, in their order. It is nil if there are too few.
 func firstOf(needed int, calls *int) func([]*gang.Member) []*gang.Member {
 	return func(waiting []*gang.Member) []*gang.Member {
 		*calls++

@@ -36,8 +36,8 @@ func (v *view) dryRunReserve(packing Packing) Packing {
 	return best
 }
 
-// claimsDevices says whether the pods of a demand claim devices: by claims, or by a resource that no node has, which a device class may
-// stand for.
+// claimsDevices says whether the pods of a demand claim devices. They do so by claims, or by a resource that only a device class stands
+// for.
 func (v *view) claimsDevices(demand int) bool {
 	m := v.classes[demand][0]
 	return len(m.Pod.Spec.ResourceClaims) > 0 || len(v.demands[demand].Requests) < len(m.Requests)
@@ -108,7 +108,7 @@ func (v *view) placesFirst(places []Place) []int {
 	return nodes
 }
 
-// reserveOne reserves a member on the first node that has room and devices for it; it returns nil if none has. It drops nodes without room
+// reserveOne reserves a member on the first node that has room and devices for it. It returns nil if none has. It drops nodes without room
 // or devices from the list: no other member of the class will fit there.
 func (v *view) reserveOne(demand int, m *gang.Member, nodes *[]int, left []resources.List) (*dryReservation, int) {
 	f := v.newFilterState(m.Pod)

@@ -16,7 +16,7 @@ import (
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// deviceProfile is a profile with a plugin that allocates devices of two kinds: a pod with the label "device" takes the first free device of
+// deviceProfile is a profile with a plugin that allocates devices of two kinds. A pod with the label "device" takes the first free device of
 // that kind, or of any kind.
 type deviceProfile struct {
 	Profile
@@ -152,7 +152,7 @@ func kinds(devices map[string][]string) map[string]int {
 	return counts
 }
 
-// TestDryRunIsExactForOneClass draws nodes with devices and room: a gang of one class fits if and only if the devices are there. Its places
+// TestDryRunIsExactForOneClass draws nodes with devices and room. A gang of one class fits if and only if the devices are there. Its places
 // respect both, and nothing stays reserved.
 func TestDryRunIsExactForOneClass(t *testing.T) {
 	mustertesting.Histories(t, 100, func(r *rapid.T) {

@@ -48,7 +48,7 @@ func (o *outcome) explain() string {
 	return fmt.Sprintf("%s; %s %s; %s (%s)", room, more, needs, near, reasons)
 }
 
-// refusals are the reasons of filters, and why a node takes no second pod of a demand; "" if there are none.
+// refusals are the reasons of filters, and why a node takes no second pod of a demand. It is "" if there are none.
 func (o *outcome) refusals(demand int) string {
 	reasons := sets.List(o.reasons)
 	if o.demands[demand].MaxPerNode > 0 && o.Placed[demand] > 0 {
@@ -72,7 +72,7 @@ func needsOwnNode(pod *corev1.Pod) string {
 	return "host ports " + strings.Join(ports, ", ") + " allow one of these pods on a node"
 }
 
-// roomFor says for how many of the members there is room. None of them starts, and the text must not sound as if some did: on a PodGroup it
+// roomFor says for how many of the members there is room. None of them starts, and the text must not sound as if some did. On a PodGroup it
 // comes after the number of all its members that wait.
 func roomFor(placed, members int) string {
 	if members == 1 {
@@ -119,7 +119,7 @@ func (o *outcome) mostRejected() *corev1.Pod {
 // maxNearest limits how many nodes are asked about for a message.
 const maxNearest = 64
 
-// nearest names the node on which one more pod of the demand lacks least, and the missing amounts: among the nodes where it lacks nothing
+// nearest names the node on which one more pod of the demand lacks least, and the missing amounts. Only nodes count where it lacks nothing
 // but room.
 func (o *outcome) nearest(demand int) string {
 	type candidate struct {

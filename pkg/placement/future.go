@@ -15,7 +15,7 @@ type waiting struct {
 	keepEndless bool             // pods that never end by themselves are not waited for
 }
 
-// chooseReservation chooses the places to reserve for a gang that does not fit; nil if there are none even when all pods that it may wait
+// chooseReservation chooses the places to reserve for a gang that does not fit. It is nil if there are none even when all pods that it may wait
 // for have ended. If possible it avoids nodes with pods that never end by themselves, and nodes that are to be avoided.
 func (v *view) chooseReservation() *Places {
 	before := v.reservedPlaces()
@@ -113,7 +113,7 @@ func (v *view) later(keepEndless bool) *view {
 	return later
 }
 
-// stays says whether a reservation does not wait for a pod: it has a higher priority, is tied to its node or is of the gang itself. With
+// stays says whether a reservation does not wait for a pod. It has a higher priority, is tied to its node or is of the gang itself. With
 // keepEndless that is so, too, for single pods that never end by themselves.
 func (p *Problem) stays(pod *corev1.Pod, keepEndless bool) bool {
 	switch {

@@ -20,7 +20,7 @@ type Seat struct {
 	Victims []*Victim
 	// Places has the node of each member when the victims are gone.
 	Places map[types.UID]string
-	// Order is that of the Decision: the members must be placed in it because they have inter-pod constraints; nil for any order.
+	// Order is that of the Decision: the members must be placed in it because they have inter-pod constraints. It is nil for any order.
 	Order []types.UID
 }
 

@@ -276,7 +276,7 @@ func TestRoomForRealFilters(t *testing.T) {
 	}
 }
 
-// TestVictimsByPriorityAreFound tries all sets of victims for members that are alike, where no shares are concerned: MakeRoom finds victims if
+// TestVictimsByPriorityAreFound tries all sets of victims for members that are alike, where no shares are concerned. MakeRoom finds victims if
 // there are any, and none of a more important class than needed.
 func TestVictimsByPriorityAreFound(t *testing.T) {
 	found, none := 0, 0

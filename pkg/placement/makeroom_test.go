@@ -127,7 +127,7 @@ type town struct {
 	leaving sets.Set[string]
 	beyond  bool
 	queues  *quota.Tree // with it the real rules of reclaim count, and neither shares nor quota
-	// asks is the waiting demand of each queue, and claimant is the gang that the room is made for; nil for the pods that wait in the own
+	// asks is the waiting demand of each queue, and claimant is the gang that the room is made for. It is nil for the pods that wait in the own
 	// queue.
 	asks     map[string]resources.Sums
 	claimant *quota.Unit
@@ -139,7 +139,7 @@ type town struct {
 
 const ownQueue, ownPriority = "own", 5
 
-// account and priority of a pod are read from it; units of its own queue, or of none, may go by priority, and all other units by share.
+// account and priority of a pod are read from it. Units of its own queue, or of none, may go by priority, and all other units by share.
 func ruleFor(account string, priority int32) quota.Rule {
 	switch {
 	case account != ownQueue && account != "":
@@ -304,7 +304,8 @@ func (w *town) canPlace(pods []*corev1.Pod, left map[string]resources.List) bool
 	return false
 }
 
-// check says what is wrong with victims, "" if nothing: the rules forbid them, a gang is broken, or there is no room or quota without them.
+// check says what is wrong with victims, "" if nothing is. Faults are that the rules forbid them, a gang is broken, or room or quota is
+// missing without them.
 func (w *town) check(victims []*Victim) string {
 	rules := w.anyRules()
 	for _, v := range victims {

@@ -97,7 +97,7 @@ func (w *nodewise) placeRest(missing int) bool {
 }
 
 // accept takes victims that free a slot on a node, and further ones if filters need it. It returns the nodes on which something has
-// changed, nil if the rules or the filters forbid it: then it takes nothing and remembers that.
+// changed, nil if the rules or the filters forbid it. Then it takes nothing and remembers that.
 func (w *nodewise) accept(n int, victims []int) (concerned []int) {
 	var taken []int
 	allowed := true
@@ -249,7 +249,7 @@ func (w *nodewise) isRefused(i int) bool {
 	return w.refused[i] || c.Kind == WholeGang && slices.ContainsFunc(w.surplus[c.Gang], func(s int) bool { return w.refused[s] && !w.taken[s] })
 }
 
-// cheapest chooses victims on a node that free what it lacks: victims of the lowest classes that have enough, and few of them. In each
+// cheapest chooses victims on a node that free what it lacks. They are few, and of the lowest classes that have enough. In each
 // class it takes the smallest that is enough. If there is none, it takes the largest and goes on. In the end it drops victims that are not
 // needed, the most important first. It returns nil if all are not enough.
 func (w *nodewise) cheapest(n int, lacks []int64) []int {

@@ -65,7 +65,7 @@ func (o *outcome) search() {
 	}
 }
 
-// shortfall is the room that the gang lacks on nodes that do not refuse its pods; nil if there is enough. Room that is kept for nominated
+// shortfall is the room that the gang lacks on nodes that do not refuse its pods. It is nil if there is enough. Room that is kept for nominated
 // pods counts as free: no event tells when a nomination ends. If the gang lacks room even without what is held for other gangs, the
 // shortfall is counted without it.
 func (o *outcome) shortfall(index *Index) (short *Shortfall, withoutHeld bool) {

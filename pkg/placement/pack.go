@@ -66,8 +66,8 @@ type Place struct {
 }
 
 // Pack finds places for the pods of some demands, the largest first. Placing pods of different sizes is hard in general (bin packing), so
-// two orders of the nodes are tried: the tightest first, which keeps large gaps whole, and the roomiest first. For a single demand the
-// answer is exact.
+// two orders of the nodes are tried. One has the tightest first, which keeps large gaps whole, the other the roomiest first. For a single
+// demand the answer is exact.
 func Pack(demands []Demand, nodes []Node, fits Fits) Packing {
 	fits = cached(fits, len(nodes))
 	order := bySize(demands, nodes)

@@ -23,12 +23,12 @@ type Problem struct {
 	Members []*gang.Member
 	// Spare are the members that wait and need not start.
 	Spare []*gang.Member
-	// Choose returns the members that start if only the given ones wait; nil if these are too few, or if the queue has no quota for
+	// Choose returns the members that start if only the given ones wait. It is nil if these are too few, or if the queue has no quota for
 	// them.
 	Choose func(waiting []*gang.Member) []*gang.Member
 	// SameGang says whether a pod on a node is of this gang; nil if none is.
 	SameGang func(*corev1.Pod) bool
-	// InGang says whether a pod on a node is of any gang, which ends with its job; nil if none is. A reservation waits for other pods that
+	// InGang says whether a pod on a node is of any gang, which ends with its job. It is nil if none is. A reservation waits for other pods that
 	// are always restarted only if there is no other way.
 	InGang func(*corev1.Pod) bool
 	// Priority of the gang.
@@ -37,7 +37,7 @@ type Problem struct {
 	Held map[string]resources.List
 	// HeldByReservation says that part of Held is a reservation of another gang.
 	HeldByReservation bool
-	// Exact: the members must go exactly where the decision says, as they went to other nodes the last time and failed.
+	// Exact: the members must go exactly where the decision says. The last time they went to other nodes and failed.
 	Exact bool
 	// Reserved are the places that are reserved for the gang already, nil if there are none.
 	Reserved map[types.UID]string
@@ -59,7 +59,7 @@ type Decision struct {
 	Members []*gang.Member
 	// Places has the node of each member if the Feasibility is Possible, else it is nil.
 	Places map[types.UID]string
-	// Order is the order in which the members must be placed, each where Places says, because they have inter-pod constraints; nil for any
+	// Order is the order in which the members must be placed, each where Places says, because they have inter-pod constraints. It is nil for any
 	// order.
 	Order []types.UID
 
@@ -76,12 +76,12 @@ type Decision struct {
 	ShortWithoutHeld bool
 	// TooLarge: the gang asks for more than all nodes have that do not refuse it, even when they are empty.
 	TooLarge bool
-	// SearchTime is how long the decision has taken if it tried many arrangements and none fits; 0 if there was no such search.
+	// SearchTime is how long the decision has taken if it tried many arrangements and none fits. It is 0 if there was no such search.
 	SearchTime time.Duration
 
 	// Seat is the room that evictions would make for the Problem's Members; nil if none was asked for or found.
 	Seat *Seat
-	// SearchAgain is when more pods may be evicted than when no Seat was found: a pod has run long enough then. It is zero if there is none.
+	// SearchAgain is when more pods may be evicted than when no Seat was found. A pod has run long enough then. It is zero if there is none.
 	SearchAgain time.Time
 	// Reserve are the places to reserve for the Problem's Members; nil if none were asked for or found. This and GivenUp are set whatever
 	// the Feasibility is.
@@ -108,8 +108,8 @@ type Planner struct {
 // NewPlanner makes a planner for a profile.
 func NewPlanner(profile Profile) *Planner { return &Planner{profile: profile} }
 
-// A small gang in a large cluster is tried on a few nodes first: so many for each member, and at least firstNodes. If it does not fit
-// there, moreNodes times as many are tried, and in the end all.
+// A small gang in a large cluster is tried on a few nodes first. Their number grows with the members, and is at least firstNodes. If it does
+// not fit there, moreNodes times as many are tried, and in the end all.
 const (
 	nodesPerMember = 4
 	firstNodes     = 8

@@ -114,7 +114,7 @@ func (c *choice) takeFreest(d int, slots func(d, n int) int) {
 	}
 }
 
-// freeInPods is a free amount, counted in pods of a demand; below 0 where more is in use than the node has.
+// freeInPods is a free amount, counted in pods of a demand. Below 0 where more is in use than the node has.
 func freeInPods(demand Demand, free resources.List) float64 {
 	pods := math.Inf(1)
 	for name, amount := range demand.Requests {

@@ -102,7 +102,7 @@ func waitsFor(demand Demand, cluster []futureNode, places []Place) (waits int) {
 	return waits
 }
 
-// TestReservedPlacesStayUntilTheyAreFree draws clusters whose pods end one after the other: places are found if and only if there is room
+// TestReservedPlacesStayUntilTheyAreFree draws clusters whose pods end one after the other. Places are found if and only if there is room
 // for all pods later. Repeated choices never wait for more pods than before. When the room is free the gang fits.
 func TestReservedPlacesStayUntilTheyAreFree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// A gang with inter-pod constraints is placed by a search: its members are placed in sequence on copies of the nodes. The profile's own
+// A gang with inter-pod constraints is placed by a search. Its members are placed in sequence on copies of the nodes. The profile's own
 // filters decide about each, beside the members before it. The attempt must follow the places and the order that were found, as the filters
 // may reject any other.
 

@@ -91,7 +91,7 @@ func countOf(places map[types.UID]string, node string) (n int) {
 	return n
 }
 
-// expectLegal checks the places of a gang: each member has one, and no node holds more than it has room for. In the order of the decision,
+// expectLegal checks the places of a gang. Each member has one, and no node holds more than it has room for. In the order of the decision,
 // each member may go to its place beside the members before it. Filters that are set up from scratch say so.
 func expectLegal(t *testing.T, check require.TestingT, nodes []*corev1.Node, running, members []*corev1.Pod, decision *Decision) {
 	byUID := map[types.UID]*corev1.Pod{}

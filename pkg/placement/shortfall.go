@@ -55,7 +55,7 @@ const maxRefused = 1024
 // Refuses says whether a node (by index) refuses the pods of a demand (by index) whatever room it has.
 type Refuses func(demand, node int) bool
 
-// Lacking returns the shortfall of the first demand that cannot be met with all free room where it may go; nil if there is none. The index
+// Lacking returns the shortfall of the first demand that cannot be met with all free room where it may go. It is nil if there is none. The index
 // is that of the nodes. The holder of a shortfall must discard it when a node stops refusing.
 func Lacking(demands []Demand, nodes []Node, index *Index, refuses Refuses) *Shortfall {
 	for d, demand := range demands {
@@ -116,7 +116,7 @@ func leftOver(name corev1.ResourceName, each int64, nodes []Node) []int64 {
 	return left
 }
 
-// Free counts an amount that has come free on a node. The node is "" if it is new or has changed: whether it refuses the pods is not known,
+// Free counts an amount that has come free on a node. The node is "" if it is new or has changed. Whether it refuses the pods is not known,
 // and the amount is all of its free room.
 func (s *Shortfall) Free(node string, amount resources.List) {
 	if _, refused := slices.BinarySearch(s.refused, node); refused && node != "" {
@@ -167,7 +167,7 @@ func (s *Shortfall) Covered() bool {
 	return len(s.scarce) > 0 || s.any >= s.pods
 }
 
-// podsFor is how many more pods may have enough of a resource on a node whose rest is not known: the amount may complete that rest.
+// podsFor is how many more pods may have enough of a resource on a node whose rest is not known. The amount may complete that rest.
 func (s *Shortfall) podsFor(name corev1.ResourceName, amount resources.List) int {
 	each, free := s.each[name], amount[name]
 	if each <= 0 || free <= 0 {

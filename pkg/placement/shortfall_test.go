@@ -95,7 +95,7 @@ func TestShortfallsOnTheSameNodesShareAnIndex(t *testing.T) {
 	assert.Equal(t, map[string]int{"b": 0, "a": 1}, IndexOf([]Node{nodes[1], nodes[0]}, index).at)
 }
 
-// TestShortfallIsCoveredWhenTheGangFits lets room come free at random, on nodes and with new nodes: whenever all places that the pods could
+// TestShortfallIsCoveredWhenTheGangFits lets room come free at random, on nodes and with new nodes. Whenever all places that the pods could
 // have are tried and they fit, the shortfall is covered. Some nodes refuse some demands, and only a part of that may be known. If a demand
 // certainly lacks room there is a shortfall, and it is not covered from the start.
 func TestShortfallIsCoveredWhenTheGangFits(t *testing.T) {
@@ -274,7 +274,7 @@ func TestNeedsOfOneKindAreHurtAlike(t *testing.T) {
 	assert.NotEqual(t, need(cpu(4), 5, 1).Kind(), need(cpu(4), 5, 0).Kind())
 }
 
-// The benchmarks measure the cost of an unschedulable gang in a cluster of 5000 nodes: once for the decision, and for each pod that ends.
+// The benchmarks measure the cost of an unschedulable gang in a cluster of 5000 nodes. They measure the decision, and for each pod that ends.
 
 func largeCluster() ([]Demand, []Node) {
 	demands := []Demand{{Requests: resources.List{corev1.ResourceCPU: 4000, corev1.ResourceMemory: 8 << 30}, Count: 50}}

@@ -103,7 +103,7 @@ func ChooseVictims(candidates []*Victim, on *Simulation) ([]*Victim, *fwk.Status
 	return victims, nil
 }
 
-// RankVictims sorts candidates by how important it is to keep them, the most important first: candidates under a disruption budget come
+// RankVictims sorts candidates by how important it is to keep them, the most important first. Candidates under a disruption budget come
 // first, then priority, then kind, and then the order of the upstream scheduler counts. It sets Violations and Protected.
 func RankVictims(candidates []*Victim, budgets []*policyv1.PodDisruptionBudget) []*Victim {
 	slices.SortStableFunc(candidates, byImportance)
@@ -136,9 +136,9 @@ func byImportance(a, b *Victim) int {
 	return 0
 }
 
-// RankForRoom sorts candidates for MakeRoom, the first to be evicted first: by their rule, so that what is lent goes first, and pods outside
-// all queues last. Of the same rule, candidates under a disruption budget come last. Victims of other queues are sorted by kind, by how far
-// their queue is above its share, and by priority; all other victims by priority and by kind; and all in the end by how short they have run.
+// RankForRoom sorts candidates for MakeRoom, the first to be evicted first. Rules decide first, so that what is lent goes first, and pods
+// outside all queues last. Of the same rule, candidates under a disruption budget come last. Victims of other queues are sorted by kind, by
+// how far their queue is above its share, and by priority. All other victims by priority and by kind. All in the end by how short they have run.
 // It sets Violations and Protected.
 func RankForRoom(candidates []*Victim, budgets []*policyv1.PodDisruptionBudget, excess func(*Victim) quota.Ratio) []*Victim {
 	ranked := RankVictims(candidates, budgets)
@@ -183,7 +183,7 @@ func boolOrder(a, b bool) int {
 // EvictionOrder says which of two members a gang loses first.
 type EvictionOrder func(a, b *gang.Member) int
 
-// LargestFirst orders members by their requests for CPU, then for memory: an order, even where neither member is larger in both.
+// LargestFirst orders members by their requests for CPU, then for memory. So there is an order even where neither member is larger in both.
 func LargestFirst(a, b *gang.Member) int {
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 		if order := cmp.Compare(b.Requests[name], a.Requests[name]); order != 0 {
@@ -219,7 +219,7 @@ func (g *GangVictims) Priority() int32 {
 	return priority
 }
 
-// Candidates splits a gang with members on a node: each surplus member is a candidate of its own, and the rest is one only as the whole
+// Candidates splits a gang with members on a node. Each surplus member is a candidate of its own, and the rest is one only as the whole
 // gang. Only parts with a priority below the given one are candidates. order says which surplus is evicted first.
 func (g *GangVictims) Candidates(here []*gang.Member, below int32, order EvictionOrder) []*Victim {
 	var evictable []*gang.Member

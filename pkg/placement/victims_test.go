@@ -279,7 +279,7 @@ func TestVictimsOnANode(t *testing.T) {
 	}
 }
 
-// TestUnseenMembersGoWithTheirGang: a member that is bound but not in the snapshot is evicted with its gang; one without a node is not.
+// TestUnseenMembersGoWithTheirGang: a member that is bound but not in the snapshot is evicted with its gang. One without a node is not.
 func TestUnseenMembersGoWithTheirGang(t *testing.T) {
 	c := newCluster()
 	c.specs["g"] = gangSpec{min: 2, floor: math.MinInt32}
@@ -309,7 +309,7 @@ func TestErrorsEndTheSimulation(t *testing.T) {
 
 // TestVictimsAreFewAndLeaveGangsWholeOrGone: the victims make room, whatever runs on the nodes. None of them could stay, and all are less
 // important than the preemptor. Each gang keeps its minimum or is gone. If all sets of pods are tried and one makes room, victims are
-// found; among pods of equal priority no gang is evicted if that is not needed.
+// found. Among pods of equal priority no gang is evicted if that is not needed.
 func TestVictimsAreFewAndLeaveGangsWholeOrGone(t *testing.T) {
 	found := 0
 	mustertesting.Histories(t, 200, func(t *rapid.T) {

@@ -46,7 +46,7 @@ func membersOf(profile Profile, problem *Problem) *members {
 	return m
 }
 
-// namespaceLabels returns the labels of a namespace, by which terms of pods in other namespaces may select its pods; none if it is not
+// namespaceLabels returns the labels of a namespace, by which terms of pods in other namespaces may select its pods. It is empty if it is not
 // known.
 func namespaceLabels(profile Profile, name string) labels.Set {
 	namespace, err := profile.SharedInformerFactory().Core().V1().Namespaces().Lister().Get(name)
@@ -125,7 +125,7 @@ func newView(ctx context.Context, profile Profile, problem *Problem, m *members,
 	return v
 }
 
-// keptForNominated is what pods request that are nominated to a node and that the gang must leave to them; nil for nothing. The filters
+// keptForNominated is what pods request that are nominated to a node and that the gang must leave to them. It is nil for nothing. The filters
 // count it for one member, but not for several on a node.
 func (v *view) keptForNominated(node string) resources.List {
 	var kept resources.List
@@ -165,7 +165,7 @@ func (v *view) fits(demand, node int) bool {
 }
 
 // staticFilters look only at a pod and at fields of the node. No placement changes their answers, and they register the events of nodes
-// that do. That is not certain of other filters: some track devices or volumes in memory and send no event when these are released.
+// that do. That is not certain of other filters. Some track devices or volumes in memory and send no event when these are released.
 var staticFilters = sets.New(names.NodeAffinity, names.NodeName, names.NodeUnschedulable, names.TaintToleration, quota.NodeGroupPlugin)
 
 // refusesForGood says whether a pod is rejected, whatever room there is, until the node changes.

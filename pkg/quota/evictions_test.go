@@ -9,7 +9,7 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// TestEvictionsSayWhatReclaimDoes asks about each that waits, in turn. The answer is that of a Reclaim that takes all units it may; amounts
+// TestEvictionsSayWhatReclaimDoes asks about each that waits, in turn. The answer is that of a Reclaim that takes all units it may. Amounts
 // that were added since can only change a yes to a no.
 func TestEvictionsSayWhatReclaimDoes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

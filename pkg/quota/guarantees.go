@@ -79,7 +79,7 @@ func (t *Tree) guaranteedBeside(path []*queue, unused bool) map[*queue]resources
 	return sumsOf
 }
 
-// keptFor is what is kept free for a queue: the unused part of its guarantee, and no less than what is kept for its children.
+// keptFor is what is kept free for a queue. It is the unused part of its guarantee, and no less than what is kept for its children.
 func (t *Tree) keptFor(name string, unused bool) resources.Sums {
 	q, kept := t.find(name), resources.Sums{}
 	for _, child := range t.keepers[name] {

@@ -58,7 +58,7 @@ func (t *Tree) overuse(q *queue) (o Overuse, above bool) {
 // shares.
 //
 // A unit larger than what is still above the capability is chosen only when no smaller one is left. Each chosen unit is needed: with it the
-// queue would be above its capability. No queue from that of the unit up to this one falls below its guarantee; so the queue may stay above
+// queue would be above its capability. No queue from that of the unit up to this one falls below its guarantee. So the queue may stay above
 // its capability.
 func (t *Tree) AboveCapability(account string, shares Shares, units []Unit) []int {
 	l := newLowering(t.Clone(), account, shares, units)
@@ -188,7 +188,7 @@ func (l *lowering) evict(i int) {
 	}
 }
 
-// giveBack takes back the eviction of units that are not needed, the last first: large ones may have made small ones needless.
+// giveBack takes back the eviction of units that are not needed, the last first. Large ones may have made small ones needless.
 func (l *lowering) giveBack() {
 	for i := len(l.units) - 1; i >= 0; i-- {
 		if !l.chosen[i] || l.isNeeded(i) {

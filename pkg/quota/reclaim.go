@@ -41,11 +41,11 @@ const (
 // Reclaim answers which units may be evicted together for a gang that waits. It works on a copy of the tree.
 //
 // In the same queue, and where the gang or the unit has no queue, priority decides. A unit that asks to stay does so there. The users of a
-// queue are in the same queue. Between two queues only shares decide. Each of the two has a side: the nodes from the queue up to the children of the lowest common ancestor.
-// A queue and its own ancestor never reclaim from each other. The rules between two queues are:
+// queue are in the same queue. Between two queues only shares decide. Each of the two has a side. It is made of the nodes from the queue up
+// to the children of the lowest common ancestor. A queue and its own ancestor never reclaim from each other. The rules between two queues are:
 //
 //  1. The gang fits into the share of each node on its side, in each resource that is shared out. Units that are evicted from its own
-//     queue do not count as free here: so the answer does not depend on the order of eviction.
+//     queue do not count as free here. So the answer does not depend on the order of eviction.
 //  2. Each node on the side of a unit stays above its share without the other taken units. That must be so in a resource of both the unit
 //     and the gang. So a unit that comes back does not fit into its share, and can never reclaim by rule 1.
 //  3. No node on the side of a unit falls below its guarantee. A node that was below it before does not count.
@@ -72,7 +72,7 @@ type Reclaim struct {
 // victim is an account from which units may be taken.
 type victim struct {
 	path []*queue // from the account up to the root
-	// side is the part of path on the side of the victim, without users; empty if nothing may be taken by share.
+	// side is the part of path on the side of the victim, without users. It is empty if nothing may be taken by share.
 	side []*queue
 }
 

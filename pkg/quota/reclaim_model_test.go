@@ -12,7 +12,7 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// world is a random cluster, and the naive model of reclaim in it: it adds everything up anew for each question.
+// world is a random cluster, and the naive model of reclaim in it. The model adds everything up anew for each question.
 type world struct {
 	total   resources.List
 	terms   map[string]Terms
@@ -117,7 +117,7 @@ func (w *world) sides(account, other string) (own, others []string) {
 	return own, others
 }
 
-// sum adds up what of the units is below a queue; without is left out, and what is gone if it is not to be counted.
+// sum adds up what of the units is below a queue. "without" is left out, and what is gone if it is not to be counted.
 func (w *world) sum(queue string, name corev1.ResourceName, countGone bool, without int) *big.Int {
 	sum := new(big.Int)
 	for i, u := range w.units {

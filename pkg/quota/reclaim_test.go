@@ -16,8 +16,9 @@ import (
 //
 // Amounts are whole numbers of cpu, or of the resource that follows the number: "4 2gpu". Queues are separated by semicolons: "org d6 c8; a
 // <org g2 w3 keep" has a queue org that deserves 6 and may use 8. Its child a has a guarantee of 2, the weight 3, and is not reclaimable.
-// "q u4" has a quota of 4 for each user. "running" lists units in the order in which they may be evicted: "b 2 x3 @5" are three units of 2
-// with priority 5, in the account b. They are called b1, b2 and b3. With a "!" they ask to stay. "waits" lists what waits; the first is what units are evicted for.
+// "q u4" has a quota of 4 for each user. "running" lists units in the order in which they may be evicted. There "b 2 x3 @5" are three units of 2
+// with priority 5, in the account b. They are called b1, b2 and b3. With a "!" they ask to stay. "waits" lists what waits; the first is what
+// units are evicted for.
 type reclaimCase struct {
 	name, total, queues, running, waits string
 	// evicted are the units that go, "free" if none has to, "no" if none may. Units that go by priority have a star.

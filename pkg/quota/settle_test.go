@@ -164,8 +164,8 @@ func TestTheYoungestOfSeveralChangesIsAtFault(t *testing.T) {
 	assert.NotNil(t, settled["a"].Fault)
 }
 
-// TestOneQueueNeverChangesOthers: the terms of other queues that were valid before stay as they are, whatever a queue asks for; the order
-// in which queues are seen does not matter; and what counts is valid by itself.
+// TestOneQueueNeverChangesOthers: the terms of other queues that were valid before stay as they are, whatever a queue asks for. The order
+// in which queues are seen does not matter. All that counts is valid by itself.
 func TestOneQueueNeverChangesOthers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		names := []string{"a", "b", "c", "d", "e"}

@@ -45,13 +45,13 @@ type Shares map[string]resources.List
 // ShareOut computes what each queue deserves of a total, resource by resource and from the root down.
 //
 // A queue whose share of a resource is written deserves that, within its guarantee and its capability. The rest is divided among its
-// siblings by weight: no queue deserves more than it asks for or may have, nor less than its guarantee. A part that one does not need goes
+// siblings by weight. No queue deserves more than it asks for or may have, nor less than its guarantee. A part that one does not need goes
 // to queues that do. This is weighted max-min fairness (Bertsekas and Gallager, Data Networks, section 6.5.2), as Volcano's proportion
 // plugin has it. A resource that no queue asks for is in no queue's share.
 //
 // A queue asks for the use and the assumed amounts of itself and its descendants, and for their waiting demand. A queue that is its own
 // ancestor counts as a child of the root. Only resources are shared out that the total has, or that a queue names as deserved or
-// guaranteed: pods may ask for resources of any name.
+// guaranteed. Pods may ask for resources of any name.
 func (t *Tree) ShareOut(total resources.List, waiting map[string]resources.Sums) Shares {
 	s := &sharing{tree: t, children: t.children(), waits: map[string]resources.Sums{},
 		asks: map[string]resources.Sums{}, floors: map[string]resources.Sums{}, shares: Shares{}}
@@ -93,7 +93,7 @@ func (t *Tree) children() map[string][]string {
 	return children
 }
 
-// parent is the parent of a queue; the root if it has no other, or if the way up comes back to the queue.
+// parent is the parent of a queue. The root if it has no other, or if the way up comes back to the queue.
 func (t *Tree) parent(name string) string {
 	path := t.path(t.find(name))
 	if t.queues[path[len(path)-2].terms.Parent] == path[0] {
@@ -181,11 +181,11 @@ func (s *sharing) part(name string, resource corev1.ResourceName) *part {
 	return &part{queue: name, weight: max(1, terms.Weight), least: least, most: max(least, min(asked, limit)), limit: limit}
 }
 
-// fill divides an amount among the parts: each gets its weight's share, but not less than its least nor more than its most. If the
+// fill divides an amount among the parts. Each gets its weight's share, but not less than its least nor more than its most. If the
 // least are more than there is, each gets its least.
 //
 // Parts that a share by weight would take beyond a bound are fixed there, beginning with the nearer side. The rest is divided anew, until
-// none is beyond its bound: the same resolution as that of flexible lengths in CSS (CSS Flexible Box Layout, section 9.7).
+// none is beyond its bound. This is the same resolution as that of flexible lengths in CSS (CSS Flexible Box Layout, section 9.7).
 func fill(amount int64, parts []*part) {
 	amount = max(0, amount)
 	open := slices.Clone(parts)
@@ -220,7 +220,7 @@ func fill(amount int64, parts []*part) {
 	}
 }
 
-// excess is what the bounds add to the share by weight, times the sum of weights: positive below the least, negative above the most.
+// excess is what the bounds add to the share by weight, times the sum of weights. It is positive below the least, and negative above the most.
 func (p *part) excess(amount, weights int64) wide {
 	share := product(amount, p.weight)
 	if below := product(p.least, weights).minus(share); below.sign() > 0 {
@@ -284,7 +284,7 @@ type Ratio struct {
 	used, share int64
 }
 
-// ratioOf returns how much of a share is used. Use of a resource whose share is 0 is more than any other; one that is not shared out does
+// ratioOf returns how much of a share is used. Use of a resource whose share is 0 is more than any other. One that is not shared out does
 // not count.
 func ratioOf(used resources.Sums, share resources.List) Ratio {
 	var most Ratio

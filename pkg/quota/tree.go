@@ -17,7 +17,7 @@ import (
 // Root is the name of the ancestor of all queues.
 const Root = "root"
 
-// Shortage says what keeps a request out: the first queue on the way to the root, and the resource there, that is short.
+// Shortage says what keeps a request out. It names the first queue on the way to the root, and the resource there, that is short.
 type Shortage struct {
 	// Queue is the queue whose capability is in the way: the one that was asked, or an ancestor.
 	Queue string
@@ -62,7 +62,7 @@ func (s *Shortage) User() string {
 	return user
 }
 
-// IsForEver says that the request does not fit even if nothing is used: it is more than the limit less the guarantees of other queues.
+// IsForEver says that the request does not fit even if nothing is used. It is more than the limit less the guarantees of other queues.
 func (s *Shortage) IsForEver() bool {
 	return !s.OfNodes && s.Want > max(0, resources.Left(s.Limit, s.Guaranteed))
 }
@@ -115,8 +115,8 @@ func nameOf(account string) (who, limit string) {
 	return fmt.Sprintf("queue %q", queue), "capability"
 }
 
-// Account is where a user of a queue is charged: a child of the queue that exists for as long as it is used. Without a user it is the queue
-// itself. No queue has a slash in its name: a name with a slash names no queue, and must not be taken for a user.
+// Account is where a user of a queue is charged. It is a child of the queue that exists for as long as it is used. Without a user it is the
+// queue itself. No queue has a slash in its name. A name with a slash names no queue, and must not be taken for a user.
 func Account(queue, user string) string {
 	if queue == "" || IsUser(queue) {
 		return ""
@@ -307,7 +307,7 @@ func (t *Tree) RoomBesideReserved(reserved Reserved, name string, want resources
 }
 
 // AddReserved adds the part of a claim that is free in each queue beside what is reserved already. An amount that a queue lacks is not kept
-// free in its ancestors either: when it comes free in the queue, it does so there at the same time.
+// free in its ancestors either. When it comes free in the queue, it does so there at the same time.
 func (t *Tree) AddReserved(reserved Reserved, claim Claim) {
 	amount, path := claim.Want, t.path(t.find(claim.Queue))
 	kept := t.keptOn(path)

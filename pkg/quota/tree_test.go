@@ -131,8 +131,8 @@ func TestTotalsAreTheSumOfWhatWasAdded(t *testing.T) {
 	})
 }
 
-// TestWhatIsSetAside has a tree of an org with 20 cores and two children: a, with 10, and b, without a limit; beside them stands another
-// without a limit.
+// TestWhatIsSetAside has a tree of an org with 20 cores and two children. These are a, with 10, and b, without a limit. Beside them stands
+// another without a limit.
 func TestWhatIsSetAside(t *testing.T) {
 	gpu := func(n int64) resources.List { return resources.List{"nvidia.com/gpu": n} }
 	for name, c := range map[string]struct {

@@ -25,7 +25,7 @@ func (t *Tree) Limits(name string) resources.List {
 // Terms are what a queue says about its share; the zero Terms for one that is not declared.
 func (t *Tree) Terms(name string) Terms { return t.find(name).terms }
 
-// Scarcest is the resource of which the largest part of a limit is used, the first by name of several; "" if there are no limits.
+// Scarcest is the resource of which the largest part of a limit is used, the first by name of several. It is "" if there are no limits.
 func Scarcest(used resources.Sums, limits resources.List) corev1.ResourceName {
 	var scarcest corev1.ResourceName
 	var most Ratio

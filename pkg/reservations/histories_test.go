@@ -21,7 +21,7 @@ type namedNeed string
 func (namedNeed) IsHurtBy(string, resources.List, resources.List) bool { return true }
 func (n namedNeed) Kind() string                                       { return string(n) }
 
-// model is the list of the gangs that lack room as one would keep it by hand: each time everything is looked through.
+// model is the list of the gangs that lack room as one would keep it by hand. Each time everything is looked through.
 type model struct {
 	bounds Bounds
 	gangs  map[string]*modelGang
@@ -75,8 +75,8 @@ func (m *model) waitedEnough(key string, now time.Time) bool {
 	return m.bounds.Bypasses > 0 && g.bypassed >= m.bounds.Bypasses || m.bounds.Age > 0 && now.Sub(g.since) >= m.bounds.Age
 }
 
-// TestTheListOfWaitingGangs compares the list of gangs that lack room with a naive one, through any changes: which gang is first, when it
-// is starving, and what room surplus must leave. When a gang loses its reservation, the other gangs are notified.
+// TestTheListOfWaitingGangs compares the list of gangs that lack room with a naive one, through any changes. Both say which gang is first,
+// when it is starving, and what room surplus must leave. When a gang loses its reservation, the other gangs are notified.
 func TestTheListOfWaitingGangs(t *testing.T) {
 	mustertesting.Histories(t, 2000, func(t *rapid.T) {
 		bounds := Bounds{Bypasses: rapid.IntRange(0, 3).Draw(t, "bypasses"), Age: time.Duration(rapid.IntRange(0, 30).Draw(t, "age")) * time.Second}

@@ -84,7 +84,7 @@ func (b *Book[K]) ReserveNodes(key K, places map[types.UID]string, amounts map[s
 	b.events.HoldFreed = true // other nodes need not be left to the gang any more
 }
 
-// GiveUp reserves no places for a gang until it is time to look again; the next gang in order has its turn.
+// GiveUp reserves no places for a gang until it is time to look again. The next gang in order has its turn.
 func (b *Book[K]) GiveUp(key K, now time.Time) {
 	w := b.gangs[key]
 	if w == nil {
@@ -131,10 +131,10 @@ func (b *Book[K]) decideFirst(now time.Time) {
 	}
 }
 
-// Holds returns the needs on nodes of all waiting gangs of at least a priority that count: surplus pods must not take it from them. Of equal needs it
+// Holds returns the needs on nodes of all waiting gangs of at least a priority that count. Surplus pods must not take it from them. Of equal needs it
 // returns one, so that thousands of gangs that are alike cost no more than one. A starving gang has places reserved for it, or waits for its
-// turn to have some: surplus may take all other places. A gang under repair has places reserved from the beginning, but is evicted if it is
-// not completed soon: surplus leaves other places to it, too.
+// turn to have some. Surplus may take all other places. A gang under repair has places reserved from the beginning, but is evicted if it is
+// not completed soon. Surplus leaves other places to it, too.
 func (b *Book[K]) Holds(priority int32, now time.Time, counts func(key K) bool) []Need {
 	var needs []Need
 	kinds := sets.New[string]()

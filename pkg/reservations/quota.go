@@ -75,7 +75,8 @@ func (b *Book[K]) QuotaRetryIn(key K, now time.Time) time.Duration {
 }
 
 // Claims returns the quota that is reserved against a gang, in the order of the claims. For a pod without a gang, key is its zero value.
-// Surplus pods leave quota to all waiting gangs even before it is reserved for them: to the first of each queue together, and to each other one.
+// Surplus pods leave quota to all waiting gangs even before it is reserved for them. They leave it to the first of each queue together, and
+// to each other one.
 func (b *Book[K]) Claims(key K, priority int32, surplus bool) []quota.Claim {
 	var before []*waiting[K]
 	for _, waiters := range b.quota {
@@ -103,8 +104,8 @@ func (b *Book[K]) Claims(key K, priority int32, surplus bool) []quota.Claim {
 	return claims
 }
 
-// claimsBeside are the claims of gangs behind the first of their queue. Of equal claims it returns one, so that thousands of gangs that are alike
-// cost no more than one.
+// claimsBeside are the claims of gangs behind the first of their queue. Of equal claims it returns one, so that thousands of gangs that are
+// alike cost no more than one.
 func (b *Book[K]) claimsBeside(priority int32) (claims []quota.Claim) {
 	kinds := sets.New[string]()
 	for _, waiters := range b.quota {

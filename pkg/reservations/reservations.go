@@ -1,7 +1,7 @@
 // Package reservations keeps the list of gangs that wait for room or for quota, and their reservations.
 //
 // Smaller gangs and single pods may bypass a gang that does not fit, but not for ever. A waiting gang that has been bypassed too often, or
-// has waited too long, is starving. For the first starving gang that lacks room, places on nodes are reserved; for the first one in each
+// has waited too long, is starving. For the first starving gang that lacks room, places on nodes are reserved. For the first one in each
 // queue that lacks quota, quota is reserved. The reservation holds against gangs and pods of the same and of lower priority. A gang that a
 // crash left below its minimum ranks first and counts as starving at once.
 //
@@ -169,7 +169,7 @@ func (b *Book[K]) WaitForRoom(key K, rank Rank, need Need, now time.Time) {
 }
 
 // WaitForQuota puts a gang on the list of gangs that lack the quota of a queue. canNever says that the gang asks for more than the whole
-// capability: it waits for a change of the queue, and nothing is reserved for it.
+// capability. It waits for a change of the queue, and nothing is reserved for it.
 func (b *Book[K]) WaitForQuota(key K, rank Rank, claim quota.Claim, lacks *quota.Shortage, canNever bool, now time.Time) {
 	w := b.gang(key, rank)
 	b.leaveRoom(w)
@@ -255,7 +255,7 @@ func (b *Book[K]) Rerank(key K, rank Rank) {
 	}
 }
 
-// WaitsSince is when a gang was first found to lack room or quota since it waits; zero if it does not wait.
+// WaitsSince is when a gang was first found to lack room or quota since it waits. It is zero if it does not wait.
 func (b *Book[K]) WaitsSince(key K) time.Time {
 	w := b.gangs[key]
 	switch {
@@ -371,7 +371,7 @@ func (b *Book[K]) isStarving(h *history, now time.Time) bool {
 		b.bounds.Age > 0 && !h.since.IsZero() && now.Sub(h.since) >= b.bounds.Age
 }
 
-// noteStarving raises an event when a gang that lacks room begins to starve: surplus may use the room that it needed.
+// noteStarving raises an event when a gang that lacks room begins to starve. Surplus may use the room that it needed.
 func (b *Book[K]) noteStarving(w *waiting[K], now time.Time) {
 	if !w.room.starving && b.isStarving(&w.room, now) {
 		w.room.starving, b.events.HoldFreed = true, true

@@ -142,7 +142,7 @@ func (l List) ToResourceList() corev1.ResourceList {
 	return quantities
 }
 
-// Validate returns an error that names the first resource, by name, of which there is MaxAmount or more; nil if there is none.
+// Validate returns an error that names the first resource, by name, of which there is MaxAmount or more. It is nil if there is none.
 func (l List) Validate() error {
 	var first *TooMuch
 	for name, amount := range l {
@@ -174,7 +174,7 @@ func (l List) Add(other List) {
 	}
 }
 
-// Sub takes other from l in place. Amounts may become negative, down to the bounds of int64: the caller must be able to see that more was
+// Sub takes other from l in place. Amounts may become negative, down to the bounds of int64. The caller must be able to see that more was
 // taken than was there.
 func (l List) Sub(other List) {
 	for name, amount := range other {

@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Sums adds up the amounts of any number of objects. Each sum has 128 bits and each amount 64, so that it takes 2^64 amounts to overflow one:
-// a sum is exact whatever is added, and what is taken back leaves what was there before. A resource whose sum is zero is missing, so that a
+// Sums adds up the amounts of any number of objects. Each sum has 128 bits and each amount 64, so that it takes 2^64 amounts to overflow one.
+// A sum is exact whatever is added, and what is taken back leaves what was there before. A resource whose sum is zero is missing, so that a
 // Sums has no names of what is gone. The nil Sums is a valid empty one for reading.
 type Sums map[corev1.ResourceName]sum128
 

@@ -9,7 +9,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// CheckPreconditions makes a fake client refuse deletions as the API server does: with a conflict, if the object has another UID or
+// CheckPreconditions makes a fake client refuse deletions as the API server does. It answers with a conflict, if the object has another UID or
 // resource version than the deletion asks for. Fake clients do not look at either.
 func CheckPreconditions(fake *clienttesting.Fake, tracker clienttesting.ObjectTracker) {
 	fake.PrependReactor("delete", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {

@@ -154,7 +154,7 @@ func (l *Log) Incarnations() []Incarnation {
 	return all
 }
 
-// GangViolations says which incarnations were not started whole: from its first bind, at least the minimum of its members must be bound
+// GangViolations says which incarnations were not started whole. After the first bind of one, at least the minimum of its members must be bound
 // within the window. An incarnation that never gets there must not have a single bind.
 func GangViolations(all []Incarnation, window time.Duration) []string {
 	var violations []string

@@ -22,7 +22,7 @@ type JobState struct {
 	Version, Retries int32
 	// MinAvailable as the status has it; Replicas is the sum over the tasks of the spec.
 	MinAvailable, Replicas int32
-	// Effective is the minimum of what may run: the sum of the tasks that wait for no other, or have started. It is MinAvailable unless
+	// Effective is the minimum of what may run. It is the sum of the tasks that wait for no other, or have started. It is MinAvailable unless
 	// tasks depend on each other.
 	Effective int32
 	// The numbers of pods by what they do.

@@ -1,5 +1,5 @@
-// Package watchlog records what an API server says over time: when each pod was bound, the phases of Jobs, and the texts of conditions and
-// events. From the record it answers whether the promises of gang scheduling were kept. The demo and the tests share it; it only reads.
+// Package watchlog records what an API server says over time. It has when each pod was bound, the phases of Jobs, and the texts of conditions
+// and events. From the record it answers whether the promises of gang scheduling were kept. The demo and the tests share it; it only reads.
 package watchlog
 
 import (

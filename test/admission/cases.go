@@ -13,7 +13,7 @@ import (
 type Case struct {
 	// Name says what is wrong or right with the object. It is unique among the cases of a kind.
 	Name string
-	// Row is the rule of Volcano's that the case is about, by its section and key phrase in the reference; "" if it is of Muster's own.
+	// Row is the rule of Volcano's that the case is about, by its section and key phrase in the reference. It is "" if it is of Muster's own.
 	Row string
 	// Base is the valid object that the case changes: one of Bases.
 	Base string

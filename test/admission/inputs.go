@@ -102,7 +102,7 @@ func boundCases() []Case {
 	return cases
 }
 
-// strange are names that no object may have: they mean something to a shell, a file system, a URL or a reader.
+// strange are names that no object may have. They mean something to a shell, a file system, a URL or a reader.
 var strange = map[string]string{
 	"a path":                        "../../etc/passwd",
 	"an absolute path":              "/etc/passwd",

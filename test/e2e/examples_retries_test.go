@@ -101,7 +101,7 @@ func TestExampleOfSpark(t *testing.T) {
 	}
 }
 
-// TestExampleOfMPI: a Job for a scheduler that does not exist says so; with the scheduler, it restarts with its plugins when a pod is
+// TestExampleOfMPI: a Job for a scheduler that does not exist says so. With the scheduler, it restarts with its plugins when a pod is
 // evicted.
 func TestExampleOfMPI(t *testing.T) {
 	t.Parallel()
@@ -236,7 +236,7 @@ func TestExampleOfRetriesForSuccess(t *testing.T) {
 	})
 }
 
-// failTogether writes the failure of pods as their kubelets do, one right after the other: the answer to the first must not
+// failTogether writes the failure of pods as their kubelets do, one right after the other. The answer to the first must not
 // come before the second. A pod that is already gone is left alone.
 func failTogether(s *harness.Story, pods ...watchlog.Pod) {
 	s.T.Helper()

@@ -178,7 +178,7 @@ func TestExampleOfScalingWithLittleRoom(t *testing.T) {
 		expectWhole(s, job, before)
 	})
 	t.Run("with the minimum", func(t *testing.T) {
-		// There is room for one of the three: it must not start even if the scheduler hears of it before the new minimum.
+		// There is room for one of the three. It must not start even if the scheduler hears of it before the new minimum.
 		s, job, before := grown(t, "4", 6)
 		s.Pods(3, "three wait", s.In(harness.Unbound))
 		s.JobPhases(job, batchv1alpha1.Pending, batchv1alpha1.Running, batchv1alpha1.Pending)
@@ -239,7 +239,7 @@ func mountedAt(pod *corev1.Pod, path string) string {
 	return ""
 }
 
-// TestExampleOfWhatMayNotScale: replicas and minimums of a running Job may change, while they fit together; any other change is refused,
+// TestExampleOfWhatMayNotScale: replicas and minimums of a running Job may change, while they fit together. Any other change is refused,
 // and the Job runs on.
 func TestExampleOfWhatMayNotScale(t *testing.T) {
 	t.Parallel()

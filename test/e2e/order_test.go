@@ -15,7 +15,7 @@ import (
 	"github.com/muster-sched/muster/test/e2e/harness"
 )
 
-// The tests of order are not parallel, and begin when the pods of earlier tests are gone: other tests would wake waiting gangs at random
+// The tests of order are not parallel, and begin when the pods of earlier tests are gone. Other tests would wake waiting gangs at random
 // moments.
 
 // newInQuiet makes a story on a cluster where nothing else happens, with one node for one pod of 3 CPUs.

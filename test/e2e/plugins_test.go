@@ -124,7 +124,7 @@ func TestAJobWaitsForItsClaim(t *testing.T) {
 	s.PodsStay(0, "no pod is created", s.In())
 }
 
-// TestRightsOnSecrets: muster-controller may read Secrets in the namespace of a Job with a key while the Job runs, and nowhere else.
+// TestRightsOnSecrets: muster-controller may read Secrets only in the namespace of a running Job with a key.
 func TestRightsOnSecrets(t *testing.T) {
 	t.Parallel()
 	s := harness.New(t)

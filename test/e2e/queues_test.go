@@ -63,7 +63,7 @@ func TestAGangBeyondItsQueuesCapabilityIsNotAdmitted(t *testing.T) {
 	s.PodsStay(0, "no pod is created", s.In())
 }
 
-// TestAGangWithoutRequestsIsNotAdmittedPastItsQueue (issue 25, 8): its pods get requests from a LimitRange, and what they ask for together
+// TestAGangWithoutRequestsIsNotAdmittedPastItsQueue (issue 25, 8). Its pods get requests from a LimitRange, and what they ask for together
 // counts before there is one.
 func TestAGangWithoutRequestsIsNotAdmittedPastItsQueue(t *testing.T) {
 	t.Parallel()

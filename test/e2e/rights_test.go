@@ -138,7 +138,7 @@ func usedRights(log io.Reader) (sets.Set[string], error) {
 	}
 }
 
-// together are the verbs that a program needs if it uses one: an informer needs both of two, and uses one of them.
+// together are the verbs that a program needs if it uses one. An informer needs both of two, and uses one of them.
 func together(verb string) []string {
 	if informer := []string{"list", "watch"}; slices.Contains(informer, verb) {
 		return informer

@@ -30,7 +30,7 @@ func readAlerts(t *testing.T) []rulefmt.Rule {
 	return groups.Groups[0].Rules
 }
 
-// fires returns the labels of the alerts that fire at a time: the expression has had a value since as long as the rule wants.
+// fires returns the labels of the alerts that fire at a time. The expression has had a value since as long as the rule wants.
 func (s *store) fires(t *testing.T, rule rulefmt.Rule, at time.Time) []map[string]string {
 	t.Helper()
 	since := at.Add(-time.Duration(rule.For))
@@ -121,7 +121,7 @@ func TestAlerts(t *testing.T) {
 }
 
 // TestNoAlertOnAHealthyCluster evaluates the alerts on what was recorded. Nothing was broken then, but two Jobs were there that never
-// start: after half an hour of that one alert is right. Each query finds the metrics that it asks for, so no alert is silent because a
+// start. After half an hour of that one alert is right. Each query finds the metrics that it asks for, so no alert is silent because a
 // name is wrong.
 func TestNoAlertOnAHealthyCluster(t *testing.T) {
 	samples := readStore(t, samplesFile, recordedInterval)

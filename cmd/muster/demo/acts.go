@@ -82,7 +82,7 @@ var acts = []struct {
 	},
 }
 
-// holdGang shows a gang that does not fit: its pods exist, the reason is there to read, and not one pod is bound.
+// holdGang shows a gang that does not fit. Its pods exist, the reason is there to read, and not one pod is bound.
 func holdGang(ctx context.Context, s *stage) error {
 	if err := s.apply(ctx, "tf-job.yaml"); err != nil {
 		return err

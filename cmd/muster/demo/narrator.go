@@ -17,8 +17,8 @@ const quiet = 300 * time.Millisecond
 // indent is the width of the column of times.
 const indent = 10
 
-// narrator writes the story: what the stage does, and what the watch of the API says has happened, with times since
-// the start. Plain text, a line at a time.
+// narrator writes what the stage does and what the watch of the API has seen, with times since the
+// start. Plain text, a line at a time.
 type narrator struct {
 	out   io.Writer
 	start time.Time

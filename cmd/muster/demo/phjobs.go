@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// started and waiting are what the demo tells apart of the phases of a PhJob: it has its quota, or waits for it.
+// started and waiting are what the demo tells apart of the phases of a PhJob. It has its quota, or waits for it.
 const (
 	started = "started"
 	waiting = "waiting"

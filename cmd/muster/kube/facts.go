@@ -37,7 +37,7 @@ func (r *Reader) Cluster() error {
 	return r.cluster(func(*corev1.ObjectReference) bool { return false })
 }
 
-// recent reads a list from the API server's cache: a page may be a moment old, and costs the cluster little.
+// recent reads a list from the API server's cache. A page may be a moment old, and costs the cluster little.
 var recent = metav1.ListOptions{ResourceVersion: "0"}
 
 // running selects the pods that take room on nodes.
@@ -222,8 +222,8 @@ func (r *Reader) Queue(name string) (explain.Page, error) {
 	return explain.Queue(r.Facts, name), nil
 }
 
-// cluster reads what the object waits for or among: queues, PodGroups, priorities, nodes and what runs there, and the events that are of
-// interest. It notes what the user may not read.
+// cluster reads what the object waits for or among. It reads queues, PodGroups, priorities, nodes and what runs there, and the events that
+// are of interest. It notes what the user may not read.
 func (r *Reader) cluster(ofInterest func(*corev1.ObjectReference) bool) error {
 	for _, part := range []struct {
 		what string
@@ -277,7 +277,7 @@ func (r *Reader) priorities() error {
 	return nil
 }
 
-// nodes reads the nodes and the pods on them: both or, where one may not be read, none, for half of it would be wrong.
+// nodes reads the nodes and the pods on them. It returns none of both if one may not be read, because half of it would be wrong.
 func (r *Reader) nodes() error {
 	nodes, err := r.clients.Kube.CoreV1().Nodes().List(r.ctx, recent)
 	if err != nil {

@@ -34,7 +34,7 @@ func newListCommand(connection *kube.Connection) *cobra.Command {
 	return command
 }
 
-// selector selects the pods of Jobs: of one, of a queue's, or of all, and with the labels that the user asks for.
+// selector selects the pods of one Job, a queue or all Jobs, with the labels that the user wants.
 func selector(job, queue, labelsToo string) string {
 	chosen := batchv1alpha1.JobNameKey // which all of them have
 	if job != "" {

@@ -95,7 +95,7 @@ func orDash(quantities corev1.ResourceList) string {
 }
 
 // visit goes through the tree from its roots, siblings by name. A queue whose parent does not exist, and each queue of a circle, is shown
-// as a root: none is left out.
+// as a root. None is left out.
 func visit(queues []schedulingv1beta1.Queue, do func(queue *schedulingv1beta1.Queue, depth int)) {
 	byName, children := map[string]*schedulingv1beta1.Queue{}, map[string][]string{}
 	for i := range queues {

@@ -62,7 +62,7 @@ type answer struct {
 // queueUse is what a queue uses.
 type queueUse struct {
 	Name string `json:"name"`
-	// Full is the percentage of its capability that is used of its scarcest resource; both are missing if nothing limits the queue.
+	// Full is the percentage of its capability that is used of its scarcest resource. Both are missing if nothing limits the queue.
 	Full     *int64              `json:"fullPercent,omitempty"`
 	Scarcest corev1.ResourceName `json:"scarcest,omitempty"`
 	Used     corev1.ResourceList `json:"used"`
@@ -112,7 +112,7 @@ func (a *answer) print(out io.Writer) error {
 	return printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(a.userTable(), out)
 }
 
-// fill says how full a queue is: the percentage of its capability that is used of its scarcest resource; -1 if nothing limits it.
+// fill says how full a queue is, as the percentage of its scarcest resource that is used. It is -1 if nothing limits it.
 func fill(queue *schedulingv1beta1.Queue) (percent int64, scarcest corev1.ResourceName) {
 	percent = -1
 	limit, used := resources.FromResourceList(queue.Spec.Capability), resources.FromResourceList(queue.Status.Allocated)

@@ -39,7 +39,7 @@ func listPods() *cobra.Command {
 	return command
 }
 
-// pods are those of jobs: of all, of one, or of a queue, where pods count that name the queue themselves.
+// pods are those of all jobs, of one job or of a queue. In a queue, pods count that name the queue themselves.
 func (c *call) pods() ([]corev1.Pod, error) {
 	namespace, queue, job := c.Namespace, c.text("queue"), c.text("job")
 	if c.isSet("all-namespaces") {

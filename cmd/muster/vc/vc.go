@@ -1,5 +1,5 @@
-// Package vc answers as Volcano's programs do, when this program is called by one of their names: vcctl, vsub, vjobs, vqueues, vcancel,
-// vsuspend and vresume. Scripts that were written for them go on to work.
+// Package vc answers as Volcano's programs do, when this program is called by one of their names. These are vcctl, vsub, vjobs, vqueues,
+// vcancel, vsuspend and vresume. Scripts that were written for them go on to work.
 package vc
 
 import (

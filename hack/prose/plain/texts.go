@@ -67,7 +67,7 @@ func ofMarkdown(content string) []piece {
 	return pieces
 }
 
-// ofGo returns the comments of a source file, and the string literals that read like messages: with three words or more.
+// ofGo returns the comments of a source file, and the string literals that read like messages.
 func ofGo(name, content string) ([]piece, error) {
 	files := token.NewFileSet()
 	file, err := parser.ParseFile(files, name, content, parser.ParseComments)

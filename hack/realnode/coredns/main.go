@@ -1,4 +1,4 @@
-// coredns is CoreDNS with only the plugins that a real node of the local cluster needs: the full program takes minutes to build.
+// coredns is CoreDNS with only the plugins that a real node of the local cluster needs. The full program takes minutes to build.
 package main
 
 import (

@@ -32,7 +32,7 @@ type CoschedulingArgs struct {
 	// PartialGangTimeout bounds the repair of a gang that a crash left bound below its minimum before it ever ran. A gang that is not
 	// complete by then is evicted whole.
 	PartialGangTimeout metav1.Duration
-	// InitialBackoff is the pause after the members of a gang could not be placed although the decision found places; it doubles up to
+	// InitialBackoff is the pause after the members of a gang could not be placed although the decision found places. It doubles up to
 	// MaxBackoff.
 	InitialBackoff metav1.Duration
 	// MaxBackoff is the longest back-off.

@@ -23,7 +23,7 @@ func (c *Controller) act(ctx context.Context, job *primehubv1alpha1.PhJob, s *si
 	if phjob.PodGroupName(job) != phjob.PodGroupName(s.Job) {
 		return nil, nil // the change of its status brings the PhJob back here
 	}
-	// The PodGroup of an earlier try holds its quota until the next one stands in the queue: otherwise later ones would pass it.
+	// The PodGroup of an earlier try holds its quota until the next one stands in the queue. Otherwise later ones would pass it.
 	if s.group != nil {
 		if err := c.deleteGroups(ctx, job, s.group.Name); err != nil {
 			return nil, err

@@ -1,5 +1,5 @@
 // Package phjob is the controller of PhJobs. A PhJob waits for quota with a PodGroup, which the podgroup controller admits to the Queue of
-// its group; then it becomes one pod.
+// its group. Then it becomes one pod.
 //
 // reconcile.go is the heart: gather the facts (facts.go), decide (pkg/phjob, pure), write the status, and act on it (act.go). settle.go is
 // about PhJobs that have ended.
@@ -151,7 +151,7 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 	c.worker.Run(ctx, workers)
 }
 
-// JobOf returns the PhJob that a PodGroup is for; nil if it is for none, or for one that has ended.
+// JobOf returns the PhJob that a PodGroup is for. It is nil if it is for none, or for one that has ended.
 func (c *Controller) JobOf(group *schedulingv1beta1.PodGroup) *primehubv1alpha1.PhJob {
 	owner := ownerOf(group)
 	if owner == nil {
@@ -281,7 +281,7 @@ func isUrgent(before, after any) bool {
 	return false
 }
 
-// queueHandler asks for a look at all PhJobs that wait when a Queue says something else: they may be above a whole quota now, or belong to
+// queueHandler asks for a look at all PhJobs that wait when a Queue says something else. They may be above a whole quota now, or belong to
 // another Queue.
 func (c *Controller) queueHandler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerDetailedFuncs{

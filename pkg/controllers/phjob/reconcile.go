@@ -77,7 +77,7 @@ func (c *Controller) advance(ctx context.Context, key string, job *primehubv1alp
 	return c.settle(ctx, job)
 }
 
-// write writes the status if it has changed, and returns the PhJob that has it; nil if the PhJob is gone. A report waits until all else is done.
+// write writes the status if it has changed, and returns the PhJob that has it. It is nil if the PhJob is gone. A report waits until all else is done.
 func (c *Controller) write(ctx context.Context, key string, job *primehubv1alpha1.PhJob, next *primehubv1alpha1.PhJobStatus) (*primehubv1alpha1.PhJob, error) {
 	next.Message = text.Cut(next.Message, text.MaxMessage)
 	if apiequality.Semantic.DeepEqual(&job.Status, next) {

@@ -15,7 +15,7 @@ import (
 	musterfake "github.com/muster-sched/muster/pkg/client/clientset/versioned/fake"
 )
 
-// TestARequeuedJobKeepsItsPlace from the moment that its status says so: its quota comes free after that, and before its next PodGroup is known.
+// TestARequeuedJobKeepsItsPlace from the moment that its status says so. Its quota comes free after that, and before its next PodGroup is known.
 func TestARequeuedJobKeepsItsPlace(t *testing.T) {
 	jobOf := func(name string) *primehubv1alpha1.PhJob {
 		job := &primehubv1alpha1.PhJob{}

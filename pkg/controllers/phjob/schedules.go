@@ -68,7 +68,7 @@ func (s *Schedules) Run(ctx context.Context) {
 	}
 }
 
-// Sync creates the PhJob of a PhSchedule whose time has come, and announces the next. It implements worker.Syncer. The PhJob comes first: if
+// Sync creates the PhJob of a PhSchedule whose time has come, and announces the next. It implements worker.Syncer. The PhJob comes first. If
 // the status cannot be written it is not made again, as it has its name by its time.
 func (s *Schedules) Sync(ctx context.Context, key string) (time.Duration, error) {
 	namespace, name, err := cache.SplitMetaNamespaceKey(key)

@@ -102,7 +102,7 @@ func (a *admission) lose(key string) {
 	a.wake()
 }
 
-// keep keeps a decision on a PodGroup that waits, and says whether it does: a PodGroup that is gone, or has been admitted meanwhile, needs
+// keep keeps a decision on a PodGroup that waits, and says whether it does. A PodGroup that is gone, or has been admitted meanwhile, needs
 // none. The lock is held.
 func (a *admission) keep(key string, v decision) bool {
 	if a.waiting[key] != v.uid {
@@ -144,7 +144,7 @@ func (a *admission) Sync(ctx context.Context, _ string) (time.Duration, error) {
 	}
 	shares := a.tracker.Ledger().ShareOut(a.cluster.Allocatable(), waitingIn(candidates))
 	line := a.line(candidates, shares)
-	again := time.Duration(0) // when the first turn or waiting time ends, or the time that a queue has to be opened; 0 if there is none
+	again := time.Duration(0) // when the first turn or waiting time ends, or the time that a queue has to be opened. It is 0 if there is none
 	soonest := func(end time.Duration) {
 		if again == 0 || end < again {
 			again = end
@@ -410,7 +410,7 @@ func maxRunning(queue *schedulingv1beta1.Queue) *int32 {
 	return queue.Spec.Muster.MaxRunningJobs
 }
 
-// tooMany names the queue on the path to the root that has its maximum of running PodGroups; "" if there is none.
+// tooMany names the queue on the path to the root that has its maximum of running PodGroups. It is "" if there is none.
 func (a *admission) tooMany(running map[string]int32, path []string) string {
 	for _, name := range path {
 		queue, err := a.queues.Get(name)
@@ -430,7 +430,7 @@ func (a *admission) opening(name string) bool {
 	return err == nil && queue.Status.State == "" && a.clock.Since(queue.CreationTimestamp.Time) < openingTime
 }
 
-// notOpen says why a queue takes no work: it, or one of its ancestors, does not exist or is not open.
+// notOpen says why a queue takes no work. The queue, or one of its ancestors, does not exist or is not open.
 func (a *admission) notOpen(name string) string {
 	queue, err := a.queues.Get(name)
 	if apierrors.IsNotFound(err) {

@@ -100,7 +100,7 @@ func TestOnlyNumbersThatOthersChangeHaveATime(t *testing.T) {
 	assert.True(t, a.record(c, lacksQuota(&raised)), "another limit, before the message is old")
 }
 
-// TestSinceWhenRoomIsLacking: only the time counts in which room was missing, and what was before a restart as the status has it.
+// TestSinceWhenRoomIsLacking: only the time counts in which room was missing. The status keeps the time before a restart.
 func TestSinceWhenRoomIsLacking(t *testing.T) {
 	start := time.Unix(1000, 0)
 	clock := testingclock.NewFakeClock(start)

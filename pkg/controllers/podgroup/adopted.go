@@ -120,7 +120,7 @@ func ownHome(pod *corev1.Pod) home {
 }
 
 // sharedHome is the home of the pods of a controller. The pods of all ReplicaSets of a Deployment are one gang if the Deployment has a
-// minimum: in a rolling update, new pods count in place of old ones.
+// minimum. In a rolling update, new pods count in place of old ones.
 func sharedHome(owners []metav1.OwnerReference, owner *metav1.OwnerReference, facts *ownerFacts) home {
 	h := home{name: adoptedPrefix + string(owner.UID), owners: owners}
 	if facts == nil {
@@ -176,7 +176,7 @@ func adoptedGroup(pod *corev1.Pod, h home) *schedulingv1beta1.PodGroup {
 	return group
 }
 
-// withoutBlocking are owners none of which waits for the PodGroup when it is deleted: a user needs a right of its own to ask for that.
+// withoutBlocking are owners none of which waits for the PodGroup when it is deleted. A user needs a right of its own to ask for that.
 func withoutBlocking(owners []metav1.OwnerReference) []metav1.OwnerReference {
 	owners = slices.Clone(owners)
 	for i := range owners {

@@ -49,7 +49,7 @@ func recheckAfter(err error) time.Duration {
 // invalidGroupEvent is the reason of the event on a pod whose PodGroup is refused.
 const invalidGroupEvent = "InvalidPodGroup"
 
-// adoption gives a PodGroup to pods that name one of the served schedulers and belong to none: bare pods, and pods of ReplicaSets,
+// adoption gives a PodGroup to pods that name one of the served schedulers and belong to none. These are bare pods, and pods of ReplicaSets,
 // StatefulSets, batch/v1 Jobs and the like. The PodGroup goes with its owner, or when its owner is scaled to nothing. An operator may have
 // made the PodGroup for the pods of a batch/v1 Job. It stays, but keeps no quota while the Job is suspended.
 type adoption struct {
@@ -169,8 +169,8 @@ func (a *adoption) Sync(ctx context.Context, key string) (time.Duration, error) 
 	return 0, a.annotate(ctx, pod, group)
 }
 
-// ensureGroup makes the PodGroup of a pod if it is missing, and returns its name; "" if the pod names a PodGroup that is not of ours. A pod of
-// a Job belongs to the Job's PodGroup, which the job controller makes: the pod gets back the annotation if a user has removed it.
+// ensureGroup makes the PodGroup of a pod if it is missing, and returns its name. It is "" if the pod names a PodGroup that is not of ours. A
+// pod of a Job belongs to the Job's PodGroup, which the job controller makes. The pod gets back the annotation if a user has removed it.
 func (a *adoption) ensureGroup(ctx context.Context, pod *corev1.Pod) (string, error) {
 	if group, isOfJob := groupOfJob(pod); isOfJob {
 		return group, nil

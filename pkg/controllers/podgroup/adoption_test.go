@@ -34,7 +34,7 @@ import (
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// stage is a Controller that syncs when a test tells it to. Its informers never start: a test puts objects into their stores, into the
+// stage is a Controller that syncs when a test tells it to. Its informers never start. A test puts objects into their stores, into the
 // API of the fake clients, or into both.
 type stage struct {
 	*Controller

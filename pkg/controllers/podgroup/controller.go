@@ -52,9 +52,9 @@ type Config struct {
 	Clock clock.Clock
 	// OvercommitFactor holds a PodGroup back whose minimum exceeds this factor times what all nodes have; 0 never does.
 	OvercommitFactor float64
-	// HoldTimeout is how long room of a queue is kept for an admitted PodGroup that does not start; 0 means for ever.
+	// HoldTimeout is how long room of a queue is kept for an admitted PodGroup that does not start. 0 means for ever.
 	HoldTimeout time.Duration
-	// OvertakeTime is how long other PodGroups may be admitted past one that lacks room in its queue; 0 means for ever.
+	// OvertakeTime is how long other PodGroups may be admitted past one that lacks room in its queue. 0 means for ever.
 	OvertakeTime time.Duration
 	// PhJobs knows the PhJobs that PodGroups are for; nil if there are none.
 	PhJobs PhJobs
@@ -64,7 +64,7 @@ type Config struct {
 
 // PhJobs is admission's view of PhJobs.
 type PhJobs interface {
-	// JobOf returns the PhJob that a PodGroup is for; nil if it is for none, or for one that has ended.
+	// JobOf returns the PhJob that a PodGroup is for. It is nil if it is for none, or for one that has ended.
 	JobOf(group *schedulingv1beta1.PodGroup) *primehubv1alpha1.PhJob
 	// IsBehind says whether an earlier PhJob of the same group waits whose PodGroup is not known.
 	IsBehind(job *primehubv1alpha1.PhJob, known func(namespace, podGroup string) bool) bool

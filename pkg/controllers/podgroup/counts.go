@@ -25,7 +25,7 @@ type memberCounts struct {
 	// lost: bound members were lost lately, and not by Muster.
 	lost bool
 
-	// version is the current incarnation: the highest that a member belongs to, or a later one that the Job is in. The following count
+	// version is the current incarnation. It is the highest that a member belongs to, or a later one that the Job is in. The following count
 	// members of it only.
 	version int64
 
@@ -130,8 +130,8 @@ func (t *memberCounts) unfinished() bool {
 	return t.seated > t.finished || t.waiting > 0
 }
 
-// moreTelling says whether a explains the wait better than b: lack of room comes first, as only the member that was tried says it, and
-// gates come last; then the longer message, then the alphabet, so that the choice does not depend on any order.
+// moreTelling says whether a explains the wait better than b. Lack of room comes first, as only the member that was tried says it, and
+// gates come last. Then the longer message, then the alphabet, so that the choice does not depend on any order.
 func moreTelling(a, b *corev1.PodCondition) bool {
 	if ra, rb := reasonRank(a.Reason), reasonRank(b.Reason); ra != rb {
 		return ra > rb
@@ -142,7 +142,7 @@ func moreTelling(a, b *corev1.PodCondition) bool {
 	return a.Message < b.Message
 }
 
-// gated says whether all that is known of the wait is that scheduling gates hold the pods: the scheduler does not see them.
+// gated says whether all that is known of the wait is that scheduling gates hold the pods. The scheduler does not see them.
 func (t *memberCounts) gated() bool {
 	return t.why != nil && t.why.Reason == corev1.PodReasonSchedulingGated
 }

@@ -37,7 +37,7 @@ type sighting struct {
 	suspended bool
 }
 
-// left is how long room is still kept for a PodGroup with this status. 0 or less means that it is not kept any more; false if it is kept
+// left is how long room is still kept for a PodGroup with this status. 0 or less means that it is not kept any more. It is false if it is kept
 // for as long as the PodGroup waits.
 func (p *patience) left(key string, uid types.UID, status *schedulingv1beta1.PodGroupStatus, now time.Time) (left time.Duration, limited bool) {
 	if !waitsForMembers(status.Phase) {
@@ -95,7 +95,7 @@ func (p *patience) forget(key string) {
 	delete(p.since, key)
 }
 
-// settleHold keeps room for an admitted PodGroup until its minimum is bound, or it has waited too long; it stays admitted then, and other
+// settleHold keeps room for an admitted PodGroup until its minimum is bound, or it has waited too long. It stays admitted then, and other
 // PodGroups may be admitted, too. It returns when to look again; 0 if it need not. Room that is kept for a deleted PodGroup of the same
 // name is given back. pods are the members that exist. gone is the number of succeeded members that are gone: they need no room.
 func (c *Controller) settleHold(group *schedulingv1beta1.PodGroup, pods []*corev1.Pod, gone int32, next *schedulingv1beta1.PodGroupStatus) time.Duration {
@@ -171,8 +171,8 @@ func (c *Controller) keepForOthers(group *schedulingv1beta1.PodGroup, pods []*co
 	return left
 }
 
-// reservedFor is the amount that is kept for the members of a running gang in all: when it starts, what was held for it. Later it only
-// shrinks. The minResources of a Job are those of its minimum.
+// reservedFor is the amount that is kept for the members of a running gang in all. When the gang starts, it is the amount that was held for
+// it. Later it only shrinks. The minResources of a Job are those of its minimum.
 func (c *Controller) reservedFor(group *schedulingv1beta1.PodGroup, gone int32) resources.List {
 	status := &group.Status
 	starts := !status.Phase.Admitted() || waitsForMembers(status.Phase)
@@ -186,7 +186,7 @@ func (c *Controller) reservedFor(group *schedulingv1beta1.PodGroup, gone int32) 
 	return held.Least(usage.MinimumOf(group))
 }
 
-// sumOf is the sum of the requests of the members that have taken their part: they are bound and have not failed, or have succeeded.
+// sumOf is the sum of the requests of the members that have taken their part. They are bound and have not failed, or have succeeded.
 func sumOf(pods []*corev1.Pod, requestsOf func(*corev1.Pod) resources.List) resources.Sums {
 	sum := resources.Sums{}
 	for _, pod := range pods {

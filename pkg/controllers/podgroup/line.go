@@ -7,8 +7,8 @@ import (
 	"github.com/muster-sched/muster/pkg/quota"
 )
 
-// line hands out the candidates in the order of decisions: among the queues with the highest priority, the one that uses least of its
-// share. In it comes the candidate of the highest priority, the oldest first. At each level of the tree of queues the same holds for the
+// line hands out the candidates in the order of decisions. The next one is of the queue with the highest priority that uses least
+// of its share. In it comes the candidate of the highest priority, the oldest first. At each level of the tree of queues the same holds for the
 // children of a queue. An admitted candidate adds to the use of its queue, so queues take turns.
 type line struct {
 	root  *lane

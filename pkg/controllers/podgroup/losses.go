@@ -10,8 +10,8 @@ import (
 	"github.com/muster-sched/muster/pkg/controllers/usage"
 )
 
-// losses notes which gangs have lost members that were bound and not removed by Muster: users deleted them, other clients evicted them, or
-// their node is gone. A gang below its minimum need not have lost any: Muster removes members too, in a restart, say, and a minimum may be
+// losses notes which gangs have lost members that were bound and not removed by Muster. Users deleted them, other clients evicted them, or
+// their node is gone. A gang below its minimum need not have lost any. Muster removes members too, in a restart, say, and a minimum may be
 // raised. Losses while the controller did not watch do not count: the last leader may have removed the pod.
 type losses struct {
 	mu       sync.Mutex
@@ -55,7 +55,7 @@ func (l *losses) notRemoved(pod types.UID) {
 	}
 }
 
-// change notes that a bound pod is deleted before it has finished; when it is gone it may look as if it had finished before.
+// change notes that a bound pod is deleted before it has finished. When it is gone it may look as if it had finished before.
 func (l *losses) change(last, next *corev1.Pod) {
 	if last.DeletionTimestamp != nil || next.DeletionTimestamp == nil || !isAtWork(next) {
 		return

@@ -9,7 +9,7 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// minimumOfTasks is how many pods of each task belong to the minimum; all are of task "" if the minimums of the tasks do not make up the
+// minimumOfTasks is how many pods of each task belong to the minimum. All are of task "" if the minimums of the tasks do not make up the
 // whole.
 func minimumOfTasks(spec *schedulingv1beta1.PodGroupSpec) map[string]int32 {
 	sum := int64(0)
@@ -70,8 +70,8 @@ func withoutGone(want resources.List, gone, least int32) resources.List {
 }
 
 // askedFor is the demand of a PodGroup's minimum, by its members' requests. A pod template lacks the defaults of a LimitRange, the overhead
-// of a RuntimeClass and the sidecars that admission adds; the first pod of a task shows them. If the members of a task differ, the requests
-// that all of them have in common count; a task without members asks for nothing.
+// of a RuntimeClass and the sidecars that admission adds. The first pod of a task shows them. If the members of a task differ, the requests
+// that all of them have in common count. A task without members asks for nothing.
 func askedFor(group *schedulingv1beta1.PodGroup, pods []*corev1.Pod, requestsOf func(*corev1.Pod) resources.List) resources.List {
 	tasks := minimumOfTasks(&group.Spec)
 	each := map[string]resources.List{}

@@ -75,7 +75,7 @@ func TestRoomIsKeptForWhatAdmissionAdds(t *testing.T) {
 }
 
 // TestAPodHoldsNoRoomThatOthersHave: every user with the right to create pods can have one ask for anything. The minimum of its gang, 2 of
-// 5 CPUs, is kept; the rest stays free, and is held for what admission adds once it is there.
+// 5 CPUs, is kept. The rest stays free, and is held for what admission adds once it is there.
 func TestAPodHoldsNoRoomThatOthersHave(t *testing.T) {
 	s := newStage(t)
 	s.usage.Ledger().SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "5").Obj())

@@ -25,19 +25,19 @@ type candidate struct {
 	account string
 	// want is the demand of its minimum.
 	want resources.List
-	// lacks is the part of want that no member has yet: a PodGroup may come after its pods, or anew under its name.
+	// lacks is the part of want that no member has yet. A PodGroup may come after its pods, or anew under its name.
 	lacks resources.List
 	// priority is the value of its PriorityClass, but at most the highest among its pods.
 	priority int32
-	// queuedSince and queuedAs are its place in the queue: creation time and name of it, or of the PhJob that it is for.
+	// queuedSince and queuedAs are its place in the queue. They are the creation time and name of it, or of the PhJob that it is for.
 	queuedSince time.Time
 	queuedAs    string
-	// phJob is the PhJob that it is for; nil if there is none. Only quota decides about a PhJob, in order: it is admitted though no node
+	// phJob is the PhJob that it is for; nil if there is none. Only quota decides about a PhJob, in order. It is admitted though no node
 	// has room, and it blocks later candidates of any queue. No room is kept for it otherwise.
 	phJob *primehubv1alpha1.PhJob
 	// isEarly says that the PodGroup of an earlier PhJob of its group is still to come.
 	isEarly bool
-	// turn is how much longer freed room that it lacks is kept for it from later candidates; 0 if it is not.
+	// turn is how much longer freed room that it lacks is kept for it from later candidates. It is 0 if it is not.
 	turn time.Duration
 	// waitingTime is how long it waits before it is admitted without room; 0 for as long as it takes.
 	waitingTime time.Duration
@@ -47,9 +47,9 @@ type candidate struct {
 	overdue bool
 }
 
-// turnOf says how much longer freed room is kept for a PodGroup that has lacked room for so long; 0 if it is not. Its first turn begins
+// turnOf says how much longer freed room is kept for a PodGroup that has lacked room for so long. It is 0 if it is not. Its first turn begins
 // when other candidates could pass it for overtakeTime. It ends, because room that is kept for a PodGroup that never gets the rest is lost
-// to all: for example in a queue in which a pod runs for ever.
+// to all. An example is a queue in which a pod runs for ever.
 func turnOf(waited, overtakeTime time.Duration) time.Duration {
 	if overtakeTime <= 0 || waited < overtakeTime {
 		return 0
@@ -95,7 +95,7 @@ type decision struct {
 	lacking time.Time
 	// keeps: the free part of that room is kept for it.
 	keeps bool
-	// undecided: its queue is new and about to be opened, or the PodGroup of an earlier PhJob is about to come. This is neither admission
+	// undecided: its queue is new and not open yet, or the PodGroup of an earlier PhJob is about to come. This is neither admission
 	// nor an obstacle to report.
 	undecided bool
 	// awaitsMembers: it is undecided because members are about to come.
@@ -115,10 +115,10 @@ type obstacle struct {
 	reason error
 }
 
-// obstacleKind is one of: the queue takes no work (text), as many PodGroups run as may (tooMany), or no cluster is large enough (text).
-// Further ones are: a PodGroup is ahead in a first-in-first-out queue (inLine), and the cluster is too small (resource). Or a queue has no
-// room (queue, resource, want), or its room is kept for another (behind). Facts that change with each admission, such as the number of
-// running PodGroups, are left out: otherwise every waiting PodGroup would be written anew each time.
+// obstacleKind says what is in the way. The queue takes no work (text), as many PodGroups run as may (tooMany), or no cluster is large enough
+// (text). Further ones are: a PodGroup is ahead in a first-in-first-out queue (inLine), and the cluster is too small (resource). Or a queue
+// has no room (queue, resource, want), or its room is kept for another (behind). Facts that change with each admission, such as the number of
+// running PodGroups, are left out. Otherwise every waiting PodGroup would be written anew each time.
 type obstacleKind struct {
 	text     string
 	queue    string
@@ -176,7 +176,7 @@ type rules struct {
 	fifo func(queue string) bool
 	// beyond says why the cluster is too small for a candidate; nil if it is not. undecided says that it is not known yet.
 	beyond func(c *candidate) (e *excess, undecided bool)
-	// room says what a queue or one of its ancestors lacks for an amount beside what is reserved; nil if nothing.
+	// room says what a queue or one of its ancestors lacks for an amount beside what is reserved. It is nil if nothing.
 	room func(reserved quota.Reserved, queue string, want resources.List) *quota.Shortage
 	// addReserved adds the free part of a claim to what is reserved.
 	addReserved func(reserved quota.Reserved, claim quota.Claim)
@@ -291,7 +291,7 @@ func (c *candidate) explain(o *obstacle) string {
 }
 
 // messageFor describes the obstacle of a candidate, and when its numbers were found. A message that was given already stays as it is, with
-// its time: by the last decision, or in the status by an earlier run.
+// its time. The last decision gave it, or an earlier run in the status.
 func (c *candidate) messageFor(o *obstacle, last decision, now time.Time) string {
 	said := c.explain(o)
 	if !o.hasNumbers() {
@@ -306,7 +306,7 @@ func (c *candidate) messageFor(o *obstacle, last decision, now time.Time) string
 	return text.FoundAt(said, now)
 }
 
-// untilOverdue is how long a candidate has to wait at most; 0 if there is no end to that, or it is over.
+// untilOverdue is how long a candidate has to wait at most. It is 0 if there is no end to that, or it is over.
 func (c *candidate) untilOverdue(now time.Time) time.Duration {
 	if c.waitingTime == 0 {
 		return 0
@@ -347,7 +347,7 @@ func (e *excess) Error() string {
 		resources.Format(e.resource, e.want), e.resource, e.factor, resources.Format(e.resource, e.total))
 }
 
-// beyondCluster says whether a minimum and all other use are more than factor times what all nodes have together; factor 0 switches it off.
+// beyondCluster says whether a minimum and all other use are more than factor times what all nodes have together. Factor 0 switches it off.
 func beyondCluster(want resources.List, others resources.Sums, total resources.List, factor float64) *excess {
 	if factor == 0 {
 		return nil

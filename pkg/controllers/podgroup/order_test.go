@@ -278,7 +278,7 @@ func ofUser(user, name, cores string) *candidate {
 	return newCandidate(mustertesting.MakePodGroup(name).Queue("t").User(user).MinResources("cpu", cores).Obj())
 }
 
-// TestUsersOfAQueue: a user's part of a queue is limited; a candidate that this limit blocks, blocks only candidates of the same user.
+// TestUsersOfAQueue: a user's part of a queue is limited. A candidate that this limit blocks, blocks only candidates of the same user.
 func TestUsersOfAQueue(t *testing.T) {
 	for name, c := range map[string]struct {
 		strategy   schedulingv1beta1.DequeueStrategy

@@ -49,8 +49,8 @@ func createdAt(name string, second int64) *primehubv1alpha1.PhJob {
 	return &primehubv1alpha1.PhJob{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(time.Unix(second, 0))}}
 }
 
-// TestPhJobsAreScheduledAsPrimeHubDoes has the examples of PrimeHub's documentation and the cases of its scheduler's tests: the quotas of
-// the group and each user, the jobs in the order of their creation, and the admitted ones.
+// TestPhJobsAreScheduledAsPrimeHubDoes has the examples of PrimeHub's documentation and the cases of its scheduler's tests. They have the
+// quotas of the group and each user, the jobs by their creation, and the admitted ones.
 func TestPhJobsAreScheduledAsPrimeHubDoes(t *testing.T) {
 	gpus := func(user, n string) *candidate { return phJob(user, "nvidia.com/gpu", n) }
 	for name, c := range map[string]struct {

@@ -138,14 +138,14 @@ func (c *Controller) recall(group *schedulingv1beta1.PodGroup) ([]*corev1.Pod, m
 	return list(), memory{int64(job.Status.Version), job.Status.Succeeded}
 }
 
-// isReplacement says whether a PodGroup replaces one that was deleted while its gang ran: its Job runs, which only the job controller
+// isReplacement says whether a PodGroup replaces one that was deleted while its gang ran. Its Job runs, which only the job controller
 // writes, and its minimum has nodes, which its queue is charged for. It is admitted, whatever its queue takes now.
 func (c *Controller) isReplacement(group *schedulingv1beta1.PodGroup, members memberCounts) bool {
 	job := c.jobOf(group)
 	return job != nil && job.Status.State.Phase == batchv1alpha1.Running && members.seated > 0 && members.seated >= group.Spec.MinMember
 }
 
-// isGoing says whether a PodGroup is being deleted, or the Job is or was that controls it: its pods go with it.
+// isGoing says whether a PodGroup is being deleted, or the Job is or was that controls it. Its pods go with it.
 func (c *Controller) isGoing(group *schedulingv1beta1.PodGroup) bool {
 	if group.DeletionTimestamp != nil || batchv1alpha1.JobOf(group) == nil {
 		return group.DeletionTimestamp != nil

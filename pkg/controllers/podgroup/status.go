@@ -23,7 +23,7 @@ type finding struct {
 	message string
 }
 
-// waitingSince is since when a PodGroup has been kept out of its queue, as its status says; zero if it does not.
+// waitingSince is since when a PodGroup has been kept out of its queue, as its status says. It is zero if it does not.
 func waitingSince(status *schedulingv1beta1.PodGroupStatus) time.Time {
 	last := current(status.Conditions)
 	if status.Phase.Admitted() || last == nil || last.Type != schedulingv1beta1.PodGroupUnschedulableType {
@@ -52,7 +52,7 @@ func nextPhase(current schedulingv1beta1.PodGroupPhase, minMember int32, t membe
 	return schedulingv1beta1.PodGroupRunning
 }
 
-// isPartial says whether some members run and the gang cannot be satisfied: the rest found no room, or members of a running gang were lost
+// isPartial says whether some members run and the gang cannot be satisfied. The rest found no room, or members of a running gang were lost
 // and are not replaced yet. A removal by Muster, or a raised minimum, does not show it.
 func isPartial(current schedulingv1beta1.PodGroupPhase, minMember int32, t memberCounts) bool {
 	lost := current == schedulingv1beta1.PodGroupRunning && t.lost || current == schedulingv1beta1.PodGroupUnknown

@@ -21,7 +21,7 @@ const (
 	completed = schedulingv1beta1.PodGroupCompleted
 )
 
-// members makes pods out of one letter each: w waiting, u unschedulable, b bound, r running, s succeeded, f failed; upper case means being
+// members makes pods out of one letter each: w waiting, u unschedulable, b bound, r running, s succeeded, f failed. Upper case means being
 // deleted. Each "|" begins the pods of the next incarnation.
 func members(letters string) []*corev1.Pod {
 	var pods []*corev1.Pod

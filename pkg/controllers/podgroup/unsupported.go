@@ -10,7 +10,7 @@ import (
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 )
 
-// unsupported names a field of a PodGroup that Muster does not support yet, and says what to do; "" if there is none.
+// unsupported names a field of a PodGroup that Muster does not support yet, and says what to do. It is "" if there is none.
 // The gang waits then: it would start in a form that its author has ruled out. A preference rules nothing out.
 //
 // A Job's PodGroup repeats the partitions of its tasks. They are part of the minimums of the tasks, so nothing is ignored there.

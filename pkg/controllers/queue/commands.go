@@ -20,7 +20,7 @@ import (
 // targetIndex maps a queue to the Commands that name it.
 const targetIndex = "muster-target-queue"
 
-// commandsFor lists the Commands for a queue: Commands to execute, oldest first, and executed ones that only remain to be deleted.
+// commandsFor lists the Commands for a queue. These are Commands to execute, oldest first, and executed ones that only remain to be deleted.
 func (c *Controller) commandsFor(queue string) (fresh, executed []*busv1alpha1.Command) {
 	found, _ := c.commands.ByIndex(targetIndex, queue) // fails only for an unknown index
 	remain := sets.New[types.UID]()

@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	// gatherPause is how long the controller waits for further changes of a queue's PodGroups and pods before it counts them: a queue's
+	// gatherPause is how long the controller waits for further changes of a queue's PodGroups and pods before it counts them. A queue's
 	// status is written at most that often for their sake. A queue that has become empty does not wait.
 	gatherPause = time.Second
 	// sharesPeriod is how often the shares of queues are computed. One change may change the share of all queues, and each costs a write.
@@ -146,7 +146,7 @@ func (c *Controller) countLater(queue string, freed bool) {
 	}
 }
 
-// countSoon has a queue counted. An empty one is counted at once, before all others: it may be deleted as soon as its status says so.
+// countSoon has a queue counted. An empty one is counted at once, before all others. It may be deleted as soon as its status says so.
 func (c *Controller) countSoon(queue string, freed bool) {
 	if freed && c.isEmpty(queue) {
 		c.worker.EnqueueFirst(queue)

@@ -149,7 +149,7 @@ func (c *Controller) hasChildren(name string) bool {
 	return len(children) > 0
 }
 
-// write writes the changes of status and metadata. The closed-by-parent mark is set before the state changes and removed afterwards: a
+// write writes the changes of status and metadata. The closed-by-parent mark is set before the state changes and removed afterwards. A
 // crash in between leaves a queue that closes, or opens, at the next sync.
 func (c *Controller) write(ctx context.Context, queue *schedulingv1beta1.Queue, status *schedulingv1beta1.QueueStatus, after facts) (err error) {
 	if after.closedByParent {

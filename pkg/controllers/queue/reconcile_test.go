@@ -274,7 +274,7 @@ func TestAChildFollowsBeforeTheInformerShowsItsParent(t *testing.T) {
 	}
 }
 
-// TestTheParentThatAUserHasSetMeanwhileStays: a queue without a parent is given the root as its parent; a parent that a user sets before
+// TestTheParentThatAUserHasSetMeanwhileStays: a queue without a parent is given the root as its parent. A parent that a user sets before
 // the informer shows it is not overwritten.
 func TestTheParentThatAUserHasSetMeanwhileStays(t *testing.T) {
 	s := newStage(t)

@@ -19,7 +19,7 @@ type facts struct {
 	parent bool
 }
 
-// follow is the state and the mark of a queue without a Command: a child follows its parent, and a closing queue becomes Closed once it is
+// follow is the state and the mark of a queue without a Command. A child follows its parent, and a closing queue becomes Closed once it is
 // empty.
 func (f facts) follow() facts {
 	switch {

@@ -8,7 +8,7 @@ import (
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 )
 
-// OvercommitFactor bounds use and holds for the admission of the queue's PodGroups, as a multiple of what all nodes have; 0 if the queue
+// OvercommitFactor bounds use and holds for the admission of the queue's PodGroups, as a multiple of what all nodes have. It is 0 if the queue
 // has no such annotation. The error names the annotation and the valid values.
 func OvercommitFactor(queue *schedulingv1beta1.Queue) (float64, error) {
 	text, written := queue.Annotations[schedulingv1beta1.OvercommitFactorAnnotation]

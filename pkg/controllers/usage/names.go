@@ -11,7 +11,7 @@ import (
 )
 
 // GroupOf is the "<namespace>/<name>" of the PodGroup that a pod names, or "". A pod of a native pod group is the native plugin's, whatever
-// its annotations say: so the scheduler sees it, too. No PodGroup can have a name with a slash: entries under it would never be read. The
+// its annotations say. So the scheduler sees it, too. No PodGroup can have a name with a slash: entries under it would never be read. The
 // scheduler has the pod wait for its PodGroup, as it lets pods without one pass.
 func GroupOf(pod *corev1.Pod) string {
 	name := pod.Annotations[schedulingv1beta1.GroupNameAnnotation]
@@ -35,7 +35,7 @@ func AccountOf(group *schedulingv1beta1.PodGroup) string {
 }
 
 // MinimumOf is the demand of a PodGroup's minimum, in the names that pods and capabilities use. minResources may be written in the names of
-// a ResourceQuota: requests.cpu counts as cpu unless cpu is given too, and limits play no part. The minimum takes minMember of "pods"
+// a ResourceQuota. There requests.cpu counts as cpu unless cpu is given too, and limits play no part. The minimum takes minMember of "pods"
 // unless minResources says otherwise. A negative amount counts as 0.
 func MinimumOf(group *schedulingv1beta1.PodGroup) resources.List {
 	want := resources.List{corev1.ResourcePods: int64(group.Spec.MinMember)}
@@ -53,7 +53,7 @@ func MinimumOf(group *schedulingv1beta1.PodGroup) resources.List {
 	return want
 }
 
-// plainName is a pod's name for the resource that a ResourceQuota calls name; false for resources that pods do not request.
+// plainName is a pod's name for the resource that a ResourceQuota calls name. It is false for resources that pods do not request.
 func plainName(name corev1.ResourceName) (plain corev1.ResourceName, counts bool) {
 	switch {
 	case name == "count/pods":

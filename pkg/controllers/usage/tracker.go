@@ -1,4 +1,4 @@
-// Package usage keeps the controllers' ledger in line with the API: it charges bound pods to the accounts that stand on them. It keeps room
+// Package usage keeps the controllers' ledger in line with the API. It charges bound pods to the accounts that stand on them. It keeps room
 // for pods of admitted PodGroups that are still to come.
 package usage
 
@@ -284,8 +284,8 @@ func (t *Tracker) ReleaseHold(namespace, name string, uid types.UID) {
 	}
 }
 
-// ReleaseOtherHolds ends a hold under the name of a PodGroup that is not this one's: the hold that a deleted PodGroup of the same name has
-// left.
+// ReleaseOtherHolds ends a hold under the name of a PodGroup that is not this one's. A deleted PodGroup of the same name has left
+// it.
 func (t *Tracker) ReleaseOtherHolds(namespace, name string, uid types.UID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -454,7 +454,7 @@ func (t *Tracker) accountOf(pod *corev1.Pod, group string, last seat) string {
 	return ledger.ChargedTo(pod, accounts)
 }
 
-// TakesSeat says whether a pod takes up a part of its group's minimum: it is bound and has not failed, or has succeeded.
+// TakesSeat says whether a pod takes up a part of its group's minimum. It is bound and has not failed, or has succeeded.
 func TakesSeat(pod *corev1.Pod) bool {
 	switch pod.Status.Phase {
 	case corev1.PodSucceeded:

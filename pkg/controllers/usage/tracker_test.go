@@ -21,7 +21,7 @@ import (
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// world is a Tracker whose informers never start: the test puts objects into their stores and delivers the events, as
+// world is a Tracker whose informers never start. The test puts objects into their stores and delivers the events, as
 // late as it likes. No API is involved.
 type world struct {
 	*Tracker
@@ -155,7 +155,7 @@ func TestMembersTakeUpTheHoldOfTheirGroup(t *testing.T) {
 	}
 }
 
-// TestAHoldGrowsOnlyWhereThereIsRoom: a PodGroup that holds 2 of 10 CPUs, as it was admitted with, is changed, and so are its pods.
+// TestAHoldGrowsOnlyWhereThereIsRoom: a PodGroup was admitted with 2 of 10 CPUs. It is changed, and so are its pods.
 func TestAHoldGrowsOnlyWhereThereIsRoom(t *testing.T) {
 	cpu := func(amount int64) resources.List { return resources.List{corev1.ResourceCPU: amount} }
 	for name, c := range map[string]struct {

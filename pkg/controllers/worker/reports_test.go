@@ -88,7 +88,7 @@ func TestAReportIsWrittenAtOnceWhileNothingWaits(t *testing.T) {
 	assert.Equal(t, []string{"a"}, d.told())
 }
 
-// TestReportsGiveWayToWork: while keys wait, also keys of another worker, reports wait, too; afterwards all are written, in the order in
+// TestReportsGiveWayToWork: while keys wait, also keys of another worker, reports wait, too. Afterwards all are written, in the order in
 // which they came to wait, and what came together is written once.
 func TestReportsGiveWayToWork(t *testing.T) {
 	c := testingclock.NewFakePassiveClock(time.Now())
@@ -170,8 +170,8 @@ func TestSomeReportsAreWrittenHoweverMuchThereIsToDo(t *testing.T) {
 	assert.Equal(t, []string{"a", "b", "c", "a", "b", "c"}, d.told())
 }
 
-// TestReportsOfANamespaceDoNotWaitForAnother: however much work and how many reports one namespace has, another one's reports are written
-// as if it were alone.
+// TestReportsOfANamespaceDoNotWaitForAnother: a namespace with much work and many reports delays no report of another
+// one.
 func TestReportsOfANamespaceDoNotWaitForAnother(t *testing.T) {
 	c := testingclock.NewFakePassiveClock(time.Now())
 	reports := newReports(c)

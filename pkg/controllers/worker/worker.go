@@ -19,19 +19,19 @@ const (
 	maxBackoff = 30 * time.Second
 )
 
-// loggedFailures is from which failure of a key in a row on the log has them as errors: they have gone on for some seconds then. Most are over
+// loggedFailures is from which failure of a key in a row on the log has them as errors. They have gone on for some seconds then. Most are over
 // before. Another writer was faster, an informer is behind, or an API is not served yet.
 const loggedFailures = 10
 
 // Syncer brings the object of one key in line with what is wanted.
 type Syncer interface {
 	// Sync is called with one key at a time per key, never twice at once for the same key. after > 0 asks for
-	// another call once that time has passed; it is ignored if err is not nil, which asks for another call after
+	// another call once that time has passed. It is ignored if err is not nil, which asks for another call after
 	// a back-off.
 	Sync(ctx context.Context, key string) (after time.Duration, err error)
 }
 
-// Worker feeds keys to a Syncer. A key that is enqueued while it waits is synced once; one that is enqueued while it is being synced is
+// Worker feeds keys to a Syncer. A key that is enqueued while it waits is synced once. One that is enqueued while it is being synced is
 // synced again afterwards. Namespaces take turns, one key each. A Syncer should do a bounded part of its work in one sync and enqueue the
 // key again. That shares its work out among namespaces.
 type Worker struct {
@@ -85,7 +85,7 @@ func (w *Worker) EnqueueAfter(key string, d time.Duration) {
 }
 
 // isPossible tells whether an object can have the key. Keys are made of annotations and targets too, where users write any text as the
-// name: the sync of an impossible key would fail for ever.
+// name. The sync of an impossible key would fail for ever.
 func isPossible(key string) bool { return strings.Count(key, "/") <= 1 }
 
 // Run syncs keys, that many at once, until the context ends; it returns when the syncs under way have returned.

@@ -136,7 +136,7 @@ func TestAKeyThatComesBackLetsOthersGo(t *testing.T) {
 	}
 }
 
-// TestFailuresBackOff: a key that fails each time is tried more and more seldom. The log has it as an error from the tenth time on: a start, or
+// TestFailuresBackOff: a key that fails each time is tried more and more seldom. The log has it as an error from the tenth time on. A start, or
 // another writer that is faster, is no error.
 func TestFailuresBackOff(t *testing.T) {
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "queues"}, "q", errors.New("the object has been modified"))

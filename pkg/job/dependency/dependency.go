@@ -29,13 +29,13 @@ type Stage struct {
 	Replicas int32
 	// MinAvailable is the effective minimum: the Job's own, or all of Replicas if that is less.
 	MinAvailable int32
-	// WaitsFor is for each task of the spec the names of the tasks that it waits for; nil for an open one.
+	// WaitsFor is for each task of the spec the names of the tasks that it waits for. It is nil for an open one.
 	WaitsFor [][]string
 	// Lost is for each task of the spec the number of its pods that none comes for any more.
 	Lost []int32
 }
 
-// StageOf works out the stage. The spec has its defaults filled in; tasks are its tasks in order; byDefault is what is
+// StageOf works out the stage. The spec has its defaults filled in. tasks are its tasks in order; byDefault is what is
 // waited for where dependsOn does not say.
 //
 // A task that has started stays open: its condition was met, and may change again.
@@ -80,7 +80,7 @@ func waitsFor(spec *batchv1alpha1.JobSpec, tasks []Task, on *batchv1alpha1.Depen
 	return slices.DeleteFunc(slices.Clone(on.Name), isMet)
 }
 
-// Waiting says to people which task waits for which: the first one that does, and how many more do; empty if none waits.
+// Waiting says to people which task waits for which: the first one that does, and how many more do. It is empty if none waits.
 func (s Stage) Waiting(spec *batchv1alpha1.JobSpec) string {
 	first, more := -1, 0
 	for i := range s.WaitsFor {
@@ -122,8 +122,8 @@ func (s Stage) Whole() Stage {
 	return s
 }
 
-// Gang returns the Job's spec as its gang has to know it in this stage: tasks that may not run yet have no pods, and no minimum, and there
-// are no pods that are lost: otherwise the remaining pods, or new ones for evicted pods, would wait for ever. It is to be read only: it
+// Gang returns the Job's spec as its gang has to know it in this stage. Tasks that may not run yet have no pods and no minimum, and no
+// pods are lost. Otherwise the remaining pods, or new ones for evicted pods, would wait for ever. It is to be read only: it
 // shares with the argument all that is the same.
 func (s Stage) Gang(spec *batchv1alpha1.JobSpec) *batchv1alpha1.JobSpec {
 	isLost := func(n int32) bool { return n > 0 }
@@ -132,7 +132,7 @@ func (s Stage) Gang(spec *batchv1alpha1.JobSpec) *batchv1alpha1.JobSpec {
 	}
 	part := *spec
 	part.Tasks = slices.Clone(spec.Tasks)
-	// Minimums of tasks bind if the Job's is at least their sum: minimums that did not bind must not begin to.
+	// Minimums of tasks bind if the Job's is at least their sum. Minimums that did not bind must not begin to.
 	bind := spec.MinAvailable >= defaults.TasksMinAvailable(spec)
 	for i := range part.Tasks {
 		task := &part.Tasks[i]

@@ -99,7 +99,7 @@ func (s *Set) append(next span) {
 	s.spans = append(s.spans, next)
 }
 
-// String writes the set in interval notation, or as "base64:" and a bitmap where that is shorter; the empty set is "". Bit i%8 of the
+// String writes the set in interval notation, or as "base64:" and a bitmap where that is shorter. The empty set is "". Bit i%8 of the
 // bitmap's byte i/8, counted from the least significant one, stands for index i. Indexes below n take at most max(64, n/6+9) bytes.
 func (s Set) String() string {
 	intervals := s.intervals()

@@ -35,7 +35,7 @@ func every(step, n int32) Set {
 
 func TestStringWritesABitmapWhereThatIsShorter(t *testing.T) {
 	assert.Equal(t, "0,3,6,9,12,15,18,21,24,27,30,33,36,39,42,45,48,51,54,57,60,63", every(3, 66).String(), "short enough to read")
-	// Bits 0, 3, 6 of the first byte, 9, 12, 15 of the second, 18 and 21 of the third: 0x49, 0x92, 0x24.
+	// Bits 0, 3, 6 of the first byte, 9, 12, 15 of the second, 18 and 21 of the third. That is 0x49, 0x92, 0x24.
 	assert.Equal(t, "base64:SZIkSZIkSZIkSQ", every(3, 79).String())
 	assert.Equal(t, "0-99999", every(1, 100000).String())
 	end := every(2, 100)

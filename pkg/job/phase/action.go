@@ -1,5 +1,5 @@
-// Package phase is the life of a Job as a table: the effect of an action in each phase (action.go), and when a Job leaves a phase by itself
-// (rules.go). It is pure: it looks at nothing but its arguments.
+// Package phase is the life of a Job as a table. The file action.go has the effect of an action in each phase, rules.go when a Job leaves one
+// by itself. It is pure: it looks at nothing but its arguments.
 package phase
 
 import (
@@ -18,7 +18,7 @@ const (
 	KillAll
 	// KillUnsuccessful deletes the pods that have not succeeded: they run again.
 	KillUnsuccessful
-	// KillTargets deletes the pods that the action is about: one pod, the pods of a partition or the pods of a task.
+	// KillTargets deletes the pods that the action is about. These are one pod, or the pods of a partition or a task.
 	KillTargets
 )
 
@@ -79,7 +79,7 @@ var aborted = row{
 // Act returns what the action does to a Job in that phase. The Job may run maxRetry times and has been restarted retryCount times. It
 // returns false if it does nothing.
 //
-// A restart that uses up the last run starts no new incarnation and keeps the finished pods: the Job is going to be Failed, and the logs of
+// A restart that uses up the last run starts no new incarnation and keeps the finished pods. The Job is going to be Failed, and the logs of
 // its last pods tell why. Another one on top of it starts none either.
 func Act(current batchv1alpha1.JobPhase, action busv1alpha1.Action, retryCount, maxRetry int32) (Effect, bool) {
 	effect, honoured := table[current][action]

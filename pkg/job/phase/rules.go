@@ -203,7 +203,7 @@ func shortOfSuccess(spec *batchv1alpha1.JobSpec, stage dependency.Stage, status 
 	return Step{completion(status), ReasonPodsSucceeded, count}
 }
 
-// completion is the phase of a Job that has done its work: Completed shows no pod that could still do anything, so
+// completion is the phase of a Job that has done its work. Completed shows no pod that could still do anything, so
 // that Completing comes before it while there are some.
 func completion(status *batchv1alpha1.JobStatus) batchv1alpha1.JobPhase {
 	if livePods(status) > 0 {

@@ -17,7 +17,7 @@ import (
 // seen are the pods of each task, counted by phase.
 type seen map[string]map[corev1.PodPhase]int32
 
-// moment is one step of a trace: an action on a Job or a change of its pods, and the result.
+// moment is one step of a trace. It is an action on a Job or a change of its pods, with the result.
 type moment struct {
 	// does is an action; want is then its effect, as describe words it.
 	does busv1alpha1.Action

@@ -15,7 +15,7 @@ import (
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// TestStepsAreThoseOfTheTable: for any counts, a Job takes only the transitions in the picture, and takes each of them for some counts.
+// TestStepsAreThoseOfTheTable: a Job takes only the transitions in the picture, and each of them for some counts.
 func TestStepsAreThoseOfTheTable(t *testing.T) {
 	var gone []Way
 	job := func() *mustertesting.JobWrapper {

@@ -26,7 +26,7 @@ import (
 	"github.com/muster-sched/muster/pkg/job/validation"
 )
 
-// FuzzJob: for any content of a Job, even content that the API server would not store, the checks do not panic. They use little memory. Its
+// FuzzJob: the checks panic for no content of a Job, even if the API server would not store it. They use little memory. Its
 // plugins make no object that is too large.
 func FuzzJob(f *testing.F) {
 	addJobs(f, filepath.Join("testdata", "*.job.yaml"))
@@ -104,7 +104,7 @@ func addJobs(f *testing.F, pattern string) {
 	}
 }
 
-// words are what values of a Job are replaced by: bounds, names that the seeds know, and values of other kinds.
+// words are what values of a Job are replaced by. They are bounds, names that the seeds know, and values of other kinds.
 var words = []any{
 	-1, 0, 1, 2, 3, 4, 100, 150_000, 1 << 20, 1<<31 - 1, -1 << 31, "", "a", "b", "c", "h", "j", "master", "worker", "*", "PodFailed", "PodPending", "JobUpdated",
 	"RestartPartition", "RestartPod", "ResumeJob", "Always", "Never", "0s", "-5s", "1h", "any", "all", "svc", "--worker=a", "--master=b", "--port=70000",

@@ -23,7 +23,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files instead of comparing with them")
 
-// TestGolden shows what the plugins do for the Jobs in testdata: the notes, the objects, and the first and last pods of each task.
+// TestGolden shows what the plugins do for the Jobs in testdata. It shows the notes, the objects, and the first and last pods of each task.
 func TestGolden(t *testing.T) {
 	inputs, err := filepath.Glob(filepath.Join("testdata", "*.job.yaml"))
 	require.NoError(t, err)

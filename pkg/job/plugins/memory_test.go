@@ -35,7 +35,7 @@ func atBound(times int32) *mt.JobWrapper {
 	return job
 }
 
-// Checking a Job, whether it may run or not, costs nothing for each of its pods: one user's Job must not take the memory of all other
+// Checking a Job, whether it may run or not, costs nothing for each of its pods. One user's Job must not take the memory of all other
 // users' Jobs.
 func TestJudgingALargeJobTakesLittleMemory(t *testing.T) {
 	const bound = 2 << 20

@@ -18,7 +18,7 @@ type entry struct {
 	make plugin.Factory
 }
 
-// registry lists all plugins in the order in which they work on a pod. The order is part of what users see: if two variables have one name,
+// registry lists all plugins in the order in which they work on a pod. The order is part of what users see. If two variables have one name,
 // the one of the later plugin counts. A new plugin takes one line.
 var registry = []entry{
 	{env.Name, env.New},

@@ -1,4 +1,4 @@
-// Package plugins makes the plugins that a Job asks for: registry.go lists them, set.go puts the plugins of one Job together, and
+// Package plugins makes the plugins that a Job asks for. The file registry.go lists them, set.go puts the plugins of one Job together, and
 // refresh.go compares wanted and existing objects. Each plugin has a folder of its own; the folder plugin has the contract.
 package plugins
 
@@ -28,7 +28,7 @@ type Set struct {
 }
 
 // For makes the plugins of a Job. Errors say, by name, which plugins or arguments are wrong, or why the Job is too
-// large for a plugin; there is no Set then. The Job need not have its defaults filled in; it must not change later.
+// large for a plugin. There is no Set then. The Job need not have its defaults filled in; it must not change later.
 func For(job *batchv1alpha1.Job) (*Set, field.ErrorList) { return makeSet(job, registry) }
 
 func makeSet(job *batchv1alpha1.Job, known []entry) (*Set, field.ErrorList) {
@@ -102,7 +102,7 @@ func (s *Set) HasObjects() bool {
 }
 
 // Objects returns the objects that the Job needs, owned by it, in the order in which to apply them. secretData returns
-// the data of the Job's own Secret with that name, nil if there is none: a Secret that exists keeps its key. The objects
+// the data of the Job's own Secret with that name, nil if there is none. A Secret that exists keeps its key. The objects
 // share parts with the Set, and are to be read only.
 func (s *Set) Objects(secretData func(name string) map[string][]byte) ([]plugin.Object, error) {
 	var all []plugin.Object

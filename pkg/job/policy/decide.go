@@ -50,7 +50,7 @@ type Delay struct {
 	Timeout time.Duration
 	// Due is when: never before the timeout has passed, and at most a second later.
 	Due time.Time
-	// PutOff says that it is not time that the answer waits for: it is a restart, and nothing can start now.
+	// PutOff says that it is not time that the answer waits for. It is a restart, and nothing can start now.
 	PutOff bool
 }
 
@@ -62,7 +62,7 @@ func (d *Decision) Message() string {
 	return fmt.Sprintf("%s; %s: %s", d.Cause.Message, d.Policy, d.Action)
 }
 
-// byWeight lists the actions from the weightiest on: if several actions answer what is seen at once, the weightiest makes the others
+// byWeight lists the actions from the weightiest on. If several actions answer what is seen at once, the weightiest makes the others
 // needless. The restarts of less than the Job add up. Resuming is for a Job without pods, and blocks no other action.
 var byWeight = []busv1alpha1.Action{
 	busv1alpha1.TerminateJobAction,
@@ -88,7 +88,7 @@ func isRestart(action busv1alpha1.Action) bool {
 }
 
 // Decide asks the policies about each event. It returns the answer, nil if there is none now, and the answers whose time has not come. For
-// each event the policies of its task are asked first, then the policies of the Job; the first that matches answers.
+// each event the policies of its task are asked first, then the policies of the Job. The first that matches answers.
 func Decide(spec *batchv1alpha1.JobSpec, events []Event, now time.Time) (*Decision, []Delay) {
 	return decide(spec, events, now, false)
 }
@@ -98,7 +98,7 @@ func DecideWithoutRestarts(spec *batchv1alpha1.JobSpec, events []Event, now time
 	return decide(spec, events, now, true)
 }
 
-// ClockUnit is what the times of the API are cut to: an event at 10.9 s has the time 10 s. A pause that counts from it lasts that much
+// ClockUnit is what the times of the API are cut to. An event at 10.9 s has the time 10 s. A pause that counts from it lasts that much
 // longer, so that it is never too short.
 const ClockUnit = time.Second
 
@@ -136,7 +136,7 @@ func decide(spec *batchv1alpha1.JobSpec, events []Event, now time.Time, withoutR
 
 func weight(action busv1alpha1.Action) int { return slices.Index(byWeight, action) }
 
-// include adds the pods that a decision is about. It returns false if the decision can do nothing: its action is not one for policies, or
+// include adds the pods that a decision is about. It returns false if the decision can do nothing. Its action is not one for policies, or
 // it names no pod, partition or task where one is needed.
 func (t *Targets) include(spec *batchv1alpha1.JobSpec, d *Decision) bool {
 	switch d.Action {
@@ -207,7 +207,7 @@ func first(policies []batchv1alpha1.LifecyclePolicy, path string, h Event) *Deci
 	return nil
 }
 
-// matches tells whether a policy answers a event: by its exit code, by its name, or by "*" if it is a failure.
+// matches tells whether a policy answers an event. It does so by exit code, by name, or by "*" if the event is a failure.
 func matches(p *batchv1alpha1.LifecyclePolicy, h Event) bool {
 	if p.ExitCode != nil {
 		return h.Type == busv1alpha1.PodFailedEvent && h.ExitCode == *p.ExitCode

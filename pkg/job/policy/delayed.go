@@ -14,7 +14,7 @@ import (
 	"github.com/muster-sched/muster/pkg/job/indexes"
 )
 
-// Bounds of the delayed events in a status: entries, which is the maximum of the schema, and bytes of them all.
+// Bounds of the delayed events in a status. The number of entries is the maximum of the schema, and the other bound is for all bytes.
 const (
 	maxDelayed      = 200
 	maxDelayedBytes = 64 << 10
@@ -75,7 +75,7 @@ func DelayedBy(delays []Delay) DelayedEvents {
 }
 
 // Write returns the events for status.delayed, nil if there is none. Pods with the same event at the same time share an entry. If there are
-// very many different times, some are rounded up, so that the status stays bounded; their timeouts pass a little later, and none later than
+// very many different times, some are rounded up, so that the status stays bounded. Their timeouts pass a little later, and none later than
 // the last. If that is not enough, exit codes that no policy names are dropped. Entries that still do not fit are dropped, the latest
 // first.
 func (a DelayedEvents) Write(spec *batchv1alpha1.JobSpec) []batchv1alpha1.DelayedEvent {
@@ -89,7 +89,7 @@ func (a DelayedEvents) Write(spec *batchv1alpha1.JobSpec) []batchv1alpha1.Delaye
 	return withinBounds(recordGroups(spec, named.together().group(time.Second)))
 }
 
-// fit returns the entries with times as exact as there is room for; false if there is none even if each kind of event has one time.
+// fit returns the entries with times as exact as there is room for. It is false if there is none even if each kind of event has one time.
 func (a DelayedEvents) fit(spec *batchv1alpha1.JobSpec) ([]batchv1alpha1.DelayedEvent, bool) {
 	for step := time.Second; step <= max(a.spread(), time.Second); step *= 2 {
 		groups := a.group(step)
@@ -137,7 +137,7 @@ func (a DelayedEvents) together() DelayedEvents {
 	return told
 }
 
-// withNamedCodes tells the events without the exit codes that no policy names: to the policies all of these are the same.
+// withNamedCodes tells the events without the exit codes that no policy names. To the policies all of these are the same.
 func (a DelayedEvents) withNamedCodes(spec *batchv1alpha1.JobSpec) DelayedEvents {
 	named := map[int32]bool{}
 	note := func(policies []batchv1alpha1.LifecyclePolicy) {
@@ -214,7 +214,7 @@ func recordGroups(spec *batchv1alpha1.JobSpec, groups map[moment][]int32) []batc
 }
 
 // Merge returns what has happened now together with what is to be answered later and still stands. If an event happened before, and again,
-// the first time counts; an event without a time happened now, and so did one with a time in the future: the node's clock
+// the first time counts. An event without a time happened now, and so did one with a time in the future. The node's clock
 // is ahead.
 func (a DelayedEvents) Merge(job *batchv1alpha1.Job, tasks []Task, seen []Event, now time.Time) []Event {
 	// The status tells times in whole seconds: one look must see the same as the next.
@@ -241,7 +241,7 @@ func (a DelayedEvents) Merge(job *batchv1alpha1.Job, tasks []Task, seen []Event,
 	return all
 }
 
-// stands says whether the cause of a delayed answer still holds, for causes that cannot be seen any more later: an evicted pod has no
+// stands says whether the cause of a delayed answer still holds, for causes that cannot be seen any more later. An evicted pod has no
 // running successor, a failed one has not been replaced, or a task is still complete.
 func stands(tasks []Task, one eventKey) bool {
 	if one.event == busv1alpha1.JobUpdatedEvent {

@@ -55,7 +55,7 @@ func TestPendingActionsAreInTheStatus(t *testing.T) {
 	}, ReadDelayed(&job.Spec, entries), "what the Job has not any more is forgotten")
 }
 
-// A node whose clock is ahead says that a pod has failed in an hour: the answer is not put off until then.
+// A node whose clock is ahead says that a pod has failed in an hour. The answer is not put off until then.
 func TestWhatIsToComeHasHappenedNow(t *testing.T) {
 	job, now := twoTasks(), time.Unix(1000, 0)
 	failed := Event{Type: busv1alpha1.PodFailedEvent, Index: 1, Since: now.Add(time.Hour)}
@@ -165,8 +165,8 @@ func TestWhatIsRemembered(t *testing.T) {
 	}
 }
 
-// TestManyKindsOfDelayedEventsAreNotPutOff: if there are more kinds of events than the status can hold, exit codes are dropped, and times
-// hardly change: no rounding makes kinds fewer.
+// TestManyKindsOfDelayedEventsAreNotPutOff: the status cannot hold all kinds of events. Exit codes are dropped, and times hardly
+// change. No rounding makes kinds fewer.
 func TestManyKindsOfDelayedEventsAreNotPutOff(t *testing.T) {
 	job := twoTasks()
 	job.Spec.Tasks[0].Replicas = 10000

@@ -1,4 +1,4 @@
-// Package policy decides what a Job does about events of its pods. It does not react to single notifications: it computes the events from
+// Package policy decides what a Job does about events of its pods. It does not react to single notifications. It computes the events from
 // what is seen now and what has been handled before (Record). So a lost, late or repeated notification leads to the same result. It is
 // pure: it looks at nothing but its arguments.
 package policy
@@ -125,7 +125,7 @@ func failure(pod string, exitCode int32) string {
 	return fmt.Sprintf("pod %s failed with exit code %d", pod, exitCode)
 }
 
-// IsEvicted says, by a pod's conditions, whether another client has removed it before it had done its work; a pod that is killed that way
+// IsEvicted says, by a pod's conditions, whether another client has removed it before it had done its work. A pod that is killed that way
 // also ends, well or not, and whichever is seen first must not matter.
 func IsEvicted(pod *corev1.Pod) bool {
 	return !EndedByItself(pod) && (pod.DeletionTimestamp != nil || IsFinished(pod))
@@ -153,7 +153,7 @@ func wasToldToGo(pod *corev1.Pod) bool {
 	return mark != nil && !mark.LastTransitionTime.After(endedAt(pod))
 }
 
-// endedAt returns when the last container of a pod that has ended did so; if none says so, later than anything that is known of the pod.
+// endedAt returns when the last container of a pod that has ended did so. If none says so, later than anything that is known of the pod.
 func endedAt(pod *corev1.Pod) time.Time {
 	var latest time.Time
 	for i := range pod.Status.ContainerStatuses {

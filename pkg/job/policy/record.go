@@ -13,7 +13,7 @@ import (
 	"github.com/muster-sched/muster/pkg/job/indexes"
 )
 
-// Record is what has been dealt with of one task in the current incarnation: a TaskRecord of the Job's status, read.
+// Record is what has been dealt with of one task in the current incarnation. It is read from a TaskRecord of the Job's status.
 type Record struct {
 	// Created are the indexes whose pod was seen. An unfinished one without a pod was evicted.
 	Created indexes.Set
@@ -118,8 +118,8 @@ func (m *Record) Write(task string) (batchv1alpha1.TaskRecord, bool) {
 	return written, written.Created != "" || written.Succeeded != "" || written.Failed != "" || written.Completed || len(written.Replaced) > 0
 }
 
-// writeReplaced returns the replaced pods by generation. If there are more generations than are written, the oldest are merged into one:
-// then a recent pod that a new leader's informer does not show yet is replaced once more.
+// writeReplaced returns the replaced pods by generation. If there are more generations than are written, the oldest are merged into one.
+// Then a recent pod that a new leader's informer does not show yet is replaced once more.
 func (m *Record) writeReplaced() []batchv1alpha1.ReplacedPods {
 	byGeneration := map[int32][]int32{}
 	for index, generation := range m.Replaced {
@@ -186,7 +186,7 @@ func (m *Record) Note(task *batchv1alpha1.TaskSpec, pods map[int32]*corev1.Pod) 
 	m.Completed = m.hasCompleted(task)
 }
 
-// NoteSucceeded remembers which of a task's pods have succeeded, and nothing else of what is seen: it is still there when the policies can
+// NoteSucceeded remembers which of a task's pods have succeeded, and nothing else of what is seen. It is still there when the policies can
 // be asked.
 func (m *Record) NoteSucceeded(pods map[int32]*corev1.Pod) {
 	var succeeded []int32
@@ -205,7 +205,7 @@ func (m *Record) hasCompleted(task *batchv1alpha1.TaskSpec) bool {
 }
 
 // Settle records that an event of this task has been handled. A pod that was taken away is replaced by a new one once it is gone. A pod
-// that was killed is deleted as well, even if no other client deletes it: it must not matter whether the killer does, before or after a
+// that was killed is deleted as well, even if no other client deletes it. It must not matter whether the killer does, before or after a
 // look.
 func (m *Record) Settle(h Event) {
 	if h.Type == busv1alpha1.PodEvictedEvent {
@@ -213,7 +213,7 @@ func (m *Record) Settle(h Event) {
 	}
 }
 
-// Reopen forgets that the completion of this task has been handled: another action was taken, and the Job may go on. Resuming handles other
+// Reopen forgets that the completion of this task has been handled. Another action was taken, and the Job may go on. Resuming handles other
 // events: all pods that have not succeeded run anew then.
 func (m *Record) Reopen(h Event) {
 	if h.Type == busv1alpha1.TaskCompletedEvent {
@@ -254,7 +254,7 @@ func (m *Record) replace(index int32, pod *corev1.Pod) {
 	m.Replaced[index], m.HasNewReplaced = Generation(pod), true
 }
 
-// Rewind forgets all of the task but which pods have succeeded: all other pods are deleted, and their indexes run anew, also the failed
+// Rewind forgets all of the task but which pods have succeeded. All other pods are deleted, and their indexes run anew, also the failed
 // ones.
 func (m *Record) Rewind(unsuccessful map[int32]*corev1.Pod) {
 	m.Created, m.Failed = m.Succeeded.Clone(), indexes.Set{}
@@ -265,7 +265,7 @@ func (m *Record) Rewind(unsuccessful map[int32]*corev1.Pod) {
 	}
 }
 
-// Seen forgets the pods of that index that this one has replaced: no two pods of an index are there at a time.
+// Seen forgets the pods of that index that this one has replaced. No two pods of an index are there at a time.
 func (m *Record) Seen(index int32, pod *corev1.Pod) {
 	replaced, found := m.Replaced[index]
 	former, isFormer := m.handled[index]

@@ -17,7 +17,7 @@ import (
 )
 
 // Job returns what makes the Job one that cannot run. The Job has its defaults filled in. The API server decides whether its templates make
-// valid pods, when it is asked for the first pod: it may have another version and other feature gates than this program.
+// valid pods, when it is asked for the first pod. It may have another version and other feature gates than this program.
 func Job(job *batchv1alpha1.Job) field.ErrorList {
 	spec := field.NewPath("spec")
 	var errs field.ErrorList

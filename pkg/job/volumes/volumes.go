@@ -30,7 +30,7 @@ func IsKey(key string) bool {
 	return strings.HasPrefix(key, claimKey) || strings.HasPrefix(key, emptyDirKey)
 }
 
-// ClaimName returns the name of the claim behind a volume: the one that it names, or else the one of the claim that is
+// ClaimName returns the name of the claim behind a volume. It is the one that the volume names, or else that of the claim that is
 // to be made. It is "" for a volume with neither.
 func ClaimName(job *batchv1alpha1.Job, volume *batchv1alpha1.VolumeSpec) string {
 	if volume.VolumeClaimName != "" || volume.VolumeClaim == nil {

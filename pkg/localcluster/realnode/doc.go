@@ -10,6 +10,6 @@
 //	                          lo 10.0.0.10:53          CoreDNS
 //	                          cni0 10.64.0.0/16        the bridge of the pods
 //
-// Pods reach each other, the API server and CoreDNS, and nothing outside of the machine: no packet filter rule is made. Addresses of
+// Pods reach each other, the API server and CoreDNS, and nothing outside of the machine. No packet filter rule is made. Addresses of
 // Services other than headless ones lead nowhere, because no kube-proxy runs.
 package realnode

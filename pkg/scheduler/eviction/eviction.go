@@ -240,7 +240,7 @@ func (s *Search) parts(key gangs.Key, c *census, rules judge, now time.Time) []*
 	return parts
 }
 
-// isNew says whether a pod has run for less than its queue's minimum runtime, and notes until when: it is not evicted at all before.
+// isNew says whether a pod has run for less than its queue's minimum runtime, and notes until when. It is not evicted at all before.
 func (c *census) isNew(tracker *gangs.Tracker, pod *corev1.Pod, account string, now time.Time) bool {
 	return c.isBefore(now, newUntil(tracker, pod, account))
 }

@@ -20,7 +20,7 @@ const (
 	textPause = 5 * time.Second
 	// textPausePerMember bounds the writes for changed texts to ten a second.
 	textPausePerMember = 100 * time.Millisecond
-	// eventPause is the least time between two events of a gang for the same reason: amounts change with every pod that goes, and the
+	// eventPause is the least time between two events of a gang for the same reason. Amounts change with every pod that goes, and the
 	// members' conditions say what they are.
 	eventPause = 5 * time.Minute
 )
@@ -80,7 +80,7 @@ func (h *history) begin(w gangs.Waiting, now time.Time) {
 	}
 }
 
-// isTransient says whether every gang has this explanation for a moment: its pods, its PodGroup and its admission come one after the other.
+// isTransient says whether every gang has this explanation for a moment. Its pods, its PodGroup and its admission come one after the other.
 func isTransient(e gangs.Explanation) bool {
 	return e.Reason != gangs.ReasonUnschedulable && e.Reason != gangs.ReasonWaitingForQuota
 }

@@ -1,4 +1,4 @@
-// Package report tells users why gangs wait: every waiting member by its condition PodScheduled, and the PodGroup and the first waiting pod by
+// Package report tells users why gangs wait. Every waiting member gets the condition PodScheduled, and the PodGroup and the first waiting pod
 // one event. It works beside the scheduling loop, and a report never has anything scheduled or decided.
 package report
 

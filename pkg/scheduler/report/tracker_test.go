@@ -93,7 +93,7 @@ func (s *tracked) pod(t *testing.T, name string) *corev1.Pod {
 	return obj.(*corev1.Pod)
 }
 
-// look has the reporter look until it has written all that is due, and the informer show what it wrote: the members' names.
+// look has the reporter look until it has written all that is due. It returns the members' names, after the informer has shown what was written.
 func (s *tracked) look(t *testing.T) (written []string, again time.Duration) {
 	t.Helper()
 	for {
@@ -179,7 +179,7 @@ func TestOneEventForEachReasonOfAPodGroup(t *testing.T) {
 	assert.Len(t, s.events(), 2, "of this PodGroup no event says it yet")
 }
 
-// The texts of a single gang follow the events; texts of many pods together must not keep
+// The texts of a single gang follow the events. Texts of many pods together must not keep
 // the API server busy.
 func TestTheMorePodsWaitTheLessOftenTextsChange(t *testing.T) {
 	for members, pause := range map[int]time.Duration{1: 5 * time.Second, 1000: 100 * time.Second} {

@@ -1,5 +1,5 @@
-// Package upstream has everything that reaches beyond the plugin interfaces of kube-scheduler: changes of muster-scheduler to the upstream
-// scheduler, each with the reason why a plugin cannot make it. It also has helpers of upstream that are not published as a library.
+// Package upstream has everything that reaches beyond the plugin interfaces of kube-scheduler. It has the changes of muster-scheduler to the
+// upstream scheduler, each with the reason why a plugin cannot make it. It also has helpers of upstream that are not published as a library.
 // docs/plain-scheduler.md lists what each adds.
 package upstream
 

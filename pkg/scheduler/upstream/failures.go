@@ -32,10 +32,10 @@ func HandleFailures(sched *scheduler.Scheduler, speaker Speaker, quotaReason str
 }
 
 // handleFailures wraps what the scheduler does with a pod that could not be scheduled. For a pod for which the speaker speaks it writes
-// neither an event nor a condition; the condition of a single pod that waits for quota gets the given reason.
+// neither an event nor a condition. The condition of a single pod that waits for quota gets the given reason.
 //
-// Why: the scheduler's own condition has the reason Unschedulable. Cluster autoscalers add nodes for it, also where only quota is missing;
-// and it would describe one pod of a gang, and overwrite what the reporter writes for all pods. A plugin cannot change the reason.
+// Why: the scheduler's own condition has the reason Unschedulable. Cluster autoscalers add nodes for it, also where only quota is missing.
+// And it would describe one pod of a gang, and overwrite what the reporter writes for all pods. A plugin cannot change the reason.
 func handleFailures(next scheduler.FailureHandlerFn, speaker Speaker, quotaReason string) scheduler.FailureHandlerFn {
 	return func(ctx context.Context, profile framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
 		if errors.Is(status.AsError(), scheduler.ErrNoNodesAvailable) {

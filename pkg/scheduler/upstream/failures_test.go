@@ -41,7 +41,7 @@ func (speaker) SpeaksFor(pod *corev1.Pod) bool     { return pod.Name == "member"
 func (speaker) WaitsForQuota(pod *corev1.Pod) bool { return pod.Name == "short" }
 
 // usedByFailures has the methods of a profile that upstream's failure handler uses, and the ones that our handler uses. All other methods
-// belong to a nil interface: when upstream begins to use one, the tests panic, and it must be seen whether quietProfile is to change it.
+// belong to a nil interface. When upstream begins to use one, the tests panic, and it must be seen whether quietProfile is to change it.
 type usedByFailures struct {
 	framework.Framework
 	client    kubernetes.Interface

@@ -31,7 +31,7 @@ func (h apart) OnUpdate(oldObj, newObj any) {
 
 // TellPodsApart returns a factory like the scheduler's own, whose pods come from the same informer by way of TellApart.
 //
-// Why: the upstream scheduler takes two pods of one name for one pod that has left its node, and ends itself; pods of Jobs have the names
+// Why: the upstream scheduler takes two pods of one name for one that has left its node. Then it ends itself. Pods of Jobs have the names
 // of their predecessors each time that a Job restarts. A plugin cannot change the scheduler's handlers.
 func TellPodsApart(own informers.SharedInformerFactory, client kubernetes.Interface, name *cache.InformerName) informers.SharedInformerFactory {
 	pods := own.Core().V1().Pods().Informer()

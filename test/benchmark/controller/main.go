@@ -1,6 +1,6 @@
-// Command controller measures what muster-controller costs: the delay of its answers at rest, its requests for a large Job, and how soon
-// PhJobs start. It also measures memory, idle CPU and restart with many Jobs or PhJobs, most of which have ended. Each figure is compared
-// with its goal; a goal that is missed is an error.
+// Command controller measures what muster-controller costs. It measures the delay of its answers at rest, its requests for a large Job, and
+// how soon PhJobs start. It also measures memory, idle CPU and restart with many Jobs or PhJobs, most of which have ended. Each figure is
+// compared with its goal; a goal that is missed is an error.
 //
 //	go run ./test/benchmark/controller --finished 10000 --live 1000 --phjobs-finished 50000 --phjobs-pending 10000 --json results.json
 package main

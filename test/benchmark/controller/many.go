@@ -185,7 +185,7 @@ func renamed[T any](object *T, oldName, newName string, oldUID, newUID types.UID
 	return &copied
 }
 
-// measureRestarts starts the controller, which has not seen the Jobs, lets it settle, and measures it idle; then once more,
+// measureRestarts starts the controller, which has not seen the Jobs, lets it settle, and measures it idle. Then once more,
 // for what a restart changes.
 func (b *bench) measureRestarts(ctx context.Context, o *options) ([]figure, error) {
 	if _, err := b.restart(ctx, "job", o.finished+o.live); err != nil {

@@ -25,8 +25,8 @@ const (
 	phStarts = 20
 	// phPage is how many PhJobs a page of a list has.
 	phPage = 500
-	// phHistory is how many bytes the command of each PhJob has: as long as in the example of PrimeHub's documentation, and a few lines
-	// more.
+	// phHistory is how many bytes the command of each PhJob has. The example of PrimeHub's documentation is a few lines
+	// shorter.
 	phHistory = 200
 )
 
@@ -74,7 +74,7 @@ func measurePhJobs(ctx context.Context, o *options) ([]figure, error) {
 	return append(figures, more...), err
 }
 
-// weighPhJobs measures what many PhJobs cost: memory, a page of a list, and a start of the controller that knows them.
+// weighPhJobs measures what many PhJobs cost. It measures memory, a page of a list, and a start of the controller that knows them.
 func (b *bench) weighPhJobs(ctx context.Context, o *options) ([]figure, error) {
 	began := time.Now()
 	if _, err := b.Muster.PrimehubV1alpha1().PhJobs(namespace).List(ctx, metav1.ListOptions{Limit: phPage}); err != nil {

@@ -1,5 +1,5 @@
-// Package meter is the common part of the benchmarks on a whole local cluster: the cluster, clients that do not slow it down, many requests
-// at a time, and the components' own metrics.
+// Package meter is the common part of the benchmarks on a whole local cluster. It has the cluster, fast clients, many requests at a time, and
+// the components' own metrics.
 package meter
 
 import (

@@ -32,7 +32,7 @@ func parse(page []byte) (Metrics, error) {
 	return parser.TextToMetricFamilies(bytes.NewReader(page))
 }
 
-// Sum adds up the values of a metric over its series whose label has one of the values; over all without a label. The value of a histogram
+// Sum adds up the values of a metric over its series whose label has one of the values. Over all without a label. The value of a histogram
 // is how many observations it has. The sum of what is not served is 0.
 func (m Metrics) Sum(name, label string, values ...string) float64 {
 	total := 0.0

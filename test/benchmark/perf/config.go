@@ -161,7 +161,7 @@ func writeSchedulerConfig(v variant, dir string) (string, error) {
 	return write(dir, "scheduler.yaml", config)
 }
 
-// shippedConfig is the configuration for a cluster. It replaces the parts that do not fit a benchmark: all pods are of one profile, there
+// shippedConfig is the configuration for a cluster. It replaces the parts that do not fit a benchmark. All pods are of one profile, there
 // is no other leader, and no controller makes or admits PodGroups.
 func shippedConfig() (tree, error) {
 	config, err := readConfig("scheduler/second-scheduler.yaml")

@@ -164,7 +164,7 @@ func parse(args []string) (*options, error) {
 const memory = "/dev/shm"
 
 // findFolders makes paths absolute, since the benchmark runs elsewhere, and finds missing ones. Relative ones begin at the root of the
-// repository, where make was called; the program itself runs in the folder of its module.
+// repository, where make was called. The program itself runs in the folder of its module.
 func (o *options) findFolders() error {
 	repository, err := filepath.Abs("../../..")
 	if err != nil {

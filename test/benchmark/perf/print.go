@@ -74,8 +74,8 @@ func judge(results report.Runs, w workload, v variant) (outcome string, ok bool)
 }
 
 // reached is how much of the goal of a workload a variant reaches, as the median over the rounds. The lesser of the two goals of gangs is
-// chosen once for all rounds: decided in each, it would be the one against whose program the machine was in that round. A run of upstream's
-// that did not end in time counts with what it bound until then.
+// chosen once for all rounds. If it were chosen in each, it would be the one against whose program the machine was in that round. A run of
+// upstream's that did not end in time counts with what it bound until then.
 func reached(results report.Runs, w workload, v variant) (value float64, known bool) {
 	toStock := results.Ratios(w.name, v.name, stock, report.Speed)
 	if len(toStock) == 0 {

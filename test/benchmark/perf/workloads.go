@@ -55,7 +55,7 @@ var workloads = []workload{
 	},
 	{
 		name: "SchedulingWhileGated", folder: "misc", testCase: "SchedulingWhileGated", size: "1Node_10000GatedPods",
-		// All pods are on one node, whose list is copied for each pod: on two cores upstream's 20,000 of both take minutes, 9 ms of
+		// All pods are on one node, whose list is copied for each pod. On two cores upstream's 20,000 of both take minutes, 9 ms of
 		// processor time for each pod. At 50 a second these are deleted for 100 s, so until after the last measured pod.
 		params: map[string]int{"deletingPods": 5000, "measurePods": 10000},
 	},
@@ -78,7 +78,7 @@ type variant struct {
 	asShipped bool
 }
 
-// alike are the gates that both sides run with: no status write for a node that a pod is expected on.
+// alike are the gates that both sides run with. They save the status write for a node that a pod is expected on.
 var alike = map[string]bool{"NominatedNodeNameForExpectation": false}
 
 // The names of the variants.

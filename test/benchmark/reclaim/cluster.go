@@ -66,7 +66,7 @@ type variant struct {
 	join  func(pod *corev1.Pod, gang string)
 }
 
-// gates are the gates of both schedulers: no write for a node that a pod is expected on, as is shipped.
+// gates are the gates of both schedulers. As shipped, they save the write for a node that a pod is expected on.
 const gates = "--feature-gates=NominatedNodeNameForExpectation=false"
 
 // ours is muster-scheduler, without muster-controller.
@@ -140,7 +140,7 @@ func podOn(name, queue string, node int, requests ...string) *corev1.Pod {
 	return atOnce(pod.Obj())
 }
 
-// atOnce makes a pod one that goes as soon as it is deleted: how long pods take to end is no figure of the scheduler's. Its limits are its
+// atOnce makes a pod one that goes as soon as it is deleted. How long pods take to end is no figure of the scheduler's. Its limits are its
 // requests, as devices ask for.
 func atOnce(pod *corev1.Pod) *corev1.Pod {
 	pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](0)

@@ -18,7 +18,7 @@ type shape struct {
 	gangs, size int
 	// cpus are the requests of the pods that run on a node.
 	cpus func(node int) []string
-	// mixed says that the victims on one node are cheaper than the victims on another: fewer must go than with the native scheduler.
+	// mixed says that the victims on one node are cheaper than the victims on another. Fewer must go than with the native scheduler.
 	// Otherwise no more must go, and the gangs must be faster.
 	mixed bool
 }

@@ -68,8 +68,8 @@ func (b *bench) createQueues(ctx context.Context, resource, owned, borrowed stri
 	return nil
 }
 
-// planned is how one gang got its room: the seconds of its decisions, those between the last victim's end and the last bind, and the number
-// of victims.
+// planned is how one gang got its room. It has the seconds of decisions, those from the last victim's end to the last bind, and the
+// victims.
 type planned struct {
 	plan, start float64
 	victims     int

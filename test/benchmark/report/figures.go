@@ -12,7 +12,7 @@ type Figure struct {
 	Name  string  `json:"name"`
 	Value float64 `json:"value"`
 	Goal  float64 `json:"goal"`
-	// Least says that the goal is the least that is to be reached; otherwise it is the most that is allowed.
+	// Least says that the goal is the least that is to be reached. Otherwise it is the most that is allowed.
 	Least bool   `json:"least,omitempty"`
 	Unit  string `json:"unit"`
 }

@@ -1,4 +1,4 @@
-// Package report keeps the runs of a benchmark and compares the variants of a workload by ratios within a round: all that runs
+// Package report keeps the runs of a benchmark and compares the variants of a workload by ratios within a round. All that runs
 // within one round met the same moods of the machine.
 package report
 

@@ -74,7 +74,7 @@ const besideLabel = "beside"
 // bench is a cluster that is measured.
 type bench struct{ *meter.Cluster }
 
-// run is the result of a load: the seconds from the first create to the last bind, and to the last event. costs is what each component
+// run is the result of a load. It has the seconds from the first create to the last bind, and to the last event. costs is what each component
 // spent until then.
 type run struct {
 	seconds, told float64
@@ -143,7 +143,7 @@ const (
 	settleWrites = 2
 )
 
-// settle waits until the components have done their work for new nodes: the controller manager writes for each, for some seconds, and that
+// settle waits until the components have done their work for new nodes. The controller manager writes for each, for some seconds, and that
 // would count as the cost of a load.
 func (b *bench) settle(ctx context.Context) error {
 	var last map[string]cost
@@ -200,7 +200,7 @@ const (
 	tellEvery    = 200 * time.Millisecond
 )
 
-// warmUp asks for a custom resource of each kind without storing it: the first one after the CRDs are installed takes the API server two
+// warmUp asks for a custom resource of each kind without storing it. The first one after the CRDs are installed takes the API server two
 // seconds. This time is not part of the throughput.
 func (b *bench) warmUp(ctx context.Context) error {
 	dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
@@ -232,7 +232,7 @@ func (b *bench) lastBind(ctx context.Context, s shape, v variant, done <-chan ti
 }
 
 // countBound sends the time at which the given number of pods has been seen bound. It asks for the pods of the load alone, so that the
-// benchmark keeps no other pods in memory: its own cost is not part of the throughput.
+// benchmark keeps no other pods in memory. Its own cost is not part of the throughput.
 func (b *bench) countBound(ctx context.Context, want int) (<-chan time.Time, error) {
 	done := make(chan time.Time, 1)
 	bound := 0

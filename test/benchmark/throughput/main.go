@@ -1,6 +1,6 @@
-// Command throughput measures what a user sees: how many pods a second are bound on a local control plane, from the first create to the
-// last bind. Nodes are bare objects. It compares the stock scheduler without gangs, Muster with PodGroups, and Muster with Jobs, and prints
-// ratios. Runs are interleaved, so that changes in the machine's speed hit all alike; absolute figures depend on the machine.
+// Command throughput measures what a user sees. That is how many pods a second are bound locally, from the first create to the last
+// bind. Nodes are bare objects. It compares the stock scheduler without gangs, Muster with PodGroups, and Muster with
+// Jobs, and prints ratios. Runs are interleaved, so that changes in the machine's speed hit all alike; absolute figures depend on the machine.
 //
 //	go run ./test/benchmark/throughput --shapes 20x100,50x100 --rounds 5 --json results.json
 package main
@@ -109,7 +109,7 @@ func (o *options) compare(ctx context.Context) ([]result, error) {
 	return results, nil
 }
 
-// inTurn are variants, or scalings, in the order of a round: every other round backwards, so that none always comes first.
+// inTurn are variants, or scalings, in the order of a round. Every other round goes backwards, so that none always comes first.
 func inTurn[E any](inOrder []E, round int) []E {
 	order := slices.Clone(inOrder)
 	if round%2 == 1 {
@@ -194,7 +194,7 @@ func parse(args []string) (*options, error) {
 	return o, nil
 }
 
-// goalOf is the least ratio to the stock scheduler that a variant is to reach with all writes counted; 0 if there is no goal.
+// goalOf is the least ratio to the stock scheduler that a variant is to reach with all writes counted. It is 0 if there is no goal.
 func goalOf(variant string, s shape) float64 {
 	switch {
 	case variant == "podgroups" && s.Pods > 1: // a single pod needs no gang
@@ -210,8 +210,8 @@ func goalOf(variant string, s shape) float64 {
 }
 
 // reportThroughput prints, for each shape, the median throughput of each variant. It prints the medians of the ratios to the baseline in
-// the same round: throughput, throughput with the events of all pods, and processor time of the whole control plane. It returns an error if
-// a goal is missed.
+// the same round. They are throughput, throughput with the events of all pods, and processor time of the whole control plane. It returns an
+// error if a goal is missed.
 func reportThroughput(o *options, results []result) error {
 	base := o.variants[0]
 	var missed []string

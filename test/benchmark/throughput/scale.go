@@ -43,7 +43,7 @@ type scalingRow struct {
 	// goal is the least ratio of our second figure to our first. It is relative to the stock scheduler's ratio of the fourth to the third;
 	// 0 if there is none.
 	goal float64
-	// memory is the most memory of our scheduler at the end of the last run, relative to the stock scheduler's; 0 if that is not asked.
+	// memory is the most memory of our scheduler at the end of the last run, relative to the stock scheduler's. It is 0 if that is not asked.
 	memory float64
 }
 
@@ -253,8 +253,8 @@ func (row *scalingRow) judgeMemory(all []scaleResult) error {
 	return nil
 }
 
-// judgeWrites returns an error if gangs that cannot run cost too much: more than one write for each pod and two events for each gang. Later
-// writes are errors, too. No other write is legitimate: there is no lease, and no other program writes these pods, so no write is refused
+// judgeWrites returns an error if gangs that cannot run cost too much. That is more than one write for each pod and two events for each gang.
+// Later writes are errors, too. No other write is legitimate. There is no lease, and no other program writes these pods, so no write is refused
 // and repeated.
 func judgeWrites(all []scaleResult) (missed error) {
 	for _, r := range all {
@@ -382,7 +382,7 @@ func (c *waitingRoom) clear(ctx context.Context) error {
 	return c.settle(ctx)
 }
 
-// restFor is the least time that all programs have for work that the new waiting pods still cause: the benchmark measures the cost of pods
+// restFor is the least time that all programs have for work that the new waiting pods still cause. The benchmark measures the cost of pods
 // that wait, not of their creation.
 const restFor = 90 * time.Second
 
@@ -395,10 +395,10 @@ func rest(ctx context.Context) {
 	}
 }
 
-// The API server keeps the last writes of pods for watches, each pod before and after the write: for 75 s, and then until newer ones take
-// their places. Its history is filled with otherWrites to otherPods, which no scheduler handles, with waiting pods or without. A cluster
-// that runs pods looks like that: 20,000 writes of 10,000 waiting pods have 25,600 places. Half of these are left when all are taken and
-// the oldest are old; so they are gone after 12,800 other writes.
+// The API server keeps the last writes of pods for watches, each pod before and after the write. It keeps them for 75 s, and then until
+// newer ones take their places. Its history is filled with otherWrites to otherPods, which no scheduler handles, with waiting pods or
+// without. A cluster that runs pods looks like that: 20,000 writes of 10,000 waiting pods have 25,600 places. Half of these are left when all
+// are taken and the oldest are old. So they are gone after 12,800 other writes.
 const (
 	otherPods   = 100
 	otherWrites = 15_000
@@ -466,7 +466,7 @@ func (c *waitingRoom) park(ctx context.Context) error {
 func parkedName(g int) string { return fmt.Sprintf("parked-%d", g) }
 
 // awaitReports waits until all waiting pods have a reason: then the scheduler is at rest. It asks for the pods only when the scheduler has
-// written as often as it must: reading thousands of pods each second would give the API server and the benchmark a large heap.
+// written as often as it must. Reading thousands of pods each second would give the API server and the benchmark a large heap.
 func (c *waitingRoom) awaitReports(ctx context.Context, want int) error {
 	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
 		metrics, err := c.Metrics(ctx, c.scheduler)

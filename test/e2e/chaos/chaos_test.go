@@ -44,7 +44,7 @@ const (
 	calmPatience = 4 * time.Minute
 )
 
-// TestJobsOutliveTheirCluster (the goal of 200 Jobs with restarts): every Job has the same end as in a run without kills, whatever is
+// TestJobsOutliveTheirCluster (the goal of 200 Jobs with restarts). Every Job has the same end as in a run without kills, whatever is
 // killed, and whenever. There are no more pods than in an undisturbed run. None is lost, and none that has finished runs again.
 func TestJobsOutliveTheirCluster(t *testing.T) {
 	random := rand.New(rand.NewPCG(uint64(setting(t, seedVariable, int(time.Now().UnixNano()), strconv.Atoi)), 0))
@@ -98,7 +98,7 @@ type member struct {
 	fate  fate
 	n     int32
 	steps []step // what its user has still to do
-	// begun says that its user is at the first of them. An answer may be lost when the API server is killed: then the step is done
+	// begun says that its user is at the first of them. An answer may be lost when the API server is killed. Then the step is done
 	// again, whatever has become of the Job by it.
 	begun bool
 	// taking is the pod that its user is taking away, taken the one before it; empty for none.

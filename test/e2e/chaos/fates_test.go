@@ -29,7 +29,7 @@ type fate struct {
 
 // step is one thing that a user does once the Job has come so far. A pod that the user has taken away before must be gone.
 type step struct {
-	// when the Job is in this phase, has been restarted so often and has so many running pods; 0 is any number of these.
+	// when the Job is in this phase, has been restarted so often and has so many running pods. 0 is any number of these.
 	phase   batchv1alpha1.JobPhase
 	retries int32
 	running int

@@ -37,7 +37,7 @@ const (
 	maxStatusBytes = 200 << 10
 	// podsPerNode is how many pods a node takes. There are twice as many places as pods: half of the nodes are drained.
 	podsPerNode = 250
-	// wakePause is how long nothing may change before kwok is started anew: on a busy machine it loses sight of some pods.
+	// wakePause is how long nothing may change before kwok is started anew. On a busy machine it loses sight of some pods.
 	wakePause = 2 * time.Minute
 	// maxWakes is how often in turn kwok is started anew without any change before the Job counts as stuck.
 	maxWakes = 5
@@ -192,7 +192,7 @@ func (s *largeJob) count() int {
 }
 
 // each makes a request for each of the pods, some at the same time. Pods that are gone meanwhile are no error, nor are pods that were
-// replaced by another of their name: a patch of the UID is invalid then.
+// replaced by another of their name. A patch of the UID is invalid then.
 func (s *largeJob) each(pods []corev1.Pod, request func(pod *corev1.Pod) error) {
 	s.t.Helper()
 	workqueue.ParallelizeUntil(s.Ctx, clients, len(pods), func(i int) {

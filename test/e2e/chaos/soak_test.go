@@ -37,7 +37,7 @@ type soak struct {
 }
 
 // TestSoak creates Jobs of all fates for an hour. Meanwhile both programs and the API server are killed again and again. For the last
-// quarter nothing is killed. Each Job comes to its end, and then nothing of it is left: no object, no charge, no memory, no goroutine.
+// quarter nothing is killed. Each Job comes to its end, and then no object, charge, memory or goroutine of it is left.
 func TestSoak(t *testing.T) {
 	duration := setting(t, soakForVariable, time.Hour, time.ParseDuration)
 	rate := setting(t, soakRateVariable, 200, strconv.Atoi)

@@ -123,7 +123,7 @@ func (s *Story) RefuseGroupStatuses() (allow func()) {
 	return allow
 }
 
-// awaitRefusal waits until the API server refuses the status of a PodGroup of the test: it takes a moment to learn of a policy.
+// awaitRefusal waits until the API server refuses the status of a PodGroup of the test. It takes a moment to learn of a policy.
 func (s *Story) awaitRefusal() {
 	s.T.Helper()
 	groups := s.Muster.SchedulingV1beta1().PodGroups(s.Namespace)

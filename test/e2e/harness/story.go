@@ -203,7 +203,7 @@ func (s *Story) DeletePod(name string) {
 }
 
 // nudgePause is how long kwok, which plays the pods, may take to notice that a pod is to end. On a busy machine it was seen to
-// lose sight of a pod for good: after maxNudges the pod's end is written in its place.
+// lose sight of a pod for good. After maxNudges the pod's end is written in its place.
 const (
 	nudgePause = 5 * time.Second
 	maxNudges  = 3

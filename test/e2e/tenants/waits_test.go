@@ -53,7 +53,7 @@ func TestAPodJoinsNoGangOfAnotherNamespace(t *testing.T) {
 	}, func() any { return waits().Status })
 }
 
-// TestAJobThatCanNeverRunHoldsNoLine: it stands first in a queue that is first in, first out, and asks for more than the queue's capability.
+// TestAJobThatCanNeverRunHoldsNoLine: it is first in a FIFO queue, and asks for more than the queue's capability.
 func TestAJobThatCanNeverRunHoldsNoLine(t *testing.T) {
 	s := harness.New(t)
 	s.AddNodes(1, "cpu", "4")

@@ -79,7 +79,7 @@ func update(t *testing.T, object map[string]any) error {
 	return err
 }
 
-// createChangingJob stores a Job and waits until the API server guards its fields: it learns of policies a moment
+// createChangingJob stores a Job and waits until the API server guards its fields. It learns of policies a moment
 // after they are stored.
 func createChangingJob(t *testing.T, name string) map[string]any {
 	t.Helper()
@@ -366,7 +366,7 @@ func containers(one map[string]any, count, variables int) []any {
 	return all
 }
 
-// Each field of the schema is either guarded or may change: a new one has to be put on one side.
+// Each field of the schema is either guarded or may change. A new one has to be put on one side.
 func TestEveryFieldOfAJobIsDecided(t *testing.T) {
 	may := []string{"minAvailable", "minSuccess", "priorityClassName", "suspend", "activeDeadlineSeconds", "ttlSecondsAfterFinished",
 		"tasks[*].replicas", "tasks[*].minAvailable"}

@@ -375,7 +375,7 @@ func TestDefaultsHideNoMessage(t *testing.T) {
 	}
 }
 
-// TestMinimumsOfAJobThatIsScaled: a minimum that is written on the object is a field like any other, in whatever way it came there. Only
+// TestMinimumsOfAJobThatIsScaled: a minimum on the object is a field like any other, in whatever way it came there. Only
 // the Job's follows the tasks' while no client has set it.
 func TestMinimumsOfAJobThatIsScaled(t *testing.T) {
 	const toZero = `[{"op": "remove", "path": "/spec/tasks/0/replicas"}, {"op": "remove", "path": "/spec/tasks/0/minAvailable"},

@@ -1,5 +1,5 @@
-// Package api_test asks a real API server what it makes of our custom resources: which objects it accepts, which it refuses and with which
-// texts, which defaults it sets and how it shows them.
+// Package api_test asks a real API server what it makes of our custom resources. The answers are which objects it accepts or refuses, with
+// which texts and defaults, and how it shows them.
 package api_test
 
 import (
@@ -79,7 +79,7 @@ func create(t *testing.T, gvr schema.GroupVersionResource, object map[string]any
 	return created
 }
 
-// withTemplates gives tasks a template that say nothing about it: a policy refuses them without, and most tests are about something else.
+// withTemplates gives tasks a template that say nothing about it. A policy refuses them without, and most tests are about something else.
 func withTemplates(object map[string]any) *unstructured.Unstructured {
 	full := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(object)}
 	list, _, _ := unstructured.NestedSlice(full.Object, "spec", "tasks")

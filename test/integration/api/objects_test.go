@@ -18,7 +18,7 @@ func parse(t testing.TB, text string) map[string]any {
 	return object
 }
 
-// merge returns a copy of base with the fields of a YAML patch: maps are merged, null removes, all else replaces.
+// merge returns a copy of base with the fields of a YAML patch. Maps are merged, null removes, all else replaces.
 func merge(t *testing.T, base map[string]any, patch string) map[string]any {
 	t.Helper()
 	merged := runtime.DeepCopyJSON(normal(t, base))

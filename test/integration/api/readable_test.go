@@ -261,7 +261,7 @@ var oddValues = []any{
 	2.000000001, 1e300, []any{}, []any{"x"}, map[string]any{}, map[string]any{"x": "y"}, map[string]any{"x": nil},
 }
 
-// Each field of the objects gets each of the odd values; values that the API server would store must be readable.
+// Each field of the objects gets each of the odd values. Values that the API server would store must be readable.
 func TestWhatIsTakenCanBeRead(t *testing.T) {
 	for gvr, stored := range storeRichObjects(t, "readable") {
 		taken := &atomic.Int64{}

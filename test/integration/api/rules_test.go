@@ -431,7 +431,7 @@ func TestTargetsOfCommandsAreBounded(t *testing.T) {
 	}
 }
 
-// The next rule must not refuse a value that the API server calls supported: a user who picks one of the values needs no second try.
+// The next rule must not refuse a value that the API server calls supported. A user who picks one of the values needs no second try.
 func TestSupportedEventsAreTaken(t *testing.T) {
 	err := tryCreate(t, jobs, merge(t, parse(t, smallJob), policies(`{event: PodRunning, action: RestartJob}`)))
 	found := causes(t, err)

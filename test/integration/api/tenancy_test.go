@@ -47,7 +47,7 @@ func bind(t *testing.T, user, role string) {
 	t.Cleanup(func() { require.NoError(t, bindings.Delete(context.Background(), user, metav1.DeleteOptions{})) })
 }
 
-// eventually waits until a request ends as it should: roles and policies reach the API server's caches a moment after they are written.
+// eventually waits until a request ends as it should. Roles and policies reach the API server's caches a moment after they are written.
 func eventually(t *testing.T, what string, met func() bool) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 20*time.Second, true,

@@ -251,7 +251,7 @@ func drawValue(random *rand.Rand, schema *apiextensionsv1.JSONSchemaProps) any {
 	return runtime.DeepCopyJSONValue(pick(random, values))
 }
 
-// many is a list that is longer than the most that is taken; it is short where that is not said.
+// many is a list that is longer than the most that is taken. It is short where that is not said.
 func many(most *int64, item any) []any {
 	count := int64(3)
 	if most != nil {

@@ -97,7 +97,7 @@ func read(object map[string]any) ([]lint.Object, error) {
 	return lint.Read("object", text)
 }
 
-// Disagreement says where lint and the API server differ; it is empty if they agree: both take the object, or lint finds all that the API
+// Disagreement says where lint and the API server differ. It is empty if they agree: both take the object, or lint finds all that the API
 // server objects to. Lint need not find what it says it did not check.
 func Disagreement(report lint.Report, said error) string {
 	if said == nil {

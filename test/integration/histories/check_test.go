@@ -89,7 +89,8 @@ func (v view) members(group string) []*corev1.Pod {
 	return members
 }
 
-// succeeded is how many members of the latest incarnation have succeeded: so many as the PodGroup says, yet none that has not.
+// succeeded is how many members of the latest incarnation have succeeded. It is the number in the PodGroup, without members that have not
+// succeeded.
 func (v view) succeeded(group *schedulingv1beta1.PodGroup) int {
 	return min(int(group.Status.Succeeded), v.ended[run{group.Name, v.latest(group.Name)}].Len())
 }
@@ -146,9 +147,9 @@ func (w *world) blame(format string, args ...any) {
 	w.wrong = append(w.wrong, fmt.Sprintf(format, args...))
 }
 
-// binding is invariant 1: when a member is going to be bound, the minimum of its gang, and that of each task, holds room. Bound and
-// succeeded members count, once the scheduler has been told. In a burst of events of the gang that state is not known; and while a single
-// thing changes it may be what it was before: the scheduling queue may hear of it first, and take a pod, before the plugins do.
+// binding is invariant 1. When a member is going to be bound, the minimum of its gang, and that of each task, holds room. Bound and
+// succeeded members count, once the scheduler has been told. In a burst of events of the gang that state is not known. And while a single
+// thing changes it may be what it was before. The scheduling queue may hear of it first, and take a pod, before the plugins do.
 func (w *world) binding(pod *corev1.Pod) {
 	if name := groupOf(pod); name == "" || w.burst.Has(name) {
 		return
@@ -217,7 +218,7 @@ func (w *world) anyPodHoldsRoom() bool {
 	return false
 }
 
-// checkRest says what must be true when nothing happens any more: no pod holds room without being bound, the bound pods are charged, and no
+// checkRest says what must be true when nothing happens any more. No pod holds room without being bound, the bound pods are charged, and no
 // waiting pod fits. Room that is reserved for a gang below its minimum is not free for a waiting pod.
 func (w *world) checkRest() {
 	v := w.now()

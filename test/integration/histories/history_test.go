@@ -24,7 +24,7 @@ const histories = 1000
 
 // TestT3_NoMemberIsBoundBeforeTheMinimum drives the scheduler through random histories of pods, PodGroups, nodes and a queue. Watches lag
 // behind each other, Reserve and bindings fail, timeouts pass, and the scheduler restarts at any moment. No member is bound before the
-// minimum of its gang, and that of each task, has its room; the queue never has more than its capability; and at rest no pod holds needless
+// minimum of its gang, and that of each task, has its room. The queue never has more than its capability. At rest no pod holds needless
 // room, the bound pods are charged, and no waiting pod fits. The scheduler's flush of pods that have waited for long is off.
 func TestT3_NoMemberIsBoundBeforeTheMinimum(t *testing.T) {
 	var failure string // the first
@@ -39,7 +39,7 @@ func TestT3_NoMemberIsBoundBeforeTheMinimum(t *testing.T) {
 				w.checkRest()
 			})
 		}
-		// Goroutines make a history a little different each time, so a repeated run may fail differently, or not at all: the first failure
+		// Goroutines make a history a little different each time, so a repeated run may fail differently, or not at all. The first failure
 		// is reported, whatever rapid tries to make of it.
 		if failure != "" {
 			rt.Fatalf("%s", failure)
@@ -383,7 +383,7 @@ func (w *world) lag() {
 	w.catchUp(gvr)
 }
 
-// catchUp shows the events of resources: in a burst, or one after the other, the scheduler taking in each before it is shown the next.
+// catchUp shows the events of resources. It shows them in a burst, or each after the scheduler has taken in the one before.
 func (w *world) catchUp(resources ...schema.GroupVersionResource) {
 	if w.oneIn(3, "burst") {
 		w.note("watches of %d resources catch up in a burst", len(resources))
@@ -455,7 +455,7 @@ func (w *world) calmDown() {
 	for range 25 {
 		w.runFor(time.Second)
 	}
-	// A gang of which it cannot be told whether it fits is tried every ten seconds: this moment may be such a try.
+	// A gang of which it cannot be told whether it fits is tried every ten seconds. This moment may be such a try.
 	if w.anyPodHoldsRoom() {
 		w.runFor(time.Second)
 	}

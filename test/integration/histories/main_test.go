@@ -1,6 +1,6 @@
-// Package histories_test drives muster-scheduler through random histories: the upstream scheduler's queue, cache and framework runtime with
-// the shipped plugins and profile, on an API server in memory. Each history runs in a bubble of testing/synctest, where time stands still
-// until all goroutines wait for it: so there is no sleeping, and "at rest" is a fact.
+// Package histories_test drives muster-scheduler through random histories. It uses the upstream scheduler's queue, cache and framework
+// runtime, the shipped profile, and an API server in memory. Each history runs in a bubble of testing/synctest, where time
+// stands still until all goroutines wait for it. So there is no sleeping, and "at rest" is a fact.
 package histories_test
 
 import (

@@ -41,8 +41,8 @@ import (
 	"github.com/muster-sched/muster/pkg/scheduler/upstream"
 )
 
-// process is one run of the scheduler, from its start to its violent end: the upstream scheduler with the profile "muster" as it
-// is shipped, and one plugin of the test beside.
+// process is one run of the scheduler, from its start to its violent end. It is the upstream scheduler with the shipped profile
+// "muster" and one plugin of the test.
 type process struct {
 	api      *api
 	judge    judge

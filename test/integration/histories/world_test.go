@@ -187,7 +187,7 @@ func update[T interface {
 	w.change(func() error { return w.api.Update(gvr, changed, changed.GetNamespace()) })
 }
 
-// change has the API take in one thing, and waits until all know of it: the checks must not be ahead of the scheduler.
+// change has the API take in one thing, and waits until all know of it. The checks must not be ahead of the scheduler.
 func (w *world) change(what func() error) {
 	before := w.told()
 	w.before = &before

@@ -13,7 +13,7 @@ import (
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// TestACrashLoopBacksOff: the first restart is at once, the second waits, says until when, and waits across a restart of the controller; a
+// TestACrashLoopBacksOff: the first restart is at once. The second waits, says until when, and waits across a restart of the controller. A
 // Command does not.
 func TestACrashLoopBacksOff(t *testing.T) {
 	whileDown(func() { controller.RestartBackoff = 3 * time.Second })

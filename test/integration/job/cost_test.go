@@ -34,8 +34,8 @@ func TestCostOfALargeJob(t *testing.T) {
 	t.Logf("%d requests", controller.Requests.Writes()-before)
 }
 
-// TestStatusIsWrittenSeldomAndNothingIsRead: a status is written for each change of phase, and otherwise every 200 ms at most, whatever the
-// pods do; and an undisturbed Job costs not one read.
+// TestStatusIsWrittenSeldomAndNothingIsRead: a status is written for each change of phase. Otherwise it is written every 200 ms at most,
+// whatever the pods do. An undisturbed Job costs not one read.
 func TestStatusIsWrittenSeldomAndNothingIsRead(t *testing.T) {
 	const pods = 100
 	s := newStage(t)

@@ -25,7 +25,7 @@ func (s *stage) delayed(job string, count int) []batchv1alpha1.DelayedEvent {
 	return found
 }
 
-// TestEvictionIsAnsweredLaterByAnotherController: the deadline outlives the controller that has seen the eviction; the new pod is there by
+// TestEvictionIsAnsweredLaterByAnotherController: the deadline outlives the controller that has seen the eviction. The new pod is there by
 // then, so that only the status shows the eviction.
 func TestEvictionIsAnsweredLaterByAnotherController(t *testing.T) {
 	s := newStage(t)
@@ -136,7 +136,7 @@ func TestPartitionsScale(t *testing.T) {
 	s.Pods(2, "one partition is left", s.live)
 }
 
-// TestTheControllersOwnEditIsNoUpdate: a claim that is made for the Job gets its name in the spec, which raises nothing; a change by the
+// TestTheControllersOwnEditIsNoUpdate: a claim that is made for the Job gets its name in the spec, which raises nothing. A change by the
 // user does.
 func TestTheControllersOwnEditIsNoUpdate(t *testing.T) {
 	s := newStage(t)

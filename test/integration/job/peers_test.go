@@ -37,7 +37,7 @@ func TestT10_SucceededPodsAreNotRunAgain(t *testing.T) {
 	assert.Zero(t, status.RetryCount)
 }
 
-// TestT11_SuspendingSpendsNoRetries: a Job with one run may be suspended and resumed any number of times, by its spec or by
+// TestT11_SuspendingSpendsNoRetries: a Job with one run may be suspended and resumed at will, by its spec or by
 // Commands.
 func TestT11_SuspendingSpendsNoRetries(t *testing.T) {
 	suspend := map[string]func(s *stage, job *batchv1alpha1.Job, yes bool){

@@ -18,7 +18,7 @@ type idle struct{}
 
 func (idle) Sync(context.Context, string) (time.Duration, error) { return 0, nil }
 
-// TestProgressGoesBeforeReports: while other work waits, pods are created, and phases are written that follow from what they do; reports
+// TestProgressGoesBeforeReports: while other work waits, pods are created, and phases are written that follow from what they do. Reports
 // are written when no other work waits. A pod that no status has recorded yet can still be evicted.
 func TestProgressGoesBeforeReports(t *testing.T) {
 	s := newStage(t)

@@ -19,8 +19,8 @@ import (
 	"github.com/muster-sched/muster/pkg/watchlog"
 )
 
-// stage is where one test plays: a namespace and a queue of its own, and the parts of the podgroup controller, the
-// scheduler and the kubelet.
+// stage is where one test plays. It has a namespace and a queue, and plays the podgroup controller, the scheduler and the
+// kubelet.
 type stage struct {
 	*mustertesting.Expect
 	t         *testing.T

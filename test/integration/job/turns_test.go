@@ -23,7 +23,7 @@ import (
 )
 
 // answerWithin is how long the controller may take for an answer to one namespace, whatever other namespaces do. The test judges no
-// speed: on two cores that do other things as well the answers take less than a second.
+// speed. On two cores that do other things as well the answers take less than a second.
 const answerWithin = 10 * time.Second
 
 // answers are what a Job waits for, and how long each took.

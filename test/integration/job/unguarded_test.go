@@ -65,7 +65,7 @@ func readCase(t *testing.T, c *admission.Case) *batchv1alpha1.Job {
 	return job
 }
 
-// requireNotRun waits until the Job says why it does not run: by itself, or when it is admitted and no pod of it can be made.
+// requireNotRun waits until the Job says why it does not run. The Job says so by itself, or when it is admitted and no pod of it can be made.
 func (s *stage) requireNotRun(job *batchv1alpha1.Job) {
 	s.t.Helper()
 	groups := muster.SchedulingV1beta1().PodGroups(s.namespace)

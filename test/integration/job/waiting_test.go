@@ -147,7 +147,7 @@ func TestRefusedPodsAreSaidAndTriedAgain(t *testing.T) {
 		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	// The quota controller would do it, in its own time: on a busy machine its first look has been seen to come after minutes.
+	// The quota controller would do it, in its own time. On a busy machine its first look has been seen to come after minutes.
 	s.poll("the quota is in force", func(ctx context.Context) (bool, error) {
 		current, err := kube.CoreV1().ResourceQuotas(s.namespace).Get(ctx, quota.Name, metav1.GetOptions{})
 		if err != nil {

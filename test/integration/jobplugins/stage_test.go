@@ -22,7 +22,7 @@ import (
 // pollEvery is how often a poll looks.
 const pollEvery = 10 * time.Millisecond
 
-// stage is where one test plays: a namespace of its own, and the parts of the podgroup controller, the scheduler and
+// stage is where one test plays. It has a namespace of its own, and the parts of the podgroup controller, the scheduler and
 // the kubelet.
 type stage struct {
 	*mustertesting.Expect

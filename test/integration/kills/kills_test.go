@@ -43,7 +43,7 @@ const (
 	largest = 20
 	// prompt is how long after its first binding a gang must have its minimum, if no kill was near.
 	prompt = 10 * time.Second
-	// lingering is how long a gang with its minimum waits for the rest before it does its work: surplus goes after the minimums of other
+	// lingering is how long a gang with its minimum waits for the rest before it does its work. Surplus goes after the minimums of other
 	// gangs. Gangs that held all room while they wait for it would block each other.
 	lingering = 5 * time.Second
 	// patience is how long nothing may be finished before the test gives up.

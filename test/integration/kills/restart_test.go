@@ -21,7 +21,7 @@ var boundPods = flag.Int("bound-pods", 2000, "how many pods are bound when the s
 // here it would be 2 m 30 s.
 func backWithin() time.Duration { return 10*time.Second + time.Duration(*boundPods)*time.Millisecond }
 
-// T21: a scheduler that starts beside very many bound pods knows them before it decides: a gang that fits is bound soon. A gang that fits
+// T21: a scheduler that starts beside very many bound pods knows them before it decides. A gang that fits is bound soon. A gang that fits
 // only without these pods is not, and none of the pods is disturbed. With as many pods as in the report on Volcano, most of the time goes
 // into their creation:
 //

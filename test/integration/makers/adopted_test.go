@@ -122,5 +122,5 @@ func mix(c *cell) {
 	c.queueSays(other, int64(i.inOtherQueue()))
 }
 
-// inOtherQueue is how many pods of a mixed instance name the cell's other queue: all but the first of each stage.
+// inOtherQueue is how many pods of a mixed instance name the cell's other queue. It is all but the first of each stage.
 func (i *instance) inOtherQueue() int { return i.maker.pods() - len(i.maker.stages) }

@@ -466,7 +466,7 @@ const (
 	noGroup   = "podgroup"       // it is not there yet
 )
 
-// quotaFor is what pods say that wait for quota: the queue is smaller than what they need together, or it is full.
+// quotaFor is what pods say that wait for quota. The queue is smaller than what they need together, or it is full.
 func (m maker) quotaFor(capability int) string {
 	if m.fits(capability) == 0 {
 		return neverFits

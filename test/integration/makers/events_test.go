@@ -254,7 +254,7 @@ func TestMakersOfPods(t *testing.T) {
 	}
 }
 
-// ordered are the live pods of an instance, in the order in which they were made; those of controllers are last.
+// ordered are the live pods of an instance, in the order in which they were made. Those of controllers are last.
 func (i *instance) ordered() []*corev1.Pod {
 	var found []*corev1.Pod
 	all.ask(func() { found = i.pods(anyPod) })

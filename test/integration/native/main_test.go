@@ -1,6 +1,6 @@
 // Package native_test runs muster-scheduler in its shipped form beside the default scheduler. The API server has the native PodGroups of
 // Kubernetes (feature gate GenericWorkload, API group scheduling.k8s.io/v1beta1). Upstream's plugin GangScheduling is then part of each
-// profile: its gangs and ours share a process, a scheduling queue and the nodes.
+// profile. Its gangs and ours share a process, a scheduling queue and the nodes.
 package native_test
 
 import (
@@ -61,7 +61,7 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// checkMetrics checks what must hold whatever the tests did: no gang was forgotten, and none was seen that is not of a test's queue.
+// checkMetrics checks what must hold whatever the tests did. No gang was forgotten, and none was seen that is not of a test's queue.
 func checkMetrics(ctx context.Context) error {
 	page, err := cluster.Get(ctx, localcluster.MusterScheduler, "/metrics")
 	if err != nil {
@@ -80,7 +80,7 @@ func checkMetrics(ctx context.Context) error {
 	return nil
 }
 
-// world is what a test has for itself: a namespace, a queue of its name, and nodes that only its pods go to.
+// world is what a test has for itself. It has a namespace, a queue of its name, and nodes that only its pods go to.
 type world struct {
 	t         *testing.T
 	ctx       context.Context

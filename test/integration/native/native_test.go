@@ -101,7 +101,7 @@ func TestOfANativeGangAndOneOfOursThatEachFitAloneOneStartsAndTheOtherHoldsNothi
 	}
 }
 
-// A pod that names a queue is charged to it, in native gangs, too: the user asked for it, and a limit that native gangs could exceed is no
+// A pod that names a queue is charged to it, in native gangs, too. The user asked for it, and a limit that native gangs could exceed is no
 // limit.
 func TestANativeGangWhosePodsNameAQueueStaysWithinItsCapability(t *testing.T) {
 	inQueue := func(pod *corev1.Pod) {
@@ -126,8 +126,8 @@ func (w *world) expectScheduled(name string, status metav1.ConditionStatus) {
 	})
 }
 
-// expectLeftAlone checks that nothing of ours was made of native pods: none of our PodGroups, and nothing in the pods that would tie them
-// to one.
+// expectLeftAlone checks that nothing of ours was made of native pods. There is none of our PodGroups, and pods have nothing that would tie
+// them to one.
 func (w *world) expectLeftAlone(prefix string) {
 	w.t.Helper()
 	for _, pod := range w.pods(prefix) {
@@ -140,7 +140,7 @@ func (w *world) expectLeftAlone(prefix string) {
 	}
 }
 
-// expectCharged waits until the test's queue is charged so many CPUs, by the scheduler and by the controller; "" for nothing.
+// expectCharged waits until the test's queue is charged so many CPUs, by the scheduler and by the controller. "" for nothing.
 func (w *world) expectCharged(cpu string) {
 	w.t.Helper()
 	w.eventually(fmt.Sprintf("the queue is charged %q CPUs by the controller", cpu), func() bool {

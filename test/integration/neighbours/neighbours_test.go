@@ -67,7 +67,8 @@ func TestNoNamespaceHurtsAnother(t *testing.T) {
 	judgePrograms(t)
 }
 
-// neighbour runs ordinary Jobs in namespaceGood, three at a time: two in queueGood, which has room for one of them, and one in queueShared.
+// neighbour runs ordinary Jobs in namespaceGood, three at a time. There are two in queueGood, which has room for one of them, and one in
+// queueShared.
 type neighbour struct {
 	t    *testing.T
 	done sync.WaitGroup
@@ -145,7 +146,7 @@ func goodJobs() []string {
 	return names
 }
 
-// goodJob is an ordinary Job: a gang of four with 8Gi of memory in all, whose pods know each other by name.
+// goodJob is an ordinary Job. It is a gang of four with 8Gi of memory in all, whose pods know each other by name.
 func goodJob(name, queue string) *batchv1alpha1.Job {
 	return mustertesting.MakeJob(name).Namespace(namespaceGood).Queue(queue).Plugin("svc").Plugin("env").
 		Task(mustertesting.MakeTask("leader", 1).Requests("cpu", "500m", "memory", "2Gi").ExitAfter(300*time.Millisecond, 0)).

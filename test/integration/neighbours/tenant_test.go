@@ -61,8 +61,8 @@ type tenant struct {
 	accepted, refused atomic.Int32
 }
 
-// admitTenant gives the bad tenant all rights in its namespaces that are not about the namespace itself: the role "edit" of Kubernetes, and
-// all of Muster's API. It returns when the API server knows of them.
+// admitTenant gives the bad tenant all rights in its namespaces that are not about the namespace itself. It has the role "edit" of
+// Kubernetes, and all of Muster's API. It returns when the API server knows of them.
 func admitTenant(ctx context.Context) error {
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: tenantUser}, Rules: []rbacv1.PolicyRule{{
 		APIGroups: []string{batchv1alpha1.SchemeGroupVersion.Group, busv1alpha1.SchemeGroupVersion.Group, schedulingv1beta1.SchemeGroupVersion.Group},

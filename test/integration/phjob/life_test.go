@@ -120,7 +120,7 @@ func TestExample1(t *testing.T) {
 	assert.Equal(t, pending, w.job("c").Status.Phase)
 }
 
-// TestExample2 is that of PrimeHub's documentation: a job that lacks its user's quota blocks no other user's, however long it waits.
+// TestExample2 is that of PrimeHub's documentation. A job that lacks its user's quota blocks no other user's, however long it waits.
 func TestExample2(t *testing.T) {
 	w := newWorld(t, "4", "4")
 	w.submit("a", "bob", 2)

@@ -119,7 +119,7 @@ func TestJobsMoveWithTheirGroup(t *testing.T) {
 	assert.Equal(t, map[string]int{w.group: 1, queue: 2}, in)
 }
 
-// TestAJobWithoutAPodGroup holds up later jobs of its group, but not for ever: a job of another namespace need not wait until the limit of
+// TestAJobWithoutAPodGroup holds up later jobs of its group, but not for ever. A job of another namespace need not wait until the limit of
 // objects in the first one is raised.
 func TestAJobWithoutAPodGroup(t *testing.T) {
 	w := newWorld(t, "4", "4")

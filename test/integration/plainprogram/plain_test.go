@@ -62,8 +62,8 @@ type election struct {
 	config   string // file
 }
 
-// newElection writes the configuration of the replicas: the one that ships for benchmarks, with leader election and a short time until partial
-// gangs are evicted.
+// newElection writes the configuration of the replicas. It is the one that ships for benchmarks, with leader election and a short time until
+// partial gangs are evicted.
 func newElection(t *testing.T, name string, duration, partialGangTimeout time.Duration) *election {
 	t.Helper()
 	data, err := manifests.FS.ReadFile("scheduler/benchmark.yaml")

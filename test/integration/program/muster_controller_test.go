@@ -34,7 +34,7 @@ import (
 	"github.com/muster-sched/muster/test/integration/harness"
 )
 
-// soon bounds what should take a second or two; it only matters when something is broken, or the machine is very busy.
+// soon bounds what should take a second or two. It only matters when something is broken, or the machine is very busy.
 const soon = 30 * time.Second
 
 // TestMain starts these, and all tests share them.

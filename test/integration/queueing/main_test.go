@@ -239,7 +239,7 @@ func hasNumbers(message string) bool {
 	return strings.Contains(message, " free of its ") || strings.Contains(message, "maxRunningJobs") || strings.Contains(message, "that all nodes have")
 }
 
-// reasonFor is the reason that goes with a message of admission: the quota of a queue, or of its user, is used up, or something else is in
+// reasonFor is the reason that goes with a message of admission. The quota of a queue, or of its user, is used up, or something else is in
 // the way.
 func reasonFor(message string) string {
 	for _, part := range []string{" free of its ", "can never fit ", "maxRunningJobs"} {

@@ -320,7 +320,7 @@ func (m *moment) add(pod *corev1.Pod) {
 }
 
 // phases are the phases that may follow a phase at a moment, by docs/concepts.md and wire contract 4. lost and kept are what was seen since
-// the phase before: a member was lost, or none was whose loss alone made the gang partial.
+// the phase before. A member was lost, or none was whose loss alone made the gang partial.
 func (m moment) phases(last schedulingv1beta1.PodGroupPhase, minimum int, lost, kept bool) []schedulingv1beta1.PodGroupPhase {
 	one := func(phase schedulingv1beta1.PodGroupPhase) []schedulingv1beta1.PodGroupPhase {
 		return []schedulingv1beta1.PodGroupPhase{phase}

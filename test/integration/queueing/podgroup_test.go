@@ -68,7 +68,7 @@ func TestT12_HoldTimesOutAndGivesQuotaBack(t *testing.T) {
 	waitsAnew("next", "2")
 	s.why("next", fmt.Sprintf("queue %q has 1 cpu free of its capability, 2 needed", team))
 
-	// All but the last second or two of its time has passed: nothing but the clock says when it is over.
+	// All but the last second or two of its time has passed. Nothing but the clock says when it is over.
 	s.waitsSince("stuck", time.Now().Add(2*time.Second-holdTimeout))
 	s.phase("next", schedulingv1beta1.PodGroupInqueue)
 	require.Equal(t, schedulingv1beta1.PodGroupInqueue, s.group("stuck").Status.Phase, "it stays admitted")
@@ -157,7 +157,7 @@ func TestAncestorsLimitToo(t *testing.T) {
 	s.why("b", fmt.Sprintf("queue %q has 1 cpu free of its capability, 2 needed", parent))
 }
 
-// TestAGuaranteeIsNotLent: the unused part of the kept queue's guarantee is kept from its sibling, and the kept queue starts at once.
+// TestAGuaranteeIsNotLent: the sibling cannot use the rest of the kept queue's guarantee. The kept queue starts at once.
 func TestAGuaranteeIsNotLent(t *testing.T) {
 	s := newFixture(t)
 	parent := s.createQueue(mustertesting.MakeQueue(s.name("parent")).Capability("cpu", "4")).Name
@@ -256,7 +256,7 @@ func TestPartOfAGangThatCannotBeCompleted(t *testing.T) {
 	s.phase("g", schedulingv1beta1.PodGroupRunning)
 	s.setPhase(corev1.PodRunning, "c2")
 
-	// Pods that Muster removes, and a raised minimum, are no losses; but the status says that the rest finds no room.
+	// Pods that Muster removes, and a raised minimum, are no losses. But the status says that the rest finds no room.
 	removed, err := kube.CoreV1().Pods(s.namespace).Get(s.ctx, "c2", metav1.GetOptions{})
 	require.NoError(s, err)
 	podGroups.Removing(removed.UID)

@@ -21,7 +21,7 @@ func (w *world) forbidBinding(pod string) (allow func()) {
 	})
 }
 
-// awaitForbidden waits until the API server keeps a pod from being bound: it takes a moment to learn of a policy.
+// awaitForbidden waits until the API server keeps a pod from being bound. It takes a moment to learn of a policy.
 func (w *world) awaitForbidden(pod, node string) {
 	w.t.Helper()
 	w.eventually("the policy is in force", func() bool {

@@ -45,8 +45,8 @@ type randomLoads struct {
 	leaving    map[string]int   // how often pods were seen that are being deleted
 }
 
-// historySeeds are the seeds of the random loads that a test tries: with MUSTER_EVICTION_HISTORIES=200 more of them, and with
-// MUSTER_EVICTION_SEED one again.
+// historySeeds are the seeds of the random loads that a test tries. MUSTER_EVICTION_HISTORIES=200 tries more, and MUSTER_EVICTION_SEED one
+// again.
 func historySeeds(t *testing.T, count int) (seeds []uint64) {
 	first := rand.Uint64()
 	if n, err := strconv.Atoi(os.Getenv("MUSTER_EVICTION_HISTORIES")); err == nil {

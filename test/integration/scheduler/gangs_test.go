@@ -98,7 +98,7 @@ func TestGangWakesWhenALabelItSelectsComes(t *testing.T) {
 	w.expectBound("g", 2)
 }
 
-// The label does not help the member that finds no place: the member that it helps has to move, to make room.
+// The label does not help the member that finds no place. The member that it helps has to move, to make room.
 func TestGangOfUnlikeMembersWakesWhenANodeGetsALabelThatEitherSelects(t *testing.T) {
 	w := newQuietWorld(t, 0)
 	w.addNode(0, func(n *corev1.Node) { n.Labels["x"], n.Labels["y"] = w.namespace, w.namespace })
@@ -185,7 +185,7 @@ func (w *world) createVolumeClaim(name, class string) {
 	require.NoError(w.t, err)
 }
 
-// provision makes volumes for the claims for which the scheduler has chosen a node, as their provisioner does; the volume
+// provision makes volumes for the claims for which the scheduler has chosen a node, as their provisioner does. The volume
 // controller binds them. It returns how many claims have had theirs.
 func (w *world) provision() int {
 	claims, err := kube.CoreV1().PersistentVolumeClaims(w.namespace).List(w.ctx, metav1.ListOptions{})
@@ -265,8 +265,8 @@ func TestSurplusComesAfterTheMinimum(t *testing.T) {
 	w.expectBound("g", 4)
 }
 
-// TestMembersWaitForThePodGroupThatTheyWereCreatedFor: a pod that names a later PodGroup than the scheduler has seen does not count as
-// surplus, even with room. It starts when the scheduler sees that one.
+// TestMembersWaitForThePodGroupThatTheyWereCreatedFor: a pod that names a PodGroup that the scheduler has not seen is no surplus, even
+// with room. It starts when the scheduler sees that one.
 func TestMembersWaitForThePodGroupThatTheyWereCreatedFor(t *testing.T) {
 	w := newWorld(t, 3)
 	w.createGroup("g", 1, "")
@@ -347,7 +347,7 @@ func TestQueueHoldsAGangAtItsCapability(t *testing.T) {
 	w.expectBound("b", 2)
 }
 
-// TestAGuaranteeIsNotLent: pods of another queue wait for room that is kept for a guarantee; pods of the queue with the guarantee do not.
+// TestAGuaranteeIsNotLent: pods of another queue wait for room that is kept for a guarantee. Pods of the queue with the guarantee do not.
 func TestAGuaranteeIsNotLent(t *testing.T) {
 	w := newWorld(t, 4)
 	parent, kept, other := w.namespace, w.namespace+"-kept", w.namespace+"-other"
@@ -449,7 +449,7 @@ func (w *world) bindWith(pod *corev1.Pod, node string, annotations map[string]st
 }
 
 // TestAPodGroupThatComesLaterOrAgainEvictsNothing: its running pods are older than it. Another gang, of which a crash has left a part, has
-// less time left before its eviction: it shows when that time is over.
+// less time left before its eviction. It shows when that time is over.
 func TestAPodGroupThatComesLaterOrAgainEvictsNothing(t *testing.T) {
 	w := newWorld(t, 4)
 	groups := muster.SchedulingV1beta1().PodGroups(w.namespace)

@@ -16,7 +16,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 )
 
-// gently bounds what the scheduler does with a lowered capability: it waits half a minute, and looks again every ten seconds.
+// gently bounds what the scheduler does with a lowered capability. It waits half a minute, and looks again every ten seconds.
 const gently = 2 * time.Minute
 
 // lower changes the capability of a queue.

@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// world is what a test has for itself: a namespace, and nodes that only its pods go to.
+// world is what a test has for itself. It has a namespace, and nodes that only its pods go to.
 type world struct {
 	t         *testing.T
 	ctx       context.Context
@@ -63,7 +63,7 @@ func newWorld(t *testing.T, nodes int) *world {
 	return makeWorld(t, nodes)
 }
 
-// newQuietWorld is newWorld for a test that must be alone: messages may name any node of the cluster, events of other tests may wake gangs,
+// newQuietWorld is newWorld for a test that must be alone. Messages may name any node of the cluster, events of other tests may wake gangs,
 // and metrics count all tests. Nothing of it is left for the next test.
 func newQuietWorld(t *testing.T, nodes int) *world {
 	t.Helper()

@@ -21,12 +21,12 @@ import (
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// The tests below are named after the failures of other gang schedulers that their users report most: T1, T2 and so on. How fast
-// gangs wake is measured by the benchmarks; here stands that it is the event that wakes them, long before any of the scheduler's fallbacks.
+// The tests below (T1, T2 and so on) are named after the failures that users of other schedulers report most. How fast
+// gangs wake is measured by the benchmarks. Here stands that it is the event that wakes them, long before any of the scheduler's fallbacks.
 
 const (
-	// beforeAnyNet is less than the least time after which a waiting gang is judged again without an event: five seconds, because of its
-	// report.
+	// beforeAnyNet is less than the least time after which a waiting gang is judged again without an event. That time is five seconds,
+	// because of its report.
 	beforeAnyNet = 4 * time.Second
 	// beforeTheNextLook is well below the second after which the Store looks at all gangs that are to be judged. Now and then that look
 	// comes as soon, but not in most of several tries.
@@ -130,7 +130,7 @@ func (w *world) removeGang(name string, size int) {
 	}
 }
 
-// T4: a pod that is created anew under its name is another member: the place of its predecessor does not count for its gang. Each pod is
+// T4: a pod that is created anew under its name is another member. The place of its predecessor does not count for its gang. Each pod is
 // created as soon as the one before it is deleted. So the scheduler sees both events in sequence.
 func TestT4_PodsThatAreCreatedAnewUnderTheirNamesAreOtherMembers(t *testing.T) {
 	w := newWorld(t, 3)
@@ -234,7 +234,7 @@ func TestT5_AGangThatDoesNotFitLetsSmallerOnesPass(t *testing.T) {
 	w.expectBound("head", 5)
 }
 
-// T7: an evicted pod does not evict back. A gang that gave way to a more important pod, and comes again, waits; the class of its PodGroup,
+// T7: an evicted pod does not evict back. A gang that gave way to a more important pod, and comes again, waits. The class of its PodGroup,
 // its surplus and a third pod of a priority between matter. All comes to rest with the most important ones.
 func TestT7_NoAEvictsBEvictsA(t *testing.T) {
 	w := newWorld(t, 3)
@@ -282,8 +282,8 @@ func (w *world) uids(prefix string) map[string]types.UID {
 	return found
 }
 
-// T8: no pod is evicted unless all members for which it is done get a place by it: neither for members of a gang that would still be
-// incomplete, nor for a pod that fits nowhere even then.
+// T8: no pod is evicted unless all members for which it is done get a place by it. None is evicted for members of an incomplete gang, or
+// for a pod that fits nowhere even then.
 func TestT8_NoEvictionWithoutAPlaceForAll(t *testing.T) {
 	w := newWorld(t, 2)
 	inDefault := aloneIn(schedulingv1beta1.DefaultQueue) // as the gangs: surplus evicts nothing outside all queues

@@ -143,7 +143,7 @@ func (w *world) noWrites(seen *writes, prefix string, n, each int) {
 
 func TestEveryMemberSaysOnceWhatItsGangLacks(t *testing.T) {
 	w := newQuietWorld(t, 2)
-	// The passers-by have a node that is too small for the gang: the report about the other nodes stays true all the time.
+	// The passers-by have a node that is too small for the gang. The report about the other nodes stays true all the time.
 	const passersBy = "passers-by"
 	w.addNode(9, func(n *corev1.Node) {
 		n.Labels[passersBy] = ""

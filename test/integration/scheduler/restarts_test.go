@@ -80,8 +80,8 @@ func (r *restarts) restartAtRandom(ctx context.Context, t *testing.T, random *ra
 	return over
 }
 
-// TestRandomLoadsSurviveRestarts: the loads of TestRandomLoadsComeToRest come to rest, too, when the scheduler is killed at random moments while
-// pods are evicted. The scheduler charges then what is bound, and so does a fresh one, which evicts nothing.
+// TestRandomLoadsSurviveRestarts: the loads of TestRandomLoadsComeToRest come to rest, too. The scheduler is killed at random moments while pods
+// are evicted. The scheduler charges then what is bound, and so does a fresh one, which evicts nothing.
 func TestRandomLoadsSurviveRestarts(t *testing.T) {
 	r := &restarts{}
 	r.set(time.Now())

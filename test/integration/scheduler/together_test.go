@@ -200,7 +200,7 @@ func (w *world) tries() tries {
 	}
 }
 
-// TestNothingIsHeldWhileGangsWaitAmongOrdinaryPods has more gangs and pods than fit come and go together: gangs run
+// TestNothingIsHeldWhileGangsWaitAmongOrdinaryPods has more gangs and pods than fit come and go together. Gangs run
 // whole or not at all whenever things are at rest, and in the end everything has run.
 func TestNothingIsHeldWhileGangsWaitAmongOrdinaryPods(t *testing.T) {
 	w := newWorld(t, 5)

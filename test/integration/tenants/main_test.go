@@ -1,4 +1,4 @@
-// Package tenants_test plays tenants who do not trust each other: administrators of one namespace each, who may use one queue each. The
+// Package tenants_test plays tenants who do not trust each other. They are administrators of one namespace each, and may use one queue each. The
 // cluster is whole, with simulated nodes and all policies, those of manifests/tenancy too. Each row is something that red tries. It says with
 // which message the API server refuses that, or what must hold afterwards. Blue and green have Jobs beside it that must run.
 package tenants_test

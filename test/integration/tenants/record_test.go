@@ -107,7 +107,7 @@ func (r *record) seeQueue(queue *schedulingv1beta1.Queue) {
 	r.parents[queue.Name], r.capabilities[queue.Name] = queue.Spec.Parent, queue.Spec.Capability
 }
 
-// judgeBinding adds a fault if the pod that the scheduler has bound exceeds a capability: of its queue, or of one above.
+// judgeBinding adds a fault if the bound pod exceeds a capability of its queue, or of one above.
 func (r *record) judgeBinding(pod *corev1.Pod) {
 	sums := r.sums()
 	asked := requestsOf(pod)

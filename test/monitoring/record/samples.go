@@ -63,7 +63,7 @@ func (s *samples) addFamily(job string, family *dto.MetricFamily) {
 	}
 }
 
-// write prints the series in the notation of Prometheus' unit tests: "1+0x3" is a value and three more that are equal, "_" is none.
+// write prints the series in the notation of Prometheus' unit tests. There "1+0x3" is a value and three more that are equal, and "_" is none.
 func (s *samples) write(out io.Writer, every time.Duration) error {
 	text := &strings.Builder{}
 	fmt.Fprintf(text, "# Metrics of both programs on a local cluster, every %s. Made by hack/record-metrics.sh.\n", every)

@@ -1,4 +1,4 @@
-// checker is what the containers of test-real run. It prints what its container was given, and meets its peers over TCP: it succeeds once
+// checker is what the containers of test-real run. It prints what its container was given, and meets its peers over TCP. It succeeds once
 // it has reached each of them, and each of them has reached it.
 //
 //	checker ADDRESS...    meets the peers at host:port; with no address those of the files in /etc/volcano, at a port of its own

@@ -1,6 +1,6 @@
 //go:build real
 
-// Package install runs Muster inside a cluster, from its own image, as docs/install.md says: its pods are containers of the real node, and
+// Package install runs Muster inside a cluster, from its own image, as docs/install.md says. Its pods are containers of the real node, and
 // no program of Muster runs on the host. `make test-real` runs it; it needs root and the packages of docs/real-node.md.
 package install
 

@@ -78,7 +78,7 @@ func upgrade(s *harness.Story, k installation.Kubectl, name, folder string) {
 	}
 }
 
-// programs are the containers of the Job that runs, by the pod: another container, or another pod, would be another program.
+// programs are the containers of the Job that runs, by the pod. Another container, or another pod, would be another program.
 func programs(s *harness.Story) map[string]string {
 	s.T.Helper()
 	pods, err := s.Kube.CoreV1().Pods(s.Namespace).List(s.Ctx, metav1.ListOptions{LabelSelector: batchv1alpha1.JobNameKey + "=long"})

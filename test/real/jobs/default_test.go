@@ -10,8 +10,8 @@ import (
 	"github.com/muster-sched/muster/test/real/workloads"
 )
 
-// TestOrdinaryWorkloads runs a Deployment, a DaemonSet and a StatefulSet that name no scheduler: muster-scheduler is in the place of the
-// default one.
+// TestOrdinaryWorkloads runs a Deployment, a DaemonSet and a StatefulSet that name no scheduler. The program muster-scheduler is in the place
+// of the default one.
 func TestOrdinaryWorkloads(t *testing.T) {
 	workloads.RunOrdinary(begin(t), patience, corev1.Container{Image: image, Command: []string{"sleep", "1000000"}})
 }

@@ -1,6 +1,6 @@
 //go:build real
 
-// Package staticpod puts muster-scheduler in the place of the default scheduler: as a static pod of the real node, from Muster's own image.
+// Package staticpod puts muster-scheduler in the place of the default scheduler. It is a static pod of the real node, from Muster's own image.
 // `make test-real` runs it; it needs root and the packages of docs/real-node.md.
 package staticpod
 

@@ -9,7 +9,7 @@ import (
 // one.
 func PodGroupName(job *Job) string { return job.Name + "-" + string(job.UID) }
 
-// JobOf returns the reference to the Job that controls the object, of whatever version of the API; nil if none does.
+// JobOf returns the reference to the Job that controls the object, of whatever version of the API. It is nil if none does.
 func JobOf(object metav1.Object) *metav1.OwnerReference {
 	owner := metav1.GetControllerOfNoCopy(object)
 	if owner == nil || owner.Kind != "Job" {

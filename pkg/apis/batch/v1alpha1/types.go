@@ -80,8 +80,8 @@ type JobSpec struct {
 	// +optional
 	Policies LifecyclePolicies `json:"policies,omitempty"`
 
-	// Plugins are the job plugins to use, by name, with their arguments as on a command line: at most 64 for each, of at most 65536 bytes.
-	// They are stored in plain text: each user who can read the Job can read a key among them.
+	// Plugins are the job plugins to use, by name, with their arguments as on a command line. There may be at most 64 for each, of at most
+	// 65536 bytes. They are stored in plain text: each user who can read the Job can read a key among them.
 	// +kubebuilder:validation:MaxProperties=32
 	// +optional
 	Plugins map[string][]string `json:"plugins,omitempty"`
@@ -101,7 +101,7 @@ type JobSpec struct {
 	Queue string `json:"queue,omitempty"`
 
 	// MaxRetry is the number of times that the Job runs in all before a restart makes it Failed. 0 means the default, 3.
-	// The maximum keeps the counts of runs far from what 32 bits hold: with a run in ten minutes, a Job reaches it in 19 years.
+	// The maximum keeps the counts of runs far from what 32 bits hold. With a run in ten minutes, a Job reaches it in 19 years.
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000000
@@ -158,12 +158,12 @@ type NetworkTopologySpec struct {
 	HighestTierName string `json:"highestTierName,omitempty"`
 }
 
-// MaxReplicas is the most pods that all tasks of a Job may have together: Kubernetes supports no more in a cluster, and a gang of more
+// MaxReplicas is the most pods that all tasks of a Job may have together. Kubernetes supports no more in a cluster, and a gang of more
 // could never start.
 const MaxReplicas = 150_000
 
-// VolumeSpec is one volume of a Job: a claim to be made (volumeClaim), a claim that exists (volumeClaimName), or, with
-// neither, an emptyDir per pod.
+// VolumeSpec is one volume of a Job. It is a claim to be made (volumeClaim), an existing one (volumeClaimName), or
+// else an emptyDir per pod.
 type VolumeSpec struct {
 	// MountPath is where the volume appears in the containers.
 	// +kubebuilder:validation:MinLength=1
@@ -315,7 +315,7 @@ type LifecyclePolicy struct {
 	// them.
 	// +optional
 	Action busv1alpha1.Action `json:"action,omitempty"`
-	// Event that is answered. PodFailed and TaskCompleted need pods that can end: under restartPolicy Always, the default, the
+	// Event that is answered. PodFailed and TaskCompleted need pods that can end. Under restartPolicy Always, the default, the
 	// containers of a pod are started again for ever.
 	// +optional
 	Event busv1alpha1.Event `json:"event,omitempty"`
@@ -465,7 +465,7 @@ type DelayedEvent struct {
 	// Task that it happened to; empty if the Job as a whole is concerned.
 	// +optional
 	Task string `json:"task,omitempty"`
-	// Indexes of the task's pods that it happened to, a set as in TaskRecord; empty if no single pod is concerned.
+	// Indexes of the task's pods that it happened to, a set as in TaskRecord. It is empty if no single pod is concerned.
 	// +optional
 	Indexes string `json:"indexes,omitempty"`
 	// ExitCode of the pods, for PodFailed.

@@ -23,7 +23,7 @@ type CoschedulingArgs struct {
 	// PartialGangTimeout bounds the repair of a gang that a crash left bound below its minimum before it ever ran. A gang that is not
 	// complete by then is evicted whole. More than 0. Default 60s.
 	PartialGangTimeout *metav1.Duration `json:"partialGangTimeout,omitempty"`
-	// InitialBackoff is the pause after the members of a gang could not be placed although the decision found places; it doubles up to
+	// InitialBackoff is the pause after the members of a gang could not be placed although the decision found places. It doubles up to
 	// maxBackoff. More than 0. Default 1s.
 	InitialBackoff *metav1.Duration `json:"initialBackoff,omitempty"`
 	// MaxBackoff is the longest back-off. At least initialBackoff. Default 10s.

@@ -36,7 +36,7 @@ const EveryoneGroup = "everyone"
 // escapedPrefix begins the escaped form of a name.
 const escapedPrefix = "escaped-"
 
-// Escape writes a name as PrimeHub writes it into labels of pods: each byte that is no lower-case letter and no digit becomes a dash and
+// Escape writes a name as PrimeHub writes it into labels of pods. Each byte that is no lower-case letter and no digit becomes a dash and
 // two hexadecimal digits.
 func Escape(name string) string {
 	escaped := &strings.Builder{}
@@ -79,7 +79,7 @@ func Unescape(label string) (string, bool) {
 	return string(name), true
 }
 
-// LabelOf writes the name of a user or a group as the value of a label: as it is if a label can have it, else escaped. So the user bob is
+// LabelOf writes the name of a user or a group as the value of a label. The name is escaped if a label cannot have it. So the user bob is
 // bob in the label muster.sh/user, and in the user quota of a Queue.
 func LabelOf(name string) string {
 	if len(validation.IsValidLabelValue(name)) == 0 {

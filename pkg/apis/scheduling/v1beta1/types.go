@@ -167,7 +167,7 @@ type PodGroupSpec struct {
 	// Pending, and mode soft has no effect.
 	// +optional
 	NetworkTopology *NetworkTopologySpec `json:"networkTopology,omitempty"`
-	// SubGroupPolicy divides the members into sub groups. It is not supported yet: the gang stays Pending if a policy has a size above one, a
+	// SubGroupPolicy divides the members into sub groups. It is not supported yet. The gang stays Pending if a policy has a size above one, a
 	// minimum or a hard topology.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
@@ -399,7 +399,7 @@ type QueueSpec struct {
 
 // QueueExtension is what a Queue of Muster says beyond a Queue of Volcano.
 type QueueExtension struct {
-	// UserQuota limits what each user has of the Queue. A user is the value of the label muster.sh/user of Jobs, PodGroups and pods; an
+	// UserQuota limits what each user has of the Queue. A user is the value of the label muster.sh/user of Jobs, PodGroups and pods. An
 	// object without the label is not limited by it.
 	// +optional
 	UserQuota *UserQuota `json:"userQuota,omitempty"`
@@ -481,8 +481,8 @@ type QueueStatus struct {
 	// Completed is the number of PodGroups in phase Completed.
 	// +optional
 	Completed int32 `json:"completed,omitempty"`
-	// Reservation is what is kept for PodGroups of the Queue and its children that are admitted: for their minimums, and for further members
-	// that their minResources include.
+	// Reservation is what is kept for PodGroups of the Queue and its children that are admitted. It is for their minimums, and for
+	// further members that their minResources include.
 	// +optional
 	Reservation Reservation `json:"reservation,omitempty"`
 	// Allocated is what the Queue's bound pods request, children included.

@@ -35,8 +35,8 @@ func New(r *plugin.Request) plugin.Plugin {
 	return h
 }
 
-// MutatePod annotates the pod, unless its template does: with the RANK of its first container if it has one, which may be that of the
-// pytorch plugin. Else it is its number among the masters and, after them, the workers.
+// MutatePod annotates the pod, unless its template does. The value is the RANK of its first container, which the pytorch plugin may have
+// set. Else it is its number among the masters and, after them, the workers.
 func (h *hcclrank) MutatePod(pod *corev1.Pod, task *batchv1alpha1.TaskSpec, index int32) {
 	if pod.Annotations[rankAnnotation] != "" {
 		return
@@ -54,7 +54,7 @@ func (h *hcclrank) MutatePod(pod *corev1.Pod, task *batchv1alpha1.TaskSpec, inde
 	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, rankAnnotation, rank)
 }
 
-// rankOf returns the RANK of the first container: if there are several, the last one, which is what the container sees.
+// rankOf returns the RANK of the first container. If there are several, the last one counts, as it does in the container.
 func rankOf(pod *corev1.PodSpec) string {
 	var rank string
 	if len(pod.Containers) > 0 {

@@ -37,8 +37,8 @@ func Subdomain(job *batchv1alpha1.Job, task *batchv1alpha1.TaskSpec) string {
 	return job.Name
 }
 
-// Hosts are the hosts of a task: one for each pod, or a single one if the template names the host. A name is built only when it is asked
-// for. So a task of any size costs nothing until its names are known to fit.
+// Hosts are the hosts of a task. There is one for each pod, or a single one if the template names the host. A name is built only when it is
+// asked for. So a task of any size costs nothing until its names are known to fit.
 type Hosts struct {
 	job  *batchv1alpha1.Job
 	task *batchv1alpha1.TaskSpec

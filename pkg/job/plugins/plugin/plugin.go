@@ -1,4 +1,4 @@
-// Package plugin is the contract between Jobs and their plugins, and what plugins have in common: their arguments,
+// Package plugin is the contract between Jobs and their plugins, and what plugins have in common. These are their arguments,
 // the names of a Job's pods, and the changes that they make to containers.
 //
 // A plugin is pure: it depends only on the Job and its arguments. It refuses wrong arguments by name, says which objects the Job needs, and
@@ -34,7 +34,7 @@ type ObjectMaker interface {
 	Objects(secrets Secrets) ([]Object, error)
 }
 
-// SlowSecret is an error that says that the data of a Secret takes long to make: some tenths of a second. The caller makes it beside its
+// SlowSecret is an error that says that the data of a Secret takes tenths of a second to make. The caller makes it beside its
 // other work, gives it as the data of that Secret and asks again.
 type SlowSecret struct {
 	// Name of the Secret.
@@ -51,8 +51,8 @@ type Object interface {
 	runtime.Object
 }
 
-// Secrets gives plugins data that must be made only once, such as a key: the data of the Job's own Secret with that name if it has all
-// keys, else the result of create. So a plugin stays pure, and pods keep a valid key.
+// Secrets gives plugins data that must be made only once, such as a key. They are read from the Job's own Secret with that name if it has
+// all keys. Otherwise create makes them. So a plugin stays pure, and pods keep a valid key.
 type Secrets func(name string, keys []string, create func() (map[string][]byte, error)) (map[string][]byte, error)
 
 // SecretsOf makes a Secrets from a function that returns the data of the Job's own Secret, or nil.

@@ -74,7 +74,7 @@ func (n *number) Set(text string) error {
 	return nil
 }
 
-// Parse reads the arguments. It refuses wrong values, and notes arguments that the plugin does not know: manifests for other versions have
+// Parse reads the arguments. It refuses wrong values, and notes arguments that the plugin does not know. Manifests for other versions have
 // such arguments, and their Jobs run.
 func (r *Request) Parse() {
 	for i := 0; i < len(r.args); {

@@ -56,7 +56,7 @@ func (w waiting) container(address string, port int32) *corev1.Container {
 }
 
 // addWait makes a pod wait after its other init containers, unless it has a container of that name. The container requests the CPU and
-// memory of the first container: so the whole pod requests no more, and its quality of service stays as it is. A quota that wants requests
+// memory of the first container. So the whole pod requests no more, and its quality of service stays as it is. A quota that wants requests
 // of every container lets it in.
 func addWait(pod *corev1.PodSpec, wait *corev1.Container) {
 	named := func(c corev1.Container) bool { return c.Name == waitName }

@@ -1,4 +1,4 @@
-// Package ray is the plugin that makes a Ray cluster of a Job: it starts the head and the workers, and gives the head
+// Package ray is the plugin that makes a Ray cluster of a Job. It starts the head and the workers, and gives the head
 // a Service.
 package ray
 

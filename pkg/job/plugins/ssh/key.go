@@ -22,11 +22,11 @@ const (
 
 const rsaBits = 2048
 
-// maxParsedBytes bounds the length of a private key whose public key is computed. An RSA key of 4096 bits takes 3.2 kB; checking an
+// maxParsedBytes bounds the length of a private key whose public key is computed. An RSA key of 4096 bits takes 3.2 kB. Checking an
 // invented key of this length takes 0.3 seconds, and eight times as long at twice the length.
 const maxParsedBytes = 4 << 10
 
-// newEd25519 makes an ed25519 key, as the data of the Job's Secret: the private key in the PEM form of OpenSSH, and the public
+// newEd25519 makes an ed25519 key, as the data of the Job's Secret. It holds the private key in the PEM form of OpenSSH, and the public
 // one as a line of authorized_keys. It takes a fraction of a millisecond.
 func newEd25519() (map[string][]byte, error) {
 	_, key, err := ed25519.GenerateKey(rand.Reader)

@@ -111,7 +111,7 @@ func pluginFor(t *testing.T, args ...string) plugin.ObjectMaker {
 	return made.(plugin.ObjectMaker)
 }
 
-// A worker of the controller makes ed25519 keys by itself, and leaves RSA keys to its caller: other Jobs need it meanwhile.
+// A worker of the controller makes ed25519 keys by itself, and leaves RSA keys to its caller. Other Jobs need it meanwhile.
 func TestAnRSAKeyIsLeftToTheCaller(t *testing.T) {
 	_, err := pluginFor(t).Objects(noSecret)
 	require.NoError(t, err)

@@ -68,7 +68,7 @@ func New(r *plugin.Request) plugin.Plugin {
 	return s
 }
 
-// validPort returns the port, or the default one in its place if there is no such port: manifests rely on that.
+// validPort returns the port, or the default one in its place if there is no such port. Manifests rely on that.
 func validPort(r *plugin.Request, port int) int {
 	if port >= 1 && port < 1<<16 {
 		return port
@@ -139,8 +139,8 @@ func (s *sshPlugin) MutatePod(pod *corev1.Pod, _ *batchv1alpha1.TaskSpec, _ int3
 	if s.path != defaultPath {
 		mode = 0o644
 	}
-	// Each file is mounted by its own subPath, as a plain file: sshd does not trust links in a folder that every user may write to. The
-	// folder is not mounted by a subPath: when the Secret changes, the kubelet deletes its old files, and running pods have none.
+	// Each file is mounted by its own subPath, as a plain file. The program sshd does not trust links in a folder that every user may write
+	// to. The folder is not mounted by a subPath. When the Secret changes, the kubelet deletes its old files, and running pods have none.
 	var items []corev1.KeyToPath
 	var mounts []corev1.VolumeMount
 	for _, name := range []string{privateKey, publicKey, authorizedKeys, configFile} {

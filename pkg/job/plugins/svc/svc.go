@@ -1,5 +1,5 @@
-// Package svc is the plugin that lets the pods of a Job find each other: a headless Service that gives each pod a name in the DNS, and a
-// ConfigMap with all names. A NetworkPolicy keeps other pods out.
+// Package svc is the plugin that lets the pods of a Job find each other. It makes a headless Service that gives each pod a name in the DNS,
+// and a ConfigMap with all names. A NetworkPolicy keeps other pods out.
 package svc
 
 import (

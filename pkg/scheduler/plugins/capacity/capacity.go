@@ -1,8 +1,8 @@
 // Package capacity keeps what a queue's pods use within the capability of the queue and of all its ancestors.
 //
 // Gangs are checked against their queue as a whole, by Coscheduling, when this plugin is part of the profile. This plugin checks the pods
-// that come alone: surplus members of gangs, and pods without a gang that name a queue themselves. It charges all pods. A pod that names no
-// queue is charged nowhere. The account is written on the pod with its binding.
+// that come alone. These are surplus members of gangs, and pods without a gang that name a queue themselves. It charges all pods. A pod that
+// names no queue is charged nowhere. The account is written on the pod with its binding.
 //
 // With GangPreemption in the profile, package eviction finds pods whose eviction frees the quota that a pod lacks.
 package capacity
@@ -189,7 +189,7 @@ func (c *Capacity) Unreserve(_ context.Context, cycle fwk.CycleState, pod *corev
 }
 
 // assume books the quota of a pod of a native pod group that names a queue. Upstream tries all pods of the group first and takes everything
-// back. Then it reserves for the pods that found a place, and does not ask the plugins about room again: so the pods of the group must see
+// back. Then it reserves for the pods that found a place, and does not ask the plugins about room again. So the pods of the group must see
 // each other's part of the queue. It is no charge: a charge of the same pod that comes from the API meanwhile must stay.
 func (c *Capacity) assume(pod *corev1.Pod) {
 	if account := c.tracker.Quota.Groups.AccountOf(pod); account != "" {

@@ -1,7 +1,7 @@
 // Package coscheduling starts gangs: all the pods that a job needs start together, or none does.
 //
 // If a gang's minimum exists, one pod, the scout, passes the gate. TaskPriority has the gate and the order. In its PreFilter the whole gang
-// is decided once. A yes assumes the room that the gang needs and activates the members that start; each reserves its part, and the one
+// is decided once. A yes assumes the room that the gang needs and activates the members that start. Each reserves its part, and the one
 // that completes the minimum releases them all from Permit. A no makes the gang wait, with one report, until an event can help it.
 package coscheduling
 
@@ -90,7 +90,7 @@ func New(tracker *gangs.Tracker) frameworkruntime.PluginFactory {
 // Name returns the name of the plugin.
 func (*Coscheduling) Name() string { return Name }
 
-// SignPod adds nothing to a pod's signature: the plugin limits a pod's nodes only in an exact attempt and where room is reserved. In both
+// SignPod adds nothing to a pod's signature. The plugin limits a pod's nodes only in an exact attempt and where room is reserved. In both
 // cases Filter sees every node that is tried.
 func (*Coscheduling) SignPod(context.Context, *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	return nil, nil
@@ -127,7 +127,7 @@ func (*Coscheduling) Filter(_ context.Context, cycle fwk.CycleState, _ *corev1.P
 }
 
 // PostFilter rolls the whole gang back when a member finds no node. A single member must not preempt other pods for a gang that may never
-// start; single pods and surplus are left to the plugins behind. A nomination of the member ends: it would keep room from other pods.
+// start. Single pods and surplus are left to the plugins behind. A nomination of the member ends: it would keep room from other pods.
 func (c *Coscheduling) PostFilter(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	l := limitsOf(cycle)
 	if c.tracker.Fail(pod) || l != nil && l.rejected {
@@ -194,7 +194,7 @@ func (*Coscheduling) PreBindPreFlight(_ context.Context, _ fwk.CycleState, pod *
 	return nil, fwk.NewStatus(fwk.Skip)
 }
 
-// PreBind has a member wait for its turn: the members of a large gang are released at once, and the API server refuses as many requests.
+// PreBind has a member wait for its turn. The members of a large gang are released at once, and the API server refuses as many requests.
 func (c *Coscheduling) PreBind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) *fwk.Status {
 	if !gangs.IsMember(pod) {
 		return nil

@@ -27,8 +27,8 @@ type room struct {
 	amount resources.List
 }
 
-// by returns what an event sets free: a pod that is deleted, or is nominated to a node no more; a node that is added or grows. For other events the freed room is not known. A
-// node that has grown counts as a whole: its earlier room was not counted while no member fitted there.
+// by returns what an event sets free: the pod is deleted or not nominated any more, or the node is added or grows. For other events the
+// freed room is not known. A node that has grown counts as a whole: its earlier room was not counted while no member fitted there.
 func (f *freed) by(oldObj, newObj any) (r room, known bool) {
 	if last := f.last.Load(); last != nil && last.oldObj == oldObj && last.newObj == newObj {
 		return last.room, last.known

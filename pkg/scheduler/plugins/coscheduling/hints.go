@@ -11,7 +11,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// EventsToRegister are the events of all plugins of the profile: an event that wakes a pod that such a plugin has rejected must wake the
+// EventsToRegister are the events of all plugins of the profile. An event that wakes a pod that such a plugin has rejected must wake the
 // plugin's rejected gangs. Each event is put to that plugin's own hint, with the pod that was rejected.
 func (c *Coscheduling) EventsToRegister(ctx context.Context) ([]fwk.ClusterEventWithHint, error) {
 	var events []fwk.ClusterEventWithHint
@@ -34,7 +34,7 @@ func (c *Coscheduling) EventsToRegister(ctx context.Context) ([]fwk.ClusterEvent
 	return events, nil
 }
 
-// hintFor puts an event to the hint of a plugin, if that plugin has rejected the pod's gang. It never has the queue move the pod: a gang that
+// hintFor puts an event to the hint of a plugin, if that plugin has rejected the pod's gang. It never has the queue move the pod. A gang that
 // may be helped is woken by the tracker, past the queue's back-off and in order with others.
 func (c *Coscheduling) hintFor(plugin string, hint fwk.QueueingHintFn) fwk.QueueingHintFn {
 	looksAtRoom := plugin == names.NodeResourcesFit
@@ -71,7 +71,7 @@ func mayHelpAny(logger klog.Logger, hint fwk.QueueingHintFn, pods []*corev1.Pod,
 	})
 }
 
-// askAboutAll has all hints asked about an event, although a plugin names the pods that it has rejected: it does not know the scouts that wait
+// askAboutAll has all hints asked about an event, although a plugin names the pods that it has rejected. It does not know the scouts that wait
 // in their name.
 func askAboutAll(klog.Logger, any, any) (fwk.PreQueueingHintResult, error) {
 	return fwk.PreQueueingHintResult{AllPods: true}, nil

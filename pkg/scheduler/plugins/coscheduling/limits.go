@@ -50,7 +50,7 @@ func reject(cycle fwk.CycleState, why string) (*fwk.PreFilterResult, *fwk.Status
 	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
 }
 
-// limit holds a pod to its node, and off what is reserved. The result of PreFilter is not enough: a nominated node or a hint is tried before
+// limit holds a pod to its node, and off what is reserved. The result of PreFilter is not enough. A nominated node or a hint is tried before
 // and regardless of it, so Filter checks again.
 func limit(cycle fwk.CycleState, pod *corev1.Pod, entry gangs.Entry) (*fwk.PreFilterResult, *fwk.Status) {
 	l := &limits{entry: entry, nominated: pod.Status.NominatedNodeName}

@@ -118,7 +118,7 @@ func (a *attempt) plan(ctx context.Context, cycle fwk.CycleState, node fwk.NodeI
 	return p
 }
 
-// candidates are what may be evicted from a node for the preemptor: they have a lower priority, as the preemptor has no queue.
+// candidates are what may be evicted from a node for the preemptor. They have a lower priority, as the preemptor has no queue.
 func (a *attempt) candidates(possible []*preemption.DomainVictim, order placement.EvictionOrder) []*placement.Victim {
 	var candidates []*placement.Victim
 	here := map[*placement.GangVictims][]*gang.Member{}

@@ -238,7 +238,7 @@ func TestVictimsOnANode(t *testing.T) {
 }
 
 // T6: the victims make room, whatever runs on the nodes. None of them could stay, and all are less important than the preemptor. Each gang
-// is whole or gone. If there are such victims, the search finds them; among pods of equal priority, no gang is evicted if that is not
+// is whole or gone. If there are such victims, the search finds them. Among pods of equal priority, no gang is evicted if that is not
 // needed.
 func TestT6_VictimsAreFewAndLeaveGangsWholeOrGone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

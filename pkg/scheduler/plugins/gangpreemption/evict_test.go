@@ -210,7 +210,7 @@ func TestOnlyEvictionsThatWereMadeCountAsWasted(t *testing.T) {
 }
 
 // TestAGangInAnAttemptIsRolledBackWithoutDeletingPods: its members have no node in the API yet. The rejection of the first member rolls the
-// whole gang back; when their evictions come they do not wait in Permit any more, and must not be deleted for that.
+// whole gang back. When their evictions come they do not wait in Permit any more, and must not be deleted for that.
 func TestAGangInAnAttemptIsRolledBackWithoutDeletingPods(t *testing.T) {
 	e := newEviction()
 	e.group(mustertesting.MakePodGroup("g").UID("g").MinMember(3).Phase("Inqueue").Obj())

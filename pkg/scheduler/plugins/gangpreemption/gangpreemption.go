@@ -1,6 +1,6 @@
 // Package gangpreemption has pods evicted for one that finds no room. No gang is left with fewer members than its minimum.
 //
-// A pod that a queue is charged for is a gang of one: package eviction finds its victims as for a gang. Any other pod goes to the upstream
+// A pod that a queue is charged for is a gang of one. Package eviction finds its victims as for a gang. Any other pod goes to the upstream
 // DefaultPreemption, which decides by priority and for one node. There this plugin prefers pods that no gang needs to other pods of the
 // same priority. Surplus members of a gang are such pods; otherwise it takes a gang whole, on all nodes. Everything else is upstream's:
 // which pods may preempt, disruption budgets, nominations, the evictions.

@@ -53,7 +53,7 @@ func New(tracker *gangs.Tracker) frameworkruntime.PluginFactory {
 // Name returns the name of the plugin.
 func (*NodeGroup) Name() string { return Name }
 
-// SignPod adds the node groups of the pod's queue: pods of queues that name others are filtered and scored by themselves.
+// SignPod adds the node groups of the pod's queue. Pods of queues that name others are filtered and scored by themselves.
 func (n *NodeGroup) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	path := n.tracker.Quota.NodeGroupsOf(pod, false)
 	if len(path) == 0 {

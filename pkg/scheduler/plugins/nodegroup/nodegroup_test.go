@@ -18,7 +18,7 @@ import (
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
-// newPlugin is the plugin beside four queues: "a" requires the group a, "child" is its child, "open" prefers b, and "any" names none.
+// newPlugin is the plugin beside four queues. There "a" requires the group a, "child" is its child, "open" prefers b, and "any" names none.
 func newPlugin(t *testing.T) (*NodeGroup, *gangs.Tracker) {
 	t.Helper()
 	tracker := gangs.New(clocktesting.NewFakeClock(time.Unix(1000, 0)))

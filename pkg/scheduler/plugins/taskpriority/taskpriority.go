@@ -3,7 +3,7 @@
 // Within a gang, tasks are ordered by priority, and their pods by index. Pods without a gang are ordered by priority and age, as the
 // upstream scheduler does.
 //
-// The gate is here, and not in Coscheduling, because this plugin waits for no cluster events: the queue asks the gating plugin's hints
+// The gate is here, and not in Coscheduling, because this plugin waits for no cluster events. The queue asks the gating plugin's hints
 // about every gated pod at every event. There may be many such pods. The tracker activates them itself.
 package taskpriority
 

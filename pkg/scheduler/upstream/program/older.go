@@ -61,7 +61,7 @@ func emulateOlderServer(ctx context.Context, opts *options.Options) error {
 	return nil
 }
 
-// clientConfig says how to reach the API server: by the configuration file if there is one, else by flags or from inside the cluster.
+// clientConfig says how to reach the API server. It reads the configuration file, or else flags or the environment in a cluster.
 func clientConfig(opts *options.Options) (*rest.Config, error) {
 	kubeconfig := opts.Deprecated.Kubeconfig
 	if opts.ConfigFile != "" {

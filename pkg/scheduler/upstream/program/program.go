@@ -50,7 +50,7 @@ type Program struct {
 	KeepFailureHandler bool
 }
 
-// The environment variables that set KeepInformer and KeepFailureHandler of muster-scheduler, for benchmarks: the value of a part is the
+// The environment variables that set KeepInformer and KeepFailureHandler of muster-scheduler, for benchmarks. The value of a part is the
 // difference between off and on.
 const (
 	KeepInformerVariable       = "MUSTER_KEEP_UPSTREAM_INFORMER"

@@ -119,7 +119,7 @@ func waitEstablished(ctx context.Context, client apiextensions.Interface, name s
 	})
 }
 
-// connect does what muster-scheduler does beside registering its plugins: the failure handler leaves it to the reporter to say why members of
+// connect does what muster-scheduler does beside registering its plugins. The failure handler leaves it to the reporter to say why members of
 // gangs wait. It is called after each op that creates nodes.
 func (c *cluster) connect(_ ktesting.TContext, sched *scheduler.Scheduler) error {
 	if c.tracker != nil {
