@@ -61,7 +61,7 @@ func (c *Controller) dismantle(ctx context.Context, job *batchv1alpha1.Job, grou
 // whose data is missing does not ask for room. A Job whose spec cannot run asks for nothing more. all says whether everything that may be
 // created now was created.
 func (c *Controller) run(ctx context.Context, job *batchv1alpha1.Job, s *plan.Snapshot, p *plan.Plan, local *localState) (all bool, err error) {
-	if s.Refusal != nil || s.ForeignGroup || s.Group == nil && (s.QueueProblem != nil || s.Claims.Problem != nil) {
+	if s.Blocks(plan.BlocksObjects) || s.Group == nil && s.Blocks(plan.BlocksPods) {
 		return true, nil
 	}
 	named, err := c.ensureClaims(ctx, job, s.Claims)
@@ -78,7 +78,7 @@ func (c *Controller) run(ctx context.Context, job *batchv1alpha1.Job, s *plan.Sn
 	if err := c.applyObjects(ctx, job, &local.plugins); err != nil {
 		return true, pluginError.of(err)
 	}
-	if !plan.IsAdmitted(s.Group) || !s.Claims.IsReady() {
+	if !plan.IsAdmitted(s.Group) || s.Blocks(plan.BlocksPods) || len(s.Claims.Unmade) > 0 {
 		return true, nil
 	}
 	if plan.BackoffLeft(job.Status.RestartBackoff, s.Now) > 0 {

@@ -112,7 +112,7 @@ func (c *Controller) makeClaim(ctx context.Context, job *batchv1alpha1.Job, volu
 // controlled returns what status.controlledResources should say: the plugins at work, and the claims. It returns nil if there is nothing to
 // change.
 func controlled(s *plan.Snapshot, ps *pluginState) map[string]string {
-	if s.Claims == nil || s.Held != nil {
+	if s.Claims == nil || s.Blocks(plan.BlocksStart) {
 		return nil
 	}
 	entries := s.Claims.Known

@@ -74,7 +74,7 @@ func TestSurveyOfClaims(t *testing.T) {
 			}
 			assert.Equal(t, want, found.Known)
 			assert.Equal(t, c.toMake, len(found.Unmade) == 1)
-			assert.Equal(t, c.isReady, found.IsReady())
+			assert.Equal(t, c.isReady, found.Problem == nil && len(found.Unmade) == 0)
 			if c.reason == "" {
 				assert.Nil(t, found.Problem)
 			} else {

@@ -22,44 +22,51 @@ import (
 // errEndUnknown says that a pod is gone and that the informer's handlers have not seen yet how it ended.
 var errEndUnknown = errors.New("the event of a pod that is gone is still to come")
 
-// untilMended says what a Job does that has started and whose spec cannot run now.
-const untilMended = "no pod is created, restarted or scaled away until this is mended: "
-
 // takeSnapshot reads the Job and its objects. It returns errEndUnknown if the end of a pod will be known in a moment.
 func (c *Controller) takeSnapshot(ctx context.Context, stored *batchv1alpha1.Job, next *busv1alpha1.Command, local *localState) (*plan.Snapshot, error) {
 	job := defaults.Job(stored, c.schedulerName)
-	s := &plan.Snapshot{Job: job, Command: next, Dependency: c.dependency, RestartBackoff: c.restartBackoff, LastError: local.lastError,
+	s := &plan.Snapshot{Job: job, Command: next, Dependency: c.dependency, RestartBackoff: c.restartBackoff,
 		SpecChanged: local.planned != 0 && local.planned != job.Generation, Now: c.clock.Now()}
 	if err := c.lookAtPods(ctx, s, local); err != nil {
 		return nil, err
 	}
-	if err := c.lookAtGroup(s, local); err != nil {
+	foreign, err := c.lookAtGroup(s, local)
+	if err != nil {
 		return nil, err
 	}
-	fresh := s.IsFresh()
 	if !phase.Ended(job.Status.State.Phase) {
-		s.Refusal = local.refusalOf(job)
 		s.Claims = c.surveyClaims(job)
 	}
-	if s.Refusal == nil && local.plugins.refusal != nil {
-		s.Refusal = pluginRefusal(local.plugins.refusal, fresh)
-	}
-	s.Refused = s.Refusal != nil && !fresh
-	switch {
-	case s.Refused:
-		s.Refusal = &plan.Finding{Reason: s.Refusal.Reason, Message: untilMended + s.Refusal.Message}
-	case s.Refusal != nil:
-		s.Held = s.Refusal
-	}
-	if p := job.Status.State.Phase; (p == "" || phase.Runs(p)) && !plan.IsAdmitted(s.Group) {
-		s.QueueProblem = c.checkQueue(job)
-	}
+	c.lookForBlockers(s, foreign, local)
 	s.SpecMark = local.specMark
 	s.Controlled = controlled(s, &local.plugins)
-	s.Problem = plan.ProblemOf(s)
-	s.Waiting = c.waitingFor(s)
 	s.Complete(local.unwritten)
 	return s, nil
+}
+
+// lookForBlockers adds what the Job waits for or lacks, the most important first.
+func (c *Controller) lookForBlockers(s *plan.Snapshot, foreign *plan.Finding, local *localState) {
+	p := s.Job.Status.State.Phase
+	var refusal *plan.Finding
+	if !phase.Ended(p) {
+		refusal = local.refusalOf(s.Job)
+	}
+	if refusal == nil {
+		refusal = local.plugins.finding(s)
+	}
+	s.Refuse(refusal)
+	s.Block(foreign, plan.BlocksObjects, plan.WhileLive)
+	if (p == "" || phase.Runs(p)) && !plan.IsAdmitted(s.Group) {
+		s.Block(c.checkQueue(s.Job), plan.BlocksPods, plan.WhileLive)
+	}
+	if s.Claims != nil {
+		s.Block(s.Claims.Problem, plan.BlocksPods, plan.WhileLive)
+	}
+	s.Block(local.lastError, plan.BlocksNothing, plan.Always)
+	overdue, overdueIn := plan.FindOverdue(s.Pods, s.Now)
+	s.Block(overdue, plan.BlocksNothing, plan.Always)
+	s.LookAgain = plan.Soonest(s.LookAgain, overdueIn)
+	s.Block(c.waitingFor(s), plan.BlocksNothing, plan.WhilePending)
 }
 
 // lookAtPods adds the Job's pods to the snapshot.
@@ -74,28 +81,27 @@ func (c *Controller) lookAtPods(ctx context.Context, s *plan.Snapshot, local *lo
 		return errEndUnknown
 	}
 	s.Pods, s.Ended = pods, ended
-	s.Overdue, s.OverdueIn = plan.FindOverdue(pods, s.Now)
 	if plan.OrPending(s.Job.Status.State.Phase) == batchv1alpha1.Pending {
-		s.Starting, s.StartingIn = startup.Slow(pods, s.Now)
+		s.Starting, s.LookAgain = startup.Slow(pods, s.Now)
 	}
 	return nil
 }
 
-// lookAtGroup adds the Job's PodGroup to the snapshot.
-func (c *Controller) lookAtGroup(s *plan.Snapshot, local *localState) error {
+// lookAtGroup adds the Job's PodGroup to the snapshot. It returns a finding if another owner's PodGroup has its name.
+func (c *Controller) lookAtGroup(s *plan.Snapshot, local *localState) (foreign *plan.Finding, err error) {
 	name := batchv1alpha1.PodGroupName(s.Job)
 	group, err := c.groups.PodGroups(s.Job.Namespace).Get(name)
 	switch {
 	case apierrors.IsNotFound(err):
 	case err != nil:
-		return fmt.Errorf("looking up PodGroup %s: %w", name, err)
+		return nil, fmt.Errorf("looking up PodGroup %s: %w", name, err)
 	case group.UID == local.goneGroup:
 	case metav1.IsControlledBy(group, s.Job):
 		s.Group = group
 	default:
-		s.ForeignGroup = true
+		return &plan.Finding{Reason: plan.ReasonPodGroupNameTaken, Message: fmt.Sprintf("PodGroup %s belongs to another owner", name)}, nil
 	}
-	return nil
+	return nil, nil
 }
 
 // checkQueue returns why the Job's queue does not admit it, or nil.

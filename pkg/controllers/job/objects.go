@@ -58,13 +58,17 @@ func (ps *pluginState) load(job *batchv1alpha1.Job) {
 	ps.said = ps.said.Intersection(sets.New(ps.notes...)) // texts of users that change again and again must not pile up
 }
 
-// pluginRefusal says why the plugins do not work for a Job: a Job that has nothing yet is invalid; one that has started was scaled beyond
-// what a plugin can do.
-func pluginRefusal(err error, fresh bool) *plan.Finding {
-	if fresh {
-		return &plan.Finding{Reason: plan.ReasonInvalid, Message: err.Error()}
+// finding says why the plugins do not work for a Job; nil if they do. A Job that has nothing yet is invalid. A Job that has started was
+// scaled beyond what a plugin can do.
+func (ps *pluginState) finding(s *plan.Snapshot) *plan.Finding {
+	switch {
+	case ps.refusal == nil:
+		return nil
+	case s.IsFresh():
+		return &plan.Finding{Reason: plan.ReasonInvalid, Message: ps.refusal.Error()}
+	default:
+		return &plan.Finding{Reason: eventPluginError, Message: ps.refusal.Error()}
 	}
-	return &plan.Finding{Reason: eventPluginError, Message: err.Error()}
 }
 
 // tell reports the notes of the Job, once.
@@ -122,7 +126,7 @@ func (c *Controller) applyObjects(ctx context.Context, job *batchv1alpha1.Job, p
 // holds back a status that only reports. The next one tells of the error, if it stays.
 func (c *Controller) applyFirst(ctx context.Context, s *plan.Snapshot, p *plan.Plan, local *localState) error {
 	before, after := plan.OrPending(s.Job.Status.State.Phase), p.Status.State.Phase
-	if local.plugins.set == nil || p.IsFirst || s.IsFresh() || s.Refusal != nil || s.ForeignGroup || phase.Ended(after) || plan.IsDeleted(s.Job) {
+	if local.plugins.set == nil || p.IsFirst || s.IsFresh() || s.Blocks(plan.BlocksObjects) || phase.Ended(after) || plan.IsDeleted(s.Job) {
 		return nil
 	}
 	err := c.applyObjects(ctx, s.Job, &local.plugins)

@@ -44,7 +44,7 @@ func (c *Controller) reconcile(ctx context.Context, job *batchv1alpha1.Job, loca
 		return wait, err
 	}
 	local.planned = job.Generation
-	if s.Held != nil && phase.Runs(p.Status.State.Phase) {
+	if s.Blocks(plan.BlocksStart) && phase.Runs(p.Status.State.Phase) {
 		return wait, nil
 	}
 	acting := *s.Job
@@ -52,7 +52,7 @@ func (c *Controller) reconcile(ctx context.Context, job *batchv1alpha1.Job, loca
 	failed := c.act(ctx, &acting, s, p, local)
 	wait = plan.Soonest(wait, c.announce(&acting, p, s.Now, local))
 	wait = plan.Soonest(wait, plan.NextDeadline(&acting, s.Now))
-	wait = plan.Soonest(wait, plan.Soonest(s.OverdueIn, s.StartingIn))
+	wait = plan.Soonest(wait, s.LookAgain)
 	return c.conclude(&acting, s, failed, wait, local)
 }
 
@@ -66,7 +66,7 @@ func (c *Controller) conclude(job *batchv1alpha1.Job, s *plan.Snapshot, failed e
 		local.lastError = nil
 		wait = plan.Soonest(wait, plan.RetrySoon) // the status still records it
 	}
-	if s.ForeignGroup {
+	if s.Lacks(plan.ReasonPodGroupNameTaken) {
 		// No event tells when an object of another owner is gone.
 		wait = plan.Soonest(wait, plan.RetrySoon)
 	}

@@ -89,14 +89,6 @@ func pauseAfter(count int32, start time.Duration) time.Duration {
 	return pause
 }
 
-// BackoffLeft returns how long it is until pods are created again; 0 if they are now.
-func BackoffLeft(b *batchv1alpha1.RestartBackoff, now time.Time) time.Duration {
-	if b == nil || b.Until == nil {
-		return 0
-	}
-	return max(b.Until.Sub(now), 0)
-}
-
 // backoffFinding says why no pods are created.
 func backoffFinding(b *batchv1alpha1.RestartBackoff) *Finding {
 	return &Finding{ReasonBackOff, fmt.Sprintf("restarted %d times in a row; pods are created again at %s", b.Count, b.Until.UTC().Format(time.RFC3339))}

@@ -61,6 +61,3 @@ func (s *Claims) complain(reason, format string, args ...any) {
 		s.Problem = &Finding{reason, fmt.Sprintf(format, args...)}
 	}
 }
-
-// IsReady tells whether the claims of all volumes are there, so that pods can be made.
-func (s *Claims) IsReady() bool { return s.Problem == nil && len(s.Unmade) == 0 }

@@ -5,6 +5,7 @@ import (
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	"github.com/muster-sched/muster/pkg/job/phase"
+	"github.com/muster-sched/muster/pkg/job/policy"
 )
 
 // RetrySoon is when to look again for a change without an event.
@@ -54,4 +55,24 @@ func TimeToLive(job *batchv1alpha1.Job, now time.Time) (time.Duration, bool) {
 	}
 	expiry := job.Status.State.LastTransitionTime.Add(time.Duration(*job.Spec.TTLSecondsAfterFinished) * time.Second)
 	return expiry.Sub(now), true
+}
+
+// timeLeft returns how long the Job may run on; false if there is no deadline, or the Job does not run. As in batch/v1 the time begins anew
+// at a resume.
+func timeLeft(job *batchv1alpha1.Job, now time.Time) (time.Duration, bool) {
+	if job.Spec.ActiveDeadlineSeconds == nil || job.Status.StartTime == nil || phase.IsAborted(job.Status.State.Phase) {
+		return 0, false
+	}
+	// A Job that was stored before the schema had a maximum may have more than a duration holds.
+	const longest = (1<<63-1)/int64(time.Second) - 1
+	allowed := time.Duration(min(*job.Spec.ActiveDeadlineSeconds, longest)) * time.Second
+	return job.Status.StartTime.Add(allowed + policy.ClockUnit).Sub(now), true
+}
+
+// BackoffLeft returns how long it is until pods are created again; 0 if they are now.
+func BackoffLeft(b *batchv1alpha1.RestartBackoff, now time.Time) time.Duration {
+	if b == nil || b.Until == nil {
+		return 0
+	}
+	return max(b.Until.Sub(now), 0)
 }

@@ -1,10 +1,6 @@
 package plan
 
 import (
-	"slices"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	"github.com/muster-sched/muster/pkg/job/dependency"
 	"github.com/muster-sched/muster/pkg/job/phase"
@@ -15,14 +11,6 @@ import (
 
 // ReasonDeleted says that a Job ended because it was deleted before it had come to another end.
 const ReasonDeleted = "Deleted"
-
-// IsDeleted says whether a Job is being deleted.
-func IsDeleted(job *batchv1alpha1.Job) bool { return job.DeletionTimestamp != nil }
-
-// IsOrphaning says whether a Job is deleted and its pods stay. They lose their owner reference in sequence, so each looks as if it were gone.
-func IsOrphaning(job *batchv1alpha1.Job) bool {
-	return IsDeleted(job) && slices.Contains(job.Finalizers, metav1.FinalizerOrphanDependents)
-}
 
 // endDeleted ends a deleted Job that cannot end by its pods: none runs, and no waiting pod may start, as a gang that lacks pods stays so.
 // The status holds the counts of the pods. It returns false if the Job goes on.

@@ -8,6 +8,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 )
 
 // ReasonPodOverdue says that a deleted pod still exists.
@@ -55,4 +58,16 @@ func whatKeeps(pod *corev1.Pod) string {
 		return fmt.Sprintf("node %s does not say that its containers have ended; if the node is lost for good, delete it, or remove the pod with "+
 			"kubectl delete pod --force", pod.Spec.NodeName)
 	}
+}
+
+// Awaited returns the names of pods that go soon, for a Job whose gang has not started. Pods of a higher priority need these names, and the
+// gang would start without them. A pod that is overdue is not waited for.
+func (m *Members) Awaited(p batchv1alpha1.JobPhase, now time.Time) sets.Set[string] {
+	names := sets.Set[string]{}
+	for _, pod := range m.unwanted {
+		if p == batchv1alpha1.Pending && (pod.DeletionTimestamp == nil || now.Before(pod.DeletionTimestamp.Add(OverdueAfter))) {
+			names.Insert(pod.Name)
+		}
+	}
+	return names
 }

@@ -277,7 +277,7 @@ func TestTimesMoveWithThePhaseAlone(t *testing.T) {
 
 func TestHeldJobSaysWhy(t *testing.T) {
 	job := mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)).Obj()
-	v := newPlan(&Snapshot{Job: defaults.Job(job, ""), Held: &Finding{"NotSupported", "spec.x"}, Now: time.Unix(1000, 0)})
+	v := newPlan(&Snapshot{Job: defaults.Job(job, ""), Blockers: []Blocker{{Finding: Finding{"NotSupported", "spec.x"}, Blocks: BlocksStart}}, Now: time.Unix(1000, 0)})
 	assert.Equal(t, batchv1alpha1.Pending, v.Status.State.Phase)
 	assert.Equal(t, "NotSupported", v.Status.State.Reason)
 	assert.Equal(t, "spec.x", v.Status.State.Message)
@@ -301,9 +301,9 @@ func TestLongWordsOfOthersAreCut(t *testing.T) {
 	w.look()
 	assert.Equal(t, before, &w.job.Status, "it is cut once")
 
-	held := newPlan(&Snapshot{Job: w.job, Held: &Finding{long, long}, Now: w.now})
+	held := newPlan(&Snapshot{Job: w.job, Blockers: []Blocker{{Finding: Finding{long, long}, Blocks: BlocksStart}}, Now: w.now})
 	assert.LessOrEqual(t, len(held.Status.State.Message), 1024)
-	failing := newPlan(&Snapshot{Job: w.job, LastError: &Finding{"FailedDelete", long}, Now: w.now})
+	failing := newPlan(&Snapshot{Job: w.job, Blockers: []Blocker{{Finding: Finding{"FailedDelete", long}, While: Always}}, Now: w.now})
 	assert.LessOrEqual(t, len(failing.Status.State.Message), 1024)
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -388,18 +387,6 @@ func (m *Members) Missing(jobName string, stage dependency.Stage, priorities []i
 		}
 	}
 	return found
-}
-
-// Awaited returns the names of pods that go soon, for a Job whose gang has not started. Pods of a higher priority need these names, and the
-// gang would start without them. A pod that is overdue is not waited for.
-func (m *Members) Awaited(p batchv1alpha1.JobPhase, now time.Time) sets.Set[string] {
-	names := sets.Set[string]{}
-	for _, pod := range m.unwanted {
-		if p == batchv1alpha1.Pending && (pod.DeletionTimestamp == nil || now.Before(pod.DeletionTimestamp.Add(OverdueAfter))) {
-			names.Insert(pod.Name)
-		}
-	}
-	return names
 }
 
 // RecordsEnds says whether the next status of a Job records how its gone or going pods ended, if that matters. While it restarts, failed

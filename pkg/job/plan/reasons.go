@@ -1,11 +1,56 @@
 package plan
 
 import (
-	"fmt"
+	"strings"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/job/phase"
 	"github.com/muster-sched/muster/pkg/job/validation"
+)
+
+// Finding is a reason for programs and a sentence for users.
+type Finding struct {
+	Reason, Message string
+}
+
+// Blocker is what a Job waits for or lacks.
+type Blocker struct {
+	Finding
+	// Blocks is what does not happen.
+	Blocks Extent
+	// While is when the status of the Job says it.
+	While While
+}
+
+// Extent is what a blocker blocks. Each extent includes the ones before it.
+type Extent int
+
+// The extents.
+const (
+	// BlocksNothing is of blockers that only say why.
+	BlocksNothing Extent = iota
+	// BlocksPods is of blockers for which a Job gets no pod, and no PodGroup.
+	BlocksPods
+	// BlocksObjects is of blockers for which nothing is created.
+	BlocksObjects
+	// BlocksRestarts is of blockers for which no pod is restarted or scaled away either.
+	BlocksRestarts
+	// BlocksStart is of blockers for which a Job that has nothing yet stays so.
+	BlocksStart
+)
+
+// While is when the status of a Job names a blocker.
+type While int
+
+// The times.
+const (
+	// WhileLive is while the Job is Pending or Running.
+	WhileLive While = iota
+	// WhilePending is while it is Pending.
+	WhilePending
+	// Always is also while it stops.
+	Always
 )
 
 // Reasons why a Job may not start, or what it waits for.
@@ -27,7 +72,7 @@ const (
 	ReasonEarlierPods        = "WaitingForEarlierPods"
 	ReasonBackOff            = "BackOff"
 	ReasonFailedCreate       = "FailedCreate"
-	// It is no trouble, and has no event.
+	// It has no event.
 	reasonWaitingForDependency = "WaitingForDependency"
 	// The kubelet has events about it.
 	ReasonPodNotStarted = "PodNotStarted"
@@ -42,22 +87,6 @@ func CheckSpec(job *batchv1alpha1.Job) *Finding {
 		return &Finding{ReasonNotSupported, errs.ToAggregate().Error()}
 	}
 	return nil
-}
-
-// ProblemOf returns the problem of a Job that has started, or may start; nil if nothing is known.
-func ProblemOf(s *Snapshot) *Finding {
-	switch {
-	case s.Refusal != nil:
-		return s.Refusal
-	case s.ForeignGroup:
-		return &Finding{ReasonPodGroupNameTaken, fmt.Sprintf("PodGroup %s belongs to another owner", batchv1alpha1.PodGroupName(s.Job))}
-	case s.QueueProblem != nil:
-		return s.QueueProblem
-	case s.Claims != nil && s.Claims.Problem != nil:
-		return s.Claims.Problem
-	default:
-		return s.LastError
-	}
 }
 
 // currentCondition returns the PodGroup's current condition; nil if there is none, or if it says that all is well.
@@ -98,4 +127,24 @@ func GroupFinding(group *schedulingv1beta1.PodGroup) *Finding {
 		reason = ReasonPodGroupPending
 	}
 	return &Finding{reason, current.Message}
+}
+
+// undone begins the text about a failed request, behind the reason of a phase.
+const undone = "not done yet: "
+
+// withUndone is the message of a state with the failed request.
+func withUndone(state *batchv1alpha1.JobState, why *Finding) string {
+	if state.Message == "" {
+		return undone + why.Message
+	}
+	return state.Message + "; " + undone + why.Message
+}
+
+// withoutUndone is the message of a state alone.
+func withoutUndone(state *batchv1alpha1.JobState) string {
+	why, _, isUndone := strings.Cut(state.Message, undone)
+	if !isUndone || phase.Runs(state.Phase) {
+		return state.Message
+	}
+	return strings.TrimSuffix(why, "; ")
 }

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,8 +22,6 @@ type Snapshot struct {
 	Ended []*corev1.Pod
 	// Group is the Job's PodGroup; nil if there is none.
 	Group *schedulingv1beta1.PodGroup
-	// ForeignGroup says that another owner's PodGroup has the name of the Job's.
-	ForeignGroup bool
 	// Command to execute; nil if there is none.
 	Command *busv1alpha1.Command
 	// Claims of the Job's volumes; nil if it has ended.
@@ -36,27 +35,12 @@ type Snapshot struct {
 	// Dependency is the condition of tasks whose dependsOn names none.
 	Dependency batchv1alpha1.DependencyCondition
 
-	// Refusal is why the spec cannot run; nil if it can.
-	Refusal *Finding
-	// Held is why the Job may not start; nil if it may, or has started.
-	Held *Finding
-	// Refused says that the Job has started and that its spec is one that cannot run: nothing can be started anew.
-	Refused bool
-	// QueueProblem is why the queue does not admit the Job; it is set only before the admission.
-	QueueProblem *Finding
-	// Problem is the problem of a Pending or Running Job; nil if nothing.
-	Problem *Finding
-	// LastError is the error of the last attempt to act; nil if nothing.
-	LastError *Finding
-	// Overdue is the finding about pods that do not go; nil if nothing. overdueIn is when there may be; 0 if time changes nothing.
-	Overdue   *Finding
-	OverdueIn time.Duration
-	// Waiting is what the Job waits for while it is Pending; nil if nothing is known.
-	Waiting *Finding
-	// Starting says which pod has had a node for long and does not run; empty if there is none. startingIn is when there may be; 0 if time
-	// changes nothing.
-	Starting   string
-	StartingIn time.Duration
+	// Blockers are what the Job waits for or lacks, the most important first.
+	Blockers []Blocker
+	// Starting says which pod has had a node for long and does not run; empty if there is none.
+	Starting string
+	// LookAgain is when a pod may be overdue, or have had a node for long; 0 if time changes nothing.
+	LookAgain time.Duration
 
 	// RestartBackoff is how long the first pause between two restarts is; 0 if there are none.
 	RestartBackoff time.Duration
@@ -64,14 +48,45 @@ type Snapshot struct {
 	Now time.Time
 }
 
-// Finding is a reason for programs and a sentence for users.
-type Finding struct {
-	Reason, Message string
+// Refuse adds why the spec cannot run; nil if it can. A Job that has nothing yet does not start. A Job that has started keeps what it has.
+func (s *Snapshot) Refuse(why *Finding) {
+	switch {
+	case why == nil:
+	case s.IsFresh():
+		s.Block(why, BlocksStart, WhileLive)
+	default:
+		s.Block(&Finding{why.Reason, untilMended + why.Message}, BlocksRestarts, WhileLive)
+	}
+}
+
+// untilMended says what a Job does that has started and whose spec cannot run now.
+const untilMended = "no pod is created, restarted or scaled away until this is mended: "
+
+// Block adds a blocker behind the others; nothing if why is nil.
+func (s *Snapshot) Block(why *Finding, blocks Extent, while While) {
+	if why != nil {
+		s.Blockers = append(s.Blockers, Blocker{*why, blocks, while})
+	}
+}
+
+// Blocks says whether any blocker reaches so far.
+func (s *Snapshot) Blocks(extent Extent) bool {
+	return slices.ContainsFunc(s.Blockers, func(b Blocker) bool { return b.Blocks >= extent })
+}
+
+// Lacks says whether there is a blocker with that reason.
+func (s *Snapshot) Lacks(reason string) bool {
+	return slices.ContainsFunc(s.Blockers, func(b Blocker) bool { return b.Reason == reason })
+}
+
+// isRefused says that the Job has started and that its spec is one that cannot run: nothing can be started anew.
+func (s *Snapshot) isRefused() bool {
+	return slices.ContainsFunc(s.Blockers, func(b Blocker) bool { return b.Blocks == BlocksRestarts })
 }
 
 // Complete adds to the Job the records that its stored status lacks.
 func (s *Snapshot) Complete(unwritten *Unwritten) {
-	if s.Refused {
+	if s.isRefused() {
 		s.Job = withRoomForAll(s.Job, s.Pods, s.Ended)
 	}
 	unwritten.addTo(&s.Job.Status)

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,24 +15,31 @@ import (
 // Explanation returns the explanation of a Job with that status, beside the reason of its phase; nil if nothing is.
 func (s *Snapshot) Explanation(status *batchv1alpha1.JobStatus) *Finding {
 	p := status.State.Phase
-	switch {
-	case !phase.Runs(p), IsDeleted(s.Job):
-		return nil
-	case s.Held != nil:
-		return s.Held
-	case s.Problem != nil && p == batchv1alpha1.Pending && s.Problem.Reason == ReasonFailedCreate && s.Waiting != nil && lacksRoom(s.Group):
-		return &Finding{s.Waiting.Reason, s.Waiting.Message + "; " + undone + s.Problem.Message} // the refused pods are not what it waits for
-	case s.Problem != nil:
-		return s.Problem
-	case s.Overdue != nil:
-		return s.Overdue
-	case BackoffLeft(status.RestartBackoff, s.Now) > 0:
-		return backoffFinding(status.RestartBackoff)
-	case p == batchv1alpha1.Pending:
-		return s.Waiting
-	default:
+	if !phase.Runs(p) || IsDeleted(s.Job) {
 		return nil
 	}
+	first := s.first(func(b *Blocker) bool { return b.While != WhilePending })
+	waiting := s.first(func(b *Blocker) bool { return b.While == WhilePending && p == batchv1alpha1.Pending })
+	switch {
+	case first != nil && first.Reason == ReasonFailedCreate && waiting != nil && lacksRoom(s.Group):
+		return &Finding{waiting.Reason, waiting.Message + "; " + undone + first.Message} // the refused pods are not what it waits for
+	case first != nil:
+		return first
+	case BackoffLeft(status.RestartBackoff, s.Now) > 0:
+		return backoffFinding(status.RestartBackoff)
+	default:
+		return waiting
+	}
+}
+
+// first returns the first blocker that fits; nil if there is none.
+func (s *Snapshot) first(fits func(*Blocker) bool) *Finding {
+	for i := range s.Blockers {
+		if fits(&s.Blockers[i]) {
+			return &s.Blockers[i].Finding
+		}
+	}
+	return nil
 }
 
 // explain says what a live Job waits for or lacks, or else why it is in its phase. For a Job that stops, or has stopped, it says
@@ -42,12 +48,11 @@ func (s *Snapshot) Explanation(status *batchv1alpha1.JobStatus) *Finding {
 // If nothing is in the way of a Job, it says which task waits for which.
 func explain(s *Snapshot, status *batchv1alpha1.JobStatus, stage dependency.Stage) {
 	if !phase.Runs(status.State.Phase) {
-		trouble := s.LastError
-		if trouble == nil && status.Terminating > 0 {
-			trouble = s.Overdue
-		}
-		if trouble != nil && status.State.Phase == s.Job.Status.State.Phase {
-			status.State.Message = withUndone(&status.State, trouble)
+		why := s.first(func(b *Blocker) bool {
+			return b.While == Always && (b.Reason != ReasonPodOverdue || status.Terminating > 0)
+		})
+		if why != nil && status.State.Phase == s.Job.Status.State.Phase {
+			status.State.Message = withUndone(&status.State, why)
 		}
 		return
 	}
@@ -142,24 +147,4 @@ func withoutCondition(conditions []batchv1alpha1.JobCondition, p batchv1alpha1.J
 		}
 	}
 	return others
-}
-
-// undone begins the text about a failed request, behind the reason of a phase.
-const undone = "not done yet: "
-
-// withUndone is the message of a state with the failed request.
-func withUndone(state *batchv1alpha1.JobState, trouble *Finding) string {
-	if state.Message == "" {
-		return undone + trouble.Message
-	}
-	return state.Message + "; " + undone + trouble.Message
-}
-
-// withoutUndone is the message of a state alone.
-func withoutUndone(state *batchv1alpha1.JobState) string {
-	why, _, isUndone := strings.Cut(state.Message, undone)
-	if !isUndone || phase.Runs(state.Phase) {
-		return state.Message
-	}
-	return strings.TrimSuffix(why, "; ")
 }

@@ -91,7 +91,10 @@ func (w *world) lookAndCrash(at crash) *Plan {
 	w.unwritten.addTo(&filled.Status)
 	w.unwritten = nil
 	told := RecordsEnds(w.job)
-	s := &Snapshot{Job: filled, Pods: pods, Ended: ends, Command: w.command, SpecMark: mark, Refused: w.refused, Now: w.now, RestartBackoff: w.restartBackoff}
+	s := &Snapshot{Job: filled, Pods: pods, Ended: ends, Command: w.command, SpecMark: mark, Now: w.now, RestartBackoff: w.restartBackoff}
+	if w.refused {
+		s.Block(&Finding{}, BlocksRestarts, WhileLive)
+	}
 	result := newPlan(s)
 	if first := firstStatus(&Snapshot{Job: filled, Now: w.now}, result); first != nil {
 		if at != beforeWrite {
