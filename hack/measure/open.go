@@ -7,7 +7,7 @@ var open = map[string]int{
 	"fields of a circle of types: pkg/scheduler/gangs":  78,
 	"methods of a circle of types: pkg/scheduler/gangs": 208,
 
-	"files in one knot: pkg/controllers/job":            33,
+	"files in one knot: pkg/controllers/job":            20,
 	"fields of a circle of types: pkg/controllers/job":  32,
 	"methods of a circle of types: pkg/controllers/job": 87,
 
@@ -18,7 +18,7 @@ var open = map[string]int{
 	"calls in pkg/scheduler that pass a consequence on, but in Apply": 102,
 
 	"lines of the scheduler and of what it shares with admission": 21371,
-	"lines of pkg/controllers/job + pkg/job/plan":                 5429,
+	"lines of pkg/controllers/job + pkg/job/plan":                 5312,
 
 	"concepts: gang admission":                37,
 	"sentences of comments that are too long": 176,

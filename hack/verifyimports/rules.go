@@ -128,7 +128,7 @@ var moreOfUpstream = map[string][]string{
 	"test/integration/plainprogram/scheduler": {upstream + "/cmd/kube-scheduler/app"},
 	"pkg/controllers/job":                     {upstream + "/pkg/controller/util/consistency"},
 	// The templates of a Job's pods are completed as the API server does with pods.
-	"pkg/job/plan": {upstream + "/pkg/apis/core/v1"},
+	"pkg/job/build": {upstream + "/pkg/apis/core/v1"},
 	// Both programs must mean the same by a system-critical pod.
 	"pkg/gang": {upstream + "/pkg/apis/scheduling"},
 }

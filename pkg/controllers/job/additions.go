@@ -10,17 +10,17 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/muster-sched/muster/pkg/controllers/worker"
-	"github.com/muster-sched/muster/pkg/job/plan"
+	"github.com/muster-sched/muster/pkg/job/build"
 )
 
 // additionsIn returns the additions to pods of that namespace that the informers know.
-func (c *Controller) additionsIn(namespace string) plan.Additions {
+func (c *Controller) additionsIn(namespace string) build.Additions {
 	limitRanges, err := c.limitRanges.LimitRanges(namespace).List(labels.Everything())
 	if err != nil {
 		limitRanges = nil // only a mistake in an index can cause this; the first pod shows what it really asks for
 	}
 	slices.SortFunc(limitRanges, func(a, b *corev1.LimitRange) int { return cmp.Compare(a.Name, b.Name) })
-	return plan.Additions{LimitRanges: limitRanges, OverheadOf: c.overheadOf}
+	return build.Additions{LimitRanges: limitRanges, OverheadOf: c.overheadOf}
 }
 
 func (c *Controller) overheadOf(runtimeClass string) corev1.ResourceList {

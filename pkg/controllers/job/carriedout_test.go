@@ -12,6 +12,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/job/build"
 	"github.com/muster-sched/muster/pkg/job/plan"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
@@ -27,7 +28,7 @@ func TestNoPodIsCreatedInAPause(t *testing.T) {
 	job.Status.RestartBackoff = &batchv1alpha1.RestartBackoff{Count: 3, Last: metav1.NewTime(d.time.Now().Add(-5 * time.Second)), Until: &until}
 	d.shows(job)
 	group := mustertesting.MakePodGroup(batchv1alpha1.PodGroupName(job)).UID("group").Obj()
-	group.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(job, plan.JobKind)}
+	group.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(job, build.JobKind)}
 	group.Status.Phase = schedulingv1beta1.PodGroupInqueue
 	d.shows(group)
 	created := func() int {

@@ -13,6 +13,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/job/build"
 	"github.com/muster-sched/muster/pkg/job/plan"
 	"github.com/muster-sched/muster/pkg/job/policy"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
@@ -52,7 +53,7 @@ func TestACommandIsExecutedIfTheAPIStillHasIt(t *testing.T) {
 func TestWhatAPolicyAnswersIsChecked(t *testing.T) {
 	job := mustertesting.MakeJob("j").UID("u").Task(mustertesting.MakeTask("a", 1)).Obj()
 	pod := func(uid string, p corev1.PodPhase) *corev1.Pod {
-		pod := plan.NewPod(job, &job.Spec.Tasks[0], 0)
+		pod := build.Pod(job, &job.Spec.Tasks[0], 0)
 		pod.UID, pod.Status.Phase = types.UID(uid), p
 		return pod
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/build"
 	"github.com/muster-sched/muster/pkg/job/phase"
 	"github.com/muster-sched/muster/pkg/job/plan"
 	"github.com/muster-sched/muster/pkg/job/volumes"
@@ -93,7 +94,7 @@ func (c *Controller) makeClaim(ctx context.Context, job *batchv1alpha1.Job, volu
 				batchv1alpha1.JobNameKey:      job.Name,
 				batchv1alpha1.JobNamespaceKey: job.Namespace,
 			},
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, plan.JobKind)},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, build.JobKind)},
 		},
 		Spec: *volume.VolumeClaim.DeepCopy(),
 	})

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/build"
 	"github.com/muster-sched/muster/pkg/job/plan"
 	"github.com/muster-sched/muster/pkg/job/volumes"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
@@ -20,7 +21,7 @@ func TestSurveyOfClaims(t *testing.T) {
 	owner := mustertesting.MakeJob("j").UID("u").Obj()
 	theirs := &corev1.PersistentVolumeClaim{}
 	ours := &corev1.PersistentVolumeClaim{}
-	ours.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, plan.JobKind)}
+	ours.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, build.JobKind)}
 	going := theirs.DeepCopy()
 	going.DeletionTimestamp = &metav1.Time{}
 

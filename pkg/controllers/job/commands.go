@@ -17,6 +17,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	"github.com/muster-sched/muster/pkg/controllers/worker"
+	"github.com/muster-sched/muster/pkg/job/build"
 	"github.com/muster-sched/muster/pkg/job/plan"
 )
 
@@ -187,11 +188,11 @@ func (c *Controller) commandHandler() cache.ResourceEventHandler {
 // jobOfCommand returns the key of the Job that a Command names: one of the Command's own namespace.
 func jobOfCommand(obj any) ([]string, error) {
 	command, ok := obj.(*busv1alpha1.Command)
-	if !ok || command.TargetObject == nil || command.TargetObject.Kind != plan.JobKind.Kind {
+	if !ok || command.TargetObject == nil || command.TargetObject.Kind != build.JobKind.Kind {
 		return nil, nil
 	}
 	// An unreadable version names no group.
-	if group, _ := schema.ParseGroupVersion(command.TargetObject.APIVersion); group.Group != plan.JobKind.Group {
+	if group, _ := schema.ParseGroupVersion(command.TargetObject.APIVersion); group.Group != build.JobKind.Group {
 		return nil, nil
 	}
 	return []string{command.Namespace + "/" + command.TargetObject.Name}, nil

@@ -18,6 +18,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/job/build"
 	"github.com/muster-sched/muster/pkg/job/plan"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
@@ -81,11 +82,11 @@ func (d *desk) runsTwo(job *batchv1alpha1.Job, record batchv1alpha1.TaskRecord) 
 	job.Status.TaskRecords = []batchv1alpha1.TaskRecord{record}
 	d.shows(job)
 	group := mustertesting.MakePodGroup(batchv1alpha1.PodGroupName(job)).UID("group").Obj()
-	group.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(job, plan.JobKind)}
+	group.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(job, build.JobKind)}
 	group.Status.Phase = schedulingv1beta1.PodGroupRunning
 	d.shows(group)
 	for index := range int32(2) {
-		pod := plan.NewPod(job, &job.Spec.Tasks[0], index)
+		pod := build.Pod(job, &job.Spec.Tasks[0], index)
 		pod.UID, pod.Status.Phase = types.UID(pod.Name), corev1.PodRunning
 		d.shows(pod)
 		d.came(pod)

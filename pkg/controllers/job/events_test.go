@@ -18,6 +18,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/job/build"
 	"github.com/muster-sched/muster/pkg/job/plan"
 	"github.com/muster-sched/muster/pkg/job/policy"
 	"github.com/muster-sched/muster/pkg/job/startup"
@@ -203,7 +204,7 @@ func TestALostAnswerLosesNoEvent(t *testing.T) {
 			d.stands(mustertesting.MakeJob("j").UID("u").Task(mustertesting.MakeTask("a", 1)), batchv1alpha1.Running, 0)
 			d.time.SetTime(d.time.Now().Add(time.Hour + 300*time.Millisecond))
 			d.shows(&busv1alpha1.Command{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "c", UID: "c"},
-				Action: string(busv1alpha1.AbortJobAction), TargetObject: metav1.NewControllerRef(d.job(), plan.JobKind)})
+				Action: string(busv1alpha1.AbortJobAction), TargetObject: metav1.NewControllerRef(d.job(), build.JobKind)})
 			d.instruments.register(metrics.NewKubeRegistry().MustRegister)
 			lost := false
 			d.muster.PrependReactor("update", "jobs", func(action clienttesting.Action) (bool, runtime.Object, error) {

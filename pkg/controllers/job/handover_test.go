@@ -14,6 +14,7 @@ import (
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/build"
 	"github.com/muster-sched/muster/pkg/job/defaults"
 	"github.com/muster-sched/muster/pkg/job/plan"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
@@ -33,7 +34,7 @@ func TestAHandOverAnswersNothingTwice(t *testing.T) {
 			d.shows(job)
 			failed := func(generation string) *corev1.Pod {
 				filled := defaults.Job(job, "")
-				pod := plan.NewPod(filled, &filled.Spec.Tasks[0], 0)
+				pod := build.Pod(filled, &filled.Spec.Tasks[0], 0)
 				pod.Annotations[batchv1alpha1.PodGenerationAnnotation] = generation
 				pod.UID, pod.Spec.NodeName, pod.Status.Phase = types.UID("generation-"+generation), "n", corev1.PodFailed
 				return pod

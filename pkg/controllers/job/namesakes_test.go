@@ -19,6 +19,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/job/build"
 	"github.com/muster-sched/muster/pkg/job/plan"
 	"github.com/muster-sched/muster/pkg/job/volumes"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
@@ -29,7 +30,7 @@ import (
 func TestOnlyWhatWasSeenIsDeleted(t *testing.T) {
 	meta := func(job *batchv1alpha1.Job) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: job.Namespace, Name: "it", UID: "seen",
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, plan.JobKind)}}
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, build.JobKind)}}
 	}
 	pods, groups := corev1.SchemeGroupVersion.WithResource("pods"), schedulingv1beta1.SchemeGroupVersion.WithResource("podgroups")
 	for name, c := range map[string]struct {
@@ -88,7 +89,7 @@ func commandFor(job *batchv1alpha1.Job, name string, action busv1alpha1.Action) 
 	return &busv1alpha1.Command{
 		ObjectMeta:   metav1.ObjectMeta{Namespace: job.Namespace, Name: name, UID: mustertesting.MakePod("x").UID(name).Obj().UID},
 		Action:       string(action),
-		TargetObject: metav1.NewControllerRef(job, plan.JobKind),
+		TargetObject: metav1.NewControllerRef(job, build.JobKind),
 	}
 }
 
@@ -125,7 +126,7 @@ func TestAnObjectThatIsBeingDeletedIsNotUpdated(t *testing.T) {
 			d := newDesk(t)
 			job := d.stands(mustertesting.MakeJob("j").Plugin("svc").Task(mustertesting.MakeTask("a", 1)), batchv1alpha1.Pending)
 			live := &corev1.Service{ObjectMeta: metav1.ObjectMeta{
-				Namespace: job.Namespace, Name: "j", UID: "ours", OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, plan.JobKind)},
+				Namespace: job.Namespace, Name: "j", UID: "ours", OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, build.JobKind)},
 			}}
 			if isDeleted {
 				live.DeletionTimestamp, live.Finalizers = &metav1.Time{Time: time.Unix(1000, 0)}, []string{"a/finalizer"}
@@ -152,7 +153,7 @@ func TestAClaimOfAnotherOwnerIsLeftAlone(t *testing.T) {
 			job := d.stands(builder.Volume(volume), batchv1alpha1.Pending)
 			claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: volume.VolumeClaimName, UID: "c"}}
 			if isOurs {
-				claim.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(job, plan.JobKind)}
+				claim.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(job, build.JobKind)}
 			}
 			require.NoError(t, d.kube.Tracker().Add(claim))
 			require.NoError(t, d.settles())

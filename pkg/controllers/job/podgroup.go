@@ -12,6 +12,7 @@ import (
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/job/build"
 	"github.com/muster-sched/muster/pkg/job/plan"
 )
 
@@ -20,10 +21,10 @@ import (
 func (c *Controller) ensureGroup(
 	ctx context.Context, whole *batchv1alpha1.Job, p *plan.Plan, group *schedulingv1beta1.PodGroup,
 ) (*schedulingv1beta1.PodGroup, error) {
-	job := plan.GangOf(whole, p.Stage)
+	job := build.GangOf(whole, p.Stage)
 	groups := c.muster.SchedulingV1beta1().PodGroups(job.Namespace)
 	if group == nil {
-		created, err := groups.Create(ctx, plan.NewPodGroup(job, c.priorityOf, c.additionsIn(job.Namespace)), metav1.CreateOptions{})
+		created, err := groups.Create(ctx, build.PodGroup(job, c.priorityOf, c.additionsIn(job.Namespace)), metav1.CreateOptions{})
 		if err != nil {
 			return nil, fmt.Errorf("creating PodGroup %s: %w", batchv1alpha1.PodGroupName(job), err)
 		}
@@ -34,7 +35,7 @@ func (c *Controller) ensureGroup(
 	if apiequality.Semantic.DeepEqual(wanted, group.Spec) {
 		return group, nil
 	}
-	if !p.Members.SomeWait(p.Stage) && apiequality.Semantic.DeepEqual(c.wantedSpec(plan.GangOf(whole, p.Stage.Whole()), group), group.Spec) {
+	if !p.Members.SomeWait(p.Stage) && apiequality.Semantic.DeepEqual(c.wantedSpec(build.GangOf(whole, p.Stage.Whole()), group), group.Spec) {
 		return group, nil
 	}
 	changed := group.DeepCopy()
@@ -49,7 +50,7 @@ func (c *Controller) ensureGroup(
 
 // wantedSpec is the wanted spec of the Job's PodGroup. Additions by other clients for tasks and topology stay.
 func (c *Controller) wantedSpec(job *batchv1alpha1.Job, group *schedulingv1beta1.PodGroup) schedulingv1beta1.PodGroupSpec {
-	wanted := plan.GroupSpec(job, c.priorityOf, c.additionsIn(job.Namespace))
+	wanted := build.GroupSpec(job, c.priorityOf, c.additionsIn(job.Namespace))
 	wanted.NetworkTopology = group.Spec.NetworkTopology
 	if wanted.SubGroupPolicy == nil {
 		wanted.SubGroupPolicy = group.Spec.SubGroupPolicy

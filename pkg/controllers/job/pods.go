@@ -15,6 +15,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/controllers/worker"
+	"github.com/muster-sched/muster/pkg/job/build"
 	"github.com/muster-sched/muster/pkg/job/order"
 	"github.com/muster-sched/muster/pkg/job/plan"
 )
@@ -72,9 +73,9 @@ func (c *Controller) createPods(
 ) (all bool, failed error) {
 	create := func(m plan.Missing) error {
 		task := &job.Spec.Tasks[m.Task]
-		pod := plan.NewPod(job, task, m.Index)
+		pod := build.Pod(job, task, m.Index)
 		local.plugins.set.MutatePod(pod, task, m.Index)
-		plan.Tie(pod, group)
+		build.Tie(pod, group)
 		return c.createPod(ctx, job, pod)
 	}
 	isPatient := local.noPodsFrom.IsZero() || c.clock.Now().Sub(local.noPodsFrom) < order.Patience

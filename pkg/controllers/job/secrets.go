@@ -15,7 +15,7 @@ import (
 	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
-	"github.com/muster-sched/muster/pkg/job/plan"
+	"github.com/muster-sched/muster/pkg/job/build"
 	"github.com/muster-sched/muster/pkg/job/plugins/plugin"
 )
 
@@ -47,7 +47,7 @@ func (a *secretAccess) binding(ctx context.Context, job *batchv1alpha1.Job, name
 	return &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: job.Namespace, Name: name, Labels: plugin.PodsOf(job),
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, plan.JobKind)},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, build.JobKind)},
 		},
 		Subjects: []rbacv1.Subject{*self},
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: secretsRole},

@@ -14,7 +14,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
-	"github.com/muster-sched/muster/pkg/job/plan"
+	"github.com/muster-sched/muster/pkg/job/build"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -39,7 +39,7 @@ func TestSecretsOfAJobThatHasEnded(t *testing.T) {
 			job := d.stands(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)), batchv1alpha1.Completed)
 			meta := metav1.ObjectMeta{Namespace: job.Namespace, Name: "j-ssh", UID: "s"}
 			owned := meta
-			owned.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(job, plan.JobKind)}
+			owned.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(job, build.JobKind)}
 			d.shows(&rbacv1.RoleBinding{ObjectMeta: owned})
 			if c.owned {
 				meta = owned
@@ -67,7 +67,7 @@ func TestARightTakesTime(t *testing.T) {
 	d.shows(&rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: job.Namespace, Name: "j-ssh", UID: "b", CreationTimestamp: metav1.NewTime(d.time.Now()),
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, plan.JobKind)},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, build.JobKind)},
 		},
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: secretsRole},
 	})
@@ -98,7 +98,7 @@ func TestAnEndedJobHasNoTroubleWithoutARight(t *testing.T) {
 			job := d.stands(mustertesting.MakeJob("j").Plugin("ssh").Task(mustertesting.MakeTask("a", 1)), batchv1alpha1.Completed)
 			binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{
 				Namespace: job.Namespace, Name: "j-ssh", UID: "b", CreationTimestamp: metav1.NewTime(d.time.Now().Add(-age)),
-				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, plan.JobKind)},
+				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, build.JobKind)},
 			}}
 			d.shows(binding)
 			if age < 0 {

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
-	"github.com/muster-sched/muster/pkg/job/plan"
+	"github.com/muster-sched/muster/pkg/job/build"
 	"github.com/muster-sched/muster/pkg/job/plugins/plugin"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
@@ -54,7 +54,7 @@ func TestAJobWaitsForItsRSAKey(t *testing.T) {
 			job := d.stands(mustertesting.MakeJob("j").Plugin("ssh", "--ssh-key-type=rsa").Task(mustertesting.MakeTask("a", 1)), batchv1alpha1.Pending)
 			if secret != nil {
 				secret.ObjectMeta = metav1.ObjectMeta{Namespace: job.Namespace, Name: "j-ssh", UID: "s", Labels: plugin.PodsOf(job),
-					OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, plan.JobKind)}}
+					OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, build.JobKind)}}
 				d.shows(secret)
 			}
 			require.NoError(t, d.settles())

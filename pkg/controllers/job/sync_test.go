@@ -32,6 +32,7 @@ import (
 	musterfake "github.com/muster-sched/muster/pkg/client/clientset/versioned/fake"
 	"github.com/muster-sched/muster/pkg/client/informers/externalversions"
 	"github.com/muster-sched/muster/pkg/controllers/worker"
+	"github.com/muster-sched/muster/pkg/job/build"
 	"github.com/muster-sched/muster/pkg/job/defaults"
 	"github.com/muster-sched/muster/pkg/job/plan"
 	"github.com/muster-sched/muster/pkg/job/plugins/plugin"
@@ -253,12 +254,12 @@ func (d *desk) stands(builder *mustertesting.JobWrapper, p batchv1alpha1.JobPhas
 	job.Generation = 1
 	filled := defaults.Job(job, "")
 	for _, index := range indexes {
-		pod := plan.NewPod(filled, &filled.Spec.Tasks[0], index)
+		pod := build.Pod(filled, &filled.Spec.Tasks[0], index)
 		pod.UID, pod.Status.Phase = types.UID(pod.Name), corev1.PodRunning
 		pod.Spec.NodeName = "n"
 		d.shows(pod)
 	}
-	group := plan.NewPodGroup(filled, d.priorityOf, plan.Additions{})
+	group := build.PodGroup(filled, d.priorityOf, build.Additions{})
 	group.UID, group.Status.Phase = "g", schedulingv1beta1.PodGroupInqueue
 	d.shows(group)
 	d.shows(job)
@@ -302,7 +303,7 @@ func TestWhatCannotBeDeletedIsSaid(t *testing.T) {
 			}
 			job := d.stands(builder, c.phase, c.pods...)
 			service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: "j", UID: "s",
-				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, plan.JobKind)}}}
+				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, build.JobKind)}}}
 			d.shows(service)
 			client := &d.muster.Fake
 			if c.resource == "pods" || c.resource == "services" {
@@ -336,7 +337,7 @@ func TestAnObjectThatCannotBeDeletedBlocksNothing(t *testing.T) {
 		d := newDesk(t)
 		job := d.stands(mustertesting.MakeJob("j").TTL(60).Task(mustertesting.MakeTask("a", 1)), batchv1alpha1.Completed)
 		d.shows(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: "j", UID: "s",
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, plan.JobKind)}}})
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, build.JobKind)}}})
 		refuses(&d.kube.Fake, "delete", "services")
 		refuses(&d.muster.Fake, "delete", "podgroups")
 		_, err := d.looks()

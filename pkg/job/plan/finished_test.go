@@ -11,6 +11,7 @@ import (
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/build"
 	"github.com/muster-sched/muster/pkg/job/defaults"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
@@ -34,7 +35,7 @@ func (w *world) quorum() int32 {
 	stage := w.look().Stage
 	filled := defaults.Job(w.job, "")
 	filled.Spec = *stage.Gang(&filled.Spec)
-	return GroupSpec(filled, func(string) int32 { return 0 }, Additions{}).MinMember
+	return build.GroupSpec(filled, func(string) int32 { return 0 }, build.Additions{}).MinMember
 }
 
 // TestAResumeRunsWhatFailedAgain: a gang of three that a failure has aborted is whole again and can succeed. The failed pod may still be

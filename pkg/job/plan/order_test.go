@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/build"
 	"github.com/muster-sched/muster/pkg/job/dependency"
 	"github.com/muster-sched/muster/pkg/job/policy"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
@@ -40,7 +41,7 @@ func TestPodsWaitForNamesOfHigherPriorities(t *testing.T) {
 	job.Status.Version, job.Status.State.Phase = 1, batchv1alpha1.Pending
 	earlier := *job
 	earlier.Status.Version = 0
-	going := NewPod(&earlier, &job.Spec.Tasks[1], 0)
+	going := build.Pod(&earlier, &job.Spec.Tasks[1], 0)
 	due := time.Unix(1000, 0)
 	going.DeletionTimestamp = &metav1.Time{Time: due}
 	all := newPodSet(job, []*corev1.Pod{going}, nil)
@@ -58,9 +59,9 @@ func TestHigherIndexesGoFirst(t *testing.T) {
 	job := mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 12)).Task(mustertesting.MakeTask("b", 2)).Obj()
 	var pods []*corev1.Pod
 	for _, place := range []Missing{{0, 2}, {1, 0}, {0, 11}, {0, 1}, {1, 1}, {0, 10}} {
-		pods = append(pods, NewPod(job, &job.Spec.Tasks[place.Task], place.Index))
+		pods = append(pods, build.Pod(job, &job.Spec.Tasks[place.Task], place.Index))
 	}
-	gone := NewPod(job, &batchv1alpha1.TaskSpec{Name: "gone"}, 0)
+	gone := build.Pod(job, &batchv1alpha1.TaskSpec{Name: "gone"}, 0)
 	var names []string
 	for _, pod := range HighestFirst(job, append(pods, gone)) {
 		names = append(names, pod.Name)

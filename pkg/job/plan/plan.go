@@ -1,4 +1,4 @@
-// Package plan computes the next state of a Job: its status, the pods to delete and to create, and the objects that it needs.
+// Package plan computes the next state of a Job: its status, and the pods to delete and to create.
 //
 // Make is the door. It takes a Snapshot (snapshot.go) and returns a Plan. TimingOf says when the status of a plan is written.
 package plan

@@ -148,3 +148,8 @@ func withoutUndone(state *batchv1alpha1.JobState) string {
 	}
 	return strings.TrimSuffix(why, "; ")
 }
+
+// IsAdmitted says whether the PodGroup's queue has admitted it, so that its pods may be created.
+func IsAdmitted(group *schedulingv1beta1.PodGroup) bool {
+	return group != nil && group.Status.Phase.Admitted()
+}

@@ -17,6 +17,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	"github.com/muster-sched/muster/pkg/controllers/job/ended"
+	"github.com/muster-sched/muster/pkg/job/build"
 	"github.com/muster-sched/muster/pkg/job/defaults"
 	"github.com/muster-sched/muster/pkg/job/phase"
 	"github.com/muster-sched/muster/pkg/job/policy"
@@ -138,7 +139,7 @@ func (w *world) lookAndCrash(at crash) *Plan {
 	if !w.refused && !IsDeleted(w.job) && !w.now.Before(untilOf(result.Status.RestartBackoff)) && phase.Runs(result.Status.State.Phase) && (at != whileActing || len(victims) == 0) {
 		filled.Status = *result.Status
 		for _, m := range wanted {
-			pod := NewPod(filled, &filled.Spec.Tasks[m.Task], m.Index)
+			pod := build.Pod(filled, &filled.Spec.Tasks[m.Task], m.Index)
 			require.False(w.t, w.isToGo(pod), "%s is created, and is to go", pod.Name)
 			w.create(pod)
 		}

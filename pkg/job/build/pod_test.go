@@ -1,4 +1,4 @@
-package plan
+package build
 
 import (
 	"testing"
@@ -26,7 +26,7 @@ func TestNewPodIsWhatClientsExpect(t *testing.T) {
 	job.Spec.Tasks[0].Template.Spec.InitContainers = []corev1.Container{{Name: "init", Image: "i"}}
 	job.Spec.Tasks[0].Template.Finalizers = []string{"not/copied"}
 	filled := defaults.Job(job, "volcano")
-	pod := NewPod(filled, &filled.Spec.Tasks[0], 1)
+	pod := Pod(filled, &filled.Spec.Tasks[0], 1)
 
 	assert.Equal(t, "ns/j-a-1", pod.Namespace+"/"+pod.Name)
 	assert.Equal(t, map[string]string{
@@ -55,7 +55,7 @@ func TestAPodNamesThePodGroupThatWasChangedForIt(t *testing.T) {
 	job := defaults.Job(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)).Obj(), "")
 	group := mustertesting.MakePodGroup("g").Obj()
 	group.ResourceVersion, group.Generation = "17", 1
-	pod := NewPod(job, &job.Spec.Tasks[0], 0)
+	pod := Pod(job, &job.Spec.Tasks[0], 0)
 	pod.Annotations[schedulingv1beta1.GroupResourceVersionAnnotation] = "99" // of the template
 	Tie(pod, group)
 	assert.NotContains(t, pod.Annotations, schedulingv1beta1.GroupResourceVersionAnnotation)
@@ -67,7 +67,7 @@ func TestAPodNamesThePodGroupThatWasChangedForIt(t *testing.T) {
 func TestTemplateGoesBeforeJob(t *testing.T) {
 	job := defaults.Job(mustertesting.MakeJob("j").PriorityClass("low").SchedulerName("volcano").
 		Task(mustertesting.MakeTask("a", 1).PriorityClass("high").SchedulerName("other")).Obj(), "")
-	pod := NewPod(job, &job.Spec.Tasks[0], 0)
+	pod := Pod(job, &job.Spec.Tasks[0], 0)
 	assert.Equal(t, "high", pod.Spec.PriorityClassName)
 	assert.Equal(t, "other", pod.Spec.SchedulerName)
 }
@@ -123,7 +123,7 @@ func TestGroupFollowsTheJob(t *testing.T) {
 	job := defaults.Job(mustertesting.MakeJob("j").UID("u").Queue("q").PriorityClass("high").MinAvailable(3).Label("l", "1").
 		Annotation("a", "2").Annotation(corev1.LastAppliedConfigAnnotation, "{}").
 		Task(mustertesting.MakeTask("ps", 1)).Task(mustertesting.MakeTask("w", 4).MinAvailable(2)).Obj(), "")
-	group := NewPodGroup(job, func(string) int32 { return 0 }, Additions{})
+	group := PodGroup(job, func(string) int32 { return 0 }, Additions{})
 	assert.Equal(t, "j-u", group.Name)
 	assert.Equal(t, int32(3), group.Spec.MinMember)
 	assert.Equal(t, map[string]int32{"ps": 1, "w": 2}, group.Spec.MinTaskMember)
@@ -131,19 +131,6 @@ func TestGroupFollowsTheJob(t *testing.T) {
 	assert.Equal(t, "high", group.Spec.PriorityClassName)
 	assert.Equal(t, map[string]string{"l": "1"}, group.Labels)
 	assert.Equal(t, map[string]string{"a": "2"}, group.Annotations)
-}
-
-func TestReadyIsWhatThePodSays(t *testing.T) {
-	pod := mustertesting.MakePod("p").Obj()
-	pod.Status.Phase = corev1.PodRunning
-	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Ready: true}}
-	assert.False(t, isReady(pod), "a readiness gate may be closed")
-	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}
-	assert.False(t, isReady(pod))
-	pod.Status.Conditions[0].Status = corev1.ConditionTrue
-	assert.True(t, isReady(pod))
-	pod.Status.Phase = corev1.PodSucceeded
-	assert.False(t, isReady(pod))
 }
 
 // TestTheClassOfAPodGroup: it is the Job's, unless each template names a lower class.
@@ -185,7 +172,7 @@ func TestAPodCarriesOnlyTheAccountOfItsJob(t *testing.T) {
 		template.Annotations[key], template.Labels[key] = "blue", "blue"
 	}
 	template.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{}
-	pod := NewPod(job, &job.Spec.Tasks[0], 0)
+	pod := Pod(job, &job.Spec.Tasks[0], 0)
 	for _, keys := range []map[string]string{pod.Annotations, pod.Labels} {
 		for key, value := range keys {
 			assert.NotEqual(t, "blue", value, key)

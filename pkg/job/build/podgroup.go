@@ -1,4 +1,4 @@
-package plan
+package build
 
 import (
 	"cmp"
@@ -12,8 +12,8 @@ import (
 	"github.com/muster-sched/muster/pkg/job/dependency"
 )
 
-// NewPodGroup builds the Job's PodGroup. The Job has its defaults filled in, and its spec is the one for its gang.
-func NewPodGroup(job *batchv1alpha1.Job, priorityOf PriorityFunc, added Additions) *schedulingv1beta1.PodGroup {
+// PodGroup builds the Job's PodGroup. The Job has its defaults filled in, and its spec is the one for its gang.
+func PodGroup(job *batchv1alpha1.Job, priorityOf PriorityFunc, added Additions) *schedulingv1beta1.PodGroup {
 	annotations := maps.Clone(job.Annotations)
 	// A copy of the Job's manifest would be wrong for the PodGroup.
 	delete(annotations, corev1.LastAppliedConfigAnnotation)
@@ -78,11 +78,6 @@ func subGroups(task *batchv1alpha1.TaskSpec) schedulingv1beta1.SubGroupPolicySpe
 		LabelSelector:  &metav1.LabelSelector{MatchLabels: map[string]string{batchv1alpha1.TaskSpecKey: task.Name}},
 		MatchLabelKeys: []string{batchv1alpha1.PartitionIDKey},
 	}
-}
-
-// IsAdmitted says whether the PodGroup's queue has admitted it, so that its pods may be created.
-func IsAdmitted(group *schedulingv1beta1.PodGroup) bool {
-	return group != nil && group.Status.Phase.Admitted()
 }
 
 // GangOf is the Job in the form for its gang in a stage.

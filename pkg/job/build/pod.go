@@ -1,4 +1,5 @@
-package plan
+// Package build builds the objects of a Job: its pods and its PodGroup.
+package build
 
 import (
 	"strconv"
@@ -12,9 +13,9 @@ import (
 	"github.com/muster-sched/muster/pkg/job/volumes"
 )
 
-// NewPod builds the pod of a task's index. The Job has its defaults filled in; its status says which incarnation. The pod belongs to the
+// Pod builds the pod of a task's index. The Job has its defaults filled in; its status says which incarnation. The pod belongs to the
 // Job's PodGroup, and to no other queue, user or group, whatever the template says: only what the Job names was judged.
-func NewPod(job *batchv1alpha1.Job, task *batchv1alpha1.TaskSpec, index int32) *corev1.Pod {
+func Pod(job *batchv1alpha1.Job, task *batchv1alpha1.TaskSpec, index int32) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:            policy.PodName(job.Name, task.Name, index),
