@@ -32,3 +32,26 @@ func TestChargedTo(t *testing.T) {
 		assert.Equal(t, c.want, ChargedTo(pod, c.accounts), name)
 	}
 }
+
+// TestAPodIsChargedOnceItsKubeletHasTakenIt: who may create pods can name any node and any amount.
+func TestAPodIsChargedOnceItsKubeletHasTakenIt(t *testing.T) {
+	scheduled := func(status corev1.ConditionStatus) []corev1.PodCondition {
+		return []corev1.PodCondition{{Type: corev1.PodInitialized, Status: corev1.ConditionTrue}, {Type: corev1.PodScheduled, Status: status}}
+	}
+	for name, c := range map[string]struct {
+		status  corev1.PodStatus
+		account map[string]string
+		want    string
+	}{
+		"created with a node":            {corev1.PodStatus{Phase: corev1.PodPending}, nil, ""},
+		"it was gated or waited before":  {corev1.PodStatus{Phase: corev1.PodPending, Conditions: scheduled(corev1.ConditionFalse)}, nil, ""},
+		"its kubelet has taken it":       {corev1.PodStatus{Phase: corev1.PodPending, Conditions: scheduled(corev1.ConditionTrue)}, nil, "q"},
+		"it runs":                        {corev1.PodStatus{Phase: corev1.PodRunning}, nil, "q"},
+		"its node does not answer":       {corev1.PodStatus{Phase: corev1.PodUnknown}, nil, "q"},
+		"a scheduler of ours charged it": {corev1.PodStatus{Phase: corev1.PodPending}, map[string]string{schedulingv1beta1.ChargedToAnnotation: "r"}, "r"},
+	} {
+		pod := &corev1.Pod{Spec: corev1.PodSpec{NodeName: "n"}, Status: c.status}
+		pod.Annotations = c.account
+		assert.Equal(t, c.want, ChargedTo(pod, Accounts{HasGroup: true, Group: "q"}), name)
+	}
+}

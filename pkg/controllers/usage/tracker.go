@@ -454,7 +454,8 @@ func (t *Tracker) accountOf(pod *corev1.Pod, group string, last seat) string {
 	return ledger.ChargedTo(pod, accounts)
 }
 
-// TakesSeat says whether a pod takes up a part of its group's minimum. It is bound and has not failed, or has succeeded.
+// TakesSeat says whether a pod takes up a part of its group's minimum. It is bound and has not failed, or has succeeded. A pod that was created
+// with a node takes none before its kubelet has taken it.
 func TakesSeat(pod *corev1.Pod) bool {
 	switch pod.Status.Phase {
 	case corev1.PodSucceeded:
@@ -462,7 +463,7 @@ func TakesSeat(pod *corev1.Pod) bool {
 	case corev1.PodFailed:
 		return false
 	}
-	return pod.Spec.NodeName != ""
+	return pod.Spec.NodeName != "" && !ledger.AwaitsKubelet(pod)
 }
 
 // larger is the larger amount of each resource in either.
