@@ -105,16 +105,17 @@ func WillingFirst(asks func(*corev1.Pod) bool) func(a, b *Member) int {
 	}
 }
 
-// MayBeEvicted says whether a pod may ever be evicted for other pods. It may not if it is being deleted, or is of an upstream pod group. The
+// MayBeEvicted says whether a pod may ever be evicted for other pods. It may not if it goes soon, or is of an upstream pod group. The
 // caller looks at its priority, and at what it says itself (AsksToStay).
 func MayBeEvicted(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp == nil && pod.Annotations[corev1.MirrorPodAnnotationKey] == "" && pod.Spec.SchedulingGroup == nil
+	return (pod.DeletionTimestamp == nil || Lingers(pod)) && pod.Annotations[corev1.MirrorPodAnnotationKey] == "" && pod.Spec.SchedulingGroup == nil
 }
 
-// AsksToStay says whether a pod says itself that it must not be evicted. It has a key of Volcano's for that, or a DaemonSet owns it. Anybody can
-// write that on a pod. So it counts where priority decides, and not for what a queue has borrowed from other queues.
+// AsksToStay says whether a pod says itself that it must not be evicted. It has a key of Volcano's for that, a DaemonSet owns it, or it is being
+// deleted and Lingers. Anybody can write that on a pod. So it counts where priority decides, and not for what a queue has borrowed from
+// other queues.
 func AsksToStay(pod *corev1.Pod) bool {
-	return IsOfDaemonSet(pod) || AnnotationOrLabel(pod, batchv1alpha1.PodPreemptableKey) == "false"
+	return IsOfDaemonSet(pod) || Lingers(pod) || AnnotationOrLabel(pod, batchv1alpha1.PodPreemptableKey) == "false"
 }
 
 // IsOfDaemonSet says whether a pod names a DaemonSet as its controller. It could go to no other node then. It may name one that does

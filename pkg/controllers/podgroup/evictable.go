@@ -45,7 +45,7 @@ func (a *admission) evictables(classes map[string]int32) []evictable {
 	var all []evictable
 	for _, pod := range a.tracker.Pods() {
 		key := usage.GroupOf(pod)
-		if groups[key] != nil {
+		if groups[key] != nil && !gang.Lingers(pod) { // no gang needs one that lingers
 			pods[key] = append(pods[key], pod)
 		} else if account, amount, charged := a.tracker.Ledger().Charged(pod.UID); charged && mayBeEvicted(pod) {
 			unit := quota.Unit{Account: account, Priority: corev1helpers.PodPriority(pod), Requests: amount, AsksToStay: gang.AsksToStay(pod)}

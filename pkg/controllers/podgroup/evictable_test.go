@@ -3,6 +3,7 @@ package podgroup
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -95,6 +96,8 @@ func TestAPodGroupThatReclaimCouldSeatIsAdmitted(t *testing.T) {
 		"a sibling is about to start":           {func(s *reclaimStage) { s.admitGang("r", "b", "high", 12) }, "a", "low", "6", true},
 		"and asks to stay":                      {func(s *reclaimStage) { s.admitGang("r", "b", "high", 12, keep) }, "a", "low", "6", true},
 		"and the owner never preempts":          {func(s *reclaimStage) { s.admitGang("r", "b", "high", 12, keep) }, "a", "patient", "6", true},
+		"siblings' pods take years to end":      {func(s *reclaimStage) { s.run("r", "b", "low", 4, 0, linger) }, "a", "low", "6", true},
+		"pods of its queue take years to end":   {func(s *reclaimStage) { s.run("r", "q", "low", 2, 0, linger) }, "q", "high", "6", false},
 		"it never preempts what runs":           {func(s *reclaimStage) { s.run("r", "b", "low", 4, 0) }, "a", "patient", "6", false},
 		"a lower priority runs in its queue":    {func(s *reclaimStage) { s.run("r", "q", "low", 2, 0) }, "q", "high", "6", true},
 		"the same priority runs in its queue":   {func(s *reclaimStage) { s.run("r", "q", "high", 2, 0) }, "q", "high", "6", false},
@@ -118,6 +121,11 @@ func TestAPodGroupThatReclaimCouldSeatIsAdmitted(t *testing.T) {
 			assert.Equal(t, c.want, s.isIn(group), "%+v", s.admission.decision("default/waits", "waits"))
 		})
 	}
+}
+
+// linger has a pod be deleted with a grace period of years.
+func linger(pod *corev1.Pod) {
+	pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &metav1.Time{Time: time.Now().AddDate(30, 0, 0)}, ptr.To[int64](1<<30)
 }
 
 func keepFirst(pod *corev1.Pod) {

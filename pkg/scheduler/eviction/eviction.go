@@ -98,7 +98,7 @@ func (s *Search) census(nodes []fwk.NodeInfo, claimant *gangs.Claimant) *census 
 		for _, info := range node.GetPods() {
 			pod := info.GetPod()
 			switch {
-			case going.Has(pod.UID) || isGoing(pod):
+			case isGoing(pod) || going.Has(pod.UID) && !gang.Lingers(pod):
 				c.leaving = append(c.leaving, leaver(info))
 				if pod.DeletionTimestamp != nil {
 					c.mayChangeAt(pod.DeletionTimestamp.Add(stuckAfter))
@@ -120,7 +120,7 @@ func (c *census) add(info fwk.PodInfo) {
 	key, inGang := gangs.KeyOf(pod)
 	switch {
 	case !mayGo(pod):
-	case !inGang:
+	case !inGang || gang.Lingers(pod): // no gang needs one that lingers
 		c.singles = append(c.singles, info)
 	default:
 		if c.gangs[key] == nil {
@@ -136,7 +136,7 @@ const stuckAfter = 30 * time.Second
 
 // isGoing says whether a pod is being deleted, and may be expected to be gone soon.
 func isGoing(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp != nil && time.Since(pod.DeletionTimestamp.Time) < stuckAfter
+	return pod.DeletionTimestamp != nil && !gang.Lingers(pod) && time.Since(pod.DeletionTimestamp.Time) < stuckAfter
 }
 
 // mayGo says whether a pod may be evicted at all, whatever it says itself.

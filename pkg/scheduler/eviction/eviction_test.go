@@ -11,6 +11,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 
 	"github.com/muster-sched/muster/pkg/scheduler/gangs"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
@@ -33,8 +34,10 @@ func TestWhoIsAskedForAGang(t *testing.T) {
 	daemon := pod("daemon").Obj()
 	daemon.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "d", Controller: &controller}}
 	going, stuck := pod("going").Terminating(time.Now()).Obj(), pod("stuck").Terminating(time.Now().Add(-2*stuckAfter)).Obj()
+	lingers := pod("lingers").Group("g").Terminating(time.Now().Add(time.Hour)).Obj()
+	lingers.DeletionGracePeriodSeconds = ptr.To[int64](3600)
 	pods := []*corev1.Pod{
-		pod("single").Obj(), pod("member").Group("g").Obj(), pod("high").Priority(10).Obj(), daemon, going, stuck,
+		lingers, pod("single").Obj(), pod("member").Group("g").Obj(), pod("high").Priority(10).Obj(), daemon, going, stuck,
 		pod("mirror").Annotation(corev1.MirrorPodAnnotationKey, "x").Obj(), pod("critical").Priority(2_000_000_000).Obj(),
 		pod("native").NativeGroup("n").Obj(),
 	}
@@ -46,8 +49,8 @@ func TestWhoIsAskedForAGang(t *testing.T) {
 		claimant gangs.Claimant
 		singles  []string
 	}{
-		"by priority alone": {gangs.Claimant{Priority: 10}, []string{"single", "daemon"}},
-		"by shares, too":    {gangs.Claimant{Priority: 0, Account: "q"}, []string{"single", "high", "daemon"}},
+		"by priority alone": {gangs.Claimant{Priority: 10}, []string{"single", "daemon", "lingers"}},
+		"by shares, too":    {gangs.Claimant{Priority: 0, Account: "q"}, []string{"single", "high", "daemon", "lingers"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			found := s.census(infos, &c.claimant)

@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-base/metrics"
 	"k8s.io/utils/clock"
+
+	"github.com/muster-sched/muster/pkg/gang"
 )
 
 // useWithin is added to the victims' grace periods. A preemptor that is not bound by then has wasted its evictions.
@@ -39,11 +41,7 @@ func (e *Evictions) Begin(preemptor types.UID, node string, victim *corev1.Pod) 
 		e.waste(preemptor)
 		made = eviction{node: node}
 	}
-	grace := int64(corev1.DefaultTerminationGracePeriodSeconds)
-	if seconds := victim.Spec.TerminationGracePeriodSeconds; seconds != nil {
-		grace = *seconds
-	}
-	if until := e.clock.Now().Add(time.Duration(grace)*time.Second + useWithin); until.After(made.until) {
+	if until := e.clock.Now().Add(gang.GraceOf(victim) + useWithin); until.After(made.until) {
 		made.until = until
 	}
 	made.count++

@@ -4,6 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/quota"
 )
 
@@ -34,7 +35,7 @@ func (v *Victims) EvictFor(overuse quota.Overuse, pods []*corev1.Pod) {
 	uids := make([]types.UID, 0, len(pods))
 	for _, pod := range pods {
 		uids = append(uids, pod.UID)
-		if gone := v.t.clock.Now().Add(graceOf(pod)); gone.After(until) {
+		if gone := v.t.clock.Now().Add(min(gang.GraceOf(pod), gang.LongestGrace)); gone.After(until) {
 			until = gone
 		}
 	}
@@ -50,8 +51,9 @@ func (v *Victims) EvictFor(overuse quota.Overuse, pods []*corev1.Pod) {
 	}
 }
 
-// lowers says whether a pod is still to be evicted because its account uses more than it may: pods without a gang have no claims.
+// lowers says whether a pod is still to be evicted because its account uses more than it may: pods without a gang have no claims, nor have those
+// that are being deleted.
 func (v *Victims) lowers(pod types.UID) bool {
 	_, m := v.t.find(pod)
-	return m == nil || v.claimed(pod, noUID)
+	return m == nil || m.Terminating || v.claimed(pod, noUID)
 }

@@ -33,6 +33,21 @@ type repair struct {
 	reason, message string
 }
 
+// graceFor is the grace period that the repair gives to a pod, nil for the pod's own. Room beyond a share or a capability is given back in time.
+func (job repair) graceFor(pod *corev1.Pod) *int64 {
+	if job.reason == Reclaimed || job.reason == aboveCapability {
+		return gang.BoundedGrace(pod)
+	}
+	return nil
+}
+
+// deletes are the options that an eviction deletes a pod with.
+func (job repair) deletes(pod *corev1.Pod) *metav1.DeleteOptions {
+	options := metav1.NewPreconditionDeleteOptions(string(pod.UID))
+	options.GracePeriodSeconds = job.graceFor(pod)
+	return options
+}
+
 // repairKind is the kind of the write.
 type repairKind string
 
@@ -168,7 +183,7 @@ func (r *repairer) work(ctx context.Context) {
 
 func (r *repairer) do(ctx context.Context, job repair) error {
 	pod, err := r.pods.Pods(job.namespace).Get(job.name)
-	if err != nil || pod.UID != job.uid || pod.DeletionTimestamp != nil || !r.isDue(job) {
+	if err != nil || pod.UID != job.uid || pod.DeletionTimestamp != nil && (!gang.Lingers(pod) || job.graceFor(pod) == nil) || !r.isDue(job) {
 		return nil //nolint:nilerr // it is gone; the informer is up to date or will be
 	}
 	switch job.kind {
@@ -194,7 +209,7 @@ func (r *repairer) evict(ctx context.Context, pod *corev1.Pod, job repair) error
 	case err != nil:
 		return err
 	}
-	if err := r.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, *metav1.NewPreconditionDeleteOptions(string(pod.UID))); err != nil {
+	if err := r.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, *job.deletes(pod)); err != nil {
 		return ignoreGone(err)
 	}
 	r.evicted(pod, job.reason)
@@ -229,7 +244,7 @@ func disruption(pod *corev1.Pod, message string) ([]byte, error) {
 func (r *repairer) evictGently(ctx context.Context, pod *corev1.Pod, job repair) error {
 	err := r.client.CoreV1().Pods(pod.Namespace).EvictV1(ctx, &policyv1.Eviction{
 		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
-		DeleteOptions: metav1.NewPreconditionDeleteOptions(string(pod.UID)),
+		DeleteOptions: job.deletes(pod),
 	})
 	switch {
 	case apierrors.IsTooManyRequests(err):

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -19,6 +20,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
@@ -210,6 +212,54 @@ func TestAnEvictionIsNotHeldUpByAnOldVersionOfThePod(t *testing.T) {
 	})
 	r.queue.Add(evictionOf(pod))
 	require.Eventually(t, func() bool { return isGone(client, "m") }, 10*time.Second, time.Millisecond)
+}
+
+// TestRoomOfOthersIsGivenBackInTime: a pod has its own grace period, but at most ten minutes where it uses what is not its queue's. So it is if
+// its owner has deleted it.
+func TestRoomOfOthersIsGivenBackInTime(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind          repairKind
+		reason        string
+		own           int64
+		deleted, want *int64
+		stays         bool
+	}{
+		"borrowed, a short grace period":  {kind: makeRoom, reason: Reclaimed, own: 60},
+		"borrowed, a long one":            {kind: makeRoom, reason: Reclaimed, own: 1 << 40, want: ptr.To[int64](600)},
+		"above a capability, a long one":  {kind: lowerUsage, reason: aboveCapability, own: 1 << 40, want: ptr.To[int64](600)},
+		"for a higher priority":           {kind: makeRoom, reason: Preempted, own: 1 << 40},
+		"borrowed, and deleted for long":  {kind: makeRoom, reason: Reclaimed, own: 60, deleted: ptr.To[int64](1 << 40), want: ptr.To[int64](600)},
+		"borrowed, and it goes soon":      {kind: makeRoom, reason: Reclaimed, own: 60, deleted: ptr.To[int64](60), stays: true},
+		"deleted for long, by a priority": {kind: makeRoom, reason: Preempted, own: 60, deleted: ptr.To[int64](1 << 40), stays: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := memberNamed("m").Node("n").Obj()
+			pod.Spec.TerminationGracePeriodSeconds = &c.own
+			if c.deleted != nil {
+				pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds, pod.Finalizers = &metav1.Time{Time: time.Now()}, c.deleted, []string{"example.com/kept"}
+			}
+			r, client := repairs(t, []*corev1.Pod{pod}, []*corev1.Pod{pod})
+			job := evictionOf(pod)
+			job.kind, job.reason = c.kind, c.reason
+			require.NoError(t, r.do(t.Context(), job))
+			var made []*metav1.DeleteOptions
+			for _, action := range client.Actions() {
+				switch action := action.(type) {
+				case clienttesting.DeleteActionImpl:
+					made = append(made, &action.DeleteOptions)
+				case clienttesting.CreateActionImpl:
+					made = append(made, action.Object.(*policyv1.Eviction).DeleteOptions)
+				}
+			}
+			if c.stays {
+				require.Empty(t, made)
+				return
+			}
+			require.Len(t, made, 1)
+			assert.Equal(t, c.want, made[0].GracePeriodSeconds)
+			assert.Equal(t, pod.UID, *made[0].Preconditions.UID)
+		})
+	}
 }
 
 // TestEachEvictionHasAnEvent: it says why, whatever the pod was evicted for.

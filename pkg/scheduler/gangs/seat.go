@@ -82,7 +82,11 @@ func (t *Tracker) newSeat(found *placement.Seat, c *Claimant, now time.Time) (ma
 				continue
 			}
 			made.leaving.Insert(pod.UID)
-			if gone := now.Add(graceOf(pod)); gone.After(made.until) {
+			grace := gang.GraceOf(pod)
+			if v.Rule == quota.ByShare {
+				grace = min(grace, gang.LongestGrace)
+			}
+			if gone := now.Add(grace); gone.After(made.until) {
 				made.until = gone
 			}
 			if v.Rule != quota.NotAllowed {
@@ -122,15 +126,6 @@ func waitingFor(victims int, who string) string {
 		return "waiting until 1 pod has gone that was evicted for the " + who
 	}
 	return fmt.Sprintf("waiting until %d pods have gone that were evicted for the %s", victims, who)
-}
-
-// graceOf is how long a pod may take to end.
-func graceOf(pod *corev1.Pod) time.Duration {
-	seconds := int64(corev1.DefaultTerminationGracePeriodSeconds)
-	if own := pod.Spec.TerminationGracePeriodSeconds; own != nil {
-		seconds = *own
-	}
-	return time.Duration(seconds) * time.Second
 }
 
 // gone notes that a pod has left its node. When no victim of a gang is left, on nodes or in its queue, its members are activated.
