@@ -13,10 +13,10 @@ var consequences = map[string]bool{
 	"settleRepair": true, "heldIsFree": true,
 }
 
-// applies is the one function that may call them.
-const applies = "Apply"
+// applies begins the names of the functions that may call them: apply, and the functions that only it calls.
+const applies = "apply"
 
-// passedOn lists the calls that pass a consequence on by hand: all in the folder but those in Apply.
+// passedOn lists the calls that pass a consequence on by hand: all in the folder but those in apply.
 func passedOn(packages []checked, folder string) (places []string) {
 	for _, c := range packages {
 		if c.folder != folder && !strings.HasPrefix(c.folder, folder+"/") {
@@ -24,7 +24,7 @@ func passedOn(packages []checked, folder string) (places []string) {
 		}
 		for _, file := range c.files {
 			for _, decl := range file.Decls {
-				if f, ok := decl.(*ast.FuncDecl); ok && f.Name.Name != applies {
+				if f, ok := decl.(*ast.FuncDecl); ok && !strings.HasPrefix(f.Name.Name, applies) {
 					places = append(places, c.passesOn(f, folder)...)
 				}
 			}

@@ -117,7 +117,7 @@ func newCensus() *census { return &census{gangs: map[gangs.Key]map[types.UID]fwk
 // add counts a pod if it may be evicted.
 func (c *census) add(info fwk.PodInfo) {
 	pod := info.GetPod()
-	key, inGang := gangs.KeyOf(pod)
+	key, inGang := gang.KeyOf(pod)
 	switch {
 	case !mayGo(pod):
 	case !inGang || gang.Lingers(pod): // no gang needs one that lingers

@@ -141,24 +141,24 @@ func (d *dispatcher) nextActions(key Key) Actions {
 	}
 	now := d.t.clock.Now()
 	d.endWhatIsLate(g, now)
-	var e effects
+	var e gang.Effects
 	if last := g.decision; last != nil && !last.woken && !last.wakeAt.IsZero() {
 		if last.woken = !now.Before(last.wakeAt); !last.woken {
-			e.add(lookIn(last.wakeAt.Sub(now)))
+			e.Add(gang.LookIn(last.wakeAt.Sub(now)))
 		}
 	}
 	status := d.t.status(g)
 	needs, more := d.actionsFor(g, status, now)
 	actions.add(needs)
-	e.add(more)
+	e.Add(more)
 	if g.inPermit {
 		actions.add(g.settlePermit(status))
 	}
 	if !status.Until.IsZero() {
-		e.add(lookIn(status.Until.Sub(now)))
+		e.Add(gang.LookIn(status.Until.Sub(now)))
 	}
 	if g.attempt != nil {
-		e.add(lookIn(g.attempt.deadline.Sub(now)))
+		e.Add(gang.LookIn(g.attempt.deadline.Sub(now)))
 	}
 	d.t.apply(g, e)
 	return actions
@@ -179,7 +179,7 @@ func (d *dispatcher) endWhatIsLate(g *group, now time.Time) {
 }
 
 // actionsFor is what a gang in a phase needs.
-func (d *dispatcher) actionsFor(g *group, status gang.Status, now time.Time) (a Actions, e effects) {
+func (d *dispatcher) actionsFor(g *group, status gang.Status, now time.Time) (a Actions, e gang.Effects) {
 	switch status.Phase {
 	case gang.Running:
 		d.t.WaitList.sharing.runs(g)
@@ -195,7 +195,7 @@ func (d *dispatcher) actionsFor(g *group, status gang.Status, now time.Time) (a 
 		a.Activate = pods(g.nextToCome())
 	case gang.Ready:
 		if last := g.decision; last != nil && now.Before(last.nextAt) {
-			e = lookIn(last.nextAt.Sub(now))
+			e = gang.LookIn(last.nextAt.Sub(now))
 			break
 		}
 		if scout := d.nextScout(g); scout != nil {
@@ -321,20 +321,20 @@ func (d *dispatcher) tick() (Actions, []repair) {
 	d.t.apply(nil, d.t.WaitList.sweepPodSeats(now))
 	d.t.WaitList.book.Tick(now)
 	d.t.Victims.searchAgain(now)
-	d.t.apply(nil, effects{})
+	d.t.apply(nil, gang.Effects{})
 	var repairs []repair
 	for _, g := range d.t.gangs {
 		repairs = append(repairs, (&repairRules{d.t}).repairsOf(g, now)...)
-		var e effects
+		var e gang.Effects
 		if g.underRepair && d.t.isRepairOver(g, now) {
-			e = only(toSettle)
+			e = gang.Only(gang.ToSettle)
 		}
 		if !d.isAtRest(g) {
 			d.replaceScout(g, now)
 			g.inPermit = true
-			e.add(only(toLook))
+			e.Add(gang.Only(gang.ToLook))
 		}
-		if e != (effects{}) {
+		if e != (gang.Effects{}) {
 			d.t.apply(g, e)
 		}
 	}

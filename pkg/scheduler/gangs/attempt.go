@@ -91,13 +91,13 @@ func (t *Tracker) Enter(pod *corev1.Pod) Entry {
 }
 
 // turnAway notes that the scheduling cycle of a member ends without a decision on it.
-func (g *group) turnAway(m *gang.Member) effects {
+func (g *group) turnAway(m *gang.Member) gang.Effects {
 	g.turnedAway = true
 	if g.scout.uid != m.UID {
-		return effects{}
+		return gang.Effects{}
 	}
 	g.scout.called = time.Time{} // it has come
-	return only(toLook)
+	return gang.Only(gang.ToLook)
 }
 
 // LimitsOf is the room that is reserved against a single pod or surplus. It is empty for a member of a gang that is placed as a whole.
@@ -125,7 +125,7 @@ func (t *Tracker) Reserve(pod *corev1.Pod) bool {
 	if m == nil || m.State == gang.Bound {
 		return true // bound by another scheduler; Permit rejects it
 	}
-	if key, _ := KeyOf(pod); key != g.key && !g.Seated() {
+	if key, _ := gang.KeyOf(pod); key != g.key && !g.Seated() {
 		t.apply(g, g.turnAway(m))
 		return false
 	}
@@ -135,7 +135,7 @@ func (t *Tracker) Reserve(pod *corev1.Pod) bool {
 }
 
 // took ends the assumption for a member that has its room now.
-func (t *Tracker) took(g *group, m *gang.Member) (e effects) {
+func (t *Tracker) took(g *group, m *gang.Member) (e gang.Effects) {
 	a := g.attempt
 	if a == nil || !a.take(m) {
 		return e
@@ -144,7 +144,7 @@ func (t *Tracker) took(g *group, m *gang.Member) (e effects) {
 		a.deadline = more // the members come
 	}
 	if a.order != nil {
-		e = only(toLook) // the next may come now
+		e = gang.Only(gang.ToLook) // the next may come now
 	}
 	t.assumeQuota(g)
 	return e
@@ -168,27 +168,27 @@ func (t *Tracker) Unreserve(pod *corev1.Pod) {
 	if m == nil || m.State == gang.Bound || m.State == gang.Waiting {
 		return // gone; or the API has bound it after all; or it held nothing
 	}
-	was, e := m.State, only(nodeFreed)
+	was, e := m.State, gang.Only(gang.NodeFreed)
 	g.setState(m, gang.Waiting)
 	switch {
 	case was == gang.Released && g.Counts(m) && g.podGroup.exists && t.isAdmitted(g) && !g.Seated():
 		if g.SeatedWith(append(g.membersToCome(), m)) {
-			e.add(t.placeAnew(g, m, pod.Spec.NodeName))
+			e.Add(t.placeAnew(g, m, pod.Spec.NodeName))
 			t.apply(g, e)
 			return
 		}
-		e.add(t.rollBack(g, noUID)) // the minimum was raised since the release: placing this one alone is not enough
+		e.Add(t.rollBack(g, noUID)) // the minimum was raised since the release: placing this one alone is not enough
 	case was == gang.Reserved && g.attempt != nil:
-		e.add(t.rollBack(g, pod.UID))
+		e.Add(t.rollBack(g, pod.UID))
 	}
-	e.add(g.change())
+	e.Add(g.change())
 	t.apply(g, e)
 }
 
 // placeAnew takes a member whose binding has failed into an attempt: the others are bound, or about to be, so the gang is not decided
 // again. The member's room stays assumed, so that no waiting gang takes it meanwhile; it ranks before everything but system-critical pods;
 // and the first time it is tried at once.
-func (t *Tracker) placeAnew(g *group, m *gang.Member, node string) (e effects) {
+func (t *Tracker) placeAnew(g *group, m *gang.Member, node string) (e gang.Effects) {
 	now := t.clock.Now()
 	if g.attempt == nil {
 		a := newAttempt()
@@ -200,8 +200,8 @@ func (t *Tracker) placeAnew(g *group, m *gang.Member, node string) (e effects) {
 		a.deadline = a.startAt.Add(t.settings.args.PermitTimeout.Duration)
 		g.attempt, g.scout, g.decision = a, scout{}, nil
 		t.attempting[g.key] = g
-		e = lookIn(a.startAt.Sub(now))
-		e.add(lookIn(a.deadline.Sub(now)))
+		e = gang.LookIn(a.startAt.Sub(now))
+		e.Add(gang.LookIn(a.deadline.Sub(now)))
 	}
 	g.attempt.assume(m, node)
 	g.attempt.failed.Insert(m.UID)
@@ -229,11 +229,11 @@ func (t *Tracker) Permit(pod *corev1.Pod) (result PermitResult, release []types.
 	defer t.mu.Unlock()
 	g, m := t.find(pod.UID)
 	if m == nil {
-		if IsMember(pod) {
+		if gang.IsMember(pod) {
 			return Reject, nil // deleted in the meantime
 		}
 		t.WaitList.book.Bypassed(t.Quota.startOf(pod), t.clock.Now())
-		t.apply(nil, effects{})
+		t.apply(nil, gang.Effects{})
 		return Allow, nil
 	}
 	switch {
@@ -247,7 +247,7 @@ func (t *Tracker) Permit(pod *corev1.Pod) (result PermitResult, release []types.
 	case g.Seated():
 		g.setState(m, gang.Released)
 		t.WaitList.book.Bypassed(t.Quota.startOfGang(g, []*gang.Member{m}, true), t.clock.Now())
-		t.apply(nil, effects{})
+		t.apply(nil, gang.Effects{})
 		return Allow, nil
 	case g.attempt != nil:
 		return Wait, nil
@@ -257,7 +257,7 @@ func (t *Tracker) Permit(pod *corev1.Pod) (result PermitResult, release []types.
 }
 
 // release ends the attempt of a gang whose minimum has its room, and returns the members that may be bound.
-func (t *Tracker) release(g *group) ([]types.UID, effects) {
+func (t *Tracker) release(g *group) ([]types.UID, gang.Effects) {
 	reserved := g.In(gang.Reserved)
 	for _, m := range reserved {
 		g.setState(m, gang.Released)
@@ -270,12 +270,12 @@ func (t *Tracker) release(g *group) ([]types.UID, effects) {
 	e := t.endAttempt(g)
 	t.WaitList.book.Forget(g.key)
 	t.WaitList.book.Bypassed(t.Quota.startOfGang(g, reserved, false), t.clock.Now())
-	e.add(only(toLook))
+	e.Add(gang.Only(gang.ToLook))
 	return gang.UIDs(reserved), e
 }
 
 // endIfSeated ends the attempt of a gang whose minimum got its room without a cycle of its own. Its members wait in Permit.
-func (t *Tracker) endIfSeated(g *group) (e effects) {
+func (t *Tracker) endIfSeated(g *group) (e gang.Effects) {
 	if g.attempt != nil && g.Seated() {
 		_, e = t.release(g)
 		g.inPermit = true // the dispatcher allows them
@@ -288,7 +288,7 @@ func (t *Tracker) endIfSeated(g *group) (e effects) {
 //
 // The decision had found places. So either the decision cannot see what keeps the pod out, or members have gone to other nodes than
 // decided. After the first rollback, the next attempt goes exactly where its decision says; after that the gang backs off.
-func (t *Tracker) rollBack(g *group, failed types.UID) (e effects) {
+func (t *Tracker) rollBack(g *group, failed types.UID) (e gang.Effects) {
 	if g.attempt == nil {
 		return e
 	}
@@ -299,7 +299,7 @@ func (t *Tracker) rollBack(g *group, failed types.UID) (e effects) {
 	g.scout, g.turnedAway, g.inPermit = scout{}, true, true
 	t.metrics.attempts.WithLabelValues(resultRolledBack).Inc()
 	e = t.endAttempt(g)
-	e.add(only(toSettle | toLook | toReport))
+	e.Add(gang.Only(gang.ToSettle | gang.ToLook | gang.ToReport))
 	t.WaitList.book.Failed(g.key)
 	switch exact := a.exact || a.order != nil; {
 	case failed == noUID:
@@ -314,7 +314,7 @@ func (t *Tracker) rollBack(g *group, failed types.UID) (e effects) {
 	now := t.clock.Now()
 	wait := t.backoff(g.retry.failures)
 	g.retry.exact, g.retry.failures, g.retry.until = false, g.retry.failures+1, now.Add(wait)
-	e.add(lookIn(wait))
+	e.Add(gang.LookIn(wait))
 	if g.retry.failures >= maxFailuresReserved && t.WaitList.book.IsHolder(g.key) {
 		t.WaitList.book.GiveUp(g.key, now)
 	}
@@ -352,7 +352,7 @@ func (t *Tracker) Fail(pod *corev1.Pod) (inGang bool) {
 		switch {
 		case !chosen || !g.attempt.isNext(pod.UID):
 		case t.clock.Now().Before(g.attempt.patientUntil):
-			t.apply(g, lookIn(tooEarlyPause))
+			t.apply(g, gang.LookIn(tooEarlyPause))
 		default:
 			t.apply(g, t.rollBack(g, pod.UID))
 		}

@@ -69,8 +69,8 @@ func (c *Decisions) Snapshot(scoutPod *corev1.Pod) *Snapshot {
 	s.QuotaReserved, s.retryIn = standing.QuotaReserved, standing.RetryIn
 	s.Problem = placement.Problem{
 		Members:  members,
-		SameGang: func(pod *corev1.Pod) bool { key, ok := KeyOf(pod); return ok && key == s.Key },
-		InGang:   IsMember,
+		SameGang: func(pod *corev1.Pod) bool { key, ok := gang.KeyOf(pod); return ok && key == s.Key },
+		InGang:   gang.IsMember,
 		Priority: c.t.priorityOf(g),
 		Held:     c.assumedByOthers(g, c.t.priorityOf(g)),
 		Exact:    g.retry.exact,
@@ -191,11 +191,11 @@ func (c *Decisions) discard(g *group, s *Snapshot) {
 	if g.scout.uid == s.scout {
 		g.scout.called = time.Time{}
 	}
-	c.t.apply(g, only(toLook))
+	c.t.apply(g, gang.Only(gang.ToLook))
 }
 
 // begin starts the attempt: the members' requests are assumed, on nodes and in the queue.
-func (c *Decisions) begin(g *group, s *Snapshot, d *placement.Decision) (activate []*corev1.Pod, e effects) {
+func (c *Decisions) begin(g *group, s *Snapshot, d *placement.Decision) (activate []*corev1.Pod, e gang.Effects) {
 	a := newAttempt()
 	a.certain, a.exact, a.order = d.Feasibility == placement.Possible, s.Problem.Exact, d.Order
 	a.deadline = c.t.clock.Now().Add(c.t.settings.args.PermitTimeout.Duration)
@@ -213,9 +213,9 @@ func (c *Decisions) begin(g *group, s *Snapshot, d *placement.Decision) (activat
 	c.t.attempting[g.key] = g
 	c.t.WaitList.book.Attempts(g.key, a.certain)
 	c.t.assumeQuota(g)
-	e = lookIn(c.t.settings.args.PermitTimeout.Duration)
+	e = gang.LookIn(c.t.settings.args.PermitTimeout.Duration)
 	if _, chosen := a.toCome[s.scout]; !chosen || !a.isNext(s.scout) {
-		e.add(only(toLook)) // only the success of a cycle activates, and the scout's will have none
+		e.Add(gang.Only(gang.ToLook)) // only the success of a cycle activates, and the scout's will have none
 	}
 	return activate, e
 }
@@ -240,10 +240,10 @@ func (c *Decisions) refuse(g *group, s *Snapshot, d *placement.Decision) {
 	stale := c.isStale(g, s, d)
 	c.t.apply(g, c.waitInBook(g, s, d, now)) // what it frees itself wakes only those that waited before
 	c.t.Victims.searched(g, s, d, now)
-	e := only(toReport)
+	e := gang.Only(gang.ToReport)
 	switch {
 	case stale:
-		e.add(only(toWake))
+		e.Add(gang.Only(gang.ToWake))
 	case s.Lacks != nil:
 		c.t.Quota.gangs.Insert(g.key)
 	case mayFitWithHeld(s, d):
@@ -253,7 +253,7 @@ func (c *Decisions) refuse(g *group, s *Snapshot, d *placement.Decision) {
 }
 
 // waitInBook puts the gang on the waiting lists, and reserves the places that were found for it.
-func (c *Decisions) waitInBook(g *group, s *Snapshot, d *placement.Decision, now time.Time) (e effects) {
+func (c *Decisions) waitInBook(g *group, s *Snapshot, d *placement.Decision, now time.Time) (e gang.Effects) {
 	rank, claim, again := c.t.rank(g), quota.Claim{Queue: s.account, Want: s.wants}, s.retryIn
 	switch {
 	case s.Lacks != nil:
@@ -269,7 +269,7 @@ func (c *Decisions) waitInBook(g *group, s *Snapshot, d *placement.Decision, now
 	}
 	if again > 0 {
 		g.decision.wakeAt = now.Add(again)
-		e = lookIn(again)
+		e = gang.LookIn(again)
 	}
 	return e
 }

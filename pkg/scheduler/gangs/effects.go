@@ -1,106 +1,27 @@
 package gangs
 
 import (
-	"time"
-
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/muster-sched/muster/pkg/gang"
 )
 
-// effects are what follows for others from what happened to a gang, or to a pod. Verbs return them, and apply passes them on. Nothing else
-// does: a new rule about what follows is written once, in this file.
-type effects struct {
-	what  effect
-	again time.Duration // when the dispatcher looks at the gang, for lookLater
-	tried time.Duration // when the pods are tried, for podsReady
-}
-
-// effect is a set of kinds of effects.
-type effect uint16
-
-// Of the gang.
-const (
-	// hasChanged: the gang differs from the input of its last decision. Its place among the waiting gangs, and whether it is under repair, are found
-	// again. It is forgotten if nothing is left of it.
-	hasChanged effect = 1 << iota
-	// toSettle: whether the gang is under repair is found again.
-	toSettle
-	// toWake: the gang is decided again.
-	toWake
-	// toLook: the dispatcher looks at the gang.
-	toLook
-	// lookLater: the dispatcher looks at the gang after a while.
-	lookLater
-	// toReport: the reporter looks at the gang.
-	toReport
-)
-
-// Of everything else.
-const (
-	// roomFreed: room was given back that was assumed or reserved.
-	roomFreed effect = 1 << (iota + 6)
-	// holdFreed: room on nodes is not kept for a waiting gang or a seat any more.
-	holdFreed
-	// heldTried: the pods are tried again that found no node because of what is kept.
-	heldTried
-	// nodeFreed: room may have come free on nodes.
-	nodeFreed
-	// quotaFreed: quota may have come free.
-	quotaFreed
-	// searchDiffers: a search for victims may have another result.
-	searchDiffers
-	// podsReady: the pods on the list of ready ones are tried after a while.
-	podsReady
-	// groupsChanged: the pods are tried again that were tried with node groups.
-	groupsChanged
-)
-
-func only(what effect) effects { return effects{what: what} }
-
-// lookIn has the dispatcher look at the gang after a while.
-func lookIn(wait time.Duration) effects { return effects{what: lookLater, again: wait} }
-
-// triedIn has the ready pods tried after a while.
-func triedIn(wait time.Duration) effects { return effects{what: podsReady, tried: wait} }
-
-// freed are the effects of a change of the ledger.
-func freed(quota bool) effects {
-	if quota {
-		return only(quotaFreed)
-	}
-	return effects{}
-}
-
-func (e effects) has(what effect) bool { return e.what&what != 0 }
-
-// add adds more effects. Of two times the earlier counts.
-func (e *effects) add(more effects) {
-	if more.has(lookLater) && (!e.has(lookLater) || more.again < e.again) {
-		e.again = more.again
-	}
-	if more.has(podsReady) && (!e.has(podsReady) || more.tried < e.tried) {
-		e.tried = more.tried
-	}
-	e.what |= more.what
-}
-
 // apply passes on what follows from a change of a gang (nil for none). It may be called more than once while the lock is held.
-func (t *Tracker) apply(g *group, e effects) {
+func (t *Tracker) apply(g *group, e gang.Effects) {
 	if g != nil {
 		t.applyTo(g, &e)
 	}
 	events := t.WaitList.book.TakeEvents()
 	if events.RoomFreed {
-		e.what |= roomFreed | holdFreed
+		e.What |= gang.RoomFreed | gang.HoldFreed
 	}
 	if events.HoldFreed {
-		e.what |= holdFreed
+		e.What |= gang.HoldFreed
 	}
-	e.add(freed(events.QuotaFreed))
+	e.Add(gang.Freed(events.QuotaFreed))
 	t.applyToRoom(&e)
-	if e.has(quotaFreed) {
-		t.wakeAll(t.Quota.gangs)
+	if e.Has(gang.QuotaFreed) {
+		t.applyWake(t.Quota.gangs)
 		if len(t.Quota.pods) > 0 {
 			t.dirty.Add(quotaKey)
 		}
@@ -110,62 +31,65 @@ func (t *Tracker) apply(g *group, e effects) {
 			t.wake(decided)
 		}
 	}
-	if e.has(searchDiffers) {
+	if e.Has(gang.SearchDiffers) {
 		t.Victims.input.changes++
 	}
-	if e.has(podsReady) {
-		t.dirty.AddAfter(readyKey, e.tried)
+	if e.Has(gang.PodsReady) {
+		t.dirty.AddAfter(readyKey, e.Tried)
 	}
-	if e.has(groupsChanged) && len(t.Quota.grouped) > 0 {
+	if e.Has(gang.GroupsChanged) && len(t.Quota.grouped) > 0 {
 		t.dirty.Add(nodeGroupsKey)
 	}
 }
 
 // applyTo is the part of apply for the gang. It adds what follows in turn.
-func (t *Tracker) applyTo(g *group, e *effects) {
-	if e.has(hasChanged) {
-		e.what |= searchDiffers | toLook | toReport
+func (t *Tracker) applyTo(g *group, e *gang.Effects) {
+	if e.Has(gang.HasChanged) {
+		e.What |= gang.SearchDiffers | gang.ToLook | gang.ToReport
 		switch t.status(g).Phase {
 		case gang.Incomplete, gang.NotAdmitted, gang.Running:
 			t.WaitList.book.Suspend(g.key)
 		}
 	}
-	if e.has(hasChanged | toSettle) {
-		e.add(t.settleRepair(g))
+	if e.Has(gang.HasChanged | gang.ToSettle) {
+		e.Add(t.settleRepair(g))
 	}
-	if e.has(toWake) {
+	if e.Has(gang.ToWake) {
 		t.wake(g)
 	}
-	if e.has(toReport) && !g.reporting {
+	if e.Has(gang.ToReport) && !g.reporting {
 		g.reporting = true
 		t.Reports.queue.AddAfter(g.key, reportDelay)
 	}
-	if e.has(toLook) {
+	if e.Has(gang.ToOpen) {
+		g.surplusOpen = false
+	}
+	if e.Has(gang.ToLook) {
 		t.dirty.Add(g.key)
 	}
-	if e.has(lookLater) {
-		t.dirty.AddAfter(g.key, e.again)
+	if e.Has(gang.LookLater) {
+		t.dirty.AddAfter(g.key, e.Again)
 	}
-	if e.has(hasChanged) {
+	if e.Has(gang.HasChanged) {
 		t.dropIfEmpty(g)
 	}
 }
 
 // applyToRoom is the part of apply for those that wait for room.
-func (t *Tracker) applyToRoom(e *effects) {
+func (t *Tracker) applyToRoom(e *gang.Effects) {
 	held := &t.WaitList.held
-	if e.has(roomFreed) {
+	if e.Has(gang.RoomFreed) {
 		held.returned++
-		e.what |= searchDiffers
-		t.wakeAll(held.gangs)
+		e.What |= gang.SearchDiffers
+		t.applyWake(held.gangs)
 	}
-	if e.has(holdFreed) {
+	if e.Has(gang.HoldFreed) {
 		held.freed++
 	}
-	if e.has(holdFreed|heldTried) && len(held.pods) > 0 {
+	if e.Has(gang.HoldFreed|gang.HeldTried) && len(held.pods) > 0 {
 		t.dirty.Add(heldBackKey)
 	}
-	if e.has(nodeFreed) {
+	if e.Has(gang.NodeFreed) {
 		t.WaitList.sharing.roomFreed(t.clock.Now())
 	}
 }
@@ -181,8 +105,8 @@ func (t *Tracker) wake(g *group) {
 	t.dirty.AddAfter(g.key, max(wakeDelay, g.decision.nextAt.Sub(t.clock.Now())))
 }
 
-// wakeAll wakes the gangs of a set and empties it.
-func (t *Tracker) wakeAll(keys sets.Set[Key]) {
+// applyWake wakes the gangs of a set and empties it.
+func (t *Tracker) applyWake(keys sets.Set[Key]) {
 	for key := range keys {
 		if g := t.gangs[key]; g != nil {
 			t.wake(g)

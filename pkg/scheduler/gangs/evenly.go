@@ -27,7 +27,7 @@ func newSharing() sharing {
 // own.
 const snapshotLag = time.Second
 
-// roomFreed notes that room may have come free on nodes.
+// gang.RoomFreed notes that room may have come free on nodes.
 func (s *sharing) roomFreed(now time.Time) {
 	s.freed++
 	s.freedAt = now
@@ -44,7 +44,7 @@ func (s *sharing) foundNoRoom(g *group, now time.Time) {
 // are activated, and the pod behind them. The pod waits again only if surplus has taken room meanwhile. Otherwise the room does not help the
 // other gangs.
 func (w *WaitList) LetsOthersGoFirst(pod *corev1.Pod) bool {
-	if !IsMember(pod) {
+	if !gang.IsMember(pod) {
 		return false
 	}
 	w.t.mu.Lock()
@@ -58,7 +58,7 @@ func (w *WaitList) LetsOthersGoFirst(pod *corev1.Pod) bool {
 	delete(s.turnedBack, pod.UID)
 	if (!waited || taken != s.taken) && w.callGangsWithLess(g) {
 		s.turnedBack[pod.UID], w.ready[pod.UID] = s.taken, pod
-		w.t.apply(nil, triedIn(0))
+		w.t.apply(nil, gang.TriedIn(0))
 		return true
 	}
 	s.taken++

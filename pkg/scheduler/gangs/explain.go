@@ -169,7 +169,7 @@ func (r *Reports) explanationOf(g *group) Explanation {
 		return Explanation{Reason: ReasonWaitingForAdmission, Message: r.t.waitText(g, status)}
 	case gang.Incomplete:
 		switch {
-		case g.key.awaitsPodGroup():
+		case g.key.AwaitsPodGroup():
 			return Explanation{Reason: ReasonWaitingForController, Message: awaitsController}
 		case status.Reason == gang.NoPodGroup:
 			return Explanation{Reason: ReasonWaitingForPodGroup, Message: waitTexts[status.Reason]}

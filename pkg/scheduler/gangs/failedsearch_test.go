@@ -11,6 +11,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/resources"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
@@ -114,7 +115,7 @@ func TestAFailedSearchIsRepeatedWhenItsAnswerMayDiffer(t *testing.T) {
 		"nodes change":            func(f *fruitless) { f.Quota.nodesChanged(false) },
 		"a PodGroup changes":      func(f *fruitless) { f.SetPodGroup(mustertesting.MakePodGroup("new").UID("new").MinMember(1).Obj()) },
 		"an amount is assumed":    func(f *fruitless) { f.Quota.Ledger.Assume("k", "other", resources.List{corev1.ResourceCPU: 1}) },
-		"held room is given back": func(f *fruitless) { f.apply(nil, only(roomFreed)) },
+		"held room is given back": func(f *fruitless) { f.apply(nil, gang.Only(gang.RoomFreed)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFruitless(t, 3, 2)

@@ -18,6 +18,7 @@ import (
 	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
 	"github.com/muster-sched/muster/pkg/client/informers/externalversions"
 	"github.com/muster-sched/muster/pkg/connection"
+	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/ledger"
 	"github.com/muster-sched/muster/pkg/scheduler/upstream"
 )
@@ -163,7 +164,7 @@ func (f *Feed) Open() {
 		if g.Seated() {
 			f.t.fixPriority(g) // no member of it may ever pass the gate
 		}
-		f.t.apply(g, only(toLook))
+		f.t.apply(g, gang.Only(gang.ToLook))
 	}
 	f.endRead()
 }

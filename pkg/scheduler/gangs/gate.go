@@ -62,7 +62,7 @@ func (t *Tracker) Gate(pod *corev1.Pod) string {
 		t.letIn(pod, reason == "", isScout)
 		return ""
 	}
-	g, e := t.gangs[key], only(toReport)
+	g, e := t.gangs[key], gang.Only(gang.ToReport)
 	if g != nil {
 		g.turnedAway = true
 		if g.scout.uid == pod.UID {
@@ -73,7 +73,7 @@ func (t *Tracker) Gate(pod *corev1.Pod) string {
 		t.unseen[pod.UID] = pod // it is activated when the tracker has seen it
 		if t.members[pod.UID] != nil {
 			t.WaitList.ready[pod.UID] = pod // the queue will know in a moment that the pod names another gang
-			e.add(triedIn(queueLag))
+			e.Add(gang.TriedIn(queueLag))
 		}
 	}
 	t.apply(g, e)
@@ -116,7 +116,7 @@ func (t *Tracker) closedTo(key Key, pod *corev1.Pod) (reason string, isScout boo
 	}
 	status := t.status(g)
 	switch {
-	case key.awaitsPodGroup():
+	case key.AwaitsPodGroup():
 		return awaitsController, false
 	case status.Phase == gang.Incomplete && !g.podGroup.exists, status.Phase == gang.NotAdmitted:
 		return t.waitText(g, status), false

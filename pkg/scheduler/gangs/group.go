@@ -154,7 +154,7 @@ func (g *group) share(m *gang.Member) {
 }
 
 // change notes that the gang differs from the input of its last decision.
-func (g *group) change() effects {
+func (g *group) change() gang.Effects {
 	g.changes++
 	g.conditions++
 	g.membersChanged()
@@ -162,7 +162,7 @@ func (g *group) change() effects {
 	if g.decision != nil {
 		g.decision.woken = true
 	}
-	return only(hasChanged)
+	return gang.Only(gang.HasChanged)
 }
 
 // setState changes the state of a member.

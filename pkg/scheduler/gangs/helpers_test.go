@@ -94,7 +94,7 @@ func setPods(tr *Tracker, pods ...*corev1.Pod) {
 func on(pod *corev1.Pod, node string) *corev1.Pod {
 	pod = pod.DeepCopy()
 	pod.Spec.NodeName = node
-	if key, inGang := KeyOf(pod); inGang {
+	if key, inGang := gang.KeyOf(pod); inGang {
 		pod.Annotations[schedulingv1beta1.BoundForAnnotation] = key.Name
 	}
 	return pod

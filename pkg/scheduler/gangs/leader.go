@@ -37,7 +37,7 @@ func (l *Leadership) Lead() {
 		if !g.partialSince.IsZero() {
 			g.partialSince = now // this process has yet to try to complete it
 		}
-		l.t.apply(g, only(toReport|toLook))
+		l.t.apply(g, gang.Only(gang.ToReport|gang.ToLook))
 	}
 }
 

@@ -21,12 +21,12 @@ const outcomePause = 500 * time.Millisecond
 func (t *Tracker) SetPod(pod *corev1.Pod) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var e effects
+	var e gang.Effects
 	if pod.Spec.NodeName != "" {
 		delete(t.Quota.grouped, pod.UID)
 		t.Evictions.use(pod)
 		e = t.WaitList.endPodSeat(pod.UID)
-		e.add(only(searchDiffers))
+		e.Add(gang.Only(gang.SearchDiffers))
 		t.Victims.searches.forget(pod.UID)
 		delete(t.WaitList.sharing.turnedBack, pod.UID)
 	}
@@ -38,43 +38,43 @@ func (t *Tracker) SetPod(pod *corev1.Pod) {
 	switch {
 	case !isMember:
 		t.outsiders.drop(pod.UID)
-		e.add(t.Quota.charge(pod, nil, nil))
+		e.Add(t.Quota.charge(pod, nil, nil))
 		t.apply(nil, e)
 		return
 	case t.isOfOthers(pod):
 		if t.outsiders.set(pod, key) {
-			e.add(only(toReport))
+			e.Add(gang.Only(gang.ToReport))
 		}
-		e.add(t.Quota.charge(pod, nil, nil))
+		e.Add(t.Quota.charge(pod, nil, nil))
 		t.apply(t.gangs[key], e)
 		return
 	}
 	t.outsiders.drop(pod.UID)
 	g := t.group(key)
 	if old := g.Member(pod.UID); old == nil || old.Pod != pod {
-		e.add(t.setMember(g, old, gang.MemberOf(pod, requestsOf(pod, old))))
+		e.Add(t.setMember(g, old, gang.MemberOf(pod, requestsOf(pod, old))))
 	}
 	t.apply(g, e)
 }
 
 // setMember takes over the present state of a member. old is its earlier state, nil if it is new.
-func (t *Tracker) setMember(g *group, old, m *gang.Member) effects {
+func (t *Tracker) setMember(g *group, old, m *gang.Member) gang.Effects {
 	incarnation := g.Version()
 	e := t.record(g, old, m)
 	if old != nil && old.State == m.State && old.Terminating == m.Terminating && old.Version == m.Version && old.Task == m.Task {
-		e.add(g.podChanged(old, m))
+		e.Add(g.podChanged(old, m))
 		return e
 	}
 	switch {
 	case g.attempt != nil && (g.Version() != incarnation || m.Terminating && g.isNeeded(m)):
-		e.add(t.rollBack(g, ""))
+		e.Add(t.rollBack(g, ""))
 	case g.attempt != nil && m.State == gang.Bound: // though the answer to the binding said that it was not, or by another scheduler
-		e.add(t.took(g, m))
-		e.add(t.endIfSeated(g))
+		e.Add(t.took(g, m))
+		e.Add(t.endIfSeated(g))
 	case g.scout.uid == m.UID && (m.Terminating || m.State == gang.Bound):
 		g.scout = scout{}
 	}
-	e.add(g.change())
+	e.Add(g.change())
 	if g.retry.binding > 0 && g.Seated() && g.CountIn(gang.Reserved)+g.CountIn(gang.Released) == 0 {
 		g.retry.binding = 0 // bound as a whole
 	}
@@ -83,7 +83,7 @@ func (t *Tracker) setMember(g *group, old, m *gang.Member) effects {
 }
 
 // podChanged handles a change of a pod that does not matter to its gang.
-func (g *group) podChanged(old, m *gang.Member) (e effects) {
+func (g *group) podChanged(old, m *gang.Member) (e gang.Effects) {
 	if m.State != gang.Waiting {
 		return e
 	}
@@ -92,13 +92,13 @@ func (g *group) podChanged(old, m *gang.Member) (e effects) {
 	}
 	if !upstream.SameScheduledCondition(old.Pod, m.Pod) {
 		g.conditions++
-		e.add(only(toReport))
+		e.Add(gang.Only(gang.ToReport))
 	}
 	return e
 }
 
 // record stores the present state of a member.
-func (t *Tracker) record(g *group, old, m *gang.Member) effects {
+func (t *Tracker) record(g *group, old, m *gang.Member) gang.Effects {
 	incarnation := g.Version()
 	g.share(m)
 	m.Account = t.Quota.namedBy(m.Pod)
@@ -119,7 +119,7 @@ func (t *Tracker) record(g *group, old, m *gang.Member) effects {
 		delete(t.detached, m.UID)
 	}
 	e := t.settleAccount(g)
-	e.add(t.Quota.charge(m.Pod, g, m.Requests))
+	e.Add(t.Quota.charge(m.Pod, g, m.Requests))
 	return e
 }
 
@@ -148,7 +148,7 @@ func (t *Tracker) detachUnless(key Key, isMember bool, pod *corev1.Pod) {
 		return
 	}
 	e := t.leave(g, m)
-	if g.key.awaitsPodGroup() && isMember {
+	if g.key.AwaitsPodGroup() && isMember {
 		t.unseen[pod.UID] = pod // it was never let in, and its gang activates it
 	} else if pod.Spec.NodeName == "" {
 		t.detached[pod.UID] = pod
@@ -163,7 +163,7 @@ func (t *Tracker) DeletePod(pod *corev1.Pod) {
 	t.Order.keys.Delete(pod.UID)
 	t.Evictions.use(pod)
 	e := t.WaitList.endPodSeat(pod.UID)
-	e.add(only(searchDiffers))
+	e.Add(gang.Only(gang.SearchDiffers))
 	t.Victims.searches.forget(pod.UID)
 	t.Leadership.probeGone(pod.UID)
 	delete(t.detached, pod.UID)
@@ -172,14 +172,14 @@ func (t *Tracker) DeletePod(pod *corev1.Pod) {
 	delete(t.unseen, pod.UID)
 	delete(t.WaitList.held.pods, pod.UID)
 	if pod.Spec.NodeName != "" {
-		e.add(only(nodeFreed))
+		e.Add(gang.Only(gang.NodeFreed))
 	}
 	t.Quota.forget(pod.UID)
-	e.add(freed(t.Quota.Ledger.Release(pod.UID)))
+	e.Add(gang.Freed(t.Quota.Ledger.Release(pod.UID)))
 	g, m := t.find(pod.UID)
 	if m != nil {
 		t.awaitOutcome(g, m, pod)
-		e.add(t.leave(g, m))
+		e.Add(t.leave(g, m))
 	}
 	t.apply(g, e)
 	if pod.Spec.NodeName != "" {
@@ -202,7 +202,7 @@ func (t *Tracker) awaitOutcome(g *group, m *gang.Member, last *corev1.Pod) {
 // leave takes a pod out of its gang. A pod that holds room may be on its way to Permit. Its gang cannot have it rejected there any more.
 // Upstream's handler does not help: it may have seen the deletion before the pod waited. So the pod is rejected until it has given the room
 // back.
-func (t *Tracker) leave(g *group, m *gang.Member) effects {
+func (t *Tracker) leave(g *group, m *gang.Member) gang.Effects {
 	delete(t.members, m.UID)
 	delete(t.WaitList.sharing.turnedBack, m.UID)
 	if m.State != gang.Waiting && m.State != gang.Bound {
@@ -219,9 +219,9 @@ func (t *Tracker) leave(g *group, m *gang.Member) effects {
 		g.scout = scout{}
 	}
 	if g.attempt != nil && (inAttempt || !g.SeatedWith(g.membersToCome())) {
-		e.add(t.rollBack(g, ""))
+		e.Add(t.rollBack(g, ""))
 	}
-	e.add(g.change())
+	e.Add(g.change())
 	return e
 }
 

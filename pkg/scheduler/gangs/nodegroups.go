@@ -3,6 +3,7 @@ package gangs
 import (
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/quota"
 )
 
@@ -34,7 +35,7 @@ func (q *Quota) NodeGroupsOf(pod *corev1.Pod, tried bool) (path quota.NodeGroupP
 
 // setNodeGroups takes over the node groups of a queue, nil for none. moved says that the queue may have another place in the tree. Pods and
 // gangs are tried again that node groups have kept from nodes.
-func (q *Quota) setNodeGroups(queue string, groups *quota.NodeGroups, moved bool) effects {
+func (q *Quota) setNodeGroups(queue string, groups *quota.NodeGroups, moved bool) gang.Effects {
 	last := q.nodeGroups[queue]
 	if groups == nil {
 		delete(q.nodeGroups, queue)
@@ -42,12 +43,12 @@ func (q *Quota) setNodeGroups(queue string, groups *quota.NodeGroups, moved bool
 		q.nodeGroups[queue] = groups
 	}
 	if groups.Equal(last) && (!moved || len(q.nodeGroups) == 0) {
-		return effects{}
+		return gang.Effects{}
 	}
 	for _, g := range q.t.gangs {
 		if g.decision != nil && g.decision.rejectors.Has(quota.NodeGroupPlugin) {
-			q.t.apply(g, only(toWake))
+			q.t.apply(g, gang.Only(gang.ToWake))
 		}
 	}
-	return only(groupsChanged)
+	return gang.Only(gang.GroupsChanged)
 }

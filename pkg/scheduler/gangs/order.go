@@ -65,7 +65,7 @@ type Order struct {
 // OrderKey returns the sort key of a pod in the queue. A pod without a gang is sorted by its priority and its time in the queue, as
 // upstream does.
 func (o *Order) OrderKey(pod *corev1.Pod, queued time.Time) OrderKey {
-	if _, ok := KeyOf(pod); ok {
+	if _, ok := gang.KeyOf(pod); ok {
 		if key, ok := o.keys.Load(pod.UID); ok {
 			return *key.(*OrderKey)
 		}

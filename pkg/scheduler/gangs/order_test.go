@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/gang"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -70,7 +71,7 @@ func TestPodsWithoutAGangAreOrderedByPriorityAndTheTimeTheyCame(t *testing.T) {
 	assert.True(t, first.Before(&second))
 	assert.True(t, urgent.Before(&first))
 	// A pod of a native pod group that carries our annotation as well is no member.
-	assert.False(t, IsMember(mustertesting.MakePod("d").NativeGroup("native").Group("ours").Obj()))
+	assert.False(t, gang.IsMember(mustertesting.MakePod("d").NativeGroup("native").Group("ours").Obj()))
 }
 
 // queued has pods pass the gate, and returns their names in the order in which the queue tries them.

@@ -24,7 +24,7 @@ func (t *Tracker) setPodGroup(key Key, pg *schedulingv1beta1.PodGroup) {
 	defer t.mu.Unlock()
 	g := t.group(key)
 	isNew := !g.podGroup.exists || g.podGroup.uid != pg.UID
-	var e effects
+	var e gang.Effects
 	if isNew {
 		e = t.renew(g, pg)
 	}
@@ -33,24 +33,24 @@ func (t *Tracker) setPodGroup(key Key, pg *schedulingv1beta1.PodGroup) {
 	}
 	wasReserved := g.podGroup.reserved
 	g.take(pg)
-	e.add(t.settleAccount(g))
+	e.Add(t.settleAccount(g))
 	if isNew {
-		e.add(t.Quota.chargeMembers(g)) // its bound members may have kept the account of an earlier PodGroup
+		e.Add(t.Quota.chargeMembers(g)) // its bound members may have kept the account of an earlier PodGroup
 	}
-	e.add(t.Quota.keepFor(g, wasReserved))
-	e.add(g.change())
+	e.Add(t.Quota.keepFor(g, wasReserved))
+	e.Add(g.change())
 	if !t.isAdmitted(g) {
-		e.add(t.rollBack(g, "")) // its queue has taken the admission back
+		e.Add(t.rollBack(g, "")) // its queue has taken the admission back
 	}
-	e.add(t.endIfSeated(g)) // the minimum may have been lowered to the reserved members
+	e.Add(t.endIfSeated(g)) // the minimum may have been lowered to the reserved members
 	if g.attempt != nil && !g.SeatedWith(g.membersToCome()) {
-		e.add(t.rollBack(g, "")) // the minimum was raised above the number of chosen members
+		e.Add(t.rollBack(g, "")) // the minimum was raised above the number of chosen members
 	}
 	t.apply(g, e)
 }
 
 // renew makes a gang belong to another PodGroup.
-func (t *Tracker) renew(g *group, pg *schedulingv1beta1.PodGroup) effects {
+func (t *Tracker) renew(g *group, pg *schedulingv1beta1.PodGroup) gang.Effects {
 	e := t.rollBack(g, "")
 	t.WaitList.book.Forget(g.key)
 	g.podGroup = podGroup{account: g.podGroup.account, created: pg.CreationTimestamp.Time}
@@ -61,7 +61,7 @@ func (t *Tracker) renew(g *group, pg *schedulingv1beta1.PodGroup) effects {
 
 // settleAccount finds the account of a gang again. If it is another one than before, the gang is decided anew. Bound members stay charged to
 // the account that was written with their binding.
-func (t *Tracker) settleAccount(g *group) (e effects) {
+func (t *Tracker) settleAccount(g *group) (e gang.Effects) {
 	account := g.account()
 	if account == g.podGroup.account {
 		return e
@@ -69,9 +69,9 @@ func (t *Tracker) settleAccount(g *group) (e effects) {
 	e = t.rollBack(g, "") // its assumed quota is in another queue
 	t.WaitList.book.ForgetQuota(g.key)
 	g.podGroup.account = account
-	e.add(t.Quota.chargeMembers(g))
-	e.add(only(quotaFreed)) // for its own waiting members, too
-	e.add(g.change())
+	e.Add(t.Quota.chargeMembers(g))
+	e.Add(gang.Only(gang.QuotaFreed)) // for its own waiting members, too
+	e.Add(g.change())
 	return e
 }
 
@@ -130,10 +130,10 @@ func (t *Tracker) deletePodGroup(key Key, uid types.UID) {
 	t.WaitList.book.Forget(g.key)
 	wasReserved := g.podGroup.reserved
 	g.podGroup = podGroup{created: g.podGroup.created, bound: -1}
-	e.add(t.Quota.keepFor(g, wasReserved))
+	e.Add(t.Quota.keepFor(g, wasReserved))
 	g.minimumBound, g.priority = false, nil
 	g.BelongTo("")
-	e.add(g.change())
+	e.Add(g.change())
 	t.apply(g, e)
 }
 
@@ -151,13 +151,13 @@ func (t *Tracker) isAdmitted(g *group) bool {
 
 // settleRepair finds out whether a gang is under repair. It keeps quota assumed for the missing members, if the queue has so much: the gang
 // must be able to complete. It releases quota that the gang does not lack any more.
-func (t *Tracker) settleRepair(g *group) effects {
+func (t *Tracker) settleRepair(g *group) gang.Effects {
 	g.minimumBound = g.minimumBound || g.podGroup.exists && g.Started()
 	if g.priority != nil {
 		t.WaitList.book.Rerank(g.key, t.rank(g))
 	}
 	if g.attempt != nil {
-		return effects{}
+		return gang.Effects{}
 	}
 	lacks := requests(nil)
 	if g.underRepair = false; !g.podGroup.exists || !g.Partial() {
@@ -174,7 +174,7 @@ func (t *Tracker) settleRepair(g *group) effects {
 	if !g.underRepair || account == "" || t.Quota.Ledger.RoomFor(g.key.String(), nil, account, lacks) != nil {
 		lacks = nil
 	}
-	return freed(t.Quota.Ledger.Assume(g.key.String(), account, lacks))
+	return gang.Freed(t.Quota.Ledger.Assume(g.key.String(), account, lacks))
 }
 
 // rank orders the gang among the waiting gangs.

@@ -64,10 +64,10 @@ func (v *Victims) SearchFor(pod *corev1.Pod) (s *PodSearch, waits bool) {
 	s.Problem = placement.Problem{
 		Members: []*gang.Member{gang.MemberOf(pod, s.Claimant.Wants)},
 		SameGang: func(other *corev1.Pod) bool {
-			key, ok := KeyOf(other)
+			key, ok := gang.KeyOf(other)
 			return other.UID == pod.UID || ok && key == s.Claimant.Gang
 		},
-		InGang:   IsMember,
+		InGang:   gang.IsMember,
 		Priority: s.Claimant.Priority,
 		Held:     v.t.Decisions.assumedByOthers(nil, s.Claimant.Priority),
 	}

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/placement"
 	"github.com/muster-sched/muster/pkg/resources"
 )
@@ -90,7 +91,7 @@ func (w *WaitList) awaitsSeat(pod types.UID, now time.Time) (waits, tooEarly boo
 }
 
 // podSeatFree notes that a pod has left its node. If it was the last victim of a seat, the seat's pod is tried again.
-func (w *WaitList) podSeatFree(gone types.UID) (e effects) {
+func (w *WaitList) podSeatFree(gone types.UID) (e gang.Effects) {
 	now := w.t.clock.Now()
 	for uid, seat := range w.podSeats {
 		if !seat.leaving.Has(gone) {
@@ -99,39 +100,39 @@ func (w *WaitList) podSeatFree(gone types.UID) (e effects) {
 		seat.leaving.Delete(gone)
 		w.extend(seat.seat, uid)
 		if seat.leaving.Len() == 0 {
-			e.add(w.usePodSeat(seat, now))
+			e.Add(w.usePodSeat(seat, now))
 		}
 	}
 	return e
 }
 
 // usePodSeat has the pod of a seat tried, as its victims have gone.
-func (w *WaitList) usePodSeat(seat *podSeat, now time.Time) effects {
+func (w *WaitList) usePodSeat(seat *podSeat, now time.Time) gang.Effects {
 	seat.until, seat.patientUntil = now.Add(useWithin), now.Add(seatPatience)
 	return w.tryAgain(seat.pod, 0)
 }
 
 // endPodSeat gives up the room and quota that are kept for a pod, and its claims. The pods that it kept out are tried again.
-func (w *WaitList) endPodSeat(pod types.UID) effects {
+func (w *WaitList) endPodSeat(pod types.UID) gang.Effects {
 	if _, known := w.podSeats[pod]; !known {
-		return effects{}
+		return gang.Effects{}
 	}
 	delete(w.podSeats, pod)
 	w.t.Victims.dropUnbegun(pod)
-	e := freed(w.t.Quota.Ledger.DropAssumed(ledgerKey(pod)))
-	e.add(only(roomFreed | holdFreed))
+	e := gang.Freed(w.t.Quota.Ledger.DropAssumed(ledgerKey(pod)))
+	e.Add(gang.Only(gang.RoomFreed | gang.HoldFreed))
 	return e
 }
 
 // sweepPodSeats ends seats whose victims have not gone in time, or whose pods have not used them. Then other victims are searched for.
-func (w *WaitList) sweepPodSeats(now time.Time) (e effects) {
+func (w *WaitList) sweepPodSeats(now time.Time) (e gang.Effects) {
 	for pod, seat := range w.podSeats {
 		isOver := !now.Before(seat.until)
 		if isOver {
-			e.add(w.endPodSeat(pod))
+			e.Add(w.endPodSeat(pod))
 		}
 		if isOver || seat.leaving.Len() == 0 { // in case it was activated too early
-			e.add(w.tryAgain(seat.pod, 0))
+			e.Add(w.tryAgain(seat.pod, 0))
 		}
 	}
 	return e
@@ -147,12 +148,12 @@ func (w *WaitList) addPodSeats(amounts map[string]resources.List, pod types.UID,
 }
 
 // tryAgain has a pod that stands for itself activated after a while.
-func (w *WaitList) tryAgain(pod *corev1.Pod, after time.Duration) effects {
+func (w *WaitList) tryAgain(pod *corev1.Pod, after time.Duration) gang.Effects {
 	if !w.t.standsForItself(pod) {
-		return effects{}
+		return gang.Effects{}
 	}
 	w.ready[pod.UID] = pod
-	return triedIn(after)
+	return gang.TriedIn(after)
 }
 
 // assumeSeat assumes the quota of a seat. The pod is charged when it holds its room.

@@ -73,7 +73,7 @@ func (q *Quota) waiting() map[string]resources.Sums {
 		}
 	}
 	for _, pod := range q.pods {
-		if !IsMember(pod) && q.t.WaitList.podSeats[pod.UID] == nil { // a seat's quota is assumed
+		if !gang.IsMember(pod) && q.t.WaitList.podSeats[pod.UID] == nil { // a seat's quota is assumed
 			add(q.Groups.AccountOf(pod), resources.PodRequests(pod))
 		}
 	}
@@ -199,26 +199,26 @@ func (q *Quota) heldBy(g *group) string {
 
 // charge books the use of a bound pod in its account. A pod without an account is charged nowhere. g is its gang, nil if it has none.
 // requests are the pod's, or nil to compute them if needed.
-func (q *Quota) charge(pod *corev1.Pod, g *group, requests resources.List) effects {
+func (q *Quota) charge(pod *corev1.Pod, g *group, requests resources.List) gang.Effects {
 	if pod.Spec.NodeName == "" {
-		return effects{}
+		return gang.Effects{}
 	}
 	account := q.accountOf(pod, g)
 	if account == "" {
 		q.bound.Delete(pod.UID)
-		return freed(q.Ledger.Release(pod.UID))
+		return gang.Freed(q.Ledger.Release(pod.UID))
 	}
 	q.bound.Insert(pod.UID)
 	if requests == nil {
 		requests = resources.PodRequests(pod)
 	}
-	return freed(q.Ledger.Charge(pod.UID, account, requests))
+	return gang.Freed(q.Ledger.Charge(pod.UID, account, requests))
 }
 
 // chargeMembers charges a gang's members again. Members that were bound without an account are charged to the gang's present account.
-func (q *Quota) chargeMembers(g *group) (e effects) {
+func (q *Quota) chargeMembers(g *group) (e gang.Effects) {
 	for _, m := range g.Members() {
-		e.add(q.charge(m.Pod, g, m.Requests))
+		e.Add(q.charge(m.Pod, g, m.Requests))
 	}
 	return e
 }
@@ -283,7 +283,7 @@ func (q *Quota) Refund(pod *corev1.Pod) {
 	if seat := q.t.WaitList.podSeats[pod.UID]; seat != nil {
 		q.assumeSeat(seat)
 	}
-	q.t.apply(nil, freed(q.Ledger.Release(pod.UID)))
+	q.t.apply(nil, gang.Freed(q.Ledger.Release(pod.UID)))
 }
 
 // SetQueue takes over the parent and the capability of a queue.
@@ -296,14 +296,14 @@ func (q *Quota) SetQueue(queue *schedulingv1beta1.Queue) {
 		q.terms[queue.Name] = queueTerms{ptr.Deref(own.MinRuntime, metav1.Duration{}).Duration, ptr.Deref(own.PreemptionDelay, metav1.Duration{}).Duration}
 	}
 	e := q.setNodeGroups(queue.Name, quota.NodeGroupsOf(queue), changed)
-	e.add(only(searchDiffers))
+	e.Add(gang.Only(gang.SearchDiffers))
 	if !q.queues.Has(queue.Name) {
 		q.queues.Insert(queue.Name)
 		q.queueCameOrWent(queue.Name)
 	}
 	groups := q.Groups.Set(queue)
-	e.add(q.chargeGroups(groups))
-	e.add(freed(changed || len(groups) > 0))
+	e.Add(q.chargeGroups(groups))
+	e.Add(gang.Freed(changed || len(groups) > 0))
 	q.t.apply(nil, e)
 }
 
@@ -311,8 +311,8 @@ func (q *Quota) SetQueue(queue *schedulingv1beta1.Queue) {
 func (q *Quota) nodesChanged(guarantees bool) {
 	q.t.mu.Lock()
 	defer q.t.mu.Unlock()
-	e := only(searchDiffers | nodeFreed)
-	e.add(freed(guarantees))
+	e := gang.Only(gang.SearchDiffers | gang.NodeFreed)
+	e.Add(gang.Freed(guarantees))
 	q.t.apply(nil, e)
 }
 
@@ -326,8 +326,8 @@ func (q *Quota) DeleteQueue(queue *schedulingv1beta1.Queue) {
 	q.t.metrics.dropQueue(queue.Name)
 	q.queues.Delete(queue.Name)
 	q.queueCameOrWent(queue.Name)
-	e.add(q.chargeGroups(q.Groups.Delete(queue.Name)))
-	e.add(only(searchDiffers | quotaFreed))
+	e.Add(q.chargeGroups(q.Groups.Delete(queue.Name)))
+	e.Add(gang.Only(gang.SearchDiffers | gang.QuotaFreed))
 	q.t.apply(nil, e)
 }
 
@@ -346,7 +346,7 @@ func (q *Quota) queueCameOrWent(queue string) {
 		}
 		e := g.change()
 		if !q.t.isAdmitted(g) {
-			e.add(q.t.rollBack(g, ""))
+			e.Add(q.t.rollBack(g, ""))
 		}
 		q.t.apply(g, e)
 	}
@@ -354,14 +354,14 @@ func (q *Quota) queueCameOrWent(queue string) {
 
 // chargeGroups books the use of pods in PrimeHub's groups again. The pods are listed under the lock: a pod that is deleted
 // meanwhile is still to be reported, and loses its charge then.
-func (q *Quota) chargeGroups(groups []string) (e effects) {
+func (q *Quota) chargeGroups(groups []string) (e gang.Effects) {
 	if len(groups) == 0 || q.t.podLister == nil {
 		return e
 	}
 	pods, _ := q.t.podLister.List(labels.Everything()) // a lister never fails
 	for _, pod := range pods {
-		if _, isMember := KeyOf(pod); (!isMember || q.t.isOfOthers(pod)) && slices.Contains(groups, ledger.GroupOf(pod)) {
-			e.add(q.charge(pod, nil, nil))
+		if _, isMember := gang.KeyOf(pod); (!isMember || q.t.isOfOthers(pod)) && slices.Contains(groups, ledger.GroupOf(pod)) {
+			e.Add(q.charge(pod, nil, nil))
 		}
 	}
 	for _, g := range q.t.gangs {
@@ -371,14 +371,14 @@ func (q *Quota) chargeGroups(groups []string) (e effects) {
 }
 
 // nameMembers finds again which accounts the members of a gang name.
-func (q *Quota) nameMembers(g *group) effects {
+func (q *Quota) nameMembers(g *group) gang.Effects {
 	for _, m := range g.Members() {
 		g.countNamed(m, -1)
 		m.Account = q.namedBy(m.Pod)
 		g.countNamed(m, 1)
 	}
 	e := q.t.settleAccount(g)
-	e.add(q.chargeMembers(g))
+	e.Add(q.chargeMembers(g))
 	return e
 }
 
@@ -415,12 +415,12 @@ func (q *Quota) QuotaShortage(pod *corev1.Pod) *quota.Shortage {
 }
 
 // waitFor puts a pod on the list of pods that wait for quota, if it is short of some.
-func (q *Quota) waitFor(shortage *quota.Shortage, pod *corev1.Pod) (e effects) {
+func (q *Quota) waitFor(shortage *quota.Shortage, pod *corev1.Pod) (e gang.Effects) {
 	if shortage == nil {
 		return e
 	}
 	if _, known := q.pods[pod.UID]; !known {
-		e = only(searchDiffers) // more demand waits
+		e = gang.Only(gang.SearchDiffers) // more demand waits
 	}
 	q.pods[pod.UID] = pod
 	return e

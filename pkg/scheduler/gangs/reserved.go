@@ -134,6 +134,6 @@ func (w *WaitList) WaitForReserved(pod *corev1.Pod, entry Entry) {
 	defer w.t.mu.Unlock()
 	w.held.pods[pod.UID] = pod
 	if entry.freed != w.held.freed {
-		w.t.apply(nil, only(heldTried))
+		w.t.apply(nil, gang.Only(gang.HeldTried))
 	}
 }

@@ -57,11 +57,11 @@ func (c *Decisions) evict(g *group, s *Snapshot, d *placement.Decision) bool {
 		c.t.repairs.Add(eviction.repair)
 	}
 	c.observeDecision(s, levelNone, resultEvicting)
-	e.add(lookIn(made.until.Sub(now)))
+	e.Add(gang.LookIn(made.until.Sub(now)))
 	if made.leaving.Len() == 0 {
-		e.add(only(toLook))
+		e.Add(gang.Only(gang.ToLook))
 	}
-	e.add(only(toReport))
+	e.Add(gang.Only(gang.ToReport))
 	c.t.apply(g, e)
 	return true
 }
@@ -135,13 +135,13 @@ func (w *WaitList) gone(pod types.UID) {
 		if made == nil || made.leaving.Len() > 0 && !made.leaving.Has(pod) {
 			continue
 		}
-		var e effects
+		var e gang.Effects
 		made.leaving.Delete(pod)
 		if w.extend(made, g.podGroup.uid) {
 			g.attempt.deadline = made.until.Add(w.t.settings.args.PermitTimeout.Duration)
-			e = lookIn(made.within)
+			e = gang.LookIn(made.within)
 		}
-		e.add(w.settleSeat(g))
+		e.Add(w.settleSeat(g))
 		w.t.apply(g, e)
 	}
 	w.t.apply(nil, w.podSeatFree(pod))
@@ -194,7 +194,7 @@ func (w *WaitList) leavingFor(by types.UID) sets.Set[types.UID] {
 
 // settleSeat activates the members of a gang when all victims have gone. It ends the attempt if that has taken too long. The quota may be
 // freed by a victim of another gang.
-func (w *WaitList) settleSeat(g *group) (e effects) {
+func (w *WaitList) settleSeat(g *group) (e gang.Effects) {
 	made, now := g.attempt.seat, w.t.clock.Now()
 	switch {
 	case made == nil:
@@ -203,7 +203,7 @@ func (w *WaitList) settleSeat(g *group) (e effects) {
 	case made.leaving.Len() == 0 && !w.lacksQuota(g):
 		g.attempt.seat, g.attempt.patientUntil = nil, now.Add(seatPatience)
 		g.attempt.deadline = now.Add(w.t.settings.args.PermitTimeout.Duration)
-		return only(toLook)
+		return gang.Only(gang.ToLook)
 	}
 	return e
 }
@@ -213,13 +213,13 @@ func (w *WaitList) lacksQuota(g *group) bool {
 }
 
 // endSeat gives up a gang's seat when its attempt ends, and its claims.
-func (w *WaitList) endSeat(g *group) effects {
+func (w *WaitList) endSeat(g *group) gang.Effects {
 	if w.seats[g.key] == nil {
-		return effects{}
+		return gang.Effects{}
 	}
 	delete(w.seats, g.key)
 	w.t.Victims.dropUnbegun(g.podGroup.uid)
-	return only(holdFreed)
+	return gang.Only(gang.HoldFreed)
 }
 
 // seatsAgainst is the room on each node that evictions make for other gangs and other pods than the given one; nil if there is none. Only
@@ -332,9 +332,9 @@ func (v *Victims) searchAgain(now time.Time) {
 		}
 		return v.t.Quota.Ledger.MayReclaim(shares, account, wants)
 	}
-	var e effects
+	var e gang.Effects
 	for _, pod := range v.searches.retryable(v.input.changedAt, now, most, isOwed) {
-		e.add(v.t.WaitList.tryAgain(pod, 0))
+		e.Add(v.t.WaitList.tryAgain(pod, 0))
 	}
 	v.t.apply(nil, e)
 	asked := 0
@@ -350,10 +350,10 @@ func (v *Victims) searchAgain(now time.Time) {
 		}
 		switch {
 		case g.retry.searchOwed || g.retry.searched.isDue(now):
-			v.t.apply(g, only(toWake))
+			v.t.apply(g, gang.Only(gang.ToWake))
 		case v.t.Quota.enforced && g.podGroup.account != "":
 			if isOwed(g.podGroup.account, requests(g.Choose())) {
-				v.t.apply(g, only(toWake))
+				v.t.apply(g, gang.Only(gang.ToWake))
 			} else {
 				g.retry.searched.begun = now
 				v.pauseSearch(g, now)

@@ -394,7 +394,7 @@ func (s *simulation) park(uid types.UID, noRoom bool) {
 	}
 }
 
-// roomFreed is the event by which the scheduling queue asks the hints of pods that are unschedulable.
+// gang.RoomFreed is the event by which the scheduling queue asks the hints of pods that are unschedulable.
 func (s *simulation) roomFreed(gone types.UID, r *simRoom) {
 	event := freedRoom{gone, *r}
 	for uid := range s.missed {

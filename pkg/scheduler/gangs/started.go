@@ -1,6 +1,7 @@
 package gangs
 
 import (
+	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/quota"
 	"github.com/muster-sched/muster/pkg/resources"
 )
@@ -9,14 +10,14 @@ import (
 // it. Surplus and pods without a gang need no admission, so they are checked here.
 
 // keepFor notes whether quota is kept for further members of a gang. reserved is what was reserved for it before.
-func (q *Quota) keepFor(g *group, reserved resources.List) effects {
+func (q *Quota) keepFor(g *group, reserved resources.List) gang.Effects {
 	if len(g.podGroup.reserved) > 0 {
 		q.started[g.key] = g
 	} else {
 		delete(q.started, g.key)
 	}
 	g.kept = nil
-	return freed(!reserved.Equal(g.podGroup.reserved))
+	return gang.Freed(!reserved.Equal(g.podGroup.reserved))
 }
 
 // claimsOfStarted is the quota that is kept for further members of started gangs, against a pod of the priority. For a member of one of

@@ -209,11 +209,11 @@ const (
 )
 
 // endAttempt ends the attempt of a gang and gives back what was assumed for its members.
-func (t *Tracker) endAttempt(g *group) effects {
+func (t *Tracker) endAttempt(g *group) gang.Effects {
 	e := t.WaitList.endSeat(g)
 	g.attempt = nil
 	delete(t.attempting, g.key)
-	e.add(freed(t.Quota.Ledger.DropAssumed(g.key.String())))
-	e.add(only(roomFreed))
+	e.Add(gang.Freed(t.Quota.Ledger.DropAssumed(g.key.String())))
+	e.Add(gang.Only(gang.RoomFreed))
 	return e
 }

@@ -215,7 +215,7 @@ func (v *Victims) dropClaim(uid types.UID) {
 	if g != nil {
 		g.surplusOpen = false // so that the surplus is activated anew
 	}
-	v.t.apply(g, only(searchDiffers|toLook))
+	v.t.apply(g, gang.Only(gang.SearchDiffers|gang.ToLook))
 }
 
 // countClaim counts the claims on members of a gang; nil for none.

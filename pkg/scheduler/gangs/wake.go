@@ -49,7 +49,7 @@ func (h *Hints) Wake(scoutPod *corev1.Pod) {
 	h.t.mu.Lock()
 	defer h.t.mu.Unlock()
 	if g, m := h.t.find(scoutPod.UID); m != nil && h.t.status(g).Phase == gang.Unschedulable {
-		h.t.apply(g, only(toWake))
+		h.t.apply(g, gang.Only(gang.ToWake))
 	}
 }
 
@@ -67,6 +67,6 @@ func (h *Hints) NominationUnused(node string, amount resources.List) {
 				continue
 			}
 		}
-		h.t.apply(g, only(toWake))
+		h.t.apply(g, gang.Only(gang.ToWake))
 	}
 }

@@ -44,7 +44,7 @@ func TestAWakeUpIsLostIfNothingHasHappened(t *testing.T) {
 		"held room is returned": {func(tr *Tracker) {
 			tr.mu.Lock()
 			defer tr.mu.Unlock()
-			tr.apply(nil, only(roomFreed))
+			tr.apply(nil, gang.Only(gang.RoomFreed))
 		}, 0},
 		"the PodGroup is created anew": {func(tr *Tracker) {
 			tr.DeletePodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))

@@ -19,6 +19,7 @@ import (
 
 	"github.com/muster-sched/muster/pkg/apis/config"
 	"github.com/muster-sched/muster/pkg/apis/config/validation"
+	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/placement"
 	"github.com/muster-sched/muster/pkg/resources"
 	"github.com/muster-sched/muster/pkg/scheduler/eviction"
@@ -188,7 +189,7 @@ func (c *Coscheduling) Permit(_ context.Context, cycle fwk.CycleState, pod *core
 
 // PreBindPreFlight says that only members wait for their turn to be bound.
 func (*Coscheduling) PreBindPreFlight(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
-	if gangs.IsMember(pod) {
+	if gang.IsMember(pod) {
 		return nil, nil
 	}
 	return nil, fwk.NewStatus(fwk.Skip)
@@ -196,7 +197,7 @@ func (*Coscheduling) PreBindPreFlight(_ context.Context, _ fwk.CycleState, pod *
 
 // PreBind has a member wait for its turn. The members of a large gang are released at once, and the API server refuses as many requests.
 func (c *Coscheduling) PreBind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) *fwk.Status {
-	if !gangs.IsMember(pod) {
+	if !gang.IsMember(pod) {
 		return nil
 	}
 	return fwk.AsStatus(c.tracker.Binds.Acquire(ctx, pod.UID))
@@ -204,7 +205,7 @@ func (c *Coscheduling) PreBind(ctx context.Context, _ fwk.CycleState, pod *corev
 
 // PostBind ends the turn of a member. It has left the scheduling queue.
 func (c *Coscheduling) PostBind(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
-	if gangs.IsMember(pod) {
+	if gang.IsMember(pod) {
 		c.tracker.Binds.Release(pod.UID)
 		c.tracker.Order.Bound(pod.UID)
 	}

@@ -164,7 +164,7 @@ func (a *attempt) anySpared(g *placement.GangVictims, now time.Time) bool {
 
 // ownGang is the gang of a pod as victims name it, "" for a pod without one.
 func ownGang(pod *corev1.Pod) string {
-	if key, ok := gangs.KeyOf(pod); ok {
+	if key, ok := gang.KeyOf(pod); ok {
 		return key.String()
 	}
 	return ""
@@ -172,7 +172,7 @@ func ownGang(pod *corev1.Pod) string {
 
 // member returns the gang of a pod and its member there; nil if no gang needs the pod.
 func (a *attempt) member(pod *corev1.Pod) (*placement.GangVictims, *gang.Member) {
-	key, ok := gangs.KeyOf(pod)
+	key, ok := gang.KeyOf(pod)
 	if !ok {
 		return nil, nil
 	}
@@ -216,7 +216,7 @@ func (a *attempt) podInfos(key gangs.Key) map[types.UID]fwk.PodInfo {
 	}
 	for _, node := range nodes {
 		for _, info := range node.GetPods() {
-			if key, ok := gangs.KeyOf(info.GetPod()); ok {
+			if key, ok := gang.KeyOf(info.GetPod()); ok {
 				if a.placed[key] == nil {
 					a.placed[key] = map[types.UID]fwk.PodInfo{}
 				}
