@@ -64,7 +64,7 @@ func TestCircle(t *testing.T) {
 }
 
 func TestConsequencesThatArePassedOnByHand(t *testing.T) {
-	text := "type t struct{}\nfunc (t) look() {}\nfunc (t) other() {}\nfunc (x t) Apply() { x.look() }\nfunc (x t) verb() { x.look(); x.other(); f := x.look; f() }\n"
+	text := "type t struct{}\nfunc (t) look() {}\nfunc (t) other() {}\nfunc (x t) apply() { x.look() }\nfunc (x t) verb() { x.look(); x.other(); f := x.look; f() }\n"
 	for folder, want := range map[string]int{"pkg/scheduler/p": 2, "pkg/placement": 0} {
 		assert.Len(t, passedOn([]checked{typed(t, folder, text)}, "pkg/scheduler"), want, folder)
 	}
