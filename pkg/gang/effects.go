@@ -4,7 +4,7 @@ import "time"
 
 // Effects are what follows for others from what happened to a gang, or to a pod. Verbs return them, and the store passes them on.
 type Effects struct {
-	// What follows.
+	// What is a set of what follows.
 	What Effect
 	// Again is when the dispatcher looks at the gang, for LookLater.
 	Again time.Duration
