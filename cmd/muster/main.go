@@ -11,11 +11,15 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+
 	"github.com/muster-sched/muster/cmd/muster/kube"
 	"github.com/muster-sched/muster/cmd/muster/root"
 )
 
 func main() {
+	klog.SetLogger(logr.Discard()) // what libraries log is for developers; errors are printed below
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := root.New(filepath.Base(os.Args[0])).ExecuteContext(ctx)
 	stop()

@@ -43,7 +43,7 @@ devices are not looked at.`,
 		Example: `  muster cluster
   muster cluster --requests cpu=4,nvidia.com/gpu=1 --queue team-a
   muster cluster --pod pod.yaml -o json`,
-		Args: cobra.NoArgs,
+		Args: kube.None,
 	}
 	connection, flags := kube.Connect(command), command.Flags()
 	command.RunE = func(command *cobra.Command, _ []string) error { return o.run(command, connection) }

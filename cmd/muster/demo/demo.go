@@ -17,6 +17,8 @@ import (
 	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
 	"github.com/muster-sched/muster/pkg/localcluster"
 	"github.com/muster-sched/muster/pkg/watchlog"
+
+	"github.com/muster-sched/muster/cmd/muster/kube"
 )
 
 const (
@@ -51,7 +53,7 @@ func NewCommand() *cobra.Command {
 		Short: "Show gangs held, released, restarted and completed on a local cluster",
 		Long: `Demo brings up a local cluster of simulated nodes, runs the example Jobs of manifests/examples on it and tells
 what happens. It checks each of its claims against what the API server says, and fails if one does not hold.`,
-		Args: cobra.NoArgs,
+		Args: kube.None,
 		RunE: func(command *cobra.Command, _ []string) error {
 			options.Out = command.OutOrStdout()
 			return Run(command.Context(), options)

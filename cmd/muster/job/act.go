@@ -1,13 +1,16 @@
 package job
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+	"github.com/muster-sched/muster/pkg/job/phase"
 
 	"github.com/muster-sched/muster/cmd/muster/kube"
 )
@@ -31,24 +34,53 @@ func (v verb) newCommand(connection *kube.Connection) *cobra.Command {
 		Short:   v.short,
 		Long:    v.short + ".\n\nmuster-controller does it; \"muster explain job NAME\" says what came of it.",
 		Example: "  muster job " + v.name + " training --message \"the disks are full\"",
-		Args:    cobra.MinimumNArgs(1),
+		Args:    kube.AtLeastOne("job"),
 		RunE: func(command *cobra.Command, names []string) error {
 			clients, err := connection.Clients()
 			if err != nil {
 				return err
 			}
 			return kube.EachName(names, func(name string) error {
-				if err := clients.CommandJob(command.Context(), name, v.action, message); err != nil {
+				asked, err := ask(command.Context(), clients, name, v.name, v.action, message)
+				if err != nil {
 					return err
 				}
-				fmt.Fprintf(command.OutOrStdout(), "job %s %s\n", name, v.done)
-				return nil
+				became, err := kube.Outcome(asked.JobAfter(command.Context()))
+				if err == nil {
+					fmt.Fprintf(command.OutOrStdout(), "job %s %s: %s\n", name, v.done, became)
+				}
+				return err
 			})
 		},
 	}
 	command.Flags().StringVar(&message, "message", "", "why; the Job's status repeats it")
 	connection.Complete(command, kube.Jobs)
 	return command
+}
+
+// ask creates a Command for a Job, unless it would do nothing.
+func ask(ctx context.Context, clients *kube.Clients, name, verb string, action busv1alpha1.Action, message string) (*kube.Asked, error) {
+	job, err := clients.Muster.BatchV1alpha1().Jobs(clients.Namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	if err := refusal(job, verb, action); err != nil {
+		return nil, err
+	}
+	return clients.CommandJob(ctx, job, action, message)
+}
+
+// refusal says why an action does nothing to a Job as it is; nil if it does something, or the Job has no phase yet.
+func refusal(job *batchv1alpha1.Job, verb string, action busv1alpha1.Action) error {
+	current := job.Status.State.Phase
+	switch {
+	case ptr.Deref(job.Spec.Suspend, false) && action == busv1alpha1.ResumeJobAction:
+		return fmt.Errorf("job %[1]s is held by its field spec.suspend, and %[2]s does nothing to it: "+
+			`run kubectl patch vcjob %[1]s --type merge -p '{"spec":{"suspend":false}}'`, job.Name, verb)
+	case current == "" || phase.Honours(current, action):
+		return nil
+	}
+	return fmt.Errorf("job %s is %s, and %s does nothing to it", job.Name, current, verb)
 }
 
 func newCancelCommand(connection *kube.Connection) *cobra.Command {
@@ -58,7 +90,7 @@ func newCancelCommand(connection *kube.Connection) *cobra.Command {
 		Short: "Delete Jobs with their pods, or end them for good",
 		Example: `  muster job cancel training
   muster job cancel training --keep       # ends it, and keeps the Job to look at`,
-		Args: cobra.MinimumNArgs(1),
+		Args: kube.AtLeastOne("job"),
 		RunE: func(command *cobra.Command, names []string) error {
 			clients, err := connection.Clients()
 			if err != nil {
@@ -66,7 +98,7 @@ func newCancelCommand(connection *kube.Connection) *cobra.Command {
 			}
 			return kube.EachName(names, func(name string) error {
 				if keep {
-					err = clients.CommandJob(command.Context(), name, busv1alpha1.TerminateJobAction, "")
+					_, err = ask(command.Context(), clients, name, "cancel --keep", busv1alpha1.TerminateJobAction, "")
 				} else {
 					err = clients.Muster.BatchV1alpha1().Jobs(clients.Namespace).Delete(command.Context(), name,
 						metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)})

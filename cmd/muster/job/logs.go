@@ -1,9 +1,14 @@
 package job
 
 import (
+	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/kubectl/pkg/cmd/logs"
@@ -27,9 +32,12 @@ func newLogsCommand(connection *kube.Connection) *cobra.Command {
 the last ten lines of each, unless --tail or --since says otherwise.`,
 		Example: `  muster job logs training -f
   muster job logs training --task worker --tail=-1`,
-		Args: cobra.ExactArgs(1),
+		Args: kube.ExactlyOne("job"),
 		RunE: func(command *cobra.Command, names []string) error {
 			o.IOStreams = kube.Streams(command)
+			if err := knows(command.Context(), connection, names[0], task); err != nil {
+				return err
+			}
 			set := labels.Set{batchv1alpha1.JobNameKey: names[0]}
 			if task != "" {
 				set[batchv1alpha1.TaskSpecKey] = task
@@ -47,13 +55,36 @@ the last ten lines of each, unless --tail or --since says otherwise.`,
 			return o.RunLogsContext(command.Context())
 		},
 	}
-	o.AddFlags(command)
-	for _, rare := range []string{"all-containers", "all-pods", "selector", "insecure-skip-tls-verify-backend", "limit-bytes", "pod-running-timeout"} {
-		if err := command.Flags().MarkHidden(rare); err != nil {
-			panic(fmt.Sprintf("kubectl has no flag %s any more", rare))
-		}
-	}
+	kube.AddLogFlags(command, o)
 	command.Flags().StringVar(&task, "task", "", "print the logs of this task's pods only")
 	connection.Complete(command, kube.Jobs)
 	return command
+}
+
+// knows is an error if there is no Job of the name, or it has no such task. The task "" stands for any.
+func knows(ctx context.Context, connection *kube.Connection, name, task string) error {
+	clients, err := connection.Clients()
+	if err != nil {
+		return err
+	}
+	job, err := clients.Muster.BatchV1alpha1().Jobs(clients.Namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsForbidden(err) {
+		return nil // the user may read logs, and not Jobs
+	}
+	if err != nil {
+		return err
+	}
+	if task != "" && !slices.ContainsFunc(job.Spec.Tasks, func(t batchv1alpha1.TaskSpec) bool { return t.Name == task }) {
+		return unknownTask(job, task)
+	}
+	return nil
+}
+
+// unknownTask says which tasks a Job has.
+func unknownTask(job *batchv1alpha1.Job, name string) error {
+	tasks := make([]string, 0, len(job.Spec.Tasks))
+	for i := range job.Spec.Tasks {
+		tasks = append(tasks, job.Spec.Tasks[i].Name)
+	}
+	return fmt.Errorf("job %s has no task %s: it has %s", job.Name, name, strings.Join(tasks, ", "))
 }

@@ -3,10 +3,12 @@ package job
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 
@@ -19,6 +21,8 @@ type runOptions struct {
 	file  string
 	wait  bool
 	print *genericclioptions.PrintFlags
+	// dryRun says who checks the Job in place of creating it.
+	dryRun cmdutil.DryRunStrategy
 }
 
 func newRunCommand(connection *kube.Connection) *cobra.Command {
@@ -32,59 +36,94 @@ of which --min start together.
 With --wait it prints how the Job gets on, and returns when the Job has ended. The
 exit code is 0 if the Job is Completed, and 1 otherwise.`,
 		Example: `  muster job run hello --image busybox -r 4 --requests cpu=500m -- sh -c "echo hello"
+  muster job run training -i my/image --task master=1 --task worker=8 --gpus 1 --plugin svc --time 2h -- train.sh
+  muster job run hello -r 4 --dry-run=client -o yaml > hello.yaml
   muster job run -f training.yaml --wait`,
 		RunE: func(command *cobra.Command, args []string) error { return o.run(command, connection, args) },
 	}
 	flags := command.Flags()
 	o.AddFlags(flags)
 	flags.StringVarP(&o.file, "filename", "f", "", "file with the Job, or - for standard input")
+	cmdutil.AddDryRunFlag(command)
 	flags.BoolVar(&o.wait, "wait", false, "wait until the Job has ended")
 	flags.StringVarP(o.print.OutputFormat, "output", "o", "", "how to print the Job that was created: name, yaml or json")
+	connection.CompleteFlag(command, "queue", kube.Queues)
+	connection.CompleteFlag(command, "priority-class", "priorityclasses")
 	return command
 }
 
-func (o *runOptions) run(command *cobra.Command, connection *kube.Connection, args []string) error {
+func (o *runOptions) run(command *cobra.Command, connection *kube.Connection, args []string) (err error) {
+	if o.dryRun, err = cmdutil.GetDryRunStrategy(command); err != nil {
+		return err
+	}
+	if err := o.check(command, args); err != nil {
+		return err
+	}
+	job, err := o.job(connection, args)
+	if err != nil {
+		return err
+	}
+	if o.dryRun == cmdutil.DryRunClient {
+		job.SetGroupVersionKind(batchv1alpha1.SchemeGroupVersion.WithKind("Job"))
+		return o.show(command, job)
+	}
 	clients, err := connection.Clients()
 	if err != nil {
 		return err
 	}
-	job, err := o.job(connection, clients.Namespace, command, args)
+	if job.Namespace != "" && job.Namespace != clients.Namespace {
+		return fmt.Errorf("the Job in %s is for namespace %s: use -n %s", o.file, job.Namespace, job.Namespace)
+	}
+	options := metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}
+	if o.dryRun == cmdutil.DryRunServer {
+		options.DryRun = []string{metav1.DryRunAll}
+	}
+	created, err := clients.Muster.BatchV1alpha1().Jobs(clients.Namespace).Create(command.Context(), job, options)
 	if err != nil {
 		return err
 	}
-	created, err := clients.Muster.BatchV1alpha1().Jobs(clients.Namespace).Create(command.Context(), job,
-		metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
-	if err != nil {
+	if err := o.show(command, created); err != nil || !o.wait {
 		return err
-	}
-	printer, err := o.print.ToPrinter()
-	if err != nil {
-		return err
-	}
-	if err := printer.PrintObj(created, command.OutOrStdout()); err != nil {
-		return fmt.Errorf("printing the Job: %w", err)
-	}
-	if !o.wait {
-		return nil
 	}
 	return awaitEnd(command.Context(), clients, created, kube.NewProgress(command.ErrOrStderr()))
 }
 
-// job is the Job to create: that of the file, or one as the flags say.
-func (o *runOptions) job(connection *kube.Connection, namespace string, command *cobra.Command, args []string) (*batchv1alpha1.Job, error) {
+// show prints a Job that was created, or would be.
+func (o *runOptions) show(command *cobra.Command, job *batchv1alpha1.Job) error {
+	cmdutil.PrintFlagsWithDryRunStrategy(o.print, o.dryRun)
+	printer, err := o.print.ToPrinter()
+	if err != nil {
+		return err
+	}
+	if err := printer.PrintObj(job, command.OutOrStdout()); err != nil {
+		return fmt.Errorf("printing the Job: %w", err)
+	}
+	return nil
+}
+
+// check says what is wrong with the command line alone.
+func (o *runOptions) check(command *cobra.Command, args []string) error {
 	switch {
+	case o.wait && o.dryRun != cmdutil.DryRunNone:
+		return errors.New("--wait: with --dry-run there is no Job to wait for")
 	case o.file != "" && len(args) > 0:
-		return nil, fmt.Errorf("name the Job in the file %s or on the command line, not both", o.file)
+		return fmt.Errorf("name the Job in the file %s or on the command line, not both", o.file)
 	case o.file != "":
-		job, err := kube.ReadJob(connection, o.file)
-		if err == nil && job.Namespace != "" && job.Namespace != namespace {
-			return nil, fmt.Errorf("the Job in %s is for namespace %s: use -n %s", o.file, job.Namespace, job.Namespace)
-		}
-		return job, err
+		return nil
 	case command.ArgsLenAtDash() == 0 || len(args) == 0:
-		return nil, errors.New("name the Job, or give a file with -f")
+		return errors.New("name the Job, or give a file with -f")
 	case command.ArgsLenAtDash() != 1 && len(args) > 1:
-		return nil, fmt.Errorf("what the pods run stands behind --: muster job run %s -- %s", args[0], args[1])
+		return fmt.Errorf("what the pods run stands behind --: muster job run %s -- %s", args[0], strings.Join(args[1:], " "))
+	case len(o.Tasks) > 0 && command.Flag("replicas").Changed:
+		return errors.New("--replicas: each --task says its own number of pods")
+	}
+	return nil
+}
+
+// job is the Job to create: that of the file, or one as the flags say.
+func (o *runOptions) job(connection *kube.Connection, args []string) (*batchv1alpha1.Job, error) {
+	if o.file != "" {
+		return kube.ReadJob(connection, o.file)
 	}
 	o.Name, o.Command = args[0], args[1:]
 	return o.Job()

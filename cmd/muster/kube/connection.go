@@ -2,12 +2,15 @@
 package kube
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"k8s.io/kubectl/pkg/util/completion"
 
@@ -47,11 +50,31 @@ type Clients struct {
 	Namespace string
 }
 
-// Clients makes them.
-func (c *Connection) Clients() (*Clients, error) {
+// errNoKubeconfig says that no cluster was named. kubectl's library takes this machine's port 8080 then.
+var errNoKubeconfig = errors.New("no kubeconfig names a cluster: set KUBECONFIG or --kubeconfig, or start a cluster with muster local up")
+
+// config is how to reach the cluster.
+func (c *Connection) config() (*rest.Config, error) {
+	loader := c.ToRawKubeConfigLoader()
+	written, err := loader.RawConfig()
+	if err != nil {
+		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
+	}
 	config, err := c.ToRESTConfig()
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	if len(written.Clusters) == 0 && config.Host == clientcmd.ClusterDefaults.Server {
+		return nil, errNoKubeconfig
+	}
+	return config, nil
+}
+
+// Clients makes them.
+func (c *Connection) Clients() (*Clients, error) {
+	config, err := c.config()
+	if err != nil {
+		return nil, err
 	}
 	clients := &Clients{}
 	if clients.Namespace, _, err = c.ToRawKubeConfigLoader().Namespace(); err != nil {
@@ -69,6 +92,22 @@ func (c *Connection) Clients() (*Clients, error) {
 // Complete has the shell complete the names of a resource.
 func (c *Connection) Complete(command *cobra.Command, resource string) {
 	command.ValidArgsFunction = completion.ResourceNameCompletionFunc(c.Factory, resource)
+}
+
+// CompleteFlag has the shell complete the names of a resource as the value of a flag.
+func (c *Connection) CompleteFlag(command *cobra.Command, flag, resource string) {
+	complete(command, flag, completion.ResourceNameCompletionFunc(c.Factory, resource))
+}
+
+// CompleteWords has the shell complete the value of a flag with one of some words.
+func CompleteWords(command *cobra.Command, flag string, words []string) {
+	complete(command, flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func complete(command *cobra.Command, flag string, values cobra.CompletionFunc) {
+	if err := command.RegisterFlagCompletionFunc(flag, values); err != nil {
+		panic(err) // the command has no such flag
+	}
 }
 
 // Streams are what a command reads and writes.

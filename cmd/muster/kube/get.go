@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -10,8 +11,8 @@ import (
 )
 
 // Get makes a command print objects of a resource as `kubectl get` does. The arguments and flags
-// say which objects; prepare, if there is one, narrows that down.
-func (c *Connection) Get(command *cobra.Command, resource string, prepare func(*get.GetOptions)) {
+// say which objects; prepare, if there is one, narrows that down, and refuses what cannot be.
+func (c *Connection) Get(command *cobra.Command, resource string, prepare func(context.Context, *Clients, *get.GetOptions) error) {
 	o := get.NewGetOptions("muster", genericiooptions.IOStreams{})
 	o.PrintFlags.AddFlags(command)
 	flags := command.Flags()
@@ -31,8 +32,14 @@ func (c *Connection) Get(command *cobra.Command, resource string, prepare func(*
 		if *o.PrintFlags.OutputFormat == "table" {
 			*o.PrintFlags.OutputFormat = ""
 		}
+		clients, err := c.Clients()
+		if err != nil {
+			return err
+		}
 		if prepare != nil {
-			prepare(o)
+			if err := prepare(command.Context(), clients, o); err != nil {
+				return err
+			}
 		}
 		args := append([]string{resource}, names...)
 		if err := o.Complete(c.Factory, command, args); err != nil {

@@ -6,6 +6,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/muster-sched/muster/pkg/localcluster"
+
+	"github.com/muster-sched/muster/cmd/muster/kube"
 )
 
 func newDownCommand() *cobra.Command {
@@ -17,7 +19,7 @@ func newDownCommand() *cobra.Command {
 data, its logs, its keys and its kubeconfig. Other files there are left alone.
 It also clears up after a cluster that crashed.`,
 		Example: `  muster local down --dir /tmp/m`,
-		Args:    cobra.NoArgs,
+		Args:    kube.None,
 		RunE: func(command *cobra.Command, _ []string) error {
 			if err := needDir(command, dir); err != nil {
 				return err

@@ -27,13 +27,13 @@ func TestMistakesAreExplained(t *testing.T) {
 		"nodes without a cluster":   {[]string{"nodes", "--dir", empty, "--add", "1"}, "no cluster in"},
 		"import without a cluster":  {[]string{"import", "--dir", empty, "image.tar"}, "no cluster in"},
 		"import without an image":   {[]string{"import", "--dir", empty}, "requires at least 1 arg"},
-		"up with words":             {[]string{"up", empty}, "unknown command"},
+		"up with words":             {[]string{"up", empty}, "takes no arguments"},
 		"up with a wrong quantity":  {[]string{"up", "--dir", empty, "--node-cpu", "many"}, `"many" is not a quantity`},
 		"up with a wrong resource":  {[]string{"up", "--dir", empty, "--node-resource", "gpu"}, "must be formatted as key=value"},
 		"up with too few nodes":     {[]string{"up", "--dir", empty, "--nodes", "-1"}, "nodes: -1 is not between 0 and"},
 		"up with an unknown flag":   {[]string{"up", "--dir", empty, "--node", "1"}, "unknown flag: --node"},
 		"supervise without a pipe":  {[]string{"supervise"}, "reading the options from standard input"},
-		"supervise is for no words": {[]string{"supervise", "x"}, "unknown command"},
+		"supervise is for no words": {[]string{"supervise", "x"}, "takes no arguments"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

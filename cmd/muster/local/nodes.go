@@ -7,6 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/muster-sched/muster/pkg/localcluster"
+
+	"github.com/muster-sched/muster/cmd/muster/kube"
 )
 
 func newNodesCommand() *cobra.Command {
@@ -19,7 +21,7 @@ func newNodesCommand() *cobra.Command {
 from those there are, and return when they are ready. Take nodes away with
 "kubectl delete node".`,
 		Example: `  muster local nodes --dir /tmp/m --add 2`,
-		Args:    cobra.NoArgs,
+		Args:    kube.None,
 		RunE: func(command *cobra.Command, _ []string) error {
 			if err := needDir(command, dir); err != nil {
 				return err

@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/muster-sched/muster/pkg/localcluster"
+
+	"github.com/muster-sched/muster/cmd/muster/kube"
 )
 
 func newStatusCommand() *cobra.Command {
@@ -22,7 +24,7 @@ its log. METRICS is where a part serves its metrics; the file that is named belo
 the table has Prometheus read them. The exit code is 0 only if the cluster is
 healthy.`,
 		Example: `  muster local status --dir /tmp/m`,
-		Args:    cobra.NoArgs,
+		Args:    kube.None,
 		RunE: func(command *cobra.Command, _ []string) error {
 			if err := needDir(command, dir); err != nil {
 				return err

@@ -4,6 +4,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/muster-sched/muster/pkg/localcluster"
+
+	"github.com/muster-sched/muster/cmd/muster/kube"
 )
 
 // superviseVerb is the hidden verb that `muster local up` runs in the background.
@@ -14,7 +16,7 @@ func newSuperviseCommand() *cobra.Command {
 		Use:    superviseVerb,
 		Short:  "Keep a cluster running; started by \"muster local up\", not by people",
 		Hidden: true,
-		Args:   cobra.NoArgs,
+		Args:   kube.None,
 		RunE: func(command *cobra.Command, _ []string) error {
 			return localcluster.Supervise(command.Context())
 		},

@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/muster-sched/muster/pkg/localcluster"
+
+	"github.com/muster-sched/muster/cmd/muster/kube"
 )
 
 func newUpCommand() *cobra.Command {
@@ -43,7 +45,7 @@ shell command in their first container:
 
   # Only etcd, kube-apiserver and kube-controller-manager, with Muster's API
   muster local up --dir /tmp/cp --control-plane-only`,
-		Args: cobra.NoArgs,
+		Args: kube.None,
 		RunE: func(command *cobra.Command, _ []string) error {
 			if err := needDir(command, options.Dir); err != nil {
 				return err

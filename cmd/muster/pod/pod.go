@@ -2,6 +2,8 @@
 package pod
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/kubectl/pkg/cmd/get"
@@ -26,11 +28,24 @@ func newListCommand(connection *kube.Connection) *cobra.Command {
 		Short:   "List the pods of Jobs",
 		Example: `  muster pod list -j training -o wide     # with their nodes
   muster pod list -A -q team-a`,
-		Args: cobra.NoArgs,
+		Args: kube.None,
 	}
-	connection.Get(command, kube.Pods, func(o *get.GetOptions) { o.LabelSelector = selector(job, queue, o.LabelSelector) })
+	connection.Get(command, kube.Pods, func(ctx context.Context, clients *kube.Clients, o *get.GetOptions) error {
+		o.LabelSelector = selector(job, queue, o.LabelSelector)
+		if queue != "" {
+			if err := clients.QueueExists(ctx, queue); err != nil {
+				return err
+			}
+		}
+		if job != "" && !o.AllNamespaces {
+			return clients.JobExists(ctx, job)
+		}
+		return nil
+	})
 	command.Flags().StringVarP(&job, "job", "j", "", "list the pods of this Job only")
 	command.Flags().StringVarP(&queue, "queue", "q", "", "list the pods of this queue's Jobs only")
+	connection.CompleteFlag(command, "job", kube.Jobs)
+	connection.CompleteFlag(command, "queue", kube.Queues)
 	return command
 }
 

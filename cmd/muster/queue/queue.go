@@ -1,4 +1,4 @@
-// Package queue is `muster queue`: list, open and close Queues.
+// Package queue is `muster queue`: list, create, change, open, close and delete Queues.
 package queue
 
 import (
@@ -13,9 +13,10 @@ import (
 
 // NewCommand makes `muster queue`.
 func NewCommand() *cobra.Command {
-	command := &cobra.Command{Use: "queue", Aliases: []string{"queues"}, Short: "List, open and close Queues"}
+	command := &cobra.Command{Use: "queue", Aliases: []string{"queues"}, Short: "List, create, change, open, close and delete Queues"}
 	connection := kube.Connect(command)
 	command.AddCommand(newListCommand(connection), newGetCommand(connection), newTreeCommand(connection),
+		newCreateCommand(connection), newSetCommand(connection), newDeleteCommand(connection),
 		newActCommand(connection, "open", "Have Queues take Jobs again", busv1alpha1.OpenQueueAction),
 		newActCommand(connection, "close", "Have Queues take no more Jobs; what runs there goes on", busv1alpha1.CloseQueueAction))
 	return command
@@ -23,7 +24,7 @@ func NewCommand() *cobra.Command {
 
 func newListCommand(connection *kube.Connection) *cobra.Command {
 	command := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List Queues", Example: `  muster queue list -w`, Args: cobra.NoArgs,
+		Use: "list", Aliases: []string{"ls"}, Short: "List Queues", Example: `  muster queue list -w`, Args: kube.None,
 	}
 	connection.Get(command, kube.Queues, nil)
 	return command
@@ -31,7 +32,7 @@ func newListCommand(connection *kube.Connection) *cobra.Command {
 
 func newGetCommand(connection *kube.Connection) *cobra.Command {
 	command := &cobra.Command{
-		Use: "get NAME...", Short: "Print Queues by name", Example: `  muster queue get team-a -o yaml`, Args: cobra.MinimumNArgs(1),
+		Use: "get NAME...", Short: "Print Queues by name", Example: `  muster queue get team-a -o yaml`, Args: kube.AtLeastOne("queue"),
 	}
 	connection.Get(command, kube.Queues, nil)
 	connection.Complete(command, kube.Queues)
@@ -44,18 +45,22 @@ func newActCommand(connection *kube.Connection, name, short string, action busv1
 		Short:   short,
 		Long:    short + ".\n\nmuster-controller does it; \"muster explain queue NAME\" says what came of it.",
 		Example: "  muster queue " + name + " team-a",
-		Args:    cobra.MinimumNArgs(1),
+		Args:    kube.AtLeastOne("queue"),
 		RunE: func(command *cobra.Command, names []string) error {
 			clients, err := connection.Clients()
 			if err != nil {
 				return err
 			}
 			return kube.EachName(names, func(queue string) error {
-				if err := clients.CommandQueue(command.Context(), queue, action); err != nil {
+				asked, err := clients.CommandQueue(command.Context(), queue, action)
+				if err != nil {
 					return err
 				}
-				fmt.Fprintf(command.OutOrStdout(), "queue %s is asked to %s\n", queue, name)
-				return nil
+				state, err := kube.Outcome(asked.QueueAfter(command.Context()))
+				if err == nil {
+					fmt.Fprintf(command.OutOrStdout(), "queue %s is asked to %s: %s\n", queue, name, state)
+				}
+				return err
 			})
 		},
 	}

@@ -22,7 +22,7 @@ func newTreeCommand(connection *kube.Connection) *cobra.Command {
 		Short: "Print the tree of Queues with what each uses of its capability",
 		Example: `  muster queue tree
   muster queue tree -o json`,
-		Args: cobra.NoArgs,
+		Args: kube.None,
 	}
 	output := kube.AddOutput(command.Flags())
 	command.RunE = func(command *cobra.Command, _ []string) error {

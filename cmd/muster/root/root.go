@@ -3,6 +3,7 @@ package root
 
 import (
 	"github.com/spf13/cobra"
+	componentversion "k8s.io/component-base/version"
 
 	"github.com/muster-sched/muster/cmd/muster/cluster"
 	"github.com/muster-sched/muster/cmd/muster/demo"
@@ -10,6 +11,7 @@ import (
 	"github.com/muster-sched/muster/cmd/muster/job"
 	"github.com/muster-sched/muster/cmd/muster/lint"
 	"github.com/muster-sched/muster/cmd/muster/local"
+	"github.com/muster-sched/muster/cmd/muster/phjob"
 	"github.com/muster-sched/muster/cmd/muster/pod"
 	"github.com/muster-sched/muster/cmd/muster/queue"
 	"github.com/muster-sched/muster/cmd/muster/top"
@@ -21,6 +23,7 @@ import (
 var commands = []func() *cobra.Command{
 	explain.NewCommand,
 	job.NewCommand,
+	phjob.NewCommand,
 	queue.NewCommand,
 	pod.NewCommand,
 	cluster.NewCommand,
@@ -37,23 +40,26 @@ const pluginName = "kubectl-muster"
 // New makes the command that the program stands for under the name that it was called by.
 func New(name string) *cobra.Command {
 	if program, isVolcanos := vc.Programs[name]; isVolcanos {
-		return quiet(program())
+		return finish(program())
 	}
 	root := &cobra.Command{
-		Use:   "muster",
-		Short: "Run Jobs on Muster, and learn what becomes of them",
+		Use:     "muster",
+		Short:   "Run Jobs on Muster, and learn what becomes of them",
+		Version: componentversion.Get().GitVersion,
 	}
+	root.SetVersionTemplate("muster {{.Version}}\n")
 	if name == pluginName {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl muster"}
 	}
 	for _, newCommand := range commands {
 		root.AddCommand(newCommand())
 	}
-	return quiet(root)
+	return finish(root)
 }
 
-// quiet leaves errors to main, which prints them once, without a page of usage.
-func quiet(command *cobra.Command) *cobra.Command {
+// finish leaves errors to main, which prints them once, without a page of usage.
+func finish(command *cobra.Command) *cobra.Command {
+	refuseUnknown(command)
 	command.SilenceUsage, command.SilenceErrors = true, true
 	return command
 }

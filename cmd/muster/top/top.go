@@ -29,7 +29,7 @@ func NewCommand() *cobra.Command {
 the user with the most cpu first. A user is the value of the label muster.sh/user.`,
 		Example: `  muster top
   muster top -o json`,
-		Args: cobra.NoArgs,
+		Args: kube.None,
 	}
 	connection, output := kube.Connect(command), kube.AddOutput(command.Flags())
 	command.RunE = func(command *cobra.Command, _ []string) error {

@@ -45,7 +45,12 @@ func commandJob(use string, action busv1alpha1.Action) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return c.CommandJob(c.command.Context(), name, action, "")
+		job, err := c.Muster.BatchV1alpha1().Jobs(c.Namespace).Get(c.command.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		_, err = c.CommandJob(c.command.Context(), job, action, "")
+		return err
 	})
 }
 

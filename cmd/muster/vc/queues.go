@@ -39,7 +39,8 @@ func createQueue() *cobra.Command {
 		if c.text("state") != string(schedulingv1beta1.QueueStateClosed) {
 			return nil
 		}
-		return c.CommandQueue(c.command.Context(), queue.Name, busv1alpha1.CloseQueueAction)
+		_, err = c.CommandQueue(c.command.Context(), queue.Name, busv1alpha1.CloseQueueAction)
+		return err
 	})
 	command.Flags().StringP("name", "n", "test", "name of the queue")
 	command.Flags().Int32P("weight", "w", 1, "weight of the queue")
@@ -67,9 +68,11 @@ func operateQueue() *cobra.Command {
 		}
 		switch action := c.text("action"); action {
 		case "open":
-			return c.CommandQueue(c.command.Context(), name, busv1alpha1.OpenQueueAction)
+			_, err = c.CommandQueue(c.command.Context(), name, busv1alpha1.OpenQueueAction)
+			return err
 		case "close":
-			return c.CommandQueue(c.command.Context(), name, busv1alpha1.CloseQueueAction)
+			_, err = c.CommandQueue(c.command.Context(), name, busv1alpha1.CloseQueueAction)
+			return err
 		case "update":
 			return c.weigh(name)
 		default:

@@ -18,7 +18,7 @@ func NewCommand() *cobra.Command {
 		Use:     "version",
 		Short:   "Print the versions of this program and of the cluster",
 		Example: `  muster version --client     # asks no cluster`,
-		Args:    cobra.NoArgs,
+		Args:    kube.None,
 	}
 	connection := kube.Connect(command)
 	command.RunE = func(command *cobra.Command, _ []string) error {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -128,7 +129,7 @@ func TestAJobIsStoppedAndStarted(t *testing.T) {
 	s.JobPhase(job, batchv1alpha1.Running)
 	first := s.Pod("job-worker-0").UID
 
-	assert.Equal(t, "job job is asked to restart\n", muster(s, "job", "restart", "job"))
+	assert.Regexp(t, `^job job is asked to restart: it is (Restarting|Pending|Running) now\n$`, muster(s, "job", "restart", "job"))
 	s.JobPhases(job, batchv1alpha1.Pending, batchv1alpha1.Running, batchv1alpha1.Restarting, batchv1alpha1.Pending, batchv1alpha1.Running)
 	assert.NotEqual(t, first, s.Pod("job-worker-0").UID)
 	muster(s, "job", "suspend", "job", "--message", "the disks are full")
@@ -138,6 +139,11 @@ func TestAJobIsStoppedAndStarted(t *testing.T) {
 	s.JobPhase(job, batchv1alpha1.Running)
 	muster(s, "job", "cancel", "--keep", "job")
 	s.JobPhase(job, batchv1alpha1.Terminated)
+	for _, verb := range []string{"resume", "suspend", "restart"} {
+		got := called(s, "muster", "job", verb, "job", "-n", s.Namespace)
+		assert.Equal(t, 1, got.code)
+		assert.Equal(t, "error: job job is Terminated, and "+verb+" does nothing to it\n", got.err)
+	}
 	assert.Equal(t, "job job cancelled\n", muster(s, "job", "cancel", "job"))
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		_, err := s.Muster.BatchV1alpha1().Jobs(s.Namespace).Get(s.Ctx, "job", metav1.GetOptions{})
@@ -152,13 +158,12 @@ func TestAJobIsStoppedAndStarted(t *testing.T) {
 func TestTheLogsOfAJobAreAskedFor(t *testing.T) {
 	t.Parallel()
 	s := harness.New(t)
-	none := called(s, "muster", "job", "logs", "nothing", "-n", s.Namespace)
-	assert.Contains(t, none.out+none.err, "No resources found")
-
 	s.AddNodes(1, "cpu", "4")
 	job := s.CreateJob(mustertesting.MakeJob("job").Task(mustertesting.MakeTask("worker", 1).Requests("cpu", "1")))
 	s.JobPhase(job, batchv1alpha1.Running)
 	got := called(s, "muster", "job", "logs", "job", "-n", s.Namespace)
+	task := called(s, "muster", "job", "logs", "job", "--task", "nothing", "-n", s.Namespace)
+	assert.Equal(t, "error: job job has no task nothing: it has worker\n", task.err)
 	// Simulated nodes have no kubelet, which logs come from: the API server says that it found none to ask.
 	assert.Contains(t, got.err, "no preferred addresses found")
 	assert.Equal(t, 1, got.code)
@@ -178,10 +183,90 @@ func TestQueuesAreListedOpenedAndClosed(t *testing.T) {
 	assert.Regexp(t, `(?m)^root `, tree)
 	assert.Regexp(t, `(?m)^  `+s.Namespace+` +Open +0 +0 +- +8 cpu\n    `+team+` +Open`, tree)
 
-	assert.Equal(t, "queue "+team+" is asked to close\n", muster(s, "queue", "close", team))
+	assert.Equal(t, "queue "+team+" is asked to close: it is Closed now\n", muster(s, "queue", "close", team))
 	queueIs(s, team, schedulingv1beta1.QueueStateClosed)
 	muster(s, "queue", "open", team)
 	queueIs(s, team, schedulingv1beta1.QueueStateOpen)
+}
+
+// TestNamesThatDoNotExistAreErrors: no command prints an empty list for them.
+func TestNamesThatDoNotExistAreErrors(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t)
+	held := s.CreateJob(mustertesting.MakeJob("held").Suspend(true).Task(mustertesting.MakeTask("worker", 1)))
+	s.JobPhase(held, batchv1alpha1.Aborted)
+	for says, args := range map[string][]string{
+		`jobs.batch.volcano.sh "nothing" not found`:                           {"job", "logs", "nothing"},
+		`"nothing" not found`:                                                 {"job", "list", "-q", "nothing"},
+		`--phase Sleeping: a Job is never in such a phase; it is one of Pend`: {"job", "list", "--phase", "Sleeping"},
+		`jobs.batch.volcano.sh "none" not found`:                              {"pod", "list", "-j", "none"},
+		`queues.scheduling.volcano.sh "none" not found`:                       {"pod", "list", "-q", "none"},
+		`jobs.batch.volcano.sh "no-job" not found`:                            {"explain", "no-job"},
+		`jobs.batch.volcano.sh "no-update" not found`:                         {"job", "update", "no-update", "--min", "1"},
+		`job held has no task none: it has worker`:                            {"job", "update", "held", "--task", "none=1"},
+		`phjobs.primehub.io "none" not found`:                                 {"phjob", "cancel", "none"},
+		`phjobs.primehub.io "no-log" not found`:                               {"phjob", "logs", "no-log"},
+		`queues.scheduling.volcano.sh "no-queue" not found`:                   {"queue", "set", "no-queue", "--weight", "2"},
+		`queue root stays Open: Failed to close queue root`:                   {"queue", "close", "root"},
+		`job held is held by its field spec.suspend`:                          {"job", "resume", "held"},
+	} {
+		got := called(s, "muster", append(args, "-n", s.Namespace)...)
+		assert.Equal(t, 1, got.code, args)
+		assert.Contains(t, got.err, says)
+		assert.NotContains(t, got.err, "E1", "no lines of logs")
+		assert.Equal(t, 1, strings.Count(got.err, "\n"), "one line: %s", got.err)
+	}
+	assert.Contains(t, muster(s, "job", "list", "--phase", "aborted", "-o", "name"), "held")
+}
+
+func TestAQueueIsCreatedChangedAndDeleted(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t)
+	assert.Equal(t, "queue "+s.Namespace+" created\n", muster(s, "queue", "create", s.Namespace, "--capability", "cpu=8,memory=1Gi", "--deserved", "cpu=4", "--priority", "3"))
+	queueIs(s, s.Namespace, schedulingv1beta1.QueueStateOpen)
+	t.Cleanup(func() { _ = s.Muster.SchedulingV1beta1().Queues().Delete(s.Ctx, s.Namespace, metav1.DeleteOptions{}) })
+	assert.Equal(t, "queue "+s.Namespace+" changed\n", muster(s, "queue", "set", s.Namespace, "--capability", "cpu=16,memory=0", "--weight", "2"))
+	spec := s.Queue(s.Namespace).Spec
+	assert.Equal(t, "16", spec.Capability.Cpu().String())
+	assert.NotContains(t, spec.Capability, corev1.ResourceMemory)
+	assert.Equal(t, "4", spec.Deserved.Cpu().String())
+	assert.EqualValues(t, 2, spec.Weight)
+	assert.EqualValues(t, 3, spec.Priority)
+	// The API server deletes no queue that is open.
+	muster(s, "queue", "close", s.Namespace)
+	assert.Equal(t, "queue "+s.Namespace+" deleted\n", muster(s, "queue", "delete", s.Namespace))
+}
+
+func TestAJobIsUpdated(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t)
+	s.AddNodes(1, "cpu", "4")
+	s.CreateQueue(mustertesting.MakeQueue(s.Namespace))
+	job := s.CreateJob(mustertesting.MakeJob("job").Queue(s.Namespace).Task(mustertesting.MakeTask("worker", 2).Requests("cpu", "1")))
+	s.JobPhase(job, batchv1alpha1.Running)
+	assert.Equal(t, "job job updated\n", muster(s, "job", "update", "job", "--task", "worker=3", "--min", "1", "--time", "1h"))
+	assert.Equal(t, "job.batch.volcano.sh/checked created (server dry run)\n", muster(s, "job", "run", "checked", "--dry-run=server"))
+	require.EventuallyWithT(t, func(c *assert.CollectT) { assert.EqualValues(c, 3, s.Job(job).Status.Running) }, mustertesting.Patience, mustertesting.Patience/100)
+	spec := s.Job(job).Spec
+	assert.EqualValues(t, 1, spec.MinAvailable)
+	assert.EqualValues(t, 3600, *spec.ActiveDeadlineSeconds)
+}
+
+// TestAPhJobIsRunAndCancelled in a group whose queue has no room for it.
+func TestAPhJobIsRunAndCancelled(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t)
+	created := called(s, "muster", "phjob", "run", "train", "-n", s.Namespace, "--user", "ada", "--group", s.Namespace, "--instance-type", "none", "--image", "none", "--", "python", "-c", "print(1)")
+	require.Zero(t, created.code, created.err)
+	assert.Equal(t, "phjob.primehub.io/train created\n", created.out)
+	job, err := s.Muster.PrimehubV1alpha1().PhJobs(s.Namespace).Get(s.Ctx, "train", metav1.GetOptions{})
+	require.NoError(t, err)
+	assert.Equal(t, "python -c 'print(1)'", job.Spec.Command)
+	assert.Equal(t, "ada", job.Spec.UserName)
+	assert.Contains(t, muster(s, "phjob", "list"), "train")
+	// There is no such image, so it has failed or is about to.
+	got := called(s, "muster", "phjob", "cancel", "train", "-n", s.Namespace)
+	assert.Contains(t, got.out+got.err, "phjob train ")
 }
 
 // queueIs waits until a queue has a state.
