@@ -18,6 +18,7 @@ WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY Makefile ./
+COPY hack/compile.sh hack/
 COPY cmd/ cmd/
 COPY manifests/ manifests/
 COPY pkg/ pkg/

@@ -22,7 +22,7 @@ export GOFLAGS := -trimpath -buildvcs=false
 export GOWORK := off
 
 # The scheduler takes its version from component-base: upstream's number, with ours as build metadata.
-KUBERNETES_VERSION := v1.37.1
+KUBERNETES_VERSION := $(shell awk '$$1 == "k8s.io/kubernetes" {print $$2; exit}' go.mod)
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 # COMMIT_TIME is in seconds since 1970. The image is as old as its commit, so that two builds are the same.
@@ -53,18 +53,18 @@ build: binaries controlplane ## Build bin/: our programs, kubectl and the contro
 binaries: ## Build our programs only: muster-scheduler, muster-controller and muster.
 	@echo "building $(PROGRAMS:%=$(BIN)/%) ($(VERSION))"
 	@mkdir -p $(BIN)
-	@go build -ldflags "$(LDFLAGS)" -o $(BIN)/ $(PROGRAMS:%=./cmd/%)
+	@hack/compile.sh "$(BIN)" "$(LDFLAGS)" $(PROGRAMS:%=./cmd/%)
 
 .PHONY: controlplane
-controlplane: ## Build the pinned etcd, kube-apiserver, kube-controller-manager, KWOK and kubectl (minutes, once).
+controlplane: ## Build the pinned etcd, kube-apiserver, kube-controller-manager, kube-scheduler, KWOK and kubectl (minutes, once).
 	@hack/controlplane/build.sh bin
 
 .PHONY: demo
-demo: build ## Show gangs held, released, restarted and completed on a local cluster (KEEP=1 leaves it running).
+demo: binaries ## Show gangs held, released, restarted and completed on a local cluster (KEEP=1 leaves it running).
 	@bin/muster demo $(if $(filter-out 0 false no,$(KEEP)),--keep)
 
 .PHONY: local-up
-local-up: build ## Start a local cluster in DIR (default .cache/local) with NODES simulated nodes.
+local-up: binaries ## Start a local cluster in DIR (default .cache/local) with NODES simulated nodes.
 	@bin/muster local up --dir "$(DIR)" --nodes $(NODES)
 
 .PHONY: local-down

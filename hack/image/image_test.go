@@ -259,7 +259,7 @@ func TestProgramsThatTheImageCannotRunAreRefused(t *testing.T) {
 
 // The SBOM lists each module of each program once, with the version that was linked. All its references lead somewhere.
 func TestTheSBOMListsAllModules(t *testing.T) {
-	replaced := &debug.Module{Path: "k8s.io/api", Version: "v0.0.0", Replace: &debug.Module{Path: "k8s.io/api", Version: "v0.37.1"}}
+	replaced := &debug.Module{Path: "k8s.io/api", Version: "v0.0.0", Replace: &debug.Module{Path: "k8s.io/api", Version: "v0.37.2"}}
 	build := func(modules ...*debug.Module) *debug.BuildInfo {
 		return &debug.BuildInfo{GoVersion: "go1.26.1", Main: debug.Module{Path: "example.com/muster", Version: "(devel)"}, Deps: modules}
 	}
@@ -278,7 +278,7 @@ func TestTheSBOMListsAllModules(t *testing.T) {
 		known[p.ID] = true
 		assert.Regexp(t, `^SPDXRef-[a-zA-Z0-9.-]+$`, p.ID)
 	}
-	assert.Equal(t, []string{"a v1", "b v1", "example.com/muster v1", "example.com/x v1.0.0", "k8s.io/api v0.37.1", "stdlib go1.26.1"}, found)
+	assert.Equal(t, []string{"a v1", "b v1", "example.com/muster v1", "example.com/x v1.0.0", "k8s.io/api v0.37.2", "stdlib go1.26.1"}, found)
 	var contained []string
 	for _, r := range document.Relationships {
 		assert.True(t, known[r.From] && known[r.To], r)
@@ -287,6 +287,6 @@ func TestTheSBOMListsAllModules(t *testing.T) {
 		}
 	}
 	assert.Equal(t, []string{
-		"SPDXRef-module-stdlib-go1.26.1", "SPDXRef-module-example.com-muster-v1", "SPDXRef-module-k8s.io-api-v0.37.1",
+		"SPDXRef-module-stdlib-go1.26.1", "SPDXRef-module-example.com-muster-v1", "SPDXRef-module-k8s.io-api-v0.37.2",
 	}, contained)
 }

@@ -47,7 +47,7 @@ func TestTheProvenanceIsOfThisImage(t *testing.T) {
 
 // TestTheProvenanceListsAllModules as the linker took them, with their checksums.
 func TestTheProvenanceListsAllModules(t *testing.T) {
-	replaced := &debug.Module{Path: "k8s.io/api", Version: "v0.0.0", Replace: &debug.Module{Path: "k8s.io/api", Version: "v0.37.1", Sum: "h1:a="}}
+	replaced := &debug.Module{Path: "k8s.io/api", Version: "v0.0.0", Replace: &debug.Module{Path: "k8s.io/api", Version: "v0.37.2", Sum: "h1:a="}}
 	build := func(modules ...*debug.Module) *debug.BuildInfo {
 		return &debug.BuildInfo{GoVersion: "go1.26.1", Deps: modules}
 	}
@@ -61,6 +61,6 @@ func TestTheProvenanceListsAllModules(t *testing.T) {
 	assert.Equal(t, []resource{
 		{URI: "git+https://github.com/muster-sched/muster", Annotations: map[string]string{"commit": "abc"}}, // not whole, so no digest
 		{URI: "pkg:golang/example.com/x@v1.0.0", Annotations: map[string]string{"goSum": "h1:b="}},
-		{URI: "pkg:golang/k8s.io/api@v0.37.1", Annotations: map[string]string{"goSum": "h1:a="}},
+		{URI: "pkg:golang/k8s.io/api@v0.37.2", Annotations: map[string]string{"goSum": "h1:a="}},
 	}, s.Predicate.Definition.Dependencies)
 }

@@ -6,7 +6,7 @@ tool sigs.k8s.io/krew/cmd/validate-krew-manifest
 
 require (
 	github.com/stretchr/testify v1.12.1
-	k8s.io/apimachinery v0.37.1
+	k8s.io/apimachinery v0.37.2
 	sigs.k8s.io/krew v0.4.3
 	sigs.k8s.io/yaml v1.6.0
 )

@@ -12,8 +12,8 @@ import (
 	"github.com/muster-sched/muster/pkg/localcluster/realnode"
 )
 
-// KubernetesVersion is the release of the control plane, as hack/controlplane/go.mod pins it.
-const KubernetesVersion = "v1.37.1"
+// KubernetesVersion is the release of the control plane, as go.mod pins it.
+const KubernetesVersion = "v1.37.2"
 
 // OlderVersions are the other releases that a cluster may have, as the modules in hack/controlplane pin them.
 var OlderVersions = []string{"v1.35.4", "v1.36.3"}
@@ -96,6 +96,22 @@ func (b binaries) of(component string) []string {
 	return []string{b.path(component)}
 }
 
+// pinned lists those programs of the pinned control plane that the options ask for. A user of any cluster needs its kubectl.
+func (b binaries) pinned(options Options) []string {
+	names := []string{"kubectl"}
+	of := binaries{dir: b.dir, version: KubernetesVersion}
+	for _, entry := range catalogue {
+		switch entry.name {
+		case MusterScheduler, MusterController, RealNode:
+			continue
+		}
+		if options.has(entry.name) && b.path(entry.name) == of.path(entry.name) {
+			names = append(names, entry.name)
+		}
+	}
+	return names
+}
+
 // Kubectl is the kubectl that fits the control plane.
 func (b binaries) Kubectl() string { return b.own("kubectl") }
 
@@ -103,16 +119,16 @@ func (b binaries) Kubectl() string { return b.own("kubectl") }
 // are missing or older than their pins. It does not build an older release of Kubernetes.
 func findBinaries(ctx context.Context, options Options) error {
 	programs := binaries{dir: options.BinDir, version: options.KubernetesVersion}
-	scripts := []string{buildScript}
+	builds := [][]string{append([]string{buildScript, options.BinDir}, programs.pinned(options)...)}
 	if options.has(RealNode) {
-		scripts = append(scripts, realNodeBuildScript)
+		builds = append(builds, []string{realNodeBuildScript, options.BinDir})
 	}
-	for _, name := range scripts {
-		script := filepath.Join(filepath.Dir(options.BinDir), name)
+	for _, build := range builds {
+		script := filepath.Join(filepath.Dir(options.BinDir), build[0])
 		if _, err := os.Stat(script); err != nil {
 			continue // no checkout around the programs
 		}
-		if err := runBuild(ctx, script, options); err != nil {
+		if err := runBuild(ctx, options, script, build[1:]...); err != nil {
 			return err
 		}
 	}
@@ -139,8 +155,8 @@ func findBinaries(ctx context.Context, options Options) error {
 }
 
 // runBuild runs a build script, which returns at once if all is up to date.
-func runBuild(ctx context.Context, script string, options Options) error {
-	command := exec.CommandContext(ctx, "bash", script, options.BinDir)
+func runBuild(ctx context.Context, options Options, script string, args ...string) error {
+	command := exec.CommandContext(ctx, "bash", append([]string{script}, args...)...)
 	progress := &lineWriter{write: options.Progress}
 	command.Stderr = progress
 	err := command.Run()

@@ -10,11 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestKubernetesVersion keeps the constant in step with the module that pins the control plane.
+// TestKubernetesVersion keeps the constant in step with the module, which pins the control plane.
 func TestKubernetesVersion(t *testing.T) {
-	data, err := os.ReadFile(filepath.Join("..", "..", "hack", "controlplane", "go.mod"))
+	data, err := os.ReadFile(filepath.Join("..", "..", "go.mod"))
 	require.NoError(t, err)
-	assert.Contains(t, string(data), "\tk8s.io/kubernetes "+KubernetesVersion+" ")
+	assert.Contains(t, string(data), "\tk8s.io/kubernetes "+KubernetesVersion+"\n")
 }
 
 // TestOlderVersions keeps the list in step with the modules that pin older control planes.
@@ -56,6 +56,27 @@ func TestFindBinariesNamesWhatIsMissing(t *testing.T) {
 
 	err = findBinaries(t.Context(), Options{BinDir: filepath.Join(dir, "bin"), ControlPlaneOnly: true, KubernetesVersion: "v1.36.3"})
 	require.ErrorContains(t, err, "run `make build && hack/controlplane/build-older.sh bin v1.36` in")
+}
+
+// TestOnlyProgramsOfTheClusterAreBuilt: the first demo need not wait for a program that it does not run.
+func TestOnlyProgramsOfTheClusterAreBuilt(t *testing.T) {
+	for name, test := range map[string]struct {
+		options Options
+		built   string
+	}{
+		"the cluster of the demo":  {Options{KubernetesVersion: KubernetesVersion, Scheduler: MusterScheduler}, "kubectl etcd kube-apiserver kube-controller-manager kwok"},
+		"with the stock scheduler": {Options{KubernetesVersion: KubernetesVersion, Scheduler: KubeScheduler}, "kubectl etcd kube-apiserver kube-controller-manager kwok kube-scheduler"},
+		"on an older release":      {Options{KubernetesVersion: "v1.36.3", Scheduler: KubeScheduler}, "kubectl etcd kwok"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			checkout := t.TempDir()
+			script := filepath.Join(checkout, buildScript)
+			require.NoError(t, os.MkdirAll(filepath.Dir(script), 0o755))
+			require.NoError(t, os.WriteFile(script, []byte("echo built: ${*:2} >&2\nexit 1\n"), 0o755))
+			test.options.BinDir, test.options.Progress = filepath.Join(checkout, "bin"), func(string) {}
+			require.ErrorContains(t, findBinaries(t.Context(), test.options), ": built: "+test.built)
+		})
+	}
 }
 
 func TestDefaultBinDir(t *testing.T) {

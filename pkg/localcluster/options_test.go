@@ -36,7 +36,7 @@ func TestOptionsValidate(t *testing.T) {
 		"everything wrong is told at once": {
 			options: Options{Nodes: MaxNodes + 1, Scheduler: "best", Without: []string{"etcd"}, KubernetesVersion: "v1.2.3"},
 			want: []string{"nodes: 10001", `scheduler: "best"`, `without: "etcd" is none of kwok`,
-				`MUSTER_KUBERNETES_VERSION: "v1.2.3" is none of v1.37.1, v1.35.4, v1.36.3`},
+				`MUSTER_KUBERNETES_VERSION: "v1.2.3" is none of v1.37.2, v1.35.4, v1.36.3`},
 		},
 	}
 	for name, test := range tests {
@@ -108,5 +108,5 @@ func TestTheVersionOfKubernetes(t *testing.T) {
 	}
 	options, err := Options{Dir: "here", KubernetesVersion: "v1.35.4", RealNode: true}.complete()
 	require.NoError(t, err)
-	require.ErrorContains(t, options.validate(), "real-node: its kubelet v1.37.1 is newer than the API server v1.35.4")
+	require.ErrorContains(t, options.validate(), "real-node: its kubelet v1.37.2 is newer than the API server v1.35.4")
 }

@@ -70,7 +70,7 @@ func TestAnOlderServerIsEmulated(t *testing.T) {
 		"1.35":                             {serverversion.Info{Major: "1", Minor: "35", GitVersion: "v1.35.4"}, "1.35", false},
 		"1.36 of a vendor":                 {serverversion.Info{Major: "1", Minor: "36+", GitVersion: "v1.36.3-eks-7f3e1a2"}, "1.36", false},
 		"1.36 of another vendor":           {serverversion.Info{Major: "1", Minor: "36", GitVersion: "v1.36.3+k3s1"}, "1.36", false},
-		"1.37 that works as 1.36":          {serverversion.Info{GitVersion: "v1.37.1", EmulationMajor: "1", EmulationMinor: "36"}, "1.36", false},
+		"1.37 that works as 1.36":          {serverversion.Info{GitVersion: "v1.37.2", EmulationMajor: "1", EmulationMinor: "36"}, "1.36", false},
 		"1.37":                             {serverversion.Info{GitVersion: "v1.37.9", EmulationMajor: "1", EmulationMinor: "37"}, "1.37", true},
 		"1.38, for which nothing is to do": {serverversion.Info{GitVersion: "v1.38.0"}, "1.37", true},
 	}

@@ -1,7 +1,7 @@
 // Package schedulerperf runs upstream's scheduler_perf with Muster's plugins out of tree. The command in the folder above
 // starts it once for each run, in a process of its own. It works by hand as well:
 //
-//	PATH=$PWD/bin/controlplane/v1.37.1:$PATH go test -C test/benchmark/perf ./schedulerperf -run '^$' \
+//	PATH=$PWD/bin/controlplane/v1.37.2:$PATH go test -C test/benchmark/perf ./schedulerperf -run '^$' \
 //	  -bench PerfScheduling -benchtime 1x -muster.config my-performance-config.yaml -muster.plugins
 package schedulerperf
 
