@@ -251,6 +251,9 @@ func (g *Gang) Counts(m *Member) bool {
 	return m != nil && !m.Terminating && m.Version == g.version
 }
 
+// HasEarlier says whether there are members of earlier incarnations.
+func (g *Gang) HasEarlier() bool { return len(g.members) > g.current }
+
 // counting returns the members that count and satisfy the predicate.
 func (g *Gang) counting(which func(*Member) bool) []*Member {
 	var members []*Member

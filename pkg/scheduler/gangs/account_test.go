@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kubernetes/pkg/apis/scheduling"
 
+	primehubv1alpha1 "github.com/muster-sched/muster/pkg/apis/primehub/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/gang"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
@@ -94,10 +95,11 @@ func TestABindingSaysWhatThePodIsChargedTo(t *testing.T) {
 		pod  *corev1.Pod
 		want map[string]string
 	}{
-		"a member":               {member, map[string]string{schedulingv1beta1.ChargedToAnnotation: "q", schedulingv1beta1.BoundForAnnotation: "g"}},
-		"a pod that names one":   {singleNamed("single", "q").Label(schedulingv1beta1.UserLabel, "bob").Obj(), map[string]string{schedulingv1beta1.ChargedToAnnotation: "q/bob"}},
-		"a pod without a queue":  {singleNamed("free", "").Obj(), map[string]string{}},
-		"annotations of another": {forged, map[string]string{schedulingv1beta1.ChargedToAnnotation: "", schedulingv1beta1.BoundForAnnotation: ""}},
+		"a member":                {member, map[string]string{schedulingv1beta1.ChargedToAnnotation: "q", schedulingv1beta1.BoundForAnnotation: "g"}},
+		"a pod that names one":    {singleNamed("single", "q").Label(schedulingv1beta1.UserLabel, "bob").Obj(), map[string]string{schedulingv1beta1.ChargedToAnnotation: "q/bob"}},
+		"a pod without a queue":   {singleNamed("free", "").Obj(), map[string]string{schedulingv1beta1.ChargedToAnnotation: ""}},
+		"a group without a queue": {singleNamed("group", "").Label(primehubv1alpha1.PodGroupLabel, "escaped-x").Obj(), map[string]string{}},
+		"annotations of another":  {forged, map[string]string{schedulingv1beta1.ChargedToAnnotation: "", schedulingv1beta1.BoundForAnnotation: ""}},
 	} {
 		charged, shortage := tr.Quota.Charge(c.pod)
 		require.Nil(t, shortage)
@@ -279,4 +281,33 @@ func TestMembersLoseTheAccountOfAnEarlierPodGroup(t *testing.T) {
 	tr.SetPodGroup(second)
 	_, _, charged := tr.Quota.Ledger.Charged(pod.UID)
 	assert.False(t, charged)
+}
+
+// TestTheAccountOfAnotherPodGroupEnds: a pod that another client has bound is charged to what it names, when it names another PodGroup.
+func TestTheAccountOfAnotherPodGroupEnds(t *testing.T) {
+	tr := openTracker(t)
+	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1))
+	pod := onByHand(memberNamed("m").QueueName("own").Obj(), "node")
+	tr.SetPod(pod)
+	require.Equal(t, "q", chargedTo(tr, "m"))
+	moved := pod.DeepCopy()
+	moved.Annotations[schedulingv1beta1.GroupNameAnnotation] = "phantom"
+	tr.SetPod(moved)
+	assert.Equal(t, "own", chargedTo(tr, "m"), "as after a restart, and as muster-controller has it")
+}
+
+// TestAMemberIsChargedToTheAccountThatWasChecked: the scheduling queue may know of a queue that the tracker has not seen yet.
+func TestAMemberIsChargedToTheAccountThatWasChecked(t *testing.T) {
+	tr := openTracker(t)
+	tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "0").Obj())
+	group := groupIn(schedulingv1beta1.PodGroupInqueue, 1)
+	group.Spec.Queue = ""
+	tr.SetPodGroup(group)
+	tr.SetPod(memberNamed("m").Obj())
+	named := memberNamed("m").QueueName("q").Obj()
+	begin(t, tr, named, nil)
+	charged, shortage := tr.Quota.Charge(named)
+	require.Nil(t, shortage)
+	assert.Equal(t, Charged{PodGroup: "g"}, charged)
+	assert.Empty(t, chargedTo(tr, "m"))
 }

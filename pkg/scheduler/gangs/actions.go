@@ -238,18 +238,19 @@ func (d *dispatcher) replaceScout(g *group, now time.Time) {
 }
 
 // settlePermit acts on members whose release or rejection came before they waited in Permit. It allows released members,
-// and rejects members that must give their room back.
+// and rejects members that must give their room back. The rejection has no effect on members that are being bound.
 func (g *group) settlePermit(status gang.Status) (a Actions) {
 	g.inPermit = false
-	a.Reject = gang.UIDs(g.In(gang.Returning))
 	switch status.Phase {
 	case gang.Running:
 		a.Allow = gang.UIDs(g.In(gang.Released))
 	case gang.Attempting:
 	default:
-		a.Reject = append(a.Reject, gang.UIDs(g.In(gang.Released))...) // no effect on members that are being bound
-		a.Reject = append(a.Reject, gang.UIDs(g.In(gang.Reserved))...)
+		for _, m := range append(g.In(gang.Released), g.In(gang.Reserved)...) {
+			g.setState(m, gang.Returning) // no attempt counts on its room
+		}
 	}
+	a.Reject = gang.UIDs(g.In(gang.Returning))
 	return a
 }
 

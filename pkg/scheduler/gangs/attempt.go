@@ -162,7 +162,9 @@ func (t *Tracker) assumeQuota(g *group) {
 func (t *Tracker) Unreserve(pod *corev1.Pod) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.detached, pod.UID)
+	if !gang.IsMember(pod) { // else the queue may not know yet that the pod has left its gang
+		delete(t.detached, pod.UID)
+	}
 	t.leaving.Delete(pod.UID)
 	g, m := t.find(pod.UID)
 	if m == nil || m.State == gang.Bound || m.State == gang.Waiting {

@@ -237,3 +237,32 @@ func TestAMemberThatWasReleasedTooEarlyIsReleasedAgainWhileTheMinimumIsThere(t *
 		})
 	}
 }
+
+// TestAnIncarnationThatWasWholeSaysNothingOfAnEarlierOne: a user may write a later incarnation on a pod, and remove the pod.
+func TestAnIncarnationThatWasWholeSaysNothingOfAnEarlierOne(t *testing.T) {
+	for name, c := range map[string]struct {
+		said    bool // the status says that the minimum of the earlier one was bound
+		evicted []string
+	}{
+		"the earlier one was never whole": {evicted: []string{"m"}},
+		"the status says that it was":     {said: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr, clock := newTestTracker(t)
+			pg := groupIn(schedulingv1beta1.PodGroupInqueue, 1)
+			if c.said {
+				pg = ranAs(0, 0, 1)
+			}
+			later := on(memberNamed("later").Version(1).Obj(), "node")
+			tr.SetPodGroup(pg)
+			setPods(tr, later, on(memberNamed("m").Obj(), "node"))
+			raised := pg.DeepCopy()
+			raised.Spec.MinMember = 3
+			tr.SetPodGroup(raised)
+			tr.DeletePod(later)
+			require.Empty(t, toEvict(tr))
+			clock.Step(2 * time.Hour)
+			assert.Equal(t, c.evicted, toEvict(tr))
+		})
+	}
+}

@@ -111,7 +111,7 @@ func (t *Tracker) record(g *group, old, m *gang.Member) gang.Effects {
 		g.turnedAway = g.turnedAway || t.unseen[m.UID] != nil
 		delete(t.unseen, m.UID)
 	}
-	if g.Version() > incarnation {
+	if g.Version() != incarnation {
 		g.beginIncarnation()
 	}
 	t.members[m.UID] = g
@@ -148,6 +148,7 @@ func (t *Tracker) detachUnless(key Key, isMember bool, pod *corev1.Pod) {
 		return
 	}
 	e := t.leave(g, m)
+	t.Quota.bound.Delete(pod.UID) // the account of its last PodGroup is not that of another
 	if g.key.AwaitsPodGroup() && isMember {
 		t.unseen[pod.UID] = pod // it was never let in, and its gang activates it
 	} else if pod.Spec.NodeName == "" {
@@ -209,9 +210,12 @@ func (t *Tracker) leave(g *group, m *gang.Member) gang.Effects {
 		t.leaving.Insert(m.UID)
 	}
 	g.kept = nil
-	inAttempt := g.isInAttempt(m)
-	if g.Remove(m.UID); g.Len() == 0 {
+	inAttempt, incarnation := g.isInAttempt(m), g.Version()
+	switch g.Remove(m.UID); {
+	case g.Len() == 0:
 		g.requests = nil
+	case g.Version() != incarnation:
+		g.beginIncarnation() // an earlier one: nothing is known of it any more
 	}
 	g.countNamed(m, -1)
 	e := t.settleAccount(g)

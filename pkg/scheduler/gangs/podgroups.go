@@ -91,7 +91,6 @@ func (g *group) take(pg *schedulingv1beta1.PodGroup) {
 	if gang.IsRunOver(pg) { // the minimum of the next run was never bound
 		g.podGroup.bound, g.minimumBound = -1, false
 	}
-	g.minimumBound = g.minimumBound || g.podGroup.bound >= g.Version()
 	g.Spec = gang.SpecOf(pg)
 	g.kept = nil
 }
@@ -152,7 +151,7 @@ func (t *Tracker) isAdmitted(g *group) bool {
 // settleRepair finds out whether a gang is under repair. It keeps quota assumed for the missing members, if the queue has so much: the gang
 // must be able to complete. It releases quota that the gang does not lack any more.
 func (t *Tracker) settleRepair(g *group) gang.Effects {
-	g.minimumBound = g.minimumBound || g.podGroup.exists && g.Started()
+	g.minimumBound = g.minimumBound || g.podGroup.exists && (g.Started() || g.podGroup.bound >= g.Version())
 	if g.priority != nil {
 		t.WaitList.book.Rerank(g.key, t.rank(g))
 	}

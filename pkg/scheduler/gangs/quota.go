@@ -1,7 +1,6 @@
 package gangs
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -231,11 +230,11 @@ type Charged struct {
 	PodGroup types.UID
 }
 
-// Annotations are what the pod's binding writes on the pod. They are empty for a pod that has neither a gang nor an account. Annotations that
-// another client has written are replaced.
+// Annotations are what the pod's binding writes on the pod. They replace what another client has written. A pod without an account stays
+// without, whatever its user writes on it before the binding or later. But a group of PrimeHub may get its queue later.
 func (c Charged) Annotations(pod *corev1.Pod) map[string]string {
 	annotations := map[string]string{}
-	if _, forged := pod.Annotations[schedulingv1beta1.ChargedToAnnotation]; forged || c != (Charged{}) {
+	if _, forged := pod.Annotations[schedulingv1beta1.ChargedToAnnotation]; forged || c != (Charged{}) || ledger.GroupOf(pod) == "" {
 		annotations[schedulingv1beta1.ChargedToAnnotation] = c.Account
 	}
 	if _, forged := pod.Annotations[schedulingv1beta1.BoundForAnnotation]; forged || c.PodGroup != "" {
@@ -260,7 +259,7 @@ func (q *Quota) Charge(pod *corev1.Pod) (Charged, *quota.Shortage) {
 			return Charged{}, shortage
 		}
 		requests = m.Requests
-		charged.Account, charged.PodGroup = cmp.Or(g.podGroup.account, charged.Account), g.podGroup.uid
+		charged = Charged{g.podGroup.account, g.podGroup.uid} // the one that was checked: the scheduling queue may know another
 	}
 	if charged.Account == "" {
 		return charged, nil

@@ -627,3 +627,15 @@ func TestAGangIsNotDecidedAgainAtEveryEvent(t *testing.T) {
 		requireCalledIn(time.Millisecond)
 	}
 }
+
+// TestAPodThatLeavesItsGangWhileItGivesBackItsRoomIsActivated: its rejection was under way.
+func TestAPodThatLeavesItsGangWhileItGivesBackItsRoomIsActivated(t *testing.T) {
+	tr := openTracker(t)
+	startAttempt(t, tr, 2)
+	free := singleNamed("m0", "q").Obj()
+	tr.SetPod(free)
+	unreserve(tr, memberNamed("m0").Obj())
+	assert.Equal(t, []string{"m0"}, namesOf((&dispatcher{tr}).nextActions(theGang).Activate))
+	assert.Equal(t, Single, tr.Enter(free).Role)
+	assert.Empty(t, tr.detached)
+}

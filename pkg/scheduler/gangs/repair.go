@@ -83,8 +83,8 @@ type repairRules struct{ t *Tracker }
 //
 // A gang that a crash left below its minimum, and that is not completed in time, starts over: all pods are evicted that attempts for this
 // PodGroup have bound. Pods that were bound otherwise stay. The scheduler keeps room
-// for nominated pods, and a member whose gang waits may never use it: its nomination is from before a restart, or from before the gang fell
-// apart.
+// for nominated pods. A member whose gang waits may never use it: its nomination is from before a restart, or from before the gang fell
+// apart. A member of an earlier incarnation never uses it.
 func (r *repairRules) repairsOf(g *group, now time.Time) (repairs []repair) {
 	if !r.t.Leadership.leads.Load() {
 		return nil
@@ -94,11 +94,11 @@ func (r *repairRules) repairsOf(g *group, now time.Time) (repairs []repair) {
 			repairs = append(repairs, repair{namespace: m.Pod.Namespace, name: m.Pod.Name, uid: m.UID, kind: startOver, reason: belowMinimum, message: startsOverMessage})
 		}
 	}
-	if g.CountIn(gang.Waiting) == 0 || !r.dropsNominations(g) {
+	if g.CountIn(gang.Waiting) == 0 || !g.HasEarlier() && !r.isHeld(g) {
 		return repairs
 	}
 	for _, m := range g.In(gang.Waiting) {
-		if m.Pod.Status.NominatedNodeName != "" {
+		if m.Pod.Status.NominatedNodeName != "" && r.dropsNomination(g, m) {
 			repairs = append(repairs, repair{namespace: m.Pod.Namespace, name: m.Pod.Name, uid: m.UID, kind: dropNomination})
 		}
 	}
@@ -110,8 +110,13 @@ func (r *repairRules) startsOver(g *group, now time.Time) bool {
 	return g.attempt == nil && g.needsRepair() && r.t.isRepairOver(g, now)
 }
 
-// dropsNominations says whether the waiting members of a gang must not be nominated.
-func (r *repairRules) dropsNominations(g *group) bool {
+// dropsNomination says whether a waiting member must not be nominated.
+func (r *repairRules) dropsNomination(g *group, m *gang.Member) bool {
+	return m.Version != g.Version() || r.isHeld(g)
+}
+
+// isHeld says whether no member of a gang may start by itself.
+func (r *repairRules) isHeld(g *group) bool {
 	return g.attempt == nil && r.t.status(g).Phase != gang.Running
 }
 
@@ -133,7 +138,7 @@ func (r *repairRules) isDue(job repair) bool {
 	case job.kind == startOver:
 		return r.startsOver(g, r.t.clock.Now())
 	}
-	return r.dropsNominations(g)
+	return r.dropsNomination(g, m)
 }
 
 // repairer carries repairs out.

@@ -23,6 +23,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/gang"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -528,4 +529,16 @@ func TestAReplacementGoesFirstForATime(t *testing.T) {
 			assert.False(t, goesFirst())
 		})
 	}
+}
+
+// TestAMemberOfAnEarlierIncarnationKeepsNoNomination: it never starts, though its gang runs.
+func TestAMemberOfAnEarlierIncarnationKeepsNoNomination(t *testing.T) {
+	tr := openTracker(t)
+	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupRunning, 1))
+	earlier := memberNamed("earlier").Obj()
+	earlier.Status.NominatedNodeName = "node"
+	setPods(tr, on(memberNamed("runs").Version(1).Obj(), "node"), earlier)
+	require.Equal(t, gang.Running, phaseOf(tr, theGang))
+	assert.Equal(t, []string{"earlier"}, toDenominate(tr))
+	assert.True(t, (&repairRules{tr}).isDue(dropOf(earlier)))
 }

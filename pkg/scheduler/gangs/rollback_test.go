@@ -348,3 +348,21 @@ func TestAnAttemptThatGoesOnHasTime(t *testing.T) {
 	clock.Step(time.Second)
 	assert.ElementsMatch(t, []types.UID{"m0", "m1"}, (&dispatcher{tr}).nextActions(theGang).Reject, "the last has not come")
 }
+
+// TestNoAttemptCountsOnMembersThatAreRejectedFromPermit: the minimum is lowered, which releases the members that wait. It is raised again
+// before they go on.
+func TestNoAttemptCountsOnMembersThatAreRejectedFromPermit(t *testing.T) {
+	tr := openTracker(t)
+	startAttempt(t, tr, 2)
+	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1))
+	require.Equal(t, gang.Running, phaseOf(tr, theGang))
+	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 2))
+	actions := (&dispatcher{tr}).nextActions(theGang)
+	require.Equal(t, []types.UID{"m0"}, actions.Reject)
+	assert.Equal(t, gang.RollingBack, phaseOf(tr, theGang))
+	assert.Nil(t, tr.Decisions.Snapshot(memberNamed("m1").Obj()), "the gang is decided when m0 has given back its room")
+	unreserve(tr, memberNamed("m0").Obj())
+	s := tr.Decisions.Snapshot(memberNamed("m1").Obj())
+	require.NotNil(t, s)
+	assert.Len(t, s.Problem.Members, 2)
+}

@@ -165,7 +165,7 @@ type charged struct{ gangs.Charged }
 func (c charged) Clone() fwk.StateData { return c }
 
 // Bind writes on the pod, with its node, what it was charged to and for which PodGroup. So the charge does not depend on what happens to its
-// PodGroup, its owner or its labels. It leaves pods with neither a queue nor a gang to the next plugin. It must be named before DefaultBinder.
+// PodGroup, its owner or its labels. It leaves pods that Reserve has not seen to the next plugin. It must be named before DefaultBinder.
 func (c *Capacity) Bind(ctx context.Context, cycle fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
 	var annotations map[string]string
 	if data, err := cycle.Read(chargedKey); err == nil {

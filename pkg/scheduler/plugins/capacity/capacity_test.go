@@ -301,13 +301,13 @@ type binds struct {
 func (b *binds) ClientSet() kubernetes.Interface { return b.client }
 func (b *binds) APICacher() fwk.APICacher        { return b.writer }
 
-// TestTheBindingSaysWhatAPodIsChargedTo with and without the queue of API calls. A pod without a queue and a gang is left to DefaultBinder.
+// TestTheBindingSaysWhatAPodIsChargedTo with and without the queue of API calls. The binding of a pod without an account says so.
 func TestTheBindingSaysWhatAPodIsChargedTo(t *testing.T) {
 	for _, queued := range []bool{false, true} {
 		c, tracker := newPlugin(t)
 		member := mustertesting.MakePod("member").UID("member").Group("g").SchedulerName("muster").Requests("cpu", "1").Obj()
-		single := inQueue("single", "parent", "1")
-		client, calls := fake.NewClientset(member, single), &writer{}
+		single, free := inQueue("single", "parent", "1"), inQueue("free", "", "1")
+		client, calls := fake.NewClientset(member, single, free), &writer{}
 		handle := &binds{client: client}
 		if queued {
 			handle.writer = calls
@@ -320,18 +320,19 @@ func TestTheBindingSaysWhatAPodIsChargedTo(t *testing.T) {
 			require.True(t, c.Reserve(t.Context(), cycle, pod, "n").IsSuccess())
 			return c.Bind(t.Context(), cycle, pod, "n")
 		}
-		require.True(t, bind(inQueue("free", "", "1")).IsSkip())
 		require.NoError(t, bind(single).AsError())
 		require.NoError(t, bind(member).AsError())
+		require.NoError(t, bind(free).AsError())
 
 		bindings := calls.bindings
 		for _, action := range client.Actions() {
 			require.Equal(t, "binding", action.GetSubresource())
 			bindings = append(bindings, action.(clienttesting.CreateAction).GetObject().(*corev1.Binding))
 		}
-		require.Len(t, bindings, 2)
+		require.Len(t, bindings, 3)
 		assert.Equal(t, map[string]string{"muster.sh/charged-to": "parent"}, bindings[0].Annotations)
 		assert.Equal(t, map[string]string{"muster.sh/charged-to": "q", "muster.sh/bound-for": "the-uid"}, bindings[1].Annotations)
+		assert.Equal(t, map[string]string{"muster.sh/charged-to": ""}, bindings[2].Annotations)
 		assert.Equal(t, corev1.ObjectReference{Kind: "Node", Name: "n"}, bindings[1].Target)
 		assert.Equal(t, member.UID, bindings[1].UID)
 	}
