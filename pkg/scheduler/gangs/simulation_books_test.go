@@ -1,6 +1,7 @@
 package gangs
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -31,7 +32,7 @@ type books struct {
 	kept    *simKept                            // what was reserved on nodes last
 	started map[simRun]bool                     // runs of gangs whose minimum was bound once
 	failed  sets.Set[Key]                       // gangs for which no places could be reserved
-	last    map[types.UID]string                // the account of pods that another client bound, while their PodGroup existed
+	last    map[types.UID]simLast               // the last account of pods that another client bound
 }
 
 // simLimit is the capability of a queue in millicores, and its parent.
@@ -48,6 +49,12 @@ type simHold struct {
 	group    types.UID // of the PodGroup, "" for none
 	rejected bool
 	allowed  bool
+}
+
+// simLast is an account that a pod had while it named a PodGroup.
+type simLast struct {
+	key   Key
+	queue string
 }
 
 // simLack is a gang that was found to lack room.
@@ -75,7 +82,7 @@ func newBooks(s *simulation) *books {
 	return &books{
 		simulation: s, pods: map[types.UID]*corev1.Pod{}, told: map[Key]*schedulingv1beta1.PodGroup{}, limits: map[string]simLimit{},
 		holding: map[types.UID]*simHold{}, excess: map[string]int64{}, chosen: map[Key]sets.Set[types.UID]{}, lacking: map[Key]simLack{}, since: map[types.UID]time.Time{},
-		started: map[simRun]bool{}, failed: sets.New[Key](), last: map[types.UID]string{},
+		started: map[simRun]bool{}, failed: sets.New[Key](), last: map[types.UID]simLast{},
 	}
 }
 
@@ -109,10 +116,6 @@ func (b *books) setGroup(pg *schedulingv1beta1.PodGroup) {
 	if simRunIsOver(pg) {
 		delete(b.started, b.runOf(key))
 	}
-	completed := pg.Status.Phase == schedulingv1beta1.PodGroupCompleted && !simRunIsOver(pg)
-	if completed || slices.ContainsFunc(pg.Status.Conditions, func(c schedulingv1beta1.PodGroupCondition) bool { return c.Type == schedulingv1beta1.PodGroupScheduled }) {
-		b.started[simRun{key, pg.UID, int64(ptr.Deref(pg.Status.JobVersion, 0))}] = true
-	}
 	b.review()
 }
 
@@ -124,8 +127,8 @@ func (b *books) queueMayChange(key Key) func() {
 			b.excuse() // use of members that another client bound is moved
 		}
 		for uid, pod := range b.pods {
-			if k, _ := simKeyOf(pod); k == key && b.told[key] != nil && b.isBound(pod) {
-				b.last[uid] = b.AccountOf(pod)
+			if k, _ := simKeyOf(pod); k == key && b.isBound(pod) {
+				b.last[uid] = simLast{key, b.AccountOf(pod)}
 			}
 		}
 	}
@@ -142,10 +145,16 @@ func (b *books) setQueue(queue *schedulingv1beta1.Queue) {
 	b.excuse()
 }
 
-// review notes which gangs have been bound as a whole, and drops what does not wait any more.
+// review notes which gangs have been bound as a whole, and drops what does not wait any more. A gang with a member of a later incarnation begins
+// anew.
 func (b *books) review() {
+	for run := range b.started {
+		if run.version < b.versionOf(run.key) {
+			delete(b.started, run)
+		}
+	}
 	for key := range b.told {
-		if b.short(key, b.isBound) == 0 {
+		if b.short(key, b.isBound) == 0 || b.saysStarted(key) {
 			b.started[b.runOf(key)] = true
 		}
 	}
@@ -154,6 +163,20 @@ func (b *books) review() {
 			delete(b.lacking, key)
 		}
 	}
+}
+
+// saysStarted says whether the status of a PodGroup says that the minimum of the present incarnation was bound.
+func (b *books) saysStarted(key Key) bool {
+	pg := b.told[key]
+	completed := pg.Status.Phase == schedulingv1beta1.PodGroupCompleted && !simRunIsOver(pg)
+	return simIncarnation(pg) >= b.versionOf(key) && (completed || slices.ContainsFunc(pg.Status.Conditions, func(c schedulingv1beta1.PodGroupCondition) bool {
+		return c.Type == schedulingv1beta1.PodGroupScheduled
+	}))
+}
+
+// simIncarnation is the incarnation that a status is about. That of others' PodGroups is about any.
+func simIncarnation(pg *schedulingv1beta1.PodGroup) int64 {
+	return int64(ptr.Deref(pg.Status.JobVersion, math.MaxInt32))
 }
 
 // decided notes a decision.
@@ -188,6 +211,7 @@ func (b *books) decided(s *Snapshot, d *placement.Decision) {
 // reserve notes that a pod takes room on a node, and checks that it may.
 func (b *books) reserve(pod *corev1.Pod, node string) {
 	b.assertf(b.free(node) >= simCPU(pod), "%s was placed on %s where there is no room", pod.Name, node)
+	pod = b.asTold(pod)
 	b.assertf(!b.lacksGroup(pod), "%s got its room before it had its PodGroup", pod.Name)
 	key, inGang := simKeyOf(pod)
 	b.assertf(!inGang || b.told[key] == nil || b.admitted(b.told[key]), "%s got its room, but %s is not admitted", pod.Name, key)
@@ -204,6 +228,20 @@ func (b *books) reserve(pod *corev1.Pod, node string) {
 		b.holding[pod.UID].group = pg.UID
 	}
 	b.checkQuota(pod)
+}
+
+// asTold is a pod of a scheduling cycle, which may be older than the Tracker's: it is in the gang in which the Tracker has it.
+func (b *books) asTold(pod *corev1.Pod) *corev1.Pod {
+	told := b.pods[pod.UID]
+	if told == nil {
+		return pod
+	}
+	if _, inGang := simKeyOf(told); inGang {
+		return told
+	}
+	pod = pod.DeepCopy()
+	delete(pod.Annotations, schedulingv1beta1.GroupNameAnnotation)
+	return pod
 }
 
 func (b *books) unreserve(uid types.UID) {
@@ -321,7 +359,7 @@ func (b *books) short(key Key, counts func(*corev1.Pod) bool) int {
 		}
 	}
 	succeeded := 0
-	if !simRunIsOver(pg) && int64(ptr.Deref(pg.Status.JobVersion, 0)) >= b.versionOf(key) {
+	if !simRunIsOver(pg) && simIncarnation(pg) >= b.versionOf(key) {
 		succeeded = int(pg.Status.Succeeded)
 	}
 	gaps, sum := 0, 0
@@ -363,8 +401,8 @@ func (b *books) AccountOf(pod *corev1.Pod) string {
 	switch {
 	case inGang && b.queueOf(key) != "":
 		return b.queueOf(key)
-	case inGang && b.told[key] == nil && b.isBound(pod) && b.last[pod.UID] != "":
-		return b.last[pod.UID]
+	case inGang && b.told[key] == nil && b.isBound(pod) && b.last[pod.UID].key == key && b.last[pod.UID].queue != "":
+		return b.last[pod.UID].queue
 	}
 	return simNames(pod)
 }
@@ -427,6 +465,7 @@ func (b *books) allow(pod *corev1.Pod) {
 	if hold := b.holding[pod.UID]; hold != nil {
 		hold.allowed = true
 	}
+	pod = b.asTold(pod)
 	key, inGang := simKeyOf(pod)
 	if !inGang || b.pods[pod.UID] == nil {
 		return

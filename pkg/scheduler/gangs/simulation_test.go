@@ -299,11 +299,9 @@ func (s *simulation) crash() {
 	s.start()
 }
 
-// noteBinding notes what the scheduler has bound a pod for. The binding of a pod with neither an account nor a gang says nothing.
+// noteBinding notes what the scheduler has bound a pod for.
 func (s *simulation) noteBinding(assumed *corev1.Pod) {
-	if _, written := assumed.Annotations[schedulingv1beta1.ChargedToAnnotation]; written {
-		s.bindings[assumed.UID] = s.books.bindingOf(assumed.UID)
-	}
+	s.bindings[assumed.UID] = s.books.bindingOf(assumed.UID)
 }
 
 // simUIDs returns the keys in a stable order, so that a history can be replayed.
