@@ -71,6 +71,13 @@ var accounts = []row{
 		creates(`{kind: Pod, metadata: {annotations: {scheduling.k8s.io/group-name: try}}, spec: {nodeName: node-0,
 		containers: [{name: a, image: a, resources: {requests: {cpu: 10m}}}]}}`)), refused: "spec.nodeName", held: othersGetTheirShare},
 
+	// No kubelet takes what its node does not have, so it fills no queue.
+	{name: "an absurd amount on a node without a kubelet", try: after(deadNode, byAdmin(`{kind: Pod, metadata: {annotations: {scheduling.volcano.sh/queue-name: $red}}, spec: {
+		nodeName: $red-dead, containers: [{name: a, image: a, resources: {requests: {cpu: 9E, memory: 7Ei}}}]}}`)), held: both(uses("0"), othersGetTheirShare)},
+	{name: "a gang on a node without a kubelet", try: after(deadNode, creates(`{kind: PodGroup, spec: {queue: $red, minMember: 1}}`), byAdmin(`{kind: Pod, metadata: {annotations: {
+		scheduling.k8s.io/group-name: try}}, spec: {nodeName: $red-dead, containers: [{name: a, image: a, resources: {requests: {cpu: 60}}}]}}`)),
+		held: both(uses("0"), othersGetTheirShare)},
+
 	// Forged records.
 	{name: "the status of a PodGroup", try: after(creates(`{kind: PodGroup, spec: {queue: $red, minMember: 1}}`),
 		patches("PodGroup", "try", `status: {phase: Running}`, "status")), refused: "cannot patch resource"},

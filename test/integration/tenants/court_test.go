@@ -116,7 +116,7 @@ func TestNoTenantMovesAnother(t *testing.T) {
 		}
 	})
 	book.mu.Lock()
-	assert.Empty(t, book.faults, "queues that were used beyond their capability")
+	assert.Empty(t, book.faults, "queues that were used beyond their capability, and pods that keep what is borrowed")
 	book.mu.Unlock()
 	var gangs []watchlog.Incarnation
 	for _, gang := range log.Incarnations() {
@@ -329,9 +329,24 @@ func both(checks ...func(*court)) func(*court) {
 // othersGetTheirShare has blue and green run Jobs that take all that is left of their shares, at the same time.
 func othersGetTheirShare(c *court) {
 	c.Helper()
+	c.othersFill(mustertesting.MakeTask("worker", 5).Requests("cpu", "700m"))
+}
+
+// othersRunOn has blue and green run Jobs on a node, at the same time. They ask for memory that is free there.
+func othersRunOn(node string) func(*court) {
+	return func(c *court) {
+		c.Helper()
+		task := mustertesting.MakeTask("worker", 2).Requests("cpu", "100m", "memory", "10Gi").NodeSelector(corev1.LabelHostname, node)
+		c.othersFill(task)
+	}
+}
+
+// othersFill has blue and green run Jobs of a task at the same time, and ends them.
+func (c *court) othersFill(task *mustertesting.TaskWrapper) {
+	c.Helper()
 	fill := types.NamespacedName{Name: "fill"}
 	for _, m := range []*tenant{c.blue, c.green} {
-		m.run(c.T, mustertesting.MakeJob(fill.Name).Task(mustertesting.MakeTask("worker", 5).Requests("cpu", "700m")))
+		m.run(c.T, mustertesting.MakeJob(fill.Name).Task(task))
 	}
 	for _, m := range []*tenant{c.blue, c.green} {
 		fill.Namespace = m.name
@@ -339,15 +354,20 @@ func othersGetTheirShare(c *court) {
 	}
 	c.booksAgree()
 	for _, m := range []*tenant{c.blue, c.green} {
-		c.must(m.remove(c.ctx, "Job", fill.Name))
-		fill.Namespace = m.name
-		c.soon("the pods of "+fill.String()+" are gone", func() string {
-			for _, pod := range log.PodsOf(fill) {
-				if pod.Gone.IsZero() {
-					return pod.String()
-				}
-			}
-			return ""
-		})
+		c.end(m, fill.Name)
 	}
+}
+
+// end deletes a tenant's Job, and waits until its pods are gone.
+func (c *court) end(m *tenant, job string) {
+	c.Helper()
+	c.must(m.remove(c.ctx, "Job", job))
+	c.soon("the pods of Job "+job+" are gone", func() string {
+		for _, pod := range log.PodsOf(types.NamespacedName{Namespace: m.name, Name: job}) {
+			if pod.Gone.IsZero() {
+				return pod.String()
+			}
+		}
+		return ""
+	})
 }

@@ -69,6 +69,10 @@ var objects = []row{
 
 	// A closed queue takes nothing.
 	{name: "a Job in a closed queue", try: after(closed, creates(gang)), refused: "$red"},
+	{name: "a PodGroup of a ConfigMap in a closed queue", try: after(closed, creates(ownedBy("v1", "ConfigMap"))), refused: "takes no new work"},
+	{name: "a PodGroup of a Job in a closed queue", try: after(closed, creates(ownedBy("batch.volcano.sh/v1alpha1", "Job"))), refused: "takes no new work"},
+	// Nothing would limit what is in a queue that is gone.
+	{name: "a queue that is deleted as a gang comes", try: deletedAsAGangComes, held: both(waits("try", "queue"), nothingStarts)},
 	{name: "a pod in a closed queue", try: after(closed, creates(inQueue)), held: nothingStarts},
 
 	// Gangs that never come.
@@ -76,4 +80,9 @@ var objects = []row{
 		annotations: {scheduling.k8s.io/group-name: try}}, spec: {schedulerName: muster, schedulingGates: [{name: example.com/never}]}}`)), held: nothingStarts},
 	{name: "a gang that tolerates all taints", try: after(creates(`{kind: Job, spec: {queue: $red, tasks: [{replicas: 2, template: {spec: {tolerations: [{operator: Exists}]}}}]}}`),
 		runs("try-task-0-0")), held: uses("2")},
+}
+
+// ownedBy is a PodGroup that names a controller of a kind.
+func ownedBy(version, kind string) string {
+	return `{kind: PodGroup, metadata: {ownerReferences: [{apiVersion: ` + version + `, kind: ` + kind + `, name: a, uid: a, controller: true}]}, spec: {queue: $red, minMember: 1}}`
 }

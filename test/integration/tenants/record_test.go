@@ -39,7 +39,7 @@ type record struct {
 	// parents and capabilities of the queues.
 	parents      map[string]string
 	capabilities map[string]corev1.ResourceList
-	// faults are the bindings that have exceeded a capability.
+	// faults are the bindings that have exceeded a capability, and the evictions that give borrowed room back too late.
 	faults []string
 }
 
@@ -86,6 +86,7 @@ func (r *record) seePod(pod *corev1.Pod) {
 		r.created[pod.UID] = pod
 	}
 	r.pods[pod.UID] = pod
+	r.judgeEviction(pod)
 	if before != nil && before.Spec.NodeName == "" && pod.Spec.NodeName != "" {
 		r.judgeBinding(pod)
 	}
@@ -122,6 +123,30 @@ func (r *record) judgeBinding(pod *corev1.Pod) {
 	}
 }
 
+// longestGrace is how many seconds a pod on borrowed room may take to end.
+const longestGrace = 600
+
+// judgeEviction adds a fault if a pod was evicted from borrowed room, and may take longer to end.
+func (r *record) judgeEviction(pod *corev1.Pod) {
+	if pod.DeletionTimestamp == nil || pod.DeletionGracePeriodSeconds == nil || *pod.DeletionGracePeriodSeconds <= longestGrace {
+		return
+	}
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.DisruptionTarget && strings.Contains(condition.Message, "above its share") {
+			r.faults = append(r.faults, fmt.Sprintf("pod %s/%s has %d seconds to end", pod.Namespace, pod.Name, *pod.DeletionGracePeriodSeconds))
+		}
+	}
+}
+
+// isTaken says whether a pod with a node is bound by a scheduler, or its kubelet has taken it.
+func isTaken(pod *corev1.Pod) bool {
+	taken := pod.Annotations[chargedTo] != "" || pod.Status.Phase != corev1.PodPending
+	for _, condition := range pod.Status.Conditions {
+		taken = taken || condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionTrue
+	}
+	return taken
+}
+
 // queueOf is the queue that a bound pod is charged to: that of the annotation which came with its binding. Without one it is what the pod
 // named when it was created.
 func (r *record) queueOf(pod *corev1.Pod) string {
@@ -153,7 +178,7 @@ func requestsOf(pod *corev1.Pod) corev1.ResourceList {
 func (r *record) sums() map[string]corev1.ResourceList {
 	sums := map[string]corev1.ResourceList{}
 	for _, pod := range r.pods {
-		if pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		if pod.Spec.NodeName == "" || !isTaken(pod) || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 			continue
 		}
 		for queue := r.queueOf(pod); queue != ""; queue = r.parents[queue] {

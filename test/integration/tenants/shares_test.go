@@ -13,6 +13,8 @@ var shares = []row{
 		template: {metadata: {labels: {volcano.sh/preemptable: "false"}}}}]}}`), runs("try-task-0-7")), held: othersGetTheirShare},
 	{name: "borrowed by a Job that is not preemptable", try: after(creates(`{kind: Job, metadata: {annotations: {volcano.sh/preemptable: "false",
 		volcano.sh/cooldown-time: 1000000h}}, spec: {queue: $red, tasks: [{replicas: 8}]}}`), runs("try-task-0-7")), held: othersGetTheirShare},
+	{name: "borrowed with a grace period of years", try: after(creates(`{kind: Job, spec: {queue: $red, tasks: [{replicas: 8, template: {spec: {terminationGracePeriodSeconds: 1000000000}}}]}}`),
+		runs("try-task-0-7")), held: othersGetTheirShare}, // the record knows the grace period
 	{name: "borrowed with a high priority", try: after(class, creates(`{kind: Job, spec: {queue: $red, priorityClassName: court-high, tasks: [{replicas: 8}]}}`),
 		runs("try-task-0-7")), held: othersGetTheirShare},
 	{name: "borrowed by surplus", try: after(creates(`{kind: Job, spec: {queue: $red, minAvailable: 1, tasks: [{replicas: 20}]}}`), afterUses("8")), held: othersGetTheirShare},
@@ -38,6 +40,19 @@ var shares = []row{
 		tasks: [{replicas: 8}, {replicas: 8}]}}`), held: both(nothingStarts, othersGetTheirShare)},
 	{name: "a Job that is suspended", try: creates(`{kind: Job, spec: {queue: $red, suspend: true, tasks: [{replicas: 8}]}}`), held: both(nothingStarts, othersGetTheirShare)},
 
+	// Room on a node that red waits for keeps no one out who is within the share. Each of these rows has a node of its own.
+	{name: "room on a node that its own pod keeps", try: after(creates(onNode("first", "$red", "node-5", "200Gi")), runs("first-task-0-0"),
+		creates(onNode("try", "$red", "node-5", "200Gi")), creates(many), afterUses("2100m")), held: othersRunOn("node-5")},
+	{name: "room on a node for a high priority", try: after(class, creates(onNode("first", "$red", "node-4", "200Gi")), runs("first-task-0-0"),
+		creates(`{kind: Job, spec: {queue: $red, priorityClassName: court-high, tasks: [{replicas: 3, template: {spec: {nodeSelector: {kubernetes.io/hostname: node-4},
+			containers: [{name: a, image: a, resources: {requests: {cpu: 1, memory: 100Gi}}}]}}}]}}`)), held: both(othersRunOn("node-4"), stillRuns("first-task-0-0"))},
+
+	// Pods outside all queues go only for a higher priority.
+	{name: "a service outside the queues", try: after(service("node-3"), creates(onNode("try", "$red", "node-3", "200Gi"))),
+		held: both(nothingStarts, serviceRuns)},
+	{name: "a service, and a queue above its share", try: after(service("node-2"), greenBorrows("node-2"), creates(onNode("try", "$red", "node-2", "100Gi")), runs("try-task-0-0")),
+		held: serviceRuns},
+
 	// A class is a privilege, and counts only if the pods may have it.
 	{name: "a class of the PodGroup", try: after(classRefused, creates(full), runs("try-task-0-7"), creates(`{kind: PodGroup, spec: {queue: $red, minMember: 1,
 		priorityClassName: court-high}}`), creates(member)), held: both(uses("8"), waits("try", "needed"))},
@@ -53,3 +68,13 @@ const small = `{kind: Pod, metadata: {annotations: {scheduling.k8s.io/group-name
 func borrowed(annotation string) string {
 	return `{kind: Job, spec: {queue: $red, tasks: [{replicas: 8, template: {metadata: {annotations: {` + annotation + `}}}}]}}`
 }
+
+// onNode is a Job of one pod that asks for a node's memory. No queue limits memory.
+func onNode(name, queue, node, memory string) string {
+	return `{kind: Job, metadata: {name: ` + name + `}, spec: {queue: ` + queue + `, tasks: [{replicas: 1, template: {spec: {nodeSelector: {kubernetes.io/hostname: ` + node + `},
+		containers: [{name: a, image: a, resources: {requests: {cpu: 1, memory: ` + memory + `}}}]}}}]}}`
+}
+
+// many is a Job of more small pods than may bypass a gang that waits for room.
+const many = `{kind: Job, metadata: {name: many}, spec: {queue: $red, minAvailable: 1, tasks: [{replicas: 110, template: {spec: {
+	containers: [{name: a, image: a, resources: {requests: {cpu: 10m}}}]}}}]}}`

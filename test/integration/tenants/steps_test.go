@@ -6,11 +6,14 @@ import (
 	"strings"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
 // applies creates objects by server-side apply.
@@ -186,6 +189,87 @@ func order(action string, state schedulingv1beta1.QueueState) func(*court) error
 			queue, err := env.Muster.SchedulingV1beta1().Queues().Get(c.ctx, c.red.name, metav1.GetOptions{})
 			c.must(err)
 			return strings.TrimPrefix(string(queue.Status.State), string(state))
+		})
+		return nil
+	}
+}
+
+// deadNode is a node that no kubelet looks after, until the row ends.
+func deadNode(c *court) error {
+	c.atEnd = append(c.atEnd, func(c *court) error { return c.admin().remove(c.ctx, "Node", c.text("$red-dead")) })
+	return byAdmin(`{kind: Node, metadata: {name: $red-dead}}`)(c)
+}
+
+// deletedAsAGangComes creates a PodGroup in a new queue, and deletes the queue before its status tells of the PodGroup. It is repeated
+// until the deletion comes in time. Then the pods come.
+func deletedAsAGangComes(c *court) error {
+	c.must(byAdmin(`{kind: Queue, metadata: {name: $red-gone}, spec: {parent: $parent, capability: {cpu: 8}}}`)(c))
+	c.soon("the queue is deleted before it knows of the PodGroup", func() string {
+		gone, err := env.Muster.SchedulingV1beta1().Queues().Get(c.ctx, c.red.name+"-gone", metav1.GetOptions{})
+		c.must(err)
+		if s := gone.Status; s.State != schedulingv1beta1.QueueStateOpen || s.Pending+s.Inqueue > 0 {
+			return fmt.Sprint(s)
+		}
+		c.must(byAdmin(`{kind: PodGroup, spec: {queue: $red-gone, minMember: 2}}`)(c))
+		c.must(log.Wait(c.ctx, func() bool {
+			return log.Group(types.NamespacedName{Namespace: c.red.name, Name: "try"}).Phase == schedulingv1beta1.PodGroupInqueue
+		}))
+		if err := c.admin().remove(c.ctx, "Queue", c.text("$red-gone")); err != nil {
+			c.must(c.admin().remove(c.ctx, "PodGroup", "try"))
+			return err.Error()
+		}
+		return ""
+	})
+	return after(byAdmin(member), byAdmin(strings.Replace(member, "metadata: {", "metadata: {name: more, ", 1)))(c)
+}
+
+// service is a pod outside all queues, in no tenant's namespace. It has most of the memory of a node, and runs until the row ends.
+func service(node string) func(*court) error {
+	return func(c *court) error {
+		c.must(byAdmin(`{kind: Pod, metadata: {namespace: default, name: $red-service}, spec: {nodeSelector: {kubernetes.io/hostname: ` + node + `},
+			containers: [{name: a, image: a, resources: {requests: {cpu: 1, memory: 100Gi}}}]}}`)(c))
+		c.atEnd = append(c.atEnd, func(c *court) error { return c.admin().remove(c.ctx, "Pod", c.text("default/$red-service")) })
+		c.soon("the service runs", func() string { return c.serviceState() })
+		return nil
+	}
+}
+
+// serviceRuns checks that the service was not evicted.
+func serviceRuns(c *court) {
+	c.Helper()
+	require.Empty(c, c.serviceState())
+}
+
+// serviceState says what is amiss with the service, "" for nothing.
+func (c *court) serviceState() string {
+	pod, err := env.Kube.CoreV1().Pods(metav1.NamespaceDefault).Get(c.ctx, c.text("$red-service"), metav1.GetOptions{})
+	switch {
+	case err != nil:
+		return err.Error()
+	case pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodRunning:
+		return fmt.Sprint(pod.Status)
+	}
+	return ""
+}
+
+// stillRuns checks that a pod of red runs, and was not evicted.
+func stillRuns(name string) func(*court) {
+	return func(c *court) {
+		c.Helper()
+		pod := c.pod(name)
+		require.Nil(c, pod.DeletionTimestamp)
+		require.Equal(c, corev1.PodRunning, pod.Status.Phase)
+	}
+}
+
+// greenBorrows has green use more than its share until the row ends, with memory of a node.
+func greenBorrows(node string) func(*court) error {
+	return func(c *court) error {
+		task := mustertesting.MakeTask("worker", 6).Requests("cpu", "1", "memory", "24Gi").NodeSelector(corev1.LabelHostname, node)
+		awaitJob(c.T, c.green.run(c.T, mustertesting.MakeJob("borrows").Task(task)), batchv1alpha1.Running)
+		c.atEnd = append(c.atEnd, func(c *court) error {
+			c.end(c.green, "borrows")
+			return nil
 		})
 		return nil
 	}
