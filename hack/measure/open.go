@@ -7,17 +7,13 @@ var open = map[string]int{
 	"fields of a circle of types: pkg/scheduler/gangs":  78,
 	"methods of a circle of types: pkg/scheduler/gangs": 206,
 
-	"files in one knot: pkg/controllers/job":            20,
-	"fields of a circle of types: pkg/controllers/job":  32,
-	"methods of a circle of types: pkg/controllers/job": 87,
-
 	"files in one knot: pkg/localcluster": 21,
 	"files in one knot: pkg/placement":    12,
 	"files in one knot: hack/docgen":      8,
 
 	"lines of the scheduler and of what it shares with admission": 21553,
-	"lines of pkg/controllers/job + pkg/job/plan":                 5312,
+	"lines of pkg/controllers/job + pkg/job/plan":                 5420,
 
 	"concepts: gang admission":                37,
-	"sentences of comments that are too long": 176,
+	"sentences of comments that are too long": 175,
 }

@@ -7,98 +7,75 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
-	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/job/order"
 	"github.com/muster-sched/muster/pkg/job/phase"
 	"github.com/muster-sched/muster/pkg/job/plan"
 )
 
-// act does what the status announces: it deletes the pods that the status counts as terminating, and creates missing ones. A refused
-// request does not stop the other requests; the first error is returned.
-func (c *Controller) act(ctx context.Context, job *batchv1alpha1.Job, s *plan.Snapshot, p *plan.Plan, local *localState) error {
-	victims := plan.HighestFirst(job, local.notYetDeleted(p.Members.Victims(), c.clock.Now()))
-	deleted, err := c.deletePods(ctx, job, victims, local)
-	failed := deleteError.of(err)
-	if failed != nil {
-		local.deletions = nil
-	}
-	created := true
-	switch {
-	case phase.Runs(job.Status.State.Phase) && !plan.IsDeleted(job):
-		created, err = c.run(ctx, job, s, p, local)
-		failed = firstOf(failed, err)
-	case phase.KeepsOnlyFinished(job.Status.State.Phase) && job.Status.Terminating == 0:
-		failed = firstOf(failed, c.dismantle(ctx, job, s.Group, local))
-	}
-	local.unfinished = failed == nil && (!deleted || !created)
-	if local.unfinished && !c.turns.Waits(keyOf(job)) {
-		c.worker.Enqueue(keyOf(job)) // its turn goes on
-	}
-	return failed
+// mayNotStart says that the Job stays Pending and has nothing.
+func (t *jobSync) mayNotStart() bool {
+	return t.s.Blocks(plan.BlocksStart) && phase.Runs(t.acting.Status.State.Phase)
 }
 
-// firstOf returns the first error that is not nil; nil if there is none.
-func firstOf(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+// mayCreate says that a live Job gets what it needs beside its pods. A Job whose data is missing does not ask for room. A Job whose spec
+// cannot run asks for nothing more.
+func (t *jobSync) mayCreate() bool {
+	return phase.Runs(t.acting.Status.State.Phase) && !plan.IsDeleted(t.acting) &&
+		!t.s.Blocks(plan.BlocksObjects) && (t.s.Group != nil || !t.s.Blocks(plan.BlocksPods))
 }
 
-// dismantle deletes the objects that an ended or aborted Job needs no more, and in the end the Job.
-func (c *Controller) dismantle(ctx context.Context, job *batchv1alpha1.Job, group *schedulingv1beta1.PodGroup, local *localState) error {
-	failed := groupDeleteError.of(c.deleteGroup(ctx, job, group, local))
-	if phase.Ended(job.Status.State.Phase) {
-		failed = firstOf(failed, objectDeleteError.of(c.deleteObjects(ctx, job)))
-	}
-	return firstOf(failed, expiryError.of(c.deleteExpired(ctx, job)))
+// mayCreatePods says that it gets pods. Its queue has admitted it, its claims are there, and no restart has to wait.
+func (t *jobSync) mayCreatePods() bool {
+	return t.mayCreate() && plan.IsAdmitted(t.s.Group) && !t.s.Blocks(plan.BlocksPods) && len(t.s.Claims.Unmade) == 0 &&
+		plan.BackoffLeft(t.acting.Status.RestartBackoff, t.s.Now) == 0
 }
 
-// run gives a live Job its claims, its PodGroup and the objects of its plugins. Once the PodGroup is admitted, it creates the pods. A Job
-// whose data is missing does not ask for room. A Job whose spec cannot run asks for nothing more. all says whether everything that may be
-// created now was created.
-func (c *Controller) run(ctx context.Context, job *batchv1alpha1.Job, s *plan.Snapshot, p *plan.Plan, local *localState) (all bool, err error) {
-	if s.Blocks(plan.BlocksObjects) || s.Group == nil && s.Blocks(plan.BlocksPods) {
-		return true, nil
-	}
-	named, err := c.ensureClaims(ctx, job, s.Claims)
+// isOver says that the Job has ended or is aborted, and its pods are gone.
+func (t *jobSync) isOver() bool {
+	return phase.KeepsOnlyFinished(t.acting.Status.State.Phase) && t.acting.Status.Terminating == 0
+}
+
+// hasGroup says that a Job that is over still has its PodGroup.
+func (t *jobSync) hasGroup() bool {
+	return t.isOver() && t.s.Group != nil && t.s.Group.DeletionTimestamp == nil
+}
+
+// hasEnded says that the Job has ended, and its pods are gone.
+func (t *jobSync) hasEnded() bool { return t.isOver() && phase.Ended(t.acting.Status.State.Phase) }
+
+// deletePods deletes the pods that the status counts as terminating.
+func (c *Controller) deletePods(ctx context.Context, t *jobSync) error {
+	victims := plan.HighestFirst(t.acting, t.local.notYetDeleted(t.p.Members.Victims(), c.clock.Now()))
+	all, err := c.pods.delete(ctx, t.acting, victims, t.local)
 	if err != nil {
-		return true, claimError.of(err)
+		t.local.deletions = nil
 	}
-	if !named {
-		return true, nil
+	t.unfinished = t.unfinished || !all
+	return err
+}
+
+// findMissing finds the pods to create, and looks at the Secrets that they mount.
+func (c *Controller) findMissing(ctx context.Context, t *jobSync) error {
+	t.priorities = order.Priorities(&t.acting.Spec, c.defaults.priorityOf)
+	t.missing = t.p.Members.Missing(t.acting.Name, t.p.Stage, t.priorities, t.p.Members.Awaited(t.acting.Status.State.Phase, t.s.Now))
+	if len(t.missing) == 0 {
+		return nil
 	}
-	group, err := c.ensureGroup(ctx, job, p, s.Group)
-	if err != nil {
-		return true, groupError.of(err)
-	}
-	if err := c.applyObjects(ctx, job, &local.plugins); err != nil {
-		return true, pluginError.of(err)
-	}
-	if !plan.IsAdmitted(s.Group) || s.Blocks(plan.BlocksPods) || len(s.Claims.Unmade) > 0 {
-		return true, nil
-	}
-	if plan.BackoffLeft(job.Status.RestartBackoff, s.Now) > 0 {
-		return true, nil
-	}
-	priorities := order.Priorities(&job.Spec, c.priorityOf)
-	wanted := p.Members.Missing(job.Name, p.Stage, priorities, p.Members.Awaited(job.Status.State.Phase, s.Now))
-	if len(wanted) > 0 {
-		if err := c.checkSecrets(ctx, job, &local.plugins); err != nil {
-			return true, pluginError.of(err)
-		}
-	}
-	all, err = c.createPods(ctx, job, group, local, newCreation(wanted, priorities, p.Stage.Gang(&job.Spec)))
-	local.noteCreation(err, c.clock.Now())
-	return all, createError.of(err)
+	return c.objects.checkSecrets(ctx, t.acting, &t.local.plugins)
+}
+
+// createPods creates the missing pods.
+func (c *Controller) createPods(ctx context.Context, t *jobSync) error {
+	all, err := c.pods.create(ctx, t.acting, t.group, t.local, newCreation(t.missing, t.priorities, t.p.Stage.Gang(&t.acting.Spec)))
+	t.local.noteCreation(err, c.clock.Now())
+	t.unfinished = t.unfinished || !all
+	return err
 }
 
 // deleteExpired deletes a Job that has ended, or was aborted, longer ago than its ttlSecondsAfterFinished. It returns a conflict if the Job
 // has changed since it was seen: its user may have given it more time.
-func (c *Controller) deleteExpired(ctx context.Context, job *batchv1alpha1.Job) error {
+func (c *Controller) deleteExpired(ctx context.Context, t *jobSync) error {
+	job := t.acting
 	left, limited := plan.TimeToLive(job, c.clock.Now())
 	if plan.IsDeleted(job) || !limited || left > 0 {
 		return nil
@@ -111,6 +88,15 @@ func (c *Controller) deleteExpired(ctx context.Context, job *batchv1alpha1.Job) 
 	})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting the expired Job: %w", err)
+	}
+	return nil
+}
+
+// keepTurn has the Job synced again if pods are left to create or delete.
+func (c *Controller) keepTurn(_ context.Context, t *jobSync) error {
+	t.local.unfinished = t.failed == nil && t.unfinished
+	if t.local.unfinished && !c.turns.Waits(keyOf(t.acting)) {
+		c.worker.Enqueue(keyOf(t.acting)) // its turn goes on
 	}
 	return nil
 }

@@ -9,22 +9,8 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 )
 
-// notYet is why a sync of a Job had no effect although nothing is wrong: an informer is behind, or another client has changed the Job.
-type notYet struct {
-	why   string
-	pause time.Duration // before the next sync, if no event causes one earlier
-}
-
-func (e *notYet) Error() string { return e.why }
-
 // loggedLooks is the number of syncs in a row without effect from which on they are logged.
 const loggedLooks = 3
-
-// retries counts syncs of a Job in a row without effect.
-type retries struct {
-	count int
-	next  time.Time // when another one is due. A sync that an event causes earlier is not another one
-}
 
 // again says when to sync the Job again after a sync without effect: later each time, up to a bound. From the third in a row on it logs
 // why.

@@ -58,8 +58,8 @@ func TestLooksThatComeToNothingBackOff(t *testing.T) {
 		"a Command that only the informer shows": {func(d *desk) func() {
 			stands(d)
 			command := commandFor(d.job(), "restart", busv1alpha1.RestartJobAction)
-			require.NoError(d.t, d.commandIndex.Update(command))
-			return func() { require.NoError(d.t, d.commandIndex.Delete(command)) }
+			require.NoError(d.t, d.commands.index.Update(command))
+			return func() { require.NoError(d.t, d.commands.index.Delete(command)) }
 		}, plan.RetrySoon, "the API server does not confirm yet what the informers show"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -111,7 +111,7 @@ func TestThousandsOfCommandsDoNotOccupyAWorker(t *testing.T) {
 				for _, action := range d.muster.Actions() {
 					if action.Matches("delete", "commands") {
 						count++
-						_ = d.commandIndex.Delete(commandFor(job, action.(clienttesting.DeleteAction).GetName(), ""))
+						_ = d.commands.index.Delete(commandFor(job, action.(clienttesting.DeleteAction).GetName(), ""))
 					}
 				}
 				return count

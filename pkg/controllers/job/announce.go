@@ -1,6 +1,7 @@
 package job
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -16,13 +17,6 @@ import (
 // maxStartup is how long a pod may be pending before an event announces what follows if it stays so. Every pod is pending at first.
 const maxStartup = 30 * time.Second
 
-// delayedAnswer is the answer to an event that comes later, for the pods of a task.
-type delayedAnswer struct {
-	task   int
-	event  busv1alpha1.Event
-	action busv1alpha1.Action
-}
-
 // describe names the event and its task.
 func (d delayedAnswer) describe(spec *batchv1alpha1.JobSpec) string {
 	if d.task < 0 {
@@ -31,9 +25,18 @@ func (d delayedAnswer) describe(spec *batchv1alpha1.JobSpec) string {
 	return fmt.Sprintf("%s of task %s", d.event, spec.Tasks[d.task].Name)
 }
 
-// announce writes an event for each action that is delayed, one for all pods of a task. It takes back the announcements of actions whose
+// announce writes the events of delayed actions. It finds out when time alone changes something for the Job.
+func (c *Controller) announce(_ context.Context, t *jobSync) error {
+	first := c.announceDelays(t.acting, t.p, t.s.Now, t.local)
+	for _, wait := range []time.Duration{first, plan.NextDeadline(t.acting, t.s.Now), t.s.LookAgain} {
+		t.wait = plan.Soonest(t.wait, wait)
+	}
+	return nil
+}
+
+// announceDelays writes an event for each action that is delayed, one for all pods of a task. It takes back the announcements of actions whose
 // cause is over. It returns how long it is until the first action is due, or is to be announced.
-func (c *Controller) announce(job *batchv1alpha1.Job, p *plan.Plan, now time.Time, local *localState) time.Duration {
+func (c *Controller) announceDelays(job *batchv1alpha1.Job, p *plan.Plan, now time.Time, local *localState) time.Duration {
 	var first time.Duration
 	announced := map[delayedAnswer]bool{}
 	for _, d := range p.Delays {

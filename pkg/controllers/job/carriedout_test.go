@@ -92,7 +92,7 @@ func TestAPodThatDoesNotGoIsNamed(t *testing.T) {
 			assert.Contains(t, state.Message, told)
 			assert.Equal(t, p == batchv1alpha1.Running, state.Reason == plan.ReasonPodOverdue)
 
-			require.NoError(t, d.podIndex.Delete(pod))
+			require.NoError(t, d.pods.index.Delete(pod))
 			require.NoError(t, d.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), pod.Namespace, pod.Name))
 			require.NoError(t, d.settles())
 			assert.NotContains(t, d.job().Status.State.Message, told)
@@ -115,7 +115,7 @@ func TestWhatAUserAsksForIsNotPaced(t *testing.T) {
 	require.NoError(t, err)
 	status := d.job().Status
 	assert.Equal(t, []int32{0, 2}, []int32{status.Running, status.Terminating})
-	pods, err := d.Controller.kube.CoreV1().Pods(job.Namespace).List(t.Context(), metav1.ListOptions{})
+	pods, err := d.kube.CoreV1().Pods(job.Namespace).List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	assert.Empty(t, pods.Items)
 

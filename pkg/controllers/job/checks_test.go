@@ -44,7 +44,7 @@ func TestACommandIsExecutedIfTheAPIStillHasIt(t *testing.T) {
 			if name == "the API has no answer" {
 				refuses(&d.muster.Fake, "get", "commands")
 			}
-			assert.Equal(t, c.want, d.isStillAsked(t.Context(), command))
+			assert.Equal(t, c.want, d.commands.isStillAsked(t.Context(), command))
 		})
 	}
 }
@@ -91,14 +91,14 @@ func TestWhatAPolicyAnswersIsChecked(t *testing.T) {
 				require.NoError(t, d.kube.Tracker().Add(c.live))
 			}
 			h := &policy.Event{Type: c.event, Task: 0, Index: 0, Pod: c.seen, Remembered: c.remembered}
-			assert.Equal(t, c.want, d.hasHappened(t.Context(), job, h))
+			assert.Equal(t, c.want, d.pods.hasHappened(t.Context(), job, h))
 		})
 	}
 	d := newDesk(t)
 	refuses(&d.kube.Fake, "get", "pods")
-	assert.False(t, d.hasHappened(t.Context(), job, &policy.Event{Type: failed, Pod: pod("p", corev1.PodFailed)}), "the API has no answer")
-	assert.True(t, d.hasHappened(t.Context(), job, nil), "a Command or the spec asks, not a policy")
-	assert.True(t, d.hasHappened(t.Context(), job, &policy.Event{Type: busv1alpha1.TaskCompletedEvent, Index: -1}), "no single pod")
+	assert.False(t, d.pods.hasHappened(t.Context(), job, &policy.Event{Type: failed, Pod: pod("p", corev1.PodFailed)}), "the API has no answer")
+	assert.True(t, d.pods.hasHappened(t.Context(), job, nil), "a Command or the spec asks, not a policy")
+	assert.True(t, d.pods.hasHappened(t.Context(), job, &policy.Event{Type: busv1alpha1.TaskCompletedEvent, Index: -1}), "no single pod")
 }
 
 // TestADeletionIsAskedForAgain: the informer shows a deletion soon, unless the request was lost.
@@ -177,7 +177,7 @@ func TestTheClaimsOfANamesakeAreNotNamed(t *testing.T) {
 				another.UID = "another"
 				require.NoError(t, d.muster.Tracker().Update(batchv1alpha1.SchemeGroupVersion.WithResource("jobs"), another, job.Namespace))
 			}
-			err := d.nameClaims(t.Context(), job)
+			err := d.objects.nameClaims(t.Context(), job)
 			name := d.job().Spec.Volumes[0].VolumeClaimName
 			if isReplaced {
 				require.Error(t, err)

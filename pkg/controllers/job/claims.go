@@ -14,19 +14,18 @@ import (
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	"github.com/muster-sched/muster/pkg/job/build"
-	"github.com/muster-sched/muster/pkg/job/phase"
 	"github.com/muster-sched/muster/pkg/job/plan"
 	"github.com/muster-sched/muster/pkg/job/volumes"
 )
 
 // surveyClaims reads the claims of the Job's volumes.
-func (c *Controller) surveyClaims(job *batchv1alpha1.Job) *plan.Claims {
+func (o *objects) surveyClaims(job *batchv1alpha1.Job) *plan.Claims {
 	found := &plan.Claims{Known: map[string]string{}}
 	for i := range job.Spec.Volumes {
 		volume := &job.Spec.Volumes[i]
 		if name := volumes.ClaimName(job, volume); name != "" {
 			found.Unnamed = found.Unnamed || volume.VolumeClaimName == ""
-			found.Add(job, volume, name, c.kinds.claims.cached(job.Namespace, name))
+			found.Add(job, volume, name, o.kinds.claims.cached(job.Namespace, name))
 		}
 	}
 	return found
@@ -35,18 +34,19 @@ func (c *Controller) surveyClaims(job *batchv1alpha1.Job) *plan.Claims {
 // errClaimTaken says that a claim cannot be made because something else has its name.
 var errClaimTaken = errors.New("it is there already and belongs to another owner")
 
-// ensureClaims makes the claims that are to be made. Before that it writes their names into the spec, where clients look for them; then it
-// returns false, and the Job is synced again with a spec of another generation.
-func (c *Controller) ensureClaims(ctx context.Context, job *batchv1alpha1.Job, s *plan.Claims) (named bool, err error) {
-	if s.Unnamed {
-		return false, c.nameClaims(ctx, job)
+// ensureClaims makes the claims that are to be made. Before that it writes their names into the spec, where clients look for them. Then
+// nothing more is created, and the Job is synced again with a spec of another generation.
+func (o *objects) ensureClaims(ctx context.Context, t *jobSync) error {
+	if t.s.Claims.Unnamed {
+		t.halted = true
+		return o.nameClaims(ctx, t.acting)
 	}
-	for _, volume := range s.Unmade {
-		if err := c.makeClaim(ctx, job, volume); err != nil {
-			return true, fmt.Errorf("making the claim %s: %w", volumes.ClaimName(job, volume), err)
+	for _, volume := range t.s.Claims.Unmade {
+		if err := o.makeClaim(ctx, t.acting, volume); err != nil {
+			return fmt.Errorf("making the claim %s: %w", volumes.ClaimName(t.acting, volume), err)
 		}
 	}
-	return true, nil
+	return nil
 }
 
 // patchStep is one step of a JSON patch.
@@ -58,7 +58,7 @@ type patchStep struct {
 
 // nameClaims writes the names of the claims that are to be made into the spec. The patch fails if another client has moved the volumes
 // meanwhile.
-func (c *Controller) nameClaims(ctx context.Context, job *batchv1alpha1.Job) error {
+func (o *objects) nameClaims(ctx context.Context, job *batchv1alpha1.Job) error {
 	steps := []patchStep{{"test", "/metadata/uid", job.UID}}
 	for i := range job.Spec.Volumes {
 		volume := &job.Spec.Volumes[i]
@@ -71,21 +71,21 @@ func (c *Controller) nameClaims(ctx context.Context, job *batchv1alpha1.Job) err
 	if err != nil {
 		return fmt.Errorf("writing the patch: %w", err)
 	}
-	updated, err := c.muster.BatchV1alpha1().Jobs(job.Namespace).Patch(ctx, job.Name, types.JSONPatchType, patch, metav1.PatchOptions{})
+	updated, err := o.muster.BatchV1alpha1().Jobs(job.Namespace).Patch(ctx, job.Name, types.JSONPatchType, patch, metav1.PatchOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("naming claims in the spec: %w", err)
 	}
-	c.writtenJobs.Put(keyOf(job), updated)
-	c.worker.Enqueue(keyOf(job))
+	o.writtenJobs.Put(keyOf(job), updated)
+	o.enqueue(keyOf(job))
 	return nil
 }
 
 // makeClaim makes the claim of a volume. It belongs to the Job and goes with it.
-func (c *Controller) makeClaim(ctx context.Context, job *batchv1alpha1.Job, volume *batchv1alpha1.VolumeSpec) error {
-	kind, name := c.kinds.claims, volumes.ClaimName(job, volume)
+func (o *objects) makeClaim(ctx context.Context, job *batchv1alpha1.Job, volume *batchv1alpha1.VolumeSpec) error {
+	kind, name := o.kinds.claims, volumes.ClaimName(job, volume)
 	live, err := kind.create(ctx, &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:      name,
@@ -106,7 +106,7 @@ func (c *Controller) makeClaim(ctx context.Context, job *batchv1alpha1.Job, volu
 	if err != nil {
 		return err
 	}
-	c.written.WroteAt(nameOf(job), job.UID, kind.resource(), live.GetResourceVersion())
+	o.written.WroteAt(nameOf(job), job.UID, kind.resource(), live.GetResourceVersion())
 	return nil
 }
 
@@ -129,32 +129,4 @@ func controlled(s *plan.Snapshot, ps *pluginState) map[string]string {
 		entries[key] = value
 	}
 	return entries
-}
-
-// enqueueUsers enqueues the live Jobs that name a claim.
-func (c *Controller) enqueueUsers(claim metav1.Object) {
-	jobs, err := c.jobIndex.ByIndex(byClaim, claim.GetNamespace()+"/"+claim.GetName())
-	if err != nil {
-		return
-	}
-	for _, obj := range jobs {
-		if job := obj.(*batchv1alpha1.Job); !phase.Ended(job.Status.State.Phase) {
-			c.worker.Enqueue(keyOf(job))
-		}
-	}
-}
-
-// claimsOfJob returns the keys of the claims that a Job names.
-func claimsOfJob(obj any) ([]string, error) {
-	job, ok := obj.(*batchv1alpha1.Job)
-	if !ok {
-		return nil, nil
-	}
-	var keys []string
-	for i := range job.Spec.Volumes {
-		if name := job.Spec.Volumes[i].VolumeClaimName; name != "" {
-			keys = append(keys, job.Namespace+"/"+name)
-		}
-	}
-	return keys, nil
 }

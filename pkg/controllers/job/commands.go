@@ -13,10 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
-	"github.com/muster-sched/muster/pkg/controllers/worker"
+	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
 	"github.com/muster-sched/muster/pkg/job/build"
 	"github.com/muster-sched/muster/pkg/job/plan"
 )
@@ -25,6 +26,15 @@ import (
 var commanded = []busv1alpha1.Action{
 	busv1alpha1.AbortJobAction, busv1alpha1.ResumeJobAction, busv1alpha1.RestartJobAction,
 	busv1alpha1.TerminateJobAction, busv1alpha1.CompleteJobAction,
+}
+
+// commandClient reads and deletes Commands for Jobs.
+type commandClient struct {
+	muster      versioned.Interface
+	recorder    record.EventRecorder
+	instruments *instruments
+	index       cache.Indexer    // Commands, by the key of the Job that they name
+	enqueue     func(key string) // syncs the Job with that key again
 }
 
 // commands are the Commands that name a Job.
@@ -38,8 +48,8 @@ type commands struct {
 	refused map[types.UID]string
 }
 
-// commandsOf returns the Commands for a Job.
-func (c *Controller) commandsOf(job *batchv1alpha1.Job) *commands {
+// of returns the Commands for a Job.
+func (c *commandClient) of(job *batchv1alpha1.Job) *commands {
 	o := &commands{}
 	handled := false
 	for _, command := range c.commandsFor(keyOf(job)) {
@@ -73,8 +83,8 @@ func (o *commands) refuse(command *busv1alpha1.Command, why string) {
 }
 
 // commandsFor returns the Commands that name the Job with that key, oldest first.
-func (c *Controller) commandsFor(key string) []*busv1alpha1.Command {
-	found, err := c.commandIndex.ByIndex(byTargetJob, key)
+func (c *commandClient) commandsFor(key string) []*busv1alpha1.Command {
+	found, err := c.index.ByIndex(byTargetJob, key)
 	if err != nil {
 		return nil
 	}
@@ -98,14 +108,14 @@ func older(a, b *busv1alpha1.Command) int {
 // commandsPerSync is how many Commands are deleted in one sync. A Job may be given thousands.
 const commandsPerSync = 30
 
-// deleteCommands deletes Commands that are settled, and reports why some of them were refused. It leaves the rest to another sync.
-func (c *Controller) deleteCommands(ctx context.Context, job *batchv1alpha1.Job, o *commands, local *localState) error {
+// deleteSettled deletes Commands that are settled, and reports why some of them were refused. It leaves the rest to another sync.
+func (c *commandClient) deleteSettled(ctx context.Context, job *batchv1alpha1.Job, o *commands, local *localState) error {
 	asked, left := sets.New[types.UID](), commandsPerSync
 	for _, command := range o.done {
 		switch {
 		case local.commands.Has(command.UID):
 		case left == 0:
-			c.worker.Enqueue(keyOf(job))
+			c.enqueue(keyOf(job))
 			continue
 		default:
 			left--
@@ -120,7 +130,7 @@ func (c *Controller) deleteCommands(ctx context.Context, job *batchv1alpha1.Job,
 }
 
 // deleteDone deletes a settled Command.
-func (c *Controller) deleteDone(ctx context.Context, job *batchv1alpha1.Job, command *busv1alpha1.Command, o *commands) error {
+func (c *commandClient) deleteDone(ctx context.Context, job *batchv1alpha1.Job, command *busv1alpha1.Command, o *commands) error {
 	if err := c.deleteCommand(ctx, command); err != nil {
 		return err
 	}
@@ -133,12 +143,12 @@ func (c *Controller) deleteDone(ctx context.Context, job *batchv1alpha1.Job, com
 
 // isStillAsked asks the API server whether a Command is still there. A Command that another controller has executed is gone, though the
 // informer may still show it.
-func (c *Controller) isStillAsked(ctx context.Context, command *busv1alpha1.Command) bool {
+func (c *commandClient) isStillAsked(ctx context.Context, command *busv1alpha1.Command) bool {
 	current, err := c.muster.BusV1alpha1().Commands(command.Namespace).Get(ctx, command.Name, metav1.GetOptions{})
 	return err == nil && current.UID == command.UID && current.DeletionTimestamp == nil
 }
 
-func (c *Controller) deleteCommand(ctx context.Context, command *busv1alpha1.Command) error {
+func (c *commandClient) deleteCommand(ctx context.Context, command *busv1alpha1.Command) error {
 	err := c.muster.BusV1alpha1().Commands(command.Namespace).Delete(ctx, command.Name, metav1.DeleteOptions{
 		Preconditions: metav1.NewUIDPreconditions(string(command.UID)),
 	})
@@ -148,9 +158,9 @@ func (c *Controller) deleteCommand(ctx context.Context, command *busv1alpha1.Com
 	return nil
 }
 
-// dropCommands deletes the Commands for a Job that does not exist, and reports that by events on them. It asks the API server about that
+// drop deletes the Commands for a Job that does not exist, and reports that by events on them. It asks the API server about that
 // first: the informer of Jobs may be behind that of Commands.
-func (c *Controller) dropCommands(ctx context.Context, namespace, name string) error {
+func (c *commandClient) drop(ctx context.Context, namespace, name string) error {
 	commands := c.commandsFor(namespace + "/" + name)
 	if len(commands) == 0 {
 		return nil
@@ -168,21 +178,9 @@ func (c *Controller) dropCommands(ctx context.Context, namespace, name string) e
 			"Command %s is not executed: there is no job %s", command.Name, name)
 	}
 	if len(commands) > commandsPerSync {
-		c.worker.Enqueue(namespace + "/" + name)
+		c.enqueue(namespace + "/" + name)
 	}
 	return nil
-}
-
-// commandHandler enqueues the Job that a Command names when the Command comes, and when it has gone: the next one waits for that.
-func (c *Controller) commandHandler() cache.ResourceEventHandler {
-	enqueue := func(obj any) {
-		command, _ := worker.LastKnown[any](obj)
-		keys, _ := jobOfCommand(command) // never fails
-		for _, key := range keys {
-			c.worker.Enqueue(key)
-		}
-	}
-	return cache.ResourceEventHandlerFuncs{AddFunc: enqueue, DeleteFunc: enqueue}
 }
 
 // jobOfCommand returns the key of the Job that a Command names: one of the Command's own namespace.

@@ -18,6 +18,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/controllers/job/ended"
 	"github.com/muster-sched/muster/pkg/job/build"
 	"github.com/muster-sched/muster/pkg/job/plan"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
@@ -32,14 +33,14 @@ func TestAWriteOfUnknownOutcomeTellsOfEnds(t *testing.T) {
 			d.podTracker.Open()
 			job := d.runsTwo(mustertesting.MakeJob("j").MinAvailable(1).Policy(busv1alpha1.PodFailedEvent, busv1alpha1.RestartTaskAction).
 				Task(mustertesting.MakeTask("a", 2)).Obj(), batchv1alpha1.TaskRecord{Name: "a", Created: "0-1", Succeeded: "0"})
-			pods, err := d.podsOf(job)
+			pods, err := d.pods.of(job)
 			require.NoError(t, err)
 			for _, pod := range pods {
 				last := pod.DeepCopy()
 				if pod.Annotations[batchv1alpha1.TaskIndexKey] == "0" {
 					last.Status.Phase = corev1.PodSucceeded
-					require.NoError(t, d.podIndex.Delete(pod))
-					d.podHandler().OnDelete(last)
+					require.NoError(t, d.pods.index.Delete(pod))
+					d.handlers.podHandler().OnDelete(last)
 					continue
 				}
 				last.Status.Phase = corev1.PodFailed
@@ -73,7 +74,7 @@ func TestAWriteOfUnknownOutcomeTellsOfEnds(t *testing.T) {
 }
 
 // came has the informer report a pod.
-func (d *desk) came(pod *corev1.Pod) { d.podHandler().OnAdd(pod, false) }
+func (d *desk) came(pod *corev1.Pod) { d.handlers.podHandler().OnAdd(pod, false) }
 
 // runsTwo shows a Job that runs two pods of its task a.
 func (d *desk) runsTwo(job *batchv1alpha1.Job, record batchv1alpha1.TaskRecord) *batchv1alpha1.Job {
@@ -101,14 +102,14 @@ func TestTheHandlersKeepThePodTracker(t *testing.T) {
 	job := d.runsTwo(mustertesting.MakeJob("j").MinAvailable(1).Task(mustertesting.MakeTask("a", 2)).Obj(), batchv1alpha1.TaskRecord{Name: "a", Created: "0-1"})
 	pods := make([]*corev1.Pod, 2)
 	for index := range pods {
-		one, _, err := d.podIndex.GetByKey(fmt.Sprintf("default/j-a-%d", index))
+		one, _, err := d.pods.index.GetByKey(fmt.Sprintf("default/j-a-%d", index))
 		require.NoError(t, err)
 		pods[index] = one.(*corev1.Pod)
 	}
 	_, err := d.looks()
 	require.NoError(t, err)
 
-	require.NoError(t, d.podIndex.Delete(pods[0]))
+	require.NoError(t, d.pods.index.Delete(pods[0]))
 	before := d.job().Status
 	after, err := d.looks()
 	require.NoError(t, err)
@@ -120,7 +121,7 @@ func TestTheHandlersKeepThePodTracker(t *testing.T) {
 
 	last := pods[0].DeepCopy()
 	last.Status.Phase = corev1.PodSucceeded
-	d.podHandler().OnDelete(cache.DeletedFinalStateUnknown{Key: "default/j-a-0", Obj: last})
+	d.handlers.podHandler().OnDelete(cache.DeletedFinalStateUnknown{Key: "default/j-a-0", Obj: last})
 	d.time.SetTime(d.time.Now().Add(time.Minute))
 	_, err = d.looks()
 	require.NoError(t, err)
@@ -134,8 +135,8 @@ func TestTheHandlersKeepThePodTracker(t *testing.T) {
 	failed.Status.Phase = corev1.PodFailed
 	going := failed.DeepCopy()
 	going.DeletionTimestamp = &metav1.Time{Time: d.time.Now()}
-	d.podHandler().OnUpdate(failed, going)
-	d.podHandler().OnDelete(going)
+	d.handlers.podHandler().OnUpdate(failed, going)
+	d.handlers.podHandler().OnDelete(going)
 	ended, told = d.podTracker.Look(job.UID, nil)
 	assert.True(t, told)
 	assert.Equal(t, []*corev1.Pod{failed}, ended, "as it was before it was told to go")
@@ -145,7 +146,7 @@ func TestTheHandlersKeepThePodTracker(t *testing.T) {
 	// The informer has missed the end of one and the beginning of another, and shows a change. The creator of that knew of the end.
 	next := pods[1].DeepCopy()
 	next.UID = "another"
-	d.podHandler().OnUpdate(failed, next)
+	d.handlers.podHandler().OnUpdate(failed, next)
 	ended, told = d.podTracker.Look(job.UID, []*corev1.Pod{next})
 	assert.True(t, told)
 	assert.Empty(t, ended)
@@ -153,14 +154,14 @@ func TestTheHandlersKeepThePodTracker(t *testing.T) {
 	// A client detaches a pod.
 	detached := next.DeepCopy()
 	detached.OwnerReferences = nil
-	d.podHandler().OnUpdate(next, detached)
+	d.handlers.podHandler().OnUpdate(next, detached)
 	_, told = d.podTracker.Look(job.UID, nil)
 	assert.True(t, told, "no event of its deletion is to come")
-	d.podHandler().OnUpdate(detached, next)
+	d.handlers.podHandler().OnUpdate(detached, next)
 	_, told = d.podTracker.Look(job.UID, nil)
 	assert.False(t, told)
 
-	d.jobHandler().OnDelete(job)
+	d.handlers.jobHandler().OnDelete(job)
 	assert.Zero(t, d.podTracker.Count(job.UID))
 	ended, told = d.podTracker.Look(job.UID, nil)
 	assert.True(t, told)
@@ -179,7 +180,7 @@ func TestTheHandlersKeepThePodTracker(t *testing.T) {
 
 // TestALargeJobIsLookedAtLessOften: one look at 50,000 pods after each change would occupy a processor.
 func TestALargeJobIsLookedAtLessOften(t *testing.T) {
-	c := &Controller{}
+	c := &handlers{podTracker: &ended.Tracker{}}
 	assert.Zero(t, c.lookPause("j"), "a Job without pods is looked at at once")
 	assert.Equal(t, 20*time.Millisecond, c.gatherPause("j"))
 	for i := range 5000 {

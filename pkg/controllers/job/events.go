@@ -11,37 +11,17 @@ import (
 	"github.com/muster-sched/muster/pkg/job/plan"
 )
 
-// Reasons of events on Jobs, beside the reasons to wait.
-const (
-	eventExecuteAction    = "ExecuteAction"
-	eventFailedDelete     = "FailedDelete"
-	eventPodGroupError    = "PodGroupError"
-	eventClaimError       = "PVCError"
-	eventPluginError      = "PluginError"
-	eventStatusError      = "JobStatusError"
-	eventPolicyNeverFires = "PolicyNeverFires"
-	// The outcome of a policy whose action is not executed.
-	eventPolicyIgnored   = "PolicyIgnored"
-	eventActionCancelled = "ActionCancelled"
-	// The progress of a Job. The reasons of its ends are the names of their phases.
-	eventAdmitted = "Admitted"
-	eventRunning  = "Running"
-	// The outcome of a Command.
-	eventCommandIssued  = "CommandIssued"
-	eventCommandIgnored = "CommandIgnored"
-)
-
 // emitEvents writes events about a status that has been written: the Command, the action that was taken or refused, and the Job's progress.
 // It also reports new problems, and new reasons to wait.
-func (c *Controller) emitEvents(job *batchv1alpha1.Job, s *plan.Snapshot, p *plan.Plan) {
-	c.tellOfCommand(job, s.Command, p)
+func (w *statusWriter) emitEvents(job *batchv1alpha1.Job, s *plan.Snapshot, p *plan.Plan) {
+	w.tellOfCommand(job, s.Command, p)
 	switch {
 	case p.Ignored != "":
-		c.recorder.Event(job, corev1.EventTypeWarning, eventPolicyIgnored, p.Ignored)
+		w.recorder.Event(job, corev1.EventTypeWarning, eventPolicyIgnored, p.Ignored)
 	case p.Request != nil && !isOutOfRuns(p.Status, s.Job.Spec.MaxRetry):
-		c.recorder.Eventf(job, corev1.EventTypeNormal, eventExecuteAction, "Start to execute action %s ", p.Request.Action)
+		w.recorder.Eventf(job, corev1.EventTypeNormal, eventExecuteAction, "Start to execute action %s ", p.Request.Action)
 	}
-	c.tellOfProgress(job, s, p.Status)
+	w.tellOfProgress(job, s, p.Status)
 	said := s.Explanation(p.Status)
 	if said == nil || job.Status.State.Reason == said.Reason {
 		return
@@ -52,16 +32,16 @@ func (c *Controller) emitEvents(job *batchv1alpha1.Job, s *plan.Snapshot, p *pla
 		if plan.IsAdmitted(s.Group) {
 			kind = "unschedulable"
 		}
-		c.recorder.Eventf(job, corev1.EventTypeWarning, plan.ReasonPodGroupPending,
+		w.recorder.Eventf(job, corev1.EventTypeWarning, plan.ReasonPodGroupPending,
 			"PodGroup %s:%s %s, reason: %s", job.Namespace, job.Name, kind, said.Message)
 	case plan.ReasonFailedCreate, eventFailedDelete, eventPodGroupError, eventClaimError, plan.ReasonObjectNameTaken:
 		// Said when it happened.
 	case plan.ReasonBackOff:
-		c.recorder.Event(job, corev1.EventTypeWarning, plan.ReasonBackOff, "Back-off restarting the job: its pods fail, or are evicted, again and again")
+		w.recorder.Event(job, corev1.EventTypeWarning, plan.ReasonBackOff, "Back-off restarting the job: its pods fail, or are evicted, again and again")
 	case plan.ReasonEarlierPods:
 		// It passes by itself.
 	default:
-		c.recorder.Event(job, corev1.EventTypeWarning, said.Reason, said.Message)
+		w.recorder.Event(job, corev1.EventTypeWarning, said.Reason, said.Message)
 	}
 }
 
@@ -72,21 +52,21 @@ func isOutOfRuns(status *batchv1alpha1.JobStatus, maxRetry int32) bool {
 
 // tellOfProgress reports that the Job has been admitted after a wait, has started or has ended. The texts for a reason vary as little as
 // possible. So the recorder joins the events of a Job that starts over and over.
-func (c *Controller) tellOfProgress(job *batchv1alpha1.Job, s *plan.Snapshot, status *batchv1alpha1.JobStatus) {
+func (w *statusWriter) tellOfProgress(job *batchv1alpha1.Job, s *plan.Snapshot, status *batchv1alpha1.JobStatus) {
 	before := &job.Status
 	switch p := status.State.Phase; {
 	case p == plan.OrPending(before.State.Phase):
 		if p == batchv1alpha1.Pending && waitedForQueue(before.State.Reason) && plan.IsAdmitted(s.Group) {
-			c.recorder.Eventf(job, corev1.EventTypeNormal, eventAdmitted, "Queue %s has admitted the job", s.Job.Spec.Queue)
+			w.recorder.Eventf(job, corev1.EventTypeNormal, eventAdmitted, "Queue %s has admitted the job", s.Job.Spec.Queue)
 		}
 	case p == batchv1alpha1.Running && isStart(before.Conditions):
-		c.recorder.Event(job, corev1.EventTypeNormal, eventRunning, "The minimum of the job runs")
+		w.recorder.Event(job, corev1.EventTypeNormal, eventRunning, "The minimum of the job runs")
 	case phase.Ended(p):
 		kind := corev1.EventTypeNormal
 		if p == batchv1alpha1.Failed {
 			kind = corev1.EventTypeWarning
 		}
-		c.recorder.Eventf(job, kind, string(p), "%s: %s", status.State.Reason, status.State.Message)
+		w.recorder.Eventf(job, kind, string(p), "%s: %s", status.State.Reason, status.State.Message)
 	}
 }
 
@@ -112,16 +92,16 @@ func isStart(conditions []batchv1alpha1.JobCondition) bool {
 }
 
 // tellOfCommand reports the outcome of the Command, if there is one.
-func (c *Controller) tellOfCommand(job *batchv1alpha1.Job, command *busv1alpha1.Command, p *plan.Plan) {
+func (w *statusWriter) tellOfCommand(job *batchv1alpha1.Job, command *busv1alpha1.Command, p *plan.Plan) {
 	switch {
 	case command == nil || string(command.UID) != p.Status.HandledCommand: // its turn is at the next sync
 	case p.CommandIgnored:
-		c.instruments.commands.WithLabelValues("ignored").Inc()
-		c.recorder.Eventf(job, corev1.EventTypeWarning, eventCommandIgnored,
+		w.instruments.commands.WithLabelValues("ignored").Inc()
+		w.recorder.Eventf(job, corev1.EventTypeWarning, eventCommandIgnored,
 			"Command %s is not executed: %s does nothing to a job that is %s", command.Name, command.Action, plan.OrPending(job.Status.State.Phase))
 	default:
-		c.instruments.commands.WithLabelValues("executed").Inc()
-		c.recorder.Eventf(job, corev1.EventTypeNormal, eventCommandIssued,
+		w.instruments.commands.WithLabelValues("executed").Inc()
+		w.recorder.Eventf(job, corev1.EventTypeNormal, eventCommandIssued,
 			"Start to execute command %s, and clean it up to make sure executed not more than once.", command.Action)
 	}
 }

@@ -28,7 +28,7 @@ import (
 // showsPod shows a pod of the Job in a phase; a pod that has ended has done so now, with that exit code.
 func (d *desk) showsPod(name string, p corev1.PodPhase, exitCode int32) {
 	d.t.Helper()
-	found, exists, err := d.podIndex.GetByKey(metav1.NamespaceDefault + "/" + name)
+	found, exists, err := d.pods.index.GetByKey(metav1.NamespaceDefault + "/" + name)
 	require.NoError(d.t, err)
 	require.True(d.t, exists)
 	pod := found.(*corev1.Pod).DeepCopy()
@@ -114,9 +114,9 @@ func TestTheLastRestartIsToldAsAFailure(t *testing.T) {
 	require.NoError(t, d.settles())
 	require.Equal(t, batchv1alpha1.Restarting, d.job().Status.State.Phase)
 	assert.Empty(t, d.told())
-	found, _, err := d.podIndex.GetByKey(metav1.NamespaceDefault + "/j-a-1")
+	found, _, err := d.pods.index.GetByKey(metav1.NamespaceDefault + "/j-a-1")
 	require.NoError(t, err)
-	require.NoError(t, d.podIndex.Delete(found))
+	require.NoError(t, d.pods.index.Delete(found))
 	require.NoError(t, d.settles())
 	assert.Equal(t, []string{"Warning Failed MaxRetryReached: the Job has run 1 time, maxRetry is 1; last: pod j-a-0 failed with exit code 3; " +
 		"spec.policies[0]: RestartJob"}, d.told())
@@ -176,7 +176,7 @@ func TestAHealthyJobIsNotToldWhatItsPendingPodsLeadTo(t *testing.T) {
 	d := newDesk(t)
 	anHour := batchv1alpha1.LifecyclePolicy{Event: busv1alpha1.PodPendingEvent, Action: busv1alpha1.AbortJobAction, Timeout: &metav1.Duration{Duration: time.Hour}}
 	d.stands(mustertesting.MakeJob("j").LifecyclePolicy(anHour).Task(mustertesting.MakeTask("a", 1)), batchv1alpha1.Pending, 0)
-	found, _, err := d.podIndex.GetByKey(metav1.NamespaceDefault + "/j-a-0")
+	found, _, err := d.pods.index.GetByKey(metav1.NamespaceDefault + "/j-a-0")
 	require.NoError(t, err)
 	pod := found.(*corev1.Pod).DeepCopy()
 	pod.CreationTimestamp, pod.Status.Phase = metav1.NewTime(d.time.Now()), corev1.PodPending
@@ -205,7 +205,7 @@ func TestALostAnswerLosesNoEvent(t *testing.T) {
 			d.time.SetTime(d.time.Now().Add(time.Hour + 300*time.Millisecond))
 			d.shows(&busv1alpha1.Command{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "c", UID: "c"},
 				Action: string(busv1alpha1.AbortJobAction), TargetObject: metav1.NewControllerRef(d.job(), build.JobKind)})
-			d.instruments.register(metrics.NewKubeRegistry().MustRegister)
+			d.instruments.Register(metrics.NewKubeRegistry().MustRegister)
 			lost := false
 			d.muster.PrependReactor("update", "jobs", func(action clienttesting.Action) (bool, runtime.Object, error) {
 				if lost {
@@ -268,7 +268,7 @@ func TestAJobSaysWhichPodItWaitsFor(t *testing.T) {
 			job := d.job()
 			job.Status.Conditions = []batchv1alpha1.JobCondition{{Status: batchv1alpha1.Pending, Reason: before}}
 			d.shows(job)
-			found, _, err := d.podIndex.GetByKey(metav1.NamespaceDefault + "/j-a-1")
+			found, _, err := d.pods.index.GetByKey(metav1.NamespaceDefault + "/j-a-1")
 			require.NoError(t, err)
 			pod := found.(*corev1.Pod).DeepCopy()
 			pod.Status.Phase, pod.CreationTimestamp = corev1.PodPending, metav1.NewTime(d.time.Now())

@@ -42,9 +42,9 @@ func TestAHandOverAnswersNothingTwice(t *testing.T) {
 			seen := failed("1")
 			d.shows(seen)
 			if before := failed("0"); showsPredecessor {
-				require.NoError(t, d.podIndex.Update(before))
+				require.NoError(t, d.pods.index.Update(before))
 			} else {
-				require.NoError(t, d.podIndex.Delete(before))
+				require.NoError(t, d.pods.index.Delete(before))
 			}
 			for range 2 { // and have a status written, which may forget
 				_, err := d.looks()
@@ -58,7 +58,7 @@ func TestAHandOverAnswersNothingTwice(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, seen.UID, live.UID, "what the informer does not show is not deleted")
 
-			require.NoError(t, d.podIndex.Update(seen))
+			require.NoError(t, d.pods.index.Update(seen))
 			_, err = d.looks()
 			require.NoError(t, err)
 			for _, event := range d.told() {
@@ -78,14 +78,14 @@ func TestAHandOverAnswersNothingTwice(t *testing.T) {
 func TestAJobWaitsUntilItsOwnWritesAreSeen(t *testing.T) {
 	d := newDesk(t)
 	job := d.stands(mustertesting.MakeJob("j").MinAvailable(1).Task(mustertesting.MakeTask("a", 2).MinAvailable(1)), batchv1alpha1.Running, 0)
-	d.podIndex.Bookmark("5")
+	d.pods.index.Bookmark("5")
 	d.written.WroteAt(nameOf(job), job.UID, podResource, "6")
 	d.kube.ClearActions()
 	after, err := d.looks()
 	require.NoError(t, err)
 	assert.Equal(t, plan.RetrySoon, after)
 	assert.Empty(t, d.kube.Actions())
-	d.podIndex.Bookmark("6")
+	d.pods.index.Bookmark("6")
 	require.NoError(t, d.settles())
 	_, err = d.kube.CoreV1().Pods(job.Namespace).Get(t.Context(), "j-a-1", metav1.GetOptions{})
 	assert.NoError(t, err)
@@ -111,7 +111,7 @@ func TestAStatusIsNotWrittenOnWhatWasBeforeIt(t *testing.T) {
 	require.Equal(t, batchv1alpha1.Aborting, d.job().Status.State.Phase)
 	written := versions
 	d.told()
-	require.NoError(t, d.jobIndex.Update(job))
+	require.NoError(t, d.handlers.jobIndex.Update(job))
 	_, err = d.Sync(t.Context(), keyOf(job))
 	require.NoError(t, err)
 	assert.Equal(t, written, versions, "it is Aborting already")

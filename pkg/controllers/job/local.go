@@ -12,11 +12,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/job/plan"
 )
 
 // deletePatience is how long to wait for the informer to show a deletion before it is asked for again.
 const deletePatience = 10 * time.Second
+
+// maxPause is how long to wait at most before a name is tried again that is taken.
+const maxPause = 30 * time.Second
 
 // localState is what the controller keeps in memory of a live Job between two reconciles. A controller that starts without it decides the
 // same and makes a few more requests. Only one thing is lost: a pod that was created and evicted before any status recorded it.
@@ -141,4 +146,40 @@ func (b *localStates) forget(key string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.byKey, key)
+}
+
+// retries counts syncs of a Job in a row without effect.
+type retries struct {
+	count int
+	next  time.Time // when another one is due. A sync that an event causes earlier is not another one
+}
+
+// delayedAnswer is the answer to an event that comes later, for the pods of a task.
+type delayedAnswer struct {
+	task   int
+	event  busv1alpha1.Event
+	action busv1alpha1.Action
+}
+
+// jobSync is one sync of a Job: what it has found and decided so far.
+type jobSync struct {
+	job      *batchv1alpha1.Job // as it is stored
+	local    *localState
+	commands *commands
+	s        *plan.Snapshot
+	p        *plan.Plan
+	acting   *batchv1alpha1.Job // with its defaults, and the status of the plan
+	// group is the PodGroup that pods are created for.
+	group *schedulingv1beta1.PodGroup
+	// missing are the pods to create. priorities are those of the tasks.
+	missing    []plan.Missing
+	priorities []int32
+	// halted says that nothing more is created.
+	halted bool
+	// unfinished says that pods are left to create or delete.
+	unfinished bool
+	// failed is the first error that the status tells of.
+	failed error
+	// wait is the time until the next sync; 0 if only an event causes one.
+	wait time.Duration
 }

@@ -35,7 +35,7 @@ func (c *Controller) takeSnapshot(ctx context.Context, stored *batchv1alpha1.Job
 		return nil, err
 	}
 	if !phase.Ended(job.Status.State.Phase) {
-		s.Claims = c.surveyClaims(job)
+		s.Claims = c.objects.surveyClaims(job)
 	}
 	c.lookForBlockers(s, foreign, local)
 	s.SpecMark = local.specMark
@@ -71,11 +71,11 @@ func (c *Controller) lookForBlockers(s *plan.Snapshot, foreign *plan.Finding, lo
 
 // lookAtPods adds the Job's pods to the snapshot.
 func (c *Controller) lookAtPods(ctx context.Context, s *plan.Snapshot, local *localState) error {
-	pods, err := c.podsOf(s.Job)
+	pods, err := c.pods.of(s.Job)
 	if err != nil {
 		return err
 	}
-	c.resolveUncertain(ctx, &s.Job.Status, local)
+	c.status.resolveUncertain(ctx, &s.Job.Status, local)
 	ended, known := c.podTracker.Look(s.Job.UID, pods)
 	if !known && plan.NeedsEnds(s.Job) {
 		return errEndUnknown
@@ -151,4 +151,13 @@ func (c *Controller) unservedScheduler(job *batchv1alpha1.Job) string {
 		}
 	}
 	return ""
+}
+
+// childrenOf returns the number of queues below the queue.
+func (c *Controller) childrenOf(queue string) int {
+	children, err := c.queueIndex.ByIndex(byParent, queue)
+	if err != nil {
+		return 0
+	}
+	return len(children)
 }

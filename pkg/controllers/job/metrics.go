@@ -9,15 +9,10 @@ import (
 	"k8s.io/component-base/metrics"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/controllers/described"
 	"github.com/muster-sched/muster/pkg/controllers/worker"
 	"github.com/muster-sched/muster/pkg/job/phase"
 	"github.com/muster-sched/muster/pkg/job/plan"
-)
-
-// Subsystems of the metrics' names: our own, and the one of metrics whose names clients of Volcano know.
-const (
-	musterSubsystem  = "muster"
-	volcanoSubsystem = "volcano"
 )
 
 // Values of the label cause of actions that no event causes.
@@ -41,87 +36,34 @@ type instruments struct {
 	starts    *metrics.Histogram    // seconds
 	runs      *metrics.HistogramVec // seconds, by phase
 
-	all []Metric
-}
-
-// Metric describes one metric.
-type Metric struct {
-	// Name under which it is served.
-	Name string
-	// Type is counter, gauge or histogram.
-	Type string
-	// Labels are its labels.
-	Labels []string
-	// Help says what it measures.
-	Help string
-
-	collector metrics.Registerable
+	described.Metrics
 }
 
 // Metrics describes the metrics of the controller.
-func Metrics() []Metric { return newInstruments().all }
+func Metrics() []described.Metric { return newInstruments().All }
 
 func newInstruments() *instruments {
 	m := &instruments{}
 	m.jobs = &census{counts: map[batchv1alpha1.JobPhase]float64{},
-		shown: m.gauge("jobs", "Jobs by phase. Only the leader serves it.", "phase")}
-	m.entered = m.counter(musterSubsystem, "job_phases_entered_total", "How often Jobs entered each phase.", "phase")
-	m.completed = m.counter(volcanoSubsystem, "job_completed_phase_count", "Jobs that were Completed, by queue.", "queue_name")
-	m.failed = m.counter(volcanoSubsystem, "job_failed_phase_count", "Jobs that were Failed, by queue.", "queue_name")
-	m.actions = m.counter(musterSubsystem, "job_actions_total",
+		shown: m.Gauge("muster_jobs", "Jobs by phase. Only the leader serves it.", "phase")}
+	m.entered = m.Counter("muster_job_phases_entered_total", "How often Jobs entered each phase.", "phase")
+	m.completed = m.Counter("volcano_job_completed_phase_count", "Jobs that were Completed, by queue.", "queue_name")
+	m.failed = m.Counter("volcano_job_failed_phase_count", "Jobs that were Failed, by queue.", "queue_name")
+	m.actions = m.Counter("muster_job_actions_total",
 		"Actions that were taken, by cause: the event that a policy answered, CommandIssued, or Spec (suspend, deadline).", "action", "cause")
-	m.commands = m.counter(musterSubsystem, "job_commands_total", "Commands, by whether they were executed or ignored.", "result")
-	m.troubles = m.counter(musterSubsystem, "job_troubles_total",
+	m.commands = m.Counter("muster_job_commands_total", "Commands, by whether they were executed or ignored.", "result")
+	m.troubles = m.Counter("muster_job_troubles_total",
 		"How often the API server refused a request for a Job, by the reason in the Job's state.", "reason")
-	m.pods = m.counter(musterSubsystem, "job_pods_total", "Requests to create and to delete pods of Jobs, by operation.", "operation")
-	m.writes = m.counter(musterSubsystem, "job_status_writes_total",
+	m.pods = m.Counter("muster_job_pods_total", "Requests to create and to delete pods of Jobs, by operation.", "operation")
+	m.writes = m.Counter("muster_job_status_writes_total",
 		"Status writes of Jobs, by change: a new phase, or only counts and messages.", "change")
-	m.firstPods = m.histogram(volcanoSubsystem, "controller_job_to_pod_creation_latency_milliseconds",
+	m.firstPods = m.Histogram("volcano_controller_job_to_pod_creation_latency_milliseconds",
 		"Time from the creation of a Job to the creation of each pod of its first run, in milliseconds.", metrics.ExponentialBucketsRange(50, 60_000, 30))
-	m.starts = m.histogram(musterSubsystem, "job_start_duration_seconds", "Time from the creation of a Job until it is Running for the first time, in seconds.",
+	m.starts = m.Histogram("muster_job_start_duration_seconds", "Time from the creation of a Job until it is Running for the first time, in seconds.",
 		metrics.ExponentialBuckets(0.25, 2, 18))
-	m.runs = m.histograms("job_running_duration_seconds",
+	m.runs = m.Histograms("muster_job_running_duration_seconds",
 		"How long Jobs have run, by the phase that they ended in, in seconds. Time while they were aborted does not count.", metrics.ExponentialBuckets(1, 3, 14), "phase")
 	return m
-}
-
-func (m *instruments) describe(subsystem, name, kind, help string, collector metrics.Registerable, labels ...string) {
-	m.all = append(m.all, Metric{Name: subsystem + "_" + name, Type: kind, Labels: labels, Help: help, collector: collector})
-}
-
-func (m *instruments) counter(subsystem, name, help string, labels ...string) *metrics.CounterVec {
-	c := metrics.NewCounterVec(&metrics.CounterOpts{
-		Subsystem: subsystem, Name: name, Help: help, StabilityLevel: metrics.ALPHA}, labels)
-	m.describe(subsystem, name, "counter", help, c, labels...)
-	return c
-}
-
-func (m *instruments) gauge(name, help string, labels ...string) *metrics.GaugeVec {
-	g := metrics.NewGaugeVec(&metrics.GaugeOpts{
-		Subsystem: musterSubsystem, Name: name, Help: help, StabilityLevel: metrics.ALPHA}, labels)
-	m.describe(musterSubsystem, name, "gauge", help, g, labels...)
-	return g
-}
-
-func (m *instruments) histogram(subsystem, name, help string, buckets []float64) *metrics.Histogram {
-	h := metrics.NewHistogram(&metrics.HistogramOpts{
-		Subsystem: subsystem, Name: name, Help: help, StabilityLevel: metrics.ALPHA, Buckets: buckets})
-	m.describe(subsystem, name, "histogram", help, h)
-	return h
-}
-
-func (m *instruments) histograms(name, help string, buckets []float64, labels ...string) *metrics.HistogramVec {
-	h := metrics.NewHistogramVec(&metrics.HistogramOpts{
-		Subsystem: musterSubsystem, Name: name, Help: help, StabilityLevel: metrics.ALPHA, Buckets: buckets}, labels)
-	m.describe(musterSubsystem, name, "histogram", help, h, labels...)
-	return h
-}
-
-// register makes the metrics visible; until then they cost nothing and count nothing.
-func (m *instruments) register(register func(...metrics.Registerable)) {
-	for _, one := range m.all {
-		register(one.collector)
-	}
 }
 
 // wrote counts the content of a status that has been written. Queues that do not exist are not counted: a series for each name that users

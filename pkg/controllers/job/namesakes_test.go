@@ -105,7 +105,7 @@ func TestAnObjectOfAnotherOwnerIsLeftAlone(t *testing.T) {
 			}
 			d.shows(theirs)
 			if !isShown {
-				require.NoError(t, d.kinds.services.watched().GetIndexer().Delete(theirs))
+				require.NoError(t, d.objects.kinds.services.watched().GetIndexer().Delete(theirs))
 			}
 			require.NoError(t, d.settles())
 			live, err := d.kube.CoreV1().Services(job.Namespace).Get(t.Context(), "j", metav1.GetOptions{})
@@ -192,11 +192,11 @@ func TestCommandsAreExecutedOneAfterTheOther(t *testing.T) {
 	assert.False(t, exists(first))
 	assert.True(t, exists(second))
 
-	require.NoError(t, d.commandIndex.Delete(first))
+	require.NoError(t, d.commands.index.Delete(first))
 	require.NoError(t, d.settles())
 	assert.Equal(t, "second", d.job().Status.HandledCommand)
 	assert.False(t, exists(second))
-	require.NoError(t, d.commandIndex.Delete(second))
+	require.NoError(t, d.commands.index.Delete(second))
 	require.NoError(t, d.settles())
 	var actions []string
 	for _, event := range d.told() {
@@ -211,7 +211,7 @@ func TestCommandsAreExecutedOneAfterTheOther(t *testing.T) {
 func TestCommandsOfAJobThatIsNotShown(t *testing.T) {
 	d := newDesk(t)
 	job := d.stands(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)), batchv1alpha1.Running)
-	require.NoError(t, d.jobIndex.Delete(job))
+	require.NoError(t, d.handlers.jobIndex.Delete(job))
 	command := commandFor(job, "c", busv1alpha1.AbortJobAction)
 	d.shows(command)
 	sync := func() error {
@@ -304,7 +304,7 @@ func TestJobsAreSyncedWhenTheirQueueChanges(t *testing.T) {
 			require.NoError(t, d.settles())
 			require.Equal(t, c.obstacle, d.job().Status.State.Reason)
 
-			handler := d.queueHandler()
+			handler := d.handlers.queueHandler()
 			switch {
 			case c.before == nil:
 				d.shows(c.after)

@@ -10,14 +10,32 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/kubernetes/pkg/controller/util/consistency"
+	"k8s.io/utils/clock"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
-	"github.com/muster-sched/muster/pkg/job/phase"
+	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
+	"github.com/muster-sched/muster/pkg/controllers/worker"
 	"github.com/muster-sched/muster/pkg/job/plan"
 	"github.com/muster-sched/muster/pkg/job/plugins"
 	"github.com/muster-sched/muster/pkg/job/plugins/plugin"
 	"github.com/muster-sched/muster/pkg/job/validation"
 )
+
+// objects creates, changes and deletes the objects of Jobs beside their pods: those of plugins, claims, and PodGroups.
+type objects struct {
+	muster      versioned.Interface
+	recorder    record.EventRecorder
+	clock       clock.PassiveClock
+	enqueue     func(key string) // syncs the Job with that key again
+	defaults    *podDefaults
+	kinds       *kinds
+	access      *secretAccess
+	slowSecrets *slowSecrets
+	writtenJobs *worker.Written[*batchv1alpha1.Job]
+	written     consistency.ConsistencyStore
+}
 
 // pluginState is the result of a Job's plugins for its spec, and the known state of their objects.
 type pluginState struct {
@@ -72,7 +90,7 @@ func (ps *pluginState) finding(s *plan.Snapshot) *plan.Finding {
 }
 
 // tell reports the notes of the Job, once.
-func (c *Controller) tell(job *batchv1alpha1.Job, ps *pluginState) {
+func (o *objects) tell(job *batchv1alpha1.Job, ps *pluginState) {
 	for _, note := range ps.notes {
 		if ps.said.Has(note) {
 			continue
@@ -81,24 +99,29 @@ func (c *Controller) tell(job *batchv1alpha1.Job, ps *pluginState) {
 			ps.said = sets.New[plugin.Note]()
 		}
 		ps.said.Insert(note)
-		c.recorder.Event(job, corev1.EventTypeWarning, note.Reason, note.Message)
+		o.recorder.Event(job, corev1.EventTypeWarning, note.Reason, note.Message)
 	}
 }
 
+// apply gives the Job of a sync the objects of its plugins.
+func (o *objects) apply(ctx context.Context, t *jobSync) error {
+	return o.applyObjects(ctx, t.acting, &t.local.plugins)
+}
+
 // applyObjects brings the objects of the Job's plugins to the wanted form. It does nothing while they are as it left them.
-func (c *Controller) applyObjects(ctx context.Context, job *batchv1alpha1.Job, ps *pluginState) error {
-	c.tell(job, ps)
+func (o *objects) applyObjects(ctx context.Context, job *batchv1alpha1.Job, ps *pluginState) error {
+	o.tell(job, ps)
 	if !ps.set.HasObjects() || isApplied(job, ps) {
 		return nil
 	}
-	secrets := &secretReader{c: c, ctx: ctx, job: job, read: map[string]plugin.Object{}, bindings: map[string]string{}}
-	wanted, err := c.objectsOf(job, ps.set, secrets)
+	secrets := &secretReader{o: o, ctx: ctx, job: job, read: map[string]plugin.Object{}, bindings: map[string]string{}}
+	wanted, err := o.objectsOf(job, ps.set, secrets)
 	if err != nil {
 		return err
 	}
 	done := make(map[applied]string, len(wanted))
 	for _, object := range wanted {
-		kind, err := c.kinds.of(object)
+		kind, err := o.kinds.of(object)
 		if err != nil {
 			return err
 		}
@@ -108,43 +131,28 @@ func (c *Controller) applyObjects(ctx context.Context, job *batchv1alpha1.Job, p
 		} else if live, err = secrets.live(object.GetName()); err != nil {
 			return err
 		}
-		live, err = c.applyObject(ctx, job, kind, live, object)
+		live, err = o.applyObject(ctx, job, kind, live, object)
 		if err != nil {
 			return fmt.Errorf("applying the %s %s: %w", kind.resource().Resource, object.GetName(), err)
 		}
 		done[applied{kind, object.GetName()}] = live.GetResourceVersion()
 	}
 	for name, version := range secrets.bindings {
-		done[applied{c.kinds.bindings, name}] = version
+		done[applied{o.kinds.bindings, name}] = version
 	}
 	ps.applied = done
-	c.slowSecrets.forget(keyOf(job))
+	o.slowSecrets.forget(keyOf(job))
 	return nil
 }
 
-// applyFirst brings the objects of a Job that has begun to the wanted form. A status that shows the Job's new size comes after that. An error
-// holds back a status that only reports. The next one tells of the error, if it stays.
-func (c *Controller) applyFirst(ctx context.Context, s *plan.Snapshot, p *plan.Plan, local *localState) error {
-	before, after := plan.OrPending(s.Job.Status.State.Phase), p.Status.State.Phase
-	if local.plugins.set == nil || p.IsFirst || s.IsFresh() || s.Blocks(plan.BlocksObjects) || phase.Ended(after) || plan.IsDeleted(s.Job) {
-		return nil
-	}
-	err := c.applyObjects(ctx, s.Job, &local.plugins)
-	isSlow := errors.As(err, new(*plugin.SlowSecret)) // of a new Job
-	if isSlow || p.Request != nil || before != after || local.lastError != nil {
-		return nil // it is tried again when the plan is carried out
-	}
-	return err
-}
-
 // objectsOf returns the objects that the plugins want. If the data of a Secret takes long to make, it returns that error until it is made.
-func (c *Controller) objectsOf(job *batchv1alpha1.Job, set *plugins.Set, secrets *secretReader) ([]plugin.Object, error) {
+func (o *objects) objectsOf(job *batchv1alpha1.Job, set *plugins.Set, secrets *secretReader) ([]plugin.Object, error) {
 	wanted, err := set.Objects(secrets.data)
 	slow := (*plugin.SlowSecret)(nil)
 	if secrets.err != nil || !errors.As(err, &slow) {
 		return wanted, firstOf(secrets.err, err)
 	}
-	made := c.slowSecrets.get(job, slow)
+	made := o.slowSecrets.get(job, slow)
 	if made == nil {
 		return nil, err
 	}
@@ -172,28 +180,28 @@ func isApplied(job *batchv1alpha1.Job, ps *pluginState) bool {
 }
 
 // applyObject creates an object if live is nil, or updates the live one if it differs.
-func (c *Controller) applyObject(ctx context.Context, job *batchv1alpha1.Job, kind kind, live, wanted plugin.Object) (plugin.Object, error) {
+func (o *objects) applyObject(ctx context.Context, job *batchv1alpha1.Job, kind kind, live, wanted plugin.Object) (plugin.Object, error) {
 	if live == nil {
 		created, err := kind.create(ctx, wanted)
 		if err == nil {
-			c.written.WroteAt(nameOf(job), job.UID, kind.resource(), created.GetResourceVersion())
+			o.written.WroteAt(nameOf(job), job.UID, kind.resource(), created.GetResourceVersion())
 			return created, nil
 		}
 		if !apierrors.IsAlreadyExists(err) {
 			return nil, err
 		}
-		if live, err = c.checkObject(ctx, job, kind, wanted); err != nil {
+		if live, err = o.checkObject(ctx, job, kind, wanted); err != nil {
 			return nil, err
 		}
 	}
 	if !metav1.IsControlledBy(live, job) {
 		return nil, errObjectTaken
 	}
-	return c.refreshObject(ctx, job, kind, live, wanted)
+	return o.refreshObject(ctx, job, kind, live, wanted)
 }
 
 // checkObject reads the existing object that blocks the wanted one.
-func (c *Controller) checkObject(ctx context.Context, job *batchv1alpha1.Job, kind kind, wanted plugin.Object) (plugin.Object, error) {
+func (o *objects) checkObject(ctx context.Context, job *batchv1alpha1.Job, kind kind, wanted plugin.Object) (plugin.Object, error) {
 	live, err := kind.get(ctx, job.Namespace, wanted.GetName())
 	if err != nil {
 		return nil, err
@@ -205,7 +213,7 @@ func (c *Controller) checkObject(ctx context.Context, job *batchv1alpha1.Job, ki
 	return live, nil
 }
 
-func (c *Controller) refreshObject(ctx context.Context, job *batchv1alpha1.Job, kind kind, live, wanted plugin.Object) (plugin.Object, error) {
+func (o *objects) refreshObject(ctx context.Context, job *batchv1alpha1.Job, kind kind, live, wanted plugin.Object) (plugin.Object, error) {
 	changed, err := plugins.Refresh(live, wanted)
 	if err != nil {
 		return nil, err
@@ -227,15 +235,16 @@ func (c *Controller) refreshObject(ctx context.Context, job *batchv1alpha1.Job, 
 	if err != nil {
 		return nil, err
 	}
-	c.written.WroteAt(nameOf(job), job.UID, kind.resource(), updated.GetResourceVersion())
+	o.written.WroteAt(nameOf(job), job.UID, kind.resource(), updated.GetResourceVersion())
 	return updated, nil
 }
 
-// deleteObjects deletes the objects of the plugins of a Job that has ended. It returns the first error.
-func (c *Controller) deleteObjects(ctx context.Context, job *batchv1alpha1.Job) error {
-	failed := c.deleteSecrets(ctx, job)
-	for _, kind := range c.kinds.ofPlugins() {
-		if kind == c.kinds.bindings && failed != nil {
+// deleteAll deletes the objects of the plugins of a Job that has ended. It returns the first error.
+func (o *objects) deleteAll(ctx context.Context, t *jobSync) error {
+	job := t.acting
+	failed := o.deleteSecrets(ctx, job)
+	for _, kind := range o.kinds.ofPlugins() {
+		if kind == o.kinds.bindings && failed != nil {
 			continue // they give the right to delete the Secrets
 		}
 		for _, object := range kind.ownedBy(job.UID) {

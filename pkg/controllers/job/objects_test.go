@@ -20,7 +20,7 @@ import (
 // TestOnlyTheNotesOfTheSpecAreRemembered: however often it is changed. A note of it is given once.
 func TestOnlyTheNotesOfTheSpecAreRemembered(t *testing.T) {
 	recorder := record.NewFakeRecorder(100)
-	c := &Controller{recorder: recorder}
+	c := &objects{recorder: recorder}
 	ps := &pluginState{}
 	for generation := range int64(20) {
 		job := mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)).Obj()

@@ -53,7 +53,7 @@ func (c *bulkJobs) createsInClasses(job *batchv1alpha1.Job, local *localState, p
 	}
 	wanted := newCreation(pods, priorities, &job.Spec)
 	local.plugins.set = &plugins.Set{}
-	_, err := c.createPods(c.t.Context(), job, &schedulingv1beta1.PodGroup{}, local, wanted)
+	_, err := c.pods.create(c.t.Context(), job, &schedulingv1beta1.PodGroup{}, local, wanted)
 	local.noteCreation(err, c.time.Now())
 	return err
 }

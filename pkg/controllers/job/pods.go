@@ -11,13 +11,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/kubernetes/pkg/controller/util/consistency"
+	"k8s.io/utils/clock"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/controllers/worker"
 	"github.com/muster-sched/muster/pkg/job/build"
 	"github.com/muster-sched/muster/pkg/job/order"
 	"github.com/muster-sched/muster/pkg/job/plan"
+	"github.com/muster-sched/muster/pkg/job/policy"
 )
 
 // Bounds of concurrent requests to the API server: for one Job, and for all. More than a few hundred requests of one client are refused.
@@ -39,6 +46,18 @@ const (
 
 // turnBounds bound the pods that are created and deleted in a Job's turn while other Jobs wait for one.
 var turnBounds = worker.TurnBounds{OtherNamespace: 250, SameNamespace: podsPerSync}
+
+// pods creates and deletes the pods of Jobs.
+type pods struct {
+	kube        kubernetes.Interface
+	index       cache.Indexer // pods, by the UID of the Job that controls them
+	removals    Removals
+	turns       *worker.Turns
+	instruments *instruments
+	clock       clock.PassiveClock
+	written     consistency.ConsistencyStore
+	requests    chan struct{} // one for each pod that is being created or deleted
+}
 
 // errNameTaken says that a pod cannot be created because another object has its name.
 var errNameTaken = errors.New("the name is taken by a pod of another owner")
@@ -63,12 +82,12 @@ func newCreation(pods []plan.Missing, priorities []int32, gang *batchv1alpha1.Jo
 	return w
 }
 
-// createPods creates the missing pods in batches, whose size doubles after each success. So a Job whose pods are refused costs a few
+// create creates the missing pods in batches, whose size doubles after each success. So a Job whose pods are refused costs a few
 // requests and not thousands. It returns the first error. all says whether all pods were created: the rest is for another sync.
 //
 // An error stops it, so that no pod starts in place of one of a higher priority. Once pods have been refused for long, those of lower
 // priorities are created, if the minimum can start with them.
-func (c *Controller) createPods(
+func (p *pods) create(
 	ctx context.Context, job *batchv1alpha1.Job, group *schedulingv1beta1.PodGroup, local *localState, wanted *creation,
 ) (all bool, failed error) {
 	create := func(m plan.Missing) error {
@@ -76,15 +95,15 @@ func (c *Controller) createPods(
 		pod := build.Pod(job, task, m.Index)
 		local.plugins.set.MutatePod(pod, task, m.Index)
 		build.Tie(pod, group)
-		return c.createPod(ctx, job, pod)
+		return p.createPod(ctx, job, pod)
 	}
-	isPatient := local.noPodsFrom.IsZero() || c.clock.Now().Sub(local.noPodsFrom) < order.Patience
+	isPatient := local.noPodsFrom.IsZero() || p.clock.Now().Sub(local.noPodsFrom) < order.Patience
 	refusedTo, lacking := 0, []int{} // up to where pods are left out, and the tasks of all that are
-	all, err := c.inBatches(keyOf(job), firstBatch, wanted.ends, func(from, to int) error {
+	all, err := p.inBatches(keyOf(job), firstBatch, wanted.ends, func(from, to int) error {
 		if from < refusedTo {
 			return nil
 		}
-		err := c.inParallel(to-from, func(i int) error { return create(wanted.pods[from+i]) })
+		err := p.inParallel(to-from, func(i int) error { return create(wanted.pods[from+i]) })
 		if err == nil || isPatient || errors.Is(err, errEarlierPod) {
 			return err
 		}
@@ -106,13 +125,13 @@ func endOf(ends []int, position int) int {
 // inBatches runs do for the pods of a Job, in batches whose size doubles up to a bound. ends are ascending numbers of pods: no batch goes
 // beyond one, and the last is the number of all. It stops at an error, at the bound of one sync, and where the Job must wait for its turn. It
 // returns whether it has come to all of them.
-func (c *Controller) inBatches(key string, first int, ends []int, do func(from, to int) error) (all bool, err error) {
+func (p *pods) inBatches(key string, first int, ends []int, do func(from, to int) error) (all bool, err error) {
 	if len(ends) == 0 {
 		return true, nil
 	}
 	n := ends[len(ends)-1]
 	few := min(n, withoutTurn)
-	if n > withoutTurn && c.turns.Waits(key) {
+	if n > withoutTurn && p.turns.Waits(key) {
 		few = 0 // it has created them already
 	}
 	done, most := 0, min(n, few+podsPerSync)
@@ -120,7 +139,7 @@ func (c *Controller) inBatches(key string, first int, ends []int, do func(from, 
 		next := min(done+size, most, endOf(ends, done))
 		if done < few {
 			next = min(next, few)
-		} else if !c.turns.Take(key, next-done) {
+		} else if !p.turns.Take(key, next-done) {
 			break
 		}
 		if err := do(done, next); err != nil {
@@ -131,18 +150,18 @@ func (c *Controller) inBatches(key string, first int, ends []int, do func(from, 
 	return done == n, nil
 }
 
-func (c *Controller) createPod(ctx context.Context, job *batchv1alpha1.Job, pod *corev1.Pod) error {
-	if seen, exists, err := c.podIndex.GetByKey(pod.Namespace + "/" + pod.Name); err == nil && exists && isOfEarlier(job, seen.(*corev1.Pod)) {
+func (p *pods) createPod(ctx context.Context, job *batchv1alpha1.Job, pod *corev1.Pod) error {
+	if seen, exists, err := p.index.GetByKey(pod.Namespace + "/" + pod.Name); err == nil && exists && isOfEarlier(job, seen.(*corev1.Pod)) {
 		return fmt.Errorf("pod %s %w", pod.Name, errEarlierPod)
 	}
-	created, err := c.kube.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
+	created, err := p.kube.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
 	switch {
 	case err == nil:
-		c.instruments.created(job, c.clock.Now())
-		c.written.WroteAt(nameOf(job), job.UID, podResource, created.ResourceVersion)
+		p.instruments.created(job, p.clock.Now())
+		p.written.WroteAt(nameOf(job), job.UID, podResource, created.ResourceVersion)
 		return nil
 	case apierrors.IsAlreadyExists(err):
-		return c.checkOwner(ctx, job, pod.Name)
+		return p.checkOwner(ctx, job, pod.Name)
 	default:
 		return fmt.Errorf("creating pod %s: %w", pod.Name, err)
 	}
@@ -155,8 +174,8 @@ func isOfEarlier(job *batchv1alpha1.Job, pod *corev1.Pod) bool {
 }
 
 // checkOwner finds out whether the pod that exists is the Job's own, which the informer has not shown yet.
-func (c *Controller) checkOwner(ctx context.Context, job *batchv1alpha1.Job, name string) error {
-	existing, err := c.kube.CoreV1().Pods(job.Namespace).Get(ctx, name, metav1.GetOptions{})
+func (p *pods) checkOwner(ctx context.Context, job *batchv1alpha1.Job, name string) error {
+	existing, err := p.kube.CoreV1().Pods(job.Namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return apierrors.NewConflict(podResource, name, errors.New("another pod of its name has just gone"))
@@ -167,17 +186,17 @@ func (c *Controller) checkOwner(ctx context.Context, job *batchv1alpha1.Job, nam
 	case !metav1.IsControlledBy(existing, job):
 		return fmt.Errorf("creating pod %s: %w", name, errNameTaken)
 	default:
-		c.written.WroteAt(nameOf(job), job.UID, podResource, existing.ResourceVersion)
+		p.written.WroteAt(nameOf(job), job.UID, podResource, existing.ResourceVersion)
 		return nil
 	}
 }
 
-// deletePods deletes pods, each only if it still has the UID that was seen. It records the requests. It returns the first error, and gives
+// delete deletes pods, each only if it still has the UID that was seen. It records the requests. It returns the first error, and gives
 // up after a batch in which all requests are refused. all says whether all pods were deleted: the rest is for another sync.
-func (c *Controller) deletePods(ctx context.Context, job *batchv1alpha1.Job, pods []*corev1.Pod, local *localState) (all bool, failed error) {
-	all, err := c.inBatches(keyOf(job), maxBatch, []int{len(pods)}, func(from, to int) error {
-		local.noteDeletions(pods[from:to], c.clock.Now())
-		gone, err := c.deleteBatch(ctx, pods[from:to])
+func (p *pods) delete(ctx context.Context, job *batchv1alpha1.Job, pods []*corev1.Pod, local *localState) (all bool, failed error) {
+	all, err := p.inBatches(keyOf(job), maxBatch, []int{len(pods)}, func(from, to int) error {
+		local.noteDeletions(pods[from:to], p.clock.Now())
+		gone, err := p.deleteBatch(ctx, pods[from:to])
 		failed = firstOf(failed, err)
 		if gone == 0 {
 			return err
@@ -188,20 +207,20 @@ func (c *Controller) deletePods(ctx context.Context, job *batchv1alpha1.Job, pod
 }
 
 // deleteBatch deletes pods at the same time. It returns how many are gone or going, and the first error.
-func (c *Controller) deleteBatch(ctx context.Context, pods []*corev1.Pod) (int, error) {
+func (p *pods) deleteBatch(ctx context.Context, pods []*corev1.Pod) (int, error) {
 	var gone atomic.Int32
-	err := c.inParallel(len(pods), func(i int) error {
+	err := p.inParallel(len(pods), func(i int) error {
 		pod := pods[i]
-		c.removals.Removing(pod.UID)
-		err := c.kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
+		p.removals.Removing(pod.UID)
+		err := p.kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
 			Preconditions: metav1.NewUIDPreconditions(string(pod.UID)),
 		})
 		if err == nil {
-			c.instruments.pods.WithLabelValues("delete").Inc()
+			p.instruments.pods.WithLabelValues("delete").Inc()
 		}
 		// A pod of that name and another UID is not the one to delete: ours is gone.
 		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-			c.removals.NotRemoved(pod.UID)
+			p.removals.NotRemoved(pod.UID)
 			err = nil
 		}
 		if err == nil {
@@ -214,16 +233,66 @@ func (c *Controller) deleteBatch(ctx context.Context, pods []*corev1.Pod) (int, 
 }
 
 // inParallel runs f for 0 to n-1 at the same time. It returns the error of the lowest index that failed.
-func (c *Controller) inParallel(n int, f func(i int) error) error {
+func (p *pods) inParallel(n int, f func(i int) error) error {
 	errs := make([]error, n)
 	var group sync.WaitGroup
 	for i := range n {
-		c.requests <- struct{}{}
+		p.requests <- struct{}{}
 		group.Go(func() {
-			defer func() { <-c.requests }()
+			defer func() { <-p.requests }()
 			errs[i] = f(i)
 		})
 	}
 	group.Wait()
 	return firstOf(errs...)
 }
+
+// of returns the pods that the Job controls, of whatever incarnation.
+func (p *pods) of(job *batchv1alpha1.Job) ([]*corev1.Pod, error) {
+	found, err := p.index.ByIndex(byOwningJob, string(job.UID))
+	if err != nil {
+		return nil, fmt.Errorf("looking up the Job's pods: %w", err)
+	}
+	pods := make([]*corev1.Pod, 0, len(found))
+	for _, one := range found {
+		pods = append(pods, one.(*corev1.Pod))
+	}
+	return pods, nil
+}
+
+// hasHappened asks the API server whether the cause of a policy's action is true. It costs one request for each action of a policy. It
+// makes sure that no action rests on an informer that is behind, as after a change of leader.
+func (p *pods) hasHappened(ctx context.Context, job *batchv1alpha1.Job, e *policy.Event) bool {
+	if e == nil || e.Index < 0 || e.Remembered && e.Type == busv1alpha1.PodFailedEvent {
+		return true
+	}
+	name := policy.PodName(job.Name, job.Spec.Tasks[e.Task].Name, e.Index)
+	pod, err := p.kube.CoreV1().Pods(job.Namespace).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err), err == nil && !plan.IsMember(job, pod):
+		return e.Remembered || e.Pod == nil || e.Pod.DeletionTimestamp != nil || e.Type == busv1alpha1.PodFailedEvent
+	case err != nil, e.Pod == nil && !e.Remembered:
+		return false
+	case e.Remembered:
+		return pod.Status.Phase != corev1.PodRunning && pod.Status.Phase != corev1.PodSucceeded
+	default:
+		return pod.UID == e.Pod.UID && (e.Type != busv1alpha1.PodPendingEvent || pod.Status.Phase == corev1.PodPending)
+	}
+}
+
+// Removals learns which pods the controller removes, to tell them from removals by other clients.
+type Removals interface {
+	// Removing is called before the deletion of a pod.
+	Removing(pod types.UID)
+	// NotRemoved is called if the pod was gone already.
+	NotRemoved(pod types.UID)
+}
+
+// noRemovals ignores removals.
+type noRemovals struct{}
+
+// Removing does nothing.
+func (noRemovals) Removing(types.UID) {}
+
+// NotRemoved does nothing.
+func (noRemovals) NotRemoved(types.UID) {}

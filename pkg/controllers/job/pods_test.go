@@ -62,7 +62,7 @@ func (c *bulkJobs) wants(namespace, name string, pods int32) bool {
 	for index := int32(c.created[name]); index < pods; index++ {
 		wanted = append(wanted, plan.Missing{Task: 0, Index: index})
 	}
-	all, err := c.createPods(c.t.Context(), job, &schedulingv1beta1.PodGroup{},
+	all, err := c.pods.create(c.t.Context(), job, &schedulingv1beta1.PodGroup{},
 		&localState{plugins: pluginState{set: &plugins.Set{}}}, newCreation(wanted, []int32{0}, &job.Spec))
 	require.NoError(c.t, err)
 	return all
@@ -76,7 +76,7 @@ func (c *bulkJobs) rids(namespace, name string, pods int, local *localState) boo
 	for i := range pods {
 		all = append(all, mustertesting.MakePod(fmt.Sprint(name, "-a-", i)).UID(fmt.Sprint(name, i)).Obj())
 	}
-	done, err := c.deletePods(c.t.Context(), job, local.notYetDeleted(all, c.time.Now()), local)
+	done, err := c.pods.delete(c.t.Context(), job, local.notYetDeleted(all, c.time.Now()), local)
 	require.NoError(c.t, err)
 	return done
 }
@@ -138,7 +138,7 @@ func TestAJobGivesItsTurnBack(t *testing.T) {
 		"it cannot write": {then: func(d *desk) { refuses(&d.muster.Fake, "update", "jobs"); d.edit(suspend) }},
 		"it is stopped":   {then: func(d *desk) { d.edit(suspend) }},
 		"it is gone": {then: func(d *desk) {
-			require.NoError(d.t, d.jobIndex.Delete(d.job()))
+			require.NoError(d.t, d.handlers.jobIndex.Delete(d.job()))
 			require.NoError(d.t, d.muster.BatchV1alpha1().Jobs(metav1.NamespaceDefault).Delete(d.t.Context(), "j", metav1.DeleteOptions{}))
 		}},
 	} {
@@ -178,7 +178,7 @@ func TestPodsComeInBatches(t *testing.T) {
 		for index := range job.Spec.Tasks[0].Replicas {
 			wanted = append(wanted, plan.Missing{Task: 0, Index: index})
 		}
-		_, err := d.createPods(t.Context(), job, &schedulingv1beta1.PodGroup{},
+		_, err := d.pods.create(t.Context(), job, &schedulingv1beta1.PodGroup{},
 			&localState{plugins: pluginState{set: &plugins.Set{}}}, newCreation(wanted, []int32{0}, &job.Spec))
 		require.Error(t, err)
 		assert.Equal(t, want, requests, "pod %d is refused", refused)
@@ -208,7 +208,7 @@ func TestPodsGoInBatches(t *testing.T) {
 			for i := range 2*maxBatch + 1 {
 				pods = append(pods, mustertesting.MakePod(fmt.Sprint("p-", i)).UID(strconv.Itoa(i)).Obj())
 			}
-			_, err := d.deletePods(t.Context(), mustertesting.MakeJob("j").Obj(), pods, &localState{})
+			_, err := d.pods.delete(t.Context(), mustertesting.MakeJob("j").Obj(), pods, &localState{})
 			require.ErrorContains(t, err, "not today")
 			assert.Equal(t, c.want, requests)
 		})
@@ -218,7 +218,7 @@ func TestPodsGoInBatches(t *testing.T) {
 // TestFewRequestsAreUnderWay: however many Jobs there are, and however many pods they have.
 func TestFewRequestsAreUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &Controller{requests: make(chan struct{}, maxRequests)}
+		c := &pods{requests: make(chan struct{}, maxRequests)}
 		var underWay, done atomic.Int32
 		answer := make(chan struct{})
 		for range 3 {

@@ -3,101 +3,266 @@ package job
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
-	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
+	"github.com/muster-sched/muster/pkg/controllers/worker"
 	"github.com/muster-sched/muster/pkg/job/phase"
 	"github.com/muster-sched/muster/pkg/job/plan"
-	"github.com/muster-sched/muster/pkg/job/policy"
+	"github.com/muster-sched/muster/pkg/job/plugins/plugin"
 )
 
-// reconcile brings a Job one step further: it takes a snapshot, makes a plan, writes the status that announces it, and
-// carries it out.
+// step is one step of a sync.
+type step struct {
+	// when says whether the step is taken; always if nil.
+	when func(*jobSync) bool
+	do   func(context.Context, *jobSync) error
+	// trouble is how an error is reported. The sync goes on then. Without it, an error ends the sync.
+	trouble *troubleKind
+	// creates says that the step is not taken once another one that creates has failed.
+	creates bool
+}
+
+// errEnough ends a sync that has done what it can.
+var errEnough = errors.New("nothing more is to do")
+
+// steps are the steps of a sync, in order. Nothing is created or deleted before the status that announces it is written.
+func (c *Controller) steps() []step {
+	return []step{
+		{do: c.takeLook},
+		{do: c.deleteCommands},
+		{do: makePlan},
+		{when: (*jobSync).hasCause, do: c.confirm},
+		{when: (*jobSync).hasObjects, do: c.applyFirst},
+		{do: c.writeStatus},
+		{when: (*jobSync).mayNotStart, do: func(context.Context, *jobSync) error { return errEnough }},
+		{do: c.deletePods, trouble: &deleteError},
+		{when: (*jobSync).mayCreate, do: c.objects.ensureClaims, trouble: &claimError, creates: true},
+		{when: (*jobSync).mayCreate, do: c.objects.ensureGroup, trouble: &groupError, creates: true},
+		{when: (*jobSync).mayCreate, do: c.objects.apply, trouble: &pluginError, creates: true},
+		{when: (*jobSync).mayCreatePods, do: c.findMissing, trouble: &pluginError, creates: true},
+		{when: (*jobSync).mayCreatePods, do: c.createPods, trouble: &createError, creates: true},
+		{when: (*jobSync).hasGroup, do: c.objects.deleteGroup, trouble: &groupDeleteError},
+		{when: (*jobSync).hasEnded, do: c.objects.deleteAll, trouble: &objectDeleteError},
+		{when: (*jobSync).isOver, do: c.deleteExpired, trouble: &expiryError},
+		{do: c.keepTurn},
+		{do: c.announce},
+	}
+}
+
+// reconcile takes the steps of a sync. It returns when to sync the Job again.
 func (c *Controller) reconcile(ctx context.Context, job *batchv1alpha1.Job, local *localState) (time.Duration, error) {
-	commands := c.commandsOf(job)
-	s, err := c.takeSnapshot(ctx, job, commands.next, local)
-	if errors.Is(err, errEndUnknown) {
-		return 0, &notYet{err.Error(), plan.RetrySoon} // the informer's event brings the Job back here
+	t := &jobSync{job: job, local: local}
+	for _, step := range c.steps() {
+		if step.creates && t.halted || step.when != nil && !step.when(t) {
+			continue
+		}
+		err := step.do(ctx, t)
+		switch {
+		case err == nil:
+		case errors.Is(err, errEnough):
+			return t.wait, nil
+		case step.trouble == nil:
+			return t.wait, err
+		default:
+			t.failed = firstOf(t.failed, step.trouble.of(err))
+			t.halted = t.halted || step.creates
+		}
 	}
-	local.unfinished = false // it keeps its turn if it comes to act
-	if err != nil {
-		return 0, err
-	}
-	if err := c.deleteCommands(ctx, job, commands, local); err != nil {
-		return 0, err
-	}
-
-	p := plan.Make(s)
-	if !c.isStillTrue(ctx, s, p) {
-		return 0, &notYet{"the API server does not confirm yet what the informers show", plan.RetrySoon}
-	}
-	if err := c.applyFirst(ctx, s, p, local); err != nil {
-		return c.conclude(s.Job, s, pluginError.of(err), 0, local)
-	}
-	wait, mayAct, err := c.writeStatus(ctx, job, s, p, local)
-	if err != nil || !mayAct {
-		return wait, err
-	}
-	local.planned = job.Generation
-	if s.Blocks(plan.BlocksStart) && phase.Runs(p.Status.State.Phase) {
-		return wait, nil
-	}
-	acting := *s.Job
-	acting.Status = *p.Status
-	failed := c.act(ctx, &acting, s, p, local)
-	wait = plan.Soonest(wait, c.announce(&acting, p, s.Now, local))
-	wait = plan.Soonest(wait, plan.NextDeadline(&acting, s.Now))
-	wait = plan.Soonest(wait, s.LookAgain)
-	return c.conclude(&acting, s, failed, wait, local)
+	return c.conclude(t)
 }
 
-// conclude says when to sync the Job again, by the result of act.
-func (c *Controller) conclude(job *batchv1alpha1.Job, s *plan.Snapshot, failed error, wait time.Duration, local *localState) (time.Duration, error) {
-	if failed != nil {
-		pause, err := c.report(job, failed, local)
-		return plan.Soonest(wait, pause), err
+// conclude says when to sync the Job again, by what has failed.
+func (c *Controller) conclude(t *jobSync) (time.Duration, error) {
+	if t.failed != nil {
+		pause, err := c.report(t.acting, t.failed, t.local)
+		return plan.Soonest(t.wait, pause), err
 	}
-	if local.lastError != nil {
-		local.lastError = nil
-		wait = plan.Soonest(wait, plan.RetrySoon) // the status still records it
+	if t.local.lastError != nil {
+		t.local.lastError = nil
+		t.wait = plan.Soonest(t.wait, plan.RetrySoon) // the status still records it
 	}
-	if s.Lacks(plan.ReasonPodGroupNameTaken) {
+	if t.s.Lacks(plan.ReasonPodGroupNameTaken) {
 		// No event tells when an object of another owner is gone.
-		wait = plan.Soonest(wait, plan.RetrySoon)
+		t.wait = plan.Soonest(t.wait, plan.RetrySoon)
 	}
-	return wait, nil
+	return t.wait, nil
 }
 
-// isStillTrue asks the API server whether the causes of the plan still hold: the Command is still there, and the event that a policy
-// answers has really happened.
-func (c *Controller) isStillTrue(ctx context.Context, s *plan.Snapshot, p *plan.Plan) bool {
-	if p.IsFirst {
-		return true
+// takeLook takes the snapshot.
+func (c *Controller) takeLook(ctx context.Context, t *jobSync) (err error) {
+	t.commands = c.commands.of(t.job)
+	t.s, err = c.takeSnapshot(ctx, t.job, t.commands.next, t.local)
+	if errors.Is(err, errEndUnknown) {
+		return &notYet{err.Error(), plan.RetrySoon} // the informer's event brings the Job back here
 	}
-	return (s.Command == nil || c.isStillAsked(ctx, s.Command)) && (p.Request == nil || c.hasHappened(ctx, s.Job, p.Request.Cause))
+	t.local.unfinished = false // it keeps its turn if it comes to act
+	return err
 }
 
-// hasHappened asks the API server whether the cause of a policy's action is true. It costs one request for each action of a policy. It
-// makes sure that no action rests on an informer that is behind, as after a change of leader.
-func (c *Controller) hasHappened(ctx context.Context, job *batchv1alpha1.Job, e *policy.Event) bool {
-	if e == nil || e.Index < 0 || e.Remembered && e.Type == busv1alpha1.PodFailedEvent {
-		return true
+// deleteCommands deletes Commands that are settled.
+func (c *Controller) deleteCommands(ctx context.Context, t *jobSync) error {
+	return c.commands.deleteSettled(ctx, t.job, t.commands, t.local)
+}
+
+// makePlan makes the plan.
+func makePlan(_ context.Context, t *jobSync) error {
+	t.p = plan.Make(t.s)
+	acting := *t.s.Job
+	acting.Status = *t.p.Status
+	t.acting = &acting
+	return nil
+}
+
+// hasCause says that a Command or a policy causes the plan.
+func (t *jobSync) hasCause() bool { return !t.p.IsFirst && (t.s.Command != nil || t.p.Request != nil) }
+
+// confirm asks the API server whether the causes of the plan still hold. The Command is still there, and the event that a policy answers
+// has happened.
+func (c *Controller) confirm(ctx context.Context, t *jobSync) error {
+	if (t.s.Command == nil || c.commands.isStillAsked(ctx, t.s.Command)) &&
+		(t.p.Request == nil || c.pods.hasHappened(ctx, t.s.Job, t.p.Request.Cause)) {
+		return nil
 	}
-	name := policy.PodName(job.Name, job.Spec.Tasks[e.Task].Name, e.Index)
-	pod, err := c.kube.CoreV1().Pods(job.Namespace).Get(ctx, name, metav1.GetOptions{})
+	return &notYet{"the API server does not confirm yet what the informers show", plan.RetrySoon}
+}
+
+// hasObjects says that the Job has begun, and its plugins may want other objects now.
+func (t *jobSync) hasObjects() bool {
+	return t.local.plugins.set != nil && !t.p.IsFirst && !t.s.IsFresh() && !t.s.Blocks(plan.BlocksObjects) &&
+		!phase.Ended(t.p.Status.State.Phase) && !plan.IsDeleted(t.s.Job)
+}
+
+// applyFirst brings the objects of a Job that has begun to the wanted form. A status that shows the Job's new size comes after that. An error
+// holds back a status that only reports. The next one tells of the error, if it stays.
+func (c *Controller) applyFirst(ctx context.Context, t *jobSync) error {
+	err := c.objects.applyObjects(ctx, t.s.Job, &t.local.plugins)
+	isSlow := errors.As(err, new(*plugin.SlowSecret)) // of a new Job
+	isNewPhase := plan.OrPending(t.s.Job.Status.State.Phase) != t.p.Status.State.Phase
+	if err == nil || isSlow || t.p.Request != nil || isNewPhase || t.local.lastError != nil {
+		return nil // it is tried again when the plan is carried out
+	}
+	t.wait, err = c.report(t.s.Job, pluginError.of(err), t.local)
+	return firstOf(err, errEnough)
+}
+
+// writeStatus writes the status that announces the plan.
+func (c *Controller) writeStatus(ctx context.Context, t *jobSync) error {
+	wait, mayAct, err := c.status.write(ctx, t.job, t.s, t.p, t.local)
+	t.wait = wait
 	switch {
-	case apierrors.IsNotFound(err), err == nil && !plan.IsMember(job, pod):
-		return e.Remembered || e.Pod == nil || e.Pod.DeletionTimestamp != nil || e.Type == busv1alpha1.PodFailedEvent
-	case err != nil, e.Pod == nil && !e.Remembered:
-		return false
-	case e.Remembered:
-		return pod.Status.Phase != corev1.PodRunning && pod.Status.Phase != corev1.PodSucceeded
-	default:
-		return pod.UID == e.Pod.UID && (e.Type != busv1alpha1.PodPendingEvent || pod.Status.Phase == corev1.PodPending)
+	case err != nil:
+		return err
+	case !mayAct:
+		return errEnough
 	}
+	t.local.planned = t.job.Generation
+	return nil
+}
+
+// Sync syncs the Job with that key once. It implements worker.Syncer.
+func (c *Controller) Sync(ctx context.Context, key string) (time.Duration, error) {
+	namespace, name, err := cache.SplitMetaNamespaceKey(key)
+	if err != nil {
+		return 0, fmt.Errorf("splitting the key %q: %w", key, err)
+	}
+	owner := types.NamespacedName{Namespace: namespace, Name: name}
+	cached, err := c.jobs.Jobs(namespace).Get(name)
+	if apierrors.IsNotFound(err) {
+		c.forget(owner, key)
+		return 0, c.commands.drop(ctx, namespace, name)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("looking up the Job: %w", err)
+	}
+	job := c.writtenJobs.Latest(key, cached)
+	if plan.IsOrphaning(job) {
+		c.turns.Leave(key) // it has nothing to do any more, and may be like this for long
+		return 0, nil
+	}
+	local := c.localStates.of(key, job.UID)
+	after, err := c.look(ctx, owner, job, local)
+	if early := (*notYet)(nil); errors.As(err, &early) {
+		return plan.Soonest(after, c.again(ctx, job, early, &local.retries)), nil
+	}
+	local.retries = retries{}
+	if err != nil || !phase.Ended(job.Status.State.Phase) {
+		return after, err
+	}
+	c.podTracker.Forget(job.UID)
+	c.objects.slowSecrets.forget(key)
+	if left := worker.LeastStatusInterval - c.clock.Now().Sub(local.lastWrite); left > 0 {
+		return plan.Soonest(after, left), nil // the local state keeps the status from being written too often
+	}
+	c.localStates.forget(key)
+	return after, nil
+}
+
+// look syncs the Job once the informers show the controller's own writes.
+func (c *Controller) look(ctx context.Context, owner types.NamespacedName, job *batchv1alpha1.Job, local *localState) (time.Duration, error) {
+	if err := c.written.EnsureReady(owner); err != nil {
+		// The informer shows the last write soon, which brings the Job back here; the pause is for the case that it was deleted again
+		// before it was seen.
+		return 0, &notYet{err.Error(), plan.RetrySoon}
+	}
+	after, err := c.reconcile(ctx, job, local)
+	if !local.unfinished {
+		c.turns.Leave(keyOf(job))
+	}
+	return after, err
+}
+
+func (c *Controller) forget(owner types.NamespacedName, key string) {
+	c.turns.Leave(key)
+	c.objects.slowSecrets.forget(key)
+	c.localStates.forget(key)
+	c.writtenJobs.Forget(key)
+	c.written.Clear(owner, "")
+}
+
+// report turns an API error into a reason, a message and an event, and says how to go on: soon, or with the error for a back-off.
+func (c *Controller) report(job *batchv1alpha1.Job, err error, local *localState) (time.Duration, error) {
+	switch {
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		// The Job is about to be deleted with its namespace.
+		return 0, nil
+	case apierrors.IsConflict(err):
+		return 0, &notYet{err.Error(), conflictPause}
+	}
+	if early := (*notYet)(nil); errors.As(err, &early) {
+		return 0, early
+	}
+	if slow := (*plugin.SlowSecret)(nil); errors.As(err, &slow) {
+		return 0, nil // the Job is looked at again when it is made
+	}
+	trouble := troubleIn(err)
+	if trouble == nil {
+		return 0, err
+	}
+	isNew := local.lastError == nil || *local.lastError != *trouble
+	local.lastError = trouble
+	if !errors.Is(err, errEarlierPod) { // nothing is wrong then
+		c.instruments.troubles.WithLabelValues(trouble.Reason).Inc()
+		// Refusals by plugins have the same reason. Their event comes with the status, if the status has room for a reason.
+		withStatus := trouble.Reason == eventPluginError && phase.Runs(job.Status.State.Phase)
+		if isNew && !withStatus {
+			c.recorder.Event(job, corev1.EventTypeWarning, trouble.Reason, trouble.Message)
+		}
+	}
+	for _, taken := range []error{errNameTaken, errEarlierPod, errObjectTaken, errClaimTaken} {
+		if errors.Is(err, taken) {
+			// The name of an earlier Job's object is free as soon as that is gone; another owner may keep it.
+			return local.nextPause(isNew), nil
+		}
+	}
+	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
+		return 0, &worker.UsersError{Err: err} // such as a PriorityClass that does not exist, or a ResourceQuota
+	}
+	return 0, err
 }

@@ -79,7 +79,7 @@ func subjectOf(username string) *rbacv1.Subject {
 
 // secretReader reads the Job's own Secrets, for plugins that must not make them a second time.
 type secretReader struct {
-	c    *Controller
+	o    *objects
 	ctx  context.Context
 	job  *batchv1alpha1.Job
 	read map[string]plugin.Object // name -> what was read, nil if there is none
@@ -119,30 +119,30 @@ func (r *secretReader) live(name string) (plugin.Object, error) {
 
 // get gives this process the rights on the Secret of that name, and reads it; nil if there is none.
 func (r *secretReader) get(name string) (plugin.Object, error) {
-	bindings := r.c.kinds.bindings
-	wanted, err := r.c.secretAccess.binding(r.ctx, r.job, name)
+	bindings := r.o.kinds.bindings
+	wanted, err := r.o.access.binding(r.ctx, r.job, name)
 	if err != nil {
 		return nil, err
 	}
-	binding, err := r.c.applyObject(r.ctx, r.job, bindings, bindings.cached(r.job.Namespace, name), wanted)
+	binding, err := r.o.applyObject(r.ctx, r.job, bindings, bindings.cached(r.job.Namespace, name), wanted)
 	if err != nil {
 		return nil, fmt.Errorf("applying the rolebindings %s: %w", name, err)
 	}
 	r.bindings[name] = binding.GetResourceVersion()
-	return r.c.readSecret(r.ctx, r.job.Namespace, name)
+	return r.o.readSecret(r.ctx, r.job.Namespace, name)
 }
 
 // readSecret reads the Secret of that name; nil if there is none. This process has no right to it while its RoleBinding is new. Nor has it one
 // when the binding is gone and the informer still shows it. Both return a notYet. After rightTime a refusal is an error.
-func (c *Controller) readSecret(ctx context.Context, namespace, name string) (plugin.Object, error) {
-	live, err := c.kinds.secrets.get(ctx, namespace, name)
+func (o *objects) readSecret(ctx context.Context, namespace, name string) (plugin.Object, error) {
+	live, err := o.kinds.secrets.get(ctx, namespace, name)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
 	case apierrors.IsForbidden(err):
-		binding, bindingErr := c.kinds.bindings.get(ctx, namespace, name)
+		binding, bindingErr := o.kinds.bindings.get(ctx, namespace, name)
 		isGone := apierrors.IsNotFound(bindingErr)
-		if isGone || bindingErr == nil && c.clock.Now().Sub(binding.GetCreationTimestamp().Time) < rightTime {
+		if isGone || bindingErr == nil && o.clock.Now().Sub(binding.GetCreationTimestamp().Time) < rightTime {
 			return nil, &notYet{fmt.Sprintf("RoleBinding %s has no effect: %v", name, err), rightPause}
 		}
 	}
@@ -154,29 +154,29 @@ func (c *Controller) readSecret(ctx context.Context, namespace, name string) (pl
 
 // checkSecrets applies the objects of the Job's plugins again if one of its Secrets has changed. Secrets are not watched, so this is asked
 // before pods are created that mount them.
-func (c *Controller) checkSecrets(ctx context.Context, job *batchv1alpha1.Job, ps *pluginState) error {
+func (o *objects) checkSecrets(ctx context.Context, job *batchv1alpha1.Job, ps *pluginState) error {
 	for object, version := range ps.applied {
-		if object.kind != c.kinds.secrets {
+		if object.kind != o.kinds.secrets {
 			continue
 		}
-		live, err := c.readSecret(ctx, job.Namespace, object.name)
+		live, err := o.readSecret(ctx, job.Namespace, object.name)
 		if err != nil {
 			return err
 		}
 		if live == nil || live.GetResourceVersion() != version {
 			ps.applied = nil
-			return c.applyObjects(ctx, job, ps)
+			return o.applyObjects(ctx, job, ps)
 		}
 	}
 	return nil
 }
 
 // deleteSecrets deletes the Secrets of a Job that has ended. They have the names of the bindings that give the right to do so.
-func (c *Controller) deleteSecrets(ctx context.Context, job *batchv1alpha1.Job) error {
-	for _, binding := range c.kinds.bindings.ownedBy(job.UID) {
-		live, err := c.readSecret(ctx, job.Namespace, binding.GetName())
+func (o *objects) deleteSecrets(ctx context.Context, job *batchv1alpha1.Job) error {
+	for _, binding := range o.kinds.bindings.ownedBy(job.UID) {
+		live, err := o.readSecret(ctx, job.Namespace, binding.GetName())
 		if live != nil && metav1.IsControlledBy(live, job) && live.GetDeletionTimestamp() == nil {
-			err = c.kinds.secrets.delete(ctx, live)
+			err = o.kinds.secrets.delete(ctx, live)
 		}
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			return fmt.Errorf("deleting the secrets %s: %w", binding.GetName(), err)

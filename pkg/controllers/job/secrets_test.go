@@ -133,7 +133,7 @@ func TestAChangedSecretIsRepairedBeforePodsAreCreated(t *testing.T) {
 	require.NoError(t, secrets.Delete(t.Context(), "j-ssh", metav1.DeleteOptions{}))
 	pod, err := d.kube.CoreV1().Pods(job.Namespace).Get(t.Context(), "j-a-0", metav1.GetOptions{})
 	require.NoError(t, err)
-	require.NoError(t, d.podIndex.Delete(pod))
+	require.NoError(t, d.pods.index.Delete(pod))
 	require.NoError(t, d.kube.CoreV1().Pods(job.Namespace).Delete(t.Context(), "j-a-0", metav1.DeleteOptions{}))
 	require.NoError(t, d.settles())
 	again, err := secrets.Get(t.Context(), "j-ssh", metav1.GetOptions{})

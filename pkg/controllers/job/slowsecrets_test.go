@@ -61,11 +61,11 @@ func TestAJobWaitsForItsRSAKey(t *testing.T) {
 			_, err := d.kube.CoreV1().Pods(job.Namespace).Get(t.Context(), "j-a-0", metav1.GetOptions{})
 			require.Error(t, err, "it waits")
 			assert.Empty(t, d.told())
-			_, err = d.slowSecrets.Sync(t.Context(), keyOf(job))
+			_, err = d.objects.slowSecrets.Sync(t.Context(), keyOf(job))
 			require.NoError(t, err)
-			made := d.slowSecrets.byJob[keyOf(job)].data["id_rsa"]
+			made := d.objects.slowSecrets.byJob[keyOf(job)].data["id_rsa"]
 			require.NotEmpty(t, made)
-			_, err = d.slowSecrets.Sync(t.Context(), keyOf(job))
+			_, err = d.objects.slowSecrets.Sync(t.Context(), keyOf(job))
 			require.NoError(t, err)
 			require.NoError(t, d.settles())
 			stored, err := d.kube.CoreV1().Secrets(job.Namespace).Get(t.Context(), "j-ssh", metav1.GetOptions{})
@@ -73,7 +73,7 @@ func TestAJobWaitsForItsRSAKey(t *testing.T) {
 			assert.Equal(t, string(made), string(stored.Data["id_rsa"]))
 			_, err = d.kube.CoreV1().Pods(job.Namespace).Get(t.Context(), "j-a-0", metav1.GetOptions{})
 			require.NoError(t, err)
-			assert.Empty(t, d.slowSecrets.byJob, "the Secret keeps it")
+			assert.Empty(t, d.objects.slowSecrets.byJob, "the Secret keeps it")
 		})
 	}
 }

@@ -81,15 +81,15 @@ func (d *desk) shows(object runtime.Object) {
 	tracker, index, resource := d.muster.Tracker(), cache.Indexer(nil), schema.GroupVersionResource{}
 	switch object.(type) {
 	case *batchv1alpha1.Job:
-		index, resource = d.jobIndex, batchv1alpha1.SchemeGroupVersion.WithResource("jobs")
+		index, resource = d.handlers.jobIndex, batchv1alpha1.SchemeGroupVersion.WithResource("jobs")
 	case *schedulingv1beta1.PodGroup:
 		index, resource = d.groups, schedulingv1beta1.SchemeGroupVersion.WithResource("podgroups")
 	case *schedulingv1beta1.Queue:
 		index, resource = d.queueIndex, schedulingv1beta1.SchemeGroupVersion.WithResource("queues")
 	case *corev1.Pod:
-		tracker, index, resource = d.kube.Tracker(), d.podIndex, corev1.SchemeGroupVersion.WithResource("pods")
+		tracker, index, resource = d.kube.Tracker(), d.pods.index, corev1.SchemeGroupVersion.WithResource("pods")
 	case *busv1alpha1.Command:
-		index, resource = d.commandIndex, busv1alpha1.SchemeGroupVersion.WithResource("commands")
+		index, resource = d.commands.index, busv1alpha1.SchemeGroupVersion.WithResource("commands")
 	case plugin.Object:
 		kind := d.kindOf(object)
 		tracker, resource = d.kube.Tracker(), kind.resource().WithVersion("v1")
@@ -113,11 +113,11 @@ func (d *desk) kindOf(object runtime.Object) kind {
 	d.t.Helper()
 	switch object.(type) {
 	case *corev1.PersistentVolumeClaim:
-		return d.kinds.claims
+		return d.objects.kinds.claims
 	case *rbacv1.RoleBinding:
-		return d.kinds.bindings
+		return d.objects.kinds.bindings
 	}
-	kind, err := d.kinds.of(object.(plugin.Object))
+	kind, err := d.objects.kinds.of(object.(plugin.Object))
 	require.NoError(d.t, err)
 	return kind
 }
@@ -133,7 +133,7 @@ func (d *desk) looksIn(ctx context.Context) (time.Duration, error) {
 	d.t.Helper()
 	after, err := d.Sync(ctx, metav1.NamespaceDefault+"/j")
 	if job, getErr := d.muster.BatchV1alpha1().Jobs(metav1.NamespaceDefault).Get(d.t.Context(), "j", metav1.GetOptions{}); getErr == nil {
-		require.NoError(d.t, d.jobIndex.Update(job))
+		require.NoError(d.t, d.handlers.jobIndex.Update(job))
 	}
 	return after, err
 }
@@ -259,7 +259,7 @@ func (d *desk) stands(builder *mustertesting.JobWrapper, p batchv1alpha1.JobPhas
 		pod.Spec.NodeName = "n"
 		d.shows(pod)
 	}
-	group := build.PodGroup(filled, d.priorityOf, build.Additions{})
+	group := build.PodGroup(filled, d.defaults.priorityOf, build.Additions{})
 	group.UID, group.Status.Phase = "g", schedulingv1beta1.PodGroupInqueue
 	d.shows(group)
 	d.shows(job)
@@ -453,7 +453,7 @@ func TestTheStatusOfAnEndedJobIsWrittenSeldom(t *testing.T) {
 	d := newDesk(t)
 	d.stands(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 3)), batchv1alpha1.Failed, 0, 1, 2)
 	var going []*corev1.Pod
-	for _, one := range d.podIndex.List() {
+	for _, one := range d.pods.index.List() {
 		pod := one.(*corev1.Pod).DeepCopy()
 		pod.DeletionTimestamp = &metav1.Time{Time: d.time.Now()}
 		d.shows(pod)
@@ -474,7 +474,7 @@ func TestTheStatusOfAnEndedJobIsWrittenSeldom(t *testing.T) {
 	var after time.Duration
 	for _, pod := range going {
 		d.time.SetTime(d.time.Now().Add(worker.LeastStatusInterval / 4))
-		require.NoError(t, d.podIndex.Delete(pod))
+		require.NoError(t, d.pods.index.Delete(pod))
 		after, err = d.looks()
 		require.NoError(t, err)
 	}

@@ -109,7 +109,7 @@ func TestEarlierPodsAreWaitedForQuietly(t *testing.T) {
 			held := mustertesting.MakePod("j-a-0").UID("held").Owner(earlier).Terminating(d.time.Now()).Obj()
 			d.shows(held)
 			if !isSeen {
-				require.NoError(t, d.podIndex.Delete(held))
+				require.NoError(t, d.pods.index.Delete(held))
 			}
 			require.NoError(t, d.settles())
 			state := d.job().Status.State
@@ -120,7 +120,7 @@ func TestEarlierPodsAreWaitedForQuietly(t *testing.T) {
 				assert.False(t, isSeen && action.Matches("create", "pods"), "what is seen need not be tried")
 			}
 
-			require.NoError(t, d.podIndex.Delete(held))
+			require.NoError(t, d.pods.index.Delete(held))
 			require.NoError(t, d.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), held.Namespace, held.Name))
 			_, err := d.looks()
 			require.NoError(t, err)
@@ -133,7 +133,7 @@ func TestEarlierPodsAreWaitedForQuietly(t *testing.T) {
 
 func TestReportUnwritten(t *testing.T) {
 	recorder := record.NewFakeRecorder(5)
-	controller := &Controller{recorder: recorder, instruments: newInstruments()}
+	controller := &statusWriter{recorder: recorder, instruments: newInstruments()}
 	n := &localState{}
 	job := mustertesting.MakeJob("j").Obj()
 	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "jobs"}, "j", errors.New("not today"))

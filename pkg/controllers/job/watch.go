@@ -6,77 +6,87 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	batchlisters "github.com/muster-sched/muster/pkg/client/listers/batch/v1alpha1"
+	musterlisters "github.com/muster-sched/muster/pkg/client/listers/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/controllers/job/ended"
 	"github.com/muster-sched/muster/pkg/controllers/worker"
+	"github.com/muster-sched/muster/pkg/job/phase"
 	"github.com/muster-sched/muster/pkg/job/policy"
 )
 
+// handlers enqueue Jobs when anything about them changes.
+type handlers struct {
+	worker     *worker.Worker
+	jobs       batchlisters.JobLister
+	groups     musterlisters.PodGroupLister
+	jobIndex   cache.Indexer // Jobs, by their queue, and by the claims that they name
+	podTracker *ended.Tracker
+}
+
 // jobHandler enqueues a Job whenever anything about it changes.
-func (c *Controller) jobHandler() cache.ResourceEventHandler {
-	enqueue := func(obj any) {
-		if job, ok := worker.LastKnown[*batchv1alpha1.Job](obj); ok {
-			c.worker.EnqueueAfter(keyOf(job), c.lookPause(job.UID))
+func (h *handlers) jobHandler() cache.ResourceEventHandler {
+	handler := worker.OnAny(func(job *batchv1alpha1.Job) { h.worker.EnqueueAfter(keyOf(job), h.lookPause(job.UID)) })
+	updated, deleted := handler.UpdateFunc, handler.DeleteFunc
+	handler.UpdateFunc = func(before, after any) {
+		if old := before.(*batchv1alpha1.Job); old.UID != after.(*batchv1alpha1.Job).UID {
+			h.podTracker.Forget(old.UID)
 		}
+		updated(before, after)
 	}
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc: enqueue,
-		UpdateFunc: func(before, after any) {
-			if old := before.(*batchv1alpha1.Job); old.UID != after.(*batchv1alpha1.Job).UID {
-				c.podTracker.Forget(old.UID)
-			}
-			enqueue(after)
-		},
-		DeleteFunc: func(obj any) {
-			if job, ok := worker.LastKnown[*batchv1alpha1.Job](obj); ok {
-				c.podTracker.Forget(job.UID)
-			}
-			enqueue(obj)
-		},
+	handler.DeleteFunc = func(obj any) {
+		if job, ok := worker.LastKnown[*batchv1alpha1.Job](obj); ok {
+			h.podTracker.Forget(job.UID)
+		}
+		deleted(obj)
 	}
+	return handler
 }
 
 // podHandler keeps the podTracker up to date, and enqueues a Job a moment after a change of its pods.
-func (c *Controller) podHandler() cache.ResourceEventHandler {
-	others := c.ownedHandler(c.gatherPause)
+func (h *handlers) podHandler() cache.ResourceEventHandler {
+	others := h.ownedHandler(h.gatherPause)
 	return cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(obj any, isInInitialList bool) {
-			c.noteCame(obj.(*corev1.Pod))
+			h.noteCame(obj.(*corev1.Pod))
 			others.OnAdd(obj, isInInitialList)
 		},
 		UpdateFunc: func(before, after any) {
-			c.noteChange(before.(*corev1.Pod), after.(*corev1.Pod))
+			h.noteChange(before.(*corev1.Pod), after.(*corev1.Pod))
 			others.OnUpdate(before, after)
 		},
 		DeleteFunc: func(obj any) {
 			if pod, ok := worker.LastKnown[*corev1.Pod](obj); ok {
-				c.noteLeft(pod)
+				h.noteLeft(pod)
 			}
 			others.OnDelete(obj)
 		},
 	}
 }
 
-func (c *Controller) noteCame(pod *corev1.Pod) {
+func (h *handlers) noteCame(pod *corev1.Pod) {
 	if owner := batchv1alpha1.JobOf(pod); owner != nil {
-		c.podTracker.Came(owner.UID, pod)
+		h.podTracker.Came(owner.UID, pod)
 	}
 }
 
 // noteChange notes that a pod is gone although informers report a change: another pod of its name has come in its place; the pod has
 // another owner now; or it has ended and is being removed.
-func (c *Controller) noteChange(old, pod *corev1.Pod) {
+func (h *handlers) noteChange(old, pod *corev1.Pod) {
 	before, after := jobUIDOf(old), jobUIDOf(pod)
 	switch {
 	case old.UID != pod.UID || before != after:
-		c.noteLeft(old)
-		c.noteCame(pod)
-		c.enqueueOwner(old, c.gatherPause)
+		h.noteLeft(old)
+		h.noteCame(pod)
+		h.enqueueOwner(old, h.gatherPause)
 	case policy.IsFinished(pod):
-		c.podTracker.Changed(after, old, pod)
+		h.podTracker.Changed(after, old, pod)
 	}
 }
 
@@ -88,107 +98,87 @@ func jobUIDOf(pod *corev1.Pod) types.UID {
 	return ""
 }
 
-func (c *Controller) noteLeft(pod *corev1.Pod) {
+func (h *handlers) noteLeft(pod *corev1.Pod) {
 	owner := batchv1alpha1.JobOf(pod)
 	if owner == nil {
 		return
 	}
-	job, err := c.jobs.Jobs(pod.Namespace).Get(owner.Name)
-	c.podTracker.Left(owner.UID, pod, err == nil && job.UID == owner.UID)
+	job, err := h.jobs.Jobs(pod.Namespace).Get(owner.Name)
+	h.podTracker.Left(owner.UID, pod, err == nil && job.UID == owner.UID)
 }
 
 // gatherPause is how long the controller waits after a change of a pod before it syncs the pod's Job.
-func (c *Controller) gatherPause(job types.UID) time.Duration {
-	return worker.GatherPause(c.podTracker.Count(job))
+func (h *handlers) gatherPause(job types.UID) time.Duration {
+	return worker.GatherPause(h.podTracker.Count(job))
 }
 
 // lookPause is how long it waits after any other change: no time at all for a Job without pods.
-func (c *Controller) lookPause(job types.UID) time.Duration {
-	return worker.LookPause(c.podTracker.Count(job))
+func (h *handlers) lookPause(job types.UID) time.Duration {
+	return worker.LookPause(h.podTracker.Count(job))
 }
 
 // ownedHandler enqueues a Job whenever one of its objects changes, after a pause.
-func (c *Controller) ownedHandler(pause func(job types.UID) time.Duration) cache.ResourceEventHandler {
-	enqueue := func(obj any) {
-		if object, ok := worker.LastKnown[metav1.Object](obj); ok {
-			c.enqueueOwner(object, pause)
-		}
-	}
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    enqueue,
-		UpdateFunc: func(_, obj any) { enqueue(obj) },
-		DeleteFunc: enqueue,
-	}
+func (h *handlers) ownedHandler(pause func(job types.UID) time.Duration) cache.ResourceEventHandler {
+	return worker.OnAny(func(object metav1.Object) { h.enqueueOwner(object, pause) })
 }
 
-func (c *Controller) enqueueOwner(object metav1.Object, pause func(job types.UID) time.Duration) {
+func (h *handlers) enqueueOwner(object metav1.Object, pause func(job types.UID) time.Duration) {
 	if owner := batchv1alpha1.JobOf(object); owner != nil {
-		c.worker.EnqueueAfter(object.GetNamespace()+"/"+owner.Name, pause(owner.UID))
+		h.worker.EnqueueAfter(object.GetNamespace()+"/"+owner.Name, pause(owner.UID))
 	}
 }
 
 // claimHandler enqueues the Jobs that name a claim when that comes or goes.
-func (c *Controller) claimHandler() cache.ResourceEventHandler {
-	enqueue := func(obj any) {
-		if claim, ok := worker.LastKnown[metav1.Object](obj); ok {
-			c.enqueueUsers(claim)
+func (h *handlers) claimHandler() cache.ResourceEventHandler {
+	handler := worker.OnAny(h.enqueueUsers)
+	handler.UpdateFunc = func(before, after any) {
+		old, isClaim := before.(metav1.Object)
+		claim, isStill := after.(metav1.Object)
+		if isClaim && isStill && (old.GetDeletionTimestamp() == nil) != (claim.GetDeletionTimestamp() == nil) {
+			h.enqueueUsers(claim)
 		}
 	}
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc: enqueue,
-		UpdateFunc: func(before, after any) {
-			old, isClaim := before.(metav1.Object)
-			claim, isStill := after.(metav1.Object)
-			if isClaim && isStill && (old.GetDeletionTimestamp() == nil) != (claim.GetDeletionTimestamp() == nil) {
-				enqueue(claim)
-			}
-		},
-		DeleteFunc: enqueue,
-	}
+	return handler
 }
 
 // queueHandler enqueues the Jobs that wait for a queue when that queue changes its state, its children or its existence.
-func (c *Controller) queueHandler() cache.ResourceEventHandler {
-	enqueue := func(obj any) {
-		if queue, ok := worker.LastKnown[*schedulingv1beta1.Queue](obj); ok {
-			c.enqueueWaiting(queue.Name)
-			c.enqueueWaiting(queue.Spec.Parent)
+func (h *handlers) queueHandler() cache.ResourceEventHandler {
+	enqueue := func(queue *schedulingv1beta1.Queue) {
+		h.enqueueWaiting(queue.Name)
+		h.enqueueWaiting(queue.Spec.Parent)
+	}
+	handler := worker.OnAny(enqueue)
+	handler.UpdateFunc = func(before, after any) {
+		old, isQueue := before.(*schedulingv1beta1.Queue)
+		queue, isStill := after.(*schedulingv1beta1.Queue)
+		if isQueue && isStill && (old.Status.State != queue.Status.State || old.Spec.Parent != queue.Spec.Parent) {
+			enqueue(old)
+			enqueue(queue)
 		}
 	}
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc: enqueue,
-		UpdateFunc: func(before, after any) {
-			old, isQueue := before.(*schedulingv1beta1.Queue)
-			queue, isStill := after.(*schedulingv1beta1.Queue)
-			if isQueue && isStill && (old.Status.State != queue.Status.State || old.Spec.Parent != queue.Spec.Parent) {
-				enqueue(old)
-				enqueue(queue)
-			}
-		},
-		DeleteFunc: enqueue,
-	}
+	return handler
 }
 
-func (c *Controller) enqueueWaiting(queue string) {
-	jobs, err := c.jobIndex.ByIndex(byQueue, queue)
+func (h *handlers) enqueueWaiting(queue string) {
+	jobs, err := h.jobIndex.ByIndex(byQueue, queue)
 	if err != nil {
 		return
 	}
 	for _, obj := range jobs {
-		if job := obj.(*batchv1alpha1.Job); c.mayWaitForQueue(job) {
-			c.worker.Enqueue(keyOf(job))
+		if job := obj.(*batchv1alpha1.Job); h.mayWaitForQueue(job) {
+			h.worker.Enqueue(keyOf(job))
 		}
 	}
 }
 
 // mayWaitForQueue says whether a Job may wait for its queue: a Job that is Running waits for it if its PodGroup has been deleted while the
 // queue takes no Jobs.
-func (c *Controller) mayWaitForQueue(job *batchv1alpha1.Job) bool {
+func (h *handlers) mayWaitForQueue(job *batchv1alpha1.Job) bool {
 	switch job.Status.State.Phase {
 	case "", batchv1alpha1.Pending:
 		return true
 	case batchv1alpha1.Running:
-		_, err := c.groups.PodGroups(job.Namespace).Get(batchv1alpha1.PodGroupName(job))
+		_, err := h.groups.PodGroups(job.Namespace).Get(batchv1alpha1.PodGroupName(job))
 		return apierrors.IsNotFound(err)
 	default:
 		return false
@@ -224,4 +214,59 @@ func parentOfQueue(obj any) ([]string, error) {
 		return nil, nil
 	}
 	return []string{queue.Spec.Parent}, nil
+}
+
+// enqueueUsers enqueues the live Jobs that name a claim.
+func (h *handlers) enqueueUsers(claim metav1.Object) {
+	jobs, err := h.jobIndex.ByIndex(byClaim, claim.GetNamespace()+"/"+claim.GetName())
+	if err != nil {
+		return
+	}
+	for _, obj := range jobs {
+		if job := obj.(*batchv1alpha1.Job); !phase.Ended(job.Status.State.Phase) {
+			h.worker.Enqueue(keyOf(job))
+		}
+	}
+}
+
+// claimsOfJob returns the keys of the claims that a Job names.
+func claimsOfJob(obj any) ([]string, error) {
+	job, ok := obj.(*batchv1alpha1.Job)
+	if !ok {
+		return nil, nil
+	}
+	var keys []string
+	for i := range job.Spec.Volumes {
+		if name := job.Spec.Volumes[i].VolumeClaimName; name != "" {
+			keys = append(keys, job.Namespace+"/"+name)
+		}
+	}
+	return keys, nil
+}
+
+// additionsHandler enqueues the Jobs that wait for their queue when the additions to their pods change: they request another amount now.
+func (h *handlers) additionsHandler() cache.ResourceEventHandler {
+	return worker.OnAny(func(object metav1.Object) {
+		jobs, err := h.jobs.Jobs(object.GetNamespace()).List(labels.Everything())
+		if err != nil {
+			return
+		}
+		for _, job := range jobs {
+			if h.mayWaitForQueue(job) {
+				h.worker.Enqueue(keyOf(job))
+			}
+		}
+	})
+}
+
+// commandHandler enqueues the Job that a Command names when the Command comes, and when it has gone: the next one waits for that.
+func (h *handlers) commandHandler() cache.ResourceEventHandler {
+	handler := worker.OnAny(func(command *busv1alpha1.Command) {
+		keys, _ := jobOfCommand(command) // never fails
+		for _, key := range keys {
+			h.worker.Enqueue(key)
+		}
+	})
+	handler.UpdateFunc = nil
+	return handler
 }

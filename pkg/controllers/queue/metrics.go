@@ -9,22 +9,11 @@ import (
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	schedulingv1beta1listers "github.com/muster-sched/muster/pkg/client/listers/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/controllers/described"
 	"github.com/muster-sched/muster/pkg/controllers/usage"
 	"github.com/muster-sched/muster/pkg/ledger"
 	"github.com/muster-sched/muster/pkg/resources"
 )
-
-// Metric describes one metric.
-type Metric struct {
-	// Name under which it is served.
-	Name string
-	// Type is gauge or histogram.
-	Type string
-	// Labels are its labels.
-	Labels []string
-	// Help says what it measures.
-	Help string
-}
 
 const queueLabel = "queue"
 
@@ -39,22 +28,23 @@ var (
 		"Amount kept for admitted PodGroups of a queue and its children that have not started, by resource. Base units: cores, bytes.")
 	pendingMetric = amountMetric("pending",
 		"Amount that PodGroups of a queue and its children request while they wait for admission, by resource. Base units: cores, bytes.")
-	podGroupsMetric = Metric{"muster_queue_podgroups", "gauge", []string{queueLabel, "phase"},
-		"PodGroups of a queue, by phase. PodGroups of its children do not count. In phase Pending they wait until the queue admits them."}
-	admissionMetric = Metric{"muster_queue_admission_wait_seconds", "histogram", []string{queueLabel},
-		"Time from the creation of a PodGroup until its queue admits it, in seconds. The count is the number of PodGroups that were admitted."}
+	podGroupsMetric = described.Metric{Name: "muster_queue_podgroups", Type: "gauge", Labels: []string{queueLabel, "phase"},
+		Help: "PodGroups of a queue, by phase. PodGroups of its children do not count. In phase Pending they wait until the queue admits them."}
+	admissionMetric = described.Metric{Name: "muster_queue_admission_wait_seconds", Type: "histogram", Labels: []string{queueLabel},
+		Help: "Time from the creation of a PodGroup until its queue admits it, in seconds. The count is the number of PodGroups that were admitted."}
 )
 
-func amountMetric(name, help string) Metric {
-	return Metric{"muster_queue_" + name, "gauge", []string{queueLabel, "resource"}, help}
+func amountMetric(name, help string) described.Metric {
+	return described.Metric{Name: "muster_queue_" + name, Type: "gauge", Labels: []string{queueLabel, "resource"}, Help: help}
 }
 
 // Metrics describes the metrics of queues.
-func Metrics() []Metric {
-	return []Metric{deservedMetric, capabilityMetric, guaranteeMetric, reservedMetric, pendingMetric, podGroupsMetric, admissionMetric}
+func Metrics() []described.Metric {
+	return []described.Metric{deservedMetric, capabilityMetric, guaranteeMetric, reservedMetric, pendingMetric, podGroupsMetric, admissionMetric}
 }
 
-func (m *Metric) desc() *metrics.Desc {
+// descOf is a metric as it is collected.
+func descOf(m described.Metric) *metrics.Desc {
 	return metrics.NewDesc(m.Name, m.Help, m.Labels, nil, metrics.ALPHA, "")
 }
 
@@ -72,8 +62,8 @@ type Gauges struct {
 
 func newGauges(queues schedulingv1beta1listers.QueueLister, books *ledger.Ledger, waiting func() map[string]resources.Sums) *Gauges {
 	return &Gauges{
-		queues: queues, books: books, waiting: waiting, deserved: deservedMetric.desc(), capability: capabilityMetric.desc(), guarantee: guaranteeMetric.desc(),
-		reserved: reservedMetric.desc(), pending: pendingMetric.desc(), podGroups: podGroupsMetric.desc(),
+		queues: queues, books: books, waiting: waiting, deserved: descOf(deservedMetric), capability: descOf(capabilityMetric), guarantee: descOf(guaranteeMetric),
+		reserved: descOf(reservedMetric), pending: descOf(pendingMetric), podGroups: descOf(podGroupsMetric),
 	}
 }
 

@@ -11,3 +11,13 @@ func LastKnown[T any](obj any) (T, bool) {
 	object, ok := obj.(T)
 	return object, ok
 }
+
+// OnAny calls do for each object that comes, changes or goes.
+func OnAny[T any](do func(T)) cache.ResourceEventHandlerFuncs {
+	known := func(obj any) {
+		if object, ok := LastKnown[T](obj); ok {
+			do(object)
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{AddFunc: known, UpdateFunc: func(_, obj any) { known(obj) }, DeleteFunc: known}
+}
