@@ -4,7 +4,7 @@ import "time"
 
 // Effects are what follows for others from what happened to a gang, or to a pod. Verbs return them, and the store passes them on.
 type Effects struct {
-	// What is a set of what follows.
+	// Kinds of effects that follow.
 	What Effect
 	// Again is when the dispatcher looks at the gang, for LookLater.
 	Again time.Duration

@@ -212,10 +212,7 @@ func (v *Victims) dropClaim(uid types.UID) {
 	v.countClaim(v.claims[uid].of, -1)
 	delete(v.claims, uid)
 	g, _ := v.t.find(uid)
-	if g != nil {
-		g.surplusOpen = false // so that the surplus is activated anew
-	}
-	v.t.apply(g, gang.Only(gang.SearchDiffers|gang.ToLook))
+	v.t.apply(g, gang.Only(gang.SearchDiffers|gang.ToLook|gang.ToOpen))
 }
 
 // countClaim counts the claims on members of a gang; nil for none.
