@@ -80,7 +80,8 @@ func (v *Victims) WaitsForSeat(pod types.UID) string {
 	return ""
 }
 
-// awaitsSeat says whether a pod must wait for its seat: its victims have not gone yet, or the scheduler's cache may not know that (tooEarly).
+// awaitsSeat says whether a pod must wait for its seat, as its victims have not gone yet. tooEarly: the scheduler's cache may not know that they
+// have.
 func (w *WaitList) awaitsSeat(pod types.UID, now time.Time) (waits, tooEarly bool) {
 	seat := w.podSeats[pod]
 	if seat == nil {

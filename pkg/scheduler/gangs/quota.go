@@ -451,8 +451,8 @@ func (q *Quota) claimsBeforePod(pod *corev1.Pod) (account string, ahead []quota.
 	return account, ahead, true
 }
 
-// standsBack says whether evictions cannot help a pod that lacks quota (nil if it does not): it asks for more than a whole limit, or a claim
-// before it would get the quota that comes free.
+// standsBack says whether evictions cannot help a pod with a shortage, or nil. The pod asks for more than a whole limit, or a claim before it
+// would get the quota that comes free.
 func (q *Quota) standsBack(pod *corev1.Pod, shortage *quota.Shortage) bool {
 	if shortage == nil {
 		return false
