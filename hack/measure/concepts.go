@@ -8,6 +8,7 @@ var lists = []struct {
 	goal    int
 }{
 	{"## The concepts of gang admission", 30},
+	{"## The concepts of a policy of Jobs", 15},
 }
 
 // conceptsOf counts the concepts of a page. A subject without a list has none, which is no way to meet its goal.

@@ -73,7 +73,7 @@ func (c *Controller) createPods(ctx context.Context, t *jobSync) error {
 }
 
 // deleteExpired deletes a Job that has ended, or was aborted, longer ago than its ttlSecondsAfterFinished. It returns a conflict if the Job
-// has changed since it was seen: its user may have given it more time.
+// has changed since it was seen. Its user may have given it more time.
 func (c *Controller) deleteExpired(ctx context.Context, t *jobSync) error {
 	job := t.acting
 	left, limited := plan.TimeToLive(job, c.clock.Now())

@@ -40,7 +40,7 @@ func firstOf(errs ...error) error {
 	return nil
 }
 
-// notYet is why a sync of a Job had no effect although nothing is wrong: an informer is behind, or another client has changed the Job.
+// notYet is why a sync of a Job had no effect although nothing is wrong. An informer is behind, or another client has changed the Job.
 type notYet struct {
 	why   string
 	pause time.Duration // before the next sync, if no event causes one earlier

@@ -57,7 +57,7 @@ func TimeToLive(job *batchv1alpha1.Job, now time.Time) (time.Duration, bool) {
 	return expiry.Sub(now), true
 }
 
-// timeLeft returns how long the Job may run on; false if there is no deadline, or the Job does not run. As in batch/v1 the time begins anew
+// timeLeft returns how long the Job may run on. It returns false if there is no deadline, or the Job does not run. As in batch/v1 the time begins anew
 // at a resume.
 func timeLeft(job *batchv1alpha1.Job, now time.Time) (time.Duration, bool) {
 	if job.Spec.ActiveDeadlineSeconds == nil || job.Status.StartTime == nil || phase.IsAborted(job.Status.State.Phase) {

@@ -83,7 +83,7 @@ func newPlan(s *Snapshot) *Plan {
 	return result
 }
 
-// firstStatus is the first status of a Job that is beyond Pending before it has a status; nil for other Jobs. It is written first: clients
+// firstStatus is the first status of a Job that is beyond Pending before it has a status. It is nil for other Jobs. It is written first: clients
 // that watch see each Job begin.
 func firstStatus(s *Snapshot, result *Plan) *batchv1alpha1.JobStatus {
 	if s.Job.Status.State.Phase != "" || result.Status.State.Phase == batchv1alpha1.Pending {

@@ -24,7 +24,7 @@ type Request struct {
 	Commanded bool
 }
 
-// Plan is the next state of a Job: the status that announces it, and the pods to delete and to create.
+// Plan is the next state of a Job. It has the status that announces it, and the pods to delete and to create.
 type Plan struct {
 	// Status that the Job should have.
 	Status *batchv1alpha1.JobStatus
@@ -36,7 +36,7 @@ type Plan struct {
 	Request *Request
 	// Delays are the policies' answers whose time has not come.
 	Delays []policy.Delay
-	// IsFirst says that the status only shows that the Job has begun: the plan is made again once it is written.
+	// IsFirst says that the status only shows that the Job has begun. The plan is made again once it is written.
 	IsFirst bool
 	// Ignored says why a policy's answer about an aborted Job is not executed; empty if there was no answer.
 	Ignored string

@@ -15,6 +15,7 @@ import (
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/job/defaults"
+	"github.com/muster-sched/muster/pkg/job/dependency"
 	"github.com/muster-sched/muster/pkg/job/phase"
 	"github.com/muster-sched/muster/pkg/job/volumes"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
@@ -660,4 +661,58 @@ func TestAPipelineSaysWhatWaits(t *testing.T) {
 	w.settle()
 	w.start()
 	assert.Equal(t, ": ", said(), "all run")
+}
+
+// TestTheFirstBlockerIsSaid: the status of a Job names the first blocker that holds in its phase.
+func TestTheFirstBlockerIsSaid(t *testing.T) {
+	const pending, running, aborting = batchv1alpha1.Pending, batchv1alpha1.Running, batchv1alpha1.Aborting
+	blocker := func(reason string, while While) Blocker {
+		return Blocker{Finding: Finding{Reason: reason, Message: "text of " + reason}, While: while}
+	}
+	queue, waiting := blocker("queue", WhileLive), blocker("waiting", WhilePending)
+	failed, overdue := blocker("failed", Always), blocker(ReasonPodOverdue, Always)
+	for name, c := range map[string]struct {
+		phase       batchv1alpha1.JobPhase
+		terminating int32
+		blockers    []Blocker
+		reason      string
+		message     string
+	}{
+		"the first":                           {pending, 0, []Blocker{queue, failed, waiting}, "queue", "text of queue"},
+		"before what a Pending Job waits for": {pending, 0, []Blocker{failed, waiting}, "failed", "text of failed"},
+		"what a Pending Job waits for":        {pending, 0, []Blocker{waiting}, "waiting", "text of waiting"},
+		"but not a Running one":               {running, 0, []Blocker{waiting}, "", ""},
+		"an overdue pod of a Running Job":     {running, 0, []Blocker{overdue}, ReasonPodOverdue, "text of " + ReasonPodOverdue},
+		"an error of a Job that stops":        {aborting, 1, []Blocker{queue, failed, overdue}, "why", "it stops; not done yet: text of failed"},
+		"an overdue pod of a Job that stops":  {aborting, 1, []Blocker{queue, overdue, waiting}, "why", "it stops; not done yet: text of " + ReasonPodOverdue},
+		"a pod that does not count":           {aborting, 0, []Blocker{overdue}, "why", "it stops"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			job := mustertesting.MakeJob("j").Obj()
+			job.Status.State.Phase = c.phase
+			status := job.Status.DeepCopy()
+			status.Terminating = c.terminating
+			if c.phase == aborting {
+				status.State.Reason, status.State.Message = "why", "it stops"
+			}
+			explain(&Snapshot{Job: job, Blockers: c.blockers}, status, dependency.Stage{})
+			assert.Equal(t, c.reason, status.State.Reason)
+			assert.Equal(t, c.message, status.State.Message)
+		})
+	}
+}
+
+// TestABlockerIncludesLesserOnes: a Job that gets nothing gets no pod either.
+func TestABlockerIncludesLesserOnes(t *testing.T) {
+	extents := []Extent{BlocksNothing, BlocksPods, BlocksObjects, BlocksRestarts, BlocksStart}
+	for i, blocked := range extents {
+		s := &Snapshot{}
+		s.Block(nil, BlocksStart, WhileLive)
+		assert.Empty(t, s.Blockers)
+		s.Block(&Finding{Reason: "r"}, blocked, WhileLive)
+		for j, extent := range extents {
+			assert.Equal(t, j <= i, s.Blocks(extent), "%d blocks %d", i, j)
+		}
+		assert.Equal(t, blocked == BlocksRestarts, s.isRefused(), "a Job that has not started has nothing to restart")
+	}
 }

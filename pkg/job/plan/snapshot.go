@@ -79,7 +79,7 @@ func (s *Snapshot) Lacks(reason string) bool {
 	return slices.ContainsFunc(s.Blockers, func(b Blocker) bool { return b.Reason == reason })
 }
 
-// isRefused says that the Job has started and that its spec is one that cannot run: nothing can be started anew.
+// isRefused says that the Job has started and that its spec is one that cannot run. Nothing can be started anew.
 func (s *Snapshot) isRefused() bool {
 	return slices.ContainsFunc(s.Blockers, func(b Blocker) bool { return b.Blocks == BlocksRestarts })
 }

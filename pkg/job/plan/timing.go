@@ -44,7 +44,7 @@ const (
 //
 // Pods to delete are announced by a new generation. So progress of a deletion that was announced is paced like any other.
 //
-// A phase, an action, and the first plan after a change of the spec are written at once: requests of users are never late. All else is
+// A phase, an action, and the first plan after a change of the spec are written at once. Requests of users are never late. All else is
 // paced, so that a Job with many pods costs few writes.
 func TimingOf(s *Snapshot, from *batchv1alpha1.JobStatus, p *Plan) Timing {
 	to := p.Status
