@@ -3,10 +3,12 @@ package gangs
 import (
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
@@ -289,7 +291,7 @@ func (b *books) named(key Key) sets.Set[string] {
 	for uid, pod := range b.pods {
 		_, fixed := b.bindings[uid]
 		if k, _ := simKeyOf(pod); k == key && (!fixed || !b.isBound(pod)) && simNames(pod) != "" {
-			named.Insert(simNames(pod))
+			named.Insert(simAccount(simNames(pod), pod))
 		}
 	}
 	return named
@@ -304,7 +306,7 @@ func (b *books) queueOf(key Key) string {
 	if named := b.named(key); pg.Spec.Queue == "" && named.Len() == 1 {
 		return named.UnsortedList()[0]
 	}
-	return pg.Spec.Queue
+	return simAccount(pg.Spec.Queue, pg)
 }
 
 // members are the members of a gang that count: they are of the current incarnation and are not being deleted.
@@ -387,7 +389,7 @@ func (b *books) waits(key Key) bool {
 
 func (b *books) admitted(pg *schedulingv1beta1.PodGroup) bool {
 	disputed := pg.Spec.Queue == "" && b.named(Key{Name: pg.Name}).Len() > 1
-	queue := b.queueOf(Key{Name: pg.Name})
+	queue, _, _ := strings.Cut(b.queueOf(Key{Name: pg.Name}), "/")
 	_, queueExists := b.limits[queue]
 	return !disputed && (queue == "" || queueExists) && pg.Status.Phase != "" && pg.Status.Phase != schedulingv1beta1.PodGroupPending
 }
@@ -404,17 +406,29 @@ func (b *books) AccountOf(pod *corev1.Pod) string {
 	case inGang && b.told[key] == nil && b.isBound(pod) && b.last[pod.UID].key == key && b.last[pod.UID].queue != "":
 		return b.last[pod.UID].queue
 	}
-	return simNames(pod)
+	return simAccount(simNames(pod), pod)
 }
 
-// path is a queue and its ancestors.
-func (b *books) path(queue string) []string {
+// path is an account, its queue and the ancestors of that.
+func (b *books) path(account string) []string {
 	var path []string
+	queue, _, isUser := strings.Cut(account, "/")
+	if isUser {
+		path = append(path, account)
+	}
 	for queue != "" && !slices.Contains(path, queue) {
 		path = append(path, queue)
 		queue = b.limits[queue].parent
 	}
 	return path
+}
+
+// simAccount is the account that an object names: a queue, or its user there.
+func simAccount(queue string, object metav1.Object) string {
+	if user := object.GetLabels()[schedulingv1beta1.UserLabel]; queue != "" && user != "" {
+		return queue + "/" + user
+	}
+	return queue
 }
 
 // uses is the use of the pods of a queue and its children. With chosen, it includes pods that were given places and hold none yet.

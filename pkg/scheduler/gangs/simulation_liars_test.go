@@ -41,6 +41,8 @@ func (s *simulation) lie(policies bool) {
 			s.changeGroup(key, func(pg *schedulingv1beta1.PodGroup) {
 				pg.Spec.MinMember = int32(s.draw("minimum", 0, 12))
 				pg.Spec.MinTaskMember = map[string]int32{"a": int32(s.draw("minimumOfA", 0, 4))}
+				pg.Spec.PriorityClassName = []string{"", "high"}[s.draw("class", 0, 1)]
+				pg.Labels = map[string]string{schedulingv1beta1.UserLabel: []string{"", "ann", "bob"}[s.draw("user", 0, 2)]}
 			})
 		}
 	case 1: // a PodGroup of many with few pods
@@ -54,7 +56,9 @@ func (s *simulation) lie(policies bool) {
 		if uid, ok := simPick(s, "pod", simUIDs(s.api)); ok {
 			pod := s.api[uid].DeepCopy()
 			s.lieOn(pod)
-			if !policies || !simRefuses(s.api[uid], pod) {
+			if !policies && pod.Spec.NodeName == "" && s.room[uid] == nil && s.draw("forges", 0, 3) == 3 {
+				s.forge(pod)
+			} else if !policies || !simRefuses(s.api[uid], pod) {
 				s.tellPod(pod)
 			}
 		}
@@ -74,7 +78,7 @@ func (s *simulation) lieOn(pod *corev1.Pod) {
 	write := func(key string, values ...string) {
 		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, key, values[s.draw("value", 0, len(values)-1)])
 	}
-	switch s.draw("key", 0, 5) {
+	switch s.draw("key", 0, 6) {
 	case 0:
 		write(schedulingv1beta1.QueueNameAnnotation, "", "q", "team", "nowhere")
 	case 1, 2:
@@ -86,7 +90,19 @@ func (s *simulation) lieOn(pod *corev1.Pod) {
 		write(batchv1alpha1.TaskIndexKey, "0", "1", "-1", "none")
 	case 5:
 		s.lieOfOwner(pod)
+	case 6:
+		pod.Labels = map[string]string{schedulingv1beta1.UserLabel: []string{"", "ann", "bob"}[s.draw("user", 0, 2)]}
 	}
+}
+
+// forge writes on a pod that waits what only the scheduler may write. The scheduler learns of it before it tries the pod.
+func (s *simulation) forge(pod *corev1.Pod) {
+	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, schedulingv1beta1.ChargedToAnnotation, s.drawQueue())
+	if key, ok := simPick(s, "gang", s.keys()); ok {
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, schedulingv1beta1.BoundForAnnotation, string(s.groups[key].UID))
+	}
+	s.tellPod(pod)
+	s.deliverAll(&s.toScheduler)
 }
 
 // lieOfOwner gives a pod the owner of another one, or none.
@@ -110,5 +126,6 @@ func simRefuses(old, pod *corev1.Pod) bool {
 			return true
 		}
 	}
-	return false
+	before := old.Labels[schedulingv1beta1.UserLabel]
+	return before != pod.Labels[schedulingv1beta1.UserLabel] && (old.Spec.NodeName != "" || before != "")
 }

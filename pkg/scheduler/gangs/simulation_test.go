@@ -12,9 +12,12 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	schedulinglisters "k8s.io/client-go/listers/scheduling/v1"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -264,6 +267,7 @@ func (s *simulation) start() {
 		s.t.Errorf("%v", err)
 	}
 	s.tracker.Quota.EnforceQuota()
+	s.tracker.classes = simClasses()
 	s.books = newBooks(s)
 	for _, name := range slices.Sorted(maps.Keys(s.queues)) {
 		s.tellQueue(s.queues[name])
@@ -281,6 +285,13 @@ func (s *simulation) start() {
 	s.deliverAll(&s.ofPods)
 	s.tracker.Feed.Open()
 	s.deliverAll(&s.toScheduler)
+}
+
+// simClasses are PriorityClasses that users may write on PodGroups.
+func simClasses() schedulinglisters.PriorityClassLister {
+	classes := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
+	_ = classes.Add(&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 100})
+	return schedulinglisters.NewPriorityClassLister(classes)
 }
 
 // crash loses what the scheduler knew. Bindings under way arrive, or do not. Pods may be nominated for which evictions were under way.
