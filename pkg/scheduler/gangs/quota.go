@@ -451,7 +451,7 @@ func (q *Quota) claimsBeforePod(pod *corev1.Pod) (account string, ahead []quota.
 	return account, ahead, true
 }
 
-// standsBack says whether evictions cannot help a pod with a shortage, or nil. The pod asks for more than a whole limit, or a claim before it
+// standsBack says whether evictions cannot help a pod with a shortage, or nil. The pod asks for more than a whole limit. Or a claim before it
 // would get the quota that comes free.
 func (q *Quota) standsBack(pod *corev1.Pod, shortage *quota.Shortage) bool {
 	if shortage == nil {
