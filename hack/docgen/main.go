@@ -49,6 +49,3 @@ func write(dir string) error {
 	}
 	return fillIn(dir, "lifecycle.md", phasesPart())
 }
-
-// generatedBy is the first line of every page.
-const generatedBy = "<!-- Made by hack/docgen (make update). Do not edit. -->\n\n"

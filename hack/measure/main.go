@@ -168,7 +168,7 @@ func measureAll(ctx context.Context) ([]measure, error) {
 	if err != nil {
 		return nil, err
 	}
-	jobLines, err := read(slices.DeleteFunc(slices.Clone(jobs), isMissing))
+	jobLines, err := read(jobs)
 	if err != nil {
 		return nil, err
 	}
@@ -182,12 +182,6 @@ func measureAll(ctx context.Context) ([]measure, error) {
 		measure{name: "lines of the scheduler and of what it shares with admission", value: linesOf(counted), goal: maxHeartLines, where: heart},
 		measure{name: "lines of " + strings.Join(jobs, " + "), value: linesOf(jobLines), goal: maxJobLines})
 	return append(measures, texts...), nil
-}
-
-// isMissing says that a folder is not there. pkg/job/plan is yet to be made.
-func isMissing(folder string) bool {
-	_, err := os.Stat(folder)
-	return err != nil
 }
 
 // tied measures knots and circles. Packages that miss a goal or are in the list of open goals have rows of their own.

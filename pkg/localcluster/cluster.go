@@ -82,20 +82,14 @@ func (c *Cluster) Kubectl() string { return binaries{dir: c.options.BinDir}.Kube
 // LogPath is where a component's output goes.
 func (c *Cluster) LogPath(component string) string { return logPath(c.dir, component) }
 
+// ScrapeConfig is the path of a configuration with which Prometheus reads the metrics of all components that serve them. It asks as the
+// administrator.
+func (c *Cluster) ScrapeConfig() string { return filepath.Join(c.dir, scrapeConfigName) }
+
 // RESTConfig is the administrator's client configuration, without client-side limits.
 func (c *Cluster) RESTConfig() (*rest.Config, error) { return restConfig(c.Kubeconfig()) }
 
-func (c *Cluster) client() (kubernetes.Interface, error) {
-	config, err := c.RESTConfig()
-	if err != nil {
-		return nil, err
-	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
-	}
-	return client, nil
-}
+func (c *Cluster) client() (kubernetes.Interface, error) { return clientOf(c.Kubeconfig()) }
 
 // awaitUsable waits for what the first pods and Jobs need. These are the service account of their
 // namespace, the admission policies, and the queue default.

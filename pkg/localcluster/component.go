@@ -46,36 +46,9 @@ type Component struct {
 	OwnNamespaces bool
 }
 
-// makeComponent describes one component of a cluster with the given layout.
-type makeComponent func(l *layout) Component
-
-// catalogue lists every component that there is, in the order in which people think of them.
-var catalogue = []struct {
-	name string
-	make makeComponent
-}{
-	{Etcd, etcdComponent},
-	{KubeAPIServer, kubeAPIServerComponent},
-	{KubeControllerManager, kubeControllerManagerComponent},
-	{KWOK, kwokComponent},
-	{KubeScheduler, kubeSchedulerComponent},
-	{MusterScheduler, musterSchedulerComponent},
-	{MusterController, musterControllerComponent},
-	{RealNode, realNodeComponent},
-}
-
-// componentsOf lists the components that the options ask for.
-func componentsOf(l *layout) []Component {
-	var components []Component
-	for _, entry := range catalogue {
-		if !l.options.has(entry.name) {
-			continue
-		}
-		component := entry.make(l)
-		component.Args = append(component.Args, l.options.ExtraArgs[entry.name]...)
-		components = append(components, component)
-	}
-	return components
+// catalogue lists every component that there is, in the order in which people think of them. makers has the maker of each.
+var catalogue = []struct{ name string }{
+	{Etcd}, {KubeAPIServer}, {KubeControllerManager}, {KWOK}, {KubeScheduler}, {MusterScheduler}, {MusterController}, {RealNode},
 }
 
 // startGroups orders components so that each group needs only earlier groups. The members of a

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -34,8 +33,6 @@ const fieldManager = "muster-local"
 
 // tokenSeconds is longer than the life of any local cluster.
 const tokenSeconds = 10 * 365 * 24 * 60 * 60
-
-const pollInterval = 50 * time.Millisecond
 
 // installedFolders are the folders of manifests whose objects every local cluster has, in order.
 var installedFolders = []string{"crds", "rbac", "admission", "simulation"}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -77,4 +78,17 @@ func restConfig(kubeconfig string) (*rest.Config, error) {
 	}
 	config.QPS, config.Burst = -1, -1
 	return config, nil
+}
+
+// clientOf makes a client of a kubeconfig, without limits of its own.
+func clientOf(kubeconfig string) (kubernetes.Interface, error) {
+	config, err := restConfig(kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	return client, nil
 }

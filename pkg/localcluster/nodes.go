@@ -8,7 +8,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
@@ -16,11 +15,6 @@ import (
 
 // NodeNamePrefix and a number from 0 make the name of a simulated node.
 const NodeNamePrefix = "node-"
-
-// SimulatedNodeTaint is the key of the taint that keeps pods from simulated nodes where the cluster has a real one.
-const SimulatedNodeTaint = "muster.sh/simulated-node"
-
-var simulatedTaint = corev1.Taint{Key: SimulatedNodeTaint, Value: "true", Effect: corev1.TaintEffectNoSchedule}
 
 // nodeWriters is how many nodes are created at the same time.
 const nodeWriters = 8
@@ -143,26 +137,4 @@ func awaitNodes(ctx context.Context, client kubernetes.Interface, wanted []strin
 		return fmt.Errorf("waiting for nodes: %d of %d are ready: %w", ready, len(wanted), err)
 	}
 	return nil
-}
-
-func isUsable(node *corev1.Node) bool {
-	for _, taint := range node.Spec.Taints {
-		if !taint.MatchTaint(&simulatedTaint) {
-			return false
-		}
-	}
-	for _, condition := range node.Status.Conditions {
-		if condition.Type == corev1.NodeReady {
-			return condition.Status == corev1.ConditionTrue
-		}
-	}
-	return false
-}
-
-// ignoreOverload makes a poll go on where the API server only asks for patience.
-func ignoreOverload(err error) error {
-	if apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) {
-		return nil
-	}
-	return err
 }

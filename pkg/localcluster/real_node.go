@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -68,14 +66,9 @@ func (l *layout) writeStaticPodFiles() error {
 	return l.writeKubeconfig(filepath.Join(folder, "scheduler.conf"), "https://"+realnode.APIAddress, user)
 }
 
-// EtcKubernetes is the folder that the real node has as its /etc/kubernetes. The kubelet runs the static pods of its folder manifests.
-func (c *Cluster) EtcKubernetes() string {
-	return realnode.EtcKubernetes(filepath.Join(c.dir, internalName, realNodeDir))
-}
-
 // realNodeReady returns nil once the kubelet has registered its node and reports it ready.
 func (l *layout) realNodeReady(ctx context.Context) error {
-	client, err := (&Cluster{dir: l.options.Dir, options: l.options}).client()
+	client, err := clientOf(l.kubeconfig())
 	if err != nil {
 		return err
 	}
@@ -87,26 +80,6 @@ func (l *layout) realNodeReady(ctx context.Context) error {
 		return fmt.Errorf("node %s is not ready", realnode.NodeName)
 	}
 	return nil
-}
-
-// ImportImage gives the real node the images of an archive in the format of OCI or of `docker save`.
-func (c *Cluster) ImportImage(ctx context.Context, archive string) error {
-	state, err := c.state()
-	if err != nil {
-		return err
-	}
-	for _, process := range state.Processes {
-		if process.Name != RealNode || process.Ended != nil {
-			continue
-		}
-		socket := fmt.Sprintf("/proc/%d/root%s", process.PID, realnode.ContainerdSocket)
-		output, err := exec.CommandContext(ctx, "ctr", "--address", socket, "--namespace", "k8s.io", "images", "import", archive).CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("importing %s: %w: %s", archive, err, strings.TrimSpace(string(output)))
-		}
-		return nil
-	}
-	return errors.New("the cluster has no real node that runs: start one with `muster local up --real-node`")
 }
 
 // removeRealNode deletes what the real node of a stopped cluster left outside of the cluster's folder.

@@ -51,10 +51,6 @@ type ScrapeTargets struct {
 	Targets []string `json:"targets"`
 }
 
-// ScrapeConfig is the path of a configuration with which Prometheus reads the metrics of all components that serve them. It asks as the
-// administrator.
-func (c *Cluster) ScrapeConfig() string { return filepath.Join(c.dir, scrapeConfigName) }
-
 // writeScrapeConfig writes the configuration for Prometheus. Paths are absolute, so it may be copied.
 func (l *layout) writeScrapeConfig(components []Component) error {
 	config := ScrapeConfig{}

@@ -5,32 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 )
-
-// componentError is the failure of one component, with what its log says about it.
-type componentError struct {
-	name      string
-	err       error
-	logFile   string
-	lastWords []string
-}
-
-func (e *componentError) Error() string {
-	return fmt.Sprintf("starting %s: %v; from %s:\n  %s", e.name, e.err, e.logFile, strings.Join(e.lastWords, "\n  "))
-}
-
-func (e *componentError) Unwrap() error { return e.err }
-
-// portTaken says whether an error comes from a port that another program took after we released it.
-func portTaken(err error) bool {
-	var failed *componentError
-	return errors.As(err, &failed) && strings.Contains(strings.Join(failed.lastWords, "\n"), "address already in use")
-}
 
 // Up starts a cluster whose components are children of the calling process and end with it. It
 // returns when all of them, and all nodes, are ready. When it fails, nothing runs any more, and
@@ -202,12 +181,4 @@ func hasName(components []Component, name string) bool {
 		}
 	}
 	return false
-}
-
-// writeFile writes a generated file into the cluster's inner folder.
-func (l *layout) writeFile(name string, data []byte) error {
-	if err := os.WriteFile(l.internal(name), data, 0o600); err != nil {
-		return fmt.Errorf("writing %s: %w", filepath.Base(name), err)
-	}
-	return nil
 }
