@@ -57,18 +57,10 @@ func (f *Facts) queue(name string) *schedulingv1beta1.Queue {
 	return nil
 }
 
-// parentOf is the name of the queue above a queue; "" above the root.
-func parentOf(queue *schedulingv1beta1.Queue) string {
-	if queue.Name == schedulingv1beta1.RootQueue {
-		return ""
-	}
-	return cmp.Or(queue.Spec.Parent, schedulingv1beta1.RootQueue)
-}
-
 // path is a queue and its ancestors that exist, from below. A circle is gone round once.
 func (f *Facts) path(name string) []*schedulingv1beta1.Queue {
 	var path []*schedulingv1beta1.Queue
-	for queue := f.queue(name); queue != nil && !slices.Contains(path, queue); queue = f.queue(parentOf(queue)) {
+	for queue := f.queue(name); queue != nil && !slices.Contains(path, queue); queue = f.queue(queue.ParentName()) {
 		path = append(path, queue)
 	}
 	return path
@@ -119,17 +111,6 @@ func admitted(group *schedulingv1beta1.PodGroup) int {
 	return 1
 }
 
-// current is the condition of a PodGroup that holds now: the one with the latest transition. nil if there is none.
-func current(group *schedulingv1beta1.PodGroup) *schedulingv1beta1.PodGroupCondition {
-	var last *schedulingv1beta1.PodGroupCondition
-	for i := range group.Status.Conditions {
-		if c := &group.Status.Conditions[i]; last == nil || !c.LastTransitionTime.Before(&last.LastTransitionTime) {
-			last = c
-		}
-	}
-	return last
-}
-
 // titleOf names a PodGroup for people: by its Job or PhJob if it has one.
 func titleOf(group *schedulingv1beta1.PodGroup) string {
 	if owner := batchv1alpha1.JobOf(group); owner != nil {
@@ -139,16 +120,6 @@ func titleOf(group *schedulingv1beta1.PodGroup) string {
 		return "PhJob " + group.Namespace + "/" + owner.Name
 	}
 	return "PodGroup " + group.Namespace + "/" + group.Name
-}
-
-// scheduled is the condition PodScheduled of a pod; nil if it has none.
-func scheduled(pod *corev1.Pod) *corev1.PodCondition {
-	for i := range pod.Status.Conditions {
-		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodScheduled {
-			return c
-		}
-	}
-	return nil
 }
 
 // ended says whether a pod has finished or is being deleted.

@@ -13,6 +13,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/controllers/usage"
+	"github.com/muster-sched/muster/pkg/gang"
 )
 
 // Headings that pages of several kinds have.
@@ -52,7 +53,7 @@ func PodGroup(f Facts) Page {
 		if admitted(group) == 1 {
 			reason = "Unschedulable"
 		}
-		if c := current(group); c != nil {
+		if c := schedulingv1beta1.CurrentCondition(group.Status.Conditions); c != nil {
 			message = c.Message
 		}
 		f.addWait(&page, jobCauses, reason, message)
@@ -79,7 +80,7 @@ func Pod(f Facts, namespace, name string, pod *corev1.Pod) Page {
 		lines = append(lines, "It starts together with its gang: "+titleOf(f.Group)+".")
 	}
 	page.add(headingNow, lines...)
-	if c := scheduled(pod); pod.Spec.NodeName == "" && !ended(pod) {
+	if c := gang.ScheduledCondition(pod); pod.Spec.NodeName == "" && !ended(pod) {
 		reason, message := "", "The scheduler has not tried it yet. Does spec.schedulerName ("+pod.Spec.SchedulerName+") name one that runs?"
 		if c != nil && c.Status == corev1.ConditionFalse {
 			reason, message = c.Reason, c.Message
@@ -181,7 +182,7 @@ func (f *Facts) unsupported() *schedulingv1beta1.PodGroupCondition {
 	if f.Group == nil || !waits(f.Group) {
 		return nil
 	}
-	if c := current(f.Group); c != nil && c.Reason == schedulingv1beta1.NotSupportedReason {
+	if c := schedulingv1beta1.CurrentCondition(f.Group.Status.Conditions); c != nil && c.Reason == schedulingv1beta1.NotSupportedReason {
 		return c
 	}
 	return nil
@@ -202,7 +203,7 @@ func ever(p prospect, found amounts, isKnown bool) []string {
 // podReason is the reason of the first waiting member whose reason has a row.
 func (f *Facts) podReason() (string, bool) {
 	for i := range f.Members {
-		if c := scheduled(&f.Members[i]); c != nil && c.Status == corev1.ConditionFalse && !ended(&f.Members[i]) {
+		if c := gang.ScheduledCondition(&f.Members[i]); c != nil && c.Status == corev1.ConditionFalse && !ended(&f.Members[i]) {
 			if _, known := podCauses[c.Reason]; known {
 				return c.Reason, true
 			}
@@ -261,7 +262,7 @@ func (f *Facts) addTry(page *Page) {
 	if f.Group == nil {
 		return
 	}
-	if c := current(f.Group); c != nil {
+	if c := schedulingv1beta1.CurrentCondition(f.Group.Status.Conditions); c != nil {
 		page.add("What was tried last?", fmt.Sprintf("%s, %s: %s", c.LastTransitionTime.UTC().Format("2006-01-02 15:04:05Z"),
 			f.ago(c.LastTransitionTime.Time), inOneLine(c.Message)))
 		return

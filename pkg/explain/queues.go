@@ -36,7 +36,7 @@ func Queue(f Facts, name string) Page {
 	var waiting []string
 	for i, group := range f.waiting(name) {
 		line := fmt.Sprintf("%d. %s: needs %s", i+1, titleOf(group), withoutPods(usage.MinimumOf(group)))
-		if c := current(group); c != nil {
+		if c := schedulingv1beta1.CurrentCondition(group.Status.Conditions); c != nil {
 			line += "; " + inOneLine(c.Message)
 		}
 		waiting = append(waiting, line)
@@ -101,7 +101,7 @@ func fullnessOf(queue string, name corev1.ResourceName, used, reserved int64, li
 // takes says whether Jobs may be created in a queue, and what to do where they may not.
 func (f *Facts) takes(queue *schedulingv1beta1.Queue) []string {
 	for i := range f.Queues {
-		if parentOf(&f.Queues[i]) == queue.Name {
+		if f.Queues[i].ParentName() == queue.Name {
 			return []string{fmt.Sprintf("No: there are queues below it, as %s. Create Jobs there.", f.Queues[i].Name)}
 		}
 	}
@@ -111,7 +111,7 @@ func (f *Facts) takes(queue *schedulingv1beta1.Queue) []string {
 	case queue.Status.State == schedulingv1beta1.QueueStateOpen:
 		return []string{"Yes."}
 	case queue.Annotations[schedulingv1beta1.ClosedByParentAnnotation] == "true":
-		return []string{fmt.Sprintf("No: its parent is closed. Open it with muster queue open %s.", parentOf(queue))}
+		return []string{fmt.Sprintf("No: its parent is closed. Open it with muster queue open %s.", queue.ParentName())}
 	case queue.Status.State == schedulingv1beta1.QueueStateClosed, queue.Status.State == schedulingv1beta1.QueueStateClosing:
 		return []string{fmt.Sprintf("No: it is closed. Open it with muster queue open %s.", queue.Name)}
 	}

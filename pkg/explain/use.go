@@ -68,7 +68,7 @@ func Uses(f Facts) []Use {
 	for i := range f.Bound {
 		pod := &f.Bound[i]
 		user, queue := pod.Labels[schedulingv1beta1.UserLabel], pod.Annotations[schedulingv1beta1.QueueNameAnnotation]
-		if group := groups[usage.GroupOf(pod)]; group != nil {
+		if group := groups[usage.PodGroupOf(pod)]; group != nil {
 			user, queue = group.Labels[schedulingv1beta1.UserLabel], usage.QueueOf(group)
 		}
 		if queue == "" {

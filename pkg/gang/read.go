@@ -149,3 +149,13 @@ func AnnotationOrLabel(pod *corev1.Pod, key string) string {
 	}
 	return pod.Labels[key]
 }
+
+// ScheduledCondition is the condition PodScheduled of a pod. It is nil if there is none.
+func ScheduledCondition(pod *corev1.Pod) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodScheduled {
+			return c
+		}
+	}
+	return nil
+}

@@ -52,8 +52,8 @@ func (g *Groups) set(queue, group string) (changed []string) {
 	return changed
 }
 
-// GroupOf is the PrimeHub group that a pod's label names, in the form of the queue's label; "" for none.
-func GroupOf(pod *corev1.Pod) string {
+// PrimeHubGroupOf is the PrimeHub group that a pod's label names, in the form of the queue's label; "" for none.
+func PrimeHubGroupOf(pod *corev1.Pod) string {
 	group, _ := primehubv1alpha1.Unescape(pod.Labels[primehubv1alpha1.PodGroupLabel])
 	return primehubv1alpha1.LabelOf(group)
 }
@@ -65,7 +65,7 @@ func (g *Groups) AccountOf(pod *corev1.Pod) string {
 	if queue := pod.Annotations[schedulingv1beta1.QueueNameAnnotation]; queue != "" {
 		return quota.Account(queue, pod.Labels[schedulingv1beta1.UserLabel])
 	}
-	group := GroupOf(pod)
+	group := PrimeHubGroupOf(pod)
 	if group == "" {
 		return ""
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
@@ -95,13 +96,7 @@ func (d *Declaration) isUnchanged() bool {
 		maps.Equal(d.Asked.Deserved, d.Valid.Deserved) && maps.Equal(d.Asked.Capability, d.Valid.Capability)
 }
 
-// parentOf is the parent of a queue; "" for the root.
-func parentOf(name string, terms Terms) string {
-	if name == Root {
-		return ""
-	}
-	return cmp.Or(terms.Parent, Root)
-}
+func parentOf(name string, terms Terms) string { return schedulingv1beta1.ParentOf(name, terms.Parent) }
 
 // settling is one call of Settle.
 type settling struct {

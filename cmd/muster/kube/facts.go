@@ -169,7 +169,7 @@ func (r *Reader) ofGroup(name string) error {
 	}
 	known := map[string]bool{}
 	for i := range pods.Items {
-		if usage.GroupOf(&pods.Items[i]) == group.Namespace+"/"+group.Name {
+		if usage.PodGroupOf(&pods.Items[i]) == group.Namespace+"/"+group.Name {
 			r.Facts.Members = append(r.Facts.Members, pods.Items[i])
 			known[pods.Items[i].Name] = true
 		}
@@ -197,7 +197,7 @@ func (r *Reader) Pod(name string) (explain.Page, error) {
 	if err != nil {
 		return explain.Page{}, err
 	}
-	if key := usage.GroupOf(pod); key != "" {
+	if key := usage.PodGroupOf(pod); key != "" {
 		group := strings.TrimPrefix(key, namespace+"/")
 		if err := r.ofGroup(group); err != nil && !apierrors.IsNotFound(err) {
 			return explain.Page{}, err

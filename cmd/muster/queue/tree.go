@@ -67,7 +67,7 @@ func treeOf(queues []schedulingv1beta1.Queue) *tree {
 	visit(queues, func(queue *schedulingv1beta1.Queue, depth int) {
 		status := &queue.Status
 		t.Queues = append(t.Queues, branch{
-			Name: queue.Name, Parent: parentOf(queue), Depth: depth, State: status.State, Running: status.Running,
+			Name: queue.Name, Parent: queue.ParentName(), Depth: depth, State: status.State, Running: status.Running,
 			Waiting: status.Pending + status.Inqueue, Used: withoutPods(status.Allocated), Capability: withoutPods(queue.Spec.Capability),
 		})
 	})
@@ -103,7 +103,7 @@ func visit(queues []schedulingv1beta1.Queue, do func(queue *schedulingv1beta1.Qu
 	}
 	var roots []string
 	for name, queue := range byName {
-		if parent := parentOf(queue); byName[parent] == nil {
+		if parent := queue.ParentName(); byName[parent] == nil {
 			roots = append(roots, name)
 		} else {
 			children[parent] = append(children[parent], name)
@@ -129,12 +129,4 @@ func visit(queues []schedulingv1beta1.Queue, do func(queue *schedulingv1beta1.Qu
 		}
 	}
 	walk(circles, 0)
-}
-
-// parentOf is the queue above another; "" above the root.
-func parentOf(queue *schedulingv1beta1.Queue) string {
-	if queue.Name == schedulingv1beta1.RootQueue {
-		return ""
-	}
-	return cmp.Or(queue.Spec.Parent, schedulingv1beta1.RootQueue)
 }

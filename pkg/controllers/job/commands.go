@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
@@ -18,6 +17,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	"github.com/muster-sched/muster/pkg/client/clientset/versioned"
+	"github.com/muster-sched/muster/pkg/controllers/worker"
 	"github.com/muster-sched/muster/pkg/job/build"
 	"github.com/muster-sched/muster/pkg/job/plan"
 )
@@ -92,17 +92,8 @@ func (c *commandClient) commandsFor(key string) []*busv1alpha1.Command {
 	for _, one := range found {
 		commands = append(commands, one.(*busv1alpha1.Command))
 	}
-	slices.SortFunc(commands, older)
+	slices.SortFunc(commands, worker.CompareAge)
 	return commands
-}
-
-// older orders Commands by their creation. Times have whole seconds only; a Command is never updated, so its resource version is that of
-// its creation.
-func older(a, b *busv1alpha1.Command) int {
-	if order, err := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion); err == nil {
-		return order
-	}
-	return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
 }
 
 // commandsPerSync is how many Commands are deleted in one sync. A Job may be given thousands.

@@ -441,7 +441,7 @@ func (a *admission) notOpen(name string) string {
 	}
 	for _, ancestor := range a.tracker.Ledger().Path(name)[1:] {
 		parent, err := a.queues.Get(ancestor)
-		if err == nil && isShut(parent) {
+		if err == nil && parent.Status.State.IsShut() {
 			return quoted(ancestor) + ", above " + quoted(name) + ", is " + stateWord(parent)
 		}
 	}
@@ -449,10 +449,6 @@ func (a *admission) notOpen(name string) string {
 }
 
 func quoted(queue string) string { return `queue "` + queue + `"` }
-
-func isShut(queue *schedulingv1beta1.Queue) bool {
-	return queue.Status.State == schedulingv1beta1.QueueStateClosed || queue.Status.State == schedulingv1beta1.QueueStateClosing
-}
 
 func stateWord(queue *schedulingv1beta1.Queue) string {
 	if queue == nil || queue.Status.State == "" {

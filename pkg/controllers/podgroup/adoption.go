@@ -93,7 +93,7 @@ func (a *adoption) podHandler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { notice(obj.(*corev1.Pod)) },
 		UpdateFunc: func(_, obj any) {
-			if pod := obj.(*corev1.Pod); usage.GroupOf(pod) == "" {
+			if pod := obj.(*corev1.Pod); usage.PodGroupOf(pod) == "" {
 				notice(pod)
 			}
 		},
@@ -109,7 +109,7 @@ func (a *adoption) podHandler() cache.ResourceEventHandler {
 
 // lost has the PodGroup of a pod looked at that has gone.
 func (a *adoption) lost(pod *corev1.Pod) {
-	group := usage.GroupOf(pod)
+	group := usage.PodGroupOf(pod)
 	owner := metav1.GetControllerOf(pod)
 	switch {
 	case group == "":

@@ -298,7 +298,7 @@ func (c *Controller) gatherPause(key string) time.Duration {
 func (c *Controller) podHandler() cache.ResourceEventHandler {
 	gather := func(obj any) {
 		if pod, ok := worker.LastKnown[*corev1.Pod](obj); ok {
-			if group := usage.GroupOf(pod); group != "" {
+			if group := usage.PodGroupOf(pod); group != "" {
 				c.gather(group)
 			}
 		}
@@ -317,7 +317,7 @@ func (c *Controller) podHandler() cache.ResourceEventHandler {
 			} else {
 				c.losses.change(last, next)
 			}
-			if usage.GroupOf(last) != usage.GroupOf(next) {
+			if usage.PodGroupOf(last) != usage.PodGroupOf(next) {
 				gather(last)
 			}
 			gather(next)

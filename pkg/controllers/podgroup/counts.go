@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
+	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/job/policy"
 )
 
@@ -117,7 +118,7 @@ func (t *memberCounts) countCurrent(pod *corev1.Pod) {
 		return
 	}
 	t.waiting++
-	if condition := scheduledCondition(pod); condition != nil && condition.Status == corev1.ConditionFalse {
+	if condition := gang.ScheduledCondition(pod); condition != nil && condition.Status == corev1.ConditionFalse {
 		t.unschedulable++
 		if t.why == nil || moreTelling(condition, t.why) {
 			t.why = condition
@@ -155,15 +156,6 @@ func reasonRank(reason string) int {
 		return 0
 	}
 	return 1
-}
-
-func scheduledCondition(pod *corev1.Pod) *corev1.PodCondition {
-	for i := range pod.Status.Conditions {
-		if pod.Status.Conditions[i].Type == corev1.PodScheduled {
-			return &pod.Status.Conditions[i]
-		}
-	}
-	return nil
 }
 
 func isFinished(pod *corev1.Pod) bool {

@@ -17,7 +17,7 @@ const (
 // announce writes events about a status write. They say that the gang has started, or give a new reason to wait that the scheduler does not
 // report. For gangs that the scheduler handles, the scheduler writes the events: each decision has one event.
 func announce(recorder record.EventRecorder, group *schedulingv1beta1.PodGroup, last, next *schedulingv1beta1.PodGroupStatus, gated bool) {
-	was, is := current(last.Conditions), current(next.Conditions)
+	was, is := schedulingv1beta1.CurrentCondition(last.Conditions), schedulingv1beta1.CurrentCondition(next.Conditions)
 	if is == nil {
 		return
 	}

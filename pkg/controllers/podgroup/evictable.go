@@ -44,7 +44,7 @@ func (a *admission) evictables(classes map[string]int32) []evictable {
 	pods := map[string][]*corev1.Pod{} // by PodGroup
 	var all []evictable
 	for _, pod := range a.tracker.Pods() {
-		key := usage.GroupOf(pod)
+		key := usage.PodGroupOf(pod)
 		if groups[key] != nil && !gang.Lingers(pod) { // no gang needs one that lingers
 			pods[key] = append(pods[key], pod)
 		} else if account, amount, charged := a.tracker.Ledger().Charged(pod.UID); charged && mayBeEvicted(pod) {

@@ -14,6 +14,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/controllers/usage"
+	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
@@ -51,7 +52,7 @@ func (p *patience) left(key string, uid types.UID, status *schedulingv1beta1.Pod
 		return 0, false
 	}
 	since := seen.at
-	if last := current(status.Conditions); last != nil && last.Type == schedulingv1beta1.PodGroupUnschedulableType {
+	if last := schedulingv1beta1.CurrentCondition(status.Conditions); last != nil && last.Type == schedulingv1beta1.PodGroupUnschedulableType {
 		since = last.LastTransitionTime.Time
 	}
 	return since.Add(p.limit).Sub(now), true
@@ -205,7 +206,7 @@ func lastBound(pods []*corev1.Pod) time.Time {
 			continue
 		}
 		bound := pod.CreationTimestamp.Time
-		if condition := scheduledCondition(pod); condition != nil {
+		if condition := gang.ScheduledCondition(pod); condition != nil {
 			bound = condition.LastTransitionTime.Time
 		}
 		if bound.After(last) {

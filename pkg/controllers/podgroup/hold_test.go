@@ -182,7 +182,7 @@ func TestRoomIsKeptForMembersBeyondTheMinimum(t *testing.T) {
 	assert.Empty(t, group.Status.Reserved)
 	assert.EqualValues(t, 4, s.free())
 	assert.Equal(t, "no quota is kept for further members any more: members have not used all of minResources, and none was bound for 1m0s",
-		current(group.Status.Conditions).Message)
+		schedulingv1beta1.CurrentCondition(group.Status.Conditions).Message)
 	settle(running, append(pods, part("two", s.time.Now(), corev1.PodRunning))...)
 	assert.Empty(t, group.Status.Reserved, "it was released for good")
 }

@@ -73,7 +73,7 @@ func (l *losses) gone(pod *corev1.Pod) {
 	defer l.mu.Unlock()
 	requests, left := l.leaving[pod.UID]
 	delete(l.leaving, pod.UID)
-	group := usage.GroupOf(pod)
+	group := usage.PodGroupOf(pod)
 	if l.watching && group != "" && requests == 0 && !isPreempted(pod) && (left || isAtWork(pod)) {
 		l.groups.Insert(group)
 	}

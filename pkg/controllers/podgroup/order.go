@@ -300,7 +300,7 @@ func (c *candidate) messageFor(o *obstacle, last decision, now time.Time) string
 	if last.uid == c.group.UID && text.WithoutTime(last.message) == said {
 		return last.message
 	}
-	if told := current(c.group.Status.Conditions); told != nil && text.WithoutTime(told.Message) == said {
+	if told := schedulingv1beta1.CurrentCondition(c.group.Status.Conditions); told != nil && text.WithoutTime(told.Message) == said {
 		return told.Message
 	}
 	return text.FoundAt(said, now)

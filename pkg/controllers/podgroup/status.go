@@ -25,7 +25,7 @@ type finding struct {
 
 // waitingSince is since when a PodGroup has been kept out of its queue, as its status says. It is zero if it does not.
 func waitingSince(status *schedulingv1beta1.PodGroupStatus) time.Time {
-	last := current(status.Conditions)
+	last := schedulingv1beta1.CurrentCondition(status.Conditions)
 	if status.Phase.Admitted() || last == nil || last.Type != schedulingv1beta1.PodGroupUnschedulableType {
 		return time.Time{}
 	}
@@ -104,21 +104,10 @@ func gangReason(condition *corev1.PodCondition) string {
 	return schedulingv1beta1.NotEnoughResourcesReason
 }
 
-// current is the condition with the latest transition; nil if there is none.
-func current(conditions []schedulingv1beta1.PodGroupCondition) *schedulingv1beta1.PodGroupCondition {
-	var latest *schedulingv1beta1.PodGroupCondition
-	for i := range conditions {
-		if latest == nil || !conditions[i].LastTransitionTime.Before(&latest.LastTransitionTime) {
-			latest = &conditions[i]
-		}
-	}
-	return latest
-}
-
 // withFinding is the list of conditions with f as the current one. It does not change the given list. A condition that only changes its
 // message keeps its time.
 func withFinding(conditions []schedulingv1beta1.PodGroupCondition, f finding, now time.Time, id string) []schedulingv1beta1.PodGroupCondition {
-	last := current(conditions)
+	last := schedulingv1beta1.CurrentCondition(conditions)
 	if last != nil && last.Type == f.kind && last.Reason == f.reason && last.Message == f.message {
 		return conditions
 	}
@@ -154,7 +143,7 @@ func withoutOutcome(conditions []schedulingv1beta1.PodGroupCondition) []scheduli
 
 // saysAlready says whether the current condition says that the gang has started. It may say more about that.
 func saysAlready(conditions []schedulingv1beta1.PodGroupCondition, f *finding) bool {
-	last := current(conditions)
+	last := schedulingv1beta1.CurrentCondition(conditions)
 	return f.kind == schedulingv1beta1.PodGroupScheduled && last != nil && last.Type == f.kind && last.Reason == f.reason
 }
 
@@ -205,7 +194,7 @@ func isUrgent(last, next *schedulingv1beta1.PodGroupStatus) bool {
 		!apiequality.Semantic.DeepEqual(last.Reserved, next.Reserved) {
 		return true
 	}
-	lastCondition, nextCondition := current(last.Conditions), current(next.Conditions)
+	lastCondition, nextCondition := schedulingv1beta1.CurrentCondition(last.Conditions), schedulingv1beta1.CurrentCondition(next.Conditions)
 	if nextCondition == nil || lastCondition == nil {
 		return nextCondition != lastCondition
 	}
@@ -223,7 +212,7 @@ func isReport(last, next *schedulingv1beta1.PodGroupStatus) bool {
 		!apiequality.Semantic.DeepEqual(last.Reserved, next.Reserved) {
 		return false
 	}
-	before, after := current(last.Conditions), current(next.Conditions)
+	before, after := schedulingv1beta1.CurrentCondition(last.Conditions), schedulingv1beta1.CurrentCondition(next.Conditions)
 	if after != nil && after.Type != schedulingv1beta1.PodGroupScheduled && (before == nil || before.Type != after.Type) {
 		return false
 	}

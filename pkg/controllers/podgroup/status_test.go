@@ -226,8 +226,8 @@ func TestTheLatestConditionIsCurrent(t *testing.T) {
 	var conditions []schedulingv1beta1.PodGroupCondition
 	turn := func(f finding, at time.Time) {
 		conditions = withFinding(conditions, f, at, "id")
-		require.Equal(t, f.kind, current(conditions).Type)
-		require.Equal(t, f.message, current(conditions).Message)
+		require.Equal(t, f.kind, schedulingv1beta1.CurrentCondition(conditions).Type)
+		require.Equal(t, f.message, schedulingv1beta1.CurrentCondition(conditions).Message)
 	}
 	turn(waits, now)
 	turn(starts, now) // within the same second
@@ -238,7 +238,7 @@ func TestTheLatestConditionIsCurrent(t *testing.T) {
 	other := waits
 	other.message = "b"
 	turn(other, now.Add(time.Hour))
-	assert.True(t, current(conditions).LastTransitionTime.Equal(&metav1.Time{Time: now.Add(time.Minute)}), "new words are no transition")
+	assert.True(t, schedulingv1beta1.CurrentCondition(conditions).LastTransitionTime.Equal(&metav1.Time{Time: now.Add(time.Minute)}), "new words are no transition")
 
 	same := withFinding(conditions, other, now.Add(2*time.Hour), "id2")
 	assert.Equal(t, conditions, same)

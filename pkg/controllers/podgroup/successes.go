@@ -33,7 +33,7 @@ func newSuccesses() *successes { return &successes{groups: map[string]*success{}
 
 // saw notes that a pod has succeeded, if it has.
 func (s *successes) saw(pod *corev1.Pod) {
-	key := usage.GroupOf(pod)
+	key := usage.PodGroupOf(pod)
 	if key == "" || !policy.HasSucceeded(pod) || batchv1alpha1.JobOf(pod) != nil {
 		return
 	}
@@ -46,7 +46,7 @@ func (s *successes) saw(pod *corev1.Pod) {
 func (s *successes) gone(pod *corev1.Pod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if record := s.groups[usage.GroupOf(pod)]; record != nil && record.present.Has(pod.UID) {
+	if record := s.groups[usage.PodGroupOf(pod)]; record != nil && record.present.Has(pod.UID) {
 		record.present.Delete(pod.UID)
 		record.gone++
 	}

@@ -10,11 +10,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/controllers/worker"
 )
 
 // targetIndex maps a queue to the Commands that name it.
@@ -38,17 +38,8 @@ func (c *Controller) commandsFor(queue string) (fresh, executed []*busv1alpha1.C
 	if len(remain) == 0 {
 		delete(c.executed, queue)
 	}
-	slices.SortFunc(fresh, older)
+	slices.SortFunc(fresh, worker.CompareAge)
 	return fresh, executed
-}
-
-// older orders Commands by their creation. Times have whole seconds only; a Command is never updated, so its resource version is that of
-// its creation.
-func older(a, b *busv1alpha1.Command) int {
-	if order, err := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion); err == nil {
-		return order
-	}
-	return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
 }
 
 // notice is an event to emit once its change is written.

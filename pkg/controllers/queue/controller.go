@@ -165,7 +165,7 @@ func (c *Controller) isEmpty(queue string) bool {
 
 func (c *Controller) queueHandler() cache.ResourceEventHandler {
 	parent := func(queue *schedulingv1beta1.Queue) {
-		if name := parentOf(queue); name != "" {
+		if name := queue.ParentName(); name != "" {
 			c.worker.Enqueue(name) // it may have its first child, or none any more
 		}
 	}
@@ -187,7 +187,7 @@ func (c *Controller) queueHandler() cache.ResourceEventHandler {
 			if last.Generation != next.Generation || last.UID != next.UID {
 				c.worker.Enqueue(everyQueue)
 			}
-			if parentOf(last) != parentOf(next) {
+			if last.ParentName() != next.ParentName() {
 				parent(last)
 				parent(next)
 			}
@@ -244,16 +244,5 @@ func (c *Controller) commandHandler() cache.ResourceEventHandler {
 }
 
 func indexByParent(obj any) ([]string, error) {
-	return []string{parentOf(obj.(*schedulingv1beta1.Queue))}, nil
-}
-
-// parentOf is the name of a queue's parent; "" for the root.
-func parentOf(queue *schedulingv1beta1.Queue) string {
-	switch {
-	case queue.Name == schedulingv1beta1.RootQueue:
-		return ""
-	case queue.Spec.Parent == "":
-		return schedulingv1beta1.RootQueue
-	}
-	return queue.Spec.Parent
+	return []string{obj.(*schedulingv1beta1.Queue).ParentName()}, nil
 }

@@ -135,12 +135,12 @@ func builtIn(name string) *schedulingv1beta1.Queue {
 
 // parentShut says whether the parent of a queue takes no work. A parent that does not exist does not close anything.
 func (c *Controller) parentShut(queue *schedulingv1beta1.Queue) bool {
-	name := parentOf(queue)
+	name := queue.ParentName()
 	parent, err := c.queues.Get(name)
 	if name == "" || err != nil {
 		return false
 	}
-	return isShut(c.written.Latest(name, parent).Status.State)
+	return c.written.Latest(name, parent).Status.State.IsShut()
 }
 
 // hasChildren says whether a queue is the parent of others.
@@ -169,8 +169,8 @@ func (c *Controller) write(ctx context.Context, queue *schedulingv1beta1.Queue, 
 // writeMeta sets the parent of a queue that has none, and the mark. It labels a queue that takes no Jobs.
 func (c *Controller) writeMeta(ctx context.Context, queue *schedulingv1beta1.Queue, after facts) (*schedulingv1beta1.Queue, error) {
 	patch, metadata := map[string]any{}, map[string]any{}
-	if queue.Spec.Parent == "" && parentOf(queue) != "" {
-		patch["spec"] = map[string]any{"parent": parentOf(queue)}
+	if queue.Spec.Parent == "" && queue.ParentName() != "" {
+		patch["spec"] = map[string]any{"parent": queue.ParentName()}
 	}
 	mark, marked := queue.Annotations[schedulingv1beta1.ClosedByParentAnnotation]
 	if want := strconv.FormatBool(after.closedByParent); mark != want && (marked || after.closedByParent) {

@@ -74,8 +74,3 @@ func (f facts) takesNoJobs() string {
 	}
 	return ""
 }
-
-// isShut says whether a queue takes no work.
-func isShut(state schedulingv1beta1.QueueState) bool {
-	return state == schedulingv1beta1.QueueStateClosing || state == schedulingv1beta1.QueueStateClosed
-}

@@ -9,6 +9,7 @@ import (
 
 	busv1alpha1 "github.com/muster-sched/muster/pkg/apis/bus/v1alpha1"
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
+	"github.com/muster-sched/muster/pkg/controllers/worker"
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
 
@@ -171,8 +172,8 @@ func TestTargetQueue(t *testing.T) {
 func TestOlder(t *testing.T) {
 	a, b := commandFor("q", "CloseQueue"), commandFor("q", "OpenQueue")
 	a.ResourceVersion, b.ResourceVersion = "9", "10"
-	assert.Negative(t, older(a, b))
-	assert.Positive(t, older(b, a))
+	assert.Negative(t, worker.CompareAge(a, b))
+	assert.Positive(t, worker.CompareAge(b, a))
 }
 
 func TestCountPhases(t *testing.T) {

@@ -81,7 +81,7 @@ func (c *Controller) sayIfValid(status *schedulingv1beta1.QueueStatus, queue *sc
 	if s.Fault == nil {
 		spec := queue.Spec.DeepCopy()
 		extension(status).LastValid = &schedulingv1beta1.QueueTerms{
-			Parent: parentOf(queue), Guarantee: spec.Guarantee.Resource, Deserved: spec.Deserved, Capability: spec.Capability,
+			Parent: queue.ParentName(), Guarantee: spec.Guarantee.Resource, Deserved: spec.Deserved, Capability: spec.Capability,
 		}
 	}
 	last := meta.FindStatusCondition(status.Conditions, condition.Type)

@@ -45,7 +45,7 @@ func (t *Tracker) settleGroups(groups []string) {
 		return
 	}
 	for _, pod := range t.Pods() {
-		if slices.Contains(groups, ledger.GroupOf(pod)) {
+		if slices.Contains(groups, ledger.PrimeHubGroupOf(pod)) {
 			t.settlePod(groupKey(pod.Namespace, pod.Name))
 		}
 	}
@@ -99,7 +99,7 @@ func (t *Tracker) onPodDelete(obj any) {
 }
 
 func indexByGroup(obj any) ([]string, error) {
-	if group := GroupOf(obj.(*corev1.Pod)); group != "" {
+	if group := PodGroupOf(obj.(*corev1.Pod)); group != "" {
 		return []string{group}, nil
 	}
 	return nil, nil

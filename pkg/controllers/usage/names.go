@@ -10,10 +10,10 @@ import (
 	"github.com/muster-sched/muster/pkg/resources"
 )
 
-// GroupOf is the "<namespace>/<name>" of the PodGroup that a pod names, or "". A pod of a native pod group is the native plugin's, whatever
+// PodGroupOf is the "<namespace>/<name>" of the PodGroup that a pod names, or "". A pod of a native pod group is the native plugin's, whatever
 // its annotations say. So the scheduler sees it, too. No PodGroup can have a name with a slash: entries under it would never be read. The
 // scheduler has the pod wait for its PodGroup, as it lets pods without one pass.
-func GroupOf(pod *corev1.Pod) string {
+func PodGroupOf(pod *corev1.Pod) string {
 	name := pod.Annotations[schedulingv1beta1.GroupNameAnnotation]
 	if name == "" || strings.Contains(name, "/") || pod.Spec.SchedulingGroup != nil {
 		return ""

@@ -11,10 +11,10 @@ import (
 )
 
 func TestGroupOf(t *testing.T) {
-	assert.Equal(t, "default/g", GroupOf(mustertesting.MakePod("p").Group("g").Obj()))
-	assert.Empty(t, GroupOf(mustertesting.MakePod("p").Obj()))
-	assert.Empty(t, GroupOf(mustertesting.MakePod("p").Group("g").NativeGroup("native").Obj()), "it is the native plugin's")
-	assert.Empty(t, GroupOf(mustertesting.MakePod("p").Group("g/x").Obj()), "no PodGroup can be called that")
+	assert.Equal(t, "default/g", PodGroupOf(mustertesting.MakePod("p").Group("g").Obj()))
+	assert.Empty(t, PodGroupOf(mustertesting.MakePod("p").Obj()))
+	assert.Empty(t, PodGroupOf(mustertesting.MakePod("p").Group("g").NativeGroup("native").Obj()), "it is the native plugin's")
+	assert.Empty(t, PodGroupOf(mustertesting.MakePod("p").Group("g/x").Obj()), "no PodGroup can be called that")
 }
 
 func TestMinimumOf(t *testing.T) {

@@ -358,7 +358,7 @@ func (t *Tracker) settle(pod *corev1.Pod) {
 
 // seatOf is the new count of a pod that takes a seat, after its last one.
 func (t *Tracker) seatOf(pod *corev1.Pod, last seat) seat {
-	group := GroupOf(pod)
+	group := PodGroupOf(pod)
 	return seat{
 		group:   group,
 		account: t.accountOf(pod, group, last),

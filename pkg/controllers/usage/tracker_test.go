@@ -488,15 +488,15 @@ func (w *world) fromStores() (charged, taken map[string]*big.Int) {
 	charged, taken = map[string]*big.Int{"q": {}, "r": {}}, map[string]*big.Int{}
 	for _, obj := range w.pods.GetIndexer().List() {
 		pod := obj.(*corev1.Pod)
-		if !TakesSeat(pod) || GroupOf(pod) == "" {
+		if !TakesSeat(pod) || PodGroupOf(pod) == "" {
 			continue
 		}
 		cpu := big.NewInt(resources.PodRequests(pod)[corev1.ResourceCPU])
-		if taken[GroupOf(pod)] == nil {
-			taken[GroupOf(pod)] = new(big.Int)
+		if taken[PodGroupOf(pod)] == nil {
+			taken[PodGroupOf(pod)] = new(big.Int)
 		}
-		taken[GroupOf(pod)].Add(taken[GroupOf(pod)], cpu)
-		g, exists, _ := w.podGroups.GetIndexer().GetByKey(GroupOf(pod))
+		taken[PodGroupOf(pod)].Add(taken[PodGroupOf(pod)], cpu)
+		g, exists, _ := w.podGroups.GetIndexer().GetByKey(PodGroupOf(pod))
 		if exists && pod.Status.Phase == corev1.PodRunning {
 			queue := QueueOf(g.(*schedulingv1beta1.PodGroup))
 			charged[queue].Add(charged[queue], cpu)

@@ -94,12 +94,7 @@ func currentCondition(group *schedulingv1beta1.PodGroup) *schedulingv1beta1.PodG
 	if group == nil {
 		return nil
 	}
-	var current *schedulingv1beta1.PodGroupCondition
-	for i := range group.Status.Conditions {
-		if c := &group.Status.Conditions[i]; current == nil || !c.LastTransitionTime.Before(&current.LastTransitionTime) {
-			current = c
-		}
-	}
+	current := schedulingv1beta1.CurrentCondition(group.Status.Conditions)
 	if current == nil || current.Type == schedulingv1beta1.PodGroupScheduled {
 		return nil
 	}

@@ -161,7 +161,7 @@ func (q *Quota) AccountOf(pod *corev1.Pod) string {
 // pod. So the pod counts against the quota of the group, and nothing of the group is evicted for it.
 func (q *Quota) IsChargedByLabel(pod *corev1.Pod) bool {
 	_, written := pod.Annotations[schedulingv1beta1.ChargedToAnnotation]
-	if written || pod.Annotations[schedulingv1beta1.QueueNameAnnotation] != "" || ledger.GroupOf(pod) == "" {
+	if written || pod.Annotations[schedulingv1beta1.QueueNameAnnotation] != "" || ledger.PrimeHubGroupOf(pod) == "" {
 		return false
 	}
 	q.t.mu.Lock()
@@ -234,7 +234,7 @@ type Charged struct {
 // without, whatever its user writes on it before the binding or later. But a group of PrimeHub may get its queue later.
 func (c Charged) Annotations(pod *corev1.Pod) map[string]string {
 	annotations := map[string]string{}
-	if _, forged := pod.Annotations[schedulingv1beta1.ChargedToAnnotation]; forged || c != (Charged{}) || ledger.GroupOf(pod) == "" {
+	if _, forged := pod.Annotations[schedulingv1beta1.ChargedToAnnotation]; forged || c != (Charged{}) || ledger.PrimeHubGroupOf(pod) == "" {
 		annotations[schedulingv1beta1.ChargedToAnnotation] = c.Account
 	}
 	if _, forged := pod.Annotations[schedulingv1beta1.BoundForAnnotation]; forged || c.PodGroup != "" {
@@ -359,7 +359,7 @@ func (q *Quota) chargeGroups(groups []string) (e gang.Effects) {
 	}
 	pods, _ := q.t.podLister.List(labels.Everything()) // a lister never fails
 	for _, pod := range pods {
-		if _, isMember := gang.KeyOf(pod); (!isMember || q.t.isOfOthers(pod)) && slices.Contains(groups, ledger.GroupOf(pod)) {
+		if _, isMember := gang.KeyOf(pod); (!isMember || q.t.isOfOthers(pod)) && slices.Contains(groups, ledger.PrimeHubGroupOf(pod)) {
 			e.Add(q.charge(pod, nil, nil))
 		}
 	}

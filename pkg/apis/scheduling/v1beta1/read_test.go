@@ -23,9 +23,9 @@ func TestShutQueues(t *testing.T) {
 
 func TestTheCurrentConditionOfAPodGroup(t *testing.T) {
 	at := func(seconds int64) metav1.Time { return metav1.NewTime(time.Unix(seconds, 0)) }
-	assert.Nil(t, (&PodGroupStatus{}).Current())
-	status := &PodGroupStatus{Conditions: []PodGroupCondition{
+	assert.Nil(t, CurrentCondition(nil))
+	conditions := []PodGroupCondition{
 		{Reason: "a", LastTransitionTime: at(1)}, {Reason: "b", LastTransitionTime: at(3)}, {Reason: "c", LastTransitionTime: at(3)}, {Reason: "d", LastTransitionTime: at(2)},
-	}}
-	assert.Equal(t, "c", status.Current().Reason, "the last one of two at the same time")
+	}
+	assert.Equal(t, "c", CurrentCondition(conditions).Reason, "the last one of two at the same time")
 }
