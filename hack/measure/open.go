@@ -9,9 +9,9 @@ var open = map[string]int{
 
 	"files in one knot: pkg/placement": 12,
 
-	"lines of the scheduler and of what it shares with admission": 21553,
-	"lines of pkg/controllers/job + pkg/job/plan":                 5420,
+	"lines of the scheduler and of what it shares with admission": 21609,
+	"lines of pkg/controllers/job + pkg/job/plan":                 5406,
 
 	"concepts: gang admission":                37,
-	"sentences of comments that are too long": 175,
+	"sentences of comments that are too long": 168,
 }
