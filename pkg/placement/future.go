@@ -13,23 +13,38 @@ import (
 type waiting struct {
 	avoid       sets.Set[string] // nodes that are not used
 	keepEndless bool             // pods that never end by themselves are not waited for
+	keepOwn     bool             // pods of the gang's own queue are not waited for
 }
 
-// chooseReservation chooses the places to reserve for a gang that does not fit. It is nil if there are none even when all pods that it may wait
-// for have ended. If possible it avoids nodes with pods that never end by themselves, and nodes that are to be avoided.
+// ways are the selections to try, the best first.
+func (p *Problem) ways(avoid sets.Set[string]) (ways []waiting) {
+	owns, avoids := []bool{false}, []sets.Set[string]{nil}
+	if p.OwnQueue != nil {
+		owns = []bool{true, false}
+	}
+	if avoid.Len() > 0 {
+		avoids = []sets.Set[string]{avoid, nil}
+	}
+	for _, keepOwn := range owns {
+		for _, avoid := range avoids {
+			ways = append(ways, waiting{avoid, true, keepOwn}, waiting{avoid, false, keepOwn})
+		}
+	}
+	return ways
+}
+
+// chooseReservation chooses the places to reserve for a gang that does not fit; nil if there are none even when all pods that it may wait
+// for have ended. If possible it waits for no pods of the gang's own queue. It avoids nodes with pods that never end by themselves, and nodes
+// that are to be avoided, if it can.
 func (v *view) chooseReservation() *Places {
 	before := v.reservedPlaces()
 	avoid := v.problem.Avoid.Clone()
 	if v.problem.Renew {
 		before = v.withoutLate(before, avoid)
 	}
-	options := []waiting{{nil, true}, {nil, false}}
-	if avoid.Len() > 0 {
-		options = append([]waiting{{avoid, true}, {avoid, false}}, options...)
-	}
-	for _, w := range options {
+	for _, w := range v.problem.ways(avoid) {
 		if places, ok := v.placesLater(w, before); ok {
-			return &Places{Of: v.nodesOf(places), Avoid: w.avoid}
+			return &Places{Of: v.nodesOf(places), Avoid: w.avoid, AwaitsOwn: v.problem.OwnQueue != nil && !w.keepOwn}
 		}
 	}
 	return nil
@@ -37,7 +52,7 @@ func (v *view) chooseReservation() *Places {
 
 // placesLater finds places on which the gang fits in the end, the earlier ones if possible.
 func (v *view) placesLater(w waiting, before [][]Place) ([][]Place, bool) {
-	later := v.later(w.keepEndless)
+	later := v.later(w)
 	if v.constraints != nil {
 		s := later.newSearch()
 		s.avoid = w.avoid
@@ -98,14 +113,14 @@ func (v *view) withoutLate(before [][]Place, avoid sets.Set[string]) [][]Place {
 }
 
 // later is the cluster as it will be. The pods that a reservation may wait for have ended, and held room is given back.
-func (v *view) later(keepEndless bool) *view {
+func (v *view) later(w waiting) *view {
 	later := v.whatIf()
 	later.ended.withoutNominated = true
 	for n, info := range v.infos {
 		later.nodes[n].Free.Add(v.problem.Held[v.nodes[n].Name])
 		later.nodes[n].Free.Add(v.nominated[n])
 		for _, pod := range info.GetPods() {
-			if !v.problem.stays(pod.GetPod(), keepEndless) {
+			if !v.problem.stays(pod.GetPod(), w) {
 				later.remove(n, pod, freedBy(pod, v.names))
 			}
 		}
@@ -113,9 +128,9 @@ func (v *view) later(keepEndless bool) *view {
 	return later
 }
 
-// stays says whether a reservation does not wait for a pod. It has a higher priority, is tied to its node or is of the gang itself. With
-// keepEndless that is so, too, for single pods that never end by themselves.
-func (p *Problem) stays(pod *corev1.Pod, keepEndless bool) bool {
+// stays says whether a reservation does not wait for a pod: it has a higher priority, is tied to its node or is of the gang itself. The same
+// holds for pods that the selection keeps: pods of the own queue, and single pods that never end by themselves.
+func (p *Problem) stays(pod *corev1.Pod, w waiting) bool {
 	switch {
 	case p.SameGang != nil && p.SameGang(pod):
 		return true
@@ -123,10 +138,12 @@ func (p *Problem) stays(pod *corev1.Pod, keepEndless bool) bool {
 		return true
 	case pod.Annotations[corev1.MirrorPodAnnotationKey] != "":
 		return true
+	case w.keepOwn && p.OwnQueue(pod):
+		return true
 	case p.InGang != nil && p.InGang(pod):
 		return false
 	}
-	return keepEndless && pod.Spec.RestartPolicy == corev1.RestartPolicyAlways && pod.DeletionTimestamp == nil
+	return w.keepEndless && pod.Spec.RestartPolicy == corev1.RestartPolicyAlways && pod.DeletionTimestamp == nil
 }
 
 // isTooLarge says whether some demand exceeds the total of the nodes that take its pods, even when they are empty.

@@ -70,11 +70,11 @@ func TestPodsThatAReservationWaitsFor(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, test.waits, !problem.stays(test.pod, false))
-			assert.Equal(t, test.waitsIfIdeal, !problem.stays(test.pod, true))
+			assert.Equal(t, test.waits, !problem.stays(test.pod, waiting{}))
+			assert.Equal(t, test.waitsIfIdeal, !problem.stays(test.pod, waiting{keepEndless: true}))
 		})
 	}
-	assert.False(t, (&Problem{}).stays(running("p", "1"), true), "the functions may be nil")
+	assert.False(t, (&Problem{}).stays(running("p", "1"), waiting{keepEndless: true}), "the functions may be nil")
 }
 
 func TestWhichGangsAreTooLarge(t *testing.T) {
@@ -208,6 +208,33 @@ func TestPlacesToReserve(t *testing.T) {
 			require.NotNil(t, places)
 			assert.Equal(t, test.places, places.Of)
 			assert.ElementsMatch(t, test.avoided, places.Avoid.UnsortedList())
+		})
+	}
+}
+
+// TestAReservationWaitsForItsOwnQueueLast: it takes other nodes if there are some, and says so if there are none.
+func TestAReservationWaitsForItsOwnQueueLast(t *testing.T) {
+	own := func(p *corev1.Pod) { p.Labels = map[string]string{"queue": "own"} }
+	isOwn := func(p *corev1.Pod) bool { return p.Labels["queue"] == "own" }
+	for name, c := range map[string]struct {
+		nodes     []fwk.NodeInfo
+		isOwn     func(*corev1.Pod) bool
+		node      string
+		awaitsOwn bool
+	}{
+		"another queue":         {[]fwk.NodeInfo{nodeWith("n1", running("p", "3", own)), nodeWith("n2", running("q", "4"))}, isOwn, "n2", false},
+		"its own queue":         {[]fwk.NodeInfo{nodeWith("n1", running("p", "3", own)), nodeWith("n2", running("q", "4", daemon))}, isOwn, "n1", true},
+		"its own never end":     {[]fwk.NodeInfo{nodeWith("n1", running("p", "3", own, endless))}, isOwn, "n1", true},
+		"beside its own":        {[]fwk.NodeInfo{nodeWith("n1", running("p", "1", own), running("q", "2"))}, isOwn, "n1", false},
+		"a gang without queues": {[]fwk.NodeInfo{nodeWith("n1", running("p", "3", own)), nodeWith("n2", running("q", "4"))}, nil, "n1", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			problem := &Problem{Members: []*gang.Member{memberFor(running("a", "2"))}, OwnQueue: c.isOwn}
+			m := &members{classes: [][]*gang.Member{problem.Members}, demands: []Demand{{Requests: problem.Members[0].Requests, Count: 1}}}
+			places := newView(t.Context(), &cpuProfile{}, problem, m, c.nodes).chooseReservation()
+			require.NotNil(t, places)
+			assert.Equal(t, map[types.UID]string{"a": c.node}, places.Of)
+			assert.Equal(t, c.awaitsOwn, places.AwaitsOwn)
 		})
 	}
 }

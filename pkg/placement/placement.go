@@ -31,6 +31,9 @@ type Problem struct {
 	// InGang says whether a pod on a node is of any gang, which ends with its job. It is nil if none is. A reservation waits for other pods that
 	// are always restarted only if there is no other way.
 	InGang func(*corev1.Pod) bool
+	// OwnQueue says whether a pod on a node is of the gang's own queue; nil if none is. A reservation waits for these pods only if there is no
+	// other way.
+	OwnQueue func(*corev1.Pod) bool
 	// Priority of the gang.
 	Priority int32
 	// Held is, for each node, what is assumed by other gangs' attempts and reserved against this gang.
@@ -96,6 +99,8 @@ type Places struct {
 	Of map[types.UID]string
 	// Avoid are the nodes that were avoided.
 	Avoid sets.Set[string]
+	// AwaitsOwn: pods of the gang's own queue must end before it fits there.
+	AwaitsOwn bool
 }
 
 // Planner solves problems with the filters of one scheduling profile. It is used by one scheduling cycle at a time.

@@ -49,8 +49,27 @@ type Claim struct {
 	Want resources.List
 	// Started: the gang has started, and the amount is for further members.
 	Started bool
+	// Own: nothing is kept from queues beside or above.
+	Own bool
 	// Beside: nothing is reserved for the gang, but its whole amount must stay free beside all that is reserved. Such claims are not added up.
 	Beside bool
+}
+
+// The order in which claims are added up. Claims in their own queue only come last, so that they take nothing of what others keep above it.
+const (
+	claimsOthers = iota
+	claimsStarted
+	claimsOwn
+)
+
+func (c *Claim) turn() int {
+	switch {
+	case c.Own:
+		return claimsOwn
+	case c.Started:
+		return claimsStarted
+	}
+	return claimsOthers
 }
 
 // Reserved is what is reserved in each queue, by its name.
@@ -255,10 +274,10 @@ func (t *Tree) Room(name string, want resources.List, ahead ...Claim) *Shortage 
 		return shortage
 	}
 	reserved := Reserved{}
-	for _, started := range []bool{false, true} {
+	for _, turn := range []int{claimsOthers, claimsStarted, claimsOwn} {
 		claims := 0
 		for _, claim := range ahead {
-			if claim.Started == started && !claim.Beside {
+			if claim.turn() == turn && !claim.Beside {
 				t.AddReserved(reserved, claim)
 				claims++
 			}
@@ -267,7 +286,7 @@ func (t *Tree) Room(name string, want resources.List, ahead ...Claim) *Shortage 
 			continue
 		}
 		if shortage := t.RoomBesideReserved(reserved, name, want); shortage != nil {
-			shortage.BehindStarted = started
+			shortage.BehindStarted = turn == claimsStarted
 			return shortage
 		}
 	}
@@ -312,6 +331,9 @@ func (t *Tree) AddReserved(reserved Reserved, claim Claim) {
 	amount, path := claim.Want, t.path(t.find(claim.Queue))
 	kept := t.keptOn(path)
 	for _, node := range path {
+		if claim.Own && QueueOf(node.name) != QueueOf(claim.Queue) {
+			return
+		}
 		amount = t.freeOf(node, amount, reserved[node.name], kept[node])
 		sum := reserved[node.name].Clone()
 		sum.Add(amount)

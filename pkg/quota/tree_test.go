@@ -320,3 +320,24 @@ func TestTheFirstShortResourceByNameIsReported(t *testing.T) {
 		require.Equal(t, Shortage{Queue: "q", Resource: "b", Want: 2, Free: 1, Limit: 1}, *tree.Room("q", want))
 	}
 }
+
+// TestAClaimInItsOwnQueueKeepsNothingFromOthers: it takes nothing either of what other claims of the queue keep above it.
+func TestAClaimInItsOwnQueueKeepsNothingFromOthers(t *testing.T) {
+	tree := NewTree()
+	tree.Set("org", Terms{Capability: cpu(10000)})
+	tree.Set("q", Terms{Parent: "org", Capability: cpu(6000), EachUser: cpu(6000)})
+	tree.Set("below", Terms{Parent: "q"})
+	tree.Set("beside", Terms{Parent: "org"})
+	for _, account := range []string{"q", Account("q", "amy")} {
+		own := Claim{Queue: account, Want: cpu(4000), Own: true}
+		assert.Nil(t, tree.Room("beside", cpu(10000), own))
+		for _, queue := range []string{"q", "below"} {
+			assert.Nil(t, tree.Room(queue, cpu(2000), own))
+			assert.NotNil(t, tree.Room(queue, cpu(3000), own))
+		}
+		started := Claim{Queue: "q", Want: cpu(6000), Started: true}
+		shortage := tree.Room("beside", cpu(5000), own, started)
+		assert.True(t, shortage != nil && shortage.BehindStarted)
+		assert.Nil(t, tree.Room("beside", cpu(4000), own, started))
+	}
+}

@@ -175,7 +175,7 @@ func TestTheListOfWaitingGangs(t *testing.T) {
 						needs = append(needs, namedNeed(key))
 					}
 				}
-				assert.ElementsMatch(t, needs, b.Holds(priority, now, all))
+				assert.ElementsMatch(t, needs, b.Holds("", priority, now, all))
 			}
 		}
 	})

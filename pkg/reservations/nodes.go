@@ -18,6 +18,8 @@ const repairPriority = 2_000_000_000 - 1
 type Nodes[K comparable] struct {
 	// Key is the gang.
 	Key K
+	// Queue of the gang, "" for none.
+	Queue string
 	// Priority: gangs and pods of a higher one may take the reserved room.
 	Priority int32
 	// Version of the amounts.
@@ -27,8 +29,22 @@ type Nodes[K comparable] struct {
 	// Amounts is the reserved room on each node.
 	Amounts map[string]resources.List
 
-	avoid sets.Set[string] // nodes on which the gang has waited without success
-	since time.Time        // when the gang began to wait for these nodes
+	awaitsOwn bool             // pods of its own queue must end before the gang fits
+	avoid     sets.Set[string] // nodes on which the gang has waited without success
+	since     time.Time        // when the gang began to wait for these nodes
+	chosenAt  time.Time        // when places were chosen last
+}
+
+// Choice is a choice of places for a gang.
+type Choice struct {
+	// Places has the node of each member.
+	Places map[types.UID]string
+	// Amounts is the members' requests on each node.
+	Amounts map[string]resources.List
+	// Avoid are nodes on which the gang has waited without success.
+	Avoid sets.Set[string]
+	// AwaitsOwn: the gang fits there only when pods of its own queue have ended.
+	AwaitsOwn bool
 }
 
 // On says whether room is reserved on a node.
@@ -51,37 +67,69 @@ func (n *Nodes[K]) Bars(node string, free, requests resources.List) bool {
 	return false
 }
 
-// Nodes returns the reservation of nodes, nil if there is none.
-func (b *Book[K]) Nodes() *Nodes[K] { return b.nodes }
+// Nodes returns the reservation that holds against all queues, nil if there is none.
+func (b *Book[K]) Nodes() *Nodes[K] {
+	if b.turns.holder == nil {
+		return nil
+	}
+	return b.nodes[b.turns.holder.rank.Queue]
+}
+
+// NodesAgainst returns the reservations that hold against gangs and pods of a queue, "" for none: that of the queue, and that against all.
+func (b *Book[K]) NodesAgainst(queue string) (against []*Nodes[K]) {
+	all := b.Nodes()
+	if all != nil {
+		against = append(against, all)
+	}
+	if own := b.nodes[queue]; own != nil && own != all && queue != "" {
+		against = append(against, own)
+	}
+	return against
+}
 
 // IsHolder says whether places are reserved for a gang.
-func (b *Book[K]) IsHolder(key K) bool { return b.nodes != nil && b.nodes.Key == key }
+func (b *Book[K]) IsHolder(key K) bool {
+	w := b.gangs[key]
+	return w != nil && b.holds(w)
+}
 
-// ReserveNodes reserves places for a gang, in place of the last reservation. amounts is the members' requests on each node.
-func (b *Book[K]) ReserveNodes(key K, places map[types.UID]string, amounts map[string]resources.List, avoid sets.Set[string], now time.Time) {
+func (b *Book[K]) holds(w *waiting[K]) bool {
+	n := b.nodes[w.rank.Queue]
+	return n != nil && n.Key == w.key
+}
+
+// ReserveNodes reserves places for a gang, in place of the last reservation of its queue.
+func (b *Book[K]) ReserveNodes(key K, c Choice, now time.Time) {
 	w := b.gangs[key]
 	if w == nil {
 		return
 	}
 	b.settled(key)
-	old := b.nodes
-	next := &Nodes[K]{Key: key, Priority: w.rank.Priority, Places: places, Amounts: amounts, avoid: avoid, since: now}
+	b.noteStarving(w, now)
+	queue := w.rank.Queue
+	old := b.nodes[queue]
+	if old != nil && old.Key != key {
+		b.dropNodes(b.gangs[old.Key])
+		old = nil
+	}
+	next := &Nodes[K]{Key: key, Queue: queue, Priority: w.rank.Priority, Places: c.Places, Amounts: c.Amounts, awaitsOwn: c.AwaitsOwn, avoid: c.Avoid,
+		since: now, chosenAt: now}
 	if w.rank.Repair {
 		next.Priority = repairPriority
 	}
-	b.chosenAt = now
-	if old != nil && old.Key == key && now.Sub(old.since) < b.renewal() {
+	if old != nil && now.Sub(old.since) < b.renewal() {
 		next.since = old.since
 	}
-	b.nodes = next
-	if old != nil && old.Key == key && maps.EqualFunc(old.Amounts, amounts, resources.List.Equal) {
+	b.nodes[queue] = next
+	if old != nil && maps.EqualFunc(old.Amounts, c.Amounts, resources.List.Equal) {
 		next.Version = old.Version
-		return
+	} else {
+		b.version++
+		next.Version = b.version
+		b.events.RoomFreed = b.events.RoomFreed || old != nil
+		b.events.HoldFreed = true // other nodes need not be left to the gang any more
 	}
-	b.version++
-	next.Version = b.version
-	b.events.RoomFreed = b.events.RoomFreed || old != nil
-	b.events.HoldFreed = true // other nodes need not be left to the gang any more
+	b.settleTurn(now)
 }
 
 // GiveUp reserves no places for a gang until it is time to look again. The next gang in order has its turn.
@@ -91,13 +139,13 @@ func (b *Book[K]) GiveUp(key K, now time.Time) {
 		return
 	}
 	b.settled(key)
-	b.chosenAt = now
 	w.room.givenUp = true
 	w.room.retryAt = now.Add(b.retryAfter(w.room.retries))
 	w.room.retries++
 	b.leaveRoom(w)
 	b.endQuotaTurn(w, now)
-	b.decideFirst(now)
+	b.decideFirst(w.rank.Queue, now)
+	b.settleTurn(now)
 }
 
 // settled says that a gang's places need no new decision.
@@ -107,45 +155,65 @@ func (b *Book[K]) settled(key K) {
 
 // leaveRoom takes a gang off the list of gangs that lack room.
 func (b *Book[K]) leaveRoom(w *waiting[K]) {
-	if b.room.remove(w) {
+	if leave(b.room, w.rank.Queue, w) {
 		b.events.HoldFreed = true
 	}
-	if b.IsHolder(w.key) {
-		b.nodes, b.events.RoomFreed = nil, true
+	b.dropNodes(w)
+}
+
+// dropNodes ends the reservation of a gang, if it has one.
+func (b *Book[K]) dropNodes(w *waiting[K]) {
+	if b.holds(w) {
+		delete(b.nodes, w.rank.Queue)
+		b.events.RoomFreed = true
+	}
+	if b.turns.holder == w {
+		b.turns.end()
 	}
 }
 
-// firstStarving returns the first gang that lacks room if it is starving, else nil.
-func (b *Book[K]) firstStarving(now time.Time) *waiting[K] {
-	w := b.room.first()
-	if w == nil || !w.rank.Repair && w.reserved.IsZero() && !b.isStarving(&w.room, now) {
+// firstStarving returns the first gang of a queue that lacks room if it is starving, else nil.
+func (b *Book[K]) firstStarving(queue string, now time.Time) *waiting[K] {
+	line := b.room[queue]
+	if line == nil {
+		return nil
+	}
+	w := line.first()
+	if !w.rank.Repair && w.reserved.IsZero() && !b.isStarving(&w.room, now) {
 		return nil
 	}
 	return w
 }
 
-// decideFirst has the gang decided that should get a reservation of places.
-func (b *Book[K]) decideFirst(now time.Time) {
-	if w := b.firstStarving(now); w != nil && !b.IsHolder(w.key) {
+// decideFirst has the gang of a queue decided that should get a reservation of places.
+func (b *Book[K]) decideFirst(queue string, now time.Time) {
+	if w := b.firstStarving(queue, now); w != nil && !b.holds(w) {
 		b.events.Decide = append(b.events.Decide, w.key)
 	}
 }
 
-// Holds returns the needs on nodes of all waiting gangs of at least a priority that count. Surplus pods must not take it from them. Of equal needs it
-// returns one, so that thousands of gangs that are alike cost no more than one. A starving gang has places reserved for it, or waits for its
-// turn to have some. Surplus may take all other places. A gang under repair has places reserved from the beginning, but is evicted if it is
-// not completed soon. Surplus leaves other places to it, too.
-func (b *Book[K]) Holds(priority int32, now time.Time, counts func(key K) bool) []Need {
+// Holds returns the needs on nodes of all waiting gangs of at least a priority that count: surplus pods of a queue must not take it from
+// them. Of equal needs it returns one, so that thousands of gangs that are alike cost no more than one. A starving gang has places reserved
+// for it, or waits for its turn to have some: surplus may take all other places. A gang under repair has places reserved from the beginning,
+// but is evicted if it is not completed soon: surplus leaves other places to it, too.
+func (b *Book[K]) Holds(queue string, priority int32, now time.Time, counts func(key K) bool) []Need {
 	var needs []Need
 	kinds := sets.New[string]()
-	for w := range b.room.members {
-		if w.need == nil || w.rank.Priority < priority || !w.rank.Repair && b.IsHolder(w.key) || b.isStarving(&w.room, now) {
-			continue
-		}
-		if kind := w.need.Kind(); !kinds.Has(kind) && counts(w.key) {
-			kinds.Insert(kind)
-			needs = append(needs, w.need)
+	for _, line := range b.room {
+		for w := range line.members {
+			if w.need == nil || w.rank.Priority < priority || b.isLeftPlaces(queue, w) || b.isStarvingFor(queue, w, now) {
+				continue
+			}
+			if kind := w.need.Kind(); !kinds.Has(kind) && counts(w.key) {
+				kinds.Insert(kind)
+				needs = append(needs, w.need)
+			}
 		}
 	}
 	return needs
+}
+
+// isLeftPlaces says whether a queue leaves places to a gang that are reserved for it, so that all others are free.
+func (b *Book[K]) isLeftPlaces(queue string, w *waiting[K]) bool {
+	return !w.rank.Repair && b.holds(w) && (b.turns.holder == w || queue != "" && queue == w.rank.Queue)
 }

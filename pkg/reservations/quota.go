@@ -9,29 +9,28 @@ import (
 	"github.com/muster-sched/muster/pkg/quota"
 )
 
-// waitList is the list of the gangs that lack the quota of a queue.
-func (b *Book[K]) waitList(queue string) *list[K] {
-	waiters := b.quota[queue]
-	if waiters == nil {
-		made := newList[K]()
-		waiters = &made
-		b.quota[queue] = waiters
-	}
-	return waiters
+// lacksOwn says whether the gang lacks quota of its own queue, which no other queue beside or above may use.
+func (w *waiting[K]) lacksOwn() bool {
+	return w.lacks != nil && quota.QueueOf(w.lacks.Queue) == quota.QueueOf(w.claim.Queue)
+}
+
+// claimed is what gangs and pods leave to the gang, or surplus. Other queues leave it nothing while it lacks quota of its own queue. Where it
+// is reserved, they do so only if they have bypassed the gang, or it has waited too long.
+func (w *waiting[K]) claimed(surplus bool) quota.Claim {
+	claim := w.claim
+	claim.Own = w.lacksOwn() || !surplus && !w.quota.wide
+	return claim
 }
 
 // leaveQuota takes a gang off the list of gangs that lack quota. Its reservation ends.
 func (b *Book[K]) leaveQuota(w *waiting[K]) {
 	waiters := b.quota[w.claim.Queue]
-	if waiters == nil || !waiters.remove(w) {
+	if !leave(b.quota, w.claim.Queue, w) {
 		return
 	}
 	w.reserved, b.events.QuotaFreed = time.Time{}, true
 	if waiters.reserved == w {
 		waiters.reserved = nil
-	}
-	if waiters.members.Len() == 0 {
-		delete(b.quota, w.claim.Queue)
 	}
 }
 
@@ -42,7 +41,8 @@ func (b *Book[K]) settleQuota(queue string, now time.Time) {
 		return
 	}
 	w := waiters.first()
-	if w == nil || !w.reserved.IsZero() || !b.isStarving(&w.quota, now) {
+	w.quota.wide = b.isStarvingByOthers(&w.quota, now)
+	if !w.reserved.IsZero() || !b.isStarving(&w.quota, now) {
 		return
 	}
 	if other := waiters.reserved; other != nil { // one at a time
@@ -96,7 +96,7 @@ func (b *Book[K]) Claims(key K, priority int32, surplus bool) []quota.Claim {
 		if w.key == key {
 			break
 		}
-		claims = append(claims, w.claim)
+		claims = append(claims, w.claimed(surplus))
 	}
 	if surplus {
 		claims = append(claims, b.claimsBeside(priority)...)
@@ -115,7 +115,7 @@ func (b *Book[K]) claimsBeside(priority int32) (claims []quota.Claim) {
 				continue
 			}
 			kinds.Insert(w.kind)
-			claim := w.claim
+			claim := w.claimed(true)
 			claim.Beside = true
 			claims = append(claims, claim)
 		}

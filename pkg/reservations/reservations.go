@@ -1,12 +1,15 @@
 // Package reservations keeps the list of gangs that wait for room or for quota, and their reservations.
 //
 // Smaller gangs and single pods may bypass a gang that does not fit, but not for ever. A waiting gang that has been bypassed too often, or
-// has waited too long, is starving. For the first starving gang that lacks room, places on nodes are reserved. For the first one in each
-// queue that lacks quota, quota is reserved. The reservation holds against gangs and pods of the same and of lower priority. A gang that a
-// crash left below its minimum ranks first and counts as starving at once.
+// has waited too long, is starving. Room on nodes, or quota, is reserved for the first starving gang of each queue. The reservation holds
+// against gangs and pods of the same and of lower priority. A gang that a crash left below its minimum ranks first and counts as starving
+// at once.
 //
-// A reservation that does not help ends: quota is reserved in turns (quota.Turn). A gang that would not fit even after all pods have ended
-// that can is given up for a while.
+// A reservation always holds within the queue. It holds against other queues only if these have bypassed the gang, or it has waited too
+// long, and if it does not wait for what its own queue uses. Room is reserved against all for one queue at a time, in turns.
+//
+// A reservation that does not help ends: its turn ends (quota.Turn). A gang that would not fit even after all pods have ended that can is
+// given up for a while.
 //
 // The package is pure: it knows no lock, no client and no clock.
 package reservations
@@ -51,17 +54,26 @@ type Rank struct {
 	Since time.Time
 	// Seen numbers the gangs as they are first seen; it orders gangs of the same second.
 	Seen int64
+	// Name settles ties.
+	Name string
+	// Queue of the gang, "" for none. It does not matter for the order.
+	Queue string
 }
 
 // Compare is negative if a gang of this rank goes before one of the other.
 func (r Rank) Compare(other Rank) int {
+	return cmp.Or(r.compareClass(other), r.Since.Compare(other.Since), cmp.Compare(r.Seen, other.Seen), cmp.Compare(r.Name, other.Name))
+}
+
+// compareClass compares without age.
+func (r Rank) compareClass(other Rank) int {
 	switch {
 	case r.Repair && !other.Repair:
 		return -1
 	case other.Repair && !r.Repair:
 		return 1
 	}
-	return cmp.Or(cmp.Compare(other.Priority, r.Priority), r.Since.Compare(other.Since), cmp.Compare(r.Seen, other.Seen))
+	return cmp.Compare(other.Priority, r.Priority)
 }
 
 // Need is the room that a gang lacks on nodes.
@@ -84,6 +96,9 @@ type Start struct {
 	Amount resources.List
 }
 
+// isOf says whether the start is of a gang's own queue.
+func (s *Start) isOf(r Rank) bool { return r.Queue != "" && s.Rank.Queue == r.Queue }
+
 // bypasses says whether the start ranks behind a gang.
 func (s *Start) bypasses(r Rank) bool {
 	return r.Compare(s.Rank) < 0 || s.Surplus && s.Rank.Priority == r.Priority
@@ -103,14 +118,14 @@ type Events[K comparable] struct {
 
 // Book is the list of waiting gangs and the reservations. K names a gang.
 type Book[K comparable] struct {
-	bounds   Bounds
-	gangs    map[K]*waiting[K]
-	room     list[K]             // gangs that lack room
-	quota    map[string]*list[K] // queue -> gangs that lack its quota
-	nodes    *Nodes[K]           // places reserved, nil if there are none
-	version  int                 // of the amounts in nodes
-	chosenAt time.Time           // when places were chosen last
-	events   Events[K]
+	bounds  Bounds
+	gangs   map[K]*waiting[K]
+	room    map[string]*list[K]  // queue -> gangs that lack room
+	quota   map[string]*list[K]  // account -> gangs that lack its quota
+	nodes   map[string]*Nodes[K] // queue -> places that are reserved for its first gang
+	version int                  // of the amounts in nodes
+	turns   turns[K]
+	events  Events[K]
 }
 
 // waiting is a gang with its history since it was first found to lack room or quota.
@@ -125,21 +140,45 @@ type waiting[K comparable] struct {
 	claim      quota.Claim
 	kind       string    // equal for equal claims
 	reserved   time.Time // since when quota is reserved for it; zero if none is
+	turns      int       // that room was reserved for it against all queues, without success
 }
 
 // history is how long a gang has waited for room, or for quota.
 type history struct {
-	since    time.Time // when it was first found to lack it
-	bypassed int
-	retryAt  time.Time // it is given up until then
-	retries  int
-	givenUp  bool
-	starving bool // as last seen
+	since   time.Time // when it was first found to lack it
+	foreign time.Time // when it was first found to lack what other queues may use
+	byOwn   int       // starts of its own queue that have bypassed it
+	byOther int       // other starts that have bypassed it
+	retryAt time.Time // it is given up until then
+	retries int
+	givenUp bool
+	// starving and wide are isStarving and isStarvingByOthers as last seen.
+	starving, wide bool
+}
+
+// begin notes that a gang lacks something, and whether only its own queue may use that.
+func (h *history) begin(own bool, now time.Time) {
+	if h.since.IsZero() {
+		h.since = now
+	}
+	if !own && h.foreign.IsZero() {
+		h.foreign = now
+	}
+}
+
+// count counts a start that bypassed the gang.
+func (h *history) count(own bool) {
+	if own {
+		h.byOwn++
+	} else {
+		h.byOther++
+	}
 }
 
 // New makes an empty book.
 func New[K comparable]() *Book[K] {
-	return &Book[K]{gangs: map[K]*waiting[K]{}, quota: map[string]*list[K]{}, room: newList[K]()}
+	return &Book[K]{gangs: map[K]*waiting[K]{}, quota: map[string]*list[K]{}, room: map[string]*list[K]{}, nodes: map[string]*Nodes[K]{},
+		turns: turns[K]{ended: map[string]int{}}}
 }
 
 // SetBounds says from now on when a gang is starving.
@@ -155,17 +194,15 @@ func (b *Book[K]) TakeEvents() Events[K] {
 // WaitForRoom puts a gang on the list of gangs that lack room. need may be nil.
 func (b *Book[K]) WaitForRoom(key K, rank Rank, need Need, now time.Time) {
 	w := b.gang(key, rank)
-	if w.room.since.IsZero() {
-		w.room.since = now
-	}
+	w.room.begin(false, now)
 	w.need = need
 	if w.reserved.IsZero() {
 		b.leaveQuota(w)
 	}
 	if !w.room.givenUp {
-		b.room.add(w)
+		listIn(b.room, rank.Queue).add(w)
 	}
-	b.decideFirst(now)
+	b.decideFirst(rank.Queue, now)
 }
 
 // WaitForQuota puts a gang on the list of gangs that lack the quota of a queue. canNever says that the gang asks for more than the whole
@@ -179,14 +216,15 @@ func (b *Book[K]) WaitForQuota(key K, rank Rank, claim quota.Claim, lacks *quota
 	if w.claim.Queue != claim.Queue {
 		b.leaveQuota(w)
 	}
-	w.claim, w.kind, w.lacks = claim, fmt.Sprint(claim.Queue, claim.Want), lacks
-	if w.quota.since.IsZero() {
-		w.quota.since = now
-	}
+	wasOwn := w.lacksOwn()
+	w.claim, w.lacks = claim, lacks
+	w.kind = fmt.Sprint(claim.Queue, claim.Want, w.lacksOwn())
+	w.quota.begin(w.lacksOwn(), now)
+	b.events.QuotaFreed = b.events.QuotaFreed || !wasOwn && w.lacksOwn()
 	if canNever || rank.Repair || now.Before(w.quota.retryAt) {
 		b.leaveQuota(w)
 	} else {
-		b.waitList(claim.Queue).add(w)
+		listIn(b.quota, claim.Queue).add(w)
 	}
 	b.settleQuota(claim.Queue, now)
 }
@@ -210,12 +248,10 @@ func (b *Book[K]) HasQuota(key K, claim quota.Claim) {
 // TooLarge notes that a gang asks for more than all nodes have: reserving places for it would not help.
 func (b *Book[K]) TooLarge(key K, rank Rank, now time.Time) {
 	w := b.gang(key, rank)
-	if w.room.since.IsZero() {
-		w.room.since = now
-	}
+	w.room.begin(false, now)
 	b.leaveRoom(w)
 	b.endQuotaTurn(w, now)
-	b.decideFirst(now)
+	b.decideFirst(rank.Queue, now)
 }
 
 // Attempts notes that a gang has got places, and whether these are certain. It leaves the lists, but keeps its reservation.
@@ -250,8 +286,8 @@ func (b *Book[K]) Rerank(key K, rank Rank) {
 	}
 	repaired := w.rank.Repair && !rank.Repair
 	b.setRank(w, rank)
-	if repaired && b.IsHolder(key) {
-		b.nodes, b.events.RoomFreed = nil, true
+	if repaired {
+		b.dropNodes(w)
 	}
 }
 
@@ -290,24 +326,27 @@ func (b *Book[K]) ForgetQuota(key K) {
 	}
 }
 
-// Bypassed counts a start against the first gang that lacks room. It also counts against the first of each queue that lacks what the start
-// uses.
+// Bypassed counts a start against the first gang of each queue that lacks room. It also counts against the first of each queue that lacks
+// what the start uses.
 func (b *Book[K]) Bypassed(start *Start, now time.Time) {
-	for queue, line := range b.quota {
+	for account, line := range b.quota {
 		w := line.first()
 		if w == nil || w.lacks == nil || !start.bypasses(w.rank) {
 			continue
 		}
 		if slices.Contains(start.Path, w.lacks.Queue) && start.Amount[w.lacks.Resource] > 0 {
-			w.quota.bypassed++
-			b.settleQuota(queue, now)
+			w.quota.count(start.isOf(w.rank))
+			b.settleQuota(account, now)
 		}
 	}
-	if w := b.room.first(); w != nil && start.bypasses(w.rank) {
-		w.room.bypassed++
-		b.noteStarving(w, now)
-		b.decideFirst(now)
+	for queue, line := range b.room {
+		if w := line.first(); start.bypasses(w.rank) {
+			w.room.count(start.isOf(w.rank))
+			b.noteStarving(w, now)
+			b.decideFirst(queue, now)
+		}
 	}
+	b.settleTurn(now)
 }
 
 // Tick ends turns that are over, and has starving gangs decided.
@@ -326,13 +365,18 @@ func (b *Book[K]) Tick(now time.Time) {
 			b.events.Decide = append(b.events.Decide, w.key)
 		}
 	}
-	for w := range b.room.members {
-		b.noteStarving(w, now)
+	for queue, line := range b.room {
+		for w := range line.members {
+			b.noteStarving(w, now)
+		}
+		b.decideFirst(queue, now)
 	}
-	b.decideFirst(now)
-	if n := b.nodes; n != nil && now.Sub(n.since) >= b.renewal() {
-		b.events.Decide = append(b.events.Decide, n.Key)
+	for _, n := range b.nodes {
+		if now.Sub(n.since) >= b.renewal() {
+			b.events.Decide = append(b.events.Decide, n.Key)
+		}
 	}
+	b.settleTurn(now)
 }
 
 // gang returns the record of a waiting gang.
@@ -354,28 +398,49 @@ func (b *Book[K]) setRank(w *waiting[K], rank Rank) {
 	if rank.Priority < w.rank.Priority {
 		b.events.QuotaFreed = true // surplus need not leave quota to it any more
 	}
-	lists := []*list[K]{&b.room}
-	if line := b.quota[w.claim.Queue]; line != nil {
-		lists = append(lists, line)
+	if rank.Queue != w.rank.Queue {
+		b.dropNodes(w)
 	}
-	lists = slices.DeleteFunc(lists, func(l *list[K]) bool { return !l.remove(w) })
+	lacksRoom, ofQuota := leave(b.room, w.rank.Queue, w), b.quota[w.claim.Queue]
+	lacksQuota := ofQuota != nil && ofQuota.remove(w)
 	w.rank = rank
-	for _, l := range lists {
-		l.add(w)
+	if lacksRoom {
+		listIn(b.room, rank.Queue).add(w)
+	}
+	if lacksQuota {
+		ofQuota.add(w)
 	}
 }
 
 // isStarving says whether a gang has waited for long enough, or was bypassed often enough.
 func (b *Book[K]) isStarving(h *history, now time.Time) bool {
-	return b.bounds.Bypasses > 0 && h.bypassed >= b.bounds.Bypasses ||
-		b.bounds.Age > 0 && !h.since.IsZero() && now.Sub(h.since) >= b.bounds.Age
+	return b.bounds.Bypasses > 0 && h.byOwn+h.byOther >= b.bounds.Bypasses || b.isOld(h.since, now)
+}
+
+// isStarvingByOthers says whether that holds without what its own queue did.
+func (b *Book[K]) isStarvingByOthers(h *history, now time.Time) bool {
+	return b.bounds.Bypasses > 0 && h.byOther >= b.bounds.Bypasses || b.isOld(h.foreign, now)
+}
+
+func (b *Book[K]) isOld(since, now time.Time) bool {
+	return b.bounds.Age > 0 && !since.IsZero() && now.Sub(since) >= b.bounds.Age
+}
+
+// isStarvingFor says whether a gang that lacks room is starving in the eyes of a queue.
+func (b *Book[K]) isStarvingFor(queue string, w *waiting[K], now time.Time) bool {
+	if queue != "" && queue == w.rank.Queue {
+		return b.isStarving(&w.room, now)
+	}
+	return b.isStarvingByOthers(&w.room, now)
 }
 
 // noteStarving raises an event when a gang that lacks room begins to starve. Surplus may use the room that it needed.
 func (b *Book[K]) noteStarving(w *waiting[K], now time.Time) {
-	if !w.room.starving && b.isStarving(&w.room, now) {
-		w.room.starving, b.events.HoldFreed = true, true
+	starving, wide := b.isStarving(&w.room, now), b.isStarvingByOthers(&w.room, now)
+	if starving && !w.room.starving || wide && !w.room.wide {
+		b.events.HoldFreed = true
 	}
+	w.room.starving, w.room.wide = starving, wide
 }
 
 // renewal is how long a gang waits for the same reserved places.
@@ -398,7 +463,27 @@ type list[K comparable] struct {
 	reserved *waiting[K]
 }
 
-func newList[K comparable]() list[K] { return list[K]{members: sets.New[*waiting[K]]()} }
+// listIn returns a list by its name, an empty one if there is none.
+func listIn[K comparable](lists map[string]*list[K], name string) *list[K] {
+	l := lists[name]
+	if l == nil {
+		l = &list[K]{members: sets.New[*waiting[K]]()}
+		lists[name] = l
+	}
+	return l
+}
+
+// leave takes a gang off a list. It says whether the gang was on it.
+func leave[K comparable](lists map[string]*list[K], name string, w *waiting[K]) bool {
+	l := lists[name]
+	if l == nil || !l.remove(w) {
+		return false
+	}
+	if l.members.Len() == 0 {
+		delete(lists, name)
+	}
+	return true
+}
 
 func (l *list[K]) add(w *waiting[K]) {
 	if l.members.Len() > 0 && l.head == nil {
@@ -460,11 +545,12 @@ func (b *Book[K]) StandingOf(key K, now time.Time) Standing {
 	}
 	s := Standing{GivenUp: w.room.givenUp && now.Before(w.room.retryAt), QuotaReserved: !w.reserved.IsZero()}
 	if !b.IsHolder(key) {
-		s.Choose = b.firstStarving(now) == w
+		s.Choose = b.firstStarving(w.rank.Queue, now) == w
 		return s
 	}
-	s.Places, s.Avoid, s.Renew = b.nodes.Places, b.nodes.avoid, now.Sub(b.nodes.since) >= b.renewal()
-	left := placesPause - now.Sub(b.chosenAt)
+	n := b.nodes[w.rank.Queue]
+	s.Places, s.Avoid, s.Renew = n.Places, n.avoid, now.Sub(n.since) >= b.renewal()
+	left := placesPause - now.Sub(n.chosenAt)
 	if s.Choose = s.Renew || left <= 0; !s.Choose {
 		s.RetryIn = left
 	}

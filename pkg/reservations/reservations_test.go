@@ -41,13 +41,26 @@ func newBook(bypasses int, age time.Duration) *Book[string] {
 // isWaiting says whether a gang is on a list.
 func isWaiting(b *Book[string], key string) bool {
 	w := b.gangs[key]
-	return w != nil && (b.room.members.Has(w) || b.quota[w.claim.Queue] != nil && b.quota[w.claim.Queue].members.Has(w))
+	return w != nil && (lists(b.room, w.rank.Queue).Has(w) || lists(b.quota, w.claim.Queue).Has(w))
+}
+
+// lists are the gangs on a list.
+func lists(of map[string]*list[string], name string) sets.Set[*waiting[string]] {
+	if of[name] == nil {
+		return nil
+	}
+	return of[name].members
+}
+
+// on is a place of one core on a node.
+func on(node string) Choice {
+	return Choice{Places: map[types.UID]string{"pod": node}, Amounts: map[string]resources.List{node: cpu(1)}}
 }
 
 // reserveOn reserves a place on a node for a gang, and says whether the amounts have changed.
 func reserveOn(b *Book[string], key, node string, now time.Time) (changed bool) {
 	before := b.version
-	b.ReserveNodes(key, map[types.UID]string{"pod": node}, map[string]resources.List{node: cpu(1)}, nil, now)
+	b.ReserveNodes(key, on(node), now)
 	return b.version != before
 }
 
@@ -136,7 +149,7 @@ func TestSurplusIsToldWhenAGangBeginsToStarve(t *testing.T) {
 	}{{59, false, []Need{namedNeed("first"), namedNeed("second")}}, {60, true, []Need{namedNeed("second")}}, {61, false, []Need{namedNeed("second")}}, {70, true, nil}} {
 		b.Tick(at(step.at))
 		assert.Equal(t, step.freed, b.TakeEvents().HoldFreed, "after %d s", step.at)
-		assert.ElementsMatch(t, step.holds, b.Holds(0, at(step.at), all), "after %d s", step.at)
+		assert.ElementsMatch(t, step.holds, b.Holds("", 0, at(step.at), all), "after %d s", step.at)
 	}
 }
 
@@ -147,11 +160,11 @@ func TestEveryWaitingGangHoldsSurplusBack(t *testing.T) {
 		b.WaitForRoom(fmt.Sprint("older", i), rankAt(i), namedNeed("gpu"), at(i))
 	}
 	b.WaitForRoom("last", rankAt(100), namedNeed("cpu"), at(100))
-	assert.ElementsMatch(t, []Need{namedNeed("gpu"), namedNeed("cpu")}, b.Holds(0, at(100), all))
+	assert.ElementsMatch(t, []Need{namedNeed("gpu"), namedNeed("cpu")}, b.Holds("", 0, at(100), all))
 	b.Forget("older0")
-	assert.Len(t, b.Holds(0, at(100), all), 2, "others have the same need")
+	assert.Len(t, b.Holds("", 0, at(100), all), 2, "others have the same need")
 	b.Forget("last")
-	assert.Equal(t, []Need{namedNeed("gpu")}, b.Holds(0, at(100), all))
+	assert.Equal(t, []Need{namedNeed("gpu")}, b.Holds("", 0, at(100), all))
 }
 
 func TestSurplusIsToldWhenTheFirstOfAQueueAsksForLess(t *testing.T) {
@@ -249,7 +262,9 @@ func TestReservedNodesAreGivenBack(t *testing.T) {
 func TestPlacesAreChosenOnceASecondAndRenewed(t *testing.T) {
 	b := newBook(1, time.Minute)
 	b.WaitForRoom("g", rankAt(0), nil, at(0))
-	b.ReserveNodes("g", map[types.UID]string{"pod": "n"}, map[string]resources.List{"n": cpu(1)}, sets.New("avoided"), at(0))
+	choice := on("n")
+	choice.Avoid = sets.New("avoided")
+	b.ReserveNodes("g", choice, at(0))
 	s := b.StandingOf("g", at(0).Add(400*time.Millisecond))
 	assert.Equal(t, Standing{Places: map[types.UID]string{"pod": "n"}, Avoid: sets.New("avoided"), RetryIn: 600 * time.Millisecond}, s)
 	assert.True(t, b.StandingOf("g", at(1)).Choose)

@@ -40,7 +40,7 @@ type Snapshot struct {
 	begun    time.Time
 	retryIn  time.Duration // when places to reserve may be chosen again
 	unwoken  bool          // the gang is decided without an event that could help it
-	passes   bool          // what is reserved on nodes is left to the gang, which is within its share
+	leaves   sets.Set[int] // the versions of the reservations on nodes that the gang leaves alone
 }
 
 // Decisions are the steps of a scout's cycle.
@@ -75,6 +75,9 @@ func (c *Decisions) Snapshot(scoutPod *corev1.Pod) *Snapshot {
 		Held:     c.assumedByOthers(g, c.t.priorityOf(g)),
 		Exact:    g.retry.exact,
 		Reserved: standing.Places, Reserve: standing.Choose, Renew: standing.Renew, Avoid: standing.Avoid, GivenUp: standing.GivenUp,
+	}
+	if queue := c.t.Quota.queueOf(s.account); queue != "" {
+		s.Problem.OwnQueue = func(pod *corev1.Pod) bool { return c.t.Quota.isChargedTo(pod, queue) }
 	}
 	c.addReserved(g, s)
 	wants := requests(members)
@@ -134,12 +137,10 @@ func (c *Decisions) assumedByOthers(g *group, priority int32) map[string]resourc
 
 // addReserved adds the reservations against the gang.
 func (c *Decisions) addReserved(g *group, s *Snapshot) {
-	reserved := c.t.WaitList.book.Nodes()
-	if reserved == nil || !c.t.WaitList.standsBack(g, reserved) {
-		return
-	}
-	if s.passes = c.t.WaitList.mayTake(reserved.Key, g.claims(requests(s.Problem.Members))); !s.passes {
+	s.leaves = sets.New[int]()
+	for _, reserved := range c.t.WaitList.reservedFrom(g, requests(s.Problem.Members)) {
 		s.Problem.HeldByReservation = true
+		s.leaves.Insert(reserved.Version)
 		addAmounts(s.Problem.Held, reserved.Amounts)
 	}
 }
@@ -199,9 +200,7 @@ func (c *Decisions) begin(g *group, s *Snapshot, d *placement.Decision) (activat
 	a := newAttempt()
 	a.certain, a.exact, a.order = d.Feasibility == placement.Possible, s.Problem.Exact, d.Order
 	a.deadline = c.t.clock.Now().Add(c.t.settings.args.PermitTimeout.Duration)
-	if a.version = c.t.WaitList.reservedVersion(); s.passes {
-		a.version = noVersion
-	}
+	a.leaves = s.leaves
 	for _, m := range d.Members {
 		a.assume(m, d.Places[m.UID])
 		activate = append(activate, m.Pod)
@@ -239,6 +238,7 @@ func (c *Decisions) refuse(g *group, s *Snapshot, d *placement.Decision) {
 	g.decision, g.turnedAway, g.scout = no, true, scout{uid: s.scout}
 	stale := c.isStale(g, s, d)
 	c.t.apply(g, c.waitInBook(g, s, d, now)) // what it frees itself wakes only those that waited before
+	stale = stale || s.Lacks == nil && c.isReservedLess(g, s)
 	c.t.Victims.searched(g, s, d, now)
 	e := gang.Only(gang.ToReport)
 	switch {
@@ -286,10 +286,17 @@ func (c *Decisions) isStale(g *group, s *Snapshot, d *placement.Decision) bool {
 		return true
 	case s.Lacks != nil:
 		return c.t.Quota.quotaFor(g, s.wants) == nil
-	case d.Reserve != nil && s.Problem.HeldByReservation:
-		return true // its own reservation replaces the one that blocked it
 	}
 	return mayFitWithHeld(s, d) && c.t.WaitList.held.returned != s.released
+}
+
+// isReservedLess says whether a reservation ended that was held against the gang: its own may have replaced it, or has its turn.
+func (c *Decisions) isReservedLess(g *group, s *Snapshot) bool {
+	left := sets.New[int]()
+	for _, reserved := range c.t.WaitList.reservedFrom(g, requests(s.Problem.Members)) {
+		left.Insert(reserved.Version)
+	}
+	return !left.IsSuperset(s.leaves)
 }
 
 // noteYes notes that a gang was found to fit. If nothing had woken it, a wake-up was lost.

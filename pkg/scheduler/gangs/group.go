@@ -76,14 +76,11 @@ type attempt struct {
 	failed   sets.Set[types.UID]       // members whose binding failed and that were not tried again yet
 	deadline time.Time                 // when the attempt is rolled back
 	startAt  time.Time                 // the attempt pauses until then
-	version  int                       // of the reserved nodes when it began; noVersion if it need not leave them
+	leaves   sets.Set[int]             // the versions of the reservations that it leaves alone
 	seat     *seat                     // the pods whose eviction makes its room; nil if there are none
 	// patientUntil is a time before which a member without room has only come too early.
 	patientUntil time.Time
 }
-
-// noVersion is the version of no reservation.
-const noVersion = -1
 
 // decision is a no: what is missing, and which events may help.
 type decision struct {

@@ -178,7 +178,7 @@ func (t *Tracker) settleRepair(g *group) gang.Effects {
 
 // rank orders the gang among the waiting gangs.
 func (t *Tracker) rank(g *group) reservations.Rank {
-	return reservations.Rank{Repair: g.needsRepair(), Priority: t.priorityOf(g), Since: g.podGroup.created, Seen: g.seen}
+	return reservations.Rank{Repair: g.needsRepair(), Priority: t.priorityOf(g), Since: g.podGroup.created, Seen: g.seen, Queue: t.Quota.queueOf(g.podGroup.account)}
 }
 
 // priorityOf is the priority of the whole gang.

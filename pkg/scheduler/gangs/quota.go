@@ -50,6 +50,14 @@ type queueTerms struct {
 	preemptionDelay time.Duration // nothing is evicted for its gangs before they have waited so long
 }
 
+// queueOf is the queue of an account. It is "" where no quota is enforced.
+func (q *Quota) queueOf(account string) string {
+	if !q.enforced {
+		return ""
+	}
+	return quota.QueueOf(account)
+}
+
 // termsOf are the terms of the queue of an account.
 func (q *Quota) termsOf(account string) queueTerms { return q.terms[quota.QueueOf(account)] }
 
@@ -90,6 +98,15 @@ func (q *Quota) sharesNow() quota.Shares {
 		q.shares, q.sharedAt = q.Ledger.ShareOut(total, q.waiting()), now
 	}
 	return q.shares
+}
+
+// ratio is how much of its share a queue uses.
+func (q *Quota) ratio(queue string) quota.Ratio { return q.Ledger.Ratio(queue, q.sharesNow()) }
+
+// isChargedTo says whether a bound pod is charged to a queue. It may be called without the lock.
+func (q *Quota) isChargedTo(pod *corev1.Pod, queue string) bool {
+	account, _, charged := q.Ledger.Charged(pod.UID)
+	return charged && quota.QueueOf(account) == queue
 }
 
 // claimant is who asks for room or quota.
@@ -466,6 +483,7 @@ func (q *Quota) startOf(pod *corev1.Pod) *reservations.Start {
 	rank := reservations.Rank{Priority: corev1helpers.PodPriority(pod), Since: pod.CreationTimestamp.Time, Seen: math.MaxInt64} // it is queued later
 	start := &reservations.Start{Rank: rank}
 	if account := q.Groups.AccountOf(pod); account != "" {
+		start.Rank.Queue = q.queueOf(account)
 		start.Path, start.Amount = q.Ledger.Path(account), resources.PodRequests(pod)
 	}
 	return start

@@ -128,9 +128,38 @@ func TestWhatStandsBackForAGangThatQuotaIsReservedFor(t *testing.T) {
 			q.waitLong(q.gang("big", "a", 6))
 			shortage := q.Quota.QuotaShortage(q.single(c.queue, c.resource, "1", c.priority))
 			assert.Equal(t, c.may, shortage == nil)
-			// a has 3 of its 6 free, and so has the gang: of the 7 that the org has free, 4 are for all.
-			assert.Nil(t, q.Quota.QuotaShortage(q.single("b", "cpu", "4", 0)))
-			assert.NotNil(t, q.Quota.QuotaShortage(q.single("b", "cpu", "5", 0)))
+			// The gang waits for what its own queue uses. So of the 7 that the org has free, all are for other queues.
+			assert.Nil(t, q.Quota.QuotaShortage(q.single("b", "cpu", "7", 0)))
+			assert.NotNil(t, q.Quota.QuotaShortage(q.single("b", "cpu", "8", 0)))
+		})
+	}
+}
+
+// TestQuotaIsReservedAgainstTheQueuesThatBypass: a gang of queue a lacks quota of the org, which b uses, too.
+func TestQuotaIsReservedAgainstTheQueuesThatBypass(t *testing.T) {
+	for name, c := range map[string]struct {
+		bypasses string
+		after    time.Duration
+		reserves bool
+	}{
+		"its own queue":                   {"a", 0, false},
+		"another queue":                   {"b", 0, true},
+		"its own queue, and it is old":    {"a", time.Minute, true},
+		"a queue that it has no part in":  {"other", 0, false},
+		"none, and it waits long already": {"", time.Minute, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := newQuotaTest(t)
+			require.True(t, q.start(q.single("b", "cpu", "7", 0)))
+			big := q.gang("big", "a", 5)
+			require.Equal(t, "org", q.decide(big).Lacks.Queue)
+			if c.bypasses != "" {
+				require.True(t, q.start(q.single(c.bypasses, "cpu", "1", 0)))
+			}
+			q.clock.Step(c.after)
+			(&dispatcher{q.Tracker}).tick()
+			assert.Equal(t, c.reserves, q.Quota.QuotaShortage(q.single("b", "cpu", "1", 0)) != nil)
+			assert.Equal(t, c.bypasses == "a" || c.reserves, q.isReserved(big))
 		})
 	}
 }
@@ -228,6 +257,7 @@ func TestQuotaIsReservedForTwoGangsBelowOneParentInOrder(t *testing.T) {
 }
 
 // TestSurplusPassesNoMinimumThatWaitsForQuota: forty older gangs lack another resource, and more quota comes free than the first of them needs.
+// Surplus of other queues does not wait for what the gangs wait for of their own queue.
 func TestSurplusPassesNoMinimumThatWaitsForQuota(t *testing.T) {
 	for name, queueOfSurplus := range map[string]string{"of the same queue": "a", "of another queue of the tree": "b"} {
 		t.Run(name, func(t *testing.T) {
@@ -251,7 +281,7 @@ func TestSurplusPassesNoMinimumThatWaitsForQuota(t *testing.T) {
 			younger := q.gang("younger", "a", 4)
 			require.NotNil(t, q.decide(younger).Lacks)
 			q.DeletePod(running)
-			assert.NotNil(t, q.Quota.QuotaShortage(surplus), "the younger minimum needs it")
+			assert.Equal(t, queueOfSurplus == "a", q.Quota.QuotaShortage(surplus) != nil, "the younger minimum needs it of its own queue")
 			assert.Nil(t, q.Quota.QuotaShortage(q.single("a", "cpu", "1", 0)), "others than surplus may pass it")
 			require.Nil(t, q.decide(younger).Lacks)
 			q.DeletePodGroup(mustertesting.MakePodGroup("younger").UID("younger").Obj())

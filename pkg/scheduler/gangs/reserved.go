@@ -1,6 +1,7 @@
 package gangs
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,6 +11,7 @@ import (
 	"github.com/muster-sched/muster/pkg/gang"
 	"github.com/muster-sched/muster/pkg/placement"
 	"github.com/muster-sched/muster/pkg/reservations"
+	"github.com/muster-sched/muster/pkg/resources"
 	"github.com/muster-sched/muster/pkg/scheduler/upstream"
 )
 
@@ -41,7 +43,9 @@ func (w *WaitList) reserveNodes(g *group, d *placement.Decision, now time.Time) 
 	case d.GivenUp:
 		w.book.GiveUp(g.key, now)
 	case d.Reserve != nil:
-		w.book.ReserveNodes(g.key, d.Reserve.Of, amountsOf(d.Members, d.Reserve.Of), d.Reserve.Avoid, now)
+		w.book.ReserveNodes(g.key, reservations.Choice{
+			Places: d.Reserve.Of, Amounts: amountsOf(d.Members, d.Reserve.Of), Avoid: d.Reserve.Avoid, AwaitsOwn: d.Reserve.AwaitsOwn,
+		}, now)
 	}
 }
 
@@ -54,7 +58,7 @@ func (w *WaitList) mayTake(holder Key, to claimant) bool {
 // holdsAgainst is the room that waiting minimums need, and that surplus leaves to them.
 func (w *WaitList) holdsAgainst(g *group, pod *corev1.Pod) []reservations.Need {
 	to := w.t.Quota.claimantOf(g, pod)
-	return w.book.Holds(w.t.priorityOf(g), w.t.clock.Now(), func(key Key) bool { return !w.mayTake(key, to) })
+	return w.book.Holds(w.t.Quota.queueOf(to.Queue), w.t.priorityOf(g), w.t.clock.Now(), func(key Key) bool { return !w.mayTake(key, to) })
 }
 
 // standsBack says whether a gang must leave room to another gang that has it reserved. Gangs under repair need not.
@@ -69,47 +73,58 @@ func (w *WaitList) reservedAgainst(g *group, pod *corev1.Pod) *Reserved {
 	if pod.Spec.SchedulingGroup != nil || gang.IsOfDaemonSet(pod) && w.t.Victims.accountOf(pod) == "" {
 		return nil
 	}
-	reserved, priority := w.bookedAgainst(g, pod), corev1helpers.PodPriority(pod)
+	booked, priority := w.bookedAgainst(g, pod), corev1helpers.PodPriority(pod)
 	if g != nil {
 		priority = w.t.priorityOf(g)
 		if g.attempt != nil && g.attempt.exact {
-			return reserved // its places were found beside the earlier seats, and later ones leave them to it
+			return together(booked) // its places were found beside the earlier seats, and later ones leave them to it
 		}
 	}
-	seats := w.seatsAgainst(g, pod.UID, priority)
-	if seats == nil {
-		return reserved
+	if seats := w.seatsAgainst(g, pod.UID, priority); seats != nil {
+		booked = append(booked, &Reserved{Amounts: seats})
 	}
-	both := &Reserved{Amounts: seats}
-	if reserved != nil {
-		addAmounts(both.Amounts, reserved.Amounts)
+	return together(booked)
+}
+
+// together adds up reservations; nil if there are none.
+func together(reserved []*Reserved) *Reserved {
+	if len(reserved) == 0 {
+		return nil
 	}
-	return both
+	all := &Reserved{Amounts: map[string]resources.List{}}
+	for _, r := range reserved {
+		addAmounts(all.Amounts, r.Amounts)
+	}
+	return all
 }
 
 // bookedAgainst returns what the book has reserved on nodes against a pod.
-func (w *WaitList) bookedAgainst(g *group, pod *corev1.Pod) *Reserved {
-	reserved := w.book.Nodes()
-	if reserved == nil {
-		return nil
+func (w *WaitList) bookedAgainst(g *group, pod *corev1.Pod) []*Reserved {
+	account := w.t.Quota.Groups.AccountOf(pod)
+	if g != nil {
+		account = g.podGroup.account
 	}
-	switch {
-	case g == nil:
-		if priority := corev1helpers.PodPriority(pod); priority > reserved.Priority || upstream.IsCritical(priority) {
-			return nil
+	return slices.DeleteFunc(w.book.NodesAgainst(w.t.Quota.queueOf(account)), func(reserved *Reserved) bool {
+		switch {
+		case g == nil:
+			if priority := corev1helpers.PodPriority(pod); priority > reserved.Priority || upstream.IsCritical(priority) {
+				return true
+			}
+		case !w.standsBack(g, reserved):
+			return true
+		case g.attempt != nil:
+			return !g.attempt.leaves.Has(reserved.Version) // it got its places before, or need not leave them
 		}
-	case !w.standsBack(g, reserved):
-		return nil
-	case g.attempt != nil:
-		if g.attempt.version != reserved.Version {
-			return nil // the gang got its places before, or need not stand back
-		}
-		return reserved
-	}
-	if w.mayTake(reserved.Key, w.t.Quota.claimantOf(g, pod)) {
-		return nil
-	}
-	return reserved
+		return w.mayTake(reserved.Key, w.t.Quota.claimantOf(g, pod))
+	})
+}
+
+// reservedFrom returns what the book has reserved on nodes against a gang that asks for an amount.
+func (w *WaitList) reservedFrom(g *group, wants resources.List) []*Reserved {
+	to := g.claims(wants)
+	return slices.DeleteFunc(w.book.NodesAgainst(w.t.Quota.queueOf(to.Queue)), func(reserved *Reserved) bool {
+		return !w.standsBack(g, reserved) || w.mayTake(reserved.Key, to)
+	})
 }
 
 // ReservedAgainst returns what is reserved on nodes against a pod, nil if nothing is.
@@ -118,14 +133,6 @@ func (w *WaitList) ReservedAgainst(pod *corev1.Pod) *Reserved {
 	defer w.t.mu.Unlock()
 	g, _ := w.t.find(pod.UID)
 	return w.reservedAgainst(g, pod)
-}
-
-// reservedVersion changes whenever the reservations on nodes change.
-func (w *WaitList) reservedVersion() int {
-	if reserved := w.book.Nodes(); reserved != nil {
-		return reserved.Version
-	}
-	return 0
 }
 
 // WaitForReserved notes that a pod found no node because of what is reserved, or needed by a waiting gang. It is activated when that changes.

@@ -1,7 +1,10 @@
 package gangs
 
 import (
+	"maps"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -29,6 +32,8 @@ func newTenants(t *testing.T) *quotaTest {
 func TestNoReservationKeepsRoomFromAShare(t *testing.T) {
 	q := newTenants(t)
 	stuck := q.gang("stuck", "tiny", 8)
+	q.decide(stuck)
+	q.clock.Step(time.Minute)
 	q.decide(stuck, func(d *placement.Decision) {
 		d.Reserve = &placement.Places{Of: map[types.UID]string{}}
 		for _, m := range d.Members {
@@ -66,6 +71,8 @@ func TestNoReservedQuotaKeepsAShareOut(t *testing.T) {
 		"for a starving gang": func(q *quotaTest) {
 			require.True(q, q.start(q.single("tiny", "cpu", "7", 0)))
 			q.waitLong(q.gang("stuck", "tiny", 26))
+			q.clock.Step(time.Minute)
+			(&dispatcher{q.Tracker}).tick()
 		},
 		"for further members": func(q *quotaTest) {
 			require.True(q, q.start(q.single("tiny", "cpu", "6", 0)))
@@ -97,4 +104,58 @@ func TestSurplusOfAShareLeavesNoRoomToABorrower(t *testing.T) {
 		q.SetPod(surplus)
 		assert.Len(t, q.LimitsOf(surplus).Holds, held, queue)
 	}
+}
+
+// reserveOn decides on a gang that does not fit, and reserves a node for it if that is asked for.
+func (q *quotaTest) reserveOn(g *group, node string) (asked bool) {
+	return q.decide(g, func(d *placement.Decision) {
+		d.Reserve = &placement.Places{Of: map[types.UID]string{}}
+		for _, m := range d.Members {
+			d.Reserve.Of[m.UID] = node
+		}
+	}).Problem.Reserve
+}
+
+// isBarred says whether room is reserved against a pod of a queue.
+func (q *quotaTest) isBarred(queue string) bool {
+	return q.WaitList.ReservedAgainst(q.single(queue, "cpu", "1", 0)) != nil
+}
+
+// TestAStuckGangTakesTurnsWithOtherQueues: an older gang of a third tenant never starts, and small pods bypass a large gang.
+func TestAStuckGangTakesTurnsWithOtherQueues(t *testing.T) {
+	q := newQuotaTest(t)
+	stuck, large := q.gang("stuck", "other", 6), q.gang("large", "a", 6)
+	q.decide(stuck)
+	q.decide(large)
+	require.True(t, q.start(q.single("b", "cpu", "1", 0)), "both are bypassed")
+	require.True(t, q.reserveOn(stuck, "n"))
+	require.True(t, q.reserveOn(large, "m"), "each queue has a reservation")
+	barred := func() []bool { return []bool{q.isBarred("other"), q.isBarred("a"), q.isBarred("b"), q.isBarred("")} }
+	require.Equal(t, []bool{true, true, true, true}, barred())
+	require.Equal(t, []string{"n"}, nodesOf(q.WaitList.ReservedAgainst(q.single("b", "cpu", "1", 0))), "the older one goes first")
+	q.clock.Step(4 * time.Minute)
+	(&dispatcher{q.Tracker}).tick()
+	assert.Equal(t, []string{"m"}, nodesOf(q.WaitList.ReservedAgainst(q.single("b", "cpu", "1", 0))), "its turn is over")
+	assert.Equal(t, []string{"m", "n"}, nodesOf(q.WaitList.ReservedAgainst(q.single("other", "cpu", "1", 0))), "its own queue leaves both alone")
+	s := q.decide(stuck)
+	assert.Equal(t, []string{"m"}, slices.Sorted(maps.Keys(s.Problem.Held)))
+}
+
+func nodesOf(reserved *Reserved) []string { return slices.Sorted(maps.Keys(reserved.Amounts)) }
+
+// TestBypassesByItsOwnQueueGiveAGangNothingOfOthers: it has made itself starving.
+func TestBypassesByItsOwnQueueGiveAGangNothingOfOthers(t *testing.T) {
+	q := newQuotaTest(t)
+	big := q.gang("big", "a", 5)
+	q.decide(big)
+	for range 5 {
+		require.True(t, q.start(q.single("a", "memory", "1", 0)))
+	}
+	require.True(t, q.reserveOn(big, "n"))
+	assert.True(t, q.isBarred("a"))
+	for _, queue := range []string{"b", "other", ""} {
+		assert.False(t, q.isBarred(queue), queue)
+	}
+	require.True(t, q.start(q.single("b", "memory", "1", 0)))
+	assert.True(t, q.isBarred("b"), "another queue has bypassed it, too")
 }

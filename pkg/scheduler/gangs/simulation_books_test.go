@@ -31,7 +31,6 @@ type books struct {
 	chosen  map[Key]sets.Set[types.UID]         // members that were given places and have not come
 	lacking map[Key]simLack                     // gangs that were found to lack room
 	since   map[types.UID]time.Time             // PodGroup -> when its gang was first found to lack room
-	kept    *simKept                            // what was reserved on nodes last
 	started map[simRun]bool                     // runs of gangs whose minimum was bound once
 	failed  sets.Set[Key]                       // gangs for which no places could be reserved
 	last    map[types.UID]simLast               // the last account of pods that another client bound
@@ -72,12 +71,6 @@ type simRun struct {
 	key     Key
 	group   types.UID
 	version int64
-}
-
-// simKept is what was reserved on nodes for a gang.
-type simKept struct {
-	key     Key
-	amounts map[string]int64
 }
 
 func newBooks(s *simulation) *books {
@@ -189,9 +182,6 @@ func (b *books) decided(s *Snapshot, d *placement.Decision) {
 		b.chosen[s.Key] = sets.New(gang.UIDs(d.Members)...)
 		return
 	}
-	if b.kept != nil && b.kept.key == s.Key && d.Reserve == nil && (s.Lacks != nil || d.TooLarge || d.GivenUp) {
-		b.kept = nil
-	}
 	if d.GivenUp {
 		b.failed.Insert(s.Key)
 	}
@@ -201,12 +191,6 @@ func (b *books) decided(s *Snapshot, d *placement.Decision) {
 	}
 	if s.Lacks == nil && !d.TooLarge && d.Shortfall != nil && b.waits(s.Key) { // else only nominated pods keep the room from it
 		b.lacking[s.Key] = simLack{b.runOf(s.Key), simCPU(pod), *pod.Spec.Priority, b.clock.Now()}
-	}
-	if d.Reserve != nil {
-		b.kept = &simKept{s.Key, map[string]int64{}}
-		for _, node := range d.Reserve.Of {
-			b.kept.amounts[node] += simCPU(pod)
-		}
 	}
 }
 
@@ -514,7 +498,7 @@ func (b *books) checkSurplus(pod *corev1.Pod, node string) {
 	for key, lack := range b.lacking {
 		age, bound := b.clock.Since(b.since[lack.run.group]), b.args.MaxOvertakeTime.Duration
 		beyond := b.args.MaxOvertakes > 0 || bound > 0 && age >= bound
-		reserved := b.kept != nil && b.kept.key == key && !slices.ContainsFunc(b.members(key), b.isOwn)
+		reserved := b.isReserved(key, b.AccountOf(pod)) && !slices.ContainsFunc(b.members(key), b.isOwn)
 		if beyond || reserved || lack.priority < *pod.Spec.Priority || b.failed.Has(key) {
 			continue
 		}
@@ -589,12 +573,19 @@ func (b *books) checkWhole(key Key) {
 	}
 }
 
-// against is what is reserved on a node against a gang or pod.
-func (b *books) against(key Key, node string) int64 {
-	if b.kept == nil || b.kept.key == key || !b.mayWait(b.kept.key) {
-		return 0
+// against is what is reserved on a node against a gang or pod of a queue.
+func (b *books) against(key Key, queue, node string) (sum int64) {
+	for _, reserved := range b.tracker.WaitList.book.NodesAgainst(queue) {
+		if reserved.Key != key && b.mayWait(reserved.Key) {
+			sum += reserved.Amounts[node][corev1.ResourceCPU]
+		}
 	}
-	return b.kept.amounts[node]
+	return sum
+}
+
+// isReserved says whether room is reserved for a gang against a queue.
+func (b *books) isReserved(key Key, queue string) bool {
+	return slices.ContainsFunc(b.tracker.WaitList.book.NodesAgainst(queue), func(reserved *Reserved) bool { return reserved.Key == key })
 }
 
 func (b *books) mayWait(key Key) bool { return b.told[key] != nil && b.waits(key) }
@@ -658,7 +649,7 @@ func (b *books) checkMinimum(key Key) {
 	missing, cpu, priority := b.short(key, b.holds), simCPU(members[0]), *members[0].Spec.Priority
 	places := 0
 	for node := range b.nodes {
-		places += int(max(0, b.free(node)-b.against(key, node)) / cpu)
+		places += int(max(0, b.free(node)-b.against(key, b.queueOf(key), node)) / cpu)
 	}
 	fits := places >= missing && b.hasQuota(key, b.queueOf(key), int64(missing)*cpu, priority, b.reserves())
 	b.assertf(!fits, "the minimum of %s fits and does not start", key)
@@ -686,7 +677,7 @@ func (b *books) checkPod(pod *corev1.Pod) {
 	}
 	for node := range b.nodes {
 		free := b.free(node)
-		fits := free-b.against(key, node) >= simCPU(pod)
+		fits := free-b.against(key, b.AccountOf(pod), node) >= simCPU(pod)
 		for other := range b.told {
 			if inGang && other != key && b.waits(other) && *b.members(other)[0].Spec.Priority >= *pod.Spec.Priority {
 				cpu := simCPU(b.members(other)[0])

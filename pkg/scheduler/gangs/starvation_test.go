@@ -63,7 +63,7 @@ func (s *stream) count(pod *corev1.Pod) {
 
 // isHelped says whether places were reserved for the big gang, or found.
 func (s *stream) isHelped() bool {
-	return s.books.kept != nil && s.books.kept.key == s.big || s.books.chosen[s.big].Len() > 0 || s.books.short(s.big, s.books.holds) == 0
+	return s.tracker.WaitList.book.IsHolder(s.big) || s.books.chosen[s.big].Len() > 0 || s.books.short(s.big, s.books.holds) == 0
 }
 
 // backlog is the number of small pods that wait.

@@ -129,6 +129,7 @@ func New(c clock.Clock) *Tracker {
 		t: t, book: reservations.New[Key](), seats: map[Key]*group{}, podSeats: map[types.UID]*podSeat{}, ready: map[types.UID]*corev1.Pod{},
 		held: held{gangs: sets.New[Key](), pods: map[types.UID]*corev1.Pod{}}, sharing: newSharing(),
 	}
+	t.WaitList.book.SetRatio(t.Quota.ratio)
 	return t
 }
 

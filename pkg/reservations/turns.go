@@ -1,0 +1,79 @@
+package reservations
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/muster-sched/muster/pkg/quota"
+)
+
+// turns say for which gang places are reserved against all queues. The queues with places reserved take turns, so that a gang that never
+// starts keeps no queue waiting for ever.
+type turns[K comparable] struct {
+	holder *waiting[K] // whose turn it is, nil for none
+	since  time.Time
+	count  int
+	ended  map[string]int // queue -> number of its last turn
+	ratio  func(queue string) quota.Ratio
+}
+
+// SetRatio says how much of its share a queue uses: of queues that had no turn yet, that with the smallest part goes first.
+func (b *Book[K]) SetRatio(ratio func(queue string) quota.Ratio) { b.turns.ratio = ratio }
+
+// end ends the turn.
+func (t *turns[K]) end() {
+	t.count++
+	t.ended[t.holder.rank.Queue], t.holder = t.count, nil
+}
+
+// compare is negative if the turn of a comes before that of b. A turn goes on until it ends, but for a higher priority.
+func (t *turns[K]) compare(a, b *waiting[K]) int {
+	inTurn := func(w *waiting[K]) int {
+		if w == t.holder {
+			return 0
+		}
+		return 1
+	}
+	order := cmp.Or(a.rank.compareClass(b.rank), cmp.Compare(inTurn(a), inTurn(b)), cmp.Compare(t.ended[a.rank.Queue], t.ended[b.rank.Queue]))
+	if order == 0 && t.ratio != nil {
+		order = t.ratio(a.rank.Queue).Compare(t.ratio(b.rank.Queue))
+	}
+	return cmp.Or(order, a.rank.Compare(b.rank))
+}
+
+// isWide says whether the places of a gang may be reserved against all queues.
+func (b *Book[K]) isWide(w *waiting[K], n *Nodes[K]) bool {
+	return n.Queue == "" || w.rank.Repair || !n.awaitsOwn && (w.room.wide || !w.reserved.IsZero() && w.quota.wide)
+}
+
+// settleTurn ends a turn that is over, and begins the next. A turn goes on as long as no other queue has places reserved.
+func (b *Book[K]) settleTurn(now time.Time) {
+	t, before := &b.turns, b.turns.holder
+	if before != nil && b.isTurnOver(before, now) {
+		t.end()
+	}
+	var best *waiting[K]
+	for _, n := range b.nodes {
+		if w := b.gangs[n.Key]; b.isWide(w, n) && (best == nil || t.compare(w, best) < 0) {
+			best = w
+		}
+	}
+	switch {
+	case best == before:
+		t.holder = before
+		return
+	case before != nil:
+		before.turns++
+		b.events.RoomFreed = true
+	}
+	if t.holder != nil {
+		t.end()
+	}
+	t.holder, t.since = best, now
+}
+
+// isTurnOver says whether a turn has been long enough, or its gang waits no more for what other queues use.
+func (b *Book[K]) isTurnOver(w *waiting[K], now time.Time) bool {
+	own, _ := quota.Turn(b.renewal(), w.turns)
+	return !w.attempting && now.Sub(b.turns.since) >= own || !b.isWide(w, b.nodes[w.rank.Queue])
+}
