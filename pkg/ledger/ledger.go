@@ -274,11 +274,11 @@ func (l *Ledger) RoomBesideReserved(reserved quota.Reserved, queue string, want 
 	return l.tree.RoomBesideReserved(reserved, queue, want)
 }
 
-// AddReserved adds the part of a claim that is free to what is reserved.
-func (l *Ledger) AddReserved(reserved quota.Reserved, claim quota.Claim) {
+// AddReserved adds the part of a claim that is free to what is reserved. It says whether all queues that are asked have some of it free.
+func (l *Ledger) AddReserved(reserved quota.Reserved, claim quota.Claim) bool {
 	l.lock()
 	defer l.mu.Unlock()
-	l.tree.AddReserved(reserved, claim)
+	return l.tree.AddReserved(reserved, claim)
 }
 
 // Exceeds says whether an amount is more than the queue or an ancestor could have even if nothing was used.

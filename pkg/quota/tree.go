@@ -326,19 +326,21 @@ func (t *Tree) RoomBesideReserved(reserved Reserved, name string, want resources
 }
 
 // AddReserved adds the part of a claim that is free in each queue beside what is reserved already. An amount that a queue lacks is not kept
-// free in its ancestors either. When it comes free in the queue, it does so there at the same time.
-func (t *Tree) AddReserved(reserved Reserved, claim Claim) {
+// free in its ancestors either: when it comes free in the queue, it does so there at the same time. It says whether all queues that are asked
+// have some of it free.
+func (t *Tree) AddReserved(reserved Reserved, claim Claim) bool {
 	amount, path := claim.Want, t.path(t.find(claim.Queue))
 	kept := t.keptOn(path)
 	for _, node := range path {
 		if claim.Own && QueueOf(node.name) != QueueOf(claim.Queue) {
-			return
+			break
 		}
 		amount = t.freeOf(node, amount, reserved[node.name], kept[node])
 		sum := reserved[node.name].Clone()
 		sum.Add(amount)
 		reserved[node.name] = sum
 	}
+	return !amount.IsZero()
 }
 
 // Exceeds says whether an amount is more than the queue or an ancestor could have even if nothing was used.

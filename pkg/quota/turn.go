@@ -17,3 +17,26 @@ func Turn(unit time.Duration, inVain int) (own, others time.Duration) {
 	longer := min(inVain, LongestTurn)
 	return firstTurn * unit << longer, unit << (2 * longer)
 }
+
+// TurnLeft says how much of its turn is left to a gang that has lacked quota for so long; 0 if it has none. The first begins after one unit: so
+// long others could bypass the gang. It ends, because quota that is kept for a gang that never gets the rest is lost to all: for example in a
+// queue in which a pod runs for ever.
+func TurnLeft(unit, waited time.Duration) time.Duration {
+	if unit <= 0 || waited < unit {
+		return 0
+	}
+	waited -= unit
+	for inVain := 0; ; inVain++ {
+		own, others := Turn(unit, inVain)
+		if inVain >= LongestTurn {
+			waited %= own + others
+		}
+		if waited < own {
+			return own - waited
+		}
+		if waited -= own; waited < others {
+			return 0
+		}
+		waited -= others
+	}
+}

@@ -255,7 +255,7 @@ func (a *admission) candidates(classes map[string]int32) []*candidate {
 		last := a.decision(c.key, group.UID)
 		c.turn = 0
 		if since := lackingSince(group, last); !since.IsZero() {
-			c.turn = turnOf(now.Sub(since), a.overtakeTime)
+			c.turn = quota.TurnLeft(a.overtakeTime, now.Sub(since))
 		}
 		c.overdue = c.waitingTime > 0 && c.untilOverdue(now) == 0
 		c.takePlaceOf(a.phJobs.JobOf(group))
@@ -327,7 +327,15 @@ func (a *admission) rules(line *line, classes map[string]int32, shares quota.Sha
 		beyond:      func(c *candidate) (*excess, bool) { return a.beyond(c, total, shares, units) },
 		room:        books.RoomBesideReserved,
 		addReserved: books.AddReserved,
-		exceeds:     books.Exceeds,
+		mayTake: func(c *candidate) func(quota.Claim) bool {
+			if !books.MayReclaim(shares, c.account, c.lacks) {
+				return nil
+			}
+			return func(from quota.Claim) bool {
+				return books.MayTake(shares, from, "", quota.Claim{Queue: c.account, Want: c.lacks})
+			}
+		},
+		exceeds: books.Exceeds,
 		couldReclaim: func(c *candidate, reserved quota.Reserved) bool {
 			never := a.neverPreempts(c)
 			if evictions[never] == nil {

@@ -3,6 +3,7 @@ package podgroup
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +13,7 @@ import (
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/controllers/usage"
 	"github.com/muster-sched/muster/pkg/quota"
+	"github.com/muster-sched/muster/pkg/reservations"
 	"github.com/muster-sched/muster/pkg/resources"
 	"github.com/muster-sched/muster/pkg/text"
 )
@@ -29,7 +31,7 @@ type candidate struct {
 	lacks resources.List
 	// priority is the value of its PriorityClass, but at most the highest among its pods.
 	priority int32
-	// queuedSince and queuedAs are its place in the queue. They are the creation time and name of it, or of the PhJob that it is for.
+	// queuedSince and queuedAs are its place in the queue. They are the creation time and key of it, or of the PhJob that it is for.
 	queuedSince time.Time
 	queuedAs    string
 	// phJob is the PhJob that it is for; nil if there is none. Only quota decides about a PhJob, in order. It is admitted though no node
@@ -47,37 +49,11 @@ type candidate struct {
 	overdue bool
 }
 
-// turnOf says how much longer freed room is kept for a PodGroup that has lacked room for so long. It is 0 if it is not. Its first turn begins
-// when other candidates could pass it for overtakeTime. It ends, because room that is kept for a PodGroup that never gets the rest is lost
-// to all. An example is a queue in which a pod runs for ever.
-func turnOf(waited, overtakeTime time.Duration) time.Duration {
-	if overtakeTime <= 0 || waited < overtakeTime {
-		return 0
-	}
-	waited -= overtakeTime
-	for inVain := 0; ; inVain++ {
-		own, others := quota.Turn(overtakeTime, inVain)
-		if inVain >= quota.LongestTurn {
-			waited %= own + others
-		}
-		if waited < own {
-			return own - waited
-		}
-		if waited -= own; waited < others {
-			return 0
-		}
-		waited -= others
-	}
-}
+// byTurn orders the candidates of a queue by admission, as waiting gangs are ordered by the scheduler.
+func byTurn(a, b *candidate) int { return a.rank().Compare(b.rank()) }
 
-// byTurn orders the candidates of a queue by admission.
-func byTurn(a, b *candidate) int {
-	return cmp.Or(
-		-cmp.Compare(a.priority, b.priority),
-		a.queuedSince.Compare(b.queuedSince),
-		cmp.Compare(a.group.Namespace, b.group.Namespace),
-		cmp.Compare(a.queuedAs, b.queuedAs),
-	)
+func (c *candidate) rank() reservations.Rank {
+	return reservations.Rank{Priority: c.priority, Since: c.queuedSince, Name: c.queuedAs}
 }
 
 // decision is a decision on a PodGroup. The zero decision is nothing yet.
@@ -178,8 +154,10 @@ type rules struct {
 	beyond func(c *candidate) (e *excess, undecided bool)
 	// room says what a queue or one of its ancestors lacks for an amount beside what is reserved. It is nil if nothing.
 	room func(reserved quota.Reserved, queue string, want resources.List) *quota.Shortage
-	// addReserved adds the free part of a claim to what is reserved.
-	addReserved func(reserved quota.Reserved, claim quota.Claim)
+	// addReserved adds the free part of a claim to what is reserved. It says whether all queues that are asked have some.
+	addReserved func(reserved quota.Reserved, claim quota.Claim) bool
+	// mayTake says whether a candidate within its share may take what is kept for a claim; nil if it is beyond its share.
+	mayTake func(c *candidate) func(from quota.Claim) bool
 	// exceeds says whether an amount is more than the queue or an ancestor could have even if nothing was used.
 	exceeds func(queue string, want resources.List) bool
 	// couldReclaim says whether the scheduler could make the room by evictions that a candidate lacks beside what is reserved.
@@ -199,21 +177,53 @@ type decided struct {
 func decide(next func() *candidate, r rules) []decided {
 	var all []decided
 	ahead := map[string]*candidate{} // queue, or user of one -> the candidate that holds its line
-	reserved := quota.Reserved{}     // for gangs whose turn it is
+	keeps := kept{rules: &r, reserved: quota.Reserved{}}
 	for c := next(); c != nil; c = next() {
-		v := r.judge(c, cmp.Or(ahead[c.queue], ahead[c.account]), reserved)
+		v := r.judge(c, cmp.Or(ahead[c.queue], ahead[c.account]), &keeps)
 		if v.admitted {
 			r.hold(c)
 		} else if line := c.holdsUp(v.obstacle); line != "" && ahead[line] == nil && (c.byQuotaAlone() || r.fifo(c.queue)) {
 			ahead[line] = c
 		}
 		if c.turn > 0 && v.lacksRoom() && !r.exceeds(c.account, c.want) {
-			r.addReserved(reserved, quota.Claim{Queue: c.account, Want: c.lacks})
+			keeps.add(quota.Claim{Queue: c.account, Want: c.lacks, Own: quota.QueueOf(v.obstacle.kind.queue) == c.queue})
 			v.keeps = true
 		}
 		all = append(all, decided{c, v})
 	}
 	return all
+}
+
+// kept is the quota that is kept for the candidates whose turn it is.
+type kept struct {
+	*rules
+	claims   []quota.Claim
+	reserved quota.Reserved
+}
+
+func (k *kept) add(claim quota.Claim) {
+	if k.addReserved(k.reserved, claim) {
+		k.claims = append(k.claims, claim)
+	}
+}
+
+// room is what a candidate lacks beside what is kept from it, and that. One within its share may take what is kept for one beyond its share.
+func (k *kept) room(c *candidate) (*quota.Shortage, quota.Reserved) {
+	shortage := k.rules.room(k.reserved, c.account, c.lacks)
+	if shortage == nil || !shortage.Behind {
+		return shortage, k.reserved
+	}
+	mayTake := k.mayTake(c)
+	if mayTake == nil || !slices.ContainsFunc(k.claims, mayTake) {
+		return shortage, k.reserved
+	}
+	reserved := quota.Reserved{}
+	for _, claim := range k.claims {
+		if !mayTake(claim) {
+			k.addReserved(reserved, claim)
+		}
+	}
+	return k.rules.room(reserved, c.account, c.lacks), reserved
 }
 
 // holdsUp names the queue or user that a candidate blocks for later candidates, in a first-in-first-out queue. That is its queue, or only
@@ -229,7 +239,7 @@ func (c *candidate) holdsUp(o *obstacle) string {
 	}
 }
 
-func (r *rules) judge(c, ahead *candidate, reserved quota.Reserved) decision {
+func (r *rules) judge(c, ahead *candidate, keeps *kept) decision {
 	if c.isEarly || r.opening(c.queue) {
 		return decision{undecided: true}
 	}
@@ -260,7 +270,7 @@ func (r *rules) judge(c, ahead *candidate, reserved quota.Reserved) decision {
 	if reason := r.tooMany(c.queue); reason != "" {
 		return heldBack(obstacleKind{tooMany: true}, words(reason))
 	}
-	if s := r.room(reserved, c.account, c.lacks); s != nil && (s.IsForEver() || s.Behind || c.byQuotaAlone() || !r.couldReclaim(c, reserved)) {
+	if s, reserved := keeps.room(c); s != nil && (s.IsForEver() || s.Behind || c.byQuotaAlone() || !r.couldReclaim(c, reserved)) {
 		return lacksQuota(s)
 	}
 	return decision{admitted: true}
@@ -375,7 +385,7 @@ func (e *excess) isWorseThan(other *excess) bool {
 func (c *candidate) takePlaceOf(job *primehubv1alpha1.PhJob) {
 	c.phJob = job
 	if job != nil {
-		c.queuedSince, c.queuedAs, c.turn = job.CreationTimestamp.Time, job.Name, 0
+		c.queuedSince, c.queuedAs, c.turn = job.CreationTimestamp.Time, job.Namespace+"/"+job.Name, 0
 	}
 }
 
@@ -397,6 +407,6 @@ func newCandidate(group *schedulingv1beta1.PodGroup) *candidate {
 		lacks:   want,
 
 		queuedSince: group.CreationTimestamp.Time,
-		queuedAs:    group.Name,
+		queuedAs:    group.Namespace + "/" + group.Name,
 	}
 }

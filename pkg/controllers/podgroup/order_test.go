@@ -65,39 +65,13 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-func TestTurnsOfWhoHasWaitedLong(t *testing.T) {
-	const hour = time.Hour
-	tests := []struct{ waited, want time.Duration }{
-		{0, 0},
-		{hour - 1, 0},
-		{hour, 4 * hour},
-		{hour + 1, 4*hour - 1},
-		{5*hour - 1, 1},
-		{5 * hour, 0}, // other gangs take all room, for an hour
-		{6*hour - 1, 0},
-		{6 * hour, 8 * hour},
-		{14 * hour, 0},
-		{18 * hour, 16 * hour},
-		{34 * hour, 0},
-		{50 * hour, 32 * hour},
-		{82 * hour, 0},
-		{146 * hour, 64 * hour},
-		{210 * hour, 0},
-		{466 * hour, 64 * hour}, // from here on they do not become longer
-		{(466 + 320*1000) * hour, 64 * hour},
-	}
-	for _, test := range tests {
-		assert.Equal(t, test.want, turnOf(test.waited, hour), "after %s", test.waited)
-	}
-	assert.Zero(t, turnOf(hour, 0), "0 lets others pass for ever")
-}
-
 // fixture is a set of queues and a ledger that candidates are admitted to.
 type fixture struct {
 	books  *ledger.Ledger
 	queues map[string]*schedulingv1beta1.Queue
 	total  resources.List
 	factor float64
+	shares quota.Shares
 }
 
 func newFixture(queues ...*schedulingv1beta1.Queue) *fixture {
@@ -122,9 +96,14 @@ func (s *fixture) rules() rules {
 		fifo: func(name string) bool {
 			return s.queues[name] != nil && s.queues[name].Spec.DequeueStrategy == schedulingv1beta1.DequeueStrategyFIFO
 		},
-		beyond:       func(c *candidate) (*excess, bool) { return beyondCluster(c.want, nil, s.total, s.factor), false },
-		room:         s.books.RoomBesideReserved,
-		addReserved:  s.books.AddReserved,
+		beyond:      func(c *candidate) (*excess, bool) { return beyondCluster(c.want, nil, s.total, s.factor), false },
+		room:        s.books.RoomBesideReserved,
+		addReserved: s.books.AddReserved,
+		mayTake: func(c *candidate) func(quota.Claim) bool {
+			return func(from quota.Claim) bool {
+				return s.books.MayTake(s.shares, from, "", quota.Claim{Queue: c.account, Want: c.lacks})
+			}
+		},
 		exceeds:      s.books.Exceeds,
 		couldReclaim: func(*candidate, quota.Reserved) bool { return false },
 		hold:         func(c *candidate) { s.books.Assume(c.key, c.account, c.want) },
@@ -562,4 +541,39 @@ func TestTheTimeUntilAPodGroupIsOverdue(t *testing.T) {
 	assert.Zero(t, wrong.untilOverdue(created.Add(time.Hour)))
 	assert.Equal(t, `full; annotation volcano.sh/sla-waiting-time is "soon" and is ignored: it must be a duration above 0, such as "1h30m"`,
 		wrong.explain(&obstacle{reason: words("full")}))
+}
+
+// TestWhatIsKeptForATurn: a PodGroup that has waited long keeps quota from others. It keeps none from a queue within its share that it is beyond
+// itself, and none from other queues while it lacks quota of its own queue.
+func TestWhatIsKeptForATurn(t *testing.T) {
+	for name, c := range map[string]struct {
+		used     map[string]int64 // by queue, in cores
+		long     *candidate
+		next     *candidate
+		admitted bool
+	}{
+		"a queue within its share":              {map[string]int64{"tiny": 7}, impatient("long", "tiny", "26"), wants("next", "big", "20"), true},
+		"a queue that would be beyond it":       {map[string]int64{"big": 29}, impatient("long", "tiny", "4"), wants("next", "big", "2"), false},
+		"a queue that borrows":                  {map[string]int64{"tiny": 7}, impatient("long", "tiny", "26"), wants("next", "borrower", "1"), false},
+		"the same queue":                        {map[string]int64{"big": 20}, impatient("long", "big", "13"), wants("next", "big", "5"), false},
+		"one that is within its share itself":   {map[string]int64{"borrower": 20}, impatient("long", "big", "20"), wants("next", "tiny", "1"), false},
+		"it waits for its own queue":            {map[string]int64{"narrow": 3}, impatient("long", "narrow", "2"), wants("next", "borrower", "29"), true},
+		"it waits for its own queue, and so it": {map[string]int64{"narrow": 3}, impatient("long", "narrow", "2"), wants("next", "narrow", "1"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			queues := []*schedulingv1beta1.Queue{mustertesting.MakeQueue("org").Capability("cpu", "32").Obj()}
+			for queue, share := range map[string]string{"tiny": "1", "big": "30", "borrower": "0"} {
+				queues = append(queues, mustertesting.MakeQueue(queue).Parent("org").Deserved("cpu", share).Obj())
+			}
+			s := newFixture(append(queues, mustertesting.MakeQueue("narrow").Parent("org").Capability("cpu", "4").Obj())...)
+			s.total, s.factor = resources.List{corev1.ResourceCPU: 32_000}, 1.2
+			for queue, cores := range c.used {
+				s.books.Assume(queue, queue, resources.List{corev1.ResourceCPU: 1000 * cores})
+			}
+			s.shares = s.books.ShareOut(s.total, waitingIn([]*candidate{c.long, c.next}))
+			decisions := decideInOrder([]*candidate{c.long, c.next}, s.rules())
+			require.True(t, decisions[0].keeps)
+			assert.Equal(t, c.admitted, decisions[1].admitted, decisions[1].obstacle)
+		})
+	}
 }
