@@ -192,10 +192,10 @@ func (b *Book[K]) decideFirst(queue string, now time.Time) {
 	}
 }
 
-// Holds returns the needs on nodes of all waiting gangs of at least a priority that count: surplus pods of a queue must not take it from
+// Holds returns the needs on nodes of all waiting gangs of at least a priority that count. Surplus pods of a queue must not take it from
 // them. Of equal needs it returns one, so that thousands of gangs that are alike cost no more than one. A starving gang has places reserved
-// for it, or waits for its turn to have some: surplus may take all other places. A gang under repair has places reserved from the beginning,
-// but is evicted if it is not completed soon: surplus leaves other places to it, too.
+// for it, or waits for its turn to have some. Surplus may take all other places. A gang under repair has places reserved from the beginning,
+// but is evicted if it is not completed soon. Surplus leaves other places to it, too.
 func (b *Book[K]) Holds(queue string, priority int32, now time.Time, counts func(key K) bool) []Need {
 	var needs []Need
 	kinds := sets.New[string]()
@@ -213,7 +213,7 @@ func (b *Book[K]) Holds(queue string, priority int32, now time.Time, counts func
 	return needs
 }
 
-// isLeftPlaces says whether a queue leaves places to a gang that are reserved for it, so that all others are free.
+// isLeftPlaces says whether a queue leaves the reserved places to a gang. Then all other places are free.
 func (b *Book[K]) isLeftPlaces(queue string, w *waiting[K]) bool {
 	return !w.rank.Repair && b.holds(w) && (b.turns.holder == w || queue != "" && queue == w.rank.Queue)
 }

@@ -6,7 +6,7 @@
 // at once.
 //
 // A reservation always holds within the queue. It holds against other queues only if these have bypassed the gang, or it has waited too
-// long, and if it does not wait for what its own queue uses. Room is reserved against all for one queue at a time, in turns.
+// long. While the gang waits for what its own queue uses, it does not. Room is reserved against all for one queue at a time, in turns.
 //
 // A reservation that does not help ends: its turn ends (quota.Turn). A gang that would not fit even after all pods have ended that can is
 // given up for a while.

@@ -189,7 +189,7 @@ func TestTurnsAmongQueues(t *testing.T) {
 	share.Add("d", cpu(1))
 	shares["d"], shares["e"] = cpu(4), cpu(4)
 	b.Forget("b")
-	assert.Equal(t, "e", next(0), "of two that had no turn, that which uses least of its share")
+	assert.Equal(t, "e", next(0), "of two that had no turn, the one that uses less of its share")
 	high := in("c", 2)
 	high.Priority = 1
 	b.WaitForRoom("c", high, nil, now)
@@ -221,34 +221,34 @@ func TestAReservationMovesWithItsQueue(t *testing.T) {
 	assert.True(t, b.TakeEvents().RoomFreed)
 }
 
-// crowd is a node that several tenants keep busy, with its book. Amounts are cores.
-type crowd struct {
+// busyNode is a node that pods of several tenants use, with its book. Amounts are cores.
+type busyNode struct {
 	*rapid.T
 	book  *Book[string]
 	now   time.Time
-	pods  []crowdPod
-	waits map[string]crowdGang
+	pods  []busyPod
+	waits map[string]busyGang
 	made  int
 }
 
-type crowdPod struct {
+type busyPod struct {
 	queue string
 	size  int64
 	ends  time.Time // zero for never
 }
 
-type crowdGang struct {
+type busyGang struct {
 	rank  Rank
 	size  int64
 	stuck bool // it can never start
 }
 
-const crowdSize = 10
+const busySize = 10
 
-var crowdQueues = []string{"", "a", "b", "c"}
+var busyQueues = []string{"", "a", "b", "c"}
 
 // used is the use of the pods that count.
-func (c *crowd) used(counts func(crowdPod) bool) (sum int64) {
+func (c *busyNode) used(counts func(busyPod) bool) (sum int64) {
 	for _, pod := range c.pods {
 		if counts(pod) {
 			sum += pod.size
@@ -258,8 +258,8 @@ func (c *crowd) used(counts func(crowdPod) bool) (sum int64) {
 }
 
 // free is the room for a queue beside what is reserved against it. For a gang, its own reservation does not count.
-func (c *crowd) free(queue, key string) int64 {
-	free := crowdSize - c.used(func(crowdPod) bool { return true })
+func (c *busyNode) free(queue, key string) int64 {
+	free := busySize - c.used(func(busyPod) bool { return true })
 	for _, n := range c.book.NodesAgainst(queue) {
 		if n.Key != key {
 			free -= n.Amounts["n"][corev1.ResourceCPU] / 1000
@@ -268,19 +268,19 @@ func (c *crowd) free(queue, key string) int64 {
 	return free
 }
 
-func (c *crowd) starts(queue string, size int64, rank Rank) {
-	c.pods = append(c.pods, crowdPod{queue, size, c.now.Add(time.Duration(rapid.IntRange(1, 15).Draw(c.T, "runs")) * time.Second)})
+func (c *busyNode) starts(queue string, size int64, rank Rank) {
+	c.pods = append(c.pods, busyPod{queue, size, c.now.Add(time.Duration(rapid.IntRange(1, 15).Draw(c.T, "runs")) * time.Second)})
 	c.book.Bypassed(&Start{Rank: rank}, c.now)
 }
 
-func (c *crowd) any(is func(crowdGang) bool) bool {
+func (c *busyNode) any(is func(busyGang) bool) bool {
 	return slices.ContainsFunc(slices.Collect(maps.Values(c.waits)), is)
 }
 
 // comes has small pods come, which start at once or go.
-func (c *crowd) comes() {
+func (c *busyNode) comes() {
 	for range rapid.IntRange(0, 6).Draw(c.T, "small") {
-		queue, size := rapid.SampledFrom(crowdQueues).Draw(c.T, "queue"), int64(rapid.IntRange(1, 2).Draw(c.T, "size"))
+		queue, size := rapid.SampledFrom(busyQueues).Draw(c.T, "queue"), int64(rapid.IntRange(1, 2).Draw(c.T, "size"))
 		if c.free(queue, "") >= size {
 			c.made++
 			c.starts(queue, size, Rank{Since: c.now, Seen: int64(c.made), Queue: queue})
@@ -289,7 +289,7 @@ func (c *crowd) comes() {
 }
 
 // decides decides on the waiting gangs.
-func (c *crowd) decides() {
+func (c *busyNode) decides() {
 	for _, key := range slices.Sorted(maps.Keys(c.waits)) {
 		g := c.waits[key]
 		queue := g.rank.Queue
@@ -303,34 +303,34 @@ func (c *crowd) decides() {
 		if !c.book.StandingOf(key, c.now).Choose {
 			continue
 		}
-		own := c.used(func(pod crowdPod) bool { return queue != "" && pod.queue == queue })
-		c.book.ReserveNodes(key, Choice{Amounts: map[string]resources.List{"n": cpu(g.size)}, AwaitsOwn: own+g.size > crowdSize}, c.now)
+		own := c.used(func(pod busyPod) bool { return queue != "" && pod.queue == queue })
+		c.book.ReserveNodes(key, Choice{Amounts: map[string]resources.List{"n": cpu(g.size)}, AwaitsOwn: own+g.size > busySize}, c.now)
 	}
 }
 
-// TestNobodyStarvesInACrowd: each gang that fits starts in the end, though small pods of all queues come all the time, and though gangs of
-// other queues wait for pods that never end. What waits for its own queue keeps no room from others.
-func TestNobodyStarvesInACrowd(t *testing.T) {
+// TestNobodyStarvesOnABusyNode: each gang that fits starts in the end. Small pods of all queues come all the time. Gangs of other queues wait for
+// a pod that never ends. A gang that waits for its own queue keeps no room from others.
+func TestNobodyStarvesOnABusyNode(t *testing.T) {
 	mustertesting.Histories(t, 300, func(t *rapid.T) {
 		bounds := Bounds{Bypasses: rapid.IntRange(0, 5).Draw(t, "bypasses")}
 		bounds.Age = time.Duration(rapid.IntRange(10, 30).Draw(t, "age")) * time.Second
-		c := &crowd{T: t, book: newBook(bounds.Bypasses, bounds.Age), now: at(0), waits: map[string]crowdGang{}}
-		lasts := crowdPod{queue: rapid.SampledFrom(crowdQueues).Draw(t, "lasts"), size: 1}
+		c := &busyNode{T: t, book: newBook(bounds.Bypasses, bounds.Age), now: at(0), waits: map[string]busyGang{}}
+		lasts := busyPod{queue: rapid.SampledFrom(busyQueues).Draw(t, "lasts"), size: 1}
 		c.pods = append(c.pods, lasts)
 		for i := range rapid.IntRange(1, 5).Draw(t, "gangs") {
-			key, size := fmt.Sprint("g", i), int64(rapid.IntRange(4, crowdSize).Draw(t, "size"))
-			queue := rapid.SampledFrom(crowdQueues[1:]).Draw(t, "queue")
-			g := crowdGang{in(queue, -10+i), size, size == crowdSize}
-			if !c.any(func(other crowdGang) bool { return other.rank.Queue == queue && (other.stuck || g.stuck) }) {
+			key, size := fmt.Sprint("g", i), int64(rapid.IntRange(4, busySize).Draw(t, "size"))
+			queue := rapid.SampledFrom(busyQueues[1:]).Draw(t, "queue")
+			g := busyGang{in(queue, -10+i), size, size == busySize}
+			if !c.any(func(other busyGang) bool { return other.rank.Queue == queue && (other.stuck || g.stuck) }) {
 				c.waits[key] = g // within a queue a gang that never starts may block those behind it
 			}
 		}
 		for range 1500 {
-			if !c.any(func(g crowdGang) bool { return !g.stuck }) {
+			if !c.any(func(g busyGang) bool { return !g.stuck }) {
 				return
 			}
 			c.now = c.now.Add(time.Second)
-			c.pods = slices.DeleteFunc(c.pods, func(pod crowdPod) bool { return !pod.ends.IsZero() && !c.now.Before(pod.ends) })
+			c.pods = slices.DeleteFunc(c.pods, func(pod busyPod) bool { return !pod.ends.IsZero() && !c.now.Before(pod.ends) })
 			c.decides()
 			c.comes()
 			c.book.Tick(c.now)

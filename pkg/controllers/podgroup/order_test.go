@@ -543,8 +543,8 @@ func TestTheTimeUntilAPodGroupIsOverdue(t *testing.T) {
 		wrong.explain(&obstacle{reason: words("full")}))
 }
 
-// TestWhatIsKeptForATurn: a PodGroup that has waited long keeps quota from others. It keeps none from a queue within its share that it is beyond
-// itself, and none from other queues while it lacks quota of its own queue.
+// TestWhatIsKeptForATurn: a PodGroup that has waited long keeps quota from others. A gang beyond its share keeps none from a queue within its share.
+// None is kept from other queues while it lacks quota of its own queue.
 func TestWhatIsKeptForATurn(t *testing.T) {
 	for name, c := range map[string]struct {
 		used     map[string]int64 // by queue, in cores
