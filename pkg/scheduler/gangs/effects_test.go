@@ -99,7 +99,7 @@ func TestWhatTheBookSaysIsPassedOn(t *testing.T) {
 	}
 	t.Run("its reservation ends", func(t *testing.T) {
 		tr, g := begin(t)
-		tr.WaitList.book.ReserveNodes(other, nil, nil, nil, now)
+		tr.WaitList.book.ReserveNodes(other, reservations.Choice{}, now)
 		tr.apply(nil, gang.Effects{})
 		tr.WaitList.held.gangs.Insert(g.key)
 		tr.WaitList.book.Forget(other)
