@@ -248,6 +248,7 @@ func (t *Tracker) isRepairOver(g *group, now time.Time) bool {
 func (g *group) beginIncarnation() {
 	g.minimumBound = g.podGroup.bound >= g.Version()
 	g.partialSince, g.outcomeUntil = time.Time{}, time.Time{}
+	g.surplusOpen = false // its waiting members are activated
 }
 
 // membersToCome are the chosen members that hold no room yet.

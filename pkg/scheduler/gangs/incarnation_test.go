@@ -266,3 +266,15 @@ func TestAnIncarnationThatWasWholeSaysNothingOfAnEarlierOne(t *testing.T) {
 		})
 	}
 }
+
+// TestMembersOfAnEarlierIncarnationThatComesBackAreActivated: a user has written a later incarnation on a pod, and removes the pod.
+func TestMembersOfAnEarlierIncarnationThatComesBackAreActivated(t *testing.T) {
+	tr := openTracker(t)
+	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 0))
+	later, waits := memberNamed("later").Version(1).Obj(), memberNamed("waits").Obj()
+	setPods(tr, later, waits)
+	require.Equal(t, oldIncarnation, tr.Gate(waits))
+	require.Equal(t, []string{"later"}, namesOf((&dispatcher{tr}).nextActions(theGang).Activate))
+	tr.DeletePod(later)
+	assert.Equal(t, []string{"waits"}, namesOf((&dispatcher{tr}).nextActions(theGang).Activate))
+}
