@@ -3,6 +3,7 @@ package harness
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -25,6 +26,9 @@ import (
 // longest is how long the start of a cluster may take. -timeout of go test bounds the tests.
 const longest = 10 * time.Minute
 
+// parallel is how many tests of a package run at the same time, unless the package or a flag sets it. They wait more than they compute.
+const parallel = "8"
+
 // Env is a cluster and clients for it.
 type Env struct {
 	// Cluster that runs.
@@ -42,12 +46,30 @@ type SetUp func(ctx context.Context, env *Env) (tearDown func() error, err error
 
 // Main starts a cluster, runs the tests of a package in it and ends the process. Options need no folder.
 func Main(m *testing.M, options localcluster.Options, setUp SetUp) {
-	code, err := run(m, options, setUp)
+	err := setParallel()
+	code := 1
+	if err == nil {
+		code, err = run(m, options, setUp)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
 	os.Exit(code)
+}
+
+// setParallel sets the number of parallel tests if nothing else has.
+func setParallel() error {
+	flag.Parse()
+	isSet := false
+	flag.Visit(func(f *flag.Flag) { isSet = isSet || f.Name == "test.parallel" })
+	if isSet {
+		return nil
+	}
+	if err := flag.Set("test.parallel", parallel); err != nil {
+		return fmt.Errorf("setting the number of parallel tests: %w", err)
+	}
+	return nil
 }
 
 func run(m *testing.M, options localcluster.Options, setUp SetUp) (code int, err error) {

@@ -17,6 +17,7 @@ import (
 // TestAGangAsksForWhatTheServerAdds (issue 25, 8): before its first pod, the PodGroup asks for what the API server's pods will ask for. The
 // defaults of LimitRanges and the overhead of a RuntimeClass are included.
 func TestAGangAsksForWhatTheServerAdds(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	_, err := kube.CoreV1().LimitRanges(s.namespace).Create(t.Context(), &corev1.LimitRange{
 		ObjectMeta: metav1.ObjectMeta{Name: "standard"},

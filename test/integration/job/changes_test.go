@@ -14,6 +14,7 @@ import (
 )
 
 func TestScalingRaisesNoEviction(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("j").MinAvailable(1).Policy(busv1alpha1.AnyEvent, busv1alpha1.TerminateJobAction).
 		Task(mustertesting.MakeTask("a", 3).MinAvailable(1)))
@@ -40,6 +41,7 @@ func TestScalingRaisesNoEviction(t *testing.T) {
 }
 
 func TestSuspendAndResume(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	yes := true
 	job := s.apply(mustertesting.MakeJob("j").MaxRetry(1).Task(mustertesting.MakeTask("a", 2)))
@@ -61,6 +63,7 @@ func TestSuspendAndResume(t *testing.T) {
 }
 
 func TestAJobThatIsAppliedSuspendedWaits(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	s.apply(mustertesting.MakeJob("j").Suspend(true).Task(mustertesting.MakeTask("a", 1)))
 	s.JobPhase(s.name("j"), batchv1alpha1.Aborted)
@@ -77,6 +80,7 @@ func TestAJobThatIsAppliedSuspendedWaits(t *testing.T) {
 }
 
 func TestRestartPodLeavesTheOthersAlone(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("j").MinAvailable(2).
 		Task(mustertesting.MakeTask("a", 3).Policy(busv1alpha1.PodFailedEvent, busv1alpha1.RestartPodAction)))
@@ -91,6 +95,7 @@ func TestRestartPodLeavesTheOthersAlone(t *testing.T) {
 }
 
 func TestRestartTaskLeavesOtherTasksAlone(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("j").MinAvailable(1).Task(mustertesting.MakeTask("driver", 1)).
 		Task(mustertesting.MakeTask("executor", 2).Policy(busv1alpha1.AnyEvent, busv1alpha1.RestartTaskAction)))
@@ -106,6 +111,7 @@ func TestRestartTaskLeavesOtherTasksAlone(t *testing.T) {
 
 // TestT15_ExpiredJobsAreDeletedInEveryTerminalPhase: a Job goes its ttlSecondsAfterFinished after its end, whichever end that was.
 func TestT15_ExpiredJobsAreDeletedInEveryTerminalPhase(t *testing.T) {
+	t.Parallel()
 	policy := func(action busv1alpha1.Action) *mustertesting.JobWrapper {
 		return mustertesting.MakeJob("j").TTL(1).Policy(busv1alpha1.PodFailedEvent, action).Task(mustertesting.MakeTask("a", 1))
 	}
@@ -133,6 +139,7 @@ func TestT15_ExpiredJobsAreDeletedInEveryTerminalPhase(t *testing.T) {
 }
 
 func TestTTLMayBeSetAfterTheEnd(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)))
 	s.admit(job)
@@ -145,6 +152,7 @@ func TestTTLMayBeSetAfterTheEnd(t *testing.T) {
 }
 
 func TestDeadlineTerminatesTheJob(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	limit := int64(1)
 	builder := mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1))
@@ -160,6 +168,7 @@ func TestDeadlineTerminatesTheJob(t *testing.T) {
 }
 
 func TestMinSuccessCompletesTheJob(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("j").MinSuccess(2).Task(mustertesting.MakeTask("a", 3)))
 	s.admit(job)

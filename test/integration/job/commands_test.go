@@ -41,6 +41,7 @@ func (s *stage) expectJobEvent(job, reason, message string) {
 }
 
 func TestCommands(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("j").MaxRetry(2).Task(mustertesting.MakeTask("a", 2)))
 	s.admit(job)
@@ -75,6 +76,7 @@ func TestCommands(t *testing.T) {
 }
 
 func TestCommandsGivenTogetherAreExecutedInTurn(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)))
 	s.admit(job)
@@ -90,6 +92,7 @@ func TestCommandsGivenTogetherAreExecutedInTurn(t *testing.T) {
 }
 
 func TestCommandsThatCannotBeExecutedAreAnswered(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)))
 	s.admit(job)
@@ -119,6 +122,7 @@ func TestCommandsThatCannotBeExecutedAreAnswered(t *testing.T) {
 
 // TestJobThatMayNotStartCanBeEnded: a Job that is kept Pending still obeys.
 func TestJobThatMayNotStartCanBeEnded(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("j").Plugin("no-such").Task(mustertesting.MakeTask("a", 1)))
 	s.JobReason(s.name("j"), "Invalid")

@@ -26,6 +26,7 @@ import (
 // TestManifestsOfTheDocs: every complete manifest in the docs is accepted. Jobs get the pods of all tasks that wait for no other. The pages
 // of plugins have a test of their own, in the package jobplugins.
 func TestManifestsOfTheDocs(t *testing.T) {
+	t.Parallel()
 	root := filepath.Join("..", "..", "..", "docs")
 	manifests := map[string][]byte{} // page and number -> text
 	require.NoError(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {

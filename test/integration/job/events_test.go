@@ -27,6 +27,7 @@ func (s *stage) reasons(job string) []string {
 
 // TestEachStepOfAJobIsOneEvent: a Job that does not wait has two.
 func TestEachStepOfAJobIsOneEvent(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 2)))
 	s.admit(job)
@@ -40,6 +41,7 @@ func TestEachStepOfAJobIsOneEvent(t *testing.T) {
 
 // TestAJobOutOfRunsIsToldAsFailed: its last restart starts nothing.
 func TestAJobOutOfRunsIsToldAsFailed(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("j").MaxRetry(1).Policy(busv1alpha1.PodFailedEvent, busv1alpha1.RestartJobAction).Task(mustertesting.MakeTask("a", 2)))
 	s.admit(job)
@@ -54,6 +56,7 @@ func TestAJobOutOfRunsIsToldAsFailed(t *testing.T) {
 }
 
 func TestAnAdmissionAfterAWaitIsAnEvent(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	s.queue(schedulingv1beta1.QueueStateClosed)
 	job := s.apply(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)))
@@ -68,6 +71,7 @@ func TestAnAdmissionAfterAWaitIsAnEvent(t *testing.T) {
 
 // TestACommandForNoJobIsAnswered: by an event on the Command.
 func TestACommandForNoJobIsAnswered(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	command := s.command(mustertesting.MakeJob("absent").Namespace(s.namespace).Obj(), "gone", "AbortJob")
 	event := s.Event("Command", s.name(command.Name), func(watchlog.Event) bool { return true })
@@ -78,6 +82,7 @@ func TestACommandForNoJobIsAnswered(t *testing.T) {
 
 // TestAnAbortedJobRefusesToRestart: a policy answers a change of its spec, and an event says that it does nothing.
 func TestAnAbortedJobRefusesToRestart(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("j").MinAvailable(1).Policy(busv1alpha1.JobUpdatedEvent, busv1alpha1.RestartJobAction).
 		Task(mustertesting.MakeTask("a", 1)))
@@ -95,6 +100,7 @@ func TestAnAbortedJobRefusesToRestart(t *testing.T) {
 
 // TestAHealthyJobIsNotThreatened: its pods are pending for a moment, as all are, and a policy waits for an hour of that.
 func TestAHealthyJobIsNotThreatened(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("j").LifecyclePolicy(after(time.Hour, busv1alpha1.PodPendingEvent, busv1alpha1.AbortJobAction)).
 		Task(mustertesting.MakeTask("a", 1)))
@@ -108,6 +114,7 @@ func TestAHealthyJobIsNotThreatened(t *testing.T) {
 
 // TestScaledToZeroAndUpTwentyTimes: each phase that a client sees while it scales a Job agrees with its pods.
 func TestScaledToZeroAndUpTwentyTimes(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 2)))
 	s.admit(job)

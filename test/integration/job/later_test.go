@@ -51,6 +51,7 @@ func TestEvictionIsAnsweredLaterByAnotherController(t *testing.T) {
 
 // TestEvictionIsForgivenOnceTheNewPodRuns: the deadline is cancelled once the new pod runs.
 func TestEvictionIsForgivenOnceTheNewPodRuns(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("j").LifecyclePolicy(after(time.Hour, busv1alpha1.AnyEvent, busv1alpha1.RestartJobAction)).
 		Task(mustertesting.MakeTask("a", 2)))
@@ -115,6 +116,7 @@ func TestRestartPartition(t *testing.T) {
 
 // TestPartitionsScale: the number of partitions may change, and whole partitions come and go.
 func TestPartitionsScale(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	partitioned := mustertesting.MakeTask("a", 4).Partitions(2, 2).Obj()
 	partitioned.PartitionPolicy.MinPartitions = 1
@@ -172,6 +174,7 @@ func TestTheControllersOwnEditIsNoUpdate(t *testing.T) {
 
 // TestAnEditResumes: ResumeJob is an answer to a change of an aborted Job's spec.
 func TestAnEditResumes(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("j").Policy(busv1alpha1.PodFailedEvent, busv1alpha1.AbortJobAction).
 		Policy(busv1alpha1.JobUpdatedEvent, busv1alpha1.ResumeJobAction).Task(mustertesting.MakeTask("a", 1)))
@@ -190,6 +193,7 @@ func TestAnEditResumes(t *testing.T) {
 
 // TestActionsWhileRestarting: a Job that is restarting can be ended, and one that is aborted terminated.
 func TestActionsWhileRestarting(t *testing.T) {
+	t.Parallel()
 	for action, ends := range map[string][]batchv1alpha1.JobPhase{
 		"AbortJob":     {batchv1alpha1.Aborting, batchv1alpha1.Aborted},
 		"TerminateJob": {batchv1alpha1.Terminating, batchv1alpha1.Terminated},
@@ -222,6 +226,7 @@ func TestActionsWhileRestarting(t *testing.T) {
 
 // TestStatusTellsWhatHappened: the status of a Job that ran, failed and was terminated.
 func TestStatusTellsWhatHappened(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("j").Plugin("env").MaxRetry(5).LifecyclePolicy(batchv1alpha1.LifecyclePolicy{
 		ExitCode: func() *int32 { three := int32(3); return &three }(), Action: busv1alpha1.TerminateJobAction}).

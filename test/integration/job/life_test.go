@@ -18,6 +18,7 @@ import (
 )
 
 func TestJobRunsToItsEnd(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("tf").Task(mustertesting.MakeTask("ps", 1).Requests("cpu", "1")).
 		Task(mustertesting.MakeTask("worker", 2).Requests("cpu", "2")))
@@ -58,6 +59,7 @@ func TestJobRunsToItsEnd(t *testing.T) {
 }
 
 func TestRestartJobRunsMaxRetryTimes(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("j").MaxRetry(2).Policy(busv1alpha1.PodFailedEvent, busv1alpha1.RestartJobAction).
 		Task(mustertesting.MakeTask("a", 2)))
@@ -91,6 +93,7 @@ func TestRestartJobRunsMaxRetryTimes(t *testing.T) {
 }
 
 func TestEvictionTerminatesTheJob(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("j").Policy(busv1alpha1.PodEvictedEvent, busv1alpha1.TerminateJobAction).
 		Task(mustertesting.MakeTask("a", 3)))
@@ -105,6 +108,7 @@ func TestEvictionTerminatesTheJob(t *testing.T) {
 }
 
 func TestAbortJobKeepsFinishedPods(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 2)).
 		Task(mustertesting.MakeTask("b", 1).Policy(busv1alpha1.AnyEvent, busv1alpha1.AbortJobAction)))
@@ -118,6 +122,7 @@ func TestAbortJobKeepsFinishedPods(t *testing.T) {
 }
 
 func TestCompleteJobWhenATaskHasCompleted(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("ps", 1)).
 		Task(mustertesting.MakeTask("worker", 2).Policy(busv1alpha1.TaskCompletedEvent, busv1alpha1.CompleteJobAction)))
@@ -174,6 +179,7 @@ func TestEvictionWhileTheControllerIsDown(t *testing.T) {
 
 // TestAFinishedPodThatIsRemovedDoesNotRunAgain: pods are removed as soon as they have ended, before the controller has looked.
 func TestAFinishedPodThatIsRemovedDoesNotRunAgain(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	const pods = 30
 	job := s.apply(mustertesting.MakeJob("j").MinAvailable(1).MinSuccess(pods/2).Policy(busv1alpha1.PodEvictedEvent, busv1alpha1.TerminateJobAction).

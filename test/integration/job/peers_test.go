@@ -40,6 +40,7 @@ func TestT10_SucceededPodsAreNotRunAgain(t *testing.T) {
 // TestT11_SuspendingSpendsNoRetries: a Job with one run may be suspended and resumed at will, by its spec or by
 // Commands.
 func TestT11_SuspendingSpendsNoRetries(t *testing.T) {
+	t.Parallel()
 	suspend := map[string]func(s *stage, job *batchv1alpha1.Job, yes bool){
 		"by its spec": func(s *stage, _ *batchv1alpha1.Job, yes bool) {
 			s.edit("j", func(job *batchv1alpha1.Job) { job.Spec.Suspend = &yes })

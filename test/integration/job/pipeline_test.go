@@ -19,6 +19,7 @@ func (s *stage) expectMinimum(job *batchv1alpha1.Job, members int32) {
 
 // TestPipelineRunsStageByStage: each task starts when the one before has completed, and the gang is what may run.
 func TestPipelineRunsStageByStage(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("p").Task(mustertesting.MakeTask("collect", 1).Requests("cpu", "1")).
 		Task(mustertesting.MakeTask("clean", 2).DependsOn("collect").Requests("cpu", "1")).
@@ -43,6 +44,7 @@ func TestPipelineRunsStageByStage(t *testing.T) {
 }
 
 func TestTaskThatWaitsInVainFailsTheJob(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("p").Task(mustertesting.MakeTask("a", 1)).Task(mustertesting.MakeTask("b", 1).DependsOn("a")))
 	s.admit(job)
@@ -58,6 +60,7 @@ func TestTaskThatWaitsInVainFailsTheJob(t *testing.T) {
 
 // TestMasterWaitsForReadyWorkers: what an MPI launcher needs.
 func TestMasterWaitsForReadyWorkers(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("mpi").Task(mustertesting.MakeTask("worker", 2)).Task(mustertesting.MakeTask("master", 1).
 		DependsOnReady("worker").Policy(busv1alpha1.TaskCompletedEvent, busv1alpha1.CompleteJobAction)))

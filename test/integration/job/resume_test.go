@@ -13,6 +13,7 @@ import (
 
 // TestAResumeRunsWhatFailedAgain: a gang of three that a failure has aborted is whole when it is resumed, and succeeds.
 func TestAResumeRunsWhatFailedAgain(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("j").Policy(busv1alpha1.PodFailedEvent, busv1alpha1.AbortJobAction).Task(mustertesting.MakeTask("a", 3)))
 	s.admit(job)

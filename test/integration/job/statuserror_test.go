@@ -19,6 +19,7 @@ import (
 // TestAStatusThatCannotBeWrittenIsSaid: a Job whose status the API server refuses says so by an event. It gets nothing that its status does
 // not record, and goes on once the status can be written.
 func TestAStatusThatCannotBeWrittenIsSaid(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	allow := s.refuseStatuses("not before noon")
 	job := s.apply(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)))

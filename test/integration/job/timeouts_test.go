@@ -39,6 +39,7 @@ func TestPendingForTooLong(t *testing.T) {
 }
 
 func TestPendingForNotTooLong(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("j").LifecyclePolicy(after(slack, busv1alpha1.PodPendingEvent, busv1alpha1.AbortJobAction)).
 		Task(mustertesting.MakeTask("a", 1)))
@@ -52,6 +53,7 @@ func TestPendingForNotTooLong(t *testing.T) {
 }
 
 func TestFailureIsAnsweredLater(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("j").LifecyclePolicy(after(slack, busv1alpha1.PodFailedEvent, busv1alpha1.TerminateJobAction)).
 		Task(mustertesting.MakeTask("a", 2)))

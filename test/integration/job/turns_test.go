@@ -133,6 +133,7 @@ func setting(t *testing.T, variable string, byDefault int) int {
 
 // TestADeletedJobComesToItsEnd (issue 25, 6): a workflow engine keeps it by a finalizer until it is Completed.
 func TestADeletedJobComesToItsEnd(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	builder := mustertesting.MakeJob("j").MinAvailable(1).Policy(busv1alpha1.PodFailedEvent, busv1alpha1.RestartJobAction).
 		Task(mustertesting.MakeTask("a", 3).MinAvailable(1)).Obj()

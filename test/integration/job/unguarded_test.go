@@ -18,6 +18,7 @@ import (
 
 // TestWhatPoliciesRefuseIsFoundWithoutThem: the schema refuses a Job, or takes it, and then the Job says why it does not run.
 func TestWhatPoliciesRefuseIsFoundWithoutThem(t *testing.T) {
+	t.Parallel()
 	var taken atomic.Int32
 	t.Run("cases", func(t *testing.T) {
 		for _, c := range admission.All() {

@@ -20,6 +20,7 @@ import (
 // TestWhatCannotRunSaysSo: each of these is kept Pending with a reason, a message and an event that name the field. Where the admission policies
 // are in force, most are refused before they come here.
 func TestWhatCannotRunSaysSo(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		job    *mustertesting.JobWrapper
 		reason string
@@ -66,6 +67,7 @@ func TestWhatCannotRunSaysSo(t *testing.T) {
 
 // TestATemplateThatTheServerRefusesSaysWhy: the API server that is asked for a pod judges its template, and its words stand on the Job.
 func TestATemplateThatTheServerRefusesSaysWhy(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1).RestartPolicy("Sometimes")))
 	s.admit(job)
@@ -78,6 +80,7 @@ func TestATemplateThatTheServerRefusesSaysWhy(t *testing.T) {
 
 // TestPoliciesThatNeverFireAreNamedOnce: the Job runs, and one event says which of its policies are useless.
 func TestPoliciesThatNeverFireAreNamedOnce(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("j").Policy("PodFailed", "RestartJob").Policy("PodEvicted", "RestartJob").
 		Task(mustertesting.MakeTask("a", 1).RestartPolicy(corev1.RestartPolicyAlways)))
@@ -97,6 +100,7 @@ func networked() *mustertesting.JobWrapper {
 }
 
 func TestJobGoesOnWhenItsQueueOpens(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	s.queue(schedulingv1beta1.QueueStateClosed)
 	job := s.apply(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)))
@@ -110,6 +114,7 @@ func TestJobGoesOnWhenItsQueueOpens(t *testing.T) {
 
 // TestARunningJobGoesOnWhenItsQueueOpens: its PodGroup was deleted while the queue took no Jobs.
 func TestARunningJobGoesOnWhenItsQueueOpens(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 2)).MinAvailable(1))
 	s.admit(job)
@@ -132,6 +137,7 @@ func TestARunningJobGoesOnWhenItsQueueOpens(t *testing.T) {
 }
 
 func TestSchedulerThatIsNotServedIsSaid(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("j").SchedulerName("other").Task(mustertesting.MakeTask("a", 1)))
 	s.JobReason(s.name("j"), "SchedulerNotServed")
@@ -141,6 +147,7 @@ func TestSchedulerThatIsNotServedIsSaid(t *testing.T) {
 }
 
 func TestRefusedPodsAreSaidAndTriedAgain(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	quota, err := kube.CoreV1().ResourceQuotas(s.namespace).Create(t.Context(), &corev1.ResourceQuota{
 		ObjectMeta: metav1.ObjectMeta{Name: "none"},
@@ -171,6 +178,7 @@ func TestRefusedPodsAreSaidAndTriedAgain(t *testing.T) {
 }
 
 func TestForeignPodIsNeitherAdoptedNorDeleted(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	foreign := mustertesting.MakePod("j-a-0").Namespace(s.namespace).Obj()
 	foreign, err := kube.CoreV1().Pods(s.namespace).Create(t.Context(), foreign, metav1.CreateOptions{})
@@ -186,6 +194,7 @@ func TestForeignPodIsNeitherAdoptedNorDeleted(t *testing.T) {
 }
 
 func TestT16_DeleteAndApplyAgainUnderTheSameName(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	builder := mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 2))
 	first := s.apply(builder)
@@ -231,6 +240,7 @@ func TestForeignPodGroupIsNeitherAdoptedNorDeleted(t *testing.T) {
 }
 
 func TestRunningJobSaysThatItsChangedSpecCannotRun(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1).Partitions(1, 1)))
 	s.admit(job)
@@ -249,6 +259,7 @@ func TestRunningJobSaysThatItsChangedSpecCannotRun(t *testing.T) {
 }
 
 func TestPodGroupThatIsDeletedIsMadeAgain(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)))
 	s.admit(job)
@@ -261,6 +272,7 @@ func TestPodGroupThatIsDeletedIsMadeAgain(t *testing.T) {
 }
 
 func TestWhatThePodGroupWaitsForIsSaid(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("j").Task(mustertesting.MakeTask("a", 1)))
 	group := s.group(job)
@@ -285,6 +297,7 @@ func TestWhatThePodGroupWaitsForIsSaid(t *testing.T) {
 
 // TestJobOutlivesItsQueue: a deleted queue keeps waiting Jobs waiting and ends no Job. They go on when the queue exists again.
 func TestJobOutlivesItsQueue(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	running := s.apply(mustertesting.MakeJob("running").MaxRetry(1).Task(mustertesting.MakeTask("a", 1)))
 	s.admit(running)

@@ -90,6 +90,7 @@ func (r *refreshes) grow() time.Duration {
 
 // TestScalingRefreshesTheLists in place: same objects, same key. BenchmarkScaling tells how long it takes.
 func TestScalingRefreshesTheLists(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	r := newRefreshes(s, 2)
 	before := s.owned("j")

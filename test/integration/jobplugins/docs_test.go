@@ -19,6 +19,7 @@ import (
 
 // TestThePagesOfThePlugins: the Job in each page is accepted, and gets its objects and all its pods.
 func TestThePagesOfThePlugins(t *testing.T) {
+	t.Parallel()
 	for _, name := range plugins.Names() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -26,6 +26,7 @@ func team() *mustertesting.JobWrapper {
 }
 
 func TestObjectsAreThereBeforeThePodsThatNeedThem(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	job := s.apply(team())
 	o := s.awaitOwned("j")
@@ -84,6 +85,7 @@ func TestRestartsLeaveTheObjectsAlone(t *testing.T) {
 }
 
 func TestObjectsGoWhenTheJobHasEnded(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	job := s.apply(team())
 	s.admit(job)
@@ -96,6 +98,7 @@ func TestObjectsGoWhenTheJobHasEnded(t *testing.T) {
 }
 
 func TestWhatSomebodyDeletesOrChangesIsMadeAgain(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	s.apply(team())
 	before := s.awaitOwned("j")
@@ -124,6 +127,7 @@ func TestWhatSomebodyDeletesOrChangesIsMadeAgain(t *testing.T) {
 
 // TestAChangedSecretIsRepairedBeforePodsAreCreated: it keeps its key. The controller does not watch Secrets.
 func TestAChangedSecretIsRepairedBeforePodsAreCreated(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	job := s.apply(team())
 	before := s.awaitOwned("j")
@@ -140,6 +144,7 @@ func TestAChangedSecretIsRepairedBeforePodsAreCreated(t *testing.T) {
 }
 
 func TestAnObjectOfAnotherOwnerIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	mine := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "j-ssh"}, StringData: map[string]string{"id_rsa": "mine"}}
 	_, err := kube.CoreV1().Secrets(s.namespace).Create(t.Context(), mine, metav1.CreateOptions{})
@@ -161,6 +166,7 @@ func TestAnObjectOfAnotherOwnerIsLeftAlone(t *testing.T) {
 
 // TestNotesAreEvents: arguments that a plugin does not know are tolerated, and people are told once.
 func TestNotesAreEvents(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("j").Plugin("ssh", "--no-root").Task(mustertesting.MakeTask("w", 1)))
 	s.Event("Job", s.name("j"), func(e watchlog.Event) bool {
@@ -172,6 +178,7 @@ func TestNotesAreEvents(t *testing.T) {
 
 // TestAJobThatGrowsBeyondItsPlugins keeps what it has and says why it grows no further.
 func TestAJobThatGrowsBeyondItsPlugins(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	long := strings.Repeat("j", 48)
 	job := s.apply(mustertesting.MakeJob(long).MinAvailable(1).Plugin("svc").Task(mustertesting.MakeTask("w", 1)))

@@ -68,6 +68,7 @@ func (s *stage) expectControlled(job string, want map[string]string) {
 
 // TestVolumes: a claim that is made, one that is there at two paths, and none; in init containers too.
 func TestVolumes(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	s.makeClaim("data")
 	builder := mustertesting.MakeJob("j").
@@ -125,6 +126,7 @@ func TestClaimsStay(t *testing.T) {
 }
 
 func TestAJobWaitsForTheClaimThatItNames(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("j").Volume(batchv1alpha1.VolumeSpec{MountPath: "/data", VolumeClaimName: "data"}).
 		Task(mustertesting.MakeTask("w", 1)))
@@ -148,6 +150,7 @@ func TestAJobWaitsForTheClaimThatItNames(t *testing.T) {
 
 // TestEmptyDirInPlaceOfAMissingClaim must be asked for, and then all pods have it, whatever appears later.
 func TestEmptyDirInPlaceOfAMissingClaim(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("j").Annotation(batchv1alpha1.MissingClaimAnnotation, "emptyDir").MinAvailable(1).
 		Volume(batchv1alpha1.VolumeSpec{MountPath: "/data", VolumeClaimName: "data"}).Task(mustertesting.MakeTask("w", 1)))
@@ -164,6 +167,7 @@ func TestEmptyDirInPlaceOfAMissingClaim(t *testing.T) {
 
 // TestAClaimThatWasMadeIsNotMadeTwice: its data went with it, and no user should think that it is still there.
 func TestAClaimThatWasMadeIsNotMadeTwice(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	job := s.apply(mustertesting.MakeJob("j").
 		Volume(batchv1alpha1.VolumeSpec{MountPath: "/out", VolumeClaim: request()}).Task(mustertesting.MakeTask("w", 1)))
@@ -181,6 +185,7 @@ func TestAClaimThatWasMadeIsNotMadeTwice(t *testing.T) {
 }
 
 func TestARefusedClaimSaysWhy(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	wrong := request()
 	wrong.AccessModes = nil

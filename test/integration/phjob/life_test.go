@@ -59,6 +59,7 @@ func TestAJobSucceeds(t *testing.T) {
 
 // TestAJobFails: the status says how, also when no container has an end.
 func TestAJobFails(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "8", "8")
 	for name, c := range map[string]struct{ status, message string }{
 		"exits": {`{"phase":"Failed","containerStatuses":[{"name":"main","image":"","imageID":"","ready":false,"restartCount":0,"state":{"terminated":{"exitCode":3,"reason":"Error","message":"no such file"}}}]}`,
@@ -76,6 +77,7 @@ func TestAJobFails(t *testing.T) {
 
 // TestCancel: in each phase that is not final, the job ends and its pod goes. The next job can use its quota.
 func TestCancel(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "4", "4")
 	w.submit("runs", "ann", 4)
 	w.starts("runs")
@@ -108,6 +110,7 @@ func TestCancel(t *testing.T) {
 
 // TestExample1 is that of PrimeHub's documentation: the group's quota is short, and all behind wait.
 func TestExample1(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "4", "4")
 	w.submit("a", "bob", 2)
 	w.submit("b", "pan", 4)
@@ -122,6 +125,7 @@ func TestExample1(t *testing.T) {
 
 // TestExample2 is that of PrimeHub's documentation. A job that lacks its user's quota blocks no other user's, however long it waits.
 func TestExample2(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "4", "4")
 	w.submit("a", "bob", 2)
 	w.submit("b", "bob", 4)
@@ -171,6 +175,7 @@ func TestJobsInPreparationCount(t *testing.T) {
 
 // TestAboveAWholeQuota: the group's, an ancestor's or the user's. Other jobs are not blocked.
 func TestAboveAWholeQuota(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "4", "2")
 	w.submit("group", "bob", 8)
 	w.submit("user", "bob", 4)
@@ -293,6 +298,7 @@ func TestALostNode(t *testing.T) {
 
 // TestAPodThatSomebodyDeletes: while it prepares another is made, while it runs the job fails.
 func TestAPodThatSomebodyDeletes(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "4", "4")
 	w.submit("job", "bob", 4)
 	first := w.pod("job")
@@ -306,6 +312,7 @@ func TestAPodThatSomebodyDeletes(t *testing.T) {
 
 // TestBadInput: each ends in a reason on the object.
 func TestBadInput(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "8", "8")
 	w.createType("odd", primehubv1alpha1.InstanceTypeSpec{LimitsCPU: 1, LimitsMemory: "lots"})
 	w.createType("none", primehubv1alpha1.InstanceTypeSpec{LimitsCPU: 0, LimitsMemory: "1G"})
@@ -343,6 +350,7 @@ func TestBadInput(t *testing.T) {
 
 // TestWhatAppearsJustInTime: an image that was created a moment before is found.
 func TestWhatAppearsJustInTime(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "8", "8")
 	for _, name := range []string{"one", "two", "three"} {
 		_, err := muster.PrimehubV1alpha1().Images(w.namespace).Create(t.Context(), &primehubv1alpha1.Image{
@@ -356,6 +364,7 @@ func TestWhatAppearsJustInTime(t *testing.T) {
 
 // TestJupyterServersShareThePool: a server that PrimeHub has labelled with group and user draws on the quota of both.
 func TestJupyterServersShareThePool(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "4", "2")
 	server := mustertesting.MakePod("jupyter-bob").Namespace(w.namespace).Requests("cpu", "2").SchedulerName("none").Node(node).Obj()
 	server.Labels = map[string]string{primehubv1alpha1.PodGroupLabel: primehubv1alpha1.Escape(w.group), primehubv1alpha1.PodUserLabel: "escaped-bob"}
@@ -388,6 +397,7 @@ func TestTheControllerRestarts(t *testing.T) {
 
 // TestDeletion: the objects of a PhJob are deleted with it.
 func TestDeletion(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "4", "4")
 	w.submit("job", "bob", 4)
 	w.pod("job")

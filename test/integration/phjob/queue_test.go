@@ -101,6 +101,7 @@ func (w *world) moveGroup() string {
 // TestJobsMoveWithTheirGroup: when the labels of a group are moved to another queue, the jobs that wait move there. A job that has its
 // quota keeps it.
 func TestJobsMoveWithTheirGroup(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "4", "4")
 	for i, name := range []string{"runs", "first", "second"} {
 		w.submit(name, fmt.Sprint("user-", i), 4)

@@ -67,6 +67,7 @@ func TestASchedule(t *testing.T) {
 
 // TestAnInvalidSchedule says so, and is none once it is right.
 func TestAnInvalidSchedule(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "8", "8")
 	s := &primehubv1alpha1.PhSchedule{ObjectMeta: metav1.ObjectMeta{Name: "odd"}}
 	s.Spec.Recurrence = primehubv1alpha1.Recurrence{Type: primehubv1alpha1.RecurrenceCustom, Cron: "at noon"}

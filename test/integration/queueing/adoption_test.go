@@ -62,6 +62,7 @@ func (s *fixture) scale(name string, replicas int) {
 }
 
 func TestABarePodGetsAPodGroup(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t)
 	pod, err := kube.CoreV1().Pods(s.namespace).Create(s.ctx,
 		mustertesting.MakePod("p").Namespace(s.namespace).SchedulerName("muster").Obj(), metav1.CreateOptions{})
@@ -80,6 +81,7 @@ func TestABarePodGetsAPodGroup(t *testing.T) {
 }
 
 func TestPodsOfOtherSchedulersAreLeftAlone(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t)
 	_, err := kube.CoreV1().Pods(s.namespace).Create(s.ctx, mustertesting.MakePod("p").Namespace(s.namespace).Obj(), metav1.CreateOptions{})
 	require.NoError(t, err)
@@ -87,6 +89,7 @@ func TestPodsOfOtherSchedulersAreLeftAlone(t *testing.T) {
 }
 
 func TestSystemCriticalPodsAreLeftAlone(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t)
 	for name, class := range map[string]string{"critical": scheduling.SystemClusterCritical, "ordinary": ""} {
 		_, err := kube.CoreV1().Pods(s.namespace).Create(s.ctx,
@@ -117,6 +120,7 @@ func TestACriticalPodThatWasGivenAPodGroupKeepsIt(t *testing.T) {
 }
 
 func TestAReplicaSetHasOnePodGroup(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t)
 	set := s.createReplicaSet("web", 3)
 	name := "podgroup-" + string(set.UID)

@@ -13,6 +13,7 @@ import (
 
 // TestAWaitingTimeEnds: a PodGroup is admitted to a full queue when its waiting time is over, and another one is not.
 func TestAWaitingTimeEnds(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t)
 	queue := s.createQueue(mustertesting.MakeQueue(s.name("full")).Capability("cpu", "2")).Name
 	s.queueState(queue, schedulingv1beta1.QueueStateOpen)

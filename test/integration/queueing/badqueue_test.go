@@ -68,6 +68,7 @@ func TestABadQueueKeepsItsLastValidNumbers(t *testing.T) {
 
 // TestAQueueWithoutItsParent: it says so until the parent exists. A parent that is below the queue is refused as well.
 func TestAQueueWithoutItsParent(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t)
 	parent := s.name("parent")
 	child := s.createQueue(mustertesting.MakeQueue(s.name("child")).Parent(parent).Capability("cpu", "4")).Name

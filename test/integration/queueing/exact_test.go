@@ -41,6 +41,7 @@ func TestPodsOfAbsurdSizeAdmitNobody(t *testing.T) {
 
 // TestAnAbsurdMinimumIsRefusedWithTheReason, and holds nothing of the queue.
 func TestAnAbsurdMinimumIsRefusedWithTheReason(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t)
 	team := s.createQueue(mustertesting.MakeQueue(s.name("team")).Capability("cpu", "4").Dequeue(schedulingv1beta1.DequeueStrategyFIFO)).Name
 	s.queueState(team, schedulingv1beta1.QueueStateOpen)

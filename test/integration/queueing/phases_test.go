@@ -35,6 +35,7 @@ const (
 // holds for any changes, at any speed. All objects share one sequence of resource versions, so the recorded watches tell in which order
 // things were written.
 func TestPhasesAreThoseThatClientsKnow(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t)
 	s.eventually("the default queue is open, so that no gang waits for it", func() bool {
 		queue, err := muster.SchedulingV1beta1().Queues().Get(s.ctx, schedulingv1beta1.DefaultQueue, metav1.GetOptions{})

@@ -19,6 +19,7 @@ import (
 )
 
 func TestAPodGroupIsAdmitted(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t)
 	s.createGroup(mustertesting.MakePodGroup("g0").MinMember(2))
 	s.phase("g0", schedulingv1beta1.PodGroupInqueue)
@@ -26,6 +27,7 @@ func TestAPodGroupIsAdmitted(t *testing.T) {
 }
 
 func TestWhoDoesNotFitWaitsAndGoesOnWhenThereIsRoom(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t)
 	team := s.createQueue(mustertesting.MakeQueue(s.name("team")).Capability("cpu", "4")).Name
 	s.queueState(team, schedulingv1beta1.QueueStateOpen)
@@ -133,6 +135,7 @@ func TestNobodyIsPassedForEver(t *testing.T) {
 }
 
 func TestFirstInFirstOut(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t)
 	line := s.createQueue(mustertesting.MakeQueue(s.name("line")).Capability("cpu", "4").Dequeue(schedulingv1beta1.DequeueStrategyFIFO)).Name
 	s.queueState(line, schedulingv1beta1.QueueStateOpen)
@@ -147,6 +150,7 @@ func TestFirstInFirstOut(t *testing.T) {
 }
 
 func TestAncestorsLimitToo(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t)
 	parent := s.createQueue(mustertesting.MakeQueue(s.name("parent")).Capability("cpu", "4")).Name
 	left := s.createQueue(mustertesting.MakeQueue(s.name("left")).Parent(parent).Deserved("cpu", "3")).Name // it borrows nothing
@@ -159,6 +163,7 @@ func TestAncestorsLimitToo(t *testing.T) {
 
 // TestAGuaranteeIsNotLent: the sibling cannot use the rest of the kept queue's guarantee. The kept queue starts at once.
 func TestAGuaranteeIsNotLent(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t)
 	parent := s.createQueue(mustertesting.MakeQueue(s.name("parent")).Capability("cpu", "4")).Name
 	kept := s.createQueue(mustertesting.MakeQueue(s.name("kept")).Parent(parent).Guarantee("cpu", "2")).Name
@@ -175,6 +180,7 @@ func TestAGuaranteeIsNotLent(t *testing.T) {
 }
 
 func TestQueuesThatTakeNoWork(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t)
 	s.createGroup(mustertesting.MakePodGroup("g").MinMember(1).Queue(s.name("late")))
 	s.why("g", fmt.Sprintf("queue %q does not exist", s.name("late")))
@@ -183,6 +189,7 @@ func TestQueuesThatTakeNoWork(t *testing.T) {
 }
 
 func TestAPodGroupMayMoveToAnotherQueue(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t)
 	full := s.createQueue(mustertesting.MakeQueue(s.name("full")).Capability("cpu", "0")).Name
 	s.queueState(full, schedulingv1beta1.QueueStateOpen)
@@ -205,6 +212,7 @@ func TestFarMoreThanTheClusterHas(t *testing.T) {
 }
 
 func TestTheLifeOfAPodGroup(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t)
 	s.createGroup(mustertesting.MakePodGroup("g").MinMember(2).MinResources("cpu", "2"))
 	s.phase("g", schedulingv1beta1.PodGroupInqueue)
@@ -243,6 +251,7 @@ func TestTheLifeOfAPodGroup(t *testing.T) {
 }
 
 func TestPartOfAGangThatCannotBeCompleted(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t)
 	s.createGroup(mustertesting.MakePodGroup("g").MinMember(3))
 	s.createPods("g", "a", "b", "c")
@@ -295,6 +304,7 @@ func TestPromisesOutliveTheController(t *testing.T) {
 }
 
 func TestOthersMayWriteTheSpecMeanwhile(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t)
 	s.createGroup(mustertesting.MakePodGroup("g").MinMember(2))
 	s.createPods("g", "a", "b")
@@ -317,6 +327,7 @@ func TestOthersMayWriteTheSpecMeanwhile(t *testing.T) {
 }
 
 func TestABigGangCostsFewWrites(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t)
 	const size = 60
 	s.createGroup(mustertesting.MakePodGroup("g").MinMember(size))
@@ -349,6 +360,7 @@ func TestABigGangCostsFewWrites(t *testing.T) {
 // TestSucceededPodsOfAJobCountWhenTheyAreGone: a gang counts on its members that have succeeded. When their objects are removed, the Job
 // remembers them.
 func TestSucceededPodsOfAJobCountWhenTheyAreGone(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t)
 	jobs := muster.BatchV1alpha1().Jobs(s.namespace)
 	job, err := jobs.Create(s.ctx, mustertesting.MakeJob("j").Namespace(s.namespace).Task(mustertesting.MakeTask("a", 2)).Obj(), metav1.CreateOptions{})

@@ -62,6 +62,7 @@ func TestQueuesThatAlwaysExist(t *testing.T) {
 func ptrTo[T any](value T) *T { return &value }
 
 func TestAQueueWithoutParentIsAChildOfTheRoot(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t)
 	queue := s.createQueue(mustertesting.MakeQueue(s.name("q"))).Name
 	s.queueState(queue, schedulingv1beta1.QueueStateOpen)
@@ -69,6 +70,7 @@ func TestAQueueWithoutParentIsAChildOfTheRoot(t *testing.T) {
 }
 
 func TestClosingWaitsForWorkButNotForWhatIsCompleted(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t)
 	queue := s.createQueue(mustertesting.MakeQueue(s.name("q"))).Name
 	s.createGroup(mustertesting.MakePodGroup("done").Queue(queue)) // no minimum and no members: completed at once
@@ -93,6 +95,7 @@ func TestClosingWaitsForWorkButNotForWhatIsCompleted(t *testing.T) {
 }
 
 func TestChildrenCloseAndOpenWithTheirParent(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t)
 	parent := s.createQueue(mustertesting.MakeQueue(s.name("parent"))).Name
 	child := s.createQueue(mustertesting.MakeQueue(s.name("child")).Parent(parent)).Name

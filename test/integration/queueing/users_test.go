@@ -13,6 +13,7 @@ import (
 // TestAUserHasItsQuotaOfTheQueue: the use of the user's running pods counts. Another user's request is admitted meanwhile, though the queue
 // is first in, first out.
 func TestAUserHasItsQuotaOfTheQueue(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t)
 	queue := mustertesting.MakeQueue(s.name("team")).Capability("cpu", "6").Dequeue(schedulingv1beta1.DequeueStrategyFIFO)
 	queue.Extend(&schedulingv1beta1.QueueExtension{UserQuota: &schedulingv1beta1.UserQuota{Default: mustertesting.Resources("cpu", "2")}})
@@ -45,6 +46,7 @@ func TestAUserHasItsQuotaOfTheQueue(t *testing.T) {
 
 // TestSoManyJobsOfAQueueRun: the next is let in when one has gone.
 func TestSoManyJobsOfAQueueRun(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t)
 	queue := mustertesting.MakeQueue(s.name("team"))
 	queue.Extend(&schedulingv1beta1.QueueExtension{MaxRunningJobs: ptr.To[int32](1)})
