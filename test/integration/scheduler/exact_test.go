@@ -23,7 +23,7 @@ func inQueue(queue, memory string) func(*corev1.Pod) {
 
 // TestPodsOfAbsurdSizeDoNotSwitchQuotaOff: three pods of 8Ei are put on nodes by hand, and go. A second gang must not start beside the first.
 func TestPodsOfAbsurdSizeDoNotSwitchQuotaOff(t *testing.T) {
-	w := newWorld(t, 4)
+	w := newQuietWorld(t, 4)
 	queue := mustertesting.MakeQueue(w.namespace).Capability("memory", "10Gi").Obj()
 	_, err := muster.SchedulingV1beta1().Queues().Create(w.ctx, queue, metav1.CreateOptions{})
 	require.NoError(t, err)

@@ -388,7 +388,7 @@ func TestPartialGangIsCompletedFirst(t *testing.T) {
 
 // TestRoomIsSetAsideForAPartialGang: a pod that has waited longer, and is woken sooner, does not get it.
 func TestRoomIsSetAsideForAPartialGang(t *testing.T) {
-	w := newWorld(t, 2)
+	w := newQuietWorld(t, 2)
 	w.bindWith(w.pod("running", ""), fmt.Sprintf("%s-1", w.namespace), nil)
 	w.create(w.pod("rival", "", w.pinTo(1)))
 	w.expectUnplaced("rival")
