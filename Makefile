@@ -123,7 +123,7 @@ bench-reclaim: build ## How soon room is made by evictions and for how many pods
 ##@ Check
 
 .PHONY: test
-test: build ## Run all tests: unit, integration, end to end. A summary comes last.
+test: build ## Run the tests: unit, integration, end to end. A summary comes last.
 	@hack/test.sh
 
 .PHONY: test-unit
@@ -137,6 +137,10 @@ test-integration: build ## Run the tests against a real API server and scheduler
 .PHONY: test-e2e
 test-e2e: build ## Run the tests that play whole stories on a local cluster.
 	@hack/test.sh e2e
+
+.PHONY: test-long
+test-long: build ## Run the tests that take minutes each: programs that are killed at random moments, older releases, the installed chart.
+	@hack/test.sh long
 
 .PHONY: test-real
 test-real: build ## Run the tests in real containers, on a local cluster with a real node; needs root and packages (docs/real-node.md).

@@ -4,9 +4,14 @@
 set -uo pipefail
 
 root=$PWD failed=0
-# The race detector needs all dependencies built anew, and those of API servers take minutes: tests of whole programs go
-# without; what runs concurrently is in packages of its own.
+# A package has the race detector if its code or its tests start goroutines or lock something; the detector sees all that they import, too.
+# Other packages go without, as linking with it takes longest.
+concurrent='^[[:space:]]*go [a-zA-Z(]|"sync(/atomic)?"|/errgroup"|[.]Parallel\(\)'
+# The detector needs all dependencies built anew, and those of API servers take minutes: tests of whole programs go without as well. What runs
+# concurrently there is in packages of its own.
 heavy='^k8s.io/apiserver/pkg/server$'
+# These start clusters and take minutes each: the stage "long" runs them.
+long='^github.com/muster-sched/muster/test/e2e/(chaos|skew)$'
 
 say() { echo "$@" >&9; }
 
@@ -28,19 +33,31 @@ progress() {
   sed -nuE "$script"
 }
 
+# starts_goroutines reads lines of import path and folder, and prints the paths of the packages that need the race detector.
+starts_goroutines() {
+  local path dir
+  while read -r path dir; do
+    if grep -qE "$concurrent" "$dir"/*.go; then echo "$path"; fi
+  done
+}
+
 unit() {
-  local all racy plain
+  local tested all whole racy plain
   # Packages without tests are left out: go test would build them, with the race detector too.
-  all=$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -vE '/test/(integration|e2e)(/|$)|/pkg/client/') || failed=1
+  tested=$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{.Dir}}{{end}}' ./... |
+    grep -vE '/test/(integration|e2e)(/| )|/pkg/client/') || failed=1
+  all=$(cut -d' ' -f1 <<<"$tested" | sort)
   # "go list -test" gives for each tested package one named <package>.test with all that it needs.
   # shellcheck disable=SC2086 # one package per word
-  plain=$(go list -test -f '{{if eq .Name "main"}}{{range .Deps}}{{$.ImportPath}} {{.}}{{"\n"}}{{end}}{{end}}' $all |
+  whole=$(go list -test -f '{{if eq .Name "main"}}{{range .Deps}}{{$.ImportPath}} {{.}}{{"\n"}}{{end}}{{end}}' $all |
     awk -v heavy="$heavy" '$1 ~ /\.test$/ && $2 ~ heavy {sub(/\.test$/, "", $1); print $1}' | sort -u) || failed=1
-  racy=$(comm -23 <(sort <<<"$all") <(echo "$plain"))
+  racy=$(comm -23 <(starts_goroutines <<<"$tested" | sort) <(echo "$whole"))
+  plain=$(comm -23 <(echo "$all") <(echo "$racy"))
   # shellcheck disable=SC2086
   run_tests "unit, with the race detector" -race -timeout 10m $racy
+  # The histories run the scheduler without a cluster.
   # shellcheck disable=SC2086
-  [[ -z $plain ]] || run_tests "unit, whole programs" -timeout 10m $plain
+  run_tests "unit, without it" -timeout 10m ./test/integration/histories $plain
   # Modules of their own. The other package of the first is the benchmark itself. The last two read files outside of their modules, which the
   # cache of results does not see.
   cd "$root/test/benchmark/perf"
@@ -58,17 +75,25 @@ unit() {
   cd "$root"
 }
 
-# clusters runs the packages that start clusters of their own. They wait most of their time: two at a time, even on one core, the longest
-# first. No cached results: go test does not see the programs that these tests start.
+# clusters runs the packages that start clusters of their own, the longest first. They wait most of their time: three at a time, even on one
+# core. No cached results: go test does not see the programs that these tests start.
 clusters() {
-  local packages=()
-  [[ " $* " != *" integration "* ]] || packages+=(./test/integration/scheduler)
-  [[ " $* " != *" e2e "* ]] || packages+=(./test/e2e/...)
-  [[ " $* " != *" integration "* ]] || packages+=(./test/integration/...)
-  run_tests "on clusters: $*" -p 2 -count 1 -timeout 20m "${packages[@]}"
-  [[ " $* " == *" integration "* ]] || return 0
+  local packages
+  packages=$(
+    [[ " $* " != *" integration "* ]] || go list ./test/integration/scheduler ./test/integration/makers
+    [[ " $* " != *" e2e "* ]] || go list ./test/e2e/... | grep -vE "$long"
+    [[ " $* " != *" integration "* ]] || go list ./test/integration/... | grep -vE "/integration/histories$"
+  ) || failed=1
+  # shellcheck disable=SC2086 # one package per word
+  run_tests "on clusters: $*" -p 3 -count 1 -timeout 20m $packages
+}
+
+# long runs what takes minutes each: programs that are killed at random moments, older releases, and the installed chart.
+long() {
+  # shellcheck disable=SC2046 # one package per word
+  run_tests "long" -p 2 -count 1 -timeout 20m $(go list ./test/e2e/... | grep -E "$long")
   cd "$root/test/chart"
-  run_tests "on clusters, chart" -count 1 -timeout 20m ./install
+  run_tests "long, chart" -count 1 -timeout 20m ./install
   cd "$root"
 }
 
@@ -86,9 +111,9 @@ real() {
 on_clusters=()
 for stage in "$@"; do
   case $stage in
-    unit | real) "$stage" ;;
+    unit | long | real) "$stage" ;;
     integration | e2e) on_clusters+=("$stage") ;;
-    *) echo "there is no stage $stage: use unit, integration, e2e or real" >&2; failed=1 ;;
+    *) echo "there is no stage $stage: use unit, integration, e2e, long or real" >&2; failed=1 ;;
   esac
 done
 [[ ${#on_clusters[@]} -eq 0 ]] || clusters "${on_clusters[@]}"

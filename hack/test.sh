@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the tests, stage by stage, and ends with one summary.
-#   hack/test.sh [unit|integration|e2e|real ...]      without arguments: all but real, which hack/test-real.sh runs
-# GO_TEST_FLAGS are further flags of go test (-run, -v, ...). Results are also written to test-results/.
+#   hack/test.sh [unit|integration|e2e|long|real ...]      without arguments: the first three. hack/test-real.sh runs real
+# GO_TEST_FLAGS are further flags of go test (-run, -v, ...). Results are also written to test-results/, those of "long" to files of their own.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source hack/env.sh
@@ -9,6 +9,8 @@ source hack/env.sh
 stages=("$@")
 [[ ${#stages[@]} -gt 0 ]] || stages=(unit integration e2e)
 
+results=test-results/
+[[ ${stages[*]} != long ]] || results=test-results/long-
 mkdir -p test-results
 hack/build-tool.sh gotestsum
 
@@ -48,8 +50,8 @@ interrupted() {
 }
 
 # Descriptor 9 is where the stages tell how far they are; gotestsum reads their standard output.
-env "$mark" TMPDIR="$scratch" bin/tools/gotestsum --format pkgname --format-hide-empty-pkg --junitfile test-results/junit.xml \
-  --jsonfile test-results/events.json --raw-command -- hack/test-stages.sh "${stages[@]}" 9>&1 </dev/null &
+env "$mark" TMPDIR="$scratch" bin/tools/gotestsum --format pkgname --format-hide-empty-pkg --junitfile "${results}junit.xml" \
+  --jsonfile "${results}events.json" --raw-command -- hack/test-stages.sh "${stages[@]}" 9>&1 </dev/null &
 run=$!
 trap interrupted INT TERM HUP
 result=0

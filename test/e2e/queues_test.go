@@ -172,6 +172,8 @@ func TestAJobStartsOnceTheStatusOfItsPodGroupIsWritten(t *testing.T) {
 
 	require.NoError(t, s.Kill(localcluster.MusterController, syscall.SIGKILL))
 	require.NoError(t, s.AwaitEnd(s.Ctx, localcluster.MusterController))
+	// The next controller need not wait until the lease of the one that was killed has expired.
+	require.NoError(t, s.Kube.CoordinationV1().Leases("muster-system").Delete(s.Ctx, localcluster.MusterController, metav1.DeleteOptions{}))
 	rival := s.CreateJob(mustertesting.MakeJob("rival").Queue(s.Namespace).Task(mustertesting.MakeTask("worker", 1).Requests("cpu", "1")))
 	require.NoError(t, s.Start(s.Ctx, localcluster.MusterController))
 	s.JobPhase(rival, batchv1alpha1.Pending)

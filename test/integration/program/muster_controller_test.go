@@ -47,15 +47,11 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	harness.Main(m, localcluster.Options{ControlPlaneOnly: true}, func(ctx context.Context, env *harness.Env) (func() error, error) {
+	harness.Main(m, localcluster.Options{ControlPlaneOnly: true}, func(_ context.Context, env *harness.Env) (func() error, error) {
 		kubeconfig, config, kube, muster = env.Cluster.Kubeconfig(), env.Config, env.Kube, env.Muster
-		binaries = filepath.Dir(env.Cluster.Dir())
-		build := exec.CommandContext(ctx, "go", "build", "-o", binaries+"/", "github.com/muster-sched/muster/cmd/muster-controller",
-			"github.com/muster-sched/muster/cmd/muster-scheduler")
-		if output, err := build.CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("building the programs: %w\n%s", err, output)
-		}
-		return nil, nil
+		var err error
+		binaries, err = localcluster.DefaultBinDir()
+		return nil, err
 	})
 }
 
