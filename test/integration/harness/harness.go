@@ -26,7 +26,8 @@ import (
 // longest is how long the start of a cluster may take. -timeout of go test bounds the tests.
 const longest = 10 * time.Minute
 
-// parallel is how many tests of a package run at the same time, unless the package or a flag sets it. They wait more than they compute.
+// parallel is how many tests of a package run at the same time. A package or a flag may set another number. They wait more than they
+// compute.
 const parallel = "8"
 
 // Env is a cluster and clients for it.
