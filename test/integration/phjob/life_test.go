@@ -370,6 +370,7 @@ func TestJupyterServersShareThePool(t *testing.T) {
 	server.Labels = map[string]string{primehubv1alpha1.PodGroupLabel: primehubv1alpha1.Escape(w.group), primehubv1alpha1.PodUserLabel: "escaped-bob"}
 	_, err := kube.CoreV1().Pods(w.namespace).Create(t.Context(), server, metav1.CreateOptions{})
 	require.NoError(t, err)
+	w.podStatus("jupyter-bob", `{"conditions":[{"type":"PodScheduled","status":"True"}]}`) // the kubelet has taken it
 	w.submit("bobs", "bob", 1)
 	w.says("bobs", primehubv1alpha1.ReasonOverQuota, `Insufficient group/user quota: user "bob" of queue "`+w.group+`" has 0 cpu free of its quota, 1 needed`)
 	w.submit("lins", "lin", 2)

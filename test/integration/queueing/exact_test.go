@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
@@ -29,6 +30,9 @@ func TestPodsOfAbsurdSizeAdmitNobody(t *testing.T) {
 		_, err := kube.CoreV1().Pods(s.namespace).Create(s.ctx, pod, metav1.CreateOptions{})
 		require.NoError(t, err)
 	}
+	s.changePods(func(status *corev1.PodStatus) { // the kubelet has taken them
+		status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}}
+	}, names...)
 	s.eventually("the queue uses as much as a quantity can say", used("9223372036854775807"))
 	s.deletePods(names...)
 	s.eventually("the queue uses nothing", func() bool { _, uses := s.queue(team).Status.Allocated["memory"]; return !uses })

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	mustertesting "github.com/muster-sched/muster/pkg/testing"
 )
@@ -35,6 +36,9 @@ func TestPodsOfAbsurdSizeDoNotSwitchQuotaOff(t *testing.T) {
 		w.create(w.pod(fmt.Sprint("huge-", i), "", inQueue(w.namespace, "8Ei"), func(p *corev1.Pod) {
 			p.Spec.NodeName, p.Spec.NodeSelector = fmt.Sprintf("%s-%d", w.namespace, i), nil
 		}))
+		taken := []byte(`{"status":{"conditions":[{"type":"PodScheduled","status":"True"}]}}`) // by the kubelet
+		_, err := kube.CoreV1().Pods(w.namespace).Patch(w.ctx, fmt.Sprint("huge-", i), types.MergePatchType, taken, metav1.PatchOptions{}, "status")
+		require.NoError(t, err)
 	}
 	w.create(w.pod("small", "", inQueue(w.namespace, "1Gi")))
 	w.expectHeld("small", fmt.Sprintf("queue %q has no memory free", w.namespace), "1Gi needed")
