@@ -5,13 +5,13 @@ package main
 var open = map[string]int{
 	"files in one knot: pkg/scheduler/gangs":            31,
 	"fields of a circle of types: pkg/scheduler/gangs":  78,
-	"methods of a circle of types: pkg/scheduler/gangs": 206,
+	"methods of a circle of types: pkg/scheduler/gangs": 210,
 
 	"files in one knot: pkg/placement": 12,
 
-	"lines of the scheduler and of what it shares with admission": 21609,
+	"lines of the scheduler and of what it shares with admission": 21962,
 	"lines of pkg/controllers/job + pkg/job/plan":                 5406,
 
 	"concepts: gang admission":                37,
-	"sentences of comments that are too long": 168,
+	"sentences of comments that are too long": 162,
 }

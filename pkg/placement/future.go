@@ -33,8 +33,8 @@ func (p *Problem) ways(avoid sets.Set[string]) (ways []waiting) {
 	return ways
 }
 
-// chooseReservation chooses the places to reserve for a gang that does not fit; nil if there are none even when all pods that it may wait
-// for have ended. If possible it waits for no pods of the gang's own queue. It avoids nodes with pods that never end by themselves, and nodes
+// chooseReservation chooses the places to reserve for a gang that does not fit. They are nil if there are none even when all pods that it
+// may wait for have ended. If possible it waits for no pods of the gang's own queue. It avoids nodes with pods that never end by themselves, and nodes
 // that are to be avoided, if it can.
 func (v *view) chooseReservation() *Places {
 	before := v.reservedPlaces()
@@ -128,8 +128,8 @@ func (v *view) later(w waiting) *view {
 	return later
 }
 
-// stays says whether a reservation does not wait for a pod: it has a higher priority, is tied to its node or is of the gang itself. The same
-// holds for pods that the selection keeps: pods of the own queue, and single pods that never end by themselves.
+// stays says whether a reservation does not wait for a pod. Such a pod has a higher priority, is tied to its node or is of the gang itself.
+// The selection keeps further ones. These are pods of the own queue, and single pods that never end by themselves.
 func (p *Problem) stays(pod *corev1.Pod, w waiting) bool {
 	switch {
 	case p.SameGang != nil && p.SameGang(pod):

@@ -326,7 +326,7 @@ func (t *Tree) RoomBesideReserved(reserved Reserved, name string, want resources
 }
 
 // AddReserved adds the part of a claim that is free in each queue beside what is reserved already. An amount that a queue lacks is not kept
-// free in its ancestors either: when it comes free in the queue, it does so there at the same time. It says whether all queues that are asked
+// free in its ancestors either. When it comes free in the queue, it does so there, too. It says whether all queues that are asked
 // have some of it free.
 func (t *Tree) AddReserved(reserved Reserved, claim Claim) bool {
 	amount, path := claim.Want, t.path(t.find(claim.Queue))

@@ -18,9 +18,9 @@ func Turn(unit time.Duration, inVain int) (own, others time.Duration) {
 	return firstTurn * unit << longer, unit << (2 * longer)
 }
 
-// TurnLeft says how much of its turn is left to a gang that has lacked quota for so long; 0 if it has none. The first begins after one unit: so
-// long others could bypass the gang. It ends, because quota that is kept for a gang that never gets the rest is lost to all: for example in a
-// queue in which a pod runs for ever.
+// TurnLeft says how much of its turn is left to a gang that has lacked quota for so long. It is 0 if the gang has none. The first turn begins
+// after one unit. So long others could bypass the gang. A turn ends, because quota that is kept for a gang may never be enough. It is lost to
+// all then, for example in a queue in which a pod runs for ever.
 func TurnLeft(unit, waited time.Duration) time.Duration {
 	if unit <= 0 || waited < unit {
 		return 0

@@ -75,7 +75,8 @@ func (b *Book[K]) Nodes() *Nodes[K] {
 	return b.nodes[b.turns.holder.rank.Queue]
 }
 
-// NodesAgainst returns the reservations that hold against gangs and pods of a queue, "" for none: that of the queue, and that against all.
+// NodesAgainst returns the reservations that hold against gangs and pods of a queue ("" for none). They are that of the queue, and that
+// against all.
 func (b *Book[K]) NodesAgainst(queue string) (against []*Nodes[K]) {
 	all := b.Nodes()
 	if all != nil {

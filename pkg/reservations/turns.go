@@ -17,7 +17,7 @@ type turns[K comparable] struct {
 	ratio  func(queue string) quota.Ratio
 }
 
-// SetRatio says how much of its share a queue uses: of queues that had no turn yet, that with the smallest part goes first.
+// SetRatio says how much of its share a queue uses. Of queues that had no turn yet, that with the smallest part goes first.
 func (b *Book[K]) SetRatio(ratio func(queue string) quota.Ratio) { b.turns.ratio = ratio }
 
 // end ends the turn.

@@ -156,7 +156,7 @@ type rules struct {
 	room func(reserved quota.Reserved, queue string, want resources.List) *quota.Shortage
 	// addReserved adds the free part of a claim to what is reserved. It says whether all queues that are asked have some.
 	addReserved func(reserved quota.Reserved, claim quota.Claim) bool
-	// mayTake says whether a candidate within its share may take what is kept for a claim; nil if it is beyond its share.
+	// mayTake says whether a candidate within its share may take what is kept for a claim. It is nil beyond its share.
 	mayTake func(c *candidate) func(from quota.Claim) bool
 	// exceeds says whether an amount is more than the queue or an ancestor could have even if nothing was used.
 	exceeds func(queue string, want resources.List) bool

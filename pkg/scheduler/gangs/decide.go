@@ -153,8 +153,8 @@ func addAmounts(sums, amounts map[string]resources.List) {
 	}
 }
 
-// Commit carries out a decision: a yes begins an attempt, and returns the pods to activate; a no makes the gang wait for an event that may
-// help it. It returns false, and does nothing, when the gang has changed since the snapshot.
+// Commit carries out a decision. A yes begins an attempt, and returns the pods to activate. A no makes the gang wait for an event that may
+// help it. Commit returns false, and does nothing, when the gang has changed since the snapshot.
 func (c *Decisions) Commit(s *Snapshot, d *placement.Decision) (activate []*corev1.Pod, ok bool) {
 	c.t.mu.Lock()
 	defer c.t.mu.Unlock()
@@ -279,7 +279,7 @@ func mayFitWithHeld(s *Snapshot, d *placement.Decision) bool {
 	return len(s.Problem.Held) > 0 && (s.Problem.HeldByReservation || !d.ShortWithoutHeld)
 }
 
-// isStale says whether the snapshot is out of date: the gang has changed, or a shortage whose end no event reports.
+// isStale says whether the snapshot is out of date. The gang has changed, or a shortage whose end no event reports.
 func (c *Decisions) isStale(g *group, s *Snapshot, d *placement.Decision) bool {
 	switch {
 	case g.changes != s.changes:
@@ -290,7 +290,7 @@ func (c *Decisions) isStale(g *group, s *Snapshot, d *placement.Decision) bool {
 	return mayFitWithHeld(s, d) && c.t.WaitList.held.returned != s.released
 }
 
-// isReservedLess says whether a reservation ended that was held against the gang: its own may have replaced it, or has its turn.
+// isReservedLess says whether a reservation ended that was held against the gang. Its own may have replaced it, or has its turn.
 func (c *Decisions) isReservedLess(g *group, s *Snapshot) bool {
 	left := sets.New[int]()
 	for _, reserved := range c.t.WaitList.reservedFrom(g, requests(s.Problem.Members)) {

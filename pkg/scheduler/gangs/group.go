@@ -65,7 +65,8 @@ type podGroup struct {
 	bound    int64 // the last incarnation whose minimum was bound, as the status says; -1 if none was
 }
 
-// attempt is a scheduling attempt: from the decision that gave the gang places until all its members hold room, or it is rolled back.
+// attempt is a scheduling attempt. It begins with the decision that gave the gang places. It ends when all members hold room, or is rolled
+// back.
 type attempt struct {
 	toCome   map[types.UID]string      // the chosen members that hold no room yet, and the node of each ("" = any)
 	assumed  map[string]resources.List // on each node, for members that are still to come

@@ -87,7 +87,7 @@ func (q *Quota) waiting() map[string]resources.Sums {
 	return waiting
 }
 
-// sharesNow are the shares of the queues, at most a tick old; nil if there are none, or it is not known what all nodes have.
+// sharesNow are the shares of the queues, at most a tick old. They are nil if there are none, or it is not known what all nodes have.
 func (q *Quota) sharesNow() quota.Shares {
 	now := q.t.clock.Now()
 	if q.shares == nil || now.Sub(q.sharedAt) >= tickPeriod {
@@ -451,8 +451,8 @@ func (q *Quota) shortageOf(pod *corev1.Pod) *quota.Shortage {
 	return q.Ledger.RoomFor(ledgerKey(pod.UID), ahead, account, resources.PodRequests(pod))
 }
 
-// claimsBeforePod is the account of a pod that stands for itself, and the quota that is reserved against it: a pod with a seat has none
-// reserved against it. waits is false for a member whose gang is checked as a whole.
+// claimsBeforePod is the account of a pod that stands for itself, and the quota that is reserved against it. Nothing is reserved against a
+// pod with a seat. waits is false for a member whose gang is checked as a whole.
 func (q *Quota) claimsBeforePod(pod *corev1.Pod) (account string, ahead []quota.Claim, waits bool) {
 	account, priority := q.Groups.AccountOf(pod), corev1helpers.PodPriority(pod)
 	g, m := q.t.find(pod.UID)

@@ -77,17 +77,17 @@ func (w *WaitList) reservedAgainst(g *group, pod *corev1.Pod) *Reserved {
 	if g != nil {
 		priority = w.t.priorityOf(g)
 		if g.attempt != nil && g.attempt.exact {
-			return together(booked) // its places were found beside the earlier seats, and later ones leave them to it
+			return sumOfReserved(booked) // its places were found beside the earlier seats, and later ones leave them to it
 		}
 	}
 	if seats := w.seatsAgainst(g, pod.UID, priority); seats != nil {
 		booked = append(booked, &Reserved{Amounts: seats})
 	}
-	return together(booked)
+	return sumOfReserved(booked)
 }
 
-// together adds up reservations; nil if there are none.
-func together(reserved []*Reserved) *Reserved {
+// sumOfReserved adds up reservations; nil if there are none.
+func sumOfReserved(reserved []*Reserved) *Reserved {
 	if len(reserved) == 0 {
 		return nil
 	}
