@@ -241,13 +241,18 @@ func (d *dispatcher) replaceScout(g *group, now time.Time) {
 // and rejects members that must give their room back. The rejection has no effect on members that are being bound.
 func (g *group) settlePermit(status gang.Status) (a Actions) {
 	g.inPermit = false
-	switch status.Phase {
-	case gang.Running:
-		a.Allow = gang.UIDs(g.In(gang.Released))
-	case gang.Attempting:
-	default:
-		for _, m := range append(g.In(gang.Released), g.In(gang.Reserved)...) {
+	for _, m := range g.In(gang.Released) {
+		switch {
+		case status.Phase == gang.Attempting:
+		case status.Phase == gang.Running && g.Counts(m):
+			a.Allow = append(a.Allow, m.UID)
+		default:
 			g.setState(m, gang.Returning) // no attempt counts on its room
+		}
+	}
+	if status.Phase != gang.Running && status.Phase != gang.Attempting {
+		for _, m := range g.In(gang.Reserved) {
+			g.setState(m, gang.Returning)
 		}
 	}
 	a.Reject = gang.UIDs(g.In(gang.Returning))

@@ -366,3 +366,16 @@ func TestNoAttemptCountsOnMembersThatAreRejectedFromPermit(t *testing.T) {
 	require.NotNil(t, s)
 	assert.Len(t, s.Problem.Members, 2)
 }
+
+// TestAMemberThatIsBeingDeletedIsNotAllowed: its gang runs without it, as the minimum was lowered.
+func TestAMemberThatIsBeingDeletedIsNotAllowed(t *testing.T) {
+	tr := openTracker(t)
+	startAttempt(t, tr, 2)
+	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 1))
+	require.Equal(t, gang.Running, phaseOf(tr, theGang), "m0 is released")
+	tr.SetPod(deleting(memberNamed("m0").Obj()))
+	tr.SetPodGroup(groupIn(schedulingv1beta1.PodGroupInqueue, 0))
+	actions := (&dispatcher{tr}).nextActions(theGang)
+	assert.Empty(t, actions.Allow)
+	assert.Equal(t, []types.UID{"m0"}, actions.Reject)
+}

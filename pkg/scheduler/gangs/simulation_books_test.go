@@ -138,6 +138,7 @@ func (b *books) deleteGroup(pg *schedulingv1beta1.PodGroup) {
 func (b *books) setQueue(queue *schedulingv1beta1.Queue) {
 	b.limits[queue.Name] = simLimit{queue.Spec.Capability.Cpu().MilliValue(), queue.Spec.Parent}
 	b.excuse()
+	b.review()
 }
 
 // review notes which gangs have been bound as a whole, and drops what does not wait any more. A gang with a member of a later incarnation begins

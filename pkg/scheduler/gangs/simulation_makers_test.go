@@ -338,6 +338,7 @@ func (s *simulation) nominationEnds(old *corev1.Pod) {
 func (b *books) deleteQueue(name string) {
 	delete(b.limits, name)
 	b.excuse()
+	b.review()
 }
 
 // membersIn are the members of a gang in the API.
