@@ -181,12 +181,16 @@ func (t *Tracker) rank(g *group) reservations.Rank {
 	return reservations.Rank{Repair: g.needsRepair(), Priority: t.priorityOf(g), Since: g.podGroup.created, Seen: g.seen, Queue: t.Quota.queueOf(g.podGroup.account)}
 }
 
-// priorityOf is the priority of the whole gang.
+// priorityOf is the priority of the whole gang. The class of a PodGroup without pods gives it none.
 func (t *Tracker) priorityOf(g *group) int32 {
 	if g.priority != nil {
 		return *g.priority
 	}
-	return g.Priority(t.classValue(g.podGroup.class))
+	priority := g.Priority(t.classValue(g.podGroup.class))
+	if g.Len() == 0 {
+		return min(0, priority)
+	}
+	return priority
 }
 
 // fixPriority has the priority of a gang stay as it is. It is called when the gang is decided, or a member passes the gate.

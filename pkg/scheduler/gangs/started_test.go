@@ -88,3 +88,15 @@ func TestTheEndOfWhatIsKeptWakesPods(t *testing.T) {
 		})
 	}
 }
+
+// TestTheClassOfAPodGroupWithoutPodsKeepsNoQuota: anybody may write a class on a PodGroup. It counts as far as pods have it.
+func TestTheClassOfAPodGroupWithoutPodsKeepsNoQuota(t *testing.T) {
+	tr := openTracker(t)
+	tr.classes = simClasses()
+	tr.Quota.SetQueue(mustertesting.MakeQueue("q").Capability("cpu", "4").Obj())
+	group := spark("4")
+	group.Spec.MinMember, group.Spec.PriorityClassName = 0, "high"
+	tr.SetPodGroup(group)
+	assert.Nil(t, tr.Quota.QuotaShortage(singleNamed("more important", "q").Priority(10).Obj()))
+	assert.NotNil(t, tr.Quota.QuotaShortage(singleNamed("single", "q").Obj()))
+}
