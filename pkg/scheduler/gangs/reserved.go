@@ -86,12 +86,15 @@ func (w *WaitList) reservedAgainst(g *group, pod *corev1.Pod) *Reserved {
 	return sumOfReserved(booked)
 }
 
-// sumOfReserved adds up reservations; nil if there are none.
+// sumOfReserved adds up reservations; nil if there are none. The sum has the gang of the first.
 func sumOfReserved(reserved []*Reserved) *Reserved {
-	if len(reserved) == 0 {
+	switch len(reserved) {
+	case 0:
 		return nil
+	case 1:
+		return reserved[0]
 	}
-	all := &Reserved{Amounts: map[string]resources.List{}}
+	all := &Reserved{Key: reserved[0].Key, Amounts: map[string]resources.List{}}
 	for _, r := range reserved {
 		addAmounts(all.Amounts, r.Amounts)
 	}
