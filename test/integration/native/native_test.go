@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
+	schedulingv1beta1 "github.com/muster-sched/muster/pkg/apis/scheduling/v1beta1"
 	"github.com/muster-sched/muster/pkg/localcluster"
 )
 
@@ -127,10 +128,14 @@ func (w *world) expectScheduled(name string, status metav1.ConditionStatus) {
 }
 
 // expectLeftAlone checks that nothing of ours was made of native pods. There is none of our PodGroups, and pods have nothing that would tie
-// them to one.
+// them to one. Their binding says at most that they are charged to nobody.
 func (w *world) expectLeftAlone(prefix string) {
 	w.t.Helper()
 	for _, pod := range w.pods(prefix) {
+		if account, written := pod.Annotations[schedulingv1beta1.ChargedToAnnotation]; written {
+			assert.Empty(w.t, account, pod.Name)
+			delete(pod.Annotations, schedulingv1beta1.ChargedToAnnotation)
+		}
 		assert.Empty(w.t, pod.Annotations, pod.Name)
 	}
 	groups, err := muster.SchedulingV1beta1().PodGroups(w.namespace).List(w.ctx, metav1.ListOptions{})
