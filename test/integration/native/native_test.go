@@ -128,7 +128,7 @@ func (w *world) expectScheduled(name string, status metav1.ConditionStatus) {
 }
 
 // expectLeftAlone checks that nothing of ours was made of native pods. There is none of our PodGroups, and pods have nothing that would tie
-// them to one. Their binding says at most that they are charged to nobody.
+// them to one. Their binding says at most that no queue is charged.
 func (w *world) expectLeftAlone(prefix string) {
 	w.t.Helper()
 	for _, pod := range w.pods(prefix) {
