@@ -210,7 +210,7 @@ func tied(packages []checked, open map[string]int) (measures []measure) {
 	return append(measures, others...)
 }
 
-// textMeasures are those that need no types.
+// textMeasures are the rows of the table that are computed without type information.
 func textMeasures(ctx context.Context) ([]measure, error) {
 	sources, err := read(all)
 	if err != nil {

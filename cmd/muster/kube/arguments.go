@@ -39,7 +39,7 @@ func AtLeastOne(kind string) cobra.PositionalArgs {
 	}
 }
 
-// differingLetters is in how many letters at most a mistyped command differs from those that are suggested. Of a short one it is half.
+// differingLetters is the largest edit distance between a mistyped command and a suggested one. For short commands it is half their length.
 const differingLetters = 2
 
 // UnknownCommand says that a command has none of a name below it, and which ones the user may mean.

@@ -12,7 +12,7 @@ import (
 	batchv1alpha1 "github.com/muster-sched/muster/pkg/apis/batch/v1alpha1"
 )
 
-// phases are those that a Job can be in.
+// phases are all phases of Jobs.
 var phases = []string{
 	string(batchv1alpha1.Pending), string(batchv1alpha1.Running), string(batchv1alpha1.Restarting), string(batchv1alpha1.Aborting),
 	string(batchv1alpha1.Aborted), string(batchv1alpha1.Completing), string(batchv1alpha1.Completed), string(batchv1alpha1.Terminating),
@@ -31,7 +31,7 @@ func Phase(written string) (string, error) {
 	return phases[at], nil
 }
 
-// Phases are those that a Job can be in, for the shell to complete.
+// Phases returns all phases of Jobs, for completion by the shell.
 func Phases() []string { return slices.Clone(phases) }
 
 // QueueExists is an error if there is no queue of the name. It is none where the user may not know.

@@ -71,7 +71,7 @@ func (t *terms) apply(command *cobra.Command, spec *schedulingv1beta1.QueueSpec)
 	return nil
 }
 
-// merged is a list with some amounts replaced, and those that are 0 left out.
+// merged returns a copy of list in which amounts replaces quantities. A quantity of 0 removes its resource.
 func merged(list, amounts corev1.ResourceList) corev1.ResourceList {
 	next := maps.Clone(list)
 	for name, amount := range amounts {

@@ -237,7 +237,7 @@ func (c *Decisions) refuse(g *group, s *Snapshot, d *placement.Decision) {
 	c.observeDecision(s, level, result)
 	g.decision, g.turnedAway, g.scout = no, true, scout{uid: s.scout}
 	stale := c.isStale(g, s, d)
-	c.t.apply(g, c.waitInBook(g, s, d, now)) // what it frees itself wakes only those that waited before
+	c.t.apply(g, c.waitInBook(g, s, d, now)) // freed room wakes only those that waited before this decision
 	stale = stale || s.Lacks == nil && c.isReservedLess(g, s)
 	c.t.Victims.searched(g, s, d, now)
 	e := gang.Only(gang.ToReport)

@@ -75,7 +75,7 @@ func (t *Tracker) applyTo(g *group, e *gang.Effects) {
 	}
 }
 
-// applyToRoom is the part of apply for those that wait for room.
+// applyToRoom passes effects on to pods and gangs that wait for room.
 func (t *Tracker) applyToRoom(e *gang.Effects) {
 	held := &t.WaitList.held
 	if e.Has(gang.RoomFreed) {
