@@ -131,7 +131,7 @@ func TestTheQuotaThatAPodTookBackIsKeptUntilItIsBound(t *testing.T) {
 	w.eventually("the pod says what it waits for", func() bool {
 		return w.reported("mine-", []string{"waiting until 1 pod has gone that was evicted for the pod"})
 	})
-	require.Equal(t, "Reclaimed first 1", w.evictions())
+	w.eventually("the eviction is told", func() bool { return w.evictions() == "Reclaimed first 1" })
 	w.create(w.pod("thief-0", "", aloneIn(owed), w.class(500)))
 	w.expectHeld("thief-")
 	mine, err := kube.CoreV1().Pods(w.namespace).Get(w.ctx, "mine-0", metav1.GetOptions{})
