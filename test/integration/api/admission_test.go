@@ -139,7 +139,7 @@ func createKnownQueues(t *testing.T) {
 	last := create(t, queues, merge(t, queueOf("known-last", ""), "spec: {capability: {cpu: 1}}")).GetName()
 	// A policy that has just been installed may not find the API of queues for half a minute.
 	require.Eventually(t, func() bool {
-		return tryCreate(t, queues, merge(t, queueOf("below-the-last", last), "spec: {capability: {cpu: 2}}")) != nil &&
-			tryCreate(t, jobs, merge(t, parse(t, smallJob), "spec: {queue: closed}")) != nil
+		return askCreate(t, queues, withTemplates(merge(t, queueOf("below-the-last", last), "spec: {capability: {cpu: 2}}"))) != nil &&
+			askCreate(t, jobs, withTemplates(merge(t, parse(t, smallJob), "spec: {queue: closed}"))) != nil
 	}, 2*time.Minute, 100*time.Millisecond, "the API server asks all queues")
 }
